@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -20,11 +21,10 @@ type Options struct {
 	Events func(Event)
 	// LockTimeout is how long to wait for the apply lock; 0 does not wait.
 	LockTimeout time.Duration
-	// Operation, Who and Version are written into the apply lock for others to read.
-	Operation, Who, Version string
-	// CI and Message go into the history, as Who and Version do. A message has no control characters; one of many hundred bytes is cut.
-	CI      *CIRun
-	Message string
+	// Operation is written into the apply lock for others to read, as Who and Version of the author are.
+	Operation string
+	// Author goes into the history.
+	history.Author
 }
 
 // Applier applies plans that were made before, such as those of package plan/saved.
@@ -91,7 +91,7 @@ func (r *Run) lockFirst() error {
 	case stat == nil:
 		return nil
 	}
-	h, err := r.lock(r.ctx, newID(), path)
+	h, err := r.lock(r.ctx, history.NewID(), path)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 
 // job begins one apply. If Begin took the lock, the job has the id that was written into it.
 func (x *Applier) job(p *plan.Plan) *job {
-	r := &job{x: x, p: p.Keyed(newKey()), id: newID(), start: time.Now(), held: x.held, fresh: x.held != nil}
+	r := &job{x: x, p: p.Keyed(newKey()), id: history.NewID(), start: time.Now(), held: x.held, fresh: x.held != nil}
 	if r.fresh {
 		r.id, r.s = r.held.id, r.held.s
 	}

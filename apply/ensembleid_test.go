@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/checkup"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -42,7 +43,7 @@ func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) 
 	_, err = apply.Begin(t.Context(), c, &other, apply.Options{})
 	require.ErrorAs(t, err, &wrong)
 	require.ErrorContains(t, err, id)
-	_, err = apply.CheckUp(t.Context(), c, &other, 10)
+	_, err = checkup.Stack(t.Context(), c, &other, 10)
 	require.ErrorAs(t, err, &wrong)
 	require.Equal(t, map[string]int{"getData": 3}, s.server.Counts().ByOp, "the id, by each of them")
 
@@ -69,7 +70,7 @@ func TestAnEnsembleThatHasNoIDGetsOneWithTheNextApply(t *testing.T) {
 	s.apply(c, s.tree(declare("/ledger", kind.Mutex), declare("/another", kind.Mutex)))
 	mark, _ := s.server.Get(path)
 	require.NotEmpty(t, plan.MarkedAs(mark.Data))
-	found, err := apply.CheckUp(t.Context(), c, want, 10)
+	found, err := checkup.Stack(t.Context(), c, want, 10)
 	require.NoError(t, err)
 	require.Contains(t, found.Locks[0].What, plan.MarkedAs(mark.Data))
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -61,7 +62,7 @@ type (
 	}
 	// Recorded: all transactions are done, and Entry is in the history; nil if the history is not there or closed to us.
 	Recorded struct {
-		Entry *Entry
+		Entry *history.Entry
 		Path  string // of the history
 	}
 	// Applied: the change is done. Changes of a transaction are done together.

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/evict"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -30,16 +32,16 @@ func evicting(s *site, c *recipes.Client) *plan.Tree {
 	return tree
 }
 
-func (s *site) acquisitions(c *recipes.Client, path string) (*inspect.Report, []apply.Acquisition) {
+func (s *site) acquisitions(c *recipes.Client, path string) (*inspect.Report, []evict.Acquisition) {
 	s.t.Helper()
 	in, err := inspect.Lock(s.t.Context(), c, path)
 	require.NoError(s.t, err)
-	return in, apply.Acquisitions(in)
+	return in, evict.Acquisitions(in)
 }
 
-func (s *site) history(c *recipes.Client) []apply.Entry {
+func (s *site) history(c *recipes.Client) []history.Entry {
 	s.t.Helper()
-	all, err := apply.History(s.t.Context(), s.session(c), s.root, stack)
+	all, err := history.Read(s.t.Context(), s.session(c), s.root, stack)
 	require.NoError(s.t, err)
 	return all
 }
@@ -73,7 +75,7 @@ func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
 		one.Set(snap)
 		require.Len(t, one.Others, 1)
 		require.Equal(t, s.root+"/b", kind.ParentPath(one.Others[0].Path))
-		done, err := apply.New(c, apply.Options{Who: "ann@desk", Message: "stuck"}).Break(t.Context(), in, one)
+		done, err := evict.Break(t.Context(), c, history.Author{Who: "ann@desk", Message: "stuck"}, in, one)
 		require.NoError(t, err)
 		require.Len(t, done.Nodes, 2)
 		require.Equal(t, plan.HistoryPath(s.root, stack), done.History)
@@ -84,7 +86,7 @@ func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
 		require.Equal(t, []any{"break", "ann@desk", "stuck", s.root + "/a", one.Token}, []any{e.Operation, e.Who, e.Message, e.Lock, e.Token})
 		require.Equal(t, []string{s.root + "/b"}, e.Others)
 		// The same again finds nobody, although others hold the locks now.
-		done, err = apply.New(c, apply.Options{}).Break(t.Context(), in, one)
+		done, err = evict.Break(t.Context(), c, history.Author{}, in, one)
 		require.NoError(t, err)
 		require.True(t, done.Gone())
 		require.Len(t, s.history(c), 2)
@@ -110,10 +112,10 @@ func TestAnAcquisitionHasAllPermitsOfOneTransaction(t *testing.T) {
 		require.Len(t, all[0].Nodes, 2)
 		require.Len(t, all[1].Nodes, 1)
 		require.True(t, all[2].Queued)
-		done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[2])
+		done, err := evict.Break(t.Context(), c, history.Author{}, in, all[2])
 		require.NoError(t, err)
 		require.NotEmpty(t, done.Nodes)
-		done, err = apply.New(c, apply.Options{}).Break(t.Context(), in, all[0])
+		done, err = evict.Break(t.Context(), c, history.Author{}, in, all[0])
 		require.NoError(t, err)
 		require.Len(t, done.Nodes, 2)
 		synctest.Wait()
@@ -150,7 +152,7 @@ func TestNothingIsLostToWritesInBetween(t *testing.T) {
 			}
 			return true
 		}, zktest.Delay(100*time.Millisecond))
-		done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[0])
+		done, err := evict.Break(t.Context(), c, history.Author{}, in, all[0])
 		require.NoError(t, err)
 		require.Len(t, done.Nodes, 1)
 		require.Equal(t, 3, times)
@@ -182,7 +184,7 @@ func TestAnEvictionPausesBetweenItsTries(t *testing.T) {
 		}, zktest.Fail(zktest.CodeNoNode))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		_, err = apply.New(c, apply.Options{}).Break(ctx, in, all[0])
+		_, err = evict.Break(ctx, c, history.Author{}, in, all[0])
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Less(t, tries, 210)
 	})
@@ -203,7 +205,7 @@ func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
 			<-lost.Hit()
 			s.server.Expire(id)
 		}()
-		done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[0])
+		done, err := evict.Break(t.Context(), c, history.Author{}, in, all[0])
 		require.NoError(t, err)
 		require.Len(t, done.Nodes, 1)
 		require.Equal(t, []string{"break", "apply"}, []string{s.history(c)[0].Operation, s.history(c)[1].Operation})
@@ -217,7 +219,7 @@ func TestADamagedHistoryIsNotAnEmptyOne(t *testing.T) {
 	c := s.provisioner()
 	evicting(s, c)
 	require.NoError(t, s.server.Set(plan.HistoryPath(s.root, stack), []byte("[{")))
-	_, err := apply.History(t.Context(), s.session(c), s.root, stack)
+	_, err := history.Read(t.Context(), s.session(c), s.root, stack)
 	require.ErrorContains(t, err, "is not a history")
 }
 
@@ -225,7 +227,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	tree := evicting(s, c)
-	x := apply.New(c, apply.Options{Who: strings.Repeat("ü", 700), Message: strings.Repeat(`"\`, 150), CI: &apply.CIRun{System: "x", Run: strings.Repeat("/", 3000)}})
+	x := apply.New(c, apply.Options{Author: history.Author{Who: strings.Repeat("ü", 700), Message: strings.Repeat(`"\`, 150), CI: &history.CIRun{System: "x", Run: strings.Repeat("/", 3000)}}})
 	for i := range 60 {
 		set("permits", 6+i)(tree.Nodes[2])
 		_, err := x.Apply(t.Context(), s.plan(c, tree))
@@ -297,7 +299,7 @@ func TestTwoWaitsOfOneSessionAreTwoAcquisitions(t *testing.T) {
 	}
 	in, all := s.acquisitions(c, s.root+"/pool")
 	require.Len(t, all, 3)
-	done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[1])
+	done, err := evict.Break(t.Context(), c, history.Author{}, in, all[1])
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{nodes[0], nodes[2]}, done.Nodes)
 	_, there := s.server.Get(nodes[1])

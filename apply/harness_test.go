@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/saved"
@@ -214,7 +215,7 @@ type applying struct {
 }
 
 func executor(c *recipes.Client) *applying {
-	return &applying{client: c, Options: apply.Options{Operation: "apply", Who: "me@here", Version: "test"}}
+	return &applying{client: c, Options: apply.Options{Operation: "apply", Author: history.Author{Who: "me@here", Version: "test"}}}
 }
 
 // applier is the Run that holds the lock, or one that takes it.

@@ -3,8 +3,6 @@ package apply
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"iter"
 	"slices"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -30,7 +29,7 @@ type job struct {
 	fresh   bool      // the lock was held before the plan was made
 	s       *recipes.Session
 	total   int // transactions, as far as is known
-	history history
+	history history.Node
 	records int32 // the data version of the directory of records, before a first apply
 	// What was written although it is not of the plan, as clauses, and how many nodes of keys that nobody used were deleted.
 	prepared []string
@@ -52,18 +51,18 @@ type sending struct {
 	later   map[plan.Addr]bool // addresses of changes that are done only when their lists are set
 	started map[*plan.Change]bool
 
-	entry Entry // for the history
+	entry history.Entry // for the history
 
 	done, ops, bytes int // what was committed
 	longest          int // bytes of the longest transaction a server has answered
 
 	// The transaction under way.
 	tx    *plan.Transaction
-	all   []plan.Op // of tx, with the contenders it breaks, behind the operations of the history
-	notes int       // how many these are
-	size  int       // of all, in bytes
-	noted *Entry    // what it adds to the history; nil if it cannot
-	index plan.Pin  // the record before it
+	all   []plan.Op      // of tx, with the contenders it breaks, behind the operations of the history
+	notes int            // how many these are
+	size  int            // of all, in bytes
+	noted *history.Entry // what it adds to the history; nil if it cannot
+	index plan.Pin       // the record before it
 }
 
 // run applies a plan that has changes.
@@ -302,10 +301,4 @@ func detached(ctx context.Context, s *recipes.Session) (context.Context, context
 func (r *job) emit(e Event) { r.x.emit(e) }
 
 // newKey is the key for the sums of a stack that has none yet.
-var newKey = func() string { return newID() + newID() }
-
-func newID() string {
-	b := make([]byte, plan.ApplyIDLen/2)
-	_, _ = rand.Read(b) // never fails
-	return hex.EncodeToString(b)
-}
+var newKey = func() string { return history.NewID() + history.NewID() }

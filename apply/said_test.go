@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/evict"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -125,7 +127,7 @@ func TestBreakNamesTheLockThatRefusesIt(t *testing.T) {
 	one.Set(snap)
 	require.Len(t, one.Others, 1)
 	require.NoError(t, s.setACL(c, s.root+"/b", kind.List{admin, {Scheme: "digest", ID: worker.ID, Perms: kind.PermRead}}))
-	_, err = apply.New(s.dial("worker:w"), apply.Options{}).Break(t.Context(), in, one)
+	_, err = evict.Break(t.Context(), s.dial("worker:w"), history.Author{}, in, one)
 	require.Equal(t, s.root+"/b", failure.RefusedAt(err))
 	require.ErrorContains(t, err, "do not have DELETE on "+s.root+"/b")
 	require.NotContains(t, err.Error(), "Check that the servers run")
@@ -147,7 +149,7 @@ func TestBreakThatNeverArrivedIsNotSaidToBeInTheHistory(t *testing.T) {
 			<-lost.Hit()
 			s.server.Expire(them)
 		}()
-		done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[0])
+		done, err := evict.Break(t.Context(), c, history.Author{}, in, all[0])
 		require.NoError(t, err)
 		require.Len(t, s.history(c), 1)
 		require.True(t, done.Gone(), "%v", done)

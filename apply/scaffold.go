@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -44,7 +45,7 @@ func (r *job) scaffold(ctx context.Context, acl kind.List) (_ []string, err erro
 			op := &zk.CreateRequest{Path: path, Data: []byte{}, Acl: wire.ToZK(acl)}
 			switch path {
 			case plan.ScaffoldPath(r.p.Root):
-				op.Data = plan.MarkOf(newID() + newID())
+				op.Data = plan.MarkOf(history.NewID() + history.NewID())
 			case plan.LockPath(r.p.Root, r.p.Stack):
 				if op.Data, err = plan.LockPayload(r.p.Stack, r.own); err != nil {
 					return nil, err
@@ -55,8 +56,8 @@ func (r *job) scaffold(ctx context.Context, acl kind.List) (_ []string, err erro
 		_, err = r.s.Multi(ctx, ops...)
 		switch {
 		case err == nil:
-			if slices.Contains(missing, r.history.path) {
-				r.history.state = historyWhole
+			if slices.Contains(missing, r.history.Path) {
+				r.history.State = history.Whole
 			}
 			return missing, nil
 		case try < scaffoldTries && errors.Is(err, zk.ErrNodeExists), try < scaffoldTries && failure.Unknown(err):
@@ -89,11 +90,11 @@ func (r *job) absent(ctx context.Context) ([]string, error) {
 	if err == nil {
 		err = r.lookBack(ctx, ahead)
 	}
-	if err != nil || len(missing) == 0 && r.history.state != historyAbsent {
+	if err != nil || len(missing) == 0 && r.history.State != history.Absent {
 		return nil, err
 	}
 	missing, err = missingOf(ctx, r.s.ReadAhead(ctx, recipes.Reads{Exists: paths}), paths)
-	if err == nil && r.history.state == historyAbsent && !slices.Contains(missing, r.history.path) { // another apply has created it
+	if err == nil && r.history.State == history.Absent && !slices.Contains(missing, r.history.Path) { // another apply has created it
 		err = r.lookBack(ctx, r.s)
 	}
 	return missing, err
@@ -122,7 +123,7 @@ func (r *job) identify(ctx context.Context) {
 		return
 	}
 	if data, stat, err := r.s.Get(ctx, path); err == nil && len(data) == 0 {
-		if _, err := r.s.Set(ctx, path, plan.MarkOf(newID()+newID()), stat.Version); err == nil {
+		if _, err := r.s.Set(ctx, path, plan.MarkOf(history.NewID()+history.NewID()), stat.Version); err == nil {
 			r.prepared = append(r.prepared, "the ensemble was given an id")
 		}
 	}

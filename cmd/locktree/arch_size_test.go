@@ -42,7 +42,6 @@ var oversized = map[string]size{
 	"recipes/kind":                     {2906, 20, 11},
 	"config":                           {7500, 43, 36},
 	"plan":                             {6300, 39, 33},
-	"apply":                            {2850, 17, 14},
 	"cmd/locktree":                     {6400, 40, 38},
 	"cmd/locktree/internal/view":       {4900, 26, 23},
 	"cmd/locktree/internal/view/serve": {2677, 20, 15},

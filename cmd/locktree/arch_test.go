@@ -30,8 +30,8 @@ var (
 	planner  = []string{"plan", "plan/document", "recipes/internal/paths", "recipes/kind", "github.com/go-zookeeper/zk"}
 	language = []string{"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap"}
 	front    = with(logins, slices.Concat(planner, language, []string{"config", "github.com/google/go-cmp", "golang.org/x/text", "github.com/robfig/cron"})...)
-	engine   = with(library, with(planner, "apply", "apply/failure", "apply/read", "apply/internal/wire")...)
-	views    = with(engine, with(language, "cmd/locktree/internal/view", "golang.org/x/")...)
+	engine   = with(library, with(planner, "apply", "apply/failure", "apply/read", "apply/history", "apply/internal/wire")...)
+	views    = with(engine, with(language, "apply/evict", "apply/checkup", "cmd/locktree/internal/view", "golang.org/x/")...)
 )
 
 func with(group []string, more ...string) []string { return slices.Concat(group, more) }
@@ -111,6 +111,12 @@ var importRules = []struct {
 		"values are translated for the client in one place, by whoever sends them"},
 	{"apply/read", with(library, with(planner, "apply/read", "apply/failure", "apply/internal/wire")...),
 		"what reads the tree knows neither the apply lock nor a transaction: whatever it returns, nothing was written"},
+	{"apply/history", with(library, with(planner, "apply/history", "apply/failure")...),
+		"the history is one node and its entries: whoever writes it, an apply or an eviction, sends it in a transaction of its own"},
+	{"apply/evict", with(library, with(planner, "apply/evict", "apply/history", "apply/failure", "apply/internal/wire")...),
+		"an eviction knows no plan and no apply lock: it works while an apply is under way"},
+	{"apply/checkup", with(library, with(planner, "apply/checkup", "apply/read", "apply/failure", "apply/internal/wire")...),
+		"a checkup only looks: it links nothing that writes"},
 	{"apply", engine,
 		"the engine returns values and events; what language declared the tree and who looks on is not its business"},
 	{"cmd/locktree/internal/view", views,

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/checkup"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -253,7 +254,7 @@ func deniedAt(ctx context.Context, c *recipes.Client, err error, path string) er
 		return err
 	}
 	d := &view.Denied{Err: err, Who: failure.WhoWeAre(c)}
-	d.At, d.Ask = apply.Administrators(ctx, c, path)
+	d.At, d.Ask = checkup.Administrators(ctx, c, path)
 	return d
 }
 

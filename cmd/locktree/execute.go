@@ -11,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -118,14 +119,12 @@ func (a *app) applying(f *applyFlags, destroy bool, show func(apply.Event)) appl
 	if destroy {
 		operation = "OperationTypeDestroy"
 	}
-	o := a.signed(f.message)
-	o.Events, o.LockTimeout, o.Operation = show, f.lockTimeout, operation
-	return o
+	return apply.Options{Events: show, LockTimeout: f.lockTimeout, Operation: operation, Author: a.signed(f.message)}
 }
 
-// signed are the options that say who does something, and why.
-func (a *app) signed(why messageFlag) apply.Options {
-	return apply.Options{Who: who(), Version: version(), CI: ciRun(a.env), Message: string(why)}
+// signed says who does something, and why.
+func (a *app) signed(why messageFlag) history.Author {
+	return history.Author{Who: who(), Version: version(), CI: ciRun(a.env), Message: string(why)}
 }
 
 // execute carries out the plans, one transaction per ensemble. Ensembles share no

@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/kind"
@@ -78,7 +79,7 @@ type message struct {
 	Changes     *changes                   `json:"changes,omitempty"`
 	Diagnostic  *diagnosticJSON            `json:"diagnostic,omitempty"`
 	Ensemble    string                     `json:"ensemble,omitempty"`
-	Entry       *apply.Entry               `json:"entry,omitempty"`
+	Entry       *history.Entry             `json:"entry,omitempty"`
 	Hook        *hook                      `json:"hook,omitempty"`
 	Job         *jobJSON                   `json:"job,omitempty"`
 	Lock        *failure.LockInfo          `json:"lock,omitempty"`

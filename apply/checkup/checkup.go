@@ -1,4 +1,11 @@
-package apply
+// Package checkup checks the locks of a stack, and whether the connection has the rights that it needs there.
+//
+//	report, err := checkup.Stack(ctx, client, e.Tree, 100) // e is one of the Ensembles of config.Load
+//
+// A [Report] has what is not as it should be as conditions of package inspect. [Administrators] finds whom to ask for a right.
+//
+// The package relies on read for the tree, on inspect for single locks and on plan for the rights that a node needs. It writes nothing.
+package checkup
 
 import (
 	"context"
@@ -18,17 +25,17 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Checkup is what [CheckUp] found.
-type Checkup struct {
+// Report is what [Stack] found.
+type Report struct {
 	Locks   []inspect.Condition // what is not, or may not be, as it should be; which ensemble it is; and who we are, if the stack declares who may use it
 	Checked int                 // the number of locks checked
 	Cut     bool                // there are more
 }
 
-// CheckUp checks the locks of a stack: whether they exist, whether the connection may use them, and whether they contain nodes
+// Stack checks the locks of a stack: whether they exist, whether the connection may use them, and whether they contain nodes
 // that are not contenders. If the stack declares its administrators and readers, it checks the rights that the connection needs
 // as one of them. It writes nothing. most bounds how many locks it checks one by one.
-func CheckUp(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int) (*Checkup, error) {
+func Stack(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int) (*Report, error) {
 	s, err := c.Session(ctx)
 	if err != nil {
 		return nil, err
@@ -52,14 +59,14 @@ func CheckUp(ctx context.Context, c *recipes.Client, declared *plan.Tree, most i
 }
 
 // checkOpen checks a stack that does not declare who may use it.
-func checkOpen(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int) (*Checkup, error) {
+func checkOpen(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int) (*Report, error) {
 	var paths []string
 	for _, n := range declared.Nodes {
 		if !n.Kind().Container {
 			paths = append(paths, n.Path)
 		}
 	}
-	out := &Checkup{Cut: len(paths) > most}
+	out := &Report{Cut: len(paths) > most}
 	paths = paths[:min(len(paths), most)]
 	out.Checked = len(paths)
 	conditions, err := inspect.Check(ctx, c, paths...)
@@ -85,7 +92,7 @@ func checkOpen(ctx context.Context, c *recipes.Client, declared *plan.Tree, most
 	return out, nil
 }
 
-func (k *Checkup) foreign(path string, junk []string) {
+func (k *Report) foreign(path string, junk []string) {
 	if len(junk) > 0 {
 		k.Locks = append(k.Locks, inspect.Condition{Name: "foreign nodes in " + path, Verdict: inspect.VerdictUnsure,
 			What: fmt.Sprintf("%d: %s", len(junk), strings.Join(junk[:min(len(junk), 3)], ", ")),
@@ -95,7 +102,7 @@ func (k *Checkup) foreign(path string, junk []string) {
 }
 
 // mayVanish reports a lock whose node another program made.
-func (k *Checkup) mayVanish(path string, p *kind.Payload) {
+func (k *Report) mayVanish(path string, p *kind.Payload) {
 	if p != nil && p.Made == kind.MadeElsewhere {
 		k.Locks = append(k.Locks, inspect.Condition{Name: "container " + path, Verdict: inspect.VerdictUnsure,
 			What: "another program made its node, which may be a container: it was imported while programs used it",
@@ -105,7 +112,7 @@ func (k *Checkup) mayVanish(path string, p *kind.Payload) {
 }
 
 // keys checks some keys of a family.
-func (k *Checkup) keys(ctx context.Context, c *recipes.Client, path string, p *kind.Payload) error {
+func (k *Report) keys(ctx context.Context, c *recipes.Client, path string, p *kind.Payload) error {
 	if p == nil || p.Params.Kind().Key == nil {
 		return nil
 	}
@@ -116,9 +123,9 @@ func (k *Checkup) keys(ctx context.Context, c *recipes.Client, path string, p *k
 
 // checkDeclared checks the connection's rights by its declared role: an administrator needs all of them, a reader READ
 // everywhere.
-func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, _ int) (*Checkup, error) {
+func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, _ int) (*Report, error) {
 	who, admin := standing(c, declared.Intent.Access)
-	out := &Checkup{Locks: []inspect.Condition{who}}
+	out := &Report{Locks: []inspect.Condition{who}}
 	if who.Verdict == inspect.VerdictFails {
 		return out, nil
 	}

@@ -1,8 +1,20 @@
-package apply
+// Package history reads and writes the history of a stack: who applied what, and who asked for a lock back or broke one.
+//
+//	entries, err := history.Read(ctx, session, root, stack) // the newest first
+//
+// The history is a node beside the stack's record. A [Node] is that node as a writer knows it: [Node.Note] returns the operation that puts
+// an [Entry] in front of the others. An apply sends it in the transaction that writes the record, so there is an entry for each apply
+// that was committed, and none for any other. [Author] says who writes, and why.
+//
+// The package relies on plan for the path and the operation, and on failure for the errors. It sends no write, and needs no apply lock:
+// the version in the operation makes a transaction fail if the history has changed since.
+package history
 
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -16,8 +28,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// The history of a stack is a node beside its record: a JSON array of entries, the newest first. An apply writes it in the
-// transaction that writes the record, so that there is an entry for each apply that was committed, and none for any other.
+// The node is a JSON array of entries, the newest first.
 const (
 	maxEntries = 50
 	maxEntry   = 1 << 10 // bytes of one of them
@@ -60,6 +71,19 @@ type Changes struct {
 	Destroy int `json:"destroy"`
 	Import  int `json:"import"`
 	Forget  int `json:"forget"`
+}
+
+// Author is who does something, and why.
+type Author struct {
+	Who     string // user@host
+	Version string // of the program
+	CI      *CIRun
+	Message string // without control characters; one of many hundred bytes is cut
+}
+
+// Entry is one by this author, who is connected as c.
+func (a Author) Entry(c *recipes.Client, operation string, at time.Time) Entry {
+	return Entry{At: at.UTC(), Operation: operation, Who: a.Who, Identities: failure.WhoWeAre(c), Version: a.Version, CI: a.CI, Message: a.Message}
 }
 
 // encode returns an entry of at most maxEntry bytes: the longest of its texts are cut where it would be longer.
@@ -128,15 +152,16 @@ func with(e Entry, all []json.RawMessage, most int) []byte {
 	return append(out, ']')
 }
 
-// History reads the history of a stack, the newest entry first; nil if there is none. It keeps the last 50 entries.
-func History(ctx context.Context, s *recipes.Session, root, stack string) ([]Entry, error) {
-	return historyAt(ctx, s, plan.HistoryPath(root, stack))
+// Read reads the history of a stack, the newest entry first; nil if there is none. It keeps the last 50 entries.
+func Read(ctx context.Context, s *recipes.Session, root, stack string) ([]Entry, error) {
+	return At(ctx, s, plan.HistoryPath(root, stack))
 }
 
-func historyAt(ctx context.Context, s *recipes.Session, path string) (out []Entry, err error) {
-	h, err := readHistory(ctx, s, path)
+// At reads the history at a path.
+func At(ctx context.Context, s *recipes.Session, path string) (out []Entry, err error) {
+	h, err := Open(ctx, s, path)
 	switch {
-	case h.state == historyClosed:
+	case h.State == Closed:
 		err = failure.Read(path, zk.ErrNoAuth)
 	case h.damaged:
 		err = &failure.NodeError{Path: path, Op: "read", Why: "it is not a history", Next: "The next apply begins a new one."}
@@ -150,109 +175,57 @@ func historyAt(ctx context.Context, s *recipes.Session, path string) (out []Entr
 	return out, err
 }
 
-// entry is what the history will have of the apply.
-func (r *job) entry() Entry {
-	c := r.p.Summary()
-	e := r.x.signed("apply", r.start)
-	switch {
-	case r.p.Destroy:
-		e.Operation = "destroy"
-	case c.Import > 0 && c == plan.Counts{Import: c.Import, Change: c.Change}:
-		e.Operation = "import"
-	}
-	e.ID, e.Plan, e.Changes = r.id, r.p.Sum(), &Changes{c.Add, c.Change, c.Destroy, c.Import, c.Forget}
-	return e
-}
-
-// signed is an entry that says who does something, and why.
-func (x *Applier) signed(operation string, at time.Time) Entry {
-	o := x.opts
-	return Entry{At: at.UTC(), Operation: operation, Who: o.Who, Identities: failure.WhoWeAre(x.client), Version: o.Version, CI: o.CI, Message: o.Message}
-}
-
-// historyState is how an apply may write the history.
-type historyState int
+// State is how an apply may write the history.
+type State int
 
 const (
-	historyAbsent historyState = iota
-	historyClosed              // it is not ours to read and write: it must not stop an apply
-	historyShort               // the servers read no longer transactions: only the newest entry is kept
-	historyWhole
+	Absent State = iota
+	Closed       // it is not ours to read and write: it must not stop an apply
+	Short        // the servers read no longer transactions: only the newest entry is kept
+	Whole
 )
 
-// history is the node of the history, as an apply knows it.
-type history struct {
-	path    string
-	state   historyState
+// Node is the node of the history, as an apply knows it.
+type Node struct {
+	Path    string
+	State   State
 	entries []json.RawMessage
 	version int32
 	damaged bool
 }
 
-func readHistory(ctx context.Context, s *recipes.Session, path string) (history, error) {
+// Open reads the node at path. One that is absent, or not ours to read, is no error.
+func Open(ctx context.Context, s *recipes.Session, path string) (Node, error) {
 	data, stat, err := s.Get(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return history{path: path}, nil
+		return Node{Path: path}, nil
 	case errors.Is(err, zk.ErrNoAuth):
-		return history{path: path, state: historyClosed}, nil
+		return Node{Path: path, State: Closed}, nil
 	case err != nil:
-		return history{path: path}, failure.Read(path, err)
+		return Node{Path: path}, failure.Read(path, err)
 	}
-	return history{path, historyWhole, entries(data), stat.Version, len(data) > 0 && !json.Valid(data)}, nil
+	return Node{path, Whole, entries(data), stat.Version, len(data) > 0 && !json.Valid(data)}, nil
 }
 
-// op writes an entry in front of the others, of which it keeps at most so many.
-func (h *history) op(e Entry, most int) []plan.Op {
-	return []plan.Op{{Kind: plan.OpSet, Path: h.path, Data: with(e, h.entries, most), Version: h.version}}
-}
-
-// lookBack reads the history, before the apply lock is taken: the less lies between that and the transaction, the fewer come into a lock
-// that was idle. If it is written meanwhile, it is read again.
-func (r *job) lookBack(ctx context.Context, s *recipes.Session) (err error) {
-	r.history, err = readHistory(ctx, s, plan.HistoryPath(r.p.Root, r.p.Stack))
-	return err
-}
-
-// note returns the operation that writes the history. Others write it without the apply lock; the version makes the transaction fail
-// then, and it is sent again with what they wrote.
-func (r *sending) note() []plan.Op {
-	h := &r.history
-	if r.noted = nil; h.state < historyShort {
-		return nil
-	}
+// Note returns the operation that writes an entry in front of the others, nil if nothing can be written.
+func (h *Node) Note(e Entry) []plan.Op {
 	most := maxEntries
-	if h.state == historyShort {
+	switch h.State {
+	case Absent, Closed:
+		return nil
+	case Short:
 		most = 1
 	}
-	entry := r.entry
-	entry.Unfinished = !r.tx.Last
-	r.noted = &entry
-	return h.op(entry, most)
+	return []plan.Op{{Kind: plan.OpSet, Path: h.Path, Data: with(e, h.entries, most), Version: h.version}}
 }
 
-// missed reports whether a transaction was refused because of the history, and may be sent again.
-func (r *sending) missed(ctx context.Context, err error) bool {
-	var conflict *failure.ConflictError
-	var node *failure.NodeError
-	switch h := &r.history; {
-	case r.noted == nil:
-		return false
-	case errors.As(err, &conflict) && conflict.Path == h.path:
-		return r.lookBack(ctx, r.s) == nil
-	case errors.As(err, &node) && node.Path == h.path && errors.Is(err, zk.ErrNoAuth):
-		h.state = historyClosed
-	case errors.Is(err, plan.ErrTooLong) && !r.tx.Divisible && h.state == historyWhole && 4*plan.Size(r.all[:r.notes]) > r.size: // else it is not why
-		h.state = historyShort
-	default:
-		return false
-	}
-	return true
-}
+// Wrote goes on from a transaction that was committed, and has written data.
+func (h *Node) Wrote(data []byte) { h.entries, h.version = entries(data), h.version+1 }
 
-// written goes on from a transaction that was committed.
-func (r *sending) written() {
-	if r.noted != nil {
-		r.history.entries, r.history.version = entries(r.all[0].Data), r.history.version+1
-	}
+// NewID is the ID of an apply, or of an eviction.
+func NewID() string {
+	b := make([]byte, plan.ApplyIDLen/2)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
 }

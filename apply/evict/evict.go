@@ -1,4 +1,14 @@
-package apply
+// Package evict asks a client for a lock back, or removes it from the lock, and notes that in the history.
+//
+//	all := evict.Acquisitions(in) // in is a report of inspect.Lock
+//	done, err := evict.Break(ctx, client, history.Author{Who: "ann@desk", Message: "stuck"}, in, all[0])
+//
+// An [Acquisition] is what one transaction gave a client: it is known by the czxid and the session of its nodes, so nobody else's node
+// goes. [Break] deletes them all in one transaction with the entry; [Revoke] only writes the request.
+//
+// The package relies on inspect for the look at a lock, on history for the entry and on failure for the errors. It needs no plan and takes
+// no apply lock, never tells the client, and never removes anything that its caller has not named.
+package evict
 
 import (
 	"context"
@@ -10,6 +20,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -98,27 +109,27 @@ func (e *Evicted) Gone() bool { return len(e.Nodes) == 0 }
 // Clients write into their nodes while they hold; Break then tries again, until ctx ends.
 //
 // The client is not told, and its program runs on until it notices.
-func (x *Applier) Break(ctx context.Context, in *inspect.Report, a Acquisition) (*Evicted, error) {
-	return x.evict(ctx, in, a, "break", slices.Concat(a.Nodes, a.Others), func(path string, version int32) plan.Op {
+func Break(ctx context.Context, c *recipes.Client, by history.Author, in *inspect.Report, a Acquisition) (*Evicted, error) {
+	return evict(ctx, c, by, in, a, "break", slices.Concat(a.Nodes, a.Others), func(path string, version int32) plan.Op {
 		return plan.Op{Kind: plan.OpDelete, Path: path, Version: version}
 	})
 }
 
 // Revoke asks for an acquisition back, as [recipes.Client.Revoke] does, but only as long as it is the same. The client keeps it until it
 // gives it back.
-func (x *Applier) Revoke(ctx context.Context, in *inspect.Report, a Acquisition) (*Evicted, error) {
-	return x.evict(ctx, in, a, "revoke", []kind.Party{a.Party}, func(path string, version int32) plan.Op {
+func Revoke(ctx context.Context, c *recipes.Client, by history.Author, in *inspect.Report, a Acquisition) (*Evicted, error) {
+	return evict(ctx, c, by, in, a, "revoke", []kind.Party{a.Party}, func(path string, version int32) plan.Op {
 		return plan.Op{Kind: plan.OpSet, Path: path, Data: []byte(kind.RevokeMessage), Version: version}
 	})
 }
 
-func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, operation string, nodes []kind.Party, op func(string, int32) plan.Op) (*Evicted, error) {
-	s, err := x.client.Session(ctx)
+func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspect.Report, a Acquisition, operation string, nodes []kind.Party, op func(string, int32) plan.Op) (*Evicted, error) {
+	s, err := c.Session(ctx)
 	if err != nil {
 		return nil, err
 	}
-	e := x.signed(operation, time.Now())
-	e.ID, e.Lock, e.Holder, e.Waited, e.Token = newID(), in.Path, a.Party.String(), a.Queued, a.Token
+	e := by.Entry(c, operation, time.Now())
+	e.ID, e.Lock, e.Holder, e.Waited, e.Token = history.NewID(), in.Path, a.Party.String(), a.Queued, a.Token
 	for _, p := range a.Others {
 		e.Others = append(e.Others, kind.ParentPath(p.Path)) // a set has no permits, whose lock is further up
 	}
@@ -128,7 +139,7 @@ func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, 
 	}
 	perhaps := &Evicted{} // of a transaction whose reply was lost
 	for {
-		if s, err = x.client.Session(ctx); err != nil {
+		if s, err = c.Session(ctx); err != nil {
 			return nil, err
 		}
 		ops, err := still(ctx, s, nodes, op)
@@ -136,7 +147,7 @@ func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, 
 		case errors.Is(err, recipes.ErrSessionLost):
 			continue // perhaps with a reply: the next session shows it
 		case err == nil && len(ops) == 0 && perhaps.History != "":
-			if all, err := historyAt(ctx, s, perhaps.History); err == nil && !slices.ContainsFunc(all, func(one Entry) bool { return one.ID == e.ID }) {
+			if all, err := history.At(ctx, s, perhaps.History); err == nil && !slices.ContainsFunc(all, func(one history.Entry) bool { return one.ID == e.ID }) {
 				return &Evicted{}, nil // it left by itself
 			}
 			return perhaps, nil
@@ -166,9 +177,9 @@ func (x *Applier) evict(ctx context.Context, in *inspect.Report, a Acquisition, 
 			diary.why = "we may not read and write " + diary.path
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
 		case !refused:
-			return nil, failure.Denied(x.client, ops[0], err)
+			return nil, failure.Denied(c, ops[0], err)
 		default:
-			return nil, failure.Denied(x.client, failed, err)
+			return nil, failure.Denied(c, failed, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -224,20 +235,20 @@ func openDiary(ctx context.Context, s *recipes.Session, in *inspect.Report) (*di
 }
 
 // note is the operation that writes an entry into it, as it is now.
-func (d *diary) note(ctx context.Context, s *recipes.Session, e Entry) ([]plan.Op, error) {
+func (d *diary) note(ctx context.Context, s *recipes.Session, e history.Entry) ([]plan.Op, error) {
 	if d.why != "" {
 		return nil, nil
 	}
-	h, err := readHistory(ctx, s, d.path)
+	h, err := history.Open(ctx, s, d.path)
 	switch {
 	case err != nil:
 		return nil, err
-	case h.state == historyClosed:
+	case h.State == history.Closed:
 		d.why = "we may not read and write " + d.path
 		return nil, nil
-	case h.state == historyAbsent:
+	case h.State == history.Absent:
 		d.why = "somebody deleted " + d.path
 		return nil, nil
 	}
-	return h.op(e, maxEntries), nil
+	return h.Note(e), nil
 }
