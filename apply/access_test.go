@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
@@ -295,8 +296,8 @@ func TestARotationThatWasInterruptedIsFinished(t *testing.T) {
 		p := s.plan(c, next)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		x := executor(c)
-		x.Events = func(e apply.Event) {
-			if _, ok := e.(apply.ACLApplied); ok {
+		x.Events = func(e event.Event) {
+			if _, ok := e.(event.ACLApplied); ok {
 				cancel(context.Canceled)
 			}
 		}

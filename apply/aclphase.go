@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
@@ -45,7 +46,7 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 	r, set := &listing{locked: t.locked, noted: t.tx.Index, before: t.index}, 0
 	var closed error // because of the first node that somebody else has closed to us
 	if len(steps) > 0 {
-		r.emit(ACLPhase{Total: len(steps)})
+		r.emit(event.ACLPhase{Total: len(steps)})
 	}
 	fail := func(err error) error {
 		return &failure.ACLPhaseError{ApplyID: r.id, Done: set, Total: len(steps), Err: err}
@@ -73,7 +74,7 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 			}
 			if done {
 				set++
-				r.emit(ACLApplied{Addr: steps[i].Addr, Path: steps[i].Path})
+				r.emit(event.ACLApplied{Addr: steps[i].Addr, Path: steps[i].Path})
 			}
 		}
 	}
@@ -125,7 +126,7 @@ func (r *listing) setNext(ctx context.Context, step plan.ACLStep) (int32, error)
 	}
 	aversion, err := r.setACL(ctx, step)
 	if err != nil && !(step.OfKey && errors.Is(err, zk.ErrNoNode)) {
-		r.emit(Failed{Addr: step.Addr, Path: step.Path, Action: plan.Update, Err: err})
+		r.emit(event.Failed{Addr: step.Addr, Path: step.Path, Action: plan.Update, Err: err})
 	}
 	return aversion, err
 }

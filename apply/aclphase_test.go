@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
@@ -42,7 +42,7 @@ func accessLists(t *testing.T, s *site) {
 	res, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
 	require.Equal(t, 8, res.ACLs)
-	require.Equal(t, 8, find[apply.ACLPhase](ev).Total)
+	require.Equal(t, 8, find[event.ACLPhase](ev).Total)
 	for _, path := range []string{"/pay", "/pay/pool", "/pay/pool/leases", "/pay/pool/locks", "/solo"} {
 		acl, _, err := s.session(c).GetACL(t.Context(), s.root+path)
 		require.NoError(t, err)
@@ -63,8 +63,8 @@ func TestInterruptedAccessListsAreFinishedByTheNextApply(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
 	done := 0
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.ACLApplied); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.ACLApplied); ok {
 			if done++; done == 3 {
 				interrupt()
 			}
@@ -94,8 +94,8 @@ func TestInterruptBeforeTheTransactionWritesNothing(t *testing.T) {
 	p := s.plan(c, closed(s))
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Verified); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Verified); ok {
 			interrupt()
 		}
 	}
@@ -114,8 +114,8 @@ func TestAccessListChangedByHandIsNotOverwritten(t *testing.T) {
 	p := s.plan(c, closed(s))
 	x := executor(c)
 	mine := []zk.ACL{{Scheme: "digest", ID: admin.ID, Perms: zk.PermAll}, {Scheme: "ip", ID: "10.0.0.1", Perms: zk.PermRead}}
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.ACLPhase); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.ACLPhase); ok {
 			_, err := s.session(c).SetACL(t.Context(), "/locks/pay", mine, -1)
 			require.NoError(t, err)
 		}
@@ -179,7 +179,7 @@ func TestApplyWithNothingButAdminWidensFirst(t *testing.T) {
 	require.NoError(t, err)
 	var widened []string
 	for _, e := range ev {
-		if e, ok := e.(apply.ACLWidened); ok {
+		if e, ok := e.(event.ACLWidened); ok {
 			widened = append(widened, e.Path)
 		}
 	}
@@ -205,8 +205,8 @@ func TestInterruptAfterTheLastAccessListSaysThatAllAreSet(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
 	done := 0
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.ACLApplied); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.ACLApplied); ok {
 			if done++; done == 8 {
 				interrupt()
 			}
@@ -227,8 +227,8 @@ func TestAccessListsStillToBeSetAreNobodysDrift(t *testing.T) {
 	s.apply(c, s.shop())
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.ACLApplied); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.ACLApplied); ok {
 			interrupt()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/apply/internal/wire"
@@ -18,7 +19,7 @@ import (
 // Options say how plans are applied. All may be zero.
 type Options struct {
 	// Events is called for every event, one at a time, from the goroutine that calls Begin or Apply, which waits for it.
-	Events func(Event)
+	Events func(event.Event)
 	// LockTimeout is how long to wait for the apply lock; 0 does not wait.
 	LockTimeout time.Duration
 	// Operation is written into the apply lock for others to read, as Who and Version of the author are.
@@ -138,7 +139,7 @@ func Identities(c *recipes.Client) []plan.Identity {
 // Cancelling ctx stops it before the transaction is sent. After that, the outcome of the
 // transaction is still determined, with a separate context, and the access lists that are
 // left are noted for the next apply.
-func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*Result, error) {
+func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*event.Result, error) {
 	j := x.job(p)
 	defer func() {
 		if j.held != nil {
@@ -149,7 +150,7 @@ func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*Result, error) {
 	if err := j.permitted(); err != nil {
 		return nil, err
 	}
-	res := &Result{Counts: p.Summary()}
+	res := &event.Result{Counts: p.Summary()}
 	if p.HasChanges() {
 		if err := j.run(ctx, res); err != nil {
 			return nil, j.besides(err)
@@ -161,7 +162,7 @@ func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*Result, error) {
 		}
 	}
 	res.Elapsed = time.Since(j.start)
-	j.emit(Finished{Result: *res})
+	j.emit(event.Finished{Result: *res})
 	return res, nil
 }
 
@@ -195,7 +196,7 @@ func (x *Applier) job(p *plan.Plan) *job {
 	return r
 }
 
-func (x *Applier) emit(e Event) {
+func (x *Applier) emit(e event.Event) {
 	if x.opts.Events != nil {
 		x.opts.Events(e)
 	}

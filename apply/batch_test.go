@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
@@ -54,8 +54,8 @@ func batched(t *testing.T, s *site) {
 	require.Greater(t, len(p.Batches), 1)
 	var sizes []plan.Stats
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if e, ok := e.(apply.Committed); ok {
+	x.Events = func(e event.Event) {
+		if e, ok := e.(event.Committed); ok {
 			sizes = append(sizes, plan.Stats{Ops: e.Ops, Bytes: e.Bytes})
 			require.LessOrEqual(t, e.Bytes, plan.MaxTransaction)
 		}
@@ -184,8 +184,8 @@ func TestInterruptBetweenBatchesSaysWhatIsLeft(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("interrupted")
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Committed); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Committed); ok {
 			cancel(why)
 		}
 	}

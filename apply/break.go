@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -98,7 +99,7 @@ func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []
 		for _, path := range all {
 			ops = append(ops, plan.Op{Kind: plan.OpDelete, Addr: c.Addr, Path: path, Version: -1})
 		}
-		r.emit(Breaking{Addr: c.Addr, Path: c.Path, Usage: usage})
+		r.emit(event.Breaking{Addr: c.Addr, Path: c.Path, Usage: usage})
 	}
 	return ops, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
@@ -73,8 +73,8 @@ func TestChangedPathOfALockInUse(t *testing.T) {
 
 				transactions := s.oneTransaction(old, next)
 				x := executor(c)
-				x.Events = func(e apply.Event) {
-					if _, ok := e.(apply.Draining); !ok {
+				x.Events = func(e event.Event) {
+					if _, ok := e.(event.Draining); !ok {
 						return
 					}
 					go func() {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -48,8 +48,8 @@ func checkRefuses(t *testing.T, s *site) {
 	// While another apply is at it.
 	p = s.plan(c, s.shop(set("description", "b")))
 	x, looked := executor(other), false
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Verified); !ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Verified); !ok {
 			return
 		}
 		looked = true

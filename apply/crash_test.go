@@ -12,7 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -170,8 +170,8 @@ func (s *site) runAsStruck(victim *recipes.Client, p *plan.Plan, k int, fault zk
 		}
 	}()
 	x := executor(victim)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Draining); ok && begun != nil {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Draining); ok && begun != nil {
 			begun()
 			begun = nil
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -125,14 +126,14 @@ func lastMoment(t *testing.T, s *site) {
 	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
 	var lease *recipes.Lease
 	x := executor(c)
-	var failed []apply.Failed
-	x.Events = func(e apply.Event) {
+	var failed []event.Failed
+	x.Events = func(e event.Event) {
 		switch e := e.(type) {
-		case apply.Verified: // all was idle
+		case event.Verified: // all was idle
 			var err error
 			lease, err = w.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 			require.NoError(t, err)
-		case apply.Failed:
+		case event.Failed:
 			failed = append(failed, e)
 		}
 	}
@@ -226,19 +227,19 @@ func TestLostReplyOfADestroyIsResolved(t *testing.T) {
 	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
 	x := executor(c)
 	var ev events
-	x.Events = func(e apply.Event) {
+	x.Events = func(e event.Event) {
 		ev.add(e)
-		if _, ok := e.(apply.Verified); ok {
+		if _, ok := e.(event.Verified); ok {
 			s.server.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
 		}
 	}
 	_, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
-	require.True(t, find[apply.Committed](ev).Resolved)
+	require.True(t, find[event.Committed](ev).Resolved)
 	require.Empty(t, s.plan(c, s.tree()).Changes)
 }
 
-func find[E apply.Event](ev events) (out E) {
+func find[E event.Event](ev events) (out E) {
 	for _, e := range ev {
 		if got, ok := e.(E); ok {
 			out = got

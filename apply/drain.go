@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -66,10 +67,10 @@ func (r *locked) empty(ctx context.Context) error {
 					return r.reopen(ctx, err)
 				}
 				r.closed = append(r.closed, c)
-				r.emit(Draining{Addr: c.Addr, Path: c.Path, Usage: c.Usage})
+				r.emit(event.Draining{Addr: c.Addr, Path: c.Path, Usage: c.Usage})
 			case !c.Break: // nothing to wait for otherwise
 				open = append(open, c)
-				r.emit(Draining{Addr: c.Addr, Path: c.Path, Usage: c.Usage, Open: true})
+				r.emit(event.Draining{Addr: c.Addr, Path: c.Path, Usage: c.Usage, Open: true})
 			}
 			if !c.Break {
 				busy++

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
@@ -46,8 +46,8 @@ func TestDrainWaitsForTheHolderAndLetsNobodyElseIn(t *testing.T) {
 		x := executor(c)
 		drained := false
 		var holder sync.WaitGroup
-		x.Events = func(e apply.Event) {
-			if e, ok := e.(apply.Draining); ok {
+		x.Events = func(e event.Event) {
+			if e, ok := e.(event.Draining); ok {
 				require.Equal(t, s.root+"/pay/ledger", e.Path)
 				drained = true
 				holder.Go(func() {
@@ -105,8 +105,8 @@ func (s *site) struckWhileDraining(c *recipes.Client, strike func(*site, *recipe
 	require.NoError(s.t, err)
 	victim := s.provisioner()
 	x := executor(victim)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Draining); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Draining); ok {
 			strike(s, victim)
 		}
 	}
@@ -159,8 +159,8 @@ func TestWaitersOfALockThatIsDrainedForAnotherPathAreSentAway(t *testing.T) {
 				}()
 				synctest.Wait()
 				x := executor(victim)
-				x.Events = func(e apply.Event) {
-					if _, ok := e.(apply.Draining); ok {
+				x.Events = func(e event.Event) {
+					if _, ok := e.(event.Draining); ok {
 						if c.crash {
 							s.expire(victim)
 						}
@@ -241,8 +241,8 @@ func forceBreak(t *testing.T, s *site) {
 	p := s.plan(c, tree, plan.Options{ForceBreak: []string{"pay.ledger.mutex", "pay.pool.semaphore"}, Replace: []string{"pay.pool.semaphore"}})
 	var broken []string
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if e, ok := e.(apply.Breaking); ok {
+	x.Events = func(e event.Event) {
+		if e, ok := e.(event.Breaking); ok {
 			broken = append(broken, string(e.Addr))
 			require.Equal(t, "provisioner", e.Usage.Holders[0].ID)
 		}
@@ -307,8 +307,8 @@ func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
 					before := s.dump(ours)
 					x := executor(victim)
 					told := 0
-					x.Events = func(e apply.Event) {
-						if e, ok := e.(apply.Draining); ok {
+					x.Events = func(e event.Event) {
+						if e, ok := e.(event.Draining); ok {
 							told++
 							require.True(t, e.Open, "it says that nobody new gets in")
 						}
@@ -348,11 +348,11 @@ func TestInterruptBehindADrainOpensTheLocksAgain(t *testing.T) {
 		require.NoError(t, err)
 		ctx, interrupt := context.WithCancel(t.Context())
 		x := executor(c)
-		x.Events = func(e apply.Event) {
+		x.Events = func(e event.Event) {
 			switch e.(type) {
-			case apply.Draining:
+			case event.Draining:
 				go func() { _ = lease.Unlock(t.Context()) }()
-			case apply.Verified:
+			case event.Verified:
 				interrupt()
 			}
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -62,7 +62,7 @@ func duel(t *testing.T, seed int) (outcomes []string) {
 	for _, d := range []time.Duration{2 * time.Millisecond, 35 * time.Millisecond, 600 * time.Millisecond} {
 		s.server.Inject(func(r zktest.Request) bool { return chance(12, seed, d, r.Session, r.Xid) == 0 }, zktest.Delay(d))
 	}
-	outcomes, results := make([]string, 2), make([]*apply.Result, 2)
+	outcomes, results := make([]string, 2), make([]*event.Result, 2)
 	var wg sync.WaitGroup
 	for i, c := range clients {
 		wg.Go(func() {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/evict"
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/apply/internal/wire"
@@ -260,7 +261,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	set("permits", 4)(tree.Nodes[2])
 	_, err = apply.New(c, apply.Options{Events: ev.add}).Apply(t.Context(), s.plan(c, tree))
 	require.NoError(t, err)
-	require.Nil(t, find[apply.Recorded](ev).Entry)
+	require.Nil(t, find[event.Recorded](ev).Entry)
 }
 
 // The entry of an apply of several transactions is one, also if somebody else has written between them.
@@ -268,8 +269,8 @@ func TestAnApplyIsOneEntry(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if done, ok := e.(apply.Committed); ok && done.Batch == 1 {
+	x.Events = func(e event.Event) {
+		if done, ok := e.(event.Committed); ok && done.Batch == 1 {
 			require.True(t, s.history(c)[0].Unfinished)
 			data, _ := s.server.Get(plan.HistoryPath(s.root, stack))
 			require.NoError(t, s.server.Set(plan.HistoryPath(s.root, stack), append([]byte(`[{"operation": "break"},`), data.Data[1:]...)))

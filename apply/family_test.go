@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
@@ -241,8 +241,8 @@ func TestServerThatDoesNotDeleteALeftoverIsNotTakenForALostLock(t *testing.T) {
 	s.leave(s.dial("worker:w"), tree, "order-17")
 	p := s.plan(c, tree, plan.Options{Destroy: true})
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Verified); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Verified); ok {
 			s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" }), zktest.Fail(zktest.CodeThrottled))
 		}
 	}
@@ -264,8 +264,8 @@ func TestRefusedApplySaysThatLeftoversWereDeleted(t *testing.T) {
 		}
 		p := s.plan(c, tree, plan.Options{Destroy: true})
 		x := executor(c)
-		x.Events = func(e apply.Event) {
-			if _, ok := e.(apply.Verified); ok { // the last moment: the sweep does not see it
+		x.Events = func(e event.Event) {
+			if _, ok := e.(event.Verified); ok { // the last moment: the sweep does not see it
 				family := s.root + "/shop/orders"
 				s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, family) }), zktest.Fail(zktest.Code(-111)))
 			}
@@ -307,8 +307,8 @@ func TestDrainOfAFamilyLooksAtOneKeyAgainAndAgain(t *testing.T) {
 	p := s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: time.Minute})
 	x, done := executor(c), make(chan error, 1)
 	draining := make(chan struct{})
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Draining); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Draining); ok {
 			close(draining)
 		}
 	}
@@ -332,8 +332,8 @@ func TestDrainOfAFamilyWaitsForItsKeys(t *testing.T) {
 	s.leave(w, tree, "left")
 	p := s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: time.Minute})
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if d, ok := e.(apply.Draining); ok {
+	x.Events = func(e event.Event) {
+		if d, ok := e.(event.Draining); ok {
 			require.Equal(t, 1, d.Usage.Keys.Used)
 			n, _ := s.server.Get("/locks/shop/orders")
 			payload, err := kind.Decode(n.Data)
@@ -395,8 +395,8 @@ func TestLockTakenAtTheLastMomentKeepsItsPath(t *testing.T) {
 			c, w := s.provisioner(), s.dial("worker:w")
 			s.apply(c, s.tree(declare("/here", k, at("lock."+k.Name))))
 			p, x := s.plan(c, s.tree(declare("/there", k, at("lock."+k.Name)))), executor(c)
-			x.Events = func(e apply.Event) {
-				if _, ok := e.(apply.Verified); !ok {
+			x.Events = func(e event.Event) {
+				if _, ok := e.(event.Verified); !ok {
 					return
 				}
 				path := s.root + "/here/"

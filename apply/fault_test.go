@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -63,7 +64,7 @@ func TestLostReplyIsResolvedAndNeverGuessed(t *testing.T) {
 				_, err := x.Run(t.Context(), s.plan(c0, s.shop()))
 				require.NoError(t, err)
 				require.Equal(t, 1, in.Hits())
-				require.Equal(t, c.resolved, find[apply.Committed](ev).Resolved)
+				require.Equal(t, c.resolved, find[event.Committed](ev).Resolved)
 				require.False(t, s.plan(c0, s.shop()).HasChanges())
 				index, _ := s.server.Get(plan.IndexPath(s.root, stack))
 				require.Zero(t, index.Stat.Version, "written once")
@@ -107,7 +108,7 @@ func TestATransactionIsNotAskedForOfALeaderThatWasCutOff(t *testing.T) {
 		_, err := x.Run(t.Context(), p)
 		require.Equal(t, 1, in.Hits())
 		require.NoError(t, err)
-		require.True(t, find[apply.Committed](ev).Resolved)
+		require.True(t, find[event.Committed](ev).Resolved)
 		require.False(t, s.plan(c0, tree).HasChanges())
 	})
 }
@@ -163,7 +164,7 @@ func TestRefusalOfTheSecondCopyIsNotMistakenForAConflict(t *testing.T) {
 		x.Events = ev.add
 		_, err := x.Run(t.Context(), p)
 		require.NoError(t, err)
-		require.True(t, find[apply.Committed](ev).Resolved)
+		require.True(t, find[event.Committed](ev).Resolved)
 		index, _ := s.server.Get(plan.IndexPath(s.root, stack))
 		require.EqualValues(t, 1, index.Stat.Version)
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -203,9 +204,9 @@ func (s *site) index(c *recipes.Client) *plan.Index {
 }
 
 // events records what an apply reports.
-type events []apply.Event
+type events []event.Event
 
-func (e *events) add(ev apply.Event) { *e = append(*e, ev) }
+func (e *events) add(ev event.Event) { *e = append(*e, ev) }
 
 // applying is an Applier whose options a test still changes, and the Run that it begins.
 type applying struct {
@@ -229,7 +230,7 @@ func (x *applying) applier() *apply.Applier {
 // Lock begins a Run, which holds the apply lock.
 func (x *applying) Lock(ctx context.Context, tree *plan.Tree) (context.Context, error) {
 	o := x.Options
-	o.Events = func(e apply.Event) {
+	o.Events = func(e event.Event) {
 		if x.Events != nil {
 			x.Events(e)
 		}
@@ -248,13 +249,13 @@ func (x *applying) Unlock() {
 	}
 }
 
-func (x *applying) Run(ctx context.Context, p *plan.Plan) (*apply.Result, error) {
+func (x *applying) Run(ctx context.Context, p *plan.Plan) (*event.Result, error) {
 	applier := x.applier()
 	x.run = nil
 	return applier.Apply(ctx, p)
 }
 
-func (s *site) apply(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *apply.Result {
+func (s *site) apply(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *event.Result {
 	s.t.Helper()
 	p := s.plan(c, tree, opts...)
 	require.True(s.t, p.Applyable(), "%s", p)

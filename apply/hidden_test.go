@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -58,8 +59,8 @@ func TestRightsAreAddedToTheListThatIsThere(t *testing.T) {
 	p := s.plan(s.as(ciKey), next)
 	x := executor(s.as(oldKey))
 	widened := false
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.ACLWidened); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.ACLWidened); ok {
 			widened = true
 			n, _ := s.server.Get(path)
 			for _, a := range weak[1:] {

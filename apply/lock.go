@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/recipes"
 )
@@ -96,7 +97,7 @@ func (x *Applier) queue(ctx context.Context, id, path string) (*recipes.Lease, e
 	var holder *recipes.HeldError
 	switch {
 	case err == nil:
-		x.emit(LockAcquired{Info: info})
+		x.emit(event.LockAcquired{Info: info})
 		return lease, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -131,7 +132,7 @@ func (x *Applier) wait(ctx context.Context, m *recipes.Mutex, found error) (*rec
 	if x.opts.LockTimeout <= 0 {
 		return nil, found
 	}
-	x.emit(LockWaiting{Info: holderInfo(held)})
+	x.emit(event.LockWaiting{Info: holderInfo(held)})
 	ctx, cancel := context.WithTimeout(ctx, x.opts.LockTimeout)
 	defer cancel()
 	lease, err := m.Lock(ctx)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -30,8 +31,8 @@ func secondApplier(t *testing.T, s *site) {
 	s.apply(a, s.shop())
 	first, second := s.plan(a, s.shop(set("description", "a"))), s.plan(b, s.shop(set("description", "b")))
 	x := executor(a)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Verified); !ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Verified); !ok {
 			return
 		}
 		_, err := executor(b).Run(t.Context(), second)
@@ -60,8 +61,8 @@ func TestSecondApplierOverOneClientIsToldWhoIsAtIt(t *testing.T) {
 		first, second := s.plan(c, s.shop(set("description", "a"))), s.plan(c, s.shop(set("description", "b")))
 		x, y := executor(c), executor(c)
 		x.Who, y.Who, y.LockTimeout = "winner@here", "loser@here", timeout
-		x.Events = func(e apply.Event) {
-			if _, ok := e.(apply.Verified); !ok {
+		x.Events = func(e event.Event) {
+			if _, ok := e.(event.Verified); !ok {
 				return
 			}
 			_, err := y.Run(t.Context(), second)
@@ -89,14 +90,14 @@ func TestSecondApplierWaitsAndThenFindsItsPlanStale(t *testing.T) {
 	first, second := s.plan(a, s.shop(set("description", "a"))), s.plan(b, s.shop(set("description", "b")))
 	waiting, done := make(chan *failure.LockInfo, 1), make(chan error, 1)
 	x := executor(a)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Verified); !ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Verified); !ok {
 			return
 		}
 		y := executor(b)
 		y.LockTimeout = patience
-		y.Events = func(e apply.Event) {
-			if w, ok := e.(apply.LockWaiting); ok {
+		y.Events = func(e event.Event) {
+			if w, ok := e.(event.LockWaiting); ok {
 				waiting <- w.Info
 			}
 		}
@@ -250,8 +251,8 @@ func TestPausedApplierCommitsNothing(t *testing.T) {
 		s.apply(a, s.shop())
 		p := s.plan(a, s.shop(set("description", "paused")))
 		x := executor(a)
-		x.Events = func(e apply.Event) {
-			if _, ok := e.(apply.Verified); ok {
+		x.Events = func(e event.Event) {
+			if _, ok := e.(event.Verified); ok {
 				s.server.Expire(s.session(a).ID())
 				s.apply(b, s.shop(set("description", "other")))
 			}
@@ -269,8 +270,8 @@ func TestApplierThatLostItsLockCommitsNothing(t *testing.T) {
 	s.apply(c, s.shop())
 	p := s.plan(c, s.shop(set("description", "x")))
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Verified); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Verified); ok {
 			n, _ := s.server.Get(plan.LockPath(s.root, stack))
 			require.NoError(t, s.server.Delete(kind.JoinPath(n.Path, n.Children[0])))
 		}
@@ -355,8 +356,8 @@ func planUnderLock(t *testing.T, s *site) {
 	waiting, done := make(chan *failure.LockInfo, 1), make(chan error, 1)
 	second := executor(b)
 	second.LockTimeout = patience
-	second.Events = func(e apply.Event) {
-		if w, ok := e.(apply.LockWaiting); ok {
+	second.Events = func(e event.Event) {
+		if w, ok := e.(event.LockWaiting); ok {
 			waiting <- w.Info
 		}
 	}

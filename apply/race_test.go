@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -52,8 +52,8 @@ func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
 			s.apply(p, s.shop())
 			var edited map[string]string
 			x := executor(p)
-			x.Events = func(e apply.Event) {
-				if _, ok := e.(apply.Verified); ok {
+			x.Events = func(e event.Event) {
+				if _, ok := e.(event.Verified); ok {
 					c.edit(t, s)
 					edited = s.dump(p)
 				}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -159,6 +159,6 @@ func lostReply(t *testing.T, s *site) {
 	x.Events = ev.add
 	_, err = x.Run(t.Context(), p)
 	require.NoError(t, err)
-	require.True(t, find[apply.Committed](ev).Resolved)
+	require.True(t, find[event.Committed](ev).Resolved)
 	require.False(t, s.plan(c, s.shop(set("description", "lost"))).HasChanges())
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -157,8 +157,8 @@ func TestRotationThatEndsBetweenTransactionsLeavesBothIn(t *testing.T) {
 	require.GreaterOrEqual(t, p.Transaction.ACLPhase, lists, "what is created has a list to set, too")
 	ctx, stop := context.WithCancel(t.Context())
 	x := executor(both)
-	x.Events = func(e apply.Event) {
-		if e, ok := e.(apply.Committed); ok && e.Batch == 1 {
+	x.Events = func(e event.Event) {
+		if e, ok := e.(event.Committed); ok && e.Batch == 1 {
 			stop()
 		}
 	}
@@ -253,8 +253,8 @@ func rotationDies(t *testing.T, s *site) {
 		}
 		x := executor(c)
 		lists := 0
-		x.Events = func(e apply.Event) {
-			if _, ok := e.(apply.ACLApplied); ok && lists == 0 {
+		x.Events = func(e event.Event) {
+			if _, ok := e.(event.ACLApplied); ok && lists == 0 {
 				lists++
 				_ = c.Close()
 			}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/apply/internal/wire"
@@ -66,7 +67,7 @@ type sending struct {
 }
 
 // run applies a plan that has changes.
-func (r *job) run(ctx context.Context, res *Result) error {
+func (r *job) run(ctx context.Context, res *event.Result) error {
 	if err := r.prepare(); err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (r *job) run(ctx context.Context, res *Result) error {
 	if err := l.empty(ctx); err != nil {
 		return err
 	}
-	r.emit(Verified{Pins: len(r.p.Pins)})
+	r.emit(event.Verified{Pins: len(r.p.Pins)})
 	steps := r.p.ACLSteps()
 	start := time.Now()
 	sent, err := l.send(ctx, steps)
@@ -96,7 +97,7 @@ func (r *job) run(ctx context.Context, res *Result) error {
 		return err
 	}
 	sent.applied(start, l.p.Each(), true)
-	*res = Result{ApplyID: r.id, Counts: res.Counts, Ops: sent.ops, Bytes: sent.bytes, Transactions: sent.done, ACLs: len(steps)}
+	*res = event.Result{ApplyID: r.id, Counts: res.Counts, Ops: sent.ops, Bytes: sent.bytes, Transactions: sent.done, ACLs: len(steps)}
 	return l.readBack(ctx)
 }
 
@@ -154,7 +155,7 @@ func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 	}
 	if len(made) > 0 {
 		r.prepared = append(r.prepared, "the nodes that an apply needs were created ("+plan.Few(made, 3)+")")
-		r.emit(Scaffolded{Paths: made})
+		r.emit(event.Scaffolded{Paths: made})
 	}
 	if !r.fresh {
 		if r.held, err = r.x.lock(ctx, r.id, plan.LockPath(r.p.Root, r.p.Stack)); err != nil {
@@ -224,7 +225,7 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 		// Only once, even if the transaction is cut and some changes are sent again in a shorter one.
 		if c.Action != plan.NoOp && !r.started[c] {
 			r.started[c] = true
-			r.emit(Started{Addr: c.Addr, Path: c.Path, Action: c.Action})
+			r.emit(event.Started{Addr: c.Addr, Path: c.Path, Action: c.Action})
 		}
 	}
 	sent := time.Now()
@@ -255,10 +256,10 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	r.written()
 	r.ops += ops
 	r.bytes += bytes
-	r.emit(Committed{ApplyID: tx.ID, Ops: ops, Bytes: bytes, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
+	r.emit(event.Committed{ApplyID: tx.ID, Ops: ops, Bytes: bytes, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
 	r.applied(sent, slices.Values(tx.Changes), false)
 	if tx.Last {
-		r.emit(Recorded{Entry: r.noted, Path: plan.HistoryPath(r.p.Root, r.p.Stack)})
+		r.emit(event.Recorded{Entry: r.noted, Path: plan.HistoryPath(r.p.Root, r.p.Stack)})
 		return nil
 	}
 	// The next transaction starts from this record. Nobody else writes it, because we have the lock.
@@ -278,7 +279,7 @@ func (r *sending) failed(err error) {
 	at := plan.Explain(err)
 	for _, c := range r.tx.Changes {
 		if at.Addr != "" && about(c, at.Addr, at.Path) && c.Action != plan.NoOp {
-			r.emit(Failed{Addr: at.Addr, Path: at.Path, Action: c.Action, Err: err})
+			r.emit(event.Failed{Addr: at.Addr, Path: at.Path, Action: c.Action, Err: err})
 		}
 	}
 }
@@ -287,7 +288,7 @@ func (r *sending) failed(err error) {
 func (r *sending) applied(since time.Time, changes iter.Seq[*plan.Change], later bool) {
 	for c := range changes {
 		if c.Action != plan.NoOp && r.later[c.Addr] == later {
-			r.emit(Applied{Addr: c.Addr, Path: c.Path, Action: c.Action, Elapsed: time.Since(since)})
+			r.emit(event.Applied{Addr: c.Addr, Path: c.Path, Action: c.Action, Elapsed: time.Since(since)})
 		}
 	}
 }
@@ -298,7 +299,7 @@ func detached(ctx context.Context, s *recipes.Session) (context.Context, context
 	return context.WithTimeout(context.WithoutCancel(ctx), 3*s.Timeout()+10*time.Second)
 }
 
-func (r *job) emit(e Event) { r.x.emit(e) }
+func (r *job) emit(e event.Event) { r.x.emit(e) }
 
 // newKey is the key for the sums of a stack that has none yet.
 var newKey = func() string { return history.NewID() + history.NewID() }

@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
@@ -291,11 +291,11 @@ func TestSizeIsWhatGoesOverTheWire(t *testing.T) {
 		p := s.plan(c, s.shop())
 		var in, out int64
 		x := executor(c)
-		x.Events = func(e apply.Event) {
+		x.Events = func(e event.Event) {
 			switch e.(type) {
-			case apply.Verified:
+			case event.Verified:
 				in = s.server.Counts().BytesIn
-			case apply.Committed:
+			case event.Committed:
 				out = s.server.Counts().BytesIn
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/evict"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/history"
@@ -35,8 +36,8 @@ func TestKeysThatCannotBeListedAreNotTakenForANoteThatIsLeft(t *testing.T) {
 	s.hold(w, tree, "order-17")
 	next := s.orders(of("mutex"), to(kind.List{admin, worker}, kind.List{admin, crew, joined}))
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Committed); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Committed); ok {
 			family := s.root + "/shop/orders"
 			s.server.Inject(zktest.Once(func(r zktest.Request) bool { return strings.HasPrefix(r.Op, "getChildren") && r.Path == family }), zktest.Fail(codeNoAuth))
 		}
@@ -93,8 +94,8 @@ func TestFamilyThatIsIdleWhenItsDrainEndsGoes(t *testing.T) {
 		s.apply(c, tree)
 		held := s.hold(w, tree, "order-17")
 		x, worker := executor(c), s.session(w)
-		x.Events = func(e apply.Event) {
-			if _, ok := e.(apply.Draining); ok {
+		x.Events = func(e event.Event) {
+			if _, ok := e.(event.Draining); ok {
 				look := s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == keyPath(tree, "order-17") }), zktest.DelayReply(time.Second))
 				go func() {
 					<-look.Hit()
@@ -161,8 +162,8 @@ func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.LockAcquired); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.LockAcquired); ok {
 			require.NoError(t, s.server.Create(s.root+"/pay", nil))
 		}
 	}
@@ -174,8 +175,8 @@ func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
 	s.apply(c, s.shop())
 
 	require.NoError(t, s.setACL(c, s.root+"/pay/ledger", kind.List{{Scheme: "digest", ID: admin.ID, Perms: kind.PermRead | kind.PermAdmin}}))
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Verified); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Verified); ok {
 			require.NoError(t, s.server.Set(s.root+"/pay/ledger", []byte("x")))
 		}
 	}

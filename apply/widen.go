@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -51,7 +52,7 @@ func (r *locked) widen(ctx context.Context) error {
 			return err
 		}
 		r.prepared = append(r.prepared, "we were given the rights that we lacked on "+c.Path)
-		r.emit(ACLWidened{Addr: c.Addr, Path: c.Path})
+		r.emit(event.ACLWidened{Addr: c.Addr, Path: c.Path})
 		before.Live, c.Before = &live, &before
 		if pin := r.p.Pin(c.Path); pin != nil {
 			pin.Aversion = live.Aversion

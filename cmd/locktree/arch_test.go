@@ -30,7 +30,7 @@ var (
 	planner  = []string{"plan", "plan/document", "recipes/internal/paths", "recipes/kind", "github.com/go-zookeeper/zk"}
 	language = []string{"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap"}
 	front    = with(logins, slices.Concat(planner, language, []string{"config", "github.com/google/go-cmp", "golang.org/x/text", "github.com/robfig/cron"})...)
-	engine   = with(library, with(planner, "apply", "apply/failure", "apply/read", "apply/history", "apply/internal/wire")...)
+	engine   = with(library, with(planner, "apply", "apply/failure", "apply/read", "apply/history", "apply/event", "apply/internal/wire")...)
 	views    = with(engine, with(language, "apply/evict", "apply/checkup", "cmd/locktree/internal/view", "golang.org/x/")...)
 )
 
@@ -113,6 +113,8 @@ var importRules = []struct {
 		"what reads the tree knows neither the apply lock nor a transaction: whatever it returns, nothing was written"},
 	{"apply/history", with(library, with(planner, "apply/history", "apply/failure")...),
 		"the history is one node and its entries: whoever writes it, an apply or an eviction, sends it in a transaction of its own"},
+	{"apply/event", with(library, with(planner, "apply/event", "apply/history", "apply/failure")...),
+		"events are values that each phase of an apply may emit, so they stand below all of them"},
 	{"apply/evict", with(library, with(planner, "apply/evict", "apply/history", "apply/failure", "apply/internal/wire")...),
 		"an eviction knows no plan and no apply lock: it works while an apply is under way"},
 	{"apply/checkup", with(library, with(planner, "apply/checkup", "apply/read", "apply/failure", "apply/internal/wire")...),

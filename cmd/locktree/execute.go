@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -114,7 +115,7 @@ type applying struct {
 }
 
 // applying are the options of an apply. The operation is the word Terraform writes into its lock.
-func (a *app) applying(f *applyFlags, destroy bool, show func(apply.Event)) apply.Options {
+func (a *app) applying(f *applyFlags, destroy bool, show func(event.Event)) apply.Options {
 	operation := "OperationTypeApply"
 	if destroy {
 		operation = "OperationTypeDestroy"
@@ -165,7 +166,7 @@ func (a *app) execute(ctx context.Context, f *applyFlags, all []*applying, plans
 }
 
 // begun is Apply, for which an interrupt waits, see await. After an interrupt nothing begins, and what is done is said all the same.
-func (x *applying) begun(ctx context.Context, p *plan.Plan) (*apply.Result, error) {
+func (x *applying) begun(ctx context.Context, p *plan.Plan) (*event.Result, error) {
 	select {
 	case x.underWay <- struct{}{}:
 		defer func() { <-x.underWay }()
@@ -220,27 +221,27 @@ func (p *progress) howFar(to *view.Progress) {
 	to.Unit, to.Done, to.Total = p.far.Unit, p.far.Done, p.far.Total
 }
 
-func (p *progress) event(e apply.Event) {
+func (p *progress) event(e event.Event) {
 	switch e.(type) {
-	case apply.ACLWidened, apply.Draining, apply.Breaking, apply.Started:
+	case event.ACLWidened, event.Draining, event.Breaking, event.Started:
 		p.changing.Store(true)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e := e.(type) {
-	case apply.Draining:
-		p.open[e.Addr] = view.Ongoing{Started: apply.Started{Addr: e.Addr, Path: e.Path}, Drains: true, Since: time.Now()}
-	case apply.Started:
+	case event.Draining:
+		p.open[e.Addr] = view.Ongoing{Started: event.Started{Addr: e.Addr, Path: e.Path}, Drains: true, Since: time.Now()}
+	case event.Started:
 		p.open[e.Addr] = view.Ongoing{Started: e, Since: time.Now()} // in place of its draining, where there was one
-	case apply.Applied:
+	case event.Applied:
 		delete(p.open, e.Addr)
-	case apply.Failed:
+	case event.Failed:
 		delete(p.open, e.Addr)
-	case apply.Committed:
+	case event.Committed:
 		p.far = view.Progress{Unit: "transactions", Done: e.Batch, Total: e.Batches}
-	case apply.ACLPhase:
+	case event.ACLPhase:
 		p.far = view.Progress{Unit: "access lists", Total: e.Total}
-	case apply.ACLApplied:
+	case event.ACLApplied:
 		p.far.Done++
 	}
 	if !p.together || !p.grouped(e) {
@@ -249,11 +250,11 @@ func (p *progress) event(e apply.Event) {
 }
 
 // grouped reports whether an event is shown with others like it.
-func (p *progress) grouped(e apply.Event) bool {
+func (p *progress) grouped(e event.Event) bool {
 	switch e := e.(type) {
-	case apply.Started, apply.ACLApplied: // how many lists there are was said before the first
+	case event.Started, event.ACLApplied: // how many lists there are was said before the first
 		return true
-	case apply.Applied:
+	case event.Applied:
 		block := e.Addr.Block()
 		i := slices.IndexFunc(p.groups, func(g *view.AppliedGroup) bool { return g.Block == block && g.Action == e.Action })
 		if i < 0 {

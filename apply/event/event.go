@@ -1,4 +1,16 @@
-package apply
+// Package event has what an apply reports while it runs, as values, and its [Result].
+//
+//	show := func(e event.Event) {
+//		switch e := e.(type) {
+//		case event.Committed:
+//			fmt.Println("applied as", e.ApplyID)
+//		}
+//	}
+//	run, err := apply.Begin(ctx, client, desired, apply.Options{Events: show})
+//
+// Each phase of an apply emits its own events; event.go has them in the order in which they come. The package relies on plan, failure and
+// history for the fields, and does nothing.
+package event
 
 import (
 	"time"
