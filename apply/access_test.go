@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/prepare"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -73,7 +73,7 @@ func (s *site) as(keys ...string) *recipes.Client {
 func (s *site) ownLists(c *recipes.Client) map[string]string {
 	s.t.Helper()
 	out := map[string]string{}
-	paths := append(apply.ScaffoldPaths(s.root, stack), plan.IndexPath(s.root, stack))
+	paths := append(prepare.ScaffoldPaths(s.root, stack), plan.IndexPath(s.root, stack))
 	for _, path := range paths {
 		acl, _, err := s.session(c).GetACL(s.t.Context(), path)
 		require.NoError(s.t, err, path)

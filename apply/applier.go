@@ -10,6 +10,7 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/apply/internal/lock"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -32,8 +33,8 @@ type Options struct {
 type Applier struct {
 	client *recipes.Client
 	opts   Options
-	held   *held // from Begin until Apply
-	begun  bool  // by Begin, with or without a lock
+	held   *lock.Held // from Begin until Apply
+	begun  bool       // by Begin, with or without a lock
 }
 
 // New returns an Applier that writes as client.
@@ -86,7 +87,7 @@ func (r *Run) lockFirst() error {
 	}
 	path := plan.LockPath(r.desired.Root, r.desired.Stack)
 	switch stat, err := s.Exists(r.ctx, path); {
-	case errors.Is(err, zk.ErrNoAuth): // it exists, see reader.unreadable
+	case errors.Is(err, zk.ErrNoAuth): // it exists, see package read
 	case err != nil:
 		return failure.Read(path, err)
 	case stat == nil:
@@ -97,8 +98,8 @@ func (r *Run) lockFirst() error {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(r.ctx)
-	stop := context.AfterFunc(h.lease.Context(), func() { cancel(h.lost()) })
-	h.end = func() { stop(); cancel(nil) }
+	stop := context.AfterFunc(h.Lease.Context(), func() { cancel(h.Lost()) })
+	h.End = func() { stop(); cancel(nil) }
 	r.ctx, r.held = ctx, h
 	return nil
 }
@@ -120,7 +121,7 @@ func (r *Run) Plan(o plan.Options) *plan.Plan {
 func (r *Run) Close() {
 	if h := r.held; h != nil {
 		r.held = nil
-		h.unlock(r.ctx)
+		h.Unlock(r.ctx)
 	}
 }
 
@@ -143,7 +144,7 @@ func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*event.Result, error
 	j := x.job(p)
 	defer func() {
 		if j.held != nil {
-			j.held.unlock(ctx)
+			j.held.Unlock(ctx)
 		}
 	}()
 	x.held = nil
@@ -153,7 +154,7 @@ func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*event.Result, error
 	res := &event.Result{Counts: p.Summary()}
 	if p.HasChanges() {
 		if err := j.run(ctx, res); err != nil {
-			return nil, j.besides(err)
+			return nil, j.besides.Say(err)
 		}
 	}
 	for _, o := range p.Outputs {
@@ -162,7 +163,7 @@ func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*event.Result, error
 		}
 	}
 	res.Elapsed = time.Since(j.start)
-	j.emit(event.Finished{Result: *res})
+	x.emit(event.Finished{Result: *res})
 	return res, nil
 }
 
@@ -177,7 +178,7 @@ func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 	if err := r.permitted(); err != nil || !p.HasChanges() {
 		return err
 	}
-	if err := r.prepare(); err != nil {
+	if err := r.measure(); err != nil {
 		return err
 	}
 	// If we have the lock, or would wait for it, it is no reason for Apply to refuse.
@@ -191,9 +192,15 @@ func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 func (x *Applier) job(p *plan.Plan) *job {
 	r := &job{x: x, p: p.Keyed(newKey()), id: history.NewID(), start: time.Now(), held: x.held, fresh: x.held != nil}
 	if r.fresh {
-		r.id, r.s = r.held.id, r.held.s
+		r.id, r.s = r.held.ID, r.held.Session
 	}
 	return r
+}
+
+// lock takes the apply lock at path.
+func (x *Applier) lock(ctx context.Context, id, path string) (*lock.Held, error) {
+	info := failure.LockInfo{ID: id, Path: path, Operation: x.opts.Operation, Who: x.opts.Who, Version: x.opts.Version}
+	return lock.Take(ctx, x.client, lock.Request{LockInfo: info, Wait: x.opts.LockTimeout, Emit: x.emit})
 }
 
 func (x *Applier) emit(e event.Event) {

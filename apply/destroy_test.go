@@ -8,9 +8,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/prepare"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -28,7 +28,7 @@ func destroyAll(t *testing.T, s *site) {
 	for path := range s.dump(c) {
 		left = append(left, path)
 	}
-	require.ElementsMatch(t, apply.ScaffoldPaths(s.root, stack)[len(apply.ScaffoldPaths(s.root, stack))-7:], left,
+	require.ElementsMatch(t, prepare.ScaffoldPaths(s.root, stack)[len(prepare.ScaffoldPaths(s.root, stack))-7:], left,
 		"the root and the tool's own nodes stay")
 	require.False(t, s.plan(c, s.tree()).HasChanges())
 	s.apply(c, s.shop())

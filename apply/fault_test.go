@@ -14,9 +14,10 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/commit"
+	"github.com/locktree/locktree/apply/internal/lock"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -315,7 +316,7 @@ func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
 				tree = s.tree(bulk(40, 10, "x")...)
 			}
 			p := s.plan(c, tree)
-			require.Equal(t, long, p.Transaction.Bytes > apply.Suspect)
+			require.Equal(t, long, p.Transaction.Bytes > commit.Suspect)
 			in := s.server.Inject(transaction(s), zktest.Fail(zktest.CodeSystemError))
 			s.unchanged(c, func() {
 				_, err := executor(c).Run(t.Context(), p)
@@ -325,7 +326,7 @@ func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
 				require.EqualError(t, err, "apply: The transaction was not committed: "+s.root+": the servers failed each time the transaction was sent: "+
 					"system error (code -1). Nothing was written. Look at the servers' logs, then apply again.")
 			})
-			require.Equal(t, apply.CommitTries, in.Hits())
+			require.Equal(t, lock.Tries, in.Hits())
 			in.Remove()
 			s.server.Inject(zktest.Once(transaction(s)), zktest.Fail(zktest.CodeSystemError))
 			_, err := executor(c).Run(t.Context(), p)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/commit"
+	"github.com/locktree/locktree/apply/internal/lock"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -40,7 +42,7 @@ func flapping(t *testing.T, s *site, flaps, probe int, fails bool) {
 	s.apply(c, s.tree(declare("/first", kind.Mutex)))
 	p := s.plan(c, tree)
 	require.Empty(t, p.Batches)
-	require.Greater(t, p.Transaction.Bytes, apply.Suspect)
+	require.Greater(t, p.Transaction.Bytes, commit.Suspect)
 	sent := transaction(s)
 	strike := func(n int, match func(zktest.Request) bool) *zktest.Injection {
 		return s.server.Inject(func(r zktest.Request) bool {
@@ -60,12 +62,12 @@ func flapping(t *testing.T, s *site, flaps, probe int, fails bool) {
 	for _, f := range faults {
 		f.Remove()
 	}
-	require.Equal(t, min(flaps, apply.CommitTries), faults[0].Hits())
+	require.Equal(t, min(flaps, lock.Tries), faults[0].Hits())
 	require.Equal(t, min(probe, 1), faults[1].Hits())
 	if fails {
 		var e *failure.NodeError
 		require.ErrorAs(t, err, &e)
-		require.ErrorIs(t, err, apply.ErrLostAgain)
+		require.ErrorIs(t, err, commit.ErrLostAgain)
 		require.NotErrorIs(t, err, plan.ErrTooLong)
 		require.ErrorContains(t, err, "Nothing was written")
 		require.Equal(t, before, s.dump(c))
@@ -88,11 +90,10 @@ func asking(t *testing.T, s *site) {
 	require.NoError(t, err)
 	const bytes = 600_000
 	s.unchanged(c, func() {
-		readable, noted := r.Readable(t.Context(), bytes)
-		require.True(t, readable)
-		require.Equal(t, bytes, noted)
+		require.True(t, r.Readable(t.Context(), bytes))
+		require.Equal(t, bytes, r.Longest)
 	})
-	r.End(t.Context())
+	r.Held.Unlock(t.Context())
 }
 
 // asksWhy matches what an apply sends to find out whether its transaction is read.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/internal/prepare"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -39,7 +39,7 @@ func TestAReadersPlanLetsNobodyInWhoWasShutOut(t *testing.T) {
 	defer in.Remove()
 	_, err := executor(s.as(oldKey, nextKey)).Run(t.Context(), p)
 	require.NoError(t, err)
-	for path := range s.lists(s.as(nextKey), apply.ScaffoldPaths(s.root, "a")[:4]...) {
+	for path := range s.lists(s.as(nextKey), prepare.ScaffoldPaths(s.root, "a")[:4]...) {
 		n, _ := s.server.Get(path)
 		require.NotContains(t, n.ACL, zktest.ACL(wire.ToZK(kind.List{allOf(oldKey)})[0]), path)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/prepare"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -312,7 +312,7 @@ func (l *land) turn(next *charter, by []string) bool {
 		}
 		after := l.everyList()
 		if was == nil {
-			for _, path := range apply.ScaffoldPaths(l.root, next.stack) {
+			for _, path := range prepare.ScaffoldPaths(l.root, next.stack) {
 				if before[path] == nil {
 					delete(after, path)
 				}

@@ -15,6 +15,7 @@ import (
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/lock"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -333,7 +334,7 @@ func TestSessionLostWhileWaitingIsNotTakenForServersThatDoNotAnswer(t *testing.T
 		x.LockTimeout = time.Hour
 		p := s.plan(b, s.tree())
 		go func() {
-			time.Sleep(2 * apply.Unanswered)
+			time.Sleep(2 * lock.Unanswered)
 			s.server.Expire(s.session(b).ID())
 		}()
 		_, err = x.Run(t.Context(), p)

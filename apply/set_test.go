@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/prepare"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -46,7 +47,7 @@ const (
 
 // ownOf are the lists of the record and the apply lock of a stack, and of what all stacks share.
 func (s *site) ownOf(c *recipes.Client, name string) (own []string) {
-	for _, list := range s.lists(c, append(apply.ScaffoldPaths(s.root, name), plan.IndexPath(s.root, name))...) {
+	for _, list := range s.lists(c, append(prepare.ScaffoldPaths(s.root, name), plan.IndexPath(s.root, name))...) {
 		if !slices.Contains(own, list) {
 			own = append(own, list)
 		}

@@ -456,32 +456,3 @@ func (e *WrongEnsembleError) Explain() plan.Explanation {
 }
 
 func (e *WrongEnsembleError) Error() string { return message(e) }
-
-// besidesError: nothing of the plan was written because of err, but what prepares it was.
-type besidesError struct {
-	prepared []string // clauses
-	err      error
-}
-
-// Besides adds to an error what was written although nothing of the plan was.
-func Besides(prepared []string, err error) error {
-	if len(prepared) == 0 {
-		return err
-	}
-	return &besidesError{prepared, err}
-}
-
-// WrittenNothing reports whether an error says that nothing was written.
-func WrittenNothing(err error) bool {
-	return strings.Contains(plan.Explain(err).Written, NothingWritten)
-}
-
-func (e *besidesError) Explain() plan.Explanation {
-	x := plan.Explain(e.err)
-	x.Written = strings.TrimSpace(strings.ReplaceAll(x.Written, NothingWritten, "") + " Nothing of the plan was written, but " + strings.Join(e.prepared, ", and ") + ".")
-	return x
-}
-
-func (e *besidesError) Error() string { return message(e) }
-
-func (e *besidesError) Unwrap() error { return e.err }

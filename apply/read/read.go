@@ -478,3 +478,12 @@ func uses(reads *recipes.Reads, path string, n *plan.Node) {
 		}
 	}
 }
+
+// Shown returns the list with the hashes that the servers show us, if they have hidden some from whoever planned.
+func Shown(ctx context.Context, s *recipes.Session, path string, planned kind.List) (kind.List, error) {
+	if !planned.Masked() {
+		return planned, nil
+	}
+	got, _, err := s.GetACL(ctx, path)
+	return wire.FromZK(got), err
+}

@@ -60,7 +60,6 @@ var scattered = map[string]int{
 	"recipes/inspect.round": 4, "recipes/inspect.Report": 4,
 	"config.scope": 11, "config.evaluation": 11, "config.reading": 8, "config.report": 5, "config.loading": 4,
 	"plan.Plan": 15, "plan.sides": 16, "plan.decisions": 8, "plan.pairing": 4, "plan.Node": 6, "plan.Change": 10, "plan.selection": 9, "plan.frame": 4,
-	"apply.locked": 8, "apply.job": 6, "apply.sending": 6, "apply.Applier": 5,
 	"cmd/locktree.app": 21, "cmd/locktree.stack": 4,
 	"cmd/locktree/internal/view.planText": 5, "cmd/locktree/internal/view.Human": 4,
 	"cmd/locktree/internal/view/serve.Ensemble": 5, "cmd/locktree/internal/view/serve.problemsOf": 4, "cmd/locktree/internal/view/serve.Board": 5,

@@ -30,7 +30,8 @@ var (
 	planner  = []string{"plan", "plan/document", "recipes/internal/paths", "recipes/kind", "github.com/go-zookeeper/zk"}
 	language = []string{"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap"}
 	front    = with(logins, slices.Concat(planner, language, []string{"config", "github.com/google/go-cmp", "golang.org/x/text", "github.com/robfig/cron"})...)
-	engine   = with(library, with(planner, "apply", "apply/failure", "apply/read", "apply/history", "apply/event", "apply/internal/wire")...)
+	held     = with(library, with(planner, "apply/failure", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock")...)
+	engine   = with(library, with(planner, "apply", "apply/failure", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock", "apply/internal/prepare", "apply/internal/commit", "apply/internal/lists")...)
 	views    = with(engine, with(language, "apply/evict", "apply/checkup", "cmd/locktree/internal/view", "golang.org/x/")...)
 )
 
@@ -115,6 +116,14 @@ var importRules = []struct {
 		"the history is one node and its entries: whoever writes it, an apply or an eviction, sends it in a transaction of its own"},
 	{"apply/event", with(library, with(planner, "apply/event", "apply/history", "apply/failure")...),
 		"events are values that each phase of an apply may emit, so they stand below all of them"},
+	{"apply/internal/lock", held,
+		"the apply lock, and single writes under it, know no phase of an apply: each of these is handed the lock"},
+	{"apply/internal/prepare", with(held, "apply/internal/prepare"),
+		"what makes the tree ready sends nothing of the plan"},
+	{"apply/internal/commit", with(held, "apply/internal/commit"),
+		"a transaction and its outcome: what was prepared before, and which lists follow, reach it as values"},
+	{"apply/internal/lists", with(held, "apply/internal/lists"),
+		"the passes over the access lists begin from what the last transaction wrote, and cannot send another"},
 	{"apply/evict", with(library, with(planner, "apply/evict", "apply/history", "apply/failure", "apply/internal/wire")...),
 		"an eviction knows no plan and no apply lock: it works while an apply is under way"},
 	{"apply/checkup", with(library, with(planner, "apply/checkup", "apply/read", "apply/failure", "apply/internal/wire")...),

@@ -24,7 +24,8 @@ import (
 
 // messagePackages are those whose messages a person may read.
 var messagePackages = []string{".", "internal/view", "internal/view/serve", "../../config", "../../plan", "../../apply",
-	"../../apply/failure", "../../apply/read", "../../apply/history", "../../apply/evict", "../../apply/checkup"}
+	"../../apply/failure", "../../apply/read", "../../apply/history", "../../apply/evict", "../../apply/checkup",
+	"../../apply/internal/lock", "../../apply/internal/prepare", "../../apply/internal/commit", "../../apply/internal/lists"}
 
 // messageNames are how the source names what is read first of a message: a
 // parameter, a result, or a field of one of these names holds one, and the text

@@ -1,4 +1,4 @@
-package apply
+package commit
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -22,7 +23,7 @@ const breakTries = 5
 // Without such locks it is commit. Otherwise the contenders are deleted first in the transaction, so
 // that the lock is empty when it is deleted. If others come or leave between the listing and the
 // transaction, all of it is refused, and force lists again. The history goes along, and is read again in the same way.
-func (r *sending) force(ctx context.Context) (resolved bool, err error) {
+func (r *Sender) force(ctx context.Context) (resolved bool, err error) {
 	for range breakTries {
 		var breaks []plan.Op
 		if err = r.sweep(ctx); err != nil {
@@ -49,16 +50,16 @@ func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 
 // first returns the operation because of which two stacks cannot both be applied to a root for the first time: it raises the version
 // of the directory in which another stack had no record.
-func (r *sending) first() []plan.Op {
-	if !r.index.Absent || r.tx.Index == nil {
+func (r *Sender) first() []plan.Op {
+	if !r.Record.Absent || r.tx.Index == nil {
 		return nil
 	}
-	return []plan.Op{{Kind: plan.OpSet, Path: kind.ParentPath(r.index.Path), Version: r.records}}
+	return []plan.Op{{Kind: plan.OpSet, Path: kind.ParentPath(r.Record.Path), Version: r.Records}}
 }
 
 // overtaken reports whether the transaction was refused because the contenders of
 // a lock that is broken were no longer those that were listed, or because of the node of a key that nobody uses since.
-func (r *sending) overtaken(err error, breaks []plan.Op) bool {
+func (r *Sender) overtaken(err error, breaks []plan.Op) bool {
 	var used *failure.InUseError
 	var conflict *failure.ConflictError
 	switch {
@@ -78,19 +79,19 @@ func gone(c *plan.Change, e *failure.InUseError) bool {
 // contenders returns the deletions that break the locks of the plan, and reports whose
 // they are. They are part of the transaction, so nothing is broken unless everything is
 // applied.
-func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []plan.Op, err error) {
+func (r *Sender) contenders(ctx context.Context, changes []*plan.Change) (ops []plan.Op, err error) {
 	for _, c := range changes {
 		if !c.Break || !c.NeedsIdle() {
 			continue
 		}
-		usage, err := read.Usage(ctx, r.s, c.Before)
+		usage, err := read.Usage(ctx, r.Held.Session, c.Before)
 		if err != nil {
 			return nil, err
 		}
 		if !usage.Busy() {
 			continue
 		}
-		all, err := read.Contents(ctx, r.s, c.Before)
+		all, err := read.Contents(ctx, r.Held.Session, c.Before)
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +100,39 @@ func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []
 		for _, path := range all {
 			ops = append(ops, plan.Op{Kind: plan.OpDelete, Addr: c.Addr, Path: path, Version: -1})
 		}
-		r.emit(event.Breaking{Addr: c.Addr, Path: c.Path, Usage: usage})
+		r.Held.Emit(event.Breaking{Addr: c.Addr, Path: c.Path, Usage: usage})
 	}
 	return ops, nil
+}
+
+// sweep deletes the nodes of keys that nobody uses from families that are to go. A crash leaves such nodes, and servers that collect
+// them take their time.
+//
+// Each is deleted by a transaction of its own, before the one of the plan: there may be more of them than one can delete, and it does
+// no harm to delete them if that one is refused.
+func (r *Sender) sweep(ctx context.Context) error {
+	for _, c := range r.tx.Changes {
+		if !c.NeedsIdle() || c.Before.Kind().Key == nil {
+			continue
+		}
+		if _, err := read.KeyInUse(ctx, r.Held.Session, c.Before, r.clear); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clear deletes the node of a key, unless somebody has come, or it is gone.
+func (r *Sender) clear(ctx context.Context, ops []plan.Op) error {
+	ctx, cancel := context.WithTimeout(ctx, r.Held.Session.Timeout())
+	defer cancel()
+	results, err := r.Held.Lease.Multi(ctx, wire.Requests(ops)...)
+	switch {
+	case err == nil:
+		r.Besides.Swept()
+		return nil
+	case failure.Overtaken(err), failure.Unknown(err):
+		return nil // what is still there has the transaction refused
+	}
+	return r.Held.Refusal(ctx, r.Plan, ops, results, err)
 }

@@ -1,7 +1,6 @@
-package apply
+package commit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/lock"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -24,10 +24,6 @@ const (
 	undecided
 )
 
-// commitTries bounds how often a transaction that is known not to have been
-// committed is sent again.
-const commitTries = 3
-
 // commit sends the transaction and determines its outcome. resolved means that the
 // reply was lost and the record gave the answer. Sending it again does no harm: the
 // copies have the same versions, so at most one of them is committed, whenever they
@@ -37,14 +33,14 @@ const commitTries = 3
 // In all other cases settle asks until it is one of them, or until the transaction is known not to be
 // committed, and then it is sent again. commit must never report a refusal that is only the echo of
 // our own success, or a success that was somebody else's.
-func (r *sending) commit(ctx context.Context) (resolved bool, err error) {
+func (r *Sender) commit(ctx context.Context) (resolved bool, err error) {
 	lost, unread := false, 0
 	var failed error // the error of the last copy
-	for range commitTries {
+	for range lock.Tries {
 		results, err := r.sendOps(ctx, r.all)
 		failed = err
 		if answered(err) {
-			r.longest = max(r.longest, r.size)
+			r.Longest = max(r.Longest, r.size)
 		}
 		switch {
 		case err == nil:
@@ -57,7 +53,7 @@ func (r *sending) commit(ctx context.Context) (resolved bool, err error) {
 			return resolved, err
 		}
 		lost = true
-		if r.size < suspect || r.size <= r.longest || r.readable(ctx) {
+		if r.size < Suspect || r.size <= r.Longest || r.Readable(ctx, r.size) {
 			continue // it was the network
 		}
 		// An earlier copy may have arrived meanwhile.
@@ -73,9 +69,9 @@ func (r *sending) commit(ctx context.Context) (resolved bool, err error) {
 
 // givenUp is for a transaction that is known, each time, not to have been committed. Copies still
 // under way have the same versions as whatever is sent next.
-func (r *sending) givenUp(err error) error {
-	e := &failure.NodeError{Path: r.p.Root, Op: "commit to", Why: errLostAgain.Error(), Written: failure.NothingWritten,
-		Next: "Look at the network between here and the servers, then apply again.", Err: errLostAgain}
+func (r *Sender) givenUp(err error) error {
+	e := &failure.NodeError{Path: r.Plan.Root, Op: "commit to", Why: ErrLostAgain.Error(), Written: failure.NothingWritten,
+		Next: "Look at the network between here and the servers, then apply again.", Err: ErrLostAgain}
 	if errors.Is(err, recipes.ErrServer) {
 		e.Why, e.Err = "the servers failed each time the transaction was sent: "+failure.ServerError(err), err
 		e.Next = "Look at the servers' logs, then apply again."
@@ -90,7 +86,7 @@ func (r *sending) givenUp(err error) error {
 //
 // results and err belong to the same copy: if that was definitely refused and none was committed,
 // the refusal was not an echo, and is the result.
-func (r *sending) settle(ctx context.Context, results []zk.MultiResponse, err error) (resolved bool, _ error) {
+func (r *Sender) settle(ctx context.Context, results []zk.MultiResponse, err error) (resolved bool, _ error) {
 	for {
 		got, cause := r.resolve(ctx)
 		switch {
@@ -102,16 +98,16 @@ func (r *sending) settle(ctx context.Context, results []zk.MultiResponse, err er
 			return false, r.refused(ctx, results, err)
 		case r.confirmed(ctx):
 			return false, nil
-		case r.lease.Context().Err() != nil:
-			return false, failure.Lock(r.lease.Path(), context.Cause(r.lease.Context()))
+		case r.Held.Lease.Context().Err() != nil:
+			return false, failure.Lock(r.Held.Lease.Path(), context.Cause(r.Held.Lease.Context()))
 		}
 	}
 }
 
-// suspect is the length from which a transaction that ends its connection each time
+// Suspect is the length from which a transaction that ends its connection each time
 // may be longer than the servers accept. jute.maxbuffer is never set lower: a session with
 // a hundred watches needs that much to reconnect.
-const suspect = 8 << 10
+const Suspect = 8 << 10
 
 // unreadTries is how often a transaction and then a harmless request of its length must end
 // their connections, while small requests in between are answered, before the transaction counts
@@ -122,24 +118,24 @@ const unreadTries = 2
 // proves that servers answer on the present connection. It also keeps the lock, which lasts
 // half a session timeout without a committed write, while one connection after another breaks. If
 // none succeeds the lock is lost, so that asking again ends.
-func (r *sending) confirmed(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.s.Timeout())
+func (r *Sender) confirmed(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Held.Session.Timeout())
 	defer cancel()
-	return answered(r.lease.Verify(ctx))
+	return answered(r.Held.Lease.Verify(ctx))
 }
 
-// readable reports whether the servers accept a request as long as the transaction. It sends one
+// Readable reports whether the servers accept a request of a size, which is that of the transaction. It sends one
 // that cannot change anything: it creates the apply lock, which exists as long as our contender in it
 // does, and our contender is what each of our transactions checks first. Any answer proves that they
 // accept it. If the connection ends, that may again be due to the network.
-func (r *sending) readable(ctx context.Context) bool {
-	op := plan.Op{Kind: plan.OpCreate, Path: r.lease.Path(), ACL: r.own}
-	op.Data = make([]byte, max(0, r.size-plan.Size([]plan.Op{op})))
+func (r *Sender) Readable(ctx context.Context, size int) bool {
+	op := plan.Op{Kind: plan.OpCreate, Path: r.Held.Lease.Path(), ACL: r.Own}
+	op.Data = make([]byte, max(0, size-plan.Size([]plan.Op{op})))
 	_, err := r.sendOps(ctx, []plan.Op{op})
 	if !answered(err) {
 		return false
 	}
-	r.longest = max(r.longest, r.size)
+	r.Longest = max(r.Longest, size)
 	return true
 }
 
@@ -152,40 +148,13 @@ func answered(err error) bool {
 
 // sendOps waits no longer than the session timeout. If no reply has come by then, the outcome is
 // determined in another way.
-func (r *sending) sendOps(ctx context.Context, ops []plan.Op) ([]zk.MultiResponse, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.s.Timeout())
+func (r *Sender) sendOps(ctx context.Context, ops []plan.Op) ([]zk.MultiResponse, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Held.Session.Timeout())
 	defer cancel()
-	return r.lease.Multi(ctx, wire.Requests(ops)...)
+	return r.Held.Lease.Multi(ctx, wire.Requests(ops)...)
 }
 
-// write sets the data of one node under the lock, together with the operations beside. A copy sent again
-// after a lost reply has the same version, so at most one is applied; a refusal may then be the echo of
-// our own success.
-//
-// Version and data tell whether our write was applied. Two writers of the same data at the same version
-// cannot be distinguished, and need not be: under the lock, the other one wrote what we wanted.
-func (r *locked) write(ctx context.Context, path string, data []byte, version int32, beside ...any) (err error) {
-	lost := false
-	for range commitTries {
-		one, cancel := context.WithTimeout(ctx, r.s.Timeout())
-		_, err = r.lease.Multi(one, append(beside, &zk.SetDataRequest{Path: path, Data: data, Version: version})...)
-		cancel()
-		if err == nil || !failure.Unknown(err) && !lost {
-			return err
-		}
-		got, stat, readErr := r.s.Get(ctx, path)
-		if readErr == nil && stat.Version == version+1 && bytes.Equal(got, data) {
-			return nil
-		}
-		if !failure.Unknown(err) {
-			return err
-		}
-		lost = true
-	}
-	return err
-}
-
-var errLostAgain = errors.New("the connection broke each time the transaction was sent")
+var ErrLostAgain = errors.New("the connection broke each time the transaction was sent")
 
 // resolve determines whether the transaction was committed, by the apply id in the record.
 // It must not look too early: a transaction that was sent may still arrive as long as the
@@ -195,11 +164,11 @@ var errLostAgain = errors.New("the connection broke each time the transaction wa
 //
 // It waits for one of these as long as detached allows, which is longer than the servers keep a
 // session that they do not hear from. After that the outcome is an [*failure.UnknownError].
-func (r *sending) resolve(ctx context.Context) (outcome, error) {
-	ctx, cancel := detached(ctx, r.s)
+func (r *Sender) resolve(ctx context.Context) (outcome, error) {
+	ctx, cancel := lock.Detached(ctx, r.Held.Session)
 	defer cancel()
 	for {
-		s, err := r.x.client.Session(ctx)
+		s, err := r.Held.Client.Session(ctx)
 		if err != nil {
 			return undecided, err
 		}
@@ -222,7 +191,7 @@ func (r *sending) resolve(ctx context.Context) (outcome, error) {
 // errFlying: the old session may still be alive, and so may its transaction.
 var errFlying = errors.New("the session that sent the transaction is still alive")
 
-func (r *sending) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
+func (r *Sender) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 	// The server we are connected to now may be behind the one that ran the transaction, or a leader that was cut off since,
 	// which answers a sync all the same (ZOOKEEPER-1675). No such server answers a write; a refusal counts as one.
 	if _, err := s.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1}); err != nil && !errors.Is(err, zk.ErrNoAuth) {
@@ -235,8 +204,8 @@ func (r *sending) ask(ctx context.Context, s *recipes.Session) (outcome, error) 
 	if landed {
 		return committed, nil
 	}
-	if r.lease.Context().Err() != nil { // also when the session is another one by now
-		stat, err := s.Exists(ctx, r.lease.Node())
+	if r.Held.Lease.Context().Err() != nil { // also when the session is another one by now
+		stat, err := s.Exists(ctx, r.Held.Lease.Node())
 		if err != nil {
 			return undecided, err
 		}
@@ -248,7 +217,7 @@ func (r *sending) ask(ctx context.Context, s *recipes.Session) (outcome, error) 
 			return undecided, err
 		}
 	}
-	// The record as it stands, and what ours would have made of it at r.index:
+	// The record as it stands, and what ours would have made of it at r.Record:
 	//
 	//   - unchanged: ours was not there. With our contender gone it never will be; else a copy
 	//     may come late, and is one of those of which one at most is committed.
@@ -260,13 +229,13 @@ func (r *sending) ask(ctx context.Context, s *recipes.Session) (outcome, error) 
 	switch pin := h.Pin; {
 	case landed:
 		return committed, nil
-	case pin == r.index:
+	case pin == r.Record:
 		return notCommitted, nil
 	case pin.Absent && r.all[len(r.all)-1].Kind == plan.OpDelete: // the record is the last operation
 		// Our transaction was to delete the record, and nobody else's could have under
 		// our lock; if the lock was lost, another destroy left the same state.
 		return committed, nil
-	case pin.Czxid == r.index.Czxid && pin.Version == r.index.Version+1:
+	case pin.Czxid == r.Record.Czxid && pin.Version == r.Record.Version+1:
 		return notCommitted, nil // the one change since the plan was somebody else's
 	default:
 		return undecided, nil
@@ -277,32 +246,20 @@ func (r *sending) ask(ctx context.Context, s *recipes.Session) (outcome, error) 
 // committed. One that destroys everything and finds no record leaves none either: it
 // raises the count of destroys, which nobody else can under our lock.
 // r.tx.Index is nil for the last transaction of such a plan alone.
-func (r *sending) landed(ctx context.Context, s *recipes.Session) (read.Head, bool, error) {
-	h, err := read.HeadAt(ctx, s, r.p.Index.Path)
-	if err != nil || r.tx.Index != nil || !r.index.Absent || !h.Pin.Absent {
+func (r *Sender) landed(ctx context.Context, s *recipes.Session) (read.Head, bool, error) {
+	h, err := read.HeadAt(ctx, s, r.Plan.Index.Path)
+	if err != nil || r.tx.Index != nil || !r.Record.Absent || !h.Pin.Absent {
 		return h, err == nil && h.Of(r.tx.ID), err
 	}
-	n, err := read.Destroys(ctx, s, r.p.Root, r.p.Stack)
-	return h, err == nil && n == r.p.Destroys+1, err
+	n, err := read.Destroys(ctx, s, r.Plan.Root, r.Plan.Stack)
+	return h, err == nil && n == r.Plan.Destroys+1, err
 }
 
 // refused turns a transaction that was certainly not committed into an error a
 // person can use.
-func (r *sending) refused(ctx context.Context, results []zk.MultiResponse, err error) error {
+func (r *Sender) refused(ctx context.Context, results []zk.MultiResponse, err error) error {
 	if errors.Is(err, recipes.ErrTooLarge) {
 		return failure.TooLarge(r.tx.Changes, r.all[r.notes:], false)
 	}
-	return r.refusal(ctx, r.all, results, err)
-}
-
-// refusal is refused for operations that are short.
-func (r *locked) refusal(ctx context.Context, ops []plan.Op, results []zk.MultiResponse, err error) error {
-	if op, refused := failure.FirstRefused(results, ops); refused {
-		// err is this answer too, in words: go-zookeeper has none for some of its codes.
-		return r.explain(ctx, op, err)
-	}
-	if errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrSessionLost) {
-		return failure.Lock(r.lease.Path(), err)
-	}
-	return failure.Commit(r.p.Root, err)
+	return r.Held.Refusal(ctx, r.Plan, r.all, results, err)
 }
