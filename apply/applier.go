@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -23,6 +24,8 @@ type Options struct {
 	Events func(event.Event)
 	// LockTimeout is how long to wait for the apply lock; 0 does not wait.
 	LockTimeout time.Duration
+	// Tally counts what Begin reads; nil counts nowhere.
+	Tally *read.Tally
 	// Operation is written into the apply lock for others to read, as Who and Version of the author are.
 	Operation string
 	// Author goes into the history.
@@ -61,7 +64,7 @@ func Begin(ctx context.Context, client *recipes.Client, desired *plan.Tree, o Op
 	}
 	s, err := client.Session(r.ctx)
 	if err == nil {
-		r.live, err = read.Tree(r.ctx, s, desired)
+		r.live, err = cmp.Or(o.Tally, &read.Tally{}).Tree(r.ctx, s, desired)
 	}
 	if err != nil {
 		if lost := context.Cause(r.ctx); lost != nil && ctx.Err() == nil {

@@ -18,10 +18,10 @@ const (
 
 // each calls f for every index of paths, several at a time, and returns the first error. reads says what f reads of some of them,
 // which is sent ahead. What else f reads costs a round trip while others wait. The first error ends the context of all calls. f must
-// be safe for concurrent use.
-func each(ctx context.Context, s *recipes.Session, paths []string, reads func(paths []string) recipes.Reads,
+// be safe for concurrent use. t counts.
+func each(ctx context.Context, t *Tally, s *recipes.Session, paths []string, reads func(paths []string) recipes.Reads,
 	f func(ctx context.Context, s *recipes.Session, i int) error) error {
-	return batches(ctx, len(paths), func(ctx context.Context, first, end int) error {
+	return batches(ctx, t, len(paths), func(ctx context.Context, first, end int) error {
 		ahead := s.ReadAhead(ctx, reads(paths[first:end]))
 		for i := first; i < end; i++ {
 			if err := f(ctx, ahead, i); err != nil {
@@ -40,21 +40,6 @@ func (t *Tally) Count() (done, all int) {
 	return int(t.done.Load()), int(max(t.all.Load(), t.least.Load()))
 }
 
-type tallyKey struct{}
-
-// WithTally has what [Tree], and so an apply that begins, reads counted.
-func WithTally(ctx context.Context, t *Tally) context.Context {
-	return context.WithValue(ctx, tallyKey{}, t)
-}
-
-// tallyOf is the one to count in; nobody looks at it where the context has none.
-func tallyOf(ctx context.Context) *Tally {
-	if t, ok := ctx.Value(tallyKey{}).(*Tally); ok {
-		return t
-	}
-	return &Tally{}
-}
-
 // begin counts anew, with at least so many to read.
 func (t *Tally) begin(least int) {
 	t.done.Store(0)
@@ -63,11 +48,10 @@ func (t *Tally) begin(least int) {
 }
 
 // batches is each for what sends its reads by itself: f has the indices from first to before end.
-func batches(ctx context.Context, n int, f func(ctx context.Context, first, end int) error) error {
+func batches(ctx context.Context, t *Tally, n int, f func(ctx context.Context, first, end int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	tally := tallyOf(ctx)
-	tally.all.Add(int64(n))
+	t.all.Add(int64(n))
 	var taken atomic.Int64
 	var wg sync.WaitGroup
 	for range min(parallel, (n+together-1)/together) {
@@ -83,7 +67,7 @@ func batches(ctx context.Context, n int, f func(ctx context.Context, first, end 
 					cancel(err)
 					return
 				}
-				tally.done.Add(int64(end - first))
+				t.done.Add(int64(end - first))
 			}
 		})
 	}

@@ -27,7 +27,7 @@ const (
 func (r *reader) family(ctx context.Context, n *plan.Node) error {
 	in := familyOf(n)
 	n.Live.Parts = make([]plan.Part, len(in.dirs))
-	err := each(ctx, r.s, in.dirs, func(dirs []string) (reads recipes.Reads) {
+	err := each(ctx, r.tally, r.s, in.dirs, func(dirs []string) (reads recipes.Reads) {
 		for _, dir := range dirs {
 			reads.GetACL = append(reads.GetACL, kind.JoinPath(n.Path, dir))
 		}
@@ -196,7 +196,7 @@ func (f *keyed) list(ctx context.Context, s *recipes.Session) error {
 // listAll lists several nodes. A listing is never read ahead.
 func listAll(ctx context.Context, s *recipes.Session, paths []string) ([][]string, error) {
 	names := make([][]string, len(paths))
-	return names, each(ctx, s, paths, func([]string) recipes.Reads { return recipes.Reads{} }, func(ctx context.Context, s *recipes.Session, i int) (err error) {
+	return names, each(ctx, &Tally{}, s, paths, func([]string) recipes.Reads { return recipes.Reads{} }, func(ctx context.Context, s *recipes.Session, i int) (err error) {
 		names[i], err = childrenOf(ctx, s, paths[i])
 		return err
 	})
@@ -217,7 +217,7 @@ func KeyInUse(ctx context.Context, s *recipes.Session, n *plan.Node, empty func(
 	if len(f.junk) > 0 {
 		return kind.JoinPath(n.Path, f.junk[0]), nil
 	}
-	err := each(ctx, s, f.keys, func(keys []string) (reads recipes.Reads) {
+	err := each(ctx, &Tally{}, s, f.keys, func(keys []string) (reads recipes.Reads) {
 		for _, key := range keys {
 			reads.Exists = append(reads.Exists, f.nodes(key)...)
 		}
@@ -344,7 +344,7 @@ func KeySteps(ctx context.Context, s *recipes.Session, p *plan.Plan, us []kind.A
 			return sure&(kind.PermRead|kind.PermAdmin) == 0
 		})
 		found := make([]*plan.ACLStep, len(nodes))
-		err := each(ctx, s, nodes, func(nodes []string) recipes.Reads { return recipes.Reads{GetACL: nodes} },
+		err := each(ctx, &Tally{}, s, nodes, func(nodes []string) recipes.Reads { return recipes.Reads{GetACL: nodes} },
 			func(ctx context.Context, s *recipes.Session, i int) error {
 				acl, stat, err := s.GetACL(ctx, nodes[i])
 				switch list := wire.FromZK(acl); {

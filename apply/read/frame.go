@@ -20,7 +20,7 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 	paths := framePaths(r.tree, desired)
 	found := make([]*plan.Framed, len(paths))
 	records, n := kind.ParentPath(r.tree.IndexPin.Path), int32(0)
-	err := each(ctx, r.s, paths, func(paths []string) recipes.Reads { return recipes.Reads{GetACL: paths} },
+	err := each(ctx, r.tally, r.s, paths, func(paths []string) recipes.Reads { return recipes.Reads{GetACL: paths} },
 		func(ctx context.Context, s *recipes.Session, i int) error {
 			acl, stat, err := s.GetACL(ctx, paths[i])
 			switch {

@@ -31,6 +31,11 @@ const Tries = 5
 //
 // If desired pins the id of the ensemble, an ensemble with another one is a [*failure.WrongEnsembleError], and nothing else is read.
 func Tree(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+	return new(Tally).Tree(ctx, s, desired)
+}
+
+// Tree is [Tree], and counts.
+func (t *Tally) Tree(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
 	path := plan.IndexPath(desired.Root, desired.Stack)
 	for range Tries {
 		tree, err := Record(ctx, s, desired)
@@ -38,8 +43,8 @@ func Tree(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tr
 			return nil, err
 		}
 		tree.Frame, tree.Unread = []plan.Framed{}, map[string]int{}
-		r := newReader(s, tree, desired)
-		tallyOf(ctx).begin(len(r.names))
+		r := newReader(s, t, tree, desired)
+		t.begin(len(r.names))
 		if err := r.walk(ctx, desired); err != nil {
 			return nil, err
 		}
@@ -130,6 +135,7 @@ func Destroys(ctx context.Context, s *recipes.Session, root, stack string) (int3
 // (TestForeignNeighboursAreNeitherReadNorListed).
 type reader struct {
 	s     *recipes.Session
+	tally *Tally
 	tree  *plan.Tree
 	seen  map[string]*plan.Node // by path; nil values are paths known to be absent
 	names []string              // the paths of the configuration and of the record, sorted
@@ -141,8 +147,8 @@ type reader struct {
 	illegible []*plan.Node // see [plan.Tree]
 }
 
-func newReader(s *recipes.Session, tree, desired *plan.Tree) *reader {
-	r := &reader{s: s, tree: tree, seen: make(map[string]*plan.Node, len(desired.Nodes)), share: sharing{desired: desired}}
+func newReader(s *recipes.Session, t *Tally, tree, desired *plan.Tree) *reader {
+	r := &reader{s: s, tally: t, tree: tree, seen: make(map[string]*plan.Node, len(desired.Nodes)), share: sharing{desired: desired}}
 	r.names = r.named(desired)
 	return r
 }
@@ -237,7 +243,7 @@ func (r *reader) descend(ctx context.Context, level []string) error {
 	var mu sync.Mutex
 	for len(level) > 0 {
 		var next []string
-		err := batches(ctx, len(level), func(ctx context.Context, first, end int) error {
+		err := batches(ctx, r.tally, len(level), func(ctx context.Context, first, end int) error {
 			nodes, children, err := r.visit(ctx, level[first:end])
 			if err != nil {
 				return err

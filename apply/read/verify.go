@@ -176,7 +176,7 @@ func Usage(ctx context.Context, s *recipes.Session, n *plan.Node) (*kind.Usage, 
 	// Use the declaration that the plan saw: whatever the node's data is now, its children are those
 	// of a lock of that kind.
 	fresh := &plan.Node{Path: n.Path, Payload: n.Payload, Live: liveOf(stat)}
-	r := &reader{s: s, tree: &plan.Tree{}}
+	r := &reader{s: s, tree: &plan.Tree{}, tally: &Tally{}}
 	if n.Kind().Key != nil {
 		if r.used, err = KeyInUse(ctx, s, n, leaveIt); err != nil {
 			return nil, err
@@ -221,7 +221,7 @@ func Free(ctx context.Context, s *recipes.Session, path string) error {
 // says no more than that. For any other node it is more likely that the credentials are wrong.
 func existing(ctx context.Context, s *recipes.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
 	found := make([]*zk.Stat, len(paths))
-	err := each(ctx, s, paths, func(paths []string) recipes.Reads { return recipes.Reads{Exists: paths} },
+	err := each(ctx, &Tally{}, s, paths, func(paths []string) recipes.Reads { return recipes.Reads{Exists: paths} },
 		func(ctx context.Context, s *recipes.Session, i int) (err error) {
 			found[i], err = s.Exists(ctx, paths[i])
 			switch {

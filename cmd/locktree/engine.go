@@ -102,14 +102,16 @@ func (s *stack) lose(errs []error) {
 
 // read reads the live tree of every ensemble. One that cannot be read is lost: what there is of the others is returned with the
 // error.
-func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) { return s.readWith(ctx, read.Tree) }
+func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) {
+	return s.readWith(ctx, (*read.Tally).Tree)
+}
 
-func (s *stack) readWith(ctx context.Context, look func(context.Context, *recipes.Session, *plan.Tree) (*plan.Tree, error)) ([]*plan.Tree, error) {
+func (s *stack) readWith(ctx context.Context, look func(*read.Tally, context.Context, *recipes.Session, *plan.Tree) (*plan.Tree, error)) ([]*plan.Tree, error) {
 	trees, errs := make([]*plan.Tree, len(s.Ensembles)), make([]error, len(s.Ensembles))
 	for i, e := range s.Ensembles {
-		counted, stop := s.app.reading(ctx, "Reading", e.Name)
-		errs[i] = s.look(counted, i, func(session *recipes.Session) (err error) {
-			trees[i], err = look(counted, session, e.Tree)
+		nodes, stop := s.app.reading("Reading", e.Name)
+		errs[i] = s.look(ctx, i, func(session *recipes.Session) (err error) {
+			trees[i], err = look(nodes, ctx, session, e.Tree)
 			return s.denied(ctx, i, err)
 		})
 		stop()

@@ -63,8 +63,10 @@ func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, opt
 	locked := ctx // ends when one of the locks is lost
 	for i, e := range s.Ensembles {
 		p := a.progress(e.Name)
-		counted, stop := a.reading(locked, "Locking and reading", e.Name)
-		run, err := apply.Begin(counted, s.clients[i], e.Tree, a.applying(f, opts.Destroy, p.event))
+		o := a.applying(f, opts.Destroy, p.event)
+		nodes, stop := a.reading("Locking and reading", e.Name)
+		o.Tally = nodes
+		run, err := apply.Begin(locked, s.clients[i], e.Tree, o)
 		stop()
 		if err != nil {
 			return cmp.Or(lostLock(ctx, locked), s.denied(ctx, i, err))

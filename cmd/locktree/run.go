@@ -291,9 +291,9 @@ func (a *app) during(what string, far func(*view.Progress)) (stop func()) {
 }
 
 // reading is during for what reads an ensemble.
-func (a *app) reading(ctx context.Context, doing, ensemble string) (counted context.Context, stop func()) {
-	var nodes read.Tally
-	return read.WithTally(ctx, &nodes), a.during(doing+" ensemble "+strconv.Quote(ensemble), func(p *view.Progress) {
+func (a *app) reading(doing, ensemble string) (nodes *read.Tally, stop func()) {
+	nodes = &read.Tally{}
+	return nodes, a.during(doing+" ensemble "+strconv.Quote(ensemble), func(p *view.Progress) {
 		p.Unit = "nodes"
 		p.Done, p.Total = nodes.Count()
 	})
