@@ -8,8 +8,8 @@
 // pins of a plan, before and under the apply lock.
 //
 // read.go walks the tree level by level; readshare.go lets what is read refer to what is declared; each.go sends many requests ahead.
-// index.go, usage.go, family.go, adopt.go, frame.go and ensembleid.go read what belongs to the tree besides its nodes. verify.go has the
-// questions of an apply about a plan.
+// usage.go and family.go read who uses a lock; frame.go reads the tool's own nodes: the record, the id of the ensemble, and whose the root
+// is. verify.go has the questions of an apply about a plan.
 //
 // The package relies on plan for the values, on failure for the errors and on a session of recipes, which it does not close. It never
 // waits for anybody, takes no lock and decides nothing: package plan does.

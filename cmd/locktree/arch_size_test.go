@@ -54,7 +54,7 @@ var scattered = map[string]int{
 	// The package has no other subject.
 	"recipes/internal/session.Session": 12, "recipes/kerberos.Login": 5,
 	"recipes/zktest.Server": 12, "recipes/zktest.conn": 10,
-	"apply/read.reader":                  5,
+	"apply/read.reader":                  4,
 	"recipes/zktest/internal/store.Tree": 5, "recipes/zktest/internal/store.txn": 4,
 	// One room, to be divided.
 	"recipes/inspect.round": 4, "recipes/inspect.Report": 4,
