@@ -29,7 +29,7 @@ type Options struct {
 	// Operation is written into the apply lock for others to read, as Who and Version of the author are.
 	Operation string
 	// Author goes into the history.
-	history.Author
+	Author history.Author
 }
 
 // Applier applies plans that were made before, such as those of package plan/saved.
@@ -202,7 +202,7 @@ func (x *Applier) job(p *plan.Plan) *job {
 
 // lock takes the apply lock at path.
 func (x *Applier) lock(ctx context.Context, id, path string) (*lock.Held, error) {
-	info := failure.LockInfo{ID: id, Path: path, Operation: x.opts.Operation, Who: x.opts.Who, Version: x.opts.Version}
+	info := failure.LockInfo{ID: id, Path: path, Operation: x.opts.Operation, Who: x.opts.Author.Who, Version: x.opts.Author.Version}
 	return lock.Take(ctx, x.client, lock.Request{LockInfo: info, Wait: x.opts.LockTimeout, Emit: x.emit})
 }
 

@@ -61,7 +61,7 @@ func TestSecondApplierOverOneClientIsToldWhoIsAtIt(t *testing.T) {
 		s.apply(c, s.shop())
 		first, second := s.plan(c, s.shop(set("description", "a"))), s.plan(c, s.shop(set("description", "b")))
 		x, y := executor(c), executor(c)
-		x.Who, y.Who, y.LockTimeout = "winner@here", "loser@here", timeout
+		x.Author.Who, y.Author.Who, y.LockTimeout = "winner@here", "loser@here", timeout
 		x.Events = func(e event.Event) {
 			if _, ok := e.(event.Verified); !ok {
 				return
