@@ -1,6 +1,8 @@
 # `make demo` shows what locktree does, `make test` tests it in a few minutes, and `make prove` adds what takes longer.
 GO ?= go
 FUZZTIME ?= 15s
+# Without the paths of this machine, clones of the repository share what they have compiled.
+export GOFLAGS ?= -trimpath
 TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
 # Modules of their own: what they link must not reach a program that imports recipes.
 MODULES = . recipes/prom recipes/otel
@@ -69,7 +71,7 @@ screenshots: services ## those of the page in docs/operating.md, made anew; look
 
 readme: ## rewrite the generated blocks of README.md and docs from the examples and the command
 	$(GO) test ./examples -run TestReadme -update
-	$(GO) test ./config -run TestTheReference -update
+	$(GO) test -p 1 ./config/internal/syntax ./config/internal/functions -run TestTheReference -update
 
 clean:
 	rm -rf bin

@@ -17,6 +17,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/once"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -141,4 +142,48 @@ func TestChangedPathThatAnotherProgramBringsBack(t *testing.T) {
 	require.False(t, p.HasChanges(), "%s", p)
 	_, there := s.server.Get(s.root + "/pay/old")
 	require.True(t, there)
+}
+
+// What an apply does to a job whose schedule stays costs it no slot that is due, and lets no slot run twice: its record goes along.
+func TestAJobKeepsItsSlotsWhateverElseIsApplied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		job := func(path, schedule string, change ...func(*plan.Node)) *plan.Tree {
+			return s.tree(declare(path, kind.Once, append(change, set("schedule", schedule), set("catch_up", "20h"), at("once.job"))...))
+		}
+		const hourly, nightly = "0 * * * *", "0 3 * * *"
+		s.apply(c, job("/job", hourly))
+		run := func(path string) (hours []int) {
+			ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer stop()
+			require.ErrorIs(t, once.New(c, s.root+path).Run(ctx, func(_ context.Context, at time.Time, _ *recipes.Lease) error {
+				hours = append(hours, at.Hour())
+				return nil
+			}), context.DeadlineExceeded)
+			return hours
+		}
+		for i, step := range []struct {
+			tree *plan.Tree
+			opts plan.Options
+			path string
+		}{
+			{job("/job", hourly, set("owner", "us")), plan.Options{}, "/job"},
+			{job("/job", hourly, set("owner", "us")), plan.Options{Replace: []string{"once.job"}}, "/job"},
+			{job("/moved", hourly, set("owner", "us")), plan.Options{}, "/moved"},
+			{job("/moved", hourly, set("owner", "them")), plan.Options{}, "/moved"},
+		} {
+			time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour + time.Minute)))
+			s.apply(c, step.tree, step.opts)
+			require.False(t, s.plan(c, step.tree).HasChanges())
+			require.Equal(t, []int{i + 1}, run(step.path))
+		}
+		time.Sleep(time.Hour)
+		s.apply(c, job("/moved", nightly))
+		time.Sleep(time.Minute)
+		s.apply(c, job("/moved", hourly))
+		require.Empty(t, run("/moved"), "slots count from the change on")
+		time.Sleep(time.Hour)
+		require.Equal(t, []int{6}, run("/moved"))
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -265,63 +266,72 @@ func forceBreak(t *testing.T, s *site) {
 	require.NoError(t, leader.Context().Err())
 }
 
-// What is to be imported got our payload in place of its data while it was drained. When
-// the drain failed, or the apply died in it, nobody had the data any more.
-func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
-	for name, c := range map[string]struct {
-		die bool
-	}{
-		"the drain fails": {},
-		"the apply dies":  {die: true},
-	} {
+// One lock that other programs took between plan and apply stopped the apply of all of them. It stays in its node, which may be a
+// container, and the next apply that finds it idle creates it again.
+func TestAContainerInUseIsLeftAndEachApplyTriesAgain(t *testing.T) {
+	for name, late := range map[string]bool{"since the plan": false, "since the apply looked": true} {
 		for _, data := range []string{"10.0.0.1", ""} {
 			t.Run(name+", data "+data, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := inMemory(t)
 					ours := s.provisioner()
 					s.apply(ours, s.shop())
-					far := s.root + "/far"
-					_, err := s.session(ours).Create(t.Context(), far, []byte(data), 0, wire.ToZK(kind.WorldAll()))
-					require.NoError(t, err)
-					foreign := s.dial("")
-					hold := func() { // after the plan: one that sees the holder imports the node as it is
-						_, err = s.session(foreign).Create(t.Context(), far+"/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.WorldAll()))
-						require.NoError(t, err)
-					}
 					tree := s.shop()
-					n := s.tree(declare("/far", kind.Mutex)).Nodes[0]
-					tree.Nodes = slices.Insert(tree.Nodes, 0, n)
-					tree.Intent.Imports = []plan.Import{{To: n.Addr, Path: far}}
-					opts := plan.Options{OverwriteData: true, Drain: 10 * time.Second}
-					p := s.resaved(s.plan(ours, tree, opts))
-					require.True(t, p.Applyable(), "%s", p)
-					require.Equal(t, "", text(p, "lets nobody else in"), "nobody can keep foreign programs out")
-					hold()
-					victim, start := s.provisioner(), time.Now()
-					if c.die {
-						go func() {
-							time.Sleep(5 * time.Second)
-							s.server.Expire(s.session(victim).ID())
-						}()
+					var addrs []plan.Addr
+					foreign := s.session(s.dial("provisioner:secret"))
+					for _, name := range []string{"/far", "/idle"} {
+						_, err := s.session(ours).Create(t.Context(), s.root+name, []byte(data), 0, wire.ToZK(kind.WorldAll()))
+						require.NoError(t, err)
+						n := s.tree(declare(name, kind.Mutex)).Nodes[0]
+						tree.Nodes, addrs = append(tree.Nodes, n), append(addrs, n.Addr)
+						tree.Intent.Imports = append(tree.Intent.Imports, plan.Import{To: n.Addr, Path: n.Path})
 					}
-					before := s.dump(ours)
-					x := executor(victim)
-					told := 0
-					x.Events = func(e event.Event) {
-						if e, ok := e.(event.Draining); ok {
-							told++
-							require.True(t, e.Open, "it says that nobody new gets in")
+					far := s.root + "/far"
+					// made says who made the nodes, and which locks an apply left while one of them was used.
+					made := func(p *plan.Plan, used bool) (far, idle kind.Made, left []plan.Addr) {
+						require.True(t, p.Applyable(), "%s", p)
+						contender := ""
+						hold := func() {
+							var err error
+							contender, err = foreign.Create(t.Context(), s.root+"/far/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.WorldAll()))
+							require.NoError(t, err)
 						}
+						if used && !late {
+							hold()
+						}
+						x := executor(s.provisioner())
+						x.Events = func(e event.Event) {
+							switch e := e.(type) {
+							case event.Left:
+								left = e.Addrs
+							case event.Started:
+								if used && contender == "" {
+									hold()
+								}
+							}
+						}
+						_, err := x.Run(t.Context(), p)
+						require.NoError(t, err)
+						if contender != "" {
+							require.NoError(t, foreign.Delete(t.Context(), contender, -1))
+						}
+						live, err := read.Tree(t.Context(), s.session(ours), tree)
+						require.NoError(t, err)
+						return live.Find(s.root + "/far").Payload.Made, live.Find(s.root + "/idle").Payload.Made, left
 					}
-					_, err = x.Run(t.Context(), p)
-					require.Error(t, err)
-					require.Equal(t, 1, told, "it waits without a word")
-					if !c.die {
-						var busy *failure.InUseError
-						require.ErrorAs(t, err, &busy)
-						require.InDelta(t, 10, time.Since(start).Seconds(), 2)
+					opts := plan.Options{OverwriteData: true}
+					for range 2 { // first the import, then another apply
+						farMade, idleMade, left := made(s.resaved(s.plan(ours, tree, opts)), true)
+						require.Equal(t, kind.MadeElsewhere, farMade)
+						require.Equal(t, kind.MadeHere, idleMade)
+						require.Equal(t, addrs[:1], left)
 					}
-					require.Equal(t, before, s.dump(ours), "something was written")
+					p := s.plan(ours, tree)
+					require.Equal(t, plan.ReasonReplaceContainer, p.Changes[slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Path == far })].Reason)
+					farMade, _, left := made(p, false)
+					require.Equal(t, kind.MadeHere, farMade)
+					require.Empty(t, left)
+					require.False(t, s.plan(ours, tree).HasChanges())
 				})
 			})
 		}

@@ -54,7 +54,7 @@ func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) 
 	require.ErrorContains(t, err, "no apply was here, or its nodes were deleted")
 }
 
-// Earlier versions of locktree wrote no id.
+// Another program may have made the node of the id.
 func TestAnEnsembleThatHasNoIDGetsOneWithTheNextApply(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
@@ -65,7 +65,7 @@ func TestAnEnsembleThatHasNoIDGetsOneWithTheNextApply(t *testing.T) {
 	pinned := *want
 	pinned.EnsembleID = "0123456789abcdef0123456789abcdef"
 	_, err := read.Tree(t.Context(), s.session(c), &pinned)
-	require.ErrorContains(t, err, "an earlier version of locktree made it")
+	require.ErrorContains(t, err, "another program made it")
 
 	s.apply(c, s.tree(declare("/ledger", kind.Mutex), declare("/another", kind.Mutex)))
 	mark, _ := s.server.Get(path)

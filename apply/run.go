@@ -43,7 +43,16 @@ func (r *job) run(ctx context.Context, res *event.Result) error {
 	if err != nil {
 		return err
 	}
-	p, err := prepare.Widen(ctx, r.held, r.p, &r.besides)
+	p, left, err := prepare.Leave(ctx, r.held, r.p)
+	if err != nil {
+		return err
+	}
+	if !p.HasChanges() { // any more
+		res.Counts = p.Summary()
+		r.x.emit(event.Left{Addrs: left})
+		return nil
+	}
+	p, err = prepare.Widen(ctx, r.held, p, &r.besides)
 	if err != nil {
 		return err
 	}
@@ -53,23 +62,25 @@ func (r *job) run(ctx context.Context, res *event.Result) error {
 	}
 	p = drained.Plan
 	r.x.emit(event.Verified{Pins: len(p.Pins)})
-	steps := p.ACLSteps()
 	start := time.Now()
-	sent := &commit.Sender{Held: r.held, Plan: p, ID: r.id, Own: r.own, Entry: r.entry(), History: ground.History, Records: ground.Records, Total: r.total, Besides: &r.besides}
-	if err := sent.Send(ctx, steps); err != nil {
+	sent := &commit.Sender{Held: r.held, Plan: p, ID: r.id, Own: r.own, Entry: r.entry(p), History: ground.History, Records: ground.Records, Total: r.total, Besides: &r.besides, Left: left}
+	if err := sent.Send(ctx); err != nil {
 		return r.stopped(ctx, sent, drained, err)
+	}
+	if len(sent.Left) > 0 {
+		r.x.emit(event.Left{Addrs: sent.Left})
 	}
 	keys, err := read.KeySteps(ctx, r.s, p, r.x.client.Identities())
 	if err != nil {
 		return &failure.ACLPhaseError{ApplyID: r.id, Unlisted: true, Err: err}
 	}
-	steps = slices.Concat(keys, created, sent.Created, steps)
+	steps := slices.Concat(keys, created, sent.Created, p.ACLSteps())
 	phase := lists.Phase{Held: r.held, Plan: p, ID: r.id, Noted: sent.Noted(), Before: sent.Record}
 	if err := phase.Set(ctx, steps); err != nil {
 		return err
 	}
 	sent.Listed(start)
-	*res = event.Result{ApplyID: r.id, Counts: res.Counts, Ops: sent.Ops, Bytes: sent.Bytes, Transactions: sent.Done, ACLs: len(steps)}
+	*res = event.Result{ApplyID: r.id, Counts: p.Summary(), Ops: sent.Ops, Bytes: sent.Bytes, Transactions: sent.Done, ACLs: len(steps)}
 	return lists.ReadBack(ctx, r.held, p, r.id)
 }
 
@@ -178,16 +189,16 @@ func (r *job) verify(ctx context.Context) (err error) {
 }
 
 // entry is what the history will have of the apply.
-func (r *job) entry() history.Entry {
-	c := r.p.Summary()
+func (r *job) entry(p *plan.Plan) history.Entry {
+	c := p.Summary()
 	e := r.x.opts.Author.Entry(r.x.client, "apply", r.start)
 	switch {
-	case r.p.Destroy:
+	case p.Destroy:
 		e.Operation = "destroy"
 	case c.Import > 0 && c == plan.Counts{Import: c.Import, Change: c.Change}:
 		e.Operation = "import"
 	}
-	e.ID, e.Plan, e.Changes = r.id, r.p.Sum(), &history.Changes{Add: c.Add, Change: c.Change, Destroy: c.Destroy, Import: c.Import, Forget: c.Forget}
+	e.ID, e.Plan, e.Changes = r.id, p.Sum(), &history.Changes{Add: c.Add, Change: c.Change, Destroy: c.Destroy, Import: c.Import, Forget: c.Forget}
 	return e
 }
 

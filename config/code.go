@@ -8,8 +8,9 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/function"
 
+	"github.com/locktree/locktree/config/internal/eval"
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -65,130 +66,40 @@ type CodeOutput struct {
 // LoadCode reads the configuration in dir without any values for its variables: those of opts are not used, and neither is
 // what else [Load] reads them from.
 func LoadCode(dir string, opts Options) (*Code, hcl.Diagnostics) {
-	d, l := directories{dir: dir}, newLoading(dir, opts)
+	d := directories{dir: dir}
 	defer d.close()
-	return l.loadCode(d.open)
+	return loadCode(dir, opts, d.open)
 }
 
-func (l *loading) loadCode(open func(string) (fs.FS, error)) (*Code, hcl.Diagnostics) {
-	l.code = &Code{}
-	l.code.Sources = l.load(open).Sources
-	return l.code, l.sorted()
-}
-
-// anyElement stands for the elements of a for_each that are not known.
-var anyElement = element{value: cty.DynamicVal, any: true}
-
-func hasUnknownKeys(v cty.Value) bool {
-	return !v.IsKnown() || v.Type().IsSetType() && !v.IsWhollyKnown()
-}
-
-func (v *variable) unknown() *given {
-	value := cty.UnknownVal(v.typ.WithoutOptionalAttributesDeep())
-	if v.sensitive {
-		value = value.Mark(sensitive)
+func loadCode(dir string, opts Options, open func(string) (fs.FS, error)) (*Code, hcl.Diagnostics) {
+	c, r := &Code{Sources: map[string]*hcl.File{}}, &syntax.Report{Dir: dir}
+	if e := evaluate(c.Sources, r, opts, true, open); e != nil {
+		c.build(e)
 	}
-	return &given{value, v.head}
+	return c, r.Sorted()
 }
 
-// isUnseen reports whether no program sees what is declared: who may use a lock, and what an apply does besides.
-func (d *decl) isUnseen() bool {
-	return d.block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.block.typ.name)
-}
-
-// withoutEnvironment returns the functions as they are where values may be unknown. Ours take for granted that what is in a list
-// is known; hcl's and cty's do not.
-func withoutEnvironment(table map[string]function.Function) map[string]function.Function {
-	table = maps.Clone(table)
-	for _, name := range []string{"alltrue", "anytrue", "coalesce", "issensitive", "length", "lookup", "nonsensitive", "sensitive", "sum", "tolist", "tomap", "toset", "tostring"} {
-		known := table[name]
-		params := slices.Clone(known.Params())
-		for i := range params {
-			params[i].AllowUnknown, params[i].AllowDynamicType = true, true
-		}
-		rest := known.VarParam()
-		if rest != nil {
-			rest.AllowUnknown, rest.AllowDynamicType = true, true
-		}
-		table[name] = function.New(&function.Spec{
-			Params: params, VarParam: rest,
-			Type: func(args []cty.Value) (cty.Type, error) {
-				if slices.ContainsFunc(args, func(v cty.Value) bool { return !v.IsWhollyKnown() }) {
-					return cty.DynamicPseudoType, nil
-				}
-				return known.ReturnTypeForValues(args)
-			},
-			Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
-				if ty == cty.DynamicPseudoType {
-					return cty.DynamicVal, nil
-				}
-				return known.Call(args)
-			},
-		})
-	}
-	table["env"] = function.New(&function.Spec{
-		Params: []function.Parameter{{Name: "name", Type: cty.String, AllowMarked: true}}, Type: function.StaticReturnType(cty.String),
-		Impl: func([]cty.Value, cty.Type) (cty.Value, error) { return cty.UnknownVal(cty.String), nil },
-	})
-	return table
-}
-
-// unknown reports whether an argument has no value here. Its errors have been reported.
-func (s scope) unknown(a *attribute) bool {
-	if s.code == nil || a == nil || s.isBad(a) {
-		return false
-	}
-	v, ok := s.value(a)
-	return ok && !v.IsWhollyKnown()
-}
-
-// hide takes from what a reference to a node offers whatever is not known.
-func (i *instance) hide(attrs map[string]cty.Value) {
-	attrs["path"] = cty.UnknownVal(cty.String)
-	if i.nameless {
-		attrs["name"] = cty.UnknownVal(cty.String)
-	}
-	for _, name := range i.unknown {
-		attrs[name] = cty.UnknownVal(attrs[name].Type())
-	}
-}
-
-// codeEnsemble evaluates nothing of an ensemble but its root. Paths begin there.
-func (s scope) codeEnsemble(e *Ensemble) {
-	if !s.unknown(s.d.block.arg("root")) {
-		s.evaluateRoot(e)
-		e.defaultRoot = e.Root
-	}
-	e.Root = "/"
-	if len(s.names["ensemble"]) == 1 {
-		s.home = e
-	}
-	s.r.value = cty.CapsuleVal(ensembleType, e)
-}
-
-// finishCode makes what a Code holds.
-func (e *evaluation) finishCode(c *Config) {
-	e.checkHomes()
-	if a := e.settings; a != nil && e.scope(a).unknown(a.block.arg("stack")) {
-		e.errorf(a.block.arg("stack").expr.Range(), "Not known to programs", "The name of the stack depends on %s. Write it out, or give the variables defaults.", e.reasons(a.block.arg("stack")))
-	}
-	if e.diags.HasErrors() || !e.explained() {
+// build makes what a Code holds.
+func (c *Code) build(e *eval.Evaluation) {
+	stack := e.Stack()
+	checkHomes(e)
+	if e.Diags.HasErrors() || !e.Explained() {
 		return
 	}
-	e.code.Stack = c.Stack
-	for _, name := range slices.Sorted(maps.Keys(e.named["ensemble"])) {
-		on := ensembleValue(e.of(e.named["ensemble"][name]).value)
+	c.Stack = stack
+	for _, name := range slices.Sorted(maps.Keys(e.Declared.Named["ensemble"])) {
+		on := eval.EnsembleValue(e.Of(e.Declared.Named["ensemble"][name]).Value)
 		b := blocks{on, c.Stack}
-		e.code.Ensembles = append(e.code.Ensembles, &CodeEnsemble{Name: name, Root: on.defaultRoot,
-			Blocks: b.of([]*evaluation{e}, false), Nodes: b.nodes(e.instances)})
+		c.Ensembles = append(c.Ensembles, &CodeEnsemble{Name: name, Root: on.DefaultRoot,
+			Blocks: b.of([]*eval.Evaluation{e}, false), Nodes: b.nodes(e.Instances)})
 	}
-	for _, d := range e.outputs {
-		if o := e.codeOutput(d); o.Name != "" {
-			e.code.Outputs = append(e.code.Outputs, o)
+	for _, d := range e.Declared.Outputs {
+		if o := codeOutput(e, d); o.Name != "" {
+			c.Outputs = append(c.Outputs, o)
 		}
 	}
-	slices.SortFunc(e.code.Outputs, func(a, b CodeOutput) int { return cmp.Compare(a.Name, b.Name) })
-	for _, m := range e.moves {
-		e.code.Moves = append(e.code.Moves, m.Move)
+	slices.SortFunc(c.Outputs, func(a, b CodeOutput) int { return cmp.Compare(a.Name, b.Name) })
+	for _, m := range e.Moves {
+		c.Moves = append(c.Moves, m.Move)
 	}
 }

@@ -8,40 +8,43 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/eval"
+	"github.com/locktree/locktree/config/internal/static"
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // blocks makes the blocks that are on one ensemble.
 type blocks struct {
-	on    *Ensemble
+	on    *eval.Ensemble
 	stack string
 }
 
 // of are the blocks of instances of one directory. keyed: there is for_each around them.
-func (b blocks) of(all []*evaluation, keyed bool) (out []*Block) {
-	for _, n := range all[0].nodes {
-		var at []siblings
+func (b blocks) of(all []*eval.Evaluation, keyed bool) (out []*Block) {
+	for _, n := range all[0].Declared.Nodes {
+		var at []eval.Siblings
 		for _, e := range all {
-			at = append(at, e.top)
+			at = append(at, e.Top)
 		}
 		if block := b.node(all[0], n, at, keyed); block != nil {
 			out = append(out, block)
 		}
 	}
-	for _, name := range all[0].names["module"] {
-		d := all[0].named["module"][name]
-		var inside []*evaluation
+	for _, name := range all[0].Declared.Names["module"] {
+		d := all[0].Declared.Named["module"][name]
+		var inside []*eval.Evaluation
 		for _, e := range all {
-			inside = append(inside, e.calls[d]...)
+			inside = append(inside, e.Calls[d]...)
 		}
 		if len(inside) == 0 {
 			continue
 		}
-		prefix := strings.ReplaceAll(strings.TrimSuffix(inside[0].prefix, "."), "[*]", "")
-		block := &Block{Addr: plan.Addr(prefix).Block(), Label: name, Repeated: d.forEach != nil}
+		prefix := strings.ReplaceAll(strings.TrimSuffix(inside[0].Prefix, "."), "[*]", "")
+		block := &Block{Addr: plan.Addr(prefix).Block(), Label: name, Repeated: d.ForEach != nil}
 		for _, e := range inside {
-			block.know(e.at)
+			block.know(e.At)
 		}
 		if block.Blocks = b.of(inside, keyed || block.Repeated); len(block.Blocks) > 0 {
 			out = append(out, block)
@@ -51,42 +54,42 @@ func (b blocks) of(all []*evaluation, keyed bool) (out []*Block) {
 }
 
 // know adds a key.
-func (b *Block) know(e element) {
-	if i, known := slices.BinarySearch(b.Keys, e.key); b.Repeated && !e.any && !known {
-		b.Keys = slices.Insert(b.Keys, i, e.key)
+func (b *Block) know(e eval.Element) {
+	if i, known := slices.BinarySearch(b.Keys, e.Key); b.Repeated && !e.Any && !known {
+		b.Keys = slices.Insert(b.Keys, i, e.Key)
 	}
 }
 
 // node is the block of n in these places; nil if it is on another ensemble.
-func (b blocks) node(e *evaluation, n *nodeDecl, at []siblings, keyed bool) *Block {
-	var all []*instance
-	var inside []siblings
-	block := &Block{Kind: n.kind, Label: n.label, Repeated: n.attr("for_each") != nil}
+func (b blocks) node(e *eval.Evaluation, n *static.Node, at []eval.Siblings, keyed bool) *Block {
+	var all []*eval.Instance
+	var inside []eval.Siblings
+	block := &Block{Kind: n.Kind, Label: n.Label, Repeated: n.Attr("for_each") != nil}
 	for _, s := range at {
 		for _, i := range s[n] {
-			if i.ensemble != b.on {
+			if i.Ensemble != b.on {
 				continue
 			}
-			all, inside = append(all, i), append(inside, i.inside)
+			all, inside = append(all, i), append(inside, i.Inside)
 			if block.Repeated {
-				block.know(*i.each)
+				block.know(*i.Each)
 			}
 		}
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	block.Addr = plan.Addr(strings.ReplaceAll(string(all[0].addr), "[*]", "")).Block()
-	block.Name = e.nameOf(block.Addr, n, all, keyed || block.Repeated)
-	for at, f := range all[0].params.Fields() {
-		differs := func(i *instance) bool {
-			return slices.Contains(i.unknown, f.Name) || i.params.Fields()[at].Get() != f.Get()
+	block.Addr = plan.Addr(strings.ReplaceAll(string(all[0].Addr), "[*]", "")).Block()
+	block.Name = nameOf(e, block.Addr, n, all, keyed || block.Repeated)
+	for at, f := range all[0].Params.Fields() {
+		differs := func(i *eval.Instance) bool {
+			return slices.Contains(i.Unknown, f.Name) || i.Params.Fields()[at].Get() != f.Get()
 		}
 		if !f.Derived && !slices.ContainsFunc(all, differs) {
 			block.Fields = append(block.Fields, f)
 		}
 	}
-	for _, c := range n.children {
+	for _, c := range n.Children {
 		if in := b.node(e, c, inside, keyed || block.Repeated); in != nil {
 			block.Blocks = append(block.Blocks, in)
 		}
@@ -95,31 +98,31 @@ func (b blocks) node(e *evaluation, n *nodeDecl, at []siblings, keyed bool) *Blo
 }
 
 // nameOf is how the names of a block's nodes are made.
-func (e *evaluation) nameOf(block plan.Addr, n *nodeDecl, all []*instance, keyed bool) Name {
-	a := n.attr("name")
-	if a == nil && n.attr("for_each") != nil {
-		return Name{Before: n.label + "-", HasKey: true}
+func nameOf(e *eval.Evaluation, block plan.Addr, n *static.Node, all []*eval.Instance, keyed bool) Name {
+	a := n.Attr("name")
+	if a == nil && n.Attr("for_each") != nil {
+		return Name{Before: n.Label + "-", HasKey: true}
 	}
 	if a == nil {
-		return Name{Before: n.label}
+		return Name{Before: n.Label}
 	}
-	if name, ok := template(a.expr); ok && (!name.HasKey || n.attr("for_each") != nil) {
+	if name, ok := template(a.Expr); ok && (!name.HasKey || n.Attr("for_each") != nil) {
 		return name
 	}
-	keys := func(i *instance) bool { return i.nameless || i.any && n.attr("for_each") != nil }
+	keys := func(i *eval.Instance) bool { return i.Nameless || i.Any && n.Attr("for_each") != nil }
 	if slices.ContainsFunc(all, keys) {
-		why := []*attribute{a}
-		for in := n; in != nil; in = in.parent {
-			why = append(why, in.attr("for_each"))
+		why := []*syntax.Attribute{a}
+		for in := n; in != nil; in = in.Parent {
+			why = append(why, in.Attr("for_each"))
 		}
-		e.errorf(a.expr.Range(), "Not known to programs", "The name of %s depends on %s, so no program could be compiled with it. "+
-			"Give it a name that depends on each.key alone, or the variables defaults. What differs between environments can be in the root, which is an argument of the code.", block, e.reasons(why...))
+		e.Errorf(a.Expr.Range(), "Not known to programs", "The name of %s depends on %s, so no program could be compiled with it. "+
+			"Give it a name that depends on each.key alone, or the variables defaults. What differs between environments can be in the root, which is an argument of the code.", block, eval.Reasons(e, why...))
 		return Name{}
 	}
-	if keyed && !all[0].any {
+	if keyed && !all[0].Any {
 		return Name{Listed: true}
 	}
-	return Name{Before: all[0].name} // one that stands for others has it whatever their keys are
+	return Name{Before: all[0].Name} // one that stands for others has it whatever their keys are
 }
 
 // template reads a name that is written with literals and at most one each.key.
@@ -147,7 +150,7 @@ func template(expr hcl.Expression) (name Name, ok bool) {
 				name.Before += p.Val.AsString()
 			}
 		case *hclsyntax.ScopeTraversalExpr:
-			if key, ok := word(p.Traversal, 1); p.Traversal.RootName() != "each" || !ok || key != "key" || name.HasKey {
+			if key, ok := syntax.StepName(p.Traversal, 1); p.Traversal.RootName() != "each" || !ok || key != "key" || name.HasKey {
 				return name, false
 			}
 			name.HasKey = true
@@ -159,18 +162,18 @@ func template(expr hcl.Expression) (name Name, ok bool) {
 }
 
 // nodes are the nodes of the ensemble, with what an apply would write.
-func (b blocks) nodes(all []*instance) (out []plan.Node) {
+func (b blocks) nodes(all []*eval.Instance) (out []plan.Node) {
 	for _, i := range all {
-		if i.ensemble != b.on || i.path == "" {
+		if i.Ensemble != b.on || i.Path == "" {
 			continue
 		}
-		for _, f := range i.params.Fields() { // as the permits of a family of semaphores, which have no default there
-			if slices.Contains(i.unknown, f.Name) && f.Number && kind.Validate(i.params) != nil {
+		for _, f := range i.Params.Fields() { // as the permits of a family of semaphores, which have no default there
+			if slices.Contains(i.Unknown, f.Name) && f.Number && kind.Validate(i.Params) != nil {
 				_ = f.Set(1)
 			}
 		}
-		out = append(out, plan.Node{Path: i.path, Addr: i.addr, Payload: &kind.Payload{Params: i.params, Protect: i.protect,
-			Owner: kind.Owner{Stack: b.stack, Addr: string(i.addr)}}})
+		out = append(out, plan.Node{Path: i.Path, Addr: i.Addr, Payload: &kind.Payload{Params: i.Params, Protect: i.Protect,
+			Owner: kind.Owner{Stack: b.stack, Addr: string(i.Addr)}}})
 	}
 	slices.SortFunc(out, func(a, b plan.Node) int { return strings.Compare(a.Path, b.Path) })
 	return out

@@ -1,111 +1,49 @@
 package config
 
 import (
-	"maps"
-	"regexp"
-	"slices"
-	"strings"
-
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/locktree/locktree/config/internal/eval"
+	"github.com/locktree/locktree/config/internal/static"
+	"github.com/locktree/locktree/config/internal/syntax"
 )
 
 // codeOutput is an output; without a name if it is sensitive or null.
-func (e *evaluation) codeOutput(d *decl) CodeOutput {
-	v := e.of(d).value
+func codeOutput(e *eval.Evaluation, d *static.Decl) CodeOutput {
+	v := e.Of(d).Value
 	if v.ContainsMarked() || v.IsKnown() && v.IsNull() {
 		return CodeOutput{}
 	}
-	o := CodeOutput{Name: d.block.name()}
-	o.Description, _ = e.scope(d).text(d.block.arg("description"))
+	o := CodeOutput{Name: d.Block.Name()}
+	o.Description, _ = e.Text(d, d.Block.Arg("description"))
 	if v.IsWhollyKnown() {
 		o.Value = v
 		return o
 	}
-	a := d.block.arg("value")
-	if i := e.pathOf(a); i != nil {
-		o.Ensemble, o.Path = i.ensemble.Name, i.path
+	a := d.Block.Arg("value")
+	if i := pathOf(e, a); i != nil {
+		o.Ensemble, o.Path = i.Ensemble.Name, i.Path
 		return o
 	}
-	o.Unknown = e.reasons(a)
+	o.Unknown = eval.Reasons(e, a)
 	return o
 }
 
 // pathOf is the node whose path an argument is, nil if it is anything else.
-func (e *evaluation) pathOf(a *attribute) *instance {
-	ref, ok := a.expr.(*hclsyntax.ScopeTraversalExpr)
-	if !ok || len(ref.Traversal) < 2 || nameOf(ref.Traversal[len(ref.Traversal)-1]) != "path" {
+func pathOf(e *eval.Evaluation, a *syntax.Attribute) *eval.Instance {
+	ref, ok := a.Expr.(*hclsyntax.ScopeTraversalExpr)
+	if !ok || len(ref.Traversal) < 2 || static.StepNameOf(ref.Traversal[len(ref.Traversal)-1]) != "path" {
 		return nil
 	}
-	node := &attribute{expr: &hclsyntax.ScopeTraversalExpr{Traversal: ref.Traversal[:len(ref.Traversal)-1]}}
-	addr, ok := (&report{}).parseAddress(node)
+	node := &syntax.Attribute{Expr: &hclsyntax.ScopeTraversalExpr{Traversal: ref.Traversal[:len(ref.Traversal)-1]}}
+	addr, ok := static.ParseAddress(&syntax.Report{}, node)
 	if !ok { // which is no error here
 		return nil
 	}
-	for _, i := range e.instances {
-		if i.addr == addr && i.path != "" {
+	for _, i := range e.Instances {
+		if i.Addr == addr && i.Path != "" {
 			return i
 		}
 	}
 	return nil
-}
-
-// reasons says what arguments refer to that has no value here, in this module or where the module is called.
-func (e *evaluation) reasons(all ...*attribute) string {
-	r := reasons{map[string]bool{}, map[*result]bool{}, false}
-	for _, a := range all {
-		r.attribute(e, a)
-	}
-	for in := e; in.call != nil && len(r.found) == 0; in = in.outer {
-		r.attribute(in.outer, in.call.forEach)
-	}
-	switch names := slices.Sorted(maps.Keys(r.found)); {
-	case len(names) > 1:
-		return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
-	case len(names) == 1:
-		return names[0]
-	case r.nodes:
-		return "the root"
-	}
-	return "what is known only when it is applied"
-}
-
-var environment = regexp.MustCompile(`\benv\s*\(`)
-
-type reasons struct {
-	found map[string]bool
-	seen  map[*result]bool
-	nodes bool // one of those seen is a node, whose path begins with the root
-}
-
-func (r *reasons) attribute(e *evaluation, a *attribute) {
-	if a == nil {
-		return
-	}
-	if environment.Match(e.files.text(a.expr.Range())) {
-		r.found["the environment"] = true
-	}
-	for _, d := range a.deps {
-		r.declaration(e, d)
-	}
-}
-
-func (r *reasons) declaration(e *evaluation, d *decl) {
-	if r.seen[e.of(d)] || d.isUnseen() || strings.HasPrefix(d.addr, "ensemble.") {
-		return // no name depends on access lists and servers
-	}
-	r.seen[e.of(d)] = true
-	r.nodes = r.nodes || d.node != nil || d.isModule()
-	v := e.variables[strings.TrimPrefix(d.addr, "var.")]
-	if v == nil || v.decl != d {
-		for _, a := range d.attrs {
-			r.attribute(e, a)
-		}
-		return
-	}
-	if e.outer == nil && v.fallback == nil {
-		r.found[d.addr] = true
-	}
-	if e.outer != nil {
-		r.attribute(e.outer, e.call.block.arg(v.block.name()))
-	}
 }

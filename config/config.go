@@ -73,11 +73,6 @@ type Ensemble struct {
 	DeclRange hcl.Range
 
 	passwordFiles []string // that Auth was read from
-
-	access *plan.Access // nil when the block says neither admins nor readers
-	id     string       // the one that is pinned, for the tree
-
-	defaultRoot string // of LoadCode, where paths begin at "/"; "" if there is none
 }
 
 // TLS are the files of an encrypted connection. Relative paths in the

@@ -15,24 +15,23 @@
 //
 // # How a configuration is evaluated
 //
-//  1. A directory is read once, whatever the number of module blocks that call it. Files become bodies (source), and bodies
-//     become blocks by the tables of the language (language, schema, block). required_version is read before all that, so
-//     that a file of a newer version fails for that reason alone. Blocks become declarations (declarations, declaration, call, intent).
-//  2. A static pass resolves every reference of every expression before anything is evaluated (reference), because the
-//     list of names that exist explains a misspelt one best. A depth-first search over the references orders the
-//     declarations and reports cycles (graph). From here on the declarations of a directory never change.
-//  3. An evaluation is made for the configuration, and one for each instance of a module (evaluation). It evaluates each
-//     declaration once, in that order, with exactly the values that it refers to (scope, evaluate, and a file for most
-//     types of block: variable, policy, ensemble, node, assert, output), and keeps what it has come to.
-//  4. Rules between declarations are checked, and the trees are built (check, intentcheck).
+//  1. internal/syntax: files become bodies, and bodies become blocks by the tables of the language. required_version is read before
+//     all that, so that a file of a newer version fails for that reason alone. A directory is read once, whatever the number of module
+//     blocks that call it.
+//  2. internal/static: blocks become declarations. Every reference of every expression is resolved before anything is evaluated,
+//     because the list of names that exist explains a misspelt one best. A depth-first search over the references orders the
+//     declarations and reports cycles. From here on the declarations of a directory never change.
+//  3. internal/eval: an evaluation is made for the configuration, and one for each instance of a module. It evaluates each declaration
+//     once, in that order, with exactly the values that it refers to, and keeps what it has come to. internal/functions has the
+//     functions that an expression can call, and internal/forms what ZooKeeper and cron demand of a text.
+//  4. This package checks the rules between declarations, and builds the trees (check, intentcheck).
 //
-// load.go calls these steps. Nothing is ever unknown: all values of this language are known before an apply. Only [LoadCode], which
-// says what programs can be compiled against, gives variables without a default no value: then they are unknown, and so is what
-// depends on them (code.go). It evaluates names, parameters and outputs, and no access lists.
+// load.go calls these steps, each with the value of the one before. Nothing is ever unknown: all values of this language are known before
+// an apply. Only [LoadCode], which says what programs can be compiled against, gives variables without a default no value: then they are
+// unknown, and so is what depends on them (code.go). It evaluates names, parameters and outputs, and no access lists.
 //
 // The result of a declaration that has no value is marked failed. Whatever marks it has reported the reason, and what refers
-// to it reports nothing more, so each error is reported once. Load verifies that no failure was silent (explained in
-// evaluation.go).
+// to it reports nothing more, so each error is reported once. Load verifies that no failure was silent (Evaluation.Explained).
 //
 // A module block is one vertex of the graph: it waits for all of its arguments, and what uses one output waits for all of it.
 //
@@ -41,20 +40,21 @@
 //
 // # How to add to the language
 //
-// A new argument is a line in language.go and one where it is evaluated. A new kind of lock needs no change here: its
-// arguments come from package kind. A new function is an entry in functions.go and a case in functions_test.go.
+// A new argument is a line in internal/syntax/language.go and one in internal/eval where its block is evaluated. A new kind of lock needs
+// no change here: its arguments come from package kind. A new function is an entry in internal/functions/table.go and a case in
+// functions_test.go.
 //
 // # Secrets
 //
 // A sensitive value carries a cty mark from where it enters (a sensitive variable, env, digest) to where it leaves: a
 // password, an access list, an output declared sensitive. Everywhere else it is refused, and no diagnostic repeats it:
 // an error in an expression that mentions something sensitive gives its reason only if the reason is on a list of those that
-// quote no value (see fixedReasons). A literal that a person writes into a file is shown with its line when that line is wrong.
+// quote no value (fixedReasons in internal/functions). A literal that a person writes into a file is shown with its line when that line is wrong.
 //
 // # Limits
 //
 // A configuration is its operator's own code, as with Terraform. The size of files, the number of nodes and the depth
-// of modules are limited (see load.go), so that a slip is reported early and with a place. The time and memory that
+// of modules are limited (internal/syntax/limits.go), so that a slip is reported early and with a place. The time and memory that
 // expressions take are not. Load cannot be interrupted from within: a program that needs that calls it in a goroutine
 // and abandons it, as the command does.
 package config

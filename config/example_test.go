@@ -7,9 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/plan"
-
 	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/plan"
 )
 
 func loadExample(t *testing.T, name string) (string, *config.Config) {

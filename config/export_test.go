@@ -2,11 +2,17 @@ package config
 
 import (
 	"io/fs"
+	"maps"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/eval"
+	"github.com/locktree/locktree/config/internal/functions"
+	"github.com/locktree/locktree/config/internal/static"
+	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -14,13 +20,12 @@ import (
 // LoadFS is [Load] on any file system, which must hold every module; dir is what
 // diagnostics call it.
 func LoadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
-	l := newLoading(dir, opts)
-	return l.load(within(fsys)), l.sorted()
+	return load(dir, opts, within(fsys))
 }
 
 // LoadCodeFS is [LoadCode] on any file system.
 func LoadCodeFS(fsys fs.FS, dir string, opts Options) (*Code, hcl.Diagnostics) {
-	return newLoading(dir, opts).loadCode(within(fsys))
+	return loadCode(dir, opts, within(fsys))
 }
 
 func within(fsys fs.FS) func(sub string) (fs.FS, error) {
@@ -33,23 +38,26 @@ func within(fsys fs.FS) func(sub string) (fs.FS, error) {
 }
 
 // Repeats is how many errors of one kind are shown for one place.
-const Repeats = repeats
+const Repeats = syntax.Repeats
 
 // DigestID is what digest() makes.
-var DigestID = digestID
+var DigestID = functions.DigestID
 
 // Expressions evaluates expressions as if each were in an argument at the top of a configuration.
 type Expressions struct {
-	*loading
+	*syntax.Report
+	root *eval.Evaluation
 	dirs directories // open until it is closed: file() reads through them
 }
 
 // OpenExpressions loads the configuration in dir. Close the result in any case.
 func OpenExpressions(dir string, opts Options) (*Expressions, error) {
-	x := &Expressions{newLoading(dir, opts), directories{dir: dir}}
-	root, err := x.dirs.open(".")
+	x := &Expressions{Report: &syntax.Report{Dir: dir}, dirs: directories{dir: dir}}
+	_, err := x.dirs.open(".")
 	if err == nil {
-		x.run(root, &Config{Dir: dir, Sources: map[string]*hcl.File{}}, x.dirs.open)
+		if x.root = evaluate(map[string]*hcl.File{}, x.Report, opts, false, x.dirs.open); x.root != nil {
+			(&Config{}).build(x.root)
+		}
 	}
 	return x, err
 }
@@ -58,7 +66,7 @@ func OpenExpressions(dir string, opts Options) (*Expressions, error) {
 func (x *Expressions) Close() { x.dirs.close() }
 
 // Wrong reports whether the configuration has errors.
-func (x *Expressions) Wrong() bool { return x.diags.HasErrors() }
+func (x *Expressions) Wrong() bool { return x.Diags.HasErrors() }
 
 // Value is that of an expression; false where there is an error.
 func (x *Expressions) Value(src string) (cty.Value, bool) {
@@ -66,14 +74,12 @@ func (x *Expressions) Value(src string) (cty.Value, bool) {
 	if diags.HasErrors() {
 		return cty.NilVal, false
 	}
-	a := &attribute{name: "the value", expr: expr}
-	d := &decl{addr: "expression", head: expr.Range(), attrs: []*attribute{a}}
-	for _, t := range expr.Variables() { // as resolve does for arguments; the declarations are evaluated, so nothing waits
-		if !(resolver{x.root.declarations, x.report, d, a}).traversal(t) {
-			return cty.NilVal, false
-		}
+	a := &syntax.Attribute{Name: "the value", Expr: expr}
+	d := &static.Decl{Addr: "expression", Head: expr.Range(), Attrs: []*syntax.Attribute{a}}
+	if !x.root.Declared.Resolve(x.Report, d, a) { // the declarations are evaluated, so nothing waits
+		return cty.NilVal, false
 	}
-	return x.root.apart(d).value(a)
+	return x.root.Value(d, a)
 }
 
 // RolePerms are a role's permissions on a namespace and on a lock node.
@@ -81,3 +87,6 @@ func RolePerms(word string) (namespace, lock kind.Perm) {
 	p, _ := plan.Role(word).Perms()
 	return p.Namespace, p.Lock
 }
+
+// Functions are the names of the functions that an expression can call, sorted.
+func Functions() []string { return slices.Sorted(maps.Keys(functions.Table(functions.Module{}, nil))) }

@@ -6,21 +6,23 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
+
+	"github.com/locktree/locktree/config/internal/syntax"
 )
 
 // Format returns src in the canonical layout. The name decides between native and JSON syntax; JSON, which has no canonical
 // layout, is returned as it is. A source that does not parse is returned unchanged, with the reasons.
 func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 	isJSON := strings.HasSuffix(filename, ".json")
-	r := &report{}
-	if len(src) > maxFileBytes {
-		r.errorf(fileStart(filename), "Cannot read the file", "The file is larger than %d MiB.", maxFileBytes>>20)
-		return src, r.sorted()
+	r := &syntax.Report{}
+	if len(src) > syntax.MaxFileBytes {
+		r.Errorf(syntax.FileStart(filename), "Cannot read the file", "The file is larger than %d MiB.", syntax.MaxFileBytes>>20)
+		return src, r.Sorted()
 	}
-	_, diags := parseFile(src, filename, isJSON)
-	r.add(causes(diags)...)
-	if isJSON || r.diags.HasErrors() {
-		return src, r.sorted()
+	_, diags := syntax.ParseFile(src, filename, isJSON)
+	r.Add(syntax.Causes(diags)...)
+	if isJSON || r.Diags.HasErrors() {
+		return src, r.Sorted()
 	}
 	// hclwrite takes the line ends inside an interpolation of a heredoc for its own, and indents what is behind them.
 	bodies := [][]byte{}
@@ -34,7 +36,7 @@ func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 			return bodies[next]
 		}
 		return body
-	}), r.sorted()
+	}), r.Sorted()
 }
 
 // heredocs replaces the lines of each heredoc.

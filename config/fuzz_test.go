@@ -94,19 +94,3 @@ func multiplies(src []byte) bool {
 	n := len(loops.FindAll(src, 5))
 	return n > 4 || n > 0 && digits.Match(src)
 }
-
-// FuzzFormat: formatting never panics, and what it returns is stable.
-func FuzzFormat(f *testing.F) {
-	f.Add([]byte("a {\nb=\"${x}\"\n}\n"))
-	f.Add([]byte("a = \"${\"${b}\"}\"\n"))
-	f.Add([]byte("a = \"${[\n1]}\"\n"))
-	f.Fuzz(func(t *testing.T, src []byte) {
-		once, diags := config.Format(src, "x.locktree.hcl")
-		if diags.HasErrors() {
-			require.Equal(t, src, once)
-			return
-		}
-		_, diags = config.Format(once, "x.locktree.hcl")
-		require.False(t, diags.HasErrors(), "%q became %q", src, once)
-	})
-}

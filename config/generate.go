@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config/internal/forms"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -33,6 +34,7 @@ type Generated struct {
 	Imports   int // import blocks
 	Commented int // import blocks in comments: they belong into blocks that are declared already
 	Locks     int // locks among all of these
+	Unknown   int // idle nodes that are in comments, because nothing tells what they are
 }
 
 // Generate writes blocks for the nodes, each with an import block. They are on e, and name goes into the labels of
@@ -68,6 +70,7 @@ type generator struct {
 	declared map[string]*plan.Node // what the configuration has already, by path
 	taken    map[string]bool       // addresses it has
 	imported map[string]bool       // paths it imports
+	fragment bool                  // all of it becomes a comment
 	blocks   bytes.Buffer
 	imports  bytes.Buffer
 	lists    []string // access lists, by their text; the place makes the label
@@ -84,11 +87,36 @@ func (g *generator) siblings(nodes []*Existing, in, indent string) {
 			g.into(f, d)
 		case f.Skip != "":
 			fmt.Fprintf(&g.blocks, "\n%s# Left out: %s, because %s.\n", indent, visible(f.Path), visible(f.Skip))
-		case f.Kind == nil:
-			fmt.Fprintf(&g.blocks, "\n%s# Left out: %s, because nobody uses it, so nothing tells what it is.\n", indent, visible(f.Path))
+		case f.Kind == nil && !g.fragment:
+			g.unknown(f, in, indent)
 		default:
 			g.block(f, in, indent)
 		}
+	}
+}
+
+// unknown writes, as comments, what a node is declared with if it is a mutex: nothing tells what an idle node is.
+func (g *generator) unknown(f *Existing, in, indent string) {
+	of := g.part()
+	of.siblings([]*Existing{f}, in, "")
+	g.lists, g.names, g.Unknown = of.lists, of.names, of.Unknown
+	fmt.Fprintf(&g.blocks, "\n%s# No program uses %s, so nothing tells what it is.\n%[1]s# For a lock, correct the type, and remove the comment signs here and from the import.\n", indent, visible(f.Path))
+	g.comment(&g.blocks, of.blocks.String(), indent)
+	g.imports.WriteString("\n")
+	g.comment(&g.imports, of.imports.String(), "")
+}
+
+// part is a generator of what is to be a comment.
+func (g *generator) part() *generator {
+	of := *g
+	of.blocks, of.imports, of.fragment = bytes.Buffer{}, bytes.Buffer{}, true
+	return &of
+}
+
+// comment writes a piece of a configuration as a comment.
+func (g *generator) comment(to *bytes.Buffer, text, indent string) {
+	for line := range strings.Lines(string(hclwrite.Format([]byte(strings.TrimSpace(text) + "\n")))) {
+		to.WriteString(strings.TrimRight(indent+"# "+line, " \n") + "\n")
 	}
 }
 
@@ -113,19 +141,19 @@ func (g *generator) into(f *Existing, d *plan.Node) {
 		}
 	}
 	g.siblings(declared, "", "")
-	fragment := *g
-	fragment.blocks, fragment.imports = bytes.Buffer{}, bytes.Buffer{}
+	fragment := g.part()
 	fragment.siblings(others, string(d.Addr)+".", "")
 	g.lists, g.names = fragment.lists, fragment.names
 	text := strings.TrimSpace(fragment.blocks.String() + fragment.imports.String())
 	if text == "" {
 		return
 	}
-	g.Commented, g.Locks = g.Commented+fragment.Imports-g.Imports, fragment.Locks
 	fmt.Fprintf(&g.blocks, "\n# The following belongs into %s, which is declared at %s; the import blocks go outside of it.\n", d.Addr, d.Origin)
-	for line := range strings.Lines(string(hclwrite.Format([]byte(text + "\n")))) {
-		g.blocks.WriteString(strings.TrimRight("# "+line, " \n") + "\n")
+	if fragment.Unknown > g.Unknown {
+		g.blocks.WriteString("# Check the type of each mutex: nothing tells what an idle node is.\n")
 	}
+	g.Commented, g.Locks, g.Unknown = g.Commented+fragment.Imports-g.Imports, fragment.Locks, fragment.Unknown
+	g.comment(&g.blocks, text, "")
 }
 
 func (g *generator) importFrom(k *kind.Kind, addr, from string) {
@@ -137,6 +165,14 @@ func (g *generator) importFrom(k *kind.Kind, addr, from string) {
 }
 
 func (g *generator) block(f *Existing, in, indent string) {
+	if f.Kind == nil {
+		as := *f
+		if as.Kind = kind.Namespace; len(f.Inside) == 0 {
+			as.Kind = kind.Mutex
+			g.Unknown++
+		}
+		as.Params, f = as.Kind.New(), &as
+	}
 	name := kind.BaseName(f.Path)
 	label := labelFor(name)
 	for n := 2; g.taken[in+f.Kind.Name+"."+label]; n++ {
@@ -204,7 +240,7 @@ func visible(text string) string {
 
 // masked: the servers show a digest without its hash, and written like that it would match nobody.
 func masked(list kind.List) bool {
-	return slices.ContainsFunc(list, func(e kind.ACL) bool { return e.Scheme == "digest" && checkDigest(e.ID) != nil })
+	return slices.ContainsFunc(list, func(e kind.ACL) bool { return e.Scheme == "digest" && forms.CheckDigest(e.ID) != nil })
 }
 
 // unwritten: a configuration would name another principal.

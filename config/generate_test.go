@@ -6,10 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
-
-	"github.com/locktree/locktree/config"
 )
 
 // A digest without its hash is nobody's: writing it would close the node for good.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/config/internal/eval"
+	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -13,31 +15,31 @@ import (
 // declared is everything that has an address or a path, for what intents say
 // about it.
 type declared struct {
-	addrs map[plan.Addr]*instance // nodes, their blocks, modules (nil) and their blocks (nil)
-	nodes map[plan.Addr]*instance // nodes alone
-	exact map[plan.Addr]bool      // nodes and modules, without the blocks of several
+	addrs map[plan.Addr]*eval.Instance // nodes, their blocks, modules (nil) and their blocks (nil)
+	nodes map[plan.Addr]*eval.Instance // nodes alone
+	exact map[plan.Addr]bool           // nodes and modules, without the blocks of several
 	// blocks are the addresses without any keys.
 	blocks map[plan.Addr]bool
-	paths  map[*Ensemble]map[string]*instance
+	paths  map[*eval.Ensemble]map[string]*eval.Instance
 	// sound: nothing was wrong before, so that what is missing is missing for its
 	// own sake.
 	sound bool
 }
 
-func (e *evaluation) declared() *declared {
-	d := &declared{addrs: map[plan.Addr]*instance{}, nodes: map[plan.Addr]*instance{}, exact: map[plan.Addr]bool{}, blocks: map[plan.Addr]bool{}, paths: map[*Ensemble]map[string]*instance{}}
-	for _, i := range e.instances {
-		d.nodes[i.addr], d.addrs[i.addr], d.exact[i.addr] = i, i, true
-		if i.key != "" || i.decl.attr("for_each") != nil {
-			d.addrs[i.addr.Base()] = i
+func declaredBy(e *eval.Evaluation) *declared {
+	d := &declared{addrs: map[plan.Addr]*eval.Instance{}, nodes: map[plan.Addr]*eval.Instance{}, exact: map[plan.Addr]bool{}, blocks: map[plan.Addr]bool{}, paths: map[*eval.Ensemble]map[string]*eval.Instance{}}
+	for _, i := range e.Instances {
+		d.nodes[i.Addr], d.addrs[i.Addr], d.exact[i.Addr] = i, i, true
+		if i.Key != "" || i.Node.Attr("for_each") != nil {
+			d.addrs[i.Addr.Base()] = i
 		}
-		if d.paths[i.ensemble] == nil {
-			d.paths[i.ensemble] = map[string]*instance{}
+		if d.paths[i.Ensemble] == nil {
+			d.paths[i.Ensemble] = map[string]*eval.Instance{}
 		}
-		d.paths[i.ensemble][i.path] = i
+		d.paths[i.Ensemble][i.Path] = i
 	}
-	for _, c := range e.moduleAddrs {
-		d.addrs[c.instance], d.addrs[c.block], d.exact[c.instance] = nil, nil, true
+	for _, c := range e.ModuleAddrs {
+		d.addrs[c.Instance], d.addrs[c.Block], d.exact[c.Instance] = nil, nil, true
 	}
 	for addr := range d.addrs {
 		d.blocks[addr.Block()] = true
@@ -46,32 +48,32 @@ func (e *evaluation) declared() *declared {
 }
 
 // checkIntents is about what only shows when every node is known.
-func (e *evaluation) checkIntents() {
-	if len(e.moves)+len(e.imports)+len(e.removals) == 0 {
+func checkIntents(e *eval.Evaluation) {
+	if len(e.Moves)+len(e.Imports)+len(e.Removals) == 0 {
 		return
 	}
-	have := e.declared()
-	have.sound = !e.diags.HasErrors()
+	have := declaredBy(e)
+	have.sound = !e.Diags.HasErrors()
 	// What is removed may have moved before: removals make sense only with a sound chain of moves.
-	if e.checkMoves(have) {
-		e.checkRemovals(have)
+	if checkMoves(e, have) {
+		checkRemovals(e, have)
 	}
-	e.checkImports(have)
+	checkImports(e, have)
 }
 
 // once reports what starts or ends where another one of its kind does.
 type once struct {
-	*evaluation
-	from, to map[string]*decl
+	in       *eval.Evaluation
+	from, to map[string]*static.Decl
 }
 
-func (o once) claim(from, to string, d *decl) bool {
+func (o once) claim(from, to string, d *static.Decl) bool {
 	if first := o.from[from]; first != nil {
-		o.errorf(d.head, "Moved twice", "The block at %s already moves %s. Delete one of the two blocks.", o.where(first.head), from)
+		o.in.Errorf(d.Head, "Moved twice", "The block at %s already moves %s. Delete one of the two blocks.", o.in.Where(first.Head), from)
 		return false
 	}
 	if first := o.to[to]; first != nil {
-		o.errorf(d.head, "Moved twice", "The block at %s already moves something to %s. Delete one of the two blocks.", o.where(first.head), to)
+		o.in.Errorf(d.Head, "Moved twice", "The block at %s already moves something to %s. Delete one of the two blocks.", o.in.Where(first.Head), to)
 		return false
 	}
 	o.from[from], o.to[to] = d, d
@@ -79,88 +81,88 @@ func (o once) claim(from, to string, d *decl) bool {
 }
 
 // checkMoves returns false when following the moves would make no sense.
-func (e *evaluation) checkMoves(have *declared) bool {
-	single, sound := once{e, map[string]*decl{}, map[string]*decl{}}, true
-	next, all := map[plan.Addr]*moveItem{}, plan.Intent{}
-	for _, v := range e.moves {
-		sound = single.claim(string(v.From), string(v.To), v.d) && sound
+func checkMoves(e *eval.Evaluation, have *declared) bool {
+	single, sound := once{e, map[string]*static.Decl{}, map[string]*static.Decl{}}, true
+	next, all := map[plan.Addr]*eval.Move{}, plan.Intent{}
+	for _, v := range e.Moves {
+		sound = single.claim(string(v.From), string(v.To), v.Decl) && sound
 		next[v.From] = v
 		all.Moves = append(all.Moves, v.Move)
 	}
-	if !sound || e.checkMoveCycles(next) {
+	if !sound || checkMoveCycles(e, next) {
 		return false
 	}
-	for _, r := range e.removals {
+	for _, r := range e.Removals {
 		if _, still := have.addrs[r.From]; !still {
 			all.Removals = append(all.Removals, r.Removal)
 		}
 	}
-	for _, v := range e.moves {
+	for _, v := range e.Moves {
 		// mutex.a may have become mutex.a["x"]: then the block mutex.a is still there, and none of its instances
 		// has that address. A move of the whole block is wrong while the block exists.
 		if _, still := have.addrs[v.From]; still && (have.exact[v.From] || !v.One) {
-			e.errorf(v.d.block.arg("from").expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, e.declaredAt(have.addrs[v.From]))
+			e.Errorf(v.Decl.Block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, declaredAt(e, have.addrs[v.From]))
 		}
 		// A chain grows with each renaming, and is kept for configurations that skipped a version: only its end must exist.
 		if next[v.To] != nil || all.Removed(v.To) != nil {
 			continue
 		}
 		if end := all.Rename(v.To); end == v.To {
-			e.checkTarget(v, have)
+			checkTarget(e, v, have)
 		} else if all.Removed(end) == nil {
-			e.checkEnd(v, end, have)
+			checkEnd(e, v, end, have)
 		}
 	}
 	return true
 }
 
 // checkEnd is checkTarget for what moved on with the namespace, the module or the block around it.
-func (e *evaluation) checkEnd(v *moveItem, end plan.Addr, have *declared) {
+func checkEnd(e *eval.Evaluation, v *eval.Move, end plan.Addr, have *declared) {
 	_, ok := have.addrs[end]
 	if _, keyed := end.Key(); !keyed { // it may stand in something with keys
 		ok = ok || have.blocks[end.Block()]
 	}
 	if !ok && have.sound {
-		e.errorf(v.d.block.arg("to").expr.Range(), "Unknown address", "%s is now %s, which is not declared. If it was removed since, delete this block.", v.To, end)
+		e.Errorf(v.Decl.Block.Arg("to").Expr.Range(), "Unknown address", "%s is now %s, which is not declared. If it was removed since, delete this block.", v.To, end)
 	}
 }
 
-func (e *evaluation) declaredAt(i *instance) string {
+func declaredAt(e *eval.Evaluation, i *eval.Instance) string {
 	if i == nil {
 		return ""
 	}
-	return " at " + e.where(i.decl.head)
+	return " at " + e.Where(i.Node.Head)
 }
 
 // checkTarget reports a move to what is not there. A misspelt one would delete a
 // lock and create another.
-func (e *evaluation) checkTarget(v *moveItem, have *declared) {
-	at := v.d.block.arg("to").expr.Range()
+func checkTarget(e *eval.Evaluation, v *eval.Move, have *declared) {
+	at := v.Decl.Block.Arg("to").Expr.Range()
 	_, keyed := v.To.Key()
 	switch {
-	case v.lost != "":
-		e.errorf(at, "Unknown address", "%s If it was removed since, delete this block.", v.lost)
-	case v.place.decl() == nil || !have.sound:
-	case v.One && !keyed && v.place.repeated():
-		e.errorf(at, "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"].", v.To, v.To)
-	case v.place.repeated() && !keyed:
+	case v.Lost != "":
+		e.Errorf(at, "Unknown address", "%s If it was removed since, delete this block.", v.Lost)
+	case v.Place.Decl() == nil || !have.sound:
+	case v.One && !keyed && v.Place.Repeated():
+		e.Errorf(at, "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"].", v.To, v.To)
+	case v.Place.Repeated() && !keyed:
 	default:
 		if _, ok := have.addrs[v.To]; !ok {
-			e.errorf(at, "Unknown address", "%s is declared, but not with these keys. A block with for_each needs one of its keys; others take none.", v.To)
+			e.Errorf(at, "Unknown address", "%s is declared, but not with these keys. A block with for_each needs one of its keys; others take none.", v.To)
 		}
 	}
 }
 
 // checkMoveCycles reports moves that lead back to where they start, or into themselves.
-func (e *evaluation) checkMoveCycles(next map[plan.Addr]*moveItem) (found bool) {
-	done := map[*moveItem]bool{}
-	for _, first := range e.moves {
+func checkMoveCycles(e *eval.Evaluation, next map[plan.Addr]*eval.Move) (found bool) {
+	done := map[*eval.Move]bool{}
+	for _, first := range e.Moves {
 		text := string(first.From)
 		for v := first; v != nil && !done[v]; v = next[v.To] {
 			done[v] = true
-			text += fmt.Sprintf(" moves to %s (%s)", v.To, e.where(v.d.head))
+			text += fmt.Sprintf(" moves to %s (%s)", v.To, e.Where(v.Decl.Head))
 			if v.To == first.From || strings.HasPrefix(string(v.To), string(v.From)+".") {
-				e.errorf(first.d.head, "Moves in a circle", "%s. A move cannot lead back to its start, or into itself. Delete one of these blocks.", text)
+				e.Errorf(first.Decl.Head, "Moves in a circle", "%s. A move cannot lead back to its start, or into itself. Delete one of these blocks.", text)
 				found = true
 			}
 			text += ", which"
@@ -169,69 +171,68 @@ func (e *evaluation) checkMoveCycles(next map[plan.Addr]*moveItem) (found bool) 
 	return found
 }
 
-func (e *evaluation) checkRemovals(have *declared) {
-	first := map[plan.Addr]*removalItem{}
-	for _, r := range e.removals {
+func checkRemovals(e *eval.Evaluation, have *declared) {
+	first := map[plan.Addr]*eval.Removal{}
+	for _, r := range e.Removals {
 		if other := first[r.From]; other != nil {
-			e.errorf(r.d.head, "Removed twice", "%s is already removed at %s. Delete one of the two blocks.", r.From, e.where(other.d.head))
+			e.Errorf(r.Decl.Head, "Removed twice", "%s is already removed at %s. Delete one of the two blocks.", r.From, e.Where(other.Decl.Head))
 			continue
 		}
 		first[r.From] = r
 		if i, still := have.addrs[r.From]; still {
-			e.errorf(r.d.block.arg("from").expr.Range(), "Still declared", "%s is still declared%s, so it is not removed. Delete its block, or this one.", r.From, e.declaredAt(i))
+			e.Errorf(r.Decl.Block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it is not removed. Delete its block, or this one.", r.From, declaredAt(e, i))
 		}
 	}
-	for _, v := range e.moves {
+	for _, v := range e.Moves {
 		if r := first[v.From]; r != nil {
-			e.errorf(r.d.head, "Moved and removed", "%s moves to %s at %s, so it is not removed. Delete one of the two blocks.", v.From, v.To, e.where(v.d.head))
+			e.Errorf(r.Decl.Head, "Moved and removed", "%s moves to %s at %s, so it is not removed. Delete one of the two blocks.", v.From, v.To, e.Where(v.Decl.Head))
 		}
 	}
 }
 
-func (e *evaluation) checkImports(have *declared) {
-	addrs, paths := map[plan.Addr]*importItem{}, map[spot]*importItem{}
-	for _, v := range e.imports {
-		path := v.d.block.arg("path")
+func checkImports(e *eval.Evaluation, have *declared) {
+	addrs, paths := map[plan.Addr]*eval.Import{}, map[spot]*eval.Import{}
+	for _, v := range e.Imports {
 		i := have.nodes[v.To]
-		if !have.sound && (i == nil || i.ensemble == nil) {
+		if !have.sound && (i == nil || i.Ensemble == nil) {
 			continue
 		}
 		if i == nil {
-			e.errorf(v.d.block.arg("to").expr.Range(), "Unknown address", "%s is not a node. A block with for_each needs one of its keys; others take none.", v.To)
+			e.Errorf(v.Decl.Block.Arg("to").Expr.Range(), "Unknown address", "%s is not a node. A block with for_each needs one of its keys; others take none.", v.To)
 			continue
 		}
 		if first := addrs[v.To]; first != nil {
-			e.errorf(v.d.head, "Imported twice", "%s is already imported from %s at %s, so it cannot be imported from %s, too.", v.To, first.Path, e.where(first.d.head), v.Path)
+			e.Errorf(v.Decl.Head, "Imported twice", "%s is already imported from %s at %s, so it cannot be imported from %s, too.", v.To, first.Path, e.Where(first.Decl.Head), v.Path)
 			continue
 		}
-		w := spot{i.ensemble, v.Path}
+		w := spot{i.Ensemble, v.Path}
 		if first := paths[w]; first != nil {
-			e.errorf(v.d.head, "Imported twice", "%s already becomes %s at %s. One znode is one lock.", v.Path, first.To, e.where(first.d.head))
+			e.Errorf(v.Decl.Head, "Imported twice", "%s already becomes %s at %s. One znode is one lock.", v.Path, first.To, e.Where(first.Decl.Head))
 			continue
 		}
 		addrs[v.To], paths[w] = v, v
-		records := kind.JoinPath(i.ensemble.Root, reserved)
-		switch other := have.paths[i.ensemble][v.Path]; {
+		records := kind.JoinPath(i.Ensemble.Root, eval.Reserved)
+		switch other := have.paths[i.Ensemble][v.Path]; {
 		case other != nil && other != i:
-			v.s.wrong(path, "Path in use", fmt.Sprintf("%s is the path of %s%s. Import it there.", v.Path, other.addr, e.declaredAt(other)))
+			v.Wrong("Path in use", fmt.Sprintf("%s is the path of %s%s. Import it there.", v.Path, other.Addr, declaredAt(e, other)))
 		case kind.Below(v.Path, records):
-			v.s.wrong(path, "Reserved name", records+" is where locktree keeps its own records.")
+			v.Wrong("Reserved name", records+" is where locktree keeps its own records.")
 		}
 	}
 }
 
 // intentOf is what concerns an ensemble. Addresses are those of the whole
 // configuration, so moves and removals concern all.
-func (e *evaluation) intentOf(on *Ensemble, have *declared) plan.Intent {
+func intentOf(e *eval.Evaluation, on *eval.Ensemble, have *declared) plan.Intent {
 	var out plan.Intent
-	for _, v := range e.moves {
+	for _, v := range e.Moves {
 		out.Moves = append(out.Moves, v.Move)
 	}
-	for _, v := range e.removals {
+	for _, v := range e.Removals {
 		out.Removals = append(out.Removals, v.Removal)
 	}
-	for _, v := range e.imports {
-		if have.nodes[v.To].ensemble == on {
+	for _, v := range e.Imports {
+		if have.nodes[v.To].Ensemble == on {
 			out.Imports = append(out.Imports, v.Import)
 		}
 	}

@@ -9,10 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
-
-	"github.com/locktree/locktree/config"
 )
 
 // drawTree draws a correct configuration of namespaces and locks, spaced badly

@@ -127,7 +127,7 @@ func TestRunbookRotatePassword(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	onBoth(t, func(t *testing.T, start func() string) { rotate(t, start(), guardedAccess) })
-	// The stack of an earlier version: its nodes are the first applier's, who declares itself with the rotation.
+	// A stack without administrators: its nodes are the first applier's, who declares itself with the rotation.
 	t.Run("none declared", func(t *testing.T) { rotate(t, zktest.Start(t).Addr(), undeclared) })
 }
 
@@ -232,7 +232,7 @@ func TestRunbookCIAccess(t *testing.T) {
 	})
 }
 
-// The stack that is taken over is one whose administrators were declared, and one of an earlier version, whose nodes
+// The stack that is taken over is one whose administrators were declared, and one without, whose nodes
 // are the first applier's. It is done with the superuser, and with the old password.
 func TestRunbookTakeOverStack(t *testing.T) {
 	effort.Proof(t, effort.Unraced)

@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,11 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // The timers of three machines fire at the same moment, with the command line of the unit and the identity of the machines: the job
-// runs on one of them. That the record says so since yesterday stands for a job that was declared then.
+// runs on one of them. A declaration that says so stands for a job that was declared the day before. The schedule is half a day
+// away, so that its last slot is not too late, and the one before is, at any hour.
 func TestRunbookNightlyJob(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
@@ -31,23 +34,35 @@ func TestRunbookNightlyJob(t *testing.T) {
 		r.hushed(map[string]string{"JOBS_PASSWORD": jobs, "ops": oldPlatform})
 		r.digest("ops", oldPlatform)
 
-		times, err := kind.ParseSchedule("0 3 * * *", "Europe/Berlin")
+		berlin, err := slots.Zone("Europe/Berlin")
+		require.NoError(t, err)
+		schedule := fmt.Sprintf("0 %d * * *", time.Now().Add(12*time.Hour).In(berlin).Hour())
+		times, err := slots.ParseSchedule(schedule, "Europe/Berlin")
 		require.NoError(t, err)
 		newest := times.Prev(time.Now())
 		missed := times.Prev(newest.Add(-time.Hour))
 		skipped := times.Prev(missed.Add(-time.Hour))
 		next := times.Next(time.Now())
-		r.edit = strings.NewReplacer(`catch_up = "6h"`, `catch_up = "26h"`, "$ invoices", "$ true",
-			"MISSED", kind.SlotAt(missed), "SKIPPED", kind.SlotAt(skipped), "NEXT", kind.SlotAt(next)).Replace
+		r.edit = strings.NewReplacer("0 3 * * *", schedule, `catch_up = "6h"`, `catch_up = "26h"`, "$ invoices", "$ true",
+			"MISSED", slots.At(missed), "SKIPPED", slots.At(skipped), "NEXT", slots.At(next)).Replace
 		ops, err := program(t, addr, "ops", digestAuth("ops", oldPlatform)).Session(t.Context())
 		require.NoError(t, err)
 		declared := func(at time.Time) {
-			const node = "/locks/invoice-run/once-record"
-			data, _, err := ops.Get(t.Context(), node)
+			const job, node = "/locks/invoice-run", "/locks/invoice-run/once-record"
+			data, _, err := ops.Get(t.Context(), job)
 			require.NoError(t, err)
-			record, err := kind.ParseRecord(data)
+			payload, err := kind.Decode(data)
 			require.NoError(t, err)
-			record.Calendar, record.Since = "0 3 * * * Europe/Berlin", at.UnixMilli()
+			payload.Since = at.UnixMilli()
+			data, err = payload.Encode()
+			require.NoError(t, err)
+			_, err = ops.Set(t.Context(), job, data, -1)
+			require.NoError(t, err)
+			data, _, err = ops.Get(t.Context(), node)
+			require.NoError(t, err)
+			record, err := slots.ParseRecord(data)
+			require.NoError(t, err)
+			record.Since = at.UnixMilli()
 			_, err = ops.Set(t.Context(), node, record.Encode(), -1)
 			require.NoError(t, err)
 		}

@@ -61,6 +61,8 @@ func (p *Plan) Transactions(applyID string, indexACL kind.List, yield func(*Tran
 		switch err = yield(tx); {
 		case errors.Is(err, ErrTooLong) && tx.Divisible:
 			b.budget, err = min(b.budget, Size(tx.Ops))/2, nil
+		case errors.Is(err, ErrLeft):
+			err = nil
 		case err == nil && tx.Last:
 			return nil
 		case err == nil:
@@ -74,6 +76,10 @@ func (p *Plan) Transactions(applyID string, indexACL kind.List, yield func(*Tran
 // ErrTooLong means that a transaction is longer than the servers accept; see
 // [Plan.Transactions].
 var ErrTooLong = errors.New("plan: the transaction is longer than the servers read")
+
+// ErrLeft means that a transaction was not committed, and that some of its changes are others now: see [Change.Leave]. Yield of
+// [Plan.Transactions] returns it to get it again.
+var ErrLeft = errors.New("plan: the transaction is to be made again")
 
 // unchanged returns the change of the path if it changes nothing. In Changes, those that are not
 // deletions come last, ordered by path.

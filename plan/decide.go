@@ -33,9 +33,7 @@ func (d *decisions) changes() {
 				d.obstacle(want, have)
 			}
 		default:
-			c := d.comparison(want, have)
-			d.mayVanish(&c)
-			d.add(c)
+			d.add(d.comparison(want, have))
 		}
 	}
 }
@@ -84,6 +82,8 @@ func (d *decisions) comparison(want, have *Node) Change {
 		d.remake(&c, want, ReasonReplaceCannotUpdate)
 	case covers(d.opts.Replace, c.Addr) && !c.Kind.Container:
 		d.remake(&c, want, ReasonReplaceByRequest)
+	case have.Payload.Made == kind.MadeElsewhere && empty(have, c.Kind):
+		c.Action, c.Reason, c.MissingParts, c.FormerLists = Replace, ReasonReplaceContainer, nil, nil
 	case c.onlyRenamed():
 		// As in Terraform, the address is not a property of the node: there is nothing to change.
 		c.Action = NoOp
@@ -104,6 +104,8 @@ func (d *decisions) comparison(want, have *Node) Change {
 	c.After = want.withPayload()
 	if c.Action != Replace {
 		c.After.Payload.Carry(have.Payload)
+	} else {
+		c.After.Payload.CarrySince(have.Payload)
 	}
 	// The generation counts writes of the node's data. It must not rise only for an access list or a
 	// missing part: then the data would differ, and would have to be written just for that.
@@ -164,16 +166,26 @@ func (c *Change) compare() {
 	if c.Before.Live == nil || len(c.ForcesReplace) > 0 {
 		return // a replacement creates all parts again
 	}
+	c.MissingParts = missing(c.Before)
 	for _, part := range c.Before.Live.Parts {
 		switch {
 		case part.Absent:
-			c.MissingParts = append(c.MissingParts, part.Name)
 		// Contenders are created in the parts, which have the node's list. If only a part's list
 		// differs, it is shown as the node's; ACLSteps finds those that have to be set.
 		case c.ACL == nil && !part.ACL.Equal(c.Kind.PartACL(part.Name, c.After.ACL)):
 			c.ACL = &ACLDiff{part.ACL, c.Kind.PartACL(part.Name, c.After.ACL)}
 		}
 	}
+}
+
+// missing names the parts that a node lacks.
+func missing(n *Node) (names []string) {
+	for _, part := range n.Live.Parts {
+		if part.Absent {
+			names = append(names, part.Name)
+		}
+	}
+	return names
 }
 
 // rewrites reports whether the node's data changes.

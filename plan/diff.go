@@ -58,6 +58,7 @@ func Diff(current, desired *Tree, opts Options) *Plan {
 	d.unseen()
 	d.drift()
 	d.vacated()
+	d.containers()
 	d.listings()
 	d.crowds()
 	d.crowded()

@@ -3,7 +3,6 @@ package plan_test
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 	"testing"
 
 	"github.com/locktree/locktree/plan"
@@ -27,31 +26,6 @@ func unlent() *plan.Tree {
 	tree := base()
 	tree.Nodes[0].ACL = []kind.ACL{admin}
 	return tree
-}
-
-func TestFirstPlanCreatesParentsFirst(t *testing.T) {
-	p := plan.Diff(nil, base(), plan.Options{Identities: us})
-	require.Empty(t, p.Problems)
-	require.Equal(t, []string{"+ /locks/pay", "+ /locks/pay/ledger", "+ /locks/pay/pool", "+ /locks/solo"}, actions(p))
-	require.Equal(t, plan.Counts{Add: 4}, p.Summary())
-	require.True(t, p.Index.Absent)
-	for _, pin := range p.Pins {
-		require.True(t, pin.Absent, pin.Path)
-	}
-	require.Len(t, p.Pins, 4)
-}
-
-func TestSecondPlanIsEmptyAndWritesNothing(t *testing.T) {
-	m := applied(t, base())
-	p := replan(t, m, base())
-	require.Empty(t, p.Problems)
-	require.False(t, p.HasChanges())
-	require.Empty(t, actions(p))
-	require.Zero(t, p.Transaction)
-	ops, err := p.Operations("x", kind.WorldAll())
-	require.NoError(t, err)
-	require.Empty(t, ops)
-	require.Len(t, p.Changes, 4, "nodes left alone are listed too")
 }
 
 func TestStructuralChildrenBelongToTheirLock(t *testing.T) {
@@ -98,15 +72,6 @@ func TestChangeOfKindReplaces(t *testing.T) {
 	require.False(t, replan(t, m, tree).HasChanges())
 }
 
-func TestRemovedNodesGoChildrenFirst(t *testing.T) {
-	m := applied(t, base())
-	p := replan(t, m, declared(declare("/locks/solo", kind.Election)))
-	require.Equal(t, []string{"- /locks/pay/pool", "- /locks/pay/ledger", "- /locks/pay"}, actions(p))
-	require.Equal(t, "because namespace.locks_pay is not in configuration", p.Changes[2].ReasonText())
-	m.apply(t, p)
-	require.False(t, replan(t, m, declared(declare("/locks/solo", kind.Election))).HasChanges())
-}
-
 func TestReasonNamesTheKeyThatLeftTheMap(t *testing.T) {
 	a := declare("/locks/a", kind.Mutex, addr(`mutex.m["a"]`))
 	b := declare("/locks/b", kind.Mutex, addr(`mutex.m["b.c[1]"]`))
@@ -124,27 +89,6 @@ func TestALockOnAnotherEnsembleIsStillInTheConfiguration(t *testing.T) {
 	require.Equal(t, "because its ensemble is another one", p.Changes[0].ReasonText())
 }
 
-func TestKeyOfAnAddress(t *testing.T) {
-	for _, c := range []struct{ addr, base, key string }{
-		{`namespace.a.mutex.b`, `namespace.a.mutex.b`, ""},
-		{`namespace.a.mutex.b["k"]`, `namespace.a.mutex.b`, `"k"`},
-		{`module.t["x"].mutex.b["k"]`, `module.t["x"].mutex.b`, `"k"`},
-		{`module.t["x"].mutex.b`, `module.t["x"].mutex.b`, ""},
-		{`mutex.b["a[\"]"]`, `mutex.b`, `"a[\"]"`},
-		{`mutex.b["\"].["]`, `mutex.b`, `"\"].["`},
-		{`module.t["\"].b"].mutex.b["["]`, `module.t["\"].b"].mutex.b`, `"["`},
-		{`mutex.b["\\"]`, `mutex.b`, `"\\"`},
-	} {
-		a := plan.Addr(c.addr)
-		require.EqualValues(t, c.base, a.Base(), c.addr)
-		key, keyed := a.Key()
-		require.Equal(t, c.key != "", keyed, c.addr)
-		if keyed {
-			require.Equal(t, c.key, strconv.Quote(key), c.addr)
-		}
-	}
-}
-
 func TestRenamedBlockKeepsItsNode(t *testing.T) {
 	m := applied(t, base())
 	czxid := m.nodes["/locks/solo"].czxid
@@ -159,30 +103,6 @@ func TestRenamedBlockKeepsItsNode(t *testing.T) {
 	require.False(t, replan(t, m, tree).HasChanges())
 	require.Equal(t, czxid, m.nodes["/locks/solo"].czxid)
 	require.EqualValues(t, "election.boss", m.read(t, testRoot, testStack).Find("/locks/solo").Addr)
-}
-
-func TestHandEditIsDriftAndIsPutBack(t *testing.T) {
-	m := applied(t, base())
-	n := m.nodes["/locks/pay/pool"]
-	payload, err := kind.Decode(n.data)
-	require.NoError(t, err)
-	payload.Params.(*kind.SemaphoreParams).Permits = 99
-	n.data, err = payload.Encode()
-	require.NoError(t, err)
-	n.version++
-	p := replan(t, m, base())
-	require.Equal(t, []string{"~ /locks/pay/pool"}, actions(p))
-	require.True(t, p.Changes[2].Drift)
-	m.apply(t, p)
-	require.False(t, replan(t, m, base()).HasChanges())
-
-	delete(m.nodes, "/locks/pay/ledger")
-	p = replan(t, m, base())
-	require.Equal(t, []string{"+ /locks/pay/ledger"}, actions(p))
-
-	tree := base()
-	set("permits", 4)(tree.Nodes[2])
-	require.False(t, replan(t, m, tree).Changes[2].Drift, "a change of the configuration is no drift")
 }
 
 func TestUpdateKeepsFieldsOfNewerVersions(t *testing.T) {
@@ -227,18 +147,6 @@ func TestAccessListsAreSetAfterTheTransactionLeavesFirst(t *testing.T) {
 	require.Len(t, p.ACLSteps(), 6)
 	m.apply(t, p)
 	require.False(t, replan(t, m, tree).HasChanges())
-}
-
-func TestEqualAccessListsInAnotherOrderAreNoChange(t *testing.T) {
-	m := applied(t, base())
-	for _, n := range m.nodes {
-		if len(n.acl) == 2 {
-			masked := n.acl[1]
-			masked.ID = "worker:x" // as the server shows it to readers without ADMIN
-			n.acl = kind.List{masked, admin, admin}
-		}
-	}
-	require.Empty(t, actions(replan(t, m, base())))
 }
 
 // A reader without ADMIN cannot tell whether a list was changed, so it must not

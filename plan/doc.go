@@ -40,8 +40,8 @@
 // continue at another path or are taken over, tenant.go leaves alone what others create in a namespace that is open to them, scope.go
 // removes what was not asked for. guard.go, access.go, admins.go and audit.go find what must not be done. set.go says whose the root is, and own.go plans the lists of the
 // tool's own nodes. ops.go and batch.go turn
-// changes into transactions; listing.go bounds a namespace. keys.go is about the nodes of a family's keys. sum.go notes in each node how it was left, and index.go and lists.go
-// write what no node says. document.go is the JSON of a plan.
+// changes into transactions; listing.go bounds a namespace. keys.go is about the nodes of a family's keys. sum.go notes in each node how it was left, and index.go
+// writes what no node says. document.go is the JSON of a plan.
 //
 // If you add a property to nodes, compare it in Change.compare.
 // If it is stored in the payload, add it to Change.rewrites and Change.onlyRenamed too. The property

@@ -25,7 +25,7 @@ func MarkOf(id string) []byte {
 	return data
 }
 
-// MarkedAs is the id in the data of <root>/.locktree, "" if there is none: earlier versions left it empty.
+// MarkedAs is the id in the data of <root>/.locktree, "" if there is none.
 func MarkedAs(data []byte) string {
 	var m ensembleMark
 	if json.Unmarshal(data, &m) != nil || !IsEnsembleID(m.ID) {

@@ -21,13 +21,6 @@ func (p *Plan) NextAccess(pending bool) (set, next kind.List) {
 	return x.Access, x.Next
 }
 
-// DesiredOf is what a diff makes of a declared tree before it compares anything, in order and by path.
-func DesiredOf(tree *Tree) ([]*Node, map[string]*Node) {
-	d := &sides{p: &Plan{Root: tree.Root, Stack: tree.Stack}, current: &Tree{}, want: map[string]*Node{}, have: map[string]*Node{}, intent: tree.Intent}
-	d.index(tree)
-	return d.desired, d.want
-}
-
 // NextIndex is the record as the plan leaves it.
 func (p *Plan) NextIndex(applyID string) (x *Index, err error) {
 	err = p.Transactions(applyID, nil, func(tx *Transaction) error {

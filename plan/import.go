@@ -144,7 +144,7 @@ func unowned(have, want *Node) *Node {
 // A foreign node may be a container: Curator's lock nodes are, no answer of a server reveals it
 // (DataNode.getClientEphemeralOwner hides it), and servers delete containers that are empty
 // (ContainerManager). The declaration would vanish with it. So the node is created again if that
-// disturbs nobody, which is while it is empty; otherwise its payload says that it was made elsewhere.
+// disturbs nobody, which is while it is empty; otherwise its payload says that it was made elsewhere, and each later plan tries again.
 func (d *decisions) adoption(want, have *Node) (Change, bool) {
 	imp := d.imports[want.Path]
 	if imp == nil || imp.Path != want.Path {
@@ -169,18 +169,43 @@ func (d *decisions) adoption(want, have *Node) (Change, bool) {
 	if c.Action == Replace {
 		c.After.Payload.Made = kind.MadeHere
 	}
-	d.mayVanish(&c)
 	return c, true
 }
 
-// mayVanish warns of a lock that stays in a node that another program made. It is said in each plan until the node is created
-// again. No plan does that by itself: it would contain a change whenever nobody happens to use the lock.
-func (d *decisions) mayVanish(c *Change) {
-	if c.After.Payload.Made == kind.MadeElsewhere {
-		d.problem(Warning, ProblemContainer, &Node{Addr: c.Addr, Path: c.Path, Origin: d.want[c.Path].Origin}, "Lock may be a container",
-			fmt.Sprintf("%s was taken over while programs used it, so its node is the one that another program made. If that is a container, the servers delete it "+
-				"soon after the last one leaves, and programs that use this library are refused until the next apply. "+
-				"Create it again as a node that stays, once nobody uses it: locktree apply -replace=%s -drain=10m.", c.Path, shellWord(string(c.Addr))))
+// Leave turns a change that was to create a node again, because it may be a container, into one that leaves the node where it is: by
+// the time of the apply the lock is in use. It returns false if that was not the reason. Transactions that are not sent yet follow.
+func (c *Change) Leave() bool {
+	if c.Reason != ReasonReplaceContainer {
+		return false
+	}
+	after := c.After.withPayload()
+	after.Payload.Carry(c.Before.Payload)
+	c.Action, c.Reason, c.MissingParts, c.After = Update, "", missing(c.Before), after
+	switch {
+	case c.Importing != "" && !c.Kind.Container:
+		after.Payload.Made = kind.MadeElsewhere
+	case c.Importing == "" && !c.rewrites():
+		after.Payload.Gen = c.Before.Payload.Gen
+		if c.ACL == nil && c.MissingParts == nil {
+			c.Action, c.After = NoOp, c.Before
+		}
+	}
+	return true
+}
+
+// containers warns of the locks that stay in nodes which other programs made.
+func (d *sides) containers() {
+	var paths []string
+	for c := range d.p.Each() {
+		if c.stays() && c.After.Payload.Made == kind.MadeElsewhere {
+			paths = append(paths, c.Path)
+		}
+	}
+	if n := len(paths); n > 0 {
+		d.problem(Warning, ProblemContainer, &Node{}, "Locks may be containers",
+			fmt.Sprintf("%d lock%s in use in a node that another program made: %s. If that is a container, the servers delete it soon after the last program leaves, "+
+				"and programs that use this library are refused until the next apply. Each apply creates those again that it finds idle, as nodes that stay.",
+				n, map[bool]string{true: " is", false: "s are"}[n == 1], Few(paths, 3)))
 	}
 }
 

@@ -43,7 +43,8 @@ func (d *decisions) link() {
 			c.NextPath = ""
 			continue
 		}
-		to.PreviousPath, to.former = c.Path, c.Before
+		to.PreviousPath, to.former, to.After.Payload.Since = c.Path, c.Before, 0
+		to.After.Payload.CarrySince(c.Before.Payload)
 	}
 	for c := range d.p.Each() {
 		if c.PreviousPath == "" {
@@ -184,23 +185,12 @@ func (d *decisions) release(have *Node) Change {
 
 // NeedsIdle reports whether the change can be made only while nobody holds or waits for the
 // lock: deletion and replacement. It does not depend on who uses it now, which changes while a plan waits for approval.
+// What may be a container is not replaced while it is in use: see [Change.Leave].
 func (c *Change) NeedsIdle() bool {
-	if c.Before == nil || c.Before.Kind().Container {
+	if c.Before == nil || c.Before.Kind().Container || c.Reason == ReasonReplaceContainer {
 		return false
 	}
 	return c.Action == Delete || c.anew()
-}
-
-// Foreign reports whether the change takes over a znode without a declaration, with another
-// program's data or none. Its users do not read a declaration there.
-func (c *Change) Foreign() bool {
-	return c.Importing != "" && c.Before != nil && c.Before.Live != nil && c.Before.Live.Trouble != ""
-}
-
-// Closable reports whether an apply that drains the lock can keep others out by its state.
-// A [Change.Foreign] node has no state to write.
-func (c *Change) Closable() bool {
-	return c.NeedsIdle() && !c.Foreign()
 }
 
 // busy warns that a change will be refused, or says what the apply does about it.

@@ -27,8 +27,7 @@ type Options struct {
 	// (at least five), which is otherwise a [ProblemMassDestroy]. Destroy implies it.
 	AllowMassDestroy bool
 	// Drain is how long an apply waits until locks that are to be deleted are idle,
-	// after telling the library to grant nothing new there; 0 does not drain. An apply also waits for a lock that it takes over from other
-	// programs, but cannot close it to them.
+	// after telling the library to grant nothing new there; 0 does not drain.
 	Drain time.Duration
 	// ForceBreak are exact addresses of locks whose contenders are deleted with
 	// them. Each program that holds one learns that it has lost it, but only after the

@@ -71,8 +71,11 @@ func value(t *rapid.T, f kind.Field) any {
 	case len(f.OneOf) > 0:
 		return rapid.SampledFrom(f.OneOf).Draw(t, f.Name)
 	case f.Inherit: // a limit, with a form of its own
-		some := map[string]string{"max_hold": "10m", "max_wait": "1.5s", "owner": "text", "runbook": "https://example.com/a"}
-		return rapid.SampledFrom([]string{"", some[f.Name]}).Draw(t, f.Name)
+		some, known := map[string]string{"max_hold": "10m", "max_wait": "1.5s", "owner": "text", "runbook": "https://example.com/a"}[f.Name]
+		if !known {
+			panic("no value for the limit " + f.Name)
+		}
+		return rapid.SampledFrom([]string{"", some}).Draw(t, f.Name)
 	default:
 		return rapid.SampledFrom([]string{"", "text"}).Draw(t, f.Name)
 	}

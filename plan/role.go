@@ -38,37 +38,3 @@ func (r Role) Perms() (RolePerms, bool) {
 		return RolePerms{}, false
 	}
 }
-
-// Grant is what one identity may do with a lock.
-type Grant struct {
-	Who Identity
-	May string // a role; the letters of the permissions where they are those of none
-}
-
-// Grants are those of the node's access list, in its order. On a namespace "lock" and "observe" are the same letters.
-func (n *Node) Grants() (out []Grant) {
-	for _, a := range n.ACL.Normalize() {
-		g := Grant{Identity{a.Scheme, a.ID}, a.Perms.String()}
-		for _, word := range Roles {
-			p, _ := Role(word).Perms()
-			if n.Kind() == kind.Namespace && p.Namespace == a.Perms && a.Perms != kind.PermRead || n.Kind() != kind.Namespace && p.Lock == a.Perms && p.Contender == n.ofContenders(g.Who, a.Perms) {
-				g.May = word
-			}
-		}
-		out = append(out, g)
-	}
-	return out
-}
-
-// ofContenders are somebody's permissions on the lock's contenders: those on the lock where nothing else is declared.
-func (n *Node) ofContenders(who Identity, lock kind.Perm) (perms kind.Perm) {
-	if n.Payload == nil || n.Payload.ChildACL == nil {
-		return lock
-	}
-	for _, a := range n.Payload.ChildACL {
-		if (Identity{a.Scheme, a.ID}).String() == who.String() { // the servers may hide a hash in one of the lists
-			perms |= a.Perms
-		}
-	}
-	return perms
-}

@@ -46,14 +46,14 @@ func (p *Plan) key() string {
 
 // written is what a sum is of, but for the list.
 //
-// A lock that drains counts as active: an apply drains it, for a while, which is not a change by hand. How the node was made is
-// not declared either.
+// A lock that drains counts as active: an apply drains it, for a while, which is not a change by hand. How the node was made, and since
+// when it has its schedule, is not declared either.
 func (n *Node) written() ([]byte, error) {
 	p := *n.Payload
 	if p.State == kind.StateDraining {
 		p.State = kind.StateActive
 	}
-	p.Made, p.Sum = kind.MadeHere, ""
+	p.Made, p.Since, p.Sum = kind.MadeHere, 0, ""
 	data, err := p.Encode()
 	return slices.Concat([]byte(n.Path), []byte{0}, data, []byte{0}), err
 }

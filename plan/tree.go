@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Tree is a lock tree of one stack on one ensemble: what a configuration
@@ -219,7 +220,7 @@ func (n *Node) record() []byte {
 	}
 	for _, part := range n.Live.Parts {
 		if part.Written {
-			return part.Record
+			return slots.CarryRecord(part.Record, part.CreatedMs)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
@@ -17,10 +18,12 @@ import (
 type Declaration struct {
 	Path    string
 	Params  kind.Params
-	Written time.Time       // by the ensemble's clock
+	Since   time.Time       // of a job: when its schedule was declared, by the ensemble's clock; zero for one that is not declared
 	Changed <-chan struct{} // closed when it is to be asked for again
 	ID      string          // whom the nodes of this handle name
 	Timeout time.Duration   // of the session
+
+	read *declare.Declaration
 }
 
 // Declaration returns what is declared for the lock of kind k at path.
@@ -40,7 +43,7 @@ func (c *Client) Declaration(ctx context.Context, k *kind.Kind, path string, opt
 	if err != nil {
 		return nil, err
 	}
-	return &Declaration{Path: q.Path, Params: d.Params, Written: d.Written, Changed: d.Changed(), ID: q.ID, Timeout: e.Session.Timeout()}, nil
+	return &Declaration{Path: q.Path, Params: d.Params, Since: d.Since, Changed: d.Changed(), ID: q.ID, Timeout: e.Session.Timeout(), read: d}, nil
 }
 
 // Now is the client's clock.
@@ -52,19 +55,22 @@ func (c *Client) Logger() *slog.Logger { return c.log }
 // AfterGrant marks an error of work done under a lease: Retryable is false for it.
 func AfterGrant(err error) error { return held.AfterGrant(err) }
 
-// CreateMissing makes, with WithCreate among opts, what the lock's layout lacks, and reports whether it has made something.
-func (c *Client) CreateMissing(ctx context.Context, k *kind.Kind, path string, opts ...Option) (bool, error) {
-	q := c.handle(k, path, false, opts)
-	s, err := c.live(ctx)
+// Lacks is for a node of the layout of d, which opts opened, that a server says does not exist. It reports whether another look is worth it: it has
+// made what is missing, with WithCreate among opts, or the lock has another declaration by now. The error says why the lock is not declared.
+func (c *Client) Lacks(ctx context.Context, d *Declaration, opts ...Option) (again bool, err error) {
+	q := c.handle(d.Params.Kind(), d.Path, false, opts)
+	e, err := c.state.Live(ctx)
 	if err != nil {
 		return false, err
 	}
-	err = q.Complete(ctx, s, zk.ErrNoNode)
+	err = q.Complete(ctx, e.Session, zk.ErrNoNode)
 	switch {
 	case errors.Is(err, znode.ErrNotApplied):
 		return true, nil
-	case znode.IsNoNode(err):
-		return false, nil
+	case !znode.IsNoNode(err):
+		return false, err
 	}
-	return false, err
+	e.Decl.Outdated(d.read)
+	now, err := e.Decl.Of(ctx, &q.Name)
+	return err == nil && now.Mzxid != d.read.Mzxid, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 	"github.com/locktree/locktree/recipes/once"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -32,16 +33,50 @@ func (l *lab) job(p *kind.OnceParams) *kind.OnceParams {
 		full.Keep = p.Keep
 	}
 	require.NoError(l.t, kind.Validate(full))
-	l.declare("/job", full)
+	l.declare("/job", full, func(next *kind.Payload) {
+		if live := l.declaredJob(); live != nil {
+			next.Carry(live)
+		}
+	})
 	return full
 }
 
+// declaredJob is what an apply reads of the job; nil if there is none.
+func (l *lab) declaredJob() *kind.Payload {
+	n, ok := l.srv.Get("/job")
+	if !ok {
+		return nil
+	}
+	live, err := kind.Decode(n.Data)
+	require.NoError(l.t, err)
+	live.Read(n.Stat.Mtime)
+	return live
+}
+
+// remake deletes the job, and creates it again after a while, as an apply that replaces it. It is refused while the lock is in use.
+func (l *lab) remake(gone time.Duration) bool {
+	l.t.Helper()
+	if len(l.children("/job")) != 1 {
+		return false
+	}
+	live := l.declaredJob()
+	record, ok := l.srv.Get("/job/once-record")
+	require.True(l.t, ok)
+	next := &kind.Payload{Params: live.Params, Owner: live.Owner}
+	next.CarrySince(live)
+	require.NoError(l.t, l.srv.Delete("/job"))
+	time.Sleep(gone)
+	require.NoError(l.t, l.srv.Provision("/job", next))
+	require.NoError(l.t, l.srv.Set("/job/once-record", slots.CarryRecord(record.Data, record.Stat.Ctime)))
+	return true
+}
+
 // record is what is recorded.
-func (l *lab) record() *kind.Record {
+func (l *lab) record() *slots.Record {
 	l.t.Helper()
 	n, ok := l.srv.Get("/job/once-record")
 	require.True(l.t, ok)
-	r, err := kind.ParseRecord(n.Data)
+	r, err := slots.ParseRecord(n.Data)
 	require.NoError(l.t, err)
 	return r
 }
@@ -74,11 +109,14 @@ func TestASlotIsStartedOnce(t *testing.T) {
 		bad := errors.New("no ink")
 		require.ErrorIs(t, b.Do(t.Context(), "two", ran(&n, bad)), bad)
 		require.ErrorIs(t, a.Do(t.Context(), "two", ran(&n, nil)), once.ErrSlotTaken, "at most one start")
+		// What is read before the wait may be missing: who holds the lock reads the record in any case.
+		l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == "/job/once-record" }), zktest.Fail(zktest.CodeNoAuth))
+		require.ErrorIs(t, b.Do(t.Context(), "one", ran(&n, nil)), once.ErrSlotTaken)
 		require.Equal(t, 2, n)
 		r := l.record()
-		require.Equal(t, kind.SlotSucceeded, r.Run("one").State)
+		require.Equal(t, slots.Succeeded, r.Run("one").State)
 		two := r.Run("two")
-		require.Equal(t, kind.SlotFailed, two.State)
+		require.Equal(t, slots.Failed, two.State)
 		require.Equal(t, "no ink", two.Result)
 		require.Equal(t, "b", two.By)
 		require.Greater(t, two.Token, r.Run("one").Token)
@@ -101,7 +139,7 @@ func TestARunThatFailsIsTriedAgainIfItsEndCounts(t *testing.T) {
 		require.ErrorIs(t, a.Do(t.Context(), "one", fails), once.ErrSlotTaken)
 		one := l.record().Run("one")
 		require.Equal(t, 3, one.Tries)
-		require.Equal(t, kind.SlotSucceeded, one.State)
+		require.Equal(t, slots.Succeeded, one.State)
 		require.Greater(t, tokens[1], tokens[0])
 		require.Greater(t, one.Token, tokens[1])
 	})
@@ -188,11 +226,210 @@ func TestClocksSayWhenToTry(t *testing.T) {
 	})
 }
 
+// Who waits for the lock has a contender that says when it queued. That may be hours ago, so it does not say that the slot is in time.
+func TestASlotIsNotStartedLateByTheLengthOfTheWait(t *testing.T) {
+	for _, success := range []string{kind.SuccessStart, kind.SuccessEnd} {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.job(&kind.OnceParams{Schedule: "* * * * *", CatchUp: "5m", Success: success})
+			time.Sleep(90 * time.Second)
+			s, err := once.New(l.client("a"), "/job").Start(t.Context(), "")
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+			waiting := async(func() (*once.Start, error) { return once.New(l.client("b"), "/job").Start(t.Context(), "") })
+			time.Sleep(2 * time.Hour)
+			require.NoError(t, s.End(t.Context(), nil))
+			require.ErrorIs(t, (<-waiting).err, once.ErrSlotTooOld)
+			require.Len(t, l.record().Slots, 1, "the start that was too late is undone")
+		})
+	}
+}
+
+// A machine whose clock was a day ahead when it began, or was put back by a day, waited a day for the slot that was next by that clock. One
+// that is ahead all the time starts each slot, too.
+func TestAClockThatIsSetCostsNoSlot(t *testing.T) {
+	for _, schedule := range []string{"0 * * * *", "30 * * * *"} {
+		for _, ahead := range []time.Duration{24 * time.Hour, -24 * time.Hour, 25 * time.Hour} {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.job(&kind.OnceParams{Schedule: schedule, CatchUp: "30m"})
+				born, n := time.Now(), 0
+				l.seams = seam.Seams{Now: func() time.Time {
+					if at := time.Since(born); at < 2*time.Minute || at > 5*time.Hour && at < 5*time.Hour+2*time.Minute || ahead > 24*time.Hour {
+						return time.Now().Add(ahead)
+					}
+					return time.Now()
+				}}
+				ctx, stop := context.WithTimeout(t.Context(), 9*time.Hour+45*time.Minute)
+				defer stop()
+				named := async(func() (*once.Start, error) { return once.New(l.client("b"), "/job").Start(ctx, "") })
+				err := once.New(l.client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.GreaterOrEqual(t, n, 9, "%s, ahead by %v", schedule, ahead)
+				require.Error(t, (<-named).err)
+				require.Less(t, l.changes("/job"), int32(2000), "each minute at most")
+			})
+		}
+	}
+}
+
+// An apply that changes anything but the schedule changed the time from which its slots count, and so forgot a slot that was due.
+func TestAJobThatIsDeclaredAgainForgetsNoDueSlot(t *testing.T) {
+	for name, again := range map[string]func(*lab){
+		"changed":  func(l *lab) { l.job(&kind.OnceParams{Schedule: "0 * * * *", Keep: 9}) },
+		"replaced": func(l *lab) { require.True(l.t, l.remake(0)) },
+	} {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.job(&kind.OnceParams{Schedule: "0 * * * *"})
+			time.Sleep(time.Hour + time.Minute)
+			again(l)
+			n := 0
+			require.NoError(t, once.New(l.client("a"), "/job").Do(t.Context(), "2000-01-01T01:00:00Z", ran(&n, nil)), name)
+			require.NoError(t, l.srv.Delete("/job/once-record"))
+			require.NoError(t, l.srv.Create("/job/once-record", nil))
+			require.ErrorIs(t, once.New(l.client("b"), "/job").Do(t.Context(), "2000-01-01T01:00:00Z", ran(&n, nil)), once.ErrSlotTooOld,
+				"a new record knows nothing of the slots before it")
+		})
+	}
+}
+
+// A schedule that was replaced, and came back, ran its slots of the time in between.
+func TestASchedulesSlotsFromWhileAnotherOneWasDeclaredAreNotRun(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "0 * * * *", CatchUp: "3h"})
+		o := once.New(l.client("a"), "/job")
+		time.Sleep(time.Hour + time.Minute)
+		n := 0
+		require.NoError(t, o.Do(t.Context(), "", ran(&n, nil)))
+		l.job(&kind.OnceParams{Schedule: "30 4 1 1 *", CatchUp: "3h"})
+		time.Sleep(2 * time.Hour)
+		l.job(&kind.OnceParams{Schedule: "0 * * * *", CatchUp: "3h"})
+		ctx, stop := context.WithTimeout(t.Context(), 90*time.Minute)
+		defer stop()
+		var slots []int
+		require.ErrorIs(t, o.Run(ctx, func(_ context.Context, at time.Time, _ *recipes.Lease) error {
+			slots = append(slots, at.Hour())
+			return nil
+		}), context.DeadlineExceeded)
+		require.Equal(t, []int{4}, slots)
+	})
+}
+
+func TestASlotThatIsNoneByTheTimeOfTheGrantIsNotStarted(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "* * * * *"})
+		time.Sleep(90 * time.Second)
+		held, err := once.New(l.client("a"), "/job").Start(t.Context(), "")
+		require.NoError(t, err)
+		n := 0
+		waiting := async(func() (int, error) {
+			return 0, once.New(l.client("b"), "/job").Do(t.Context(), "2000-01-01T00:05:00Z", ran(&n, nil))
+		})
+		time.Sleep(time.Minute)
+		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
+		require.NoError(t, held.End(t.Context(), nil))
+		require.ErrorIs(t, (<-waiting).err, once.ErrNoSlot)
+		require.Zero(t, n)
+	})
+}
+
+// Run, and Do, ended with ErrNotProvisioned where a job was replaced between two of their requests. Before each request in turn, the job
+// goes for a moment in which nothing but that request is executed.
+func TestAJobThatIsReplacedBetweenTwoRequestsGoesOn(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		work func(ctx context.Context, o *once.Once, n *int) error
+	}{
+		{"Run", func(ctx context.Context, o *once.Once, n *int) error {
+			return o.Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { *n++; return nil })
+		}},
+		{"Do", func(ctx context.Context, o *once.Once, n *int) error {
+			time.Sleep(time.Minute)
+			return o.Do(ctx, "", ran(n, nil))
+		}},
+	} {
+		remade := 0
+		for after, struck := 0, true; struck; after++ {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.job(&kind.OnceParams{Schedule: "0 * * * *"})
+				o, n, seen := once.New(l.client("a"), "/job"), 0, 0
+				require.Error(t, o.Do(t.Context(), "2000-01-01T00:00:00Z", nil), "it has read the declaration")
+				time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour - 50*time.Second)))
+				ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+				defer stop()
+				request := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+					if r.Op == "ping" || slices.Contains(r.Paths, "/job") && r.Op != "create" { // it is not declared then
+						return false
+					}
+					seen++
+					return seen > after
+				}), zktest.Delay(oneWay/2))
+				done := async(func() (int, error) { return 0, c.work(ctx, o, &n) })
+				select {
+				case <-request.Hit():
+					if l.remake(2*oneWay - 1) { // it is executed before that, and what follows its answer is behind it
+						remade++
+					}
+				case <-ctx.Done():
+					struck = false
+				}
+				if err := (<-done).err; c.name == "Run" {
+					require.ErrorIs(t, err, context.DeadlineExceeded, "request %d", after)
+				} else {
+					require.NoError(t, err, "request %d", after)
+				}
+				require.Equal(t, 1, n, "request %d", after)
+				require.Equal(t, slots.Succeeded, l.record().Run("2000-01-01T01:00:00Z").State)
+			})
+		}
+		require.Greater(t, remade, 1, c.name)
+	}
+}
+
+// A job at another path is another one: its programs at the path that it had are told.
+func TestAJobThatHasAnotherPathIsNotProvisioned(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
+		o, n := once.New(l.client("a"), "/job"), 0
+		run := async(func() (int, error) { return 0, o.Run(t.Context(), nil) })
+		time.Sleep(time.Minute)
+		require.NoError(t, l.srv.Provision("/jobs/new", l.declaredJob()))
+		require.NoError(t, l.srv.Delete("/job"))
+		require.ErrorIs(t, (<-run).err, recipes.ErrNotProvisioned)
+		require.ErrorIs(t, o.Do(t.Context(), "2000-01-01T00:00:00Z", ran(&n, nil)), recipes.ErrNotProvisioned)
+		require.Zero(t, n)
+	})
+}
+
+// Somebody breaks the lock before the start is written, and the lease does not know yet: that was called a record that does not exist.
+func TestALockThatIsBrokenBeforeTheStartIsLost(t *testing.T) {
+	for _, op := range []string{"exists", "getData"} {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.job(&kind.OnceParams{Schedule: "0 * * * *"})
+			ctx, stop := context.WithTimeout(t.Context(), time.Hour+2*time.Minute)
+			defer stop()
+			n, created := 0, false
+			held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+				created = created || r.Op == "create"
+				return created && r.Op == op
+			}), zktest.Hold)
+			run := async(func() (int, error) {
+				return 0, once.New(l.client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
+			})
+			<-held.Hit()
+			for _, contender := range l.queue("/job") {
+				require.NoError(t, l.srv.Delete(contender))
+			}
+			held.Release()
+			require.ErrorIs(t, (<-run).err, context.DeadlineExceeded, op)
+			require.Equal(t, 1, n)
+		})
+	}
+}
+
 func TestRunWaitsForEachSlot(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *", Success: kind.SuccessEnd, CatchUp: "90m"})
 		ctx, stop := context.WithCancel(t.Context())
-		var slots []string
+		var ran []string
 		done := map[string]<-chan result[int]{}
 		for _, c := range []struct {
 			id    string
@@ -206,7 +443,7 @@ func TestRunWaitsForEachSlot(t *testing.T) {
 					if c.fails {
 						return errors.New("no ink")
 					}
-					slots = append(slots, kind.SlotAt(at))
+					ran = append(ran, slots.At(at))
 					return nil
 				})
 			})
@@ -216,7 +453,7 @@ func TestRunWaitsForEachSlot(t *testing.T) {
 		for _, d := range done {
 			require.ErrorIs(t, (<-d).err, context.Canceled)
 		}
-		require.Equal(t, []string{"2000-01-01T01:00:00Z", "2000-01-01T02:00:00Z", "2000-01-01T03:00:00Z"}, slots)
+		require.Equal(t, []string{"2000-01-01T01:00:00Z", "2000-01-01T02:00:00Z", "2000-01-01T03:00:00Z"}, ran)
 	})
 }
 
@@ -243,7 +480,7 @@ func TestARunWhoseResultWasNotRecordedIsTriedAgain(t *testing.T) {
 			return n, err
 		})
 		time.Sleep(time.Hour + time.Minute)
-		require.Equal(t, kind.SlotSucceeded, l.record().Run("2000-01-01T01:00:00Z").State)
+		require.Equal(t, slots.Succeeded, l.record().Run("2000-01-01T01:00:00Z").State)
 		stop()
 		require.Equal(t, 2, (<-run).v)
 
@@ -334,7 +571,7 @@ func TestWhoStandsByLooksAgainIfTheRecordHasChangedMeanwhile(t *testing.T) {
 		})
 		<-queue.Hit()
 		require.GreaterOrEqual(t, time.Since(began), time.Hour)
-		decided := l.record().Put(kind.SlotRun{Slot: kind.SlotAt(began.Add(time.Hour)), State: kind.SlotSucceeded, Token: 1}, 10)
+		decided := l.record().Put(slots.Run{Slot: slots.At(began.Add(time.Hour)), State: slots.Succeeded, Token: 1}, 10)
 		require.NoError(t, l.srv.Set("/job/once-record", decided.Encode()))
 		l.srv.Inject(func(r zktest.Request) bool {
 			if r.Op == "getData" && r.Path == "/job/once-record" {
@@ -358,7 +595,7 @@ func TestAZoneThatThisMachineLacksIsAnErrorAtFirstUse(t *testing.T) {
 		n := 0
 		for _, err := range []error{o.Do(t.Context(), "", ran(&n, nil)), o.Do(t.Context(), "2000-01-01T03:00:00Z", ran(&n, nil)), o.Run(t.Context(), nil),
 			o.Skip(t.Context(), "2000-01-01T03:00:00Z")} {
-			require.ErrorIs(t, err, kind.ErrUnknownZone)
+			require.ErrorIs(t, err, slots.ErrUnknownZone)
 			require.ErrorContains(t, err, "once /job: ")
 		}
 		require.Zero(t, n)
@@ -435,14 +672,14 @@ func TestAStartDoesNotOverwriteWhatOthersRecord(t *testing.T) {
 		n := 0
 		done := async(func() (int, error) { return 0, o.Do(t.Context(), "m", ran(&n, nil)) })
 		<-held.Hit()
-		other := l.record().Put(kind.SlotRun{Slot: "h", State: kind.SlotSkipped}, 30)
+		other := l.record().Put(slots.Run{Slot: "h", State: slots.Skipped}, 30)
 		require.NoError(t, l.srv.Set("/job/once-record", other.Encode()))
 		held.Release()
 		require.NoError(t, (<-done).err)
 		r := l.record()
 		require.NotNil(t, r.Run("h"), "the skip was overwritten")
-		require.Equal(t, kind.SlotSkipped, r.Run("h").State)
-		require.Equal(t, kind.SlotSucceeded, r.Run("m").State)
+		require.Equal(t, slots.Skipped, r.Run("h").State)
+		require.Equal(t, slots.Succeeded, r.Run("m").State)
 		require.Equal(t, 1, n)
 	})
 }

@@ -8,27 +8,34 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 	"github.com/locktree/locktree/recipes/once"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// Clients with clocks up to ten minutes off run a job for each minute, while their connections are cut behind any byte, they are stopped,
-// cut off and killed, and their sessions expire. No slot is started twice, or has two successes; and none is missed, because one of them
-// lives whose clock is less than catch_up behind.
+// Clients with clocks up to ten minutes off, which are set, for a moment by a day, run a job for each minute, while their connections are cut
+// behind any byte, they are stopped, cut off and killed, and their sessions expire. Some runs last longer than catch_up. Meanwhile the job is
+// declared again, with another schedule and back, and replaced. No slot is started twice, has two successes, or is started late, or is
+// from before its schedule; and none is missed but for a run that lasts, because one client lives whose clock is less than catch_up behind.
 
 func TestEverySlotIsStartedOnceWhateverHappens(t *testing.T) {
 	for seed := range uint64(2) {
-		simulateOnce(t, seed, effort.Of(45*time.Minute, 25*time.Minute), effort.Of(6, 4))
+		simulateOnce(t, seed, effort.Of(45*time.Minute, 25*time.Minute), effort.Of(6, 4), false)
+		for clients := range 3 {
+			simulateOnce(t, seed, effort.Of(4*time.Hour, time.Hour), clients+1, true)
+		}
 	}
 }
 
@@ -41,9 +48,11 @@ func TestTenThousandSlotsAreStartedOnceWhateverHappens(t *testing.T) {
 	for _, share := range []struct {
 		bubbles, clients int
 		lasts            time.Duration
-	}{{cmp.Or(*simSeeds, 4), 50, time.Hour}, {2, 9, 2 * time.Hour}, {2, 3, 20*time.Hour + 5*time.Minute}, {6, 2, 20*time.Hour + 5*time.Minute}} {
+		long             bool
+	}{{cmp.Or(*simSeeds, 4), 50, time.Hour, false}, {2, 9, 2 * time.Hour, true}, {2, 3, 20*time.Hour + 5*time.Minute, false}, {6, 2, 20*time.Hour + 5*time.Minute, false},
+		{4, 1, 20 * time.Hour, true}, {6, 3, 20 * time.Hour, true}} {
 		for range share.bubbles {
-			simulateOnce(t, seed, share.lasts, share.clients)
+			simulateOnce(t, seed, share.lasts, share.clients, share.long)
 			seed++
 		}
 	}
@@ -52,6 +61,7 @@ func TestTenThousandSlotsAreStartedOnceWhateverHappens(t *testing.T) {
 const (
 	onceSkew    = 10 * time.Minute
 	onceCatchUp = 20 * time.Minute
+	onceLong    = 25 * time.Minute // of some runs
 )
 
 // onceWorld is a job and its clients.
@@ -61,20 +71,103 @@ type onceWorld struct {
 	success string
 	begun   time.Time
 
-	mu     sync.Mutex
-	starts map[string][]uint64 // the tokens of each slot, in order
-	done   map[string]uint64   // whose success is recorded
-	faults int
+	mu             sync.Mutex
+	starts         map[string][]uint64 // the tokens of each slot, in order
+	done           map[string]uint64   // whose success is recorded
+	faults         int
+	alone, lasting bool // there is one client; some runs last
+	plans          []oncePlan
+	long           []time.Time // when runs that last began
 }
 
-func simulateOnce(t *testing.T, seed uint64, lasts time.Duration, clients int) {
+// oncePlan is a schedule, and when it was declared.
+type oncePlan struct {
+	at    time.Time
+	every int // how many minutes
+}
+
+func (p oncePlan) has(slot time.Time) bool { return slot.Minute()%p.every == 0 && slot.After(p.at) }
+
+// may reports whether a slot may be started: its schedule is in force, or was until a moment ago.
+func (w *onceWorld) may(slot, now time.Time) bool {
+	for i, p := range w.plans {
+		if p.has(slot) && (i == len(w.plans)-1 || now.Sub(w.plans[i+1].at) < 40*time.Second) {
+			return true
+		}
+	}
+	return false
+}
+
+// must reports whether a slot must have been started when it is too late for it: its schedule was in force until then, and no run that lasts
+// had the lock at the end of that time.
+func (w *onceWorld) must(slot time.Time) bool {
+	last := slot.Add(onceCatchUp)
+	i := len(w.plans) - 1
+	for i > 0 && w.plans[i].at.After(last.Add(time.Minute)) {
+		i--
+	}
+	if !w.plans[i].has(slot) {
+		return false
+	}
+	for _, begun := range w.long {
+		if begun.Before(last) && begun.Add(onceLong).After(last.Add(-6*time.Minute)) {
+			return false
+		}
+	}
+	return true
+}
+
+// provision declares the job, often with the schedule that it has, and replaces it, as applies do.
+func (w *onceWorld) provision(ctx context.Context, r *rand.Rand) {
+	s, err := w.client("apply").Session(ctx)
+	require.NoError(w.t, err)
+	for every := 1; harness.Pause(ctx, time.Duration(r.Int64N(int64(4*time.Minute)))) == nil; {
+		if r.IntN(2) == 0 {
+			w.replace(ctx, s)
+			continue
+		}
+		if r.IntN(8) == 0 {
+			every = 3 - every
+		}
+		w.declareEvery(every)
+	}
+}
+
+func (w *onceWorld) declareEvery(minutes int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	schedule := map[int]string{1: "* * * * *", 2: slots.ScheduleText([5]uint64{0x555555555555555, 1<<24 - 1, 1<<63 | 1<<32 - 2, 1<<13 - 2, 1<<63 | 1<<7 - 1})}[minutes]
+	w.job(&kind.OnceParams{Schedule: schedule, CatchUp: onceCatchUp.String(), Success: w.success, Keep: 25})
+	if n := len(w.plans); n == 0 || w.plans[n-1].every != minutes {
+		w.plans = append(w.plans, oncePlan{time.Now(), minutes})
+	}
+}
+
+// replace is refused while the lock is in use, and if somebody has written the record since it was read.
+func (w *onceWorld) replace(ctx context.Context, s *recipes.Session) {
+	live, record := w.declaredJob(), kind.JoinPath("/job", kind.Once.Record)
+	next := &kind.Payload{Params: live.Params, Owner: live.Owner}
+	next.CarrySince(live)
+	data, err := next.Encode()
+	require.NoError(w.t, err)
+	was, stat, err := s.Get(ctx, record)
+	if err != nil {
+		return // it ends
+	}
+	_, _ = s.Multi(ctx, &zk.DeleteRequest{Path: record, Version: stat.Version}, &zk.DeleteRequest{Path: "/job", Version: -1},
+		&zk.CreateRequest{Path: "/job", Data: data, Acl: openACL}, &zk.CreateRequest{Path: record, Data: slots.CarryRecord(was, stat.Ctime), Acl: openACL})
+}
+
+// simulateOnce is one world. In one that is long, some runs last longer than catch_up.
+func simulateOnce(t *testing.T, seed uint64, lasts time.Duration, clients int, long bool) {
 	harness.Bubble(t, func(t *testing.T) {
 		w := &onceWorld{lab: &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(oneWay))}, rand: rand.New(rand.NewPCG(seed, 7)),
-			success: []string{kind.SuccessStart, kind.SuccessEnd}[seed%2], starts: map[string][]uint64{}, done: map[string]uint64{}}
-		w.job(&kind.OnceParams{Schedule: "* * * * *", CatchUp: onceCatchUp.String(), Success: w.success, Keep: 25})
+			success: []string{kind.SuccessStart, kind.SuccessEnd}[seed%2], starts: map[string][]uint64{}, done: map[string]uint64{}, alone: clients == 1, lasting: long}
+		w.declareEvery(1)
 		w.begun = time.Now()
 		ctx, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
+		all.Go(func() { w.provision(ctx, rand.New(rand.NewPCG(seed, 99))) })
 		for i := range clients {
 			all.Go(func() { w.live(ctx, i, rand.New(rand.NewPCG(seed, uint64(i+100)))) })
 		}
@@ -86,7 +179,7 @@ func simulateOnce(t *testing.T, seed uint64, lasts time.Duration, clients int) {
 		all.Wait()
 		w.inspect(seed)
 		require.Greater(t, w.faults, clients)
-		t.Logf("seed %d, success = %q: %d slots, %d faults", seed, w.success, len(w.starts), w.faults)
+		t.Logf("seed %d, success = %q: %d slots, %d faults, %d schedules, %d runs that lasted", seed, w.success, len(w.starts), w.faults, len(w.plans), len(w.long))
 	})
 }
 
@@ -94,8 +187,9 @@ func simulateOnce(t *testing.T, seed uint64, lasts time.Duration, clients int) {
 func (w *onceWorld) live(ctx context.Context, number int, r *rand.Rand) {
 	for ctx.Err() == nil {
 		cable := &harness.Cutter{Next: w.srv.DialContext}
-		skew := time.Duration(r.Int64N(int64(2*onceSkew))) - onceSkew
-		c, err := recipes.Dial(seam.With(ctx, seam.Seams{Now: func() time.Time { return time.Now().Add(skew) }}),
+		skew := &atomic.Int64{}
+		skew.Store(r.Int64N(int64(2*onceSkew)) - int64(onceSkew))
+		c, err := recipes.Dial(seam.With(ctx, seam.Seams{Now: func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }}),
 			recipes.Config{Servers: []string{"zk"}, Dialer: cable.Dial, SessionTimeout: 40 * time.Second, ID: fmt.Sprint(number)})
 		if err != nil {
 			continue
@@ -110,7 +204,11 @@ func (w *onceWorld) live(ctx context.Context, number int, r *rand.Rand) {
 			}
 		})
 		for again := true; again && lives.Err() == nil; {
-			again = w.suffer(lives, c, cable, r, number > 0)
+			seldom := 1
+			if number == 1 && w.lasting { // it may stand in the queue as long as a run lasts
+				seldom = 10
+			}
+			again = harness.Pause(lives, time.Duration(r.Int64N(int64(seldom)*int64(4*time.Minute)))) != nil || w.suffer(lives, c, cable, skew, r, number > 0)
 		}
 		cable.SetRefuse(true) // nothing that it does from here on is heard
 		cable.HangUp()
@@ -122,10 +220,7 @@ func (w *onceWorld) live(ctx context.Context, number int, r *rand.Rand) {
 }
 
 // suffer is one fault. It reports false for a client that is to die.
-func (w *onceWorld) suffer(ctx context.Context, c *recipes.Client, cable *harness.Cutter, r *rand.Rand, mortal bool) bool {
-	if harness.Pause(ctx, time.Duration(r.Int64N(int64(4*time.Minute)))) != nil {
-		return true
-	}
+func (w *onceWorld) suffer(ctx context.Context, c *recipes.Client, cable *harness.Cutter, skew *atomic.Int64, r *rand.Rand, mortal bool) bool {
 	w.mu.Lock()
 	w.faults++
 	w.mu.Unlock()
@@ -136,9 +231,16 @@ func (w *onceWorld) suffer(ctx context.Context, c *recipes.Client, cable *harnes
 		return true
 	}
 	lasts := time.Duration(r.Int64N(int64(70 * time.Second)))
-	switch r.IntN(6) {
+	switch r.IntN(8) {
 	case 0:
 		return !mortal
+	case 6: // its clock is set
+		skew.Store(r.Int64N(int64(2*onceSkew)) - int64(onceSkew))
+	case 7: // for a while it is wrong by a day
+		day := []time.Duration{-24 * time.Hour, 24 * time.Hour}[r.IntN(2)]
+		skew.Add(int64(day))
+		_ = harness.Pause(ctx, 2*lasts)
+		skew.Add(-int64(day))
 	case 1: // stopped, or cut off
 		w.srv.Partition(s.ID(), []zktest.Direction{zktest.Both, zktest.ToServer, zktest.ToClient}[r.IntN(3)])
 		_ = harness.Pause(ctx, lasts)
@@ -160,20 +262,26 @@ func (w *onceWorld) suffer(ctx context.Context, c *recipes.Client, cable *harnes
 // failed to others, so one that failed on every machine would be missed.
 func (w *onceWorld) work(r *rand.Rand) func(context.Context, time.Time, *recipes.Lease) error {
 	return func(ctx context.Context, at time.Time, l *recipes.Lease) error {
-		slot, token := kind.SlotAt(at), l.Token()
+		slot, token := slots.At(at), l.Token()
 		w.mu.Lock()
 		if now := time.Now(); at.Sub(now) > 31*time.Second || now.Sub(at) > onceCatchUp+40*time.Second {
 			w.t.Errorf("%s was started at %s", slot, now)
+		} else if !w.may(at, now) {
+			w.t.Errorf("%s was started at %s, by %v", slot, now, w.plans)
 		}
 		before := w.starts[slot]
 		if len(before) > 0 && (w.success == kind.SuccessStart || before[len(before)-1] >= token) {
 			w.t.Errorf("%s was started with token %d after %v", slot, token, before)
 		}
 		w.starts[slot] = append(before, token)
-		if run := w.record().Run(slot); l.Context().Err() == nil && (run == nil || run.Token != token || run.State != kind.SlotRunning) {
+		if run := w.record().Run(slot); l.Context().Err() == nil && (run == nil || run.Token != token || run.State != slots.Running) {
 			w.t.Errorf("%s runs with token %d, and recorded is %v", slot, token, run)
 		}
-		lasts, fails := time.Duration(r.Int64N(int64(15*time.Second))), r.IntN(10) == 0 && len(before) == 0
+		lasts, fails := time.Duration(r.Int64N(int64(15*time.Second))), r.IntN(10) == 0 && len(before) == 0 && !w.alone
+		if w.lasting && r.IntN(20) == 0 {
+			lasts = onceLong // its client runs nothing else, also if it has lost the lock
+			w.long = append(w.long, time.Now())
+		}
 		w.mu.Unlock()
 		time.Sleep(lasts)
 		if fails {
@@ -189,21 +297,24 @@ func (w *onceWorld) inspect(seed uint64) {
 	defer w.mu.Unlock()
 	r := w.record()
 	for _, run := range r.Slots {
-		if was, ok := w.done[run.Slot]; ok && (run.State != kind.SlotSucceeded || run.Token != was) {
+		if was, ok := w.done[run.Slot]; ok && (run.State != slots.Succeeded || run.Token != was) {
 			w.t.Errorf("seed %d: %s had succeeded with token %d, and now %v is recorded", seed, run.Slot, was, run)
 		}
-		if run.State == kind.SlotSucceeded {
+		if run.State == slots.Succeeded {
 			w.done[run.Slot] = run.Token
 		}
 	}
 	// Between the instant of a slot and now there was time for the slowest clock, and for everything that can happen on the way.
-	for at := time.Now().Add(-onceCatchUp - time.Minute).Truncate(time.Minute); at.After(w.begun); at = at.Add(-time.Minute) {
-		slot := kind.SlotAt(at)
+	for at := time.Now().Add(-onceCatchUp - 2*time.Minute).Truncate(time.Minute); at.After(w.begun); at = at.Add(-time.Minute) {
+		slot := slots.At(at)
 		if r.Forgotten != "" && slot <= r.Forgotten {
 			break
 		}
+		if !w.must(at) {
+			continue
+		}
 		run := r.Run(slot)
-		if run == nil || w.success == kind.SuccessEnd && run.State != kind.SlotSucceeded {
+		if run == nil || w.success == kind.SuccessEnd && run.State != slots.Succeeded {
 			w.t.Errorf("seed %d: %s was missed: %v", seed, slot, run)
 		}
 	}
@@ -236,7 +347,7 @@ func cutStarts(t *testing.T, stride int) {
 				require.NoError(t, err, "%s after %d bytes", dir, after)
 				require.Equal(t, 2, n)
 				run := l.record().Run("1")
-				require.Equal(t, kind.SlotSucceeded, run.State)
+				require.Equal(t, slots.Succeeded, run.State)
 				require.Equal(t, token, run.Token)
 				require.Equal(t, 1, run.Tries)
 				require.ErrorIs(t, rival.Do(t.Context(), "1", ran(&n, nil)), once.ErrSlotTaken)

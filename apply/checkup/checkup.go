@@ -107,7 +107,7 @@ func (k *Report) mayVanish(path string, p *kind.Payload) {
 		k.Locks = append(k.Locks, inspect.Condition{Name: "container " + path, Verdict: inspect.VerdictUnsure,
 			What: "another program made its node, which may be a container: it was imported while programs used it",
 			Why:  "the servers delete a container soon after the last program left, and programs of this library are refused until the next apply",
-			Next: "run locktree apply -replace=" + p.Owner.Addr + " -drain=10m"})
+			Next: "run locktree apply when no program uses it, or locktree apply -replace=" + p.Owner.Addr + " -drain=10m, which waits for that"})
 	}
 }
 
@@ -136,7 +136,7 @@ func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, 
 	}
 	for _, k := range r.found {
 		k.Name = "access " + plan.Few(r.at[k.What], 3)
-		k.Why = "plan, status and top read every node"
+		k.Why = "plan and status read every node"
 		if r.admin {
 			k.Why = "an apply needs its rights on every node"
 		}
@@ -301,7 +301,7 @@ func checkID(ctx context.Context, s *recipes.Session, declared *plan.Tree) ([]in
 		return nil, nil
 	case err != nil:
 		return nil, failure.Read(plan.ScaffoldPath(declared.Root), err)
-	case id == "": // no apply was here, or one of an earlier version
+	case id == "": // no apply was here, or its node is of another program
 		return nil, nil
 	}
 	k := inspect.Condition{Name: "ensemble id", What: "it is " + id + ", as the ensemble block says",

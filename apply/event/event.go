@@ -47,8 +47,6 @@ type (
 		Addr  plan.Addr
 		Path  string
 		Usage *kind.Usage // as the plan saw it
-		// Open: others may come meanwhile. A lock taken over from other programs cannot be closed to them.
-		Open bool
 	}
 	// Breaking: these contenders are deleted with their lock.
 	Breaking struct {
@@ -62,6 +60,8 @@ type (
 		Path   string
 		Action plan.Action
 	}
+	// Left: these locks were to be created again, because their nodes may be containers, and are in use now. The next apply tries again.
+	Left struct{ Addrs []plan.Addr }
 	// Committed: the transaction is done. Resolved: its reply was lost, and its outcome
 	// was determined by reading back.
 	Committed struct {
@@ -111,6 +111,7 @@ func (ACLWidened) event()   {}
 func (Draining) event()     {}
 func (Breaking) event()     {}
 func (Started) event()      {}
+func (Left) event()         {}
 func (Committed) event()    {}
 func (Recorded) event()     {}
 func (Applied) event()      {}

@@ -144,8 +144,6 @@ type InUseError struct {
 	Action plan.Action
 	Usage  *kind.Usage // nil when they left before they could be read
 	Others int         // how many more locks of the plan are in use
-	// Taken: it is to be imported at its present path. While it is in use, a new plan imports it without replacing it.
-	Taken bool
 }
 
 // InUse returns an [*InUseError] if the plan found locks in use that have to be idle, and an apply would
@@ -162,8 +160,7 @@ func InUse(p *plan.Plan) error {
 func InUseBy(usage *kind.Usage, busy ...*plan.Change) *InUseError {
 	c := busy[0]
 	return &InUseError{
-		Addr: c.Addr, Path: c.Path, Action: c.Action, Usage: usage,
-		Taken: c.Importing == c.Path, Others: len(busy) - 1,
+		Addr: c.Addr, Path: c.Path, Action: c.Action, Usage: usage, Others: len(busy) - 1,
 	}
 }
 
@@ -186,9 +183,6 @@ func (e *InUseError) Explain() plan.Explanation {
 		x.Written = "1 more lock of this plan is in use. " + x.Written
 	case e.Others > 1:
 		x.Written = fmt.Sprintf("%d more locks of this plan are in use. %s", e.Others, x.Written)
-	}
-	if e.Taken {
-		x.Next += "\n\nAn idle node is replaced when it is imported, because it may be a container. A new plan imports this one as it is while it is in use."
 	}
 	return x
 }
@@ -449,7 +443,7 @@ func (e *WrongEnsembleError) Explain() plan.Explanation {
 		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and there is no node %s: no apply was here, or its nodes were deleted. Nothing else was read.", e.Want, e.Path)
 		x.Next = "Check the servers and the root of the block. If this is a new ensemble, remove id from the block until the first apply has written one; doctor says which."
 	case e.Got == "":
-		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and %s has none: an earlier version of locktree made it, or another program. Nothing else was read.", e.Want, e.Path)
+		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and %s has none: another program made it. Nothing else was read.", e.Want, e.Path)
 		x.Next = "Check the servers and the root of the block. If this is the ensemble that you mean, remove id from the block until an apply has written one; doctor says which."
 	}
 	return x

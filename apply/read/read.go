@@ -283,6 +283,7 @@ func (r *reader) get(ctx context.Context, s *recipes.Session, path string) (*pla
 	r.share.decode(n, data)
 	if n.Payload != nil {
 		n.Addr = plan.Addr(n.Payload.Owner.Addr)
+		n.Payload.Read(stat.Mtime)
 	}
 	if _, named := slices.BinarySearch(r.names, path); !named && (n.Live.Trouble == plan.TroubleNewer || n.Live.Trouble == plan.TroubleDamaged) {
 		r.cannotUnderstand(n, data)

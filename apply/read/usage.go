@@ -188,6 +188,7 @@ func sortUsage(n *plan.Node, line []entry, junk []string) *kind.Usage {
 	for i, v := range slices.Concat(n.Kind().Judge(n.Payload.Params, queues)...) {
 		e := line[i]
 		if e.Permits = v.Permits; v.Holds {
+			e.Candidate = n.Kind().Kept && e.Held.IsZero()
 			u.Holders = append(u.Holders, e.Party)
 		} else {
 			u.Waiters = append(u.Waiters, e.Party)

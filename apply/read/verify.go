@@ -164,6 +164,28 @@ func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
 	return false
 }
 
+// Occupied returns those of some changes whose locks have children now, besides their parts.
+func Occupied(ctx context.Context, s *recipes.Session, changes []*plan.Change) (busy []*plan.Change, err error) {
+	var paths []string
+	for _, c := range changes {
+		paths = append(paths, nodes(c)...)
+	}
+	stats, err := existing(ctx, s, paths, nil)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(changes, func(c *plan.Change) bool { return !occupied(c, stats) }), nil
+}
+
+// nodes are those of a lock, without its contenders.
+func nodes(c *plan.Change) []string {
+	paths := []string{c.Path}
+	for _, part := range c.Before.Live.Parts {
+		paths = append(paths, kind.JoinPath(c.Path, part.Name))
+	}
+	return paths
+}
+
 // Usage reads who uses a lock now; nil if they have left.
 func Usage(ctx context.Context, s *recipes.Session, n *plan.Node) (*kind.Usage, error) {
 	stat, err := s.Exists(ctx, n.Path)
@@ -246,10 +268,7 @@ func StatsToIdle(ctx context.Context, s *recipes.Session, p *plan.Plan) (map[str
 	var paths []string
 	for c := range p.Each() {
 		if c.NeedsIdle() {
-			paths = append(paths, c.Path)
-			for _, part := range c.Before.Live.Parts {
-				paths = append(paths, kind.JoinPath(c.Path, part.Name))
-			}
+			paths = append(paths, nodes(c)...)
 		}
 	}
 	return existing(ctx, s, paths, nil)

@@ -21,15 +21,17 @@ const module = "github.com/locktree/locktree"
 // a lower one never sees a higher one.
 var (
 	sessions = []string{"recipes/internal/session", "recipes/internal/session/wire", "recipes/internal/session/sasl", "recipes/internal/session/servers", "recipes/internal/session/clock", "recipes/internal/session/identity", "recipes/internal/session/journal", "recipes/internal/errs", "recipes/internal/paths", "recipes/internal/seam", "github.com/go-zookeeper/zk"}
-	nodes    = with(sessions, "recipes/internal/znode", "recipes/kind")
-	looks    = with(sessions, "recipes/inspect", "recipes/kind")
+	nodes    = with(sessions, "recipes/internal/znode", "recipes/kind", "recipes/kind/slots")
+	looks    = with(sessions, "recipes/inspect", "recipes/kind", "recipes/kind/slots")
 	library  = with(nodes, "recipes", "recipes/inspect", "recipes/internal/turn", "recipes/internal/declare", "recipes/internal/wait", "recipes/internal/held", "recipes/internal/lock")
 	logins   = with(library, "recipes/kerberos", "github.com/jcmturner/", "github.com/hashicorp/go-uuid", "golang.org/x/crypto", "golang.org/x/net")
 	server   = []string{"recipes/zktest", "recipes/zktest/internal/digestmd5", "recipes/zktest/internal/outbox", "recipes/zktest/internal/pipe", "recipes/zktest/internal/release",
 		"recipes/zktest/internal/store", "recipes/zktest/internal/watch", "recipes/zktest/internal/wire", "recipes/zktest/internal/words"}
-	planner  = []string{"plan", "plan/document", "recipes/internal/paths", "recipes/kind", "github.com/go-zookeeper/zk"}
+	planner  = []string{"plan", "plan/document", "recipes/internal/paths", "recipes/kind", "recipes/kind/slots", "github.com/go-zookeeper/zk"}
 	language = []string{"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap"}
-	front    = with(logins, slices.Concat(planner, language, []string{"config", "github.com/google/go-cmp", "golang.org/x/text", "github.com/robfig/cron"})...)
+	files    = with(planner, with(language, "golang.org/x/text", "config/internal/syntax")...)
+	values   = with(logins, slices.Concat(files, []string{"config/internal/forms", "config/internal/functions", "config/internal/static", "config/internal/eval", "github.com/robfig/cron"})...)
+	front    = with(values, "config", "github.com/google/go-cmp")
 	held     = with(library, with(planner, "apply/failure", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock")...)
 	engine   = with(library, with(planner, "apply", "apply/failure", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock", "apply/internal/prepare", "apply/internal/commit", "apply/internal/lists")...)
 	views    = with(engine, with(language, "apply/evict", "apply/checkup", "cmd/locktree/internal/view", "golang.org/x/")...)
@@ -45,7 +47,8 @@ var importRules = []struct {
 	may    []string // module-relative packages and external modules; the standard library is always allowed
 	reason string
 }{
-	{"recipes/kind", []string{"recipes/internal/paths"},
+	{"recipes/kind/slots", nil, "when a job is due, and what its record says, are values: neither a clock nor a node is read"},
+	{"recipes/kind", []string{"recipes/internal/paths", "recipes/kind/slots"},
 		"what a recipe type is must be readable by everyone, so it depends on no one; package paths knows which characters no path may have"},
 	{"recipes/internal/paths", nil, "the rules for paths are a table of characters: whoever names a node, with or without a session, asks it"},
 	{"recipes/internal/errs", nil, "how an error begins is a rule about texts"},
@@ -62,7 +65,7 @@ var importRules = []struct {
 		"a session that can be believed knows no lock: what a lock makes of it cannot reach down into its proofs"},
 	{"recipes/internal/znode", nodes,
 		"our nodes are created, found again after a lost reply and deleted for certain, whatever they are for"},
-	{"recipes/internal/turn", []string{"recipes/internal/paths", "recipes/kind"},
+	{"recipes/internal/turn", []string{"recipes/internal/paths", "recipes/kind", "recipes/kind/slots"},
 		"the goroutines of one client take turns without ZooKeeper, so their order can be tested without a server"},
 	{"recipes/internal/declare", with(nodes, "recipes/internal/declare"),
 		"a declaration is read before there is a queue: it knows nodes and kinds, and nothing of waiting"},
@@ -96,12 +99,22 @@ var importRules = []struct {
 		"tests of other projects import it, and it can tell on the client only if it shares nothing with it"},
 	{"recipes/recipetest", with(library, with(server, "recipes/recipetest")...),
 		"tests of programs that use the library import it: it brings no configuration language, and no more than the library does"},
-	{"plan/document", []string{"recipes/internal/paths", "recipes/kind"},
+	{"plan/document", []string{"recipes/internal/paths", "recipes/kind", "recipes/kind/slots"},
 		"documents are types: what a plan and a command print in common, and nothing that makes them"},
 	{"plan", planner,
 		"a plan is a pure function of two trees: it can be fuzzed, and a view cannot make it talk to a server"},
 	{"plan/saved", with(planner, "plan/saved"),
 		"a file holds a question, and what answers it is the planner alone"},
+	{"config/internal/syntax", files,
+		"files become blocks by tables: what a block declares, and what a value is, is decided by those who read blocks"},
+	{"config/internal/functions", with(files, "config/internal/functions"),
+		"a function has its arguments, the environment and the directory that it is given: no declaration, and no value of another one"},
+	{"config/internal/static", with(files, "config/internal/static", "config/internal/functions"),
+		"names and references are resolved before anything has a value; of the functions it takes the mark of what is sensitive"},
+	{"config/internal/forms", with(files, "config/internal/forms", "github.com/robfig/cron"),
+		"the form of a text is a rule about that text: it needs no declaration and no other value"},
+	{"config/internal/eval", values,
+		"values come from declarations and inputs; it links the library, and Kerberos, for the types of identities alone"},
 	{"config", front,
 		"the language is one front end onto the plan: it links the library, and Kerberos, only to hand an ensemble to it as a client, complete, and reads no server"},
 	{"config/generate", with(front, "config/generate"),

@@ -168,7 +168,7 @@ var canaryLines = append(helpLines(), []string{
 	"status -watch -detailed-exitcode", "serve -listen=nonsense", "serve -listen=0.0.0.0:0", "serve -listen=127.0.0.1:nonsense", "doctor", "doctor -json", "doctor nonsense", "exec namespace.pay.mutex.ledger -- true", "exec -try /t/pay/ledger -- true", "exec /t/nothing -- true", "exec nothing", "exec -once /t/pay/ledger -- true", "once skip /t/pay/ledger x", "exec namespace.pay.mutex.ledger -- /nowhere/true",
 	"output", "output -json", "output it", "output -raw it", "output -json it", "output path", "output nothing",
 	"show namespace.pay.mutex.ledger", "show -json namespace.pay.mutex.ledger", "show mutex.nothing",
-	"import -from=/t", "import -from=/t -empty-as=mutex -generate=g.locktree.hcl", "import -from=nonsense", "import mutex.nothing /t/x", "import -auto-approve namespace.pay.mutex.ledger /t/nowhere",
+	"import -from=/t", "import -from=/t -kind=mutex -generate=g.locktree.hcl", "import -from=nonsense", "import mutex.nothing /t/x", "import -auto-approve namespace.pay.mutex.ledger /t/nowhere",
 	"no|apply", "apply -input=false", "apply -json", "apply nothing", "apply p", "apply -json p", "apply -detailed-exitcode p", "apply -auto-approve -detailed-exitcode", "apply -auto-approve -json",
 	"apply -auto-approve -replace=namespace.pay.mutex.ledger", "no|destroy", "destroy -auto-approve -json", "destroy -auto-approve -detailed-exitcode",
 }...)
@@ -184,7 +184,7 @@ func helpLines() (out []string) {
 // canaryLoads are commands that read the configuration, each of which shows in its
 // own way what is wrong with it.
 var canaryLoads = []string{
-	"validate", "validate -json", "test", "test -json", "plan", "plan -json", "apply -auto-approve", "apply -json p", "destroy -auto-approve",
+	"validate", "validate -json", "plan", "plan -json", "apply -auto-approve", "apply -json p", "destroy -auto-approve",
 	"show", "status -json", "output", "import -from=/t", "import namespace.pay.mutex.ledger /t/x",
 	"fmt -check", "__complete plan --target ", "__complete output ", "exec namespace.pay.mutex.ledger -- true", "doctor", "serve -listen=127.0.0.1:nonsense",
 	"history", "revoke -auto-approve namespace.pay.mutex.ledger", "break -auto-approve namespace.pay.mutex.ledger",

@@ -248,17 +248,8 @@ func TestExecInDoubtLetsTheCommandEndByItself(t *testing.T) {
 	})
 }
 
-// Deleting the contender is how an operator takes a lock away.
-func TestExecEndsTheCommandWhenItsContenderIsDeleted(t *testing.T) {
-	x := startExec(t, execLock, "--", "sh", "-c", `trap "" TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
-	contender := x.line()
-	s, err := x.other().Session(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, s.Delete(t.Context(), contender, -1))
-	x.ends(exitLost)
-}
-
-// Its help said that everything that the command started is killed. What left the command's session is not, like a daemon.
+// Deleting the contender is how an operator takes a lock away. Help said that everything that the command started is killed. What left the
+// command's session is not, like a daemon.
 func TestExecDoesNotEndWhatLeftTheSessionOfItsCommand(t *testing.T) {
 	x := startExec(t, execLock, "--", "sh", "-c", `trap "" TERM; echo $LOCKTREE_LOCK_NODE; setsid sh -c 'echo $$; exec sleep 600 >/dev/null 2>&1' & wait; while :; do sleep 0.05; done`)
 	contender := x.line()

@@ -9,7 +9,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 	"github.com/locktree/locktree/recipes/once"
 )
 
@@ -83,7 +83,7 @@ func (x *execution) notStarted(err error) (said error, ok bool) {
 		return &codeError{exitSlot, view.Failf("Slot not run", "%s", takenText(taken))}, true
 	case errors.Is(err, once.ErrSlotTooOld):
 		return own(view.Failf("Slot too old", "The command was not run: %s. If only catch_up has passed, declare a longer one, or run the command without locktree.", view.Sentence(err))), true
-	case errors.Is(err, once.ErrNoSlot), errors.Is(err, kind.ErrUnknownZone):
+	case errors.Is(err, once.ErrNoSlot), errors.Is(err, slots.ErrUnknownZone):
 		return own(view.Failf("No such slot", "The command was not run: %s.", view.Sentence(err))), true
 	}
 	return nil, false
@@ -92,9 +92,9 @@ func (x *execution) notStarted(err error) (said error, ok bool) {
 // takenText says what became of a slot.
 func takenText(e *once.SlotError) string {
 	switch run := e.Run; run.State {
-	case kind.SlotSkipped:
+	case slots.Skipped:
 		return fmt.Sprintf("%s of %s was skipped by %s.", e.Slot, e.Path, run.By)
-	case kind.SlotRunning:
+	case slots.Running:
 		return fmt.Sprintf("%s of %s was started by %s at %s by its clock.", e.Slot, e.Path, run.By, run.Begun().Format(time.RFC3339))
 	default:
 		return fmt.Sprintf("%s of %s was run by %s: it %s after %v.", e.Slot, e.Path, run.By, run.State, run.Duration())

@@ -239,6 +239,10 @@ func (p *progress) event(e event.Event) {
 		delete(p.open, e.Addr)
 	case event.Failed:
 		delete(p.open, e.Addr)
+	case event.Left:
+		for _, addr := range e.Addrs {
+			delete(p.open, addr)
+		}
 	case event.Committed:
 		p.far = view.Progress{Unit: "transactions", Done: e.Batch, Total: e.Batches}
 	case event.ACLPhase:

@@ -19,7 +19,10 @@ const textInReview = "The output of plan is text: post it in a code block, as th
 
 var formerFlags = map[string]string{
 	"annotations": textInReview,
+	"empty-as":    "-kind=TYPE says the same, and -kind=PATH=TYPE says it of a part of the tree.",
+	"events":      "Programs' observers, logs and Prometheus tell what happened; \"locktree status -watch -json\" prints each change.",
 	"exclude":     "-target names what to plan, or a namespace or module with everything in it; it may be repeated.",
+	"history":     "Prometheus remembers what the page shows under /metrics.",
 	"markdown":    "The output of show is text: put it into a code block.",
 	"summary":     textInReview,
 	"wait-idle":   "apply -replace=ADDRESS -drain=10m creates the node again once nobody uses the lock.",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,8 @@ import (
 
 type importFlags struct {
 	applyFlags
-	from, generate, emptyAs, ensemble string
+	from, generate, ensemble string
+	kinds                    []string
 }
 
 func importCommand(a *app) *cobra.Command {
@@ -32,12 +34,16 @@ func importCommand(a *app) *cobra.Command {
 		Short: "Take over existing locks",
 		Long: "import ADDRESS PATH takes over one znode: it becomes the node declared at ADDRESS.\n\n" +
 			"If programs use the lock, its node stays as it is, and may be a container, which the servers\n" +
-			"delete soon after the last program left. apply -replace=ADDRESS -drain=10m creates it again\n" +
-			"as a node that stays, once nobody uses it.\n\n" +
+			"delete soon after the last program left. Each apply that finds it idle creates it again as a\n" +
+			"node that stays. apply -replace=ADDRESS -drain=10m waits for that.\n\n" +
 			"import -from PATH looks at a whole subtree, recognises the locks in it by the names of their\n" +
 			"contenders, and lists them. With -generate FILE it also writes a configuration with import\n" +
 			"blocks for them. It writes nothing to ZooKeeper; review the file, then run plan and apply.\n" +
-			"It looks at no more than 100,000 nodes; import a larger tree in parts.",
+			"It looks at no more than 100,000 nodes; import a larger tree in parts.\n\n" +
+			"Nothing tells what a node is that no program uses: it becomes a comment in the file. -kind says\n" +
+			"what such nodes are: -kind mutex of all, -kind /locks/leaders=election of those at and below\n" +
+			"a path. It may be repeated, and the longest path counts. Queues, barriers, counters, groups and\n" +
+			"other nodes that are no locks are named and left out.",
 		Args: atMost(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
@@ -53,7 +59,7 @@ func importCommand(a *app) *cobra.Command {
 	c.ValidArgsFunction = a.firstAddress(&f.loadFlags, cobra.ShellCompDirectiveNoFileComp)
 	c.Flags().StringVar(&f.from, "from", "", "the `PATH` of the subtree to look at")
 	c.Flags().StringVar(&f.generate, "generate", "", "write what was found to this new `FILE`")
-	c.Flags().StringVar(&f.emptyAs, "empty-as", "", "import nodes that nobody uses as this `TYPE`, such as mutex")
+	c.Flags().StringArrayVar(&f.kinds, "kind", nil, "the `[PATH=]TYPE` of nodes that no program uses, such as mutex; may be repeated")
 	c.Flags().StringVar(&f.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
 	c.Flags().BoolVar(&f.OverwriteData, "overwrite-data", false, "replace data that another program wrote into the node")
 	return c
@@ -88,13 +94,35 @@ func lockTypes() (names []string) {
 	return names
 }
 
+// idleKinds says what idle nodes are: of the values of -kind, that with the longest path counts.
+func idleKinds(values []string) (func(path string) *kind.Kind, error) {
+	kinds := map[string]*kind.Kind{}
+	for _, v := range values {
+		i := strings.LastIndexByte(v, '=')
+		at, name := cmp.Or(v[:max(i, 0)], "/"), v[i+1:]
+		if err := kind.ValidatePath(at); err != nil {
+			return nil, view.Failf("Illegal path", "-kind=%s: %v.", v, err)
+		}
+		if !slices.Contains(lockTypes(), name) {
+			return nil, view.Failf("Unknown type", "-kind=%s: there is no lock of that type. Choose one of: %s.", v, strings.Join(lockTypes(), ", "))
+		}
+		kinds[at] = kind.Lookup(name)
+	}
+	return func(path string) *kind.Kind {
+		for ; kinds[path] == nil && path != "/"; path = kind.ParentPath(path) {
+		}
+		return kinds[path]
+	}, nil
+}
+
 // importTree looks at a subtree, over a connection that cannot write.
 func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	if err := kind.ValidatePath(f.from); err != nil {
 		return view.Failf("Illegal path", "-from=%s: %v.", f.from, err)
 	}
-	if f.emptyAs != "" && !slices.Contains(lockTypes(), f.emptyAs) {
-		return view.Failf("Unknown type", "-empty-as=%s: there is no lock of that type. Choose one of: %s.", f.emptyAs, strings.Join(lockTypes(), ", "))
+	idle, err := idleKinds(f.kinds)
+	if err != nil {
+		return err
 	}
 	if _, err := os.Lstat(a.path(f.generate)); f.generate != "" && err == nil {
 		return view.Failf("Refusing to overwrite a file", "%s exists. Choose another name for -generate, or remove it.", f.generate)
@@ -122,11 +150,14 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	if err != nil {
 		return denied(ctx, client, err)
 	}
-	surveyor := inspect.Surveyor{Stack: cfg.Stack, EmptyAs: kind.Lookup(f.emptyAs), Most: maxSurvey}
+	surveyor := inspect.Surveyor{Stack: cfg.Stack, Idle: idle, Most: maxSurvey}
 	found, cut, err := surveyor.Survey(ctx, client, f.from)
+	var mixed error
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return view.Failf("Nothing there", "The ensemble has no node %s.", f.from)
+	case found != nil && err != nil:
+		mixed = view.Failf("Two types of locks in one node", "%v. No declaration fits, so it is left out: let the programs use two nodes.", err)
 	case err != nil:
 		return denied(ctx, client, err)
 	case cut:
@@ -137,14 +168,14 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 		fmt.Fprintln(a.stdout, view.Line(line))
 	}
 	if f.generate == "" {
-		return nil
+		return mixed
 	}
 	whole, err := surveyor.Around(ctx, client, found, e.Root)
 	if err != nil {
 		return denied(ctx, client, err)
 	}
 	leaveOut(whole, "")
-	return a.generate(cfg, e, found, whole, f)
+	return view.Join(a.generate(cfg, e, found, whole, f), mixed)
 }
 
 // leaveOut skips nodes that no configuration can name, and those in them.
@@ -175,8 +206,8 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *ins
 		tops = found.Inside
 	}
 	made := cfg.Generate(e, existing(tops), strings.TrimSuffix(path.Base(f.generate), ".locktree.hcl"))
-	if made.Locks == 0 {
-		return view.Failf("Nothing to generate", "No lock was recognised below %s. -empty-as=TYPE imports nodes that nobody uses as locks of that type.", found.Path)
+	if made.Locks+made.Unknown == 0 {
+		return view.Failf("Nothing to generate", "No lock was recognised below %s, nor a node that may be one.", found.Path)
 	}
 	head := fmt.Sprintf("# What \"locktree import -from %s\" found. Read it, correct it, then run locktree plan.\n", found.Path)
 	if err := writeNew(a.path(f.generate), 0o600, append([]byte(head), made.Source...)); err != nil {
@@ -185,6 +216,9 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *ins
 	a.view().Message(fmt.Sprintf("Wrote %s to %s. Nothing was written to ZooKeeper: \"locktree plan\" shows what an apply would do.", view.Plural(made.Imports, "import block"), f.generate))
 	if made.Commented > 0 {
 		a.view().Message(fmt.Sprintf("It has %d more as comments: they belong in blocks that are already declared. Move them there.", made.Commented))
+	}
+	if made.Unknown > 0 {
+		a.view().Message(fmt.Sprintf("%s, which no program uses, %s in it as comments: correct their types there, or give them with -kind.", view.Plural(made.Unknown, "node"), map[bool]string{true: "is", false: "are"}[made.Unknown == 1]))
 	}
 	_, err := a.load(&f.loadFlags)
 	return err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	ossignal "os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,6 +64,9 @@ func TestACrashDoesNotSayThatThereAreChanges(t *testing.T) {
 
 // "timeout 10 locktree validate" hung: who reads a configuration cannot be told to stop.
 func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
+	caught := make(chan os.Signal, 1)
+	ossignal.Notify(caught, syscall.SIGHUP) // under nohup the commands would ignore it, too
+	t.Cleanup(func() { ossignal.Stop(caught) })
 	server := zktest.Start(t)
 	text := "locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"" + server.Addr() + "\"]\n}\noutput \"o\" {\n  value = 1\n}\n"
 	applied, _, said := onItsOwn(t, text, "apply", "-auto-approve")

@@ -12,6 +12,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 	"github.com/locktree/locktree/recipes/once"
 )
 
@@ -29,7 +30,7 @@ func onceCommand(a *app) *cobra.Command {
 // slotOf is the name of a slot, of an instant in UTC.
 func slotOf(text string) string {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return kind.SlotAt(at)
+		return slots.At(at)
 	}
 	return text
 }
@@ -83,7 +84,7 @@ func skipError(ctx context.Context, client *recipes.Client, err error) error {
 		return view.Failf("Job is running", "%s Try again when it has ended.", heldText(held))
 	case errors.As(err, &taken):
 		return view.Failf("Slot not changed", "%s", takenText(taken))
-	case errors.Is(err, once.ErrSlotTooOld), errors.Is(err, once.ErrNoSlot), errors.Is(err, kind.ErrUnknownZone):
+	case errors.Is(err, once.ErrSlotTooOld), errors.Is(err, once.ErrNoSlot), errors.Is(err, slots.ErrUnknownZone):
 		return view.Failf("No such slot", "Nothing was changed: %s.", view.Sentence(err))
 	case errors.Is(err, recipes.ErrKindMismatch):
 		return view.Failf("Not a job", "Only what is declared as once has slots: %s.", view.Sentence(err))

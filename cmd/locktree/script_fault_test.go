@@ -14,9 +14,6 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// codeInvalidACL is a code of the protocol for which zktest has no name.
-const codeInvalidACL zktest.Code = -114
-
 // scriptFaults are what a script can make the in-memory server do. OPERATION is
 // "multi", "getData", ..., with "@2" behind it for the second one from now on, or
 // "*" for each; a PATH picks those that name it.
@@ -159,8 +156,7 @@ var scriptFaults = map[string]func(*testscript.TestScript, bool, []string){
 
 var faultKinds = map[string]zktest.Fault{
 	"lose": zktest.DropReply, "cut": zktest.CutBefore, "noauth": zktest.Fail(zktest.CodeNoAuth), "system": zktest.Fail(zktest.CodeSystemError),
-	"quota": zktest.Fail(zktest.CodeQuotaExceeded), "throttled": zktest.Fail(zktest.CodeThrottled), "refuse": zktest.Fail(codeAuthFailed),
-	"invalidacl": zktest.Fail(codeInvalidACL),
+	"throttled": zktest.Fail(zktest.CodeThrottled), "refuse": zktest.Fail(codeAuthFailed),
 }
 
 func scriptServer(ts *testscript.TestScript) *zktest.Server {

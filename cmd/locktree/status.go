@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"strings"
 	"time"
 
@@ -154,11 +154,17 @@ func (a *app) lookAt(ctx context.Context, s *stack, out view.Locks, path string,
 
 // closed is the error of a command that showed everything of ensemble i except what could not be read, or nil.
 func (s *stack) closed(ctx context.Context, i int, of view.LocksOf) error {
-	refused := ""
-	if at := slices.IndexFunc(of.Unread, func(u inspect.Unread) bool { return errors.Is(u.Err, zk.ErrNoAuth) }); at >= 0 {
-		refused = of.Unread[at].Path
+	refused, closed := "", []string(nil)
+	for _, u := range of.Unread {
+		switch {
+		case u.Missing():
+		case errors.Is(u.Err, zk.ErrNoAuth):
+			refused, closed = cmp.Or(refused, u.Path), append(closed, u.Path)
+		default:
+			closed = append(closed, fmt.Sprintf("%s (%v)", u.Path, u.Err))
+		}
 	}
-	return s.unread(ctx, i, of.Closed(), refused)
+	return s.unread(ctx, i, closed, refused)
 }
 
 const (

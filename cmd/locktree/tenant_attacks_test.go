@@ -76,11 +76,8 @@ var attacks = map[string]func(a *tenant){
 	"a protected one":                 func(a *tenant) { a.create("/x", mark("mutex", "namespace.search.mutex.x", "protect", true), 0) },
 	"an address of another namespace": func(a *tenant) { a.create("/x", mark("namespace", "namespace.payments"), 0) },
 	"the address of its own":          func(a *tenant) { a.create("/x", mark("namespace", "namespace.search"), 0) },
-	"a note of a move": func(a *tenant) {
-		a.create("/x", mark("mutex", "namespace.search.mutex.zz", "state", "moved", "to", "/locks/payments"), 0)
-	},
-	"a note of a move of another namespace": func(a *tenant) {
-		a.create("/x", mark("namespace", "namespace.payments", "state", "moved", "to", "/locks/search/zz"), 0)
+	"an unknown state": func(a *tenant) {
+		a.create("/x", mark("mutex", "namespace.search.mutex.zz", "state", "parked", "to", "/locks/payments"), 0)
 	},
 	"a format of the future": func(a *tenant) {
 		a.create("/x", `{"locktree":99,"type":"mutex","owner":{"stack":"platform","addr":"namespace.search.mutex.x"}}`, 0)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/term"
@@ -34,13 +35,14 @@ func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter
 	shown, last := false, ""
 	_, errs := serve.Follow(ctx, a.targets(cfg, path, reads), watchEvery, func(known []view.LocksOf, _ int) bool {
 		locks := view.Locks{Ensembles: known, Filter: filter, NowMs: time.Now().UnixMilli()}
+		seen := slices.ContainsFunc(known, func(of view.LocksOf) bool { return of.Snapshot != nil })
 		if state := locks.State(); screen != nil {
 			a.paint(screen, locks)
-		} else if !shown || state != last {
+		} else if seen && (!shown || state != last) {
 			a.show(locks)
 			last = state
 		}
-		shown = true
+		shown = shown || seen
 		return true
 	})
 	if !shown && ctx.Err() == nil { // no ensemble could be reached

@@ -52,6 +52,16 @@ func TestWatchGoesOnAfterAnOutage(t *testing.T) {
 	})
 }
 
+// A look at many locks over a slow line was an outage, for ever.
+func TestWatchTakesItsTimeOverASlowLine(t *testing.T) {
+	inFakeTime(t, "mutex \"m\" {\n  for_each = toset([for i in range(1000): format(\"%04d\", i)])\n  acl      = acl.open\n}\n", func(t *testing.T, b *bench) {
+		b.run(exitOK, "apply", "-auto-approve")
+		out := b.watched(5 * time.Minute)
+		require.Contains(t, out, "1000 locks, 0 held, 0 waiting.")
+		require.NotContains(t, out, "stale")
+	}, zktest.WithLatency(400*time.Millisecond))
+}
+
 // A document for each change, and none for a look that finds what was there.
 func TestWatchPrintsOneDocumentForEachChange(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
@@ -147,7 +157,7 @@ func (x *outsider) unplug() {
 func TestWatchReadsAgainOnlyWhatHasChanged(t *testing.T) {
 	const locks, holds = 300, 3
 	for name, opts := range map[string][]zktest.Option{"allowed": nil, "forbidden": {zktest.WithWords("srvr")}} {
-		stats := locks
+		stats := 64
 		if opts != nil { // nothing else tells who stands where
 			stats += holds
 		}
@@ -177,8 +187,9 @@ func TestWatchReadsAgainOnlyWhatHasChanged(t *testing.T) {
 				nothing := func() {}
 				first, eleven := asked(1, nothing), asked(11, nothing)
 				require.Equal(t, first["getChildren2"], eleven["getChildren2"], "no directory is listed again")
-				require.Equal(t, 10*holds, eleven["getData"]-first["getData"], "the contenders have their turn, no declaration has")
-				require.Equal(t, 10*stats, eleven["exists"]-first["exists"])
+				require.LessOrEqual(t, eleven["getData"]-first["getData"], holds, "the contenders have their turn, no declaration has")
+				require.LessOrEqual(t, eleven["exists"]-first["exists"], 10*stats)
+				require.Greater(t, eleven["exists"]-first["exists"], locks, "every node has its turn")
 
 				changed := asked(11, func() {
 					_, err := last.Create(t.Context(), node(100), nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))

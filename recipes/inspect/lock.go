@@ -78,54 +78,6 @@ func lock(ctx context.Context, c provider, path string, most int) (*Report, erro
 	return &n.Report, n.recognise(ctx, s)
 }
 
-// classify finds the kind: as declared, or guessed from the node's data and children.
-func (in *Report) classify(data []byte, children []string) kind.Params {
-	if in.Payload != nil {
-		in.Kind = in.Payload.Params.Kind()
-		return in.Payload.Params
-	}
-	in.Guessed = true
-	if in.Kind = guess(children); in.Kind == nil {
-		if in.kazoo = kazooPermits(data, children); in.kazoo == 0 || len(children) == 0 {
-			return nil
-		}
-		in.Kind = kind.Semaphore
-	}
-	return in.Kind.New()
-}
-
-// guess guesses the kind of an undeclared lock from its children; nil when they give no hint. It looks at all contenders:
-// kazoo's writers and candidates have the same names as its mutexes, so only a reader among them reveals more.
-func guess(children []string) *kind.Kind {
-	line, _ := kind.SortContenders(children)
-	for _, k := range kind.All() {
-		if len(k.Children) > 0 && !slices.ContainsFunc(k.Children, func(c string) bool { return !slices.Contains(children, c) }) ||
-			slices.ContainsFunc(line, func(c kind.Contender) bool { return writes(k, c) && !writes(kind.Mutex, c) }) {
-			return k
-		}
-	}
-	if len(line) > 0 {
-		return kind.Mutex
-	}
-	return nil
-}
-
-// writes reports whether contenders of this kind, in the lock node itself, have the marker of c.
-func writes(k *kind.Kind, c kind.Contender) bool {
-	return slices.ContainsFunc(k.Queues, func(q kind.Queue) bool {
-		table := q.Exclusive
-		if c.Shared {
-			table = q.Shared
-		}
-		for _, marker := range table {
-			if q.Child == "" && marker == c.Marker {
-				return true
-			}
-		}
-		return false
-	})
-}
-
 // read fills in holders and waiters.
 func (in *Report) read(ctx context.Context, s *session.Session, params kind.Params, children []string) error {
 	if in.kazoo > 0 {
@@ -175,6 +127,7 @@ func (in *Report) judge(params kind.Params, lines [][]Contender) {
 		for j, v := range verdicts {
 			c := lines[i][j]
 			if c.Permits = v.Permits; v.Holds {
+				c.Candidate = in.Kind.Kept && c.Held.IsZero()
 				in.Holders = append(in.Holders, c)
 			} else {
 				in.Waiters = append(in.Waiters, c)

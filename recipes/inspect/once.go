@@ -9,27 +9,27 @@ import (
 
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Job is what is known of a job that runs once for each slot, beside who holds its lock.
 type Job struct {
-	Record   *kind.Record // which slots were started; nil if it could not be read
-	Declared time.Time    // from when a schedule counts that is new to the record, by the ensemble's clock
-	Why      error        // why there is no record
+	Record *slots.Record // which slots were started; nil if it could not be read
+	From   time.Time     // after which slots count, by the ensemble's clock
+	Why    error         // why there is no record
 }
 
-// NewJob reads the data of a job's record node. declared is when the job's declaration was last written; created, when the record node was.
+// NewJob reads the data of a job's record node. declared is when the job's schedule was declared; created, when the record node was created.
 func NewJob(data []byte, declared, created time.Time) *Job {
-	j := &Job{Declared: declared}
-	if created.After(declared) {
-		j.Declared = created
+	j := &Job{}
+	if j.Record, j.Why = slots.ParseRecord(data); j.Why == nil {
+		j.From = j.Record.From(declared, created)
 	}
-	j.Record, j.Why = kind.ParseRecord(data)
 	return j
 }
 
-// readJob reads the record of the job at path, which was declared at a time; nil for other kinds.
-func readJob(ctx context.Context, s *session.Session, path string, k *kind.Kind, declared time.Time) (*Job, error) {
+// readJob reads the record of the job at path, which has declaration p; nil for other kinds.
+func readJob(ctx context.Context, s *session.Session, path string, k *kind.Kind, p *kind.Payload) (*Job, error) {
 	if k != kind.Once {
 		return nil, nil
 	}
@@ -40,21 +40,26 @@ func readJob(ctx context.Context, s *session.Session, path string, k *kind.Kind,
 	case err != nil:
 		return nil, err
 	}
-	return NewJob(data, declared, time.UnixMilli(stat.Ctime)), nil
+	declared := int64(0)
+	if p != nil {
+		declared = p.Since
+	}
+	return NewJob(data, time.UnixMilli(declared), time.UnixMilli(stat.Ctime)), nil
 }
 
 // Slots says what of a job's slots was run, is due, and was missed at a time, which is that of whoever asks: the ensemble tells its time
 // only to clients that write. The error says why that is not known: the record cannot be read, or this machine does not know the job's time zone.
-func (in *Report) Slots(now time.Time) (kind.Slots, error) {
+func (in *Report) Slots(now time.Time) (slots.Outlook, error) {
 	switch {
 	case in.Job == nil || in.Payload == nil:
-		return kind.Slots{}, nil
+		return slots.Outlook{}, nil
 	case in.Job.Record == nil:
-		return kind.Slots{}, in.Job.Why
+		return slots.Outlook{}, in.Job.Why
 	}
 	holder := uint64(0)
 	if len(in.Holders) > 0 {
 		holder = in.Holders[0].Token
 	}
-	return in.Job.Record.Look(in.Payload.Params.(*kind.OnceParams), in.Job.Declared, now, holder)
+	rules, err := in.Payload.Params.(*kind.OnceParams).Rules()
+	return in.Job.Record.Look(rules, in.Job.From, now, holder), err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 	"github.com/locktree/locktree/recipes/once"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -27,7 +28,7 @@ func TestAJobsRecordIsRead(t *testing.T) {
 		require.NoError(t, err)
 		defer c.Close()
 		scanner, _ := looker(t, srv, inspect.ScanOptions{Declared: []string{"/locks/job"}})
-		look := func() (*inspect.Report, kind.Slots) {
+		look := func() (*inspect.Report, slots.Outlook) {
 			t.Helper()
 			in, err := inspect.Lock(t.Context(), c, "/locks/job")
 			require.NoError(t, err)
@@ -36,31 +37,31 @@ func TestAJobsRecordIsRead(t *testing.T) {
 			require.Len(t, snap.Locks, 1)
 			require.Equal(t, in.Job, snap.Locks[0].Job)
 			require.Empty(t, in.Junk)
-			slots, err := in.Slots(time.Now())
+			outlook, err := in.Slots(time.Now())
 			require.NoError(t, err)
-			return in, slots
+			return in, outlook
 		}
-		in, slots := look()
+		in, outlook := look()
 		require.Equal(t, kind.Once, in.Kind)
-		require.Equal(t, "2000-01-01T01:00:00Z", kind.SlotAt(slots.Next))
-		require.Empty(t, slots.Due)
+		require.Equal(t, "2000-01-01T01:00:00Z", slots.At(outlook.Next))
+		require.Empty(t, outlook.Due)
 
 		time.Sleep(time.Hour + time.Minute)
-		_, slots = look()
-		require.Len(t, slots.Due, 1)
+		_, outlook = look()
+		require.Len(t, outlook.Due, 1)
 		require.NoError(t, once.New(c, "/locks/job").Do(t.Context(), "", func(context.Context, *recipes.Lease) error {
-			in, slots := look()
+			in, outlook := look()
 			require.Len(t, in.Holders, 1)
-			require.Equal(t, kind.SlotRunning, slots.Last.State)
-			require.Equal(t, in.Holders[0].Token, slots.Last.Token)
+			require.Equal(t, slots.Running, outlook.Last.State)
+			require.Equal(t, in.Holders[0].Token, outlook.Last.Token)
 			return nil
 		}))
-		_, slots = look()
-		require.Equal(t, kind.SlotSucceeded, slots.Last.State)
+		_, outlook = look()
+		require.Equal(t, slots.Succeeded, outlook.Last.State)
 		time.Sleep(2 * time.Hour)
-		_, slots = look()
-		require.Equal(t, "2000-01-01T02:00:00Z", kind.SlotAt(slots.Missed[0]))
-		require.Len(t, slots.Due, 1)
+		_, outlook = look()
+		require.Equal(t, "2000-01-01T02:00:00Z", slots.At(outlook.Missed[0]))
+		require.Len(t, outlook.Due, 1)
 
 		require.NoError(t, srv.Delete("/locks/job/once-record"))
 		in, err = inspect.Lock(t.Context(), c, "/locks/job")

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -63,6 +65,8 @@ type ScanOptions struct {
 	// Reads bounds the requests of a look, except for the first one of each declared lock; 0 means no bound. What is in use
 	// or has changed comes first; the rest takes turns.
 	Reads int
+	// Silence ends a look with an error when the servers have sent nothing for so long; 0: it lasts until ctx ends.
+	Silence time.Duration
 	// Sessions are some whose connections a Look tells of, besides those of the contenders that it finds.
 	Sessions []int64
 }
@@ -73,8 +77,8 @@ const maxNodes = 100_000
 // Scanner looks at the same locks repeatedly, and asks only for what may have changed. If the servers allow the four-letter
 // words dump and cons, it learns from these who is in which queue, at a cost that grows with the contenders and not with the
 // locks. If not, it compares the stats of the directories (pzxid) with those of the last look. In both cases it also reads
-// everything again, in turn, with what is left of the bound on reads: this is how it finds a declaration that changed, a note
-// in a contender's node, and a foreign child of an idle lock.
+// the stats of all nodes again, a few in each look: this is how it finds a declaration that changed, and a foreign child of an idle
+// lock. What a contender's node says is read again once a minute at most.
 //
 // A Scanner is safe for use by several goroutines, one look at a time.
 type Scanner struct {
@@ -95,20 +99,22 @@ type Scanner struct {
 	rounds  int                    // of turns, counted from 1
 	queues  map[string]bool        // the names of children in which some kind keeps contenders
 	above   atomic.Pointer[family] // that the prefix is a node of; nil if it is none
+	signs   atomic.Int64           // changes whenever a server has sent something
+	far     [2]atomic.Int64        // how many nodes were looked at in this look, of how many
 }
 
 // entry is a node that is looked at: a lock, or a node that may contain locks.
 type entry struct {
 	path    string
-	asked   bool // named in ScanOptions
-	lock    bool // declared as a lock
-	leads   bool // to contenders that dump lists: see mayBeKey
-	look    int  // the last look in which it was read
-	whole   int  // the last look in which all of it was read
+	asked   bool      // named in ScanOptions
+	lock    bool      // declared as a lock
+	leads   bool      // to contenders that dump lists: see mayBeKey
+	look    int       // the last look in which it was read
+	whole   int       // the last look in which all of it was read
+	noted   time.Time // when its contenders were read without a change of theirs; zero after one
 	read    bool
 	gone    bool
 	mzxid   int64
-	written time.Time // when the data was written
 	czxid   int64
 	stat    *zk.Stat // as in directory
 	payload *kind.Payload
@@ -137,6 +143,7 @@ var errNotReadOnly = errors.New("inspect: the connection of a Scanner must be on
 func NewScanner(c provider, opts ScanOptions) *Scanner {
 	s := &Scanner{source: c, opts: opts, rounds: 1, seed: maphash.MakeSeed(), entries: map[string]*entry{}, queues: map[string]bool{},
 		words: words{failed: map[string]failure{}}}
+	s.words.heard = func() { s.signs.Add(1) }
 	for _, path := range opts.Declared {
 		e := s.add(path)
 		e.asked, e.lock = true, true
@@ -173,6 +180,10 @@ func (s *Scanner) under(path string) bool {
 func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	s.look.Lock()
 	defer s.look.Unlock()
+	s.far[0].Store(0)
+	s.far[1].Store(0)
+	ctx, over := s.unlessSilent(ctx)
+	defer over()
 	live, err := session.Live(ctx, s.source)
 	if err != nil {
 		return nil, err
@@ -206,13 +217,62 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	return snap, nil
 }
 
+// Progress is how far a look is.
+type Progress struct {
+	Looked, Of int   // nodes that were looked at, and those that are known to be due
+	Signs      int64 // another number whenever a server has sent something
+}
+
+// Progress is that of the look under way. It may be called at any time.
+func (s *Scanner) Progress() Progress {
+	return Progress{int(s.far[0].Load()), int(s.far[1].Load()), s.signs.Load()}
+}
+
+// silence is why a look was given up.
+type silence time.Duration
+
+func (d silence) Error() string {
+	return fmt.Sprintf("the servers have sent nothing for %v", time.Duration(d))
+}
+
+// unlessSilent is a context that ends when the servers have sent nothing for a while.
+func (s *Scanner) unlessSilent(ctx context.Context) (context.Context, func()) {
+	d := s.opts.Silence
+	if d == 0 {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	tick := time.NewTicker(d / 16)
+	go func() {
+		defer tick.Stop()
+		for signs, at := int64(-1), time.Now(); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-tick.C:
+				if n := s.signs.Load(); n != signs {
+					signs, at = n, now
+				} else if now.Sub(at) >= d {
+					cancel(silence(d))
+					return
+				}
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
 // ended says why there is no connection, if a look failed because ctx has ended and there is none. It sends nothing.
 func ended(ctx context.Context, live *session.Session, err error) error {
 	var op *session.OpError
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		if _, now := live.Exists(ctx, "/"); errors.As(now, &op) {
-			return op.Err
-		}
+	var silent silence
+	if errors.As(context.Cause(ctx), &silent) {
+		err = silent
+	} else if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	if _, now := live.Exists(ctx, "/"); errors.As(now, &op) && !errors.Is(op.Err, context.Canceled) {
+		return op.Err
 	}
 	return err
 }
@@ -310,12 +370,13 @@ func (in *Report) contenders(yield func(*Contender) bool) {
 	}
 }
 
-// sortEntries forgets the entries that have gone, or belong to a family by now, and keeps the rest in order.
+// sortEntries forgets the entries that have gone, or belong to a family or another lock by now, and keeps the rest in order.
 func (s *Scanner) sortEntries() {
 	kept := s.order[:0]
 	families := slices.ContainsFunc(s.order, func(e *entry) bool { return e.keyed != nil })
 	for _, e := range s.order {
-		if e.gone || families && !e.asked && s.familyOf(e.path) != nil {
+		above := s.entries[kind.ParentPath(e.path)]
+		if e.gone || !e.asked && (families && s.familyOf(e.path) != nil || above != nil && above.keepsIn(e.path)) {
 			delete(s.entries, e.path)
 			s.walked--
 			continue
@@ -334,7 +395,7 @@ func (s *Scanner) sortEntries() {
 func (s *Scanner) sums(owners map[string]map[string]int64) map[*entry]uint64 {
 	out := make(map[*entry]uint64, len(owners))
 	for dir, names := range owners {
-		if e := s.lockOf(dir); e != nil {
+		if e := s.lockOf(dir, names); e != nil {
 			out[e] += s.sign(dir, names)
 		}
 	}
@@ -356,8 +417,8 @@ func (s *Scanner) sign(dir string, names map[string]int64) (sum uint64) {
 }
 
 // lockOf is the lock whose contenders are in dir: that node, or its parent if dir is a queue of the parent's kind; nil if it
-// is not to be looked at.
-func (s *Scanner) lockOf(dir string) *entry {
+// is not to be looked at. names are those of the contenders.
+func (s *Scanner) lockOf(dir string, names map[string]int64) *entry {
 	if dir == "/" {
 		return nil
 	}
@@ -370,7 +431,7 @@ func (s *Scanner) lockOf(dir string) *entry {
 	parent, queue := kind.ParentPath(dir), s.queues[kind.BaseName(dir)]
 	above := s.entries[parent]
 	switch e := s.entries[dir]; {
-	case queue && above != nil && (!above.read || above.keepsIn(dir)):
+	case queue && above != nil && (!above.read || above.keepsIn(dir) || above.payload == nil && proves(kind.BaseName(dir), slices.Collect(maps.Keys(names)))):
 		return above
 	case e != nil:
 		return e

@@ -24,8 +24,9 @@ const (
 	listEvery = 16
 	// firstFew is how many contenders of a queue of a key are read. The first ones are those who hold, and who have waited for longest.
 	firstFew = 8
-	// keptFor is for how many looks what was read of a key is kept, which bounds the memory.
-	keptFor = 64
+	// keptFor is for how many looks what was read of a key is kept, which bounds the memory. againAfter is after how many it is read
+	// again if dump shows no change.
+	keptFor, againAfter = 64, 32
 )
 
 // keyed is what a Scanner remembers of a family.
@@ -59,7 +60,7 @@ func (a *allowance) take() bool {
 	if !a.reserve() {
 		return false
 	}
-	a.r.reads.Add(1)
+	a.r.count()
 	return true
 }
 
@@ -218,7 +219,7 @@ func (f *keyed) byName(path string, r *round) *Report {
 }
 
 // due are the nodes in the order in which they are to be read: those that are waited for and the one held for longest, those that
-// were never read, and the others in turn. What dump shows not to have changed counts as one of the others.
+// were never read, and the others in turn. What dump shows not to have changed counts as one of the others, and is left out for a while.
 func (f *keyed) due(r *round) []*keyNode {
 	rank := func(n *keyNode) int {
 		switch {
@@ -230,7 +231,12 @@ func (f *keyed) due(r *round) []*keyNode {
 		}
 		return n.read + 1
 	}
-	all := slices.Collect(maps.Values(f.keys))
+	var all []*keyNode
+	for _, n := range f.keys {
+		if n.report == nil || !r.dumped() || f.looks-n.read >= againAfter {
+			all = append(all, n)
+		}
+	}
 	slices.SortFunc(all, func(a, b *keyNode) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.waiters, a.waiters), cmp.Compare(a.path, b.path))
 	})
@@ -352,7 +358,7 @@ func (f *keyed) count(k *Keys, r *round) {
 // for: no other family is walked into.
 func (r *round) familyAbove(ctx context.Context, e *entry, look bool) (*family, error) {
 	if e.payload == nil && look && e.path == r.s.opts.Prefix {
-		of, err := familyAbove(ctx, r.live, e.path, func() { r.reads.Add(1) })
+		of, err := familyAbove(ctx, r.live, e.path, r.count)
 		if err != nil {
 			return nil, err
 		}

@@ -32,7 +32,7 @@ func (r *round) list(ctx context.Context, d *directory, stat *zk.Stat) (changed 
 	case stat != nil && stat.NumChildren == 0:
 		d.names, d.pzxid = nil, stat.Pzxid
 	default:
-		r.reads.Add(1)
+		r.count()
 		names, stat, err := r.live.Children(ctx, d.path)
 		if err != nil {
 			return false, err
@@ -50,7 +50,7 @@ func (r *round) list(ctx context.Context, d *directory, stat *zk.Stat) (changed 
 func (r *round) listQueue(ctx context.Context, d *directory, byStat bool) (changed bool, err error) {
 	var stat *zk.Stat
 	if byStat {
-		r.reads.Add(1)
+		r.count()
 		stat, err = r.live.Exists(ctx, d.path)
 		if err == nil && stat == nil {
 			err = zk.ErrNoNode

@@ -30,8 +30,15 @@ type round struct {
 	found []string // nodes in which there may be locks
 }
 
-// lookers is how many nodes are looked at concurrently.
-const lookers = 64
+const (
+	// lookers is how many nodes are looked at concurrently.
+	lookers = 64
+	// turnReads and checkReads bound the requests of a look that only find out whether something has changed: of nodes whose turn it
+	// is, and of locks in use where dump does not tell.
+	turnReads, checkReads = 64, 192
+	// notesEvery is how soon a contender that has not changed is read again, for what a program has written into its node.
+	notesEvery = time.Minute
+)
 
 // run looks at what has changed, at what has never been looked at, and, in turn, at the rest.
 func (r *round) run(ctx context.Context) error {
@@ -46,6 +53,9 @@ func (r *round) run(ctx context.Context) error {
 		}
 	}
 	slices.SortStableFunc(changed, func(a, b *entry) int { return a.look - b.look })
+	if !r.dumped() && len(changed) > checkReads {
+		changed, r.pending = changed[:checkReads], len(changed)-checkReads
+	}
 	if !r.dumped() { // so that idle locks have their turn even if more are in use than the bound allows
 		r.reserve = s.opts.Reads / 4
 	}
@@ -60,6 +70,12 @@ func (r *round) run(ctx context.Context) error {
 	r.discover()
 	r.pending += len(s.fresh)
 	return err
+}
+
+// count counts a request. Only so many are under way at a time: the next one shows that an earlier one was answered.
+func (r *round) count() {
+	r.reads.Add(1)
+	r.s.signs.Add(1)
 }
 
 func (r *round) dumped() bool { return r.told.owners != nil }
@@ -121,8 +137,8 @@ func (r *round) left() int {
 
 // turns returns the entries whose turn is next, as many as may still be read.
 func (r *round) turns() (due []*entry) {
-	s := r.s
-	for cost, n := 0, 0; n < len(s.order) && cost < r.left(); n++ {
+	s, most := r.s, min(r.left(), turnReads)
+	for cost, n := 0, 0; n < len(s.order) && cost < most; n++ {
 		if s.turn = (s.turn + 1) % len(s.order); s.turn == 0 {
 			s.rounds++
 		}
@@ -131,7 +147,7 @@ func (r *round) turns() (due []*entry) {
 			continue
 		}
 		cost += max(1, len(e.dirs))
-		if e.report != nil {
+		if e.report != nil && time.Since(e.noted) >= notesEvery {
 			cost += len(e.report.Holders) + len(e.report.Waiters)
 		}
 		if e.keyed != nil && e.report.Busy() {
@@ -146,6 +162,7 @@ func (r *round) turns() (due []*entry) {
 func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	r.s.far[1].Add(int64(len(list)))
 	work := make(chan *entry)
 	var looking sync.WaitGroup
 	for range min(lookers, len(list)) {
@@ -154,6 +171,7 @@ func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 				if err := r.check(ctx, e, deep); err != nil {
 					cancel(err)
 				}
+				r.s.far[0].Add(1)
 			}
 		})
 	}
@@ -166,6 +184,7 @@ func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 			if e.read {
 				r.pending++
 			}
+			r.s.far[0].Add(1)
 			continue
 		}
 		if e.look = r.s.looks; deep || !e.read || e.keyed != nil {
@@ -182,13 +201,16 @@ func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 // check brings an entry up to date. An error means a problem of the connection, not of the node.
 func (r *round) check(ctx context.Context, e *entry, deep bool) error {
 	err := r.update(ctx, e, deep)
+	var m *misfit
 	switch {
 	case err == nil:
 		e.err = nil
 	case errors.Is(err, zk.ErrNoNode):
 		e.gone, e.keyed = !e.asked, nil
 		e.err, e.report, e.payload, e.mzxid, e.dirs = zk.ErrNoNode, nil, nil, 0, nil
-	case session.OutcomeOf(err) == session.OutcomeDefinite:
+	case errors.As(err, &m) && m.part && !e.asked: // the look at the lock shows it
+		e.err, e.report = nil, nil
+	case session.OutcomeOf(err) == session.OutcomeDefinite, m != nil:
 		e.err, e.report, e.mzxid, e.dirs = err, nil, 0, nil
 	default:
 		return err
@@ -227,7 +249,14 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 		}
 		changed = changed || new
 	}
-	params := in.classify(e.number, own.names)
+	params, err := in.classify(e.number, own.names, func(name string) ([]string, error) {
+		d := e.dir(kind.JoinPath(e.path, name))
+		_, err := r.listQueue(ctx, d, d.listed)
+		return d.names, err
+	})
+	if err != nil {
+		return err
+	}
 	if in.kazoo > 0 && in.Kind != nil {
 		return r.updateKazoo(ctx, e, in, changed, deep)
 	}
@@ -247,10 +276,12 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 		}
 		changed = changed || new
 	}
-	if !changed && !deep {
+	changed = changed || e.report == nil || e.report.Payload != in.Payload
+	notes := e.due(deep, changed)
+	if !changed && !notes {
 		return nil
 	}
-	if err := r.fill(ctx, e, in, params, deep); err != nil {
+	if err := r.fill(ctx, e, in, params, notes); err != nil {
 		return err
 	}
 	if !in.equal(e.report) {
@@ -259,9 +290,20 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	return nil
 }
 
+// due reports whether the nodes of all contenders are to be read, and notes that. A change brings them forward: whoever holds now may
+// note it a little later.
+func (e *entry) due(deep, changed bool) bool {
+	if deep = deep && time.Since(e.noted) >= notesEvery; deep {
+		e.noted = time.Now()
+	} else if changed {
+		e.noted = time.Time{}
+	}
+	return deep
+}
+
 // declaration reads the node's data, unless its stat says that they have not changed.
 func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
-	r.reads.Add(1)
+	r.count()
 	if e.mzxid != 0 {
 		stat, err := r.live.Exists(ctx, e.path)
 		if err != nil || stat != nil && stat.Mzxid == e.mzxid {
@@ -270,7 +312,7 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 		if stat == nil {
 			return nil, zk.ErrNoNode
 		}
-		r.reads.Add(1)
+		r.count()
 	}
 	data, stat, err := r.live.Get(ctx, e.path)
 	if err != nil {
@@ -279,7 +321,6 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	if r.s.once {
 		e.stat = stat
 	}
-	e.written = time.UnixMilli(stat.Mtime)
 	if e.mzxid = stat.Mzxid; e.czxid != stat.Czxid { // it was created anew: its contenders may have the same names as before
 		e.czxid, e.report, e.dirs = stat.Czxid, nil, nil
 	}
@@ -288,6 +329,8 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	}
 	if e.payload, e.why = kind.Decode(data); e.why != nil {
 		e.payload = nil
+	} else {
+		e.payload.Read(stat.Mtime)
 	}
 	if e.keyed = nil; newFamily(e.path, e.payload) != nil {
 		e.keyed, e.dirs = &keyed{family: newFamily(e.path, e.payload)}, nil
@@ -328,9 +371,9 @@ func (r *round) fill(ctx context.Context, e *entry, in *Report, params kind.Para
 	}
 	in.judge(params, lines)
 	if in.Kind == kind.Once {
-		r.reads.Add(1)
+		r.count()
 		var err error
-		if in.Job, err = readJob(ctx, r.live, in.Path, in.Kind, e.written); err != nil {
+		if in.Job, err = readJob(ctx, r.live, in.Path, in.Kind, e.payload); err != nil {
 			return err
 		}
 	}
@@ -352,7 +395,7 @@ func (r *round) reading(ctx context.Context, e *entry, deep bool) func(dir strin
 			if old != nil && !deep && (owner == 0 || owner == old.Session) {
 				return old, nil
 			}
-			r.reads.Add(1)
+			r.count()
 			c, err := ReadContender(ctx, r.live, dir, k)
 			if c != nil && c.Session == 0 {
 				c.Session = owner
@@ -377,7 +420,7 @@ func (r *round) granted(ctx context.Context, e *entry, in *Report) error {
 		if !was || !c.Held.IsZero() {
 			continue
 		}
-		r.reads.Add(1)
+		r.count()
 		data, _, err := r.live.Get(ctx, c.Path)
 		switch {
 		case err == nil:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -384,6 +385,48 @@ func TestALookThatFailsSaysWhyThereIsNoConnection(t *testing.T) {
 			cancel()
 			require.ErrorContains(t, err, "zk:2181: a certificate has expired")
 		}
+	})
+}
+
+// A look at 5,000 locks over a slow line took longer than a page waited, and was called an outage for ever. It lasts as long as the
+// servers answer, says how far it is, and ends when they are silent.
+func TestALookIsBoundedByTheServersSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New(zktest.WithLatency(500 * time.Millisecond))
+		defer srv.Close()
+		var paths []string
+		for i := range 1500 {
+			paths = append(paths, fmt.Sprintf("/locks/l%04d", i))
+			declare(t, srv, paths[i], kind.Mutex.New())
+		}
+		foreign(t, srv, paths[7]+"/lock-")
+		s, _ := looker(t, srv, inspect.ScanOptions{Declared: paths, Silence: 16 * time.Second})
+		far, over := []int{}, make(chan struct{})
+		go func() {
+			for {
+				select {
+				case <-over:
+					return
+				case <-time.After(5 * time.Second):
+					if p := s.Progress(); p.Of > 0 { // the words are done
+						require.Equal(t, 1500, p.Of)
+						far = append(far, p.Looked)
+					}
+				}
+			}
+		}()
+		snap := scan(t, s)
+		close(over)
+		require.Greater(t, snap.Took, 20*time.Second)
+		require.Greater(t, len(far), 3)
+		require.True(t, slices.IsSorted(far))
+		require.Less(t, far[0], far[len(far)-1])
+
+		srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" }, zktest.Hold)
+		start := time.Now()
+		_, err := s.Scan(t.Context())
+		require.ErrorContains(t, err, "the servers have sent nothing for 16s")
+		require.InDelta(t, 20, time.Since(start).Seconds(), 4)
 	})
 }
 

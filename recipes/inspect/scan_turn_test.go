@@ -2,7 +2,10 @@ package inspect_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -65,5 +68,44 @@ func TestANoteInAContendersNodeIsSeen(t *testing.T) {
 		for n := 0; !scan(t, s).Locks[0].Holders[0].Revoked; n++ {
 			require.Less(t, n, 10)
 		}
+	})
+}
+
+// A page with 5,000 locks, 500 of them held, read 2,000 nodes every two seconds although nothing happened.
+func TestAnIdlePageReadsWhatMayHaveChanged(t *testing.T) {
+	everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.New(opts...)
+			defer srv.Close()
+			const locks, held, keys, looks, look = 3000, 300, 100, 30, 64 + 192 + 190 + 10 // what finds changes, of locks and of keys
+			var paths, queue []string
+			for i := range locks {
+				paths = append(paths, fmt.Sprintf("/locks/l%04d", i))
+				declare(t, srv, paths[i], kind.Mutex.New())
+				if i < held {
+					queue = append(queue, paths[i]+"/lock-")
+				}
+			}
+			s1 := foreign(t, srv, queue...)
+			p := declareFamily(t, srv, "/locks/orders", &kind.KeyedParams{Of: "mutex"})
+			for i := range keys {
+				contend(t, srv, s1, "/locks/orders", p, strconv.Itoa(i))
+			}
+			s, _ := looker(t, srv, inspect.ScanOptions{Declared: append(paths, "/locks/orders"), Reads: 2000})
+			scan(t, s)
+			minute := func() (reads int) {
+				for range looks {
+					time.Sleep(2 * time.Second)
+					snap := scan(t, s)
+					require.LessOrEqual(t, snap.Cost.Reads, look)
+					reads += snap.Cost.Reads
+				}
+				return reads
+			}
+			minute()
+			if reads := minute(); dump {
+				require.LessOrEqual(t, reads, held+keys+looks*(64+2))
+			}
+		})
 	})
 }

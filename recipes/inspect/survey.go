@@ -2,7 +2,9 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -20,18 +22,21 @@ type Found struct {
 	Skip   string   // why it cannot be taken over; "" if it can
 	InUse  int      // holders and waiters
 
-	kazoo bool // a semaphore of kazoo's
+	kazoo   bool // a semaphore of kazoo's, or a counter
+	permits int  // of one that may be idle
 }
 
 // Surveyor surveys a tree that programs have made without a declaration.
 type Surveyor struct {
-	Stack   string     // nodes of this stack are known; containers among them are searched all the same
-	EmptyAs *kind.Kind // what an empty node counts as; nil: its kind stays unknown
-	Most    int        // how many nodes to read
+	Stack string // nodes of this stack are known; containers among them are searched all the same
+	// Idle says what an empty node is; nil, or a nil result: its kind stays unknown.
+	Idle func(path string) *kind.Kind
+	Most int // how many nodes to read
 }
 
 // Survey looks at the node at path and at all nodes below it. It recognises locks by the names of their contenders, and takes
-// a node with other children for a container. cut reports that there are more nodes than o.Most.
+// a node for a namespace if there are locks below it. cut reports that there are more nodes than o.Most. With an error about a node
+// that holds parts of two types of locks, top is what was found all the same.
 func (o Surveyor) Survey(ctx context.Context, c provider, path string) (top *Found, cut bool, err error) {
 	s, err := session.Live(ctx, c)
 	if err != nil {
@@ -42,7 +47,7 @@ func (o Surveyor) Survey(ctx context.Context, c provider, path string) (top *Fou
 	if err != nil {
 		return nil, false, err
 	}
-	return n.surveyed(o), w.cut, nil
+	return n.surveyed(o), w.cut, errors.Join(w.misfits...)
 }
 
 // Around looks at the nodes between root and inner, which was found below it, and returns the topmost of them: a declaration
@@ -71,45 +76,92 @@ func (n *node) surveyed(o Surveyor) *Found {
 	if n.found == nil {
 		o.judge(n)
 	}
+	f := n.found
 	for _, sub := range n.inside {
-		n.found.Inside = append(n.found.Inside, sub.surveyed(o))
+		f.Inside = append(f.Inside, sub.surveyed(o))
 	}
-	besideKazoo(n.found.Inside)
-	return n.found
+	besideKazoo(f.Inside)
+	if n.Payload == nil && f.Kind == kind.Namespace && !slices.ContainsFunc(f.Inside, func(sub *Found) bool { return sub.Kind != nil }) {
+		f.Kind, f.Params = nil, nil
+		member := func(sub *node) bool { return sub.stat != nil && sub.stat.EphemeralOwner != 0 }
+		switch {
+		case len(n.inside) > 0 && !slices.ContainsFunc(n.inside, func(sub *node) bool { return !member(sub) }):
+			f.Skip, f.Inside = "its children are members of a group, a party, a service or a barrier: they end with their sessions and have no number", nil
+		case !slices.ContainsFunc(f.Inside, func(sub *Found) bool { return sub.Skip == "" }):
+			f.Skip = "there is no lock below it"
+		}
+	}
+	return f
 }
 
 // judge decides what a node is, and whether to look at its children.
 func (o Surveyor) judge(n *node) (enter bool) {
 	f := &Found{Path: n.Path, ACL: n.acl, InUse: len(n.Holders) + len(n.Waiters)}
 	n.found = f
-	if n.closed {
+	switch declared := n.Payload; {
+	case n.closed:
 		f.Skip = "this connection may not read it"
 		return false
-	}
-	switch declared := n.Payload; {
+	case n.misfit != nil:
+		f.Skip = n.misfit.Error()
+		return false
 	case declared != nil && declared.Owner.Stack != "":
 		f.Skip = fmt.Sprintf("it already is %s of the stack %q", declared.Owner.Addr, declared.Owner.Stack)
 		return n.Kind.Container && declared.Owner.Stack == o.Stack
-	case declared != nil && !n.Kind.Container:
+	case declared != nil:
 		f.Kind, f.Params = n.Kind, declared.Params
-		return false
-	case n.Kind != nil && !n.Kind.Container && n.kazoo == 0:
+		return n.Kind.Container
+	case n.Kind != nil && n.kazoo == 0:
 		f.recognise(&n.Report)
 		return false
+	}
+	what := ""
+	if len(n.children) > 0 {
+		what = otherRecipe(n.children)
 	}
 	switch {
 	case n.stat.EphemeralOwner != 0:
 		f.Skip = "it is ephemeral: it belongs to a session and ends with it"
 	case n.kazoo > 0:
 		f.kazooSemaphore(n.kazoo, len(n.children))
+	case what != "":
+		f.Skip = "it is " + what
 	case len(n.children) > 0:
 		f.is(kind.Namespace)
 		return true
-	case o.EmptyAs != nil:
-		f.is(o.EmptyAs)
-		f.Notes = append(f.Notes, "Nobody uses it: -empty-as says what it is.")
+	case len(n.data) > 0:
+		f.Skip = holdsData
+	case o.Idle != nil && o.Idle(n.Path) != nil:
+		f.is(o.Idle(n.Path))
+		f.Notes = append(f.Notes, "No program uses it: -kind says what it is.")
 	}
 	return false
+}
+
+// holdsData is said of what may be a counter, a barrier or a shared value: the node of an idle lock is empty.
+const holdsData = "another program keeps data in it, which the node of an idle lock does not have"
+
+// others are the names of children of recipes that are no locks.
+var others = []struct {
+	what  string
+	child *regexp.Regexp
+}{
+	{"a queue of Curator's", regexp.MustCompile(`^(queue-.*|qn-)\d{10}$`)}, // DistributedQueue and its variants, SimpleDistributedQueue
+	{"a queue of kazoo's", regexp.MustCompile(`^entry-\d+-\d{10}$`)},
+	{"a party of kazoo's", regexp.MustCompile(`^[0-9a-f]{32}-?__party__`)},
+}
+
+// otherRecipe names the recipe whose children these are; "" if it is none that is known, and no lock.
+func otherRecipe(children []string) string {
+	for _, r := range others {
+		if !slices.ContainsFunc(children, func(name string) bool { return !r.child.MatchString(name) }) {
+			return r.what
+		}
+	}
+	if slices.Equal(slices.Sorted(slices.Values(children)), []string{"entries", "taken"}) {
+		return "a locking queue of kazoo's"
+	}
+	return ""
 }
 
 func (f *Found) is(k *kind.Kind) { f.Kind, f.Params = k, k.New() }
@@ -144,12 +196,14 @@ func (f *Found) set(name string, v any) bool {
 
 // Lines lists what was found, one line per node.
 func (f *Found) Lines() []string {
-	what := "unknown: nobody uses it"
+	what := "unknown: no program uses it"
 	switch {
 	case f.Skip != "":
 		what = "left out: " + f.Skip
 	case f.Kind != nil:
 		what = f.Kind.Name
+	case len(f.Inside) > 0:
+		what = "unknown: no program uses what is in it"
 	}
 	if f.InUse > 0 && !f.kazoo {
 		what += fmt.Sprintf(", %d in its queue", f.InUse)

@@ -59,10 +59,11 @@ func (in *Report) fillKazoo(taken, waiting []string, read func(dir string) readi
 func (r *round) updateKazoo(ctx context.Context, e *entry, in *Report, changed, deep bool) error {
 	queue := e.dir(in.Path + kazooQueue)
 	new, err := r.listQueue(ctx, queue, (deep || !r.dumped()) && queue.listed)
-	if err != nil || !changed && !new && !deep {
+	notes := e.due(deep, changed || new)
+	if err != nil || !changed && !new && !notes {
 		return err
 	}
-	if err := in.fillKazoo(e.dir(e.path).names, queue.names, r.reading(ctx, e, deep)); err != nil {
+	if err := in.fillKazoo(e.dir(e.path).names, queue.names, r.reading(ctx, e, notes)); err != nil {
 		return err
 	}
 	if !in.equal(e.report) {
@@ -81,21 +82,33 @@ func (f *Found) kazooSemaphore(permits, taken int) {
 			"declare it when no program uses kazoo's Semaphore any more", permits, taken)
 		return
 	}
+	f.Skip = "its data is only a number, as that of a counter of kazoo's and of a semaphore that was never used"
+	f.permits = permits
+}
+
+// idleKazoo is for a semaphore of kazoo's that has been used: its queue is there, and no permit is taken.
+func (f *Found) idleKazoo() {
 	f.is(kind.Semaphore)
-	f.set("permits", permits)
+	f.set("permits", f.permits)
+	f.Skip = ""
 	f.Notes = append(f.Notes, "A semaphore of kazoo's that nobody holds now. Import it when no program uses kazoo's Semaphore",
 		"any more, because its permits and those of this library do not count each other. The import overwrites",
 		"the number in its data, which needs: locktree plan -overwrite-data.")
 }
 
-// besideKazoo marks the queues of kazoo semaphores, which look like locks.
+// besideKazoo marks the queues of kazoo semaphores, which look like locks, and recognises the semaphores that are idle by them.
 func besideKazoo(siblings []*Found) {
-	semaphores := map[string]bool{}
+	semaphores := map[string]*Found{}
 	for _, f := range siblings {
-		semaphores[f.Path] = f.kazoo
+		if f.kazoo {
+			semaphores[f.Path] = f
+		}
 	}
 	for _, f := range siblings {
-		if of, ok := strings.CutSuffix(f.Path, kazooQueue); ok && semaphores[of] {
+		if of, ok := strings.CutSuffix(f.Path, kazooQueue); ok && semaphores[of] != nil {
+			if semaphores[of].permits > 0 {
+				semaphores[of].idleKazoo()
+			}
 			*f = Found{Path: f.Path, ACL: f.ACL, Skip: "it is the queue of kazoo's semaphore " + of}
 		}
 	}

@@ -3,9 +3,9 @@ package inspect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -25,6 +25,7 @@ type node struct {
 	acl      kind.List // with walk.acl, if we may read it
 	children []string
 	closed   bool // we may not read it
+	misfit   *misfit
 
 	inside []*node
 	found  *Found // the result of a survey
@@ -38,8 +39,9 @@ type walk struct {
 	acl   bool // read access lists too
 	enter func(*node) bool
 
-	seen int
-	cut  bool // there are more nodes
+	seen    int
+	cut     bool    // there are more nodes
+	misfits []error // of nodes that hold parts of two types of locks
 }
 
 // from reads the node at path and everything below it. Nodes that vanish meanwhile are left out.
@@ -61,6 +63,9 @@ func (w *walk) below(ctx context.Context, level []*node) ([]*node, error) {
 	var paths []string
 	var parents []*node
 	for _, n := range level {
+		if m := n.misfit; m != nil && !m.part {
+			w.misfits = append(w.misfits, fmt.Errorf("%s: %w", kind.Visible(n.Path), m))
+		}
 		if n.closed || !w.enter(n) {
 			continue
 		}
@@ -95,6 +100,11 @@ func (w *walk) look(ctx context.Context, path string) (*node, error) {
 	n, err := look(ctx, w.s, path)
 	if errors.Is(err, zk.ErrNoAuth) {
 		return &node{Report: Report{Path: path}, closed: true}, nil
+	}
+	var m *misfit
+	if errors.As(err, &m) {
+		n.misfit = m
+		return n, nil
 	}
 	if err != nil || !w.acl {
 		return n, err
@@ -133,13 +143,24 @@ func readNode(ctx context.Context, s *session.Session, path string) (*node, erro
 	n := &node{Report: Report{Path: path}, data: data, stat: stat, children: children}
 	if n.Payload, n.Why = kind.Decode(data); n.Why != nil {
 		n.Payload = nil
+	} else {
+		n.Payload.Read(stat.Mtime)
 	}
 	return n, nil
 }
 
 // recognise finds out what the node is, and reads its contenders if it is a lock.
 func (n *node) recognise(ctx context.Context, s *session.Session) error {
-	params := n.classify(n.data, n.children)
+	params, err := n.classify(n.data, n.children, func(name string) ([]string, error) {
+		names, _, err := s.Children(ctx, kind.JoinPath(n.Path, name))
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
+			err = nil
+		}
+		return names, err
+	})
+	if err != nil {
+		return err
+	}
 	if n.Kind == nil || n.Kind.Container {
 		n.junk(n.Path, n.children)
 		return nil
@@ -147,8 +168,7 @@ func (n *node) recognise(ctx context.Context, s *session.Session) error {
 	if err := n.read(ctx, s, params, n.children); err != nil {
 		return err
 	}
-	var err error
-	n.Job, err = readJob(ctx, s, n.Path, n.Kind, time.UnixMilli(n.stat.Mtime))
+	n.Job, err = readJob(ctx, s, n.Path, n.Kind, n.Payload)
 	return err
 }
 

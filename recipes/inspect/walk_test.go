@@ -104,7 +104,7 @@ func TestASurveyDescribesEachNode(t *testing.T) {
 			require.NoError(t, srv.Create(node[0], []byte(node[1])))
 		}
 		require.NoError(t, srv.Provision("/py/ours", &kind.Payload{Params: kind.RWLock.New(), Owner: kind.Owner{Stack: "shop", Addr: "rwlock.ours"}}))
-		o := inspect.Surveyor{Stack: "shop", EmptyAs: kind.Election, Most: 100}
+		o := inspect.Surveyor{Stack: "shop", Idle: func(string) *kind.Kind { return kind.Election }, Most: 100}
 		found, cut, err := o.Survey(t.Context(), c, "/py")
 		require.NoError(t, err)
 		require.False(t, cut)

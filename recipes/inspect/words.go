@@ -48,9 +48,10 @@ type Session struct {
 }
 
 const (
-	wordFor   = 10 * time.Second // the longest time for one word
-	maxAnswer = 64 << 20         // the longest answer: a million contenders
-	maxLine   = 1 << 20          // no path is longer
+	wordFor   = 10 * time.Second // the longest time for one word, and for each further wordBytes of its answer
+	wordBytes = 40 << 10
+	maxAnswer = 64 << 20 // the longest answer: a million contenders
+	maxLine   = 1 << 20  // no path is longer
 	// memberFor is the longest time for one word to a server that the ensemble's configuration names, and this client's does not.
 	memberFor = 2 * time.Second
 	// leaderEvery is how often the leader is asked for its dump, which costs it more than it costs others.
@@ -205,6 +206,7 @@ func eachLine(r io.Reader, f func(string)) error {
 
 // words asks the servers, and remembers from one look to the next what does not change or is expensive to ask.
 type words struct {
+	heard    func()              // called when a server has sent something, or was given up
 	failed   map[string]failure  // by server and word
 	led      time.Time           // when the leader was asked for its dump
 	expires  map[int64]time.Time // by this machine's clock
@@ -244,11 +246,19 @@ func (w *words) ask(ctx context.Context, live *session.Session, at asked, word s
 	if at.Told {
 		most = memberFor
 	}
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	begun, over := time.Now(), time.AfterFunc(most, func() { cancel(context.DeadlineExceeded) })
+	defer over.Stop()
+	defer w.heard()
 	in := &io.LimitedReader{N: maxAnswer}
 	err := live.Aside(ctx, at.Server, []byte(word), func(r io.Reader) error {
-		in.R = r
+		in.R = readerFunc(func(b []byte) (int, error) {
+			n, err := r.Read(b)
+			over.Reset(time.Until(begun.Add(most + wordFor*time.Duration((maxAnswer-in.N)/wordBytes))))
+			w.heard()
+			return n, err
+		})
 		return hear(in)
 	})
 	if in.N == 0 {
@@ -263,6 +273,10 @@ func (w *words) ask(ctx context.Context, live *session.Session, at asked, word s
 	}
 	return err
 }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // asked is a server that is asked.
 type asked struct {

@@ -54,12 +54,3 @@ func TestOneListWithoutAnother(t *testing.T) {
 	require.False(t, kind.List{less}.Covers(kind.List{ann}))
 	require.Equal(t, "digest:ann:cdrwa, digest:bob:r", kind.List{bob, ann}.String(), "no hash is shown")
 }
-
-// Two hidden digests of one user with the same rights passed for one: servers drop duplicates, so they are two.
-func TestTwoHiddenDigestsAreNotOne(t *testing.T) {
-	of := func(id string, p kind.Perm) kind.ACL { return kind.ACL{Scheme: "digest", ID: "ann:" + id, Perms: p} }
-	hidden, old, next := of("x", kind.PermAll), of("1", kind.PermAll), of("2", kind.PermAll)
-	require.False(t, kind.List{hidden, hidden}.Equal(kind.List{old}))
-	require.True(t, kind.List{hidden, hidden}.Equal(kind.List{old, next}))
-	require.True(t, kind.List{of("x", kind.PermRead), of("x", kind.PermAll&^kind.PermRead)}.Equal(kind.List{old}), "the rights of one digest, in two entries")
-}

@@ -37,15 +37,8 @@ type marker struct {
 	shared bool
 }
 
-func (q Queue) markers() (all []marker) {
-	for _, text := range q.Exclusive {
-		all = append(all, marker{text, false})
-	}
-	for _, text := range q.Shared {
-		all = append(all, marker{text, true})
-	}
-	return all
-}
+// markers are those of all kinds that are known; see register.
+var markers []marker
 
 // ParseContender parses the child name of any known client. If it returns false the
 // child is not a contender: it must be neither waited for nor counted.

@@ -2,8 +2,6 @@ package kind
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 )
 
 // Kind describes one recipe type. Values are the package-level variables
@@ -81,44 +79,19 @@ func (q Queue) Dir(path string) string {
 	return JoinPath(path, q.Child)
 }
 
+// markers are those of the contenders of the queue.
+func (q Queue) markers() (all []marker) {
+	for _, text := range q.Exclusive {
+		all = append(all, marker{text, false})
+	}
+	for _, text := range q.Shared {
+		all = append(all, marker{text, true})
+	}
+	return all
+}
+
 // AnyChange means that the contender has to look again after any change of the queue.
 const AnyChange = -1
-
-// The kinds in the order of the help texts, and the markers of their contenders.
-var (
-	kinds   []*Kind
-	markers []marker
-	_       = register(Namespace, Mutex, RWLock, Semaphore, Election, Keyed)
-)
-
-// register makes kinds known. A further kind calls it in an init of its own file,
-// which runs after the line above.
-func register(more ...*Kind) bool {
-	for _, k := range more {
-		kinds = append(kinds, k)
-		for _, q := range k.Queues {
-			for _, m := range q.markers() {
-				if !slices.Contains(markers, m) {
-					markers = append(markers, m)
-				}
-			}
-		}
-	}
-	return true
-}
-
-// All returns every kind, containers first, then in the order of declaration.
-func All() []*Kind { return slices.Clone(kinds) }
-
-// Lookup returns the kind of that name, or nil.
-func Lookup(name string) *Kind {
-	for _, k := range kinds {
-		if k.Name == name {
-			return k
-		}
-	}
-	return nil
-}
 
 func (k *Kind) String() string {
 	if k == nil {
@@ -131,95 +104,3 @@ func (k *Kind) String() string {
 // and everybody else waits for its own predecessor, so that a departure wakes
 // exactly one (the herd-free rule of ZooKeeper's lock recipe).
 func firstHolds(_ Params, _ []Contender, i int) (admitted bool, behind int) { return i == 0, i - 1 }
-
-// The wire formats: naming schemes of a lock's contenders. Contenders with names of
-// different schemes do not exclude each other, so a lock has one wire format, on
-// which all its clients must agree.
-const (
-	// WireCurator writes the names of Apache Curator's recipes. Clients of
-	// Curator, go-zookeeper and this library exclude each other.
-	WireCurator = "curator"
-	// WireKazoo writes the names of Python's kazoo. Stock kazoo clients,
-	// go-zookeeper and this library exclude each other; Curator clients do not
-	// see these contenders and must not use such a lock.
-	WireKazoo = "kazoo"
-)
-
-// Common are the parameters that every recipe has.
-type Common struct {
-	// Description is for people; it changes nothing.
-	Description string
-	Limits
-	// MaxWaiters bounds how many contenders may queue behind the holders; 0 means
-	// no bound. The library enforces it when it joins a queue; foreign clients
-	// ignore it.
-	MaxWaiters int
-	// Wire is the naming scheme of the contenders: [WireCurator], which is also
-	// meant by "", or [WireKazoo].
-	Wire string
-	// Order is the place of the lock in the order in which its namespace wants locks taken: see [Place]. "" means none.
-	Order string
-}
-
-func (c *Common) common() *Common { return c }
-
-// shared are parameters with the common ones among them.
-type shared interface {
-	Params
-	common() *Common
-}
-
-// commonTable is the table of the common parameters. wires are the wire formats for which the kind has names.
-func commonTable(wires ...string) []parameter {
-	return append([]parameter{
-		stringField("description", func(p shared) *string { return &p.common().Description }, "", "What the lock is for, for people who read the plan."),
-		intField("max_waiters", func(p shared) *int { return &p.common().MaxWaiters }, 0, 0, 1_000_000, "How many contenders may wait; 0 means no limit. Enforced by this library only."),
-		// Contenders of two naming schemes in one queue do not see each other, so
-		// the scheme can only change while the queue is empty.
-		stringField("wire", func(p shared) *string { return &p.common().Wire }, WireCurator, "Naming scheme of the contenders: curator (Java) or kazoo (Python).", wires...).replaces(),
-		stringField("order", func(p shared) *string { return &p.common().Order }, "", "The place of the lock in the order of a namespace.").derived(),
-	}, limitsTable()...)
-}
-
-// Place is a lock's place in an order that a namespace declares: of two locks of one order, the one with the lower rank is taken first.
-type Place struct {
-	Of   string // the path of the namespace
-	Rank int
-}
-
-// String writes what Common.Order has: the rank and the path.
-func (p Place) String() string { return strconv.Itoa(p.Rank) + " " + p.Of }
-
-// PlaceOf returns the place that the parameters have; false if they have none.
-func PlaceOf(p Params) (Place, bool) {
-	s, ok := p.(shared)
-	if !ok {
-		return Place{}, false
-	}
-	rank, of, ok := strings.Cut(s.common().Order, " ")
-	n, err := strconv.Atoi(rank)
-	return Place{of, n}, ok && err == nil
-}
-
-// Mutex is the kind of a lock with one holder: Curator's InterProcessMutex,
-// kazoo's Lock.
-var Mutex = &Kind{
-	Name: "mutex",
-	Doc:  "A lock with one holder at a time, granted first come, first served.",
-	Queues: []Queue{{
-		Admit: firstHolds, Marked: true,
-		Exclusive: map[string]string{WireCurator: "lock-", WireKazoo: "__lock__"},
-	}},
-	New: func() Params { return applyDefaults(&MutexParams{}) },
-}
-
-// MutexParams are the parameters of a mutex.
-type MutexParams struct{ Common }
-
-// Kind implements [Params].
-func (*MutexParams) Kind() *Kind { return Mutex }
-
-// Fields implements [Params].
-func (p *MutexParams) Fields() []Field { return bind(mutexTable, p) }
-
-var mutexTable = commonTable(WireCurator, WireKazoo)

@@ -44,16 +44,6 @@ type limited interface {
 	limits() *Limits
 }
 
-// Limits returns the limits declared for the node, including inherited ones.
-func (p *Payload) Limits() Limits {
-	if p != nil {
-		if l, ok := p.Params.(limited); ok {
-			return *l.limits()
-		}
-	}
-	return Limits{}
-}
-
 func limitsTable() []parameter {
 	return []parameter{
 		stringField("max_hold", func(p limited) *string { return &p.limits().MaxHold }, "", `The longest time that anybody should hold a lock, such as "10m". Reported, not enforced; nodes inside inherit it.`).inherits(checkDuration),

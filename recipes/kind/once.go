@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 	"unicode/utf8"
+
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Once is the kind of a job that runs once for each slot: an instant of a schedule, or a name that a program gives. Its queue is
@@ -34,7 +36,7 @@ const (
 // OnceParams are the parameters of a job that runs once.
 type OnceParams struct {
 	Common
-	// Schedule is the canonical form of a schedule ([ScheduleText]); "" if programs name the slots.
+	// Schedule is the canonical form of a schedule ([slots.ScheduleText]); "" if programs name the slots.
 	Schedule string
 	// Timezone is the zone of the schedule's clock, by its name in the IANA database; "" is UTC.
 	Timezone string
@@ -83,31 +85,22 @@ func (p *OnceParams) Late() time.Duration {
 	return time.Hour
 }
 
-// Times is the schedule; nil if programs name the slots. The error matches [ErrUnknownZone] where this machine lacks the zone.
-func (p *OnceParams) Times() (*Schedule, error) {
+// Times is the schedule; nil if programs name the slots. The error matches [slots.ErrUnknownZone] where this machine lacks the zone.
+func (p *OnceParams) Times() (*slots.Schedule, error) {
 	if p.Schedule == "" {
 		return nil, nil
 	}
-	return ParseSchedule(p.Schedule, p.Timezone)
+	return slots.ParseSchedule(p.Schedule, p.Timezone)
+}
+
+// Rules are what the parameters say about slots. With an error, which is that of Times, they are those of a job without a schedule.
+func (p *OnceParams) Rules() (slots.Rules, error) {
+	times, err := p.Times()
+	return slots.Rules{Schedule: times, Late: p.Late(), Keep: p.Keep, UntilSuccess: p.Success == SuccessEnd}, err
 }
 
 // calendar says which instants are slots.
 func (p *OnceParams) calendar() string { return p.Schedule + " " + p.Timezone }
-
-// slotLayout makes names of instants sort by time.
-const slotLayout = "2006-01-02T15:04:05Z"
-
-// SlotAt is the name of the slot of a schedule at an instant, such as "2026-11-26T02:00:00Z".
-func SlotAt(t time.Time) string { return t.UTC().Format(slotLayout) }
-
-// SlotTime is the inverse of [SlotAt]. It reports false for a slot that is not the name of an instant.
-func SlotTime(slot string) (time.Time, bool) {
-	t, err := time.Parse(slotLayout, slot)
-	return t, err == nil && SlotAt(t) == slot
-}
-
-// MaxSlot bounds the name of a slot, in bytes.
-const MaxSlot = 128
 
 // CheckSlot says why a job has no such slot; nil if it may have.
 func (p *OnceParams) CheckSlot(slot string) error {
@@ -115,17 +108,19 @@ func (p *OnceParams) CheckSlot(slot string) error {
 	switch {
 	case err != nil:
 		return err
-	case times == nil && (slot == "" || len(slot) > MaxSlot || !utf8.ValidString(slot)):
-		return fmt.Errorf("a slot has a name of 1 to %d bytes of UTF-8", MaxSlot)
+	case times == nil && (slot == "" || len(slot) > slots.MaxName || !utf8.ValidString(slot)):
+		return fmt.Errorf("a slot has a name of 1 to %d bytes of UTF-8", slots.MaxName)
 	case times == nil:
 		return checkPrintable(slot)
+	case times.Never():
+		return fmt.Errorf("the schedule %q never comes", p.Schedule)
 	}
-	at, ok := SlotTime(slot)
+	at, ok := slots.Time(slot)
 	if !ok {
-		return fmt.Errorf("%q is no instant in UTC, such as %s", slot, SlotAt(times.Next(time.Unix(0, 0))))
+		return fmt.Errorf("%q is no instant in UTC, such as %s", slot, slots.At(times.Next(time.Unix(0, 0))))
 	}
 	if !times.Has(at) {
-		return fmt.Errorf("%s is not in the schedule %q (%s): it has %s before that and %s after it", slot, p.Schedule, times.zone, SlotAt(times.Prev(at)), SlotAt(times.Next(at)))
+		return fmt.Errorf("%s is not in the schedule %q (%s): it has %s before that and %s after it", slot, p.Schedule, times.Zone(), slots.At(times.Prev(at)), slots.At(times.Next(at)))
 	}
 	return nil
 }

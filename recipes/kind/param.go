@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Params are the declared parameters of one node. Each implementation is a plain
@@ -49,7 +51,7 @@ type parameter struct {
 
 	rule func(string) error // the rule for a string; nil: none
 
-	// Cron: the configuration may write it in any form that cron has; it is kept in the canonical one ([ScheduleText]).
+	// Cron: the configuration may write it in any form that cron has; it is kept in the canonical one ([slots.ScheduleText]).
 	Cron bool
 	// Zone: it names a time zone, which the configuration checks. Whether a machine knows it is for that machine to say.
 	Zone bool
@@ -102,7 +104,7 @@ func (f parameter) inherits(rule func(string) error) parameter {
 func (f parameter) ruled(rule func(string) error) parameter { f.rule = rule; return f }
 
 func (f parameter) cron() parameter {
-	f.Cron, f.rule = true, func(s string) error { _, err := parseScheduleText(s); return err }
+	f.Cron, f.rule = true, slots.CheckSchedule
 	return f
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Format is the version of the payload format that this package reads and writes. It
@@ -61,6 +62,9 @@ type Payload struct {
 	Gen      int64 // raised by every apply that changes the payload
 	State    State
 	Made     Made
+	// Since is when the schedule of a job was declared, in milliseconds since 1970 by the servers' clock: its slots count from then on. The
+	// write that declares a schedule cannot know when it is executed, and leaves it out: see [Payload.Read]. Later ones say it.
+	Since int64
 	// Sum is what an apply notes of the node as it leaves it, by which the next plan knows what was changed by hand since.
 	// "" for a node of no stack.
 	Sum string
@@ -120,7 +124,7 @@ func (p *Payload) Encode() ([]byte, error) {
 		// later version changes the default.
 		spec = append(spec, member{f.Name, v})
 	}
-	doc := append(make(members, 0, 12), member{"locktree", Format}, member{"type", p.Params.Kind().Name},
+	doc := append(make(members, 0, 13), member{"locktree", Format}, member{"type", p.Params.Kind().Name},
 		member{"spec", spec.with(kept.Spec)}, member{"owner", owner{p.Owner, kept.Owner}}, member{"protect", p.Protect}, member{"gen", p.Gen},
 		member{"state", string(stateOr(p.State))})
 	if p.ChildACL != nil {
@@ -128,6 +132,9 @@ func (p *Payload) Encode() ([]byte, error) {
 	}
 	if p.Made != MadeHere {
 		doc = append(doc, member{"made", string(p.Made)})
+	}
+	if p.Since != 0 {
+		doc = append(doc, member{"since", p.Since})
 	}
 	if p.Sum != "" {
 		doc = append(doc, member{"sum", p.Sum})
@@ -174,7 +181,7 @@ func Decode(data []byte) (*Payload, error) {
 	}{
 		{"type", &name}, {"spec", &spec}, {"owner", &p.Owner}, {"protect", &p.Protect},
 		{"child_acl", &p.ChildACL}, {"gen", &p.Gen}, {"state", &p.State},
-		{"made", &p.Made}, {"sum", &p.Sum},
+		{"made", &p.Made}, {"since", &p.Since}, {"sum", &p.Sum},
 	} {
 		if raw, ok := doc[f.key]; ok {
 			if err := json.Unmarshal(raw, f.to); err != nil {
@@ -280,4 +287,54 @@ func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawM
 // that are unknown to this version. An update must call it, or it would drop what a newer version wrote.
 func (p *Payload) Carry(live *Payload) {
 	p.Unknown, p.Made = live.Unknown, live.Made
+	p.CarrySince(live)
+}
+
+// CarrySince copies Since if p declares the schedule that the job had before, also where its node is created again.
+func (p *Payload) CarrySince(live *Payload) {
+	now, _ := p.Params.(*OnceParams)
+	before, _ := live.Params.(*OnceParams)
+	if now != nil && before != nil && now.calendar() == before.calendar() {
+		p.Since = live.Since
+	}
+}
+
+// Read completes a payload that was read from a node whose data were written at a time, in milliseconds since 1970.
+func (p *Payload) Read(written int64) {
+	if p.Since == 0 && p.Params.Kind() == Once {
+		p.Since = written
+	}
+}
+
+// Limits returns the limits declared for the node, including inherited ones.
+func (p *Payload) Limits() Limits {
+	if p != nil {
+		if l, ok := p.Params.(limited); ok {
+			return *l.limits()
+		}
+	}
+	return Limits{}
+}
+
+// Provisioner is what [Provision] needs of a zktest.Server.
+type Provisioner interface {
+	Provision(path string, d interface {
+		Encode() ([]byte, error)
+		Children() []string
+	}) error
+}
+
+// Provision declares nodes below a root of a server for tests. Each is a path below the root and the data of the node, which
+// [Decode] reads. It is for code that "locktree generate go" writes. An error leaves those before it.
+func Provision(server Provisioner, root string, nodes [][2]string) error {
+	for _, node := range nodes {
+		d, err := Decode([]byte(node[1]))
+		if err == nil {
+			err = server.Provision(strings.TrimSuffix(root, "/")+node[0], d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -42,7 +42,8 @@ type Sight struct {
 	PID            int        `json:"pid,omitempty"`
 	Since          Stamp      `json:"since,omitzero"`
 	Held           Stamp      `json:"held,omitzero"`
-	ForMs          int64      `json:"for_ms,omitempty"` // for how long it has held or waited
+	Candidate      bool       `json:"candidate,omitempty"` // it leads, since a time that is not known
+	ForMs          int64      `json:"for_ms,omitempty"`    // for how long it has held or waited
 	Format         string     `json:"format,omitempty"`
 	Revoked        *bool      `json:"revoked,omitempty"`
 	Connection     Connection `json:"connection"`
@@ -58,7 +59,7 @@ type Sight struct {
 // NewSight is what a contender's node tells; at is when it was looked at, zero if that is not known. The servers were not asked.
 func NewSight(p Party, at time.Time) Sight {
 	s := Sight{Node: p.Path, ID: p.ID, Shared: p.Shared, Token: p.Token, Session: SessionID(p.Session), Permits: p.Permits,
-		Host: p.Host, PID: p.PID, Since: Stamp{p.Since}, Held: Stamp{p.Held}, Format: p.Writer, Connection: NotAsked, at: at,
+		Host: p.Host, PID: p.PID, Since: Stamp{p.Since}, Held: Stamp{p.Held}, Candidate: p.Candidate, Format: p.Writer, Connection: NotAsked, at: at,
 		unread: p.ID == "" && p.Data == nil && p.Token == 0}
 	if p.Writer != "" { // its node was read
 		s.Revoked = &p.Revoked
@@ -120,13 +121,17 @@ func (s Sight) Process() string {
 	return Visible(text)
 }
 
-// When is since when it holds or waits, and for how long that is: "since 2026-11-02T08:00:00Z (1m30s)".
+// When is since when it holds or waits, and for how long that is: "since 2026-11-02T08:00:00Z (1m30s)". Of who leads an election it
+// says since when it has been a candidate.
 func (s Sight) When() string {
 	at := s.since()
 	if at.IsZero() {
 		return ""
 	}
 	text := "since " + at.UTC().Format(time.RFC3339)
+	if s.Candidate {
+		text = "candidate " + text
+	}
 	if age := s.For(); age != "" {
 		text += " (" + age + ")"
 	}
@@ -166,15 +171,6 @@ func (s Sight) State() string {
 
 // Away reports whether it is cut off or silent.
 func (s Sight) Away() bool { return s.Connection == CutOff || s.Connection == Silent }
-
-// Brief is State in a few words, for a column.
-func (s Sight) Brief() string {
-	text := strings.ReplaceAll(string(s.Connection), "_", " ")
-	if s.Away() && !s.SessionExpires.IsZero() {
-		text += ", free in " + s.left().String()
-	}
-	return text
-}
 
 func (s Sight) left() time.Duration { return max(0, s.SessionExpires.Sub(s.at)).Round(time.Second) }
 

@@ -9,24 +9,26 @@ import (
 
 // Party is a contender as it was seen: a holder or a waiter.
 type Party struct {
-	Path    string
-	Name    string // as found, like Path and Data; in all other strings control characters are escaped
-	GUID    string // the id by which its client recognises it
-	Seq     int32
-	Shared  bool      // a reader
-	Writer  string    // whose names it uses: "curator", "kazoo", "go-zookeeper", "writelock"
-	ID      string    // who it says it is
-	Host    string    // where it runs
-	PID     int       // its process
-	Since   time.Time // when it queued
-	Held    time.Time // when it was granted, which only clients of this library write, after a wait; else zero
-	Session int64     // the session that owns the node; 0 if it was not read
-	Token   uint64    // czxid: the fencing token it has, or will have
-	Revoked bool      // it has been asked to release the lock
-	Permits int       // of a semaphore: how many it holds or waits for; 0 if that is not known, or if another of its nodes has the number
-	Key     string    // of a family's lock: the name of the key's node, see [KeyName]; else ""
-	Data    []byte    // as found
-	Written uint64    // mzxid: that of the last write of Data
+	Path   string
+	Name   string // as found, like Path and Data; in all other strings control characters are escaped
+	GUID   string // the id by which its client recognises it
+	Seq    int32
+	Shared bool      // a reader
+	Writer string    // whose names it uses: "curator", "kazoo", "go-zookeeper", "writelock"
+	ID     string    // who it says it is
+	Host   string    // where it runs
+	PID    int       // its process
+	Since  time.Time // when it queued
+	Held   time.Time // when it was granted, which only clients of this library write, after a wait; else zero
+	// Candidate: it leads an election, and Since is when it became a candidate. When it was elected is not known.
+	Candidate bool
+	Session   int64  // the session that owns the node; 0 if it was not read
+	Token     uint64 // czxid: the fencing token it has, or will have
+	Revoked   bool   // it has been asked to release the lock
+	Permits   int    // of a semaphore: how many it holds or waits for; 0 if that is not known, or if another of its nodes has the number
+	Key       string // of a family's lock: the name of the key's node, see [KeyName]; else ""
+	Data      []byte // as found
+	Written   uint64 // mzxid: that of the last write of Data
 }
 
 // String writes "host-a/4121, session 0x1000123".

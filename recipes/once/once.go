@@ -11,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Once is a job that runs once for each slot: an instant of its declared schedule, or a name that the program gives. A mutex alone
@@ -24,9 +25,10 @@ import (
 // refuses old tokens.
 //
 // Clocks say when to try. A slot is not started more than 30 s before its instant by the clock of the ensemble, as the stat of this
-// session's own contender shows it: a client whose clock is ahead waits. A client whose clock is behind starts late, if nobody else has, and
-// not at all once the instant is longer ago, by the ensemble's clock, than catch_up says. So a slot is missed only if no client lives
-// whose clock is less than catch_up behind. docs/once.md says the rest.
+// session's own contender shows it: a client whose clock is ahead waits. A client whose clock is behind starts late, if no other has, and
+// not at all once the instant is longer ago than catch_up, by the time at which the ensemble wrote the start. So a slot is missed only if no
+// client lives whose clock is less than catch_up behind, or if a run of another slot holds the job up. No client waits for longer than a
+// minute before it looks again, so a clock may be set at any time. clock.go lists each wait; docs/once.md says the rest.
 type Once struct {
 	c    *recipes.Client
 	path string
@@ -56,9 +58,9 @@ var (
 
 // SlotError says what became of a slot. It matches ErrSlotTaken.
 type SlotError struct {
-	Path string        // of the job
-	Slot string        // its name
-	Run  *kind.SlotRun // as recorded
+	Path string     // of the job
+	Slot string     // its name
+	Run  *slots.Run // as recorded
 }
 
 func (e *SlotError) Error() string {
@@ -71,7 +73,7 @@ func (*SlotError) Unwrap() error { return ErrSlotTaken }
 // its instant is no longer ago than catch_up. The caller ends it with [Start.End]. ctx bounds the wait.
 //
 // While somebody else runs the job, Start waits, unless the record says already what becomes of the slot: then it returns a *SlotError
-// at once. Other errors are ErrSlotTooOld, ErrNoSlot, kind.ErrUnknownZone where this machine does not know the declared time zone, and those
+// at once. Other errors are ErrSlotTooOld, ErrNoSlot, slots.ErrUnknownZone where this machine does not know the declared time zone, and those
 // of Mutex.Lock. If the lease is lost before the record is written, or before that is known, the error is recipes.ErrLost; with
 // success = "start" the slot may count as started then, although nobody runs it.
 func (o *Once) Start(ctx context.Context, slot string) (*Start, error) {
@@ -94,40 +96,58 @@ func (o *Once) Do(ctx context.Context, slot string, fn func(context.Context, *re
 	return err
 }
 
-// start takes the job's lock, and starts the slot in its record. late means that it must not be later than catch_up.
+// start starts a slot as soon as it is due: the newest one by a clock that is ahead may not be. It stays the one that is meant unless that
+// clock is set meanwhile.
 func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, error) {
+	own, newest := clock{now: o.c.Now}, time.Time{}
 	for {
-		asked := time.Now()
-		p, name, err := o.resolve(ctx, slot)
-		if err != nil {
-			return nil, err
+		if now, set := own.read(); set {
+			newest = now
 		}
-		l, err := o.lock(ctx, p, name, try)
-		if err != nil {
-			return nil, err
+		s, wait, err := o.startNow(ctx, slot, newest, nil, late, try)
+		if s != nil || err != nil {
+			return s, err
 		}
-		var early time.Duration
-		s, err := o.startOf(ctx, l, name)
-		if err == nil {
-			early, err = s.begin(late)
-		}
-		if err == nil && early == 0 {
-			return s, nil
-		}
-		if err := l.Do(ctx, func(context.Context, *recipes.Lease) error { return err }); err != nil {
-			return nil, err
-		}
-		// The contender that showed the ensemble's time was created when we asked, or later.
-		if err := pause(ctx, nil, early-time.Since(asked)+stagger(p)); err != nil {
-			return nil, fmt.Errorf("recipes: once %s: %s is %v ahead of the ensemble's clock: %w", o.path, name, early+ahead, whyEnded(ctx))
+		if err := pause(ctx, nil, wait); err != nil {
+			return nil, fmt.Errorf("recipes: once %s: its slot is not due yet by the ensemble's clock: %w", o.path, err)
 		}
 	}
+}
+
+// startNow takes the job's lock, and starts the slot in its record: without a name, the newest one at a time. late means that it must not be
+// later than catch_up. If the slot is not due, or by, the clock by which it was chosen, turns out to be wrong, there is neither a start nor an
+// error: the caller is to wait, and then to look at everything again.
+func (o *Once) startNow(ctx context.Context, slot string, newest time.Time, by *clock, late, try bool) (s *Start, wait time.Duration, err error) {
+	asked := time.Now()
+	p, name, err := o.resolve(ctx, slot, newest)
+	if err != nil {
+		return nil, 0, err
+	}
+	l, err := o.lock(ctx, p, name, try)
+	if err != nil {
+		return nil, 0, err
+	}
+	var own *zk.Stat
+	if s, err = o.startOf(ctx, l, name); err == nil {
+		own, err = s.contender()
+	}
+	var early time.Duration
+	wrong := err == nil && by != nil && by.learn(time.UnixMilli(own.Ctime))
+	if err == nil && !wrong {
+		early, err = s.begin(time.UnixMilli(own.Mtime), late)
+	}
+	if err == nil && early == 0 && !wrong {
+		return s, 0, nil
+	}
+	err = l.Do(ctx, func(context.Context, *recipes.Lease) error { return err })
+	// The contender that showed the ensemble's time was created when we asked, or later.
+	return nil, min(early-time.Since(asked), recheck) + stagger(p), err
 }
 
 func recordOf(path string) string { return kind.JoinPath(path, kind.Once.Record) }
 
 // resolve finds the declaration, and the slot that is meant.
-func (o *Once) resolve(ctx context.Context, slot string) (*kind.OnceParams, string, error) {
+func (o *Once) resolve(ctx context.Context, slot string, newest time.Time) (*kind.OnceParams, string, error) {
 	d, err := o.declared(ctx)
 	if err != nil {
 		return nil, "", err
@@ -141,15 +161,20 @@ func (o *Once) resolve(ctx context.Context, slot string) (*kind.OnceParams, stri
 		if err != nil {
 			return nil, "", fmt.Errorf("recipes: once %s: %w", o.path, err)
 		}
-		slot = kind.SlotAt(times.Prev(o.c.Now()))
+		slot = slots.At(times.Prev(newest))
 	}
+	return p, slot, o.check(p, slot)
+}
+
+// check is the error of a slot that p does not have.
+func (o *Once) check(p *kind.OnceParams, slot string) error {
 	switch err := p.CheckSlot(slot); {
-	case errors.Is(err, kind.ErrUnknownZone):
-		return nil, "", fmt.Errorf("recipes: once %s: %w", o.path, err)
+	case errors.Is(err, slots.ErrUnknownZone):
+		return fmt.Errorf("recipes: once %s: %w", o.path, err)
 	case err != nil:
-		return nil, "", fmt.Errorf("%w: %s: %w", ErrNoSlot, o.path, err)
+		return fmt.Errorf("%w: %s: %w", ErrNoSlot, o.path, err)
 	}
-	return p, slot, nil
+	return nil
 }
 
 // lock takes the job's lock, unless the record says before that what becomes of the slot.
@@ -202,7 +227,7 @@ func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (cha
 	if err != nil {
 		return nil, nil
 	}
-	record, err := kind.ParseRecord(data)
+	record, err := slots.ParseRecord(data)
 	if err != nil {
 		return nil, nil
 	}
@@ -210,11 +235,12 @@ func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (cha
 }
 
 // judge is the error of a slot that must not be started.
-func (o *Once) judge(r *kind.Record, slot string, p *kind.OnceParams) error {
-	switch r.Judge(slot, p) {
-	case kind.SlotTaken, kind.SlotSkip:
+func (o *Once) judge(r *slots.Record, slot string, p *kind.OnceParams) error {
+	rules, _ := p.Rules() // a verdict needs no schedule
+	switch r.Judge(slot, rules) {
+	case slots.Taken, slots.Skip:
 		return &SlotError{o.path, slot, r.Run(slot)}
-	case kind.SlotForgotten:
+	case slots.Forgotten:
 		return fmt.Errorf("%w: %s of %s sorts before the %d slots that are recorded", ErrSlotTooOld, slot, o.path, len(r.Slots))
 	}
 	return nil
@@ -227,7 +253,7 @@ func noRecord(node string, err error) error {
 // Skip records that a slot is not to be run: it is for people. A slot that was started or has succeeded is a *SlotError; while the job runs, or
 // somebody waits to run it, the error is a *recipes.HeldError. It refuses a slot whose record would have no room for one that is to be run before it.
 func (o *Once) Skip(ctx context.Context, slot string) error {
-	_, slot, err := o.resolve(ctx, slot)
+	_, slot, err := o.resolve(ctx, slot, o.c.Now())
 	if err != nil {
 		return err
 	}
@@ -239,19 +265,19 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 	if err != nil {
 		return errors.Join(err, l.Unlock(ctx))
 	}
-	err = s.change(ctx, func(r *kind.Record, stat *zk.Stat) (*kind.Record, error) {
-		run := kind.SlotRun{Slot: slot, State: kind.SlotSkipped, By: s.d.ID, Started: o.c.Now().UnixMilli()}
-		if was := r.Run(slot); was != nil && was.State == kind.SlotSkipped {
+	_, err = s.change(ctx, func(r *slots.Record, stat *zk.Stat) (*slots.Record, error) {
+		run := slots.Run{Slot: slot, State: slots.Skipped, By: s.d.ID, Started: o.c.Now().UnixMilli()}
+		if was := r.Run(slot); was != nil && was.State == slots.Skipped {
 			return nil, nil
 		}
 		if err := o.judge(r, slot, s.params); err != nil {
 			return nil, err
 		}
-		declared := declaredAt(s.d, stat)
-		next := r.Counts(s.params, declared).Put(run, s.params.Keep)
-		look, err := r.Look(s.params, declared, o.c.Now(), 0)
+		next := r.Put(run, s.params.Keep)
+		rules, err := s.params.Rules()
+		look := r.Look(rules, countsFrom(r, s.d, stat), o.c.Now(), 0)
 		for _, at := range append(look.Due, look.Next) {
-			if before := kind.SlotAt(at); before < slot && !at.IsZero() && next.Judge(before, s.params) == kind.SlotForgotten {
+			if before := slots.At(at); before < slot && !at.IsZero() && next.Judge(before, rules) == slots.Forgotten {
 				return nil, fmt.Errorf("recipes: once %s: with keep = %d, skipping %s would forget %s, which is still to be run: run or skip that one first, or declare a larger keep",
 					s.Path(), s.params.Keep, slot, before)
 			}
@@ -266,35 +292,26 @@ func (o *Once) declared(ctx context.Context) (*recipes.Declaration, error) {
 	return o.c.Declaration(ctx, kind.Once, o.path, o.opts...)
 }
 
-// startOf is the start of a slot under the job's lock, before it is recorded.
+// startOf is the start of a slot under the job's lock, before it is recorded. The schedule may be another one than before the wait.
 func (o *Once) startOf(ctx context.Context, l *recipes.Lease, slot string) (*Start, error) {
 	d, err := o.declared(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &Start{Lease: l, Slot: slot, o: o, d: d, record: recordOf(l.Path()), params: d.Params.(*kind.OnceParams)}, nil
+	p := d.Params.(*kind.OnceParams)
+	return &Start{Lease: l, Slot: slot, o: o, d: d, record: recordOf(l.Path()), params: p}, o.check(p, slot)
 }
 
 // record reads the record without the lock.
-func (o *Once) record(ctx context.Context) (*kind.Record, *zk.Stat, error) {
+func (o *Once) record(ctx context.Context) (*slots.Record, *zk.Stat, error) {
 	s, err := o.c.Session(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	data, stat, err := s.Get(ctx, recordOf(o.path))
-	if isNoNode(err) {
-		if made, creating := o.c.CreateMissing(ctx, kind.Once, o.path, o.opts...); made {
-			data, stat, err = s.Get(ctx, recordOf(o.path))
-		} else if creating != nil {
-			return nil, nil, creating
-		}
-	}
-	if isNoNode(err) {
-		return nil, nil, noRecord(recordOf(o.path), err)
-	}
 	if err != nil {
 		return nil, nil, err
 	}
-	record, err := kind.ParseRecord(data)
+	record, err := slots.ParseRecord(data)
 	return record, stat, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Run runs fn for each slot of the schedule, until ctx ends: within a second of its instant, and if nobody has started it by then, later,
@@ -21,8 +22,9 @@ import (
 // false for.
 func (o *Once) Run(ctx context.Context, fn func(ctx context.Context, slot time.Time, l *recipes.Lease) error) error {
 	settled := time.Time{} // slots up to this one are not this client's to start, by what it knows
+	now := &clock{now: o.c.Now}
 	for try := (tries{longest: 5 * time.Second}); ; {
-		settledTo, err := o.turn(ctx, settled, fn)
+		settledTo, err := o.turn(ctx, settled, now, fn)
 		if settledTo.After(settled) {
 			settled, try = settledTo, tries{longest: 5 * time.Second}
 		}
@@ -46,7 +48,7 @@ func outlasted(err error) bool {
 }
 
 // turn starts the oldest slot that is due, or waits for the next one.
-func (o *Once) turn(ctx context.Context, settled time.Time, fn func(context.Context, time.Time, *recipes.Lease) error) (time.Time, error) {
+func (o *Once) turn(ctx context.Context, settled time.Time, now *clock, fn func(context.Context, time.Time, *recipes.Lease) error) (time.Time, error) {
 	d, err := o.declared(ctx)
 	if err != nil {
 		return settled, err
@@ -56,23 +58,31 @@ func (o *Once) turn(ctx context.Context, settled time.Time, fn func(context.Cont
 		return settled, fmt.Errorf("%w: %s has no schedule, so there is nothing to wait for: call Do with a slot", ErrNoSlot, o.path)
 	}
 	record, stat, err := o.record(ctx)
+	if isNoNode(err) { // the job may have been replaced since its declaration was read
+		again, why := o.c.Lacks(ctx, d, o.opts...)
+		if again || why != nil {
+			return settled, why
+		}
+		err = noRecord(recordOf(o.path), err)
+	}
 	if err != nil {
 		return settled, err
 	}
-	look, err := record.Look(p, declaredAt(d, stat), o.c.Now(), 0)
+	at, _ := now.read()
+	rules, err := p.Rules()
 	if err != nil {
 		return settled, fmt.Errorf("recipes: once %s: %w", o.path, err)
 	}
+	look := record.Look(rules, countsFrom(record, d, stat), at, 0)
 	for _, at := range look.Due {
 		if at.After(settled) {
 			if o.standBy(ctx, p, stat.Version) {
 				return settled, nil
 			}
-			return o.attempt(ctx, at, settled, fn)
+			return o.attempt(ctx, at, settled, now, fn)
 		}
 	}
-	times, _ := p.Times() // Look has read them
-	return settled, o.await(ctx, d, times.Next(o.c.Now()))
+	return settled, o.await(ctx, d, now, rules.Schedule.Next(at))
 }
 
 // stagger is by how long a client delays what others do at the same moment. When most of them look, the first one has written the record.
@@ -104,13 +114,16 @@ func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool
 
 // attempt starts a slot that is due, and runs fn. It returns the slot if this client has done with it: if its result is recorded, or somebody
 // else's decision is.
-func (o *Once) attempt(ctx context.Context, at, settled time.Time, fn func(context.Context, time.Time, *recipes.Lease) error) (time.Time, error) {
-	s, err := o.start(ctx, kind.SlotAt(at), true, false)
+func (o *Once) attempt(ctx context.Context, at, settled time.Time, now *clock, fn func(context.Context, time.Time, *recipes.Lease) error) (time.Time, error) {
+	now.read()
+	s, wait, err := o.startNow(ctx, slots.At(at), at, now, true, false)
 	switch {
 	case errors.Is(err, ErrSlotTaken), errors.Is(err, ErrSlotTooOld), errors.Is(err, ErrNoSlot): // the schedule may have changed
 		return at, nil
 	case err != nil:
 		return settled, err
+	case s == nil:
+		return settled, pause(ctx, nil, wait)
 	}
 	unrecorded, err := s.do(ctx, func(ctx context.Context, l *recipes.Lease) error { return fn(ctx, at, l) })
 	if err != nil {
@@ -122,25 +135,21 @@ func (o *Once) attempt(ctx context.Context, at, settled time.Time, fn func(conte
 	return at, nil
 }
 
-// recheck is how often who waits for a slot looks at its clock, which may have been put.
-const recheck = time.Minute
-
-// await waits until a slot is due by this machine's clock, and a little longer, or until something else is declared.
-func (o *Once) await(ctx context.Context, d *recipes.Declaration, next time.Time) error {
-	for {
-		left := next.Sub(o.c.Now())
-		if left <= 0 && !next.IsZero() {
-			return pause(ctx, nil, stagger(d.Params.(*kind.OnceParams)))
-		}
-		if next.IsZero() {
-			left = recheck
-		}
-		select {
-		case <-time.After(min(left, recheck)):
-		case <-d.Changed:
-			return nil
-		case <-ctx.Done():
-			return whyEnded(ctx)
-		}
+// await waits until a slot is due by a clock, and a little longer, or until another look is due.
+func (o *Once) await(ctx context.Context, d *recipes.Declaration, by *clock, next time.Time) error {
+	left := recheck
+	if now, _ := by.read(); !next.IsZero() {
+		left = min(next.Sub(now), recheck)
 	}
+	select {
+	case <-time.After(left):
+	case <-d.Changed:
+		return nil
+	case <-ctx.Done():
+		return whyEnded(ctx)
+	}
+	if now, _ := by.read(); next.IsZero() || next.After(now) {
+		return nil
+	}
+	return pause(ctx, nil, stagger(d.Params.(*kind.OnceParams)))
 }

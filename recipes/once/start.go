@@ -10,19 +10,20 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Start is one start of a slot. Its lease is the job's lock; its token is larger than that of every earlier start.
 type Start struct {
 	*recipes.Lease
-	// Slot is the name of the slot: kind.SlotTime is its instant.
+	// Slot is the name of the slot: slots.Time is its instant.
 	Slot string
 
 	o      *Once
 	d      *recipes.Declaration
 	record string // the node
 	params *kind.OnceParams
-	run    kind.SlotRun
+	run    slots.Run
 	begun  time.Time
 }
 
@@ -45,23 +46,30 @@ func (s *Start) End(ctx context.Context, result error) error {
 // ahead is how much earlier than its instant a slot may be started.
 const ahead = 30 * time.Second
 
-// begin writes the start into the record. early is how long it is until that is allowed.
-func (s *Start) begin(late bool) (early time.Duration, err error) {
+// contender is the stat of our node in the queue.
+func (s *Start) contender() (own *zk.Stat, err error) {
 	ctx := s.Context()
-	token := s.Token()
 	sn, err := s.session(ctx)
+	if err == nil {
+		err = retry(ctx, sn, unanswered, func() (err error) { own, err = sn.Exists(ctx, s.Node()); return err })
+	}
+	if err == nil && own == nil {
+		err = zk.ErrNoNode
+	}
 	if err != nil {
-		return 0, err
+		return nil, granted(s.failed(ctx, err))
 	}
-	var own *zk.Stat
-	if err := retry(ctx, sn, unanswered, func() (err error) { own, err = sn.Exists(ctx, s.Node()); return err }); err != nil {
-		return 0, granted(s.failed(err))
-	}
-	if own == nil {
-		return 0, s.failed(zk.ErrNoNode)
-	}
-	now := time.UnixMilli(own.Mtime)
-	err = s.change(ctx, func(r *kind.Record, stat *zk.Stat) (*kind.Record, error) {
+	return own, nil
+}
+
+// begin writes the start into the record. early is how long it is until that is allowed.
+//
+// passed is a time that has passed: that of our contender. By it a slot is never too early, but it may be as old as the wait for the lock.
+// So the write of the start says whether it was too late; then it is undone.
+func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err error) {
+	ctx, token := s.Context(), s.Token()
+	var before *slots.Record
+	wrote, err := s.change(ctx, func(r *slots.Record, stat *zk.Stat) (*slots.Record, error) {
 		if was := r.Run(s.Slot); was != nil && was.Token == token {
 			s.run = *was // an answer was lost
 			return nil, nil
@@ -69,41 +77,64 @@ func (s *Start) begin(late bool) (early time.Duration, err error) {
 		if err := s.o.judge(r, s.Slot, s.params); err != nil {
 			return nil, err
 		}
-		if early, err = s.timely(r, stat, now, late); err != nil || early > 0 {
+		if err := s.inTime(countsFrom(r, s.d, stat), passed, late); err != nil {
 			return nil, err
 		}
-		s.run = kind.SlotRun{Slot: s.Slot, State: kind.SlotRunning, By: s.d.ID, Token: token, Tries: 1, Started: s.o.c.Now().UnixMilli()}
+		if early = s.early(passed); early > 0 {
+			return nil, nil
+		}
+		s.run = slots.Run{Slot: s.Slot, State: slots.Running, By: s.d.ID, Token: token, Tries: 1, Started: s.o.c.Now().UnixMilli()}
 		if was := r.Run(s.Slot); was != nil {
 			s.run.Tries += was.Tries
 		}
-		return r.Counts(s.params, declaredAt(s.d, stat)).Put(s.run, s.params.Keep), nil
+		before = r
+		return r.Put(s.run, s.params.Keep), nil
 	})
 	s.begun = time.Now()
-	return early, err
-}
-
-// declaredAt is the time from which a schedule counts that is new to the record.
-func declaredAt(d *recipes.Declaration, record *zk.Stat) time.Time {
-	if created := time.UnixMilli(record.Ctime); created.After(d.Written) {
-		return created
+	if err != nil || early > 0 {
+		return early, err
 	}
-	return d.Written
+	err = s.inTime(time.Time{}, time.UnixMilli(wrote.Mtime), late)
+	if err != nil {
+		_, undone := s.change(ctx, func(_ *slots.Record, stat *zk.Stat) (*slots.Record, error) {
+			if before == nil || stat.Version != wrote.Version { // somebody has written it by hand
+				return nil, nil
+			}
+			return before, nil
+		})
+		err = errors.Join(err, undone)
+	}
+	return 0, err
 }
 
-// timely compares the instant of a slot with the ensemble's clock. Of slots from before the schedule was declared, or from before the
-// record was created, the record says nothing: there may have been another one.
-func (s *Start) timely(r *kind.Record, stat *zk.Stat, now time.Time, late bool) (early time.Duration, err error) {
+// countsFrom is the time after which slots count.
+func countsFrom(r *slots.Record, d *recipes.Declaration, stat *zk.Stat) time.Time {
+	return r.From(d.Since, time.UnixMilli(stat.Ctime))
+}
+
+// inTime is the error of a slot that is too old at a time of the ensemble's clock. Of slots from before the schedule was declared, or
+// from before the record began, the record says nothing: there may have been another one.
+func (s *Start) inTime(from, now time.Time, late bool) error {
 	if s.params.Schedule == "" {
-		return 0, nil
+		return nil
 	}
-	at, _ := kind.SlotTime(s.Slot) // it was checked
+	at, _ := slots.Time(s.Slot) // it was checked
 	switch {
-	case !at.After(r.From(s.params, declaredAt(s.d, stat))):
-		return 0, fmt.Errorf("%w: %s is from before %s was declared", ErrSlotTooOld, s.Slot, s.Path())
+	case !at.After(from):
+		return fmt.Errorf("%w: %s is from before %s was declared", ErrSlotTooOld, s.Slot, s.Path())
 	case late && now.Sub(at) > s.params.Late():
-		return 0, fmt.Errorf("%w: %s of %s is %v ago by the ensemble's clock, and catch_up is %v", ErrSlotTooOld, s.Slot, s.Path(), now.Sub(at).Round(time.Second), s.params.Late())
+		return fmt.Errorf("%w: %s of %s is %v ago by the ensemble's clock, and catch_up is %v", ErrSlotTooOld, s.Slot, s.Path(), now.Sub(at).Round(time.Second), s.params.Late())
 	}
-	return max(0, at.Sub(now)-ahead), nil
+	return nil
+}
+
+// early is how long it is from now until a slot may be started.
+func (s *Start) early(now time.Time) time.Duration {
+	if s.params.Schedule == "" {
+		return 0
+	}
+	at, _ := slots.Time(s.Slot)
+	return max(0, at.Sub(now)-ahead)
 }
 
 // note records the result of the run.
@@ -111,55 +142,62 @@ func (s *Start) note(ctx context.Context, result error) error {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), s.d.Timeout)
 	defer done()
 	run := s.run
-	run.State, run.Took = kind.SlotSucceeded, time.Since(s.begun).Milliseconds()
+	run.State, run.Took = slots.Succeeded, time.Since(s.begun).Milliseconds()
 	if result != nil {
-		run.State, run.Result = kind.SlotFailed, result.Error()
+		run.State, run.Result = slots.Failed, result.Error()
 	}
-	return s.change(ctx, func(r *kind.Record, _ *zk.Stat) (*kind.Record, error) {
+	_, err := s.change(ctx, func(r *slots.Record, _ *zk.Stat) (*slots.Record, error) {
 		if was := r.Run(s.Slot); was != nil && was.Token == run.Token && was.State == run.State {
 			return nil, nil
 		}
 		return r.Put(run, s.params.Keep), nil
 	})
+	return err
 }
 
 // change writes the record as to makes it, in a transaction that fails if the lease is lost, or if somebody else has written it since it
-// was read: then to is asked again. It writes nothing if to returns no record.
+// was read: then to is asked again. It writes nothing if to returns no record. It returns the stat of the record as it is by then.
 //
 // If the reply to a write is lost, what is read next says whether it was applied: to recognises its own. If it is not there yet it is
 // written again, with the same version, so that one of the two is refused.
-func (s *Start) change(ctx context.Context, to func(*kind.Record, *zk.Stat) (*kind.Record, error)) error {
+func (s *Start) change(ctx context.Context, to func(*slots.Record, *zk.Stat) (*slots.Record, error)) (*zk.Stat, error) {
 	sn, err := s.session(ctx)
 	if err != nil {
-		return granted(s.failed(err))
+		return nil, granted(s.failed(ctx, err))
 	}
 	for try := (tries{}); ; {
 		var data []byte
 		var stat *zk.Stat
 		err := retry(ctx, sn, unanswered, func() (err error) { data, stat, err = sn.Get(ctx, s.record); return err })
 		if err != nil {
-			return granted(s.failed(err))
+			return nil, granted(s.failed(ctx, err))
 		}
-		record, err := kind.ParseRecord(data)
+		record, err := slots.ParseRecord(data)
 		if err != nil {
-			return granted(fmt.Errorf("recipes: once %s: %w", s.Path(), err))
+			return nil, granted(fmt.Errorf("recipes: once %s: %w", s.Path(), err))
 		}
 		next, err := to(record, stat)
 		if err != nil || next == nil {
-			return granted(err)
+			return stat, granted(err)
 		}
-		_, err = s.Multi(ctx, &zk.SetDataRequest{Path: s.record, Data: next.Encode(), Version: stat.Version})
-		if err == nil || try.over(ctx, sn, unwritten, &err) {
-			return granted(s.failed(err))
+		done, err := s.Multi(ctx, &zk.SetDataRequest{Path: s.record, Data: next.Encode(), Version: stat.Version})
+		if err == nil {
+			return done[0].Stat, nil
+		}
+		if try.over(ctx, sn, unwritten, &err) {
+			return nil, granted(s.failed(ctx, err))
 		}
 	}
 }
 
-// failed explains why the record could not be read or written.
-func (s *Start) failed(err error) error {
+// failed explains why the record could not be read or written. A lease that is lost may not know yet.
+func (s *Start) failed(ctx context.Context, err error) error {
+	if isNoNode(err) {
+		if lost := s.Verify(ctx); errors.Is(lost, recipes.ErrLost) {
+			return lost
+		}
+	}
 	switch ended := s.over(); {
-	case err == nil:
-		return nil
 	case ended != nil:
 		return ended
 	case isNoNode(err):

@@ -19,14 +19,8 @@ func DigestID(userPassword string) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// auth answers zxid 0, and a failure ends the connection. So does the name of another ensemble, without an answer.
+// auth answers zxid 0, and a failure ends the connection.
 func (c *conn) auth(r *wire.Request) ([]byte, bool) {
-	if name := c.s.opts.ensembleName; r.Scheme == "ensemble" && name != "" {
-		if string(r.Auth) != name {
-			return nil, true
-		}
-		return wire.ReplyFrame(r.Xid, 0, wire.CodeOK), false
-	}
 	ids, ok := authenticate(c.s.opts, c.ids, c.ip, r.Scheme, r.Auth)
 	if !ok {
 		return wire.ReplyFrame(r.Xid, 0, wire.CodeAuthFailed), true

@@ -77,28 +77,6 @@ func TestADroppedRequestOrReplyLeavesTheRestOfTheConnectionAlone(t *testing.T) {
 	}
 }
 
-func TestACreateThatItsReaderHoldsCommitsAfterItsClientHasMovedOn(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
-		i := s.Inject(zktest.On("create"), zktest.HoldReader)
-		done := make(chan error, 1)
-		go func() {
-			_, err := c.Create("/late", nil, zk.FlagEphemeral, open)
-			done <- err
-		}()
-		<-i.Hit()
-		require.ErrorIs(t, <-done, zk.ErrConnectionClosed) // no answer within its read deadline
-		c.await(t, zk.StateHasSession)
-		ok, _, err := c.Exists("/late")
-		require.NoError(t, err)
-		require.False(t, ok)
-		i.Release()
-		ok, stat, err := c.Exists("/late")
-		require.NoError(t, err)
-		require.True(t, ok)
-		require.Equal(t, c.SessionID(), stat.EphemeralOwner)
-	})
-}
-
 func TestARequestHeldOnItsWayIsExecutedAfterTheConnectionIsCut(t *testing.T) { // the request was discarded if it was cut while it was on its way
 	bubble(t, []zktest.Option{zktest.WithLatency(10 * time.Millisecond)}, func(t *testing.T, s *zktest.Server, c *client) {
 		i := s.Inject(zktest.On("create"), zktest.HoldReader)

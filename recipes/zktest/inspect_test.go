@@ -111,32 +111,6 @@ func TestARefusedDialLooksLikeAServerThatIsDown(t *testing.T) {
 	})
 }
 
-func TestContainersAndTTLNodesAreReapedOnTheBeat(t *testing.T) {
-	bubble(t, []zktest.Option{zktest.WithExtendedTypes()}, func(t *testing.T, s *zktest.Server, c *client) {
-		start := time.Now()
-		time.Sleep(10 * time.Second)
-		for _, path := range []string{"/used", "/unused"} {
-			_, err := c.CreateContainer(path, nil, zk.FlagContainer, open)
-			require.NoError(t, err)
-		}
-		_, err := c.Create("/used/x", nil, 0, open)
-		require.NoError(t, err)
-		require.NoError(t, c.Delete("/used/x", -1))
-		_, err = c.CreateTTL("/brief", nil, zk.FlagTTL, open, 55*time.Second)
-		require.NoError(t, err)
-		_, _, used, err := c.GetW("/used")
-		require.NoError(t, err)
-		_, _, brief, err := c.GetW("/brief")
-		require.NoError(t, err)
-		require.Equal(t, zk.EventNodeDeleted, (<-used).Type)
-		require.Equal(t, time.Minute, time.Since(start))
-		require.Equal(t, zk.EventNodeDeleted, (<-brief).Type)
-		require.Equal(t, 2*time.Minute, time.Since(start), "55 s old at 1:05, seen at the next beat")
-		_, ok := s.Get("/unused")
-		require.True(t, ok, "a container that never had a child stays")
-	})
-}
-
 // A held request, a delayed one, a partition and a frozen server must not keep
 // Close, or a bubble, from ending.
 func TestCloseJoinsEverythingWhateverIsHeld(t *testing.T) {

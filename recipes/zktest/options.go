@@ -25,7 +25,6 @@ type options struct {
 	saslPassword  func(user string) string
 	saslRequired  bool
 	version       release.Version
-	ensembleName  string
 }
 
 // defaultMaxFrame is ZooKeeper's jute.maxbuffer.
@@ -59,10 +58,6 @@ func WithMaxFrame(n int) Option { return func(o *options) { o.maxFrame = n } }
 // WithSuperDigest sets the digest identity that may do everything, in the form
 // of [DigestID]. By default there is none.
 func WithSuperDigest(id string) Option { return func(o *options) { o.superDigest = id } }
-
-// WithEnsembleName makes the server know the scheme ensemble, and answer to this name only (zookeeper.ensembleAuthName). Without
-// it the scheme is unknown, as it is to a stock ZooKeeper.
-func WithEnsembleName(name string) Option { return func(o *options) { o.ensembleName = name } }
 
 // WithExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled). Without it
 // the answer to their creation is Unimplemented, as in ZooKeeper.

@@ -140,28 +140,6 @@ func TestAReadOnlyServerServesReadersThatAskForIt(t *testing.T) {
 	})
 }
 
-func TestASessionThatMovedLosesItsOldConnectionAtTheNextWrite(t *testing.T) {
-	rawBubble(t, func(t *testing.T, s *Server) {
-		r := s.Replica()
-		old := rawDial(t, s.views[0])
-		id, password, _ := old.greet(0, nil, false)
-		moved := rawDial(t, r.v)
-		again, _, _ := moved.greet(id, password, false)
-		require.Equal(t, id, again)
-		old.watch("/a")
-		_, code := old.header()
-		require.Equal(t, wire.CodeNoNode, code, "the old server still reads for it")
-		old.create("/a")
-		_, err := old.Read(make([]byte, 1))
-		require.ErrorIs(t, err, io.EOF)
-		_, ok := s.Get("/a")
-		require.False(t, ok)
-		moved.create("/a")
-		_, code = moved.header()
-		require.Equal(t, wire.Code(wire.CodeOK), code)
-	})
-}
-
 func TestAClientThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 	rawBubble(t, func(t *testing.T, s *Server) {
 		require.NoError(t, s.Create("/a", make([]byte, 1<<20)))

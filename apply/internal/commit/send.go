@@ -1,7 +1,7 @@
 // Package commit sends the transactions of a plan under the apply lock, and determines the outcome of each.
 //
 //	t := &commit.Sender{Held: held, Plan: p, ID: id, Own: own, History: node, Entry: entry, Besides: besides}
-//	err := t.Send(ctx, steps)
+//	err := t.Send(ctx)
 //
 // A [Sender] is all of them. send.go goes through them, with what they report and what they add to the history; break.go puts the
 // deletion of contenders into one; commit.go sends it and settles whether it was committed.
@@ -40,6 +40,7 @@ type Sender struct {
 	Records int32 // the data version of the directory of records, before a first apply
 	Total   int   // transactions, as far as is known
 	Besides *failure.Besides
+	Left    []plan.Addr // locks that stay in what may be a container, because they are in use
 
 	// What was committed.
 	Done, Ops, Bytes int
@@ -60,10 +61,10 @@ type Sender struct {
 }
 
 // Send sends all transactions. A change is reported as applied when it is complete, including its access
-// list, if that has to be set: steps are those.
-func (r *Sender) Send(ctx context.Context, steps []plan.ACLStep) error {
+// list, if that has to be set.
+func (r *Sender) Send(ctx context.Context) error {
 	r.later, r.started, r.Record = map[plan.Addr]bool{}, map[*plan.Change]bool{}, r.Plan.Index
-	for _, s := range steps {
+	for _, s := range r.Plan.ACLSteps() {
 		r.later[s.Addr] = true
 	}
 	for c := range r.Plan.Each() {
@@ -92,6 +93,8 @@ func (r *Sender) transact(ctx context.Context, tx *plan.Transaction) error {
 	// has made sure.
 	case errors.Is(err, plan.ErrTooLong) && tx.Divisible:
 		return err // it is cut
+	case r.leftNow(err):
+		return plan.ErrLeft
 	case err != nil:
 		r.failed(err)
 		return err
@@ -128,6 +131,23 @@ func (r *Sender) transact(ctx context.Context, tx *plan.Transaction) error {
 	}
 	r.Record = read.PinOf(r.Plan.Index.Path, "", stat)
 	return nil
+}
+
+// leftNow reports whether a transaction was refused because a lock that was to be created again has come into use since. Then that one
+// is left, too.
+func (r *Sender) leftNow(err error) bool {
+	var busy *failure.InUseError
+	if !errors.As(err, &busy) {
+		return false
+	}
+	for _, c := range r.tx.Changes {
+		if lock.About(c, busy.Addr, busy.Path) && c.Leave() {
+			r.Left = append(r.Left, c.Addr)
+			r.later[c.Addr] = r.later[c.Addr] || c.ACL != nil
+			return true
+		}
+	}
+	return false
 }
 
 // failed reports the change because of which the transaction was refused. If there is none (the record, the

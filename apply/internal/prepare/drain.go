@@ -28,6 +28,29 @@ func copied(of *plan.Plan) *plan.Plan {
 	return &p
 }
 
+// Leave takes out of the plan that locks are created again which are in use by now. Programs of other libraries cannot be kept out
+// of them, and others of the plan must not wait for them. It returns those, too.
+func Leave(ctx context.Context, h *lock.Held, p *plan.Plan) (_ *plan.Plan, left []plan.Addr, err error) {
+	again := func(c plan.Change) bool { return c.Reason == plan.ReasonReplaceContainer }
+	if !slices.ContainsFunc(p.Changes, again) {
+		return p, nil, nil
+	}
+	p = copied(p)
+	var changes []*plan.Change
+	for c := range p.Each() {
+		if again(*c) {
+			changes = append(changes, c)
+		}
+	}
+	busy, err := read.Occupied(ctx, h.Session, changes)
+	for _, c := range busy {
+		if c.Leave() {
+			left = append(left, c.Addr)
+		}
+	}
+	return p, left, err
+}
+
 // Drained are the locks that an apply has closed in order to drain them.
 type Drained struct {
 	Plan    *plan.Plan // with the versions that draining wrote
@@ -39,10 +62,6 @@ type Drained struct {
 // Drain waits until the locks that must be idle are, if the plan asks for it: it lets
 // nobody in (state draining) and waits, or breaks them by force. If one is still in use
 // then, the error is an [*failure.InUseError], and the locks are opened again.
-//
-// Locks that are not [plan.Change.Closable] stay as they are. The data of a foreign node would have to
-// be replaced; it is another program's until the transaction, and could not be restored after a crash
-// (TestDataOfAnImportOutlivesADrainThatFails).
 func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *failure.Besides) (*Drained, error) {
 	d := &Drained{Plan: p, held: h, besides: besides}
 	if p.Drain <= 0 && !slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Break }) {
@@ -54,7 +73,6 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *failure.Bes
 	// but what is broken: its contenders go with the transaction, so nobody waits for them.
 	// Somebody may come between the look and the closing; the next round sees them.
 	deadline := time.Now().Add(time.Duration(p.Drain) * time.Millisecond)
-	var open []*plan.Change // waited for as they are
 	inUse := map[*plan.Change]string{}
 	for {
 		stats, err := read.StatsToIdle(ctx, h.Session, p)
@@ -71,17 +89,12 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *failure.Bes
 			} else if inUse[c] == "" {
 				continue
 			}
-			switch {
-			case slices.Contains(d.closed, c) || slices.Contains(open, c):
-			case c.Closable():
+			if !slices.Contains(d.closed, c) {
 				if err := d.setState(ctx, c, kind.StateDraining); err != nil {
 					return nil, d.Reopen(ctx, err)
 				}
 				d.closed = append(d.closed, c)
 				h.Emit(event.Draining{Addr: c.Addr, Path: c.Path, Usage: c.Usage})
-			case !c.Break: // nothing to wait for otherwise
-				open = append(open, c)
-				h.Emit(event.Draining{Addr: c.Addr, Path: c.Path, Usage: c.Usage, Open: true})
 			}
 			if !c.Break {
 				busy++

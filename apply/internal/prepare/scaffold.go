@@ -145,7 +145,7 @@ func missingOf(ctx context.Context, s *recipes.Session, paths []string) (missing
 	return missing, nil
 }
 
-// Identify gives an ensemble an id if an earlier version of locktree has made its nodes. Whoever may not do that leaves it to others,
+// Identify gives an ensemble an id if another program has made its nodes. Whoever may not do that leaves it to others,
 // and a write whose outcome is not known is one that the next apply finds, or makes.
 func Identify(ctx context.Context, s *recipes.Session, p *plan.Plan, besides *failure.Besides) {
 	path := plan.ScaffoldPath(p.Root)

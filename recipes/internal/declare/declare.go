@@ -30,8 +30,9 @@ type Declaration struct {
 	brought *atomic.Pointer[Declaration] // what open made of it for the last handle that brought parameters
 
 	Params     kind.Params
-	ACL        []zk.ACL // of contenders
-	shared     []zk.ACL // what acl is where nothing is declared
+	Since      time.Time // of a job: when its schedule was declared, by the ensemble's clock
+	ACL        []zk.ACL  // of contenders
+	shared     []zk.ACL  // what acl is where nothing is declared
 	Wire       string
 	MaxWaiters int // max_waiters
 
@@ -43,7 +44,6 @@ type Declaration struct {
 type revision struct {
 	Version int32
 	Mzxid   int64
-	Written time.Time // by the ensemble's clock
 }
 
 // familiar is what a declaration has to do with families of locks.

@@ -33,11 +33,14 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 	if err != nil {
 		return nil, err
 	}
-	d := &Declaration{Path: path, revision: revision{stat.Version, stat.Mzxid, time.UnixMilli(stat.Mtime)}, w: w, dropped: make(chan struct{}),
+	d := &Declaration{Path: path, revision: revision{stat.Version, stat.Mzxid}, w: w, dropped: make(chan struct{}),
 		brought: new(atomic.Pointer[Declaration]), familiar: familiar{keyless: new(atomic.Bool)}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil // it may be half of one
+	} else {
+		d.payload.Read(stat.Mtime)
+		d.Since = time.UnixMilli(d.payload.Since)
 	}
 	if d.payload == nil || d.payload.ChildACL == nil {
 		// Only now does it matter whether that worked.

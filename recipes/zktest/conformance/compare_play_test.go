@@ -16,18 +16,6 @@ const goldenVersion = "3.8."
 
 var saysVersion = regexp.MustCompile(`Zookeeper version: (\d+\.\d+\.\d+)`)
 
-// release is what makes a reference of the release that a server names in its answer to srvr. known is false if it names none.
-func release(srvr string) (opts []zktest.Option, known bool) {
-	m := saysVersion.FindStringSubmatch(srvr)
-	if m == nil {
-		return nil, false
-	}
-	if strings.HasPrefix(m[1], goldenVersion) {
-		return nil, true // as Debian builds it, whatever it says
-	}
-	return []zktest.Option{zktest.WithVersion(m[1])}, true
-}
-
 // newReference is the server whose answers are expected of another.
 func newReference(opts ...zktest.Option) *zktest.Server {
 	return zktest.New(append(opts, zktest.WithReapInterval(24*time.Hour))...)

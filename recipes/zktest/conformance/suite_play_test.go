@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -58,9 +59,12 @@ func as(t *testing.T, dial Dial) []zktest.Option {
 	if err != nil {
 		t.Fatalf("srvr: %v", err)
 	}
-	opts, known := release(answer)
-	if !known {
+	m := saysVersion.FindStringSubmatch(answer)
+	switch {
+	case m == nil:
 		t.Fatalf("the server does not say its version: %q", answer)
+	case strings.HasPrefix(m[1], goldenVersion):
+		return nil // as Debian builds it, whatever it says
 	}
-	return opts
+	return []zktest.Option{zktest.WithVersion(m[1])}
 }

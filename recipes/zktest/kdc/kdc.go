@@ -116,12 +116,6 @@ func (k *KDC) Add(principals ...string) {
 	}
 }
 
-// AddPassword creates a principal with a password.
-func (k *KDC) AddPassword(principal, password string) {
-	k.tb.Helper()
-	k.admin("addprinc -pw " + password + " " + principal)
-}
-
 // Keytab exports the keys of principals as they are into a file in Dir, replacing it.
 func (k *KDC) Keytab(name string, principals ...string) string {
 	k.tb.Helper()

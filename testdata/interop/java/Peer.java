@@ -83,6 +83,12 @@ public final class Peer {
                     return "ok";
                 });
                 return;
+            case "others":
+                reply(number, () -> {
+                    Others.create(curator, args[0]);
+                    return "ok";
+                });
+                return;
             case "names":
                 reply(number, () -> "ok " + Keys.check(args[0]));
                 return;

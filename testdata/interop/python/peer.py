@@ -157,6 +157,8 @@ class Peer:
             reply(number, lambda: "ok %x" % self.client.client_id[0])
         elif verb == "auth":
             reply(number, lambda: "ok %s" % self.client.add_auth(*args))
+        elif verb == "others":
+            reply(number, lambda: self.others(*args))
         elif verb == "names":
             reply(number, lambda: "ok %d" % keys.check(*args))
         elif verb == "open":
@@ -177,6 +179,19 @@ class Peer:
         else:
             entry = Elected(ELECTIONS[recipe](self.client, path, self.ident))
         self.handles[name] = Handle(entry)
+        return "ok"
+
+    def others(self, path):
+        """What a program of kazoo keeps that is no lock, below one path."""
+        client = self.client
+        client.Queue(path + "/queue").put(b"one")
+        client.LockingQueue(path + "/locking").put(b"one")
+        client.Party(path + "/party", "one").join()
+        client.ShallowParty(path + "/shallow", "one").join()
+        client.Barrier(path + "/barrier").create()
+        counter = client.Counter(path + "/counter", default=0)
+        counter += 5
+        threading.Thread(target=client.DoubleBarrier(path + "/double", 2).enter, daemon=True).start()
         return "ok"
 
     def use(self, number, verb, handle, args):

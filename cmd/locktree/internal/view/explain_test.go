@@ -54,7 +54,7 @@ func TestExplain(t *testing.T) {
 		&failure.VerifyError{Err: errors.New("recipes: connection lost")},
 		&failure.VerifyError{Err: refused},
 		&failure.UnknownError{ApplyID: "7f3a", Err: errors.Join(errors.New("recipes: connection lost"), refused)},
-		&failure.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace, Usage: busy, Taken: true},
+		&failure.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace, Usage: busy},
 		&view.Denied{Err: refused, Who: []string{"world:anyone", "digest:admin"}},
 		&view.Denied{Err: errors.New("zk: not authenticated"), Who: []string{"world:anyone"}},
 		// Both said that we are digest:x, and what a wrong password means.

@@ -90,11 +90,9 @@ func (e Event) text(h *Human) {
 	case event.Scaffolded:
 		h.Message("Created " + clean(strings.Join(e.Paths, ", ")))
 	case event.Draining:
-		text := "Draining: it admits nobody new (%s)"
-		if e.Open {
-			text = "Draining: waits until nobody uses it, but others can still enter (%s)"
-		}
-		say(e.Addr, fmt.Sprintf(text, clean(e.Usage.String())))
+		say(e.Addr, fmt.Sprintf("Draining: it admits nobody new (%s)", clean(e.Usage.String())))
+	case event.Left:
+		h.Message(leftText(e))
 	case event.Breaking:
 		say(e.Addr, fmt.Sprintf("Breaking: its holders lose it (%s)", clean(e.Usage.String())))
 	case event.Started:

@@ -134,7 +134,6 @@ type hook struct {
 	IDKey    string          `json:"id_key"`
 	IDValue  string          `json:"id_value"`
 	Live     *document.Usage `json:"live,omitempty"`
-	Open     *bool           `json:"open,omitempty"`
 	Resource resource        `json:"resource"`
 }
 
@@ -286,8 +285,10 @@ func (e Event) json(s *machine) {
 		s.message("Created " + strings.Join(ev.Paths, ", "))
 	case event.Draining:
 		h := of(ev.Addr, ev.Path, "")
-		h.Live, h.Open = live(ev.Usage), &ev.Open
+		h.Live = live(ev.Usage)
 		s.send("info", "drain_start", string(ev.Addr)+": Draining", message{Hook: h})
+	case event.Left:
+		s.message(leftText(ev))
 	case event.Breaking:
 		h := of(ev.Addr, ev.Path, "")
 		h.Live = live(ev.Usage)

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,12 +34,15 @@ func (l Locks) text(h *Human) {
 			h.out.printf("\n")
 		}
 		if e.Snapshot == nil {
-			h.unknown(e.Ensemble, e.Addresses, e.Error)
+			h.unknown(e.Ensemble, e.Addresses, cmp.Or(e.Error, e.Looking))
 			continue
 		}
 		h.out.printf("%s  %s\n", h.out.paint(bold)(clean(e.Ensemble)), clean(e.Addresses))
 		if e.Error != "" {
 			h.out.printf("%s\n", h.out.paint(red)(fmt.Sprintf("stale since %s (%s): %s", e.At.UTC().Format(time.TimeOnly), now.Sub(e.At).Round(time.Second), clean(e.Error))))
+		}
+		if e.Looking != "" {
+			h.out.printf("as of %s (%s). %s\n", e.At.UTC().Format(time.TimeOnly), now.Sub(e.At).Round(time.Second), e.Looking)
 		}
 		shown := l.Filter.of(e.Locks, now)
 		switch {

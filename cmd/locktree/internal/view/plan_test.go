@@ -117,7 +117,7 @@ func TestAnotherKindShowsWhatDiffers(t *testing.T) {
 	}
 }
 
-// unsealedAlone is a lock of a tree that an older version has made.
+// unsealedAlone is a lock without a sum of how it was left.
 func unsealedAlone() []plan.Change {
 	n := node("mutex.a", "/a", kind.Mutex.New())
 	return []plan.Change{{Action: plan.NoOp, Addr: n.Addr, Path: n.Path, Kind: kind.Mutex, Before: n, After: n, Unsealed: true}}

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/plan"
 )
 
 // Progress is how far a step is that takes long.
@@ -83,4 +86,10 @@ func (s *stream) Progress(p *Progress) {
 	if p != nil {
 		s.send("info", "progress", p.line(), message{Progress: &progressJSON{p.Done, p.Elapsed.Milliseconds(), p.left().Milliseconds(), p.Total, p.Unit, p.What}})
 	}
+}
+
+// leftText counts the locks whose node an apply did not create again.
+func leftText(e event.Left) string {
+	return fmt.Sprintf("%s in use by now and not created again (%s). The node may be a container: the next apply tries again.",
+		Plural(len(e.Addrs), "lock")+plural(len(e.Addrs), " is", " are"), clean(plan.Few(e.Addrs, 3)))
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // jobOf is what a read of the tree knows of a job that runs once for each slot; nil for other nodes.
 func jobOf(n *plan.Node) *inspect.Job {
-	if n.Live == nil {
+	if n.Live == nil || n.Payload == nil {
 		return nil
 	}
 	for _, part := range n.Live.Parts {
 		if part.Written {
-			return inspect.NewJob(part.Record, time.UnixMilli(n.Live.ModifiedMs), time.UnixMilli(part.CreatedMs))
+			return inspect.NewJob(part.Record, time.UnixMilli(n.Payload.Since), time.UnixMilli(part.CreatedMs))
 		}
 	}
 	return nil
@@ -29,20 +29,20 @@ func SlotLines(in *inspect.Report, now time.Time) (lines [][2]string) {
 	if in.Job == nil {
 		return nil
 	}
-	slots, err := in.Slots(now)
+	outlook, err := in.Slots(now)
 	if err != nil {
 		lines = append(lines, [2]string{"slots", "not known: " + clean(err.Error())})
 	}
-	if slots.Last != nil {
-		lines = append(lines, [2]string{"last", slotText(slots.Last, in)})
+	if outlook.Last != nil {
+		lines = append(lines, [2]string{"last", slotText(outlook.Last, in)})
 	}
-	if !slots.Next.IsZero() {
-		lines = append(lines, [2]string{"next", kind.SlotAt(slots.Next)})
+	if !outlook.Next.IsZero() {
+		lines = append(lines, [2]string{"next", slots.At(outlook.Next)})
 	}
 	for _, s := range []struct {
 		what string
 		at   []time.Time
-	}{{"due", slots.Due}, {"missed", slots.Missed}} {
+	}{{"due", outlook.Due}, {"missed", outlook.Missed}} {
 		if len(s.at) > 0 {
 			lines = append(lines, [2]string{s.what, slotNames(s.at)})
 		}
@@ -57,7 +57,7 @@ const fewSlots = 3
 func slotNames(at []time.Time) string {
 	var names []string
 	for _, t := range at[max(0, len(at)-fewSlots):] {
-		names = append(names, kind.SlotAt(t))
+		names = append(names, slots.At(t))
 	}
 	if more := len(at) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d before that", more))
@@ -66,12 +66,12 @@ func slotNames(at []time.Time) string {
 }
 
 // slotText is one line about a run: "2026-11-26T02:00:00Z succeeded after 2m3s, by host-a/4121, token 17".
-func slotText(run *kind.SlotRun, in *inspect.Report) string {
+func slotText(run *slots.Run, in *inspect.Report) string {
 	text := name(run.Slot) + " " + RunState(run, in)
 	switch run.State {
-	case kind.SlotRunning:
+	case slots.Running:
 		text += " since " + run.Begun().Format(time.RFC3339)
-	case kind.SlotSucceeded, kind.SlotFailed:
+	case slots.Succeeded, slots.Failed:
 		text += fmt.Sprintf(" after %v", run.Duration())
 	}
 	text += fmt.Sprintf(", by %s, token %d", name(run.By), run.Token)
@@ -85,8 +85,8 @@ func slotText(run *kind.SlotRun, in *inspect.Report) string {
 }
 
 // RunState is the state of a run. One that is recorded as running is lost if its holder has gone.
-func RunState(run *kind.SlotRun, in *inspect.Report) string {
-	if run.State == kind.SlotRunning && (len(in.Holders) == 0 || in.Holders[0].Token != run.Token) {
+func RunState(run *slots.Run, in *inspect.Report) string {
+	if run.State == slots.Running && (len(in.Holders) == 0 || in.Holders[0].Token != run.Token) {
 		return "lost"
 	}
 	return string(run.State)
@@ -97,16 +97,16 @@ func SlotsUse(in *inspect.Report, now time.Time) (text string) {
 	if in.Job == nil {
 		return ""
 	}
-	slots, err := in.Slots(now)
+	outlook, err := in.Slots(now)
 	if err != nil {
 		return ", slots not known"
 	}
-	if run := slots.Last; run != nil {
-		if state := RunState(run, in); state == "lost" || state == string(kind.SlotFailed) {
+	if run := outlook.Last; run != nil {
+		if state := RunState(run, in); state == "lost" || state == string(slots.Failed) {
 			text += ", last run " + state
 		}
 	}
-	if n := len(slots.Missed); n > 0 {
+	if n := len(outlook.Missed); n > 0 {
 		text += fmt.Sprintf(", %d missed", n)
 	}
 	return text
@@ -133,7 +133,7 @@ type runDoc struct {
 	Result  string          `json:"result,omitempty"`
 }
 
-func newRunDoc(run *kind.SlotRun, in *inspect.Report) runDoc {
+func newRunDoc(run *slots.Run, in *inspect.Report) runDoc {
 	d := runDoc{Slot: run.Slot, State: RunState(run, in), By: run.By, Token: run.Token, Tries: run.Tries, Seconds: run.Duration().Seconds(), Result: run.Result}
 	if run.Started != 0 {
 		d.Started = &document.Stamp{Time: run.Begun()}
@@ -146,22 +146,22 @@ func newOnceDoc(in *inspect.Report, now time.Time) *onceDoc {
 		return nil
 	}
 	d := &onceDoc{Due: []string{}, Missed: []string{}, Slots: []runDoc{}}
-	slots, err := in.Slots(now)
+	outlook, err := in.Slots(now)
 	if err != nil {
 		d.Error = err.Error()
 	}
-	if slots.Last != nil {
-		last := newRunDoc(slots.Last, in)
+	if outlook.Last != nil {
+		last := newRunDoc(outlook.Last, in)
 		d.Last = &last
 	}
-	if !slots.Next.IsZero() {
-		d.Next = &document.Stamp{Time: slots.Next}
+	if !outlook.Next.IsZero() {
+		d.Next = &document.Stamp{Time: outlook.Next}
 	}
-	for _, at := range slots.Due {
-		d.Due = append(d.Due, kind.SlotAt(at))
+	for _, at := range outlook.Due {
+		d.Due = append(d.Due, slots.At(at))
 	}
-	for _, at := range slots.Missed {
-		d.Missed = append(d.Missed, kind.SlotAt(at))
+	for _, at := range outlook.Missed {
+		d.Missed = append(d.Missed, slots.At(at))
 	}
 	if in.Job.Record != nil {
 		for i := range in.Job.Record.Slots {

@@ -163,6 +163,7 @@ type LocksOf struct {
 	Path              string // at which they stand, and below; "" for those that are declared
 	Key               *KeyOf // whose lock was asked for; nil if it was none
 	Error             string // why nothing newer could be read
+	Looking           string // how far the look is that follows
 	Compared          *Compared
 	*inspect.Snapshot // nil if nothing could be read
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -142,8 +143,8 @@ func hourly() *inspect.Report {
 	in := declared("/locks/hourly", kind.Once, nil, nil)
 	p := in.Payload.Params.(*kind.OnceParams)
 	p.Schedule, p.CatchUp = "30 * * * *", "30m"
-	r := &kind.Record{}
-	r = r.Put(kind.SlotRun{Slot: kind.SlotAt(noon.Add(-90 * time.Minute)), State: kind.SlotFailed, By: "<app-a>", Token: 7, Tries: 1,
+	r := &slots.Record{}
+	r = r.Put(slots.Run{Slot: slots.At(noon.Add(-90 * time.Minute)), State: slots.Failed, By: "<app-a>", Token: 7, Tries: 1,
 		Started: noon.Add(-90 * time.Minute).UnixMilli(), Took: 61_000, Result: "no ink"}, 30)
 	in.Job = inspect.NewJob(r.Encode(), noon.Add(-4*time.Hour), noon.Add(-4*time.Hour))
 	return in
@@ -159,21 +160,21 @@ func TestAJobsSlotsAreShown(t *testing.T) {
 	}
 	require.Contains(t, page("/locks"), "idle, last run failed, 2 missed")
 	lock := page("/lock?ensemble=main&path=/locks/hourly")
-	last := kind.SlotAt(noon.Add(-90 * time.Minute))
+	last := slots.At(noon.Add(-90 * time.Minute))
 	require.Contains(t, lock, "<dt>last</dt><dd>"+last+" failed after 1m1s, by &lt;app-a&gt;, token 7: no ink</dd>")
-	require.Contains(t, lock, "<dt>due</dt><dd>"+kind.SlotAt(noon.Add(-30*time.Minute))+"</dd>")
-	require.Contains(t, lock, "<dt>missed</dt><dd>"+kind.SlotAt(noon.Add(-210*time.Minute))+", "+kind.SlotAt(noon.Add(-150*time.Minute))+"</dd>")
+	require.Contains(t, lock, "<dt>due</dt><dd>"+slots.At(noon.Add(-30*time.Minute))+"</dd>")
+	require.Contains(t, lock, "<dt>missed</dt><dd>"+slots.At(noon.Add(-210*time.Minute))+", "+slots.At(noon.Add(-150*time.Minute))+"</dd>")
 	problems := page("/")
-	require.Contains(t, problems, "2 slots were not run, and no program starts them any more; the last one is "+kind.SlotAt(noon.Add(-150*time.Minute)))
+	require.Contains(t, problems, "2 slots were not run, and no program starts them any more; the last one is "+slots.At(noon.Add(-150*time.Minute)))
 	require.Contains(t, problems, "has failed: no ink")
 
 	lost := hourly()
-	lost.Job.Record.Slots[0].State, lost.Payload.Params.(*kind.OnceParams).Timezone = kind.SlotRunning, "Nowhere/AtAll"
+	lost.Job.Record.Slots[0].State, lost.Payload.Params.(*kind.OnceParams).Timezone = slots.Running, "Nowhere/AtAll"
 	snap.Locks = []*inspect.Report{lost}
 	b.Saw("main", snap)
 	require.Contains(t, page("/"), "unknown time zone")
 	lost = hourly()
-	lost.Job.Record.Slots[0].State = kind.SlotRunning
+	lost.Job.Record.Slots[0].State = slots.Running
 	snap.Locks = []*inspect.Report{lost}
 	b.Saw("main", snap)
 	require.Contains(t, page("/"), "runs "+last+" no more, and has recorded no result")
@@ -252,7 +253,11 @@ func TestProblemsAreFoundWorstFirst(t *testing.T) {
 // An election without a leader is an accident once it had one.
 func TestAnElectionThatLostItsLeaderIsAProblemNow(t *testing.T) {
 	vacant := looked(declared("/locks/mailer", kind.Election, nil, nil))
-	led := looked(declared("/locks/mailer", kind.Election, []inspect.Contender{contender("/locks/mailer", "app-a", 1)}, nil))
+	leader := contender("/locks/mailer", "app-a", 1)
+	leader.Candidate = true
+	led := looked(declared("/locks/mailer", kind.Election, []inspect.Contender{leader}, nil))
+	require.Contains(t, get(t, board(t, led).Handler(), "/lock?ensemble=main&path=/locks/mailer").Body.String(), "candidate since <time")
+	require.Contains(t, get(t, board(t, led).Handler(), "/locks").Body.String(), "1m30s <small>as a candidate</small>")
 	for want, looks := range map[Severity][]*inspect.Snapshot{Watch: {vacant, vacant}, Now: {led, vacant, vacant}} {
 		problems := board(t, looks...).problems(noon)
 		require.Len(t, problems, 1)

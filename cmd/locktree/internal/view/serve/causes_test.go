@@ -140,6 +140,23 @@ func TestWhatIsBeyondALimitIsMarkedEverywhere(t *testing.T) {
 	require.Contains(t, get(t, b.Handler(), "/lock?ensemble=main&path=/locks/a").Body.String(), "<dd>30s "+mark+"exceeded: 1m30s, 3.0 × 30s</span>")
 }
 
+// The page kept every node of the tree that it had compared: with 100,000 locks more than its unit allows.
+func TestAComparisonKeepsWhatDiffers(t *testing.T) {
+	p := &plan.Plan{Pins: make([]plan.Pin, 3), Drifted: []plan.Drift{{Path: "/edited"}}, Changes: []plan.Change{
+		{Path: "/same"}, {Path: "/edited"}, {Path: "/renamed", PreviousAddr: "mutex.a"}, {Path: "/mark", Unsealed: true}, {Path: "/new", Action: plan.Create}}}
+	for i := range p.Changes[:4] {
+		p.Changes[i].Action = plan.NoOp
+	}
+	kept := lean(p)
+	var paths []string
+	for c := range kept.Each() {
+		paths = append(paths, c.Path)
+	}
+	require.Equal(t, []string{"/edited", "/renamed", "/mark", "/new"}, paths)
+	require.Empty(t, kept.Pins)
+	require.Len(t, p.Changes, 5)
+}
+
 func TestDriftSaysWhoAndWhenAsFarAsThatIsKnown(t *testing.T) {
 	page := func(set func(*Ensemble)) string {
 		b := board(t, scene())

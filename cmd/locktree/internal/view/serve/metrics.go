@@ -12,6 +12,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // The text format of Prometheus, version 0.0.4, written by hand: the client library would be a second module for every program
@@ -235,28 +236,28 @@ func (f *families) slots(in *inspect.Report, at time.Time, l []string) {
 	if in.Job == nil {
 		return
 	}
-	slots, err := in.Slots(at)
+	outlook, err := in.Slots(at)
 	f.add("locktree_once_known", "gauge", "1 if it is known which slots of the job were run.", number(err == nil), l...)
 	if err != nil {
 		return
 	}
 	due := 0.0
-	if len(slots.Due) > 0 {
-		due = at.Sub(slots.Due[0]).Seconds()
+	if len(outlook.Due) > 0 {
+		due = at.Sub(outlook.Due[0]).Seconds()
 	}
 	f.add("locktree_once_due_seconds", "gauge", "Time since the instant of the oldest slot that is to be started and is not; 0 if there is none.", due, l...)
-	f.add("locktree_once_missed_slots", "gauge", "Slots that were not run, and that no program starts any more; at most as many as the record can have.", float64(len(slots.Missed)), l...)
-	if !slots.Next.IsZero() {
-		f.add("locktree_once_next_slot_timestamp_seconds", "gauge", "Instant of the next slot.", seconds(slots.Next), l...)
+	f.add("locktree_once_missed_slots", "gauge", "Slots that were not run, and that no program starts any more; at most as many as the record can have.", float64(len(outlook.Missed)), l...)
+	if !outlook.Next.IsZero() {
+		f.add("locktree_once_next_slot_timestamp_seconds", "gauge", "Instant of the next slot.", seconds(outlook.Next), l...)
 	}
-	run := slots.Last
+	run := outlook.Last
 	if run == nil {
 		return
 	}
 	state := view.RunState(run, in)
-	f.add("locktree_once_last_run_failed", "gauge", "1 if the last run that was started has failed, or was lost with its holder.", number(state == "lost" || state == string(kind.SlotFailed)), l...)
+	f.add("locktree_once_last_run_failed", "gauge", "1 if the last run that was started has failed, or was lost with its holder.", number(state == "lost" || state == string(slots.Failed)), l...)
 	f.add("locktree_once_last_start_timestamp_seconds", "gauge", "When the last run was started, by the clock of who runs it.", seconds(run.Begun()), l...)
-	if state != string(kind.SlotRunning) && state != "lost" {
+	if state != string(slots.Running) && state != "lost" {
 		f.add("locktree_once_last_run_seconds", "gauge", "How long the last run took.", run.Duration().Seconds(), l...)
 	}
 }

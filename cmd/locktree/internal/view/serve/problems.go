@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Severity is how soon somebody should look.
@@ -165,9 +166,11 @@ func (p *problemsOf) connection() {
 	case p.e.Snapshot == nil && p.e.Error != "":
 		p.add(true, unreachable, "", "Nothing could be read yet: "+p.e.Error, "locktree doctor").Severity = Urgent
 	case p.e.Snapshot == nil:
-		p.add(false, "starting", "", "The first look is under way.", "")
+		p.add(false, "starting", "", cmp.Or(p.e.looking, "The first look is under way."), "")
 	case p.e.Error != "":
 		p.add(true, stale, "", fmt.Sprintf("Last updated at %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor").Severity = Urgent
+	case p.e.looking != "":
+		p.add(false, "slow look", "", fmt.Sprintf("Last updated at %s. %s", clock(p.e.Snapshot.At), p.e.looking), "")
 	case !p.b.fresh(p.e, p.now):
 		p.add(true, stale, "", fmt.Sprintf("Last updated at %s; ZooKeeper has not answered since.", clock(p.e.Snapshot.At)), "locktree doctor").Severity = Urgent
 	}
@@ -260,7 +263,7 @@ func (p *problemsOf) locks() {
 			p.add(false, "foreign node", in.Path, "It contains nodes that are not contenders: "+clip(view.FirstFew(in.Junk))+".", "locktree doctor")
 		}
 		if in.Payload != nil && in.Payload.Made == kind.MadeElsewhere {
-			p.add(false, "container", in.Path, "Another program created its node, which may be a container: the servers delete it soon after the last program has left.",
+			p.add(false, "container", in.Path, "Another program created its node, which may be a container: the servers delete it soon after the last program has left. Each apply creates it again that finds it idle.",
 				"locktree apply -replace="+shellWord(in.Payload.Owner.Addr)+" -drain=10m")
 		}
 		n += len(p.found) - size
@@ -295,23 +298,23 @@ func leaderless(candidates int) string {
 
 // slots finds what a job has missed, and a last run that has not succeeded.
 func (p *problemsOf) slots(in *inspect.Report) {
-	slots, err := in.Slots(p.e.Snapshot.At)
+	outlook, err := in.Slots(p.e.Snapshot.At)
 	if err != nil {
 		p.add(false, "slots not known", in.Path, clip(err.Error())+".", p.e.look(in.Path))
 		return
 	}
-	if n := len(slots.Missed); n > 0 {
+	if n := len(outlook.Missed); n > 0 {
 		text := "A slot was not run, and no program starts it any more: %[2]s."
 		if n > 1 {
 			text = "%d slots were not run, and no program starts them any more; the last one is %s."
 		}
-		p.add(true, "missed slot", in.Path, fmt.Sprintf(text+" Run it by hand, or skip it.", n, kind.SlotAt(slots.Missed[n-1])), p.e.look(in.Path))
+		p.add(true, "missed slot", in.Path, fmt.Sprintf(text+" Run it by hand, or skip it.", n, slots.At(outlook.Missed[n-1])), p.e.look(in.Path))
 	}
-	if run := slots.Last; run != nil {
+	if run := outlook.Last; run != nil {
 		switch state := view.RunState(run, in); state {
 		case "lost":
 			p.add(true, "run lost", in.Path, fmt.Sprintf("%s runs %s no more, and has recorded no result: it has lost the lock, or died.", clip(run.By), clip(run.Slot)), p.e.look(in.Path))
-		case string(kind.SlotFailed):
+		case string(slots.Failed):
 			p.add(true, "run failed", in.Path, fmt.Sprintf("The run of %s by %s has failed: %s", clip(run.Slot), clip(run.By), clip(run.Result)), p.e.look(in.Path))
 		}
 	}

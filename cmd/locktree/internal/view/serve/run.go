@@ -172,7 +172,8 @@ func (s *Service) watch(ctx context.Context, name string, w *watched) {
 		s.tell(s.board.Saw(name, snap))
 	}
 	s.watching.Go(func() {
-		target.watch(ctx, s.Interval, tell, func(ctx context.Context, client *recipes.Client) { s.compare(ctx, name, w, client) })
+		far := func(text string) { s.board.Change(name, func(e *Ensemble) { e.looking = text }) }
+		target.watch(ctx, s.Interval, tell, far, func(ctx context.Context, client *recipes.Client) { s.compare(ctx, name, w, client) })
 	})
 }
 
@@ -230,10 +231,26 @@ func (s *Service) compareOnce(ctx context.Context, name string, w *watched, clie
 		}
 		of.Checkup, of.CheckAt = found.Conditions, time.Now()
 		if found.Drift != nil {
-			of.Drift, of.DriftAt, of.DriftSource, of.Plan = found.Drift, time.Now(), source, planText(found.Drift)
+			of.Drift, of.DriftAt, of.DriftSource, of.Plan = lean(found.Drift), time.Now(), source, planText(found.Drift)
 			of.adopt(found.Applied, found.Unapplied)
 		}
 	})
+}
+
+// lean is a plan without what stays as it is, which would be kept in memory with the tree that was read.
+func lean(p *plan.Plan) *plan.Plan {
+	drifted := map[string]bool{}
+	for _, d := range p.Drifted {
+		drifted[d.Path] = true
+	}
+	out := *p
+	out.Pins, out.Changes = nil, nil
+	for c := range p.Each() {
+		if c.Action != plan.NoOp || c.PreviousAddr != "" || c.Unsealed || drifted[c.Path] {
+			out.Changes = append(out.Changes, *c)
+		}
+	}
+	return &out
 }
 
 // maxPlanText is how much of a plan the page shows.

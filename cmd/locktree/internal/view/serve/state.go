@@ -26,6 +26,7 @@ type Ensemble struct {
 	failures int               // looks that failed
 	failed   time.Time         // since when, while Error says why
 	told     time.Time         // when that was told last
+	looking  string            // how far the look is that follows the newest one, if it takes long
 
 	Root, Stack    string     // as declared
 	Compare        bool       // it is compared with a configuration
@@ -78,7 +79,7 @@ func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) (line string) {
 		if e.Error != "" {
 			line = fmt.Sprintf("Ensemble %s answers again, after %s.", ensemble, snap.At.Sub(e.failed).Round(time.Second))
 		}
-		e.before, e.Snapshot, e.Error, e.told = e.Snapshot, snap, "", time.Time{}
+		e.before, e.Snapshot, e.Error, e.looking, e.told = e.Snapshot, snap, "", "", time.Time{}
 		e.noteHeld()
 	})
 	return line
@@ -111,7 +112,7 @@ func (b *Board) Failed(ensemble string, err error) (line string) {
 			e.told = now
 			line = fmt.Sprintf("Ensemble %s does not answer since %s: %s", ensemble, e.failed.UTC().Format(time.RFC3339), reason)
 		}
-		e.Error = reason
+		e.Error, e.looking = reason, ""
 		e.failures++
 	})
 	return line
@@ -160,9 +161,9 @@ func (b *Board) Reread(sources []view.Source) {
 	b.news()
 }
 
-// fresh reports whether the snapshot is of now.
+// fresh reports whether the snapshot is of now, or the servers are answering what the next one is made of.
 func (b *Board) fresh(e *Ensemble, now time.Time) bool {
-	return e.Snapshot != nil && now.Sub(e.Snapshot.At) <= 3*b.opts.Interval+e.Snapshot.Took
+	return e.Snapshot != nil && (e.looking != "" || now.Sub(e.Snapshot.At) <= 3*b.opts.Interval+e.Snapshot.Took)
 }
 
 // ready reports whether everything that is shown is of now, and what is not.

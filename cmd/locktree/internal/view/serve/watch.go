@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -34,8 +35,9 @@ type Comparison struct {
 }
 
 // watch looks at the ensemble again and again until ctx ends, on a client of its own: one that cannot be reached holds up no other.
-// A session that is lost is followed by the next one. beside runs meanwhile, as long as there is a client.
-func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*inspect.Snapshot, error), beside func(context.Context, *recipes.Client)) {
+// A session that is lost is followed by the next one. far hears how far a look is that takes longer than the interval, or ""
+// when the servers have sent nothing since. beside runs meanwhile, as long as there is a client.
+func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*inspect.Snapshot, error), far func(string), beside func(context.Context, *recipes.Client)) {
 	var client *recipes.Client
 	for client == nil {
 		c, err := t.Dial(ctx)
@@ -51,9 +53,25 @@ func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*in
 	}
 	var besides sync.WaitGroup
 	besides.Go(func() { beside(ctx, client) })
+	t.Scan.Silence = 10*time.Second + 3*interval
 	scanner := inspect.NewScanner(client, t.Scan)
 	for again := true; again; again = pause(ctx, interval) {
-		if snap, err := t.look(ctx, client, scanner, interval); ctx.Err() == nil {
+		looking, over := context.WithCancel(ctx)
+		var telling sync.WaitGroup
+		telling.Go(func() {
+			for signs := scanner.Progress().Signs; pause(looking, interval); {
+				p, text := scanner.Progress(), ""
+				if p.Signs != signs { // otherwise nothing has come meanwhile
+					text = fmt.Sprintf("A look is under way: %d of %d nodes.", p.Looked, p.Of)
+				}
+				signs = p.Signs
+				far(text)
+			}
+		})
+		snap, err := t.look(ctx, client, scanner)
+		over()
+		telling.Wait()
+		if ctx.Err() == nil {
 			tell(snap, err)
 		}
 	}
@@ -61,12 +79,10 @@ func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*in
 	_ = client.Close() // it holds nothing
 }
 
-// look is one look.
-func (t Target) look(ctx context.Context, client *recipes.Client, scanner *inspect.Scanner, interval time.Duration) (snap *inspect.Snapshot, err error) {
+// look is one look. It lasts until the servers are silent.
+func (t Target) look(ctx context.Context, client *recipes.Client, scanner *inspect.Scanner) (snap *inspect.Snapshot, err error) {
 	err = Look(ctx, client, t.Patience, func(*recipes.Session) error {
-		bounded, cancel := context.WithTimeout(ctx, 10*time.Second+3*interval)
-		defer cancel()
-		snap, err = scanner.Scan(bounded)
+		snap, err = scanner.Scan(ctx)
 		return err
 	})
 	return snap, err
@@ -109,13 +125,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 const noAnswer = "No answer yet."
 
 // Follow looks at ensembles until ctx ends or show wants no more. It shows what is known when each of them has answered once more,
-// which makes a round, and each interval while one does not answer. It ends at once if the first round has seen nothing. It returns
+// which makes a round, and each interval while one does not answer, or takes longer. It ends at once if the first round has seen nothing. It returns
 // what it showed last, and for each ensemble why there is nothing newer.
 func Follow(ctx context.Context, targets []Target, interval time.Duration, show func(known []view.LocksOf, rounds int) (more bool)) ([]view.LocksOf, []error) {
 	type answer struct {
 		of   int
 		snap *inspect.Snapshot
 		err  error
+		far  string // there is no answer yet
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -126,13 +143,19 @@ func Follow(ctx context.Context, targets []Target, interval time.Duration, show 
 	for i, t := range targets {
 		e := t.Ensemble
 		known[i], at[i] = view.LocksOf{Ensemble: e.Name, Addresses: e.Servers, Path: e.Prefix}, time.Now()
-		tell := func(snap *inspect.Snapshot, err error) {
+		send := func(a answer) {
 			select {
-			case answers <- answer{i, snap, err}:
+			case answers <- a:
 			case <-ctx.Done():
 			}
 		}
-		watching.Go(func() { t.watch(ctx, interval, tell, func(context.Context, *recipes.Client) {}) })
+		tell := func(snap *inspect.Snapshot, err error) { send(answer{of: i, snap: snap, err: err}) }
+		far := func(text string) {
+			if text != "" {
+				send(answer{of: i, far: text})
+			}
+		}
+		watching.Go(func() { t.watch(ctx, interval, tell, far, func(context.Context, *recipes.Client) {}) })
 	}
 	late := time.NewTicker(interval)
 	defer late.Stop()
@@ -145,7 +168,13 @@ func Follow(ctx context.Context, targets []Target, interval time.Duration, show 
 		select {
 		case a := <-answers:
 			of := &known[a.of]
-			if errs[a.of], at[a.of], of.Error = a.err, time.Now(), ""; a.err != nil {
+			if a.far != "" {
+				if of.Looking, at[a.of] = a.far, time.Now(); of.Error == noAnswer {
+					of.Error = ""
+				}
+				break
+			}
+			if errs[a.of], at[a.of], of.Error, of.Looking = a.err, time.Now(), "", ""; a.err != nil {
 				of.Error = view.Reason(a.err)
 			} else {
 				of.Snapshot = a.snap
@@ -165,7 +194,7 @@ func Follow(ctx context.Context, targets []Target, interval time.Duration, show 
 		case <-late.C:
 			stale := false
 			for i := range known {
-				if time.Since(at[i]) >= 2*interval && known[i].Error == "" {
+				if time.Since(at[i]) >= 3*interval && known[i].Error == "" {
 					known[i].Error = noAnswer
 				}
 				stale = stale || known[i].Error != ""

@@ -1,0 +1,18 @@
+// Package eval gives declarations their values: variables from the inputs, then everything that refers to them, in the order that package
+// static has found, down to one [Instance] for each znode.
+//
+// It relies on that order: what a declaration refers to has its value, or has failed. A value that is missing is marked failed, and what marks
+// it reports the reason, so what refers to it reports nothing more ([Evaluation.Explained] proves that). It never reads a
+// configuration file, builds no tree, compares no two nodes, and asks no server.
+//
+// [Evaluate] returns the [Evaluation] of a configuration, with the instances of all modules; each instance of a module has one of its own.
+// A scope evaluates one declaration with exactly the values that it refers to; evaluatorOf names the function for each type of
+// block. An [Ensemble] is its block evaluated. With [Options.NoValues] variables without a default have no value (unknown.go).
+//
+//	e := eval.Evaluate(all, eval.Options{Environ: os.Environ()})
+//	for _, i := range e.Instances {
+//		fmt.Println(i.Addr, i.Path)
+//	}
+//
+// A new argument is a line where its block is evaluated. A new type of block is a case in evaluatorOf.
+package eval

@@ -1,0 +1,222 @@
+package eval
+
+import (
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/locktree/locktree/config/internal/functions"
+	"github.com/locktree/locktree/config/internal/static"
+	"github.com/locktree/locktree/config/internal/syntax"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Options are what an evaluation takes from outside of the files.
+type Options struct {
+	Inputs  []Input // of the command line, in its order
+	Environ []string
+	// NoValues: a variable without a default has no value, nor has the environment, or what depends on them. Access lists and
+	// servers are not evaluated.
+	NoValues bool
+}
+
+// Input gives variables their values: exactly one of Var and File is set. A Reader is read in place of the File.
+type Input struct {
+	Var    string
+	File   string
+	Reader io.Reader
+}
+
+// Evaluate gives everything that is declared its value, and collects the nodes.
+func Evaluate(all *static.Declarations, opts Options) *Evaluation {
+	in := &loading{Report: all.Files.Report, opts: opts, functions: map[*static.Declarations]map[string]function.Function{}}
+	in.root = newEvaluation(all, in, nil, "")
+	if !opts.NoValues {
+		in.root.readInputs()
+	}
+	in.root.run()
+	return in.root
+}
+
+// loading is what all evaluations of one Load share, and what they have found.
+type loading struct {
+	*syntax.Report
+	opts      Options
+	root      *Evaluation // of the configuration itself
+	expanded  int         // nodes and modules so far
+	Instances []*Instance // every node, parents first, in the order of the configuration
+	Checks    []plan.Check
+	intents
+	// functions are those that the expressions of a directory can call.
+	functions map[*static.Declarations]map[string]function.Function
+}
+
+// Evaluation is one instance of a module, or the configuration itself. It is made for its declarations and reads them only.
+type Evaluation struct {
+	Declared *static.Declarations
+	*loading
+	outer  *Evaluation  // of the module block that calls it; nil: the configuration itself
+	call   *static.Decl // that block
+	At     Element      // of its for_each
+	Calls  map[*static.Decl][]*Evaluation
+	Prefix string // of its addresses: "" or module.team["search"].
+	inputs map[string]input
+	unread bool      // a file of them could not be read, which has been reported
+	home   *Ensemble // of nodes at the top that name none
+
+	results []Result // by the number of the declaration
+	bad     map[*syntax.Attribute]bool
+	Top     Siblings
+}
+
+// Result is what a declaration has come to.
+type Result struct {
+	Value  cty.Value
+	Failed bool // it has none, and the reason has been reported
+}
+
+// Siblings are the instances of blocks within one instance of the block around them.
+type Siblings map[*static.Node][]*Instance
+
+func newEvaluation(of *static.Declarations, in *loading, outer *Evaluation, prefix string) *Evaluation {
+	e := &Evaluation{Declared: of, loading: in, outer: outer, Prefix: prefix, inputs: map[string]input{}, Calls: map[*static.Decl][]*Evaluation{},
+		results: make([]Result, len(of.All)), bad: map[*syntax.Attribute]bool{}, Top: Siblings{}}
+	if in.functions[of] == nil {
+		in.functions[of] = functions.Table(functions.Module{FS: of.Files.FS, Dir: of.Files.Dir, Path: of.Path}, in.opts.Environ)
+		if in.opts.NoValues {
+			in.functions[of] = functions.WithoutValues(in.functions[of])
+		}
+	}
+	for i, d := range of.All {
+		// The value fits everywhere, should anybody look before it is known.
+		e.results[i] = Result{cty.DynamicVal, d.Broken}
+	}
+	return e
+}
+
+// Of is what a declaration has come to here.
+func (e *Evaluation) Of(d *static.Decl) *Result { return &e.results[d.Number] }
+
+// isBad reports whether an argument is wrong, for all instances of its block; that has been reported.
+func (e *Evaluation) isBad(a *syntax.Attribute) bool {
+	return e.Declared.RefersTo(a).Unresolved || e.bad[a]
+}
+
+// run gives every declaration its value and collects the nodes. Variables come first, because a rule may refer to any of them.
+func (e *Evaluation) run() {
+	evaluateVariables(e)
+	for _, d := range e.Declared.Steps {
+		if evaluate := evaluatorOf(d); evaluate != nil && !(e.opts.NoValues && isUnseen(d)) {
+			evaluate(e.scope(d))
+		}
+	}
+	e.collectInstances(e.Declared.Nodes, e.Top)
+}
+
+// evaluatorOf is how a declaration gets its value; nil where there is nothing to evaluate, or where another step does it.
+func evaluatorOf(d *static.Decl) func(scope) {
+	switch {
+	case d.Block == nil:
+		return evaluateLocal
+	case d.Node != nil:
+		return evaluateNode
+	}
+	switch d.Block.Type.Name {
+	case "principal":
+		return evaluatePrincipals
+	case "acl":
+		return evaluateACLs
+	case "ensemble":
+		return evaluateEnsemble
+	case "output":
+		return evaluateOutput
+	case "check":
+		return evaluateCheck
+	case "module":
+		return evaluateCall
+	case "moved":
+		return evaluateMoved
+	case "removed":
+		return evaluateRemoved
+	case "import":
+		return evaluateImport
+	}
+	return nil
+}
+
+// collectInstances collects the instances of nodes and of those in them, parents first, in the order of the configuration.
+func (e *Evaluation) collectInstances(nodes []*static.Node, at Siblings) {
+	for _, n := range nodes {
+		for _, i := range at[n] {
+			i.Failed = e.Of(n.Decl).Failed
+			e.Instances = append(e.Instances, i)
+			i.orders()
+			e.collectInstances(n.Children, i.Inside)
+		}
+	}
+}
+
+// of are all instances of a node, however deep inside the node outer whose siblings these are, in the order of the configuration and
+// of their keys.
+func (s Siblings) of(n, outer *static.Node) []*Instance {
+	if n.Parent == outer {
+		return s[n]
+	}
+	var out []*Instance
+	for _, at := range s.of(n.Parent, outer) {
+		out = append(out, at.Inside[n]...)
+	}
+	return out
+}
+
+// Explained fails closed: it returns false, with an error, when something has no value and no reason was reported. What
+// fails in silence is missing from all that refers to it, and a lock without its declared access list is open to others.
+func (e *Evaluation) Explained() bool {
+	sound := true
+	silent := func(failed bool, at hcl.Range, addr any) {
+		if failed && sound {
+			sound = false
+			e.Errorf(at, "No value",
+				"%s could not be evaluated, and no reason was given. This is a bug in locktree: please report it.", addr)
+		}
+	}
+	for _, d := range e.Declared.All {
+		silent(e.Of(d).Failed, d.Head, d.Addr)
+	}
+	for _, i := range e.Instances {
+		silent(i.Failed, i.Node.Head, i.Addr)
+	}
+	return sound
+}
+
+const maxStack = 128
+
+// Stack returns the ownership id. It is the name of a znode.
+func (e *Evaluation) Stack() string {
+	if e.Declared.Settings == nil {
+		e.Errorf(syntax.FileStart(slices.Min(slices.Collect(maps.Keys(e.Declared.Files.Files)))), "No stack", "A configuration must name its stack, so that no other configuration touches its nodes: add locktree { stack = \"NAME\" }.")
+		return ""
+	}
+	a := e.Declared.Settings.Block.Arg("stack")
+	s := e.scope(e.Declared.Settings)
+	stack, ok := s.text(a)
+	if !ok {
+		if s.unknown(a) {
+			e.Errorf(a.Expr.Range(), "Not known to programs", "The name of the stack depends on %s. Write it out, or give the variables defaults.", Reasons(e, a))
+		}
+		return ""
+	}
+	err := kind.ValidateName(stack)
+	switch {
+	case err != nil:
+		s.wrong(a, "Invalid stack", plan.Sentence(err.Error()))
+	case len(stack) > maxStack:
+		s.wrong(a, "Invalid stack", "A stack's name is written into every node: use at most 128 bytes.")
+	}
+	return stack
+}

@@ -1,0 +1,144 @@
+package forms
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/recipes/kind/slots"
+)
+
+func TestASchedulesCanonicalForm(t *testing.T) {
+	for text, want := range map[string]string{
+		"0 3 * * *":             "0 3 * * *",
+		"@daily":                "0 0 * * *",
+		"*/20 9-11 * * MON-FRI": "0,20,40 9,10,11 * * 1,2,3,4,5",
+		"0 0 1-31 * 0-6":        "0 0 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31 * 0,1,2,3,4,5,6",
+		"0-59 0-23 ? 1-12 *":    "* * * * *",
+		"0 0 29 2 *":            "0 0 29 2 *",
+		"0 0 29 2 */7":          "0 0 29 2 */7",
+		"0 9 */2 * 1":           "0 9 */2 * 1",
+		"0 9 1 * */2":           "0 9 1 * */2",
+		"0 9 */20,5 * */2":      "0 9 1,5,21 * */2",
+		"0 9 */10 * *":          "0 9 1,11,21,31 * *",
+		"0 9 */1 * 1":           "0 9 * * 1",
+		"0 3 * * 7,2":           "0 3 * * 0,2",
+		"0 3 * * 5-7":           "0 3 * * 0,5,6",
+		"0 3 * * 1-7/3":         "0 3 * * 0,1,4",
+		"0 3 * * 0-7":           "0 3 * * 0,1,2,3,4,5,6",
+	} {
+		got, err := Schedule(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for text, why := range map[string]string{
+		"0 3 * *":                      "expected exactly 5 fields",
+		"0 3 * * 8":                    "above maximum",
+		"0 3 * * 7-1":                  "beyond end of range",
+		"0 9 */2,4 * 1":                "can be read in two ways",
+		"@every 5m":                    "counts from when a program begins",
+		"CRON_TZ=Asia/Tokyo 0 3 * * *": "set timezone instead",
+		"0 0 30 2 *":                   "never due",
+	} {
+		_, err := Schedule(text)
+		require.ErrorContains(t, err, why, text)
+	}
+}
+
+// zones are those of which robfig/cron says the same as the definition: the instants whose wall clock is in the sets.
+var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Sydney", "Asia/Kolkata", "Asia/Kathmandu", "Asia/Tokyo", "America/St_Johns"}
+
+// Days with a step over * ran 212 times a year here, and 26 times by cron(8): there such a field does not count as restricted.
+func TestAStepOverAllDaysFollowsCron(t *testing.T) {
+	for text, times := range map[string]int{"0 9 */2 * 1": 26, "0 9 1 * */2": 8, "0 9 1-31/2 * 1": 212} {
+		canonical, err := Schedule(text)
+		require.NoError(t, err)
+		s, err := slots.ParseSchedule(canonical, "")
+		require.NoError(t, err)
+		n := 0
+		for at := s.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)); at.Year() == 2026; at = s.Next(at) {
+			n++
+		}
+		require.Equal(t, times, n, text)
+	}
+}
+
+func TestSchedulesAreThoseOfRobfigCron(t *testing.T) {
+	field := func(lo, hi int) *rapid.Generator[string] {
+		n := rapid.IntRange(lo, hi)
+		return rapid.Custom(func(t *rapid.T) string {
+			switch rapid.IntRange(0, 4).Draw(t, "form") {
+			case 0, 1:
+				return "*"
+			case 2:
+				return fmt.Sprintf("*/%d", rapid.IntRange(1, hi).Draw(t, "step"))
+			case 3:
+				a, b := n.Draw(t, "a"), n.Draw(t, "b")
+				return fmt.Sprintf("%d-%d", min(a, b), max(a, b))
+			}
+			return strings.Trim(strings.ReplaceAll(fmt.Sprint(rapid.SliceOfN(n, 1, 4).Draw(t, "list")), " ", ","), "[]")
+		})
+	}
+	fields := []*rapid.Generator[string]{field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 6)}
+	rapid.Check(t, func(t *rapid.T) {
+		var parts []string
+		for _, f := range fields {
+			parts = append(parts, f.Draw(t, "field"))
+		}
+		text := strings.Join(parts, " ")
+		zone := rapid.SampledFrom(zones).Draw(t, "zone")
+		canonical, err := Schedule(text)
+		if err != nil {
+			return // it never comes, as on 30 February
+		}
+		ours, err := slots.ParseSchedule(canonical, zone)
+		require.NoError(t, err)
+		at, err := time.LoadLocation(zone)
+		require.NoError(t, err)
+		theirs, err := cronParser.Parse(text)
+		require.NoError(t, err)
+		spec := theirs.(*cron.SpecSchedule)
+		spec.Location = at
+		for i, days := range map[int]*uint64{2: &spec.Dom, 4: &spec.Dow} { // a step over * loses its star there
+			if strings.HasPrefix(parts[i], "*") {
+				*days |= 1 << 63
+			}
+		}
+
+		// Half of the walks begin near a change of the clock: on one of its nights.
+		from := time.Unix(rapid.Int64Range(1.7e9, 2e9).Draw(t, "from"), 0).UTC()
+		if rapid.Bool().Draw(t, "near") {
+			from = change(at, from).Add(time.Duration(rapid.IntRange(-26*60, 26*60).Draw(t, "minutes")) * time.Minute)
+		}
+		for range 20 {
+			next := theirs.Next(from).UTC()
+			if next.Sub(from) > 4*366*24*time.Hour || next.Before(from) {
+				break // it looks five years ahead
+			}
+			require.Equal(t, next, ours.Next(from), "%s in %s after %s", canonical, zone, from)
+			require.Equal(t, next, ours.Prev(next.Add(time.Duration(rapid.IntRange(0, 59).Draw(t, "s"))*time.Second)))
+			require.True(t, ours.Has(next))
+			if next.Sub(from) > time.Minute {
+				require.True(t, ours.Prev(next.Add(-time.Minute)).Before(next))
+				require.False(t, ours.Prev(next.Add(-time.Minute)).After(from))
+			}
+			from = next
+		}
+	})
+}
+
+// change is when the clock of a zone is put next, to the hour; t where it never is.
+func change(zone *time.Location, t time.Time) time.Time {
+	_, before := t.In(zone).Zone()
+	for h := range 366 * 24 {
+		if _, after := t.Add(time.Duration(h) * time.Hour).In(zone).Zone(); after != before {
+			return t.Add(time.Duration(h) * time.Hour)
+		}
+	}
+	return t
+}

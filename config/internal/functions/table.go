@@ -1,0 +1,217 @@
+package functions
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/ext/tryfunc"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+
+	"github.com/locktree/locktree/config/internal/syntax"
+)
+
+// pure are the functions that need nothing but their arguments: those of go-cty's standard library that Terraform has too, and ours.
+// There is none that knows the time or makes something random: two plans of one configuration have to be the same plan.
+var pure = map[string]function.Function{
+	"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "log": stdlib.LogFunc, "max": stdlib.MaxFunc,
+	"min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "signum": stdlib.SignumFunc, "sum": sum,
+
+	"chomp": stdlib.ChompFunc, "endswith": textTest("suffix", strings.HasSuffix), "format": guarded(stdlib.FormatFunc, formatted(false)),
+	"formatdate": stdlib.FormatDateFunc, "formatlist": guarded(stdlib.FormatListFunc, formatted(true)), "indent": guarded(stdlib.IndentFunc, indented),
+	"join": guarded(stdlib.JoinFunc, joined), "lower": stdlib.LowerFunc, "regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
+	"replace": replace, "split": stdlib.SplitFunc, "startswith": textTest("prefix", strings.HasPrefix), "strcontains": textTest("substr", strings.Contains),
+	"strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc, "timeadd": stdlib.TimeAddFunc, "title": stdlib.TitleFunc, "trim": stdlib.TrimFunc,
+	"trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc, "trimsuffix": stdlib.TrimSuffixFunc, "upper": stdlib.UpperFunc,
+
+	"alltrue": boolFold(true), "anytrue": boolFold(false), "chunklist": stdlib.ChunklistFunc, "coalesce": coalesce, "coalescelist": stdlib.CoalesceListFunc,
+	"compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc,
+	"element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "keys": stdlib.KeysFunc, "length": length, "lookup": lookup,
+	"merge": stdlib.MergeFunc, "range": stdlib.RangeFunc, "reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
+	"setproduct": guarded(stdlib.SetProductFunc, multiplied), "setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,
+	"slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
+
+	"tobool": stdlib.MakeToFunc(cty.Bool), "tolist": makeCollection(cty.List), "tomap": makeCollection(cty.Map),
+	"tonumber": stdlib.MakeToFunc(cty.Number), "toset": makeCollection(cty.Set), "tostring": toString,
+
+	"csvdecode": stdlib.CSVDecodeFunc, "jsondecode": guarded(stdlib.JSONDecodeFunc, decodable), "jsonencode": stdlib.JSONEncodeFunc,
+	"can": tryfunc.CanFunc, "try": tryfunc.TryFunc,
+	"digest": digest, "issensitive": isSensitive, "nonsensitive": makeNonsensitive, "sensitive": makeSensitive, "znodepath": znodePath,
+}
+
+// Module is where the expressions stand that call functions.
+type Module struct {
+	FS   fs.FS  // its directory
+	Dir  string // what messages call that
+	Path string // from the configuration's directory, as path.module is
+}
+
+// Table is every function that an expression in a module can call; environ is what env reads, as [os.Environ] gives it.
+func Table(in Module, environ []string) map[string]function.Function {
+	table := maps.Clone(pure)
+	table["env"], table["file"] = env(environ), in.file()
+	return table
+}
+
+// text makes a function of strings.
+func text(names []string, ty cty.Type, f func(args []string) (cty.Value, error)) function.Function {
+	var params []function.Parameter
+	for _, name := range names {
+		params = append(params, param(name, cty.String))
+	}
+	return returning(ty, func(args []cty.Value) (cty.Value, error) {
+		plain := make([]string, len(args))
+		for i, a := range args {
+			plain[i] = a.AsString()
+		}
+		return f(plain)
+	}, params...)
+}
+
+func textTest(second string, f func(s, x string) bool) function.Function {
+	return text([]string{"str", second}, cty.Bool, func(args []string) (cty.Value, error) { return cty.BoolVal(f(args[0], args[1])), nil })
+}
+
+// replace replaces every occurrence of a text, or of a regular expression between slashes, as Terraform's does.
+var replace = text([]string{"str", "substr", "replace"}, cty.String, func(args []string) (cty.Value, error) {
+	s, old, replacement := args[0], args[1], args[2]
+	if len(old) < 2 || old[0] != '/' || old[len(old)-1] != '/' {
+		if err := bounded(len(s) + strings.Count(s, old)*len(replacement)); err != nil {
+			return cty.NilVal, err
+		}
+		return cty.StringVal(strings.ReplaceAll(s, old, replacement)), nil
+	}
+	re, err := regexp.Compile(old[1 : len(old)-1])
+	if err != nil {
+		return cty.NilVal, function.NewArgErrorf(1, "not a regular expression: %s", err)
+	}
+	// Each $ may stand for all that was found.
+	if err := bounded(len(s) + len(re.FindAllStringIndex(s, -1))*len(replacement) + strings.Count(replacement, "$")*len(s)); err != nil {
+		return cty.NilVal, err
+	}
+	return cty.StringVal(re.ReplaceAllString(s, replacement)), nil
+})
+
+// guarded is a function that refuses arguments before it makes something of them.
+func guarded(f function.Function, check func(args []cty.Value) error) function.Function {
+	return function.New(&function.Spec{
+		Params: f.Params(), VarParam: f.VarParam(),
+		Type: func(args []cty.Value) (cty.Type, error) {
+			if !slices.ContainsFunc(args, func(v cty.Value) bool { return !v.IsWhollyKnown() || v.IsNull() }) {
+				plain := make([]cty.Value, len(args))
+				for i, a := range args {
+					plain[i], _ = a.Unmark()
+				}
+				if err := check(plain); err != nil {
+					return cty.NilType, err
+				}
+			}
+			return f.ReturnTypeForValues(args)
+		},
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return f.Call(args) },
+	})
+}
+
+// bounded refuses to make a text of so many bytes.
+func bounded(n int) error {
+	if n > syntax.MaxFileBytes {
+		return plain{fmt.Errorf("the result could have more than %d MiB: make shorter texts", syntax.MaxFileBytes>>20)}
+	}
+	return nil
+}
+
+// multiplied bounds setproduct: each list multiplies the result.
+func multiplied(args []cty.Value) error {
+	n := 1
+	for _, a := range args {
+		if a.CanIterateElements() {
+			n *= a.LengthInt()
+		}
+		if n > syntax.MaxNodes {
+			return plain{fmt.Errorf("the product has more than %d elements: take those that you need out of the lists first", syntax.MaxNodes)}
+		}
+	}
+	return nil
+}
+
+func joined(args []cty.Value) error {
+	n := 0
+	for _, list := range args[1:] {
+		for _, e := range list.AsValueSlice() {
+			if n += len(args[0].AsString()); e.Type() == cty.String && !e.IsNull() {
+				n += len(e.AsString())
+			}
+		}
+	}
+	return bounded(n)
+}
+
+func indented(args []cty.Value) error {
+	spaces, _ := args[0].AsBigFloat().Int64()
+	if spaces > syntax.MaxFileBytes {
+		return bounded(syntax.MaxFileBytes + 1)
+	}
+	return bounded(len(args[1].AsString()) + int(spaces)*strings.Count(args[1].AsString(), "\n"))
+}
+
+// formatted bounds what format and formatlist make: each verb writes an argument, in a width. formatlist takes lists apart.
+func formatted(apart bool) func(args []cty.Value) error {
+	return func(args []cty.Value) error {
+		longest, times, text := 0, 1, args[0].AsString()
+		for _, a := range args[1:] {
+			if apart && a.CanIterateElements() && !a.Type().IsObjectType() && !a.Type().IsMapType() {
+				times = max(times, a.LengthInt())
+				for _, e := range a.AsValueSlice() {
+					longest = max(longest, textSize(e))
+				}
+				continue
+			}
+			longest = max(longest, textSize(a))
+		}
+		for _, digits := range widths.FindAllString(text, -1) {
+			n, err := strconv.Atoi(digits)
+			if err != nil {
+				n = syntax.MaxFileBytes + 1
+			}
+			longest = max(longest, n)
+		}
+		one := len(text) + strings.Count(text, "%")*longest
+		return cmp.Or(bounded(one), bounded(one/16*times)) // a list of texts may be longer than one
+	}
+}
+
+var widths = regexp.MustCompile(`[0-9]+`)
+
+// textSize is about how many bytes a value has as text.
+func textSize(v cty.Value) (n int) {
+	v, _ = v.Unmark()
+	switch {
+	case v.IsNull() || !v.CanIterateElements() && v.Type() != cty.String:
+		return 32
+	case v.Type() == cty.String:
+		return len(v.AsString())
+	}
+	for it := v.ElementIterator(); it.Next(); {
+		key, e := it.Element()
+		n += textSize(e)
+		if key.Type() == cty.String && !v.Type().IsSetType() {
+			n += textSize(key)
+		}
+	}
+	return n
+}
+
+// decodable refuses JSON that decoding would change, or that is nested too deep.
+func decodable(args []cty.Value) error {
+	if at, _, detail := syntax.CheckJSON([]byte(args[0].AsString()), false); at >= 0 {
+		return plain{fmt.Errorf("at byte %d: %s", at, syntax.LowerFirst(strings.TrimSuffix(detail, ".")))}
+	}
+	return nil
+}

@@ -1,0 +1,17 @@
+// Package static makes declarations of blocks: it gives them names, resolves what refers to what, and puts them into the order in
+// which they can be evaluated.
+//
+// It relies on package syntax for the blocks, and on package functions for the mark of a sensitive value. It never evaluates anything but constants, so it needs no variable, no
+// environment and no server, and what it returns never changes: one directory is read once, however many module blocks call it.
+//
+// [Read] makes the [Declarations] of a configuration; those of a module hang on the [Decl] of the block that calls it. A [Decl] is
+// one vertex of the graph, a [Node] one that declares znodes, a [Variable] one that takes a value, and an [Intention] one that names
+// addresses. [References] are what an argument refers to. Errors go into the report of the files.
+//
+//	all := static.Read(files, "1.2.0", func(dir string) (fs.FS, error) { return os.DirFS(dir), nil })
+//	for _, d := range all.Steps {
+//		fmt.Println(d.Addr) // after everything that it refers to
+//	}
+//
+// collect in declaration.go is where a new type of block becomes a declaration.
+package static

@@ -1,0 +1,54 @@
+package static
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/config/internal/syntax"
+)
+
+// The order against the definition: every declaration comes after what it waits for, unless the two are on a cycle; and
+// what is on no cycle does not fail, while of each set of cycles that are connected at least one is reported.
+func TestOrderAgainstBruteForce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 8).Draw(t, "declarations")
+		m := &reading{Declarations: &Declarations{}, reader: &reader{Report: &syntax.Report{}}}
+		for i := range n {
+			m.declare(&Decl{Addr: fmt.Sprint("local.", i), Head: syntax.FileStart(fmt.Sprint(i))})
+		}
+		reach := map[*Decl]map[*Decl]bool{}
+		for _, d := range m.All {
+			reach[d] = map[*Decl]bool{}
+			for _, to := range rapid.SliceOfN(rapid.IntRange(0, n-1), 0, 3).Draw(t, "edges") {
+				d.inside = append(d.inside, m.All[to])
+				reach[d][m.All[to]] = true
+			}
+		}
+		for range n {
+			for _, d := range m.All {
+				for _, e := range slices.Collect(maps.Keys(reach[d])) {
+					maps.Copy(reach[d], reach[e])
+				}
+			}
+		}
+		order := m.order()
+		require.Len(t, order, n)
+		for _, d := range m.All {
+			require.True(t, reach[d][d] || !d.Broken, "%s: on no cycle", d.Addr)
+			if reach[d][d] {
+				require.True(t, slices.ContainsFunc(m.All, func(e *Decl) bool { return e.Broken && reach[d][e] && reach[e][d] }))
+			}
+			for _, to := range d.inside {
+				if !reach[to][d] {
+					require.Less(t, slices.Index(order, to), slices.Index(order, d), "%s waits for %s", d.Addr, to.Addr)
+				}
+			}
+		}
+		require.Equal(t, slices.ContainsFunc(m.All, func(d *Decl) bool { return reach[d][d] }), len(m.Diags) > 0)
+	})
+}

@@ -1,0 +1,276 @@
+package static
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/locktree/locktree/config/internal/syntax"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// resolve is the static pass: it checks every reference of every expression
+// before anything is evaluated, and records what refers to what.
+func (r *reading) resolve() {
+	for _, d := range r.All {
+		for _, a := range d.Attrs {
+			r.Resolve(r.Report, d, a)
+		}
+	}
+	for _, name := range r.Names["var"] {
+		for _, rule := range r.Variables[name].Rules {
+			rule.Broken = !r.resolveRule(rule, name)
+		}
+	}
+}
+
+// Resolve checks every reference in an argument of a declaration, and reports those that name nothing.
+func (d *Declarations) Resolve(r *syntax.Report, of *Decl, a *syntax.Attribute) (sound bool) {
+	in := resolver{d, r, of, a}
+	sound = true
+	for _, t := range a.Expr.Variables() {
+		if !in.traversal(t) {
+			in.refs().Unresolved, of.Broken, sound = true, true, false
+		}
+	}
+	return sound
+}
+
+// references are what the static pass found in an argument. What an evaluation finds out is not here.
+type References struct {
+	Deps []*Decl // what the expression refers to
+	Each bool    // it refers to each.key or each.value
+	// unresolved: it refers to something that does not exist, which has been reported.
+	Unresolved bool
+}
+
+// RefersTo is what the static pass found in an argument.
+func (d *Declarations) RefersTo(a *syntax.Attribute) References {
+	if refs := d.refs[a]; refs != nil {
+		return *refs
+	}
+	return References{}
+}
+
+// resolver resolves the references of one argument.
+type resolver struct {
+	*Declarations
+	*syntax.Report
+	d *Decl
+	a *syntax.Attribute
+}
+
+// refs is what is found in the argument.
+func (r resolver) refs() *References {
+	found := r.Declarations.refs[r.a]
+	if found == nil {
+		found = &References{}
+		r.Declarations.refs[r.a] = found
+	}
+	return found
+}
+
+// unknown reports a name that does not exist, unless its declaration may be among
+// those that could not be read.
+func (r resolver) unknown(t hcl.Traversal, format string, args ...any) bool {
+	if !r.Declarations.Incomplete {
+		r.Errorf(t.SourceRange(), "Unknown reference", format, args...)
+	}
+	return false
+}
+
+var typeWords = []string{"string", "number", "bool", "any"}
+
+// traversal reports whether the reference names something that exists.
+func (r resolver) traversal(t hcl.Traversal) bool {
+	root := t.RootName()
+	switch {
+	case len(t) == 1 && slices.Contains(typeWords, root):
+		return true // a type, as in convert(x, list(string)); elsewhere evaluation refuses it
+	case root == "path":
+		return r.member(t, "path", []string{"module", "root"})
+	case root == "each":
+		return r.eachReference(t)
+	case slices.Contains(namedRoots, root):
+		return r.namedReference(t)
+	case kind.Lookup(root) != nil:
+		return r.nodeReference(t)
+	}
+	r.Errorf(t.SourceRange(), "Unknown reference", "There is nothing called %q.%s", root, r.rootHint(root))
+	return false
+}
+
+func (r resolver) rootHint(given string) string {
+	for _, root := range namedRoots {
+		if r.Named[root][given] != nil {
+			return fmt.Sprintf(" Did you mean %s.%s?", root, given)
+		}
+	}
+	for _, n := range r.Nodes {
+		if n.Label == given {
+			return fmt.Sprintf(" Did you mean %s?", n.Addr)
+		}
+	}
+	roots := append([]string{"path", "each"}, namedRoots...)
+	if s := plan.DidYouMean(given, append(roots, kindNames()...)); s != "" {
+		return s
+	}
+	return ` References start with var, local, principal, acl, ensemble, module, each, path or the type of a block; a string needs quotes.`
+}
+
+func (r resolver) member(t hcl.Traversal, root string, names []string) bool {
+	name, ok := syntax.StepName(t, 1)
+	switch {
+	case !ok:
+		r.Errorf(t.SourceRange(), "Incomplete reference", "%s is followed by a name: %s.%s.", root, root, syntax.OrList(names))
+	case !slices.Contains(names, name):
+		r.Errorf(t.SourceRange(), "Unknown reference", "There is no %s.%s.%s", root, name, syntax.HintIn(root, name, names, ""))
+	default:
+		return true
+	}
+	return false
+}
+
+func (r resolver) eachReference(t hcl.Traversal) bool {
+	n := r.d.Node
+	allowed := n != nil && n.repeated() || r.d.ForEach != nil && r.a != r.d.ForEach
+	if n != nil && r.a == n.Attr("for_each") {
+		// The argument is evaluated once for each instance of the namespace around.
+		allowed = n.Parent != nil && n.Parent.repeated()
+	}
+	switch {
+	case r.d.Block.StrayForEach():
+		return false // which each was meant: that one has been reported
+	case !allowed:
+		next := "This block has none: name a value directly."
+		if r.d.Block != nil && slices.Contains(r.d.Block.Type.ArgNames(), "for_each") {
+			next = "Set for_each here, or name a value directly."
+		}
+		r.Errorf(t.SourceRange(), `Reference to "each" without for_each`, "each.key and each.value exist in blocks with for_each, and inside them. %s", next)
+		return false
+	}
+	r.refs().Each = true
+	return r.member(t, "each", []string{"key", "value"})
+}
+
+func (r resolver) namedReference(t hcl.Traversal) bool {
+	root := t.RootName()
+	name, ok := syntax.StepName(t, 1)
+	if !ok {
+		r.Errorf(t.SourceRange(), "Incomplete reference", "%s is followed by a name: %s.NAME.", root, root)
+		return false
+	}
+	d := r.Named[root][name]
+	if d == nil {
+		return r.unknown(t, "There is no %s.%s.%s", root, name, syntax.HintIn(root, name, r.Names[root], "None is declared."))
+	}
+	r.depend(d)
+	if d.ForEach != nil && len(t) > 2 && !r.hasKey(t, 2, d) {
+		return false
+	}
+	return root != "module" || r.moduleReference(t, d)
+}
+
+// hasKey reports whether a reference names an instance of a block with for_each.
+func (r resolver) hasKey(t hcl.Traversal, i int, d *Decl) bool {
+	_, ok := t[i].(hcl.TraverseIndex)
+	if !ok {
+		r.Errorf(t.SourceRange(), "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"], or a for expression over all of them.", d.Addr, d.Addr)
+	}
+	return ok
+}
+
+func (r resolver) depend(d *Decl) {
+	if refs := r.refs(); !slices.Contains(refs.Deps, d) {
+		refs.Deps = append(refs.Deps, d)
+	}
+}
+
+// nodeReference follows namespace.a.mutex.b.path as far as it is written out. A
+// reference to a whole namespace is one to everything in it. How far it is written out is how
+// little has to be waited for: what would be a cycle between two namespaces is none between
+// two locks in them. Where it cannot be read on, as at [*] or a computed key, all below is meant.
+//
+// Each round takes one TYPE.LABEL and, where there is for_each, one ["KEY"]. Whether the key exists is
+// left to the evaluation, since nothing has a value yet.
+func (r resolver) nodeReference(t hcl.Traversal) bool {
+	var at *Node
+	for i := 0; ; {
+		k, ok := syntax.StepName(t, i)
+		if i == 0 {
+			k, ok = t.RootName(), true
+		}
+		if !ok {
+			r.dependAll(at)
+			return true
+		}
+		label, ok := syntax.StepName(t, i+1)
+		if !ok {
+			r.dependKind(at, k)
+			return true
+		}
+		n := r.index[nodeKey{at, k, label}]
+		if n == nil {
+			return r.noSuchNode(t, at, k, label)
+		}
+		at, i = n, i+2
+		if at.Attr("for_each") != nil && i < len(t) {
+			if !r.hasKey(t, i, at.Decl) {
+				return false
+			}
+			i++
+		}
+		if i >= len(t) {
+			r.dependAll(at)
+			return true
+		}
+		if next, ok := syntax.StepName(t, i); ok && !(at.Kind.Container && kind.Lookup(next) != nil) {
+			return r.nodeAttribute(t, at, next)
+		}
+	}
+}
+
+func (r resolver) nodeAttribute(t hcl.Traversal, n *Node, name string) bool {
+	r.depend(n.Decl)
+	names := slices.Sorted(maps.Keys(syntax.ObjectType(n.Kind)))
+	if slices.Contains(names, name) {
+		return true
+	}
+	if n.Kind.Container {
+		names = append(names, kindNames()...)
+	}
+	r.Errorf(t.SourceRange(), "Unknown attribute", "%s has no attribute %q.%s", n.Addr, name, syntax.Hint(name, names, ""))
+	return false
+}
+
+func (r resolver) noSuchNode(t hcl.Traversal, in *Node, k, label string) bool {
+	outer := ""
+	if in != nil {
+		outer = in.Addr
+	}
+	if why := (Place{node: in, in: r.Declarations}).noNode(k, label, outer); why != "" {
+		r.Errorf(t.SourceRange(), "Unknown reference", "%s", why)
+	}
+	return false
+}
+
+func (r resolver) dependAll(n *Node) {
+	r.depend(n.Decl)
+	for _, c := range n.Children {
+		r.dependAll(c)
+	}
+}
+
+func (r resolver) dependKind(in *Node, k string) {
+	if in != nil {
+		r.depend(in.Decl)
+	}
+	for _, n := range (Place{node: in, in: r.Declarations}).siblings() {
+		if n.Kind.Name == k {
+			r.dependAll(n)
+		}
+	}
+}

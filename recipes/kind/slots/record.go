@@ -1,0 +1,252 @@
+package slots
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Record is what the data of a job's record node says: which of the last slots were started, and what came of that. It is written as
+// a whole, guarded by the version of the node, so of all who start a slot one succeeds.
+type Record struct {
+	// Forgotten is the greatest slot that is not recorded any more; "" if there is none.
+	Forgotten string `json:"forgotten,omitempty"`
+	// Since is when the record began, in milliseconds since 1970 by the servers' clock; 0: when its node was created. A record that goes
+	// along to a new node says it, see [CarryRecord].
+	Since int64 `json:"since,omitempty"`
+	// Outlook are recorded slots, sorted.
+	Slots []Run `json:"slots,omitempty"`
+}
+
+// State is what came of a slot.
+type State string
+
+// The states of a recorded slot.
+const (
+	Running   State = "running"   // it was started, and nothing was recorded since: its holder runs, or has died
+	Succeeded State = "succeeded" // its run ended without an error
+	Failed    State = "failed"    // its run ended with an error
+	Skipped   State = "skipped"   // a person does not want it
+)
+
+// Run is a recorded slot, with its last start.
+type Run struct {
+	Slot  string `json:"slot"`
+	State State  `json:"state"`
+	By    string `json:"by,omitempty"`           // who started it, or skipped it
+	Token uint64 `json:"token,omitempty,string"` // the fencing token of the start
+	Tries int    `json:"tries,omitempty"`        // how often it was started
+	// Started is when, by the clock of who started it, in milliseconds since 1970.
+	Started int64 `json:"started,omitempty"`
+	// Took is how long the run took, in milliseconds.
+	Took int64 `json:"took,omitempty"`
+	// Result is the error of a run that failed, shortened.
+	Result string `json:"result,omitempty"`
+}
+
+// The longest texts of a record, in bytes of JSON: 500 slots must fit into a node.
+const (
+	maxSlotBy     = 128
+	maxSlotResult = 256
+)
+
+// Begun is Started as a time.
+func (r Run) Begun() time.Time { return time.UnixMilli(r.Started).UTC() }
+
+// Duration is Took as a duration.
+func (r Run) Duration() time.Duration { return time.Duration(r.Took) * time.Millisecond }
+
+// ParseRecord reads the data of a record node. No data is an empty record.
+func ParseRecord(data []byte) (*Record, error) {
+	r := &Record{}
+	if len(data) == 0 {
+		return r, nil
+	}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("the record of slots is damaged: %w", err)
+	}
+	if !slices.IsSortedFunc(r.Slots, compareSlots) {
+		return nil, fmt.Errorf("the record of slots is damaged: its slots are not sorted")
+	}
+	return r, nil
+}
+
+// Encode is the inverse of [ParseRecord].
+func (r *Record) Encode() []byte {
+	return plainJSON(r)
+}
+
+// plainJSON is v, of strings and numbers, without the escapes that only HTML needs, which take six bytes each.
+func plainJSON(v any) []byte {
+	var b bytes.Buffer
+	to := json.NewEncoder(&b)
+	to.SetEscapeHTML(false)
+	_ = to.Encode(v) // it cannot fail
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// CarryRecord is the data of a record that goes along from a node that was created at a time, in milliseconds since 1970. A damaged record
+// stays as it is.
+func CarryRecord(data []byte, created int64) []byte {
+	r, err := ParseRecord(data)
+	if err != nil || r.Since != 0 {
+		return data
+	}
+	r.Since = created
+	return r.Encode()
+}
+
+// From is the time after which slots count: when their schedule was declared, or when the record began, if that was later. created is
+// when the record's node was.
+func (r *Record) From(declared, created time.Time) time.Time {
+	if r.Since != 0 {
+		created = time.UnixMilli(r.Since)
+	}
+	if created.After(declared) {
+		return created
+	}
+	return declared
+}
+
+func compareSlots(a, b Run) int { return strings.Compare(a.Slot, b.Slot) }
+
+func (r *Record) search(slot string) (int, bool) {
+	return slices.BinarySearchFunc(r.Slots, Run{Slot: slot}, compareSlots)
+}
+
+// Run is the recorded slot; nil if it is not recorded.
+func (r *Record) Run(slot string) *Run {
+	if i, ok := r.search(slot); ok {
+		return &r.Slots[i]
+	}
+	return nil
+}
+
+// Rules are what a job's declaration says about its slots.
+type Rules struct {
+	Schedule     *Schedule     // nil if programs name the slots, or its time zone is unknown here
+	Late         time.Duration // how long after its instant a slot may still be started
+	Keep         int           // how many slots the record has, one by one
+	UntilSuccess bool          // a slot is started until one run has succeeded; else once
+}
+
+// Verdict is what a record says about the start of a slot.
+type Verdict int
+
+// The verdicts.
+const (
+	Open      Verdict = iota // whoever holds the job's lock may start it
+	Taken                    // it was started, with success = "start"; or it has succeeded
+	Skip                     // a person skipped it
+	Forgotten                // it sorts before what is recorded, so whether it was started is not known
+)
+
+// Judge says whether a slot may be started by the one who holds the job's lock.
+func (r *Record) Judge(slot string, p Rules) Verdict {
+	run := r.Run(slot)
+	switch {
+	case run != nil && run.State == Skipped:
+		return Skip
+	case run != nil && (run.State == Succeeded || !p.UntilSuccess):
+		return Taken
+	case run != nil:
+		return Open
+	case slot <= r.Forgotten && r.Forgotten != "", len(r.Slots) >= p.Keep && slot < r.Slots[0].Slot:
+		return Forgotten
+	}
+	return Open
+}
+
+// Put is the record with a slot recorded, of which at most keep remain: the least are forgotten.
+func (r *Record) Put(run Run, keep int) *Record {
+	run.By, run.Result = shortened(run.By, maxSlotBy), shortened(run.Result, maxSlotResult)
+	next := *r
+	next.Slots = slices.Clone(r.Slots)
+	if i, ok := next.search(run.Slot); ok {
+		next.Slots[i] = run
+	} else {
+		next.Slots = slices.Insert(next.Slots, i, run)
+	}
+	if over := len(next.Slots) - keep; over > 0 {
+		next.Forgotten = max(next.Forgotten, next.Slots[over-1].Slot)
+		next.Slots = slices.Delete(next.Slots, 0, over)
+	}
+	return &next
+}
+
+// shortened is s, cut where its JSON would be longer than most bytes.
+func shortened(s string, most int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	size, room := 0, 0
+	for i, r := range s {
+		if size <= most-len("...") {
+			room = i
+		}
+		if size += len(plainJSON(string(r))) - len(`""`); size > most {
+			return s[:room] + "..."
+		}
+	}
+	return s
+}
+
+// Outlook is what is to be said about a job: what a person, and a program that waits for its next slot, wants to know.
+type Outlook struct {
+	Last   *Run        // the greatest slot that was started; nil if none is recorded
+	Next   time.Time   // the next instant of the schedule that nobody has skipped; zero if it has none
+	Due    []time.Time // to be started, in order: not started, or failed where that counts
+	Missed []time.Time // were due, and no program starts them any more, in order
+}
+
+// Look is what a record says at a time. Outlook count after from, see [Record.From]; both are times of the ensemble. holder
+// is the token of the job's holder, or 0: what that one runs is not due.
+func (r *Record) Look(p Rules, from, now time.Time, holder uint64) Outlook {
+	s := Outlook{}
+	for i := len(r.Slots) - 1; i >= 0 && s.Last == nil; i-- {
+		if r.Slots[i].State != Skipped {
+			s.Last = &r.Slots[i]
+		}
+	}
+	if p.Schedule == nil {
+		return s
+	}
+	s.Next = r.next(p, now)
+	at := p.Schedule.Prev(now)
+	for n := 0; n < p.Keep && at.After(from); n++ {
+		slot := At(at)
+		verdict := r.Judge(slot, p)
+		if verdict == Forgotten {
+			break
+		}
+		run := r.Run(slot)
+		switch {
+		case verdict != Open, run != nil && holder != 0 && run.Token == holder:
+		case now.Sub(at) <= p.Late:
+			s.Due = append(s.Due, at)
+		default:
+			s.Missed = append(s.Missed, at)
+		}
+		at = p.Schedule.Prev(at.Add(-time.Minute))
+	}
+	slices.Reverse(s.Due)
+	slices.Reverse(s.Missed)
+	return s
+}
+
+// next is the first slot after now that is to be run.
+func (r *Record) next(p Rules, now time.Time) time.Time {
+	least := r.Forgotten // all before are none, and may be very many
+	if len(r.Slots) >= p.Keep {
+		least = max(least, r.Slots[0].Slot)
+	}
+	if at, ok := Time(least); ok && at.After(now) {
+		now = at.Add(-1)
+	}
+	at := p.Schedule.Next(now)
+	for !at.IsZero() && r.Judge(At(at), p) != Open {
+		at = p.Schedule.Next(at)
+	}
+	return at
+}

@@ -1,0 +1,226 @@
+// Package slots says when a job is due, and which of its slots were started.
+//
+//	schedule, err := slots.ParseSchedule("0 3 * * *", "Europe/Berlin")
+//	record, err := slots.ParseRecord(data)
+//	outlook := record.Look(rules, since, now, holder)
+//
+// A [Schedule] is a set of instants, by cron's rules in a time zone. A [Record] is the data of a job's record node: the last slots, and what
+// came of them. [Rules] are what the job's declaration says. The package reads no clock and no node.
+package slots
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Schedule says at which instants something is due: those whose wall clock in a time zone is in five sets, of minutes, hours, days of
+// the month, months and days of the week.
+//
+// A wall clock that a zone skips when it is put forward is no instant, so nothing is due then; one that a zone shows twice when the
+// clock is put back is two.
+type Schedule struct {
+	minute, hour, day, month, weekday uint64
+	starDay, starWeekday              bool // "*" or a step over it: then both must match, as in cron, else either one suffices
+	zone                              *time.Location
+}
+
+// Zone is the time zone of the schedule's clock.
+func (s *Schedule) Zone() *time.Location { return s.zone }
+
+// The fields of a schedule, in the order of cron.
+var scheduleFields = [5]struct {
+	name   string
+	lo, hi int
+}{{"minute", 0, 59}, {"hour", 0, 23}, {"day of the month", 1, 31}, {"month", 1, 12}, {"day of the week", 0, 6}}
+
+// star is the bit of a field that is "*" in cron, or begins with it.
+const star = uint64(1) << 63
+
+// steps are the values of a field with a step over "*".
+func steps(i, by int) (set uint64) {
+	for n := scheduleFields[i].lo; n <= scheduleFields[i].hi; n += by {
+		set |= 1 << n
+	}
+	return set
+}
+
+// ScheduleText is the canonical form of a schedule: five fields as in cron, each "*" or its values in ascending order with commas
+// between them, such as "0 3 * * 1,2,3,4,5". Of days it may be "*/2", where the other days are restricted too and it differs from a list. Bit n of
+// a field stands for the value n, and the highest bit for "*" or a step over it.
+func ScheduleText(fields [5]uint64) string {
+	var text [5]string
+	for i, f := range scheduleFields {
+		all := steps(i, 1)
+		set := fields[i] & all
+		day := i == 2 || i == 4
+		// Where both days are restricted, either one suffices, and a list of all is a restriction.
+		if set == all && (fields[i]&star != 0 || !day) {
+			text[i] = "*"
+			continue
+		}
+		if other := 6 - i; day && fields[i]&star != 0 && fields[other] != star|steps(other, 1) {
+			for by := 2; by <= f.hi-f.lo+1; by++ {
+				if steps(i, by) == set {
+					text[i] = "*/" + strconv.Itoa(by)
+				}
+			}
+			if text[i] != "" {
+				continue
+			}
+		}
+		var values []string
+		for ; set != 0; set &= set - 1 {
+			values = append(values, strconv.Itoa(bits.TrailingZeros64(set)))
+		}
+		text[i] = strings.Join(values, ",")
+	}
+	return strings.Join(text[:], " ")
+}
+
+// ParseSchedule reads the canonical form. The error of a zone that this machine does not know matches [ErrUnknownZone].
+func ParseSchedule(text, zone string) (*Schedule, error) {
+	fields, err := parseScheduleText(text)
+	if err != nil {
+		return nil, err
+	}
+	at, err := Zone(zone)
+	if err != nil {
+		return nil, err
+	}
+	return &Schedule{fields[0], fields[1], fields[2], fields[3], fields[4], fields[2]&star != 0, fields[4]&star != 0, at}, nil
+}
+
+// ErrUnknownZone: the machine's time zone database has no zone of that name.
+var ErrUnknownZone = errors.New("unknown time zone")
+
+// Zone finds a time zone of the IANA database by its name; "" is UTC. "Local" is none: it is another one on each machine.
+func Zone(name string) (*time.Location, error) {
+	at, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		return nil, fmt.Errorf("%w %q: it must be a name of the IANA database, such as Europe/Berlin, and the machine must have that database (package tzdata)", ErrUnknownZone, name)
+	}
+	return at, nil
+}
+
+// CheckSchedule says what is wrong with the canonical form of a schedule; nil if nothing is.
+func CheckSchedule(text string) error {
+	_, err := parseScheduleText(text)
+	return err
+}
+
+func parseScheduleText(text string) (fields [5]uint64, err error) {
+	parts := strings.Split(text, " ")
+	if len(parts) != len(fields) {
+		return fields, fmt.Errorf("%q has %d fields: a schedule has five (minute, hour, day of the month, month, day of the week)", text, len(parts))
+	}
+	for i, f := range scheduleFields {
+		if parts[i] == "*" {
+			parts[i] = "*/1"
+		}
+		if by, stepped := strings.CutPrefix(parts[i], "*/"); stepped {
+			n, err := strconv.Atoi(by)
+			if err != nil || n < 1 || n > f.hi-f.lo+1 {
+				return fields, fmt.Errorf("%q of %q is no step: it must be a number from 1 to %d", by, text, f.hi-f.lo+1)
+			}
+			fields[i] = star | steps(i, n)
+			continue
+		}
+		for _, v := range strings.Split(parts[i], ",") {
+			n, err := strconv.Atoi(v)
+			if err != nil || n < f.lo || n > f.hi {
+				return fields, fmt.Errorf("%q of %q is no %s: it must be * or numbers from %d to %d", v, text, f.name, f.lo, f.hi)
+			}
+			fields[i] |= 1 << n
+		}
+	}
+	if ScheduleText(fields) != text {
+		return fields, fmt.Errorf("%q is not in canonical form, which is %q", text, ScheduleText(fields))
+	}
+	return fields, nil
+}
+
+// farthest is how far Next and Prev look: a 29 February that is a Sunday is that near, also around a year like 2100.
+const farthest = 41 * 366 * 24 * time.Hour
+
+// Next is the first instant of the schedule after t, in UTC; the zero time if there is none in the next forty years.
+func (s *Schedule) Next(t time.Time) time.Time {
+	return s.seek(t.Truncate(time.Minute).Add(time.Minute), 1)
+}
+
+// Prev is the last instant of the schedule that is not after t, in UTC; the zero time if there was none in the last forty years.
+func (s *Schedule) Prev(t time.Time) time.Time { return s.seek(t.Truncate(time.Minute), -1) }
+
+// Has reports whether t is an instant of the schedule.
+func (s *Schedule) Has(t time.Time) bool { return !t.IsZero() && s.Prev(t).Equal(t) }
+
+// Never reports whether the schedule has no instant, such as the 30th of February.
+func (s *Schedule) Never() bool { return s.Next(time.Unix(0, 0)).IsZero() }
+
+// quarter: the offsets of zones are multiples of it (those of local mean times were not, before schedules).
+const quarter = 15 * time.Minute
+
+// seek finds the instant of the schedule that is nearest to t, a whole minute, in one direction of time.
+func (s *Schedule) seek(t time.Time, way int) time.Time {
+	for start := t; t.Sub(start).Abs() < farthest; {
+		at := t.In(s.zone)
+		switch {
+		case s.month>>at.Month()&1 == 0, !s.onDay(at):
+			t = nextDay(t, at, way)
+		case s.hour>>at.Hour()&1 == 0:
+			t = nextQuarter(t, way)
+		case s.minute>>at.Minute()&1 == 0:
+			t = t.Add(time.Duration(way) * time.Minute)
+		default:
+			return t.UTC()
+		}
+	}
+	return time.Time{}
+}
+
+func (s *Schedule) onDay(at time.Time) bool {
+	day, weekday := s.day>>at.Day()&1 == 1, s.weekday>>at.Weekday()&1 == 1
+	if s.starDay || s.starWeekday {
+		return day && weekday
+	}
+	return day || weekday
+}
+
+// nextQuarter is the first minute of the next quarter of an hour, or the last one of the quarter before.
+func nextQuarter(t time.Time, way int) time.Time {
+	if way > 0 {
+		return t.Truncate(quarter).Add(quarter)
+	}
+	return t.Truncate(quarter).Add(-time.Minute)
+}
+
+// nextDay goes on to where the day of at is nearly over. No zone puts its clock on or back by three hours, so nothing is passed over.
+func nextDay(t, at time.Time, way int) time.Time {
+	y, m, d := at.Date()
+	if way > 0 {
+		if near := time.Date(y, m, d+1, 0, 0, 0, 0, at.Location()).Add(-3 * time.Hour); near.After(t) {
+			return near
+		}
+	} else if near := time.Date(y, m, d, 0, 0, 0, 0, at.Location()).Add(3 * time.Hour); near.Before(t) {
+		return near
+	}
+	return nextQuarter(t, way)
+}
+
+// slotLayout makes names of instants sort by time.
+const slotLayout = "2006-01-02T15:04:05Z"
+
+// At is the name of the slot of a schedule at an instant, such as "2026-11-26T02:00:00Z".
+func At(t time.Time) string { return t.UTC().Format(slotLayout) }
+
+// Time is the inverse of [At]. It reports false for a slot that is not the name of an instant.
+func Time(slot string) (time.Time, bool) {
+	t, err := time.Parse(slotLayout, slot)
+	return t, err == nil && At(t) == slot
+}
+
+// MaxName bounds the name of a slot, in bytes.
+const MaxName = 128
