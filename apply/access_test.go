@@ -7,7 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/prepare"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
@@ -70,11 +74,11 @@ func (s *site) as(keys ...string) *recipes.Client {
 func (s *site) ownLists(c *recipes.Client) map[string]string {
 	s.t.Helper()
 	out := map[string]string{}
-	paths := append(apply.ScaffoldPaths(s.root, stack), record.IndexPath(s.root, stack))
+	paths := append(prepare.ScaffoldPaths(s.root, stack), record.IndexPath(s.root, stack))
 	for _, path := range paths {
 		acl, _, err := s.session(c).GetACL(s.t.Context(), path)
 		require.NoError(s.t, err, path)
-		out[path] = apply.FromZK(acl).String()
+		out[path] = wire.FromZK(acl).String()
 	}
 	return out
 }
@@ -110,7 +114,7 @@ func rotation(t *testing.T, s *site) {
 	after := s.administered(may([]string{newKey}, []string{ciKey}))
 	s.apply(s.as(newKey), after)
 	s.settled(s.as(newKey), after)
-	_, err := apply.Read(t.Context(), s.session(s.as(oldKey)), after)
+	_, err := read.Tree(t.Context(), s.session(s.as(oldKey)), after)
 	require.Error(t, err, "the old credential sees nothing any more")
 
 	// In one step, with both.
@@ -145,7 +149,7 @@ func readerPlans(t *testing.T, s *site) {
 
 	p = s.resaved(p)
 	_, err := executor(ci).Run(t.Context(), p)
-	var refused *apply.NodeError
+	var refused *failure.NodeError
 	require.ErrorAs(t, err, &refused)
 	require.Contains(t, err.Error(), "we are digest:ci, and the administrators declared in the ensemble block are digest:provisioner, digest:successor")
 	_, err = executor(s.as(oldKey)).Run(t.Context(), p)
@@ -205,7 +209,7 @@ func TestDeclaredAccessCostsNoRoundTrip(t *testing.T) {
 // setByHand sets the list of one node as zkCli.sh would.
 func (s *site) setByHand(c *recipes.Client, path string, acl ...kind.ACL) {
 	s.t.Helper()
-	_, err := s.session(c).SetACL(s.t.Context(), path, apply.ToZK(acl), -1)
+	_, err := s.session(c).SetACL(s.t.Context(), path, wire.ToZK(acl), -1)
 	require.NoError(s.t, err)
 }
 
@@ -230,7 +234,7 @@ func TestListsOfTheToolsNodesThatWereChangedByHandArePutBack(t *testing.T) {
 	p = s.plan(c, s.administered(may([]string{oldKey}, nil)))
 	s.setByHand(c, index, admin)
 	_, err = executor(c).Run(t.Context(), p)
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	require.ErrorAs(t, err, &stale)
 	require.Contains(t, err.Error(), "access list changed")
 	require.NotContains(t, err.Error(), "access list changed, at", "the servers note when data changes")
@@ -293,13 +297,13 @@ func TestARotationThatWasInterruptedIsFinished(t *testing.T) {
 		p := s.plan(c, next)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		x := executor(c)
-		x.Events = func(e apply.Event) {
-			if _, ok := e.(apply.ACLApplied); ok {
+		x.Events = func(e event.Event) {
+			if _, ok := e.(event.ACLApplied); ok {
 				cancel(context.Canceled)
 			}
 		}
 		_, err := x.Run(ctx, p)
-		var phase *apply.ACLPhaseError
+		var phase *failure.ACLPhaseError
 		require.ErrorAs(t, err, &phase)
 		require.Equal(t, 1, phase.Done)
 		require.Empty(t, s.plan(c, next).Drifted)

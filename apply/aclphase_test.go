@@ -9,7 +9,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
@@ -41,11 +43,11 @@ func accessLists(t *testing.T, s *site) {
 	res, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
 	require.Equal(t, 8, res.ACLs)
-	require.Equal(t, 8, find[apply.ACLPhase](ev).Total)
+	require.Equal(t, 8, find[event.ACLPhase](ev).Total)
 	for _, path := range []string{"/pay", "/pay/pool", "/pay/pool/leases", "/pay/pool/locks", "/solo"} {
 		acl, _, err := s.session(c).GetACL(t.Context(), s.root+path)
 		require.NoError(t, err)
-		require.True(t, kind.List{admin}.Equal(apply.FromZK(acl)), path)
+		require.True(t, kind.List{admin}.Equal(wire.FromZK(acl)), path)
 	}
 	again := s.plan(c, closed(s))
 	require.False(t, again.HasChanges())
@@ -62,15 +64,15 @@ func TestInterruptedAccessListsAreFinishedByTheNextApply(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
 	done := 0
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.ACLApplied); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.ACLApplied); ok {
 			if done++; done == 3 {
 				interrupt()
 			}
 		}
 	}
 	_, err := x.Run(ctx, p)
-	var partly *apply.ACLPhaseError
+	var partly *failure.ACLPhaseError
 	require.ErrorAs(t, err, &partly)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 3, partly.Done)
@@ -93,8 +95,8 @@ func TestInterruptBeforeTheTransactionWritesNothing(t *testing.T) {
 	p := s.plan(c, closed(s))
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Verified); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Verified); ok {
 			interrupt()
 		}
 	}
@@ -113,14 +115,14 @@ func TestAccessListChangedByHandIsNotOverwritten(t *testing.T) {
 	p := s.plan(c, closed(s))
 	x := executor(c)
 	mine := []zk.ACL{{Scheme: "digest", ID: admin.ID, Perms: zk.PermAll}, {Scheme: "ip", ID: "10.0.0.1", Perms: zk.PermRead}}
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.ACLPhase); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.ACLPhase); ok {
 			_, err := s.session(c).SetACL(t.Context(), "/locks/pay", mine, -1)
 			require.NoError(t, err)
 		}
 	}
 	_, err := x.Run(t.Context(), p)
-	var partly *apply.ACLPhaseError
+	var partly *failure.ACLPhaseError
 	require.ErrorAs(t, err, &partly)
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 	require.ErrorContains(t, err, "somebody else changed it meanwhile")
@@ -150,7 +152,7 @@ func TestServerThatRewritesTheListIsNoticed(t *testing.T) {
 	auth := func(n *plan.Node) { n.ACL = kind.List{{Scheme: "auth", Perms: kind.PermAll}} }
 	p := s.plan(c, s.tree(declare("/a", kind.Mutex, auth)))
 	_, err := executor(c).Run(t.Context(), p)
-	var e *apply.VerifyError
+	var e *failure.VerifyError
 	require.ErrorAs(t, err, &e)
 	require.EqualValues(t, "a.mutex", e.Differences[0].Addr)
 	require.ErrorContains(t, err, "The transaction was committed")
@@ -165,7 +167,7 @@ func TestApplyWithNothingButAdminWidensFirst(t *testing.T) {
 	s.apply(c, s.shop())
 	weak := kind.List{{Scheme: "digest", ID: admin.ID, Perms: kind.PermAdmin | kind.PermRead}}
 	for _, path := range []string{"/pay", "/pay/ledger"} {
-		_, err := s.session(c).SetACL(t.Context(), s.root+path, apply.ToZK(weak), -1)
+		_, err := s.session(c).SetACL(t.Context(), s.root+path, wire.ToZK(weak), -1)
 		require.NoError(t, err)
 	}
 	more := s.tree(append(s.shopNodes(set("description", "new")), declare("/pay/another", kind.Mutex))...)
@@ -178,7 +180,7 @@ func TestApplyWithNothingButAdminWidensFirst(t *testing.T) {
 	require.NoError(t, err)
 	var widened []string
 	for _, e := range ev {
-		if e, ok := e.(apply.ACLWidened); ok {
+		if e, ok := e.(event.ACLWidened); ok {
 			widened = append(widened, e.Path)
 		}
 	}
@@ -204,15 +206,15 @@ func TestInterruptAfterTheLastAccessListSaysThatAllAreSet(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
 	done := 0
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.ACLApplied); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.ACLApplied); ok {
 			if done++; done == 8 {
 				interrupt()
 			}
 		}
 	}
 	_, err := x.Run(ctx, s.plan(c, closed(s)))
-	var note *apply.ACLPhaseError
+	var note *failure.ACLPhaseError
 	require.ErrorAs(t, err, &note)
 	require.ErrorContains(t, err, "all 8 access lists")
 	require.False(t, s.plan(c, closed(s)).HasChanges())
@@ -226,8 +228,8 @@ func TestAccessListsStillToBeSetAreNobodysDrift(t *testing.T) {
 	s.apply(c, s.shop())
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.ACLApplied); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.ACLApplied); ok {
 			interrupt()
 		}
 	}
@@ -270,7 +272,7 @@ func TestAccessListCutOffForGoodTellsThatTheLockIsLost(t *testing.T) {
 			return true
 		}, zktest.CutBefore)
 		_, err := executor(c).Run(t.Context(), p)
-		var partly *apply.ACLPhaseError
+		var partly *failure.ACLPhaseError
 		require.ErrorAs(t, err, &partly)
 		require.Zero(t, partly.Done)
 		require.ErrorIs(t, err, recipes.ErrSessionLost)

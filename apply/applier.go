@@ -1,42 +1,45 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/locktree/locktree/plan/diff"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/apply/internal/lock"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Options say how plans are applied. All may be zero.
 type Options struct {
 	// Events is called for every event, one at a time, from the goroutine that calls Begin or Apply, which waits for it.
-	Events func(Event)
+	Events func(event.Event)
 	// LockTimeout is how long to wait for the apply lock; 0 does not wait.
 	LockTimeout time.Duration
-	// Operation, Who and Version are written into the apply lock for others to read.
-	Operation, Who, Version string
-	// CI and Message go into the history, as Who and Version do. A message has no control characters; one of many hundred bytes is cut.
-	CI      *CIRun
-	Message string
+	// Tally counts what Begin reads; nil counts nowhere.
+	Tally *read.Tally
+	// Operation is written into the apply lock for others to read, as Who and Version of the author are.
+	Operation string
+	// Author goes into the history.
+	Author history.Author
 }
 
 // Applier applies plans that were made before, such as those of package plan/saved.
 type Applier struct {
 	client *recipes.Client
 	opts   Options
-	held   *held // from Begin until Apply
-	begun  bool  // by Begin, with or without a lock
+	held   *lock.Held // from Begin until Apply
+	begun  bool       // by Begin, with or without a lock
 }
 
 // New returns an Applier that writes as client.
@@ -54,7 +57,7 @@ type Run struct {
 // end of Apply, and reads what exists.
 //
 // A stack that was never applied has no lock yet, and nothing is created before a plan is approved. Then Apply creates the lock,
-// takes it, and returns a [*StaleError] if another apply was first.
+// takes it, and returns a [*failure.StaleError] if another apply was first.
 func Begin(ctx context.Context, client *recipes.Client, desired *plan.Tree, o Options) (*Run, error) {
 	r := &Run{Applier: New(client, o), ctx: ctx, desired: desired}
 	r.begun = true
@@ -63,7 +66,7 @@ func Begin(ctx context.Context, client *recipes.Client, desired *plan.Tree, o Op
 	}
 	s, err := client.Session(r.ctx)
 	if err == nil {
-		r.live, err = Read(r.ctx, s, desired)
+		r.live, err = cmp.Or(o.Tally, &read.Tally{}).Tree(r.ctx, s, desired)
 	}
 	if err != nil {
 		if lost := context.Cause(r.ctx); lost != nil && ctx.Err() == nil {
@@ -79,7 +82,7 @@ func Begin(ctx context.Context, client *recipes.Client, desired *plan.Tree, o Op
 func (r *Run) lockFirst() error {
 	s, err := r.client.Session(r.ctx)
 	if err == nil {
-		err = Recognize(r.ctx, s, r.desired)
+		err = read.Recognize(r.ctx, s, r.desired)
 	}
 	if err == nil {
 		err = r.mayBegin(r.ctx, r.desired)
@@ -89,19 +92,19 @@ func (r *Run) lockFirst() error {
 	}
 	path := record.LockPath(r.desired.Root, r.desired.Stack)
 	switch stat, err := s.Exists(r.ctx, path); {
-	case errors.Is(err, zk.ErrNoAuth): // it exists, see reader.unreadable
+	case errors.Is(err, zk.ErrNoAuth): // it exists, see package read
 	case err != nil:
-		return readError(path, err)
+		return failure.Read(path, err)
 	case stat == nil:
 		return nil
 	}
-	h, err := r.lock(r.ctx, newID(), path)
+	h, err := r.lock(r.ctx, history.NewID(), path)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(r.ctx)
-	stop := context.AfterFunc(h.lease.Context(), func() { cancel(h.lost()) })
-	h.end = func() { stop(); cancel(nil) }
+	stop := context.AfterFunc(h.Lease.Context(), func() { cancel(h.Lost()) })
+	h.End = func() { stop(); cancel(nil) }
 	r.ctx, r.held = ctx, h
 	return nil
 }
@@ -123,7 +126,7 @@ func (r *Run) Plan(o plan.Options) *plan.Plan {
 func (r *Run) Close() {
 	if h := r.held; h != nil {
 		r.held = nil
-		h.unlock(r.ctx)
+		h.Unlock(r.ctx)
 	}
 }
 
@@ -142,21 +145,21 @@ func Identities(c *recipes.Client) []plan.Identity {
 // Cancelling ctx stops it before the transaction is sent. After that, the outcome of the
 // transaction is still determined, with a separate context, and the access lists that are
 // left are noted for the next apply.
-func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*Result, error) {
+func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*event.Result, error) {
 	j := x.job(p)
 	defer func() {
 		if j.held != nil {
-			j.held.unlock(ctx)
+			j.held.Unlock(ctx)
 		}
 	}()
 	x.held = nil
 	if err := j.permitted(); err != nil {
 		return nil, err
 	}
-	res := &Result{Counts: p.Summary()}
+	res := &event.Result{Counts: p.Summary()}
 	if p.HasChanges() {
 		if err := j.run(ctx, res); err != nil {
-			return nil, j.besides(err)
+			return nil, j.besides.Say(err)
 		}
 	}
 	for _, o := range p.Outputs {
@@ -165,7 +168,7 @@ func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*Result, error) {
 		}
 	}
 	res.Elapsed = time.Since(j.start)
-	j.emit(Finished{Result: *res})
+	x.emit(event.Finished{Result: *res})
 	return res, nil
 }
 
@@ -180,26 +183,32 @@ func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 	if err := r.permitted(); err != nil || !p.HasChanges() {
 		return err
 	}
-	if err := r.prepare(); err != nil {
+	if err := r.measure(); err != nil {
 		return err
 	}
 	// If we have the lock, or would wait for it, it is no reason for Apply to refuse.
 	if err := r.verify(ctx); err != nil || r.fresh || x.opts.LockTimeout > 0 {
 		return err
 	}
-	return free(ctx, r.s, record.LockPath(p.Root, p.Stack))
+	return read.Free(ctx, r.s, record.LockPath(p.Root, p.Stack))
 }
 
 // job begins one apply. If Begin took the lock, the job has the id that was written into it.
 func (x *Applier) job(p *plan.Plan) *job {
-	r := &job{x: x, p: p.Keyed(newKey()), id: newID(), start: time.Now(), held: x.held, fresh: x.held != nil}
+	r := &job{x: x, p: p.Keyed(newKey()), id: history.NewID(), start: time.Now(), held: x.held, fresh: x.held != nil}
 	if r.fresh {
-		r.id, r.s = r.held.id, r.held.s
+		r.id, r.s = r.held.ID, r.held.Session
 	}
 	return r
 }
 
-func (x *Applier) emit(e Event) {
+// lock takes the apply lock at path.
+func (x *Applier) lock(ctx context.Context, id, path string) (*lock.Held, error) {
+	info := failure.LockInfo{ID: id, Path: path, Operation: x.opts.Operation, Who: x.opts.Author.Who, Version: x.opts.Author.Version}
+	return lock.Take(ctx, x.client, lock.Request{LockInfo: info, Wait: x.opts.LockTimeout, Emit: x.emit})
+}
+
+func (x *Applier) emit(e event.Event) {
 	if x.opts.Events != nil {
 		x.opts.Events(e)
 	}
@@ -220,16 +229,16 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 		return err
 	}
 	list, _, err := s.GetACL(ctx, path)
-	there := plan.AccessOf(fromZK(list))
+	there := plan.AccessOf(wire.FromZK(list))
 	switch sure, perhaps := there.Admins.Ours(x.client.Identities()...); {
 	case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth):
-		return readError(path, err)
+		return failure.Read(path, err)
 	case sure|perhaps != 0:
 		return nil
 	case err != nil || named != nil:
 		return refused
 	}
-	return x.none(there, "of "+desired.Root, desired.Root)
+	return failure.NotAdmin(x.client, there, "of "+desired.Root, desired.Root)
 }
 
 // among refuses a connection that is not one of the administrators of a set: an apply by anybody else would fail at some write, or
@@ -239,29 +248,5 @@ func (x *Applier) among(set *plan.Access, of, root string) error {
 	if sure, perhaps := set.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil
 	}
-	return x.none(set, of, root)
-}
-
-// wrongPassword is said of a connection that is none of those it has the name of.
-const wrongPassword = "our password differs from theirs, and ZooKeeper accepts any password without complaint"
-
-// namesake reports whether we have the user name of one of these.
-func namesake(c *recipes.Client, names []string) bool {
-	return slices.ContainsFunc(c.Identities(), func(id kind.ACL) bool {
-		return id.Scheme == "digest" && slices.Contains(names, plan.Identity{Scheme: id.Scheme, ID: id.ID}.String())
-	})
-}
-
-// none is the error of a connection that is none of the administrators of a set.
-func (x *Applier) none(set *plan.Access, of, root string) error {
-	admins := plan.Names(set.Admins)
-	why := fmt.Sprintf("we are %s, and the administrators %s are %s", strings.Join(WhoWeAre(x.client), ", "), of, strings.Join(admins, ", "))
-	if namesake(x.client, admins) {
-		why = fmt.Sprintf("%s; %s", why, wrongPassword)
-	}
-	return &NodeError{
-		Path: root, Op: "apply to", Why: why,
-		Written: nothingWritten,
-		Next:    "Present the credential of one of them, beside yours if need be (an auth block each), or have yours added to admins.",
-	}
+	return failure.NotAdmin(x.client, set, of, root)
 }

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
@@ -52,8 +56,8 @@ func batched(t *testing.T, s *site) {
 	require.Greater(t, len(p.Batches), 1)
 	var sizes []plan.Stats
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if e, ok := e.(apply.Committed); ok {
+	x.Events = func(e event.Event) {
+		if e, ok := e.(event.Committed); ok {
 			sizes = append(sizes, plan.Stats{Ops: e.Ops, Bytes: e.Bytes})
 			require.LessOrEqual(t, e.Bytes, tx.MaxTransaction)
 		}
@@ -130,7 +134,7 @@ func richCrash(t *testing.T, k int, fault zktest.Fault, dies bool) bool {
 	old := s.provisioner()
 	before, after := wealth(s)
 	s.apply(old, before)
-	_, err := s.session(old).Create(t.Context(), s.root+"/theirs", []byte{}, 0, apply.ToZK(kind.WorldAll()))
+	_, err := s.session(old).Create(t.Context(), s.root+"/theirs", []byte{}, 0, wire.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	p := s.plan(old, after)
 	require.Greater(t, len(p.Batches), 1)
@@ -154,7 +158,7 @@ func richCrash(t *testing.T, k int, fault zktest.Fault, dies bool) bool {
 // and a lock whose path changes never at both paths.
 func (s *site) whole(c *recipes.Client, tree *plan.Tree) {
 	s.t.Helper()
-	live, err := apply.Read(s.t.Context(), s.session(c), tree)
+	live, err := read.Tree(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
 	active := 0
 	for _, n := range live.Nodes {
@@ -163,7 +167,7 @@ func (s *site) whole(c *recipes.Client, tree *plan.Tree) {
 		}
 		require.NotNil(s.t, n.Payload, n.Path)
 		if n.Payload.State == kind.StateActive {
-			require.Equal(s.t, len(n.Live.Parts), apply.Present(n.Live.Parts), n.Path)
+			require.False(s.t, slices.ContainsFunc(n.Live.Parts, func(p plan.Part) bool { return p.Absent }), n.Path)
 		}
 		if n.Addr == "solo.election" && n.Payload.State == kind.StateActive {
 			active++
@@ -182,13 +186,13 @@ func TestInterruptBetweenBatchesSaysWhatIsLeft(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("interrupted")
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Committed); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Committed); ok {
 			cancel(why)
 		}
 	}
 	_, err := x.Run(ctx, p)
-	var e *apply.PartialError
+	var e *failure.PartialError
 	require.ErrorAs(t, err, &e)
 	require.ErrorIs(t, err, why)
 	require.Equal(t, 1, e.Done)
@@ -211,7 +215,7 @@ func everything(t *testing.T, s *site) {
 	c := s.provisioner()
 	before, after := wealth(s)
 	s.apply(c, before)
-	_, err := s.session(c).Create(t.Context(), s.root+"/theirs", []byte{}, 0, apply.ToZK(kind.WorldAll()))
+	_, err := s.session(c).Create(t.Context(), s.root+"/theirs", []byte{}, 0, wire.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	s.apply(c, after)
 	s.whole(c, after)

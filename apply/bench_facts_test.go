@@ -7,12 +7,12 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/locktree/locktree/plan/diff"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -132,7 +132,7 @@ func TestAPlanKeepsWhatIsDeclaredAndReadOnce(t *testing.T) {
 	s.plan(c, tree) // warms pools and buffers
 	s.asked.Store(nil)
 	before := heap()
-	current, err := apply.Read(t.Context(), s.session(c), tree)
+	current, err := read.Tree(t.Context(), s.session(c), tree)
 	require.NoError(t, err)
 	read := heap()
 	p := diff.Compare(current, tree, plan.Options{Identities: apply.Identities(c)})

@@ -8,7 +8,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -25,7 +27,7 @@ func TestForceBreakOvertakenByAContenderLooksAgain(t *testing.T) {
 			foreign := s.session(s.dial("worker:w"))
 			queue := func() string {
 				at, err := foreign.Create(t.Context(), s.root+"/pay/ledger/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil,
-					zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.List{admin, crew}))
+					zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.List{admin, crew}))
 				require.NoError(t, err)
 				return at
 			}
@@ -33,9 +35,9 @@ func TestForceBreakOvertakenByAContenderLooksAgain(t *testing.T) {
 			x := executor(c)
 			looks := 0
 			var ev events
-			x.Events = func(e apply.Event) {
+			x.Events = func(e event.Event) {
 				ev.add(e)
-				if _, ok := e.(apply.Breaking); !ok {
+				if _, ok := e.(event.Breaking); !ok {
 					return
 				}
 				if looks++; looks > 1 {
@@ -50,7 +52,7 @@ func TestForceBreakOvertakenByAContenderLooksAgain(t *testing.T) {
 			_, err := x.Run(t.Context(), s.plan(c, s.shopWithout(), plan.Options{ForceBreak: []string{"pay.ledger.mutex"}}))
 			require.NoError(t, err)
 			require.Equal(t, map[bool]int{true: 2, false: 1}[comes], looks)
-			require.Zero(t, find[apply.Failed](ev), "it did not fail")
+			require.Zero(t, find[event.Failed](ev), "it did not fail")
 			require.False(t, s.plan(c, s.shopWithout()).HasChanges())
 		})
 	}
@@ -71,18 +73,18 @@ func TestLockThatDrainsForALaterBatchIsOpenedWhenThatFails(t *testing.T) {
 		p := s.plan(c, tree, plan.Options{Drain: time.Minute})
 		require.Len(t, p.Batches, 2)
 		x := executor(c)
-		x.Events = func(e apply.Event) {
+		x.Events = func(e event.Event) {
 			switch e := e.(type) {
-			case apply.Draining:
+			case event.Draining:
 				require.EqualValues(t, "zz.mutex", e.Addr)
 				require.NoError(t, lease.Unlock(t.Context()))
-			case apply.Committed:
+			case event.Committed:
 				require.Equal(t, 1, e.Batch)
 				require.NoError(t, s.server.Set(s.root+"/zz-edited", []byte("by hand")))
 			}
 		}
 		_, err = x.Run(t.Context(), p)
-		var partial *apply.PartialError
+		var partial *failure.PartialError
 		require.ErrorAs(t, err, &partial)
 		require.Equal(t, 1, partial.Done)
 		n, _ := s.server.Get(s.root + "/zz")

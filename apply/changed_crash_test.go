@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -92,7 +92,7 @@ func (m change) strike(t *testing.T, k int, fault zktest.Fault, dies bool) bool 
 	require.Equal(t, m.drained, len(p.InUse()) > 0)
 	meanwhile := w.duringWrites()
 	hit, err := s.runStruck(p, k, fault, dies, nil)
-	var used *apply.InUseError
+	var used *failure.InUseError
 	switch {
 	case hit && dies: // the program that would be told is gone
 	case !m.drained && errors.As(err, &used): // by one who called meanwhile

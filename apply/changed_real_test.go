@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -54,13 +55,13 @@ func TestCuratorAndKazooUseALockWhosePathChanges(t *testing.T) {
 	queued(3)
 
 	_, err := executor(me).Run(t.Context(), s.plan(me, after))
-	var used *apply.InUseError
+	var used *failure.InUseError
 	require.ErrorAs(t, err, &used)
 	require.Equal(t, old, used.Path)
 
 	x, left := executor(me), make(chan struct{})
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Draining); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Draining); ok {
 			go func() { // Curator's program ends, kazoo's has the lock for a moment, and nothing is at the new path
 				defer close(left)
 				assert.ErrorIs(t, <-sent, recipes.ErrDraining)

@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -65,15 +67,15 @@ func TestChangedPathOfALockInUse(t *testing.T) {
 
 				s.unchanged(c, func() {
 					_, err = executor(c).Run(t.Context(), s.plan(c, after))
-					var used *apply.InUseError
+					var used *failure.InUseError
 					require.ErrorAs(t, err, &used)
 					require.Equal(t, old, used.Path)
 				})
 
 				transactions := s.oneTransaction(old, next)
 				x := executor(c)
-				x.Events = func(e apply.Event) {
-					if _, ok := e.(apply.Draining); !ok {
+				x.Events = func(e event.Event) {
+					if _, ok := e.(event.Draining); !ok {
 						return
 					}
 					go func() {
@@ -118,7 +120,7 @@ func (s *site) oneTransaction(a, b string) *zktest.Injection {
 
 // creates has a program create a node, as clients of other libraries do where none is.
 func (s *site) creates(who, path string) error {
-	_, err := s.session(s.dial(who)).Create(s.t.Context(), path, nil, 0, apply.ToZK(kind.WorldAll()))
+	_, err := s.session(s.dial(who)).Create(s.t.Context(), path, nil, 0, wire.ToZK(kind.WorldAll()))
 	return err
 }
 

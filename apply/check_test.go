@@ -6,7 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
@@ -24,7 +25,7 @@ func checkRefuses(t *testing.T, s *site) {
 	p := s.plan(c, s.shop())
 	require.NoError(t, check(executor(c), p))
 	s.apply(c, s.shop())
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	require.ErrorAs(t, check(executor(c), p), &stale)
 	require.NoError(t, check(executor(c), s.plan(c, s.shop())), "nothing to do")
 
@@ -33,7 +34,7 @@ func checkRefuses(t *testing.T, s *site) {
 	_, err := s.session(c).Set(t.Context(), s.root+"/pay/ledger", []byte("x"), -1)
 	require.NoError(t, err)
 	require.ErrorAs(t, check(executor(c), p), &stale)
-	var problems *apply.ProblemsError
+	var problems *failure.ProblemsError
 	require.ErrorAs(t, check(executor(c), s.plan(c, s.shop())), &problems)
 	require.NoError(t, s.session(c).Delete(t.Context(), s.root+"/pay/ledger", -1))
 	s.apply(c, s.shop())
@@ -41,19 +42,19 @@ func checkRefuses(t *testing.T, s *site) {
 	lease, err := other.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 	require.NoError(t, err)
 	p = s.plan(c, s.tree(declare("/solo", kind.Election)), plan.Options{AllowMassDestroy: true})
-	var used *apply.InUseError
+	var used *failure.InUseError
 	require.ErrorAs(t, check(executor(c), p), &used)
 	require.NoError(t, lease.Unlock(t.Context()))
 
 	// While another apply is at it.
 	p = s.plan(c, s.shop(set("description", "b")))
 	x, looked := executor(other), false
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Verified); !ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Verified); !ok {
 			return
 		}
 		looked = true
-		var locked *apply.LockedError
+		var locked *failure.LockedError
 		require.ErrorAs(t, check(executor(c), p), &locked)
 		require.Equal(t, "me@here", locked.Info.Who)
 		require.Equal(t, record.LockPath(s.root, stack), locked.Path)

@@ -3,6 +3,7 @@ package apply_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,7 +12,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
@@ -168,8 +171,8 @@ func (s *site) runAsStruck(victim *recipes.Client, p *plan.Plan, k int, fault zk
 		}
 	}()
 	x := executor(victim)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Draining); ok && begun != nil {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Draining); ok && begun != nil {
 			begun()
 			begun = nil
 		}
@@ -185,14 +188,14 @@ func (s *site) runAsStruck(victim *recipes.Client, p *plan.Plan, k int, fault zk
 // stands at one path only.
 func (s *site) sound(c *recipes.Client, tree *plan.Tree) {
 	s.t.Helper()
-	live, err := apply.Read(s.t.Context(), s.session(c), tree)
+	live, err := read.Tree(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
 	at := map[string]string{}
 	for _, n := range live.Nodes {
 		if n.Payload == nil || n.Payload.Owner.Stack != stack {
 			continue // still somebody else's
 		}
-		require.Equal(s.t, len(n.Live.Parts), apply.Present(n.Live.Parts), n.Path)
+		require.False(s.t, slices.ContainsFunc(n.Live.Parts, func(p plan.Part) bool { return p.Absent }), n.Path)
 		require.Empty(s.t, at[string(n.Addr)], "%s is usable at %s, too", n.Addr, n.Path)
 		at[string(n.Addr)] = n.Path
 	}
@@ -352,7 +355,7 @@ func widenScene(t *testing.T, s *site, c *recipes.Client) scene {
 	s.apply(c, s.shop())
 	weak := kind.List{{Scheme: "digest", ID: admin.ID, Perms: kind.PermAdmin | kind.PermRead}}
 	for _, path := range []string{"/pay", "/pay/ledger"} {
-		_, err := s.session(c).SetACL(t.Context(), s.root+path, apply.ToZK(weak), -1)
+		_, err := s.session(c).SetACL(t.Context(), s.root+path, wire.ToZK(weak), -1)
 		require.NoError(t, err)
 	}
 	return scene{tree: s.tree(append(s.shopNodes(set("description", "new")), declare("/pay/another", kind.Mutex))...)}
@@ -387,12 +390,12 @@ func importScene(t *testing.T, s *site, c *recipes.Client) scene {
 		if path == "/text" {
 			data = "10.0.0.1"
 		}
-		_, err := session.Create(t.Context(), s.root+path, []byte(data), 0, apply.ToZK(kind.WorldAll()))
+		_, err := session.Create(t.Context(), s.root+path, []byte(data), 0, wire.ToZK(kind.WorldAll()))
 		require.NoError(t, err)
 	}
 	foreign := s.dial("")
 	name := s.root + "/busy/_c_01234567-89ab-cdef-0123-456789abcdef-lock-"
-	at, err := s.session(foreign).Create(t.Context(), name, nil, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
+	at, err := s.session(foreign).Create(t.Context(), name, nil, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	tree := s.tree(declare("/pay", kind.Namespace), declare("/idle", kind.Mutex), declare("/pool", kind.Semaphore, set("permits", 2)),
 		declare("/busy", kind.Mutex), declare("/text", kind.RWLock))

@@ -18,12 +18,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/locktree/locktree/plan/diff"
-
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -41,10 +41,10 @@ func TestMain(m *testing.M) {
 }
 
 // moments are where an applier can be told to wait.
-var moments = map[string]func(apply.Event) bool{
-	"before":  func(e apply.Event) bool { _, ok := e.(apply.Verified); return ok },
-	"between": func(e apply.Event) bool { c, ok := e.(apply.Committed); return ok && c.Batch == 1 },
-	"lists":   func(e apply.Event) bool { _, ok := e.(apply.ACLPhase); return ok },
+var moments = map[string]func(event.Event) bool{
+	"before":  func(e event.Event) bool { _, ok := e.(event.Verified); return ok },
+	"between": func(e event.Event) bool { c, ok := e.(event.Committed); return ok && c.Batch == 1 },
+	"lists":   func(e event.Event) bool { _, ok := e.(event.ACLPhase); return ok },
 }
 
 // victimTimeout is how long the others wait for the session of one that is struck. A lease lasts half of it: long enough
@@ -71,12 +71,12 @@ func applier(spec string) {
 		panic(err)
 	}
 	tree := (&site{root: root}).closing()
-	live, err := apply.Read(ctx, session, tree)
+	live, err := read.Tree(ctx, session, tree)
 	if err != nil {
 		panic(err)
 	}
 	x := executor(c)
-	x.Events = func(e apply.Event) {
+	x.Events = func(e event.Event) {
 		if moments[moment](e) {
 			fmt.Println("here")
 			_, _ = bufio.NewReader(os.Stdin).ReadString('\n')

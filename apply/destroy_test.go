@@ -8,7 +8,10 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/prepare"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -25,7 +28,7 @@ func destroyAll(t *testing.T, s *site) {
 	for path := range s.dump(c) {
 		left = append(left, path)
 	}
-	require.ElementsMatch(t, apply.ScaffoldPaths(s.root, stack)[len(apply.ScaffoldPaths(s.root, stack))-7:], left,
+	require.ElementsMatch(t, prepare.ScaffoldPaths(s.root, stack)[len(prepare.ScaffoldPaths(s.root, stack))-7:], left,
 		"the root and the tool's own nodes stay")
 	require.False(t, s.plan(c, s.tree()).HasChanges())
 	s.apply(c, s.shop())
@@ -47,7 +50,7 @@ func destroyHeld(t *testing.T, s *site) {
 	require.Equal(t, token, p.InUse()[0].Usage.Holders[0].Token)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), p)
-		var used *apply.InUseError
+		var used *failure.InUseError
 		require.ErrorAs(t, err, &used)
 		require.EqualValues(t, "pay.ledger.mutex", used.Addr)
 		require.ErrorContains(t, err, "held by worker")
@@ -81,7 +84,7 @@ func TestEveryKindIsRefusedWhileInUse(t *testing.T) {
 			release, err := take(t.Context(), s.dial("worker:w"))
 			require.NoError(t, err)
 			s.wroteNothing(c, func() {
-				var used *apply.InUseError
+				var used *failure.InUseError
 				require.ErrorAs(t, s.destroy(c, s.shop()), &used)
 				require.Equal(t, "/locks"+name, used.Path)
 				require.True(t, used.Usage.Busy())
@@ -102,7 +105,7 @@ func TestReplacementOfALockInUseIsRefused(t *testing.T) {
 	require.Equal(t, plan.Counts{Add: 1, Destroy: 1}, p.Summary())
 	s.wroteNothing(c, func() {
 		_, err := executor(c).Run(t.Context(), p)
-		var used *apply.InUseError
+		var used *failure.InUseError
 		require.ErrorAs(t, err, &used)
 		require.ErrorContains(t, err, "cannot be replaced")
 	})
@@ -123,20 +126,20 @@ func lastMoment(t *testing.T, s *site) {
 	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
 	var lease *recipes.Lease
 	x := executor(c)
-	var failed []apply.Failed
-	x.Events = func(e apply.Event) {
+	var failed []event.Failed
+	x.Events = func(e event.Event) {
 		switch e := e.(type) {
-		case apply.Verified: // all was idle
+		case event.Verified: // all was idle
 			var err error
 			lease, err = w.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 			require.NoError(t, err)
-		case apply.Failed:
+		case event.Failed:
 			failed = append(failed, e)
 		}
 	}
 	s.unchangedBut(c, s.root+"/pay/ledger/", func() {
 		_, err := x.Run(t.Context(), p)
-		var used *apply.InUseError
+		var used *failure.InUseError
 		require.ErrorAs(t, err, &used)
 		require.Equal(t, "worker", used.Usage.Holders[0].ID)
 	})
@@ -159,7 +162,7 @@ func TestLiveResizeDoesNotDisturbHolders(t *testing.T) {
 	_, err = executor(c).Run(t.Context(), p)
 	require.NoError(t, err)
 	require.NoError(t, lease.Verify(t.Context()))
-	live, err := apply.Read(t.Context(), s.session(c), tree)
+	live, err := read.Tree(t.Context(), s.session(c), tree)
 	require.NoError(t, err)
 	u := live.Find("/locks/pay/pool").Live.Usage
 	require.Len(t, u.Holders, 3, "who was granted a permit keeps it")
@@ -196,7 +199,7 @@ func TestSomethingNewInANamespaceAbortsItsDeletion(t *testing.T) {
 	require.NoError(t, s.server.Create("/locks/pay/batch/new", nil))
 	s.unchanged(c, func() {
 		_, err := executor(c).Run(t.Context(), p)
-		var e *apply.ConflictError
+		var e *failure.ConflictError
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, "/locks/pay/batch", e.Path)
 		require.ErrorIs(t, err, zk.ErrNotEmpty)
@@ -209,7 +212,7 @@ func TestProtectedLockSurvivesADestroy(t *testing.T) {
 	keep := func(n *plan.Node) { n.Payload.Protect = true }
 	s.apply(c, s.shop(keep))
 	s.wroteNothing(c, func() {
-		var e *apply.ProblemsError
+		var e *failure.ProblemsError
 		require.ErrorAs(t, s.destroy(c, s.shop()), &e, "though the configuration no longer protects it")
 		require.Equal(t, plan.ProblemProtected, e.Problems[0].Code)
 	})
@@ -224,19 +227,19 @@ func TestLostReplyOfADestroyIsResolved(t *testing.T) {
 	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
 	x := executor(c)
 	var ev events
-	x.Events = func(e apply.Event) {
+	x.Events = func(e event.Event) {
 		ev.add(e)
-		if _, ok := e.(apply.Verified); ok {
+		if _, ok := e.(event.Verified); ok {
 			s.server.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
 		}
 	}
 	_, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
-	require.True(t, find[apply.Committed](ev).Resolved)
+	require.True(t, find[event.Committed](ev).Resolved)
 	require.Empty(t, s.plan(c, s.tree()).Changes)
 }
 
-func find[E apply.Event](ev events) (out E) {
+func find[E event.Event](ev events) (out E) {
 	for _, e := range ev {
 		if got, ok := e.(E); ok {
 			out = got

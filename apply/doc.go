@@ -1,5 +1,5 @@
 // Package apply reads the live tree of a stack and carries out a plan. It prints nothing: it
-// reports what happens as values of [Event], and its errors are [plan.Explainer].
+// reports what happens as values of [event.Event], and its errors are [plan.Explainer].
 //
 //	run, err := apply.Begin(ctx, client, e.Tree, apply.Options{Events: show}) // e is one of the Ensembles of config.Load
 //	defer run.Close()
@@ -53,21 +53,21 @@
 //
 // # Errors and interrupts
 //
-// If Apply returns an error nothing of the plan was written, except with [*PartialError],
-// [*ACLPhaseError], [*VerifyError] and, perhaps, [*UnknownError]. A [*ClosedError] means that locks
+// If Apply returns an error nothing of the plan was written, except with [*failure.PartialError],
+// [*failure.ACLPhaseError], [*failure.VerifyError] and, perhaps, [*failure.UnknownError]. A [*failure.ClosedError] means that locks
 // that were closed for the plan are still closed.
 //
 // Cancelling the context ends an Apply before a transaction, between two, and between two access
 // lists. The outcome of a transaction that was sent is determined under separate contexts
-// (detached), which end after some session timeouts.
+// (lock.Detached), which end after some session timeouts.
 //
 // # How it works
 //
-// read.go walks the tree, and visit.go reads its nodes; index.go,
-// usage.go, family.go, adopt.go and frame.go read what belongs to it besides the nodes. applier.go is what a program calls; run.go goes through
-// the phases of an apply, each of which is a type. A job builds and measures all transactions, compares the
-// pins (verify.go), creates the nodes that the lock needs
-// (scaffold.go) and takes the lock (lock.go). locked prepares nodes (widen.go, drain.go). sending
-// commits each transaction and determines its outcome (break.go, commit.go). listing sets the access
-// lists (aclphase.go). errors.go and explain.go have the error texts.
+// run.go is the order of an apply: each line of its run is a phase, which takes what the one before has returned. [read.Verify] compares
+// the tree with the pins of the plan. Package internal/prepare creates the nodes that the lock needs; internal/lock takes the lock;
+// prepare widens rights and drains locks. Package internal/commit sends each transaction and determines its outcome. Package
+// internal/lists sets the access lists and reads them back. applier.go is what a program calls: [Begin], which takes the lock before the
+// plan is made, and [Applier] for plans that were made before.
+//
+// Packages read (the tree), failure (the errors), event (what an apply reports) and history stand below; evict and checkup stand beside.
 package apply

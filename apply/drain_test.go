@@ -13,7 +13,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -44,8 +47,8 @@ func TestDrainWaitsForTheHolderAndLetsNobodyElseIn(t *testing.T) {
 		x := executor(c)
 		drained := false
 		var holder sync.WaitGroup
-		x.Events = func(e apply.Event) {
-			if e, ok := e.(apply.Draining); ok {
+		x.Events = func(e event.Event) {
+			if e, ok := e.(event.Draining); ok {
 				require.Equal(t, s.root+"/pay/ledger", e.Path)
 				drained = true
 				holder.Go(func() {
@@ -79,7 +82,7 @@ func TestDrainThatTakesTooLongOpensTheLockAgain(t *testing.T) {
 		lease, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 		require.NoError(t, err)
 		_, err = executor(c).Run(t.Context(), s.plan(c, s.shopWithout(), plan.Options{Drain: 10 * time.Second}))
-		var e *apply.InUseError
+		var e *failure.InUseError
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, s.root+"/pay/ledger", e.Path)
 		// It said that nothing was written, although the lock had been closed and opened.
@@ -103,8 +106,8 @@ func (s *site) struckWhileDraining(c *recipes.Client, strike func(*site, *recipe
 	require.NoError(s.t, err)
 	victim := s.provisioner()
 	x := executor(victim)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Draining); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Draining); ok {
 			strike(s, victim)
 		}
 	}
@@ -157,8 +160,8 @@ func TestWaitersOfALockThatIsDrainedForAnotherPathAreSentAway(t *testing.T) {
 				}()
 				synctest.Wait()
 				x := executor(victim)
-				x.Events = func(e apply.Event) {
-					if _, ok := e.(apply.Draining); ok {
+				x.Events = func(e event.Event) {
+					if _, ok := e.(event.Draining); ok {
 						if c.crash {
 							s.expire(victim)
 						}
@@ -199,7 +202,7 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 	for name, fail := range map[string]func(*site, *recipes.Client){
 		"session expired": (*site).expire,
 		"not ours to write any more": func(s *site, c *recipes.Client) {
-			_, err := s.session(c).SetACL(s.t.Context(), s.root+"/pay/ledger", apply.ToZK(kind.List{{Scheme: "digest", ID: digest("x:y"), Perms: kind.PermAll}}), -1)
+			_, err := s.session(c).SetACL(s.t.Context(), s.root+"/pay/ledger", wire.ToZK(kind.List{{Scheme: "digest", ID: digest("x:y"), Perms: kind.PermAll}}), -1)
 			require.NoError(s.t, err)
 		},
 	} {
@@ -208,7 +211,7 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 				s := inMemory(t)
 				c := s.provisioner()
 				_, err := s.struckWhileDraining(c, fail)
-				var e *apply.ClosedError
+				var e *failure.ClosedError
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, []string{"pay.ledger.mutex (/locks/pay/ledger)"}, e.Locks)
 				require.Contains(t, err.Error(), "nobody new gets in: pay.ledger.mutex (/locks/pay/ledger)")
@@ -239,8 +242,8 @@ func forceBreak(t *testing.T, s *site) {
 	p := s.plan(c, tree, plan.Options{ForceBreak: []string{"pay.ledger.mutex", "pay.pool.semaphore"}, Replace: []string{"pay.pool.semaphore"}})
 	var broken []string
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if e, ok := e.(apply.Breaking); ok {
+	x.Events = func(e event.Event) {
+		if e, ok := e.(event.Breaking); ok {
 			broken = append(broken, string(e.Addr))
 			require.Equal(t, "provisioner", e.Usage.Holders[0].ID)
 		}
@@ -257,7 +260,7 @@ func forceBreak(t *testing.T, s *site) {
 	require.NoError(t, err)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), s.plan(c, s.tree(), plan.Options{ForceBreak: []string{"pay.pool.semaphore"}}))
-		var e *apply.InUseError
+		var e *failure.InUseError
 		require.ErrorAs(t, err, &e)
 	})
 	require.NoError(t, leader.Context().Err())
@@ -277,7 +280,7 @@ func TestAContainerInUseIsLeftAndEachApplyTriesAgain(t *testing.T) {
 					var addrs []plan.Addr
 					foreign := s.session(s.dial("provisioner:secret"))
 					for _, name := range []string{"/far", "/idle"} {
-						_, err := s.session(ours).Create(t.Context(), s.root+name, []byte(data), 0, apply.ToZK(kind.WorldAll()))
+						_, err := s.session(ours).Create(t.Context(), s.root+name, []byte(data), 0, wire.ToZK(kind.WorldAll()))
 						require.NoError(t, err)
 						n := s.tree(declare(name, kind.Mutex)).Nodes[0]
 						tree.Nodes, addrs = append(tree.Nodes, n), append(addrs, n.Addr)
@@ -290,18 +293,18 @@ func TestAContainerInUseIsLeftAndEachApplyTriesAgain(t *testing.T) {
 						contender := ""
 						hold := func() {
 							var err error
-							contender, err = foreign.Create(t.Context(), s.root+"/far/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
+							contender, err = foreign.Create(t.Context(), s.root+"/far/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.WorldAll()))
 							require.NoError(t, err)
 						}
 						if used && !late {
 							hold()
 						}
 						x := executor(s.provisioner())
-						x.Events = func(e apply.Event) {
+						x.Events = func(e event.Event) {
 							switch e := e.(type) {
-							case apply.Left:
+							case event.Left:
 								left = e.Addrs
-							case apply.Started:
+							case event.Started:
 								if used && contender == "" {
 									hold()
 								}
@@ -312,7 +315,7 @@ func TestAContainerInUseIsLeftAndEachApplyTriesAgain(t *testing.T) {
 						if contender != "" {
 							require.NoError(t, foreign.Delete(t.Context(), contender, -1))
 						}
-						live, err := apply.Read(t.Context(), s.session(ours), tree)
+						live, err := read.Tree(t.Context(), s.session(ours), tree)
 						require.NoError(t, err)
 						return live.Find(s.root + "/far").Payload.Made, live.Find(s.root + "/idle").Payload.Made, left
 					}
@@ -355,11 +358,11 @@ func TestInterruptBehindADrainOpensTheLocksAgain(t *testing.T) {
 		require.NoError(t, err)
 		ctx, interrupt := context.WithCancel(t.Context())
 		x := executor(c)
-		x.Events = func(e apply.Event) {
+		x.Events = func(e event.Event) {
 			switch e.(type) {
-			case apply.Draining:
+			case event.Draining:
 				go func() { _ = lease.Unlock(t.Context()) }()
-			case apply.Verified:
+			case event.Verified:
 				interrupt()
 			}
 		}

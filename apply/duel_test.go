@@ -10,12 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/locktree/locktree/plan/diff"
-
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -62,14 +63,14 @@ func duel(t *testing.T, seed int) (outcomes []string) {
 	for _, d := range []time.Duration{2 * time.Millisecond, 35 * time.Millisecond, 600 * time.Millisecond} {
 		s.server.Inject(func(r zktest.Request) bool { return chance(12, seed, d, r.Session, r.Xid) == 0 }, zktest.Delay(d))
 	}
-	outcomes, results := make([]string, 2), make([]*apply.Result, 2)
+	outcomes, results := make([]string, 2), make([]*event.Result, 2)
 	var wg sync.WaitGroup
 	for i, c := range clients {
 		wg.Go(func() {
 			time.Sleep(time.Duration(chance(80, seed, "start", i)) * time.Millisecond) // fake
 			x := executor(c)
 			x.LockTimeout = time.Duration(chance(2, seed, "wait", i)) * 30 * time.Second
-			live, err := apply.Read(t.Context(), s.session(c), trees[i])
+			live, err := read.Tree(t.Context(), s.session(c), trees[i])
 			if err == nil {
 				results[i], err = x.Run(t.Context(), diff.Compare(live, trees[i], plan.Options{Identities: identities(c), AllowMassDestroy: true}))
 			}
@@ -92,9 +93,9 @@ func duel(t *testing.T, seed int) (outcomes []string) {
 }
 
 func outcomeOf(err error) string {
-	var stale *apply.StaleError
-	var locked *apply.LockedError
-	var moved *apply.MovedError
+	var stale *failure.StaleError
+	var locked *failure.LockedError
+	var moved *failure.MovedError
 	switch {
 	case err == nil:
 		return "applied"

@@ -7,6 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/checkup"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -24,7 +27,7 @@ func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) 
 
 	pinned := *want
 	pinned.EnsembleID = id
-	_, err := apply.Read(t.Context(), s.session(c), &pinned)
+	_, err := read.Tree(t.Context(), s.session(c), &pinned)
 	require.NoError(t, err)
 	s.apply(c, s.tree(declare("/ledger", kind.Mutex), declare("/another", kind.Mutex)))
 	again, _ := s.server.Get(record.ScaffoldPath(s.root))
@@ -33,19 +36,19 @@ func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) 
 	other := pinned
 	other.EnsembleID = "0123456789abcdef0123456789abcdef"
 	s.server.ResetCounts()
-	_, err = apply.Read(t.Context(), s.session(c), &other)
-	var wrong *apply.WrongEnsembleError
+	_, err = read.Tree(t.Context(), s.session(c), &other)
+	var wrong *failure.WrongEnsembleError
 	require.ErrorAs(t, err, &wrong)
 	require.Equal(t, id, wrong.Got)
 	_, err = apply.Begin(t.Context(), c, &other, apply.Options{})
 	require.ErrorAs(t, err, &wrong)
 	require.ErrorContains(t, err, id)
-	_, err = apply.CheckUp(t.Context(), c, &other, 10)
+	_, err = checkup.Stack(t.Context(), c, &other, 10)
 	require.ErrorAs(t, err, &wrong)
 	require.Equal(t, map[string]int{"getData": 3}, s.server.Counts().ByOp, "the id, by each of them")
 
 	empty := inMemory(t) // where no apply has been
-	_, err = apply.Read(t.Context(), empty.session(empty.provisioner()), &pinned)
+	_, err = read.Tree(t.Context(), empty.session(empty.provisioner()), &pinned)
 	require.ErrorAs(t, err, &wrong)
 	require.True(t, wrong.Absent)
 	require.ErrorContains(t, err, "no apply was here, or its nodes were deleted")
@@ -61,13 +64,13 @@ func TestAnEnsembleThatHasNoIDGetsOneWithTheNextApply(t *testing.T) {
 	require.NoError(t, s.server.Set(path, nil))
 	pinned := *want
 	pinned.EnsembleID = "0123456789abcdef0123456789abcdef"
-	_, err := apply.Read(t.Context(), s.session(c), &pinned)
+	_, err := read.Tree(t.Context(), s.session(c), &pinned)
 	require.ErrorContains(t, err, "another program made it")
 
 	s.apply(c, s.tree(declare("/ledger", kind.Mutex), declare("/another", kind.Mutex)))
 	mark, _ := s.server.Get(path)
 	require.NotEmpty(t, record.MarkedAs(mark.Data))
-	found, err := apply.CheckUp(t.Context(), c, want, 10)
+	found, err := checkup.Stack(t.Context(), c, want, 10)
 	require.NoError(t, err)
 	require.Contains(t, found.Locks[0].What, record.MarkedAs(mark.Data))
 }

@@ -13,6 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/evict"
+	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
@@ -30,16 +34,16 @@ func evicting(s *site, c *recipes.Client) *plan.Tree {
 	return tree
 }
 
-func (s *site) acquisitions(c *recipes.Client, path string) (*inspect.Report, []apply.Acquisition) {
+func (s *site) acquisitions(c *recipes.Client, path string) (*inspect.Report, []evict.Acquisition) {
 	s.t.Helper()
 	in, err := inspect.Lock(s.t.Context(), c, path)
 	require.NoError(s.t, err)
-	return in, apply.Acquisitions(in)
+	return in, evict.Acquisitions(in)
 }
 
-func (s *site) history(c *recipes.Client) []apply.Entry {
+func (s *site) history(c *recipes.Client) []history.Entry {
 	s.t.Helper()
-	all, err := apply.History(s.t.Context(), s.session(c), s.root, stack)
+	all, err := history.Read(s.t.Context(), s.session(c), s.root, stack)
 	require.NoError(s.t, err)
 	return all
 }
@@ -73,7 +77,7 @@ func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
 		one.Set(snap)
 		require.Len(t, one.Others, 1)
 		require.Equal(t, s.root+"/b", kind.ParentPath(one.Others[0].Path))
-		done, err := apply.New(c, apply.Options{Who: "ann@desk", Message: "stuck"}).Break(t.Context(), in, one)
+		done, err := evict.Break(t.Context(), c, history.Author{Who: "ann@desk", Message: "stuck"}, in, one)
 		require.NoError(t, err)
 		require.Len(t, done.Nodes, 2)
 		require.Equal(t, record.HistoryPath(s.root, stack), done.History)
@@ -84,7 +88,7 @@ func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
 		require.Equal(t, []any{"break", "ann@desk", "stuck", s.root + "/a", one.Token}, []any{e.Operation, e.Who, e.Message, e.Lock, e.Token})
 		require.Equal(t, []string{s.root + "/b"}, e.Others)
 		// The same again finds nobody, although others hold the locks now.
-		done, err = apply.New(c, apply.Options{}).Break(t.Context(), in, one)
+		done, err = evict.Break(t.Context(), c, history.Author{}, in, one)
 		require.NoError(t, err)
 		require.True(t, done.Gone())
 		require.Len(t, s.history(c), 2)
@@ -110,10 +114,10 @@ func TestAnAcquisitionHasAllPermitsOfOneTransaction(t *testing.T) {
 		require.Len(t, all[0].Nodes, 2)
 		require.Len(t, all[1].Nodes, 1)
 		require.True(t, all[2].Queued)
-		done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[2])
+		done, err := evict.Break(t.Context(), c, history.Author{}, in, all[2])
 		require.NoError(t, err)
 		require.NotEmpty(t, done.Nodes)
-		done, err = apply.New(c, apply.Options{}).Break(t.Context(), in, all[0])
+		done, err = evict.Break(t.Context(), c, history.Author{}, in, all[0])
 		require.NoError(t, err)
 		require.Len(t, done.Nodes, 2)
 		synctest.Wait()
@@ -150,7 +154,7 @@ func TestNothingIsLostToWritesInBetween(t *testing.T) {
 			}
 			return true
 		}, zktest.Delay(100*time.Millisecond))
-		done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[0])
+		done, err := evict.Break(t.Context(), c, history.Author{}, in, all[0])
 		require.NoError(t, err)
 		require.Len(t, done.Nodes, 1)
 		require.Equal(t, 3, times)
@@ -182,7 +186,7 @@ func TestAnEvictionPausesBetweenItsTries(t *testing.T) {
 		}, zktest.Fail(zktest.CodeNoNode))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		_, err = apply.New(c, apply.Options{}).Break(ctx, in, all[0])
+		_, err = evict.Break(ctx, c, history.Author{}, in, all[0])
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Less(t, tries, 210)
 	})
@@ -203,7 +207,7 @@ func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
 			<-lost.Hit()
 			s.server.Expire(id)
 		}()
-		done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[0])
+		done, err := evict.Break(t.Context(), c, history.Author{}, in, all[0])
 		require.NoError(t, err)
 		require.Len(t, done.Nodes, 1)
 		require.Equal(t, []string{"break", "apply"}, []string{s.history(c)[0].Operation, s.history(c)[1].Operation})
@@ -217,7 +221,7 @@ func TestADamagedHistoryIsNotAnEmptyOne(t *testing.T) {
 	c := s.provisioner()
 	evicting(s, c)
 	require.NoError(t, s.server.Set(record.HistoryPath(s.root, stack), []byte("[{")))
-	_, err := apply.History(t.Context(), s.session(c), s.root, stack)
+	_, err := history.Read(t.Context(), s.session(c), s.root, stack)
 	require.ErrorContains(t, err, "is not a history")
 }
 
@@ -225,7 +229,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	tree := evicting(s, c)
-	x := apply.New(c, apply.Options{Who: strings.Repeat("ü", 700), Message: strings.Repeat(`"\`, 150), CI: &apply.CIRun{System: "x", Run: strings.Repeat("/", 3000)}})
+	x := apply.New(c, apply.Options{Author: history.Author{Who: strings.Repeat("ü", 700), Message: strings.Repeat(`"\`, 150), CI: &history.CIRun{System: "x", Run: strings.Repeat("/", 3000)}}})
 	for i := range 60 {
 		set("permits", 6+i)(tree.Nodes[2])
 		_, err := x.Apply(t.Context(), s.plan(c, tree))
@@ -258,7 +262,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	set("permits", 4)(tree.Nodes[2])
 	_, err = apply.New(c, apply.Options{Events: ev.add}).Apply(t.Context(), s.plan(c, tree))
 	require.NoError(t, err)
-	require.Nil(t, find[apply.Recorded](ev).Entry)
+	require.Nil(t, find[event.Recorded](ev).Entry)
 }
 
 // The entry of an apply of several transactions is one, also if somebody else has written between them.
@@ -266,8 +270,8 @@ func TestAnApplyIsOneEntry(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if done, ok := e.(apply.Committed); ok && done.Batch == 1 {
+	x.Events = func(e event.Event) {
+		if done, ok := e.(event.Committed); ok && done.Batch == 1 {
 			require.True(t, s.history(c)[0].Unfinished)
 			data, _ := s.server.Get(record.HistoryPath(s.root, stack))
 			require.NoError(t, s.server.Set(record.HistoryPath(s.root, stack), append([]byte(`[{"operation": "break"},`), data.Data[1:]...)))
@@ -291,13 +295,13 @@ func TestTwoWaitsOfOneSessionAreTwoAcquisitions(t *testing.T) {
 	require.NoError(t, err)
 	session, nodes := s.session(s.dial("worker:w")), []string{}
 	for _, at := range []string{"/pool/locks/" + mutexName, "/pool/locks/" + mutexName, "/pool/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-"} {
-		node, err := session.Create(t.Context(), s.root+at, []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.List{crew}))
+		node, err := session.Create(t.Context(), s.root+at, []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.List{crew}))
 		require.NoError(t, err)
 		nodes = append(nodes, node)
 	}
 	in, all := s.acquisitions(c, s.root+"/pool")
 	require.Len(t, all, 3)
-	done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[1])
+	done, err := evict.Break(t.Context(), c, history.Author{}, in, all[1])
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{nodes[0], nodes[2]}, done.Nodes)
 	_, there := s.server.Get(nodes[1])

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -32,7 +33,7 @@ func provision(ctx context.Context, dir string, inputs ...config.Input) (*plan.P
 		return nil, err
 	}
 	defer client.Close()
-	run, err := apply.Begin(ctx, client, e.Tree, apply.Options{LockTimeout: time.Minute, Who: "a program"})
+	run, err := apply.Begin(ctx, client, e.Tree, apply.Options{LockTimeout: time.Minute, Author: history.Author{Who: "a program"}})
 	if err != nil {
 		return nil, err
 	}

@@ -4,36 +4,12 @@ import (
 	"context"
 	"testing"
 
+	"github.com/locktree/locktree/apply/internal/commit"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
 )
 
 // What the tests, which are programs like any other, know of the inside.
-
-const (
-	CommitTries  = commitTries
-	MaxDescribed = maxDescribed
-	ReadTries    = readTries
-	Suspect      = suspect
-	Unanswered   = unanswered
-)
-
-var (
-	Bare          = bare
-	ErrLostAgain  = errLostAgain
-	ExplainACL    = explainACL
-	Free          = free
-	FromZK        = fromZK
-	LockError     = lockError
-	OwnACL        = ownACL
-	ParseInfo     = parseInfo
-	Present       = present
-	ReadError     = readError
-	ReadIndex     = readIndex
-	ScaffoldError = scaffoldError
-	ScaffoldPaths = scaffoldPaths
-	ToZK          = toZK
-)
 
 // The stacks of these tests have one key. A list enters a sum through a slow function of it whose results are kept, and a sweep makes
 // thousands of stacks with the same few lists: that took a third of its time.
@@ -49,34 +25,11 @@ func init() {
 // RandomKeys gives each stack of the test a key of its own, as programs do.
 var RandomKeys func(t *testing.T)
 
-// IndexApply is the ID of the newest apply in the record at a path.
-func IndexApply(ctx context.Context, s *recipes.Session, path string) (string, error) {
-	h, err := readHead(ctx, s, path)
-	if err != nil {
-		return "", err
-	}
-	return h.index.Apply, nil
-}
-
 func (x *Applier) Among(set *plan.Access) error { return x.among(set, plan.SetDeclared, "/locks") }
 
-// Begun is an apply that holds its lock and has sent nothing yet.
-type Begun struct {
-	job *job
-	sending
+// BeginSending returns an apply that holds its lock and has sent nothing yet.
+func BeginSending(ctx context.Context, x *Applier, p *plan.Plan) (*commit.Sender, error) {
+	j := &job{x: x, p: p, own: wire.OwnACL(x.client, nil)}
+	_, _, err := j.lock(ctx)
+	return &commit.Sender{Held: j.held, Plan: p, Own: j.own}, err
 }
-
-func BeginSending(ctx context.Context, x *Applier, p *plan.Plan) (*Begun, error) {
-	j := &job{x: x, p: p, own: ownACL(x.client, nil)}
-	l, err := j.lock(ctx)
-	return &Begun{j, sending{locked: l}}, err
-}
-
-// Readable says whether the servers read so many bytes, and how many are noted to be read.
-func (b *Begun) Readable(ctx context.Context, bytes int) (readable bool, noted int) {
-	b.size = bytes
-	readable = b.readable(ctx)
-	return readable, b.longest
-}
-
-func (b *Begun) End(ctx context.Context) { b.job.held.unlock(ctx) }

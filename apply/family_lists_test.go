@@ -6,7 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -31,7 +32,7 @@ func relisted(t *testing.T, s *site) {
 		s.hold(w, tree, fmt.Sprintf("order-%d", i))
 	}
 	foreign := keyPath(tree, "foreign")
-	_, err := s.session(w).Create(t.Context(), foreign, []byte{}, 0, apply.ToZK(kind.WorldAll()))
+	_, err := s.session(w).Create(t.Context(), foreign, []byte{}, 0, wire.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 
 	next := s.orders(of("semaphore"), set("permits", 2), fanout("16"), to(kind.List{admin, joiner}, kind.List{admin, joined}))
@@ -44,12 +45,12 @@ func relisted(t *testing.T, s *site) {
 		for _, part := range []string{"", "/leases", "/locks"} {
 			acl, _, err := s.session(c).GetACL(t.Context(), keyPath(tree, fmt.Sprintf("order-%d", i))+part)
 			require.NoError(t, err)
-			require.True(t, apply.FromZK(acl).Equal(kind.List{admin, joined}), "%s", acl)
+			require.True(t, wire.FromZK(acl).Equal(kind.List{admin, joined}), "%s", acl)
 		}
 	}
 	acl, _, err := s.session(c).GetACL(t.Context(), foreign)
 	require.NoError(t, err)
-	require.True(t, apply.FromZK(acl).Equal(kind.WorldAll()), "what another program made is its own")
+	require.True(t, wire.FromZK(acl).Equal(kind.WorldAll()), "what another program made is its own")
 	require.False(t, s.plan(c, next).HasChanges())
 	require.Empty(t, s.index(c).Pending)
 }
@@ -73,7 +74,7 @@ func TestImportedFamilyGivesItsListToTheKeysInUse(t *testing.T) {
 	require.NoError(t, err)
 	acl, _, err := s.session(c).GetACL(t.Context(), keyPath(tree, "order-17"))
 	require.NoError(t, err)
-	require.True(t, apply.FromZK(acl).Equal(kind.List{admin, joined}), "%s", acl)
+	require.True(t, wire.FromZK(acl).Equal(kind.List{admin, joined}), "%s", acl)
 	_, there := s.server.Get(held)
 	require.True(t, there, "its holder holds on")
 	require.False(t, s.plan(c, next).HasChanges())
@@ -97,12 +98,12 @@ func TestPartsOfAKeyAreRelistedAfterAnInterruptedApply(t *testing.T) {
 	for _, part := range []string{"", "/leases", "/locks"} {
 		acl, _, err := s.session(c).GetACL(t.Context(), key+part)
 		require.NoError(t, err)
-		require.True(t, apply.FromZK(acl).Equal(kind.List{admin, joined}), "%s", acl)
+		require.True(t, wire.FromZK(acl).Equal(kind.List{admin, joined}), "%s", acl)
 	}
 }
 
 func (s *site) setACL(c *recipes.Client, path string, list kind.List) error {
-	_, err := s.session(c).SetACL(s.t.Context(), path, apply.ToZK(list), -1)
+	_, err := s.session(c).SetACL(s.t.Context(), path, wire.ToZK(list), -1)
 	return err
 }
 
@@ -124,7 +125,7 @@ func relistScene(t *testing.T, s *site, c *recipes.Client) scene {
 		for path, list := range map[string]*kind.List{keyPath(tree, "order-17"): &key, s.root + "/shop/orders": &family} {
 			acl, _, err := s.session(c).GetACL(t.Context(), path)
 			require.NoError(t, err)
-			*list = apply.FromZK(acl)
+			*list = wire.FromZK(acl)
 		}
 		return key, family
 	}
@@ -154,12 +155,12 @@ func TestNoCredentialGoesWhileAKeyHasIt(t *testing.T) {
 		p := s.plan(c, next)
 		require.True(t, p.HasChanges())
 		_, err := executor(c).Run(t.Context(), p)
-		var phase *apply.ACLPhaseError
+		var phase *failure.ACLPhaseError
 		require.ErrorAs(t, err, &phase)
 		require.ErrorContains(t, err, "order-17")
 		acl, _, err := s.session(c).GetACL(t.Context(), "/locks/shop/orders")
 		require.NoError(t, err)
-		sure, _ := apply.FromZK(acl).Rights(worker)
+		sure, _ := wire.FromZK(acl).Rights(worker)
 		require.Equal(t, worker.Perms, sure)
 	}
 	require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
@@ -167,6 +168,6 @@ func TestNoCredentialGoesWhileAKeyHasIt(t *testing.T) {
 	s.apply(c, next)
 	acl, _, err := s.session(c).GetACL(t.Context(), "/locks/shop/orders")
 	require.NoError(t, err)
-	require.True(t, apply.FromZK(acl).Equal(kind.List{admin, joiner}))
+	require.True(t, wire.FromZK(acl).Equal(kind.List{admin, joiner}))
 	require.False(t, s.plan(c, next).HasChanges())
 }

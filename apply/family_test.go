@@ -11,7 +11,10 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -39,7 +42,7 @@ func keyPath(tree *plan.Tree, key string) string {
 func (s *site) leave(c *recipes.Client, tree *plan.Tree, key string) string {
 	s.t.Helper()
 	path, session := keyPath(tree, key), s.session(c)
-	list := apply.ToZK(tree.Nodes[1].Payload.ChildACL)
+	list := wire.ToZK(tree.Nodes[1].Payload.ChildACL)
 	nodes := []string{path}
 	for _, part := range kind.Keyed.Key(tree.Nodes[1].Payload.Params).Kind().Children {
 		nodes = append(nodes, path+"/"+part)
@@ -59,7 +62,7 @@ func (s *site) hold(c *recipes.Client, tree *plan.Tree, key string) string {
 	if kind.Keyed.Key(tree.Nodes[1].Payload.Params).Kind() == kind.Semaphore {
 		name = path + "/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-"
 	}
-	at, err := s.session(c).Create(s.t.Context(), name, []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(tree.Nodes[1].Payload.ChildACL))
+	at, err := s.session(c).Create(s.t.Context(), name, []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(tree.Nodes[1].Payload.ChildACL))
 	require.NoError(s.t, err)
 	return at
 }
@@ -81,7 +84,7 @@ func families(t *testing.T, s *site, dirs string) {
 	for _, name := range names {
 		acl, _, err := s.session(c).GetACL(t.Context(), s.root+"/shop/orders/"+name)
 		require.NoError(t, err)
-		require.True(t, apply.FromZK(acl).Equal(kind.List{admin, worker}), "%s", acl)
+		require.True(t, wire.FromZK(acl).Equal(kind.List{admin, worker}), "%s", acl)
 	}
 	require.False(t, s.plan(c, tree).HasChanges())
 
@@ -140,7 +143,7 @@ func TestKeysInUseAreCountedAndNamed(t *testing.T) {
 // usage is who uses the family.
 func (s *site) usage(c *recipes.Client, tree *plan.Tree) *kind.Usage {
 	s.t.Helper()
-	live, err := apply.Read(s.t.Context(), s.session(c), tree)
+	live, err := read.Tree(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
 	return live.Nodes[1].Live.Usage
 }
@@ -209,7 +212,7 @@ func TestKeyLockedWhileItsFamilyIsDestroyedIsUnharmed(t *testing.T) {
 			case <-in.Hit():
 			case <-t.Context().Done():
 			}
-			at, err := rival.Create(context.Background(), left+"/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.List{crew}))
+			at, err := rival.Create(context.Background(), left+"/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.List{crew}))
 			if err != nil {
 				at = ""
 			}
@@ -224,7 +227,7 @@ func TestKeyLockedWhileItsFamilyIsDestroyedIsUnharmed(t *testing.T) {
 		if at := <-held; at != "" {
 			_, there := s.server.Get(at)
 			require.True(t, there, "request %d", i)
-			var used *apply.InUseError
+			var used *failure.InUseError
 			require.ErrorAs(t, err, &used, "request %d", i)
 		}
 	}
@@ -238,8 +241,8 @@ func TestServerThatDoesNotDeleteALeftoverIsNotTakenForALostLock(t *testing.T) {
 	s.leave(s.dial("worker:w"), tree, "order-17")
 	p := s.plan(c, tree, plan.Options{Destroy: true})
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Verified); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Verified); ok {
 			s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" }), zktest.Fail(zktest.CodeThrottled))
 		}
 	}
@@ -261,8 +264,8 @@ func TestRefusedApplySaysThatLeftoversWereDeleted(t *testing.T) {
 		}
 		p := s.plan(c, tree, plan.Options{Destroy: true})
 		x := executor(c)
-		x.Events = func(e apply.Event) {
-			if _, ok := e.(apply.Verified); ok { // the last moment: the sweep does not see it
+		x.Events = func(e event.Event) {
+			if _, ok := e.(event.Verified); ok { // the last moment: the sweep does not see it
 				family := s.root + "/shop/orders"
 				s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, family) }), zktest.Fail(zktest.Code(-111)))
 			}
@@ -304,8 +307,8 @@ func TestDrainOfAFamilyLooksAtOneKeyAgainAndAgain(t *testing.T) {
 	p := s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: time.Minute})
 	x, done := executor(c), make(chan error, 1)
 	draining := make(chan struct{})
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Draining); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Draining); ok {
 			close(draining)
 		}
 	}
@@ -329,8 +332,8 @@ func TestDrainOfAFamilyWaitsForItsKeys(t *testing.T) {
 	s.leave(w, tree, "left")
 	p := s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: time.Minute})
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if d, ok := e.(apply.Draining); ok {
+	x.Events = func(e event.Event) {
+		if d, ok := e.(event.Draining); ok {
 			require.Equal(t, 1, d.Usage.Keys.Used)
 			n, _ := s.server.Get("/locks/shop/orders")
 			payload, err := kind.Decode(n.Data)
@@ -380,7 +383,7 @@ func TestPathOfAFamilyChangesWhenNoKeyIsInUse(t *testing.T) {
 	require.False(t, there)
 	n, _ := s.server.Get("/locks/shop/purchases")
 	require.Len(t, n.Children, 16)
-	_, err = s.session(w).Create(t.Context(), s.root+"/shop/orders/order-17", []byte{}, 0, apply.ToZK(kind.List{crew}))
+	_, err = s.session(w).Create(t.Context(), s.root+"/shop/orders/order-17", []byte{}, 0, wire.ToZK(kind.List{crew}))
 	require.ErrorIs(t, err, zk.ErrNoNode, "nobody locks a key where the family was")
 }
 
@@ -392,21 +395,21 @@ func TestLockTakenAtTheLastMomentKeepsItsPath(t *testing.T) {
 			c, w := s.provisioner(), s.dial("worker:w")
 			s.apply(c, s.tree(declare("/here", k, at("lock."+k.Name))))
 			p, x := s.plan(c, s.tree(declare("/there", k, at("lock."+k.Name)))), executor(c)
-			x.Events = func(e apply.Event) {
-				if _, ok := e.(apply.Verified); !ok {
+			x.Events = func(e event.Event) {
+				if _, ok := e.(event.Verified); !ok {
 					return
 				}
 				path := s.root + "/here/"
 				if k == kind.Keyed {
 					path += "order-17/"
-					_, err := s.session(w).Create(t.Context(), s.root+"/here/order-17", []byte{}, 0, apply.ToZK(kind.List{crew}))
+					_, err := s.session(w).Create(t.Context(), s.root+"/here/order-17", []byte{}, 0, wire.ToZK(kind.List{crew}))
 					require.NoError(t, err)
 				}
-				_, err := s.session(w).Create(t.Context(), path+"_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.List{crew}))
+				_, err := s.session(w).Create(t.Context(), path+"_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.List{crew}))
 				require.NoError(t, err)
 			}
 			_, err := x.Run(t.Context(), p)
-			var used *apply.InUseError
+			var used *failure.InUseError
 			require.ErrorAs(t, err, &used)
 			require.Equal(t, s.root+"/here", used.Path, "the address has a node to delete and one to create")
 			require.True(t, used.Usage.Busy())
@@ -451,13 +454,13 @@ func familyImported(t *testing.T, s *site) {
 	c, theirs := s.provisioner(), s.dial("")
 	s.apply(c, s.tree(declare("/shop", kind.Namespace)))
 	session := s.session(theirs)
-	_, err := s.session(c).Create(t.Context(), s.root+"/shop/orders", []byte{}, 0, apply.ToZK(kind.WorldAll()))
+	_, err := s.session(c).Create(t.Context(), s.root+"/shop/orders", []byte{}, 0, wire.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	for _, path := range []string{"/order-17", "/order-18"} {
-		_, err := session.Create(t.Context(), s.root+"/shop/orders"+path, []byte{}, 0, apply.ToZK(kind.WorldAll()))
+		_, err := session.Create(t.Context(), s.root+"/shop/orders"+path, []byte{}, 0, wire.ToZK(kind.WorldAll()))
 		require.NoError(t, err)
 	}
-	held, err := session.Create(t.Context(), s.root+"/shop/orders/order-17/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
+	held, err := session.Create(t.Context(), s.root+"/shop/orders/order-17/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	tree := s.orders(of("mutex"), set("foreign", "true"))
 	tree.Intent.Imports = []plan.Import{{To: tree.Nodes[1].Addr, Path: s.root + "/shop/orders"}}
@@ -474,7 +477,7 @@ func familyImported(t *testing.T, s *site) {
 		return err
 	}
 	err = replace(300 * time.Millisecond)
-	var used *apply.InUseError
+	var used *failure.InUseError
 	require.ErrorAs(t, err, &used)
 	require.ErrorContains(t, err, `key "order-17" held by`)
 	go func() { done <- replace(time.Minute) }()

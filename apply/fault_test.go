@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,7 +14,11 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/commit"
+	"github.com/locktree/locktree/apply/internal/lock"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
@@ -61,7 +66,7 @@ func TestLostReplyIsResolvedAndNeverGuessed(t *testing.T) {
 				_, err := x.Run(t.Context(), s.plan(c0, s.shop()))
 				require.NoError(t, err)
 				require.Equal(t, 1, in.Hits())
-				require.Equal(t, c.resolved, find[apply.Committed](ev).Resolved)
+				require.Equal(t, c.resolved, find[event.Committed](ev).Resolved)
 				require.False(t, s.plan(c0, s.shop()).HasChanges())
 				index, _ := s.server.Get(record.IndexPath(s.root, stack))
 				require.Zero(t, index.Stat.Version, "written once")
@@ -105,7 +110,7 @@ func TestATransactionIsNotAskedForOfALeaderThatWasCutOff(t *testing.T) {
 		_, err := x.Run(t.Context(), p)
 		require.Equal(t, 1, in.Hits())
 		require.NoError(t, err)
-		require.True(t, find[apply.Committed](ev).Resolved)
+		require.True(t, find[event.Committed](ev).Resolved)
 		require.False(t, s.plan(c0, tree).HasChanges())
 	})
 }
@@ -161,7 +166,7 @@ func TestRefusalOfTheSecondCopyIsNotMistakenForAConflict(t *testing.T) {
 		x.Events = ev.add
 		_, err := x.Run(t.Context(), p)
 		require.NoError(t, err)
-		require.True(t, find[apply.Committed](ev).Resolved)
+		require.True(t, find[event.Committed](ev).Resolved)
 		index, _ := s.server.Get(record.IndexPath(s.root, stack))
 		require.EqualValues(t, 1, index.Stat.Version)
 	})
@@ -193,7 +198,7 @@ func TestSessionLostInTheTransactionIsResolved(t *testing.T) {
 				if executed {
 					require.NoError(t, err)
 				} else {
-					var e *apply.NodeError
+					var e *failure.NodeError
 					require.ErrorAs(t, err, &e)
 					require.ErrorIs(t, err, recipes.ErrSessionLost)
 				}
@@ -216,7 +221,7 @@ func TestUnreachableServersLeaveTheOutcomeUnknown(t *testing.T) {
 			s.server.RefuseDials(true)
 		}()
 		_, err := executor(c).Run(t.Context(), p)
-		var e *apply.UnknownError
+		var e *failure.UnknownError
 		require.ErrorAs(t, err, &e)
 		s.server.RefuseDials(false)
 		require.False(t, s.plan(c, s.shop(set("description", "new"))).HasChanges(), "it had been committed")
@@ -285,11 +290,11 @@ func crashAt(s *site, k int, fault zktest.Fault, first bool) bool {
 
 	// Whatever is there is usable as it is declared: a lock without its structural
 	// children, or without a declaration, is never seen.
-	live, err := apply.Read(t.Context(), s.session(old), s.shop())
+	live, err := read.Tree(t.Context(), s.session(old), s.shop())
 	require.NoError(t, err)
 	for _, node := range live.Nodes {
 		require.NotNil(t, node.Payload, node.Path)
-		require.Equal(t, len(node.Live.Parts), apply.Present(node.Live.Parts), node.Path)
+		require.False(t, slices.ContainsFunc(node.Live.Parts, func(p plan.Part) bool { return p.Absent }), node.Path)
 	}
 	s.apply(old, rich(s))
 	again := s.plan(old, rich(s))
@@ -312,17 +317,17 @@ func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
 				tree = s.tree(bulk(40, 10, "x")...)
 			}
 			p := s.plan(c, tree)
-			require.Equal(t, long, p.Transaction.Bytes > apply.Suspect)
+			require.Equal(t, long, p.Transaction.Bytes > commit.Suspect)
 			in := s.server.Inject(transaction(s), zktest.Fail(zktest.CodeSystemError))
 			s.unchanged(c, func() {
 				_, err := executor(c).Run(t.Context(), p)
-				var e *apply.NodeError
+				var e *failure.NodeError
 				require.ErrorAs(t, err, &e)
 				require.ErrorIs(t, err, recipes.ErrServer)
 				require.EqualError(t, err, "apply: The transaction was not committed: "+s.root+": the servers failed each time the transaction was sent: "+
 					"system error (code -1). Nothing was written. Look at the servers' logs, then apply again.")
 			})
-			require.Equal(t, apply.CommitTries, in.Hits())
+			require.Equal(t, lock.Tries, in.Hits())
 			in.Remove()
 			s.server.Inject(zktest.Once(transaction(s)), zktest.Fail(zktest.CodeSystemError))
 			_, err := executor(c).Run(t.Context(), p)
@@ -357,7 +362,7 @@ func quotaRefusal(t *testing.T, s *site) {
 	s.apply(c, s.tree(pay, ledger))
 	s.setQuota(c, s.root+"/pay", 2)
 	_, err := executor(c).Run(t.Context(), s.plan(c, s.tree(pay, ledger, declare("/pay/books", kind.Mutex))))
-	var node *apply.NodeError
+	var node *failure.NodeError
 	require.ErrorAs(t, err, &node)
 	require.ErrorIs(t, err, recipes.ErrQuotaExceeded)
 	require.Equal(t, s.root+"/pay/books", node.Path)

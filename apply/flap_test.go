@@ -7,6 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/commit"
+	"github.com/locktree/locktree/apply/internal/lock"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
@@ -41,7 +44,7 @@ func flapping(t *testing.T, s *site, flaps, probe int, fails bool) {
 	s.apply(c, s.tree(declare("/first", kind.Mutex)))
 	p := s.plan(c, tree)
 	require.Empty(t, p.Batches)
-	require.Greater(t, p.Transaction.Bytes, apply.Suspect)
+	require.Greater(t, p.Transaction.Bytes, commit.Suspect)
 	sent := transaction(s)
 	strike := func(n int, match func(zktest.Request) bool) *zktest.Injection {
 		return s.server.Inject(func(r zktest.Request) bool {
@@ -61,12 +64,12 @@ func flapping(t *testing.T, s *site, flaps, probe int, fails bool) {
 	for _, f := range faults {
 		f.Remove()
 	}
-	require.Equal(t, min(flaps, apply.CommitTries), faults[0].Hits())
+	require.Equal(t, min(flaps, lock.Tries), faults[0].Hits())
 	require.Equal(t, min(probe, 1), faults[1].Hits())
 	if fails {
-		var e *apply.NodeError
+		var e *failure.NodeError
 		require.ErrorAs(t, err, &e)
-		require.ErrorIs(t, err, apply.ErrLostAgain)
+		require.ErrorIs(t, err, commit.ErrLostAgain)
 		require.NotErrorIs(t, err, tx.ErrTooLong)
 		require.ErrorContains(t, err, "Nothing was written")
 		require.Equal(t, before, s.dump(c))
@@ -89,11 +92,10 @@ func asking(t *testing.T, s *site) {
 	require.NoError(t, err)
 	const bytes = 600_000
 	s.unchanged(c, func() {
-		readable, noted := r.Readable(t.Context(), bytes)
-		require.True(t, readable)
-		require.Equal(t, bytes, noted)
+		require.True(t, r.Readable(t.Context(), bytes))
+		require.Equal(t, bytes, r.Longest)
 	})
-	r.End(t.Context())
+	r.Held.Unlock(t.Context())
 }
 
 // asksWhy matches what an apply sends to find out whether its transaction is read.

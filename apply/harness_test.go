@@ -14,6 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
 	"github.com/locktree/locktree/plan/record"
@@ -158,7 +161,7 @@ func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *p
 		o = opts[0]
 	}
 	o.Identities, o.AllowMassDestroy = identities(c), true // the guard has tests in package plan
-	live, err := apply.Read(s.t.Context(), s.session(c), tree)
+	live, err := read.Tree(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
 	q := &saved.Question{Stack: tree.Stack, Ensembles: []diff.Ensemble{{Current: live, Desired: tree, Identities: o.Identities}}, Options: o}
 	q.Options.Identities = nil
@@ -197,15 +200,15 @@ func (s *site) saved(q *saved.Question) []byte {
 // index is the stack's record.
 func (s *site) index(c *recipes.Client) *record.Record {
 	s.t.Helper()
-	tree := &plan.Tree{Root: s.root, Stack: stack}
-	require.NoError(s.t, apply.ReadIndex(s.t.Context(), s.session(c), tree))
-	return tree.Index
+	head, err := read.HeadAt(s.t.Context(), s.session(c), record.IndexPath(s.root, stack))
+	require.NoError(s.t, err)
+	return head.Index
 }
 
 // events records what an apply reports.
-type events []apply.Event
+type events []event.Event
 
-func (e *events) add(ev apply.Event) { *e = append(*e, ev) }
+func (e *events) add(ev event.Event) { *e = append(*e, ev) }
 
 // applying is an Applier whose options a test still changes, and the Run that it begins.
 type applying struct {
@@ -215,7 +218,7 @@ type applying struct {
 }
 
 func executor(c *recipes.Client) *applying {
-	return &applying{client: c, Options: apply.Options{Operation: "apply", Who: "me@here", Version: "test"}}
+	return &applying{client: c, Options: apply.Options{Operation: "apply", Author: history.Author{Who: "me@here", Version: "test"}}}
 }
 
 // applier is the Run that holds the lock, or one that takes it.
@@ -229,7 +232,7 @@ func (x *applying) applier() *apply.Applier {
 // Lock begins a Run, which holds the apply lock.
 func (x *applying) Lock(ctx context.Context, tree *plan.Tree) (context.Context, error) {
 	o := x.Options
-	o.Events = func(e apply.Event) {
+	o.Events = func(e event.Event) {
 		if x.Events != nil {
 			x.Events(e)
 		}
@@ -248,13 +251,13 @@ func (x *applying) Unlock() {
 	}
 }
 
-func (x *applying) Run(ctx context.Context, p *plan.Plan) (*apply.Result, error) {
+func (x *applying) Run(ctx context.Context, p *plan.Plan) (*event.Result, error) {
 	applier := x.applier()
 	x.run = nil
 	return applier.Apply(ctx, p)
 }
 
-func (s *site) apply(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *apply.Result {
+func (s *site) apply(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *event.Result {
 	s.t.Helper()
 	p := s.plan(c, tree, opts...)
 	require.True(s.t, p.Applyable(), "%s", p)

@@ -7,7 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/internal/prepare"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
@@ -31,16 +33,16 @@ func TestAReadersPlanLetsNobodyInWhoWasShutOut(t *testing.T) {
 	in := s.server.Inject(func(r zktest.Request) bool {
 		if r.Op == "setACL" {
 			n, _ := s.server.Get(record.ScaffoldPath(s.root))
-			require.NotContains(t, n.ACL, zktest.ACL(apply.ToZK(kind.List{allOf(oldKey)})[0]))
+			require.NotContains(t, n.ACL, zktest.ACL(wire.ToZK(kind.List{allOf(oldKey)})[0]))
 		}
 		return false
 	}, zktest.Fault{})
 	defer in.Remove()
 	_, err := executor(s.as(oldKey, nextKey)).Run(t.Context(), p)
 	require.NoError(t, err)
-	for path := range s.lists(s.as(nextKey), apply.ScaffoldPaths(s.root, "a")[:4]...) {
+	for path := range s.lists(s.as(nextKey), prepare.ScaffoldPaths(s.root, "a")[:4]...) {
 		n, _ := s.server.Get(path)
-		require.NotContains(t, n.ACL, zktest.ACL(apply.ToZK(kind.List{allOf(oldKey)})[0]), path)
+		require.NotContains(t, n.ACL, zktest.ACL(wire.ToZK(kind.List{allOf(oldKey)})[0]), path)
 	}
 }
 
@@ -58,12 +60,12 @@ func TestRightsAreAddedToTheListThatIsThere(t *testing.T) {
 	p := s.plan(s.as(ciKey), next)
 	x := executor(s.as(oldKey))
 	widened := false
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.ACLWidened); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.ACLWidened); ok {
 			widened = true
 			n, _ := s.server.Get(path)
 			for _, a := range weak[1:] {
-				require.Contains(t, n.ACL, zktest.ACL(apply.ToZK(kind.List{a})[0]))
+				require.Contains(t, n.ACL, zktest.ACL(wire.ToZK(kind.List{a})[0]))
 			}
 		}
 	}
@@ -111,7 +113,7 @@ func TestAListThatAReaderCouldNotCompareIsNotNotedAsDeclared(t *testing.T) {
 // Of a root that somebody made, a reader's plan takes nothing away that it cannot tell from ours.
 func TestAReaderTakesNothingFromARootOfSomebodyElse(t *testing.T) {
 	s := inMemory(t)
-	_, err := s.session(s.as(oldKey)).Create(t.Context(), "/locks", nil, 0, apply.ToZK(kind.List{allOf(nextKey), admin}))
+	_, err := s.session(s.as(oldKey)).Create(t.Context(), "/locks", nil, 0, wire.ToZK(kind.List{allOf(nextKey), admin}))
 	require.NoError(t, err)
 	s.apply(s.as(oldKey), s.administered(may([]string{oldKey}, []string{ciKey})))
 	require.Empty(t, s.told(s.plan(s.as(ciKey), s.administered(may([]string{oldKey}, []string{ciKey})))))
@@ -121,7 +123,7 @@ func TestAReaderTakesNothingFromARootOfSomebodyElse(t *testing.T) {
 	_, err = executor(s.as(oldKey)).Run(t.Context(), p)
 	require.NoError(t, err)
 	n, _ := s.server.Get("/locks")
-	require.Contains(t, n.ACL, zktest.ACL(apply.ToZK(kind.List{allOf(nextKey)})[0]))
+	require.Contains(t, n.ACL, zktest.ACL(wire.ToZK(kind.List{allOf(nextKey)})[0]))
 	s.apply(s.as(oldKey), next)
 	n, _ = s.server.Get("/locks")
 	require.Len(t, n.ACL, 4)

@@ -7,14 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/locktree/locktree/plan/diff"
-
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/prepare"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -178,7 +179,7 @@ func (l *land) client(who ...string) *recipes.Client {
 }
 
 func (l *land) try(c *recipes.Client, tree *plan.Tree) (*plan.Plan, error) {
-	live, err := apply.Read(l.t.Context(), l.session(c), tree)
+	live, err := read.Tree(l.t.Context(), l.session(c), tree)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +302,7 @@ func (l *land) turn(next *charter, by []string) bool {
 		// there, the tool's own nodes included, which a first apply that is refused leaves.
 		sure := slices.ContainsFunc(by, func(who string) bool { return rights(set, who) == kind.PermAll }) && manages(tree, by...) && l.may(before, kind.PermAll, by...)
 		require.False(r, sure, "%v may do all of it: %v", by, err)
-		var half *apply.ACLPhaseError
+		var half *failure.ACLPhaseError
 		if errors.As(err, &half) {
 			// Everybody together carries on.
 			p, err := l.try(l.client(people...), tree)
@@ -313,7 +314,7 @@ func (l *land) turn(next *charter, by []string) bool {
 		}
 		after := l.everyList()
 		if was == nil {
-			for _, path := range apply.ScaffoldPaths(l.root, next.stack) {
+			for _, path := range prepare.ScaffoldPaths(l.root, next.stack) {
 				if before[path] == nil {
 					delete(after, path)
 				}

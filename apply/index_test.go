@@ -12,7 +12,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
@@ -165,7 +167,7 @@ func TestNamespaceInWhichOthersMayCreateIsNotWalkedInto(t *testing.T) {
 	require.Equal(t, map[string]int{"/locks/pay": 2, "/locks/pay/in": 1}, p.Unread)
 	require.Zero(t, listed.Hits())
 
-	_, err := s.session(c).SetACL(t.Context(), s.root+"/pay/ledger", apply.ToZK(kind.List{admin}), -1)
+	_, err := s.session(c).SetACL(t.Context(), s.root+"/pay/ledger", wire.ToZK(kind.List{admin}), -1)
 	require.NoError(t, err)
 	p = s.plan(c, second)
 	require.Equal(t, plan.Counts{Change: 1, Destroy: 2}, p.Summary())
@@ -229,12 +231,12 @@ func TestARootThatIsANamespaceOfAStackIsAnError(t *testing.T) {
 		inner.root += "/pay"
 		tree := inner.shop()
 		change(tree)
-		_, err := apply.Read(t.Context(), s.session(c), tree)
+		_, err := read.Tree(t.Context(), s.session(c), tree)
 		require.Error(t, err, name)
 		require.Equal(t, "Could not read a node", plan.Explain(err).Summary)
 		require.ErrorContains(t, err, `a configuration of the same stack, "shop", declares this root`)
 		tree.Stack = "other"
-		_, err = apply.Read(t.Context(), s.session(c), tree)
+		_, err = read.Tree(t.Context(), s.session(c), tree)
 		require.ErrorContains(t, err, `this root belongs to stack "shop" (which declares it as pay.namespace)`, name)
 	}
 }
@@ -250,7 +252,7 @@ func TestRootsOfTwoStacksAreNeverInsideOfEachOther(t *testing.T) {
 
 	outer := s.tree(declare("/pay", kind.Namespace))
 	outer.Intent.Imports = []plan.Import{{To: outer.Nodes[0].Addr, Path: outer.Nodes[0].Path}}
-	_, err := apply.Read(t.Context(), s.session(c), outer)
+	_, err := read.Tree(t.Context(), s.session(c), outer)
 	require.ErrorContains(t, err, `this root belongs to stack "pay" (/locks/pay/.locktree/stacks/pay is its record)`)
 
 	require.NoError(t, inner.destroy(c, tree))
@@ -285,7 +287,7 @@ func TestRecordOfANewerVersionIsLeftAlone(t *testing.T) {
 	c := s.provisioner()
 	s.apply(c, s.shop())
 	require.NoError(t, s.server.Set(record.IndexPath(s.root, stack), []byte(`{"locktree":9,"apply":"","res":{}}`)))
-	_, err := apply.Read(t.Context(), s.session(c), s.shop())
+	_, err := read.Tree(t.Context(), s.session(c), s.shop())
 	var newer *record.VersionError
 	require.ErrorAs(t, err, &newer)
 	require.ErrorContains(t, err, "upgrade locktree")
@@ -387,7 +389,7 @@ func destroyUnindexed(t *testing.T, locks, nth int, fault zktest.Fault) {
 	// The plan fits once only: everything it found absent is absent again.
 	s.apply(c, tree)
 	require.NoError(t, s.destroy(c, tree))
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	_, err = executor(c).Run(t.Context(), p)
 	require.ErrorAs(t, err, &stale)
 }

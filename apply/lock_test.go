@@ -10,12 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/locktree/locktree/plan/diff"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/lock"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -31,12 +34,12 @@ func secondApplier(t *testing.T, s *site) {
 	s.apply(a, s.shop())
 	first, second := s.plan(a, s.shop(set("description", "a"))), s.plan(b, s.shop(set("description", "b")))
 	x := executor(a)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Verified); !ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Verified); !ok {
 			return
 		}
 		_, err := executor(b).Run(t.Context(), second)
-		var locked *apply.LockedError
+		var locked *failure.LockedError
 		require.ErrorAs(t, err, &locked)
 		require.Equal(t, "me@here", locked.Info.Who)
 		require.Equal(t, "apply", locked.Info.Operation)
@@ -47,7 +50,7 @@ func secondApplier(t *testing.T, s *site) {
 	}
 	_, err := x.Run(t.Context(), first)
 	require.NoError(t, err)
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	_, err = executor(b).Run(t.Context(), second)
 	require.ErrorAs(t, err, &stale)
 }
@@ -60,13 +63,13 @@ func TestSecondApplierOverOneClientIsToldWhoIsAtIt(t *testing.T) {
 		s.apply(c, s.shop())
 		first, second := s.plan(c, s.shop(set("description", "a"))), s.plan(c, s.shop(set("description", "b")))
 		x, y := executor(c), executor(c)
-		x.Who, y.Who, y.LockTimeout = "winner@here", "loser@here", timeout
-		x.Events = func(e apply.Event) {
-			if _, ok := e.(apply.Verified); !ok {
+		x.Author.Who, y.Author.Who, y.LockTimeout = "winner@here", "loser@here", timeout
+		x.Events = func(e event.Event) {
+			if _, ok := e.(event.Verified); !ok {
 				return
 			}
 			_, err := y.Run(t.Context(), second)
-			var locked *apply.LockedError
+			var locked *failure.LockedError
 			require.ErrorAs(t, err, &locked)
 			require.NotNil(t, locked.Info)
 			require.Equal(t, "winner@here", locked.Info.Who)
@@ -77,7 +80,7 @@ func TestSecondApplierOverOneClientIsToldWhoIsAtIt(t *testing.T) {
 }
 
 func TestLockInfoOfSomebodyElseIsEscaped(t *testing.T) {
-	info := apply.ParseInfo(`{"ID":"7f3a","Who":"me\u001b[31m@\u202ehere","Operation":"a\nb"}`)
+	info := failure.ParseInfo(`{"ID":"7f3a","Who":"me\u001b[31m@\u202ehere","Operation":"a\nb"}`)
 	require.NotNil(t, info)
 	require.Equal(t, `me\x1b[31m@\u202ehere`, info.Who)
 	require.Equal(t, `a\nb`, info.Operation)
@@ -88,16 +91,16 @@ func TestSecondApplierWaitsAndThenFindsItsPlanStale(t *testing.T) {
 	a, b := s.provisioner(), s.provisioner()
 	s.apply(a, s.shop())
 	first, second := s.plan(a, s.shop(set("description", "a"))), s.plan(b, s.shop(set("description", "b")))
-	waiting, done := make(chan *apply.LockInfo, 1), make(chan error, 1)
+	waiting, done := make(chan *failure.LockInfo, 1), make(chan error, 1)
 	x := executor(a)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Verified); !ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Verified); !ok {
 			return
 		}
 		y := executor(b)
 		y.LockTimeout = patience
-		y.Events = func(e apply.Event) {
-			if w, ok := e.(apply.LockWaiting); ok {
+		y.Events = func(e event.Event) {
+			if w, ok := e.(event.LockWaiting); ok {
 				waiting <- w.Info
 			}
 		}
@@ -109,7 +112,7 @@ func TestSecondApplierWaitsAndThenFindsItsPlanStale(t *testing.T) {
 	}
 	_, err := x.Run(t.Context(), first)
 	require.NoError(t, err)
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	require.ErrorAs(t, <-done, &stale)
 	require.False(t, s.plan(a, s.shop(set("description", "a"))).HasChanges(), "the first one's change stands")
 }
@@ -133,7 +136,7 @@ func manyAppliers(t *testing.T, s *site, rounds int) {
 		for i, c := range clients {
 			session := s.session(c)
 			wg.Go(func() {
-				live, err := apply.Read(t.Context(), session, trees[i])
+				live, err := read.Tree(t.Context(), session, trees[i])
 				if round%2 == 0 {
 					met.Done()
 					met.Wait()
@@ -148,8 +151,8 @@ func manyAppliers(t *testing.T, s *site, rounds int) {
 		}
 		wg.Wait()
 		for _, err := range errs {
-			var stale *apply.StaleError
-			var moved *apply.MovedError
+			var stale *failure.StaleError
+			var moved *failure.MovedError
 			switch {
 			case err == nil:
 				applied++
@@ -185,7 +188,7 @@ func TestLockTimeoutIsKept(t *testing.T) {
 		x.LockTimeout = 7 * time.Second
 		start := time.Now()
 		_, err = x.Run(t.Context(), s.plan(b, s.tree()))
-		var locked *apply.LockedError
+		var locked *failure.LockedError
 		require.ErrorAs(t, err, &locked)
 		require.Nil(t, locked.Info, "what the holder wrote is no lock info")
 		require.InDelta(t, 7, time.Since(start).Seconds(), 0.5)
@@ -213,7 +216,7 @@ func TestLockTimeoutThatIsOverBeforeTheQueueSaysWhoIsAtIt(t *testing.T) {
 			x := executor(b)
 			x.LockTimeout = timeout
 			_, err = x.Run(t.Context(), s.plan(b, s.tree()))
-			var locked *apply.LockedError
+			var locked *failure.LockedError
 			require.ErrorAs(t, err, &locked, timeout)
 			require.Equal(t, "me@here", locked.Info.Who, timeout)
 			require.NoError(t, held.Unlock(t.Context()))
@@ -233,7 +236,7 @@ func TestServersThatNeverAnswerForTheLockEndTheApply(t *testing.T) {
 		before := s.server.Dump()
 		start := time.Now()
 		_, err := executor(b).Run(t.Context(), p)
-		var node *apply.NodeError
+		var node *failure.NodeError
 		require.ErrorAs(t, err, &node)
 		require.ErrorContains(t, err, "did not answer within 1m0s")
 		require.ErrorContains(t, err, "Nothing was written")
@@ -251,8 +254,8 @@ func TestPausedApplierCommitsNothing(t *testing.T) {
 		s.apply(a, s.shop())
 		p := s.plan(a, s.shop(set("description", "paused")))
 		x := executor(a)
-		x.Events = func(e apply.Event) {
-			if _, ok := e.(apply.Verified); ok {
+		x.Events = func(e event.Event) {
+			if _, ok := e.(event.Verified); ok {
 				s.server.Expire(s.session(a).ID())
 				s.apply(b, s.shop(set("description", "other")))
 			}
@@ -270,8 +273,8 @@ func TestApplierThatLostItsLockCommitsNothing(t *testing.T) {
 	s.apply(c, s.shop())
 	p := s.plan(c, s.shop(set("description", "x")))
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Verified); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Verified); ok {
 			n, _ := s.server.Get(record.LockPath(s.root, stack))
 			require.NoError(t, s.server.Delete(kind.JoinPath(n.Path, n.Children[0])))
 		}
@@ -333,7 +336,7 @@ func TestSessionLostWhileWaitingIsNotTakenForServersThatDoNotAnswer(t *testing.T
 		x.LockTimeout = time.Hour
 		p := s.plan(b, s.tree())
 		go func() {
-			time.Sleep(2 * apply.Unanswered)
+			time.Sleep(2 * lock.Unanswered)
 			s.server.Expire(s.session(b).ID())
 		}()
 		_, err = x.Run(t.Context(), p)
@@ -353,11 +356,11 @@ func planUnderLock(t *testing.T, s *site) {
 	first := executor(a)
 	_, err := first.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
-	waiting, done := make(chan *apply.LockInfo, 1), make(chan error, 1)
+	waiting, done := make(chan *failure.LockInfo, 1), make(chan error, 1)
 	second := executor(b)
 	second.LockTimeout = patience
-	second.Events = func(e apply.Event) {
-		if w, ok := e.(apply.LockWaiting); ok {
+	second.Events = func(e event.Event) {
+		if w, ok := e.(event.LockWaiting); ok {
 			waiting <- w.Info
 		}
 	}
@@ -379,7 +382,7 @@ func planUnderLock(t *testing.T, s *site) {
 	require.NotEmpty(t, result.ApplyID)
 	require.NoError(t, <-done)
 	require.False(t, s.plan(a, s.shop(set("description", "b"))).HasChanges())
-	require.NoError(t, apply.Free(t.Context(), s.session(a), record.LockPath(s.root, stack)), "both gave the lock back")
+	require.NoError(t, read.Free(t.Context(), s.session(a), record.LockPath(s.root, stack)), "both gave the lock back")
 }
 
 // A stack that was never applied has no lock: it is not made before somebody has approved a plan.
@@ -396,7 +399,7 @@ func TestLockBeforeTheFirstApplyWritesNothing(t *testing.T) {
 	p := s.plan(c, s.shop(set("description", "late")))
 	s.apply(s.provisioner(), s.shop())
 	_, err := x.Run(t.Context(), p)
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	require.ErrorAs(t, err, &stale)
 	require.False(t, stale.Locked, "another apply was first: plan again")
 }
@@ -442,11 +445,11 @@ func TestHandEditUnderTheLockIsNotTakenForAnotherApply(t *testing.T) {
 	require.NoError(t, err)
 	s.unchanged(c, func() {
 		_, err := x.Run(t.Context(), p)
-		var stale *apply.StaleError
+		var stale *failure.StaleError
 		require.ErrorAs(t, err, &stale)
 		require.True(t, stale.Locked)
 	})
-	require.NoError(t, apply.Free(t.Context(), s.session(c), record.LockPath(s.root, stack)))
+	require.NoError(t, read.Free(t.Context(), s.session(c), record.LockPath(s.root, stack)))
 }
 
 func TestUnlockGivesBackWhatLockTook(t *testing.T) {
@@ -456,16 +459,16 @@ func TestUnlockGivesBackWhatLockTook(t *testing.T) {
 	x := executor(c)
 	ctx, err := x.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
-	require.Error(t, apply.Free(t.Context(), s.session(c), record.LockPath(s.root, stack)))
+	require.Error(t, read.Free(t.Context(), s.session(c), record.LockPath(s.root, stack)))
 	x.Unlock()
 	require.Error(t, ctx.Err())
 	x.Unlock()
-	require.NoError(t, apply.Free(t.Context(), s.session(c), record.LockPath(s.root, stack)))
+	require.NoError(t, read.Free(t.Context(), s.session(c), record.LockPath(s.root, stack)))
 
 	_, err = x.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
 	result, err := x.Run(t.Context(), s.plan(c, s.shop()))
 	require.NoError(t, err, "nothing to do")
 	require.Empty(t, result.ApplyID)
-	require.NoError(t, apply.Free(t.Context(), s.session(c), record.LockPath(s.root, stack)))
+	require.NoError(t, read.Free(t.Context(), s.session(c), record.LockPath(s.root, stack)))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
@@ -46,7 +47,7 @@ func TestAnEntryThatMayBeOursStopsNoApply(t *testing.T) {
 			set("description", "new")(tree.Nodes[1])
 			p := s.plan(c, tree)
 			_, err := executor(c).Run(t.Context(), p)
-			var later *apply.ACLPhaseError
+			var later *failure.ACLPhaseError
 			require.ErrorAs(t, err, &later, "all else is applied")
 			require.Contains(t, s.dataAt("/pay/ledger"), `"description":"new"`)
 

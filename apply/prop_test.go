@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -59,7 +59,7 @@ func TestAnyTreeBecomesAnyOtherInOneApply(t *testing.T) {
 		require.NoError(r, err)
 		again := s.plan(c, tree)
 		require.False(r, again.HasChanges(), "%s", again)
-		live, err := apply.Read(t.Context(), s.session(c), tree)
+		live, err := read.Tree(t.Context(), s.session(c), tree)
 		require.NoError(r, err)
 		require.Len(r, live.Nodes, len(tree.Nodes))
 		for i, n := range tree.Nodes {

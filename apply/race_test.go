@@ -10,7 +10,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
@@ -51,14 +53,14 @@ func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
 			s.apply(p, s.shop())
 			var edited map[string]string
 			x := executor(p)
-			x.Events = func(e apply.Event) {
-				if _, ok := e.(apply.Verified); ok {
+			x.Events = func(e event.Event) {
+				if _, ok := e.(event.Verified); ok {
 					c.edit(t, s)
 					edited = s.dump(p)
 				}
 			}
 			_, err := x.Run(t.Context(), s.plan(p, rich(s)))
-			var conflict *apply.ConflictError
+			var conflict *failure.ConflictError
 			require.ErrorAs(t, err, &conflict)
 			require.Equal(t, c.path, conflict.Path)
 			require.Contains(t, conflict.Why, c.why)
@@ -103,7 +105,7 @@ func TestTransactionThatArrivesAfterItsSessionWasGivenUpIsNotMissed(t *testing.T
 // An apply finishes while the tree is read: the read starts over, so that index
 // and nodes are of one moment, and gives up when that never ends.
 func TestReadThatIsOvertakenStartsOver(t *testing.T) {
-	for name, times := range map[string]int{"once": 1, "always": apply.ReadTries} {
+	for name, times := range map[string]int{"once": 1, "always": read.Tries} {
 		t.Run(name, func(t *testing.T) {
 			s := inMemory(t)
 			c := s.provisioner()
@@ -133,15 +135,15 @@ func TestReadThatIsOvertakenStartsOver(t *testing.T) {
 					held.Release()
 				}
 			}()
-			live, err := apply.Read(t.Context(), s.session(c), s.shop())
+			live, err := read.Tree(t.Context(), s.session(c), s.shop())
 			<-done
-			if times < apply.ReadTries {
+			if times < read.Tries {
 				require.NoError(t, err)
 				require.EqualValues(t, times, live.IndexPin.Version)
 				require.Equal(t, times+1, s.server.Counts().ByOp["sync"])
 				return
 			}
-			var moved *apply.MovedError
+			var moved *failure.MovedError
 			require.ErrorAs(t, err, &moved)
 			require.Equal(t, path, moved.Path)
 		})
@@ -176,7 +178,7 @@ func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
 		wg.Wait()
 		late := 0
 		for _, err := range errs {
-			var e *apply.StaleError
+			var e *failure.StaleError
 			if errors.As(err, &e) || err != nil && plan.Explain(err).Summary == "Root belongs to another stack" {
 				late++
 				continue
@@ -222,7 +224,7 @@ func TestSomebodyWithoutRightsIsToldWhatIsMissing(t *testing.T) {
 	s := inMemory(t)
 	s.apply(s.provisioner(), s.shop())
 	w := s.dial("worker:w")
-	_, err := apply.Read(t.Context(), s.session(w), s.shop())
+	_, err := read.Tree(t.Context(), s.session(w), s.shop())
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	require.ErrorContains(t, err, "we do not have READ on it")
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -35,7 +37,7 @@ func TestForeignNodesInTheWayAreFoundAtEveryDepth(t *testing.T) {
 
 // shut takes from everybody what a root made by hand gives it.
 func (s *site) shut(c *recipes.Client) {
-	_, err := s.session(c).SetACL(s.t.Context(), s.root, apply.ToZK(kind.List{admin}), -1)
+	_, err := s.session(c).SetACL(s.t.Context(), s.root, wire.ToZK(kind.List{admin}), -1)
 	require.NoError(s.t, err)
 }
 
@@ -70,7 +72,7 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	require.NoError(t, s.server.Create("/locks/pay/pool/junk", nil))
 	require.NoError(t, s.server.Create("/locks/pay/pool/leases/_c_1-lease-0000000000", []byte("\x00binary")))
 
-	live, err := apply.Read(t.Context(), s.session(c), s.shop())
+	live, err := read.Tree(t.Context(), s.session(c), s.shop())
 	require.NoError(t, err)
 	u := live.Find("/locks/pay/ledger").Live.Usage
 	require.Len(t, u.Holders, 1)
@@ -94,7 +96,7 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	require.NoError(t, s.server.Delete("/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000001-lock-0000000008"))
 	require.NoError(t, s.server.Delete("/locks/pay/pool/leases/_c_1-lease-0000000000"))
 	s.wroteNothing(c, func() {
-		var used *apply.InUseError
+		var used *failure.InUseError
 		require.ErrorAs(t, s.destroy(c, s.shop()), &used)
 		require.ErrorContains(t, used, "foreign child junk")
 		require.Equal(t, 1, used.Others)
@@ -117,7 +119,7 @@ func TestPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 		for _, limit := range []int{100, 10} {
 			set("permits", limit)(tree.Nodes[4])
 			s.apply(c, tree)
-			live, err := apply.Read(t.Context(), s.session(c), tree)
+			live, err := read.Tree(t.Context(), s.session(c), tree)
 			require.NoError(t, err)
 			u := live.Find("/locks/pay/pool").Live.Usage
 			require.Len(t, u.Holders, 100)
@@ -138,12 +140,12 @@ func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	s.apply(c, s.shop())
 	java, late := s.dial(""), s.dial("")
 	lease := func(c *recipes.Client, dir, name string) {
-		_, err := s.session(c).Create(t.Context(), "/locks/pay/pool/"+dir+"/"+name, []byte("java"), zk.FlagEphemeral, apply.ToZK(kind.WorldAll()))
+		_, err := s.session(c).Create(t.Context(), "/locks/pay/pool/"+dir+"/"+name, []byte("java"), zk.FlagEphemeral, wire.ToZK(kind.WorldAll()))
 		require.NoError(t, err)
 	}
 	open := func() {
 		for _, dir := range []string{"leases", "locks"} {
-			_, err := s.session(c).SetACL(t.Context(), "/locks/pay/pool/"+dir, apply.ToZK(kind.WorldAll()), -1)
+			_, err := s.session(c).SetACL(t.Context(), "/locks/pay/pool/"+dir, wire.ToZK(kind.WorldAll()), -1)
 			require.NoError(t, err)
 		}
 	}
@@ -155,7 +157,7 @@ func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	set("permits", 1)(tree.Nodes[4])
 	s.apply(c, tree)
 	count := func() (int, int) {
-		live, err := apply.Read(t.Context(), s.session(c), tree)
+		live, err := read.Tree(t.Context(), s.session(c), tree)
 		require.NoError(t, err)
 		u := live.Find("/locks/pay/pool").Live.Usage
 		return len(u.Holders), len(u.Waiters)
@@ -182,7 +184,7 @@ func TestUsageSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 		ended <- err
 	}()
 	usage := func() *kind.Usage {
-		live, err := apply.Read(t.Context(), s.session(c), s.shop())
+		live, err := read.Tree(t.Context(), s.session(c), s.shop())
 		require.NoError(t, err)
 		return live.Find("/locks/pay/pool").Live.Usage
 	}
@@ -200,26 +202,26 @@ func TestForeignWaiterBehindManyPermitsIsNoHolder(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	tree := s.shop()
-	set("permits", apply.MaxDescribed-1)(tree.Nodes[4])
+	set("permits", read.MaxDescribed-1)(tree.Nodes[4])
 	s.apply(c, tree)
 	for _, dir := range []string{"leases", "locks"} {
-		_, err := s.session(c).SetACL(t.Context(), "/locks/pay/pool/"+dir, apply.ToZK(kind.WorldAll()), -1)
+		_, err := s.session(c).SetACL(t.Context(), "/locks/pay/pool/"+dir, wire.ToZK(kind.WorldAll()), -1)
 		require.NoError(t, err)
 	}
 	java, late := s.session(s.dial("")), s.session(s.dial(""))
 	stand := func(s *recipes.Session, at string) {
-		_, err := s.Create(t.Context(), "/locks/pay/pool/"+at, []byte("java"), zk.FlagEphemeral, apply.ToZK(kind.WorldAll()))
+		_, err := s.Create(t.Context(), "/locks/pay/pool/"+at, []byte("java"), zk.FlagEphemeral, wire.ToZK(kind.WorldAll()))
 		require.NoError(t, err)
 	}
-	for i := range apply.MaxDescribed - 1 {
+	for i := range read.MaxDescribed - 1 {
 		stand(java, fmt.Sprintf("leases/_c_a-lease-%010d", i))
 	}
 	stand(late, "locks/_c_b-lock-0000000000")
 	stand(late, "leases/_c_b-lease-0000000099")
-	live, err := apply.Read(t.Context(), s.session(c), tree)
+	live, err := read.Tree(t.Context(), s.session(c), tree)
 	require.NoError(t, err)
 	u := live.Find("/locks/pay/pool").Live.Usage
-	require.Len(t, u.Holders, apply.MaxDescribed-1)
+	require.Len(t, u.Holders, read.MaxDescribed-1)
 	require.Len(t, u.Waiters, 2)
 }
 
@@ -231,14 +233,14 @@ func TestTroubledNodesOfOursAreToldApart(t *testing.T) {
 		"": plan.TroubleForeign, "x": plan.TroubleForeign, `{"locktree":99}`: plan.TroubleNewer, `{"locktree":1,"type":"mutex","gen":"x"}`: plan.TroubleDamaged,
 	} {
 		require.NoError(t, s.server.Set("/locks/solo", []byte(data)))
-		live, err := apply.Read(t.Context(), s.session(c), s.shop())
+		live, err := read.Tree(t.Context(), s.session(c), s.shop())
 		require.NoError(t, err)
 		require.Equal(t, want, live.Find("/locks/solo").Live.Trouble, data)
 		p := s.plan(c, s.shop())
 		require.False(t, p.Applyable())
 		s.wroteNothing(c, func() {
 			_, err := executor(c).Run(t.Context(), p)
-			var e *apply.ProblemsError
+			var e *failure.ProblemsError
 			require.ErrorAs(t, err, &e)
 		})
 	}
@@ -248,10 +250,10 @@ func TestUnreadableNodeIsThereAllTheSame(t *testing.T) {
 	s := inMemory(t)
 	other := s.dial("other:o")
 	_, err := s.session(other).Create(t.Context(), "/locks", nil, 0,
-		apply.ToZK(kind.List{admin, {Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
+		wire.ToZK(kind.List{admin, {Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
 	require.NoError(t, err)
 	_, err = s.session(other).Create(t.Context(), "/locks/solo", nil, 0,
-		apply.ToZK(kind.List{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
+		wire.ToZK(kind.List{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
 	require.NoError(t, err)
 	p := s.plan(s.provisioner(), s.shop())
 	require.Len(t, p.Problems, 1)
@@ -265,12 +267,12 @@ func TestServersThatHideUnreadableNodesAreTakenAtTheirWord(t *testing.T) {
 	s := inMemory(t)
 	s.root = "/platform/locks"
 	owner, c := s.dial("other:o"), s.provisioner()
-	theirs := apply.ToZK(kind.List{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}})
+	theirs := wire.ToZK(kind.List{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}})
 	hidden := []string{"/platform", "/platform/locks/kafka", "/platform/locks/solo"}
 	for _, path := range []string{"/platform", "/platform/locks", "/platform/locks/kafka", "/platform/locks/solo"} {
 		acl := theirs
 		if path == "/platform/locks" {
-			acl = append(apply.ToZK(kind.List{admin}), theirs...)
+			acl = append(wire.ToZK(kind.List{admin}), theirs...)
 		}
 		_, err := s.session(owner).Create(t.Context(), path, nil, 0, acl)
 		require.NoError(t, err)
@@ -302,7 +304,7 @@ func TestHiddenNodeMadeSinceThePlanIsAChange(t *testing.T) {
 	require.NoError(t, s.server.Create(path, nil))
 	s.server.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == path }, zktest.Fail(zktest.CodeNoAuth))
 	_, err := executor(c).Run(t.Context(), p)
-	var e *apply.StaleError
+	var e *failure.StaleError
 	require.ErrorAs(t, err, &e)
 	require.Len(t, e.Differences, 1)
 	require.Equal(t, "solo.election ("+path+"): created", e.Differences[0].String())

@@ -14,7 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -72,7 +73,7 @@ func thousandLocks(t *testing.T, s *site) {
 	require.NoError(t, err)
 	t.Logf("1,000 locks: planned in %v, applied in %v, %d operations, %d bytes", planned.Sub(start), time.Since(planned), res.Ops, res.Bytes)
 
-	live, err := apply.Read(t.Context(), s.session(c), tree)
+	live, err := read.Tree(t.Context(), s.session(c), tree)
 	require.NoError(t, err)
 	require.Len(t, live.Nodes, 1001)
 	for _, n := range live.Nodes {
@@ -138,7 +139,7 @@ func lostReply(t *testing.T, s *site) {
 	p := s.plan(c, s.shop(set("description", "lost")))
 	n.armed.Store(true)
 	session := s.session(watcher)
-	before, err := apply.IndexApply(t.Context(), session, p.Index.Path)
+	before, err := read.HeadAt(t.Context(), session, p.Index.Path)
 	require.NoError(t, err)
 	go func() {
 		<-n.sent
@@ -146,8 +147,8 @@ func lostReply(t *testing.T, s *site) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		for {
-			now, err := apply.IndexApply(ctx, session, p.Index.Path)
-			if err != nil || now != before {
+			now, err := read.HeadAt(ctx, session, p.Index.Path)
+			if err != nil || now.Index.Apply != before.Index.Apply {
 				break
 			}
 		}
@@ -158,6 +159,6 @@ func lostReply(t *testing.T, s *site) {
 	x.Events = ev.add
 	_, err = x.Run(t.Context(), p)
 	require.NoError(t, err)
-	require.True(t, find[apply.Committed](ev).Resolved)
+	require.True(t, find[event.Committed](ev).Resolved)
 	require.False(t, s.plan(c, s.shop(set("description", "lost"))).HasChanges())
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -117,7 +119,7 @@ func (s *site) strikeRotation(before, after, by, survivor []string, k int, fault
 
 	able := s.somebodyCanDoEverything(before, after)
 	ci := s.as(ciKey)
-	live, err := apply.Read(t.Context(), s.session(ci), tree)
+	live, err := read.Tree(t.Context(), s.session(ci), tree)
 	require.NoError(t, err, "a reader plans at any moment")
 	require.Empty(t, live.Unreadable)
 	require.NoError(t, lease.Verify(t.Context()), "the program was disturbed")
@@ -155,13 +157,13 @@ func TestRotationThatEndsBetweenTransactionsLeavesBothIn(t *testing.T) {
 	require.GreaterOrEqual(t, p.Transaction.ACLPhase, lists, "what is created has a list to set, too")
 	ctx, stop := context.WithCancel(t.Context())
 	x := executor(both)
-	x.Events = func(e apply.Event) {
-		if e, ok := e.(apply.Committed); ok && e.Batch == 1 {
+	x.Events = func(e event.Event) {
+		if e, ok := e.(event.Committed); ok && e.Batch == 1 {
 			stop()
 		}
 	}
 	_, err := x.Run(ctx, p)
-	var half *apply.PartialError
+	var half *failure.PartialError
 	require.ErrorAs(t, err, &half)
 
 	s.somebodyCanDoEverything([]string{oldKey}, []string{newKey})
@@ -251,8 +253,8 @@ func rotationDies(t *testing.T, s *site) {
 		}
 		x := executor(c)
 		lists := 0
-		x.Events = func(e apply.Event) {
-			if _, ok := e.(apply.ACLApplied); ok && lists == 0 {
+		x.Events = func(e event.Event) {
+			if _, ok := e.(event.ACLApplied); ok && lists == 0 {
 				lists++
 				_ = c.Close()
 			}
@@ -261,13 +263,13 @@ func rotationDies(t *testing.T, s *site) {
 		if lists > 0 && err != nil {
 			died++
 		}
-		_, err = apply.Read(t.Context(), s.session(s.as(ciKey)), after)
+		_, err = read.Tree(t.Context(), s.session(s.as(ciKey)), after)
 		require.NoError(t, err, "a reader plans at any moment")
 	}
 	require.GreaterOrEqual(t, died, 8, "each list but the last was an end")
 	for _, keys := range []string{ciKey, newKey} {
 		require.False(t, s.plan(s.as(keys), after).HasChanges())
 	}
-	_, err := apply.Read(t.Context(), s.session(s.as(oldKey)), after)
+	_, err := read.Tree(t.Context(), s.session(s.as(oldKey)), after)
 	require.Error(t, err, "the old one sees nothing any more")
 }

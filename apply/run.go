@@ -1,16 +1,20 @@
 package apply
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
-	"iter"
 	"slices"
-	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/apply/internal/commit"
+	"github.com/locktree/locktree/apply/internal/lists"
+	"github.com/locktree/locktree/apply/internal/lock"
+	"github.com/locktree/locktree/apply/internal/prepare"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
@@ -18,120 +22,104 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// job is one apply, and until it has the lock a look at the plan: whether it may be applied, and still fits.
+// job is one apply.
 type job struct {
 	x       *Applier
 	p       *plan.Plan
 	id      string // apply id
 	start   time.Time
-	own     kind.List // list of the tool's own nodes
-	held    *held     // the apply lock: from Begin, or taken by lock
-	fresh   bool      // the lock was held before the plan was made
+	own     kind.List  // list of the tool's own nodes
+	held    *lock.Held // the apply lock: from Begin, or taken by lock
+	fresh   bool       // the lock was held before the plan was made
 	s       *recipes.Session
 	total   int // transactions, as far as is known
-	history history
-	records int32 // the data version of the directory of records, before a first apply
-	// What was written although it is not of the plan, as clauses, and how many nodes of keys that nobody used were deleted.
-	prepared []string
-	swept    atomic.Int32
-	// created are the access lists to set on what this apply created for those who leave, too.
-	created []plan.ACLStep
-}
-
-// locked is a job that holds the lock.
-type locked struct {
-	*job
-	lease  *recipes.Lease
-	closed []*plan.Change // locks that this apply is draining
-	left   []plan.Addr    // locks that stay in what may be a container, because they are in use
-}
-
-// sending are the transactions of a job.
-type sending struct {
-	*locked
-	later   map[plan.Addr]bool // addresses of changes that are done only when their lists are set
-	started map[*plan.Change]bool
-
-	entry Entry // for the history
-
-	done, ops, bytes int // what was committed
-	longest          int // bytes of the longest transaction a server has answered
-
-	// The transaction under way.
-	tx    *tx.Transaction
-	all   []tx.Op  // of tx, with the contenders it breaks, behind the operations of the history
-	notes int      // how many these are
-	size  int      // of all, in bytes
-	noted *Entry   // what it adds to the history; nil if it cannot
-	index plan.Pin // the record before it
+	besides failure.Besides
 }
 
 // run applies a plan that has changes.
-func (r *job) run(ctx context.Context, res *Result) error {
-	if err := r.prepare(); err != nil {
+func (r *job) run(ctx context.Context, res *event.Result) error {
+	if err := r.measure(); err != nil {
 		return err
 	}
-	l, err := r.lock(ctx)
+	ground, created, err := r.lock(ctx)
 	if err != nil {
 		return err
 	}
-	if err := l.leaveBusy(ctx); err != nil {
+	p, left, err := prepare.Leave(ctx, r.held, r.p)
+	if err != nil {
 		return err
 	}
-	if !r.p.HasChanges() { // any more
-		res.Counts = r.p.Summary()
-		r.emit(Left{Addrs: l.left})
+	if !p.HasChanges() { // any more
+		res.Counts = p.Summary()
+		r.x.emit(event.Left{Addrs: left})
 		return nil
 	}
-	if err := l.widen(ctx); err != nil {
+	p, err = prepare.Widen(ctx, r.held, p, &r.besides)
+	if err != nil {
 		return err
 	}
-	if err := l.empty(ctx); err != nil {
+	drained, err := prepare.Drain(ctx, r.held, p, &r.besides)
+	if err != nil {
 		return err
 	}
-	r.emit(Verified{Pins: len(r.p.Pins)})
+	p = drained.Plan
+	r.x.emit(event.Verified{Pins: len(p.Pins)})
 	start := time.Now()
-	sent, err := l.send(ctx)
+	sent := &commit.Sender{Held: r.held, Plan: p, ID: r.id, Own: r.own, Entry: r.entry(p), History: ground.History, Records: ground.Records, Total: r.total, Besides: &r.besides, Left: left}
+	if err := sent.Send(ctx); err != nil {
+		return r.stopped(ctx, sent, drained, err)
+	}
+	if len(sent.Left) > 0 {
+		r.x.emit(event.Left{Addrs: sent.Left})
+	}
+	keys, err := read.KeySteps(ctx, r.s, p, r.x.client.Identities())
 	if err != nil {
+		return &failure.ACLPhaseError{ApplyID: r.id, Unlisted: true, Err: err}
+	}
+	steps := slices.Concat(keys, created, sent.Created, p.ACLSteps())
+	phase := lists.Phase{Held: r.held, Plan: p, ID: r.id, Noted: sent.Noted(), Before: sent.Record}
+	if err := phase.Set(ctx, steps); err != nil {
 		return err
 	}
-	if len(l.left) > 0 {
-		r.emit(Left{Addrs: l.left})
+	sent.Listed(start)
+	*res = event.Result{ApplyID: r.id, Counts: p.Summary(), Ops: sent.Ops, Bytes: sent.Bytes, Transactions: sent.Done, ACLs: len(steps)}
+	return lists.ReadBack(ctx, r.held, p, r.id)
+}
+
+// stopped opens the locks that were drained, and says how far the transactions came.
+func (r *job) stopped(ctx context.Context, sent *commit.Sender, drained *prepare.Drained, err error) error {
+	var u *failure.UnknownError
+	if !errors.As(err, &u) { // otherwise the closed locks may be gone
+		drained.Gone(sent.Changes)
+		err = drained.Reopen(ctx, err)
 	}
-	keys, err := sent.keySteps(ctx)
-	if err != nil {
-		return &ACLPhaseError{ApplyID: r.id, Unlisted: true, Err: err}
+	if sent.Done > 0 { // an error of the first transaction stays as it is: nothing was applied
+		err = &failure.PartialError{ApplyID: r.id, Done: sent.Done, Total: sent.Total, Err: err}
 	}
-	steps := slices.Concat(keys, r.created, r.p.ACLSteps())
-	if err := sent.list(ctx, steps); err != nil {
-		return err
-	}
-	sent.applied(start, l.p.Each(), true)
-	*res = Result{ApplyID: r.id, Counts: r.p.Summary(), Ops: sent.ops, Bytes: sent.bytes, Transactions: sent.done, ACLs: len(steps)}
-	return l.readBack(ctx)
+	return err
 }
 
 // permitted refuses a plan if that can be decided without a server.
 func (r *job) permitted() error {
 	switch {
 	case !r.p.Applyable():
-		return &ProblemsError{Problems: r.p.Problems}
+		return &failure.ProblemsError{Problems: r.p.Problems}
 	case !r.p.HasChanges(), r.p.Set == nil:
 		return nil
 	}
 	return r.x.among(r.p.Set, r.p.SetOf(), r.p.Root)
 }
 
-// prepare checks all transactions, without a server, so that none is sent if one of them
+// measure checks all transactions, without a server, so that none is sent if one of them
 // cannot be.
 //
-// One that is too long is cut, if possible: yield asks tx.Each for that with its error. The number
+// One that is too long is cut, if possible: yield asks Transactions for that with its error. The number
 // of transactions is an estimate from here on, because servers may accept less.
-func (r *job) prepare() error {
-	r.own = ownACL(r.x.client, r.p.Set)
+func (r *job) measure() error {
+	r.own = wire.OwnACL(r.x.client, r.p.Set)
 	return tx.Each(r.p, r.id, r.own, func(batch *tx.Transaction) error {
 		if n := tx.Size(batch.Ops); n > tx.MaxTransaction {
-			return tooLarge(batch.Changes, batch.Ops, false)
+			return failure.TooLarge(batch.Changes, batch.Ops, false)
 		}
 		r.total++
 		return nil
@@ -142,48 +130,49 @@ func (r *job) prepare() error {
 // saves an apply that is refused from writing anything, even a contender. A saved plan is verified
 // again under the lock, because another apply may have finished until then. After that none can. Edits by
 // hand of a node that the transactions write are detected by the versions in them.
-func (r *job) lock(ctx context.Context) (_ *locked, err error) {
+//
+// It returns what the apply stands on, and the lists to set on what was created for those who leave, too.
+func (r *job) lock(ctx context.Context) (ground *prepare.Ground, created []plan.ACLStep, err error) {
 	if err = r.verify(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// A reader who planned took the set from the root without its hashes. To an administrator the servers show them.
-	if r.own, err = r.shown(ctx, record.ScaffoldPath(r.p.Root), r.own); err != nil {
-		return nil, readError(record.ScaffoldPath(r.p.Root), err)
+	if r.own, err = read.Shown(ctx, r.s, record.ScaffoldPath(r.p.Root), r.own); err != nil {
+		return nil, nil, failure.Read(record.ScaffoldPath(r.p.Root), err)
 	}
 	if r.own.Masked() {
-		return nil, r.x.none(r.p.Set, r.p.SetOf(), r.p.Root)
+		return nil, nil, failure.NotAdmin(r.x.client, r.p.Set, r.p.SetOf(), r.p.Root)
 	}
 	both := tx.Admit(r.p, r.own)
-	made, err := r.scaffold(ctx, both)
-	if err != nil {
-		return nil, err
+	if ground, err = prepare.Scaffold(ctx, r.s, r.p, r.own, both); err != nil {
+		return nil, nil, err
 	}
-	for _, path := range made {
+	for _, path := range ground.Made {
 		if !both.Equal(r.own) {
-			r.created = append(r.created, plan.ACLStep{Addr: plan.EnsembleAddr(r.p.Ensemble), Path: path, Before: both, ACL: r.own})
+			created = append(created, plan.ACLStep{Addr: plan.EnsembleAddr(r.p.Ensemble), Path: path, Before: both, ACL: r.own})
 		}
 	}
-	if len(made) > 0 {
-		r.prepared = append(r.prepared, "the nodes that an apply needs were created ("+plan.Few(made, 3)+")")
-		r.emit(Scaffolded{Paths: made})
+	if len(ground.Made) > 0 {
+		r.besides.Add("the nodes that an apply needs were created (" + plan.Few(ground.Made, 3) + ")")
+		r.x.emit(event.Scaffolded{Paths: ground.Made})
 	}
 	if !r.fresh {
 		if r.held, err = r.x.lock(ctx, r.id, record.LockPath(r.p.Root, r.p.Stack)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		r.s = r.held.s
+		r.s = r.held.Session
 		err = r.verify(ctx)
 	}
 	if err == nil {
-		r.identify(ctx)
+		prepare.Identify(ctx, r.s, r.p, &r.besides)
 	}
-	return &locked{job: r, lease: r.held.lease}, err
+	return ground, created, err
 }
 
 // verify compares the tree with what the plan relied on.
 func (r *job) verify(ctx context.Context) (err error) {
 	if r.fresh {
-		if err := r.held.lost(); err != nil {
+		if err := r.held.Lost(); err != nil {
 			return err
 		}
 	} else if r.held == nil {
@@ -191,181 +180,29 @@ func (r *job) verify(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err = verify(ctx, r.s, r.p); err == nil && !r.fresh {
-		err = sameHistory(ctx, r.s, r.p)
+	if err = read.Verify(ctx, r.s, r.p); err == nil && !r.fresh {
+		err = read.SameHistory(ctx, r.s, r.p)
 	}
-	var stale *StaleError
+	var stale *failure.StaleError
 	if errors.As(err, &stale) {
 		stale.Locked, stale.First = r.fresh, r.x.begun && !r.fresh
 	}
 	return err
 }
 
-// send sends all transactions. A change is reported as applied when it is complete, including its access
-// list, if that has to be set.
-func (r *locked) send(ctx context.Context) (*sending, error) {
-	t := &sending{locked: r, later: map[plan.Addr]bool{}, started: map[*plan.Change]bool{}, entry: r.entry(), index: r.p.Index}
-	for _, s := range r.p.ACLSteps() {
-		t.later[s.Addr] = true
-	}
-	for c := range r.p.Each() {
-		t.later[c.Addr] = t.later[c.Addr] || len(c.FormerLists) > 0
-	}
-	err := tx.Each(r.p, r.id, r.own, func(batch *tx.Transaction) error { return t.transact(ctx, batch) })
-	if err == nil {
-		return t, nil
-	}
-	var u *UnknownError
-	if !errors.As(err, &u) { // otherwise the closed locks may be gone
-		err = r.reopen(ctx, err)
-	}
-	if t.done > 0 { // an error of the first transaction stays as it is: nothing was applied
-		err = &PartialError{ApplyID: r.id, Done: t.done, Total: r.total, Err: err}
-	}
-	return t, err
-}
-
-// transact sends one transaction. The apply can be interrupted between two of them.
-func (r *sending) transact(ctx context.Context, batch *tx.Transaction) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	r.tx = batch
-	for _, c := range batch.Changes {
-		// Only once, even if the transaction is cut and some changes are sent again in a shorter one.
-		if c.Action != plan.NoOp && !r.started[c] {
-			r.started[c] = true
-			r.emit(Started{Addr: c.Addr, Path: c.Path, Action: c.Action})
-		}
-	}
-	sent := time.Now()
-	resolved, err := r.force(ctx)
+// entry is what the history will have of the apply.
+func (r *job) entry(p *plan.Plan) history.Entry {
+	c := p.Summary()
+	e := r.x.opts.Author.Entry(r.x.client, "apply", r.start)
 	switch {
-	// Known not to be committed, on which the plan relies: commit returns this error only after settle
-	// has made sure.
-	case errors.Is(err, tx.ErrTooLong) && batch.Divisible:
-		return err // it is cut
-	case r.leftNow(err):
-		return tx.ErrLeft
-	case err != nil:
-		r.failed(err)
-		return err
+	case p.Destroy:
+		e.Operation = "destroy"
+	case c.Import > 0 && c == plan.Counts{Import: c.Import, Change: c.Change}:
+		e.Operation = "import"
 	}
-	r.closed = slices.DeleteFunc(r.closed, func(c *plan.Change) bool { return slices.Contains(batch.Changes, c) })
-	for _, s := range batch.ACLSteps() {
-		s.Addr = cmp.Or(s.Addr, plan.EnsembleAddr(r.p.Ensemble)) // what belongs to no change
-		r.created = append(r.created, s)
-	}
-	r.done++
-	switch {
-	case batch.Last:
-		r.total = r.done
-	default: // more than planned, when some had to be cut
-		r.total = max(r.total, r.done+1)
-	}
-	stated := r.all[r.notes:] // by the plan
-	ops, bytes := len(stated), tx.Size(stated)
-	r.written()
-	r.ops += ops
-	r.bytes += bytes
-	r.emit(Committed{ApplyID: batch.ID, Ops: ops, Bytes: bytes, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
-	r.applied(sent, slices.Values(batch.Changes), false)
-	if batch.Last {
-		r.emit(Recorded{Entry: r.noted, Path: record.HistoryPath(r.p.Root, r.p.Stack)})
-		return nil
-	}
-	// The next transaction starts from this record. Nobody else writes it, because we have the lock.
-	after, cancel := detached(ctx, r.s)
-	defer cancel()
-	stat, err := r.s.Exists(after, r.p.Index.Path)
-	if err != nil {
-		return readError(r.p.Index.Path, err)
-	}
-	r.index = pinOf(r.p.Index.Path, "", stat)
-	return nil
+	e.ID, e.Plan, e.Changes = r.id, p.Sum(), &history.Changes{Add: c.Add, Change: c.Change, Destroy: c.Destroy, Import: c.Import, Forget: c.Forget}
+	return e
 }
-
-// leaveBusy takes out of the plan that locks are created again which are in use by now. Programs of other libraries cannot be kept out
-// of them, and others of the plan must not wait for them.
-func (r *locked) leaveBusy(ctx context.Context) error {
-	var paths []string
-	for c := range r.p.Each() {
-		if c.Reason == plan.ReasonReplaceContainer {
-			paths = append(paths, c.Path)
-			for _, part := range c.Before.Live.Parts {
-				paths = append(paths, kind.JoinPath(c.Path, part.Name))
-			}
-		}
-	}
-	if len(paths) == 0 {
-		return nil
-	}
-	r.copyChanges()
-	stats, err := existing(ctx, r.s, paths, nil)
-	for c := range r.p.Each() {
-		if err == nil && c.Reason == plan.ReasonReplaceContainer && occupied(c, stats) {
-			r.leave(c)
-		}
-	}
-	return err
-}
-
-func (r *locked) leave(c *plan.Change) bool {
-	if !c.Leave() {
-		return false
-	}
-	r.left = append(r.left, c.Addr)
-	return true
-}
-
-// leftNow reports whether a transaction was refused because such a lock has come into use since leaveBusy. Then that one is left, too.
-func (r *sending) leftNow(err error) bool {
-	var busy *InUseError
-	if !errors.As(err, &busy) {
-		return false
-	}
-	for _, c := range r.tx.Changes {
-		if about(c, busy.Addr, busy.Path) && r.leave(c) {
-			r.later[c.Addr] = r.later[c.Addr] || c.ACL != nil
-			return true
-		}
-	}
-	return false
-}
-
-// failed reports the change because of which the transaction was refused. If there is none (the record, the
-// lock, the connection), it reports nothing besides the error.
-func (r *sending) failed(err error) {
-	at := plan.Explain(err)
-	for _, c := range r.tx.Changes {
-		if at.Addr != "" && about(c, at.Addr, at.Path) && c.Action != plan.NoOp {
-			r.emit(Failed{Addr: at.Addr, Path: at.Path, Action: c.Action, Err: err})
-		}
-	}
-}
-
-// applied reports the changes whose lists had to be set, or the others.
-func (r *sending) applied(since time.Time, changes iter.Seq[*plan.Change], later bool) {
-	for c := range changes {
-		if c.Action != plan.NoOp && r.later[c.Addr] == later {
-			r.emit(Applied{Addr: c.Addr, Path: c.Path, Action: c.Action, Elapsed: time.Since(since)})
-		}
-	}
-}
-
-// detached is a context for what must be finished once the transaction is sent: long
-// enough for the session to come back or for the servers to expire it.
-func detached(ctx context.Context, s *recipes.Session) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), 3*s.Timeout()+10*time.Second)
-}
-
-func (r *job) emit(e Event) { r.x.emit(e) }
 
 // newKey is the key for the sums of a stack that has none yet.
-var newKey = func() string { return newID() + newID() }
-
-func newID() string {
-	b := make([]byte, tx.ApplyIDLen/2)
-	_, _ = rand.Read(b) // never fails
-	return hex.EncodeToString(b)
-}
+var newKey = func() string { return history.NewID() + history.NewID() }

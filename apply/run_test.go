@@ -11,7 +11,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
@@ -143,7 +145,7 @@ func staleSavedPlan(t *testing.T, s *site) {
 	require.NoError(t, err)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), p)
-		var stale *apply.StaleError
+		var stale *failure.StaleError
 		require.ErrorAs(t, err, &stale)
 		require.Len(t, stale.Differences, 1)
 		require.Equal(t, "data changed", stale.Differences[0].What)
@@ -208,7 +210,7 @@ func TestPlanIsRefusedWhateverChangedAndNothingIsWritten(t *testing.T) {
 			require.NoError(t, c.edit(t, s.session(p)))
 			s.wroteNothing(p, func() {
 				_, err := executor(p).Run(t.Context(), stale)
-				var e *apply.StaleError
+				var e *failure.StaleError
 				require.ErrorAs(t, err, &e)
 				require.Len(t, e.Differences, 1, "%v", err)
 				require.Equal(t, c.path, e.Differences[0].Path)
@@ -226,7 +228,7 @@ func TestAPlanCanBeAppliedOnce(t *testing.T) {
 	require.NoError(t, err)
 	s.wroteNothing(c, func() {
 		_, err = executor(c).Run(t.Context(), first)
-		var stale *apply.StaleError
+		var stale *failure.StaleError
 		require.ErrorAs(t, err, &stale, "the first apply of all included")
 	})
 }
@@ -243,7 +245,7 @@ func TestAPlanCanBeAppliedOnceAlsoAfterADestroy(t *testing.T) {
 		require.NoError(t, s.destroy(c, s.shop()))
 		s.wroteNothing(c, func() {
 			_, err = executor(c).Run(t.Context(), p)
-			var stale *apply.StaleError
+			var stale *failure.StaleError
 			require.ErrorAs(t, err, &stale)
 			require.ErrorContains(t, err, "applied and destroyed since")
 		})
@@ -263,7 +265,7 @@ func TestAPlanOfAHistoryThatWasTakenBackIsStale(t *testing.T) {
 	s.asked.Load().question.Ensembles[0].Current.Index.Apply = "0123456789abcdef"
 	s.wroteNothing(c, func() {
 		_, err := executor(c).Run(t.Context(), s.resaved(p))
-		var stale *apply.StaleError
+		var stale *failure.StaleError
 		require.ErrorAs(t, err, &stale)
 		require.ErrorContains(t, err, "restore from a backup")
 	})
@@ -277,7 +279,7 @@ func TestPlanWithProblemsIsRefusedBeforeAnyRequest(t *testing.T) {
 		p := s.plan(c, s.shop())
 		s.server.ResetCounts()
 		_, err := executor(c).Run(t.Context(), p)
-		var e *apply.ProblemsError
+		var e *failure.ProblemsError
 		require.ErrorAs(t, err, &e)
 		require.ErrorContains(t, err, "Path is taken")
 		require.Zero(t, s.server.Counts().Total)
@@ -291,17 +293,17 @@ func TestSizeIsWhatGoesOverTheWire(t *testing.T) {
 		p := s.plan(c, s.shop())
 		var in, out int64
 		x := executor(c)
-		x.Events = func(e apply.Event) {
+		x.Events = func(e event.Event) {
 			switch e.(type) {
-			case apply.Verified:
+			case event.Verified:
 				in = s.server.Counts().BytesIn
-			case apply.Committed:
+			case event.Committed:
 				out = s.server.Counts().BytesIn
 			}
 		}
 		res, err := x.Run(t.Context(), p)
 		require.NoError(t, err)
-		require.NoError(t, tx.Each(p, "0123456789abcdef", apply.OwnACL(c, nil), func(batch *tx.Transaction) error {
+		require.NoError(t, tx.Each(p, "0123456789abcdef", wire.OwnACL(c, nil), func(batch *tx.Transaction) error {
 			require.True(t, batch.Last)
 			require.Equal(t, tx.Size(batch.Ops), res.Bytes)
 			return nil
@@ -324,7 +326,7 @@ func TestForbiddenOperationNamesThePermission(t *testing.T) {
 	// The namespace lets us no longer delete in it.
 	weak := admin
 	weak.Perms &^= kind.PermDelete
-	_, err := s.session(c).SetACL(t.Context(), "/locks/pay", apply.ToZK(kind.List{weak}), -1)
+	_, err := s.session(c).SetACL(t.Context(), "/locks/pay", wire.ToZK(kind.List{weak}), -1)
 	require.NoError(t, err)
 	tree := s.shop()
 	tree.Nodes[0].ACL = kind.List{weak}
@@ -333,7 +335,7 @@ func TestForbiddenOperationNamesThePermission(t *testing.T) {
 	p := s.plan(c, tree)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), p)
-		var e *apply.NodeError
+		var e *failure.NodeError
 		require.ErrorAs(t, err, &e)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.EqualValues(t, "pay.ledger.mutex", e.Addr)
@@ -362,7 +364,7 @@ func TestUnknownSchemeAbortsWhole(t *testing.T) {
 func TestErrorsUnwrap(t *testing.T) {
 	cause := errors.New("cause")
 	for _, err := range []error{
-		&apply.ConflictError{Err: cause}, &apply.NodeError{Err: cause}, &apply.UnknownError{Err: cause}, &apply.ACLPhaseError{Err: cause}, &apply.VerifyError{Err: cause},
+		&failure.ConflictError{Err: cause}, &failure.NodeError{Err: cause}, &failure.UnknownError{Err: cause}, &failure.ACLPhaseError{Err: cause}, &failure.VerifyError{Err: cause},
 	} {
 		require.ErrorIs(t, err, cause)
 		require.Contains(t, err.Error(), "apply: ")
@@ -371,7 +373,7 @@ func TestErrorsUnwrap(t *testing.T) {
 
 // Where the servers are away, nobody has refused anything.
 func TestAnAnswerThatDoesNotComeIsNoRefusal(t *testing.T) {
-	e := &apply.NodeError{Path: "/locks", Op: "read", Why: "no answer"}
+	e := &failure.NodeError{Path: "/locks", Op: "read", Why: "no answer"}
 	for _, cause := range []error{context.DeadlineExceeded, recipes.ErrSessionLost, recipes.ErrUnreachable} {
 		e.Err = fmt.Errorf("away: %w", cause)
 		require.Equal(t, "Could not read a node", e.Explain().Summary)

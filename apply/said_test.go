@@ -11,6 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/evict"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -31,8 +36,8 @@ func TestKeysThatCannotBeListedAreNotTakenForANoteThatIsLeft(t *testing.T) {
 	s.hold(w, tree, "order-17")
 	next := s.orders(of("mutex"), to(kind.List{admin, worker}, kind.List{admin, crew, joined}))
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Committed); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Committed); ok {
 			family := s.root + "/shop/orders"
 			s.server.Inject(zktest.Once(func(r zktest.Request) bool { return strings.HasPrefix(r.Op, "getChildren") && r.Path == family }), zktest.Fail(codeNoAuth))
 		}
@@ -40,14 +45,14 @@ func TestKeysThatCannotBeListedAreNotTakenForANoteThatIsLeft(t *testing.T) {
 	p := s.plan(c, next)
 	require.Empty(t, p.ACLSteps())
 	_, err := x.Run(t.Context(), p)
-	var phase *apply.ACLPhaseError
+	var phase *failure.ACLPhaseError
 	require.ErrorAs(t, err, &phase)
 	require.Equal(t, "Not all access lists are set", plan.Explain(err).Summary)
 	require.NotContains(t, err.Error(), "does no harm")
 	s.apply(c, next)
 	acl, _, err := s.session(c).GetACL(t.Context(), keyPath(tree, "order-17"))
 	require.NoError(t, err)
-	require.True(t, apply.FromZK(acl).Equal(kind.List{admin, crew, joined}), "%s", acl)
+	require.True(t, wire.FromZK(acl).Equal(kind.List{admin, crew, joined}), "%s", acl)
 }
 
 // "1 key in use", of a node that a crash had left.
@@ -74,7 +79,7 @@ func TestForceBreakOfALongQueueDoesNotBlameTheDeclaration(t *testing.T) {
 		require.NoError(t, s.server.Create(fmt.Sprintf("%s%s/%s%010d", s.root, long.Path, mutexName, i), nil))
 	}
 	_, err := executor(c).Run(t.Context(), s.plan(c, s.tree(), plan.Options{ForceBreak: []string{string(long.Addr)}}))
-	var large *apply.TooLargeError
+	var large *failure.TooLargeError
 	require.ErrorAs(t, err, &large)
 	require.NotContains(t, err.Error(), "Shorten")
 	require.Contains(t, err.Error(), "in its queue")
@@ -89,8 +94,8 @@ func TestFamilyThatIsIdleWhenItsDrainEndsGoes(t *testing.T) {
 		s.apply(c, tree)
 		held := s.hold(w, tree, "order-17")
 		x, worker := executor(c), s.session(w)
-		x.Events = func(e apply.Event) {
-			if _, ok := e.(apply.Draining); ok {
+		x.Events = func(e event.Event) {
+			if _, ok := e.(event.Draining); ok {
 				look := s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == keyPath(tree, "order-17") }), zktest.DelayReply(time.Second))
 				go func() {
 					<-look.Hit()
@@ -123,8 +128,8 @@ func TestBreakNamesTheLockThatRefusesIt(t *testing.T) {
 	one.Set(snap)
 	require.Len(t, one.Others, 1)
 	require.NoError(t, s.setACL(c, s.root+"/b", kind.List{admin, {Scheme: "digest", ID: worker.ID, Perms: kind.PermRead}}))
-	_, err = apply.New(s.dial("worker:w"), apply.Options{}).Break(t.Context(), in, one)
-	require.Equal(t, s.root+"/b", apply.RefusedAt(err))
+	_, err = evict.Break(t.Context(), s.dial("worker:w"), history.Author{}, in, one)
+	require.Equal(t, s.root+"/b", failure.RefusedAt(err))
 	require.ErrorContains(t, err, "do not have DELETE on "+s.root+"/b")
 	require.NotContains(t, err.Error(), "Check that the servers run")
 }
@@ -145,7 +150,7 @@ func TestBreakThatNeverArrivedIsNotSaidToBeInTheHistory(t *testing.T) {
 			<-lost.Hit()
 			s.server.Expire(them)
 		}()
-		done, err := apply.New(c, apply.Options{}).Break(t.Context(), in, all[0])
+		done, err := evict.Break(t.Context(), c, history.Author{}, in, all[0])
 		require.NoError(t, err)
 		require.Len(t, s.history(c), 1)
 		require.True(t, done.Gone(), "%v", done)
@@ -157,21 +162,21 @@ func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	x := executor(c)
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.LockAcquired); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.LockAcquired); ok {
 			require.NoError(t, s.server.Create(s.root+"/pay", nil))
 		}
 	}
 	_, err := x.Run(t.Context(), s.plan(c, s.shop()))
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	require.ErrorAs(t, err, &stale)
 	require.Contains(t, plan.Explain(err).Written, "Nothing of the plan was written, but the nodes that an apply needs were created ("+s.root+", ")
 	require.NoError(t, s.server.Delete(s.root+"/pay"))
 	s.apply(c, s.shop())
 
 	require.NoError(t, s.setACL(c, s.root+"/pay/ledger", kind.List{{Scheme: "digest", ID: admin.ID, Perms: kind.PermRead | kind.PermAdmin}}))
-	x.Events = func(e apply.Event) {
-		if _, ok := e.(apply.Verified); ok {
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Verified); ok {
 			require.NoError(t, s.server.Set(s.root+"/pay/ledger", []byte("x")))
 		}
 	}
@@ -183,7 +188,7 @@ func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
 	p := s.plan(c, tree)
 	require.True(t, slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action == plan.Update }))
 	_, err = x.Run(t.Context(), p)
-	var conflict *apply.ConflictError
+	var conflict *failure.ConflictError
 	require.ErrorAs(t, err, &conflict)
 	require.Contains(t, plan.Explain(err).Written, "Nothing of the plan was written, but ")
 	require.Contains(t, plan.Explain(err).Written, "/pay/ledger")
@@ -198,7 +203,7 @@ func TestFirstApplyThatIsOvertakenIsNotASavedPlan(t *testing.T) {
 	p := run.Plan(plan.Options{})
 	s.apply(s.provisioner(), s.shop())
 	_, err = run.Apply(t.Context(), p)
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	require.ErrorAs(t, err, &stale)
 	require.NotContains(t, err.Error(), "Saved plan")
 	require.ErrorContains(t, err, "Another apply was first")

@@ -8,6 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/prepare"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
@@ -44,7 +48,7 @@ const (
 
 // ownOf are the lists of the record and the apply lock of a stack, and of what all stacks share.
 func (s *site) ownOf(c *recipes.Client, name string) (own []string) {
-	for _, list := range s.lists(c, append(apply.ScaffoldPaths(s.root, name), record.IndexPath(s.root, name))...) {
+	for _, list := range s.lists(c, append(prepare.ScaffoldPaths(s.root, name), record.IndexPath(s.root, name))...) {
 		if !slices.Contains(own, list) {
 			own = append(own, list)
 		}
@@ -84,7 +88,7 @@ func TestARootBelongsToOneStack(t *testing.T) {
 			s.apply(both, a)
 			const belongs = `this root belongs to stack "a" (/locks/.locktree/stacks/a is its record), and a root belongs to one stack, so stack "b" cannot use it`
 			s.wroteNothing(both, func() {
-				_, err := apply.Read(t.Context(), s.session(both), b)
+				_, err := read.Tree(t.Context(), s.session(both), b)
 				require.ErrorContains(t, err, belongs)
 				require.Equal(t, "Root belongs to another stack", plan.Explain(err).Summary)
 				_, err = apply.Begin(t.Context(), both, b, apply.Options{})
@@ -96,13 +100,13 @@ func TestARootBelongsToOneStack(t *testing.T) {
 
 			// A second record, however it came there, stops both stacks: each error names the other one.
 			require.NoError(t, s.server.Create(record.IndexPath(s.root, "b"), nil))
-			_, err := apply.Read(t.Context(), s.session(both), a)
+			_, err := read.Tree(t.Context(), s.session(both), a)
 			require.ErrorContains(t, err, `this root belongs to stack "b" (/locks/.locktree/stacks/b is its record)`)
 			require.NoError(t, s.session(both).Delete(t.Context(), record.IndexPath(s.root, "b"), -1))
 
 			require.NoError(t, s.destroy(both, a))
 			s.apply(both, b)
-			_, err = apply.Read(t.Context(), s.session(both), a)
+			_, err = read.Tree(t.Context(), s.session(both), a)
 			require.ErrorContains(t, err, `this root belongs to stack "b"`)
 		})
 	}
@@ -117,9 +121,9 @@ func TestTwoPlansReplaceTheSetAtOnce(t *testing.T) {
 	_, err := executor(both).Run(t.Context(), p)
 	require.NoError(t, err)
 	_, err = executor(both).Run(t.Context(), q)
-	var stale *apply.StaleError
+	var stale *failure.StaleError
 	require.ErrorAs(t, err, &stale)
-	require.True(t, slices.ContainsFunc(stale.Differences, func(d apply.Difference) bool { return d.Path == record.ScaffoldPath(s.root) }), "%v", stale)
+	require.True(t, slices.ContainsFunc(stale.Differences, func(d failure.Difference) bool { return d.Path == record.ScaffoldPath(s.root) }), "%v", stale)
 }
 
 // A reader has the name of an administrator, and another password. To it the servers show no hashes, so it looks like one.
@@ -174,7 +178,7 @@ func (s *site) lists(c *recipes.Client, paths ...string) map[string]string {
 	for _, path := range paths {
 		acl, _, err := s.session(c).GetACL(s.t.Context(), path)
 		require.NoError(s.t, err, path)
-		out[path] = apply.FromZK(acl).String()
+		out[path] = wire.FromZK(acl).String()
 	}
 	return out
 }
@@ -185,7 +189,7 @@ func TestARootOfSomebodyElseIsAddedToOrLeftAlone(t *testing.T) {
 	s := inMemory(t)
 	c, sre := s.as(oldKey, newKey), kind.ACL{Scheme: "digest", ID: digest("sre:x"), Perms: kind.PermAll}
 	make := func(path string, data []byte, acl ...kind.ACL) {
-		_, err := s.session(c).Create(t.Context(), path, data, 0, apply.ToZK(acl))
+		_, err := s.session(c).Create(t.Context(), path, data, 0, wire.ToZK(acl))
 		require.NoError(t, err)
 	}
 	make("/locks", nil, sre, admin)
@@ -205,7 +209,7 @@ func TestARootOfSomebodyElseIsAddedToOrLeftAlone(t *testing.T) {
 	make("/team", data, sre, admin)
 	s.root = "/team"
 	s.wroteNothing(c, func() {
-		_, err := apply.Read(t.Context(), s.session(c), s.administered(may([]string{oldKey}, nil)))
+		_, err := read.Tree(t.Context(), s.session(c), s.administered(may([]string{oldKey}, nil)))
 		require.ErrorContains(t, err, `this root belongs to stack "platform" (which declares it as x.namespace)`)
 	})
 

@@ -8,7 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -40,12 +41,12 @@ func halved(t *testing.T, s *site, frame int) {
 	started := map[string]int{}
 	for _, e := range ev {
 		switch e := e.(type) {
-		case apply.Committed:
+		case event.Committed:
 			require.LessOrEqual(t, e.Bytes, frame)
 			require.LessOrEqual(t, e.Batch, e.Batches)
-		case apply.Started:
+		case event.Started:
 			started[string(e.Addr)]++
-		case apply.Failed:
+		case event.Failed:
 			t.Errorf("%s failed: %v", e.Addr, e.Err)
 		}
 	}
@@ -53,7 +54,7 @@ func halved(t *testing.T, s *site, frame int) {
 	for addr, n := range started {
 		require.Equal(t, 1, n, addr)
 	}
-	require.Equal(t, res.Transactions, find[apply.Committed](ev).Batches)
+	require.Equal(t, res.Transactions, find[event.Committed](ev).Batches)
 	s.converges(c, tree, plan.Options{})
 }
 
@@ -94,20 +95,20 @@ func TestLockTheServersDoNotReadIsTooLarge(t *testing.T) {
 		tree := s.tree(declare("/a", kind.Mutex), long, declare("/z", kind.Mutex))
 		p := s.plan(c, tree)
 		require.True(t, p.Applyable())
-		var failed []apply.Failed
+		var failed []event.Failed
 		x := executor(c)
-		x.Events = func(e apply.Event) {
-			if e, ok := e.(apply.Failed); ok {
+		x.Events = func(e event.Event) {
+			if e, ok := e.(event.Failed); ok {
 				failed = append(failed, e)
 			}
 		}
 		_, err := x.Run(t.Context(), p)
-		var e *apply.TooLargeError
+		var e *failure.TooLargeError
 		require.ErrorAs(t, err, &e)
 		require.True(t, e.Refused)
 		require.EqualValues(t, "long.mutex", e.Addr)
 		require.ErrorContains(t, err, "jute.maxbuffer")
-		var partial *apply.PartialError
+		var partial *failure.PartialError
 		require.ErrorAs(t, err, &partial)
 		require.Equal(t, 1, partial.Done)
 		require.Len(t, failed, 1)
@@ -132,7 +133,7 @@ func TestLockNoServerReadsIsAProblemOfThePlan(t *testing.T) {
 	p.Problems = nil // and if it were applied all the same
 	s.wroteNothing(c, func() {
 		_, err := executor(c).Run(t.Context(), p)
-		var e *apply.TooLargeError
+		var e *failure.TooLargeError
 		require.ErrorAs(t, err, &e)
 		require.False(t, e.Refused)
 		require.EqualValues(t, "long.mutex", e.Addr)

@@ -12,7 +12,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
@@ -72,7 +74,7 @@ func rotated(tree *plan.Tree) *plan.Tree {
 func (s *site) agrees(c *recipes.Client, tree *plan.Tree) {
 	s.t.Helper()
 	s.server.ResetCounts()
-	got, err := apply.Read(s.t.Context(), s.session(c), tree)
+	got, err := read.Tree(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
 	require.GreaterOrEqual(s.t, s.server.Counts().ByOp["getACL"], len(got.Nodes))
 	for _, n := range got.Nodes {
@@ -82,7 +84,7 @@ func (s *site) agrees(c *recipes.Client, tree *plan.Tree) {
 		}
 		acl, _, err := s.session(c).GetACL(s.t.Context(), n.Path)
 		require.NoError(s.t, err)
-		require.Equal(s.t, apply.FromZK(acl), n.ACL, n.Path)
+		require.Equal(s.t, wire.FromZK(acl), n.ACL, n.Path)
 		require.Equal(s.t, got.Index.Left(n.Path, n.Payload, n.ACL), n.Live.AsLeft, n.Path)
 	}
 }
@@ -102,9 +104,9 @@ func (s *site) again(path string, acl kind.List) (ops []any) {
 	for _, part := range n.Children {
 		ops = append(ops, &zk.DeleteRequest{Path: kind.JoinPath(at, part), Version: -1})
 	}
-	ops = append(ops, &zk.DeleteRequest{Path: at, Version: -1}, &zk.CreateRequest{Path: at, Data: n.Data, Acl: apply.ToZK(acl)})
+	ops = append(ops, &zk.DeleteRequest{Path: at, Version: -1}, &zk.CreateRequest{Path: at, Data: n.Data, Acl: wire.ToZK(acl)})
 	for _, part := range n.Children {
-		ops = append(ops, &zk.CreateRequest{Path: kind.JoinPath(at, part), Data: []byte{}, Acl: apply.ToZK(acl)})
+		ops = append(ops, &zk.CreateRequest{Path: kind.JoinPath(at, part), Data: []byte{}, Acl: wire.ToZK(acl)})
 	}
 	return ops
 }
@@ -115,12 +117,12 @@ var hands = map[string]struct {
 	want []string
 }{
 	"a list is set": {func(s *site, one *recipes.Session) {
-		_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", apply.ToZK(everybody), -1)
+		_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", wire.ToZK(everybody), -1)
 		require.NoError(s.t, err)
 	}, []string{"/many/lock-007"}},
 	"a list is set and set back": {func(s *site, one *recipes.Session) {
 		for _, acl := range []kind.List{everybody, {admin, worker}} {
-			_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", apply.ToZK(acl), -1)
+			_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", wire.ToZK(acl), -1)
 			require.NoError(s.t, err)
 		}
 	}, nil},
@@ -131,12 +133,12 @@ var hands = map[string]struct {
 	"a node is made anew with another's credentials": {func(s *site, one *recipes.Session) {
 		other := s.session(s.dial("other:o"))
 		data := s.at("/many/lock-007").Data
-		_, err := one.SetACL(s.t.Context(), s.root+"/many", apply.ToZK(everybody), -1)
+		_, err := one.SetACL(s.t.Context(), s.root+"/many", wire.ToZK(everybody), -1)
 		require.NoError(s.t, err)
 		require.NoError(s.t, other.Delete(s.t.Context(), s.root+"/many/lock-007", -1))
 		_, err = other.Create(s.t.Context(), s.root+"/many/lock-007", data, 0, []zk.ACL{{Scheme: "auth", Perms: 31}, {Scheme: "world", ID: "anyone", Perms: 1}})
 		require.NoError(s.t, err)
-		_, err = one.SetACL(s.t.Context(), s.root+"/many", apply.ToZK(kind.List{admin, reads}), -1)
+		_, err = one.SetACL(s.t.Context(), s.root+"/many", wire.ToZK(kind.List{admin, reads}), -1)
 		require.NoError(s.t, err)
 	}, []string{"/many/lock-007"}},
 	"all are made anew, in one transaction, by a tool that restores lists wrongly": {func(s *site, one *recipes.Session) {
@@ -174,7 +176,7 @@ var hands = map[string]struct {
 		require.NoError(s.t, s.server.Set(s.root+"/many/lock-008", data))
 	}, []string{"/many/lock-008"}},
 	"a node is closed to us": {func(s *site, one *recipes.Session) {
-		_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", apply.ToZK(kind.List{worker}), -1)
+		_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", wire.ToZK(kind.List{worker}), -1)
 		require.NoError(s.t, err)
 	}, []string{"/many/lock-007"}},
 }
@@ -278,7 +280,7 @@ func TestAListSetByHandIsNotTakenForOneThatAnApplySet(t *testing.T) {
 	if tree.Find(untouched).ACL.Equal(kind.List{admin}) {
 		untouched, set = set, untouched
 	}
-	_, err := s.session(c).SetACL(t.Context(), untouched, apply.ToZK(everybody), -1)
+	_, err := s.session(c).SetACL(t.Context(), untouched, wire.ToZK(everybody), -1)
 	require.NoError(t, err)
 	require.Equal(t, s.at(strings.TrimPrefix(set, s.root)).Stat.Aversion, s.at(strings.TrimPrefix(untouched, s.root)).Stat.Aversion)
 	s.agrees(c, tree)
@@ -308,7 +310,7 @@ func TestListsThatWereNotSetArePlannedAgain(t *testing.T) {
 	half(tree, kind.List{admin})
 	in := s.server.Inject(func(q zktest.Request) bool { return q.Op == "setACL" }, zktest.Fail(zktest.CodeNoAuth))
 	_, err := executor(c).Run(t.Context(), s.plan(c, tree))
-	var cut *apply.ACLPhaseError
+	var cut *failure.ACLPhaseError
 	require.ErrorAs(t, err, &cut)
 	in.Remove()
 	s.agrees(c, tree)
@@ -332,7 +334,7 @@ func TestListsThatAToolRestoredWronglyAreSeen(t *testing.T) {
 			tree := s.tree(append(s.relative(s.crowd(func(n *plan.Node) { n.ACL = kind.List{admin, other} })), declare("/solo", kind.Election))...)
 			s.apply(c, tree)
 			for _, path := range []string{"", "/.locktree", "/.locktree/stacks/" + stack, "/.locktree/apply/" + stack, "/solo"} {
-				_, err := s.session(c).SetACL(t.Context(), s.root+path, apply.ToZK(everybody), -1)
+				_, err := s.session(c).SetACL(t.Context(), s.root+path, wire.ToZK(everybody), -1)
 				require.NoError(t, err)
 			}
 			tree.Find(s.root + "/solo").ACL = everybody
@@ -386,7 +388,7 @@ func TestListsBetweenTwoTransactionsArePlannedAgain(t *testing.T) {
 		return q.Op == "multi" && sent > 1
 	}, zktest.Fail(zktest.CodeNoAuth))
 	_, err := executor(c).Run(t.Context(), p)
-	var part *apply.PartialError
+	var part *failure.PartialError
 	require.ErrorAs(t, err, &part)
 	in.Remove()
 	s.agrees(c, tree)
@@ -411,7 +413,7 @@ func TestListsThatTheServersWriteOtherwiseAreNotTakenAsSent(t *testing.T) {
 	p := s.plan(c, tree)
 	require.Greater(t, len(p.Batches), 1)
 	_, err := executor(c).Run(t.Context(), p)
-	var other *apply.VerifyError
+	var other *failure.VerifyError
 	require.ErrorAs(t, err, &other)
 	s.agrees(c, tree)
 	require.Equal(t, plan.Counts{Change: len(tree.Nodes)}, s.plan(c, tree).Summary())
@@ -422,7 +424,7 @@ func TestMaskedListsAreReadAsTheServersShowThem(t *testing.T) {
 	s := inMemory(t)
 	c, tree := settled(t, s)
 	for _, path := range []string{"", "/.locktree", "/.locktree/stacks/" + stack, "/.locktree/apply/" + stack} {
-		_, err := s.session(c).SetACL(t.Context(), s.root+path, apply.ToZK(everybody), -1)
+		_, err := s.session(c).SetACL(t.Context(), s.root+path, wire.ToZK(everybody), -1)
 		require.NoError(t, err)
 	}
 	s.agrees(c, tree)
@@ -464,7 +466,7 @@ func wander(t *testing.T, s *site, r *rand.Rand) {
 			set("description", fmt.Sprint("d", step))(tree.Find(s.root + "/many/lock-100"))
 			s.apply(c, tree)
 		case 0:
-			_, err := one.SetACL(t.Context(), s.root+some(), apply.ToZK(lists[r.IntN(3)]), -1)
+			_, err := one.SetACL(t.Context(), s.root+some(), wire.ToZK(lists[r.IntN(3)]), -1)
 			require.NoError(t, err)
 		case 1:
 			_, err := one.Multi(t.Context(), s.again(some(), lists[r.IntN(3)])...)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -26,7 +26,7 @@ func TestNamespaceThatIsTooLongToListIsRefusedAndCanBeDestroyed(t *testing.T) {
 	for i := range many {
 		require.NoError(t, s.server.Create(s.root+name(i), nil)) // by somebody else
 	}
-	_, err := apply.Read(t.Context(), s.session(c), tree)
+	_, err := read.Tree(t.Context(), s.session(c), tree)
 	x := plan.Explain(err)
 	require.Equal(t, "Could not read a node", x.Summary)
 	require.Contains(t, x.Detail, "bytes; this client reads up to 16777216 (Config.MaxReply)")

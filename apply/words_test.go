@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
@@ -50,7 +50,7 @@ func TestPlansOfDamagedNodesNameNoPackage(t *testing.T) {
 
 func TestWordInTheMiddleOfAnErrorIsNoPackage(t *testing.T) {
 	require.Equal(t, "lock is of another kind: /t/ledger (damaged: unexpected end)",
-		apply.Bare(errors.New("recipes: lock is of another kind: /t/ledger (kind: damaged: json: unexpected end)")))
+		plan.Plain("recipes: lock is of another kind: /t/ledger (kind: damaged: json: unexpected end)"))
 }
 
 // Whatever the servers answer, the error says what to do next.
@@ -63,9 +63,9 @@ func TestEveryAnswerHasANextStep(t *testing.T) {
 	} {
 		wrapped := &recipes.OpError{Op: "get", Path: "/locks/a", Outcome: recipes.OutcomeUnknown, Err: fmt.Errorf("%w: more", err)}
 		for _, e := range []error{
-			apply.ReadError("/locks/a", wrapped), apply.ExplainACL(step, wrapped), apply.ScaffoldError("/locks/a", wrapped), apply.LockError("/locks/a", wrapped),
+			failure.Read("/locks/a", wrapped), failure.ACL(step, wrapped), failure.Scaffold("/locks/a", wrapped), failure.Lock("/locks/a", wrapped),
 		} {
-			var node *apply.NodeError
+			var node *failure.NodeError
 			require.ErrorAs(t, e, &node)
 			require.ErrorIs(t, e, err)
 			require.NotEmpty(t, node.Next, "%v", e)

@@ -33,8 +33,9 @@ var (
 	files    = with(planner, with(language, "golang.org/x/text", "config/internal/syntax")...)
 	values   = with(logins, slices.Concat(files, []string{"config/internal/forms", "config/internal/functions", "config/internal/static", "config/internal/eval", "github.com/robfig/cron"})...)
 	front    = with(values, "config", "github.com/google/go-cmp")
-	engine   = with(library, with(differ, "apply")...)
-	views    = with(engine, with(language, "cmd/locktree/internal/view", "golang.org/x/")...)
+	held     = with(library, with(differ, "apply/failure", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock")...)
+	engine   = with(library, with(differ, "apply", "apply/failure", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock", "apply/internal/prepare", "apply/internal/commit", "apply/internal/lists")...)
+	views    = with(engine, with(language, "apply/evict", "apply/checkup", "cmd/locktree/internal/view", "golang.org/x/")...)
 )
 
 func with(group []string, more ...string) []string { return slices.Concat(group, more) }
@@ -127,6 +128,28 @@ var importRules = []struct {
 		"the language is one front end onto the plan: it links the library, and Kerberos, only to hand an ensemble to it as a client, complete, and reads no server"},
 	{"config/generate", with(front, "config/generate"),
 		"code is made of what the configuration says, and of nothing that a server, a plan or the command knows"},
+	{"apply/failure", with(library, with(planner, "apply/failure")...),
+		"an error is a value with its sentences: it reads no tree and knows no phase of an apply, so each phase can return it"},
+	{"apply/internal/wire", with(library, with(planner, "apply/internal/wire")...),
+		"values are translated for the client in one place, by whoever sends them"},
+	{"apply/read", with(library, with(planner, "apply/read", "apply/failure", "apply/internal/wire")...),
+		"what reads the tree knows neither the apply lock nor a transaction: whatever it returns, nothing was written"},
+	{"apply/history", with(library, with(planner, "apply/history", "apply/failure")...),
+		"the history is one node and its entries: whoever writes it, an apply or an eviction, sends it in a transaction of its own"},
+	{"apply/event", with(library, with(planner, "apply/event", "apply/history", "apply/failure")...),
+		"events are values that each phase of an apply may emit, so they stand below all of them"},
+	{"apply/internal/lock", held,
+		"the apply lock, and single writes under it, know no phase of an apply: each of these is handed the lock"},
+	{"apply/internal/prepare", with(held, "apply/internal/prepare"),
+		"what makes the tree ready sends nothing of the plan"},
+	{"apply/internal/commit", with(held, "apply/internal/commit"),
+		"a transaction and its outcome: what was prepared before, and which lists follow, reach it as values"},
+	{"apply/internal/lists", with(held, "apply/internal/lists"),
+		"the passes over the access lists begin from what the last transaction wrote, and cannot send another"},
+	{"apply/evict", with(library, with(planner, "apply/evict", "apply/history", "apply/failure", "apply/internal/wire")...),
+		"an eviction knows no plan and no apply lock: it works while an apply is under way"},
+	{"apply/checkup", with(library, with(planner, "apply/checkup", "apply/read", "apply/failure", "apply/internal/wire")...),
+		"a checkup only looks: it links nothing that writes"},
 	{"apply", engine,
 		"the engine returns values and events; what language declared the tree and who looks on is not its business"},
 	{"cmd/locktree/internal/view", views,

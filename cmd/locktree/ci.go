@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -24,7 +24,7 @@ var ciSystems = []struct {
 }
 
 // ciRun is the run of a CI system that this program is part of; nil if it is part of none.
-func ciRun(env environment) *apply.CIRun {
+func ciRun(env environment) *history.CIRun {
 	for _, s := range ciSystems {
 		if env.get(s.mark) == "" {
 			continue
@@ -36,7 +36,7 @@ func ciRun(env environment) *apply.CIRun {
 			}
 			run += part
 		}
-		return &apply.CIRun{System: s.name, Run: kind.Visible(public(run))}
+		return &history.CIRun{System: s.name, Run: kind.Visible(public(run))}
 	}
 	return nil
 }

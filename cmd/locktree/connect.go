@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
@@ -38,7 +38,7 @@ func (a *app) dialTo(ctx context.Context, e *config.Ensemble, cfg recipes.Config
 	defer cancel()
 	s, err := client.Session(bounded)
 	if err == nil {
-		err = apply.Recognize(bounded, s, e.Tree)
+		err = read.Recognize(bounded, s, e.Tree)
 	}
 	if err != nil {
 		err = denied(bounded, client, err)

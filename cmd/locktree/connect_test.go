@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -169,7 +169,7 @@ func TestCertificatesThatWereReplacedAreUsedForTheNextConnection(t *testing.T) {
 		srv.Disconnect(first.ID())
 		_, _, err := first.Get(t.Context(), "/")
 		require.NoError(t, err)
-		require.Equal(t, []string{"x509:CN=" + subject}, apply.WhoWeAre(c))
+		require.Equal(t, []string{"x509:CN=" + subject}, failure.WhoWeAre(c))
 	}
 	connected("first")
 	a.client("mine", pkix.Name{CommonName: "second"})

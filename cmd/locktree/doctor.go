@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/checkup"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
@@ -126,9 +126,9 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 	}
 	of.Together = snap.Conditions()
 	of.Empty = snap.Empty
-	found, err := apply.CheckUp(ctx, client, e.Tree, maxLookedAt)
+	found, err := checkup.Stack(ctx, client, e.Tree, maxLookedAt)
 	if err == nil {
-		of.Checkup = *found
+		of.Report = *found
 	}
 	return of, err
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/checkup"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
 	"github.com/locktree/locktree/config"
@@ -61,7 +64,7 @@ func (a *app) dialled(ctx context.Context, cfg *config.Config, readOnly bool, f 
 	for i, e := range cfg.Ensembles {
 		dials.Go(func() {
 			if s.clients[i], errs[i] = a.dial(ctx, e, readOnly); errs[i] == nil && e.Tree != nil {
-				errs[i] = s.look(ctx, i, func(session *recipes.Session) error { return s.denied(ctx, i, apply.Recognize(ctx, session, e.Tree)) })
+				errs[i] = s.look(ctx, i, func(session *recipes.Session) error { return s.denied(ctx, i, read.Recognize(ctx, session, e.Tree)) })
 			}
 		})
 	}
@@ -101,14 +104,16 @@ func (s *stack) lose(errs []error) {
 
 // read reads the live tree of every ensemble. One that cannot be read is lost: what there is of the others is returned with the
 // error.
-func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) { return s.readWith(ctx, apply.Read) }
+func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) {
+	return s.readWith(ctx, (*read.Tally).Tree)
+}
 
-func (s *stack) readWith(ctx context.Context, read func(context.Context, *recipes.Session, *plan.Tree) (*plan.Tree, error)) ([]*plan.Tree, error) {
+func (s *stack) readWith(ctx context.Context, look func(*read.Tally, context.Context, *recipes.Session, *plan.Tree) (*plan.Tree, error)) ([]*plan.Tree, error) {
 	trees, errs := make([]*plan.Tree, len(s.Ensembles)), make([]error, len(s.Ensembles))
 	for i, e := range s.Ensembles {
-		counted, stop := s.app.reading(ctx, "Reading", e.Name)
-		errs[i] = s.look(counted, i, func(session *recipes.Session) (err error) {
-			trees[i], err = read(counted, session, e.Tree)
+		nodes, stop := s.app.reading("Reading", e.Name)
+		errs[i] = s.look(ctx, i, func(session *recipes.Session) (err error) {
+			trees[i], err = look(nodes, ctx, session, e.Tree)
 			return s.denied(ctx, i, err)
 		})
 		stop()
@@ -245,15 +250,15 @@ func who() string {
 
 // denied adds who we are to a refusal of the servers, and who could grant the right.
 func denied(ctx context.Context, c *recipes.Client, err error) error {
-	return deniedAt(ctx, c, err, apply.RefusedAt(err))
+	return deniedAt(ctx, c, err, failure.RefusedAt(err))
 }
 
 func deniedAt(ctx context.Context, c *recipes.Client, err error, path string) error {
 	if !errors.Is(err, zk.ErrNoAuth) {
 		return err
 	}
-	d := &view.Denied{Err: err, Who: apply.WhoWeAre(c)}
-	d.At, d.Ask = apply.Administrators(ctx, c, path)
+	d := &view.Denied{Err: err, Who: failure.WhoWeAre(c)}
+	d.At, d.Ask = checkup.Administrators(ctx, c, path)
 	return d
 }
 
@@ -262,7 +267,7 @@ func (s *stack) denied(ctx context.Context, i int, err error) error {
 	err = denied(ctx, s.clients[i], err)
 	if d, ok := asType[*view.Denied](err); ok {
 		root := s.Ensembles[i].Root
-		if at := apply.RefusedAt(err); at == root || strings.HasPrefix(at, record.ScaffoldPath(root)) {
+		if at := failure.RefusedAt(err); at == root || strings.HasPrefix(at, record.ScaffoldPath(root)) {
 			d.Root = root
 		}
 	}

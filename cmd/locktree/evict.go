@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/evict"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -124,11 +124,11 @@ func (a *app) evict(ctx context.Context, s *stack, f *evicting) error {
 		return err
 	}
 	defer client.Close()
-	do := apply.New(client, a.signed(f.message)).Revoke
+	do := evict.Revoke
 	if f.breaks {
-		do = apply.New(client, a.signed(f.message)).Break
+		do = evict.Break
 	}
-	if found.Done, err = do(ctx, in, one); err != nil {
+	if found.Done, err = do(ctx, client, a.signed(f.message), in, one); err != nil {
 		return denied(ctx, client, err)
 	}
 	a.show(found)
@@ -188,28 +188,28 @@ func (s *stack) lockAt(ctx context.Context, f *evicting, path string) (at int, i
 }
 
 // chosen is the acquisition that the operator means.
-func chosen(in *inspect.Report, holder string) (apply.Acquisition, error) {
-	all := apply.Acquisitions(in)
-	meant := slices.DeleteFunc(slices.Clone(all), func(a apply.Acquisition) bool { return holder == "" && a.Queued || holder != "" && !a.Is(holder) })
+func chosen(in *inspect.Report, holder string) (evict.Acquisition, error) {
+	all := evict.Acquisitions(in)
+	meant := slices.DeleteFunc(slices.Clone(all), func(a evict.Acquisition) bool { return holder == "" && a.Queued || holder != "" && !a.Is(holder) })
 	switch {
 	case len(meant) == 1:
 		return meant[0], nil
 	case slices.ContainsFunc(in.Junk, func(path string) bool { return path == holder || strings.HasSuffix(path, "/"+holder) }) && holder != "":
-		return apply.Acquisition{}, view.Failf("Not a contender", "%s in %s holds nothing and waits for nothing: it is no contender of any client. Delete it with another client if nobody needs it.", holder, in.Path)
+		return evict.Acquisition{}, view.Failf("Not a contender", "%s in %s holds nothing and waits for nothing: it is no contender of any client. Delete it with another client if nobody needs it.", holder, in.Path)
 	case len(all) == 0:
-		return apply.Acquisition{}, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it.", in.Path)
+		return evict.Acquisition{}, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it.", in.Path)
 	case len(meant) > 1:
-		return apply.Acquisition{}, view.Failf("Several are meant", "-holder says whom of these in %s you mean:\n%s", in.Path, listed(meant))
+		return evict.Acquisition{}, view.Failf("Several are meant", "-holder says whom of these in %s you mean:\n%s", in.Path, listed(meant))
 	case holder == "":
-		return apply.Acquisition{}, view.Failf("Nobody holds the lock", "Nobody holds %s. -holder says whose place in the queue you mean:\n%s", in.Path, listed(all))
+		return evict.Acquisition{}, view.Failf("Nobody holds the lock", "Nobody holds %s. -holder says whose place in the queue you mean:\n%s", in.Path, listed(all))
 	}
-	return apply.Acquisition{}, view.Failf("No such holder", "%q neither holds %s nor waits for it. There are:\n%s", holder, in.Path, listed(all))
+	return evict.Acquisition{}, view.Failf("No such holder", "%q neither holds %s nor waits for it. There are:\n%s", holder, in.Path, listed(all))
 }
 
 // maxListed bounds those that an error lists.
 const maxListed = 20
 
-func listed(all []apply.Acquisition) string {
+func listed(all []evict.Acquisition) string {
 	var lines []string
 	for i, one := range all {
 		if i == maxListed {

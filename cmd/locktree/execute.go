@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -47,7 +50,7 @@ const firstTries = 3
 func (a *app) planAndApply(ctx context.Context, f *applyFlags, s *stack, opts plan.Options, edit func(*plan.Plan)) error {
 	for try := 1; ; try++ {
 		err := a.planAndApplyOnce(ctx, f, s, opts, edit)
-		stale, ok := asType[*apply.StaleError](err)
+		stale, ok := asType[*failure.StaleError](err)
 		if try == firstTries || !ok || stale.Locked || isA[*view.SomeEnsembles](err) {
 			return err
 		}
@@ -60,8 +63,10 @@ func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, opt
 	locked := ctx // ends when one of the locks is lost
 	for i, e := range s.Ensembles {
 		p := a.progress(e.Name)
-		counted, stop := a.reading(locked, "Locking and reading", e.Name)
-		run, err := apply.Begin(counted, s.clients[i], e.Tree, a.applying(f, opts.Destroy, p.event))
+		o := a.applying(f, opts.Destroy, p.event)
+		nodes, stop := a.reading("Locking and reading", e.Name)
+		o.Tally = nodes
+		run, err := apply.Begin(locked, s.clients[i], e.Tree, o)
 		stop()
 		if err != nil {
 			return cmp.Or(lostLock(ctx, locked), s.denied(ctx, i, err))
@@ -94,7 +99,7 @@ func (a *app) approval(ctx context.Context, f *applyFlags, plans []*plan.Plan) e
 		return exitWith(exitError)
 	}
 	for _, p := range plans { // asking first would waste an answer
-		if err := apply.InUse(p); err != nil {
+		if err := failure.InUse(p); err != nil {
 			return err
 		}
 	}
@@ -112,19 +117,17 @@ type applying struct {
 }
 
 // applying are the options of an apply. The operation is the word Terraform writes into its lock.
-func (a *app) applying(f *applyFlags, destroy bool, show func(apply.Event)) apply.Options {
+func (a *app) applying(f *applyFlags, destroy bool, show func(event.Event)) apply.Options {
 	operation := "OperationTypeApply"
 	if destroy {
 		operation = "OperationTypeDestroy"
 	}
-	o := a.signed(f.message)
-	o.Events, o.LockTimeout, o.Operation = show, f.lockTimeout, operation
-	return o
+	return apply.Options{Events: show, LockTimeout: f.lockTimeout, Operation: operation, Author: a.signed(f.message)}
 }
 
-// signed are the options that say who does something, and why.
-func (a *app) signed(why messageFlag) apply.Options {
-	return apply.Options{Who: who(), Version: version(), CI: ciRun(a.env), Message: string(why)}
+// signed says who does something, and why.
+func (a *app) signed(why messageFlag) history.Author {
+	return history.Author{Who: who(), Version: version(), CI: ciRun(a.env), Message: string(why)}
 }
 
 // execute carries out the plans, one transaction per ensemble. Ensembles share no
@@ -165,7 +168,7 @@ func (a *app) execute(ctx context.Context, f *applyFlags, all []*applying, plans
 }
 
 // begun is Apply, for which an interrupt waits, see await. After an interrupt nothing begins, and what is done is said all the same.
-func (x *applying) begun(ctx context.Context, p *plan.Plan) (*apply.Result, error) {
+func (x *applying) begun(ctx context.Context, p *plan.Plan) (*event.Result, error) {
 	select {
 	case x.underWay <- struct{}{}:
 		defer func() { <-x.underWay }()
@@ -220,31 +223,31 @@ func (p *progress) howFar(to *view.Progress) {
 	to.Unit, to.Done, to.Total = p.far.Unit, p.far.Done, p.far.Total
 }
 
-func (p *progress) event(e apply.Event) {
+func (p *progress) event(e event.Event) {
 	switch e.(type) {
-	case apply.ACLWidened, apply.Draining, apply.Breaking, apply.Started:
+	case event.ACLWidened, event.Draining, event.Breaking, event.Started:
 		p.changing.Store(true)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e := e.(type) {
-	case apply.Draining:
-		p.open[e.Addr] = view.Ongoing{Started: apply.Started{Addr: e.Addr, Path: e.Path}, Drains: true, Since: time.Now()}
-	case apply.Started:
+	case event.Draining:
+		p.open[e.Addr] = view.Ongoing{Started: event.Started{Addr: e.Addr, Path: e.Path}, Drains: true, Since: time.Now()}
+	case event.Started:
 		p.open[e.Addr] = view.Ongoing{Started: e, Since: time.Now()} // in place of its draining, where there was one
-	case apply.Applied:
+	case event.Applied:
 		delete(p.open, e.Addr)
-	case apply.Failed:
+	case event.Failed:
 		delete(p.open, e.Addr)
-	case apply.Left:
+	case event.Left:
 		for _, addr := range e.Addrs {
 			delete(p.open, addr)
 		}
-	case apply.Committed:
+	case event.Committed:
 		p.far = view.Progress{Unit: "transactions", Done: e.Batch, Total: e.Batches}
-	case apply.ACLPhase:
+	case event.ACLPhase:
 		p.far = view.Progress{Unit: "access lists", Total: e.Total}
-	case apply.ACLApplied:
+	case event.ACLApplied:
 		p.far.Done++
 	}
 	if !p.together || !p.grouped(e) {
@@ -253,11 +256,11 @@ func (p *progress) event(e apply.Event) {
 }
 
 // grouped reports whether an event is shown with others like it.
-func (p *progress) grouped(e apply.Event) bool {
+func (p *progress) grouped(e event.Event) bool {
 	switch e := e.(type) {
-	case apply.Started, apply.ACLApplied: // how many lists there are was said before the first
+	case event.Started, event.ACLApplied: // how many lists there are was said before the first
 		return true
-	case apply.Applied:
+	case event.Applied:
 		block := e.Addr.Block()
 		i := slices.IndexFunc(p.groups, func(g *view.AppliedGroup) bool { return g.Block == block && g.Action == e.Action })
 		if i < 0 {

@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
@@ -80,13 +80,13 @@ func isA[E error](err error) bool {
 // exit gives errors that a script distinguishes their codes.
 func (f *applyFlags) exit(err error) error {
 	switch {
-	case !f.detailedExitcode, isA[*apply.PartialError](err), isA[*view.SomeEnsembles](err), isA[*apply.ClosedError](err): // the codes say that nothing was written
+	case !f.detailedExitcode, isA[*failure.PartialError](err), isA[*view.SomeEnsembles](err), isA[*failure.ClosedError](err): // the codes say that nothing was written
 		return err
-	case isA[*apply.StaleError](err):
+	case isA[*failure.StaleError](err):
 		return &codeError{exitStale, err}
-	case isA[*apply.LockedError](err):
+	case isA[*failure.LockedError](err):
 		return &codeError{exitLocked, err}
-	case isA[*apply.InUseError](err):
+	case isA[*failure.InUseError](err):
 		return &codeError{exitInUse, err}
 	}
 	return err

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
 )
@@ -39,7 +39,7 @@ func (a *app) history(ctx context.Context, s *stack) error {
 	for i, e := range s.Ensembles {
 		of := view.HistoryOf{Ensemble: e.Name, Stack: s.Stack}
 		errs[i] = s.look(ctx, i, func(session *recipes.Session) (err error) {
-			of.Entries, err = apply.History(ctx, session, e.Root, s.Stack)
+			of.Entries, err = history.Read(ctx, session, e.Root, s.Stack)
 			return s.denied(ctx, i, err)
 		})
 		if errs[i] == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
@@ -144,7 +144,7 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	s, err := client.Session(ctx)
 	for _, root := range []string{e.Root, f.from} {
 		if err == nil {
-			err = apply.Recognize(ctx, s, &plan.Tree{Root: root, Stack: cfg.Stack})
+			err = read.Recognize(ctx, s, &plan.Tree{Root: root, Stack: cfg.Stack})
 		}
 	}
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -98,12 +98,12 @@ func TestStillUnderWay(t *testing.T) {
 				}
 				p := a.progress("main")
 				stop := p.watched()
-				p.event(apply.Started{Addr: "mutex.a", Path: "/a", Action: plan.Create})
-				p.event(apply.Started{Addr: "mutex.b", Path: "/b", Action: plan.Create})
+				p.event(event.Started{Addr: "mutex.a", Path: "/a", Action: plan.Create})
+				p.event(event.Started{Addr: "mutex.b", Path: "/b", Action: plan.Create})
 				time.Sleep(5 * time.Second)
-				p.event(apply.Applied{Addr: "mutex.a", Path: "/a", Action: plan.Create, Elapsed: 5 * time.Second})
+				p.event(event.Applied{Addr: "mutex.a", Path: "/a", Action: plan.Create, Elapsed: 5 * time.Second})
 				time.Sleep(16 * time.Second)
-				p.event(apply.Failed{Addr: "mutex.b", Path: "/b", Action: plan.Create})
+				p.event(event.Failed{Addr: "mutex.b", Path: "/b", Action: plan.Create})
 				time.Sleep(time.Minute)
 				stop()
 				for _, line := range lines {
@@ -129,9 +129,9 @@ func TestStillDraining(t *testing.T) {
 				}
 				p := a.progress("main")
 				stop := p.watched()
-				p.event(apply.Draining{Addr: "mutex.a", Path: "/a", Usage: &kind.Usage{}})
+				p.event(event.Draining{Addr: "mutex.a", Path: "/a", Usage: &kind.Usage{}})
 				time.Sleep(15 * time.Second)
-				p.event(apply.Started{Addr: "mutex.a", Path: "/a", Action: plan.Delete})
+				p.event(event.Started{Addr: "mutex.a", Path: "/a", Action: plan.Delete})
 				time.Sleep(10 * time.Second)
 				stop()
 				require.Contains(t, out.String(), line)
@@ -149,7 +149,7 @@ func TestStillNamesAFew(t *testing.T) {
 	start := time.Unix(0, 0)
 	open := make([]view.Ongoing, 1000)
 	for i := range open {
-		open[i] = view.Ongoing{Started: apply.Started{Addr: "mutex.a", Action: plan.Delete}, Since: start}
+		open[i] = view.Ongoing{Started: event.Started{Addr: "mutex.a", Action: plan.Delete}, Since: start}
 	}
 	v.Show(view.Still{Ensemble: "main", Open: open, Now: start.Add(70 * time.Second)})
 	require.Equal(t, 5, strings.Count(out.String(), "mutex.a: Still destroying... [1m10s elapsed]\n"))

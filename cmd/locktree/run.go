@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
 )
@@ -293,11 +293,11 @@ func (a *app) during(what string, far func(*view.Progress)) (stop func()) {
 }
 
 // reading is during for what reads an ensemble.
-func (a *app) reading(ctx context.Context, doing, ensemble string) (counted context.Context, stop func()) {
-	var read apply.Tally
-	return apply.WithTally(ctx, &read), a.during(doing+" ensemble "+strconv.Quote(ensemble), func(p *view.Progress) {
+func (a *app) reading(doing, ensemble string) (nodes *read.Tally, stop func()) {
+	nodes = &read.Tally{}
+	return nodes, a.during(doing+" ensemble "+strconv.Quote(ensemble), func(p *view.Progress) {
 		p.Unit = "nodes"
-		p.Done, p.Total = read.Count()
+		p.Done, p.Total = nodes.Count()
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
 	"github.com/locktree/locktree/config"
@@ -208,7 +208,7 @@ func (s *service) setup(cfg *config.Config) *serve.Setup {
 				if err = failed; err == nil {
 					of.Drift = plans[0]
 					of.Unapplied = alone.look(ctx, 0, func(session *recipes.Session) (err error) {
-						of.Applied, err = apply.History(ctx, session, e.Root, cfg.Stack)
+						of.Applied, err = history.Read(ctx, session, e.Root, cfg.Stack)
 						return err
 					})
 				}

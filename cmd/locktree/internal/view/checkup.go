@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/checkup"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
 )
@@ -20,7 +20,7 @@ type CheckupOf struct {
 	Together []inspect.Condition // of all servers
 	Root     string
 	Empty    []inspect.Empty // what programs left below the root of locks that nobody declared
-	apply.Checkup
+	checkup.Report
 }
 
 // CheckupServer is one server: they may be configured differently.

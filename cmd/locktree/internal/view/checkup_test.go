@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/checkup"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/inspect"
 )
@@ -16,7 +16,7 @@ func TestCheckup(t *testing.T) {
 	unsure := inspect.Condition{Name: "server version", Verdict: inspect.VerdictUnsure, What: "it is 3.8.0", Why: "releases before 3.9.4 can lose committed writes", Next: "plan an upgrade"}
 	fails := inspect.Condition{Name: "access /locks/a\x1b[31m", Verdict: inspect.VerdictFails, What: "recipes: node does not exist", Why: "contenders are created in the lock node", Next: "run apply"}
 	c := view.Checkup{
-		{Ensemble: "main", Root: "/locks", Checkup: apply.Checkup{Checked: 2, Locks: []inspect.Condition{fails}, Cut: true},
+		{Ensemble: "main", Root: "/locks", Report: checkup.Report{Checked: 2, Locks: []inspect.Condition{fails}, Cut: true},
 			Together: []inspect.Condition{holds}, Servers: []view.CheckupServer{{"zk1:2181", []inspect.Condition{holds, unsure}}, {"zk2:2181", []inspect.Condition{holds}}}},
 		{Ensemble: "spare", Root: "/"},
 	}

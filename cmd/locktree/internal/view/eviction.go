@@ -5,7 +5,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/evict"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
@@ -17,9 +17,9 @@ type Eviction struct {
 	Addresses string
 	Breaks    bool
 	In        *inspect.Report
-	apply.Acquisition
+	evict.Acquisition
 	*inspect.Snapshot                // what is known of sessions
-	Done              *apply.Evicted // nil before the question
+	Done              *evict.Evicted // nil before the question
 }
 
 func (e Eviction) sight() kind.Sight { return e.Snapshot.Sight(e.Party, time.Now()) }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -206,7 +206,7 @@ func (d *Denied) Unwrap() error { return d.Err }
 // Explain adds whom the servers take us for to what the error says itself.
 func (d *Denied) Explain() plan.Explanation {
 	x := explain(d.Err)
-	var node *apply.NodeError
+	var node *failure.NodeError
 	errors.As(d.Err, &node)
 	named := node != nil && node.Named
 	if x.Detail == "" { // the library's own words, which are long

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/saved"
@@ -20,48 +20,48 @@ import (
 
 // Every error of the engine, as a person reads it.
 func TestExplain(t *testing.T) {
-	info := &apply.LockInfo{ID: "7f3a", Path: "/l/.locktree/apply/p", Operation: "OperationTypeApply", Who: "ann@host", Version: "1.2.3", Created: clock(), Info: ""}
-	differences := []apply.Difference{
+	info := &failure.LockInfo{ID: "7f3a", Path: "/l/.locktree/apply/p", Operation: "OperationTypeApply", Who: "ann@host", Version: "1.2.3", Created: clock(), Info: ""}
+	differences := []failure.Difference{
 		{Addr: "mutex.a", Path: "/a", What: "data changed", Want: plan.Pin{Version: 3}, Got: plan.Pin{Version: 4}, ModifiedMs: now},
 		{Path: "/.locktree/stacks/shop", What: "deleted", Got: plan.Pin{Absent: true}},
 	}
-	refused := &apply.NodeError{Addr: "mutex.a", Path: "/a", Op: "set", Why: "we may not write it", Next: "Grant us w on it.", Err: errors.New("zk: not authenticated")}
+	refused := &failure.NodeError{Addr: "mutex.a", Path: "/a", Op: "set", Why: "we may not write it", Next: "Grant us w on it.", Err: errors.New("zk: not authenticated")}
 	_, cutOff := saved.Decode(strings.NewReader(`{"locktree_p`), "1.2.3")
 	_, damaged := saved.Decode(strings.NewReader(`{"locktree_plan":2,"version":"1.2.3"`+"\n\n"+strings.Repeat("0", 64)+"\n"), "1.2.3")
 	errs := []error{
-		&apply.ProblemsError{Problems: []plan.Problem{{Severity: plan.Error, Addr: "mutex.a", Summary: "It stands", Detail: "Move it."}}},
-		&apply.StaleError{Differences: differences},
-		&apply.LockedError{Info: info, Path: info.Path, Waited: 90 * time.Second},
-		&apply.LockedError{Path: info.Path},
-		&apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Delete, Usage: busy, Others: 2},
-		&apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace},
-		&apply.ConflictError{Addr: "mutex.a", Path: "/a", Op: tx.OpSet, Why: "its data was changed", Err: errors.New("recipes: bad version")},
-		&apply.TooLargeError{Addr: "mutex.a", Ops: 1, Bytes: 1_200_000, Limit: 900_000},
-		&apply.TooLargeError{Addr: "mutex.a", Ops: 1, Bytes: 200_000, Limit: 900_000, Refused: true},
-		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.ConflictError{Addr: "mutex.a", Path: "/a", Op: tx.OpSet, Why: "its data was changed", Err: errors.New("recipes: bad version")}},
-		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")}},
-		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: errors.New("recipes: session lost")},
-		&view.SomeEnsembles{Applied: []string{"main", "spare"}, Failed: "far", Err: &apply.StaleError{Differences: differences}},
-		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.NodeError{Path: "/l", Op: "commit to", Why: "the connection broke", Written: "Nothing was written.", Next: "Look at the network."}},
+		&failure.ProblemsError{Problems: []plan.Problem{{Severity: plan.Error, Addr: "mutex.a", Summary: "It stands", Detail: "Move it."}}},
+		&failure.StaleError{Differences: differences},
+		&failure.LockedError{Info: info, Path: info.Path, Waited: 90 * time.Second},
+		&failure.LockedError{Path: info.Path},
+		&failure.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Delete, Usage: busy, Others: 2},
+		&failure.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace},
+		&failure.ConflictError{Addr: "mutex.a", Path: "/a", Op: tx.OpSet, Why: "its data was changed", Err: errors.New("recipes: bad version")},
+		&failure.TooLargeError{Addr: "mutex.a", Ops: 1, Bytes: 1_200_000, Limit: 900_000},
+		&failure.TooLargeError{Addr: "mutex.a", Ops: 1, Bytes: 200_000, Limit: 900_000, Refused: true},
+		&failure.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &failure.ConflictError{Addr: "mutex.a", Path: "/a", Op: tx.OpSet, Why: "its data was changed", Err: errors.New("recipes: bad version")}},
+		&failure.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &failure.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")}},
+		&failure.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: errors.New("recipes: session lost")},
+		&view.SomeEnsembles{Applied: []string{"main", "spare"}, Failed: "far", Err: &failure.StaleError{Differences: differences}},
+		&failure.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &failure.NodeError{Path: "/l", Op: "commit to", Why: "the connection broke", Written: "Nothing was written.", Next: "Look at the network."}},
 		&view.SomeEnsembles{Applied: []string{"main"}, Failed: "far", Err: fmt.Errorf("read: %w", context.Canceled)},
 		refused,
-		&apply.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")},
-		&apply.ACLPhaseError{ApplyID: "7f3a", Done: 1, Total: 3, Err: refused},
-		&apply.ACLPhaseError{ApplyID: "7f3a", Done: 3, Total: 3, Err: refused},
-		&apply.ClosedError{Locks: []string{"mutex.a (/a)"}, Err: &apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Delete, Usage: busy}, Why: refused},
-		&apply.ClosedError{Locks: []string{"mutex.a (/a)"}, Err: fmt.Errorf("drain: %w", context.Canceled)},
-		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.ClosedError{Locks: []string{"mutex.a (/a)"}, Err: fmt.Errorf("drain: %w", context.Canceled)}},
-		&apply.VerifyError{Differences: differences},
-		&apply.VerifyError{Err: errors.New("recipes: connection lost")},
-		&apply.VerifyError{Err: refused},
-		&apply.UnknownError{ApplyID: "7f3a", Err: errors.Join(errors.New("recipes: connection lost"), refused)},
-		&apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace, Usage: busy},
+		&failure.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")},
+		&failure.ACLPhaseError{ApplyID: "7f3a", Done: 1, Total: 3, Err: refused},
+		&failure.ACLPhaseError{ApplyID: "7f3a", Done: 3, Total: 3, Err: refused},
+		&failure.ClosedError{Locks: []string{"mutex.a (/a)"}, Err: &failure.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Delete, Usage: busy}, Why: refused},
+		&failure.ClosedError{Locks: []string{"mutex.a (/a)"}, Err: fmt.Errorf("drain: %w", context.Canceled)},
+		&failure.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &failure.ClosedError{Locks: []string{"mutex.a (/a)"}, Err: fmt.Errorf("drain: %w", context.Canceled)}},
+		&failure.VerifyError{Differences: differences},
+		&failure.VerifyError{Err: errors.New("recipes: connection lost")},
+		&failure.VerifyError{Err: refused},
+		&failure.UnknownError{ApplyID: "7f3a", Err: errors.Join(errors.New("recipes: connection lost"), refused)},
+		&failure.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace, Usage: busy},
 		&view.Denied{Err: refused, Who: []string{"world:anyone", "digest:admin"}},
 		&view.Denied{Err: errors.New("zk: not authenticated"), Who: []string{"world:anyone"}},
 		// Both said that we are digest:x, and what a wrong password means.
 		&view.Denied{Err: &recipes.OpError{Op: "Get", Path: "/n/a", Err: errors.New("permission denied: needs READ on /n/a; connected as digest:x"),
 			Hint: "ask for that right, or check the credentials: ZooKeeper accepts a wrong digest password, and then grants nothing to it"}, Who: []string{"digest:x"}},
-		&apply.MovedError{Path: "/l/.locktree/stacks/p", Tries: 5},
+		&failure.MovedError{Path: "/l/.locktree/stacks/p", Tries: 5},
 		fmt.Errorf("%w: zk1:2181: connection refused", recipes.ErrUnreachable),
 		fmt.Errorf("%w: digest", recipes.ErrAuth),
 		fmt.Errorf("read: %w", context.Canceled),
@@ -85,7 +85,7 @@ func TestExplain(t *testing.T) {
 
 // The lists were "only partly set", 3 of 3 of them, and a plan was to show the rest.
 func TestAccessListsThatAreAllSetAreNotSaidToBeSetInPart(t *testing.T) {
-	x := view.Explained(&apply.ACLPhaseError{ApplyID: "7f3a", Done: 3, Total: 3, Err: errors.New("recipes: connection lost")})
+	x := view.Explained(&failure.ACLPhaseError{ApplyID: "7f3a", Done: 3, Total: 3, Err: errors.New("recipes: connection lost")})
 	require.NotContains(t, x.String(), "Not all")
 	require.NotContains(t, x.String(), "The rest")
 	require.Contains(t, x.Detail, "all 3 access lists")
@@ -96,8 +96,8 @@ func TestWhoWeAreIsSaidOnce(t *testing.T) {
 	who := []string{"digest:x", "digest:y"}
 	for _, err := range []error{
 		&recipes.OpError{Op: "get", Path: "/n", Err: errors.New("permission denied: needs READ on /n; connected as digest:x and digest:y")},
-		&apply.NodeError{Path: "/n", Op: "set", Why: "we (digest:x, digest:y) do not have WRITE on /n", Next: "Connect with an identity that has it.", Named: true},
-		&apply.NodeError{Path: "/n", Op: "read", Why: "we do not have READ on it", Next: "Connect with an identity that has it."},
+		&failure.NodeError{Path: "/n", Op: "set", Why: "we (digest:x, digest:y) do not have WRITE on /n", Next: "Connect with an identity that has it.", Named: true},
+		&failure.NodeError{Path: "/n", Op: "read", Why: "we do not have READ on it", Next: "Connect with an identity that has it."},
 	} {
 		x := (&view.Denied{Err: err, Who: who}).Explain()
 		require.Equal(t, 1, strings.Count(x.Text(), "digest:y"), x.Text())

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/plan"
 )
 
@@ -77,13 +77,13 @@ type AppliedGroup struct {
 	Ensemble string
 	Block    plan.Addr
 	Action   plan.Action
-	First    []apply.Applied // the first few
+	First    []event.Applied // the first few
 	Count    int
 	Elapsed  time.Duration // the longest
 }
 
 // Add counts one more.
-func (g *AppliedGroup) Add(e apply.Applied) {
+func (g *AppliedGroup) Add(e event.Applied) {
 	if g.Count++; len(g.First) < fewAlike {
 		g.First = append(g.First, e)
 	}

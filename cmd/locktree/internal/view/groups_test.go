@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -78,7 +78,7 @@ func TestChangesThatWereMadeTogetherAreCounted(t *testing.T) {
 	v := view.NewHuman(view.Stream{Writer: &out}, view.Stream{Writer: &out})
 	g := view.AppliedGroup{Ensemble: "main", Block: "mutex.shard", Action: plan.Delete}
 	for i := range 4 {
-		g.Add(apply.Applied{Addr: `mutex.shard["a"]`, Path: "/a", Action: plan.Delete, Elapsed: time.Duration(i) * time.Second})
+		g.Add(event.Applied{Addr: `mutex.shard["a"]`, Path: "/a", Action: plan.Delete, Elapsed: time.Duration(i) * time.Second})
 		v.Show(g)
 	}
 	one := "mutex.shard[\"a\"]: Destruction complete after %ds [path=/a]\n"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/document"
 )
@@ -15,9 +15,9 @@ type History []HistoryOf
 
 // HistoryOf is that of one ensemble, the newest entry first.
 type HistoryOf struct {
-	Ensemble string        `json:"ensemble"`
-	Stack    string        `json:"stack"`
-	Entries  []apply.Entry `json:"entries"`
+	Ensemble string          `json:"ensemble"`
+	Stack    string          `json:"stack"`
+	Entries  []history.Entry `json:"entries"`
 }
 
 func (all History) text(h *Human) {
@@ -38,11 +38,11 @@ func (all History) text(h *Human) {
 }
 
 // ApplyLine says who did what and when, what was done, where and why.
-func ApplyLine(e apply.Entry) string {
+func ApplyLine(e history.Entry) string {
 	return clean(fmt.Sprintf("%s by %s%s: %s", e.Operation, e.Who, identities(e), strings.Join(entryLines(e), ", ")))
 }
 
-func identities(e apply.Entry) string {
+func identities(e history.Entry) string {
 	if len(e.Identities) == 0 {
 		return ""
 	}
@@ -50,7 +50,7 @@ func identities(e apply.Entry) string {
 }
 
 // entryLines say what was done, where and why.
-func entryLines(e apply.Entry) (lines []string) {
+func entryLines(e history.Entry) (lines []string) {
 	if c := e.Changes; c != nil {
 		line := strings.TrimSuffix(figures(plan.Counts(*c), "%d imported, ", "%d added, %d changed, %d destroyed", ", %d forgotten"), ".")
 		line += fmt.Sprintf("; apply %s of plan %s, locktree %s", e.ID, e.Plan, e.Version)

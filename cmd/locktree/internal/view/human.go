@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -82,37 +82,37 @@ func (e Event) text(h *Human) {
 		h.out.printf("%s\n", h.out.paint(bold)(fmt.Sprintf("%s: %s", clean(addr), text)))
 	}
 	switch e := e.Event.(type) {
-	case apply.LockWaiting:
+	case event.LockWaiting:
 		h.Message("Acquiring the apply lock. This may take a few moments...")
 		if e.Info != nil {
 			h.Message(e.Info.String())
 		}
-	case apply.Scaffolded:
+	case event.Scaffolded:
 		h.Message("Created " + clean(strings.Join(e.Paths, ", ")))
-	case apply.Draining:
+	case event.Draining:
 		say(e.Addr, fmt.Sprintf("Draining: it admits nobody new (%s)", clean(e.Usage.String())))
-	case apply.Left:
+	case event.Left:
 		h.Message(leftText(e))
-	case apply.Breaking:
+	case event.Breaking:
 		say(e.Addr, fmt.Sprintf("Breaking: its holders lose it (%s)", clean(e.Usage.String())))
-	case apply.Started:
+	case event.Started:
 		say(e.Addr, progress[e.Action][0])
-	case apply.Applied:
+	case event.Applied:
 		say(e.Addr, fmt.Sprintf("%s after %s [path=%s]", progress[e.Action][1], elapsed(e.Elapsed), clean(e.Path)))
-	case apply.Committed:
+	case event.Committed:
 		if e.Batches > 1 {
 			h.Message(fmt.Sprintf("Transaction %d of %d is committed (%d operations).", e.Batch, e.Batches, e.Ops))
 		}
 		if e.Resolved {
 			h.Message("The connection was lost during the transaction. Reading back showed that it was committed.")
 		}
-	case apply.Recorded:
+	case event.Recorded:
 		if e.Entry == nil {
 			h.Message(notRecorded + clean(e.Path) + " is not there, or we may not write it.")
 		}
-	case apply.ACLPhase:
+	case event.ACLPhase:
 		h.Message(fmt.Sprintf("Setting %d access %s on existing nodes...", e.Total, plural(e.Total, "list", "lists")))
-	case apply.ACLApplied:
+	case event.ACLApplied:
 		say(e.Addr, fmt.Sprintf("Access list set [path=%s]", clean(e.Path)))
 	}
 }

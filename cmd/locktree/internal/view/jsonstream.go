@@ -10,7 +10,9 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/kind"
@@ -77,10 +79,10 @@ type message struct {
 	Changes     *changes                   `json:"changes,omitempty"`
 	Diagnostic  *diagnosticJSON            `json:"diagnostic,omitempty"`
 	Ensemble    string                     `json:"ensemble,omitempty"`
-	Entry       *apply.Entry               `json:"entry,omitempty"`
+	Entry       *history.Entry             `json:"entry,omitempty"`
 	Hook        *hook                      `json:"hook,omitempty"`
 	Job         *jobJSON                   `json:"job,omitempty"`
-	Lock        *apply.LockInfo            `json:"lock,omitempty"`
+	Lock        *failure.LockInfo          `json:"lock,omitempty"`
 	Locktree    string                     `json:"locktree,omitempty"`
 	Outputs     map[string]document.Output `json:"outputs,omitempty"`
 	Progress    *progressJSON              `json:"progress,omitempty"`
@@ -277,38 +279,38 @@ func (e Event) json(s *machine) {
 		return &hook{Resource: newResource(e.Ensemble, addr), Action: action, IDKey: "path", IDValue: path}
 	}
 	switch ev := e.Event.(type) {
-	case apply.LockWaiting:
+	case event.LockWaiting:
 		s.send("info", "lock_waiting", "Acquiring the apply lock. This may take a few moments...", message{Lock: ev.Info, Ensemble: e.Ensemble})
-	case apply.Scaffolded:
+	case event.Scaffolded:
 		s.message("Created " + strings.Join(ev.Paths, ", "))
-	case apply.Draining:
+	case event.Draining:
 		h := of(ev.Addr, ev.Path, "")
 		h.Live = live(ev.Usage)
 		s.send("info", "drain_start", string(ev.Addr)+": Draining", message{Hook: h})
-	case apply.Left:
+	case event.Left:
 		s.message(leftText(ev))
-	case apply.Breaking:
+	case event.Breaking:
 		h := of(ev.Addr, ev.Path, "")
 		h.Live = live(ev.Usage)
 		s.send("warn", "force_break", string(ev.Addr)+": Breaking", message{Hook: h})
-	case apply.Started:
+	case event.Started:
 		s.send("info", "apply_start", fmt.Sprintf("%s: %s", ev.Addr, progress[ev.Action][0]), message{Hook: of(ev.Addr, ev.Path, ev.Action.String())})
-	case apply.Applied:
+	case event.Applied:
 		h := of(ev.Addr, ev.Path, ev.Action.String())
 		h.Elapsed = seconds(ev.Elapsed)
 		s.send("info", "apply_complete", fmt.Sprintf("%s: %s after %s", ev.Addr, progress[ev.Action][1], elapsed(ev.Elapsed)), message{Hook: h})
-	case apply.Failed:
+	case event.Failed:
 		s.send("error", "apply_errored", fmt.Sprintf("%s: not applied", ev.Addr), message{Hook: of(ev.Addr, ev.Path, ev.Action.String())})
-	case apply.Committed:
+	case event.Committed:
 		s.send("info", "transaction", fmt.Sprintf("Committed %d operations in one transaction", ev.Ops),
 			message{Transaction: &transaction{ev.Batch, ev.Batches, ev.Bytes, ev.ApplyID, ev.Ops, ev.Resolved}, Ensemble: e.Ensemble})
-	case apply.Recorded:
+	case event.Recorded:
 		if ev.Entry == nil {
 			s.send("warn", "log", notRecorded+ev.Path+" is not there, or we may not write it.", message{})
 			return
 		}
 		s.send("info", "recorded", "Recorded in the history", message{Entry: ev.Entry, Ensemble: e.Ensemble})
-	case apply.ACLApplied:
+	case event.ACLApplied:
 		s.send("info", "acl_applied", string(ev.Addr)+": Access list set", message{Hook: of(ev.Addr, ev.Path, "")})
 	}
 }

@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/locktree/locktree/apply"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/stretchr/testify/require"
 )
 
 func sources() map[string]*hcl.File {
@@ -217,11 +218,11 @@ func TestFindingsAlikeAreFoldedForPeople(t *testing.T) {
 }
 
 func TestDifferencesAlikeAreFolded(t *testing.T) {
-	e := &apply.StaleError{}
+	e := &failure.StaleError{}
 	for i := range 9 {
-		e.Differences = append(e.Differences, apply.Difference{Addr: plan.Addr(fmt.Sprintf("mutex.m%d", i)), Path: "/m", What: "deleted"})
+		e.Differences = append(e.Differences, failure.Difference{Addr: plan.Addr(fmt.Sprintf("mutex.m%d", i)), Path: "/m", What: "deleted"})
 	}
-	e.Differences = append(e.Differences, apply.Difference{Addr: "mutex.n", Path: "/n", What: "created"})
+	e.Differences = append(e.Differences, failure.Difference{Addr: "mutex.n", Path: "/n", What: "created"})
 	detail := view.Explained(e).Text()
 	require.Equal(t, 4, strings.Count(detail, "  - mutex."), detail)
 	require.Contains(t, detail, "  - mutex.n (/n): created\n  - 6 more: deleted\n")

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/plan"
 )
 
@@ -89,7 +89,7 @@ func (s *stream) Progress(p *Progress) {
 }
 
 // leftText counts the locks whose node an apply did not create again.
-func leftText(e apply.Left) string {
+func leftText(e event.Left) string {
 	return fmt.Sprintf("%s in use by now and not created again (%s). The node may be a container: the next apply tries again.",
 		Plural(len(e.Addrs), "lock")+plural(len(e.Addrs), " is", " are"), clean(plan.Few(e.Addrs, 3)))
 }

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/stretchr/testify/require"
 )
 
 // liveTree has a lock in use, an idle one, a draining one, a node of nobody's and
@@ -68,15 +70,15 @@ func TestTree(t *testing.T) {
 	golden(t, "show.json", out.String())
 }
 
-func applyEvents() []apply.Event {
-	info := apply.LockInfo{ID: "7f3a", Path: "/locks/.locktree/apply/p", Operation: "OperationTypeApply", Who: "ann@host", Version: "1.2.3", Created: clock()}
-	return []apply.Event{
-		apply.LockWaiting{Info: &info}, apply.LockAcquired{Info: info}, apply.Scaffolded{Paths: []string{"/locks", "/locks/.locktree"}}, apply.Verified{Pins: 3},
-		apply.Started{Addr: "mutex.a", Path: "/a", Action: plan.Create}, apply.Started{Addr: "mutex.b", Path: "/b", Action: plan.Delete},
-		apply.Committed{ApplyID: "7f3a", Ops: 4, Bytes: 900, Resolved: true, Elapsed: time.Second},
-		apply.Applied{Addr: "mutex.a", Path: "/a", Action: plan.Create, Elapsed: 1900 * time.Millisecond}, apply.Applied{Addr: "mutex.b", Path: "/b", Action: plan.Delete},
-		apply.ACLPhase{Total: 1}, apply.ACLApplied{Addr: "mutex.c", Path: "/c"},
-		apply.Failed{Addr: "mutex.d", Path: "/d", Action: plan.Update, Err: nil},
+func applyEvents() []event.Event {
+	info := failure.LockInfo{ID: "7f3a", Path: "/locks/.locktree/apply/p", Operation: "OperationTypeApply", Who: "ann@host", Version: "1.2.3", Created: clock()}
+	return []event.Event{
+		event.LockWaiting{Info: &info}, event.LockAcquired{Info: info}, event.Scaffolded{Paths: []string{"/locks", "/locks/.locktree"}}, event.Verified{Pins: 3},
+		event.Started{Addr: "mutex.a", Path: "/a", Action: plan.Create}, event.Started{Addr: "mutex.b", Path: "/b", Action: plan.Delete},
+		event.Committed{ApplyID: "7f3a", Ops: 4, Bytes: 900, Resolved: true, Elapsed: time.Second},
+		event.Applied{Addr: "mutex.a", Path: "/a", Action: plan.Create, Elapsed: 1900 * time.Millisecond}, event.Applied{Addr: "mutex.b", Path: "/b", Action: plan.Delete},
+		event.ACLPhase{Total: 1}, event.ACLApplied{Addr: "mutex.c", Path: "/c"},
+		event.Failed{Addr: "mutex.d", Path: "/d", Action: plan.Update, Err: nil},
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
 )
@@ -56,7 +56,7 @@ type Validation struct {
 // Event is what happens during an apply on an ensemble.
 type Event struct {
 	Ensemble string
-	apply.Event
+	event.Event
 }
 
 // Still is what an apply has been doing for a while.
@@ -100,7 +100,7 @@ type Saved struct{ Plan }
 
 // Ongoing is a change, or the draining before it, that has begun and not ended.
 type Ongoing struct {
-	apply.Started
+	event.Started
 	Drains bool // it waits for those who use the lock; Action is not set then
 	Since  time.Time
 }

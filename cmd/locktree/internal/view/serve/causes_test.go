@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -170,7 +170,7 @@ func TestDriftSaysWhoAndWhenAsFarAsThatIsKnown(t *testing.T) {
 		return get(t, b.Handler(), "/drift").Body.String()
 	}
 	known := page(func(e *Ensemble) {
-		e.adopt([]apply.Entry{{Operation: "break", Lock: "/locks/a"}, {At: noon.Add(-2 * time.Hour), Operation: "apply", Who: "ann@desk<b>", ID: "0123", Plan: "4567", Version: "1.0", Changes: &apply.Changes{Add: 3}}}, nil)
+		e.adopt([]history.Entry{{Operation: "break", Lock: "/locks/a"}, {At: noon.Add(-2 * time.Hour), Operation: "apply", Who: "ann@desk<b>", ID: "0123", Plan: "4567", Version: "1.0", Changes: &history.Changes{Add: 3}}}, nil)
 	})
 	require.Contains(t, known, `<time datetime="2026-11-22T10:00:00Z">2026-11-22 10:00:00 UTC</time> apply by ann@desk&lt;b&gt;: 3 added, 0 changed, 0 destroyed; apply 0123 of plan 4567`)
 	require.NotContains(t, known, "not known: the")

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -71,7 +71,7 @@ func (e *Ensemble) Edits() (out []edit) {
 const mostApplies = 5
 
 // adopt notes who applied last, or why that is not known.
-func (e *Ensemble) adopt(history []apply.Entry, err error) {
+func (e *Ensemble) adopt(history []history.Entry, err error) {
 	e.Applied, e.AppliedTrouble = nil, ""
 	switch {
 	case err != nil:

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -32,10 +32,10 @@ type Ensemble struct {
 	Compare        bool       // it is compared with a configuration
 	Drift          *plan.Plan // what would put the configuration in force; nil before it was checked, and without a configuration
 	DriftAt        time.Time
-	DriftSource    view.Source   // what it was compared with
-	Plan           string        // Drift as text, "" where there is none
-	Applied        []apply.Entry // the newest of who applied what
-	AppliedTrouble string        // why that is not known
+	DriftSource    view.Source     // what it was compared with
+	Plan           string          // Drift as text, "" where there is none
+	Applied        []history.Entry // the newest of who applied what
+	AppliedTrouble string          // why that is not known
 	Checkup        *view.CheckupOf
 	CheckAt        time.Time
 	Trouble        string // why drift or conditions could not be looked at

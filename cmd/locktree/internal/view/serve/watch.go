@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -29,7 +29,7 @@ type Target struct {
 // Comparison is how an ensemble differs from a configuration, and what the locks in it rest on.
 type Comparison struct {
 	Drift      *plan.Plan // nil without a configuration
-	Applied    []apply.Entry
+	Applied    []history.Entry
 	Unapplied  error // why Applied is not known
 	Conditions *view.CheckupOf
 }

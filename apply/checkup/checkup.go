@@ -1,0 +1,314 @@
+// Package checkup checks the locks of a stack, and whether the connection has the rights that it needs there.
+//
+//	report, err := checkup.Stack(ctx, client, e.Tree, 100) // e is one of the Ensembles of config.Load
+//
+// A [Report] has what is not as it should be as conditions of package inspect. [Administrators] finds whom to ask for a right.
+//
+// The package relies on read for the tree, on inspect for single locks and on plan for the rights that a node needs. It writes nothing.
+package checkup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/read"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Report is what [Stack] found.
+type Report struct {
+	Locks   []inspect.Condition // what is not, or may not be, as it should be; which ensemble it is; and who we are, if the stack declares who may use it
+	Checked int                 // the number of locks checked
+	Cut     bool                // there are more
+}
+
+// Stack checks the locks of a stack: whether they exist, whether the connection may use them, and whether they contain nodes
+// that are not contenders. If the stack declares its administrators and readers, it checks the rights that the connection needs
+// as one of them. It writes nothing. most bounds how many locks it checks one by one.
+func Stack(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int) (*Report, error) {
+	s, err := c.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := read.Recognize(ctx, s, declared); err != nil {
+		return nil, err
+	}
+	id, err := checkID(ctx, s, declared)
+	if err != nil {
+		return nil, err
+	}
+	check := checkOpen
+	if declared.Intent.Access != nil {
+		check = checkDeclared
+	}
+	out, err := check(ctx, c, declared, most)
+	if err == nil {
+		out.Locks = append(id, out.Locks...)
+	}
+	return out, err
+}
+
+// checkOpen checks a stack that does not declare who may use it.
+func checkOpen(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int) (*Report, error) {
+	var paths []string
+	for _, n := range declared.Nodes {
+		if !n.Kind().Container {
+			paths = append(paths, n.Path)
+		}
+	}
+	out := &Report{Cut: len(paths) > most}
+	paths = paths[:min(len(paths), most)]
+	out.Checked = len(paths)
+	conditions, err := inspect.Check(ctx, c, paths...)
+	if err != nil {
+		return nil, err
+	}
+	for i, access := range conditions[len(conditions)-len(paths):] { // behind those of the server
+		if access.Verdict != inspect.VerdictHolds {
+			out.Locks = append(out.Locks, access)
+		}
+		in, err := inspect.Lock(ctx, c, paths[i])
+		switch {
+		case err == nil:
+			out.foreign(paths[i], in.Junk)
+			out.mayVanish(paths[i], in.Payload)
+			if err := out.keys(ctx, c, paths[i], in.Payload); err != nil {
+				return nil, err
+			}
+		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth): // which the look at the access has found
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (k *Report) foreign(path string, junk []string) {
+	if len(junk) > 0 {
+		k.Locks = append(k.Locks, inspect.Condition{Name: "foreign nodes in " + path, Verdict: inspect.VerdictUnsure,
+			What: fmt.Sprintf("%d: %s", len(junk), strings.Join(junk[:min(len(junk), 3)], ", ")),
+			Why:  "they are no contenders: locks ignore them, and the lock cannot be deleted while they are there",
+			Next: "find out whose they are, and delete them"})
+	}
+}
+
+// mayVanish reports a lock whose node another program made.
+func (k *Report) mayVanish(path string, p *kind.Payload) {
+	if p != nil && p.Made == kind.MadeElsewhere {
+		k.Locks = append(k.Locks, inspect.Condition{Name: "container " + path, Verdict: inspect.VerdictUnsure,
+			What: "another program made its node, which may be a container: it was imported while programs used it",
+			Why:  "the servers delete a container soon after the last program left, and programs of this library are refused until the next apply",
+			Next: "run locktree apply when no program uses it, or locktree apply -replace=" + p.Owner.Addr + " -drain=10m, which waits for that"})
+	}
+}
+
+// keys checks some keys of a family.
+func (k *Report) keys(ctx context.Context, c *recipes.Client, path string, p *kind.Payload) error {
+	if p == nil || p.Params.Kind().Key == nil {
+		return nil
+	}
+	conditions, err := inspect.CheckKeys(ctx, c, path)
+	k.Locks = append(k.Locks, conditions...)
+	return err
+}
+
+// checkDeclared checks the connection's rights by its declared role: an administrator needs all of them, a reader READ
+// everywhere.
+func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, _ int) (*Report, error) {
+	who, admin := standing(c, declared.Intent.Access)
+	out := &Report{Locks: []inspect.Condition{who}}
+	if who.Verdict == inspect.VerdictFails {
+		return out, nil
+	}
+	r := findings{c: c, admin: admin, at: map[string][]string{}}
+	live, err := r.check(ctx, declared)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range r.found {
+		k.Name = "access " + plan.Few(r.at[k.What], 3)
+		k.Why = "plan and status read every node"
+		if r.admin {
+			k.Why = "an apply needs its rights on every node"
+		}
+		out.Locks = append(out.Locks, k)
+	}
+	for _, n := range declared.Nodes {
+		if !n.Kind().Container {
+			out.Checked++
+		}
+		there := live.Find(n.Path)
+		if there == nil {
+			continue
+		}
+		if there.Live.Usage != nil {
+			out.foreign(n.Path, there.Live.Usage.Junk)
+		}
+		if there.Payload != nil && there.Payload.Owner.Stack == declared.Stack {
+			out.mayVanish(n.Path, there.Payload)
+			if err := out.keys(ctx, c, n.Path, there.Payload); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// standing finds the role of a connection in a stack. Only the servers know whether an address, or a name of a plug-in's
+// scheme, is ours.
+func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admin bool) {
+	me := strings.Join(failure.WhoWeAre(c), " and ")
+	administers, maybeAdmin := access.Admins.Ours(c.Identities()...)
+	reader, maybeReader := access.Readers.Ours(c.Identities()...)
+	k = inspect.Condition{Name: "identity", Why: "the ensemble block says who may apply this stack (admins), and who may plan and look (readers)"}
+	maybe := func(what, does string) {
+		k.Verdict, k.Next = inspect.VerdictUnsure, does+" from where the servers know us as one"
+		k.What = fmt.Sprintf("we are %s; whether we are one of the %s too, only the servers know", me, what)
+	}
+	switch {
+	case administers != 0:
+		k.What = "we are " + me + ", an administrator of this stack"
+	case reader != 0:
+		k.What = "we are " + me + ", and may plan and look"
+	case maybeAdmin != 0:
+		maybe("administrators", "apply")
+	case maybeReader != 0:
+		maybe("readers", "plan")
+	default:
+		k.Verdict, k.What = inspect.VerdictFails, "we are "+me+", neither an administrator of this stack nor a reader"
+		k.Next = "present the credentials of one of them, or have " + strings.Join(slices.Compact(plan.Names(access.Admins)), " or ") + " add us"
+		if failure.Namesake(c, slices.Concat(plan.Names(access.Admins), plan.Names(access.Readers))) {
+			k.What, k.Next = k.What+"; "+failure.WrongPassword, "check the password, which may have been changed since"
+		}
+	}
+	return k, administers != 0 || reader == 0 && maybeAdmin != 0
+}
+
+// findings collects findings in access lists: the same finding on several nodes becomes one condition.
+type findings struct {
+	c     *recipes.Client
+	admin bool // else a reader
+	found []inspect.Condition
+	at    map[string][]string // the nodes of a finding
+}
+
+func (r *findings) add(verdict inspect.Verdict, path, what, next string) {
+	if r.at[what] = append(r.at[what], path); len(r.at[what]) == 1 {
+		r.found = append(r.found, inspect.Condition{Verdict: verdict, What: what, Next: next})
+	}
+}
+
+// judge compares a list with what an administrator needs there, or a reader.
+func (r *findings) judge(ctx context.Context, path string, list kind.List, need kind.Perm) {
+	if !r.admin {
+		need &= kind.PermRead
+	}
+	sure, maybe := list.Ours(r.c.Identities()...)
+	if lacks := need &^ (sure | maybe); lacks != 0 {
+		what, next := fmt.Sprintf("we are %s, and lack %q", strings.Join(failure.WhoWeAre(r.c), " and "), lacks), "ask an administrator of the node to grant it"
+		if len(r.at[what]) == 0 { // it is asked once, not for each of a thousand nodes
+			if at, ask := Administrators(ctx, r.c, path); len(ask) > 0 {
+				next = "have it granted by " + strings.Join(ask, " or ") + ", whom the access list of " + at + " names"
+			}
+		}
+		r.add(inspect.VerdictFails, path, what, next)
+	}
+}
+
+// check looks at the tool's own nodes and at the declared ones.
+func (r *findings) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, error) {
+	s, err := r.c.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := read.Tree(ctx, s, declared)
+	if errors.Is(err, zk.ErrNoAuth) {
+		r.judge(ctx, failure.RefusedAt(err), nil, kind.PermRead)
+		return &plan.Tree{}, nil
+	} else if err != nil {
+		return nil, err
+	}
+	paths := []string{tree.Root, record.ScaffoldPath(tree.Root)}
+	for _, path := range record.OwnPaths(tree.Root, tree.Stack) {
+		paths = append(paths, kind.ParentPath(path), path)
+	}
+	for _, path := range paths {
+		need := kind.PermAll
+		if path == tree.Root { // which may be somebody else's
+			need = kind.PermRead | kind.PermCreate | kind.PermDelete
+		}
+		for _, f := range tree.Frame {
+			if f.Path == path { // of one that is closed to us, the list is empty
+				r.judge(ctx, path, f.ACL, need)
+			}
+		}
+	}
+	for _, n := range declared.Nodes {
+		switch live := tree.Find(n.Path); {
+		case live == nil:
+			r.add(inspect.VerdictFails, n.Path, "it is declared, and not there", "run apply")
+		case live.Live.Trouble == plan.TroubleUnreadable:
+			r.judge(ctx, n.Path, nil, kind.PermRead)
+		case live.Payload == nil || live.Payload.Owner.Stack != tree.Stack:
+			r.add(inspect.VerdictUnsure, n.Path, "what is there is not this stack's", "run plan, which says what to do about it")
+		default:
+			r.judge(ctx, n.Path, live.ACL, plan.Need(n.Kind()))
+			if sure, maybe := live.Payload.ChildACL.Ours(r.c.Identities()...); (sure|maybe)&kind.PermRead == 0 && len(live.Payload.ChildACL) > 0 {
+				r.add(inspect.VerdictFails, n.Path, "this connection cannot read its contenders, so its holders and waiters are not known", "grant \"observe\" to us in its acl")
+			}
+		}
+	}
+	return tree, nil
+}
+
+// Administrators returns those who may change the access list of the node at path, if we may read it. Otherwise it returns
+// those of the nearest node above, who most often know whom to ask.
+func Administrators(ctx context.Context, c *recipes.Client, path string) (at string, who []string) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	s, err := c.Session(ctx)
+	for at = path; err == nil && at != "" && at != "/"; at = kind.ParentPath(at) {
+		var acl []zk.ACL
+		acl, _, err = s.GetACL(ctx, at)
+		if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrNoNode) {
+			err = nil
+			continue
+		}
+		for _, a := range acl {
+			if a.Perms&zk.PermAdmin != 0 && a.Scheme != "world" {
+				who = append(who, plan.Identity{Scheme: a.Scheme, ID: a.ID}.String())
+			}
+		}
+		return at, who
+	}
+	return "", nil
+}
+
+// checkID says which ensemble this is, if an apply has been here and we may know.
+func checkID(ctx context.Context, s *recipes.Session, declared *plan.Tree) ([]inspect.Condition, error) {
+	id, _, err := read.EnsembleID(ctx, s, declared.Root)
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		return nil, nil
+	case err != nil:
+		return nil, failure.Read(record.ScaffoldPath(declared.Root), err)
+	case id == "": // no apply was here, or its node is of another program
+		return nil, nil
+	}
+	k := inspect.Condition{Name: "ensemble id", What: "it is " + id + ", as the ensemble block says",
+		Why: "the same names may lead to other servers"}
+	if declared.EnsembleID == "" {
+		k.What = fmt.Sprintf("it is %s; with id = %q in the ensemble block, every other ensemble is refused", id, id)
+	}
+	return []inspect.Condition{k}, nil
+}

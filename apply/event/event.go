@@ -1,0 +1,133 @@
+// Package event has what an apply reports while it runs, as values, and its [Result].
+//
+//	show := func(e event.Event) {
+//		switch e := e.(type) {
+//		case event.Committed:
+//			fmt.Println("applied as", e.ApplyID)
+//		}
+//	}
+//	run, err := apply.Begin(ctx, client, desired, apply.Options{Events: show})
+//
+// Each phase of an apply emits its own events; event.go has them in the order in which they come. The package relies on plan, failure and
+// history for the fields, and does nothing.
+package event
+
+import (
+	"time"
+
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Event is something that happened during an apply. The set is closed: switch
+// over the types of this file.
+type Event interface{ event() }
+
+type (
+	// LockWaiting: another apply of this stack is under way, and we wait for it. Info is
+	// nil when its lock cannot be read.
+	LockWaiting struct{ Info *failure.LockInfo }
+	// LockAcquired: the apply lock is ours.
+	LockAcquired struct{ Info failure.LockInfo }
+	// Scaffolded: the root and the tool's own nodes were created.
+	Scaffolded struct{ Paths []string }
+	// Verified: every node that the plan relied on is still as the plan saw it.
+	Verified struct{ Pins int }
+	// ACLWidened: we had ADMIN on the node but not the rights that the transaction needs,
+	// and granted them to ourselves; the plan's list follows.
+	ACLWidened struct {
+		Addr plan.Addr
+		Path string
+	}
+	// Draining: a lock that is to be deleted admits nobody new; the apply waits for its
+	// holders and waiters, or breaks them.
+	Draining struct {
+		Addr  plan.Addr
+		Path  string
+		Usage *kind.Usage // as the plan saw it
+	}
+	// Breaking: these contenders are deleted with their lock.
+	Breaking struct {
+		Addr  plan.Addr
+		Path  string
+		Usage *kind.Usage
+	}
+	// Started: the change goes into the transaction now.
+	Started struct {
+		Addr   plan.Addr
+		Path   string
+		Action plan.Action
+	}
+	// Left: these locks were to be created again, because their nodes may be containers, and are in use now. The next apply tries again.
+	Left struct{ Addrs []plan.Addr }
+	// Committed: the transaction is done. Resolved: its reply was lost, and its outcome
+	// was determined by reading back.
+	Committed struct {
+		ApplyID    string
+		Ops, Bytes int
+		Resolved   bool
+		Elapsed    time.Duration
+		// Batch counts from 1 to Batches; a plan that fits has one transaction.
+		Batch, Batches int
+	}
+	// Recorded: all transactions are done, and Entry is in the history; nil if the history is not there or closed to us.
+	Recorded struct {
+		Entry *history.Entry
+		Path  string // of the history
+	}
+	// Applied: the change is done. Changes of a transaction are done together.
+	Applied struct {
+		Addr    plan.Addr
+		Path    string
+		Action  plan.Action
+		Elapsed time.Duration // since its Started
+	}
+	// Failed: the transaction was refused because of this change, or its access list could
+	// not be set.
+	Failed struct {
+		Addr   plan.Addr
+		Path   string
+		Action plan.Action
+		Err    error
+	}
+	// ACLPhase: now access lists are set, Total of them: of nodes that existed, and of new ones which admit those who leave.
+	ACLPhase struct{ Total int }
+	// ACLApplied: one of them is set.
+	ACLApplied struct {
+		Addr plan.Addr
+		Path string
+	}
+	// Finished: the apply is done. Always the last event of an Apply without error.
+	Finished struct{ Result Result }
+)
+
+func (LockWaiting) event()  {}
+func (LockAcquired) event() {}
+func (Scaffolded) event()   {}
+func (Verified) event()     {}
+func (ACLWidened) event()   {}
+func (Draining) event()     {}
+func (Breaking) event()     {}
+func (Started) event()      {}
+func (Left) event()         {}
+func (Committed) event()    {}
+func (Recorded) event()     {}
+func (Applied) event()      {}
+func (Failed) event()       {}
+func (ACLPhase) event()     {}
+func (ACLApplied) event()   {}
+func (Finished) event()     {}
+
+// Result is what an apply did.
+type Result struct {
+	ApplyID    string // "" when there was nothing to do
+	Counts     plan.Counts
+	Ops, Bytes int // of all transactions, without the fencing checks and the history
+	// Transactions is how many there were; 1 unless the plan has batches.
+	Transactions int
+	ACLs         int // access lists set after them
+	Outputs      []plan.Output
+	Elapsed      time.Duration
+}

@@ -1,0 +1,255 @@
+// Package evict asks a client for a lock back, or removes it from the lock, and notes that in the history.
+//
+//	all := evict.Acquisitions(in) // in is a report of inspect.Lock
+//	done, err := evict.Break(ctx, client, history.Author{Who: "ann@desk", Message: "stuck"}, in, all[0])
+//
+// An [Acquisition] is what one transaction gave a client: it is known by the czxid and the session of its nodes, so nobody else's node
+// goes. [Break] deletes them all in one transaction with the entry; [Revoke] only writes the request.
+//
+// The package relies on inspect for the look at a lock, on history for the entry and on failure for the errors. It needs no plan and takes
+// no apply lock, never tells the client, and never removes anything that its caller has not named.
+package evict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Acquisition is what one transaction gave a client in a lock: a place in a queue, the permits of a semaphore, or one lock of a set.
+// Its nodes have one czxid and one session, by which it is known: names alone come again where a lock's node is made anew.
+type Acquisition struct {
+	kind.Party              // the first of its nodes in the lock
+	Queued     bool         // it is a place in the queue
+	Nodes      []kind.Party // in the lock
+	Others     []kind.Party // in other locks, see [Acquisition.Set]
+	Blind      bool         // there may be more of these: not every lock could be looked at
+}
+
+// Acquisitions are those in a lock, holders first.
+func Acquisitions(in *inspect.Report) (out []Acquisition) {
+	for _, side := range []struct {
+		waits bool
+		who   []kind.Party
+	}{{false, in.Holders}, {true, in.Waiters}} {
+		first := len(out)
+		for _, p := range side.who {
+			at := first + slices.IndexFunc(out[first:], func(a Acquisition) bool { return a.with(p, in.Kind.Permits != nil && side.waits) })
+			if at < first {
+				out, at = append(out, Acquisition{Party: p, Queued: side.waits}), len(out)
+			}
+			a := &out[at]
+			if a.Permits == 0 && p.Permits > 0 { // the place in the antechamber stands for the permits that are not granted yet
+				a.Party = p
+			}
+			a.Nodes = append(a.Nodes, p)
+		}
+	}
+	return out
+}
+
+// with reports whether a node is of the same acquisition. Who waits for permits may have tried for some by a later transaction than the
+// one that made the place in the antechamber, which is another directory.
+func (a Acquisition) with(p kind.Party, gate bool) bool {
+	beside := func(q kind.Party) bool { return kind.ParentPath(q.Path) == kind.ParentPath(p.Path) }
+	return a.Session == p.Session && a.Session != 0 && (a.Token == p.Token || gate && !slices.ContainsFunc(a.Nodes, beside))
+}
+
+// Is reports whether an operator means it: by its id, its node, its session or its token.
+func (a Acquisition) Is(who string) bool {
+	return who == a.ID || who == fmt.Sprint(a.Token) || who == fmt.Sprintf("%#x", uint64(a.Session)) ||
+		slices.ContainsFunc(a.Nodes, func(p kind.Party) bool { return who == p.Name || who == p.Path })
+}
+
+// Set finds the other locks that the same transaction took, among those that a look has found.
+func (a *Acquisition) Set(snap *inspect.Snapshot) {
+	locks := snap.Locks
+	a.Blind = snap.Cut || snap.Pending > 0 || slices.ContainsFunc(snap.Unread, func(u inspect.Unread) bool { return !u.Missing() })
+	for _, in := range snap.Locks {
+		if in.Keys != nil {
+			a.Blind = a.Blind || in.Keys.Looked < in.Keys.InUse || in.Keys.Closed > 0
+			locks = append(slices.Clip(locks), in.Keys.Read...)
+		}
+	}
+	for _, in := range locks {
+		for _, p := range slices.Concat(in.Holders, in.Waiters) {
+			a.Blind = a.Blind || p.Token == 0
+			same := func(q kind.Party) bool { return q.Path == p.Path }
+			if p.Session == a.Session && p.Token == a.Token && a.Session != 0 && !slices.ContainsFunc(a.Nodes, same) && !slices.ContainsFunc(a.Others, same) {
+				a.Others = append(a.Others, p)
+			}
+		}
+	}
+}
+
+// Evicted is what became of an acquisition.
+type Evicted struct {
+	Nodes   []string // that were removed, or written to
+	History string   // the path of the history in which it is noted; "" if it is in none
+	Why     string   // why it is in none
+}
+
+// Gone reports whether the client had left before anything was written.
+func (e *Evicted) Gone() bool { return len(e.Nodes) == 0 }
+
+// Break removes an acquisition, and nobody else's: all its nodes, in other locks too, in one transaction with the note in the history.
+// Those behind it keep their places. Its nodes are read again first: those that have gone, or are somebody else's by now, are left out.
+// Clients write into their nodes while they hold; Break then tries again, until ctx ends.
+//
+// The client is not told, and its program runs on until it notices.
+func Break(ctx context.Context, c *recipes.Client, by history.Author, in *inspect.Report, a Acquisition) (*Evicted, error) {
+	return evict(ctx, c, by, in, a, "break", slices.Concat(a.Nodes, a.Others), func(path string, version int32) tx.Op {
+		return tx.Op{Kind: tx.OpDelete, Path: path, Version: version}
+	})
+}
+
+// Revoke asks for an acquisition back, as [recipes.Client.Revoke] does, but only as long as it is the same. The client keeps it until it
+// gives it back.
+func Revoke(ctx context.Context, c *recipes.Client, by history.Author, in *inspect.Report, a Acquisition) (*Evicted, error) {
+	return evict(ctx, c, by, in, a, "revoke", []kind.Party{a.Party}, func(path string, version int32) tx.Op {
+		return tx.Op{Kind: tx.OpSet, Path: path, Data: []byte(kind.RevokeMessage), Version: version}
+	})
+}
+
+func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspect.Report, a Acquisition, operation string, nodes []kind.Party, op func(string, int32) tx.Op) (*Evicted, error) {
+	s, err := c.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e := by.Entry(c, operation, time.Now())
+	e.ID, e.Lock, e.Holder, e.Waited, e.Token = history.NewID(), in.Path, a.Party.String(), a.Queued, a.Token
+	for _, p := range a.Others {
+		e.Others = append(e.Others, kind.ParentPath(p.Path)) // a set has no permits, whose lock is further up
+	}
+	diary, err := openDiary(ctx, s, in)
+	if err != nil {
+		return nil, err
+	}
+	perhaps := &Evicted{} // of a transaction whose reply was lost
+	for {
+		if s, err = c.Session(ctx); err != nil {
+			return nil, err
+		}
+		ops, err := still(ctx, s, nodes, op)
+		switch {
+		case errors.Is(err, recipes.ErrSessionLost):
+			continue // perhaps with a reply: the next session shows it
+		case err == nil && len(ops) == 0 && perhaps.History != "":
+			if all, err := history.At(ctx, s, perhaps.History); err == nil && !slices.ContainsFunc(all, func(one history.Entry) bool { return one.ID == e.ID }) {
+				return &Evicted{}, nil // it left by itself
+			}
+			return perhaps, nil
+		case err != nil || len(ops) == 0:
+			return perhaps, err
+		}
+		done := &Evicted{}
+		for _, o := range ops {
+			done.Nodes = append(done.Nodes, o.Path)
+		}
+		note, err := diary.note(ctx, s, e)
+		if err != nil {
+			return nil, err
+		}
+		if done.History, done.Why = diary.path, diary.why; done.Why != "" {
+			done.History = ""
+		}
+		ops = append(ops, note...)
+		results, err := s.Multi(ctx, wire.Requests(ops)...)
+		failed, refused := failure.FirstRefused(results, ops)
+		switch {
+		case err == nil:
+			return done, nil
+		case failure.Unknown(err): // the next look shows it
+			perhaps = done
+		case refused && failed.Path == diary.path && errors.Is(err, zk.ErrNoAuth):
+			diary.why = "we may not read and write " + diary.path
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
+		case !refused:
+			return nil, failure.Denied(c, ops[0], err)
+		default:
+			return nil, failure.Denied(c, failed, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(evictPause): // a transaction that fails is a write, too
+		}
+	}
+}
+
+// evictPause is between two tries of an eviction.
+const evictPause = 50 * time.Millisecond
+
+// still are the operations on those of the nodes that are still the same.
+func still(ctx context.Context, s *recipes.Session, nodes []kind.Party, op func(string, int32) tx.Op) (ops []tx.Op, err error) {
+	for _, n := range nodes {
+		stat, err := s.Exists(ctx, n.Path)
+		switch {
+		case err != nil:
+			return nil, failure.Read(n.Path, err)
+		case stat != nil && uint64(stat.Czxid) == n.Token && stat.EphemeralOwner == n.Session:
+			ops = append(ops, op(n.Path, stat.Version))
+		}
+	}
+	return ops, nil
+}
+
+// diary is the history of the stack that declares a lock, for those who do not know its configuration.
+type diary struct {
+	path string
+	why  string // why nothing can be noted there
+}
+
+// openDiary looks for it in the root of the stack, which is somewhere above the lock.
+func openDiary(ctx context.Context, s *recipes.Session, in *inspect.Report) (*diary, error) {
+	if in.Payload == nil || in.Payload.Owner.Stack == "" {
+		return &diary{why: "no stack declares the lock, so there is no history"}, nil
+	}
+	stack := in.Payload.Owner.Stack
+	for root := in.Path; root != "/"; {
+		root = kind.ParentPath(root)
+		path := record.HistoryPath(root, stack)
+		stat, err := s.Exists(ctx, path)
+		switch {
+		case errors.Is(err, zk.ErrNoAuth):
+			return &diary{path: path, why: "we may not read and write " + path}, nil
+		case err != nil:
+			return nil, failure.Read(path, err)
+		case stat != nil:
+			return &diary{path: path}, nil
+		}
+	}
+	return &diary{why: fmt.Sprintf("stack %q has no history yet", stack)}, nil
+}
+
+// note is the operation that writes an entry into it, as it is now.
+func (d *diary) note(ctx context.Context, s *recipes.Session, e history.Entry) ([]tx.Op, error) {
+	if d.why != "" {
+		return nil, nil
+	}
+	h, err := history.Open(ctx, s, d.path)
+	switch {
+	case err != nil:
+		return nil, err
+	case h.State == history.Closed:
+		d.why = "we may not read and write " + d.path
+		return nil, nil
+	case h.State == history.Absent:
+		d.why = "somebody deleted " + d.path
+		return nil, nil
+	}
+	return h.Note(e), nil
+}

@@ -1,0 +1,23 @@
+// Package failure has the errors of reading a tree and applying a plan, and their sentences. Each sentence stands here once.
+//
+//	_, err := run.Apply(ctx, p)
+//	var stale *failure.StaleError
+//	if errors.As(err, &stale) {
+//		// make a new plan
+//	}
+//
+// Each error is a [plan.Explainer]: [plan.Explain] says what happened, whether anything was written, and what to do next. Each wraps
+// the error of ZooKeeper, if there is one.
+//
+// The types follow what a person can do:
+//   - plan again: [StaleError], [ConflictError];
+//   - wait: [LockedError], [InUseError], [MovedError];
+//   - apply again: [ACLPhaseError], [PartialError], [ClosedError];
+//   - look: [UnknownError], [VerifyError];
+//   - change something: [ProblemsError], [TooLargeError], [NodeError], [WrongEnsembleError].
+//
+// The functions turn the answer of a server into one of these: [Read], [Lock], [Scaffold], [Denied], [ACL], [Commit]. [Unknown] and
+// [Overtaken] say what an answer means without words. who.go has the names of the connection, which the sentences need.
+//
+// The package relies on plan for values and on recipes for the errors of a client. It reads and writes no node.
+package failure

@@ -1,0 +1,454 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+const (
+	// NothingWritten ends each error after which ZooKeeper is as it was.
+	NothingWritten = "Nothing was written."
+	planAgain      = `Run "locktree plan" to see what is there now, and apply that plan.`
+	lookAgain      = `Run "locktree plan" to see what is there now.`
+)
+
+// ProblemsError: the plan has errors and must not be applied.
+type ProblemsError struct{ Problems []plan.Problem }
+
+// Explain returns the first error, and says how many more there are.
+func (e *ProblemsError) Explain() (x plan.Explanation) {
+	errs := slices.DeleteFunc(slices.Clone(e.Problems), func(p plan.Problem) bool { return p.Severity != plan.Error })
+	if len(errs) > 0 {
+		x.Summary, x.Detail, x.Addr = errs[0].Summary, errs[0].Detail, errs[0].Addr
+	}
+	if len(errs) > 1 {
+		x.Next = fmt.Sprintf("The plan has %d more errors.", len(errs)-1)
+	}
+	return x
+}
+
+// StaleError: nodes on which the plan relied have changed since it was made. Locked means that the plan was
+// made under the apply lock, so no other apply of this stack has changed them; First, that there was no lock to take yet.
+type StaleError struct {
+	Differences   []Difference
+	Locked, First bool
+}
+
+func (e *StaleError) Explain() plan.Explanation {
+	if e.Locked || e.First {
+		by := "Somebody changed it by hand"
+		if e.First {
+			by = "Another apply was first, or somebody changed it by hand"
+		}
+		return plan.Explanation{
+			Summary: "ZooKeeper was changed during the apply", Detail: by + ", after the plan was made:",
+			List: list(e.Differences), Written: NothingWritten, Next: "Apply again: the new plan shows it.",
+		}
+	}
+	return plan.Explanation{
+		Summary: "Saved plan is stale", Detail: "The plan can no longer be applied, because ZooKeeper was changed after it was made:",
+		List: list(e.Differences), Written: NothingWritten, Next: "Make a new plan and apply that.",
+	}
+}
+
+// Difference is one node that differs from what the plan saw.
+type Difference struct {
+	Addr plan.Addr // Addr is "" for a part of a lock, and for the stack's record: another apply has finished
+	Path string
+	// What is "created", "deleted", "deleted and created again", "data changed" or
+	// "access list changed"; of a [VerifyError], a clause.
+	What       string
+	Want, Got  plan.Pin
+	ModifiedMs int64 // when that was, by the server's clock; 0 when unknown
+}
+
+// String writes "namespace.a.mutex.b (/locks/a/b): data changed, data version 3 -> 4".
+func (d Difference) String() string {
+	s := Named(d.Addr, d.Path) + ": " + d.What
+	if d.Want.Version != d.Got.Version && !d.Want.Absent && !d.Got.Absent {
+		s += fmt.Sprintf(", data version %d -> %d", d.Want.Version, d.Got.Version)
+	}
+	if d.ModifiedMs > 0 {
+		s += fmt.Sprintf(", at %s by the server's clock", time.UnixMilli(d.ModifiedMs).UTC().Format(time.RFC3339))
+	}
+	return s
+}
+
+// list names the first few nodes to which the same happened, and counts the others.
+func list(diffs []Difference) (out []string) {
+	const few = 3
+	var kinds []string
+	happened := map[string]int{}
+	for _, d := range diffs {
+		if happened[d.What]++; happened[d.What] <= few {
+			out = append(out, d.String())
+		}
+		if happened[d.What] == few+1 {
+			kinds = append(kinds, d.What)
+		}
+	}
+	for _, what := range kinds {
+		out = append(out, fmt.Sprintf("%d more: %s", happened[what]-few, what))
+	}
+	return out
+}
+
+// Named is the name of a node in an error.
+func Named(addr plan.Addr, path string) string {
+	switch {
+	case addr == "" && strings.Contains(path, record.ScaffoldPath("/")+"/"):
+		addr = "the stack's record"
+	case addr == "": // a part of a lock
+		return path
+	}
+	return fmt.Sprintf("%s (%s)", addr, path)
+}
+
+// LockedError: another apply of this stack holds the apply lock. Info is nil if the
+// lock's data cannot be read.
+type LockedError struct {
+	Info   *LockInfo
+	Path   string
+	Waited time.Duration
+}
+
+func (e *LockedError) Explain() plan.Explanation {
+	detail := "Another apply of this stack is under way, and its lock was not free"
+	if e.Waited >= time.Second {
+		detail += " within " + e.Waited.Round(time.Second).String()
+	}
+	detail += ".\n\n"
+	if e.Info != nil {
+		detail += e.Info.String()
+	} else {
+		detail += "The lock is " + e.Path + "."
+	}
+	return plan.Explanation{
+		Summary: "Error acquiring the apply lock", Detail: detail, Written: NothingWritten,
+		Next: "The lock belongs to the session of that apply and disappears with it, even if its program dies. Wait for it with -lock-timeout=2m.",
+	}
+}
+
+// InUseError: a lock that would be deleted or replaced has holders or waiters.
+type InUseError struct {
+	Addr   plan.Addr
+	Path   string
+	Action plan.Action
+	Usage  *kind.Usage // nil when they left before they could be read
+	Others int         // how many more locks of the plan are in use
+}
+
+// InUse returns an [*InUseError] if the plan found locks in use that have to be idle, and an apply would
+// not wait for them; otherwise nil.
+func InUse(p *plan.Plan) error {
+	busy := slices.DeleteFunc(p.InUse(), func(c *plan.Change) bool { return c.Break || p.Drain > 0 })
+	if len(busy) == 0 {
+		return nil
+	}
+	return InUseBy(busy[0].Usage, busy...)
+}
+
+// InUseBy is the error of changes whose locks are in use, the first of them by usage.
+func InUseBy(usage *kind.Usage, busy ...*plan.Change) *InUseError {
+	c := busy[0]
+	return &InUseError{
+		Addr: c.Addr, Path: c.Path, Action: c.Action, Usage: usage, Others: len(busy) - 1,
+	}
+}
+
+func (e *InUseError) Explain() plan.Explanation {
+	verb := "destroyed"
+	if e.Action == plan.Replace {
+		verb = "replaced"
+	}
+	x := plan.Explanation{
+		Summary: "Lock is in use", Addr: e.Addr, Path: e.Path, Written: NothingWritten,
+		Detail: fmt.Sprintf("%s cannot be %s while it is in use.", Named(e.Addr, e.Path), verb),
+		Next:   `Run the command again when it is idle; "locktree status" shows who uses it.`,
+	}
+	if e.Usage.Busy() {
+		x.Detail = strings.TrimSuffix(x.Detail, ".") + ":"
+		x.List = e.Usage.List()
+	}
+	switch {
+	case e.Others == 1:
+		x.Written = "1 more lock of this plan is in use. " + x.Written
+	case e.Others > 1:
+		x.Written = fmt.Sprintf("%d more locks of this plan are in use. %s", e.Others, x.Written)
+	}
+	return x
+}
+
+// ConflictError: the transaction was refused because a node changed after it was
+// verified. Addr is "" for the stack's record.
+type ConflictError struct {
+	Addr plan.Addr
+	Path string
+	Op   tx.OpKind
+	Why  string
+	Err  error
+}
+
+func (e *ConflictError) Explain() plan.Explanation {
+	return plan.Explanation{
+		Summary: "ZooKeeper was changed during the apply", Addr: e.Addr, Path: e.Path, Written: NothingWritten, Next: planAgain,
+		Detail: fmt.Sprintf("After %s was verified, %s.", Named(e.Addr, e.Path), e.Why),
+	}
+}
+
+// TooLargeError: the transaction is larger than a ZooKeeper server accepts, and cannot
+// be cut because it contains one change. Refused means that it was sent, and that the
+// servers ended the connection each time, as they did with harmless requests of the same
+// length, while they answered short ones: their jute.maxbuffer is lower than the
+// default, which is the Limit. Otherwise nothing was sent.
+type TooLargeError struct {
+	Addr              plan.Addr // of the change; "" when it is the record
+	Path              string
+	Ops, Bytes, Limit int
+	Breaks            int // operations that delete what programs have in a lock that is broken by force
+	Refused           bool
+}
+
+func (e *TooLargeError) Explain() plan.Explanation {
+	what := e.Addr
+	if what == "" {
+		what = "The record"
+	}
+	if e.Refused {
+		return plan.Explanation{
+			Summary: "The servers take no transaction of this size", Addr: e.Addr, Path: e.Path,
+			Detail: fmt.Sprintf("%s was sent as %d operations and %d bytes, and the servers ended the connection each time, as they do with requests longer than their jute.maxbuffer.",
+				what, e.Ops, e.Bytes),
+			Written: "It was not applied.", Next: "Set jute.maxbuffer to 1 MiB, the default, on all servers.",
+		}
+	}
+	next := "Shorten the declaration, most often an access list."
+	if e.Breaks > 0 {
+		next = fmt.Sprintf("%d of the operations delete what programs have in its queue: end some of these programs first.", e.Breaks)
+	}
+	return plan.Explanation{
+		Summary: "The change is too large for one transaction", Addr: e.Addr, Path: e.Path,
+		Detail: fmt.Sprintf("%s takes %d operations and %d bytes in one transaction; at most %d are sent, as a ZooKeeper server reads no more than 1 MiB.",
+			what, e.Ops, e.Bytes, e.Limit),
+		Written: NothingWritten, Next: next,
+	}
+}
+
+// Unwrap makes the plan cut the transaction, if possible.
+func (e *TooLargeError) Unwrap() error { return tx.ErrTooLong }
+
+// NodeError: ZooKeeper refused an operation on a node, or did not answer it.
+type NodeError struct {
+	Addr    plan.Addr
+	Path    string
+	Op      string // "create", "set", "delete", "check", "read", "lock", "apply to", "commit to", "use", "set the access list of"
+	Why     string // what the answer means: a clause
+	Named   bool   // Why says who the servers take us for
+	Written string // as in [plan.Explanation]
+	Next    string // what to do: sentences
+	Err     error
+}
+
+func (e *NodeError) Explain() plan.Explanation {
+	if errors.Is(e.Err, context.Canceled) {
+		return plan.Explain(context.Canceled)
+	}
+	x := plan.Explanation{Summary: "ZooKeeper refused to " + e.Op + " a node", Addr: e.Addr, Path: e.Path, Detail: e.Path, Written: e.Written, Next: e.Next}
+	if e.Addr != "" {
+		x.Detail = Named(e.Addr, e.Path)
+	}
+	x.Detail += ": " + e.Why + "."
+	unasked := func(why error) bool { return errors.Is(e.Err, why) }
+	if e.Err == nil || slices.ContainsFunc([]error{context.DeadlineExceeded, recipes.ErrTooLarge, recipes.ErrSessionLost, recipes.ErrUnreachable}, unasked) {
+		x.Summary = "Could not " + e.Op + " a node"
+	}
+	switch e.Op {
+	case "lock":
+		x.Summary = "Cannot acquire the apply lock"
+	case "use":
+		x.Summary = "Root belongs to another stack"
+	case "apply to":
+		x.Summary = "Not an administrator"
+	case "commit to":
+		x.Summary = "The transaction was not committed"
+	}
+	return x
+}
+
+// UnknownError: the connection was lost during the transaction and could not be
+// restored in time, so it is not known whether the transaction was committed. It was
+// committed completely or not at all: the next plan shows which.
+type UnknownError struct {
+	ApplyID string
+	Err     error
+}
+
+func (e *UnknownError) Explain() plan.Explanation {
+	why := strings.TrimSuffix(strings.ReplaceAll(plan.Plain(e.Err.Error()), "\n", "; "), ".")
+	return plan.Explanation{
+		Summary: "It is not known whether the transaction was committed",
+		Detail: "The connection was lost while the transaction was sent, and its outcome could not be found out afterwards: " + why + ".\n\n" +
+			"It was committed as a whole or not at all; the id of the apply is " + e.ApplyID + ".",
+		Next: `Run "locktree plan" when ZooKeeper is reachable again: it shows what is left to do.`,
+	}
+}
+
+// ACLPhaseError: the transaction WAS committed, but not all access lists of existing
+// nodes could be set. The rest is noted in the record, and the next apply finishes. If
+// Done equals Total all were set, and only the note is left.
+type ACLPhaseError struct {
+	ApplyID     string
+	Done, Total int
+	Unlisted    bool  // none was set, nor counted: the nodes of keys could not be listed
+	Err         error // why it stopped
+}
+
+func (e *ACLPhaseError) Explain() plan.Explanation {
+	were := fmt.Sprintf("%d of %d access lists of existing nodes were", e.Done, e.Total)
+	switch {
+	case e.Unlisted:
+		were = "no access list of an existing node was"
+	case e.Done == e.Total:
+		return plan.Explain(e.Err).Within("A note about access lists is left",
+			fmt.Sprintf("The transaction was committed, and all %d access lists of existing nodes were set. The record still notes them as pending, because the note could not be removed: ", e.Total),
+			"The note does no harm: the next apply that changes anything removes it.")
+	}
+	return plan.Explain(e.Err).Within("Not all access lists are set", "The transaction was committed, and "+were+" set. Then: ",
+		`The rest is noted in ZooKeeper: "locktree plan" shows it, and the next apply finishes it.`)
+}
+
+// PartialError: some of the plan's transactions WERE committed, the others were not.
+// Every lock exists completely or not at all, and the next plan shows what is left.
+type PartialError struct {
+	ApplyID     string
+	Done, Total int // transactions
+	Err         error
+}
+
+func (e *PartialError) Explain() plan.Explanation {
+	next := "The next one was not"
+	if unknown := new(UnknownError); errors.As(e.Err, &unknown) {
+		next = "It is not known whether the next one was"
+	}
+	return plan.Explain(e.Err).Within("Only a part of the plan was applied",
+		fmt.Sprintf("%d of %d transactions were committed. %s: ", e.Done, e.Total, next),
+		"Each committed transaction left the tree consistent. "+planAgain)
+}
+
+// ClosedError: nothing of the plan was written because of Err, but locks that were closed
+// in order to drain them could not be opened again: they admit nobody new. The next
+// apply opens those that are declared, and finishes with the others.
+type ClosedError struct {
+	Locks []string // address and path of each
+	Err   error    // why the apply ended
+	Why   error    // why they could not be opened; nil when the apply lock was lost
+}
+
+// Explain implements [plan.Explainer]. Users notice closed locks before whoever applied
+// does, so this is said together with what ended the apply.
+func (e *ClosedError) Explain() plan.Explanation {
+	next := "Locks that were being drained could not be opened again, so nobody new gets in: " + plan.Few(e.Locks, 5) + "."
+	if e.Why != nil {
+		next = plan.Explain(e.Why).Within("", next+" ", "").Text()
+	}
+	x := plan.Explain(e.Err)
+	return x.Within(x.Summary, "", next+"\n\n"+`Run "locktree apply" again: it opens the locks that are declared, and finishes with the others.`)
+}
+
+// VerifyError: the transaction WAS committed, but reading it back failed, or showed
+// something other than what was written.
+type VerifyError struct {
+	ApplyID     string
+	Differences []Difference
+	Err         error // why it could not be read back; nil when it could
+}
+
+func (e *VerifyError) Explain() plan.Explanation {
+	if e.Err != nil {
+		return plan.Explain(e.Err).Within("The transaction was committed, but could not be read back", "", lookAgain)
+	}
+	return plan.Explanation{
+		Summary: "ZooKeeper does not hold what was written", Detail: "The transaction was committed, but reading it back showed something else:",
+		List: list(e.Differences), Next: "Somebody changed it at the same moment. " + lookAgain,
+	}
+}
+
+// MovedError: the tree changed each time while it was being read.
+type MovedError struct {
+	Path  string // of the record
+	Tries int
+}
+
+func (e *MovedError) Explain() plan.Explanation {
+	return plan.Explanation{
+		Summary: "The tree keeps changing",
+		Detail:  fmt.Sprintf("The record %s changed during each of %d reads: other applies of this stack are under way.", e.Path, e.Tries),
+		Next:    "Run the command again when they are done.",
+	}
+}
+
+func message(e plan.Explainer) string { return "apply: " + e.Explain().String() }
+
+func (e *ProblemsError) Error() string { return message(e) }
+func (e *StaleError) Error() string    { return message(e) }
+func (e *LockedError) Error() string   { return message(e) }
+func (e *InUseError) Error() string    { return message(e) }
+func (e *ConflictError) Error() string { return message(e) }
+func (e *TooLargeError) Error() string { return message(e) }
+func (e *NodeError) Error() string     { return message(e) }
+func (e *UnknownError) Error() string  { return message(e) }
+func (e *ACLPhaseError) Error() string { return message(e) }
+func (e *PartialError) Error() string  { return message(e) }
+func (e *ClosedError) Error() string   { return message(e) }
+func (e *VerifyError) Error() string   { return message(e) }
+func (e *MovedError) Error() string    { return message(e) }
+
+func (e *ConflictError) Unwrap() error { return e.Err }
+func (e *NodeError) Unwrap() error     { return e.Err }
+func (e *UnknownError) Unwrap() error  { return e.Err }
+func (e *ACLPhaseError) Unwrap() error { return e.Err }
+func (e *PartialError) Unwrap() error  { return e.Err }
+func (e *ClosedError) Unwrap() error   { return e.Err }
+func (e *VerifyError) Unwrap() error   { return e.Err }
+
+func TooLarge(changes []*plan.Change, ops []tx.Op, refused bool) *TooLargeError {
+	e := &TooLargeError{Ops: len(ops), Bytes: tx.Size(ops), Limit: tx.MaxTransaction, Refused: refused}
+	if len(changes) > 0 {
+		e.Addr, e.Path = changes[0].Addr, changes[0].Path
+	}
+	return e
+}
+
+// WrongEnsembleError: the ensemble is not the one that the configuration pins. Nothing else was read, and nothing was written.
+type WrongEnsembleError struct {
+	Path      string // where the id is
+	Want, Got string // Got is "" if there is none
+	Absent    bool   // there is no such node
+}
+
+func (e *WrongEnsembleError) Explain() plan.Explanation {
+	x := plan.Explanation{Summary: "Another ensemble", Path: e.Path, Written: NothingWritten,
+		Detail: fmt.Sprintf("The ensemble block pins the id %s, and %s has the id %s. Nothing else was read.", e.Want, e.Path, e.Got),
+		Next:   "Check the servers and the root of the block. If this is the ensemble that you mean, correct id there."}
+	switch {
+	case e.Absent:
+		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and there is no node %s: no apply was here, or its nodes were deleted. Nothing else was read.", e.Want, e.Path)
+		x.Next = "Check the servers and the root of the block. If this is a new ensemble, remove id from the block until the first apply has written one; doctor says which."
+	case e.Got == "":
+		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and %s has none: another program made it. Nothing else was read.", e.Want, e.Path)
+		x.Next = "Check the servers and the root of the block. If this is the ensemble that you mean, remove id from the block until an apply has written one; doctor says which."
+	}
+	return x
+}
+
+func (e *WrongEnsembleError) Error() string { return message(e) }

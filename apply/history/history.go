@@ -1,0 +1,232 @@
+// Package history reads and writes the history of a stack: who applied what, and who asked for a lock back or broke one.
+//
+//	entries, err := history.Read(ctx, session, root, stack) // the newest first
+//
+// The history is a node beside the stack's record. A [Node] is that node as a writer knows it: [Node.Note] returns the operation that puts
+// an [Entry] in front of the others. An apply sends it in the transaction that writes the record, so there is an entry for each apply
+// that was committed, and none for any other. [Author] says who writes, and why.
+//
+// The package relies on plan for the path and the operation, and on failure for the errors. It sends no write, and needs no apply lock:
+// the version in the operation makes a transaction fail if the history has changed since.
+package history
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
+	"github.com/locktree/locktree/recipes"
+)
+
+// The node is a JSON array of entries, the newest first.
+const (
+	maxEntries = 50
+	maxEntry   = 1 << 10 // bytes of one of them
+)
+
+// Entry is what the history has of one apply, or of one use of revoke or break.
+type Entry struct {
+	At         time.Time `json:"at"` // by the clock of the machine it ran on, UTC
+	Operation  string    `json:"operation"`
+	ID         string    `json:"id,omitempty"` // of the apply
+	Who        string    `json:"who"`          // user@host
+	Identities []string  `json:"identities"`   // as the servers know the connection, without hashes
+	Version    string    `json:"version"`      // of the program
+	CI         *CIRun    `json:"ci,omitempty"`
+	Message    string    `json:"message,omitempty"`
+
+	Plan    string   `json:"plan,omitempty"` // its sum, see [plan.Plan.Sum]
+	Changes *Changes `json:"changes,omitempty"`
+	// Unfinished: it was not the last transaction of the apply. The next one replaces the entry, so that it stays only if the apply
+	// ended in between.
+	Unfinished bool `json:"unfinished,omitempty"`
+
+	Lock   string   `json:"lock,omitempty"` // of revoke and break, as what follows
+	Holder string   `json:"holder,omitempty"`
+	Waited bool     `json:"waited,omitempty"` // it was a place in the queue
+	Token  uint64   `json:"token,omitempty"`
+	Others []string `json:"others,omitempty"` // the other locks of the set
+}
+
+// CIRun is where a run of a CI system can be looked at.
+type CIRun struct {
+	System string `json:"system"`
+	Run    string `json:"run"`
+}
+
+// Changes are [plan.Counts].
+type Changes struct {
+	Add     int `json:"add"`
+	Change  int `json:"change"`
+	Destroy int `json:"destroy"`
+	Import  int `json:"import"`
+	Forget  int `json:"forget"`
+}
+
+// Author is who does something, and why.
+type Author struct {
+	Who     string // user@host
+	Version string // of the program
+	CI      *CIRun
+	Message string // without control characters; one of many hundred bytes is cut
+}
+
+// Entry is one by this author, who is connected as c.
+func (a Author) Entry(c *recipes.Client, operation string, at time.Time) Entry {
+	return Entry{At: at.UTC(), Operation: operation, Who: a.Who, Identities: failure.WhoWeAre(c), Version: a.Version, CI: a.CI, Message: a.Message}
+}
+
+// encode returns an entry of at most maxEntry bytes: the longest of its texts are cut where it would be longer.
+func (e Entry) encode() json.RawMessage {
+	e.Identities, e.Others = slices.Clone(e.Identities), slices.Clone(e.Others)
+	if e.CI != nil {
+		e.CI = &CIRun{e.CI.System, e.CI.Run}
+	}
+	for {
+		var b bytes.Buffer
+		to := json.NewEncoder(&b)
+		to.SetEscapeHTML(false)
+		_ = to.Encode(e) // of strings and numbers
+		if data := bytes.TrimSpace(b.Bytes()); len(data) <= maxEntry || !e.shorten() {
+			return data
+		}
+	}
+}
+
+// shorten cuts the longest text in half, or drops the end of a list of many.
+func (e *Entry) shorten() bool {
+	for _, list := range []*[]string{&e.Identities, &e.Others} {
+		if len(*list) > 4 {
+			*list = append((*list)[:3], "…")
+			return true
+		}
+	}
+	texts := []*string{&e.Who, &e.Version, &e.Message, &e.Lock, &e.Holder}
+	for _, list := range [][]string{e.Identities, e.Others} {
+		for i := range list {
+			texts = append(texts, &list[i])
+		}
+	}
+	if e.CI != nil {
+		texts = append(texts, &e.CI.Run)
+	}
+	longest := slices.MaxFunc(texts, func(a, b *string) int { return len(*a) - len(*b) })
+	half := len(*longest) / 2
+	for half > 0 && !utf8.RuneStart((*longest)[half]) {
+		half--
+	}
+	if half == 0 {
+		return false
+	}
+	*longest = (*longest)[:half] + "…"
+	return true
+}
+
+// entries are those of a node. What is short and no entry is kept as it is; what is longer than an entry is not, because every
+// transaction of an apply would carry it. Data that no program of ours wrote has none.
+func entries(data []byte) (all []json.RawMessage) {
+	_ = json.Unmarshal(data, &all)
+	return slices.DeleteFunc(all, func(one json.RawMessage) bool { return len(one) > maxEntry })
+}
+
+// with puts an entry in front of others, and takes that of an earlier transaction of the same apply away.
+func with(e Entry, all []json.RawMessage, most int) []byte {
+	all = slices.DeleteFunc(slices.Clone(all), func(one json.RawMessage) bool {
+		var other Entry
+		return json.Unmarshal(one, &other) == nil && other.ID == e.ID
+	})
+	out := append([]byte("["), e.encode()...)
+	for _, one := range all[:min(len(all), most-1)] {
+		out = append(append(out, ",\n"...), one...)
+	}
+	return append(out, ']')
+}
+
+// Read reads the history of a stack, the newest entry first; nil if there is none. It keeps the last 50 entries.
+func Read(ctx context.Context, s *recipes.Session, root, stack string) ([]Entry, error) {
+	return At(ctx, s, record.HistoryPath(root, stack))
+}
+
+// At reads the history at a path.
+func At(ctx context.Context, s *recipes.Session, path string) (out []Entry, err error) {
+	h, err := Open(ctx, s, path)
+	switch {
+	case h.State == Closed:
+		err = failure.Read(path, zk.ErrNoAuth)
+	case h.damaged:
+		err = &failure.NodeError{Path: path, Op: "read", Why: "it is not a history", Next: "The next apply begins a new one."}
+	}
+	for _, one := range h.entries {
+		var e Entry
+		if json.Unmarshal(one, &e) == nil {
+			out = append(out, e)
+		}
+	}
+	return out, err
+}
+
+// State is how an apply may write the history.
+type State int
+
+const (
+	Absent State = iota
+	Closed       // it is not ours to read and write: it must not stop an apply
+	Short        // the servers read no longer transactions: only the newest entry is kept
+	Whole
+)
+
+// Node is the node of the history, as an apply knows it.
+type Node struct {
+	Path    string
+	State   State
+	entries []json.RawMessage
+	version int32
+	damaged bool
+}
+
+// Open reads the node at path. One that is absent, or not ours to read, is no error.
+func Open(ctx context.Context, s *recipes.Session, path string) (Node, error) {
+	data, stat, err := s.Get(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return Node{Path: path}, nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return Node{Path: path, State: Closed}, nil
+	case err != nil:
+		return Node{Path: path}, failure.Read(path, err)
+	}
+	return Node{path, Whole, entries(data), stat.Version, len(data) > 0 && !json.Valid(data)}, nil
+}
+
+// Note returns the operation that writes an entry in front of the others, nil if nothing can be written.
+func (h *Node) Note(e Entry) []tx.Op {
+	most := maxEntries
+	switch h.State {
+	case Absent, Closed:
+		return nil
+	case Short:
+		most = 1
+	}
+	return []tx.Op{{Kind: tx.OpSet, Path: h.Path, Data: with(e, h.entries, most), Version: h.version}}
+}
+
+// Wrote goes on from a transaction that was committed, and has written data.
+func (h *Node) Wrote(data []byte) { h.entries, h.version = entries(data), h.version+1 }
+
+// NewID is the ID of an apply, or of an eviction.
+func NewID() string {
+	b := make([]byte, tx.ApplyIDLen/2)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}

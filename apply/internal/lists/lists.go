@@ -1,0 +1,215 @@
+// Package lists sets the access lists of existing nodes after the last transaction, in two passes, and reads back what was written.
+//
+//	err := (&lists.Phase{Held: held, Plan: p, ID: id, Noted: index, Before: pin}).Set(ctx, steps)
+//	err = lists.ReadBack(ctx, held, p, id)
+//
+// ZooKeeper cannot set lists in a transaction. So each is guarded by its version, and noted in the record beforehand; an apply that ends
+// here leaves the note, and the next one finishes.
+//
+// The package relies on a held lock, whose session fences the writes, and on plan for the steps. It changes no data except the record, from
+// which it clears the note.
+package lists
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/lock"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff/access"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
+)
+
+// Phase is the phase after the last transaction.
+type Phase struct {
+	Held   *lock.Held
+	Plan   *plan.Plan
+	ID     string         // of the apply
+	Noted  *record.Record // what the last transaction wrote
+	Before plan.Pin       // the record before it
+}
+
+// Set sets the access lists of existing nodes, which the transaction noted as pending in
+// the record, and then clears the note. It stops between two lists when ctx ends: the rest
+// stays noted.
+//
+// These writes are not in a transaction with the check of the lock. Their session fences them:
+// the session of Held is the lease's, and once that has ended its requests are refused. Against those who do not
+// take the lock, each write has the version of the list that it replaces.
+//
+// It makes two passes over all lists: every right is granted everywhere before any is withdrawn. What this apply created admits
+// the old and the new administrators (tx.Op.Then). So if an apply that replaces an administrator ends at any write, either the
+// old one or the new one can still do everything, and a connection that presents both always can.
+//
+// The last of the steps is .locktree, if the set of the root changes: the first pass begins with it. So from the first new right
+// to the last old one it shows the set that admits both.
+func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
+	if len(steps) == 0 && (r.Noted == nil || len(r.Noted.Pending) == 0) {
+		return nil
+	}
+	set := 0
+	var closed error // because of the first node that somebody else has closed to us
+	if len(steps) > 0 {
+		r.Held.Emit(event.ACLPhase{Total: len(steps)})
+	}
+	fail := func(err error) error {
+		return &failure.ACLPhaseError{ApplyID: r.ID, Done: set, Total: len(steps), Err: err}
+	}
+	for _, narrow := range []bool{false, true} {
+		for i := range steps {
+			if last := len(steps) - 1; !narrow && steps[last].Path == record.ScaffoldPath(r.Plan.Root) {
+				i = (i + last) % len(steps)
+			}
+			write, done, err := r.half(ctx, &steps[i], narrow)
+			if err == nil && write != nil {
+				steps[i].Aversion, err = r.setNext(ctx, *write)
+			}
+			if steps[i].OfKey && errors.Is(err, zk.ErrNoNode) { // nobody uses the key any more
+				done, err = narrow, nil
+			}
+			// Whoever has all rights on one node must not keep those who leave on all others. Those of a key may be all that a program
+			// has with which it is used, so the family keeps them too.
+			if errors.Is(err, zk.ErrNoAuth) && !steps[i].OfKey && !access.Administers(r.Plan, steps[i].Before) {
+				closed = cmp.Or(closed, err)
+				continue
+			}
+			if err != nil {
+				return fail(err)
+			}
+			if done {
+				set++
+				r.Held.Emit(event.ACLApplied{Addr: steps[i].Addr, Path: steps[i].Path})
+			}
+		}
+	}
+	if closed != nil {
+		return fail(closed)
+	}
+	if err := r.clearPending(ctx); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// half returns what one of the two passes writes of a step, nil for nothing, and whether the step is then done.
+// The first pass adds rights; the second, with narrow, removes them.
+func (r *Phase) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write *plan.ACLStep, done bool, err error) {
+	if !narrow {
+		if step.Before, err = read.Shown(ctx, r.Held.Session, step.Path, step.Before); err != nil {
+			return nil, false, failure.ACL(*step, err)
+		}
+	}
+	both := slices.Concat(step.Before, step.ACL).Normalize()
+	gains, loses := !both.Equal(step.Before), !both.Equal(step.ACL)
+	if narrow && !loses || !narrow && !gains && loses {
+		return nil, false, nil
+	}
+	next := *step
+	if !narrow {
+		next.ACL = both
+	}
+	return &next, narrow || !loses, nil
+}
+
+// setNext sets the next list, if we may go on. It returns the aversion since then, or that of the step.
+func (r *Phase) setNext(ctx context.Context, step plan.ACLStep) (int32, error) {
+	if err := context.Cause(ctx); err != nil {
+		return step.Aversion, err
+	}
+	if r.Held.Lease.Context().Err() != nil {
+		return step.Aversion, r.Held.LostSince(context.Cause(r.Held.Lease.Context()))
+	}
+	aversion, err := r.Held.SetACL(ctx, step)
+	if err != nil && !(step.OfKey && errors.Is(err, zk.ErrNoNode)) {
+		r.Held.Emit(event.Failed{Addr: step.Addr, Path: step.Path, Action: plan.Update, Err: err})
+	}
+	return aversion, err
+}
+
+// clearPending writes the record again without its note, under the lock, and also the final access list for the lock's
+// contenders. The record has the version that our transaction left.
+func (r *Phase) clearPending(ctx context.Context) error {
+	data, err := tx.Settled(r.Plan, r.Noted).Encode()
+	if err != nil {
+		return err
+	}
+	// The last transaction created the record or raised its version by one. No other apply writes it while
+	// we have the lock; an edit by hand is not overwritten.
+	version := int32(0)
+	if !r.Before.Absent {
+		version = r.Before.Version + 1
+	}
+	lock, err := tx.Relock(r.Plan)
+	if err != nil {
+		return err
+	}
+	if err := r.Held.Write(ctx, r.Plan.Index.Path, data, version, wire.Requests(lock)...); err != nil {
+		return r.Held.Explain(ctx, r.Plan, tx.Op{Kind: tx.OpSet, Path: r.Plan.Index.Path}, err)
+	}
+	return nil
+}
+
+// ReadBack reads one node for each different access list that was written: the server may
+// rewrite a list, and does so in the same way for equal lists. The data need not be read: a
+// transaction writes what it was sent.
+//
+// A list that reads back differently would appear as a difference in every later plan. It is better
+// reported now, by the apply that wrote it.
+func ReadBack(ctx context.Context, h *lock.Held, p *plan.Plan, id string) error {
+	ctx, cancel := lock.Detached(ctx, h.Session)
+	defer cancel()
+	// Not the session of the lock: that may have been lost after the transaction.
+	session, err := h.Client.Session(ctx)
+	if err != nil {
+		return &failure.VerifyError{ApplyID: id, Err: err}
+	}
+	seen := map[string]bool{}
+	var diffs []failure.Difference
+	for _, want := range written(p) {
+		key, err := json.Marshal(want.ACL.Normalize())
+		if err != nil || seen[string(key)] {
+			continue
+		}
+		seen[string(key)] = true
+		got, _, err := session.GetACL(ctx, want.Path)
+		switch {
+		case errors.Is(err, zk.ErrNoAuth):
+			// as intended with allow_lockout
+		case err != nil:
+			return &failure.VerifyError{ApplyID: id, Err: failure.Read(want.Path, err)}
+		case !wire.FromZK(got).Equal(want.ACL):
+			diffs = append(diffs, failure.Difference{
+				Addr: want.Addr, Path: want.Path,
+				What: fmt.Sprintf("access list is %s instead of %s", wire.FromZK(got), want.ACL),
+			})
+		}
+	}
+	if len(diffs) > 0 {
+		return &failure.VerifyError{ApplyID: id, Differences: diffs}
+	}
+	return nil
+}
+
+// written returns the access lists that nodes now have by this apply.
+func written(p *plan.Plan) (out []plan.ACLStep) {
+	for c := range p.Each() {
+		if c.After != nil && c.Action != plan.NoOp && !c.Hides() {
+			out = append(out, plan.ACLStep{Addr: c.Addr, Path: c.Path, ACL: c.After.ACL})
+		}
+	}
+	for _, s := range p.ACLSteps() {
+		out = append(out, plan.ACLStep{Addr: s.Addr, Path: s.Path, ACL: s.ACL})
+	}
+	return out
+}

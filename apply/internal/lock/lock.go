@@ -1,0 +1,180 @@
+// Package lock takes the apply lock of a stack, and writes under it.
+//
+//	held, err := lock.Take(ctx, client, lock.Request{LockInfo: failure.LockInfo{ID: id, Path: path}})
+//	defer held.Unlock(ctx)
+//	err = held.Write(ctx, path, data, version)
+//
+// A [Held] is the lock with the session to which it belongs: only that session fences access lists, which no transaction can set. write.go
+// has the single writes, whose outcome is found out after a lost reply. refused.go turns a refusal into an error.
+//
+// The package relies on recipes for the lock and its fencing, on read for what is there and on failure for the errors. It knows no phase
+// of an apply: what to write, and when, is for those above it to decide.
+package lock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/recipes"
+)
+
+// Unanswered is how long servers that keep a session alive may leave the request for the lock Unanswered. The library
+// would repeat it for as long as its caller waits, and nobody watches a run of CI.
+const Unanswered = time.Minute
+
+// Held is the apply lock of one stack, with the session it belongs to.
+type Held struct {
+	ID      string // of the apply for which it was taken
+	Client  *recipes.Client
+	Lease   *recipes.Lease
+	Session *recipes.Session
+	Emit    func(event.Event)
+	End     func() // is called before the lock is released; may be nil
+}
+
+// Lost returns an error if the lock is lost.
+func (h *Held) Lost() error {
+	if h.Lease.Context().Err() == nil {
+		return nil
+	}
+	return failure.Lock(h.Lease.Path(), context.Cause(h.Lease.Context()))
+}
+
+// Unlock releases the lock, even if ctx has ended. An error here does not affect what was
+// applied: the lock ends with its session at the latest.
+func (h *Held) Unlock(ctx context.Context) {
+	if h.End != nil {
+		h.End()
+	}
+	ctx, cancel := Detached(ctx, h.Session)
+	defer cancel()
+	_ = h.Lease.Unlock(ctx)
+}
+
+// Request says for whom the lock is taken.
+type Request struct {
+	failure.LockInfo               // without Created
+	Wait             time.Duration // for it; 0 does not wait
+	Emit             func(event.Event)
+}
+
+// Take takes the apply lock at r.Path.
+func Take(ctx context.Context, c *recipes.Client, r Request) (*Held, error) {
+	s, err := c.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := r.queue(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	h := &Held{Emit: r.Emit, ID: r.ID, Client: c, Lease: lease, Session: s}
+	// Use the lease's session: an earlier one may have been lost while we waited. A client has one
+	// session at a time, so if the lease is still valid, the present session is the lease's. A later
+	// one is never used under the lock, because only the session fences access lists.
+	if s, err = c.Session(ctx); err == nil {
+		err = h.Lost()
+	}
+	if err != nil {
+		h.Unlock(ctx)
+		return nil, err
+	}
+	h.Session = s
+	return h, nil
+}
+
+// queue waits for the apply lock. Our contender's id describes this apply; the next applier
+// reads it there.
+//
+// The contender is an ephemeral node of an ordinary mutex. If the program dies it disappears, so there
+// is no command to force the lock open. If the program is paused past its session, all its transactions are
+// refused, because each checks that node first (recipes.Lease.Multi).
+func (r Request) queue(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+	info := r.LockInfo
+	info.Created = time.Now().UTC()
+	text, err := json.Marshal(info)
+	if err != nil {
+		return nil, err
+	}
+	m := c.Mutex(info.Path, recipes.WithID(string(text)))
+	start := time.Now()
+	try, cancel := context.WithTimeout(ctx, Unanswered)
+	defer cancel()
+	lease, err := m.TryLock(try)
+	for errors.Is(err, recipes.ErrUnreachable) && recipes.Retryable(err) && rest(try) { // a server restarts, perhaps
+		lease, err = m.TryLock(try)
+	}
+	// TryLock first, even if we may wait: it says at once for whom.
+	held := errors.Is(err, recipes.ErrHeld)
+	mute := err != nil && !held && try.Err() != nil // of the question alone: a wait may outlast it
+	if held {
+		lease, err = r.wait(ctx, m, err)
+	}
+	var holder *recipes.HeldError
+	switch {
+	case err == nil:
+		r.Emit(event.LockAcquired{Info: info})
+		return lease, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case mute:
+		return nil, &failure.NodeError{Path: info.Path, Op: "lock", Err: err, Why: fmt.Sprintf("the servers did not answer within %v (%s)", Unanswered, failure.Cause(err)),
+			Written: failure.NothingWritten, Next: "Look at the servers, then apply again."}
+	case errors.As(err, &holder) && !errors.Is(err, recipes.ErrUnreachable):
+		return nil, &failure.LockedError{Info: holderInfo(holder), Path: info.Path, Waited: time.Since(start)}
+	default:
+		return nil, failure.Lock(info.Path, err)
+	}
+}
+
+// rest pauses before another try, and reports whether ctx goes on.
+func rest(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Second):
+	}
+	return ctx.Err() == nil
+}
+
+// wait waits as long as it may, and reports for whom. It always identifies the holder that TryLock
+// found (found), which goes into the error unless the wait finds another one. That takes one more
+// request, which TryLock saves for callers who do not need it.
+func (r Request) wait(ctx context.Context, m *recipes.Mutex, found error) (*recipes.Lease, error) {
+	var held *recipes.HeldError
+	if errors.As(found, &held) {
+		// Best effort: a holder that has left meanwhile cannot be identified.
+		_ = held.Identify(ctx)
+	}
+	if r.Wait <= 0 {
+		return nil, found
+	}
+	r.Emit(event.LockWaiting{Info: holderInfo(held)})
+	ctx, cancel := context.WithTimeout(ctx, r.Wait)
+	defer cancel()
+	lease, err := m.Lock(ctx)
+	// The time may be up before it is known who is ahead.
+	var late *recipes.HeldError
+	away := errors.Is(err, recipes.ErrUnreachable) || errors.Is(err, recipes.ErrSessionLost)
+	if errors.Is(err, context.DeadlineExceeded) && !away && (!errors.As(err, &late) || late.Holder.ID == "") {
+		return nil, found
+	}
+	return lease, err
+}
+
+func holderInfo(e *recipes.HeldError) *failure.LockInfo {
+	if e == nil {
+		return nil
+	}
+	return failure.ParseInfo(e.Holder.ID)
+}
+
+// Detached is a context for what must be finished once the transaction is sent: long
+// enough for the session to come back or for the servers to expire it.
+func Detached(ctx context.Context, s *recipes.Session) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 3*s.Timeout()+10*time.Second)
+}

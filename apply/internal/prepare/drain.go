@@ -1,0 +1,176 @@
+package prepare
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/lock"
+	"github.com/locktree/locktree/apply/read"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/tx"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// drainPoll is how often draining locks are checked. Contenders are gone as soon as they
+// release, so this interval bounds how much longer a person waits.
+const drainPoll = 250 * time.Millisecond
+
+// copied lets the apply note the versions that its own preparations write, without
+// changing the caller's plan.
+//
+// The caller may show the plan afterwards, or apply it again: with our versions in it, it would match a
+// state that only this run produced. Nodes are shared until one is changed (setState, widen).
+func copied(of *plan.Plan) *plan.Plan {
+	p := *of
+	p.Changes, p.Pins = slices.Clone(p.Changes), slices.Clone(p.Pins)
+	return &p
+}
+
+// Leave takes out of the plan that locks are created again which are in use by now. Programs of other libraries cannot be kept out
+// of them, and others of the plan must not wait for them. It returns those, too.
+func Leave(ctx context.Context, h *lock.Held, p *plan.Plan) (_ *plan.Plan, left []plan.Addr, err error) {
+	again := func(c plan.Change) bool { return c.Reason == plan.ReasonReplaceContainer }
+	if !slices.ContainsFunc(p.Changes, again) {
+		return p, nil, nil
+	}
+	p = copied(p)
+	var changes []*plan.Change
+	for c := range p.Each() {
+		if again(*c) {
+			changes = append(changes, c)
+		}
+	}
+	busy, err := read.Occupied(ctx, h.Session, changes)
+	for _, c := range busy {
+		if c.Leave() {
+			left = append(left, c.Addr)
+		}
+	}
+	return p, left, err
+}
+
+// Drained are the locks that an apply has closed in order to drain them.
+type Drained struct {
+	Plan    *plan.Plan // with the versions that draining wrote
+	held    *lock.Held
+	besides *failure.Besides
+	closed  []*plan.Change
+}
+
+// Drain waits until the locks that must be idle are, if the plan asks for it: it lets
+// nobody in (state draining) and waits, or breaks them by force. If one is still in use
+// then, the error is an [*failure.InUseError], and the locks are opened again.
+func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *failure.Besides) (*Drained, error) {
+	d := &Drained{Plan: p, held: h, besides: besides}
+	if p.Drain <= 0 && !slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Break }) {
+		return d, nil
+	}
+	p = copied(p)
+	d.Plan = p
+	// Each round looks, closes what is in use and still open, and is done when nobody is in any
+	// but what is broken: its contenders go with the transaction, so nobody waits for them.
+	// Somebody may come between the look and the closing; the next round sees them.
+	deadline := time.Now().Add(time.Duration(p.Drain) * time.Millisecond)
+	inUse := map[*plan.Change]string{}
+	for {
+		stats, err := read.StatsToIdle(ctx, h.Session, p)
+		if err != nil {
+			return nil, d.Reopen(ctx, err)
+		}
+		busy := 0
+		for c := range p.Each() {
+			if !c.NeedsIdle() || !(c.Break || p.Drain > 0) {
+				continue
+			}
+			if inUse[c], err = read.Used(ctx, h.Session, c, stats, inUse[c]); err != nil {
+				return nil, d.Reopen(ctx, err)
+			} else if inUse[c] == "" {
+				continue
+			}
+			if !slices.Contains(d.closed, c) {
+				if err := d.setState(ctx, c, kind.StateDraining); err != nil {
+					return nil, d.Reopen(ctx, err)
+				}
+				d.closed = append(d.closed, c)
+				h.Emit(event.Draining{Addr: c.Addr, Path: c.Path, Usage: c.Usage})
+			}
+			if !c.Break {
+				busy++
+			}
+		}
+		if busy == 0 {
+			return d, nil
+		}
+		if !time.Now().Before(deadline) {
+			if err := read.Idle(ctx, h.Session, p, stats); err != nil { // nil if the last key of a family is free since
+				return nil, d.Reopen(ctx, err)
+			}
+			return d, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, d.Reopen(ctx, context.Cause(ctx))
+		case <-h.Lease.Context().Done():
+			return nil, d.Reopen(ctx, failure.Lock(h.Lease.Path(), context.Cause(h.Lease.Context())))
+		case <-time.After(min(drainPoll, time.Until(deadline))):
+		}
+	}
+}
+
+// setState writes the state of a lock that is to be deleted, fenced, and notes the new
+// version. After a crash, a plan that finds the lock in this state is the same as before.
+//
+// It does not raise the generation, and the sum of the lock leaves the state out: to a plan,
+// the lock is as declared, except that it is closed (plan, guard.go).
+func (d *Drained) setState(ctx context.Context, c *plan.Change, state kind.State) error {
+	before, live, payload := *c.Before, *c.Before.Live, *c.Before.Payload
+	payload.State = state
+	data, err := payload.Encode()
+	if err != nil {
+		return err
+	}
+	if err := d.held.Write(ctx, c.Path, data, live.Version); err != nil {
+		return d.held.Explain(ctx, d.Plan, tx.Op{Kind: tx.OpSet, Addr: c.Addr, Path: c.Path}, err)
+	}
+	live.Version++
+	before.Live, before.Payload, c.Before = &live, &payload, &before
+	if pin := d.Plan.Pin(c.Path); pin != nil {
+		pin.Version = live.Version
+	}
+	return nil
+}
+
+// Reopen undoes the draining after a failure, as far as that is possible. A lock that
+// stays draining is opened by the next apply that finds it declared. Nobody new gets into
+// it until then, so the caller gets a [*failure.ClosedError].
+func (d *Drained) Reopen(ctx context.Context, cause error) error {
+	if len(d.closed) == 0 {
+		return cause
+	}
+	left, e := d.closed, &failure.ClosedError{Err: cause}
+	if d.held.Lease.Context().Err() == nil { // otherwise writes are refused, and another apply may have begun
+		ctx, cancel := lock.Detached(ctx, d.held.Session)
+		defer cancel()
+		left = nil
+		for _, c := range d.closed {
+			if err := d.setState(ctx, c, kind.StateActive); err != nil {
+				left, e.Why = append(left, c), err
+			}
+		}
+	}
+	if len(left) == 0 {
+		return d.besides.Say(cause, "locks that were closed in order to drain them are open again")
+	}
+	for _, c := range left {
+		e.Locks = append(e.Locks, failure.Named(c.Addr, c.Path))
+	}
+	return e
+}
+
+// Gone takes note that locks were deleted, or are open again.
+func (d *Drained) Gone(changes []*plan.Change) {
+	d.closed = slices.DeleteFunc(d.closed, func(c *plan.Change) bool { return slices.Contains(changes, c) })
+}

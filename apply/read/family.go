@@ -1,0 +1,371 @@
+package read
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/tx"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// A read of a family takes at most 200 requests besides those for its directories, however many keys are in use: a listing of each of
+// listedDirs, and of each of lookedAt keys its list, up to three listings with the lists of two parts, and its first contenders.
+const (
+	lookedAt   = 16
+	listedDirs = 24
+	described  = 4
+)
+
+// family fills in the directories of a family, and who uses its keys.
+func (r *reader) family(ctx context.Context, n *plan.Node) error {
+	in := familyOf(n)
+	n.Live.Parts = make([]plan.Part, len(in.dirs))
+	err := each(ctx, r.tally, r.s, in.dirs, func(dirs []string) (reads recipes.Reads) {
+		for _, dir := range dirs {
+			reads.GetACL = append(reads.GetACL, kind.JoinPath(n.Path, dir))
+		}
+		return reads
+	}, func(ctx context.Context, s *recipes.Session, i int) (err error) {
+		n.Live.Parts[i], err = r.part(ctx, s, n.Path, in.dirs[i])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	use := &kind.Usage{}
+	if n.Live.Children > present(n.Live.Parts) {
+		names, err := childrenOf(ctx, r.s, n.Path)
+		if err != nil {
+			return err
+		}
+		in.sort(n.Path, names)
+	}
+	listed := 0
+	for _, part := range n.Live.Parts {
+		switch {
+		case part.Children == 0:
+		case listed == listedDirs || len(in.keys) >= lookedAt:
+			use.Keys.Nodes += part.Children
+		default:
+			names, err := childrenOf(ctx, r.s, kind.JoinPath(n.Path, part.Name))
+			if err != nil {
+				return err
+			}
+			in.sort(kind.JoinPath(n.Path, part.Name), names)
+			listed++
+		}
+	}
+	use.Junk = in.junk
+	use.Keys.Nodes += len(in.keys)
+	if slices.Sort(in.keys); in.isKey(r.used) { // first of all, wherever it is
+		in.keys = append([]string{r.used}, slices.DeleteFunc(in.keys, func(key string) bool { return key == r.used })...)
+	}
+	if err := r.keys(ctx, in, in.keys[:min(len(in.keys), lookedAt)], use); err != nil {
+		return err
+	}
+	if slices.Sort(use.Junk); use.Keys.Nodes+len(use.Junk) > 0 {
+		n.Live.Usage = use
+	}
+	return nil
+}
+
+// keys looks at some keys.
+func (r *reader) keys(ctx context.Context, in *keyed, paths []string, use *kind.Usage) error {
+	n, params := in.n, in.n.Kind().Key(in.params)
+	var reads recipes.Reads
+	for _, path := range paths {
+		reads.GetACL = append(reads.GetACL, in.nodes(path)...)
+	}
+	ahead := r.s.ReadAhead(ctx, reads)
+	for _, path := range paths {
+		acl, stat, err := ahead.GetACL(ctx, path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			use.Keys.Nodes--
+			continue
+		case errors.Is(err, zk.ErrNoAuth):
+			continue // not looked at
+		case err != nil:
+			return failure.Read(path, err)
+		}
+		key := &plan.Node{Path: path, Payload: &kind.Payload{Params: params}, Live: liveOf(stat)}
+		if err := r.contenders(ctx, ahead, key, described); errors.Is(err, zk.ErrNoAuth) {
+			continue // a program has made it with a list of its own
+		} else if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(path, n.Path+"/")
+		used := key.Live.Usage.Busy()
+		lists, data := []kind.List{r.share.list(wire.FromZK(acl))}, key.Live.DataLength > 0
+		for _, part := range key.Live.Parts {
+			if data = data || part.Data; !part.Absent && !slices.ContainsFunc(lists, part.ACL.Equal) {
+				lists = append(lists, part.ACL)
+			}
+		}
+		if !used && data { // somebody keeps something there
+			use.Keys.Nodes--
+			use.Junk = append(use.Junk, name)
+			continue
+		}
+		use.Keys.Looked++
+		n.Live.KeyLists = add(n.Live.KeyLists, lists)
+		if !used {
+			continue
+		}
+		use.Keys.Used++
+		for _, junk := range key.Live.Usage.Junk {
+			use.Junk = append(use.Junk, name+"/"+junk)
+		}
+		use.Holders = append(use.Holders, of(kind.BaseName(path), key.Live.Usage.Holders)...)
+		use.Waiters = append(use.Waiters, of(kind.BaseName(path), key.Live.Usage.Waiters)...)
+	}
+	return nil
+}
+
+// of names the key of each.
+func of(key string, all []kind.Party) []kind.Party {
+	for i := range all {
+		all[i].Key = key
+	}
+	return all
+}
+
+func add(all []plan.KeyLists, lists []kind.List) []plan.KeyLists {
+	for i := range all {
+		if slices.EqualFunc(all[i].Lists, lists, kind.List.Equal) {
+			all[i].Keys++
+			return all
+		}
+	}
+	return append(all, plan.KeyLists{Lists: lists, Keys: 1})
+}
+
+// keyed is what is in a family: nodes of keys, by their paths, and others, by their paths in the family.
+type keyed struct {
+	n          *plan.Node
+	params     *kind.KeyedParams
+	dirs       []string // of Fanout
+	parts      []string // that the lock of each key may have
+	keys, junk []string
+}
+
+func familyOf(n *plan.Node) *keyed {
+	params := n.Payload.Params.(*kind.KeyedParams)
+	return &keyed{n: n, params: params, dirs: n.Payload.Children(), parts: n.Kind().Key(params).Kind().Children}
+}
+
+// isKey reports whether a path is where the node of a key is.
+func (f *keyed) isKey(path string) bool {
+	key, ok := kind.ParseKeyName(kind.BaseName(path))
+	at, err := f.params.Path(f.n.Path, key)
+	return ok && err == nil && at == path
+}
+
+// sort sorts the names of what is in the family's node, or in one of its directories.
+func (f *keyed) sort(dir string, names []string) {
+	for _, name := range names {
+		path := kind.JoinPath(dir, name)
+		if f.isKey(path) {
+			f.keys = append(f.keys, path)
+		} else if dir != f.n.Path || !slices.Contains(f.dirs, name) {
+			f.junk = append(f.junk, strings.TrimPrefix(path, f.n.Path+"/"))
+		}
+	}
+}
+
+// list lists all of it.
+func (f *keyed) list(ctx context.Context, s *recipes.Session) error {
+	dirs := []string{f.n.Path}
+	for _, name := range f.dirs {
+		dirs = append(dirs, kind.JoinPath(f.n.Path, name))
+	}
+	names, err := listAll(ctx, s, dirs)
+	for i, dir := range dirs {
+		f.sort(dir, names[i])
+	}
+	return err
+}
+
+// listAll lists several nodes. A listing is never read ahead.
+func listAll(ctx context.Context, s *recipes.Session, paths []string) ([][]string, error) {
+	names := make([][]string, len(paths))
+	return names, each(ctx, &Tally{}, s, paths, func([]string) recipes.Reads { return recipes.Reads{} }, func(ctx context.Context, s *recipes.Session, i int) (err error) {
+		names[i], err = childrenOf(ctx, s, paths[i])
+		return err
+	})
+}
+
+// usedError ends a look at the keys of a family: one of them is in use.
+type usedError struct{ path string }
+
+func (e *usedError) Error() string { return e.path + " is in use" }
+
+// KeyInUse returns the path of something in a family that somebody uses, "" if there is nothing. What is no node of a key counts as
+// used. Each node of a key that nobody uses is given to empty, by several goroutines, as the operations that delete it.
+func KeyInUse(ctx context.Context, s *recipes.Session, n *plan.Node, empty func(ctx context.Context, ops []tx.Op) error) (string, error) {
+	f := familyOf(n)
+	if err := f.list(ctx, s); err != nil {
+		return "", err
+	}
+	if len(f.junk) > 0 {
+		return kind.JoinPath(n.Path, f.junk[0]), nil
+	}
+	err := each(ctx, &Tally{}, s, f.keys, func(keys []string) (reads recipes.Reads) {
+		for _, key := range keys {
+			reads.Exists = append(reads.Exists, f.nodes(key)...)
+		}
+		return reads
+	}, func(ctx context.Context, s *recipes.Session, i int) error {
+		ops, err := f.look(ctx, s, f.keys[i])
+		if err != nil || len(ops) == 0 {
+			return err
+		}
+		return empty(ctx, ops)
+	})
+	if used := (*usedError)(nil); errors.As(err, &used) {
+		return used.path, nil
+	}
+	return "", err
+}
+
+// leaveIt does nothing to the node of a key.
+func leaveIt(context.Context, []tx.Op) error { return nil }
+
+// nodes are those that the lock of a key may have, besides its contenders.
+func (f *keyed) nodes(key string) []string {
+	nodes := []string{key}
+	for _, part := range f.parts {
+		nodes = append(nodes, kind.JoinPath(key, part))
+	}
+	return nodes
+}
+
+// look returns the operations that delete the node of a key, none if it is gone. It is a usedError if somebody uses it.
+//
+// They can do no harm: ZooKeeper deletes no node with children, and a client whose place was to be in a node that is gone begins
+// again.
+func (f *keyed) look(ctx context.Context, s *recipes.Session, key string) (ops []tx.Op, err error) {
+	contents, parts := 0, 0
+	for _, path := range f.nodes(key) {
+		stat, err := s.Exists(ctx, path)
+		switch {
+		case errors.Is(err, zk.ErrNoAuth):
+			return nil, &usedError{key}
+		case err != nil:
+			return nil, failure.Read(path, err)
+		case stat == nil:
+			continue
+		}
+		if contents += int(stat.NumChildren) + int(stat.DataLength); path != key {
+			parts++
+		}
+		ops = append([]tx.Op{{Kind: tx.OpDelete, Addr: f.n.Addr, Path: path, Version: stat.Version}}, ops...)
+	}
+	if contents > parts {
+		return nil, &usedError{key}
+	}
+	return ops, nil
+}
+
+// Used returns the path of a lock that has to be idle if somebody is in it, in a family that of something which somebody uses; else
+// "". What was used at the last look is looked at first: while it is, a family is not listed again.
+func Used(ctx context.Context, s *recipes.Session, c *plan.Change, stats map[string]*zk.Stat, last string) (string, error) {
+	switch in := occupied(c, stats); {
+	case !in:
+		return "", nil
+	case c.Before.Kind().Key == nil:
+		return c.Path, nil
+	}
+	if f := familyOf(c.Before); last != "" && f.isKey(last) {
+		var used *usedError
+		if _, err := f.look(ctx, s, last); errors.As(err, &used) {
+			return last, nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+	return KeyInUse(ctx, s, c.Before, leaveIt)
+}
+
+// below lists everything in a family except its directories, what is inside of a node before the node.
+func below(ctx context.Context, s *recipes.Session, n *plan.Node) ([]string, error) {
+	f := familyOf(n)
+	if err := f.list(ctx, s); err != nil {
+		return nil, err
+	}
+	all := f.keys
+	for _, path := range f.junk {
+		all = append(all, kind.JoinPath(n.Path, path))
+	}
+	for level := all; len(level) > 0; {
+		names, err := listAll(ctx, s, level)
+		if err != nil {
+			return nil, err
+		}
+		first := len(all)
+		for i, path := range level {
+			for _, name := range names[i] {
+				all = append(all, kind.JoinPath(path, name))
+			}
+		}
+		level = all[first:]
+	}
+	slices.Reverse(all)
+	return all, nil
+}
+
+// KeySteps are the access lists to set on the nodes of keys that have a former one. us are the identities of the connection.
+//
+// It is called after the last transaction, which raised the version of each family's node: whoever makes a node of a key with the
+// former list checks the version before. So none comes after this look, and those that came before it are seen, because a server
+// that has answered the transaction, or what was asked after it, has what was before.
+func KeySteps(ctx context.Context, s *recipes.Session, p *plan.Plan, us []kind.ACL) (steps []plan.ACLStep, err error) {
+	for c := range p.Each() {
+		if len(c.FormerLists) == 0 {
+			continue
+		}
+		f := familyOf(c.After)
+		if err := f.list(ctx, s); err != nil {
+			return nil, err
+		}
+		var nodes []string
+		for _, key := range f.keys {
+			nodes = append(nodes, f.nodes(key)...)
+		}
+		ours := !slices.ContainsFunc(c.FormerLists, func(l kind.List) bool {
+			sure, _ := l.Rights(us...)
+			return sure&(kind.PermRead|kind.PermAdmin) == 0
+		})
+		found := make([]*plan.ACLStep, len(nodes))
+		err := each(ctx, &Tally{}, s, nodes, func(nodes []string) recipes.Reads { return recipes.Reads{GetACL: nodes} },
+			func(ctx context.Context, s *recipes.Session, i int) error {
+				acl, stat, err := s.GetACL(ctx, nodes[i])
+				switch list := wire.FromZK(acl); {
+				case errors.Is(err, zk.ErrNoNode):
+				case errors.Is(err, zk.ErrNoAuth) && ours: // so it is none of these lists
+				case err != nil:
+					return failure.Read(nodes[i], err)
+				case slices.ContainsFunc(c.FormerLists, list.Equal): // others are not ours to set
+					found[i] = &plan.ACLStep{Addr: c.Addr, Path: nodes[i], Before: list, ACL: c.After.Payload.ChildACL, Aversion: stat.Aversion, OfKey: true}
+				}
+				return nil
+			})
+		if err != nil {
+			return nil, err
+		}
+		for _, step := range found {
+			if step != nil {
+				steps = append(steps, *step)
+			}
+		}
+	}
+	return steps, nil
+}

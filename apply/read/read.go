@@ -1,0 +1,498 @@
+package read
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff/access"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Tries is how often Tree starts over because an apply finished meanwhile.
+const Tries = 5
+
+// Tree reads the live tree of desired's stack below desired's root: its record,
+// every node that the record or desired names, and everything inside the stack's
+// namespaces. It sends no write. The tree belongs to one version of the record: if an
+// apply finishes in between, Tree starts over; a [*failure.MovedError] means that it gave up.
+//
+// Edits by hand during the read may or may not be seen; the apply verifies again what
+// a plan relied on.
+//
+// If desired pins the id of the ensemble, an ensemble with another one is a [*failure.WrongEnsembleError], and nothing else is read.
+func Tree(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+	return new(Tally).Tree(ctx, s, desired)
+}
+
+// Tree is [Tree], and counts.
+func (t *Tally) Tree(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+	path := record.IndexPath(desired.Root, desired.Stack)
+	for range Tries {
+		tree, err := Record(ctx, s, desired)
+		if err != nil {
+			return nil, err
+		}
+		tree.Frame, tree.Unread = []plan.Framed{}, map[string]int{}
+		r := newReader(s, t, tree, desired)
+		t.begin(len(r.names))
+		if err := r.walk(ctx, desired); err != nil {
+			return nil, err
+		}
+		r.collect()
+		if err := readLock(ctx, s, tree); err != nil {
+			return nil, err
+		}
+		// Every apply writes the record, in the transaction that changes the rest. If it is the
+		// same as before the first read, no apply finished in between, and what was read is one
+		// state, except for edits by hand and for what an apply does outside of its transactions:
+		// it sets access lists and drains locks. Comparing only the version would not be enough: a
+		// record that was destroyed and created again may have the same version, but not the same czxid.
+		again, err := s.Exists(ctx, path)
+		if err != nil {
+			return nil, failure.Read(path, err)
+		}
+		if PinOf(path, "", again) == tree.IndexPin {
+			return tree, nil
+		}
+	}
+	return nil, &failure.MovedError{Path: path, Tries: Tries}
+}
+
+// Record reads the stack's record alone: a tree without nodes.
+func Record(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+	if err := rightEnsemble(ctx, s, desired); err != nil {
+		return nil, err
+	}
+	// A follower may not have seen yet what the last apply committed, which would look as if
+	// somebody had deleted it.
+	if err := s.Sync(ctx, "/"); err != nil {
+		return nil, failure.Read("/", err)
+	}
+	tree := &plan.Tree{Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack}
+	if err := readIndex(ctx, s, tree); err != nil {
+		return nil, err
+	}
+	return tree, nil
+}
+
+// PinOf is what a plan relies on of a node, by its stat; nil is an absent one.
+func PinOf(path string, addr plan.Addr, stat *zk.Stat) plan.Pin {
+	if stat == nil {
+		return plan.Pin{Path: path, Addr: addr, Absent: true}
+	}
+	return plan.Pin{Path: path, Addr: addr, Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion}
+}
+
+// readLock reads the apply lock: its contenders' access list, and how often the stack was destroyed. Servers
+// before 3.8.4 and 3.9.2 tell everybody the latter.
+func readLock(ctx context.Context, s *recipes.Session, tree *plan.Tree) (err error) {
+	path := record.LockPath(tree.Root, tree.Stack)
+	data, stat, err := s.Get(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		tree.Destroys, err = Destroys(ctx, s, tree.Root, tree.Stack)
+		return err
+	case err != nil:
+		return failure.Read(path, err)
+	}
+	tree.Destroys = stat.Version
+	if p, err := kind.Decode(data); err == nil {
+		tree.Contenders = p.ChildACL
+	}
+	return nil
+}
+
+// Destroys reads how often the stack was destroyed: never, if there is no lock yet.
+func Destroys(ctx context.Context, s *recipes.Session, root, stack string) (int32, error) {
+	stat, err := s.Exists(ctx, record.LockPath(root, stack))
+	if err != nil {
+		return 0, failure.Read(record.LockPath(root, stack), err)
+	}
+	if stat == nil {
+		return 0, nil
+	}
+	return stat.Version, nil
+}
+
+// reader is one pass over the tree.
+//
+// It follows three leads: the children of the root and of every namespace of ours in which only those who apply create nodes, where the
+// nodes' own marks say whose they are; the paths of the configuration; and those in the record, which no mark leads to. So
+// a node is found as long as one of the three still leads to it. Other stacks and programs may
+// keep thousands of nodes in the same root: a node without our mark is read once and not entered
+// (TestForeignNeighboursAreNeitherReadNorListed).
+type reader struct {
+	s     *recipes.Session
+	tally *Tally
+	tree  *plan.Tree
+	seen  map[string]*plan.Node // by path; nil values are paths known to be absent
+	names []string              // the paths of the configuration and of the record, sorted
+	share sharing
+	used  string // of a family: the node of a key that is known to be in use; "" if none is
+	walks bool   // and does not read what is named elsewhere
+
+	mu        sync.Mutex
+	illegible []*plan.Node // see [plan.Tree]
+}
+
+func newReader(s *recipes.Session, t *Tally, tree, desired *plan.Tree) *reader {
+	r := &reader{s: s, tally: t, tree: tree, seen: make(map[string]*plan.Node, len(desired.Nodes)), share: sharing{desired: desired}}
+	r.names = r.named(desired)
+	return r
+}
+
+func (r *reader) ours(n *plan.Node) bool {
+	return n != nil && n.Payload != nil && n.Payload.Owner.Stack == r.tree.Stack && !n.Live.Ephemeral
+}
+
+// walk reads level by level: the children of the root, then those of every
+// namespace of ours in which only those who apply may create nodes, then named nodes elsewhere.
+func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
+	names, _, err := r.s.Children(ctx, r.tree.Root)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return failure.Read(r.tree.Root, err)
+	}
+	rootThere := err == nil
+	if rootThere {
+		if err := r.frame(ctx, desired); err != nil {
+			return err
+		}
+	}
+	var level []string
+	for _, name := range names {
+		path := kind.JoinPath(r.tree.Root, name)
+		if path != record.ScaffoldPath(r.tree.Root) && path != "/zookeeper" {
+			level = append(level, path)
+		}
+	}
+	r.walks = true
+	if err := r.descend(ctx, level); err != nil {
+		return err
+	}
+	r.walks = false
+	if err := r.descend(ctx, r.elsewhere(rootThere)); err != nil {
+		return err
+	}
+	return r.adopt(ctx, desired)
+}
+
+// elsewhere lists the named paths that the walk cannot have met: their parent exists but
+// is not ours, or is not walked into, so its children were not listed. A child of an absent node is absent
+// without asking.
+//
+// names is sorted, so a parent comes before its children. The children of a namespace of ours were
+// all visited, so one that was not seen is absent. A child of a lock of ours also counts as absent,
+// although those were not visited: such a node is not a declaration, and if the lock is to become a
+// namespace, the transaction fails with NotEmpty.
+func (r *reader) elsewhere(rootThere bool) []string {
+	var out []string
+	for _, path := range r.names {
+		if _, ok := r.seen[path]; ok {
+			continue
+		}
+		parent := kind.ParentPath(path)
+		p, known := r.seen[parent]
+		_, unread := r.tree.Unread[parent]
+		switch {
+		case parent == r.tree.Root || !rootThere && strings.HasPrefix(path, r.tree.Root+"/"), known && (p == nil || r.ours(p) && !unread):
+			r.seen[path] = nil
+		default:
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// named are the paths of the configuration and of the record, sorted.
+func (r *reader) named(desired *plan.Tree) []string {
+	out := make([]string, 0, len(desired.Nodes))
+	for _, n := range desired.Nodes {
+		out = append(out, n.Path)
+	}
+	for _, imp := range desired.Intent.Imports {
+		if kind.ValidatePath(imp.Path) == nil {
+			out = append(out, imp.Path)
+		}
+	}
+	if r.tree.Index != nil {
+		for _, path := range r.tree.Index.Untracked {
+			if kind.ValidatePath(path) == nil {
+				out = append(out, path)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// descend visits nodes and the contents of namespaces, level by level. The nodes of a level are read
+// concurrently, so that a tree costs as many round trips as it has levels.
+func (r *reader) descend(ctx context.Context, level []string) error {
+	var mu sync.Mutex
+	for len(level) > 0 {
+		var next []string
+		err := batches(ctx, r.tally, len(level), func(ctx context.Context, first, end int) error {
+			nodes, children, err := r.visit(ctx, level[first:end])
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for i, n := range nodes {
+				path := level[first+i]
+				if n != nil {
+					path, level[first+i] = n.Path, "" // one text for it: the declaration's, where there is one
+				}
+				r.seen[path] = n
+			}
+			next = append(next, children...)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		level = next
+	}
+	return nil
+}
+
+// get reads what a node says about itself.
+func (r *reader) get(ctx context.Context, s *recipes.Session, path string) (*plan.Node, error) {
+	data, stat, err := s.Get(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return r.unreadable(ctx, path)
+	case err != nil:
+		return nil, failure.Read(path, err)
+	}
+	n := &plan.Node{Path: path, Live: liveOf(stat)}
+	r.share.decode(n, data)
+	if n.Payload != nil {
+		n.Addr = plan.Addr(n.Payload.Owner.Addr)
+		n.Payload.Read(stat.Mtime)
+	}
+	if _, named := slices.BinarySearch(r.names, path); !named && (n.Live.Trouble == plan.TroubleNewer || n.Live.Trouble == plan.TroubleDamaged) {
+		r.cannotUnderstand(n, data)
+	}
+	return n, nil
+}
+
+// cannotUnderstand notes a node that may be ours: of a mark of another format, or one that is damaged, the owner may still be read.
+func (r *reader) cannotUnderstand(n *plan.Node, data []byte) {
+	var mark struct {
+		Owner *kind.Owner `json:"owner"`
+	}
+	_ = json.Unmarshal(data, &mark) // then nobody can say whose it is
+	if mark.Owner != nil {
+		if n.Addr = plan.Addr(mark.Owner.Addr); mark.Owner.Stack != r.tree.Stack {
+			return
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.illegible = append(r.illegible, n)
+}
+
+// complete reads the rest of a node: its access list and its children.
+func (r *reader) complete(ctx context.Context, s *recipes.Session, n *plan.Node) (*plan.Node, []string, error) {
+	// A plan needs neither its access list nor its contenders. If it is to be imported, adopt
+	// reads them.
+	if !r.ours(n) {
+		return n, nil, nil
+	}
+	acl, _, err := s.GetACL(ctx, n.Path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, failure.Read(n.Path, err)
+	}
+	n.ACL = r.share.list(wire.FromZK(acl))
+	n.Live.AsLeft = r.tree.Index.Left(n.Path, n.Payload, n.ACL)
+	if n.Kind().Container {
+		return r.list(ctx, n)
+	}
+	err = r.use(ctx, s, n)
+	if errors.Is(err, zk.ErrNoAuth) { // on its parts, without which the rest is of little use
+		n, err = r.unreadable(ctx, n.Path)
+	}
+	return n, nil, err
+}
+
+// unreadable keeps a node that we may not read: it matters that it exists. Servers before
+// 3.8.4 and 3.9.2 tell everybody whether a node exists. Later ones require READ on a node
+// that exists (ZOOKEEPER-2590), so a refusal proves that it exists, and nothing else can be
+// known of it.
+func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, error) {
+	n := &plan.Node{Path: path, Live: &plan.Live{}}
+	stat, err := r.s.Exists(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+	case err != nil:
+		return nil, failure.Read(path, err)
+	case stat == nil:
+		return nil, nil
+	default:
+		n.Live = liveOf(stat)
+	}
+	n.Live.Trouble = plan.TroubleUnreadable
+	return n, nil
+}
+
+// list returns the children of a namespace that is walked into. Of another one, and of all below it, it notes how many there are.
+func (r *reader) list(ctx context.Context, n *plan.Node) (_ *plan.Node, names []string, err error) {
+	if n.Live.Children == 0 {
+		return n, nil, nil
+	}
+	walk := r.walks && !access.OthersCanCreate(r.tree, r.share.desired.Intent.Access, n.ACL)
+	if walk {
+		if names, err = childrenOf(ctx, r.s, n.Path); err != nil {
+			return nil, nil, err
+		}
+	}
+	if slices.Contains(names, ".locktree") { // the marks of a configuration with the name of our stack look like ours
+		inner, err := r.s.Exists(ctx, record.IndexPath(n.Path, r.tree.Stack))
+		if err != nil && !errors.Is(err, zk.ErrNoAuth) {
+			return nil, nil, failure.Read(n.Path, err)
+		}
+		walk = err == nil && inner == nil
+	}
+	if !walk {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.tree.Unread[n.Path] = n.Live.Children
+		return n, nil, nil
+	}
+	for i, name := range names {
+		names[i] = kind.JoinPath(n.Path, name)
+	}
+	return n, names, nil
+}
+
+func liveOf(stat *zk.Stat) *plan.Live {
+	return &plan.Live{
+		Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion,
+		Children: int(stat.NumChildren), DataLength: int(stat.DataLength), ModifiedMs: stat.Mtime, Ephemeral: stat.EphemeralOwner != 0,
+	}
+}
+
+// decode classifies a node's data.
+func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
+	p, err := kind.Decode(data)
+	var newer *kind.VersionError
+	switch {
+	case err == nil:
+		return p, "", ""
+	case errors.Is(err, kind.ErrForeign):
+		return nil, plan.TroubleForeign, ""
+	case errors.As(err, &newer):
+		return nil, plan.TroubleNewer, plan.Plain(err.Error())
+	default:
+		return nil, plan.TroubleDamaged, plan.Plain(err.Error())
+	}
+}
+
+// structural reports whether the node is a part of the lock above it, if that is a forgotten one: its
+// Parts contain it already. The contents of a lock of ours are not visited.
+func (r *reader) structural(path string) bool {
+	above := r.seen[kind.ParentPath(path)]
+	return above != nil && slices.ContainsFunc(above.Live.Parts, func(p plan.Part) bool { return kind.JoinPath(above.Path, p.Name) == path })
+}
+
+// collect puts what was seen into the tree: nodes of ours, and others if they are
+// named.
+//
+// A child of a namespace of ours that is not ours is unmanaged, whoever owns it: as long as it
+// exists, the namespace cannot be deleted.
+func (r *reader) collect() {
+	r.tree.Nodes = make([]*plan.Node, 0, len(r.seen))
+	for path, n := range r.seen {
+		if n == nil {
+			continue
+		}
+		if at := kind.ParentPath(path); r.tree.Unread[at] > 0 {
+			r.tree.Unread[at]--
+		}
+		_, named := slices.BinarySearch(r.names, path)
+		if r.ours(n) || named && !r.structural(path) {
+			r.tree.Nodes = append(r.tree.Nodes, n)
+		}
+		if !r.ours(n) && r.ours(r.seen[kind.ParentPath(path)]) {
+			r.tree.Unmanaged = append(r.tree.Unmanaged, path)
+		}
+		if n.Live.Trouble == plan.TroubleUnreadable && (named || r.ours(r.seen[kind.ParentPath(path)])) {
+			r.tree.Unreadable = append(r.tree.Unreadable, path)
+		}
+	}
+	r.tree.Illegible = r.illegible
+	for _, nodes := range [][]*plan.Node{r.tree.Nodes, r.tree.Illegible} {
+		slices.SortFunc(nodes, func(a, b *plan.Node) int { return cmp.Compare(a.Path, b.Path) })
+	}
+	slices.Sort(r.tree.Unmanaged)
+	slices.Sort(r.tree.Unreadable)
+}
+
+// visit reads some nodes, nil for those that do not exist, and the paths of the children of the namespaces of ours among them.
+//
+// The requests for a node are executed at different moments. That does no harm: the pins have the versions from
+// the first request, and an apply compares those again. A node that is deleted in between is absent.
+func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node, children []string, err error) {
+	var rest recipes.Reads
+	for _, path := range paths {
+		if _, named := slices.BinarySearch(r.names, path); named {
+			uses(&rest, path, r.share.desired.Find(path))
+		}
+	}
+	first, then := r.s.ReadAhead(ctx, recipes.Reads{Get: paths}), r.s.ReadAhead(ctx, rest)
+	nodes = make([]*plan.Node, len(paths))
+	for i, path := range paths {
+		if nodes[i], err = r.get(ctx, first, path); err != nil {
+			return nil, nil, err
+		}
+	}
+	for i, n := range nodes {
+		var below []string
+		if n != nil && n.Live.Trouble != plan.TroubleUnreadable {
+			if nodes[i], below, err = r.complete(ctx, then, n); err != nil {
+				return nil, nil, err
+			}
+		}
+		children = append(children, below...)
+	}
+	return nodes, children, nil
+}
+
+// uses adds to reads what complete reads of a node of ours, except the directories of a family, which are many.
+func uses(reads *recipes.Reads, path string, n *plan.Node) {
+	reads.GetACL = append(reads.GetACL, path)
+	if k := n.Kind(); k != nil {
+		for _, part := range k.Children {
+			reads.GetACL = append(reads.GetACL, kind.JoinPath(path, part))
+		}
+	}
+}
+
+// Shown returns the list with the hashes that the servers show us, if they have hidden some from whoever planned.
+func Shown(ctx context.Context, s *recipes.Session, path string, planned kind.List) (kind.List, error) {
+	if !planned.Masked() {
+		return planned, nil
+	}
+	got, _, err := s.GetACL(ctx, path)
+	return wire.FromZK(got), err
+}

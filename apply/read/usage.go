@@ -1,0 +1,277 @@
+package read
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// MaxDescribed is how many contenders of one lock are read, besides permits; a plan names a few and counts
+// the rest.
+const MaxDescribed = 32
+
+// use fills in the structural children and the contenders of a lock, of a family those of some keys.
+func (r *reader) use(ctx context.Context, s *recipes.Session, n *plan.Node) error {
+	if n.Kind().Key != nil {
+		return r.family(ctx, n)
+	}
+	return r.contenders(ctx, s, n, MaxDescribed)
+}
+
+// contenders fills in the structural children and the contenders of a lock that is no family, of which most are described.
+//
+// It needs few requests, because it does this for every lock of a tree: one for each part, and none for
+// an idle mutex, whose number of children came with its data. Contenders are listed and read only if
+// there are more children than parts.
+func (r *reader) contenders(ctx context.Context, s *recipes.Session, n *plan.Node, most int) error {
+	k := n.Kind()
+	lists := map[string][]string{} // children by queue directory, "" for the lock itself
+	for _, name := range k.Children {
+		part, err := r.part(ctx, s, n.Path, name)
+		if err == nil && !part.Absent && name == k.Record {
+			part, err = r.record(ctx, s, n.Path, part)
+		}
+		if err == nil && part.Children > 0 {
+			lists[name], err = childrenOf(ctx, r.s, kind.JoinPath(n.Path, name))
+		}
+		if err != nil {
+			return err
+		}
+		n.Live.Parts = append(n.Live.Parts, part)
+	}
+	if n.Live.Children > present(n.Live.Parts) {
+		names, err := childrenOf(ctx, r.s, n.Path)
+		if err != nil {
+			return err
+		}
+		lists[""] = without(names, k.Children)
+	}
+	line, junk := queued(n, lists)
+	if len(line)+len(junk) == 0 {
+		return nil
+	}
+	if err := r.describe(ctx, n, line, most); err != nil {
+		return err
+	}
+	n.Live.Usage = sortUsage(n, line, junk)
+	return nil
+}
+
+func present(parts []plan.Part) (n int) {
+	for _, p := range parts {
+		if !p.Absent {
+			n++
+		}
+	}
+	return n
+}
+
+func without(names, structural []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(structural, name) })
+}
+
+func (r *reader) part(ctx context.Context, s *recipes.Session, path, name string) (plan.Part, error) {
+	path = kind.JoinPath(path, name)
+	// Its answer has the stat, too: list, versions and number of children in one request.
+	acl, stat, err := s.GetACL(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return plan.Part{Name: name, Absent: true}, nil
+	}
+	if err != nil {
+		return plan.Part{}, failure.Read(path, err)
+	}
+	return plan.Part{
+		Name: name, Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion,
+		Children: int(stat.NumChildren), ACL: r.share.list(wire.FromZK(acl)), Data: stat.DataLength > 0,
+	}, nil
+}
+
+// record completes the part that users of the lock write: its data, with the version that it has by now.
+func (r *reader) record(ctx context.Context, s *recipes.Session, path string, part plan.Part) (plan.Part, error) {
+	data, stat, err := s.Get(ctx, kind.JoinPath(path, part.Name))
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return plan.Part{Name: part.Name, Absent: true}, nil
+	case err != nil:
+		return part, failure.Read(kind.JoinPath(path, part.Name), err)
+	}
+	part.Version, part.Written, part.Record, part.CreatedMs = stat.Version, true, data, stat.Ctime
+	return part, nil
+}
+
+// childrenOf lists a node; one that is gone has no children.
+func childrenOf(ctx context.Context, s *recipes.Session, path string) ([]string, error) {
+	names, _, err := s.Children(ctx, path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, failure.Read(path, err)
+	}
+	return names, nil
+}
+
+// Contents lists what programs have in a lock: its contenders, and in a family everything except its directories, what is inside of a
+// node before the node.
+func Contents(ctx context.Context, s *recipes.Session, n *plan.Node) (all []string, err error) {
+	if n.Kind().Key != nil {
+		return below(ctx, s, n)
+	}
+	dirs, parts := []string{n.Path}, []string(nil) // nodes whose children may be contenders, and those that are none
+	for _, part := range n.Live.Parts {
+		if parts = append(parts, part.Name); !part.Absent {
+			dirs = append(dirs, kind.JoinPath(n.Path, part.Name))
+		}
+	}
+	for _, dir := range dirs {
+		names, err := childrenOf(ctx, s, dir)
+		if err != nil {
+			return nil, err
+		}
+		if dir == n.Path {
+			names = without(names, parts)
+		}
+		for _, name := range names {
+			all = append(all, kind.JoinPath(dir, name))
+		}
+	}
+	return all, nil
+}
+
+// entry is one contender, before it goes into a Usage.
+type entry struct {
+	kind.Party
+	dir   string
+	seen  kind.Seen
+	queue int  // of its kind
+	gone  bool // since its queue was listed
+}
+
+// queued lists the contenders of all queues of a lock, the deciding one first.
+//
+// That one comes first because describe reads only so many: it contains the holders, about whom
+// people ask.
+func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []string) {
+	k := n.Kind()
+	for i, q := range k.Queues {
+		queue, others := kind.SortContenders(lists[q.Child])
+		delete(lists, q.Child)
+		dir := q.Dir(n.Path)
+		for _, c := range queue {
+			line = append(line, entry{dir: dir, queue: i, seen: kind.Seen{Contender: c},
+				Party: kind.Party{Path: kind.JoinPath(dir, c.Name), Name: c.Name, Shared: c.Shared}})
+		}
+		junk = append(junk, others...)
+	}
+	for _, names := range lists { // children where this kind has no queue
+		junk = append(junk, names...)
+	}
+	slices.Sort(junk)
+	return line, junk
+}
+
+// sortUsage separates holders from waiters.
+func sortUsage(n *plan.Node, line []entry, junk []string) *kind.Usage {
+	line = slices.DeleteFunc(line, func(e entry) bool { return e.gone })
+	queues := make([][]kind.Seen, len(n.Kind().Queues))
+	for _, e := range line {
+		queues[e.queue] = append(queues[e.queue], e.seen)
+	}
+	u := &kind.Usage{Junk: junk}
+	// The entries are in the order of their queues.
+	for i, v := range slices.Concat(n.Kind().Judge(n.Payload.Params, queues)...) {
+		e := line[i]
+		if e.Permits = v.Permits; v.Holds {
+			e.Candidate = n.Kind().Kept && e.Held.IsZero()
+			u.Holders = append(u.Holders, e.Party)
+		} else {
+			u.Waiters = append(u.Waiters, e.Party)
+		}
+	}
+	return u
+}
+
+// describe reads who the contenders are. Those after the first most are distinguished only by
+// their places, except for permits: a place does not tell whether one was granted under a higher limit. In a family, where there may
+// be as many for each of its keys, those that are not read count as granted.
+func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, most int) error {
+	var reads recipes.Reads
+	var told []*entry
+	k := n.Kind()
+	for i := range line {
+		e := &line[i]
+		// The first in an antechamber may be in the deciding queue too, and only its session
+		// reveals that it is not granted yet.
+		first := k.Queues[e.queue].Gate && (i == 0 || line[i-1].queue != e.queue)
+		if i < most || most == MaxDescribed && k.Permits != nil && !k.Queues[e.queue].Gate || first {
+			told = append(told, e)
+			reads.Get = append(reads.Get, e.Path)
+		}
+	}
+	ahead := r.s.ReadAhead(ctx, reads)
+	for _, e := range told {
+		data, stat, err := ahead.Get(ctx, e.Path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			e.gone = true
+			continue
+		case errors.Is(err, zk.ErrNoAuth):
+			continue // its name is all we know
+		case err != nil:
+			return failure.Read(n.Path, err)
+		}
+		e.Party = inspect.NewContender(e.dir, e.seen.Contender, data, stat)
+		e.seen.Session, e.seen.Data, e.Data = e.Session, data, nil
+	}
+	return nil
+}
+
+// adopt completes what was read of nodes that are to be imported: as they say
+// nothing about themselves, the declaration says what their children mean.
+//
+// A contender of a semaphore stands in another place than one of a mutex: without a kind,
+// children are only children. A node that was let go still has its own declaration, and that
+// counts, as its users go by it.
+func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
+	for _, imp := range desired.Intent.Imports {
+		n := r.seen[imp.Path]
+		if n == nil || r.ours(n) {
+			continue
+		}
+		as := n.Payload
+		if want := desired.Find(imp.Path); as == nil && want != nil {
+			as = want.Payload
+		}
+		if as == nil {
+			continue
+		}
+		acl, _, err := r.s.GetACL(ctx, imp.Path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+			continue
+		case err != nil:
+			return failure.Read(imp.Path, err)
+		}
+		n.ACL = wire.FromZK(acl)
+		if as.Params.Kind().Container { // it must not be another stack's root
+			if _, err := Alone(ctx, r.s, imp.Path, r.tree.Stack); err != nil {
+				return err
+			}
+			continue
+		}
+		// On a copy: the node itself must not get the payload, which would make it somebody's.
+		live := *n.Live
+		tmp := &plan.Node{Path: imp.Path, Payload: as, Live: &live}
+		if err := r.use(ctx, r.s, tmp); err != nil {
+			return err
+		}
+		n.Live = tmp.Live
+	}
+	return nil
+}
