@@ -418,7 +418,7 @@ func (s holdState) String() string {
 	return [...]string{"starting", "held", "being exchanged", "over"}[s]
 }
 
-// moves are the legal ones. A place that is handed on stays held.
+// moves are the legal ones.
 var moves = map[holdState][]holdState{
 	starting:   {held, over},
 	held:       {exchanging, over},
@@ -464,8 +464,8 @@ const moment = 100 * time.Millisecond
 // what the promise rests on. A watch on each node tells what the clock cannot, a node that was deleted or asked back while the
 // session lives. It is set when the lock has been held for a moment: to set it costs a request, and an event when the node goes.
 
-// startWatching watches over the lock: at once where the token is still to be read, or the place may be kept. A place that
-// is handed on within this client goes on being watched. No goroutine stays for that: the session calls when there is something to read.
+// startWatching watches over the lock: at once where the token is still to be read. No goroutine stays for that: the session calls
+// when there is something to read.
 func (h *Lock) startWatching() {
 	h.mu.Lock()
 	ended, now := h.state == over, h.czxid == 0 // it may have been given back while an exchange failed

@@ -115,9 +115,6 @@ func Unanswered(err error) bool {
 	return op.Outcome == session.OutcomeUnknown || session.Retryable(err)
 }
 
-// Unwritten: what was to be written to the version of a node that was read may not have been. Whoever reads it again sees.
-func Unwritten(err error) bool { return errors.Is(err, zk.ErrBadVersion) || Unanswered(err) }
-
 // Unseen: no server has said that a node is gone, or asked back.
 func Unseen(err error) bool { return !errors.Is(err, ErrLost) && !errors.Is(err, ErrRevoked) }
 
