@@ -18,7 +18,6 @@ import (
 //	a place in a queue, made anew         while nothing was done (didNothing)      in the next session, if need be
 //	an exchange of nodes that exist       while nothing was done                   in the session they are of
 //	a read, a check, the mark of a grant  until a server answers (unanswered)      in the session it was asked in
-//	a job's record, what a node tells     until it is written (unwritten)          in the session that holds the lock
 //	a node that WithCreate makes          until a server answers                   in that session, or in the next one
 //	a look at a node that is held         until one says if it is there (unseen)   in the session that holds it
 //	what became of a transaction          until it is known (txn.resolve)          in its session, patiently, also without its caller
