@@ -9,11 +9,11 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// Batch is requests that are sent together: in the order in which they were added, in one write and on one connection. ZooKeeper
-// serves a session in order, so a listing shows a state that includes the writes ahead of it. Nothing of a Batch is repeated: the
-// second answer might come over another connection, and whether to ask again is the caller's decision.
+// Batch is a list of requests that are sent together: in the order they were added, in one write, on one connection. ZooKeeper
+// serves a session in order, so a listing shows a state that includes the writes ahead of it. A Batch repeats nothing: the second
+// answer might come over another connection, so the caller decides whether to ask again.
 //
-// A Batch is for one goroutine, and is sent once. Its Replies are for any.
+// One goroutine fills a Batch and sends it once. Any goroutine may use its Replies.
 type Batch struct {
 	s       *Session
 	replies []*Reply
@@ -23,14 +23,14 @@ type Batch struct {
 	room  [2]Reply
 }
 
-// Batch returns one without requests.
+// Batch returns an empty Batch.
 func (s *Session) Batch() *Batch {
 	b := &Batch{s: s}
 	b.replies = b.first[:0]
 	return b
 }
 
-// Reply is what becomes of one request of a Batch. What a server answered is set once Wait has returned nil.
+// Reply is the future answer to one request of a Batch. Its accessors are valid once Wait has returned nil.
 type Reply struct {
 	b *Batch
 	o op
@@ -157,19 +157,19 @@ func (r *Reply) Answered() bool {
 	}
 }
 
-// Zxid is a write's: the czxid of every node that it created.
+// Zxid returns the zxid of a write, which is the czxid of every node that it created.
 func (r *Reply) Zxid() int64 { return r.reply.Zxid }
 
-// Names are the children that a listing shows.
+// Names returns the children that a listing found.
 func (r *Reply) Names() []string { return r.reply.Names }
 
-// Stat is a node's.
+// Stat returns the stat that a read found.
 func (r *Reply) Stat() *zk.Stat { return r.reply.Stat }
 
-// ACL is a node's access list.
+// ACL returns the access list that a GetACL found.
 func (r *Reply) ACL() []zk.ACL { return r.reply.ACL }
 
-// Created are the paths of the nodes that a create or a transaction made, with "" for each other operation.
+// Created returns the paths of the nodes that a create or a transaction created, with "" for each other operation.
 func (r *Reply) Created() []string {
 	if r.op != wire.OpMulti {
 		return []string{r.reply.Path}
@@ -187,14 +187,14 @@ type call struct {
 	xid    int32 // set when it is submitted, as are sent, touched and next
 	ops    int   // of a transaction: the number of its operations
 	prompt bool  // it is written at once; see link.gather
-	lane   lane  // in which it waits for a slot
+	lane   lane  // it waits for a slot of this lane
 	slot   bool  // it occupies one of its lane
 	told   bool  // done is closed, or about to be; guarded by the link's mu
 
 	sent, touched clock.Stamp
 	next          *call // the one submitted after it
 
-	done  chan struct{} // closed when the answer is here or will never come; nil if nobody waits for it
+	done  chan struct{} // closed when the answer is here or will never come; nil if no caller waits for it
 	reply wire.Reply
 	err   error // why there is no reply
 }
@@ -217,7 +217,7 @@ func (s *Session) finish(c *call, err error) {
 	}
 }
 
-// callQueue holds calls in the order in which they were submitted.
+// callQueue holds calls in the order of their submission.
 type callQueue struct{ first, last *call }
 
 func (q *callQueue) push(c *call) {
@@ -229,8 +229,8 @@ func (q *callQueue) push(c *call) {
 	q.last = c
 }
 
-// pop removes the first call. An empty queue refers to none: the answer to the last one may be large, and the next far off. Nor
-// does a call that is removed refer to the next: whoever keeps a Reply would keep all that came behind it.
+// pop removes the first call. An empty queue refers to none: the answer to the last one may be large, and the next far off. A
+// removed call does not refer to the next either: a caller that keeps one Reply would keep all later ones in memory.
 func (q *callQueue) pop() {
 	c := q.first
 	if q.first, c.next = c.next, nil; q.first == nil {
@@ -244,9 +244,8 @@ func (q *callQueue) takeAll() *call {
 	return first
 }
 
-// lane is a sort of requests that wait for slots of their own. Servers answer a session in order, and a connection carries the
-// answers in order, so what is sent ahead of a heartbeat delays it. A crowd of goroutines that read must cost no lease, and must
-// not keep what this client gives back from others.
+// lane is a class of requests with its own slots. A server answers a session in order, so a request that is sent before a
+// heartbeat delays it. Many reading goroutines must not cost a lease, and must not delay a release that other clients wait for.
 type lane int
 
 const (
@@ -257,8 +256,8 @@ const (
 	lanes
 )
 
-// inFlight bounds the requests of each lane, with the listings behind them, that wait for an answer, including those abandoned
-// by their callers: with a server that answers only pings they would otherwise accumulate without bound.
+// inFlight bounds the unanswered requests of each lane, including those whose callers have given up. With a server that answers
+// only pings they would accumulate without bound.
 var inFlight = [lanes]int{laneAny: 1024, laneList: 128, laneRelease: 256, laneBeat: 8}
 
 // newSlots makes the slots of all lanes.

@@ -15,8 +15,8 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// stayConnected connects the session to one server after another until it is over. A link is made, read and forgotten by this
-// goroutine alone, the last one before the next.
+// stayConnected connects the session to one server after another until it is over. This goroutine alone makes, reads and forgets
+// a link, each before the next.
 func (s *Session) stayConnected() {
 	defer close(s.joined)
 	defer s.running.Wait()
@@ -105,8 +105,8 @@ func talk(ctx context.Context, conn net.Conn, say []byte, hear func(io.ReadWrite
 	return err
 }
 
-// hangUp closes the socket. tls.Conn.Close would first send an alert, waiting up to five seconds for a peer that does not
-// read, and the goroutine that found the connection dead would wait with it.
+// hangUp closes the socket. tls.Conn.Close would first send an alert, and wait up to five seconds for a peer that does not read.
+// The goroutine that found the connection dead would wait with it.
 func hangUp(conn net.Conn) {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
@@ -114,16 +114,16 @@ func hangUp(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// blame notes why there is no connection to a server, unless that is because the session is over.
+// blame notes why there is no connection to a server, unless the session is over.
 func (s *Session) blame(t servers.Server, cause string) {
 	if s.Err() == nil {
 		s.hosts.Blame(t, cause)
 	}
 }
 
-// pause waits between two passes over the servers, with a jitter that grows from pass to pass, so that the clients of a
-// restarted ensemble do not come back in step. Before there is a session it takes a second and up to T/6. Later it grows to the
-// longest that the session can spare. It returns false when the session ends meanwhile.
+// pause waits between two passes over the servers. Its jitter grows from pass to pass, so that the clients of a restarted
+// ensemble do not come back in step. Before there is a session it takes a second and up to T/6. Later it grows to the longest
+// that the session can spare. It returns false when the session ends meanwhile.
 func (s *Session) pause(pass int) bool {
 	var d time.Duration
 	if most, _ := s.hurry(); most > 0 {
@@ -135,7 +135,7 @@ func (s *Session) pause(pass int) bool {
 	return wait(s.live, d)
 }
 
-// wait waits for d. It returns false when whatever lives ends meanwhile.
+// wait waits for d. It returns false when live ends meanwhile.
 func wait(live context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -179,7 +179,7 @@ func (s *Session) dial(ctx context.Context, addr string) (net.Conn, error) {
 		conn, err := s.client.cfg.Dialer(ctx, "tcp", addr)
 		select {
 		case dialled <- result{conn, err}:
-		case <-ctx.Done(): // nobody takes it any more
+		case <-ctx.Done(): // the caller has left
 			if err == nil {
 				_ = conn.Close()
 			}
@@ -240,7 +240,7 @@ func explainLoss(err error) string {
 	if wire.TimedOut(err) {
 		return "it stopped answering"
 	}
-	return "the connection ended: " + explain(err) // whoever ended it
+	return "the connection ended: " + explain(err) // no matter which side ended it
 }
 
 // turnedAway ends a session that no server has granted, if one has refused its login for good in the pass just made over all of

@@ -11,7 +11,7 @@ import (
 
 // The sentinels of the session and its operations. Test with errors.Is: they always arrive wrapped in a text that says what
 // happened, where, and what to do next. ZooKeeper's own errors keep go-zookeeper's sentinels (zk.ErrNoNode, zk.ErrBadVersion...).
-// What programs see of these, package recipes explains; its ErrSessionLost is ErrLost.
+// Package recipes explains those that programs see; its ErrSessionLost is ErrLost.
 var (
 	ErrClosed = errors.New("recipes: client closed")
 	ErrLost   = errors.New("recipes: session lost")
@@ -90,8 +90,8 @@ func OutcomeOf(err error) Outcome {
 	return OutcomeUnknown
 }
 
-// Retryable reports whether an operation that failed with err was never sent and may succeed if it is tried again, in the
-// next session if this one is lost. (An operation with an invalid path or flag is not sent either, but will fail again.)
+// Retryable reports whether an operation that failed with err was never sent and may succeed when it is tried again, in the next
+// session if this one is lost. An operation with an invalid path or flag is not sent either, but will fail again.
 func Retryable(err error) bool {
 	return OutcomeOf(err) == OutcomeNotSent && (errors.Is(err, errNotSent) || errors.Is(err, ErrLost)) && !errors.Is(err, ErrClosed)
 }

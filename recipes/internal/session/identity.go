@@ -42,8 +42,8 @@ func identities(login sasl.Mechanism, auth []Auth, config *tls.Config) []Identit
 	return all
 }
 
-// schemeEnsemble is of no identity: the credentials are the name that the servers are to answer to (zookeeper.ensembleAuthName).
-// Those of another name end the connection without an answer, so that the client tries another server.
+// schemeEnsemble carries no identity. Its credentials are the name that the servers must have (zookeeper.ensembleAuthName). A
+// server with another name ends the connection without an answer, so that the client tries another server.
 const schemeEnsemble = "ensemble"
 
 // checkAuth refuses identities that no server could accept, and drops duplicates, which would be sent on every connection. The
@@ -71,14 +71,15 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 	return append(names, slices.DeleteFunc(kept, isName)...), nil
 }
 
-// Identities returns the identities that the servers see in this session, as far as a client can know them: world:anyone, the
-// name of Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. It serves to check that an
-// ACL will not lock us out.
+// Identities returns the identities of this session on the servers, as far as a client can know them: world:anyone, the name of
+// Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. Callers use it to check that an
+// access list will not lock them out.
 func (s *Session) Identities() []Identity {
 	return identities(s.client.cfg.SASL, s.client.cfg.Auth, s.client.tls.last.Load())
 }
 
-// Whoami describes those identities for people, without the hash of a digest, from which a short password can be guessed.
+// Whoami describes those identities for people. It leaves out the hash of a digest, because a short password can be guessed from
+// it.
 func (s *Session) Whoami() string {
 	var names []string
 	for _, id := range s.Identities() {

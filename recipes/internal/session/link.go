@@ -20,8 +20,8 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// link is one connection on which the session was granted. Goroutines write their requests themselves, one for several (submit).
-// Replies are delivered by the goroutine that reads (serve), which alone uses r, used and answer.
+// link is one connection that carries the session. Goroutines write their requests themselves, one for several (submit). The
+// reading goroutine (serve) delivers replies; it alone uses r, used and answer.
 type link struct {
 	s       *Session
 	conn    net.Conn
@@ -37,17 +37,17 @@ type link struct {
 	mu      sync.Mutex
 	state   linkState
 	xid     int32
-	calls   callQueue // submitted, not answered, in the order in which servers answer them
-	turned  time.Time // when the first of calls became that, if others were before it
+	calls   callQueue // submitted, not answered, in order: servers answer a session in that order
+	turned  time.Time // when the first of calls became the first
 	pinger  *time.Timer
 	goodbye *time.Timer   // bounds the wait for the answer to closeSession, or to all requests of a link that retires
 	pings   []clock.Stamp // written, not answered, oldest first: servers answer them in order
 	touches []clock.Stamp // send times of some of the frames written, oldest first; see touch
 	outbox  []byte        // frames to be written
-	writing bool          // some goroutine is writing the outbox
+	writing bool          // a goroutine is writing the outbox
 
-	gathering bool      // some goroutine is about to write it; see gather
-	hasty     time.Time // nobody gathers before this time
+	gathering bool      // a goroutine is about to write the outbox; see gather
+	hasty     time.Time // no goroutine gathers before this time
 }
 
 type linkState int
@@ -67,7 +67,7 @@ func newLink(s *Session, conn net.Conn, t servers.Server, asked clock.Stamp, tim
 	}
 }
 
-// errOver ends what belongs to a session that is over, for which no server is to blame.
+// errOver ends a link or an attempt because the session is over: no server is to blame.
 var errOver = errors.New("the session is over")
 
 // fail ends the link, once: the first cause counts.
@@ -119,8 +119,8 @@ func (l *link) retire() {
 }
 
 // leave ends all waiting for answers, because the session is over. The requests stay in the queue: the server may still answer
-// them. If there is any patience it also tells the server, which then ends what the session held at once, and keeps the link until
-// that is confirmed or the time is over. A link that lived on would be pinged, and so keep all locks held.
+// them. With patience it also tells the server, which then deletes the session's nodes at once, and keeps the link until the
+// server confirms or patience has passed. A link that lived on would be pinged, and so keep all locks held.
 func (l *link) leave(err error, patience time.Duration) {
 	l.mu.Lock()
 	if l.state == linkOpen {
@@ -166,7 +166,7 @@ var errUnanswered = errors.New("it answers pings, and left a request unanswered 
 
 // expire ends the link if the oldest request has been that for a session timeout. An answer out of order ends it at once (see
 // expected), but there may be no later request, and contexts need not end. It returns when to ask again, or next if that is
-// earlier. The session asks at each of its looks at the clock, of which there is one within any session timeout.
+// earlier. The session asks at each look at the clock, at least once per session timeout.
 func (l *link) expire(next time.Time) time.Time {
 	l.mu.Lock()
 	first, due := l.calls.first, l.turned
@@ -204,7 +204,7 @@ func (l *link) serve() {
 		}
 		if err != nil {
 			l.fail(err)
-			l.s.lost(l) // whoever found it dead first may not have come to that
+			l.s.lost(l) // the goroutine that found it dead first may not have come to that
 			return
 		}
 	}
@@ -216,7 +216,7 @@ func (l *link) await() ([]byte, error) {
 	l.used = 0
 	for l.r.Buffered() == 0 {
 		_, err := l.r.Peek(1)
-		// The deadline that has passed may be an older one: setting it anew for each answer would cost more than reading it.
+		// The deadline that has passed may be an older one: to set it for each answer would cost more than to read the answer.
 		if err != nil && !(wire.TimedOut(err) && l.patience()) {
 			return nil, err
 		}
@@ -419,7 +419,7 @@ func (l *link) submit(frames []byte, calls []*call) bool {
 	switch {
 	case !busy || l.writing || calls[0].prompt || now.At.Before(l.hasty):
 		l.push()
-	case l.gathering: // whoever gathers writes this too
+	case l.gathering: // the goroutine that gathers writes this too
 		l.mu.Unlock()
 	default:
 		l.gather(now.At)
@@ -432,7 +432,7 @@ func (l *link) submit(frames []byte, calls []*call) bool {
 // are such goroutines: servers commit in batches, so answers come in batches, and each answer wakes a goroutine. It saves two
 // of three writes of 8 goroutines with a lock each. The caller holds mu.
 //
-// Where goroutines compute, the scheduler is slow to come back to this one. It then gathers no more for twenty times as long.
+// While other goroutines compute, the scheduler is slow to come back to this one. Gathering then stops for twenty times as long.
 func (l *link) gather(now time.Time) {
 	l.gathering = true
 	l.mu.Unlock()
@@ -463,8 +463,8 @@ func (l *link) ping() {
 	l.push()
 }
 
-// push has the outbox written; the caller holds mu, and push unlocks it. What the socket takes without waiting is written
-// here. A goroutine writes the rest, because the caller's context may end before the server reads.
+// push gets the outbox written; the caller holds mu, and push unlocks it. It writes as much as the socket takes without waiting.
+// A goroutine writes the rest, because the caller's context may end before the server reads.
 func (l *link) push() {
 	if l.writing || l.state == linkDead {
 		l.mu.Unlock()
@@ -502,8 +502,8 @@ func (l *link) flush(out []byte) {
 	}
 }
 
-// leaving reports whether closeSession is all that counts any more. A ping behind it may meet the end of the connection, which hides
-// no answer: whoever reads finds that, or the end.
+// leaving reports whether only closeSession still counts. A ping behind it may meet the end of the connection, and that hides no
+// answer: the reading goroutine finds the answer, or the end.
 func (l *link) leaving() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -528,8 +528,8 @@ func (l *link) take(written []byte) []byte {
 	return out
 }
 
-// touch notes that a frame is sent now. It returns the send time of the newest frame of this link that is at least T/8 older,
-// or else that of the connect request; see proof for its meaning. Older stamps are dropped. The caller holds mu.
+// touch notes that a frame is sent now. It returns the send time of the newest frame of this link that is at least T/8 older, or
+// the connect request's if there is none; see proof for its meaning. Older stamps are dropped. The caller holds mu.
 func (l *link) touch(now clock.Stamp) (touched clock.Stamp) {
 	for len(l.touches) > 1 && now.At.Sub(l.touches[1].At) >= l.timeout/8 {
 		l.touches = l.touches[1:]

@@ -26,7 +26,7 @@ func (s *Session) Gone() bool {
 // of s. It returns nil when that session is gone, closed or expired; it ends with ctx, or with s.
 //
 // To close a session is to resume it first, and if the closeSession does not arrive it lives for another timeout. So the two are
-// sent together, the timeout asked for is the shortest there is, and who is told of a failure may try again, but not for long.
+// sent together, the timeout asked for is the shortest there is, and the caller may try again after a failure, but not for long.
 // A login by SASL comes between them.
 func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout()/3)

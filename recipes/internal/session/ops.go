@@ -244,7 +244,7 @@ func (s *Session) checkNode(o *op) error {
 	return nil
 }
 
-// partOf says what an operation of a transaction does, and to which node; "" for other types.
+// partOf returns the name and the node of an operation of a transaction, "" for other types.
 func partOf(op any) (what, path string) {
 	switch r := op.(type) {
 	case *zk.CreateRequest:
@@ -284,7 +284,7 @@ var errNotSent = errors.New("not sent")
 // of the session. When a server refuses the operation, run returns its reply together with the error.
 func (s *Session) run(ctx context.Context, o *op) (*wire.Reply, error) { return s.await(ctx, o, nil) }
 
-// await is run for an operation of which c was submitted already; nil if none was.
+// await is run for an operation whose first call may already be under way: c, or nil.
 func (s *Session) await(ctx context.Context, o *op, c *call) (*wire.Reply, error) {
 	for try := 0; ; c = nil {
 		if c == nil {
@@ -416,7 +416,7 @@ func (s *Session) awaitLink(ctx context.Context, patient bool) (*link, error) {
 	}
 }
 
-// over is why a session that is lost is. Whoever holds something hears of that before any operation tells its caller.
+// over returns why the session is lost, once every holder has been told.
 func (s *Session) over() error {
 	<-s.done
 	return s.Err()

@@ -11,8 +11,8 @@ import (
 // Reads are reads to be sent together, by their paths.
 type Reads struct{ Get, GetACL, Exists []string }
 
-// Ahead is a session with reads that were sent before they are asked for: see recipes.Session.ReadAhead. Whatever was not sent ahead is
-// sent when it is asked for, so an Ahead answers every read, and its errors and retries are those of the session.
+// Ahead is a session with reads that were sent before they are asked for: see recipes.Session.ReadAhead. It sends other reads
+// when they are asked for, so an Ahead answers every read, with the errors and retries of the session.
 type Ahead struct {
 	*Session
 	sent []*Reply // and not asked for yet, in order

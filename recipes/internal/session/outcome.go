@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// failed makes the *OpError of an operation that was sent and then refused by a server, or cut short by ctx or by the end of
+// failed makes the *OpError of an operation that was sent, and then refused by a server or cut short: by ctx, or by the end of
 // the connection or the session.
 func (s *Session) failed(o *op, outcome Outcome, err error) *OpError {
 	if outcome != OutcomeDefinite { // after an answer, even an error, there is no reason to suspect the session

@@ -14,24 +14,25 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// proof is the newest committed write of the session: the time it was sent, and the time touched at which the newest frame
-// before it that is old enough to count was sent.
+// proof is the newest committed write of the session: when it was sent, and touched, when the newest frame at least T/8 older was
+// sent.
 //
-// What a commit proves. A leader processes a write only while the session is alive, so the session was alive when the write
-// was sent. But a write that a follower forwards does not extend the session at the leader. The follower's answer to the
-// leader's next ping does, every half tick: it lists the sessions that the follower has heard from. Follower and leader talk
-// in order, so a commit proves that the leader knows what the follower had heard at least half a tick before the write: the
-// session lives at least until T after touched. With T >= 4 ticks, half a tick is at most T/8; so touched must be T/8 older
-// than the write. (On a connection younger than that, touched is the connect request: the leader itself creates and
-// revalidates sessions.) A link pings every T/3, so touched is rarely more than T/3 + T/8 before the write, and T/2
-// after the write is the smaller bound even on a session that was idle. Where it is not, the other bound counts.
+// A commit proves two bounds on the life of the session:
 //
-// The answer to a ping or a read proves none of this: a follower cut off from its leader answers both (measured with pings:
-// for 5.82 s two clients believed to be the holder).
+//  1. The session lived when the write was sent: a leader processes a write only while the session is alive.
+//  2. The session lives at least until T after touched. A write that a follower forwards does not extend the session at the leader.
+//     The follower's answer to the leader's next ping does, every half tick: it lists the sessions that the follower has heard
+//     from. Follower and leader talk in order. So the leader knows what the follower had heard half a tick before the write, and
+//     half a tick is at most T/8 because T >= 4 ticks.
+//
+// On a connection younger than T/8, touched is the connect request: the leader itself creates and revalidates sessions. A link
+// pings every T/3, so touched is rarely more than T/3 + T/8 before the write, and T/2 after the write is mostly the earlier bound.
+//
+// The answer to a ping or a read proves none of this: a follower cut off from its leader answers both. Measured with pings, two
+// clients believed for 5.82 s that they held one lock.
 type proof struct{ sent, touched clock.Stamp }
 
-// deadline is the time until which no server has expired the session. The sixteenth allows for clocks that run at
-// different rates.
+// deadline is the time before which no server expires the session. The sixteenth allows for clocks that run at different rates.
 func (p proof) deadline(t, slept time.Duration) time.Time {
 	own, chain := p.sent.After(t/2, slept), p.touched.After(t-t/16, slept)
 	if chain.Before(own) {
@@ -48,18 +49,19 @@ type held struct {
 	over bool        // released
 }
 
-// Hold tells the session that the caller holds something by virtue of its nodes at paths. The order of a grant is: a committed
-// write (the create itself, Confirm, or any other), then Hold, then hand out what was granted. If no committed write is recent
-// enough, Hold makes one first and may fail as Confirm does. It fails with ErrLost when the session is lost. All paths are
-// registered at one moment, or none. Without paths nothing is held.
+// Hold tells the session that the caller holds something by virtue of its nodes at paths. A grant has this order: a committed
+// write (the create itself, Confirm, or any other), then Hold, then the grant. If no committed write is recent enough, Hold makes
+// one first and may fail as Confirm does. It fails with ErrLost when the session is lost. All paths are registered at one moment,
+// or none. Without paths nothing is held.
 //
-// While anything is held, the session commits a heartbeat (as Confirm does, on the held paths that still exist, in turn)
-// whenever T/6 has passed without a committed write, Deadline applies, and the session is lost when Deadline passes.
+// While anything is held, the session commits a heartbeat whenever T/6 has passed without a committed write: a Confirm of the
+// held paths that still exist, in turn. The session is lost when Deadline passes.
 //
-// lost is called with Session.Err when the session is lost, on the goroutine that finds that, before any operation fails because of it and
-// before a closeSession is sent, unless release was called before; and with zk.ErrNoNode when a heartbeat finds that a path is gone. No lock
-// is held then: it may use the Client, but it must not block, nor operate on the session, which waits for it, as Client.Close and the next
-// session do. It may be nil, and is not called when Hold fails. release must be called; calling it again does nothing.
+// The session calls lost with Session.Err when it is lost: before any operation fails because of that, before a closeSession is
+// sent, and on the goroutine that finds the loss. It calls lost with zk.ErrNoNode when a heartbeat finds that a path is gone. No
+// mutex is held then, so lost may use the Client. It must not block or operate on the session: the session, the next one and
+// Client.Close wait for it. lost may be nil. It is not called after release, or when Hold fails. The caller must call release;
+// calling it again does nothing.
 func (s *Session) Hold(ctx context.Context, lost func(error), paths ...string) (release func(), err error) {
 	if len(paths) == 0 {
 		return func() {}, s.Err()
@@ -77,7 +79,7 @@ func (s *Session) Hold(ctx context.Context, lost func(error), paths ...string) (
 	}
 }
 
-// hold is Hold if a committed write is recent enough; otherwise it fails with errStaleProof.
+// hold is Hold when a committed write is recent enough, and fails with errStaleProof when none is.
 func (s *Session) hold(lost func(error), paths ...string) (release func(), err error) {
 	s.State() // looks at the clock
 	s.mu.Lock()
@@ -105,7 +107,7 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 	}, nil
 }
 
-// Ready keeps the session proven (see Proven) for a caller that waits and expects to hold the node at path next: the session
+// Ready keeps the session proven (see Proven) for a caller that expects to hold the node at path next. The session commits
 // heartbeats as for Hold, but no deadline applies. stop is idempotent and must be called.
 func (s *Session) Ready(path string) (stop func()) {
 	h := &held{path: path}
@@ -130,10 +132,10 @@ func (s *Session) Proven() bool {
 	return s.state != StateLost && now.Before(s.proof.sent.After(s.timeout/6, s.slept))
 }
 
-// Deadline returns the time until which, under the conditions of the package documentation, no server will have
-// expired this session: T/2 after the SEND of its last committed write, earlier if the requests before it were too far apart,
-// and earlier by the time the machine has been suspended since. Creating the session counts as a write. It is a time.Now()
-// time (monotonic). Once the session is lost it is in the past.
+// Deadline returns the time before which no server expires this session, under the conditions of the package documentation: T/2
+// after the SEND of its last committed write. It is earlier if the requests before that write were too far apart, and earlier by
+// the time the machine has been suspended since. Creating the session counts as a write. It is a time.Now() time (monotonic).
+// Once the session is lost it is in the past.
 func (s *Session) Deadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,8 +168,8 @@ func (s *Session) confirm(ctx context.Context, in lane, paths ...string) error {
 	return err
 }
 
-// acked notes an answer to what was sent then. It clears a suspect session that holds nothing. If something is held, an answer proves
-// only that a server is there: see proof.
+// acked notes an answer to the frame sent at that time. It clears a suspect session that holds nothing. If something is held, an
+// answer proves only that a server is there: see proof.
 func (s *Session) acked(sent clock.Stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,8 +207,8 @@ func (s *Session) read() (now time.Time) {
 	return now
 }
 
-// schedule is what the session does next, and when: it follows from the last answer and the last commit. What is due has a moment
-// in the past, and what is not to be done has never.
+// schedule says when the session does what next. It follows from the last answer and the last commit. An action that is due has a
+// moment in the past; one that does not apply has never.
 type schedule struct {
 	beat    time.Time // a heartbeat is due: T/6 after the last commit, at once while the session is suspect
 	doubt   time.Time // the session becomes suspect: by silence or, while something is held, by the lack of commits
@@ -250,7 +252,7 @@ func (s *Session) schedule() (x schedule) {
 }
 
 // after returns the first moment of the schedule after now; what was due up to now has been done. A moment that moves away causes
-// a look too early. Whoever moves one nearer calls wake, at least if it is now before looks.
+// a look too early. Code that moves one nearer calls wake, at least if it is now before looks.
 func (x schedule) after(now time.Time) time.Time {
 	next := x.lost
 	for _, at := range [...]time.Time{x.beat, x.doubt, x.another, x.silent} {
@@ -335,9 +337,9 @@ func (s *Session) due(now time.Time) *held {
 	return nil
 }
 
-// hurry returns the longest time that a pass over the servers may be put off without risking the session, 0 before there is a
-// session, and whether anything is held. A session that holds nothing lasts 7T/8 from the last answer, of which 5T/24 remain
-// when a silent connection is given up. A lease ends T/3 after the first heartbeat that fails: ten passes fit into that.
+// hurry returns how long a pass over the servers may be put off without risk for the session, 0 before there is a session, and
+// whether anything is held. A session that holds nothing lasts 7T/8 from the last answer; when a silent connection is given up,
+// 5T/24 remain. A lease ends T/3 after the first heartbeat that fails: ten passes fit into that.
 func (s *Session) hurry() (most time.Duration, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -353,13 +355,11 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 	}
 }
 
-// respite is the longest time by which the first attempt after a connection has ended may be put off, so that the clients of a server
-// that ends all its connections do not come back in one moment: a twelfth of the timeout, but never beyond a moment at which the
-// connection, had it not ended, would have let us down anyway. Had it fallen silent, it would be given up then (schedule.silent). Had it
-// committed nothing more, the next heartbeat, due T/6 after the last commit, would be the first to fail. What was derived of either
-// moment holds as it did: a session that holds nothing has its 5T/24 from the one, a lease its T/3 and its ten passes from the other
-// (see hurry). So no lease ends because of the jitter, whose end it does not move (P4); a session lives as long as it did, and so
-// does a place in a queue (P5); and a grant is proven on the next connection as after any other end of one (P1).
+// respite bounds the pause before the first attempt after a connection has ended. The pause spreads the clients of a server that
+// ends all its connections. It is at most a twelfth of the timeout, and ends before a connection that had fallen silent would be
+// given up (schedule.silent) or, while something is held, before the first heartbeat could have failed (T/6 after the last
+// commit). So the time that hurry counts on remains: 5T/24 for a session that holds nothing, T/3 and ten passes for a lease. No
+// lease ends because of the jitter (P4), and a queued node lives as long as before (P5).
 func (s *Session) respite() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

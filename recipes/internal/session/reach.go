@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// WhileReachable is ctx for a call that is not to wait for a connection for long: it ends, with ErrUnreachable as its cause, when
-// there has been none for a sixth of the session timeout. If the session is over that time begins with the attempt at the next one
-// that is under way, or now if there is none: what an earlier attempt has found says nothing about the servers of now. stop must be
+// WhileReachable returns a ctx for a call that must not wait long for a connection. It ends with ErrUnreachable as its cause when
+// there has been no connection for a sixth of the session timeout. If the session is over, that time begins with the present
+// attempt at the next session, or now if there is none: an earlier attempt says nothing about the servers now. stop must be
 // called.
 func (c *Client) WhileReachable(ctx context.Context) (reachable context.Context, stop context.CancelFunc) {
 	r := &reach{client: c}

@@ -43,8 +43,8 @@ const (
 // String returns "active", "suspect" or "lost".
 func (s State) String() string { return [...]string{"active", "suspect", "lost"}[s] }
 
-// Session is one ZooKeeper session. Obtain it from Client.Session. When it is over, its connection is closed and operations
-// fail with ErrLost. What its operations promise, recipes.Session says.
+// Session is one ZooKeeper session. Obtain it from Client.Session. When it is over, its connection is closed and operations fail
+// with ErrLost. recipes.Session documents the operations.
 type Session struct {
 	client *Client
 	hosts  *servers.Rotation
@@ -58,8 +58,8 @@ type Session struct {
 	ended  chan struct{} // closed: the servers confirmed the end of the session
 	kick   chan struct{} // wakes watchClock
 
-	// What stayConnected waits for in the end. Whoever adds holds mu and the session is not lost, or a link's mu and that is not
-	// dead: so all have been added by then.
+	// stayConnected waits for it at the end. Code that adds to it holds mu of a session that is not lost, or mu of a link that is
+	// not dead, so everything has been added by then.
 	running sync.WaitGroup
 
 	slots        [lanes]chan struct{} // one for each request, with those sent behind it, that no server has answered yet
@@ -101,7 +101,7 @@ func newSession(c *Client) *Session {
 	}
 }
 
-// neverWas makes s a session that is over before anybody has asked for one: the next one is dialled when somebody does.
+// neverWas makes s a lost session that never connected: the first caller that needs a session dials the next one.
 func (s *Session) neverWas() {
 	s.state, s.err = StateLost, fmt.Errorf("%w: none was asked for yet", ErrLost)
 	s.end()
@@ -119,7 +119,7 @@ func (s *Session) Timeout() time.Duration {
 	return s.timeout
 }
 
-// Stats returns what the session is doing now: tests look for what is left over.
+// Stats returns the present activity of the session: tests look there for leaks.
 func (s *Session) Stats() (x Stats) {
 	on := s.At()
 	s.mu.Lock()
@@ -136,7 +136,7 @@ func (s *Session) Stats() (x Stats) {
 	return x
 }
 
-// Stats is what a session is doing.
+// Stats is the present activity of a session.
 type Stats struct {
 	Server      string   // the address it is, or was last, connected to
 	Connections int      // the number of connections made so far
@@ -189,11 +189,11 @@ func (s *Session) move(to State) {
 	s.trace([...]EventType{EventCleared, EventSuspected, EventLost}[to], 0, s.err)
 }
 
-// lose ends the session, once. It calls the lost callbacks of what is held before it returns, before any operation fails because of that,
-// and before it tells the servers. It waits for nothing else.
+// lose ends the session, once. It calls the lost callbacks of all holds before it returns, before any operation fails because of
+// the loss, and before it tells the servers. It waits only for the callbacks.
 //
-// It does not tell them while something is held, unless the client was closed: what runs under a lease that is lost at this
-// moment has not ended yet. See CloseLost.
+// It does not tell the servers while something is held, unless the client was closed: the work under a lease that is lost now has
+// not ended yet. See CloseLost.
 func (s *Session) lose(cause error) {
 	s.mu.Lock()
 	if s.state == StateLost {
@@ -262,7 +262,7 @@ func (s *Session) granted(g wire.Grant, l *link) error {
 		s.mu.Unlock()
 		return fmt.Errorf("%w: session 0x%x with a timeout of %d ms", ErrProtocol, uint64(g.ID), g.Timeout)
 	}
-	s.hosts.Granted(l.target) // before anybody else can find the link dead
+	s.hosts.Granted(l.target) // before another goroutine can find the link dead
 	s.id.Store(g.ID)
 	s.password, s.timeout, s.answered = Secret(g.Password), l.timeout, l.asked
 	s.link, s.links = l, s.links+1
@@ -413,7 +413,7 @@ type Config struct {
 	SASL           sasl.Mechanism // logs in on every connection, before Auth; nil = not at all
 	TLS            *tls.Config    // used on every connection; nil = none, or what GetTLS returns
 	Logger         *slog.Logger   // nil = none; its handler may use the Client
-	LoseOnSuspect  bool           // a session under which something is held is lost as soon as it is in doubt
+	LoseOnSuspect  bool           // a suspect session that holds something is lost at once
 	MaxReply       int            // bytes of the longest reply that is read; 0 = 16 MiB
 	ReadOnly       bool           // refuses every write before it is sent, with ErrReadOnly
 	Lazy           bool           // Dial does not connect, the first use does
@@ -479,9 +479,9 @@ type dialling struct {
 }
 
 // Dial checks cfg, connects, presents Config.Auth and returns once a session is granted. When ctx ends or Config.ConnectTimeout
-// has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed; it fails with ErrAuth when a
-// server refuses an identity, and with errKeeper when one is a ClickHouse Keeper. A failed Dial leaves nothing behind, for which it may take up to three seconds longer. With Config.Lazy
-// it only checks cfg.
+// has passed, it fails with ErrUnreachable, whose text lists the servers and why each failed. It fails with ErrAuth when a server
+// refuses an identity, and with wire.ErrKeeper when a server is a ClickHouse Keeper. A failed Dial leaves nothing behind; the
+// clean-up may take up to three seconds more. With Config.Lazy it only checks cfg.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c, err := newClient(cfg, seam.From(ctx))
 	if err != nil {
@@ -658,7 +658,8 @@ func (c *Client) Newest() *Session {
 	return c.session
 }
 
-// current returns the live session, or else the attempt under way, starting one if there is none; neither once closed.
+// current returns the live session. If there is none it returns the attempt under way, which it starts if need be. Once the
+// client is closed it returns neither.
 func (c *Client) current() (*Session, *dialling) {
 	newest := c.Newest()
 	lost := newest == nil || newest.State() == StateLost // without mu: it may find the loss, and then makes the calls given to Session.Hold
@@ -695,8 +696,8 @@ func (c *Client) redial(d *dialling, old *Session) {
 	close(d.done)
 }
 
-// Close ends the client. The session becomes Lost with ErrClosed, the callbacks given to Session.Hold are called, the session is
-// closed on the servers, and every goroutine is joined. recipes.Client.Close says what an error means, and how long that may take.
+// Close ends the client. It loses the session with ErrClosed, which calls the callbacks given to Session.Hold, closes the session
+// on the servers, and joins every goroutine. recipes.Client.Close says what an error means, and how long that may take.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	again := c.live.Err() != nil
@@ -707,7 +708,7 @@ func (c *Client) Close() error {
 		return nil
 	}
 	defer close(c.joined)
-	// live has ended, so no further attempt begins: after this nothing else touches c.session.
+	// live has ended, so no further attempt begins: after this only Close touches c.session.
 	c.running.Wait()
 	err := c.session.shutdown(ErrClosed)
 	c.log.Wait()

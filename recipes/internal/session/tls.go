@@ -91,9 +91,9 @@ func (s *Session) open(ctx context.Context, t servers.Server) (net.Conn, shown, 
 	return secure, ours, nil
 }
 
-// servable refuses a server that is not known, and one whose name is the word of the name servers alone. Nobody signs their
-// answers, so whoever can forge them could name a server of his own, for which he has a certificate. It has to be in the domain
-// that the operator named.
+// servable refuses a server that is not known, and one whose name is the word of the name servers alone. Their answers are not
+// signed, so an attacker could name his own server, with a valid certificate. The name must be in the domain that the operator
+// named.
 func (s *Session) servable(t servers.Server, config *tls.Config) error {
 	name, ok := t.Service()
 	switch {
@@ -184,8 +184,8 @@ func chooser(config *tls.Config) func(*tls.CertificateRequestInfo) (*tls.Certifi
 	}
 }
 
-// expiredError is that of a connection that got no answer, and for which we had shown a certificate that no server accepts any
-// more. Servers close such a connection with an alert that says little, or with none.
+// expiredError is the error of a connection that got no answer after we had shown an expired certificate. Servers close such a
+// connection with an alert that says little, or with none.
 type expiredError struct {
 	shown *x509.Certificate
 	err   error

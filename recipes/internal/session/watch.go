@@ -36,9 +36,9 @@ type Watch struct {
 	listed     bool
 }
 
-// C returns a channel that is closed once, when the caller should read the node again: it changed, it was deleted, the
-// connection was re-established (events may have been missed), or the session was lost. That C is closed does not prove a
-// change: read the node again. A waiter needs nothing but C and its own ctx.
+// C returns a channel that is closed once, when the caller should read the node again: it changed, it was deleted, the connection
+// was re-established (events may have been missed), or the session was lost. A closed C does not prove a change: read the node
+// again. A waiter needs only C and its own ctx.
 func (w *Watch) C() <-chan struct{} { return w.c }
 
 // Event returns why C was closed, or call called: zk.EventNodeDataChanged, EventNodeDeleted, EventNodeChildrenChanged;
@@ -51,20 +51,21 @@ func (w *Watch) Path() string { return w.key.path }
 // OfChildren reports whether the watch is on the list of the node's children rather than on its data.
 func (w *Watch) OfChildren() bool { return w.key.child }
 
-// Stop ends the watch without closing C. Whoever gets a watch must stop it, whether it has fired or not; stopping it again
-// does nothing. The watch on the server stays, and the next one of that node shares it.
+// Stop ends the watch without closing C. The caller must stop each watch, whether it has fired or not; stopping it again does
+// nothing. The watch on the server stays, and the next one of that node shares it.
 func (w *Watch) Stop() {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	w.stop()
 }
 
-// Remove is Stop for a watch of a node that nobody will watch again soon: it also takes the watch off the server, unless another
+// Remove is Stop for a node that this session will not watch again soon. It also takes the watch off the server, unless another
 // Watch of this session is on that node. It waits for nothing.
 //
-// The request is submitted in the same hold of mu in which the last Watch goes. So a read that sets a watch is either listed by
-// then, or comes after the request on the same connection, where servers obey in order: no other Watch loses the one it shares.
-// An event that the server sent before makes a later Watch fire without a change. A new connection has no watches to remove.
+// Remove submits the request while it still holds the mu under which the last Watch went. So a read that sets a watch is listed
+// before, or follows the request on the same connection, where servers obey in order. No other Watch loses the server's watch
+// that it shares. An event that the server sent before makes a later Watch fire without a change. A new connection has no watches
+// to remove.
 func (w *Watch) Remove() {
 	s := w.s
 	s.mu.Lock()
@@ -96,7 +97,7 @@ func (w *Watch) stop() (last bool) {
 		delete(w.s.watches, w.key)
 		last = true
 	}
-	w.prev, w.next = nil, nil // whoever keeps w does not keep those that came later
+	w.prev, w.next = nil, nil // a caller that keeps w does not keep later watches in memory
 	return last
 }
 
@@ -122,8 +123,8 @@ func (s *Session) fire(watches *Watch, t zk.EventType) {
 // GetCalled is Get plus a watch on the node's data and its deletion. No change after the read is missed. On any error, including
 // zk.ErrNoNode, the watch is nil and nothing is left behind. All callers share one server-side watch per path.
 //
-// If call is not nil, it is called once instead of closing C. That may happen before GetCalled returns, and on the goroutine that
-// reads from the server, so call must return at once. After Stop it may still be called once.
+// If call is not nil, it is called once instead of closing C. The reading goroutine may call it, also before GetCalled returns,
+// so call must return at once. After Stop it may still be called once.
 func (s *Session) GetCalled(ctx context.Context, path string, call func()) ([]byte, *zk.Stat, *Watch, error) {
 	r, w, err := s.watched(ctx, readData(path), call)
 	return r.Data, r.Stat, w, err
@@ -179,9 +180,9 @@ func (s *Session) SetWatches(ctx context.Context, since int64, data, children []
 	return all, nil
 }
 
-// attach registers a watch before the read, so no change is missed: the read sets the watch on the server (one that is set
-// already stays a single one), and an event after the read reaches w. When the connection ends, with which the server forgets
-// its watches, w is woken. Spurious wake-ups are possible.
+// attach registers a watch before the read, so no change is missed: the read sets the watch on the server, or shares the one
+// already set, and an event after the read reaches w. The server forgets its watches when the connection ends, and then w is
+// woken. Spurious wake-ups are possible.
 func (s *Session) attach(k watchKey, call func()) *Watch {
 	w := &Watch{s: s, key: k, call: call}
 	if call == nil {

@@ -1,4 +1,5 @@
-// Package clock measures time in which a suspended machine counts: Go's monotonic clock stands still then, and the servers' does not.
+// Package clock measures time including the time a machine was suspended: Go's monotonic clock stops then, and the servers'
+// clocks do not.
 //
 //	sent := c.Now()
 //	deadline := sent.After(timeout/2, c.Slept(time.Now()))
@@ -36,8 +37,8 @@ func (c Clock) Slept(now time.Time) time.Duration {
 // nap is the shortest sleep that counts: smaller differences are the noise of reading two clocks one after the other.
 const nap = 10 * time.Millisecond
 
-// After returns the time.Now() moment at which d will have passed since s, sleep included. slept is the machine's sleep until
-// now: each second of it since s brings that moment a second nearer.
+// After returns the time.Now() moment when d will have passed since s, sleep included. slept is how long the machine has slept so
+// far: each second of sleep since s brings that moment a second nearer.
 func (s Stamp) After(d, slept time.Duration) time.Time {
 	if gap := slept - s.Slept; gap >= nap {
 		d -= gap

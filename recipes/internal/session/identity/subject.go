@@ -22,10 +22,9 @@ type attribute struct {
 
 type attributesSET []attribute // encoding/asn1 goes by the suffix of the name
 
-// Subject returns a certificate's subject as ZooKeeper's X509AuthenticationProvider writes it into an ACL:
-// X500Principal.getName, which is RFC 2253 as Java understands it. pkix.Name.String puts the parts into another order,
-// and pkix.RDNSequence.String knows other attribute names and escapes fewer characters: either way an ACL would name
-// somebody else, and lock the certificate's owner out.
+// Subject returns a certificate's subject as ZooKeeper's X509AuthenticationProvider writes it into an ACL: X500Principal.getName,
+// which is RFC 2253 as Java understands it. pkix.Name.String uses another order, and pkix.RDNSequence.String knows other
+// attribute names and escapes fewer characters. With either, the ACL would lock the certificate's owner out.
 func Subject(certificate tls.Certificate) (string, error) {
 	leaf := certificate.Leaf
 	if leaf == nil {

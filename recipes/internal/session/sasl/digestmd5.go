@@ -34,7 +34,7 @@ const (
 	digestURI  = "zookeeper/" + digestHost
 )
 
-// Start obtains the password, anew for each connection.
+// Start obtains the password again for each connection.
 func (d digestMD5) Start(context.Context, string, string) (Exchange, error) {
 	if d.user == "" {
 		return Exchange{}, fmt.Errorf("%w: DIGEST-MD5 without a user", wire.ErrAuth)
@@ -106,7 +106,7 @@ func (x *digestExchange) respond(challenge []byte) ([]byte, bool, error) {
 		quote(x.user), quote(x.realm), quote(x.nonce), quote(x.cnonce), x.uri, x.proof("AUTHENTICATE")), false, nil
 }
 
-// verify has the server prove that it knows the password too, so that nobody else passes for it.
+// verify makes the server prove that it knows the password too, so that no other server passes for it.
 func (x *digestExchange) verify(answer []byte) ([]byte, bool, error) {
 	says, err := directives(string(answer))
 	if err != nil || len(says) == 0 || says[0].name != "rspauth" {

@@ -51,8 +51,8 @@ type Login struct {
 	begun bool
 }
 
-// NewLogin prepares the login of a connection to a server, before it is dialled: once a server has granted a session it waits for
-// the login, and so does the session. It returns nil if there is no mechanism.
+// NewLogin prepares the login of a connection before it is dialled: once a server has granted a session, server and session wait
+// for the login. It returns nil if there is no mechanism.
 func NewLogin(ctx context.Context, m Mechanism, server, address string) (*Login, error) {
 	if m == nil {
 		return nil, nil
@@ -64,8 +64,8 @@ func NewLogin(ctx context.Context, m Mechanism, server, address string) (*Login,
 	return &Login{Exchange: x}, nil
 }
 
-// Run logs in on a connection whose server has granted a session, before any other request: a server that insists on SASL takes
-// no other, and one that does not would run it without the identity.
+// Run logs in on a connection after the grant of the session and before any other request. A server that insists on SASL refuses
+// other requests first, and any other server would run them without the identity.
 func (l *Login) Run(conn io.ReadWriter) error {
 	if l == nil {
 		return nil

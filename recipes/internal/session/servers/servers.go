@@ -22,7 +22,7 @@ type Server struct {
 	Name  string // as in Config.Servers, against which certificates are verified
 	Addr  string // host:port, to dial: a name may stand for several; "" if it is not known which servers Name stands for
 	Entry string // the entry of Config.Servers that stands for Name, if that is another one: see service
-	Told  bool   // not from Config.Servers: somebody else said that it is there, so it gets no client certificate
+	Told  bool   // not from Config.Servers but told by a server, so it gets no client certificate
 }
 
 // Rotation is the servers of one session. It keeps names, resolves them again on each pass over the list, and goes on with the
@@ -53,9 +53,9 @@ func NewRoster(names []string) *Roster {
 // Replace sets the list. Sessions go over to it at their next attempt.
 func (r *Roster) Replace(names []string) { r.names.Store(&names) }
 
-// Book resolves names for a Client. When that fails the addresses that a name had last are still the best we have: name
-// servers may be behind the same broken network, and a headless service of Kubernetes has no address while none of its pods is
-// ready. The log says when a name begins to fail, and when it resolves again.
+// Book resolves names for a Client. When that fails, the last addresses of a name are still the best we have. Name servers may be
+// behind the same broken network, and a headless service of Kubernetes has no address while none of its pods is ready. The log
+// says when a name begins to fail, and when it resolves again.
 type Book struct {
 	resolve  func(ctx context.Context, host string) ([]string, error)   // nil: names are dialled as they are
 	services func(ctx context.Context, name string) ([]*net.SRV, error) // looks up what service says
@@ -154,7 +154,7 @@ func service(entry string) (name string, ok bool) { return strings.CutPrefix(ent
 func (t Server) Service() (name string, ok bool) { return service(t.Entry) }
 
 // ambiguous refuses an IPv6 address without brackets whose last group may be meant as a port: "::1:2181" is also the address
-// 0:0:0:0:0:0:1:2181, where nobody listens.
+// 0:0:0:0:0:0:1:2181.
 func ambiguous(s string) error {
 	at := strings.LastIndexByte(s, ':')
 	if at < 0 {
@@ -181,7 +181,7 @@ func NewRotation(live context.Context, roster *Roster, book *Book) *Rotation {
 
 // Next moves on to the next address. It returns the number of its pass (from 0), and whether it is the first of that pass. Each
 // pass resolves the names, for no longer than most, and comes last to the address that was used last: it has just failed. A new
-// list begins a new count of passes. Only stayConnected calls it, so nothing else changes names, targets and at.
+// list begins a new count of passes. Only stayConnected calls it, so only that goroutine changes names, targets and at.
 func (h *Rotation) Next(most time.Duration) (t Server, pass int, first bool) {
 	names, targets, at := *h.roster.names.Load(), h.targets, h.at+1
 	if !slices.Equal(names, h.names) {
@@ -207,8 +207,8 @@ func (h *Rotation) Next(most time.Duration) (t Server, pass int, first bool) {
 // Restart begins a new count of passes, because the last connection lasted.
 func (h *Rotation) Restart() { h.pass = -1 }
 
-// lookup resolves all names, for at most a second and at most most, and shuffles the result to spread clients over the servers. Of
-// SRV records, those with a lower priority come first; their weights are not looked at.
+// lookup resolves all names, for at most a second and at most most, and shuffles the result to spread clients over the servers.
+// SRV records with a lower priority come first; their weights are ignored.
 func (h *Rotation) lookup(names []string, most time.Duration) (all []Server) {
 	type ranked struct {
 		Server
@@ -296,7 +296,7 @@ func (b *Book) lookService(ctx context.Context, name string) (all []address, err
 	return nil, err
 }
 
-// look asks the name servers for what a name stands for; nil if it has never stood for anything.
+// look asks the name servers for the addresses of a name; nil if it has never had one.
 func (b *Book) look(ctx context.Context, name string, ask func(ctx context.Context, name string) ([]address, error)) []address {
 	found, err := ask(ctx, name)
 	b.mu.Lock()

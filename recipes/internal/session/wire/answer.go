@@ -7,7 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Errors that a server's answer, or bytes that are none, lead to. A caller finds them wrapped in a text.
+// The errors of a server's answer, or of bytes that are no answer. They always arrive wrapped in a text.
 var (
 	ErrAuth          = errors.New("recipes: authentication refused")
 	ErrTooLarge      = errors.New("recipes: too large") // a request that is sent all the same would cost every other one its connection
@@ -53,8 +53,8 @@ var definite = map[int32]error{
 	CodeReconfigDisabled: zk.ErrReconfigDisabled,
 }
 
-// unnamed are the codes for which go-zookeeper has no error, with their meaning for a write. Those that a server returns
-// before it proposes anything are definite; for internal failures of a server nothing is assumed.
+// unnamed has the codes that go-zookeeper has no error for, with their meaning for a write. Those that a server returns before it
+// proposes anything are definite; for internal failures of a server nothing is assumed.
 var unnamed = map[int32]struct {
 	outcome Outcome
 	err     error

@@ -7,8 +7,8 @@
 // An [Encoder] appends requests and a [Decoder] reads what a server sent. A [Reply] is the answer to one operation, and a [Grant]
 // that to a connect request. [Answer] says what an error code means for the effect of a request.
 //
-// You can rely on this: whatever a server sends, reading it ends, allocates no more than the frame's length, and fails with an
-// error that wraps [ErrProtocol] when the bytes are not the protocol.
+// Reading is safe against hostile servers: it ends, allocates no more than the frame's length, and fails with an error that wraps
+// [ErrProtocol] when the bytes are not the protocol.
 //
-// The in-memory server has frames of its own (zktest/internal/wire), because each of the two is the other's test.
+// The in-memory server has its own codec (zktest/internal/wire): each of the two tests the other.
 package wire

@@ -27,7 +27,7 @@ const (
 // Str reads a string.
 func (d *Decoder) Str() string { return string(d.Take(int(d.Int32()))) }
 
-// vector is Count for a server's answer, in which the length of a vector is never negative.
+// vector is Count for a server's answer, where the length of a vector is never negative.
 func (d *Decoder) vector(size int) int {
 	n := d.Count(size)
 	if n < 0 {
@@ -131,8 +131,8 @@ type Reply struct {
 	Results []zk.MultiResponse
 }
 
-// Decode reads the body of a successful reply; ops is the number of operations of a transaction. What it allocates is bounded
-// by the frame's size. Newer servers may add fields at the end. Operations without a case here have no body.
+// Decode reads the body of a successful reply; ops is the number of operations of a transaction. The frame's size bounds its
+// allocations. Newer servers may add fields at the end. Operations without a case here have no body.
 func (r *Reply) Decode(op int32, ops int, body []byte) (err error) {
 	c := Decoder{B: body}
 	switch op {
@@ -208,8 +208,8 @@ type Grant struct {
 	Password []byte
 }
 
-// keeperRejects is the protocol version with which a ClickHouse Keeper that has no leader refuses a session. The session id beside
-// it means nothing.
+// keeperRejects is the protocol version of the refusal that a ClickHouse Keeper without a leader sends. The session id beside it
+// means nothing.
 const keeperRejects = 42
 
 // ErrKeeper: the peer is a ClickHouse Keeper. It opens another session for each connection, whichever session a client asks for.
