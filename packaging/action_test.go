@@ -186,8 +186,8 @@ check "section" {
 `)
 }
 
-// A pull request, a merge and a stale plan, by the action: the plan is in the summary, as a code block, what is applied is what was
-// saved, and a plan that is out of date is refused.
+// The action on a pull request, a merge and a stale plan: the summary shows the plan in a code block, the merge applies the saved
+// plan, and a stale plan is refused.
 func TestActionPlansAndApplies(t *testing.T) {
 	r := newRunner(t)
 	r.hostile()
@@ -234,7 +234,7 @@ func TestActionCutsALongPlan(t *testing.T) {
 	require.Contains(t, said, "Plan: 903 to add")
 }
 
-// What is wrong fails the job, and says so where it is.
+// A mistake fails the job, with a message at its place.
 func TestActionFails(t *testing.T) {
 	r := newRunner(t)
 	r.edit(`"payments"`, `  "payments"`)

@@ -19,8 +19,8 @@ func (r *release) program(t target) string {
 	return filepath.Join(r.work, t.String(), name)
 }
 
-// binary builds for a platform. It says itself of which release and commit it is: what Go would find out of the working copy differs
-// between a clone and an archive of the same commit.
+// binary builds for a platform. The release and the commit are written into it: Go's own stamp differs between a clone and an
+// archive of the same commit.
 func (r *release) binary(t target) error {
 	program := r.program(t)
 	if _, err := os.Stat(program); err == nil {
@@ -70,7 +70,7 @@ func (r *release) documents() error {
 	return nil
 }
 
-// compress replaces a file by what gzip makes of it.
+// compress replaces a file by its gzip.
 func (r *release) compress(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *release) write(file string, content []byte) error {
 	return r.stamp(file)
 }
 
-// systemPackage has nfpm make a .deb or .rpm of what nfpm.yaml lists.
+// systemPackage makes a .deb or .rpm of the files in nfpm.yaml, with nfpm.
 func (r *release) systemPackage(t target, format string) error {
 	c := exec.Command("go", "tool", "-modfile=.ci/tools/go.mod", "nfpm", "package", "-f", "packaging/nfpm.yaml", "-p", format, "-t", r.out)
 	c.Dir = r.root

@@ -1,6 +1,6 @@
-// Command packaging builds a release: for each platform a static binary in an archive and its bill of materials, packages for Debian
-// and for systems with rpm, an OCI image, and their checksums. It writes the same bytes for the same commit, version and Go release,
-// in whatever directory, time zone and year it runs: every time stamp is SOURCE_DATE_EPOCH, every file belongs to root.
+// Command packaging builds a release: for each platform a static binary in an archive and its bill of materials, packages for
+// Debian and for systems with rpm, an OCI image, and their checksums. It writes the same bytes for the same commit, version and
+// Go release, in any directory, time zone and year: every time stamp is SOURCE_DATE_EPOCH, and every file belongs to root.
 package main
 
 import (
@@ -36,7 +36,7 @@ var here = target{runtime.GOOS, runtime.GOARCH}
 type release struct {
 	root    string // of the repository
 	out     string // where the release goes, an absolute path
-	work    string // for what goes into it, an absolute path
+	work    string // for the parts, an absolute path
 	version string // without the v
 	commit  string
 	time    time.Time

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var kept string // the directory of what all tests share
+var kept string // the directory that all tests share
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "locktree-packaging-")
@@ -60,8 +60,8 @@ func build(from, to, umask string, env ...string) error {
 	return said(err, out)
 }
 
-// A release is a function of its sources: built from a newer copy elsewhere, in another time zone and for another user's umask, it has the
-// same bytes. What the compiler makes of one package may come from the cache; all that is put together here is put together twice.
+// A release is a function of its sources: built from a newer copy elsewhere, in another time zone and for another user's umask,
+// it has the same bytes. Compiled packages may come from the cache; every step of this program runs twice.
 func TestTwoBuildsAreEqual(t *testing.T) {
 	one, err := released()
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestTheReleaseIsInstalled(t *testing.T) {
 	require.True(t, strings.HasSuffix(string(out), "== all is as it should be\n"), string(out))
 }
 
-// What is given wrongly is said, and nothing is written.
+// A wrong argument is an error, and nothing is written.
 func TestWhatIsRefused(t *testing.T) {
 	file, err := program()
 	require.NoError(t, err)

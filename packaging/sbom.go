@@ -10,8 +10,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// materials writes the bill of materials of a binary in the JSON of CycloneDX: the modules that it records itself, with the checksums
-// of go.sum, and the Go that it was built with.
+// materials writes the bill of materials of a binary as CycloneDX JSON: the modules that the binary records, with the checksums
+// of go.sum, and the Go release.
 func (r *release) materials(t target) error {
 	info, err := buildinfo.ReadFile(r.program(t))
 	if err != nil {

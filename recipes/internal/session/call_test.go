@@ -161,7 +161,7 @@ func TestASessionThatWasIdleBeatsAsSoonAsItHolds(t *testing.T) {
 	}
 }
 
-// Whoever kept a Reply, or a Watch that was stopped, kept everything that had come behind it on the connection, or at the node.
+// A program that kept a Reply, or a stopped Watch, kept all later requests of the connection, or watches of the node, in memory.
 func TestWhatHasEndedRefersToNothingThatCameLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s := open(t, zktest.Start(t))

@@ -380,7 +380,7 @@ func TestSecretNeverPrints(t *testing.T) {
 	require.Contains(t, out.String(), "(sensitive)")
 }
 
-// What Secret's documentation says it cannot do, so that it stays true: encoding/json asks string keys nothing.
+// The documented limits of Secret stay true: encoding/json takes string keys as they are.
 func TestSecretsLimitsAreAsDocumented(t *testing.T) {
 	key, err := json.Marshal(map[Secret]int{"hunter2": 1})
 	require.NoError(t, err)
@@ -418,7 +418,7 @@ func TestNothingLeaksOverTCP(t *testing.T) {
 	_, err := Dial(ctx, Config{Servers: []string{srv.Addr()}})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	srv.Thaw()
-	// A port that is given to nobody who asks for any.
+	// A port that the system hands out to no other program.
 	refused(t, Config{Servers: []string{"127.0.0.1:1"}}, "connection refused")
 }
 

@@ -27,7 +27,7 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// busy opens a session of which a request is under way, and counts what it writes from there on.
+// busy opens a session with a request under way, and counts its writes from then on.
 func busy(t *testing.T) (s *Session, l *link, conn *countedConn) {
 	srv := zktest.Start(t, zktest.WithLatency(100*time.Millisecond))
 	_, s = open(t, srv)
@@ -42,7 +42,7 @@ func busy(t *testing.T) (s *Session, l *link, conn *countedConn) {
 	return s, l, conn
 }
 
-// stuck makes somebody gather whose turn does not come.
+// stuck makes a goroutine gather whose turn does not come.
 func (l *link) stuck() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +75,7 @@ func start(t *testing.T, s *Session, n int) {
 }
 
 func TestRequestsOfManyGoroutinesShareWrites(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // else another processor may write while this one still starts goroutines
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // otherwise another processor may write while this one still starts goroutines
 	synctest.Test(t, func(t *testing.T) {
 		s, _, conn := busy(t)
 		s.ask(t, 64)

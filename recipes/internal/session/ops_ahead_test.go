@@ -81,7 +81,7 @@ func TestWhatWasNotSentAheadIsReadWhenItIsAskedFor(t *testing.T) {
 	})
 }
 
-// Of the answers that a lost connection takes along each is asked for again.
+// Each answer that a lost connection takes along is asked for again.
 func TestAReadSentAheadWhoseAnswerIsLostIsRepeated(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{
 		"cut before": zktest.CutBefore, "cut after": zktest.CutAfter, "reply dropped": zktest.DropReply, "request dropped": zktest.DropRequest,

@@ -226,7 +226,7 @@ func TestDisconnectedOperationsWaitAndThenAreSent(t *testing.T) {
 	})
 }
 
-// What was sent cannot be taken back, and its answer is waited for; a loop of them must not grow without bound.
+// A sent request cannot be taken back, and its slot waits for the answer; a loop of abandoned calls must not grow without bound.
 func TestAbandonedOperationsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
@@ -449,8 +449,7 @@ func TestABatchThatWasNotSentIsKnownNotToBe(t *testing.T) {
 	})
 }
 
-// What is left to be sent at once or never goes out whatever has become of its caller, and does not wait for requests that no
-// server answers.
+// An offered batch goes out even when its caller has given up, and does not wait for requests that no server answers.
 func TestAnOfferIsSentAtOnceOrWaitsForOtherRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)

@@ -88,7 +88,7 @@ func order(srv *zktest.Server) func() []string {
 	}
 }
 
-// Whoever asks on a new connection must be who it was on the last one.
+// A request on a new connection must run with the identities of the last one.
 func TestNoRequestOvertakesTheIdentitiesInAnyReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.WithLatency(10*time.Millisecond))

@@ -64,7 +64,7 @@ func TestEveryConnectionLogsIn(t *testing.T) {
 		require.Contains(t, s.Identities(), Identity{"sasl", "ann"})
 		require.Equal(t, "sasl:ann and digest:bob", s.Whoami())
 
-		users.Store("another") // an open connection is not asked again; the next one reads the password anew
+		users.Store("another") // an open connection is not asked again; the next one reads the password again
 		file.Store("another")
 		for range 3 {
 			before := s.Stats().Connections
@@ -218,7 +218,7 @@ func TestALoginThatCannotBeginIsTriedAgainUnlessAPersonMustAct(t *testing.T) {
 	})
 }
 
-// Whatever a server answers to a token, the attempt ends in time, with an error that says so.
+// An attempt ends in time with a clear error, whatever a server answers to a token.
 func TestHostilePeerDuringLogin(t *testing.T) {
 	reply := func(code int32, body ...byte) []byte {
 		return hostile.Frame(hostile.Cat(hostile.Be32(0), hostile.Be64(1), hostile.Be32(code), body)...)

@@ -116,7 +116,7 @@ func TestASessionThatIsBeingDialledFindsTheNewList(t *testing.T) {
 	})
 }
 
-// What is under way has an outcome: a change of the list is no reason not to know it.
+// A change of the list does not leave the outcome of a request under way unknown.
 func TestRequestsUnderWayAreAnsweredBeforeASessionLeavesAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
@@ -177,7 +177,7 @@ func TestSRVRecordsThatAreNotThereAreTheCause(t *testing.T) {
 	})
 }
 
-// Nobody signs what name servers say.
+// The answers of name servers are not signed.
 func TestAServerOfSRVRecordsHasToBeInTheirDomain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var records atomic.Pointer[[]*net.SRV]
@@ -241,8 +241,8 @@ func TestTheFirstAttemptAfterAConnectionWaitsUpToATwelfthOfTheTimeout(t *testing
 	})
 }
 
-// Whoever holds something does not wait beyond the moment when its next heartbeat is due, and nobody beyond that at which a silent
-// connection is given up: from then on the time counts that a lease, or a session, has left.
+// A session that holds something does not wait beyond its next heartbeat, and no session waits beyond the end of a silent
+// connection: from then on the time counts that a lease or a session has left.
 func TestNoLeaseEndsBecauseTheFirstAttemptWaits(t *testing.T) {
 	const timeout = 12 * time.Second
 	for step := range 48 {
@@ -290,7 +290,7 @@ func TestASilentConnectionIsFollowedByTheNextAtOnce(t *testing.T) {
 	})
 }
 
-// What a server said before it granted the session was remembered, and a later outage was not logged.
+// A server's failure before the grant was remembered, so a later outage with the same cause was not logged.
 func TestALaterOutageForTheSameReasonIsLoggedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// go-zookeeper/zk#159: raw, the handle recovers by itself with a new session, and nobody is told.
+// go-zookeeper/zk#159: the raw handle recovers with a new session, without notice.
 func TestExpiryEndsTheHandle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
@@ -93,8 +93,8 @@ func gone(srv *zktest.Server, path string) time.Time {
 	}
 }
 
-// The promise: whoever holds something learns of the loss before the server gives it to somebody else, whichever
-// direction of the network fails. Raw go-zookeeper tells at the server's expiry, or never.
+// The promise: a holder learns of the loss before the server grants the lock to a rival, whichever direction of the network
+// fails. Raw go-zookeeper tells at the server's expiry, or never.
 func TestLossPrecedesServerExpiry(t *testing.T) {
 	for name, cut := range map[string]zktest.Direction{"both": zktest.Both, "to server": zktest.ToServer, "to client": zktest.ToClient} {
 		for _, holding := range []bool{true, false} {
@@ -117,7 +117,7 @@ func TestLossPrecedesServerExpiry(t *testing.T) {
 						<-s.Done()
 						lost := time.Now()
 						require.LessOrEqual(t, lost.Sub(began), within)
-						if cut != zktest.ToClient { // else our pings go on arriving: the server keeps the session
+						if cut != zktest.ToClient { // otherwise our pings go on arriving, and the server keeps the session
 							require.Greater(t, gone(srv, "/mine").Sub(lost), time.Second)
 						}
 						require.ErrorIs(t, s.Err(), ErrLost)
@@ -431,7 +431,7 @@ func TestAPanicInALossCallbackEndsTheLinkAllTheSame(t *testing.T) {
 		_, _, w, err := s.GetW(t.Context(), "/held")
 		require.NoError(t, err)
 		require.PanicsWithValue(t, "of a callback", func() { s.lose(errors.New("lost")) })
-		defer func() { // else Close waits for it
+		defer func() { // otherwise Close waits for it
 			if l := s.present(); l != nil {
 				l.fail(errOver)
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// crowd are many clients of one server, each of which holds a node. It notes when they dial.
+// crowd is many clients of one server; each holds a node. It notes when they dial.
 type crowd struct {
 	t      *testing.T
 	srv    *zktest.Server
@@ -72,9 +72,9 @@ func (c *crowd) most(span time.Duration) (most int) {
 	return most
 }
 
-// A restarted server, or one told to shed its clients (ZOOKEEPER-5015), had all of them back in one moment. Holders, who wait no
-// longer than until their next heartbeat is due, come back within T/12, at most half of them in any T/60; in steady state, nobody
-// dials at all.
+// A restarted server, or one told to shed its clients (ZOOKEEPER-5015), had all of them back in one moment. Holders wait no
+// longer than their next heartbeat. They come back within T/12, at most half of them in any T/60. In steady state no client
+// dials.
 func TestAThousandClientsComeBackOneAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 30 * time.Second

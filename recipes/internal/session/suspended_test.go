@@ -52,8 +52,8 @@ func TestSuspendedMachineLosesItsLeaseAtTheFirstLook(t *testing.T) {
 	})
 }
 
-// After a sleep the connection's end and the lease's come at the same moment. What fails then must say that the session
-// is over: told of a closed connection, its caller would wait for the next.
+// After a sleep the connection's end and the lease's come at the same moment. A failure must then name the end of the session: a
+// caller that hears of a closed connection would wait for the next one.
 func TestRequestThatFailsInAMachineJustResumedSaysThatTheSessionIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, asleep := sleeper(t, "zk")
@@ -77,8 +77,8 @@ func (l *lateHanger) Close() error {
 	return err
 }
 
-// Whoever looked between the end of a connection that commits nothing and the session's hearing of it ended the next one,
-// which was being made: up to every server was passed over, and the pause after that cost a lease that ends soon.
+// A look between the end of a connection that commits nothing and its report ended the next connection, which was being made.
+// Every server could be passed over, and the pause after that cost a lease.
 func TestALookAfterAConnectionEndedDoesNotEndTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
@@ -125,7 +125,7 @@ func TestAProgramStoppedForMoreThanAThirdOfItsSessionTimeoutKeepsItsLease(t *tes
 	}
 }
 
-// redated is t with the wall clock put forward by d: what time.Now returns after somebody set the date.
+// redated is t with the wall clock put forward by d, as time.Now returns it after a change of the date.
 func redated(t time.Time, d time.Duration) time.Time {
 	wall := (*uint64)(unsafe.Pointer(&t)) // bit 63: there is a monotonic reading; then 33 bits of seconds
 	*wall += uint64(d/time.Second) << 30

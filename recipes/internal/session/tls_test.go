@@ -104,9 +104,8 @@ func TestTLSVerifiesTheNameInServers(t *testing.T) {
 	}
 }
 
-// The authorities were those that the program began with: when the servers' certificates moved to another authority, a program that
-// lived through it could not connect again, and lost its session. Servers may be named by their address, of which package tls tells
-// VerifyConnection nothing.
+// A program kept the authorities that it began with. When the servers' certificates moved to another authority, it could not
+// connect again and lost its session. A server may be named by its address, which package tls does not pass to VerifyConnection.
 func TestAuthoritiesAndCertificatesAreThoseOfTheNewestConnection(t *testing.T) {
 	for _, host := range []string{"zk1", "127.0.0.1"} {
 		t.Run(host, func(t *testing.T) {
@@ -156,7 +155,7 @@ func named(name string) pkix.RDNSequence {
 	return pkix.RDNSequence{{{Type: []int{2, 5, 4, 3}, Value: name}}}
 }
 
-// Where encryption is asked for there is no connection without it.
+// A client that asks for encryption makes no connection without it.
 func TestNoTLSConfigurationIsNoConnection(t *testing.T) {
 	_, err := Dial(t.Context(), Config{Servers: []string{"zk"}, TLS: &tls.Config{}, GetTLS: func() (*tls.Config, error) { return nil, nil }})
 	require.ErrorContains(t, err, "both TLS and GetTLS")
@@ -171,7 +170,7 @@ func TestNoTLSConfigurationIsNoConnection(t *testing.T) {
 	}
 }
 
-// expired is a certificate of a that nobody accepts any more.
+// expired is an expired certificate of a.
 func expired(t *testing.T, a *hostile.CA, name string, since time.Time) tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -251,7 +250,7 @@ func TestOurCertificateThatExpiredIsNamed(t *testing.T) {
 	}
 }
 
-// What another server names is sent words, and nothing that tells who we are.
+// A server that was named by another server gets four-letter words, and nothing that tells who we are.
 func TestAServerThatWasNotListedGetsNoClientCertificate(t *testing.T) {
 	a := hostile.Authority(t)
 	server, _ := a.Issue(t, "zk1")
@@ -356,7 +355,7 @@ func reissue(t *testing.T, subject pkix.RDNSequence) tls.Certificate {
 	return hostile.Authority(t).Reissue(t, subject)
 }
 
-// What doctor and the page know of certificates is what the handshake showed: also of one that a program chooses when asked.
+// doctor and the page know the certificates of the handshake, also one that a program chooses when asked.
 func TestASessionKnowsTheCertificatesOfItsConnection(t *testing.T) {
 	a := hostile.Authority(t)
 	server, leaf := a.Issue(t, "zk1")

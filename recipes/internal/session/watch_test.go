@@ -92,7 +92,8 @@ func TestWatchOnMissingNodeLeavesNothing(t *testing.T) {
 	})
 }
 
-// One request watches several nodes. What has happened to them already is told at once, and the watch is not left on the server.
+// One request watches several nodes. A change that has already happened fires the watch at once, and the watch is not left on the
+// server.
 func TestSetWatchesTellsWhatHasHappenedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
@@ -200,7 +201,7 @@ func TestNoChangeIsMissed(t *testing.T) {
 	})
 }
 
-// A server that is behind what the session has seen refuses it then. (go-zookeeper/zk#35: its zxid is a data race.)
+// A server that is behind the session's newest zxid then refuses it. (go-zookeeper/zk#35: its zxid is a data race.)
 func TestAConnectRequestHasTheNewestZxid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var connects []int64
