@@ -7,7 +7,7 @@ TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
 # Modules of their own: what they link must not reach a program that imports recipes.
 MODULES = . recipes/prom recipes/otel
 # And those of examples, and those whose tests need other services, or a browser.
-SERVICES = examples/monitoring examples/compare cmd/locktree/internal/view/serve/browser packaging
+SERVICES = examples/monitoring examples/compare cmd/locktree/internal/page/browser packaging
 
 # A release goes to bin/release; its image to IMAGE.
 RELEASE = bin/release
@@ -67,7 +67,7 @@ compare: services ## lock services beside each other, in five minutes; writes ex
 	cd examples/compare && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) -out ../../bin/compare$(SERVERS) $(if $(QUICK)$(filter-out 1,$(SERVERS)),,&& cp ../../bin/compare$(SERVERS)/page.md RESULTS.md)
 
 screenshots: services ## those of the page in docs/operating.md, made anew; look at them
-	cd cmd/locktree/internal/view/serve/browser && UPDATE_SCREENSHOTS=1 $(GO) test -count=1 -run TestScreenshots .
+	cd cmd/locktree/internal/page/browser && UPDATE_SCREENSHOTS=1 $(GO) test -count=1 -run TestScreenshots .
 
 readme: ## rewrite the generated blocks of README.md and docs from the examples and the command
 	$(GO) test ./examples -run TestReadme -update

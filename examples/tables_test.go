@@ -51,7 +51,7 @@ func metricsOfPrograms(t *testing.T) [][]string {
 // metricsOfServe are the calls that add series, with their literals.
 func metricsOfServe(t *testing.T) [][]string {
 	rows, seen := [][]string{{"metric", "type", "what"}}, map[string]bool{}
-	ast.Inspect(parsed(t, "../cmd/locktree/internal/view/serve/metrics.go"), func(n ast.Node) bool {
+	ast.Inspect(parsed(t, "../cmd/locktree/internal/page/metrics.go"), func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
 			return true

@@ -154,7 +154,7 @@ var importRules = []struct {
 		"the engine returns values and events; what language declared the tree and who looks on is not its business"},
 	{"cmd/locktree/internal/view", views,
 		"a view renders values: it must not be able to load a configuration"},
-	{"cmd/locktree/internal/view/serve", with(views, "cmd/locktree/internal/view/serve", "go.yaml.in/yaml", "github.com/prometheus/", "github.com/beorn7/perks", "github.com/cespare/xxhash",
+	{"cmd/locktree/internal/page", with(views, "cmd/locktree/internal/page", "go.yaml.in/yaml", "github.com/prometheus/", "github.com/beorn7/perks", "github.com/cespare/xxhash",
 		"github.com/coreos/go-systemd", "github.com/golang-jwt/jwt", "github.com/google/uuid", "github.com/jpillora/backoff", "github.com/mdlayher/", "github.com/munnerz/goautoneg",
 		"github.com/mwitkow/go-conntrack", "google.golang.org/protobuf/"),
 		"the page renders values; exporter-toolkit reads its web configuration, encrypts and asks for passwords, the bound on connections is that of golang.org/x/net, the rest is the standard library"},
@@ -172,7 +172,7 @@ var forbiddenDirect = []struct {
 	{"plan/diff", "net", "the planner reads no network"},
 	{"plan/diff", "os", "the planner touches no file"},
 	{"plan/saved", "os", "where a file is kept, and who may read it, is its owner's business"},
-	{"cmd/locktree/internal/view/serve", "github.com/go-zookeeper/zk", "the page has snapshots to show, and the loop looks through package inspect: neither speaks to a server itself"},
+	{"cmd/locktree/internal/page", "github.com/go-zookeeper/zk", "the page has snapshots to show, and the loop looks through package inspect: neither speaks to a server itself"},
 	{"cmd/locktree/internal/view", "github.com/go-zookeeper/zk", "a view shows what the plan and the events say, in their words"},
 	{"config", "github.com/go-zookeeper/zk", "configuration errors are about the configuration"},
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/locktree/locktree/apply/checkup"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/read"
+	"github.com/locktree/locktree/cmd/locktree/internal/page"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
@@ -127,7 +127,7 @@ func (s *stack) readWith(ctx context.Context, look func(*read.Tally, context.Con
 
 // look calls f, which only reads ensemble i, on a session that may be a new one.
 func (s *stack) look(ctx context.Context, i int, f func(*recipes.Session) error) error {
-	return serve.Look(ctx, s.clients[i], sessionWithin(s.Ensembles[i]), f)
+	return page.Look(ctx, s.clients[i], sessionWithin(s.Ensembles[i]), f)
 }
 
 // sessionWithin is how long a command waits for another session: as long as for its first one.

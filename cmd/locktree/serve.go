@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/cmd/locktree/internal/page"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -91,7 +91,7 @@ type service struct {
 	healthcheck             bool
 
 	input []byte // what standard input had, for a -var-file=-
-	door  *serve.Door
+	door  *page.Door
 }
 
 func (s *service) check(c *cobra.Command) error {
@@ -107,7 +107,7 @@ func (s *service) check(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if s.door, err = serve.OpenDoor(s.file(s.webConfig)); err != nil {
+	if s.door, err = page.OpenDoor(s.file(s.webConfig)); err != nil {
 		return view.Failf("Cannot use the web configuration", "%v.", err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
@@ -165,13 +165,13 @@ func (s *service) run(ctx context.Context, stacks []pageOf) error {
 	signal.Reset(syscall.SIGHUP) // it does not end this command
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
-	page := &serve.Service{Options: serve.Options{Version: version(), Interval: s.interval},
+	service := &page.Service{Options: page.Options{Version: version(), Interval: s.interval},
 		Door: s.door, Hosts: s.hosts, DriftInterval: s.driftInterval, Say: s.view().Message}
-	var first []*serve.Setup
+	var first []*page.Setup
 	for _, one := range stacks {
-		first, page.Read = append(first, one.first), append(page.Read, one.again)
+		first, service.Read = append(first, one.first), append(service.Read, one.again)
 	}
-	err = page.Run(ctx, l, first, again, func(address string) {
+	err = service.Run(ctx, l, first, again, func(address string) {
 		fmt.Fprintln(s.stdout, address)
 		s.view().Message("The page is served at " + address + ". Stop it with Ctrl-C.")
 	})
@@ -183,9 +183,9 @@ func (s *service) run(ctx context.Context, stacks []pageOf) error {
 const soon = 10 * time.Second
 
 // setup is what a configuration says to look at. An ensemble is compared with it unless nothing is declared.
-func (s *service) setup(cfg *config.Config) *serve.Setup {
+func (s *service) setup(cfg *config.Config) *page.Setup {
 	declared := s.servers == "" && len(cfg.Sources) > 0
-	out := &serve.Setup{Source: view.Source{Read: time.Now()}, Targets: s.targets(cfg, s.prefix, s.reads), Stamps: func() string { return s.fileStamps(cfg) }}
+	out := &page.Setup{Source: view.Source{Read: time.Now()}, Targets: s.targets(cfg, s.prefix, s.reads), Stamps: func() string { return s.fileStamps(cfg) }}
 	if declared {
 		out.Source = sourceOf(cfg)
 	}
@@ -199,7 +199,7 @@ func (s *service) setup(cfg *config.Config) *serve.Setup {
 		quick := *e // it is dialled again and again, and a reason that comes after minutes is late
 		quick.ConnectTimeout = min(e.ConnectTimeout, soon)
 		t.Patience, t.Dial = sessionWithin(&quick), func(ctx context.Context) (*recipes.Client, error) { return s.dial(ctx, &quick, true) }
-		t.Compare = func(ctx context.Context, client *recipes.Client) (of serve.Comparison, err error) {
+		t.Compare = func(ctx context.Context, client *recipes.Client) (of page.Comparison, err error) {
 			if declared {
 				one := *cfg
 				one.Ensembles = []*config.Ensemble{e}
@@ -221,14 +221,14 @@ func (s *service) setup(cfg *config.Config) *serve.Setup {
 	return out
 }
 
-// targets are the ensembles of a configuration as [serve.Follow] looks at them.
-func (a *app) targets(cfg *config.Config, prefix string, reads int) (out []serve.Target) {
+// targets are the ensembles of a configuration as [page.Follow] looks at them.
+func (a *app) targets(cfg *config.Config, prefix string, reads int) (out []page.Target) {
 	for i, e := range cfg.Ensembles {
 		opts := inspect.ScanOptions{Prefix: prefix, Reads: reads}
 		if prefix == "" {
 			opts.Declared = locksIn(e.Tree)
 		}
-		out = append(out, serve.Target{Ensemble: serve.Ensemble{Name: e.Name, Servers: serverLists(cfg)[i], Prefix: prefix}, Scan: opts, Patience: sessionWithin(e),
+		out = append(out, page.Target{Ensemble: page.Ensemble{Name: e.Name, Servers: serverLists(cfg)[i], Prefix: prefix}, Scan: opts, Patience: sessionWithin(e),
 			Dial: func(ctx context.Context) (*recipes.Client, error) { return a.dial(ctx, e, true) }})
 	}
 	return out

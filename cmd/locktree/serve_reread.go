@@ -17,8 +17,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/page"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
 	"github.com/locktree/locktree/config"
 )
 
@@ -35,8 +35,8 @@ func (s *service) keepInput() (err error) {
 
 // pageOf is one stack of the page, or what it shows without one.
 type pageOf struct {
-	first *serve.Setup
-	again func() (*serve.Setup, error)
+	first *page.Setup
+	again func() (*page.Setup, error)
 }
 
 // stacks reads what the page shows: that of -chdir or of the environment, or that of each -config. Among several, one with errors is
@@ -56,19 +56,19 @@ func (s *service) stacks(c *cobra.Command) ([]pageOf, error) {
 		return nil, err
 	}
 	var all []pageOf
-	var setups []*serve.Setup
+	var setups []*page.Setup
 	var failed []string
 	for _, dir := range s.configs {
 		one := s.of(dir)
 		setup, err := one.readAgain()
 		if err == nil {
-			err = serve.Apart(setup, setups...)
+			err = page.Apart(setup, setups...)
 		}
 		if err != nil {
 			why := view.Brief(err)
 			failed = append(failed, dir+": "+why)
 			s.view().Message(fmt.Sprintf("The configuration in %s is not used: %s It is read again when a file of it changes.", dir, why))
-			setup = &serve.Setup{Stamps: func() string { return one.fileStamps(&config.Config{Sources: filesIn(one.dir)}) }}
+			setup = &page.Setup{Stamps: func() string { return one.fileStamps(&config.Config{Sources: filesIn(one.dir)}) }}
 			setup.Source = view.Source{Stack: dir, Path: one.dir, Error: why, Failed: time.Now()}
 		}
 		all, setups = append(all, pageOf{setup, one.readAgain}), append(setups, setup)
@@ -105,7 +105,7 @@ func absolute(path string) string {
 }
 
 // readAgain reads the configuration, and all files that it needs.
-func (s *service) readAgain() (*serve.Setup, error) {
+func (s *service) readAgain() (*page.Setup, error) {
 	var cfg *config.Config
 	var err error
 	if s.prefix != "" && len(s.configs) == 0 {

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/page"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
 )
@@ -33,7 +33,7 @@ func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter
 		defer fmt.Fprint(screen, "\x1b[?7h\x1b[?25h\x1b[?1049l")
 	}
 	shown, last := false, ""
-	_, errs := serve.Follow(ctx, a.targets(cfg, path, reads), watchEvery, func(known []view.LocksOf, _ int) bool {
+	_, errs := page.Follow(ctx, a.targets(cfg, path, reads), watchEvery, func(known []view.LocksOf, _ int) bool {
 		locks := view.Locks{Ensembles: known, Filter: filter, NowMs: time.Now().UnixMilli()}
 		seen := slices.ContainsFunc(known, func(of view.LocksOf) bool { return of.Snapshot != nil })
 		if state := locks.State(); screen != nil {

@@ -150,7 +150,7 @@ func TestOnlyMetricsThatExistAreAskedFor(t *testing.T) {
 		}
 	}
 	// What the page exports stands in the expected result of its own test.
-	page, err := os.ReadFile("../../cmd/locktree/internal/view/serve/testdata/metrics.txt")
+	page, err := os.ReadFile("../../cmd/locktree/internal/page/testdata/metrics.txt")
 	require.NoError(t, err)
 	served := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\w+)`).FindAllStringSubmatch(string(page), -1) {

@@ -180,7 +180,7 @@ func TestScreenshots(t *testing.T) {
 	if update { // after the time in which somebody waits too long
 		s.untilServed("/", "max_wait is 30s")
 	}
-	manual, err := os.ReadFile("../../../../../../docs/operating.md")
+	manual, err := os.ReadFile("../../../../../docs/operating.md")
 	require.NoError(t, err)
 	b := open(t, s.url)
 	b.before(asLoaded)

@@ -1,4 +1,4 @@
-module github.com/locktree/locktree/cmd/locktree/internal/view/serve/browser
+module github.com/locktree/locktree/cmd/locktree/internal/page/browser
 
 go 1.25.0
 
@@ -15,4 +15,4 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 )
 
-replace github.com/locktree/locktree => ../../../../../..
+replace github.com/locktree/locktree => ../../../../..

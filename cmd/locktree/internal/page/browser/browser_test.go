@@ -52,7 +52,7 @@ func start(m *testing.M) (int, error) {
 	defer os.RemoveAll(dir)
 	locktree = filepath.Join(dir, "locktree")
 	build := exec.Command("go", "build", "-o", locktree, "./cmd/locktree")
-	build.Dir = "../../../../../.."
+	build.Dir = "../../../../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("go build: %w\n%s", err, out)
 	}

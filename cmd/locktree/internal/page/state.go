@@ -1,6 +1,6 @@
-// Package serve is the read-only page: what a Scanner saw, over HTTP, for people, programs and Prometheus, and the loop that looks.
+// Package page is the read-only page: what a Scanner saw, over HTTP, for people, programs and Prometheus, and the loop that looks.
 // The page has snapshots to show and no connection; the clients that look are made by whoever runs it, and refuse writes.
-package serve
+package page
 
 import (
 	"fmt"
