@@ -13,7 +13,7 @@ SERVICES = examples/monitoring examples/compare cmd/locktree/internal/page/brows
 RELEASE = bin/release
 IMAGE ?= ghcr.io/locktree/locktree
 
-.PHONY: demo test prove check lint setup services build release publish push fuzz bench compare screenshots readme clean
+.PHONY: demo test prove check lint setup services build release publish push fuzz bench compare screenshots golden clean
 
 demo: ## plan, apply, contend, refuse and destroy, on the embedded server, in one process
 	@$(GO) run ./cmd/locktree demo
@@ -67,11 +67,12 @@ compare: services ## lock services beside each other, in five minutes; writes ex
 	cd examples/compare && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) -out ../../bin/compare$(SERVERS) $(if $(QUICK)$(filter-out 1,$(SERVERS)),,&& cp ../../bin/compare$(SERVERS)/page.md RESULTS.md)
 
 screenshots: services ## those of the page in docs/operating.md, made anew; look at them
-	cd cmd/locktree/internal/page/browser && UPDATE_SCREENSHOTS=1 $(GO) test -count=1 -run TestScreenshots .
+	cd cmd/locktree/internal/page/browser && GOLDEN=1 $(GO) test -count=1 -run TestScreenshots .
 
-readme: ## rewrite the generated blocks of README.md and docs from the examples and the command
-	$(GO) test ./examples -run TestReadme -update
-	$(GO) test -p 1 ./config/internal/syntax ./config/internal/functions -run TestTheReference -update
+golden: ## rewrite every expected output: diagnostics, plans, status, documents, scripts, the generated parts of README.md and docs; read the difference
+	GOLDEN=1 TESTS=everyday $(GO) test -vet=off -count=1 -p 1 ./config/... ./cmd/locktree/internal/...
+	GOLDEN=1 TESTS=everyday $(GO) test -vet=off -count=1 ./cmd/locktree -run '^(TestScript|TestWhoMayDoWhat|TestEveryWayInServesEveryCommandAndRecipe)$$'
+	GOLDEN=1 TESTS=everyday $(GO) test -vet=off -count=1 ./examples -run TestReadme
 
 clean:
 	rm -rf bin

@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,8 +15,6 @@ import (
 
 	"github.com/locktree/locktree/config"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected results in testdata/config")
 
 // TestCases loads each configuration in testdata/config/*.txtar and compares
 // diagnostics and trees with what stands there. The text before the first file
@@ -67,7 +64,7 @@ func runCase(t *testing.T, name string) {
 		require.Equal(t, dump(c, false), dump(j, false), "JSON syntax gives another tree")
 		require.Equal(t, written(c), written(j))
 	}
-	if *update {
+	if os.Getenv("GOLDEN") != "" {
 		rewrite(t, name, archive, got)
 		return
 	}

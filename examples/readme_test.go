@@ -1,7 +1,6 @@
 package examples_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,8 +14,6 @@ import (
 
 	"github.com/locktree/locktree/recipes/zktest"
 )
-
-var update = flag.Bool("update", false, "rewrite the generated blocks of README.md and docs")
 
 // pages are what a reader meets first, in the order in which their commands run.
 func pages(t *testing.T) []string {
@@ -54,15 +51,15 @@ func TestReadme(t *testing.T) {
 			m := generatedTable.FindStringSubmatch(block)
 			return strings.TrimSuffix(block, m[2]) + tableOf(t, m[1])
 		})
-		if *update {
+		if os.Getenv("GOLDEN") != "" {
 			require.NoError(t, os.WriteFile(page, []byte(got), 0o644))
 			continue
 		}
 		was, is := strings.Split(string(text), "\n"), strings.Split(got, "\n")
 		for i := range min(len(was), len(is)) {
-			require.Equal(t, was[i], is[i], "%s line %d is out of date: make readme", page, i+1)
+			require.Equal(t, was[i], is[i], "%s line %d is out of date: make golden", page, i+1)
 		}
-		require.Len(t, was, len(is), "%s is out of date: make readme", page)
+		require.Len(t, was, len(is), "%s is out of date: make golden", page)
 	}
 	require.GreaterOrEqual(t, blocks, 11, "the blocks were not recognised")
 }

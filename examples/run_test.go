@@ -37,11 +37,11 @@ func TestReadmeRecordedRun(t *testing.T) {
 				r := newRecorder(t, addr)
 				got := r.page(string(text))
 				require.Greater(t, r.commands, 15, "the page's commands were not recognised")
-				if *update {
+				if os.Getenv("GOLDEN") != "" {
 					require.NoError(t, os.WriteFile(page, []byte(got), 0o644))
 					continue
 				}
-				require.Equal(t, string(text), got, "%s is out of date: make readme", page)
+				require.Equal(t, string(text), got, "%s is out of date: make golden", page)
 			}
 		})
 	}

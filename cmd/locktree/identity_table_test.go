@@ -140,7 +140,7 @@ const tablePage = "../../testdata/identities.md"
 const tableHead = `# Who may do what
 
 As it was run: a stack with one administrator, one reader and one program in its access lists, and somebody who administers
-another stack. A number is what the command said, below. UPDATE_IDENTITIES=1 makes the test of this page write it anew.
+another stack. A number is what the command said, below. "make golden" writes this page.
 
 `
 
@@ -151,7 +151,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		o.root = "/locks"
 		return o
 	})
-	if os.Getenv("UPDATE_IDENTITIES") != "" {
+	if os.Getenv("GOLDEN") != "" {
 		require.NoError(t, os.WriteFile(tablePage, []byte(got), 0o644))
 		return
 	}

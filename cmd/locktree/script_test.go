@@ -90,7 +90,7 @@ func params(dir string, start func(*testscript.Env) string) testscript.Params {
 		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		UpdateScripts:       os.Getenv("GOLDEN") != "",
 		Setup: func(env *testscript.Env) error {
 			addr := start(env)
 			name := strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")

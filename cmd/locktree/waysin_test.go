@@ -229,11 +229,11 @@ func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
 	_, tail, ok := strings.Cut(rest, end)
 	require.True(t, ok)
 	fresh := head + begin + table.String() + end + tail
-	if os.Getenv("UPDATE_WAYS") != "" {
+	if os.Getenv("GOLDEN") != "" {
 		require.NoError(t, os.WriteFile(waysPage, []byte(fresh), 0o644))
 		return
 	}
-	require.Equal(t, fresh, string(page), "UPDATE_WAYS=1 writes the table anew")
+	require.Equal(t, fresh, string(page), "make golden rewrites the table")
 }
 
 // hold takes the mutex at path for a program that does not obey, which the returned function ends.

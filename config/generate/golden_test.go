@@ -1,7 +1,6 @@
 package generate_test
 
 import (
-	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -11,8 +10,6 @@ import (
 	"github.com/locktree/locktree/config"
 )
 
-var update = flag.Bool("update", false, "rewrite the files in testdata")
-
 // What odd names become is in testdata/odd.
 func TestOddNames(t *testing.T) {
 	code, diags := config.LoadCode("testdata/odd", config.Options{})
@@ -21,12 +18,12 @@ func TestOddNames(t *testing.T) {
 	require.NoError(t, checker(t)(source))
 	require.NotContains(t, source, "swordfish")
 	const file = "testdata/odd.go.golden"
-	if *update {
+	if os.Getenv("GOLDEN") != "" {
 		require.NoError(t, os.WriteFile(file, []byte(source), 0o666))
 	}
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, string(want), source, "go test ./config/generate -run TestOddNames -update")
+	require.Equal(t, string(want), source, "make golden rewrites it")
 }
 
 func generated(t *testing.T, blocks string) string {

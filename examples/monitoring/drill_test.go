@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"html"
 	"io"
@@ -28,8 +27,6 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
-
-var update = flag.Bool("update", false, "write the table of docs/drill.md anew")
 
 const (
 	drillPage = "../../docs/drill.md"
@@ -76,7 +73,7 @@ type incident struct {
 
 // Twelve incidents, with programs of Curator, kazoo and Go on three ZooKeeper servers. For each of them the commands of its
 // runbook are typed, and what they, the page and the alerts say is compared with what is true. Of the table in docs/drill.md only
-// the incidents and the causes that the page names first are compared: -update writes the rest, as one run has it.
+// the incidents and the causes that the page names first are compared: GOLDEN=1 writes the rest, as one run has it.
 func TestDrill(t *testing.T) {
 	d := startDrill(t)
 	incidents := []struct {
@@ -118,15 +115,15 @@ func TestDrill(t *testing.T) {
 	}
 	text, err := os.ReadFile(drillPage)
 	require.NoError(t, err)
-	block := regexp.MustCompile(`(?s)(<!-- go test [^\n]* -->\n)(.*)(\n<!-- end -->)`)
+	block := regexp.MustCompile(`(?s)(<!-- GOLDEN=1 go test [^\n]* -->\n)(.*)(\n<!-- end -->)`)
 	require.Regexp(t, block, string(text))
-	if *update {
+	if os.Getenv("GOLDEN") != "" {
 		require.NoError(t, os.WriteFile(drillPage, []byte(block.ReplaceAllString(string(text), "${1}"+strings.ReplaceAll(table, "$", "$$")+"${3}")), 0o644))
 		return
 	}
 	// What else a row says differs from run to run with what servers answer and when, and play has judged it.
 	causes := regexp.MustCompile(`(?m)^\| \*\*[^*]+\*\* \| \*[^*]+\*`)
-	require.Equal(t, causes.FindAllString(string(text), -1), causes.FindAllString(table, -1), "go test -run TestDrill -update")
+	require.Equal(t, causes.FindAllString(string(text), -1), causes.FindAllString(table, -1), "GOLDEN=1 go test -run TestDrill")
 }
 
 // ofTheDrill is the configuration. limited are locks with an owner, which nobody may hold, or wait for, for longer than two seconds.

@@ -1,7 +1,6 @@
 package functions
 
 import (
-	"flag"
 	"maps"
 	"os"
 	"slices"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-var update = flag.Bool("update", false, "write the names of the functions into docs/language.md")
 
 func TestTheReferenceNamesTheFunctions(t *testing.T) {
 	const page, begin = "../../../docs/language.md", "\nFunctions: "
@@ -22,7 +19,7 @@ func TestTheReferenceNamesTheFunctions(t *testing.T) {
 	_, after, found := strings.Cut(rest, "\n")
 	require.True(t, found)
 	got := before + begin + strings.Join(slices.Sorted(maps.Keys(Table(Module{}, nil))), ", ") + ".\n" + after
-	if *update {
+	if os.Getenv("GOLDEN") != "" {
 		require.NoError(t, os.WriteFile(page, []byte(got), 0o644))
 		return
 	}

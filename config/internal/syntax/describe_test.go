@@ -2,7 +2,6 @@ package syntax
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -15,11 +14,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-var update = flag.Bool("update", false, "write the part of docs/language.md that comes from the tables")
-
-// The part of docs/language.md that is written from the tables which decode the files: "go test ./config/internal/syntax -update".
+// The part of docs/language.md that is written from the tables which decode the files: "make golden" writes it.
 func TestTheReferenceIsTheLanguage(t *testing.T) {
-	const page, begin = "../../../docs/language.md", "<!-- go test -p 1 ./config/internal/syntax ./config/internal/functions -run TestTheReference -update -->\n```\n"
+	const page, begin = "../../../docs/language.md", "<!-- make golden writes this block -->\n```\n"
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	before, rest, found := strings.Cut(string(text), begin)
@@ -27,7 +24,7 @@ func TestTheReferenceIsTheLanguage(t *testing.T) {
 	_, after, found := strings.Cut(rest, "\nFunctions: ")
 	require.True(t, found)
 	got := before + begin + reference() + "Functions: " + after
-	if *update {
+	if os.Getenv("GOLDEN") != "" {
 		require.NoError(t, os.WriteFile(page, []byte(got), 0o644))
 		return
 	}

@@ -5,7 +5,6 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"testing"
 	"time"
@@ -18,8 +17,6 @@ import (
 	"github.com/locktree/locktree/examples/compare/lock"
 	"github.com/locktree/locktree/examples/compare/server"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // example has every peculiarity a row can have.
 func example() *Report {
@@ -85,12 +82,12 @@ func TestThePage(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, Page(&b, example()))
 	const golden = "testdata/page.md"
-	if *update {
+	if os.Getenv("GOLDEN") != "" {
 		require.NoError(t, os.WriteFile(golden, b.Bytes(), 0o644))
 	}
 	want, err := os.ReadFile(golden)
 	require.NoError(t, err)
-	require.Equal(t, string(want), b.String(), "go test ./report -update rewrites it")
+	require.Equal(t, string(want), b.String(), "GOLDEN=1 go test ./report rewrites it")
 }
 
 // What is written for machines has every sample.

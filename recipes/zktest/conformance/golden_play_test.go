@@ -10,7 +10,7 @@ import (
 )
 
 // golden is what Apache ZooKeeper 3.8.0 (Debian 3.8.0-11+deb12u2) answered to
-// the scripts and the handshakes. "go test -run Golden -update" asks it again.
+// the scripts and the handshakes. "GOLDEN=1 go test -run Golden" asks it again.
 //
 //go:embed testdata/golden.txt
 var golden string

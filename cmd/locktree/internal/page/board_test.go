@@ -2,7 +2,6 @@ package page
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -24,8 +23,6 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
@@ -130,12 +127,12 @@ func TestPages(t *testing.T) {
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
-	if *update {
+	if os.Getenv("GOLDEN") != "" {
 		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, string(want), got, "run the test with -update when that is meant, and read the difference")
+	require.Equal(t, string(want), got, "make golden rewrites it; read the difference")
 }
 
 // hourly is a job of which two slots were missed, and one has failed.

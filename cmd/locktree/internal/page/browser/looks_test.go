@@ -171,12 +171,12 @@ var views = []struct {
 	{"phone", "/", `tbody tr:nth-child(3)`, phone},
 }
 
-// The screenshots show the page as it is: UPDATE_SCREENSHOTS=1 makes them anew.
+// The screenshots show the page as it is: GOLDEN=1 takes them again.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, "-prefix=/")
 	s.busy()
-	update := os.Getenv("UPDATE_SCREENSHOTS") != ""
+	update := os.Getenv("GOLDEN") != ""
 	if update { // after the time in which somebody waits too long
 		s.untilServed("/", "max_wait is 30s")
 	}
@@ -201,7 +201,7 @@ func TestScreenshots(t *testing.T) {
 				require.NoError(t, os.WriteFile(file, out.Bytes(), 0o644))
 			}
 			old, err := os.ReadFile(file)
-			require.NoError(t, err, "UPDATE_SCREENSHOTS=1 makes it")
+			require.NoError(t, err, "GOLDEN=1 makes it")
 			require.Less(t, len(old), 165_000, file)
 			require.True(t, strings.Contains(string(manual), file), "docs/operating.md does not show %s", file)
 		}
