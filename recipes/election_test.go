@@ -217,33 +217,6 @@ func TestLeadGivesUpOnlyAfterItsFunctionHasReturned(t *testing.T) { // case 57: 
 	})
 }
 
-func TestLeadCampaignsAgainAfterALossAndReturnsWhatItsFunctionDoes(t *testing.T) { // case 55: CURATOR-15, -195 never elect again
-	inLab(t, func(t *testing.T, l *lab) {
-		l.election()
-		a := l.client("a")
-		terms := 0
-		err := a.Election("/e").Lead(context.Background(), func(ctx context.Context, lead *recipes.Lease) error {
-			if terms++; terms < 4 {
-				switch terms {
-				case 1:
-					l.srv.Expire(l.session(a))
-				case 2:
-					require.NoError(t, l.srv.Delete(lead.Node()))
-				case 3:
-					require.NoError(t, l.srv.Set(lead.Node(), []byte(kind.RevokeMessage)))
-				}
-				<-ctx.Done()
-				return errors.New("interrupted")
-			}
-			return errors.New("finished")
-		})
-		require.ErrorContains(t, err, "finished")
-		require.Equal(t, 4, terms)
-		l.settle()
-		require.Empty(t, l.children("/e"))
-	})
-}
-
 func TestLeadStandsAgainWhereAServerShedTheRequest(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()
@@ -251,20 +224,5 @@ func TestLeadStandsAgainWhereAServerShedTheRequest(t *testing.T) {
 		err := l.client("a").Election("/e").Lead(t.Context(), func(context.Context, *recipes.Lease) error { return errors.New("finished") })
 		require.ErrorContains(t, err, "finished")
 		require.Equal(t, 3, shed.Hits())
-	})
-}
-
-func TestCampaignReportsALostSessionAndNotALeadership(t *testing.T) { // case 56: phantom leader
-	inLab(t, func(t *testing.T, l *lab) {
-		l.election()
-		a, err := l.client("a").Election("/e").Campaign(t.Context())
-		require.NoError(t, err)
-		waiter := l.client("b")
-		b := l.campaigning(waiter)
-		l.srv.Expire(l.session(waiter))
-		r := <-b
-		require.ErrorIs(t, r.err, recipes.ErrSessionLost)
-		require.Nil(t, r.v)
-		require.NoError(t, a.Unlock(t.Context()))
 	})
 }

@@ -2,7 +2,6 @@ package recipes_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,21 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/once"
 	"github.com/locktree/locktree/recipes/zktest"
 )
-
-func TestWhatIsWorthAnotherCall(t *testing.T) {
-	for _, err := range []error{recipes.ErrLost, fmt.Errorf("lock /a: %w", recipes.ErrSessionLost), recipes.ErrRevoked, recipes.ErrUnreachable, recipes.ErrThrottled} {
-		require.True(t, recipes.Retryable(err), err)
-	}
-	closed := fmt.Errorf("%w: %w", recipes.ErrSessionLost, recipes.ErrClosed)
-	for _, err := range []error{nil, context.Canceled, &recipes.HeldError{}, recipes.ErrNotProvisioned, recipes.ErrKindMismatch, recipes.ErrDraining, recipes.ErrQueueFull, recipes.ErrTooManyPermits, closed} {
-		require.False(t, recipes.Retryable(err), err)
-	}
-}
 
 // A lost lease said "recipes:" three times.
 func TestAnErrorHasOnePrefix(t *testing.T) {
@@ -67,17 +55,5 @@ func TestAnErrorHasOnePrefix(t *testing.T) {
 			require.Error(t, err)
 			require.Equal(t, 1, strings.Count(err.Error(), "recipes: "), err)
 		}
-	})
-}
-
-func TestStateFollowsTheNewestSession(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		require.Equal(t, session.StateActive, c.State())
-		l.srv.Expire(l.session(c))
-		<-c.Newest().Done()
-		require.Equal(t, session.StateLost, c.State())
-		l.session(c) // dials
-		require.Equal(t, session.StateActive, c.State())
 	})
 }

@@ -166,6 +166,7 @@ func TestARevocationRequestReachesHoldersAndWaitersOfEveryRecipe(t *testing.T) {
 		require.NoError(t, admin.Revoke(t.Context(), in.Waiters[0].Path))
 		r := <-w
 		require.ErrorIs(t, r.err, recipes.ErrRevoked, "a waiter leaves")
+		require.ErrorContains(t, admin.Revoke(t.Context(), way.path), "not a contender")
 		require.NoError(t, x.Context().Err())
 		l.unlock(x)
 		l.nothingLeft()

@@ -66,25 +66,6 @@ func TestALeaderChangeThatProlongsSessionsProlongsNoLease(t *testing.T) { // cas
 	})
 }
 
-func TestUnlockAfterALossDeletesOnlyItsOwnNode(t *testing.T) { // case 39: the numbers of a lock made anew begin again
-	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, l.srv.Delete("/m"))
-		l.mutex()
-		y, err := l.client("b").Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, x.Node()[len(x.Node())-10:], y.Node()[len(y.Node())-10:], "the scenario needs equal numbers")
-		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
-		require.NoError(t, x.Unlock(t.Context()), "a second Unlock")
-		l.settle()
-		require.NoError(t, y.Context().Err())
-		require.NoError(t, y.Verify(t.Context()))
-		require.Greater(t, y.Token(), x.Token())
-		l.unlock(y)
-	})
-}
-
 func TestUnlockOfANodeThatIsGoneIsDone(t *testing.T) { // case 39: NoNode is what a release wants
 	inLab(t, func(t *testing.T, l *lab) {
 		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())

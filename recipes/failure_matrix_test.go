@@ -62,21 +62,6 @@ func TestALateOrLostWatchEventCostsAtMostASessionTimeout(t *testing.T) { // row 
 	}
 }
 
-func TestAHolderWhoseDeletionIsNotReportedLearnsItFromItsHeartbeat(t *testing.T) { // rows 8 and 36
-	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		l.settle()
-		l.srv.InjectEvent(func(e zktest.Event) bool { return e.Path == x.Node() }, zktest.DropEvent)
-		require.NoError(t, l.srv.Delete(x.Node()))
-		start := time.Now()
-		<-x.Context().Done()
-		require.LessOrEqual(t, time.Since(start), 2*time.Second+2*oneWay, "a heartbeat every sixth of 12 s")
-		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-		l.nextIsServed("/m")
-	})
-}
-
 // A session makes one heartbeat, whatever it holds.
 func TestWhateverIsHeldLearnsItsUnreportedDeletionFromAHeartbeat(t *testing.T) { // rows 8 and 36
 	for name, c := range map[string]struct {

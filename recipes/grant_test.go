@@ -2,7 +2,6 @@ package recipes_test
 
 import (
 	"context"
-	"path"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -21,50 +19,6 @@ func (l *lab) replace(node string) {
 	l.t.Helper()
 	require.NoError(l.t, l.srv.Delete(node))
 	require.NoError(l.t, l.srv.Create(node, []byte("not yours")))
-}
-
-func TestAHolderWhoseNodeIsAnothersStopsAtOnce(t *testing.T) { // case 28: CURATOR-604
-	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		l.settle()
-		l.replace(x.Node())
-		start := time.Now()
-		<-x.Context().Done()
-		require.LessOrEqual(t, time.Since(start), 3*oneWay, "the event and one read; a heartbeat would notice later")
-		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-	})
-}
-
-func TestAWaiterWhoseNodeIsAnothersIsNeverGranted(t *testing.T) { // case 28, of a waiter
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		x, err := l.client("a").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
-		w := l.locking(l.client("b").Mutex(m))
-		l.replace(l.queue(m)[1])
-		l.unlock(x)
-		r := hostile.Soon(t, w, "the waiter was not told")
-		require.ErrorIs(t, r.err, recipes.ErrLost)
-	})
-}
-
-func TestAnExpiredSessionEndsItsLeases(t *testing.T) { // etcd #10811, consul #2332
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		l.settle()
-		l.srv.Expire(l.session(c))
-		time.Sleep(20 * time.Second) // a session timeout and more, in case only a deadline notices
-		synctest.Wait()
-		select { // Err would look at the clock: what counts is that the lease ends though nobody looks
-		case <-x.Context().Done():
-		default:
-			require.Fail(t, "the lease outlives its session")
-		}
-		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-	})
 }
 
 // A follower that has lost its leader goes on answering reads and pings and showing what it has: 5.82 s of two holders
@@ -90,29 +44,6 @@ func TestAGrantNeedsAServerThatCommits(t *testing.T) {
 		r := hostile.Soon(t, w, "the server commits again")
 		require.NoError(t, r.err)
 		l.unlock(r.v)
-	})
-}
-
-func TestTheQueueKeepsItsOrderWhereNumbersWrap(t *testing.T) { // case 58: ZooKeeper numbers on at -2147483648
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		order := []string{"b-lock-2147483646", "d-lock-2147483647", "c-lock--2147483648", "a-lock--2147483647"}
-		for _, i := range []int{2, 0, 3, 1} {
-			l.foreign(m, order[i], "")
-		}
-		in, err := inspect.Lock(t.Context(), l.client("who"), m)
-		require.NoError(t, err)
-		var got []string
-		for _, k := range append(in.Holders, in.Waiters...) {
-			got = append(got, path.Base(k.Path))
-		}
-		require.Equal(t, order, got)
-		_, _, err = recipes.Decide(kind.Mutex.Queues[0], nil, order, order[2])
-		require.NoError(t, err)
-		granted, behind, err := recipes.Decide(kind.Mutex.Queues[0], nil, order, order[2])
-		require.NoError(t, err)
-		require.False(t, granted, "the first number beyond the wrap jumps the queue")
-		require.Equal(t, order[1], behind)
 	})
 }
 
@@ -158,4 +89,123 @@ func TestAnyPermitThatComesBackIsNoticed(t *testing.T) { // case 45: Curator V1 
 			l.unlock(held[1-which])
 		})
 	}
+}
+
+// Done is closed although nobody asks Err, which would look at the clock.
+func TestALeaseEndsWithItsSession(t *testing.T) { // etcd #10811, consul #2332; ClickHouse #116690: no Expired event at all
+	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+		c := l.client("a")
+		for how, end := range map[string]func(id int64){
+			"expired": l.srv.Expire,
+			"swapped": func(id int64) { l.srv.SwapSessionID(id); l.srv.Disconnect(id) },
+		} {
+			x, err := way.take(c)(t.Context())
+			require.NoError(t, err)
+			l.settle()
+			end(l.session(c))
+			time.Sleep(20 * time.Second) // a session timeout and more, in case only a deadline notices
+			synctest.Wait()
+			select {
+			case <-ended(x):
+			default:
+				require.Fail(t, "the lease outlives its session", how)
+			}
+			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
+			require.ErrorContains(t, context.Cause(x.Context()), "session expired", how)
+			require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
+		}
+		l.nothingLeft()
+	})
+}
+
+// losses are what can happen to a node behind its owner's back.
+func (l *lab) losses() map[string]func(node string) {
+	return map[string]func(node string){
+		"deleted":   func(node string) { require.NoError(l.t, l.srv.Delete(node)) },
+		"another's": l.replace,
+	}
+}
+
+// The whole lease is lost with any of its nodes.
+func TestALeaseEndsAtOnceWithAnyOfItsNodes(t *testing.T) { // cases 28, 29: CURATOR-604, CURATOR-171
+	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+		c := l.client("a")
+		for how, lose := range l.losses() {
+			for i, all := 0, 1; i < all; i++ {
+				x, err := way.take(c)(t.Context())
+				require.NoError(t, err)
+				l.settle()
+				all = len(x.Nodes())
+				node := x.Nodes()[i]
+				lose(node)
+				start := time.Now()
+				<-ended(x)
+				require.LessOrEqual(t, time.Since(start), 3*oneWay, "%s: the event and one read; a heartbeat would notice later", how)
+				require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
+				require.ErrorIs(t, x.Verify(t.Context()), recipes.ErrLost)
+				require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
+				_ = l.srv.Delete(node)
+				l.nothingLeft()
+			}
+		}
+	})
+}
+
+func TestAWaiterWhoseNodeIsDeletedOrAnothersIsNeverGranted(t *testing.T) { // cases 16, 28, 44: CURATOR-307, -211 index out of bounds
+	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+		for how, lose := range l.losses() {
+			for _, free := range []bool{false, true} {
+				x, err := way.block(l.client("holder"))(t.Context())
+				require.NoError(t, err)
+				w := l.locker(way.take(l.client("waiter")))
+				line := l.queue(way.queue)
+				node := line[len(line)-1]
+				lose(node)
+				if free {
+					l.unlock(x)
+				}
+				r := hostile.Soon(t, w, "the waiter was not told that its node is "+how)
+				require.ErrorIs(t, r.err, recipes.ErrLost)
+				if !free {
+					require.NoError(t, x.Context().Err())
+					l.unlock(x)
+				}
+				_ = l.srv.Delete(node)
+				l.nothingLeft()
+			}
+		}
+	})
+}
+
+// The reply to the create is lost, and the reconnect is given another session.
+func TestANodeOfAnotherSessionIsNeverOurs(t *testing.T) { // cases 2, 28, 35, 49: CURATOR-498, CURATOR-604
+	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+		c := l.client("a")
+		warm, err := way.take(c)(t.Context())
+		require.NoError(t, err)
+		l.unlock(warm)
+		l.settle()
+		id := l.session(c)
+		rule := l.srv.Inject(zktest.Once(l.enqueues(way)), zktest.DropReply)
+		got := async(func() (*recipes.Lease, error) { return way.take(c)(context.Background()) })
+		<-rule.Hit()
+		l.srv.SwapSessionID(id)
+		if r := <-got; r.err == nil {
+			require.NotEqual(t, id, l.session(c))
+			for _, node := range r.v.Nodes() {
+				n, ok := l.srv.Get(node)
+				require.True(t, ok)
+				require.Equal(t, l.session(c), n.Stat.EphemeralOwner)
+			}
+			l.unlock(r.v)
+		} else {
+			require.ErrorIs(t, r.err, recipes.ErrSessionLost)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		x, err := way.take(l.client("next"))(ctx)
+		require.NoError(t, err, "a node was left behind")
+		l.unlock(x)
+		l.nothingLeft()
+	})
 }

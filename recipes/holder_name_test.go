@@ -146,38 +146,6 @@ func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 	})
 }
 
-func TestObserversHearTheNameOfALeaderThatInheritedItsPlace(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c := l.client("c")
-		x, err := named(l.client("other"), "stranger")["/e"](t.Context())
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		_ = async(func() (*recipes.Lease, error) { return named(c, "gone")["/e"](ctx) })
-		l.settle()
-		w := async(func() (*recipes.Lease, error) { return named(c, "heir")["/e"](t.Context()) })
-		l.settle()
-		cancel()
-		l.settle()
-		var last recipes.Contender
-		watching, stop := context.WithCancel(t.Context())
-		ended := async(func() (any, error) {
-			for leader := range l.client("who").Election("/e").Observe(watching) {
-				last = leader
-			}
-			return nil, nil
-		})
-		l.settle()
-		l.unlock(x)
-		x = (<-w).v
-		l.settle()
-		stop()
-		<-ended
-		require.Equal(t, "heir", last.ID)
-		l.unlock(x)
-	})
-}
-
 func TestAHoldersDataKeepsWhatElseItSays(t *testing.T) {
 	about := recipes.HolderSelf("a")
 	about.Limit = 3

@@ -91,22 +91,6 @@ func TestInspectUnderstandsWhateverClientWroteIt(t *testing.T) {
 	}
 }
 
-func TestInspectOfASemaphoreShowsPermitsAndThoseWhoWait(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(2)
-		_, err := l.client("two").Semaphore("/s").Acquire(t.Context(), 2)
-		require.NoError(t, err)
-		l.drawing(l.client("later"), 1)
-		in, err := inspect.Lock(t.Context(), l.client("who"), "/s")
-		require.NoError(t, err)
-		require.Len(t, in.Holders, 2)
-		require.Equal(t, "two", in.Holders[1].ID)
-		require.Len(t, in.Waiters, 1)
-		require.Equal(t, "later", in.Waiters[0].ID)
-		require.Empty(t, in.Junk, "the layout's own children are no junk")
-	})
-}
-
 func TestInspectOfNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("who")

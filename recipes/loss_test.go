@@ -3,7 +3,6 @@ package recipes_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -68,77 +67,6 @@ func TestAShortPartitionKeepsTheLease(t *testing.T) { // case 26
 	})
 }
 
-func TestALeaseLostLocallyFreesItsNodeWhenTheSessionReturns(t *testing.T) { // case 27: CURATOR-202, "no one is leader"
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		rival := l.locking(l.client("b").Mutex("/m"))
-		l.srv.Partition(l.session(c), zktest.ToServer)
-		<-x.Context().Done()
-		l.srv.Heal(0)
-		r := <-rival
-		require.NoError(t, r.err)
-		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
-		l.unlock(r.v)
-		again, err := c.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
-		l.unlock(again)
-	})
-}
-
-func TestANodeOfAnotherSessionIsNeverOurs(t *testing.T) { // cases 2, 28, 35: CURATOR-498, CURATOR-604
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		m := c.Mutex(l.mutex())
-		l.warm(m)
-		id := l.session(c)
-		rule := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
-		got := async(func() (*recipes.Lease, error) { return m.Lock(context.Background()) })
-		<-rule.Hit()
-		l.srv.SwapSessionID(id) // the reconnect is given another session
-		r := <-got
-		if r.err == nil {
-			n, ok := l.srv.Get(r.v.Node())
-			require.True(t, ok)
-			require.Equal(t, l.session(c), n.Stat.EphemeralOwner)
-			require.NotEqual(t, id, l.session(c))
-			l.unlock(r.v)
-		} else {
-			require.ErrorIs(t, r.err, recipes.ErrSessionLost)
-		}
-		l.settle()
-		l.nextIsServed("/m")
-	})
-}
-
-func TestASilentlySwappedSessionEndsTheLease(t *testing.T) { // ClickHouse#116690: no Expired event at all
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		l.srv.SwapSessionID(l.session(c))
-		l.srv.Disconnect(l.session(c))
-		<-x.Context().Done()
-		require.ErrorContains(t, context.Cause(x.Context()), "session expired")
-	})
-}
-
-func TestAHolderWhoseNodeIsDeletedIsTold(t *testing.T) { // case 29: CURATOR-171
-	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		l.settle()
-		require.NoError(t, l.srv.Delete(x.Node()))
-		start := time.Now()
-		<-x.Context().Done()
-		require.LessOrEqual(t, time.Since(start), 3*oneWay, "the event and one read")
-		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-		require.ErrorIs(t, x.Verify(t.Context()), recipes.ErrLost)
-		l.nextIsServed("/m")
-	})
-}
-
 // Verify and Multi of a lease that was lost said that it had been released, once its Unlock had been called.
 func TestALeaseLostBeforeItsUnlockSaidReleased(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
@@ -184,48 +112,6 @@ func TestAGuardedWriteOfAStaleHolderWritesNothing(t *testing.T) { // case 32
 	})
 }
 
-func TestARevocationRequestReachesHolderAndWaiter(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		w := l.locking(l.client("b").Mutex("/m"))
-		require.NoError(t, l.srv.Set(l.queue("/m")[1], []byte(kind.RevokeMessage)))
-		require.ErrorIs(t, (<-w).err, recipes.ErrRevoked)
-		third := l.locking(l.client("c").Mutex("/m"))
-		admin := l.client("admin")
-		require.NoError(t, admin.Revoke(t.Context(), x.Node()))
-		require.ErrorContains(t, admin.Revoke(t.Context(), "/m"), "not a contender")
-		<-x.Context().Done()
-		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrRevoked)
-		l.settle()
-		notYet(t, third, "a revocation is a request: the lock is held until Unlock")
-		require.NoError(t, x.Verify(t.Context()))
-		l.unlock(x)
-		require.NoError(t, (<-third).err)
-	})
-}
-
-func TestReleaseDuringADisconnectIsFinishedLater(t *testing.T) { // case 36: CURATOR-486, -678, vault #4491
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		id := l.session(c)
-		l.srv.RefuseDials(true)
-		l.srv.Disconnect(id)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
-		require.Len(t, l.children("/m"), 1)
-		l.srv.RefuseDials(false)
-		again, err := c.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, id, l.session(c), "the scenario needs the session to survive")
-		l.unlock(again)
-		l.nextIsServed("/m")
-	})
-}
-
 // What is given back is held no more, also while a goroutine of the same client waits for it: the session lasts as long as
 // one that holds nothing.
 func TestAReleaseForAWaiterOfTheSameClientCostsNoSession(t *testing.T) {
@@ -256,20 +142,6 @@ func TestAReleaseForAWaiterOfTheSameClientCostsNoSession(t *testing.T) {
 	})
 }
 
-func TestALostDeleteReplyIsADelete(t *testing.T) { // case 36: both outcomes of a delete whose reply is lost
-	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
-				require.NoError(t, err)
-				l.srv.Inject(zktest.Once(at("delete")), fault)
-				require.NoError(t, x.Unlock(t.Context()))
-				require.Empty(t, l.children("/m"))
-			})
-		})
-	}
-}
-
 func TestReleaseWithAnEndedContextReleases(t *testing.T) { // cases 37, 38: etcd #22123, ncps #913
 	inLab(t, func(t *testing.T, l *lab) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -280,22 +152,6 @@ func TestReleaseWithAnEndedContextReleases(t *testing.T) { // cases 37, 38: etcd
 		require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
 		l.settle()
 		require.Empty(t, l.children("/m"))
-	})
-}
-
-func TestUnlockTwiceNeverDeletesSomebodyElsesNode(t *testing.T) { // case 39
-	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		l.unlock(x)
-		require.NoError(t, l.srv.Delete("/m")) // numbers start again: the next node has the same one
-		l.mutex()
-		y, err := l.client("b").Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
-		l.unlock(x)
-		l.settle()
-		require.NoError(t, y.Context().Err())
-		l.unlock(y)
 	})
 }
 
@@ -313,18 +169,6 @@ func TestReleasingRacesTheLossWithoutRecreatingAnything(t *testing.T) { // case 
 			require.True(t, err == nil || errors.Is(err, recipes.ErrLost), "%v", err)
 		}
 		l.settle()
-		require.Empty(t, l.children("/m"))
-	})
-}
-
-func TestClosingTheClientEndsItsLeasesAndFreesItsLocks(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, c.Close())
-		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrClosed)
-		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
 		require.Empty(t, l.children("/m"))
 	})
 }
@@ -350,42 +194,6 @@ func (l *lab) nextIsServedAfterExpiry() {
 	l.t.Helper()
 	time.Sleep(20 * time.Second)
 	require.Empty(l.t, l.children("/m"))
-}
-
-func TestTheObserverIsCalledForEachEvent(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		heard := make(chan string, 100)
-		c := l.client("a", func(cfg *recipes.Config) {
-			cfg.Observer = func(e recipes.Event) {
-				switch {
-				case e.Call == 0:
-				case e.Type == recipes.EventAcquired:
-					heard <- "acquired " + e.Wait.String()
-				case e.Type == recipes.EventReleased:
-					heard <- "released " + e.Held.String()
-				default:
-					heard <- string(e.Type)
-				}
-			}
-		})
-		m := c.Mutex(l.mutex())
-		l.warmDeclaration(m)
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		time.Sleep(time.Second)
-		l.unlock(x)
-		require.Equal(t, "acquired 40ms", <-heard)
-		require.Equal(t, "released 1s", <-heard)
-		y, err := l.client("b").Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
-		w := l.locking(m)
-		require.Equal(t, "queued", <-heard)
-		l.unlock(y)
-		require.NoError(t, (<-w).err)
-		require.True(t, strings.HasPrefix(<-heard, "acquired"))
-		l.srv.Partition(l.session(c), zktest.Both)
-		require.Equal(t, "lost", <-heard)
-	})
 }
 
 func TestClosingWhileALockIsBeingResolvedEndsIt(t *testing.T) {
@@ -416,21 +224,6 @@ func (l *lab) keeps(path string) (free func()) {
 		_, err := s.SetACL(l.t.Context(), path, zk.WorldACL(zk.PermAll), -1)
 		require.NoError(l.t, err)
 	}
-}
-
-func TestAReleaseTheServerRefusesSaysSo(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.mutex()
-		free := l.keeps("/m")
-		x, err := l.client("b").Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
-		err = x.Unlock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrReleasePending)
-		require.ErrorIs(t, err, zk.ErrNoAuth)
-		free()
-		time.Sleep(10 * time.Second)
-		require.Empty(t, l.children("/m"), "the background must go on trying")
-	})
 }
 
 // The error of a set named its first member, whichever was kept. Then a Try of the same client was told of a stranger: its own node.
@@ -527,4 +320,29 @@ func TestLoseOnSuspectIsForSessionsThatHold(t *testing.T) {
 		l.srv.RefuseDials(false)
 		l.nextIsServed("/m")
 	})
+}
+
+func TestASecondUnlockDeletesNoNodeOfAnother(t *testing.T) { // case 39: the numbers of a lock made anew begin again
+	for _, lost := range []bool{false, true} {
+		inLab(t, func(t *testing.T, l *lab) {
+			x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+			require.NoError(t, err)
+			if !lost {
+				l.unlock(x)
+			}
+			require.NoError(t, l.srv.Delete("/m"))
+			l.mutex()
+			y, err := l.client("b").Mutex("/m").Lock(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, x.Node()[len(x.Node())-10:], y.Node()[len(y.Node())-10:], "the scenario needs equal numbers")
+			require.Greater(t, y.Token(), x.Token())
+			if lost {
+				require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
+			}
+			l.unlock(x)
+			l.settle()
+			require.NoError(t, y.Verify(t.Context()))
+			l.unlock(y)
+		})
+	}
 }

@@ -48,22 +48,11 @@ func (l *lab) nothingLeft() {
 	}
 }
 
-func TestAMultiLockOverEveryKindTakesOneTransactionAndOneRoundTrip(t *testing.T) {
+func TestASetExcludesWhatItsMembersExclude(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.everyKind()
-		m := mixed(l.client("a"))
-		warm, err := m.Lock(t.Context())
+		x, err := mixed(l.client("a")).Lock(t.Context())
 		require.NoError(t, err)
-		l.unlock(warm)
-		l.settle()
-		l.srv.ResetCounts()
-		start := time.Now()
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 2*oneWay, time.Since(start))
-		counts := l.srv.Counts().ByOp
-		require.Equal(t, 1, counts["multi"])
-		require.Equal(t, 3, counts["getChildren2"], "one a queue")
 		b := l.client("b")
 		_, err = b.Mutex("/m").TryLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld)
@@ -267,29 +256,6 @@ func TestASetDoesNotUseAPlaceItInherits(t *testing.T) { // it is of another tran
 		r := <-w
 		require.NoError(t, r.err)
 		l.unlock(r.v)
-	})
-}
-
-func TestMembersCanBeEnteredAgainThroughTheSetsContext(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c := l.client("a")
-		err := mixed(c).Do(t.Context(), func(ctx context.Context, x *recipes.Lease) error {
-			again, err := c.Mutex("/m", recipes.WithReentrancy()).Lock(ctx)
-			require.NoError(t, err)
-			require.Equal(t, x.Token(), again.Token())
-			l.unlock(again)
-			r, err := c.RWMutex("/rw", recipes.WithReentrancy()).RLock(ctx)
-			require.NoError(t, err)
-			l.unlock(r)
-			_, err = c.RWMutex("/rw", recipes.WithReentrancy()).Lock(ctx)
-			require.ErrorIs(t, err, recipes.ErrWouldDeadlock, "the set reads it")
-			_, err = multi(c, "/m").Lock(ctx)
-			require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
-			return nil
-		})
-		require.NoError(t, err)
-		l.nothingLeft()
 	})
 }
 

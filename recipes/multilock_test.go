@@ -3,7 +3,6 @@ package recipes_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -32,88 +31,6 @@ func multi(c *recipes.Client, paths ...string) *recipes.MultiLock {
 	return c.MultiLock(members...)
 }
 
-func TestAMultiLockTakesOneTransactionAndOneRoundTrip(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		paths := l.mutexes(5)
-		m := multi(l.client("a"), paths...)
-		warm, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		l.unlock(warm)
-		l.settle()
-		l.srv.ResetCounts()
-		start := time.Now()
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 2*oneWay, time.Since(start))
-		require.Equal(t, 1, l.srv.Counts().ByOp["multi"])
-		require.Equal(t, 5, l.srv.Counts().ByOp["getChildren2"])
-		for _, p := range paths {
-			_, err := l.client("other").Mutex(p).TryLock(t.Context())
-			require.ErrorIs(t, err, recipes.ErrHeld)
-		}
-		l.unlock(x)
-		l.settle()
-		for _, p := range paths {
-			require.Empty(t, l.children(p))
-		}
-	})
-}
-
-func TestOverlappingMultiLocksInAnyOrderNeverDeadlock(t *testing.T) { // case 50: A(x,y) against B(y,x)
-	inLab(t, func(t *testing.T, l *lab) {
-		paths := l.mutexes(6)
-		rnd := rand.New(rand.NewPCG(1, 2))
-		holders := map[string]int{}
-		done, events := make(chan error), make(chan func())
-		const clients, rounds = 6, 15
-		for i := range clients {
-			c := l.client(fmt.Sprint(i))
-			var sets [][]string
-			for range rounds {
-				var set []string
-				for _, j := range rnd.Perm(len(paths))[:2+rnd.IntN(3)] {
-					set = append(set, paths[j])
-				}
-				sets = append(sets, set)
-			}
-			go func() {
-				for _, set := range sets {
-					ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-					err := multi(c, set...).Do(ctx, func(context.Context, *recipes.Lease) error {
-						change := func(by int) func() {
-							return func() {
-								for _, p := range set {
-									holders[p] += by
-									require.LessOrEqual(t, holders[p], 1, "two holders of %s", p)
-								}
-							}
-						}
-						events <- change(1)
-						time.Sleep(time.Second)
-						events <- change(-1)
-						return nil
-					})
-					cancel()
-					if err != nil {
-						done <- err
-						return
-					}
-				}
-				done <- nil
-			}()
-		}
-		for left := clients; left > 0; {
-			select {
-			case f := <-events:
-				f()
-			case err := <-done:
-				require.NoError(t, err)
-				left--
-			}
-		}
-	})
-}
-
 func TestAMultiLockThatFailsLeavesNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		paths := l.mutexes(3)
@@ -137,38 +54,6 @@ func TestAMultiLockThatFailsLeavesNothing(t *testing.T) {
 		l.unlock(x)
 		_, err = multi(c, paths[0], paths[0]).Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
-	})
-}
-
-func TestAMultiLockIsLostWithOneOfItsMembers(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		paths := l.mutexes(3)
-		c := l.client("a")
-		x, err := multi(c, paths...).Lock(t.Context())
-		require.NoError(t, err)
-		l.settle()
-		require.NoError(t, l.srv.Delete(l.queue(paths[2])[0]))
-		<-x.Context().Done()
-		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
-		l.settle()
-		require.Empty(t, l.children(paths[0]), "the other members stayed locked")
-	})
-}
-
-func TestAMultiLockMixesMutexesReadersAndWriters(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.mutex()
-		l.rwlock()
-		a, b := l.client("a"), l.client("b")
-		x, err := a.MultiLock(a.Mutex("/m"), a.RWMutex("/rw").Reader()).Lock(t.Context())
-		require.NoError(t, err)
-		r, err := b.RWMutex("/rw").RLock(t.Context())
-		require.NoError(t, err, "the member reads only")
-		l.unlock(r)
-		_, err = b.RWMutex("/rw").TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
-		l.unlock(x)
 	})
 }
 

@@ -10,32 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/kind"
 )
-
-func TestUncontendedLockTakesOneRoundTripAndTheCycleTwo(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
-		first, err := m.Lock(t.Context()) // reads the declaration
-		require.NoError(t, err)
-		l.unlock(first)
-		l.settle()
-
-		l.srv.ResetCounts()
-		start := time.Now()
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 2*oneWay, time.Since(start), "acquire")
-		require.NotZero(t, x.Token(), "known from the reply to the create")
-		l.unlock(x)
-		require.Equal(t, 4*oneWay, time.Since(start), "whole cycle")
-		n := l.srv.Counts()
-		require.Equal(t, map[string]int{"create": 1, "getChildren2": 1, "delete": 1}, n.ByOp)
-		require.Zero(t, n.WatchEvents)
-		require.Empty(t, l.children("/m"))
-		t.Logf("uncontended: acquire 1 round trip, cycle 2, %d requests; budget 1, 2, 3", n.Total)
-	})
-}
 
 func TestHandOffInALongQueueTakesNoRequestAndConstantBytes(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
@@ -70,64 +45,6 @@ func TestHandOffInALongQueueTakesNoRequestAndConstantBytes(t *testing.T) {
 			}
 		}
 		l.unlock(holder)
-	})
-}
-
-func TestOneReleaseWakesOneWaiter(t *testing.T) { // case 22: N waiters, one release, one of them woken
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		holder, err := l.client("holder").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
-		var waiting []<-chan result[*recipes.Lease]
-		for range 40 {
-			waiting = append(waiting, l.locking(l.client("w").Mutex(m)))
-		}
-		l.srv.ResetCounts()
-		l.unlock(holder)
-		next := <-waiting[0]
-		require.NoError(t, next.err)
-		l.settle()
-		require.Equal(t, 5, l.srv.Counts().WatchEvents,
-			"the deletion, to who is next and to the one behind, which looks ahead; and what the new holder says of itself a moment later, "+
-				"to itself and to the one behind; and the releaser's own deletion")
-		l.unlock(next.v)
-		for _, w := range waiting[1:] {
-			r := <-w
-			require.NoError(t, r.err)
-			l.unlock(r.v)
-		}
-	})
-}
-
-func TestTryLockOfAHeldLockTakesOneRoundTripAndLeavesNothing(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		x, err := l.client("holder").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
-		b := l.client("b").Mutex(m)
-		_, err = b.TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
-		l.settle()
-
-		l.srv.ResetCounts()
-		start := time.Now()
-		_, err = b.TryLock(t.Context())
-		require.Equal(t, 2*oneWay, time.Since(start))
-		var held *recipes.HeldError
-		require.ErrorAs(t, err, &held)
-		require.Equal(t, x.Node(), held.Holder.Path)
-		require.Equal(t, 1, held.Position)
-		require.NoError(t, held.Identify(t.Context()))
-		require.Equal(t, "holder", held.Holder.ID)
-		require.Contains(t, held.Error(), "holder")
-		l.settle()
-		require.Len(t, l.children("/m"), 1, "the try left its contender")
-		require.Zero(t, l.srv.Counts().WatchEvents, "the try left a watch")
-		t.Logf("try-lock while held: 1 round trip, %v; budget 1, no watch", l.srv.Counts().ByOp)
-		l.unlock(x)
-		got, err := b.TryLock(t.Context())
-		require.NoError(t, err, "own leftovers of the last try were in the way")
-		l.unlock(got)
 	})
 }
 
@@ -180,66 +97,6 @@ func TestOtherProcessesComeBetweenGoroutinesOfAClient(t *testing.T) {
 	})
 }
 
-func TestGrantsComeInTheOrderOfArrivalWithGrowingTokens(t *testing.T) { // case 33
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		x, err := l.client("c0").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
-		var waiting []<-chan result[*recipes.Lease]
-		for range 8 {
-			waiting = append(waiting, l.locking(l.client("c").Mutex(m)))
-		}
-		for i, w := range waiting {
-			for _, later := range waiting[i+1:] {
-				notYet(t, later, "out of order")
-			}
-			last := x.Token()
-			l.unlock(x)
-			r := <-w
-			require.NoError(t, r.err)
-			require.Greater(t, r.v.Token(), last)
-			x = r.v
-		}
-		last := x.Token()
-		l.unlock(x)
-		require.NoError(t, l.srv.Delete(m)) // numbers start again, tokens must not
-		l.declare(m, kind.Mutex.New())
-		x, err = l.client("later").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
-		require.Contains(t, x.Node(), "-lock-0000000000")
-		require.Greater(t, x.Token(), last)
-		l.unlock(x)
-	})
-}
-
-func TestReentryThroughTheLeasesContext(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		m := c.Mutex(l.mutex(), recipes.WithReentrancy())
-		err := m.Do(t.Context(), func(ctx context.Context, outer *recipes.Lease) error {
-			return m.Do(ctx, func(ctx context.Context, inner *recipes.Lease) error {
-				require.Equal(t, outer.Token(), inner.Token())
-				require.Len(t, l.children("/m"), 1)
-				return nil
-			})
-		})
-		require.NoError(t, err)
-		require.Empty(t, l.children("/m"))
-
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		y, err := m.Lock(x.Context())
-		require.NoError(t, err)
-		l.unlock(x)
-		l.unlock(x) // again: must not count twice
-		require.NoError(t, y.Context().Err())
-		require.Len(t, l.children("/m"), 1, "given back by the first of two")
-		l.unlock(y)
-		require.ErrorIs(t, context.Cause(y.Context()), recipes.ErrReleased)
-		require.Empty(t, l.children("/m"))
-	})
-}
-
 func TestAnEndedContextSendsNothing(t *testing.T) { // case 7: pre-cancelled ctx on a free lock (matrixone #25790)
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.client("a").Mutex(l.mutex())
@@ -252,31 +109,6 @@ func TestAnEndedContextSendsNothing(t *testing.T) { // case 7: pre-cancelled ctx
 		require.ErrorIs(t, err, context.Canceled)
 		l.settle()
 		require.Zero(t, l.srv.Counts().Total)
-	})
-}
-
-func TestATimedOutWaitNamesTheHolderAndThePosition(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		x, err := l.client("ledger-1").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
-		between := l.locking(l.client("b").Mutex(m))
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		start := time.Now()
-		_, err = l.client("c").Mutex(m).Lock(ctx)
-		require.Less(t, time.Since(start), 3*time.Second+50*time.Millisecond) // case 18
-		var held *recipes.HeldError
-		require.ErrorAs(t, err, &held)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, recipes.ErrHeld)
-		require.Equal(t, 2, held.Position)
-		require.Equal(t, x.Node(), held.Holder.Path)
-		require.Equal(t, "ledger-1", held.Holder.ID)
-		l.settle()
-		require.Len(t, l.children(m), 2, "the contender of the timed-out waiter stayed")
-		l.unlock(x)
-		l.unlock((<-between).v)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // tallied is a client with a tally, of which nothing may be left when the client is closed.
@@ -54,8 +55,13 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 		}
 		x := granted()
 		l.unlock(x)
+		x = granted() // knows the declaration
+		require.Equal(t, 2*oneWay, b.latest(recipes.EventAcquired).Wait)
+		held := time.Since(b.latest(recipes.EventAcquired).Time)
+		l.unlock(x)
 		b.are(l, way.path, 0, 0)
 		require.Equal(t, x.Token(), b.latest(recipes.EventReleased).Token)
+		require.Equal(t, held, b.latest(recipes.EventReleased).Held)
 
 		x = granted() // asked back
 		require.NoError(t, l.client("admin").Revoke(t.Context(), x.Node()))
@@ -225,5 +231,29 @@ func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 		l.unlock(all)
 		l.unlock(r2)
 		b.are(l, "/rw", 0, 0)
+
+		other := l.client("holder") // every try is refused once, and a call that cannot be
+		release := l.holdsPermits(other, other.Mutex("/m"), other.RWMutex("/rw"), other.Election("/e"))
+		calls := tries(c)
+		calls["no permit"] = func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 0) }
+		for name, call := range calls {
+			before := b.count(recipes.EventRefused)
+			_, err := call(t.Context())
+			require.Error(t, err, name)
+			synctest.Wait()
+			require.Equal(t, before+1, b.count(recipes.EventRefused), name)
+		}
+		release()
+
+		w = grant(rw.Lock(t.Context())) // an exchange of unknown outcome
+		lost := b.count(recipes.EventLost)
+		l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = rw.Downgrade(ctx, w)
+		require.ErrorIs(t, err, recipes.ErrLost)
+		require.ErrorIs(t, w.Unlock(t.Context()), recipes.ErrLost)
+		b.are(l, "/rw", 0, 0)
+		require.Equal(t, lost+1, b.count(recipes.EventLost))
 	})
 }

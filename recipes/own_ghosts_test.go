@@ -2,7 +2,6 @@ package recipes_test
 
 import (
 	"context"
-	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +14,6 @@ import (
 )
 
 type taker = func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error)
-
-// retakers are takers, and those whose place may be kept or handed on.
-func retakers() map[string]taker {
-	all := maps.Clone(takers)
-	return all
-}
 
 // outage keeps everybody from the server for a time. A server that restarts gives every session its whole timeout again.
 func (l *lab) outage(d time.Duration, restarts bool) {
@@ -69,11 +62,6 @@ var leaves = map[string]func(l *lab, take taker, c *recipes.Client){
 			})
 		}()
 	},
-	"a place that is kept, or a lock that is free": func(l *lab, take taker, c *recipes.Client) {
-		x, err := take(l.t.Context(), c, 0)
-		require.NoError(l.t, err)
-		l.unlock(x)
-	},
 	"a waiter": func(l *lab, take taker, c *recipes.Client) {
 		other := l.client("other")
 		x, err := take(l.t.Context(), other, 0)
@@ -103,7 +91,7 @@ var leaves = map[string]func(l *lab, take taker, c *recipes.Client){
 // had been restarted.
 func TestNobodyWaitsForTheNodesOfItsOwnLostSession(t *testing.T) {
 	for what, leave := range leaves {
-		for name, take := range retakers() {
+		for name, take := range takers {
 			t.Run(what+"/"+name, func(t *testing.T) {
 				for _, restarts := range []bool{false, true} {
 					for i, d := range []time.Duration{8 * time.Second, 12 * time.Second, 20 * time.Second, time.Minute, 10 * time.Minute} {
@@ -158,7 +146,7 @@ func TestWhatMayStillRunUnderALostLeaseKeepsItsPlace(t *testing.T) {
 		},
 	}
 	for what, keep := range keep {
-		for name, take := range retakers() {
+		for name, take := range takers {
 			t.Run(what+"/"+name, func(t *testing.T) {
 				// Where the connection is there when the session is lost, no closeSession may leave on it.
 				for cut, from := range map[string]func(l *lab, id int64) (heal func()){

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -74,32 +73,6 @@ func TestAnUnlockWithAnEndedContextHandsThePlaceOnAtOnce(t *testing.T) {
 			x = r.v
 		}
 		l.unlock(x)
-	})
-}
-
-// So does one that gives it back while there is no connection.
-func TestAnUnlockWithoutAConnectionHandsThePlaceOnWhenThereIsOne(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		m := c.Mutex(l.mutex())
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		w := l.locking(m)
-		l.srv.RefuseDials(true)
-		l.srv.Disconnect(l.session(c))
-		l.settle()
-		l.srv.ResetCounts()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start := time.Now()
-		require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
-		require.Equal(t, time.Second, time.Since(start))
-		l.srv.RefuseDials(false)
-		r := <-w
-		require.NoError(t, r.err)
-		require.Equal(t, 1, l.srv.Counts().ByOp["multi"])
-		require.Zero(t, l.srv.Counts().ByOp["create"])
-		l.unlock(r.v)
 	})
 }
 
@@ -199,21 +172,4 @@ func (l *lab) alternate(all []<-chan result[*recipes.Lease]) {
 		}
 	}
 	l.settle()
-}
-
-func TestAReaderThatIsAheadOfOursIsNotOverlooked(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		other, err := l.client("other").RWMutex(l.rwlock()).RLock(t.Context())
-		require.NoError(t, err)
-		rw := l.client("a").RWMutex("/rw")
-		for range 3 {
-			x, err := rw.RLock(t.Context())
-			require.NoError(t, err)
-			l.unlock(x)
-		}
-		w := l.locker(rw.Lock)
-		notYet(t, w, "another reads")
-		l.unlock(other)
-		l.unlock(hostile.Soon(t, w, "nobody reads").v)
-	})
 }

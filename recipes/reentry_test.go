@@ -131,6 +131,7 @@ func TestReentrancyAcrossModes(t *testing.T) {
 					require.NoError(t, err, "%s in %s", second, first)
 					require.Equal(t, outer.Token(), inner.Token(), "%s in %s", second, first)
 					l.unlock(outer)
+					l.unlock(outer) // again: it does not count twice
 					require.NoError(t, inner.Context().Err(), "%s in %s", second, first)
 					require.Equal(t, before, l.nodes(), "%s in %s: given back by the first of two", second, first)
 					outer = inner

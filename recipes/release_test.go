@@ -12,19 +12,6 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-func TestAReleaseIsTriedUntilItIsDone(t *testing.T) { // case 36: CURATOR-486, CURATOR-678, vault #4491
-	inLab(t, func(t *testing.T, l *lab) {
-		// A session long enough to outlast the cuts: one that is lost takes its node along, and Unlock is content.
-		c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		cuts := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= 4 }, zktest.CutBefore)
-		l.unlock(x)
-		require.Equal(t, 4, cuts.Hits())
-		require.Empty(t, l.children("/m"), "Unlock said that it is gone")
-	})
-}
-
 // Nothing else is asked in this session, so no later answer tells that this one will not come.
 func TestAReleaseThatIsNeverAnsweredIsAskedAgain(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
@@ -59,4 +46,24 @@ func TestAReleaseWaitedForTheListingOfTheNextHolder(t *testing.T) {
 		require.NoError(t, got.err)
 		l.unlock(got.v)
 	})
+}
+
+func TestAReleaseIsTriedUntilItIsDone(t *testing.T) { // case 36: CURATOR-486, CURATOR-678, vault #4491
+	for name, c := range map[string]struct {
+		fault zktest.Fault
+		times int
+	}{"not applied": {zktest.CutBefore, 4}, "applied": {zktest.DropReply, 1}} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				// A session long enough to outlast the cuts: one that is lost takes its node along, and Unlock is content.
+				a := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
+				x, err := a.Mutex(l.mutex()).Lock(t.Context())
+				require.NoError(t, err)
+				cuts := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= c.times }, c.fault)
+				l.unlock(x)
+				require.Equal(t, c.times, cuts.Hits())
+				require.Empty(t, l.children("/m"), "Unlock said that it is gone")
+			})
+		})
+	}
 }

@@ -301,6 +301,8 @@ func TestTheTableOfErrorsSaysWhatRetryableReturns(t *testing.T) {
 			require.Equal(t, row.again, recipes.Retryable(fmt.Errorf("lock /m: %w", err)), err)
 		}
 	}
+	require.False(t, recipes.Retryable(nil))
+	require.False(t, recipes.Retryable(fmt.Errorf("%w: %w", recipes.ErrSessionLost, recipes.ErrClosed)))
 }
 
 func TestTheLoopThatAProgramWritesDoesTheWorkOnce(t *testing.T) {

@@ -13,25 +13,6 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-func TestAPlaceThatIsGoneIsALossForReaderAndWriter(t *testing.T) { // case 44: CURATOR-307, -211 index out of bounds
-	for name, way := range map[string]string{"reader": "reader", "writer": "writer"} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.rwlock()
-				take := everyRecipe()[way]
-				x, err := take.block(l.client("holder"))(t.Context())
-				require.NoError(t, err)
-				w := l.locker(take.take(l.client("waiter")))
-				require.NoError(t, l.srv.Delete(l.queue("/rw")[1]))
-				require.ErrorIs(t, (<-w).err, recipes.ErrLost)
-				l.unlock(x)
-				l.settle()
-				require.Empty(t, l.children("/rw"))
-			})
-		})
-	}
-}
-
 func TestAWriterWaitsForTheReadersAheadOfItAndNoOthers(t *testing.T) { // failure matrix, row 48: writer starvation
 	inLab(t, func(t *testing.T, l *lab) {
 		l.rwlock()

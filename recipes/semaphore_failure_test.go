@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -73,172 +72,6 @@ func TestACancelledTakeLeavesNoPermit(t *testing.T) { // case 47: cancelled whil
 	})
 }
 
-func TestTriesNeverTakeMoreThanThereIs(t *testing.T) { // case 48: kazoo #213 admits too many without blocking
-	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(2)
-		change, done := make(chan int), make(chan error)
-		const clients = 6
-		for i := range clients {
-			m := l.client(fmt.Sprint(i)).Semaphore("/s")
-			rnd := rand.New(rand.NewPCG(uint64(i), 48))
-			go func() {
-				done <- func() error {
-					for range 60 {
-						time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
-						x, err := m.TryAcquire(context.Background(), 1+rnd.IntN(2))
-						if errors.Is(err, recipes.ErrHeld) {
-							continue
-						}
-						if err != nil {
-							return err
-						}
-						n := len(x.Nodes())
-						change <- n
-						time.Sleep(time.Duration(rnd.IntN(50)) * time.Millisecond)
-						change <- -n
-						if err := x.Unlock(context.Background()); err != nil {
-							return err
-						}
-					}
-					return nil
-				}()
-			}()
-		}
-		now, grants := 0, 0
-		for left := clients; left > 0; {
-			select {
-			case n := <-change:
-				now += n
-				if n > 0 {
-					grants++
-				}
-				require.LessOrEqual(t, now, 2)
-			case err := <-done:
-				require.NoError(t, err)
-				left--
-			}
-		}
-		require.Greater(t, grants, 20, "the test refused nearly everything")
-		l.settle()
-		require.Zero(t, l.permits())
-	})
-}
-
-func TestReleasingAndAcquiringOnOneHandleDoNotDisturbEachOther(t *testing.T) { // case 48: CURATOR-376
-	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(2)
-		m := l.client("a").Semaphore("/s")
-		done := make(chan error)
-		inside, most := make(chan int), 0
-		for range 8 {
-			go func() {
-				done <- func() error {
-					for range 25 {
-						x, err := m.Acquire(context.Background(), 1)
-						if err != nil {
-							return err
-						}
-						inside <- 1
-						time.Sleep(100 * time.Millisecond)
-						if x.Context().Err() != nil {
-							return fmt.Errorf("granted and over: %w", context.Cause(x.Context()))
-						}
-						inside <- -1
-						if err := x.Unlock(context.Background()); err != nil {
-							return err
-						}
-					}
-					return nil
-				}()
-			}()
-		}
-		now := 0
-		for left := 8; left > 0; {
-			select {
-			case n := <-inside:
-				now += n
-				most = max(most, now)
-			case err := <-done:
-				require.NoError(t, err)
-				left--
-			}
-		}
-		require.Equal(t, 2, most)
-		l.settle()
-		require.Zero(t, l.permits())
-		require.Empty(t, l.children("/s/locks"))
-	})
-}
-
-func TestAPermitOfADyingSessionIsCountedAndNeverAdopted(t *testing.T) { // case 49: kazoo takes the old session's for its own, CURATOR-595
-	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(1)
-		a := l.client("a")
-		x, err := a.Semaphore("/s").Acquire(t.Context(), 1)
-		require.NoError(t, err)
-		old := l.session(a)
-		l.srv.Partition(old, zktest.Both)
-		<-x.Context().Done()
-		require.NotEqual(t, old, l.session(a))
-		require.Equal(t, 1, l.permits(), "the server has not buried the old session yet")
-		_, err = a.Semaphore("/s").TryAcquire(t.Context(), 1)
-		require.ErrorIs(t, err, recipes.ErrHeld, "its former self holds the only permit")
-		again, err := a.Semaphore("/s").Acquire(t.Context(), 1)
-		require.NoError(t, err)
-		require.NotEqual(t, x.Node(), again.Node())
-		n, ok := l.srv.Get(again.Node())
-		require.True(t, ok)
-		require.Equal(t, l.session(a), n.Stat.EphemeralOwner)
-		require.Equal(t, 1, l.permits())
-		l.unlock(again)
-	})
-}
-
-func TestAPermitCreatedInASessionThatWasSwappedIsNotTheCallers(t *testing.T) { // case 49, the reply lost with the session
-	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(1)
-		a := l.client("a")
-		m := a.Semaphore("/s")
-		err := m.Declared(t.Context())
-		require.NoError(t, err)
-		id := l.session(a)
-		rule := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "create" && strings.HasPrefix(r.Path, "/s/leases") }), zktest.DropReply)
-		got := async(func() (*recipes.Lease, error) { return m.Acquire(context.Background(), 1) })
-		<-rule.Hit()
-		l.srv.SwapSessionID(id)
-		r := <-got
-		if r.err == nil {
-			n, ok := l.srv.Get(r.v.Node())
-			require.True(t, ok)
-			require.Equal(t, l.session(a), n.Stat.EphemeralOwner)
-			l.unlock(r.v)
-		} else {
-			require.ErrorIs(t, r.err, recipes.ErrSessionLost)
-		}
-		y, err := l.client("b").Semaphore("/s").Acquire(t.Context(), 1)
-		require.NoError(t, err, "a permit was left behind")
-		l.unlock(y)
-		l.settle()
-		require.Zero(t, l.permits())
-	})
-}
-
-func TestEveryPermitsOwnNodeIsWatched(t *testing.T) { // any one lost ends the lease of all
-	for i := range 3 {
-		inLab(t, func(t *testing.T, l *lab) {
-			l.semaphore(3)
-			x, err := l.client("a").Semaphore("/s").Acquire(t.Context(), 3)
-			require.NoError(t, err)
-			l.settle()
-			require.NoError(t, l.srv.Delete(l.queue("/s/leases")[i]))
-			<-x.Context().Done()
-			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-			l.settle()
-			require.Zero(t, l.permits(), "the other permits stayed taken")
-		})
-	}
-}
-
 func TestOnePermitThatComesBackWakesOneWaiter(t *testing.T) { // a herd is Curator's and kazoo's way only at the front
 	inLab(t, func(t *testing.T, l *lab) {
 		l.semaphore(4)
@@ -263,22 +96,6 @@ func TestOnePermitThatComesBackWakesOneWaiter(t *testing.T) { // a herd is Curat
 		for _, w := range ws[1:] {
 			l.unlock((<-w).v)
 		}
-	})
-}
-
-func TestAWaiterForMoreThanIsLeftAfterALoweringIsToldSo(t *testing.T) { // case 48: it could never be granted
-	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(3)
-		x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 1)
-		require.NoError(t, err)
-		w := l.drawing(l.client("w"), 3)
-		p := kind.Semaphore.New().(*kind.SemaphoreParams)
-		p.Permits = 2
-		l.declare("/s", p)
-		require.ErrorContains(t, (<-w).err, "3 permits asked for, 2 are declared")
-		l.unlock(x)
-		l.settle()
-		require.Empty(t, l.children("/s/locks"))
 	})
 }
 
@@ -423,4 +240,59 @@ func TestAPlaceAtTheGateThatWentWithItsSemaphoreIsLost(t *testing.T) {
 		require.ErrorContains(t, got.err, "run apply")
 		require.True(t, recipes.Retryable(got.err), "it was never granted")
 	})
+}
+
+func TestNeverMorePermitsThanDeclared(t *testing.T) { // case 48: kazoo #213 admits too many without blocking; CURATOR-376
+	for name, c := range map[string]struct {
+		clients, goroutines int
+		take                func(*recipes.Semaphore, context.Context, int) (*recipes.Lease, error)
+	}{
+		"clients that wait":          {8, 1, (*recipes.Semaphore).Acquire},
+		"clients that try":           {6, 1, (*recipes.Semaphore).TryAcquire},
+		"goroutines with one handle": {1, 8, (*recipes.Semaphore).Acquire},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.semaphore(3)
+				var mu sync.Mutex
+				now, most, grants := 0, 0, 0
+				count := func(n int) {
+					mu.Lock()
+					defer mu.Unlock()
+					now += n
+					most, grants = max(most, now), grants+1
+				}
+				var all sync.WaitGroup
+				for i := range c.clients {
+					m := l.client(fmt.Sprint(i)).Semaphore("/s")
+					for j := range c.goroutines {
+						rnd := rand.New(rand.NewPCG(uint64(i), uint64(j)))
+						all.Go(func() {
+							for range 40 {
+								time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
+								x, err := c.take(m, context.Background(), 1+rnd.IntN(2))
+								if errors.Is(err, recipes.ErrHeld) {
+									continue
+								}
+								if !assert.NoError(t, err) {
+									return
+								}
+								count(len(x.Nodes()))
+								time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
+								assert.NoError(t, context.Cause(x.Context()), "granted and over")
+								count(-len(x.Nodes()))
+								assert.NoError(t, x.Unlock(context.Background()))
+							}
+						})
+					}
+				}
+				all.Wait()
+				require.Equal(t, 3, most, "the limit, reached and not passed")
+				require.Greater(t, grants, 40, "the test refused nearly everything")
+				l.settle()
+				require.Zero(t, l.permits())
+				require.Empty(t, l.children("/s/locks"))
+			})
+		})
+	}
 }

@@ -24,96 +24,6 @@ func (l *lab) drawing(c *recipes.Client, n int) <-chan result[*recipes.Lease] {
 	return l.locker(func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, n) })
 }
 
-func TestUncontendedPermitsTakeOneRoundTripWhateverTheirNumber(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Semaphore(l.semaphore(10))
-		for _, n := range []int{1, 1, 7} {
-			x, err := m.Acquire(t.Context(), n)
-			require.NoError(t, err)
-			l.unlock(x)
-			l.settle()
-		}
-		for _, n := range []int{1, 7} {
-			l.settle()
-			l.srv.ResetCounts()
-			start := time.Now()
-			x, err := m.Acquire(t.Context(), n)
-			require.NoError(t, err)
-			require.Equal(t, 2*oneWay, time.Since(start))
-			require.Len(t, l.children("/s/leases"), n)
-			l.unlock(x)
-			require.Equal(t, 4*oneWay, time.Since(start))
-			require.Empty(t, l.children("/s/leases"))
-			require.Equal(t, 2, l.srv.Counts().ByOp["getChildren2"])
-		}
-	})
-}
-
-func TestNeverMorePermitsThanDeclared(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		p := l.semaphore(3)
-		held, most := make(chan int, 100), 0
-		done := make(chan error)
-		for range 8 {
-			c := l.client("c")
-			go func() {
-				done <- func() error {
-					for range 5 {
-						err := c.Semaphore(p).Do(context.Background(), 1, func(context.Context, *recipes.Lease) error {
-							held <- 1
-							time.Sleep(time.Second)
-							held <- -1
-							return nil
-						})
-						if err != nil {
-							return err
-						}
-					}
-					return nil
-				}()
-			}()
-		}
-		now := 0
-		for finished := 0; finished < 8; {
-			select {
-			case d := <-held:
-				now += d
-				most = max(most, now)
-			case err := <-done:
-				require.NoError(t, err)
-				finished++
-			}
-		}
-		require.Equal(t, 3, most, "the limit, reached and not passed")
-		l.settle()
-		require.Empty(t, l.children("/s/leases"))
-		require.Empty(t, l.children("/s/locks"))
-	})
-}
-
-func TestAPermitThatComesBackWakesTheFrontWhoeverHeldIt(t *testing.T) { // case 45: Curator V1 loses this wake-up
-	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(2)
-		_, err := l.client("0").Semaphore("/s").Acquire(t.Context(), 1)
-		require.NoError(t, err)
-		second, err := l.client("1").Semaphore("/s").Acquire(t.Context(), 1)
-		require.NoError(t, err)
-		w2 := l.drawing(l.client("2"), 1)
-		last := l.client("3")
-		w3 := l.drawing(last, 1)
-		id := l.session(last)
-		l.srv.ResetCounts()
-		l.unlock(second)
-		r := <-w2
-		require.NoError(t, r.err)
-		l.settle()
-		notYet(t, w3, "more than two")
-		require.Equal(t, 1, l.srv.SessionCounts(id).WatchEvents, "only its predecessor's place may have woken the second waiter")
-		l.unlock(r.v)
-		require.NoError(t, (<-w3).err)
-	})
-}
-
 func TestTwoClientsWantingAllPermitsDoNotBlockEachOther(t *testing.T) { // case 46: Curator V2 deadlocks 10 of 10
 	inLab(t, func(t *testing.T, l *lab) {
 		l.semaphore(2)
@@ -196,23 +106,6 @@ func TestGoroutinesOfOneClientKeepOnePlaceInTheQueue(t *testing.T) {
 			require.NoError(t, r.err)
 			x = r.v
 		}
-		l.unlock(x)
-	})
-}
-
-func TestACancelledWaitLeavesNoPermitAndNoPlace(t *testing.T) { // case 47: CURATOR-335, -315, -462
-	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(2)
-		x, err := l.client("0").Semaphore("/s").Acquire(t.Context(), 2)
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(context.Background())
-		c := l.client("c")
-		w := l.locker(func(context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) })
-		cancel()
-		require.ErrorIs(t, (<-w).err, context.Canceled)
-		l.settle()
-		require.Empty(t, l.children("/s/locks"))
-		require.Len(t, l.children("/s/leases"), 2)
 		l.unlock(x)
 	})
 }

@@ -16,51 +16,6 @@ import (
 
 // What the simulation has found, each as small as it could be made.
 
-func TestATakeBetweenADirectPermitAndItsListingDoesNotOverAdmit(t *testing.T) { // simulation, seed 33
-	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(3)
-		holder, front, late := l.client("holder"), l.client("front"), l.client("late")
-		held, err := holder.Semaphore("/s").Acquire(t.Context(), 3)
-		require.NoError(t, err)
-		err = late.Semaphore("/s").Declared(t.Context()) // reads the declaration
-		require.NoError(t, err)
-		waiting := l.drawing(front, 3)
-		l.settle()
-
-		from := func(c *recipes.Client, op string) func(zktest.Request) bool {
-			id := l.session(c)
-			return zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == op })
-		}
-		take := l.srv.Inject(from(front, "multi"), zktest.Hold)
-		look := l.srv.Inject(from(late, "getChildren2"), zktest.Hold)
-		l.unlock(held)
-		<-take.Hit() // the front has seen that all permits are free
-		direct := async(func() (*recipes.Lease, error) {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			return late.Semaphore("/s").TryAcquire(ctx, 2)
-		})
-		<-look.Hit()
-		l.settle() // the direct permits are there, and not yet counted by their maker
-		take.Release()
-		l.settle()
-		look.Release()
-		l.settle()
-
-		believed := 0
-		for _, got := range []<-chan result[*recipes.Lease]{waiting, direct} {
-			select {
-			case r := <-got:
-				if r.err == nil && r.v.Context().Err() == nil {
-					believed += len(r.v.Nodes())
-				}
-			default:
-			}
-		}
-		require.LessOrEqual(t, believed, 3, "permits of 3")
-	})
-}
-
 // listening tells of every frame a client writes, by its operation, before it is written.
 type listening struct {
 	net.Conn

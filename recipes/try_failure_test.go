@@ -79,38 +79,6 @@ func TestAnObservationOutlivesAnyNumberOfLostConnections(t *testing.T) {
 	})
 }
 
-func TestLeaderNamesTheSuccessorWhenTheLeaderResignsDuringTheCall(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.election()
-		a, b, c := l.client("a"), l.client("b"), l.client("c")
-		x, err := a.Election("/e").Campaign(t.Context())
-		require.NoError(t, err)
-		_, _, err = c.Election("/e").Leader(t.Context())
-		require.NoError(t, err)
-		id := l.session(c)
-		read := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "getData" }), zktest.Hold)
-		type answer struct {
-			leader recipes.Contender
-			there  bool
-		}
-		asked := async(func() (answer, error) {
-			leader, there, err := c.Election("/e").Leader(t.Context())
-			return answer{leader, there}, err
-		})
-		<-read.Hit()
-		next := l.locker(campaign(b)) // stands before the other one resigns
-		l.unlock(x)
-		y := <-next
-		require.NoError(t, y.err)
-		read.Release()
-		r := <-asked
-		require.NoError(t, r.err)
-		require.True(t, r.v.there, "somebody stood all the time")
-		require.Equal(t, y.v.Node(), r.v.leader.Path)
-		l.unlock(y.v)
-	})
-}
-
 func TestARefusedTryIsNotInTheWayOfTheNextCallOfItsClient(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.rwlock()
@@ -134,26 +102,6 @@ func TestARefusedTryIsNotInTheWayOfTheNextCallOfItsClient(t *testing.T) {
 		}
 		l.unlock(x)
 		l.unlock(two)
-	})
-}
-
-func TestAWaiterAtTheFrontIsRefusedWhenTheLimitIsLoweredBelowWhatItWants(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(3)
-		a, b, c := l.client("a"), l.client("b"), l.client("c")
-		_, err := a.Semaphore("/s").Acquire(t.Context(), 3)
-		require.NoError(t, err)
-		first := l.drawing(b, 1)
-		l.settle()
-		second := l.drawing(c, 2)
-		l.settle()
-		l.semaphore(1) // 3 -> 1, nobody is interrupted
-		l.settle()
-		l.srv.Expire(l.session(a))
-		l.srv.Expire(l.session(b))
-		r := <-second
-		require.ErrorContains(t, r.err, "2 permits asked for, 1 are declared")
-		<-first
 	})
 }
 

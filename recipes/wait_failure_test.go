@@ -55,63 +55,11 @@ func TestAMiddleWaiterThatLeavesDoesNotGrantTheOneBehind(t *testing.T) { // case
 	})
 }
 
-func TestAWaiterWhoseSessionExpiresIsToldAtOnce(t *testing.T) { // case 15: etcd #19597 waits on
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		x, err := l.client("0").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
-		c := l.client("1")
-		w := l.locking(c.Mutex(m))
-		l.srv.Expire(l.session(c))
-		start := time.Now()
-		r := <-w
-		require.ErrorIs(t, r.err, recipes.ErrSessionLost)
-		require.Less(t, time.Since(start), 3*time.Second, "one reconnect")
-		l.unlock(x)
-		again, err := c.Mutex(m).Lock(t.Context()) // the same handle, in a new session
-		require.NoError(t, err)
-		l.unlock(again)
-	})
-}
-
-func TestAWaiterWhoseNodeIsDeletedIsNeverGranted(t *testing.T) { // case 16
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		x, err := l.client("0").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
-		w := l.locking(l.client("1").Mutex(m))
-		require.NoError(t, l.srv.Delete(l.queue(m)[1]))
-		r := <-w
-		require.ErrorIs(t, r.err, recipes.ErrLost)
-		require.NoError(t, x.Context().Err())
-	})
-}
-
 func TestAWaiterNotInTheListIsNotTheLowest(t *testing.T) { // go-zookeeper's Lock takes itself for the lowest
 	_, _, err := recipes.Decide(kind.Mutex.Queues[0], nil, []string{"_c_x-lock-0000000009"}, "_c_y-lock-0000000001")
 	require.ErrorIs(t, err, recipes.ErrNotListed)
 	_, _, err = recipes.Decide(kind.Mutex.Queues[0], nil, nil, "_c_y-lock-0000000001")
 	require.ErrorIs(t, err, recipes.ErrNotListed)
-}
-
-func TestAPredecessorDeletedWhileDisconnectedIsNoticed(t *testing.T) { // case 17: kazoo 0937c79
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		x, err := l.client("0").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
-		c := l.client("1")
-		id := l.session(c)
-		w := l.locking(c.Mutex(m))
-		l.srv.RefuseDials(true)
-		l.srv.Disconnect(id)
-		time.Sleep(500 * time.Millisecond)
-		require.NoError(t, l.srv.Delete(x.Node()))
-		l.srv.RefuseDials(false)
-		r := <-w
-		require.NoError(t, r.err)
-		require.Equal(t, id, l.session(c))
-		l.unlock(r.v)
-	})
 }
 
 func TestTheDeadlineHoldsWhilePredecessorsLeaveOneByOne(t *testing.T) { // case 18: kazoo takes 3.2 s for 1 s
@@ -207,66 +155,6 @@ func TestWaitingSendsOneLookASessionTimeout(t *testing.T) { // case 23: go-zooke
 		l.unlock(x)
 		l.unlock((<-w).v)
 		require.NoError(t, (<-last).err)
-	})
-}
-
-func TestGoroutinesOfOneSessionExcludeEachOther(t *testing.T) { // case 24: two etcd mutexes of one session both lock
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		_, err = c.Mutex("/m").TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
-		var held *recipes.HeldError
-		require.True(t, errors.As(err, &held) && held.Local)
-		l.unlock(x)
-	})
-}
-
-func TestSequenceNumbersAreRefusedBeforeTheyRunOut(t *testing.T) { // case 58: kazoo #606, #730
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		require.NoError(t, l.srv.SetCreateCount(m, recipes.LastSequence))
-		c := l.client("a").Mutex(m)
-		l.warm(c) // the last number there is
-		_, err := c.Lock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrSequenceExhausted)
-		l.settle()
-		require.Empty(t, l.children(m))
-	})
-}
-
-func TestFullQueuesRefuse(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		p := kind.Mutex.New().(*kind.MutexParams)
-		p.MaxWaiters = 1
-		l.declare("/m", p)
-		x, err := l.client("0").Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
-		w := l.locking(l.client("1").Mutex("/m"))
-		_, err = l.client("2").Mutex("/m").Lock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrQueueFull)
-		l.settle()
-		require.Len(t, l.children("/m"), 2)
-		l.unlock(x)
-		require.NoError(t, (<-w).err)
-	})
-}
-
-func TestDrainingLocksSendWaitersAwayAndKeepHolders(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		x, err := l.client("0").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
-		w := l.locking(l.client("1").Mutex(m))
-		l.declare(m, kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
-		require.ErrorIs(t, (<-w).err, recipes.ErrDraining)
-		require.NoError(t, x.Context().Err())
-		_, err = l.client("2").Mutex(m).Lock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrDraining)
-		require.ErrorContains(t, err, m)
-		l.unlock(x)
-		require.Empty(t, l.children(m))
 	})
 }
 
@@ -416,5 +304,25 @@ func TestAWaitThatEndsWithACauseOfItsOwnIsStillATimeout(t *testing.T) {
 		leave()
 		<-first
 		l.unlock(x)
+	})
+}
+
+func TestAWaiterWhoseSessionExpiresIsToldAtOnce(t *testing.T) { // cases 15, 56: etcd #19597 waits on; a phantom leader
+	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+		x, err := way.block(l.client("holder"))(t.Context())
+		require.NoError(t, err)
+		c := l.client("waiter")
+		w := l.locker(way.take(c))
+		l.srv.Expire(l.session(c))
+		start := time.Now()
+		r := <-w
+		require.ErrorIs(t, r.err, recipes.ErrSessionLost)
+		require.Nil(t, r.v)
+		require.Less(t, time.Since(start), 3*time.Second, "one reconnect")
+		l.unlock(x)
+		again, err := way.take(c)(t.Context()) // the same handle, in a new session
+		require.NoError(t, err)
+		l.unlock(again)
+		l.nothingLeft()
 	})
 }
