@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -18,6 +19,9 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
 )
 
 // scriptCommands are the verbs of the scripts beside those testscript has.
@@ -50,6 +54,40 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 			}
 		}
 		ts.Fatalf("%s: five times the output does not match %s", strings.Join(args[2:], " "), args[0])
+	},
+
+	// counts plan|apply|destroy [import=N] [add=N] [change=N] [destroy=N] [forget=N] checks the sentence with which the last
+	// command ends, in text or in JSON. Its words are those of view, whose tests have them, so a script does not repeat them.
+	"counts": func(ts *testscript.TestScript, _ bool, args []string) {
+		var c plan.Counts
+		for _, arg := range args[1:] {
+			word, number, _ := strings.Cut(arg, "=")
+			n, err := strconv.Atoi(number)
+			ts.Check(err)
+			switch word {
+			case "import":
+				c.Import = n
+			case "add":
+				c.Add = n
+			case "change":
+				c.Change = n
+			case "destroy":
+				c.Destroy = n
+			case "forget":
+				c.Forget = n
+			default:
+				ts.Fatalf("counts %s", arg)
+			}
+		}
+		want := view.SummaryLine(c)
+		if args[0] != "plan" {
+			var out bytes.Buffer
+			view.NewHuman(view.Stream{Writer: &out}, view.Stream{}).Show(view.Applied{Operation: args[0], Counts: c})
+			want = strings.TrimSpace(out.String())
+		}
+		if !strings.Contains(ts.ReadFile("stdout"), want) {
+			ts.Fatalf("the output does not contain %q", want)
+		}
 	},
 
 	// hush SECRET COMMAND... runs a command, whatever its exit code among those it
