@@ -8,10 +8,11 @@ import (
 
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-func (s *site) dumpNode(session *recipes.Session, path string, out map[string]string) {
+func (s *site) dumpNode(session *direct.Session, path string, out map[string]string) {
 	s.t.Helper()
 	stat, err := session.Exists(s.t.Context(), path)
 	require.NoError(s.t, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -87,7 +88,7 @@ func (s *site) dial(who string) *recipes.Client {
 
 func (s *site) provisioner() *recipes.Client { return s.dial("provisioner:secret") }
 
-func (s *site) session(c *recipes.Client) *recipes.Session {
+func (s *site) session(c *recipes.Client) *direct.Session {
 	s.t.Helper()
 	session, err := c.Session(s.t.Context())
 	require.NoError(s.t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -209,7 +210,7 @@ func TestForeignWaiterBehindManyPermitsIsNoHolder(t *testing.T) {
 		require.NoError(t, err)
 	}
 	java, late := s.session(s.dial("")), s.session(s.dial(""))
-	stand := func(s *recipes.Session, at string) {
+	stand := func(s *direct.Session, at string) {
 		_, err := s.Create(t.Context(), "/locks/pay/pool/"+at, []byte("java"), zk.FlagEphemeral, wire.ToZK(kind.WorldAll()))
 		require.NoError(t, err)
 	}

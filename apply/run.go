@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -31,7 +31,7 @@ type job struct {
 	own     kind.List  // list of the tool's own nodes
 	held    *lock.Held // the apply lock: from Begin, or taken by lock
 	fresh   bool       // the lock was held before the plan was made
-	s       *recipes.Session
+	s       *direct.Session
 	total   int // transactions, as far as is known
 	besides failure.Besides
 }

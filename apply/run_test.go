@@ -18,6 +18,7 @@ import (
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -157,25 +158,25 @@ func staleSavedPlan(t *testing.T, s *site) {
 func TestPlanIsRefusedWhateverChangedAndNothingIsWritten(t *testing.T) {
 	open := []zk.ACL{{Scheme: "world", ID: "anyone", Perms: zk.PermAll}}
 	for name, c := range map[string]struct {
-		edit func(*testing.T, *recipes.Session) error
+		edit func(*testing.T, *direct.Session) error
 		path string
 		what string
 	}{
-		"data": {func(t *testing.T, s *recipes.Session) error {
+		"data": {func(t *testing.T, s *direct.Session) error {
 			_, err := s.Set(t.Context(), "/locks/pay/pool", []byte("x"), -1)
 			return err
 		}, "/locks/pay/pool", "data changed"},
-		"access list": {func(t *testing.T, s *recipes.Session) error {
+		"access list": {func(t *testing.T, s *direct.Session) error {
 			_, err := s.SetACL(t.Context(), "/locks/pay/pool", open, -1)
 			return err
 		}, "/locks/pay/pool", "access list changed"},
-		"structural child": {func(t *testing.T, s *recipes.Session) error {
+		"structural child": {func(t *testing.T, s *direct.Session) error {
 			return s.Delete(t.Context(), "/locks/pay/pool/leases", -1)
 		}, "/locks/pay/pool/leases", "deleted"},
-		"gone": {func(t *testing.T, s *recipes.Session) error {
+		"gone": {func(t *testing.T, s *direct.Session) error {
 			return s.Delete(t.Context(), "/locks/solo", -1)
 		}, "/locks/solo", "deleted"},
-		"recreated": {func(t *testing.T, s *recipes.Session) error {
+		"recreated": {func(t *testing.T, s *direct.Session) error {
 			data, _, err := s.Get(t.Context(), "/locks/solo")
 			if err != nil {
 				return err
@@ -186,11 +187,11 @@ func TestPlanIsRefusedWhateverChangedAndNothingIsWritten(t *testing.T) {
 			_, err = s.Create(t.Context(), "/locks/solo", data, 0, open)
 			return err
 		}, "/locks/solo", "deleted and created again"},
-		"in the way": {func(t *testing.T, s *recipes.Session) error {
+		"in the way": {func(t *testing.T, s *direct.Session) error {
 			_, err := s.Create(t.Context(), "/locks/new", nil, 0, open)
 			return err
 		}, "/locks/new", "created"},
-		"another apply": {func(t *testing.T, s *recipes.Session) error {
+		"another apply": {func(t *testing.T, s *direct.Session) error {
 			path := record.IndexPath("/locks", stack)
 			data, _, err := s.Get(t.Context(), path)
 			if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -113,24 +114,24 @@ func (s *site) again(path string, acl kind.List) (ops []any) {
 
 // hands are changes of a tree by hand, and the locks that the next plan names for each.
 var hands = map[string]struct {
-	do   func(s *site, one *recipes.Session)
+	do   func(s *site, one *direct.Session)
 	want []string
 }{
-	"a list is set": {func(s *site, one *recipes.Session) {
+	"a list is set": {func(s *site, one *direct.Session) {
 		_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", wire.ToZK(everybody), -1)
 		require.NoError(s.t, err)
 	}, []string{"/many/lock-007"}},
-	"a list is set and set back": {func(s *site, one *recipes.Session) {
+	"a list is set and set back": {func(s *site, one *direct.Session) {
 		for _, acl := range []kind.List{everybody, {admin, worker}} {
 			_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", wire.ToZK(acl), -1)
 			require.NoError(s.t, err)
 		}
 	}, nil},
-	"a node is made anew with another list": {func(s *site, one *recipes.Session) {
+	"a node is made anew with another list": {func(s *site, one *direct.Session) {
 		_, err := one.Multi(s.t.Context(), s.again("/many/lock-007", everybody)...)
 		require.NoError(s.t, err)
 	}, []string{"/many/lock-007"}},
-	"a node is made anew with another's credentials": {func(s *site, one *recipes.Session) {
+	"a node is made anew with another's credentials": {func(s *site, one *direct.Session) {
 		other := s.session(s.dial("other:o"))
 		data := s.at("/many/lock-007").Data
 		_, err := one.SetACL(s.t.Context(), s.root+"/many", wire.ToZK(everybody), -1)
@@ -141,7 +142,7 @@ var hands = map[string]struct {
 		_, err = one.SetACL(s.t.Context(), s.root+"/many", wire.ToZK(kind.List{admin, reads}), -1)
 		require.NoError(s.t, err)
 	}, []string{"/many/lock-007"}},
-	"all are made anew, in one transaction, by a tool that restores lists wrongly": {func(s *site, one *recipes.Session) {
+	"all are made anew, in one transaction, by a tool that restores lists wrongly": {func(s *site, one *direct.Session) {
 		var ops []any
 		for i := range many {
 			acl := kind.List{admin, worker}
@@ -153,7 +154,7 @@ var hands = map[string]struct {
 		_, err := one.Multi(s.t.Context(), ops...)
 		require.NoError(s.t, err)
 	}, odd()},
-	"and the record with them": {func(s *site, one *recipes.Session) {
+	"and the record with them": {func(s *site, one *direct.Session) {
 		ops := s.again("/.locktree/stacks/"+stack, everybody)
 		for i := range many {
 			ops = append(ops, s.again(fmt.Sprintf("/many/lock-%03d", i), everybody)...)
@@ -161,13 +162,13 @@ var hands = map[string]struct {
 		_, err := one.Multi(s.t.Context(), ops...)
 		require.NoError(s.t, err)
 	}, nil},
-	"the record is put back as it was": {func(s *site, _ *recipes.Session) {
+	"the record is put back as it was": {func(s *site, _ *direct.Session) {
 		require.NoError(s.t, s.server.Set(record.IndexPath(s.root, stack), s.at("/.locktree/stacks/"+stack).Data))
 	}, nil},
-	"the record is gone": {func(s *site, _ *recipes.Session) {
+	"the record is gone": {func(s *site, _ *direct.Session) {
 		require.NoError(s.t, s.server.Delete(record.IndexPath(s.root, stack)))
 	}, nil},
-	"data is changed": {func(s *site, _ *recipes.Session) {
+	"data is changed": {func(s *site, _ *direct.Session) {
 		p, err := kind.Decode(s.at("/many/lock-008").Data)
 		require.NoError(s.t, err)
 		p.Protect = true
@@ -175,7 +176,7 @@ var hands = map[string]struct {
 		require.NoError(s.t, err)
 		require.NoError(s.t, s.server.Set(s.root+"/many/lock-008", data))
 	}, []string{"/many/lock-008"}},
-	"a node is closed to us": {func(s *site, one *recipes.Session) {
+	"a node is closed to us": {func(s *site, one *direct.Session) {
 		_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", wire.ToZK(kind.List{worker}), -1)
 		require.NoError(s.t, err)
 	}, []string{"/many/lock-007"}},

@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -58,10 +59,10 @@ func TestEveryAnswerHasANextStep(t *testing.T) {
 	step := plan.ACLStep{Addr: "a.mutex", Path: "/locks/a"}
 	for _, err := range []error{
 		zk.ErrNoAuth, zk.ErrNoNode, zk.ErrBadVersion, zk.ErrInvalidACL, zk.ErrNoChildrenForEphemerals, zk.ErrAPIError,
-		recipes.ErrQuotaExceeded, recipes.ErrThrottled, recipes.ErrReadOnly, recipes.ErrServer, recipes.ErrSessionLost,
+		recipes.ErrQuotaExceeded, recipes.ErrThrottled, recipes.ErrReadOnly, direct.ErrServer, recipes.ErrSessionLost,
 		recipes.ErrUnreachable, recipes.ErrAuth, errors.New("recipes: protocol violation"), recipes.ErrClosed, recipes.ErrLost, errors.New("anything else"),
 	} {
-		wrapped := &recipes.OpError{Op: "get", Path: "/locks/a", Outcome: recipes.OutcomeUnknown, Err: fmt.Errorf("%w: more", err)}
+		wrapped := &direct.OpError{Op: "get", Path: "/locks/a", Outcome: direct.OutcomeUnknown, Err: fmt.Errorf("%w: more", err)}
 		for _, e := range []error{
 			failure.Read("/locks/a", wrapped), failure.ACL(step, wrapped), failure.Scaffold("/locks/a", wrapped), failure.Lock("/locks/a", wrapped),
 		} {

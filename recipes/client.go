@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/internal/lock"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/internal/session"
@@ -91,6 +92,17 @@ func (c Config) session() session.Config {
 	return below
 }
 
+// Secret is a string that must not be shown to people, such as "user:password". fmt with any verb, encoding/json, text encoders
+// and log/slog print "(sensitive)" in its place, except for a key of a map encoded to JSON, and for an unexported field of a struct.
+// string(s) is the text.
+type Secret = session.Secret
+
+// Auth is one identity to present, as with zk's AddAuth. Credentials of scheme "digest" are "user:password".
+type Auth struct {
+	Scheme      string
+	Credentials Secret
+}
+
 // Client reaches ZooKeeper and hands out the recipes. It outlives sessions: when one is lost, the next use dials
 // another. It is safe for use by many goroutines. Obtain it from Dial; Close it.
 type Client struct {
@@ -140,12 +152,12 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 // the error then is ErrUnreachable and ctx's, with what the last attempt found; it is ctx's alone if that had ended before. Refused authentication (ErrAuth) ends
 // the attempts at once. Before it hands out a session it deletes what lost ones have left in queues, as far as nobody
 // uses that any more.
-func (c *Client) Session(ctx context.Context) (*Session, error) {
+func (c *Client) Session(ctx context.Context) (*direct.Session, error) {
 	s, err := c.live(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &Session{session.Ahead{Session: s}}, nil
+	return direct.Of(s), nil
 }
 
 func (c *Client) live(ctx context.Context) (*session.Session, error) {

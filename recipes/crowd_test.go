@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -25,9 +26,9 @@ import (
 // goroutines that read cost an unrelated lease, on a healthy server (20,000 at a latency of 200 ms and a session timeout of 6 s).
 func TestACrowdThatReadsCostAnUnrelatedLease(t *testing.T) {
 	effort.Proof(t)
-	for name, read := range map[string]func(ctx context.Context, s *recipes.Session) error{
-		"nodes":    func(ctx context.Context, s *recipes.Session) error { _, err := s.Exists(ctx, "/m"); return err },
-		"listings": func(ctx context.Context, s *recipes.Session) error { _, _, err := s.Children(ctx, "/"); return err },
+	for name, read := range map[string]func(ctx context.Context, s *direct.Session) error{
+		"nodes":    func(ctx context.Context, s *direct.Session) error { _, err := s.Exists(ctx, "/m"); return err },
+		"listings": func(ctx context.Context, s *direct.Session) error { _, _, err := s.Children(ctx, "/"); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

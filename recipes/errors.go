@@ -57,24 +57,6 @@ var (
 	ErrQuotaExceeded = session.ErrQuotaExceeded
 	// ErrThrottled: the server shed the request. It was not applied; retry after a pause.
 	ErrThrottled = session.ErrThrottled
-	// ErrServer: the server failed, or does not implement the request; the text has its code.
-	ErrServer = session.ErrServer
-)
-
-// OpError is the error of every operation of a [Session], and what many errors of locks wrap:
-//
-//	Op      string  // "create", "get", "multi", ...
-//	Path    string  // the node; of a multi, that of the first operation that failed, or of the first one
-//	Outcome Outcome // what is known about the effect: OutcomeUnknown, OutcomeDefinite or OutcomeNotSent
-//	Err     error   // the cause; errors.Is finds it
-//	Hint    string  // what would help, a clause; may be empty
-type OpError = session.OpError
-
-// What is known about the effect of an operation that failed.
-const (
-	OutcomeUnknown  = session.OutcomeUnknown  // it may have been applied, may still be applied, or may never be
-	OutcomeDefinite = session.OutcomeDefinite // a server refused it, and it had no effect
-	OutcomeNotSent  = session.OutcomeNotSent  // it never left this process
 )
 
 // Retryable reports whether the call that returned err took no lock, and may succeed when it is made again a little later. The
@@ -95,6 +77,9 @@ func Retryable(err error) bool {
 	}
 	return false
 }
+
+// Contender is one place in a queue, of any client; see package inspect.
+type Contender = kind.Party
 
 // HeldError says who is in the way. It matches ErrHeld and, when a wait ended, the context's error too. Its
 // information is as old as the last look at the queue. If the servers could not be reached when the wait ended, the error

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -21,7 +22,7 @@ import (
 // that ended in one matches both.
 func whatNext(err error) string {
 	var held *recipes.HeldError
-	var op *recipes.OpError
+	var op *direct.OpError
 	switch {
 	case err == nil:
 		return "done"
@@ -52,7 +53,7 @@ func whatNext(err error) string {
 		return "page whoever gives this program its credentials"
 	case errors.Is(err, recipes.ErrWouldDeadlock), errors.Is(err, recipes.ErrLockOrder), errors.Is(err, recipes.ErrReadOnly), errors.Is(err, recipes.ErrClosed):
 		return "fix this program"
-	case errors.As(err, &op) && op.Outcome == recipes.OutcomeUnknown:
+	case errors.As(err, &op) && op.Outcome == direct.OutcomeUnknown:
 		return "read: " + op.Op + " may have happened"
 	}
 	return "give up: a server failed, or what was done under the lock did" // ErrServer, and the function's own

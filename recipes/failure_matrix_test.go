@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/internal/seam"
@@ -331,7 +332,7 @@ func TestARefusalIsNeverTakenForSuccess(t *testing.T) { // row 51: throttled, ov
 						require.Len(t, l.children(m), 1)
 						_ = r.v.Unlock(t.Context())
 					} else {
-						var failed *recipes.OpError
+						var failed *direct.OpError
 						require.ErrorAs(t, r.err, &failed, "%v", r.err)
 					}
 					time.Sleep(10 * time.Second)

@@ -11,11 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // inSession gives f the session of a client, and a node /a.
-func inSession(t *testing.T, f func(t *testing.T, l *lab, c *recipes.Client, s *recipes.Session)) {
+func inSession(t *testing.T, f func(t *testing.T, l *lab, c *recipes.Client, s *direct.Session)) {
 	inLab(t, func(t *testing.T, l *lab) {
 		require.NoError(t, l.srv.Create("/a", []byte("1")))
 		c := l.client("a")
@@ -26,7 +27,7 @@ func inSession(t *testing.T, f func(t *testing.T, l *lab, c *recipes.Client, s *
 }
 
 func TestOperationsOfAProgramsOwn(t *testing.T) {
-	inSession(t, func(t *testing.T, l *lab, _ *recipes.Client, s *recipes.Session) {
+	inSession(t, func(t *testing.T, l *lab, _ *recipes.Client, s *direct.Session) {
 		ctx := t.Context()
 		path, err := s.Create(ctx, "/a/n-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
@@ -45,10 +46,10 @@ func TestOperationsOfAProgramsOwn(t *testing.T) {
 		results, err := s.Multi(ctx, &zk.SetDataRequest{Path: "/a", Version: -1}, &zk.DeleteRequest{Path: path, Version: 7})
 		require.ErrorIs(t, err, zk.ErrBadVersion)
 		require.Len(t, results, 2)
-		var failed *recipes.OpError
+		var failed *direct.OpError
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, path, failed.Path)
-		require.Equal(t, recipes.OutcomeDefinite, failed.Outcome)
+		require.Equal(t, direct.OutcomeDefinite, failed.Outcome)
 		require.NoError(t, s.Delete(ctx, path, -1))
 		require.NoError(t, s.Sync(ctx, "/"))
 		stat, err = s.Exists(ctx, path)
@@ -58,20 +59,20 @@ func TestOperationsOfAProgramsOwn(t *testing.T) {
 		_, err = s.Set(ctx, "/a", make([]byte, 1<<20), -1)
 		require.ErrorIs(t, err, recipes.ErrTooLarge)
 		require.ErrorAs(t, err, &failed)
-		require.Equal(t, recipes.OutcomeNotSent, failed.Outcome)
+		require.Equal(t, direct.OutcomeNotSent, failed.Outcome)
 		l.srv.Inject(zktest.Once(zktest.On("setData")), zktest.LoseReply)
 		ended, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		_, err = s.Set(ended, "/a", []byte("2"), -1)
 		require.ErrorAs(t, err, &failed)
-		require.Equal(t, recipes.OutcomeUnknown, failed.Outcome)
+		require.Equal(t, direct.OutcomeUnknown, failed.Outcome)
 	})
 }
 
 func TestReadsOfAProgramAreSentTogether(t *testing.T) {
-	inSession(t, func(t *testing.T, l *lab, _ *recipes.Client, s *recipes.Session) {
+	inSession(t, func(t *testing.T, l *lab, _ *recipes.Client, s *direct.Session) {
 		began := time.Now()
-		ahead := s.ReadAhead(t.Context(), recipes.Reads{Get: []string{"/a"}, GetACL: []string{"/a"}, Exists: []string{"/a", "/none"}})
+		ahead := s.ReadAhead(t.Context(), direct.Reads{Get: []string{"/a"}, GetACL: []string{"/a"}, Exists: []string{"/a", "/none"}})
 		for _, node := range []struct {
 			path   string
 			exists bool
@@ -116,7 +117,7 @@ func (c *farContext) AfterFunc(func()) (stop func() bool) {
 
 // A program that follows a node as long as it runs has one context for all its watches.
 func TestAWatchThatHasFiredLeavesNothing(t *testing.T) {
-	inSession(t, func(t *testing.T, l *lab, c *recipes.Client, s *recipes.Session) {
+	inSession(t, func(t *testing.T, l *lab, c *recipes.Client, s *direct.Session) {
 		ctx := &farContext{Context: t.Context(), done: make(chan struct{})}
 		for range 10 {
 			_, stat, data, err := s.GetW(ctx, "/a")
@@ -144,7 +145,7 @@ func TestAWatchThatHasFiredLeavesNothing(t *testing.T) {
 }
 
 func TestAWatchEndsWithItsContextOrItsSession(t *testing.T) {
-	inSession(t, func(t *testing.T, l *lab, c *recipes.Client, s *recipes.Session) {
+	inSession(t, func(t *testing.T, l *lab, c *recipes.Client, s *direct.Session) {
 		ctx, cancel := context.WithCancel(t.Context())
 		_, _, changed, err := s.GetW(ctx, "/a")
 		require.NoError(t, err)

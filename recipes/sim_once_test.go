@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
@@ -144,7 +145,7 @@ func (w *onceWorld) declareEvery(minutes int) {
 }
 
 // replace is refused while the lock is in use, and if somebody has written the record since it was read.
-func (w *onceWorld) replace(ctx context.Context, s *recipes.Session) {
+func (w *onceWorld) replace(ctx context.Context, s *direct.Session) {
 	live, record := w.declaredJob(), kind.JoinPath("/job", kind.Once.Record)
 	next := &kind.Payload{Params: live.Params, Owner: live.Owner}
 	next.CarrySince(live)

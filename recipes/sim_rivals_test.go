@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
@@ -25,7 +26,7 @@ type rival struct {
 	crashes bool // with the lock in hand
 	patient time.Duration
 	hold    time.Duration
-	s       *recipes.Session
+	s       *direct.Session
 
 	node  string // which shows that it holds
 	grant int
@@ -142,7 +143,7 @@ func (r *rival) first(ctx context.Context, dir, name string) (string, error) {
 }
 
 // awaitTurn waits as Curator and kazoo do until nobody who excludes a contender is ahead of it; false: somebody has deleted it.
-func awaitTurn(ctx context.Context, s *recipes.Session, node string) (bool, error) {
+func awaitTurn(ctx context.Context, s *direct.Session, node string) (bool, error) {
 	dir := path.Dir(node)
 	for {
 		names, _, err := s.Children(ctx, dir)

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 )
 
 // work plays one worker's script.
@@ -216,7 +217,7 @@ func (w *simWorld) exchange(ctx context.Context, worker int, st simStep, g *simG
 			w.blame("grant %d is held as before, after %v, and its node is gone", g.id, err)
 		}
 		w.mu.Unlock()
-		if !errors.Is(err, recipes.ErrReleased) && !errors.As(err, new(*recipes.OpError)) {
+		if !errors.Is(err, recipes.ErrReleased) && !errors.As(err, new(*direct.OpError)) {
 			w.told(st, err)
 		}
 		return g

@@ -22,6 +22,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -295,7 +296,7 @@ func Administrators(ctx context.Context, c *recipes.Client, path string) (at str
 }
 
 // checkID says which ensemble this is, if an apply has been here and we may know.
-func checkID(ctx context.Context, s *recipes.Session, declared *plan.Tree) ([]inspect.Condition, error) {
+func checkID(ctx context.Context, s *direct.Session, declared *plan.Tree) ([]inspect.Condition, error) {
 	id, _, err := read.EnsembleID(ctx, s, declared.Root)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):

@@ -25,6 +25,7 @@ import (
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -194,7 +195,7 @@ func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 const evictPause = 50 * time.Millisecond
 
 // still are the operations on those of the nodes that are still the same.
-func still(ctx context.Context, s *recipes.Session, nodes []kind.Party, op func(string, int32) tx.Op) (ops []tx.Op, err error) {
+func still(ctx context.Context, s *direct.Session, nodes []kind.Party, op func(string, int32) tx.Op) (ops []tx.Op, err error) {
 	for _, n := range nodes {
 		stat, err := s.Exists(ctx, n.Path)
 		switch {
@@ -214,7 +215,7 @@ type diary struct {
 }
 
 // openDiary looks for it in the root of the stack, which is somewhere above the lock.
-func openDiary(ctx context.Context, s *recipes.Session, in *inspect.Report) (*diary, error) {
+func openDiary(ctx context.Context, s *direct.Session, in *inspect.Report) (*diary, error) {
 	if in.Payload == nil || in.Payload.Owner.Stack == "" {
 		return &diary{why: "no stack declares the lock, so there is no history"}, nil
 	}
@@ -236,7 +237,7 @@ func openDiary(ctx context.Context, s *recipes.Session, in *inspect.Report) (*di
 }
 
 // note is the operation that writes an entry into it, as it is now.
-func (d *diary) note(ctx context.Context, s *recipes.Session, e history.Entry) ([]tx.Op, error) {
+func (d *diary) note(ctx context.Context, s *direct.Session, e history.Entry) ([]tx.Op, error) {
 	if d.why != "" {
 		return nil, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -41,7 +42,7 @@ func (e *NodeError) meaning() *NodeError {
 		e.Why, e.Next = "the servers shed the request because they are overloaded", "Try again later."
 	case errors.Is(err, recipes.ErrReadOnly):
 		e.Why, e.Next = "this connection was opened for reading only", "Open one that may write."
-	case errors.Is(err, recipes.ErrServer):
+	case errors.Is(err, direct.ErrServer):
 		e.Why, e.Next = "the servers failed: "+ServerError(err), "Look at their logs, then try again."
 	case errors.Is(err, recipes.ErrTooLarge):
 		e.Why, e.Next = Cause(err), "The limit of a reply is this program's, not the servers'. If it is a namespace with very many nodes, delete those that nobody needs with another client, or have more read (recipes.Config.MaxReply)."
@@ -59,7 +60,7 @@ func ServerError(err error) string { return strings.TrimPrefix(Cause(err), "serv
 // Cause is an error's text without the operation, the node and the outcome, which our own error
 // contains.
 func Cause(err error) string {
-	var op *recipes.OpError
+	var op *direct.OpError
 	if errors.As(err, &op) && op.Err != nil {
 		if err = op.Err; op.Hint != "" {
 			return bare(err) + "; " + op.Hint
@@ -115,7 +116,7 @@ func Read(path string, err error) error {
 // Scaffold is the error of a node that an apply needs, which could not be created. path is the first of the missing ones.
 func Scaffold(path string, err error) error {
 	e := &NodeError{Path: path, Op: "create", Written: NothingWritten, Err: err}
-	var op *recipes.OpError
+	var op *direct.OpError
 	if errors.As(err, &op) && op.Path != "" {
 		e.Path = op.Path
 	}
@@ -162,8 +163,8 @@ func FirstRefused(results []zk.MultiResponse, ops []tx.Op) (op tx.Op, refused bo
 
 // Unknown reports whether an operation that failed may have been applied.
 func Unknown(err error) bool {
-	var op *recipes.OpError
-	return errors.As(err, &op) && op.Outcome == recipes.OutcomeUnknown
+	var op *direct.OpError
+	return errors.As(err, &op) && op.Outcome == direct.OutcomeUnknown
 }
 
 // Overtaken reports whether somebody came, left, or changed a node between two requests.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -32,7 +33,7 @@ func WhoWeAre(c *recipes.Client) []string {
 // RefusedAt returns the node whose access list refused a request: for creating and deleting that is the parent.
 func RefusedAt(err error) string {
 	var node *NodeError
-	var op *recipes.OpError
+	var op *direct.OpError
 	path, verb := "", ""
 	switch {
 	case errors.As(err, &node):

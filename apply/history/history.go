@@ -27,6 +27,7 @@ import (
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 )
 
 // The node is a JSON array of entries, the newest first.
@@ -154,12 +155,12 @@ func with(e Entry, all []json.RawMessage, most int) []byte {
 }
 
 // Read reads the history of a stack, the newest entry first; nil if there is none. It keeps the last 50 entries.
-func Read(ctx context.Context, s *recipes.Session, root, stack string) ([]Entry, error) {
+func Read(ctx context.Context, s *direct.Session, root, stack string) ([]Entry, error) {
 	return At(ctx, s, record.HistoryPath(root, stack))
 }
 
 // At reads the history at a path.
-func At(ctx context.Context, s *recipes.Session, path string) (out []Entry, err error) {
+func At(ctx context.Context, s *direct.Session, path string) (out []Entry, err error) {
 	h, err := Open(ctx, s, path)
 	switch {
 	case h.State == Closed:
@@ -196,7 +197,7 @@ type Node struct {
 }
 
 // Open reads the node at path. One that is absent, or not ours to read, is no error.
-func Open(ctx context.Context, s *recipes.Session, path string) (Node, error) {
+func Open(ctx context.Context, s *direct.Session, path string) (Node, error) {
 	data, stat, err := s.Get(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):

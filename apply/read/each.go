@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 )
 
 // A ZooKeeper connection is served in order, so many requests under way only hide the network's latency, and save
@@ -19,8 +19,8 @@ const (
 // each calls f for every index of paths, several at a time, and returns the first error. reads says what f reads of some of them,
 // which is sent ahead. What else f reads costs a round trip while others wait. The first error ends the context of all calls. f must
 // be safe for concurrent use. t counts.
-func each(ctx context.Context, t *Tally, s *recipes.Session, paths []string, reads func(paths []string) recipes.Reads,
-	f func(ctx context.Context, s *recipes.Session, i int) error) error {
+func each(ctx context.Context, t *Tally, s *direct.Session, paths []string, reads func(paths []string) direct.Reads,
+	f func(ctx context.Context, s *direct.Session, i int) error) error {
 	return batches(ctx, t, len(paths), func(ctx context.Context, first, end int) error {
 		ahead := s.ReadAhead(ctx, reads(paths[first:end]))
 		for i := first; i < end; i++ {

@@ -12,7 +12,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/tx"
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -28,12 +28,12 @@ const (
 func (r *reader) family(ctx context.Context, n *plan.Node) error {
 	in := familyOf(n)
 	n.Live.Parts = make([]plan.Part, len(in.dirs))
-	err := each(ctx, r.tally, r.s, in.dirs, func(dirs []string) (reads recipes.Reads) {
+	err := each(ctx, r.tally, r.s, in.dirs, func(dirs []string) (reads direct.Reads) {
 		for _, dir := range dirs {
 			reads.GetACL = append(reads.GetACL, kind.JoinPath(n.Path, dir))
 		}
 		return reads
-	}, func(ctx context.Context, s *recipes.Session, i int) (err error) {
+	}, func(ctx context.Context, s *direct.Session, i int) (err error) {
 		n.Live.Parts[i], err = r.part(ctx, s, n.Path, in.dirs[i])
 		return err
 	})
@@ -80,7 +80,7 @@ func (r *reader) family(ctx context.Context, n *plan.Node) error {
 // keys looks at some keys.
 func (r *reader) keys(ctx context.Context, in *keyed, paths []string, use *kind.Usage) error {
 	n, params := in.n, in.n.Kind().Key(in.params)
-	var reads recipes.Reads
+	var reads direct.Reads
 	for _, path := range paths {
 		reads.GetACL = append(reads.GetACL, in.nodes(path)...)
 	}
@@ -182,7 +182,7 @@ func (f *keyed) sort(dir string, names []string) {
 }
 
 // list lists all of it.
-func (f *keyed) list(ctx context.Context, s *recipes.Session) error {
+func (f *keyed) list(ctx context.Context, s *direct.Session) error {
 	dirs := []string{f.n.Path}
 	for _, name := range f.dirs {
 		dirs = append(dirs, kind.JoinPath(f.n.Path, name))
@@ -195,9 +195,9 @@ func (f *keyed) list(ctx context.Context, s *recipes.Session) error {
 }
 
 // listAll lists several nodes. A listing is never read ahead.
-func listAll(ctx context.Context, s *recipes.Session, paths []string) ([][]string, error) {
+func listAll(ctx context.Context, s *direct.Session, paths []string) ([][]string, error) {
 	names := make([][]string, len(paths))
-	return names, each(ctx, &Tally{}, s, paths, func([]string) recipes.Reads { return recipes.Reads{} }, func(ctx context.Context, s *recipes.Session, i int) (err error) {
+	return names, each(ctx, &Tally{}, s, paths, func([]string) direct.Reads { return direct.Reads{} }, func(ctx context.Context, s *direct.Session, i int) (err error) {
 		names[i], err = childrenOf(ctx, s, paths[i])
 		return err
 	})
@@ -210,7 +210,7 @@ func (e *usedError) Error() string { return e.path + " is in use" }
 
 // KeyInUse returns the path of something in a family that somebody uses, "" if there is nothing. What is no node of a key counts as
 // used. Each node of a key that nobody uses is given to empty, by several goroutines, as the operations that delete it.
-func KeyInUse(ctx context.Context, s *recipes.Session, n *plan.Node, empty func(ctx context.Context, ops []tx.Op) error) (string, error) {
+func KeyInUse(ctx context.Context, s *direct.Session, n *plan.Node, empty func(ctx context.Context, ops []tx.Op) error) (string, error) {
 	f := familyOf(n)
 	if err := f.list(ctx, s); err != nil {
 		return "", err
@@ -218,12 +218,12 @@ func KeyInUse(ctx context.Context, s *recipes.Session, n *plan.Node, empty func(
 	if len(f.junk) > 0 {
 		return kind.JoinPath(n.Path, f.junk[0]), nil
 	}
-	err := each(ctx, &Tally{}, s, f.keys, func(keys []string) (reads recipes.Reads) {
+	err := each(ctx, &Tally{}, s, f.keys, func(keys []string) (reads direct.Reads) {
 		for _, key := range keys {
 			reads.Exists = append(reads.Exists, f.nodes(key)...)
 		}
 		return reads
-	}, func(ctx context.Context, s *recipes.Session, i int) error {
+	}, func(ctx context.Context, s *direct.Session, i int) error {
 		ops, err := f.look(ctx, s, f.keys[i])
 		if err != nil || len(ops) == 0 {
 			return err
@@ -252,7 +252,7 @@ func (f *keyed) nodes(key string) []string {
 //
 // They can do no harm: ZooKeeper deletes no node with children, and a client whose place was to be in a node that is gone begins
 // again.
-func (f *keyed) look(ctx context.Context, s *recipes.Session, key string) (ops []tx.Op, err error) {
+func (f *keyed) look(ctx context.Context, s *direct.Session, key string) (ops []tx.Op, err error) {
 	contents, parts := 0, 0
 	for _, path := range f.nodes(key) {
 		stat, err := s.Exists(ctx, path)
@@ -277,7 +277,7 @@ func (f *keyed) look(ctx context.Context, s *recipes.Session, key string) (ops [
 
 // Used returns the path of a lock that has to be idle if somebody is in it, in a family that of something which somebody uses; else
 // "". What was used at the last look is looked at first: while it is, a family is not listed again.
-func Used(ctx context.Context, s *recipes.Session, c *plan.Change, stats map[string]*zk.Stat, last string) (string, error) {
+func Used(ctx context.Context, s *direct.Session, c *plan.Change, stats map[string]*zk.Stat, last string) (string, error) {
 	switch in := occupied(c, stats); {
 	case !in:
 		return "", nil
@@ -296,7 +296,7 @@ func Used(ctx context.Context, s *recipes.Session, c *plan.Change, stats map[str
 }
 
 // below lists everything in a family except its directories, what is inside of a node before the node.
-func below(ctx context.Context, s *recipes.Session, n *plan.Node) ([]string, error) {
+func below(ctx context.Context, s *direct.Session, n *plan.Node) ([]string, error) {
 	f := familyOf(n)
 	if err := f.list(ctx, s); err != nil {
 		return nil, err
@@ -327,7 +327,7 @@ func below(ctx context.Context, s *recipes.Session, n *plan.Node) ([]string, err
 // It is called after the last transaction, which raised the version of each family's node: whoever makes a node of a key with the
 // former list checks the version before. So none comes after this look, and those that came before it are seen, because a server
 // that has answered the transaction, or what was asked after it, has what was before.
-func KeySteps(ctx context.Context, s *recipes.Session, p *plan.Plan, us []kind.ACL) (steps []plan.ACLStep, err error) {
+func KeySteps(ctx context.Context, s *direct.Session, p *plan.Plan, us []kind.ACL) (steps []plan.ACLStep, err error) {
 	for c := range p.Each() {
 		if len(c.FormerLists) == 0 {
 			continue
@@ -345,8 +345,8 @@ func KeySteps(ctx context.Context, s *recipes.Session, p *plan.Plan, us []kind.A
 			return sure&(kind.PermRead|kind.PermAdmin) == 0
 		})
 		found := make([]*plan.ACLStep, len(nodes))
-		err := each(ctx, &Tally{}, s, nodes, func(nodes []string) recipes.Reads { return recipes.Reads{GetACL: nodes} },
-			func(ctx context.Context, s *recipes.Session, i int) error {
+		err := each(ctx, &Tally{}, s, nodes, func(nodes []string) direct.Reads { return direct.Reads{GetACL: nodes} },
+			func(ctx context.Context, s *direct.Session, i int) error {
 				acl, stat, err := s.GetACL(ctx, nodes[i])
 				switch list := wire.FromZK(acl); {
 				case errors.Is(err, zk.ErrNoNode):

@@ -12,7 +12,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -21,8 +21,8 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 	paths := framePaths(r.tree, desired)
 	found := make([]*plan.Framed, len(paths))
 	records, n := kind.ParentPath(r.tree.IndexPin.Path), int32(0)
-	err := each(ctx, r.tally, r.s, paths, func(paths []string) recipes.Reads { return recipes.Reads{GetACL: paths} },
-		func(ctx context.Context, s *recipes.Session, i int) error {
+	err := each(ctx, r.tally, r.s, paths, func(paths []string) direct.Reads { return direct.Reads{GetACL: paths} },
+		func(ctx context.Context, s *direct.Session, i int) error {
 			acl, stat, err := s.GetACL(ctx, paths[i])
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
@@ -82,7 +82,7 @@ func framePaths(tree, desired *plan.Tree) []string {
 
 // Alone returns an error if another stack has its record in the root, or, as long as this stack has none, around it: a root belongs
 // to one stack. Otherwise it returns the data version of the directory of records, which every first apply raises.
-func Alone(ctx context.Context, s *recipes.Session, root, stack string) (version int32, err error) {
+func Alone(ctx context.Context, s *direct.Session, root, stack string) (version int32, err error) {
 	for at := root; ; at = kind.ParentPath(at) {
 		records := kind.ParentPath(record.IndexPath(at, stack))
 		names, stat, err := s.Children(ctx, records)
@@ -148,7 +148,7 @@ func (r *reader) owner(ctx context.Context) error {
 
 // Recognize checks that an ensemble has the id that is pinned, if one is, and that the root belongs to no other stack, as far as we may
 // read that. It reads nothing more.
-func Recognize(ctx context.Context, s *recipes.Session, desired *plan.Tree) error {
+func Recognize(ctx context.Context, s *direct.Session, desired *plan.Tree) error {
 	if err := rightEnsemble(ctx, s, desired); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func Recognize(ctx context.Context, s *recipes.Session, desired *plan.Tree) erro
 	return nil
 }
 
-func rightEnsemble(ctx context.Context, s *recipes.Session, desired *plan.Tree) error {
+func rightEnsemble(ctx context.Context, s *direct.Session, desired *plan.Tree) error {
 	root, pinned := desired.Root, desired.EnsembleID
 	if pinned == "" {
 		return nil
@@ -180,7 +180,7 @@ func rightEnsemble(ctx context.Context, s *recipes.Session, desired *plan.Tree) 
 }
 
 // EnsembleID reads the id, "" if there is none, and whether there is a node for it.
-func EnsembleID(ctx context.Context, s *recipes.Session, root string) (id string, there bool, err error) {
+func EnsembleID(ctx context.Context, s *direct.Session, root string) (id string, there bool, err error) {
 	data, _, err := s.Get(ctx, record.ScaffoldPath(root))
 	if errors.Is(err, zk.ErrNoNode) {
 		return "", false, nil
@@ -192,7 +192,7 @@ func EnsembleID(ctx context.Context, s *recipes.Session, root string) (id string
 // again. A record written by a newer program is an error.
 //
 // A damaged record must not stop a plan, least of all a destroy: the nodes themselves say to whom they belong.
-func readIndex(ctx context.Context, s *recipes.Session, tree *plan.Tree) error {
+func readIndex(ctx context.Context, s *direct.Session, tree *plan.Tree) error {
 	path := record.IndexPath(tree.Root, tree.Stack)
 	head, err := HeadAt(ctx, s, path)
 	if err != nil {
@@ -213,7 +213,7 @@ type Head struct {
 func (h Head) Of(id string) bool { return h.Index != nil && h.Index.Apply == id }
 
 // HeadAt reads the node of the record at path. A record of a newer program is an error.
-func HeadAt(ctx context.Context, s *recipes.Session, path string) (Head, error) {
+func HeadAt(ctx context.Context, s *direct.Session, path string) (Head, error) {
 	data, stat, err := s.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return Head{Pin: plan.Pin{Path: path, Absent: true}}, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff/access"
 	"github.com/locktree/locktree/plan/record"
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -32,12 +32,12 @@ const Tries = 5
 // a plan relied on.
 //
 // If desired pins the id of the ensemble, an ensemble with another one is a [*failure.WrongEnsembleError], and nothing else is read.
-func Tree(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+func Tree(ctx context.Context, s *direct.Session, desired *plan.Tree) (*plan.Tree, error) {
 	return new(Tally).Tree(ctx, s, desired)
 }
 
 // Tree is [Tree], and counts.
-func (t *Tally) Tree(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+func (t *Tally) Tree(ctx context.Context, s *direct.Session, desired *plan.Tree) (*plan.Tree, error) {
 	path := record.IndexPath(desired.Root, desired.Stack)
 	for range Tries {
 		tree, err := Record(ctx, s, desired)
@@ -71,7 +71,7 @@ func (t *Tally) Tree(ctx context.Context, s *recipes.Session, desired *plan.Tree
 }
 
 // Record reads the stack's record alone: a tree without nodes.
-func Record(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+func Record(ctx context.Context, s *direct.Session, desired *plan.Tree) (*plan.Tree, error) {
 	if err := rightEnsemble(ctx, s, desired); err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func PinOf(path string, addr plan.Addr, stat *zk.Stat) plan.Pin {
 
 // readLock reads the apply lock: its contenders' access list, and how often the stack was destroyed. Servers
 // before 3.8.4 and 3.9.2 tell everybody the latter.
-func readLock(ctx context.Context, s *recipes.Session, tree *plan.Tree) (err error) {
+func readLock(ctx context.Context, s *direct.Session, tree *plan.Tree) (err error) {
 	path := record.LockPath(tree.Root, tree.Stack)
 	data, stat, err := s.Get(ctx, path)
 	switch {
@@ -117,7 +117,7 @@ func readLock(ctx context.Context, s *recipes.Session, tree *plan.Tree) (err err
 }
 
 // Destroys reads how often the stack was destroyed: never, if there is no lock yet.
-func Destroys(ctx context.Context, s *recipes.Session, root, stack string) (int32, error) {
+func Destroys(ctx context.Context, s *direct.Session, root, stack string) (int32, error) {
 	stat, err := s.Exists(ctx, record.LockPath(root, stack))
 	if err != nil {
 		return 0, failure.Read(record.LockPath(root, stack), err)
@@ -136,7 +136,7 @@ func Destroys(ctx context.Context, s *recipes.Session, root, stack string) (int3
 // keep thousands of nodes in the same root: a node without our mark is read once and not entered
 // (TestForeignNeighboursAreNeitherReadNorListed).
 type reader struct {
-	s     *recipes.Session
+	s     *direct.Session
 	tally *Tally
 	tree  *plan.Tree
 	seen  map[string]*plan.Node // by path; nil values are paths known to be absent
@@ -149,7 +149,7 @@ type reader struct {
 	illegible []*plan.Node // see [plan.Tree]
 }
 
-func newReader(s *recipes.Session, t *Tally, tree, desired *plan.Tree) *reader {
+func newReader(s *direct.Session, t *Tally, tree, desired *plan.Tree) *reader {
 	r := &reader{s: s, tally: t, tree: tree, seen: make(map[string]*plan.Node, len(desired.Nodes)), share: sharing{desired: desired}}
 	r.names = r.named(desired)
 	return r
@@ -271,7 +271,7 @@ func (r *reader) descend(ctx context.Context, level []string) error {
 }
 
 // get reads what a node says about itself.
-func (r *reader) get(ctx context.Context, s *recipes.Session, path string) (*plan.Node, error) {
+func (r *reader) get(ctx context.Context, s *direct.Session, path string) (*plan.Node, error) {
 	data, stat, err := s.Get(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -310,7 +310,7 @@ func (r *reader) cannotUnderstand(n *plan.Node, data []byte) {
 }
 
 // complete reads the rest of a node: its access list and its children.
-func (r *reader) complete(ctx context.Context, s *recipes.Session, n *plan.Node) (*plan.Node, []string, error) {
+func (r *reader) complete(ctx context.Context, s *direct.Session, n *plan.Node) (*plan.Node, []string, error) {
 	// A plan needs neither its access list nor its contenders. If it is to be imported, adopt
 	// reads them.
 	if !r.ours(n) {
@@ -453,13 +453,13 @@ func (r *reader) collect() {
 // The requests for a node are executed at different moments. That does no harm: the pins have the versions from
 // the first request, and an apply compares those again. A node that is deleted in between is absent.
 func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node, children []string, err error) {
-	var rest recipes.Reads
+	var rest direct.Reads
 	for _, path := range paths {
 		if _, named := slices.BinarySearch(r.names, path); named {
 			uses(&rest, path, r.share.desired.Find(path))
 		}
 	}
-	first, then := r.s.ReadAhead(ctx, recipes.Reads{Get: paths}), r.s.ReadAhead(ctx, rest)
+	first, then := r.s.ReadAhead(ctx, direct.Reads{Get: paths}), r.s.ReadAhead(ctx, rest)
 	nodes = make([]*plan.Node, len(paths))
 	for i, path := range paths {
 		if nodes[i], err = r.get(ctx, first, path); err != nil {
@@ -479,7 +479,7 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 }
 
 // uses adds to reads what complete reads of a node of ours, except the directories of a family, which are many.
-func uses(reads *recipes.Reads, path string, n *plan.Node) {
+func uses(reads *direct.Reads, path string, n *plan.Node) {
 	reads.GetACL = append(reads.GetACL, path)
 	if k := n.Kind(); k != nil {
 		for _, part := range k.Children {
@@ -489,7 +489,7 @@ func uses(reads *recipes.Reads, path string, n *plan.Node) {
 }
 
 // Shown returns the list with the hashes that the servers show us, if they have hidden some from whoever planned.
-func Shown(ctx context.Context, s *recipes.Session, path string, planned kind.List) (kind.List, error) {
+func Shown(ctx context.Context, s *direct.Session, path string, planned kind.List) (kind.List, error) {
 	if !planned.Masked() {
 		return planned, nil
 	}

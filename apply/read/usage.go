@@ -10,7 +10,7 @@ import (
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -20,7 +20,7 @@ import (
 const MaxDescribed = 32
 
 // use fills in the structural children and the contenders of a lock, of a family those of some keys.
-func (r *reader) use(ctx context.Context, s *recipes.Session, n *plan.Node) error {
+func (r *reader) use(ctx context.Context, s *direct.Session, n *plan.Node) error {
 	if n.Kind().Key != nil {
 		return r.family(ctx, n)
 	}
@@ -32,7 +32,7 @@ func (r *reader) use(ctx context.Context, s *recipes.Session, n *plan.Node) erro
 // It needs few requests, because it does this for every lock of a tree: one for each part, and none for
 // an idle mutex, whose number of children came with its data. Contenders are listed and read only if
 // there are more children than parts.
-func (r *reader) contenders(ctx context.Context, s *recipes.Session, n *plan.Node, most int) error {
+func (r *reader) contenders(ctx context.Context, s *direct.Session, n *plan.Node, most int) error {
 	k := n.Kind()
 	lists := map[string][]string{} // children by queue directory, "" for the lock itself
 	for _, name := range k.Children {
@@ -79,7 +79,7 @@ func without(names, structural []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(structural, name) })
 }
 
-func (r *reader) part(ctx context.Context, s *recipes.Session, path, name string) (plan.Part, error) {
+func (r *reader) part(ctx context.Context, s *direct.Session, path, name string) (plan.Part, error) {
 	path = kind.JoinPath(path, name)
 	// Its answer has the stat, too: list, versions and number of children in one request.
 	acl, stat, err := s.GetACL(ctx, path)
@@ -96,7 +96,7 @@ func (r *reader) part(ctx context.Context, s *recipes.Session, path, name string
 }
 
 // record completes the part that users of the lock write: its data, with the version that it has by now.
-func (r *reader) record(ctx context.Context, s *recipes.Session, path string, part plan.Part) (plan.Part, error) {
+func (r *reader) record(ctx context.Context, s *direct.Session, path string, part plan.Part) (plan.Part, error) {
 	data, stat, err := s.Get(ctx, kind.JoinPath(path, part.Name))
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -109,7 +109,7 @@ func (r *reader) record(ctx context.Context, s *recipes.Session, path string, pa
 }
 
 // childrenOf lists a node; one that is gone has no children.
-func childrenOf(ctx context.Context, s *recipes.Session, path string) ([]string, error) {
+func childrenOf(ctx context.Context, s *direct.Session, path string) ([]string, error) {
 	names, _, err := s.Children(ctx, path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, failure.Read(path, err)
@@ -119,7 +119,7 @@ func childrenOf(ctx context.Context, s *recipes.Session, path string) ([]string,
 
 // Contents lists what programs have in a lock: its contenders, and in a family everything except its directories, what is inside of a
 // node before the node.
-func Contents(ctx context.Context, s *recipes.Session, n *plan.Node) (all []string, err error) {
+func Contents(ctx context.Context, s *direct.Session, n *plan.Node) (all []string, err error) {
 	if n.Kind().Key != nil {
 		return below(ctx, s, n)
 	}
@@ -201,7 +201,7 @@ func sortUsage(n *plan.Node, line []entry, junk []string) *kind.Usage {
 // their places, except for permits: a place does not tell whether one was granted under a higher limit. In a family, where there may
 // be as many for each of its keys, those that are not read count as granted.
 func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, most int) error {
-	var reads recipes.Reads
+	var reads direct.Reads
 	var told []*entry
 	k := n.Kind()
 	for i := range line {

@@ -11,13 +11,13 @@ import (
 
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Verify checks every node that the plan relied on and every lock that it would delete, unless these are
 // still to be drained. It writes nothing. The error is a [*failure.StaleError] or an [*failure.InUseError].
-func Verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
+func Verify(ctx context.Context, s *direct.Session, p *plan.Plan) error {
 	if err := s.Sync(ctx, "/"); err != nil {
 		return failure.Read("/", err)
 	}
@@ -59,7 +59,7 @@ func Verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 
 // SameHistory checks that the record was written by the apply that the plan saw. Servers restored from a backup count
 // through the same versions again, with different data; the id of an apply never comes again.
-func SameHistory(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
+func SameHistory(ctx context.Context, s *direct.Session, p *plan.Plan) error {
 	if p.Applied == "" {
 		return nil
 	}
@@ -124,7 +124,7 @@ func compare(want plan.Pin, stat *zk.Stat) (failure.Difference, bool) {
 //
 // This check comes early, before anything is written. Later the transaction itself is refused as long
 // as anybody is there.
-func Idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[string]*zk.Stat) error {
+func Idle(ctx context.Context, s *direct.Session, p *plan.Plan, stats map[string]*zk.Stat) error {
 	var busy []*plan.Change
 	for c := range p.Each() {
 		if !c.NeedsIdle() || c.Break {
@@ -165,7 +165,7 @@ func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
 }
 
 // Occupied returns those of some changes whose locks have children now, besides their parts.
-func Occupied(ctx context.Context, s *recipes.Session, changes []*plan.Change) (busy []*plan.Change, err error) {
+func Occupied(ctx context.Context, s *direct.Session, changes []*plan.Change) (busy []*plan.Change, err error) {
 	var paths []string
 	for _, c := range changes {
 		paths = append(paths, nodes(c)...)
@@ -187,7 +187,7 @@ func nodes(c *plan.Change) []string {
 }
 
 // Usage reads who uses a lock now; nil if they have left.
-func Usage(ctx context.Context, s *recipes.Session, n *plan.Node) (*kind.Usage, error) {
+func Usage(ctx context.Context, s *direct.Session, n *plan.Node) (*kind.Usage, error) {
 	stat, err := s.Exists(ctx, n.Path)
 	if err != nil {
 		return nil, failure.Read(n.Path, err)
@@ -212,7 +212,7 @@ func Usage(ctx context.Context, s *recipes.Session, n *plan.Node) (*kind.Usage, 
 
 // Free returns an error that names the holder of an apply lock, if there is one. If we may not look, queueing
 // will tell.
-func Free(ctx context.Context, s *recipes.Session, path string) error {
+func Free(ctx context.Context, s *direct.Session, path string) error {
 	names, _, err := s.Children(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
 		return nil
@@ -241,10 +241,10 @@ func Free(ctx context.Context, s *recipes.Session, path string) error {
 // existing reads the stats of nodes in parallel; absent ones have no entry. If the plan found a node
 // absent and we may not look at it now, somebody has created it (see reader.unreadable), and its entry
 // says no more than that. For any other node it is more likely that the credentials are wrong.
-func existing(ctx context.Context, s *recipes.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
+func existing(ctx context.Context, s *direct.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
 	found := make([]*zk.Stat, len(paths))
-	err := each(ctx, &Tally{}, s, paths, func(paths []string) recipes.Reads { return recipes.Reads{Exists: paths} },
-		func(ctx context.Context, s *recipes.Session, i int) (err error) {
+	err := each(ctx, &Tally{}, s, paths, func(paths []string) direct.Reads { return direct.Reads{Exists: paths} },
+		func(ctx context.Context, s *direct.Session, i int) (err error) {
 			found[i], err = s.Exists(ctx, paths[i])
 			switch {
 			case errors.Is(err, zk.ErrNoAuth) && absent[paths[i]]:
@@ -264,7 +264,7 @@ func existing(ctx context.Context, s *recipes.Session, paths []string, absent ma
 }
 
 // StatsToIdle reads the stats of the locks that must be idle, and of their parts.
-func StatsToIdle(ctx context.Context, s *recipes.Session, p *plan.Plan) (map[string]*zk.Stat, error) {
+func StatsToIdle(ctx context.Context, s *direct.Session, p *plan.Plan) (map[string]*zk.Stat, error) {
 	var paths []string
 	for c := range p.Each() {
 		if c.NeedsIdle() {

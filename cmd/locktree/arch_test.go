@@ -23,7 +23,7 @@ var (
 	sessions = []string{"recipes/internal/session", "recipes/internal/session/wire", "recipes/internal/session/sasl", "recipes/internal/session/servers", "recipes/internal/session/clock", "recipes/internal/session/identity", "recipes/internal/session/journal", "recipes/internal/errs", "recipes/internal/paths", "recipes/internal/seam", "github.com/go-zookeeper/zk"}
 	nodes    = with(sessions, "recipes/internal/znode", "recipes/kind", "recipes/kind/slots")
 	looks    = with(sessions, "recipes/inspect", "recipes/kind", "recipes/kind/slots")
-	library  = with(nodes, "recipes", "recipes/inspect", "recipes/internal/turn", "recipes/internal/declare", "recipes/internal/wait", "recipes/internal/held", "recipes/internal/lock")
+	library  = with(nodes, "recipes", "recipes/direct", "recipes/inspect", "recipes/internal/turn", "recipes/internal/declare", "recipes/internal/wait", "recipes/internal/held", "recipes/internal/lock")
 	logins   = with(library, "recipes/kerberos", "github.com/jcmturner/", "github.com/hashicorp/go-uuid", "golang.org/x/crypto", "golang.org/x/net")
 	server   = []string{"recipes/zktest", "recipes/zktest/internal/digestmd5", "recipes/zktest/internal/outbox", "recipes/zktest/internal/pipe", "recipes/zktest/internal/release",
 		"recipes/zktest/internal/store", "recipes/zktest/internal/watch", "recipes/zktest/internal/wire", "recipes/zktest/internal/words"}
@@ -78,6 +78,8 @@ var importRules = []struct {
 		"one acquisition joins the packages below it; handles, options and events of the caller reach it as values and callbacks"},
 	{"recipes/inspect", looks,
 		"what only looks cannot take a lock; the recipes stand above it because who holds a lock, in their errors, is what it reads"},
+	{"recipes/direct", with(sessions, "recipes/direct"),
+		"operations of a program's own know no lock; recipes hands its sessions to them"},
 	{"recipes", library,
 		"a program that imports the library downloads one module more and links no configuration language"},
 	{"recipes/once", with(library, "recipes/once"),

@@ -25,6 +25,7 @@ import (
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 )
 
 // stack is a loaded configuration with a connection to each of its ensembles.
@@ -64,7 +65,7 @@ func (a *app) dialled(ctx context.Context, cfg *config.Config, readOnly bool, f 
 	for i, e := range cfg.Ensembles {
 		dials.Go(func() {
 			if s.clients[i], errs[i] = a.dial(ctx, e, readOnly); errs[i] == nil && e.Tree != nil {
-				errs[i] = s.look(ctx, i, func(session *recipes.Session) error { return s.denied(ctx, i, read.Recognize(ctx, session, e.Tree)) })
+				errs[i] = s.look(ctx, i, func(session *direct.Session) error { return s.denied(ctx, i, read.Recognize(ctx, session, e.Tree)) })
 			}
 		})
 	}
@@ -108,11 +109,11 @@ func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) {
 	return s.readWith(ctx, (*read.Tally).Tree)
 }
 
-func (s *stack) readWith(ctx context.Context, look func(*read.Tally, context.Context, *recipes.Session, *plan.Tree) (*plan.Tree, error)) ([]*plan.Tree, error) {
+func (s *stack) readWith(ctx context.Context, look func(*read.Tally, context.Context, *direct.Session, *plan.Tree) (*plan.Tree, error)) ([]*plan.Tree, error) {
 	trees, errs := make([]*plan.Tree, len(s.Ensembles)), make([]error, len(s.Ensembles))
 	for i, e := range s.Ensembles {
 		nodes, stop := s.app.reading("Reading", e.Name)
-		errs[i] = s.look(ctx, i, func(session *recipes.Session) (err error) {
+		errs[i] = s.look(ctx, i, func(session *direct.Session) (err error) {
 			trees[i], err = look(nodes, ctx, session, e.Tree)
 			return s.denied(ctx, i, err)
 		})
@@ -126,7 +127,7 @@ func (s *stack) readWith(ctx context.Context, look func(*read.Tally, context.Con
 }
 
 // look calls f, which only reads ensemble i, on a session that may be a new one.
-func (s *stack) look(ctx context.Context, i int, f func(*recipes.Session) error) error {
+func (s *stack) look(ctx context.Context, i int, f func(*direct.Session) error) error {
 	return page.Look(ctx, s.clients[i], sessionWithin(s.Ensembles[i]), f)
 }
 

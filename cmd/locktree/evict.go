@@ -12,7 +12,7 @@ import (
 
 	"github.com/locktree/locktree/apply/evict"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -99,7 +99,7 @@ func (a *app) evict(ctx context.Context, s *stack, f *evicting) error {
 		return view.Failf("Nobody to ask", "%s belongs to no session, so no program would answer. \"locktree break\" removes it.", one.Path)
 	}
 	found := view.Eviction{Ensemble: s.Ensembles[i].Name, Addresses: serverLists(s.Config)[i], Breaks: f.breaks, In: in}
-	err = s.look(ctx, i, func(*recipes.Session) (err error) {
+	err = s.look(ctx, i, func(*direct.Session) (err error) {
 		within := "/"
 		if !f.breaks || in.Kind.Permits != nil { // no set has permits
 			within = in.Path
@@ -152,7 +152,7 @@ func (a *app) confirmEviction(ctx context.Context, f *evicting) error {
 func (s *stack) lockAt(ctx context.Context, f *evicting, path string) (at int, in *inspect.Report, err error) {
 	for i := range s.Ensembles {
 		var found *inspect.Report
-		err := s.look(ctx, i, func(*recipes.Session) (err error) {
+		err := s.look(ctx, i, func(*direct.Session) (err error) {
 			node := path
 			if f.key.given {
 				if node, err = keyPath(ctx, s.clients[i], path, f.key.key); err != nil {

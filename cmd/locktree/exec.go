@@ -20,6 +20,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -160,7 +161,7 @@ func (x *execution) run(c *cobra.Command, locks, command []string) error {
 		defer client.Close() // the session goes, and with it what is left of the lock
 	}
 	var token uint64
-	var session *recipes.Session
+	var session *direct.Session
 	if err == nil {
 		token, session, err = x.ready(client, lease)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -192,8 +193,7 @@ func heldText(e *recipes.HeldError) string {
 	if e.Holder.Path != "" {
 		text += " by " + e.Sight().Line()
 	}
-	text += fmt.Sprintf("; %d ahead.", e.Position)
-	if e.Waited > 0 {
+	if text += fmt.Sprintf("; %d ahead.", e.Position); e.Waited > 0 {
 		text += fmt.Sprintf(" Waited for %v.", e.Waited.Round(time.Millisecond))
 	}
 	return text + fmt.Sprintf(" \"locktree status %s\" shows the queue.", e.Path)
@@ -215,7 +215,7 @@ func (x *execution) Observe(e recipes.Event) {
 // session, and SIGKILL when the lease ends, at half of it. No server has expired the session
 // by then; see Lease.Context. A lost connection alone is no reason: usually it is restored
 // within that time.
-func (x *execution) supervise(ctx context.Context, p *child.Process, lease *recipes.Lease, session *recipes.Session, signals <-chan os.Signal) (stopped string) {
+func (x *execution) supervise(ctx context.Context, p *child.Process, lease *recipes.Lease, session *direct.Session, signals <-chan os.Signal) (stopped string) {
 	lost, ended, cancelled := x.lost, lease.Context().Done(), ctx.Done()
 	untilDoubt := func() time.Duration { return time.Until(lease.Deadline()) - session.Timeout()/6 }
 	doubt := time.NewTimer(untilDoubt())
@@ -294,7 +294,7 @@ func (x *execution) finish(p *child.Process, lease *recipes.Lease, granted time.
 
 // ready returns the lease's token and session, or why the command cannot start: the lease was
 // lost, or it cannot be kept. A node that we may create but not read proves nothing.
-func (x *execution) ready(client *recipes.Client, lease *recipes.Lease) (uint64, *recipes.Session, error) {
+func (x *execution) ready(client *recipes.Client, lease *recipes.Lease) (uint64, *direct.Session, error) {
 	token := lease.Token()
 	proof := lease.Verify(lease.Context())
 	s, err := client.Session(lease.Context()) // the lease's; another one only if that is lost
@@ -353,7 +353,7 @@ func (x *execution) release(lease *recipes.Lease, granted time.Time) error {
 		return err
 	case err != nil:
 		why := "ZooKeeper has not confirmed it in time"
-		if failed, ok := asType[*recipes.OpError](err); ok {
+		if failed, ok := asType[*direct.OpError](err); ok {
 			why = view.Sentence(failed)
 		}
 		x.say("%s could not be released yet (%s): it becomes free when the session ends", lease.Path(), why)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 )
 
 func historyCommand(a *app) *cobra.Command {
@@ -38,7 +38,7 @@ func (a *app) history(ctx context.Context, s *stack) error {
 	var out view.History
 	for i, e := range s.Ensembles {
 		of := view.HistoryOf{Ensemble: e.Name, Stack: s.Stack}
-		errs[i] = s.look(ctx, i, func(session *recipes.Session) (err error) {
+		errs[i] = s.look(ctx, i, func(session *direct.Session) (err error) {
 			of.Entries, err = history.Read(ctx, session, e.Root, s.Stack)
 			return s.denied(ctx, i, err)
 		})

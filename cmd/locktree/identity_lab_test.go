@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -154,7 +155,7 @@ func (o *office) writes() (n int, which []string) {
 }
 
 // session is somebody's own, by which requests are sent that the tool would not send.
-func (o *office) session(who string) *recipes.Session {
+func (o *office) session(who string) *direct.Session {
 	cfg := recipes.Config{Servers: []string{o.addr}, ConnectTimeout: 30 * time.Second, SessionTimeout: 40 * time.Second}
 	if who != nobodyIs {
 		user, password := credential(who)
@@ -168,7 +169,7 @@ func (o *office) session(who string) *recipes.Session {
 	return s
 }
 
-func (o *office) superuser() *recipes.Session {
+func (o *office) superuser() *direct.Session {
 	s, err := o.hand.client.Session(o.t.Context())
 	require.NoError(o.t, err)
 	return s

@@ -8,7 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -69,7 +69,7 @@ func twoTeams(t *testing.T, platform *office) {
 }
 
 // untouchable: nothing can be done to the node but to know that it is there.
-func untouchable(t *testing.T, s *recipes.Session, path string) {
+func untouchable(t *testing.T, s *direct.Session, path string) {
 	t.Helper()
 	_, err := s.Set(t.Context(), path, []byte("x"), -1)
 	require.ErrorIs(t, err, zk.ErrNoAuth, "set %s", path)

@@ -9,6 +9,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -72,7 +73,7 @@ func (s *stack) looks(ctx context.Context, trees []*plan.Tree) ([]*inspect.Snaps
 		if len(at.Declared)+len(at.Sessions) == 0 {
 			continue
 		}
-		err := s.look(ctx, i, func(*recipes.Session) (err error) {
+		err := s.look(ctx, i, func(*direct.Session) (err error) {
 			out[i], err = inspect.Look(ctx, s.clients[i], at)
 			return err
 		})

@@ -13,7 +13,7 @@ import (
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 )
 
 func outputCommand(a *app) *cobra.Command {
@@ -53,7 +53,7 @@ func outputCommand(a *app) *cobra.Command {
 // missing: it shows whether there ever was one.
 func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs view.Outputs, err error) {
 	err = a.looking(ctx, flags, func(s *stack) error {
-		trees, err := s.readWith(ctx, func(_ *read.Tally, ctx context.Context, session *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+		trees, err := s.readWith(ctx, func(_ *read.Tally, ctx context.Context, session *direct.Session, desired *plan.Tree) (*plan.Tree, error) {
 			return read.Record(ctx, session, desired)
 		})
 		if err == nil && slices.ContainsFunc(trees, func(t *plan.Tree) bool { return t.Index == nil }) {

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -231,7 +232,7 @@ func permsOf(letters string) (perms int32) {
 	return perms
 }
 
-func createAll(ctx context.Context, s *recipes.Session, path, data string) error {
+func createAll(ctx context.Context, s *direct.Session, path, data string) error {
 	if parent := path[:strings.LastIndexByte(path, '/')]; parent != "" {
 		if stat, err := s.Exists(ctx, parent); err != nil || stat == nil {
 			if err := errors.Join(err, createAll(ctx, s, parent, "")); err != nil {
@@ -245,7 +246,7 @@ func createAll(ctx context.Context, s *recipes.Session, path, data string) error
 
 // dump writes a node and what is below it, one a line: what has to be equal
 // before and after a command that must not write.
-func dump(ctx context.Context, s *recipes.Session, b *strings.Builder, path string) error {
+func dump(ctx context.Context, s *direct.Session, b *strings.Builder, path string) error {
 	data, stat, err := s.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil

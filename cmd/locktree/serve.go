@@ -21,6 +21,7 @@ import (
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -207,7 +208,7 @@ func (s *service) setup(cfg *config.Config) *page.Setup {
 				_, plans, failed := alone.ask(ctx, plan.Options{})
 				if err = failed; err == nil {
 					of.Drift = plans[0]
-					of.Unapplied = alone.look(ctx, 0, func(session *recipes.Session) (err error) {
+					of.Unapplied = alone.look(ctx, 0, func(session *direct.Session) (err error) {
 						of.Applied, err = history.Read(ctx, session, e.Root, cfg.Stack)
 						return err
 					})

@@ -13,7 +13,7 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -116,7 +116,7 @@ func (a *app) lookAt(ctx context.Context, s *stack, out view.Locks, path string,
 	for i := range s.Ensembles {
 		of := view.LocksOf{Ensemble: s.Ensembles[i].Name, Addresses: servers[i], Path: path}
 		stop := s.app.during("Looking at "+path, nil)
-		errs[i] = s.look(ctx, i, func(*recipes.Session) (err error) {
+		errs[i] = s.look(ctx, i, func(*direct.Session) (err error) {
 			if key.given {
 				of.Key = &view.KeyOf{Family: path, Key: key.key}
 				if of.Path, err = keyPath(ctx, s.clients[i], path, key.key); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -18,7 +18,7 @@ import (
 // tenant is a team that has all rights in its namespace and means ill.
 type tenant struct {
 	t  *testing.T
-	s  *recipes.Session
+	s  *direct.Session
 	ns string // its namespace
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -124,7 +125,7 @@ func TestStatusReadsAgainOnANewSession(t *testing.T) {
 
 // A contender of another library's, on a connection that can be unplugged.
 type outsider struct {
-	*recipes.Session
+	*direct.Session
 	server *zktest.Server
 	cut    atomic.Bool
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -190,7 +191,7 @@ func textbook(parent bool) herdLock {
 }
 
 // waitFirst waits until own is the first in the queue: it watches the parent, or the node before its own.
-func waitFirst(ctx context.Context, s *recipes.Session, dir, own string, parent bool) error {
+func waitFirst(ctx context.Context, s *direct.Session, dir, own string, parent bool) error {
 	for {
 		var queue []string
 		var changed <-chan struct{}

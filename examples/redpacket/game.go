@@ -14,6 +14,7 @@ import (
 
 	"github.com/locktree/locktree/examples/redpacket/locks"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 )
 
 // The money lies beside the lock that locks.locktree.hcl declares.
@@ -121,7 +122,7 @@ func (g Game) count(ctx context.Context, c *recipes.Client, res *Result) error {
 
 func walletPath(worker int) string { return fmt.Sprintf("%s/worker-%03d", paidPath, worker) }
 
-func readCents(ctx context.Context, s *recipes.Session, path string) (int64, *zk.Stat, error) {
+func readCents(ctx context.Context, s *direct.Session, path string) (int64, *zk.Stat, error) {
 	data, stat, err := s.Get(ctx, path)
 	if err != nil {
 		return 0, nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/internal/errs"
 )
 
@@ -17,7 +18,7 @@ import (
 type tries struct{ wait, longest time.Duration }
 
 // over reports whether err is final; else it has paused. What ends a pause becomes part of err.
-func (t *tries) over(ctx context.Context, s *recipes.Session, worth func(error) bool, err *error) bool {
+func (t *tries) over(ctx context.Context, s *direct.Session, worth func(error) bool, err *error) bool {
 	if *err == nil || !worth(*err) {
 		return true
 	}
@@ -30,7 +31,7 @@ func (t *tries) over(ctx context.Context, s *recipes.Session, worth func(error) 
 }
 
 // retry calls try until it succeeds, or fails in a way that is not worth another try, or until ctx or s is over.
-func retry(ctx context.Context, s *recipes.Session, worth func(error) bool, try func() error) error {
+func retry(ctx context.Context, s *direct.Session, worth func(error) bool, try func() error) error {
 	for t := (tries{}); ; {
 		if err := try(); t.over(ctx, s, worth, &err) {
 			return err
@@ -39,7 +40,7 @@ func retry(ctx context.Context, s *recipes.Session, worth func(error) bool, try 
 }
 
 // pause waits a little before another try; its error says why there must be none.
-func pause(ctx context.Context, s *recipes.Session, d time.Duration) error {
+func pause(ctx context.Context, s *direct.Session, d time.Duration) error {
 	var over <-chan struct{}
 	if s != nil {
 		over = s.Done()
@@ -56,11 +57,11 @@ func pause(ctx context.Context, s *recipes.Session, d time.Duration) error {
 
 // unanswered: no server has answered an operation, and this side did not refuse to send it.
 func unanswered(err error) bool {
-	var op *recipes.OpError
+	var op *direct.OpError
 	switch {
 	case !errors.As(err, &op), errors.Is(err, recipes.ErrClosed), errors.Is(err, recipes.ErrSessionLost):
 		return false
-	case op.Outcome == recipes.OutcomeDefinite:
+	case op.Outcome == direct.OutcomeDefinite:
 		return errors.Is(err, recipes.ErrThrottled)
 	}
 	return true

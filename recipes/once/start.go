@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
@@ -212,7 +213,7 @@ func (s *Start) failed(ctx context.Context, err error) error {
 }
 
 // session is the client's. A lease of another one is over.
-func (s *Start) session(ctx context.Context) (*recipes.Session, error) { return s.o.c.Session(ctx) }
+func (s *Start) session(ctx context.Context) (*direct.Session, error) { return s.o.c.Session(ctx) }
 
 // over says why the lease is over; nil while it is held, also while it is asked back.
 func (s *Start) over() error {

@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 )
 
 // outcome is what is known of a transaction.
@@ -72,7 +73,7 @@ func (r *Sender) commit(ctx context.Context) (resolved bool, err error) {
 func (r *Sender) givenUp(err error) error {
 	e := &failure.NodeError{Path: r.Plan.Root, Op: "commit to", Why: ErrLostAgain.Error(), Written: failure.NothingWritten,
 		Next: "Look at the network between here and the servers, then apply again.", Err: ErrLostAgain}
-	if errors.Is(err, recipes.ErrServer) {
+	if errors.Is(err, direct.ErrServer) {
 		e.Why, e.Err = "the servers failed each time the transaction was sent: "+failure.ServerError(err), err
 		e.Next = "Look at the servers' logs, then apply again."
 	}
@@ -142,8 +143,8 @@ func (r *Sender) Readable(ctx context.Context, size int) bool {
 // answered reports whether a server answered a transaction, in whatever way: even that it
 // failed, after which the outcome is unknown.
 func answered(err error) bool {
-	var op *recipes.OpError
-	return err == nil || errors.Is(err, recipes.ErrServer) || errors.As(err, &op) && op.Outcome == recipes.OutcomeDefinite
+	var op *direct.OpError
+	return err == nil || errors.Is(err, direct.ErrServer) || errors.As(err, &op) && op.Outcome == direct.OutcomeDefinite
 }
 
 // sendOps waits no longer than the session timeout. If no reply has come by then, the outcome is
@@ -191,7 +192,7 @@ func (r *Sender) resolve(ctx context.Context) (outcome, error) {
 // errFlying: the old session may still be alive, and so may its transaction.
 var errFlying = errors.New("the session that sent the transaction is still alive")
 
-func (r *Sender) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
+func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 	// The server we are connected to now may be behind the one that ran the transaction, or a leader that was cut off since,
 	// which answers a sync all the same (ZOOKEEPER-1675). No such server answers a write; a refusal counts as one.
 	if _, err := s.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1}); err != nil && !errors.Is(err, zk.ErrNoAuth) {
@@ -246,7 +247,7 @@ func (r *Sender) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 // committed. One that destroys everything and finds no record leaves none either: it
 // raises the count of destroys, which nobody else can under our lock.
 // r.tx.Index is nil for the last transaction of such a plan alone.
-func (r *Sender) landed(ctx context.Context, s *recipes.Session) (read.Head, bool, error) {
+func (r *Sender) landed(ctx context.Context, s *direct.Session) (read.Head, bool, error) {
 	h, err := read.HeadAt(ctx, s, r.Plan.Index.Path)
 	if err != nil || r.tx.Index != nil || !r.Record.Absent || !h.Pin.Absent {
 		return h, err == nil && h.Of(r.tx.ID), err

@@ -21,6 +21,7 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 )
 
 // Unanswered is how long servers that keep a session alive may leave the request for the lock Unanswered. The library
@@ -32,7 +33,7 @@ type Held struct {
 	ID      string // of the apply for which it was taken
 	Client  *recipes.Client
 	Lease   *recipes.Lease
-	Session *recipes.Session
+	Session *direct.Session
 	Emit    func(event.Event)
 	End     func() // is called before the lock is released; may be nil
 }
@@ -175,6 +176,6 @@ func holderInfo(e *recipes.HeldError) *failure.LockInfo {
 
 // Detached is a context for what must be finished once the transaction is sent: long
 // enough for the session to come back or for the servers to expire it.
-func Detached(ctx context.Context, s *recipes.Session) (context.Context, context.CancelFunc) {
+func Detached(ctx context.Context, s *direct.Session) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 3*s.Timeout()+10*time.Second)
 }

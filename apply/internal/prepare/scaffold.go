@@ -24,7 +24,7 @@ import (
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -48,7 +48,7 @@ type Ground struct {
 // not matter either: what exists then is what was wanted.
 //
 // acl is the access list of the nodes. The contenders of the lock have own, that of the tool's own nodes.
-func Scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, own, acl kind.List) (g *Ground, err error) {
+func Scaffold(ctx context.Context, s *direct.Session, p *plan.Plan, own, acl kind.List) (g *Ground, err error) {
 	g = &Ground{}
 	if p.Index.Absent { // another stack may have been applied since the plan
 		if g.Records, err = read.Alone(ctx, s, p.Root, p.Stack); err != nil {
@@ -106,10 +106,10 @@ func ScaffoldPaths(root, stack string) []string {
 // absent lists the paths that are missing, in order, and reads the history. If the lock exists so do its ancestors,
 // so the common case costs three requests, in one round trip. That does not prove the directory of records and the history,
 // which are no ancestors.
-func (g *Ground) absent(ctx context.Context, s *recipes.Session, p *plan.Plan) ([]string, error) {
+func (g *Ground) absent(ctx context.Context, s *direct.Session, p *plan.Plan) ([]string, error) {
 	paths := ScaffoldPaths(p.Root, p.Stack)
 	known := []string{record.LockPath(p.Root, p.Stack), kind.ParentPath(record.IndexPath(p.Root, p.Stack))}
-	ahead := s.ReadAhead(ctx, recipes.Reads{Exists: known, Get: []string{record.HistoryPath(p.Root, p.Stack)}})
+	ahead := s.ReadAhead(ctx, direct.Reads{Exists: known, Get: []string{record.HistoryPath(p.Root, p.Stack)}})
 	missing, err := missingOf(ctx, ahead, known)
 	if err == nil {
 		err = g.lookBack(ctx, ahead, p)
@@ -117,7 +117,7 @@ func (g *Ground) absent(ctx context.Context, s *recipes.Session, p *plan.Plan) (
 	if err != nil || len(missing) == 0 && g.History.State != history.Absent {
 		return nil, err
 	}
-	missing, err = missingOf(ctx, s.ReadAhead(ctx, recipes.Reads{Exists: paths}), paths)
+	missing, err = missingOf(ctx, s.ReadAhead(ctx, direct.Reads{Exists: paths}), paths)
 	if err == nil && g.History.State == history.Absent && !slices.Contains(missing, g.History.Path) { // another apply has created it
 		err = g.lookBack(ctx, s, p)
 	}
@@ -126,13 +126,13 @@ func (g *Ground) absent(ctx context.Context, s *recipes.Session, p *plan.Plan) (
 
 // lookBack reads the history, before the apply lock is taken: the less lies between that and the transaction, the fewer come into a lock
 // that was idle. If it is written meanwhile, it is read again.
-func (g *Ground) lookBack(ctx context.Context, s *recipes.Session, p *plan.Plan) (err error) {
+func (g *Ground) lookBack(ctx context.Context, s *direct.Session, p *plan.Plan) (err error) {
 	g.History, err = history.Open(ctx, s, record.HistoryPath(p.Root, p.Stack))
 	return err
 }
 
 // missingOf are those of the paths at which there is no node.
-func missingOf(ctx context.Context, s *recipes.Session, paths []string) (missing []string, err error) {
+func missingOf(ctx context.Context, s *direct.Session, paths []string) (missing []string, err error) {
 	for _, path := range paths {
 		stat, err := s.Exists(ctx, path)
 		switch {
@@ -148,7 +148,7 @@ func missingOf(ctx context.Context, s *recipes.Session, paths []string) (missing
 
 // Identify gives an ensemble an id if another program has made its nodes. Whoever may not do that leaves it to others,
 // and a write whose outcome is not known is one that the next apply finds, or makes.
-func Identify(ctx context.Context, s *recipes.Session, p *plan.Plan, besides *failure.Besides) {
+func Identify(ctx context.Context, s *direct.Session, p *plan.Plan, besides *failure.Besides) {
 	path := record.ScaffoldPath(p.Root)
 	if !p.Unmarked() {
 		return

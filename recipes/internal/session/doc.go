@@ -1,5 +1,5 @@
 // Package session is a ZooKeeper client that tells the truth about its session, its watches and the outcome of every operation.
-// It knows nothing of locks. Programs see the part that recipes.Session exposes.
+// It knows nothing of locks. Programs see the part that direct.Session exposes.
 //
 //	c, err := session.Dial(ctx, session.Config{Servers: []string{"zk1:2181", "zk2:2181"}})
 //	s, err := c.Session(ctx)

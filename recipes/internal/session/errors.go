@@ -47,7 +47,7 @@ type Secret = sasl.Secret
 // Container is an operation of a transaction; see package wire.
 type Container = wire.Container
 
-// OpError is the error of every Session operation; recipes.OpError says more.
+// OpError is the error of every Session operation; direct.OpError says more.
 type OpError struct {
 	Op      string  // "create", "get", "multi", ...
 	Path    string  // the node; of a multi, that of the first operation that failed, or of the first one

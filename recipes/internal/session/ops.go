@@ -34,7 +34,7 @@ func remove(path string, version int32) *op {
 	return &op{name: "delete", code: wire.OpDelete, path: path, request: &zk.DeleteRequest{Path: path, Version: version}}
 }
 
-// The operations are those of recipes.Session, which says more of them.
+// The operations are those of direct.Session, which says more of them.
 
 // Get returns a node's data and stat.
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {

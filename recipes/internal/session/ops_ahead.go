@@ -11,7 +11,7 @@ import (
 // Reads are reads to be sent together, by their paths.
 type Reads struct{ Get, GetACL, Exists []string }
 
-// Ahead is a session with reads that were sent before they are asked for: see recipes.Session.ReadAhead. It sends other reads
+// Ahead is a session with reads that were sent before they are asked for: see direct.Session.ReadAhead. It sends other reads
 // when they are asked for, so an Ahead answers every read, with the errors and retries of the session.
 type Ahead struct {
 	*Session

@@ -44,7 +44,7 @@ const (
 func (s State) String() string { return [...]string{"active", "suspect", "lost"}[s] }
 
 // Session is one ZooKeeper session. Obtain it from Client.Session. When it is over, its connection is closed and operations fail
-// with ErrLost. recipes.Session documents the operations.
+// with ErrLost. direct.Session documents the operations.
 type Session struct {
 	client *Client
 	hosts  *servers.Rotation

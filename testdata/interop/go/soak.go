@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 )
 
 // soaking is the soak of ../README.md in Go; Soak.java and soak.py do the same.
 type soaking struct {
 	*peer
-	zk             *recipes.Session
+	zk             *direct.Session
 	owner, counter string
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -81,7 +82,7 @@ func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*in
 
 // look is one look. It lasts until the servers are silent.
 func (t Target) look(ctx context.Context, client *recipes.Client, scanner *inspect.Scanner) (snap *inspect.Snapshot, err error) {
-	err = Look(ctx, client, t.Patience, func(*recipes.Session) error {
+	err = Look(ctx, client, t.Patience, func(*direct.Session) error {
 		snap, err = scanner.Scan(ctx)
 		return err
 	})
@@ -90,7 +91,7 @@ func (t Target) look(ctx context.Context, client *recipes.Client, scanner *inspe
 
 // Look calls f, which only reads, and calls it once more if the session was lost meanwhile. It waits for a session no longer than
 // patience, and then for as long as f takes.
-func Look(ctx context.Context, client *recipes.Client, patience time.Duration, f func(*recipes.Session) error) error {
+func Look(ctx context.Context, client *recipes.Client, patience time.Duration, f func(*direct.Session) error) error {
 	for again := true; ; again = false {
 		wait, cancel := context.WithTimeout(ctx, patience)
 		live, err := client.Session(wait)

@@ -15,6 +15,7 @@ import (
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 )
 
 // Explain shows an error: what failed, where, why, and what to do next. The packages that make the
@@ -211,7 +212,7 @@ func (d *Denied) Explain() plan.Explanation {
 	named := node != nil && node.Named
 	if x.Detail == "" { // the library's own words, which are long
 		x.Summary, x.Detail = "ZooKeeper refused a request", plan.Sentence(x.Summary)
-		if failed := (*recipes.OpError)(nil); errors.As(d.Err, &failed) { // its hint is for programs; what follows says more
+		if failed := (*direct.OpError)(nil); errors.As(d.Err, &failed) { // its hint is for programs; what follows says more
 			named = true
 			x.Detail = plan.Sentence(strings.TrimSuffix(strings.TrimSuffix(x.Detail, "."), "; "+failed.Hint))
 		}

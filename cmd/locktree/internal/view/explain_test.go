@@ -16,6 +16,7 @@ import (
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 )
 
 // Every error of the engine, as a person reads it.
@@ -59,7 +60,7 @@ func TestExplain(t *testing.T) {
 		&view.Denied{Err: refused, Who: []string{"world:anyone", "digest:admin"}},
 		&view.Denied{Err: errors.New("zk: not authenticated"), Who: []string{"world:anyone"}},
 		// Both said that we are digest:x, and what a wrong password means.
-		&view.Denied{Err: &recipes.OpError{Op: "Get", Path: "/n/a", Err: errors.New("permission denied: needs READ on /n/a; connected as digest:x"),
+		&view.Denied{Err: &direct.OpError{Op: "Get", Path: "/n/a", Err: errors.New("permission denied: needs READ on /n/a; connected as digest:x"),
 			Hint: "ask for that right, or check the credentials: ZooKeeper accepts a wrong digest password, and then grants nothing to it"}, Who: []string{"digest:x"}},
 		&failure.MovedError{Path: "/l/.locktree/stacks/p", Tries: 5},
 		fmt.Errorf("%w: zk1:2181: connection refused", recipes.ErrUnreachable),
@@ -95,7 +96,7 @@ func TestAccessListsThatAreAllSetAreNotSaidToBeSetInPart(t *testing.T) {
 func TestWhoWeAreIsSaidOnce(t *testing.T) {
 	who := []string{"digest:x", "digest:y"}
 	for _, err := range []error{
-		&recipes.OpError{Op: "get", Path: "/n", Err: errors.New("permission denied: needs READ on /n; connected as digest:x and digest:y")},
+		&direct.OpError{Op: "get", Path: "/n", Err: errors.New("permission denied: needs READ on /n; connected as digest:x and digest:y")},
 		&failure.NodeError{Path: "/n", Op: "set", Why: "we (digest:x, digest:y) do not have WRITE on /n", Next: "Connect with an identity that has it.", Named: true},
 		&failure.NodeError{Path: "/n", Op: "read", Why: "we do not have READ on it", Next: "Connect with an identity that has it."},
 	} {

@@ -1,4 +1,12 @@
-package recipes
+// Package direct reads and writes nodes of ZooKeeper in the session of a client: for a program that keeps data beside its locks, and for
+// tools. [github.com/locktree/locktree/recipes.Client.Session] returns a Session:
+//
+//	s, err := c.Session(ctx)
+//	data, stat, err := s.Get(ctx, "/app/config")
+//
+// It relies on package recipes for the connection, and takes no lock. A write that must not happen once a lock is gone is
+// [github.com/locktree/locktree/recipes.Lease.Multi]. Its types are [Session], and [OpError], the error of every operation.
+package direct
 
 import (
 	"context"
@@ -7,33 +15,21 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/session"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Session is one ZooKeeper session, for operations of a program's own; see [Client.Session]. It is safe for use by many goroutines.
-// When it is lost, ask the Client for the next one: a lost session is never revived, and no operation runs in another session than
+// Session is one ZooKeeper session. It is safe for use by many goroutines.
+// When it is lost, ask the client for the next one: a lost session is never revived, and no operation runs in another session than
 // its own.
 //
 // Operations wait for a connection until ctx ends or the session is lost. Reads whose answer was lost with a connection are
 // repeated, up to three times; writes never are. Every error is an [*OpError]; it says what is known about the operation's effect.
-// Paths are absolute, and the types, flags and errors are those of package zk. Ephemeral nodes vanish when the Client is closed or,
+// Paths are absolute, and the types, flags and errors are those of package zk. Ephemeral nodes vanish when the client is closed or,
 // at the latest, when the servers expire the session: if there is no connection when it is lost, up to Timeout (and a tick) after
 // they last heard from it.
 type Session struct{ ahead session.Ahead }
 
-// Contender is one place in a queue, of any client; see package inspect.
-type Contender = kind.Party
-
-// Secret is a string that must not be shown to people, such as "user:password". fmt with any verb, encoding/json, text encoders
-// and log/slog print "(sensitive)" in its place, except for a key of a map encoded to JSON, and for an unexported field of a struct.
-// string(s) is the text.
-type Secret = session.Secret
-
-// Auth is one identity to present, as with zk's AddAuth. Credentials of scheme "digest" are "user:password".
-type Auth struct {
-	Scheme      string
-	Credentials Secret
-}
+// Of returns the operations of a session. Programs call Client.Session of package recipes.
+func Of(s *session.Session) *Session { return &Session{session.Ahead{Session: s}} }
 
 // ID returns the session's id.
 func (s *Session) ID() int64 { return s.ahead.ID() }
@@ -41,7 +37,7 @@ func (s *Session) ID() int64 { return s.ahead.ID() }
 // Timeout returns the session timeout that the servers granted last; a reconnect may change it.
 func (s *Session) Timeout() time.Duration { return s.ahead.Timeout() }
 
-// Done returns a channel that is closed when the session is lost. Operations then fail with [ErrSessionLost], and say why. The session's
+// Done returns a channel that is closed when the session is lost. Operations then fail with recipes.ErrSessionLost, and say why. The session's
 // leases have ended by then.
 func (s *Session) Done() <-chan struct{} { return s.ahead.Done() }
 
@@ -137,3 +133,22 @@ func (s *Session) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, er
 // Sync makes the server this session is connected to catch up with its leader, for reads that follow. It is NOT a
 // quorum operation: an isolated leader answers it (ZOOKEEPER-1675).
 func (s *Session) Sync(ctx context.Context, path string) error { return s.ahead.Sync(ctx, path) }
+
+// OpError is the error of every operation of a [Session]. Many errors of package recipes wrap one:
+//
+//	Op      string  // "create", "get", "multi", ...
+//	Path    string  // the node; of a multi, that of the first operation that failed, or of the first one
+//	Outcome Outcome // what is known about the effect: OutcomeUnknown, OutcomeDefinite or OutcomeNotSent
+//	Err     error   // the cause; errors.Is finds it
+//	Hint    string  // what would help, a clause; may be empty
+type OpError = session.OpError
+
+// What is known about the effect of an operation that failed.
+const (
+	OutcomeUnknown  = session.OutcomeUnknown  // it may have been applied, may still be applied, or may never be
+	OutcomeDefinite = session.OutcomeDefinite // a server refused it, and it had no effect
+	OutcomeNotSent  = session.OutcomeNotSent  // it never left this process
+)
+
+// ErrServer: the server failed, or does not implement the request; the text has its code. Package recipes has the other errors.
+var ErrServer = session.ErrServer
