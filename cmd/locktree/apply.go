@@ -2,12 +2,18 @@ package main
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 )
 
@@ -42,9 +48,9 @@ func applyCommand(a *app) *cobra.Command {
 		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return f.exit(a.applySaved(c.Context(), &f, args[0]))
+				return f.coded(a.applySaved(c.Context(), &f, args[0]))
 			}
-			return f.exit(a.apply(c.Context(), &f))
+			return f.coded(a.apply(c.Context(), &f))
 		},
 	}
 	f.register(c)
@@ -64,11 +70,11 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 		return err
 	}
 	defer a.interruptible(ctx)()
-	cfg, err := a.load(&f.loadFlags)
+	cfg, err := a.loader().Load(f.loadFlags.inputs)
 	if err != nil {
 		return err
 	}
-	return a.connected(ctx, cfg, false, func(s *stack) error {
+	return a.loader().ConnectAll(ctx, cfg, false, func(s *stack.Stack) error {
 		return a.planAndApply(ctx, f, s, opts, func(*plan.Plan) {})
 	})
 }
@@ -82,7 +88,7 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 	if err != nil {
 		return err
 	}
-	cfg, err := a.load(&f.loadFlags) // only for the connection: plans hold no credentials
+	cfg, err := a.loader().Load(f.loadFlags.inputs) // only for the connection: plans hold no credentials
 	if err != nil {
 		a.view().Message("\nThe configuration says where to apply a saved plan, and as whom. The plan contains no values of\nvariables: give them as you gave them to \"locktree plan\".")
 		return err
@@ -99,10 +105,10 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 	for _, e := range cfg.Ensembles {
 		e.Tree.Nodes = nil // the plan says what should be there, and is as large
 	}
-	return a.connected(ctx, cfg, false, func(s *stack) error {
+	return a.loader().ConnectAll(ctx, cfg, false, func(s *stack.Stack) error {
 		all := make([]*applying, len(file.Plans))
 		for i, p := range file.Plans {
-			client, shown := s.clients[at[i]], a.progress(p.Ensemble)
+			client, shown := s.Clients[at[i]], a.progress(p.Ensemble)
 			all[i] = &applying{apply.New(client, a.applying(f, p.Destroy, shown.event)), client, shown}
 		}
 		return a.execute(ctx, f, all, file.Plans)
@@ -122,7 +128,7 @@ func destroyCommand(a *app) *cobra.Command {
 			"before. They keep their access lists: the next apply needs the credential of an administrator\n" +
 			"that the last one declared, and sets the lists that are declared then.",
 		Args: atMost(0),
-		RunE: func(c *cobra.Command, _ []string) error { return f.exit(a.apply(c.Context(), &f)) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.coded(a.apply(c.Context(), &f)) },
 	}
 	f.register(c)
 	f.intentFlags.register(c)
@@ -131,4 +137,38 @@ func destroyCommand(a *app) *cobra.Command {
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve")
 	a.completeAddresses(c, &f.loadFlags)
 	return c
+}
+
+// ensembleOf finds the ensemble of a saved plan, which must still be the one of the plan.
+func ensembleOf(cfg *config.Config, p *plan.Plan) (int, error) {
+	const summary = "Saved plan does not match the configuration"
+	i := slices.IndexFunc(cfg.Ensembles, func(e *config.Ensemble) bool { return e.Name == p.Ensemble })
+	if i < 0 {
+		return 0, view.Failf(summary, "The plan is for ensemble %q, which the configuration does not declare. Apply it from the directory it was made in, or make a new plan.", p.Ensemble)
+	}
+	e := cfg.Ensembles[i]
+	switch {
+	case e.Root != p.Root:
+		return 0, view.Failf(summary, "The plan is for ensemble %q below %s; the configuration now says %s. Make a new plan.", p.Ensemble, p.Root, e.Root)
+	// With other variables the same block may name other servers, where a plan for a new stack would fit, too.
+	case len(p.Servers) > 0 && !slices.ContainsFunc(p.Servers, func(server string) bool { return slices.Contains(e.Servers, server) }):
+		return 0, view.Failf(summary, "The plan for ensemble %q was made on %s; the configuration now says %s. Give the variables that \"locktree plan\" was given, or make a new plan.",
+			p.Ensemble, strings.Join(p.Servers, ","), strings.Join(e.Servers, ","))
+	}
+	return i, nil
+}
+
+// coded gives errors that a script distinguishes their codes.
+func (f *applyFlags) coded(err error) error {
+	switch {
+	case !f.detailedExitcode, isA[*failure.PartialError](err), isA[*view.SomeEnsembles](err), isA[*failure.ClosedError](err): // the codes say that nothing was written
+		return err
+	case isA[*failure.StaleError](err):
+		return exit.Wrap(exit.Stale, err)
+	case isA[*failure.LockedError](err):
+		return exit.Wrap(exit.Locked, err)
+	case isA[*failure.InUseError](err):
+		return exit.Wrap(exit.InUse, err)
+	}
+	return err
 }

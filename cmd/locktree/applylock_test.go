@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -42,26 +43,26 @@ func (b *bench) start(in *asked, args ...string) (end func(code int) string) {
 // From before the plan to the end the lock is held: who plans, reads and answers is not overtaken.
 func TestApplyHoldsItsLockWhileItAsks(t *testing.T) {
 	inFakeTime(t, ledger, func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		b.write("locks.locktree.hcl", ledger+strings.ReplaceAll(ledger, "ledger", "books"))
 		for _, command := range []string{"apply", "destroy"} {
 			in := newAsked()
 			end := b.start(in, command)
 			<-in.now
-			_, stderr := b.run(exitLocked, "apply", "-auto-approve", "-detailed-exitcode")
+			_, stderr := b.run(exit.Locked, "apply", "-auto-approve", "-detailed-exitcode")
 			require.Contains(t, stderr, "Error: Error acquiring the apply lock", command)
-			b.run(exitOK, "plan")
+			b.run(exit.OK, "plan")
 			in.answer <- "no\n"
-			require.Contains(t, end(exitError), " cancelled.", command)
+			require.Contains(t, end(exit.Failed), " cancelled.", command)
 		}
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 	})
 }
 
 // An apply that waited for another one was refused: its plan was older than the lock.
 func TestApplyThatWaitedForAnotherOneSucceeds(t *testing.T) {
 	inFakeTime(t, ledger, func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		b.write("locks.locktree.hcl", ledger+strings.ReplaceAll(ledger, "ledger", "books"))
 		in := newAsked()
 		first := b.start(in, "apply")
@@ -70,9 +71,9 @@ func TestApplyThatWaitedForAnotherOneSucceeds(t *testing.T) {
 		second := b.start(newAsked(), "apply", "-auto-approve", "-lock-timeout=1h")
 		time.Sleep(time.Minute)
 		in.answer <- "yes\n"
-		require.Contains(t, first(exitOK), "Resources: 1 added, 0 changed, 0 destroyed")
-		require.Contains(t, second(exitOK), "Resources: 1 added, 0 changed, 1 destroyed")
-		b.run(exitOK, "plan", "-detailed-exitcode")
+		require.Contains(t, first(exit.OK), "Resources: 1 added, 0 changed, 0 destroyed")
+		require.Contains(t, second(exit.OK), "Resources: 1 added, 0 changed, 1 destroyed")
+		b.run(exit.OK, "plan", "-detailed-exitcode")
 	})
 }
 
@@ -85,9 +86,9 @@ func TestTwoFirstAppliesBothSucceed(t *testing.T) {
 		<-in.now
 		_, ok := b.server.Get("/t")
 		require.False(t, ok, "nothing is approved yet")
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		in.answer <- "yes\n"
-		out := first(exitOK)
+		out := first(exit.OK)
 		require.Contains(t, out, "Another apply of this new stack came first.")
 		require.Contains(t, out, "No changes.")
 	})
@@ -96,7 +97,7 @@ func TestTwoFirstAppliesBothSucceed(t *testing.T) {
 // The lock is lost while nobody answers: the question ends, and nothing is written whatever is answered.
 func TestLockLostWhileAskingEndsTheApply(t *testing.T) {
 	inFakeTime(t, ledger, func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		before := b.server.Dump()
 		b.write("locks.locktree.hcl", "")
 		in := newAsked()
@@ -105,7 +106,7 @@ func TestLockLostWhileAskingEndsTheApply(t *testing.T) {
 		for _, s := range b.server.Sessions() {
 			b.server.Expire(s.ID)
 		}
-		out := end(exitError)
+		out := end(exit.Failed)
 		require.Contains(t, out, "Error: Cannot acquire the apply lock")
 		require.Regexp(t, `/t/.locktree/apply/shop: the lock was lost \(.*\), so another apply may have begun\.`, out)
 		require.Contains(t, out, "Nothing was written. Apply again.")
@@ -117,7 +118,7 @@ func TestLockLostWhileAskingEndsTheApply(t *testing.T) {
 
 func TestHandEditWhileAskingIsNotCalledASavedPlan(t *testing.T) {
 	inFakeTime(t, ledger, func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		b.write("locks.locktree.hcl", "")
 		in := newAsked()
 		end := b.start(in, "apply", "-detailed-exitcode", "-allow-mass-destroy")
@@ -130,7 +131,7 @@ func TestHandEditWhileAskingIsNotCalledASavedPlan(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, b.server.Set("/t/ledger", data))
 		in.answer <- "yes\n"
-		out := end(exitStale)
+		out := end(exit.Stale)
 		require.Contains(t, out, "Error: ZooKeeper was changed during the apply\n\nSomebody changed it by hand, after the plan was made:")
 		require.Contains(t, out, "mutex.ledger (/t/ledger): data changed, data version 0 -> 1")
 		require.NotContains(t, out, "aved plan")

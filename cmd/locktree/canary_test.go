@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -228,9 +229,9 @@ func newCanary(t *testing.T) *canary {
 
 // prepare applies the configuration and saves a plan of a further change.
 func (c *canary) prepare() {
-	c.quiet(exitOK, "", "apply", "-auto-approve")
+	c.quiet(exit.OK, "", "apply", "-auto-approve")
 	c.edit("permits = 2", "permits = 3")
-	c.quiet(exitOK, "", "plan", "-out=p")
+	c.quiet(exit.OK, "", "plan", "-out=p")
 }
 
 // edit changes the configuration.
@@ -290,8 +291,8 @@ func (c *canary) quiet(code int, stdin string, args ...string) string {
 	return text
 }
 
-var exitCodeSet = map[int]bool{exitOK: true, exitError: true, exitChanges: true, exitFmtDiff: true, exitStale: true, exitLocked: true, exitInUse: true,
-	exitLost: true, exitConflict: true, exitOwn: true, exitCannotRun: true, exitNotFound: true}
+var exitCodeSet = map[int]bool{exit.OK: true, exit.Failed: true, exit.Changes: true, exit.FmtDiff: true, exit.Stale: true, exit.Locked: true, exit.InUse: true,
+	exit.Lost: true, exit.Conflict: true, exit.Own: true, exit.CannotRun: true, exit.NotFound: true}
 
 // readsConfiguration tells the commands that take -var and -var-file.
 func readsConfiguration(args []string) bool {

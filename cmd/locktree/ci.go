@@ -2,11 +2,14 @@ package main
 
 import (
 	"net/url"
+	"os"
+	"os/user"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -24,15 +27,15 @@ var ciSystems = []struct {
 }
 
 // ciRun is the run of a CI system that this program is part of; nil if it is part of none.
-func ciRun(env environment) *history.CIRun {
+func ciRun(env stack.Environ) *history.CIRun {
 	for _, s := range ciSystems {
-		if env.get(s.mark) == "" {
+		if env.Get(s.mark) == "" {
 			continue
 		}
 		run := ""
 		for _, part := range s.run {
 			if name, ok := strings.CutPrefix(part, "$"); ok {
-				part = env.get(name)
+				part = env.Get(name)
 			}
 			run += part
 		}
@@ -71,4 +74,17 @@ func (f *messageFlag) register(c *cobra.Command) {
 		}
 		return nil
 	}
+}
+
+// who is written into the apply lock: user@host, if they are known.
+func who() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return name + "@" + host
 }

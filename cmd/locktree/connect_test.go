@@ -5,9 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -28,66 +27,6 @@ func appWith(env ...string) *app {
 	return &app{terminal: terminal{env: env, stderr: &strings.Builder{}}}
 }
 
-// The environment fills what the configuration leaves open, and nothing else.
-func TestConnectionDefaultsFromTheEnvironment(t *testing.T) {
-	a := appWith("ZOOKEEPER_SESSION=30")
-	e := &config.Ensemble{Servers: []string{"mine:1"}, Auth: []recipes.Auth{{Scheme: "digest", Credentials: "me:CANARY"}}}
-	cfg, err := a.clientConfig(e)
-	require.NoError(t, err)
-	require.Equal(t, []string{"mine:1"}, cfg.Servers)
-	require.Equal(t, 30*time.Second, cfg.SessionTimeout)
-	require.Equal(t, "me:CANARY", string(cfg.Auth[0].Credentials))
-	require.NotContains(t, fmt.Sprintf("%v %+v %#v", cfg, cfg, cfg), "CANARY")
-
-	e.SessionTimeout = time.Second
-	cfg, err = a.clientConfig(e)
-	require.NoError(t, err)
-	require.Equal(t, time.Second, cfg.SessionTimeout)
-}
-
-func TestConnectionMistakesSayWhatToDo(t *testing.T) {
-	_, err := appWith().clientConfig(&config.Ensemble{Name: "main"})
-	require.ErrorContains(t, err, "ZOOKEEPER_SERVERS")
-	here := &config.Ensemble{Servers: []string{"zk:1"}}
-	for env, want := range map[string]string{
-		"ZOOKEEPER_SESSION=soon":              "must be a number of seconds",
-		"ZOOKEEPER_SESSION=0":                 "must be a number of seconds",
-		"ZOOKEEPER_TLS_SKIP_VERIFY=true":      "does not offer that",
-		"ZOOKEEPER_TLS_CA_FILE=/nowhere/ca":   "",
-		"ZOOKEEPER_TLS_ENABLED=no such value": "",
-	} {
-		cfg, err := appWith(env).clientConfig(here)
-		if want == "" {
-			require.NoError(t, err, env)
-			require.Nil(t, cfg.GetTLS, env)
-			continue
-		}
-		require.ErrorContains(t, err, want)
-	}
-	_, err = appWith("ZOOKEEPER_TLS_ENABLED=1", "ZOOKEEPER_TLS_CA_FILE=/nowhere/ca.pem").clientConfig(here)
-	require.ErrorContains(t, err, "/nowhere/ca.pem")
-	here.TLS = &config.TLS{CertFile: "/nowhere/cert.pem", KeyFile: "/nowhere/key.pem"}
-	_, err = appWith().clientConfig(here)
-	require.ErrorContains(t, err, "/nowhere/cert.pem")
-}
-
-// There is no quiet way around the check of the servers' certificates.
-func TestTLSIsVerified(t *testing.T) {
-	cfg, err := appWith("ZOOKEEPER_TLS_ENABLED=true").clientConfig(&config.Ensemble{Servers: []string{"zk:1"}})
-	require.NoError(t, err)
-	secure, err := cfg.GetTLS()
-	require.NoError(t, err)
-	require.False(t, secure.InsecureSkipVerify)
-	require.Nil(t, secure.VerifyConnection)
-}
-
-func TestLogIsOffUnlessAskedFor(t *testing.T) {
-	require.Nil(t, appWith().logger())
-	require.Nil(t, appWith("LOCKTREE_LOG=loud").logger())
-	require.True(t, appWith("LOCKTREE_LOG=debug").logger().Enabled(t.Context(), slog.LevelDebug))
-	require.False(t, appWith("LOCKTREE_LOG=warn").logger().Enabled(t.Context(), slog.LevelInfo))
-}
-
 // Servers that do not answer are given up when the connect timeout is over: nobody waits longer, nor gives up before.
 func TestServersThatDoNotAnswerAreGivenUpInTheConnectTimeout(t *testing.T) {
 	inFakeTime(t, "", func(t *testing.T, b *bench) {
@@ -95,7 +34,7 @@ func TestServersThatDoNotAnswerAreGivenUpInTheConnectTimeout(t *testing.T) {
 			silence()
 			for _, command := range []string{"plan", "apply -auto-approve", "status"} {
 				start := time.Now()
-				stdout, stderr := b.run(exitError, strings.Fields(command)...)
+				stdout, stderr := b.run(exit.Failed, strings.Fields(command)...)
 				// go-zookeeper takes a second to leave a server that is mute.
 				require.InDelta(t, 10.5, time.Since(start).Seconds(), 0.6, "%s of a server that %s", command, name)
 				require.Empty(t, stdout)
@@ -157,7 +96,7 @@ func TestCertificatesThatWereReplacedAreUsedForTheNextConnection(t *testing.T) {
 	srv := zktest.Start(t, zktest.WithTLS(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return server.Load(), nil }}))
 	e := &config.Ensemble{Servers: []string{strings.Replace(srv.Addr(), "127.0.0.1", "localhost", 1)}, SessionTimeout: 40 * time.Second, ConnectTimeout: 30 * time.Second,
 		TLS: &config.TLS{CAFile: a.path("ca.pem"), CertFile: a.path("mine.pem"), KeyFile: a.path("mine.key")}}
-	cfg, err := appWith().clientConfig(e)
+	cfg, err := appWith().loader().ClientConfig(e)
 	require.NoError(t, err)
 	c, err := recipes.Dial(t.Context(), cfg)
 	require.NoError(t, err)

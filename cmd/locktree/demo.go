@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/examples"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -99,7 +100,7 @@ func (d *demo) show(ctx context.Context, listen string) error {
 	defer stop()
 	d.say("Five programs contend for four locks, now and then in a circle. Look at them on the page.")
 	_, code := d.types(ctx, "serve", "-listen="+listen, "-interval=1s", "-drift-interval=30s")
-	return exitWith(code)
+	return exit.With(code)
 }
 
 func (d *demo) run(ctx context.Context) error {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 )
 
 // The demo is what a newcomer sees first, so it is held to its promises: it does
@@ -49,7 +51,7 @@ func TestDemo(t *testing.T) {
 func TestDemoThatMayNotServeIsNoBug(t *testing.T) {
 	var out bytes.Buffer
 	code := run(t.Context(), []string{"demo", "-serve", "-listen=0.0.0.0:1"}, []string{"NO_COLOR=1", "TMPDIR=" + t.TempDir()}, strings.NewReader(""), &out, &out)
-	require.Equal(t, exitError, code)
+	require.Equal(t, exit.Failed, code)
 	require.Contains(t, out.String(), "The page would be open to everybody")
 	require.NotContains(t, out.String(), "please report this")
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply/checkup"
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
@@ -43,13 +45,13 @@ func doctorCommand(a *app) *cobra.Command {
 		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			defer a.interruptible(c.Context())()
-			cfg, err := a.load(&flags)
+			cfg, err := a.loader().Load(flags.inputs)
 			if err != nil {
 				return err
 			}
 			var found view.Checkup
 			for _, e := range cfg.Ensembles {
-				stop := a.during("Checking ensemble "+strconv.Quote(e.Name), nil)
+				stop := a.During("Checking ensemble "+strconv.Quote(e.Name), nil)
 				of, err := a.checkUp(c.Context(), e)
 				stop()
 				if c.Context().Err() != nil || isA[*view.Failure](err) {
@@ -63,7 +65,7 @@ func doctorCommand(a *app) *cobra.Command {
 				return err
 			}
 			if found.Count(inspect.VerdictFails) > 0 {
-				return exitWith(exitError)
+				return exit.With(exit.Failed)
 			}
 			return nil
 		},
@@ -84,7 +86,7 @@ func serversOf(ctx context.Context, e *config.Ensemble) (out []string) {
 			out = append(out, server)
 			continue
 		}
-		bounded, cancel := context.WithTimeout(ctx, sessionWithin(e))
+		bounded, cancel := context.WithTimeout(ctx, stack.SessionWithin(e))
 		_, records, _ := net.DefaultResolver.LookupSRV(bounded, "", "", name)
 		cancel()
 		for _, r := range records {
@@ -109,7 +111,7 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 		}
 		of.Servers = append(of.Servers, view.CheckupServer{Server: server, Conditions: conditions})
 	}
-	client, err := a.dial(ctx, e, true)
+	client, err := a.loader().Connect(ctx, e, true)
 	if errors.Is(err, recipes.ErrUnreachable) && ctx.Err() == nil {
 		// Why is said of each server already, and other ensembles are looked at all the same.
 		of.Together = []inspect.Condition{{Name: "connection", Verdict: inspect.VerdictFails, What: "no server can be used from here",
@@ -135,7 +137,7 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 
 // checkServer looks at one server. That it cannot be reached is a finding.
 func (a *app) checkServer(ctx context.Context, e *config.Ensemble) ([]inspect.Condition, error) {
-	client, err := a.dial(ctx, e, true)
+	client, err := a.loader().Connect(ctx, e, true)
 	switch {
 	case isA[*view.Failure](err) || err != nil && ctx.Err() != nil: // it is not the server's
 		return nil, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -42,7 +43,7 @@ ensemble "main" {
 		if format != "text" {
 			args = append(args, format)
 		}
-		require.Equal(t, exitError, a.run(t.Context(), args))
+		require.Equal(t, exit.Failed, a.run(t.Context(), args))
 		require.Contains(t, errs.String(), `Nothing is known of ensemble "closed"`)
 		require.Contains(t, errs.String(), "the servers want SASL")
 		if format == "text" {
@@ -75,7 +76,7 @@ ensemble "main" { servers = ["`+srv.Addr()+`"] }
 		}
 		return recipes.Dial(ctx, cfg)
 	}}
-	require.Equal(t, exitError, a.run(ctx, []string{"-chdir=" + dir, "doctor"}), &errs)
+	require.Equal(t, exit.Failed, a.run(ctx, []string{"-chdir=" + dir, "doctor"}), &errs)
 	require.Equal(t, 2, dials)
 	require.Contains(t, errs.String(), "Interrupted")
 }

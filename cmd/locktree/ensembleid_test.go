@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -35,7 +36,7 @@ func TestNoCommandDoesAnythingOnAnotherEnsemble(t *testing.T) {
 	}
 	for _, args := range [][]string{{"plan"}, {"apply", "-auto-approve"}, {"status"}, {"show"}, {"destroy", "-auto-approve"}} {
 		other.ResetCounts()
-		require.Contains(t, tool(exitError, args...), "no apply was here, or its nodes were deleted", args)
+		require.Contains(t, tool(exit.Failed, args...), "no apply was here, or its nodes were deleted", args)
 		n := other.Counts()
 		require.Empty(t, n.ByOp["create"]+n.ByOp["multi"]+n.ByOp["getChildren2"], "%v: %v", args, n.ByOp)
 	}

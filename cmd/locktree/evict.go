@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply/evict"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -65,11 +64,11 @@ func (a *app) evictCommand(f *evicting, c *cobra.Command) *cobra.Command {
 			return usage(c, "Lock missing", "Say which lock: its address, or its path.")
 		}
 		defer a.interruptible(c.Context())()
-		cfg, err := a.configuredAt(c, &f.treeFlags, args[0])
+		cfg, err := f.configured(c, a.loader(), args[0])
 		if err != nil {
 			return err
 		}
-		return a.connected(c.Context(), cfg, true, func(s *stack) error { return a.evict(c.Context(), s, f) })
+		return a.loader().ConnectAll(c.Context(), cfg, true, func(s *stack.Stack) error { return a.evict(c.Context(), s, f) })
 	}
 	f.loadFlags.register(c)
 	c.Flags().StringVar(&f.servers, "servers", "", "on these `SERVERS`, without a configuration: zk1:2181,zk2:2181")
@@ -83,8 +82,8 @@ func (a *app) evictCommand(f *evicting, c *cobra.Command) *cobra.Command {
 }
 
 // evict finds the one who is meant, shows who that is, asks, and does it.
-func (a *app) evict(ctx context.Context, s *stack, f *evicting) error {
-	i, in, err := s.lockAt(ctx, f, f.prefix)
+func (a *app) evict(ctx context.Context, s *stack.Stack, f *evicting) error {
+	i, in, err := s.LockAt(ctx, f.prefix, f.key.Key)
 	if err != nil {
 		return err
 	}
@@ -94,17 +93,17 @@ func (a *app) evict(ctx context.Context, s *stack, f *evicting) error {
 	}
 	switch unread := one.Token == 0; {
 	case unread:
-		return s.unread(ctx, i, []string{one.Path}, one.Path)
+		return s.Unread(ctx, i, []string{one.Path}, one.Path)
 	case one.Session == 0 && !f.breaks:
 		return view.Failf("Nobody to ask", "%s belongs to no session, so no program would answer. \"locktree break\" removes it.", one.Path)
 	}
-	found := view.Eviction{Ensemble: s.Ensembles[i].Name, Addresses: serverLists(s.Config)[i], Breaks: f.breaks, In: in}
-	err = s.look(ctx, i, func(*direct.Session) (err error) {
+	found := view.Eviction{Ensemble: s.Ensembles[i].Name, Addresses: stack.Servers(s.Config)[i], Breaks: f.breaks, In: in}
+	err = s.On(ctx, i, func(*direct.Session) (err error) {
 		within := "/"
 		if !f.breaks || in.Kind.Permits != nil { // no set has permits
 			within = in.Path
 		}
-		found.Snapshot, err = inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: within, Reads: maxReads})
+		found.Snapshot, err = inspect.Look(ctx, s.Clients[i], inspect.ScanOptions{Prefix: within, Reads: maxReads})
 		return err
 	})
 	if err != nil {
@@ -119,7 +118,7 @@ func (a *app) evict(ctx context.Context, s *stack, f *evicting) error {
 	if err := a.confirmEviction(ctx, f); err != nil {
 		return err
 	}
-	client, err := a.dial(ctx, s.Ensembles[i], false) // the other one cannot write
+	client, err := a.loader().Connect(ctx, s.Ensembles[i], false) // the other one cannot write
 	if err != nil {
 		return err
 	}
@@ -129,7 +128,7 @@ func (a *app) evict(ctx context.Context, s *stack, f *evicting) error {
 		do = evict.Break
 	}
 	if found.Done, err = do(ctx, client, a.signed(f.message), in, one); err != nil {
-		return denied(ctx, client, err)
+		return stack.Denied(ctx, client, err)
 	}
 	a.show(found)
 	return nil
@@ -146,45 +145,6 @@ func (a *app) confirmEviction(ctx context.Context, f *evicting) error {
 		what, question = "Break", "Do you really want to remove it?\n  There is no undo."
 	}
 	return a.approve(ctx, what, question+"\n  Only 'yes' will be accepted to approve.", "")
-}
-
-// lockAt looks at the lock on the ensemble that has it.
-func (s *stack) lockAt(ctx context.Context, f *evicting, path string) (at int, in *inspect.Report, err error) {
-	for i := range s.Ensembles {
-		var found *inspect.Report
-		err := s.look(ctx, i, func(*direct.Session) (err error) {
-			node := path
-			if f.key.given {
-				if node, err = keyPath(ctx, s.clients[i], path, f.key.key); err != nil {
-					return err
-				}
-			}
-			found, err = inspect.Lock(ctx, s.clients[i], node)
-			return err
-		})
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			continue
-		case err != nil:
-			return 0, nil, s.denied(ctx, i, err)
-		case in != nil:
-			return 0, nil, view.Failf("Several locks", "%s is on %s and on %s. Give the address of the one that you mean, or -servers.", path, s.Ensembles[at].Name, s.Ensembles[i].Name)
-		}
-		at, in = i, found
-	}
-	switch {
-	case in == nil && f.key.given:
-		return 0, nil, view.Failf("Nobody is there", "The key %q of %s has no node on %s: nobody holds its lock, and nobody waits for it.", f.key.key, path, strings.Join(serverLists(s.Config), " or "))
-	case in == nil:
-		return 0, nil, view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(serverLists(s.Config), " or "))
-	case in.Kind == nil:
-		return 0, nil, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it: it has no contenders.", path)
-	case in.Kind.Container:
-		return 0, nil, view.Failf("Not a lock", "%s is a %s, which nobody can hold. Name a lock inside it; \"locktree status %s\" shows them.", path, in.Kind.Name, path)
-	case in.Kind.Key != nil:
-		return 0, nil, view.Failf("Key missing", "%s is a family of locks, one for each key. Say which one with -key=KEY.", path)
-	}
-	return at, in, nil
 }
 
 // chosen is the acquisition that the operator means.

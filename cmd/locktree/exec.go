@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,11 +16,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 const execHelp = `exec takes locks, runs a command while it holds them, and releases them. LOCK is an address in the
@@ -96,7 +95,7 @@ func execCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&x.id, "id", "", "a name that status shows for this holder")
 	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
 	c.Flags().DurationVar(&x.session, "session-timeout", 0, "ask for this session timeout, not the ensemble's, or 1m")
-	c.Flags().IntVarP(&x.conflict, conflictFlag, "E", exitConflict, "exit with this code, without an error, if the lock was not acquired")
+	c.Flags().IntVarP(&x.conflict, conflictFlag, "E", exit.Conflict, "exit with this code, without an error, if the lock was not acquired")
 	x.key.register(c)
 	c.Flags().BoolVar(&x.quiet, "quiet", false, "do not say that the lock is waited for, granted, skipped or released")
 	a.jsonFlag(c, logJSON, "print JSON messages on standard error")
@@ -139,7 +138,7 @@ type execution struct {
 // election of the ensemble would end a job of hours.
 const jobSession = time.Minute
 
-// run always returns a codeError: commands use 1 themselves.
+// run always returns a exit.Error: commands use 1 themselves.
 func (x *execution) run(c *cobra.Command, locks, command []string) error {
 	if err := x.checkFlags(c, len(locks)); err != nil {
 		return own(err)
@@ -184,17 +183,17 @@ func (x *execution) run(c *cobra.Command, locks, command []string) error {
 	x.listen(signals, after)
 	if err != nil {
 		x.release(lease, granted)
-		return &codeError{child.CodeOf(err), view.Failf("Cannot run the command", "%v. The lock was released.", err)}
+		return exit.Wrap(child.CodeOf(err), view.Failf("Cannot run the command", "%v. The lock was released.", err))
 	}
 	if !kept {
-		return exitWith(p.Code())
+		return exit.With(p.Code())
 	}
 	return x.finish(p, lease, granted, stopped)
 }
 
 // take connects and takes the locks, all within -timeout.
 func (x *execution) take(ctx context.Context, locks []string) (*recipes.Client, *recipes.Lease, error) {
-	e, paths, err := x.targets(locks)
+	e, paths, err := x.loader().Locks(x.flags.inputs, locks, x.ensemble)
 	if err != nil {
 		return nil, nil, own(err)
 	}
@@ -224,10 +223,10 @@ func own(err error) error {
 	if err == nil {
 		return nil
 	}
-	if shown, ok := asType[*codeError](err); ok {
-		err = shown.err
+	if shown, ok := asType[*exit.Error](err); ok {
+		err = shown.Err
 	}
-	return &codeError{exitOwn, err}
+	return exit.Wrap(exit.Own, err)
 }
 
 func (x *execution) checkFlags(c *cobra.Command, locks int) error {
@@ -242,7 +241,7 @@ func (x *execution) checkFlags(c *cobra.Command, locks int) error {
 		return usage(c, "Bad flag", "-timeout=0: a time to wait must be positive. Leave it out to wait without end, or give -try not to wait.")
 	case x.try && x.timeout > 0:
 		return usage(c, "Bad flag", "-try does not wait and -timeout does. Give only one of them.")
-	case locks > 1 && (x.key.given || x.slot.once || x.given["permits"]):
+	case locks > 1 && (x.key.Given || x.slot.once || x.given["permits"]):
 		return usage(c, "Flag of one lock", "-key, -permits and -once say something of one lock, and %d are named.", locks)
 	case x.conflict < 0 || x.conflict > 255:
 		return usage(c, "Bad flag", "-conflict-exit-code=%d: must be from 0 to 255.", x.conflict)
@@ -250,51 +249,8 @@ func (x *execution) checkFlags(c *cobra.Command, locks int) error {
 	return nil
 }
 
-// targets finds the locks, and the ensemble they are on.
-func (x *execution) targets(locks []string) (on *config.Ensemble, paths []string, err error) {
-	cfg, err := x.configFor(locks)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, lock := range locks {
-		e, path := on, lock
-		if !strings.HasPrefix(lock, "/") {
-			e, path, err = declared(cfg, lock)
-		} else if on == nil || x.ensemble != "" {
-			e, err = chosenEnsemble(cfg, x.ensemble)
-		}
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case on != nil && on != e:
-			return nil, nil, view.Failf("Locks of two ensembles", "%s is on the ensemble %q, and %s on %q: no transaction can take both. Name locks of one ensemble.", locks[0], on.Name, lock, e.Name)
-		case slices.Contains(paths, path):
-			return nil, nil, view.Failf("Lock named twice", "%s is named twice. Name each lock once.", path)
-		}
-		on, paths = e, append(paths, path)
-	}
-	return on, paths, nil
-}
-
-// configFor is the configuration, or what the environment says where that is enough.
-func (x *execution) configFor(locks []string) (*config.Config, error) {
-	addresses := x.ensemble != ""
-	for _, lock := range locks {
-		if !strings.HasPrefix(lock, "/") {
-			addresses = true
-		} else if err := kind.ValidatePath(lock); err != nil {
-			return nil, view.Failf("Not a path", "%v. A path is absolute, such as \"/locks/payments/ledger\".", err)
-		}
-	}
-	cfg, err := x.configOfEnvironment() // also where it is not used, to say what is wrong with it
-	if err == nil && (addresses || cfg == nil) {
-		cfg, err = x.load(&x.flags)
-	}
-	return cfg, err
-}
-
 func (x *execution) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.Client, error) {
-	cfg, err := x.clientConfig(e)
+	cfg, err := x.loader().ClientConfig(e)
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +259,7 @@ func (x *execution) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.C
 	x.lost = make(chan struct{})
 	x.lose = sync.OnceFunc(func() { close(x.lost) })
 	cfg.ID, cfg.Observer = x.id, x.Observe
-	return x.dialTo(ctx, e, cfg)
+	return x.loader().ConnectWith(ctx, e, cfg)
 }
 
 // environment tells the command about its lock.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 )
@@ -36,16 +37,16 @@ func TestExecKeepsTheLockAtLeastThatLong(t *testing.T) {
 		keeps   time.Duration
 		says    string
 	}{
-		"to the end":              {nil, "true", exitOK, 10 * time.Minute, "locktree: the command has ended: keeping /t/ledger for another 10m0s\nlocktree: released /t/ledger after 10m0s\n"},
+		"to the end":              {nil, "true", exit.OK, 10 * time.Minute, "locktree: the command has ended: keeping /t/ledger for another 10m0s\nlocktree: released /t/ledger after 10m0s\n"},
 		"of a command that fails": {nil, "false", 1, 10 * time.Minute, "locktree: released /t/ledger after 10m0s\n"},
-		"until it is lost":        {deleted, "true", exitOK, 5 * time.Minute, "locktree: /t/ledger was lost 5m0s before -at-least was over: another machine may run the command again\n"},
+		"until it is lost":        {deleted, "true", exit.OK, 5 * time.Minute, "locktree: /t/ledger was lost 5m0s before -at-least was over: another machine may run the command again\n"},
 		"until it is asked back": {func(t *testing.T, _ *bench, other *recipes.Client, node string) {
 			require.NoError(t, other.Revoke(t.Context(), node))
-		}, "true", exitOK, 5 * time.Minute, "locktree: another program asks for /t/ledger back: it gets it 5m0s before -at-least is over\nlocktree: released /t/ledger after 5m0s\n"},
+		}, "true", exit.OK, 5 * time.Minute, "locktree: another program asks for /t/ledger back: it gets it 5m0s before -at-least is over\nlocktree: released /t/ledger after 5m0s\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
-				b.run(exitOK, "apply", "-auto-approve")
+				b.run(exit.OK, "apply", "-auto-approve")
 				other, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}, SessionTimeout: 40 * time.Second})
 				require.NoError(t, err)
 				defer other.Close()
@@ -73,11 +74,11 @@ func TestExecKeepsTheLockAtLeastThatLong(t *testing.T) {
 func TestExecThatIsInterruptedKeepsTheLockNoLonger(t *testing.T) {
 	signalsOutside()
 	inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		_, stderr := b.runUnder(ctx, exitOK, "exec", "-at-least=10m", execLock, "--", "true")
+		_, stderr := b.runUnder(ctx, exit.OK, "exec", "-at-least=10m", execLock, "--", "true")
 		require.Equal(t, time.Minute, time.Since(began).Round(time.Second))
 		require.Contains(t, stderr, "locktree: released /t/ledger after 1m0s\n")
 	})
@@ -87,14 +88,14 @@ func TestExecThatIsInterruptedKeepsTheLockNoLonger(t *testing.T) {
 func TestTheTimeoutOfExecIncludesConnecting(t *testing.T) {
 	signalsOutside()
 	inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\nelection \"chief\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		other, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}, SessionTimeout: 40 * time.Second})
 		require.NoError(t, err)
 		defer other.Close()
 		lease, err := other.Mutex(execLock).Lock(t.Context())
 		require.NoError(t, err)
 		began := time.Now()
-		_, stderr := b.run(exitConflict, "exec", "-timeout=2s", execLock, "/t/chief", "--", "true")
+		_, stderr := b.run(exit.Conflict, "exec", "-timeout=2s", execLock, "/t/chief", "--", "true")
 		require.Equal(t, 2*time.Second, time.Since(began))
 		require.Contains(t, stderr, "locktree: waiting for /t/ledger + /t/chief\n")
 		require.Contains(t, stderr, "\n/t/ledger is held by ")
@@ -102,7 +103,7 @@ func TestTheTimeoutOfExecIncludesConnecting(t *testing.T) {
 
 		b.server.RefuseDials(true)
 		began = time.Now()
-		_, stderr = b.run(exitOwn, "exec", "-timeout=2s", execLock, "--", "true")
+		_, stderr = b.run(exit.Own, "exec", "-timeout=2s", execLock, "--", "true")
 		require.Equal(t, 2*time.Second, time.Since(began))
 		require.NotContains(t, stderr, "not acquired")
 	})
@@ -112,6 +113,6 @@ func TestTheTimeoutOfExecIncludesConnecting(t *testing.T) {
 func TestExecAsksForALongSession(t *testing.T) {
 	server, dir := declareLedger(t)
 	x := startExecOn(t, server, dir, "-session-timeout=0", execLock, "--", "true")
-	x.ends(exitOK)
+	x.ends(exit.OK)
 	require.Contains(t, x.stderr.String(), ", session timeout 40s (asked for 1m0s)\n", "the servers grant at most 20 ticks")
 }

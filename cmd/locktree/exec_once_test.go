@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
@@ -20,7 +21,7 @@ func TestExecOnceRecordsHowItsCommandEnded(t *testing.T) {
 	require.NoError(t, server.Set("/t/job/once-record", []byte(`{"since":1}`)))
 	x := startExecOn(t, server, dir, "-once", "/t/job", "--", "sh", "-c", `trap 'exit 0' TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
 	require.NoError(t, x.other().Revoke(t.Context(), x.line()))
-	x.ends(exitLost)
+	x.ends(exit.Lost)
 	node, ok := server.Get("/t/job/once-record")
 	require.True(t, ok)
 	record, err := slots.ParseRecord(node.Data)

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -196,7 +197,7 @@ func TestExecEndsAllOfTheCommandWhenTheLockIsLost(t *testing.T) {
 		first := x.lines.Text()
 		x.server.Freeze()
 		rest, code := x.rest()
-		return x.otherwise("started\nasked to end\n", exitLost,
+		return x.otherwise("started\nasked to end\n", exit.Lost,
 			[]string{"the connection to ZooKeeper is in doubt: telling the command to end", "Error: Lock lost"}, first+"\n"+rest, code)
 	})
 }
@@ -206,14 +207,14 @@ func TestExecThatEndsTheCommandEndsWith123(t *testing.T) {
 	for _, code := range []string{"0", "9"} {
 		x := startExec(t, execLock, "--", "sh", "-c", `trap 'exit `+code+`' TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
 		require.NoError(t, x.other().Revoke(t.Context(), x.line()))
-		x.ends(exitLost)
+		x.ends(exit.Lost)
 		require.Contains(t, x.stderr.String(), "another program asks for /t/ledger back: telling the command to end")
 		require.Contains(t, x.stderr.String(), "(another program asks for /t/ledger back), and exited with "+code+".")
 	}
 	x := startExec(t, execLock, "--", "sh", "-c", `trap 'exit 0' TERM; echo started; while :; do sleep 0.05; done`)
 	x.says("started")
 	x.cancel()
-	x.ends(exitLost)
+	x.ends(exit.Lost)
 }
 
 // A command that ended just before it would have been told to is not one that was ended.
@@ -244,7 +245,7 @@ func TestExecInDoubtLetsTheCommandEndByItself(t *testing.T) {
 		first := x.lines.Text()
 		x.server.Freeze()
 		rest, code := x.rest()
-		return x.otherwise("started\nasked to end\n", exitLost, []string{"could not be released yet (ZooKeeper has not confirmed it in time)", "Error: Command was ended"}, first+"\n"+rest, code)
+		return x.otherwise("started\nasked to end\n", exit.Lost, []string{"could not be released yet (ZooKeeper has not confirmed it in time)", "Error: Command was ended"}, first+"\n"+rest, code)
 	})
 }
 
@@ -259,7 +260,7 @@ func TestExecDoesNotEndWhatLeftTheSessionOfItsCommand(t *testing.T) {
 	s, err := x.other().Session(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, s.Delete(t.Context(), contender, -1))
-	x.ends(exitLost)
+	x.ends(exit.Lost)
 	require.NoError(t, syscall.Kill(daemon, 0), "it runs on")
 	var help bytes.Buffer
 	require.Zero(t, run(t.Context(), []string{"exec", "-help"}, environ(), strings.NewReader(""), &help, &help))
@@ -362,15 +363,15 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 		code    int
 		says    string
 	}{
-		"drained":    {state(`"state":"active"`, `"state":"draining"`), exitConflict, "/t/ledger is being drained"},
-		"other kind": {state(`"type":"mutex"`, `"type":"election"`), exitOwn, "/t/ledger was replaced by a lock of another kind"},
-		"undeclared": {func(t *testing.T, x *execRun, _ *recipes.Client) { require.NoError(t, x.server.Set(execLock, nil)) }, exitOwn, "Not a declared lock"},
+		"drained":    {state(`"state":"active"`, `"state":"draining"`), exit.Conflict, "/t/ledger is being drained"},
+		"other kind": {state(`"type":"mutex"`, `"type":"election"`), exit.Own, "/t/ledger was replaced by a lock of another kind"},
+		"undeclared": {func(t *testing.T, x *execRun, _ *recipes.Client) { require.NoError(t, x.server.Set(execLock, nil)) }, exit.Own, "Not a declared lock"},
 		"asked to leave": {func(t *testing.T, x *execRun, other *recipes.Client) {
 			require.NoError(t, other.Revoke(t.Context(), place(t, other)))
-		}, exitConflict, "Somebody asked this program to leave the queue"},
+		}, exit.Conflict, "Somebody asked this program to leave the queue"},
 		"its place deleted": {func(t *testing.T, x *execRun, other *recipes.Client) {
 			require.NoError(t, x.server.Delete(place(t, other)))
-		}, exitOwn, "Place in the queue lost"},
+		}, exit.Own, "Place in the queue lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, dir := declareLedger(t)
@@ -389,9 +390,9 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 
 func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
 	inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		stderr := &lockedBuffer{}
-		x := &execution{app: &app{terminal: terminal{stderr: stderr}}, timeout: 10 * time.Millisecond, conflict: exitConflict}
+		x := &execution{app: &app{terminal: terminal{stderr: stderr}}, timeout: 10 * time.Millisecond, conflict: exit.Conflict}
 		dial := func(id string, o func(recipes.Event)) *recipes.Client {
 			c, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}, ID: id, Observer: o})
 			require.NoError(t, err)
@@ -405,9 +406,9 @@ func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
 		defer stop()
 		_, err = x.acquire(timed, client, []string{execLock})
 		err = x.notAcquired(t.Context(), client, []string{execLock}, err)
-		var code *codeError
+		var code *exit.Error
 		require.ErrorAs(t, err, &code)
-		require.Equal(t, exitConflict, code.code)
+		require.Equal(t, exit.Conflict, code.Code)
 		require.Regexp(t, `^Lock not acquired: /t/ledger is held by someone, \S+/\d+, since \S+ \(\S+\), connection not asked; 1 ahead. Waited for 10ms\. "locktree status /t/ledger" shows the queue\.$`, err.Error())
 		require.Equal(t, "locktree: waiting for /t/ledger\n", stderr.String())
 		before := x.notAcquired(t.Context(), client, []string{execLock}, context.DeadlineExceeded) // it had no place in the queue yet
@@ -419,8 +420,8 @@ func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
 // The look at the lock before that had no end.
 func TestExecWhoseTimeIsUpBeforeItSeesTheLockDoesNotWaitForIt(t *testing.T) {
 	inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
-		x := &execution{app: &app{}, timeout: 10 * time.Millisecond, conflict: exitConflict}
+		b.run(exit.OK, "apply", "-auto-approve")
+		x := &execution{app: &app{}, timeout: 10 * time.Millisecond, conflict: exit.Conflict}
 		client, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}})
 		require.NoError(t, err)
 		defer client.Close()
@@ -441,7 +442,7 @@ func TestExecThatCannotReachTheServersDoesNotSayThatOthersHoldTheLock(t *testing
 	for name, x := range map[string]*execution{"timeout": {timeout: 10 * time.Second}, "try": {try: true}} {
 		t.Run(name, func(t *testing.T) {
 			inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
-				b.run(exitOK, "apply", "-auto-approve")
+				b.run(exit.OK, "apply", "-auto-approve")
 				x.app, x.conflict, x.given = &app{}, 0, map[string]bool{conflictFlag: true}
 				client, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}})
 				require.NoError(t, err)
@@ -452,10 +453,10 @@ func TestExecThatCannotReachTheServersDoesNotSayThatOthersHoldTheLock(t *testing
 				defer stop()
 				_, err = x.acquire(timed, client, []string{execLock})
 				err = x.notAcquired(t.Context(), client, []string{execLock}, err)
-				var code *codeError
+				var code *exit.Error
 				require.ErrorAs(t, err, &code)
-				require.Equal(t, exitOwn, code.code)
-				require.ErrorIs(t, code.err, recipes.ErrUnreachable)
+				require.Equal(t, exit.Own, code.Code)
+				require.ErrorIs(t, code.Err, recipes.ErrUnreachable)
 			})
 		})
 	}
@@ -472,7 +473,7 @@ func TestExecDoesNotRunUnderALockWhosePlaceMayNotBeRead(t *testing.T) {
 			server, dir := declareLedger(t)
 			server.Inject(func(r zktest.Request) bool { return hidden(r) && strings.HasPrefix(r.Path, execLock+"/") }, zktest.Fail(zktest.CodeNoAuth))
 			x := startExecOn(t, server, dir, execLock, "--", "echo", "ran")
-			x.ends(exitOwn)
+			x.ends(exit.Own)
 			require.Contains(t, x.stderr.String(), "Error: Lock cannot be kept")
 			require.Contains(t, x.stderr.String(), "The servers see this connection as world:anyone.")
 			n, _ := server.Get(execLock)

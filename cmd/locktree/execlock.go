@@ -11,6 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
@@ -49,15 +51,15 @@ func (x *execution) acquire(ctx context.Context, client *recipes.Client, paths [
 		return nil, err
 	}
 	want := recipes.Want{Shared: x.mode == "read", Permits: x.permits, Try: x.try}
-	if x.key.given && in.Kind.Key != nil {
+	if x.key.Given && in.Kind.Key != nil {
 		of := in.Kind.Key(in.Payload.Params).Kind()
 		if err := x.fits(of, path); err != nil {
 			return nil, err
 		}
-		return client.Keyed(path).Take(ctx, of, x.key.key, want)
+		return client.Keyed(path).Take(ctx, of, x.key.Key.Key, want)
 	}
-	if x.key.given {
-		return nil, notAFamily(path, in)
+	if x.key.Given {
+		return nil, stack.NotAFamily(path, in)
 	}
 	if err := x.fits(in.Kind, path); err != nil {
 		return nil, err
@@ -108,11 +110,8 @@ func (x *execution) acquireAll(ctx context.Context, client *recipes.Client, path
 
 // holdable refuses what nobody can hold, or not without waiting for it.
 func (x *execution) holdable(k *kind.Kind, path string) error {
-	if k.Container {
-		return view.Failf("Not a lock", "%s is a %s, which nobody can hold. Name a lock inside it; \"locktree status %s\" shows them.", path, k.Name, path)
-	}
-	if k.Key != nil {
-		return view.Failf("Key missing", "%s is a family of locks, one for each key. Say which one with -key=KEY.", path)
+	if err := stack.Holdable(k, path); err != nil {
+		return err
 	}
 	if x.try && k == kind.Election {
 		return view.Failf("No try for elections", "%s is an election: a candidate waits until it leads. Use -timeout.", path)
@@ -140,9 +139,9 @@ func (x *execution) fits(k *kind.Kind, path string) error {
 func (x *execution) notHad(paths []string, detail string, args ...any) error {
 	if x.given[conflictFlag] {
 		x.tell(view.Job{Event: view.JobSkipped, Path: together(paths), Text: fmt.Sprintf(detail, args...)})
-		return &codeError{code: x.conflict} // also 0: there is no lock
+		return exit.Wrap(x.conflict, nil) // also 0: there is no lock
 	}
-	return &codeError{x.conflict, view.Failf("Lock not acquired", detail, args...)}
+	return exit.Wrap(x.conflict, view.Failf("Lock not acquired", detail, args...))
 }
 
 // notAcquired says why there is no lock, with the exit code for that.
@@ -185,7 +184,7 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, recipes.ErrNotProvisioned):
 		return own(view.Failf("Not a declared lock", "%s does not exist, or has no declaration. Declare and apply it, or import it. The lock of a key is named by its family and -key. \"locktree status %s\" shows what is there.", path, first))
 	}
-	return own(denied(ctx, client, err))
+	return own(stack.Denied(ctx, client, err))
 }
 
 func heldText(e *recipes.HeldError) string {
@@ -282,14 +281,14 @@ func (x *execution) finish(p *child.Process, lease *recipes.Lease, granted time.
 		if isLost(lease) {
 			cause = context.Cause(lease.Context())
 		}
-		return &codeError{exitLost, view.Failf("Lock lost", "%s was lost while the command ran, so the command was ended: %s. Its last work may overlap with that of another holder. \"locktree status %s\" shows who holds the lock now.",
+		return &exit.Error{exit.Lost, view.Failf("Lock lost", "%s was lost while the command ran, so the command was ended: %s. Its last work may overlap with that of another holder. \"locktree status %s\" shows who holds the lock now.",
 			lease.Path(), view.Sentence(cause), x.pathsOf(lease)[0])}
 	}
 	if stopped != "" {
-		return &codeError{exitLost, view.Failf("Command was ended", "The command was told to end before it was done (%s), and exited with %d. %s was held until then. Run exec again to repeat the work.",
+		return &exit.Error{exit.Lost, view.Failf("Command was ended", "The command was told to end before it was done (%s), and exited with %d. %s was held until then. Run exec again to repeat the work.",
 			stopped, p.Code(), lease.Path())}
 	}
-	return exitWith(p.Code())
+	return exit.With(p.Code())
 }
 
 // ready returns the lease's token and session, or why the command cannot start: the lease was
@@ -300,11 +299,11 @@ func (x *execution) ready(client *recipes.Client, lease *recipes.Lease) (uint64,
 	s, err := client.Session(lease.Context()) // the lease's; another one only if that is lost
 	switch {
 	case err != nil, isLost(lease):
-		return 0, nil, &codeError{exitLost, view.Failf("Lock lost", "%s was lost before the command was started: %s. It was not run.",
+		return 0, nil, &exit.Error{exit.Lost, view.Failf("Lock lost", "%s was lost before the command was started: %s. It was not run.",
 			lease.Path(), view.Sentence(context.Cause(lease.Context())))}
 	case token == 0, errors.Is(proof, zk.ErrNoAuth):
 		x.release(lease, time.Time{})
-		return 0, nil, own(deniedAt(context.WithoutCancel(lease.Context()), client, errors.Join(zk.ErrNoAuth, view.Failf("Lock cannot be kept",
+		return 0, nil, own(stack.DeniedAt(context.WithoutCancel(lease.Context()), client, errors.Join(zk.ErrNoAuth, view.Failf("Lock cannot be kept",
 			"The command was not run, and %s was released: the access list lets this program queue for it, but not read its own contender, which proves that the lock is held. Grant \"lock\" to it in the lock's acl, and apply.", lease.Path())), lease.Path()))
 	}
 	return token, s, nil

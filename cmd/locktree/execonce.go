@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind/slots"
@@ -78,9 +79,9 @@ func (x *execution) notStarted(err error) (said error, ok bool) {
 	switch {
 	case errors.As(err, &taken) && x.given[conflictFlag]:
 		x.tell(view.Job{Event: view.JobSkipped, Path: taken.Path, Text: takenText(taken)})
-		return &codeError{code: x.conflict}, true
+		return exit.Wrap(x.conflict, nil), true
 	case errors.As(err, &taken):
-		return &codeError{exitSlot, view.Failf("Slot not run", "%s", takenText(taken))}, true
+		return exit.Wrap(exit.Slot, view.Failf("Slot not run", "%s", takenText(taken))), true
 	case errors.Is(err, once.ErrSlotTooOld):
 		return own(view.Failf("Slot too old", "The command was not run: %s. If only catch_up has passed, declare a longer one, or run the command without locktree.", view.Sentence(err))), true
 	case errors.Is(err, once.ErrNoSlot), errors.Is(err, slots.ErrUnknownZone):

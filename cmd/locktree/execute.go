@@ -13,6 +13,8 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -47,7 +49,7 @@ const firstTries = 3
 //
 // A stack that was never applied has no lock yet. Until the approval nothing keeps others
 // out, so another apply may come first; then the plan is made again.
-func (a *app) planAndApply(ctx context.Context, f *applyFlags, s *stack, opts plan.Options, edit func(*plan.Plan)) error {
+func (a *app) planAndApply(ctx context.Context, f *applyFlags, s *stack.Stack, opts plan.Options, edit func(*plan.Plan)) error {
 	for try := 1; ; try++ {
 		err := a.planAndApplyOnce(ctx, f, s, opts, edit)
 		stale, ok := asType[*failure.StaleError](err)
@@ -58,23 +60,23 @@ func (a *app) planAndApply(ctx context.Context, f *applyFlags, s *stack, opts pl
 	}
 }
 
-func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, opts plan.Options, edit func(*plan.Plan)) error {
+func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack.Stack, opts plan.Options, edit func(*plan.Plan)) error {
 	all, trees := make([]*applying, len(s.Ensembles)), make([]*plan.Tree, len(s.Ensembles))
 	locked := ctx // ends when one of the locks is lost
 	for i, e := range s.Ensembles {
 		p := a.progress(e.Name)
 		o := a.applying(f, opts.Destroy, p.event)
-		nodes, stop := a.reading("Locking and reading", e.Name)
+		nodes, stop := stack.Counting(a, "Locking and reading", e.Name)
 		o.Tally = nodes
-		run, err := apply.Begin(locked, s.clients[i], e.Tree, o)
+		run, err := apply.Begin(locked, s.Clients[i], e.Tree, o)
 		stop()
 		if err != nil {
-			return cmp.Or(lostLock(ctx, locked), s.denied(ctx, i, err))
+			return cmp.Or(lostLock(ctx, locked), s.Denied(ctx, i, err))
 		}
 		defer run.Close()
-		locked, trees[i], all[i] = run.Context(), run.Live(), &applying{run.Applier, s.clients[i], p}
+		locked, trees[i], all[i] = run.Context(), run.Live(), &applying{run.Applier, s.Clients[i], p}
 	}
-	made := s.diff(trees, opts)
+	made := s.Diff(trees, opts)
 	for _, p := range made {
 		edit(p)
 	}
@@ -96,7 +98,7 @@ func lostLock(ctx, locked context.Context) error {
 // approval asks about the plans that were just shown.
 func (a *app) approval(ctx context.Context, f *applyFlags, plans []*plan.Plan) error {
 	if view.Failing(plans) {
-		return exitWith(exitError)
+		return exit.With(exit.Failed)
 	}
 	for _, p := range plans { // asking first would waste an answer
 		if err := failure.InUse(p); err != nil {
@@ -138,7 +140,7 @@ func (a *app) execute(ctx context.Context, f *applyFlags, all []*applying, plans
 	if len(plans) > 1 { // what any of them would refuse must be known before anything is written; for one, Apply looks first, too
 		for i, p := range plans {
 			if err := all[i].Check(ctx, p); err != nil {
-				return denied(ctx, all[i].client, err)
+				return stack.Denied(ctx, all[i].client, err)
 			}
 		}
 	}
@@ -151,7 +153,7 @@ func (a *app) execute(ctx context.Context, f *applyFlags, all []*applying, plans
 		}
 		result, err := all[i].begun(ctx, p)
 		if err != nil {
-			err = denied(ctx, all[i].client, err)
+			err = stack.Denied(ctx, all[i].client, err)
 			if len(changed) > 0 {
 				err = &view.SomeEnsembles{Applied: changed, Failed: p.Ensemble, Err: err}
 			}
@@ -205,7 +207,7 @@ func (p *progress) watched() (stop func()) {
 	var over sync.WaitGroup
 	stopped := make(chan struct{})
 	over.Go(func() { p.watch(stopped) })
-	arrived := p.during("Applying to ensemble "+strconv.Quote(p.ensemble), p.howFar)
+	arrived := p.During("Applying to ensemble "+strconv.Quote(p.ensemble), p.howFar)
 	return func() {
 		p.changing.Store(false)
 		close(stopped)

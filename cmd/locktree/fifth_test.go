@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -44,8 +45,8 @@ func TestAFifthRecipeIsTwoFiles(t *testing.T) {
 	leaveFirst := w.board()
 	leaveSecond := w.board("-mode=read") // beside the first: it would wait here otherwise
 	require.Regexp(t, `river +ferry +2 held\n`, w.must("status"))
-	require.Contains(t, w.fails(exitConflict, "exec", "-try", "ferry.river", "--", "true"), "2 ahead.")
-	require.Contains(t, w.fails(exitOwn, "exec", "-permits=2", "ferry.river", "--", "true"), "is declared as ferry, to which -permits does not apply")
+	require.Contains(t, w.fails(exit.Conflict, "exec", "-try", "ferry.river", "--", "true"), "2 ahead.")
+	require.Contains(t, w.fails(exit.Own, "exec", "-permits=2", "ferry.river", "--", "true"), "is declared as ferry, to which -permits does not apply")
 	leaveFirst()
 	leaveSecond()
 	w.must("exec", "-try", "/locks/river", "--", "true")

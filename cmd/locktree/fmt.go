@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 )
@@ -56,9 +57,9 @@ func (f *formatter) run(args []string) error {
 	}
 	switch {
 	case f.broken:
-		return exitWith(exitFmtRead)
+		return exit.With(exit.FmtRead)
 	case f.check && f.changed:
-		return exitWith(exitFmtDiff)
+		return exit.With(exit.FmtDiff)
 	}
 	return nil
 }
@@ -72,27 +73,27 @@ func (f *formatter) target(arg string) error {
 		f.standardInput(src)
 		return nil
 	}
-	info, err := os.Stat(f.path(arg))
+	info, err := os.Stat(f.loader().Path(arg))
 	if err != nil {
-		return &codeError{exitFmtRead, view.Failf("Nothing to format", "There is no file or directory at %s.", arg)}
+		return exit.Wrap(exit.FmtRead, view.Failf("Nothing to format", "There is no file or directory at %s.", arg))
 	}
 	if !info.IsDir() {
 		if !formattable(arg) {
-			return &codeError{exitFmtRead, view.Failf("Nothing to format", "%s is no *.locktree.hcl or *.ltvars file.", arg)}
+			return exit.Wrap(exit.FmtRead, view.Failf("Nothing to format", "%s is no *.locktree.hcl or *.ltvars file.", arg))
 		}
 		return f.file(arg)
 	}
-	return filepath.WalkDir(f.path(arg), func(path string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(f.loader().Path(arg), func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != f.path(arg) && (!f.recursive || strings.HasPrefix(d.Name(), ".")):
+		case d.IsDir() && path != f.loader().Path(arg) && (!f.recursive || strings.HasPrefix(d.Name(), ".")):
 			return fs.SkipDir
 		case d.IsDir() || !formattable(path):
 			return nil
 		}
 		shown := path
-		if rel, err := filepath.Rel(f.path("."), path); err == nil {
+		if rel, err := filepath.Rel(f.loader().Path("."), path); err == nil {
 			shown = rel
 		}
 		return f.file(shown)
@@ -107,9 +108,9 @@ func formattable(path string) bool {
 }
 
 func (f *formatter) file(name string) error {
-	src, err := config.ReadFile(f.path(name))
+	src, err := config.ReadFile(f.loader().Path(name))
 	if err != nil {
-		return &codeError{exitFmtRead, view.Failf("Cannot read the file", "%v.", err)}
+		return exit.Wrap(exit.FmtRead, view.Failf("Cannot read the file", "%v.", err))
 	}
 	out, ok := f.format(src, name)
 	if !ok || bytes.Equal(src, out) {
@@ -123,9 +124,9 @@ func (f *formatter) file(name string) error {
 		f.printDiff(name, src, out)
 	}
 	if f.write {
-		info, err := os.Stat(f.path(name))
+		info, err := os.Stat(f.loader().Path(name))
 		if err == nil {
-			err = replaceFile(f.path(name), info.Mode().Perm(), func(w io.Writer) error { _, err := w.Write(out); return err })
+			err = replaceFile(f.loader().Path(name), info.Mode().Perm(), func(w io.Writer) error { _, err := w.Write(out); return err })
 		}
 		if err != nil {
 			return view.Failf("Cannot write "+name, "%v. The file is as it was.", err)

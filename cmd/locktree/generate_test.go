@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -90,16 +91,16 @@ func TestEveryTreeSurvivesTheWayToHCLAndBack(t *testing.T) {
 		_ = os.Remove(filepath.Join(b.dir, "found.locktree.hcl"))
 		found := []string{"import", "-from=" + root, "-generate=found.locktree.hcl"}
 		if as := rapid.SampledFrom([]string{"mutex", "rwlock", "election", ""}).Draw(t, "idle"); as != "" {
-			command(exitOK, append(found, "-kind="+as)...)
+			command(exit.OK, append(found, "-kind="+as)...)
 		} else { // the comments are blocks, too
-			command(exitOK, found...)
+			command(exit.OK, found...)
 			text := comments.ReplaceAllString(generated(b.dir), "$1$2")
 			require.NoError(t, os.WriteFile(filepath.Join(b.dir, "found.locktree.hcl"), []byte(text), 0o600))
 		}
-		require.Contains(t, command(exitOK, "plan"), fmt.Sprintf("Plan: %d to import, ", n))
-		command(exitOK, "apply", "-auto-approve")
-		require.Contains(t, command(exitOK, "plan", "-detailed-exitcode"), "No changes.")
-		require.Equal(t, n, strings.Count(command(exitOK, "show"), "\n# ")+1)
+		require.Contains(t, command(exit.OK, "plan"), fmt.Sprintf("Plan: %d to import, ", n))
+		command(exit.OK, "apply", "-auto-approve")
+		require.Contains(t, command(exit.OK, "plan", "-detailed-exitcode"), "No changes.")
+		require.Equal(t, n, strings.Count(command(exit.OK, "show"), "\n# ")+1)
 	})
 }
 
@@ -129,7 +130,7 @@ func TestImportLooksAtManyNodesAtATime(t *testing.T) {
 			}
 		}
 		b.server.ResetCounts()
-		out, _ := b.run(exitOK, "import", "-from=/java")
+		out, _ := b.run(exit.OK, "import", "-from=/java")
 		require.Equal(t, want.String(), out)
 		counts := b.server.Counts()
 		require.Greater(t, counts.Total, 900)

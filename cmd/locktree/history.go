@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/direct"
 )
@@ -24,7 +25,7 @@ func historyCommand(a *app) *cobra.Command {
 			"are those of the machine that applied.",
 		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.looking(c.Context(), &flags, func(s *stack) error { return a.history(c.Context(), s) })
+			return a.looking(c.Context(), &flags, func(s *stack.Stack) error { return a.history(c.Context(), s) })
 		},
 	}
 	flags.register(c)
@@ -33,21 +34,21 @@ func historyCommand(a *app) *cobra.Command {
 }
 
 // history shows that of each ensemble that can be read.
-func (a *app) history(ctx context.Context, s *stack) error {
+func (a *app) history(ctx context.Context, s *stack.Stack) error {
 	errs := make([]error, len(s.Ensembles))
 	var out view.History
 	for i, e := range s.Ensembles {
 		of := view.HistoryOf{Ensemble: e.Name, Stack: s.Stack}
-		errs[i] = s.look(ctx, i, func(session *direct.Session) (err error) {
+		errs[i] = s.On(ctx, i, func(session *direct.Session) (err error) {
 			of.Entries, err = history.Read(ctx, session, e.Root, s.Stack)
-			return s.denied(ctx, i, err)
+			return s.Denied(ctx, i, err)
 		})
 		if errs[i] == nil {
 			out = append(out, of)
 		}
 	}
-	if s.lose(errs); len(out) > 0 {
+	if s.Lose(errs); len(out) > 0 {
 		a.show(out)
 	}
-	return s.lost.Err()
+	return s.Lost.Err()
 }

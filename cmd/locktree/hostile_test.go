@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 )
 
 // Who may write to the root may name an output, a node or a contender as he likes. No command hands a terminal what it would obey.
@@ -17,7 +19,7 @@ func TestNoCommandObeysWhatStandsInZooKeeper(t *testing.T) {
 	const evil = "\x1b]0;owned\x07\u202e\u0085"
 	quoted := []byte(`"\u001b]0;owned\u0007\u202e\u0085`)
 	inFakeTime(t, oneLedger+"output \"where\" {\n  value = mutex.ledger.path\n}\noutput \"gone\" {\n  value = [mutex.ledger.path]\n}\n", func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		const record = "/t/.locktree/stacks/shop"
 		stored, ok := b.server.Get(record)
 		require.True(t, ok)
@@ -63,7 +65,7 @@ check "c" {
 }
 `
 	inFakeTime(t, config, func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		ledger, ok := b.server.Get("/t/ledger")
 		require.True(t, ok)
 		for i, text := range []string{evil, long} {

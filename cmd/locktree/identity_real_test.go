@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -37,7 +38,7 @@ func TestIdentitiesOnApacheZooKeeper(t *testing.T) {
 	t.Run("readers", func(t *testing.T) {
 		o := openOffice(t, server.Addr, nil, "/readers")
 		o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)
-		o.must(exitOK, boss, "apply", "-auto-approve")
+		o.must(exit.OK, boss, "apply", "-auto-approve")
 		everythingIsSeen(t, o)
 	})
 	t.Run("plans of readers", func(t *testing.T) { planOfAReaderIsApplied(t, openOffice(t, server.Addr, nil, "/plans")) })

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -138,22 +139,22 @@ func certificatesGrant(t *testing.T, addr string, a *authority) {
 		text := o.must(code, nobodyIs, args...)
 		require.Contains(t, text, says, "%s %v", who, args)
 	}
-	as("sre", exitOK, "Apply complete!", "apply", "-auto-approve")
-	as("sre", exitOK, "No changes.", "plan", "-detailed-exitcode")
-	as("sre", exitOK, "holds   identity: we are x509:CN=sre,OU=ops,O=Acme\\, Inc.,C=DE, an administrator of this stack", "doctor")
-	as("auditor", exitOK, "No changes.", "plan", "-detailed-exitcode")
-	as("auditor", exitOwn, "x509:CN=auditor", "exec", "/certificates/pay/ledger", "--", "true")
-	as("app", exitOK, "", "exec", "/certificates/pay/ledger", "--", "true")
-	as("app", exitError, "we do not have READ", "plan")
-	as("stranger", exitError, "x509:CN=stranger", "plan")
-	as("stranger", exitOwn, "x509:CN=stranger", "exec", "/certificates/pay/ledger", "--", "true")
-	as("auditor", exitError, "x509:CN=auditor", "destroy", "-auto-approve")
-	as("sre", exitOK, "Destroy complete!", "destroy", "-auto-approve")
+	as("sre", exit.OK, "Apply complete!", "apply", "-auto-approve")
+	as("sre", exit.OK, "No changes.", "plan", "-detailed-exitcode")
+	as("sre", exit.OK, "holds   identity: we are x509:CN=sre,OU=ops,O=Acme\\, Inc.,C=DE, an administrator of this stack", "doctor")
+	as("auditor", exit.OK, "No changes.", "plan", "-detailed-exitcode")
+	as("auditor", exit.Own, "x509:CN=auditor", "exec", "/certificates/pay/ledger", "--", "true")
+	as("app", exit.OK, "", "exec", "/certificates/pay/ledger", "--", "true")
+	as("app", exit.Failed, "we do not have READ", "plan")
+	as("stranger", exit.Failed, "x509:CN=stranger", "plan")
+	as("stranger", exit.Own, "x509:CN=stranger", "exec", "/certificates/pay/ledger", "--", "true")
+	as("auditor", exit.Failed, "x509:CN=auditor", "destroy", "-auto-approve")
+	as("sre", exit.OK, "Destroy complete!", "destroy", "-auto-approve")
 
 	// What OpenSSL prints by itself is refused, and the error names the command that prints the form that was let in.
 	for _, form := range []string{"/C=DE/O=Acme, Inc./OU=ops/CN=sre", `C = DE, O = \"Acme, Inc.\", OU = ops, CN = sre`, `CN=sre, OU=ops, O=\"Acme, Inc.\", C=DE`} {
 		o.write("locks.locktree.hcl", strings.Replace(byCertificate, `CN=sre,OU=ops,O=Acme\\, Inc.,C=DE`, form, 1))
-		as("sre", exitError, "openssl x509 -noout -subject -nameopt RFC2253", "validate")
+		as("sre", exit.Failed, "openssl x509 -noout -subject -nameopt RFC2253", "validate")
 	}
 }
 
@@ -213,14 +214,14 @@ namespace "pay" {
 func namesOfServers(t *testing.T, o *office) {
 	o.write("locks.locktree.hcl", serversNames)
 	if o.server != nil { // it knows no SASL, as servers that were not told about it
-		require.Contains(t, o.must(exitError, nobodyIs, "apply", "-auto-approve"), "the servers do not accept its access list")
+		require.Contains(t, o.must(exit.Failed, nobodyIs, "apply", "-auto-approve"), "the servers do not accept its access list")
 		o.edit("locks.locktree.hcl", "sasl", "digest")
 		o.edit("locks.locktree.hcl", "kafka/host.acme.org@ACME.ORG", zktest.DigestID("kafka:kafka"))
 	}
-	require.Contains(t, o.must(exitOK, nobodyIs, "apply", "-auto-approve"), "Apply complete!")
-	require.Contains(t, o.must(exitOK, nobodyIs, "plan", "-detailed-exitcode"), "No changes.")
-	require.Contains(t, o.must(exitOK, nobodyIs, "doctor"), "unsure  identity: we are world:anyone; whether we are one of the administrators too, only the servers know")
-	o.must(exitOK, nobodyIs, "destroy", "-auto-approve")
+	require.Contains(t, o.must(exit.OK, nobodyIs, "apply", "-auto-approve"), "Apply complete!")
+	require.Contains(t, o.must(exit.OK, nobodyIs, "plan", "-detailed-exitcode"), "No changes.")
+	require.Contains(t, o.must(exit.OK, nobodyIs, "doctor"), "unsure  identity: we are world:anyone; whether we are one of the administrators too, only the servers know")
+	o.must(exit.OK, nobodyIs, "destroy", "-auto-approve")
 }
 
 func TestNamesThatOnlyServersKnowGrant(t *testing.T) { namesOfServers(t, newOffice(t)) }

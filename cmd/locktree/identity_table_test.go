@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
@@ -49,7 +50,7 @@ func morePermits(o *office) { o.edit("locks.locktree.hcl", "permits = 2", "permi
 // savedByReader: who only looks saves a plan, which who may apply takes.
 func savedByReader(o *office) {
 	morePermits(o)
-	o.must(exitOK, auditor, "plan", "-out=p")
+	o.must(exit.OK, auditor, "plan", "-out=p")
 }
 
 func oldLock(o *office) {
@@ -65,15 +66,15 @@ func oldLock(o *office) {
 func tableOffice(o *office) *office {
 	team := o.elsewhere("/search")
 	team.write("locks.locktree.hcl", stackOf("search", []string{"search"}, nil)+teamLocks)
-	team.must(exitOK, "search", "apply", "-auto-approve")
+	team.must(exit.OK, "search", "apply", "-auto-approve")
 	o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)
-	o.must(exitOK, boss, "apply", "-auto-approve")
+	o.must(exit.OK, boss, "apply", "-auto-approve")
 	return o
 }
 
 // outcome is a cell, "yes" or "no", and what was said to a refusal, without what is another in each run and for each person.
 func outcome(o *office, code int, text string) (cell, why string) {
-	if code == exitOK {
+	if code == exit.OK {
 		return "yes", ""
 	}
 	said := strings.ReplaceAll(text, o.root, "/locks")

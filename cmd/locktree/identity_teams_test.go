@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -28,13 +29,13 @@ func twoTeams(t *testing.T, platform *office) {
 	teams := map[string]*office{"payments": payments, "search": search}
 	for name, o := range teams {
 		o.write("locks.locktree.hcl", stackOf(name, []string{name}, []string{auditor})+teamLocks)
-		require.Contains(t, o.must(exitChanges, name, "plan", "-detailed-exitcode"), "4 to add")
-		require.Contains(t, o.must(exitOK, name, "apply", "-auto-approve"), "Apply complete!")
+		require.Contains(t, o.must(exit.Changes, name, "plan", "-detailed-exitcode"), "4 to add")
+		require.Contains(t, o.must(exit.OK, name, "apply", "-auto-approve"), "Apply complete!")
 	}
 	for name, o := range teams {
-		require.NotContains(t, o.must(exitOK, name, "plan", "-detailed-exitcode"), "Warning", name)
-		o.must(exitOK, auditor, "plan", "-detailed-exitcode")
-		o.must(exitOK, name, "doctor")
+		require.NotContains(t, o.must(exit.OK, name, "plan", "-detailed-exitcode"), "Warning", name)
+		o.must(exit.OK, auditor, "plan", "-detailed-exitcode")
+		o.must(exit.OK, name, "doctor")
 	}
 
 	// By raw requests, on every node of the other's.
@@ -51,7 +52,7 @@ func twoTeams(t *testing.T, platform *office) {
 	for command, says := range map[string]string{
 		"plan": "digest:payments", "apply -auto-approve": "digest:payments", "destroy -auto-approve": "digest:payments",
 	} {
-		text := payments.must(exitError, "payments", strings.Fields(command)...)
+		text := payments.must(exit.Failed, "payments", strings.Fields(command)...)
 		require.Contains(t, text, says, command)
 	}
 	payments.root = platform.root + "/payments"
@@ -59,13 +60,13 @@ func twoTeams(t *testing.T, platform *office) {
 	// Each changes and removes its own, and what the other has stays.
 	before := platform.inventory(search.root)
 	payments.edit("locks.locktree.hcl", "permits = 2", "permits = 3")
-	require.Contains(t, payments.must(exitOK, "payments", "apply", "-auto-approve"), "1 changed")
-	require.Contains(t, payments.must(exitOK, "payments", "destroy", "-auto-approve"), "4 destroyed")
+	require.Contains(t, payments.must(exit.OK, "payments", "apply", "-auto-approve"), "1 changed")
+	require.Contains(t, payments.must(exit.OK, "payments", "destroy", "-auto-approve"), "4 destroyed")
 	require.Equal(t, before, platform.inventory(search.root))
-	require.Contains(t, payments.must(exitOK, "payments", "apply", "-auto-approve"), "4 added")
-	require.Contains(t, search.must(exitOK, "search", "plan", "-detailed-exitcode"), "No changes.")
-	require.Contains(t, search.must(exitOK, "search", "destroy", "-auto-approve"), "4 destroyed")
-	require.Contains(t, payments.must(exitOK, "payments", "plan", "-detailed-exitcode"), "No changes.")
+	require.Contains(t, payments.must(exit.OK, "payments", "apply", "-auto-approve"), "4 added")
+	require.Contains(t, search.must(exit.OK, "search", "plan", "-detailed-exitcode"), "No changes.")
+	require.Contains(t, search.must(exit.OK, "search", "destroy", "-auto-approve"), "4 destroyed")
+	require.Contains(t, payments.must(exit.OK, "payments", "plan", "-detailed-exitcode"), "No changes.")
 }
 
 // untouchable: nothing can be done to the node but to know that it is there.
@@ -94,14 +95,14 @@ func TestTwoTeamsBelowOnePathCannotTouchEachOthersNodes(t *testing.T) {
 // by each command. Both are told which arrangement to use instead.
 func sharedRoot(t *testing.T, first *office) {
 	first.write("locks.locktree.hcl", stackOf("first", []string{"ann", "both"}, nil)+"namespace \"a\" { acl = acl.users }\n")
-	first.must(exitOK, "ann", "apply", "-auto-approve")
+	first.must(exit.OK, "ann", "apply", "-auto-approve")
 	second := first.elsewhere(first.root)
 
 	// Strangers to the first.
 	second.write("locks.locktree.hcl", stackOf("second", []string{"bob"}, nil)+"namespace \"b\" {\n  acl = acl.users\n  mutex \"m\" {}\n}\n")
 	before := first.inventory(first.root)
 	for _, command := range []string{"plan", "apply -auto-approve", "destroy -auto-approve"} {
-		text := second.must(exitError, "bob", strings.Fields(command)...)
+		text := second.must(exit.Failed, "bob", strings.Fields(command)...)
 		require.Contains(t, text, "we do not have READ on it", command)
 		require.Contains(t, text, fmt.Sprintf("If %s is another team's root, take a root of your own beside it: see \"locktree help two-teams\".", first.root), command)
 	}
@@ -112,7 +113,7 @@ func sharedRoot(t *testing.T, first *office) {
 		"plan", "plan -destroy", "apply -auto-approve", "status", "show", "output", "destroy -auto-approve", "import namespace.b " + first.root + "/a", "doctor",
 		"import -from=" + first.root, "history", "revoke namespace.b.mutex.m", "break namespace.b.mutex.m", "status -prefix " + first.root,
 	} {
-		text := strings.Join(strings.Fields(second.must(exitError, "both", strings.Fields(command)...)), " ")
+		text := strings.Join(strings.Fields(second.must(exit.Failed, "both", strings.Fields(command)...)), " ")
 		require.Contains(t, text, "Root belongs to another stack", command)
 		require.Contains(t, text, fmt.Sprintf(`this root belongs to stack "first" (%s/.locktree/stacks/first is its record)`, first.root), command)
 		require.Contains(t, text, `see "locktree help two-teams"`, command)
@@ -122,19 +123,19 @@ func sharedRoot(t *testing.T, first *office) {
 	beside := second.elsewhere(first.root + "-of-second")
 	beside.write("locks.locktree.hcl", stackOf("second", []string{"both"}, nil))
 	for text, want := range map[string]string{
-		inside.must(exitError, "both", "plan"):                             first.root + "/a/b: the root " + first.root + ", which is around this path, belongs to stack \"first\"",
-		beside.must(exitError, "both", "import", "-from="+first.root+"/a"): first.root + "/a: the root " + first.root + ", which is around this path, belongs to stack \"first\"",
+		inside.must(exit.Failed, "both", "plan"):                             first.root + "/a/b: the root " + first.root + ", which is around this path, belongs to stack \"first\"",
+		beside.must(exit.Failed, "both", "import", "-from="+first.root+"/a"): first.root + "/a: the root " + first.root + ", which is around this path, belongs to stack \"first\"",
 	} {
 		require.Contains(t, text, "Root belongs to another stack")
 		require.Contains(t, text, want)
 	}
 	require.Equal(t, before, first.inventory(first.root))
-	require.NotContains(t, first.must(exitOK, "ann", "plan", "-detailed-exitcode"), "Warning")
+	require.NotContains(t, first.must(exit.OK, "ann", "plan", "-detailed-exitcode"), "Warning")
 
 	// When the first has gone, the root is the second one's.
-	first.must(exitOK, "both", "destroy", "-auto-approve")
-	second.must(exitOK, "both", "apply", "-auto-approve")
-	require.NotContains(t, second.must(exitOK, "both", "plan", "-detailed-exitcode"), "Warning")
+	first.must(exit.OK, "both", "destroy", "-auto-approve")
+	second.must(exit.OK, "both", "apply", "-auto-approve")
+	require.NotContains(t, second.must(exit.OK, "both", "plan", "-detailed-exitcode"), "Warning")
 }
 
 func TestTwoTeamsOnOneRootAreToldToUseTwo(t *testing.T) {

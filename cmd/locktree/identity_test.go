@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -26,7 +27,7 @@ var lookingCommands = map[string]string{
 func TestWhoMayOnlyReadSeesEverythingAndWritesNothing(t *testing.T) {
 	o := newOffice(t)
 	o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)
-	o.must(exitOK, boss, "apply", "-auto-approve")
+	o.must(exit.OK, boss, "apply", "-auto-approve")
 	everythingIsSeen(t, o)
 }
 
@@ -37,7 +38,7 @@ func everythingIsSeen(t *testing.T, o *office) {
 			o.server.ResetCounts()
 		}
 		code, text := o.as(auditor, strings.Fields(strings.ReplaceAll(command, "$ROOT", o.root))...)
-		assert.Equal(t, exitOK, code, "%s: %s", command, text)
+		assert.Equal(t, exit.OK, code, "%s: %s", command, text)
 		assert.Contains(t, text, says, command)
 		assert.NotContains(t, strings.Replace(text, notCompared, "", 1), "Warning", command)
 		if o.server != nil {
@@ -56,7 +57,7 @@ const notCompared = "Warning: Passwords were not compared"
 // plan is applied as an administrator's is.
 func planOfAReaderIsApplied(t *testing.T, o *office) {
 	o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)
-	o.must(exitOK, boss, "apply", "-auto-approve")
+	o.must(exit.OK, boss, "apply", "-auto-approve")
 	steps := []struct {
 		name, by string
 		edit     func()
@@ -86,25 +87,25 @@ func planOfAReaderIsApplied(t *testing.T, o *office) {
 	}
 	for _, step := range steps {
 		step.edit()
-		theirs, ours := o.must(exitChanges, auditor, "plan", "-out=p", "-detailed-exitcode"), o.must(exitChanges, step.by, "plan", "-detailed-exitcode")
+		theirs, ours := o.must(exit.Changes, auditor, "plan", "-out=p", "-detailed-exitcode"), o.must(exit.Changes, step.by, "plan", "-detailed-exitcode")
 		theirs, _, told := strings.Cut(theirs, notCompared)
 		assert.True(t, told, step.name)
 		ours, _, _ = strings.Cut(ours, "\nNote: You didn't")
 		if step.name == "a program with another password" {
 			assert.Contains(t, ours, `~ "digest:app:r", # another digest of that user`)
 			assert.NotContains(t, theirs, `"digest:app:r"`, "it is in lists only, which are compared by name")
-			o.must(exitOK, step.by, "apply", "-auto-approve")
-			require.Contains(t, o.must(exitOK, auditor, "plan", "-detailed-exitcode"), "No changes.", step.name)
+			o.must(exit.OK, step.by, "apply", "-auto-approve")
+			require.Contains(t, o.must(exit.OK, auditor, "plan", "-detailed-exitcode"), "No changes.", step.name)
 			continue
 		}
 		// The record notes the lists that are pending, without the digests that a reader does not see.
 		require.LessOrEqual(t, transactionBytes(t, theirs), transactionBytes(t, ours), step.name)
 		theirs, ours = kilobytes.ReplaceAllString(theirs, "?"), kilobytes.ReplaceAllString(ours, "?")
 		assert.Equal(t, strings.TrimRight(ours, "\n─"), strings.TrimRight(theirs, "\n─"), step.name)
-		require.Contains(t, o.must(exitOK, step.by, "apply", "p"), "Apply complete!", step.name)
+		require.Contains(t, o.must(exit.OK, step.by, "apply", "p"), "Apply complete!", step.name)
 		require.NotContains(t, o.inventory(o.root), ":x}", "%s: a hidden hash was written", step.name)
 		for _, who := range []string{step.by, auditor} {
-			require.Contains(t, o.must(exitOK, who, "plan", "-detailed-exitcode"), "No changes.", step.name)
+			require.Contains(t, o.must(exit.OK, who, "plan", "-detailed-exitcode"), "No changes.", step.name)
 		}
 	}
 }
@@ -128,7 +129,7 @@ func TestReaderPlansTheRestOfAnInterruptedRotation(t *testing.T) {
 	for stop := range 30 {
 		o := newOffice(t)
 		o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)
-		o.must(exitOK, boss, "apply", "-auto-approve")
+		o.must(exit.OK, boss, "apply", "-auto-approve")
 		o.write("locks.locktree.hcl", strings.ReplaceAll(stackOf("shop", []string{boss, "new"}, []string{auditor})+someLocks, zktest.DigestID("new:new"), zktest.DigestID("boss:new")))
 		n := 0
 		fault := o.server.Inject(func(r zktest.Request) bool {
@@ -140,12 +141,12 @@ func TestReaderPlansTheRestOfAnInterruptedRotation(t *testing.T) {
 		}, zktest.Fail(zktest.CodeNoAuth))
 		code, _ := o.as(boss, "apply", "-auto-approve")
 		fault.Remove()
-		if code == exitOK {
+		if code == exit.OK {
 			require.Greater(t, stop, 5)
 			return
 		}
 		code, theirs := o.as(auditor, "plan", "-out=p", "-detailed-exitcode")
-		ours := o.must(exitChanges, boss, "plan", "-detailed-exitcode")
+		ours := o.must(exit.Changes, boss, "plan", "-detailed-exitcode")
 		theirs, _, _ = strings.Cut(theirs, "\nSaved the plan")
 		ours, _, _ = strings.Cut(ours, "\nNote: You didn't")
 		// Of a list that was set already nobody can say to a reader that it was.
@@ -153,10 +154,10 @@ func TestReaderPlansTheRestOfAnInterruptedRotation(t *testing.T) {
 		// The record notes the lists that are pending, of which a reader sees no digests: so it is shorter.
 		require.LessOrEqual(t, transactionBytes(t, theirs), transactionBytes(t, ours), "after %d lists", stop)
 		theirs, ours = kilobytes.ReplaceAllString(theirs, "?"), kilobytes.ReplaceAllString(ours, "?")
-		require.Equal(t, exitChanges, code)
+		require.Equal(t, exit.Changes, code)
 		require.Equal(t, strings.TrimRight(ours, "\n─"), strings.TrimRight(theirs, "\n─"), "after %d lists", stop)
-		require.Contains(t, o.must(exitOK, boss, "apply", "p"), "Apply complete!")
-		require.Contains(t, o.must(exitOK, boss, "plan", "-detailed-exitcode"), "No changes.", "after %d lists", stop)
+		require.Contains(t, o.must(exit.OK, boss, "apply", "p"), "Apply complete!")
+		require.Contains(t, o.must(exit.OK, boss, "plan", "-detailed-exitcode"), "No changes.", "after %d lists", stop)
 	}
 	require.Fail(t, "no apply came to its end")
 }
@@ -165,11 +166,11 @@ func TestReaderPlansTheRestOfAnInterruptedRotation(t *testing.T) {
 func TestDoctorFailsWhereTheListHasAnotherPassword(t *testing.T) {
 	o := newOffice(t)
 	o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)
-	o.must(exitOK, boss, "apply", "-auto-approve")
-	o.must(exitOK, boss, "doctor")
+	o.must(exit.OK, boss, "apply", "-auto-approve")
+	o.must(exit.OK, boss, "doctor")
 	s, err := o.hand.client.Session(t.Context())
 	require.NoError(t, err)
 	_, err = s.SetACL(t.Context(), o.root+"/pay/ledger", append(zk.DigestACL(zk.PermAll, "boss", "before"), zk.WorldACL(zk.PermRead)...), -1)
 	require.NoError(t, err)
-	require.Contains(t, o.must(exitError, boss, "doctor"), "lack \"wa\"")
+	require.Contains(t, o.must(exit.Failed, boss, "doctor"), "lack \"wa\"")
 }

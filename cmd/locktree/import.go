@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply/read"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
@@ -50,7 +51,7 @@ func importCommand(a *app) *cobra.Command {
 			case f.from != "" && len(args) == 0:
 				return a.importTree(c.Context(), &f)
 			case f.from == "" && len(args) == 2 && f.generate == "":
-				return f.exit(a.importOne(c.Context(), &f, args[0], args[1]))
+				return f.coded(a.importOne(c.Context(), &f, args[0], args[1]))
 			}
 			return usage(c, "Address and path missing", "Give an address and a path, or -from=PATH with or without -generate=FILE.")
 		},
@@ -69,14 +70,14 @@ func importCommand(a *app) *cobra.Command {
 // approved and applied.
 func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) error {
 	defer a.interruptible(ctx)()
-	cfg, err := a.load(&f.loadFlags)
+	cfg, err := a.loader().Load(f.loadFlags.inputs)
 	if err != nil {
 		return err
 	}
 	if err := declareImport(cfg, plan.Addr(addr), path); err != nil {
 		return err
 	}
-	return a.connected(ctx, cfg, false, func(s *stack) error {
+	return a.loader().ConnectAll(ctx, cfg, false, func(s *stack.Stack) error {
 		opts := plan.Options{Targets: []string{addr}, OverwriteData: f.OverwriteData}
 		return a.planAndApply(ctx, &f.applyFlags, s, opts, func(p *plan.Plan) { // about one address: no warning that others are left out
 			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
@@ -124,19 +125,19 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(a.path(f.generate)); f.generate != "" && err == nil {
+	if _, err := os.Lstat(a.loader().Path(f.generate)); f.generate != "" && err == nil {
 		return view.Failf("Refusing to overwrite a file", "%s exists. Choose another name for -generate, or remove it.", f.generate)
 	}
 	defer a.interruptible(ctx)()
-	cfg, err := a.load(&f.loadFlags)
+	cfg, err := a.loader().Load(f.loadFlags.inputs)
 	if err != nil {
 		return err
 	}
-	e, err := chosenEnsemble(cfg, f.ensemble)
+	e, err := stack.Ensemble(cfg, f.ensemble)
 	if err != nil {
 		return err
 	}
-	client, err := a.dial(ctx, e, true)
+	client, err := a.loader().Connect(ctx, e, true)
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 		}
 	}
 	if err != nil {
-		return denied(ctx, client, err)
+		return stack.Denied(ctx, client, err)
 	}
 	surveyor := inspect.Surveyor{Stack: cfg.Stack, Idle: idle, Most: maxSurvey}
 	found, cut, err := surveyor.Survey(ctx, client, f.from)
@@ -159,7 +160,7 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	case found != nil && err != nil:
 		mixed = view.Failf("Two types of locks in one node", "%v. No declaration fits, so it is left out: let the programs use two nodes.", err)
 	case err != nil:
-		return denied(ctx, client, err)
+		return stack.Denied(ctx, client, err)
 	case cut:
 		return view.Failf("Too many nodes", "There are more than %d nodes below -from. Import a smaller subtree at a time.", maxSurvey)
 	}
@@ -172,7 +173,7 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	}
 	whole, err := surveyor.Around(ctx, client, found, e.Root)
 	if err != nil {
-		return denied(ctx, client, err)
+		return stack.Denied(ctx, client, err)
 	}
 	leaveOut(whole, "")
 	return view.Join(a.generate(cfg, e, found, whole, f), mixed)
@@ -210,7 +211,7 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *ins
 		return view.Failf("Nothing to generate", "No lock was recognised below %s, nor a node that may be one.", found.Path)
 	}
 	head := fmt.Sprintf("# What \"locktree import -from %s\" found. Read it, correct it, then run locktree plan.\n", found.Path)
-	if err := writeNew(a.path(f.generate), 0o600, append([]byte(head), made.Source...)); err != nil {
+	if err := writeNew(a.loader().Path(f.generate), 0o600, append([]byte(head), made.Source...)); err != nil {
 		return view.Failf("Cannot write "+f.generate, "%v. Choose another file for -generate.", err)
 	}
 	a.view().Message(fmt.Sprintf("Wrote %s to %s. Nothing was written to ZooKeeper: \"locktree plan\" shows what an apply would do.", view.Plural(made.Imports, "import block"), f.generate))
@@ -220,7 +221,7 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *ins
 	if made.Unknown > 0 {
 		a.view().Message(fmt.Sprintf("%s, which no program uses, %s in it as comments: correct the types there, or give them with -kind.", view.Plural(made.Unknown, "node"), map[bool]string{true: "is", false: "are"}[made.Unknown == 1]))
 	}
-	_, err := a.load(&f.loadFlags)
+	_, err := a.loader().Load(f.loadFlags.inputs)
 	return err
 }
 
@@ -245,7 +246,7 @@ func declareImport(cfg *config.Config, addr plan.Addr, path string) error {
 	if err := kind.ValidatePath(path); err != nil {
 		return view.Failf("Illegal path", "%q: %v.", path, err)
 	}
-	e, n := nodeAt(cfg, addr)
+	e, n := stack.NodeAt(cfg, addr)
 	if n == nil {
 		return view.Failf("Address is not declared", "Nothing is declared at %s. Declare it first%s; the import then says which znode to take over. \"locktree import -from PATH -generate FILE\" writes the declarations, too.", addr, blockOf(addr))
 	}

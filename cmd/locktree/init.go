@@ -48,7 +48,7 @@ func (a *app) init(ctx context.Context, flags *loadFlags, files []starterFile) e
 	if err != nil {
 		return err
 	}
-	cfg, err := a.load(flags)
+	cfg, err := a.loader().Load(flags.inputs)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (a *app) init(ctx context.Context, flags *loadFlags, files []starterFile) e
 // come after the configuration.
 func (a *app) reach(ctx context.Context, e *config.Ensemble) {
 	name := view.Line(fmt.Sprintf("Ensemble %q (%s)", e.Name, strings.Join(e.Servers, ",")))
-	client, err := a.dial(ctx, e, true)
+	client, err := a.loader().Connect(ctx, e, true)
 	switch {
 	case ctx.Err() != nil:
 		return
@@ -119,7 +119,7 @@ var templates = map[string][]starterFile{
 
 // scaffold writes a template where there is no configuration at all.
 func (a *app) scaffold(files []starterFile) (wrote bool, err error) {
-	dir := a.path(".")
+	dir := a.loader().Path(".")
 	for _, pattern := range []string{"*.locktree.hcl", "*.locktree.json"} {
 		if found, err := filepath.Glob(filepath.Join(dir, pattern)); err != nil || len(found) > 0 {
 			return false, err
@@ -149,7 +149,7 @@ func (a *app) scaffold(files []starterFile) (wrote bool, err error) {
 // names its servers can be reviewed.
 func (a *app) starterServers() string {
 	servers := []string{devAddress}
-	if list := a.env.get("ZOOKEEPER_SERVERS"); list != "" {
+	if list := a.env.Get("ZOOKEEPER_SERVERS"); list != "" {
 		servers = strings.Split(list, ",")
 	}
 	quoted := make([]string, len(servers))

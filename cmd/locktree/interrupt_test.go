@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -71,7 +72,7 @@ func applied(t *testing.T) (server *zktest.Server, text string) {
 	server = zktest.Start(t)
 	text = "locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"" + server.Addr() + "\"]\n}\noutput \"o\" {\n  value = 1\n}\n"
 	apply, _, said := onItsOwn(t, text, "apply", "-auto-approve")
-	endsWith(t, apply, exitOK, said)
+	endsWith(t, apply, exit.OK, said)
 	return server, text
 }
 
@@ -83,7 +84,7 @@ func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 	server, text := applied(t)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		for command, code := range map[string]int{
-			"validate": exitError, "plan": exitError, "plan -json": exitError, "status": exitError, "status -watch": exitError,
+			"validate": exit.Failed, "plan": exit.Failed, "plan -json": exit.Failed, "status": exit.Failed, "status -watch": exit.Failed,
 			"exec mutex.a -- true": 128 + int(signal),
 		} {
 			t.Run(command+" "+signal.String(), func(t *testing.T) {
@@ -106,7 +107,7 @@ func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 				}
 			}
 			require.NoError(t, cmd.Process.Signal(signal))
-			endsWith(t, cmd, exitError, stderr)
+			endsWith(t, cmd, exit.Failed, stderr)
 			require.Contains(t, stderr.String(), "Error: Interrupted")
 			for _, s := range server.Sessions() {
 				require.Empty(t, s.Ephemerals, "the apply lock is held")
@@ -118,7 +119,7 @@ func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 // "destroy -auto-approve | head -1" left the apply lock for a session timeout: SIGPIPE ended it at its second line.
 func TestAClosedPipeLeavesNoApplyLock(t *testing.T) {
 	server, text := applied(t)
-	for command, code := range map[string]int{"destroy -auto-approve": exitError, "status -watch": exitError, "status": exitOK} {
+	for command, code := range map[string]int{"destroy -auto-approve": exit.Failed, "status -watch": exit.Failed, "status": exit.OK} {
 		t.Run(command, func(t *testing.T) {
 			r, w, err := os.Pipe()
 			require.NoError(t, err)
@@ -144,7 +145,7 @@ func TestOneSignalEndsAnEvaluationWithoutEnd(t *testing.T) {
 			cmd, _, stderr := onItsOwn(t, fmt.Sprintf(text, expr), "validate")
 			computes(t, cmd.Process.Pid)
 			require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
-			endsWith(t, cmd, exitError, stderr)
+			endsWith(t, cmd, exit.Failed, stderr)
 		})
 	}
 }
@@ -171,7 +172,7 @@ func TestAFIFOIsRefusedBeforeItIsOpened(t *testing.T) {
 	for _, c := range [][]string{{text + "output \"o\" {\n  value = file(\"fifo\")\n}\n", "validate"}, {text, "validate", "-var-file=fifo"},
 		{text, "apply", "fifo"}, {text, "generate", "go", "-check", "-out=fifo"}, {text, "serve", "-web-config=fifo"}} {
 		cmd, _, stderr := onItsOwn(t, c[0], c[1:]...)
-		endsWith(t, cmd, exitError, stderr)
+		endsWith(t, cmd, exit.Failed, stderr)
 		require.Contains(t, stderr.String(), "ot a regular file")
 	}
 }
@@ -181,7 +182,7 @@ func TestAnInterruptEndsTheWaitForSilentServers(t *testing.T) {
 	for _, command := range []string{"plan", "apply -auto-approve", "status", "status /t", "doctor", "status -watch", "show", "output"} {
 		for round := 0; round < 12; round += effort.Of(1, 4) { // trips to the servers before they fall silent
 			inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
-				b.run(exitOK, "apply", "-auto-approve")
+				b.run(exit.OK, "apply", "-auto-approve")
 				b.write("more.locktree.hcl", strings.ReplaceAll(oneLedger, "ledger", "books"))
 				ctx, interrupt := context.WithCancel(t.Context())
 				began := time.Now()
@@ -216,7 +217,7 @@ func TestAnInterruptWaitsForTheTransaction(t *testing.T) {
 		require.Contains(t, stderr, "Changes are under way.")
 		_, there := b.server.Get("/t/ledger")
 		require.True(t, there)
-		out, _ := b.run(exitOK, "plan")
+		out, _ := b.run(exit.OK, "plan")
 		require.Contains(t, out, "No changes.")
 	})
 }
@@ -258,7 +259,7 @@ mutex "b" {
 func TestAnInterruptBetweenEnsemblesSaysWhatIsApplied(t *testing.T) {
 	inFakeTime(t, "", func(t *testing.T, b *bench) {
 		b.write("base.locktree.hcl", twoRoots)
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		b.write("base.locktree.hcl", strings.ReplaceAll(twoRoots, "  acl      =", "  description = \"changed\"\n  acl      ="))
 		held := b.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, "/t/1/a") }), zktest.Hold)
 		ctx, interrupt := context.WithCancel(t.Context())
@@ -268,9 +269,9 @@ func TestAnInterruptBetweenEnsemblesSaysWhatIsApplied(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			held.Release()
 		}()
-		_, stderr := b.runUnder(ctx, exitError, "apply", "-auto-approve")
+		_, stderr := b.runUnder(ctx, exit.Failed, "apply", "-auto-approve")
 		require.Contains(t, stderr, "The changes of ensemble \"one\" are applied.")
-		out, _ := b.run(exitOK, "apply", "-auto-approve")
+		out, _ := b.run(exit.OK, "apply", "-auto-approve")
 		require.Contains(t, out, "1 changed")
 	})
 }
@@ -286,7 +287,7 @@ func TestAnInterruptWhileConnectingIsNoOutage(t *testing.T) {
 			interrupt()
 			return recipes.Dial(ctx, cfg)
 		}}
-		require.Equal(t, exitError, a.run(ctx, append([]string{"-chdir=" + dir}, strings.Fields(command)...)), command)
+		require.Equal(t, exit.Failed, a.run(ctx, append([]string{"-chdir=" + dir}, strings.Fields(command)...)), command)
 		require.Contains(t, errs.String(), "Error: Interrupted", command)
 		require.NotContains(t, out.String(), "does not answer", command)
 	}

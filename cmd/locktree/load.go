@@ -1,16 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/config"
-	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -36,52 +32,6 @@ func (f *loadFlags) register(c *cobra.Command) {
 		"var-file", "set the variables of a `FILE`, - for standard input; may be repeated; the later of -var and -var-file wins")
 }
 
-func (a *app) options(f *loadFlags) config.Options {
-	opts := config.Options{Environ: a.env, Version: version()}
-	for _, in := range f.inputs {
-		switch in.File {
-		case "":
-		case "-": // for a secret that must not be in a file or a list of processes
-			in.File, in.Reader = "<stdin>", a.stdin
-		default:
-			in.File = a.path(in.File)
-		}
-		opts.Inputs = append(opts.Inputs, in)
-	}
-	return opts
-}
-
-// load reads the configuration. Its errors are shown here; the one it returns only
-// ends the command.
-func (a *app) load(f *loadFlags) (*config.Config, error) {
-	stop := a.during("Reading the configuration", nil)
-	cfg, diags := config.Load(a.path("."), a.options(f))
-	stop()
-	a.view().Diagnostics(diags, cfg.Sources)
-	if diags.HasErrors() {
-		return nil, exitWith(exitError)
-	}
-	if len(cfg.Ensembles) == 0 {
-		a.view().Diagnostics(hcl.Diagnostics{a.noEnsemble()}, nil)
-		return nil, exitWith(exitError)
-	}
-	return cfg, nil
-}
-
-// configOfEnvironment is an ensemble as the environment alone describes it, for commands that need to know no more than a
-// path; nil where ZOOKEEPER_SERVERS is not set.
-func (a *app) configOfEnvironment() (*config.Config, error) {
-	e, err := config.FromEnvironment(a.path("."), a.env)
-	if err != nil {
-		return nil, view.Failf("Bad environment", "%v", err)
-	}
-	if e == nil {
-		return nil, nil
-	}
-	e.Tree = &plan.Tree{Root: e.Root} // nothing is declared
-	return &config.Config{Ensembles: []*config.Ensemble{e}}, nil
-}
-
 // treeFlags say which locks to look at: those of the stack, or others.
 type treeFlags struct {
 	loadFlags
@@ -94,11 +44,8 @@ func (t *treeFlags) register(c *cobra.Command) {
 	c.Flags().StringVar(&t.prefix, "prefix", "", "show every lock below this `PATH`, whoever made it; / is everything")
 }
 
-// says replaces the help of a flag that several commands share, where it does something else.
-func says(c *cobra.Command, name, usage string) { c.Flags().Lookup(name).Usage = usage }
-
 func (t *treeFlags) checkPrefix(c *cobra.Command) error {
-	if isAddress(t.prefix) {
+	if stack.IsAddress(t.prefix) {
 		return usage(c, "Not a path", "%s is an address. \"locktree status ADDRESS\" shows the locks at an address, and their paths.", t.prefix)
 	}
 	if err := kind.ValidatePath(t.prefix); err != nil && t.prefix != "" {
@@ -107,88 +54,38 @@ func (t *treeFlags) checkPrefix(c *cobra.Command) error {
 	return nil
 }
 
-// configured is the stack's configuration, or what the command line and the environment say about where to look.
-func (a *app) configured(c *cobra.Command, t *treeFlags) (*config.Config, error) {
-	if err := t.checkPrefix(c); err != nil {
+// configured is the stack's configuration, or what the command line and the environment say about where to look. at is the
+// argument of the command: an address, a path, or "". The prefix is then the path of the address.
+func (t *treeFlags) configured(c *cobra.Command, l *stack.Loader, at string) (*config.Config, error) {
+	address := stack.IsAddress(at)
+	if !address && at != "" {
+		t.prefix = at
+	}
+	if err := t.checkPrefix(c); err != nil && !address {
 		return nil, err
 	}
-	if t.servers != "" {
-		a.env = append(slices.Clone(a.env), "ZOOKEEPER_SERVERS="+t.servers)
-		t.prefix = cmp.Or(t.prefix, "/")
-	}
-	if t.prefix != "" {
-		cfg, err := a.configOfEnvironment()
-		if cfg != nil || err != nil {
-			return cfg, err
-		}
-	}
-	return a.load(&t.loadFlags)
-}
-
-// configuredAt is configured for a command that is given an address or a path. That of an address becomes the prefix, and its
-// ensemble the only one.
-func (a *app) configuredAt(c *cobra.Command, t *treeFlags, at string) (*config.Config, error) {
-	switch {
-	case !isAddress(at):
-		t.prefix = at
-		return a.configured(c, t)
-	case t.servers != "":
+	if address && t.servers != "" {
 		return nil, usage(c, "Not a path", "%s is an address, which stands in a configuration, and -servers reads none. Give the path.", at)
 	}
-	cfg, err := a.load(&t.loadFlags)
-	if err != nil {
-		return nil, err
-	}
-	e, path, err := declared(cfg, at)
-	cfg.Ensembles, t.prefix = []*config.Ensemble{e}, path
+	cfg, where, err := l.Find(stack.Where{Inputs: t.inputs, Servers: t.servers, Prefix: t.prefix}, at)
+	t.prefix = where
 	return cfg, err
 }
 
-// isAddress reports whether an argument was meant as the address of a lock or a namespace.
-func isAddress(arg string) bool { return kind.Lookup(plan.Addr(arg).Type()) != nil }
+// says replaces the help of a flag that several commands share, where it does something different.
+func says(c *cobra.Command, name, usage string) { c.Flags().Lookup(name).Usage = usage }
 
-// nodeAt finds what is declared at an address; nil if nothing is.
-func nodeAt(cfg *config.Config, addr plan.Addr) (*config.Ensemble, *plan.Node) {
-	for _, e := range cfg.Ensembles {
-		for _, n := range e.Tree.Nodes {
-			if n.Addr == addr {
-				return e, n
-			}
-		}
-	}
-	return nil, nil
+// keyFlag is -key.
+type keyFlag struct{ stack.Key }
+
+func (f *keyFlag) register(c *cobra.Command) {
+	c.Flags().Var(f, "key", "the `KEY` of a lock in a family of keyed locks")
 }
-
-// declared returns the path of an address.
-func declared(cfg *config.Config, addr string) (e *config.Ensemble, path string, err error) {
-	if e, n := nodeAt(cfg, plan.Addr(addr)); n != nil {
-		return e, n.Path, nil
-	}
-	return nil, "", view.Failf("Not declared", "The configuration declares nothing at the address %q.%s \"locktree status\" shows what is declared. A path begins with a slash.",
-		addr, plan.NearestAddr(addr, allAddresses(cfg)))
-}
-
-// chosenEnsemble is the one that is named, or the only one.
-func chosenEnsemble(cfg *config.Config, name string) (*config.Ensemble, error) {
-	var names []string
-	for _, e := range cfg.Ensembles {
-		if e.Name == name || name == "" && len(cfg.Ensembles) == 1 {
-			return e, nil
-		}
-		names = append(names, e.Name)
-	}
-	return nil, view.Failf("Which ensemble", "-ensemble=%s: the ensembles are %s. Name one of them.", name, strings.Join(names, ", "))
-}
-
-func (a *app) noEnsemble() *hcl.Diagnostic {
-	dir := "This directory"
-	if a.dir != "" {
-		dir = "The directory " + a.dir
-	}
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "No configuration",
-		Detail: dir + " declares no ensemble, so there is nothing to do. " +
-			"\"locktree init\" writes a configuration to start from; -chdir=DIR works on another directory.",
-		Extra: view.Address("")}
+func (f *keyFlag) String() string { return f.Key.Key }
+func (f *keyFlag) Type() string   { return "string" }
+func (f *keyFlag) Set(key string) error {
+	f.Key = stack.Key{Key: key, Given: true}
+	return nil
 }
 
 // completes offers names, and no files.
@@ -198,21 +95,19 @@ func completes(names func() []string) cobra.CompletionFunc {
 	}
 }
 
-// outputNames completes from the configuration: a shell must not wait for a server.
-func (a *app) outputNames(flags *loadFlags) []string {
-	cfg, _ := config.Load(a.path("."), a.completing(flags))
-	names := make([]string, len(cfg.Outputs))
-	for i, o := range cfg.Outputs {
-		names[i] = o.Name
-	}
-	return names
+// completing loads the configuration to complete a command line: a shell must not wait for a server, and standard input is the
+// shell's.
+func (a *app) completing(flags *loadFlags) *config.Config {
+	l := a.loader()
+	opts := l.Options(flags.inputs)
+	opts.Inputs = slices.DeleteFunc(opts.Inputs, func(in config.Input) bool { return in.Reader != nil })
+	cfg, _ := config.Load(l.Path("."), opts)
+	return cfg
 }
 
-// addresses completes from the configuration, too.
-func (a *app) addresses(flags *loadFlags) []string {
-	cfg, _ := config.Load(a.path("."), a.completing(flags))
-	var out []string
-	for _, addr := range allAddresses(cfg) {
+// addresses completes from the configuration.
+func (a *app) addresses(flags *loadFlags) (out []string) {
+	for _, addr := range stack.Addresses(a.completing(flags)) {
 		out = append(out, string(addr))
 	}
 	return out
@@ -228,27 +123,10 @@ func (a *app) firstAddress(flags *loadFlags, then cobra.ShellCompDirective) cobr
 	}
 }
 
-func allAddresses(cfg *config.Config) (out []plan.Addr) {
-	for _, e := range cfg.Ensembles {
-		for _, n := range e.Tree.Nodes {
-			out = append(out, n.Addr)
-		}
-	}
-	return out
-}
-
 // completeAddresses completes the flags of the command that take an address.
 func (a *app) completeAddresses(c *cobra.Command, flags *loadFlags) {
 	for _, name := range []string{"target", "replace", "force-break"} {
 		// It fails where the command has no such flag.
 		_ = c.RegisterFlagCompletionFunc(name, completes(func() []string { return a.addresses(flags) }))
 	}
-}
-
-// completing are the options without standard input, which belongs to the shell while it
-// completes a command line.
-func (a *app) completing(f *loadFlags) config.Options {
-	opts := a.options(f)
-	opts.Inputs = slices.DeleteFunc(opts.Inputs, func(in config.Input) bool { return in.Reader != nil })
-	return opts
 }

@@ -18,6 +18,7 @@ import (
 	_ "time/tzdata" // for schedules, where the machine has no database of time zones
 
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 )
 
 // The collector may let the heap grow by so many percent of what was in use, and not to twice that: a plan of 100,000 locks takes
@@ -30,7 +31,7 @@ const (
 
 // lasting is for a command that does not end: it may need more than memoryGoal for long, and the collector would run all the time.
 func (a *app) lasting() {
-	if a.env.get("GOMEMLIMIT") == "" {
+	if a.env.Get("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(math.MaxInt64)
 	}
 }
@@ -67,7 +68,7 @@ const twin = 300 * time.Millisecond
 // onSignals lets the first signal cancel the command, which says what it still has to
 // finish. The second ends the program at once: an apply is one transaction, so nothing is
 // left half written.
-func onSignals(signals <-chan os.Signal, cancel func(), stderr io.Writer, exit func(int)) {
+func onSignals(signals <-chan os.Signal, cancel func(), stderr io.Writer, end func(int)) {
 	<-signals
 	cancel()
 	for first := time.Now(); ; {
@@ -77,7 +78,7 @@ func onSignals(signals <-chan os.Signal, cancel func(), stderr io.Writer, exit f
 		}
 	}
 	fmt.Fprintln(stderr, "\nTwo interrupts received. Exiting immediately. Run the command again to see what is left to do.")
-	exit(exitError)
+	end(exit.Failed)
 }
 
 // interrupted is a signal that ends exec while no command runs.
@@ -110,7 +111,7 @@ func (a *app) await(ctx context.Context, done <-chan error) error {
 // bySignal is the end of exec if a signal ended it, else nil.
 func bySignal(ctx context.Context) error {
 	if by, ok := asType[interrupted](context.Cause(ctx)); ok {
-		return exitWith(128 + child.Number(by.Signal))
+		return exit.With(128 + child.Number(by.Signal))
 	}
 	return nil
 }

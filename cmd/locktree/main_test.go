@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -40,7 +41,7 @@ func TestSecondInterruptExits(t *testing.T) {
 		time.Sleep(time.Second)
 		signals <- os.Interrupt
 		<-done
-		require.Equal(t, exitError, code)
+		require.Equal(t, exit.Failed, code)
 		require.Contains(t, text.String(), "Two interrupts received. Exiting immediately.")
 	})
 }

@@ -14,7 +14,7 @@ import (
 // writeManual writes a man page for each command, in section 1, and for each topic of the help, in section 7. A page has no date:
 // two builds of a release are equal.
 func (a *app) writeManual(root *cobra.Command, dir string) error {
-	to := a.path(dir)
+	to := a.loader().Path(dir)
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return view.Failf("Cannot write "+dir, "%v.", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -46,16 +47,16 @@ func onceSkipCommand(a *app) *cobra.Command {
 				return usage(c, "Job or slot missing", "Write the job and the slot, for example \"locktree once skip once.invoices 2026-11-26T02:00:00Z\".")
 			}
 			defer a.interruptible(c.Context())()
-			e, paths, err := x.targets(args[:1])
+			e, paths, err := a.loader().Locks(x.flags.inputs, args[:1], x.ensemble)
 			if err != nil {
 				return err
 			}
-			cfg, err := a.clientConfig(e)
+			cfg, err := a.loader().ClientConfig(e)
 			if err != nil {
 				return err
 			}
 			cfg.ID = x.id
-			client, err := a.dialTo(c.Context(), e, cfg)
+			client, err := a.loader().ConnectWith(c.Context(), e, cfg)
 			if err != nil {
 				return err
 			}
@@ -91,5 +92,5 @@ func skipError(ctx context.Context, client *recipes.Client, err error) error {
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, recipes.ErrNotProvisioned):
 		return view.Failf("Not a declared job", "Nothing was changed: %s. Declare and apply it.", view.Sentence(err))
 	}
-	return denied(ctx, client, err)
+	return stack.Denied(ctx, client, err)
 }

@@ -10,10 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/locktree/locktree/apply/read"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes/direct"
 )
 
 func outputCommand(a *app) *cobra.Command {
@@ -52,13 +51,8 @@ func outputCommand(a *app) *cobra.Command {
 // outputs are in the record of one ensemble. The others are needed only where none is found, and the tree only where a record is
 // missing: it shows whether there ever was one.
 func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs view.Outputs, err error) {
-	err = a.looking(ctx, flags, func(s *stack) error {
-		trees, err := s.readWith(ctx, func(_ *read.Tally, ctx context.Context, session *direct.Session, desired *plan.Tree) (*plan.Tree, error) {
-			return read.Record(ctx, session, desired)
-		})
-		if err == nil && slices.ContainsFunc(trees, func(t *plan.Tree) bool { return t.Index == nil }) {
-			trees, err = s.read(ctx)
-		}
+	err = a.looking(ctx, flags, func(s *stack.Stack) error {
+		trees, err := s.Records(ctx)
 		if outputs = view.StoredOutputs(trees); len(outputs) > 0 {
 			return nil
 		}
@@ -107,4 +101,12 @@ func (a *app) oneOutput(outputs view.Outputs, name string, raw bool) error {
 		fmt.Fprintln(a.stdout, view.OutputValue(o))
 	}
 	return nil
+}
+
+// outputNames completes from the configuration.
+func (a *app) outputNames(flags *loadFlags) (names []string) {
+	for _, o := range a.completing(flags).Outputs {
+		names = append(names, o.Name)
+	}
+	return names
 }

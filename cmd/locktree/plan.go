@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/saved"
@@ -61,8 +63,8 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 	if err != nil {
 		return err
 	}
-	return a.looking(ctx, &f.loadFlags, func(s *stack) error {
-		question, plans, err := s.ask(ctx, opts)
+	return a.looking(ctx, &f.loadFlags, func(s *stack.Stack) error {
+		question, plans, err := s.Ask(ctx, opts)
 		if len(plans) == 0 {
 			return err
 		}
@@ -78,9 +80,9 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 		case err != nil:
 			return err
 		case shown.Failing():
-			return exitWith(exitError)
+			return exit.With(exit.Failed)
 		case f.detailedExitcode && view.Changed(plans):
-			return exitWith(exitChanges)
+			return exit.With(exit.Changes)
 		}
 		return nil
 	})
@@ -156,7 +158,7 @@ func (f *intentFlags) none() error {
 // savePlan writes a file that only its owner can read, complete or not at all. It replaces
 // an existing file only if that is a plan, too, or empty: a typing error must not cost a configuration.
 func (a *app) savePlan(name string, q *saved.Question, answer []*plan.Plan) error {
-	path := a.path(name)
+	path := a.loader().Path(name)
 	if info, err := os.Stat(path); err == nil && (!info.Mode().IsRegular() || info.Size() > 0 && !isPlan(path)) {
 		return view.Failf("Refusing to overwrite a file", "%s exists and is not a plan. Choose another name for -out, or remove the file.", name)
 	}
@@ -179,10 +181,10 @@ func isPlan(path string) bool {
 
 // readPlan reads a file of plan -out.
 func (a *app) readPlan(name string) (*saved.File, error) {
-	if info, err := os.Stat(a.path(name)); err == nil && !info.Mode().IsRegular() {
+	if info, err := os.Stat(a.loader().Path(name)); err == nil && !info.Mode().IsRegular() {
 		return nil, view.Failf("Cannot read the plan file", "%s is not a regular file, but a directory, a device or a pipe. Save the plan with \"plan -out FILE\".", name)
 	}
-	r, err := os.Open(a.path(name))
+	r, err := os.Open(a.loader().Path(name))
 	if err != nil {
 		return nil, view.Failf("Cannot read the plan file", "%v. Save one with \"plan -out FILE\".", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -94,12 +95,12 @@ mutex "shard" {
 func TestLongWorkWithoutATerminal(t *testing.T) {
 	inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
 		b.server.Inject(func(r zktest.Request) bool { return r.Op == "sync" && r.N == 1 }, zktest.Delay(2500*time.Millisecond))
-		stdout, _ := b.run(exitOK, "plan", "-json")
+		stdout, _ := b.run(exit.OK, "plan", "-json")
 		require.Equal(t, 2, strings.Count(stdout, `"type":"progress"`), stdout)
 		require.Contains(t, stdout, `"@message":"Reading ensemble \"main\": `)
 		require.Contains(t, stdout, `"progress":{"done":0,"elapsed_ms":2000,`)
 		b.server.Inject(func(r zktest.Request) bool { return r.Op == "sync" && r.N == 1 }, zktest.Delay(2500*time.Millisecond))
-		stdout, stderr := b.run(exitOK, "plan")
+		stdout, stderr := b.run(exit.OK, "plan")
 		require.NotContains(t, stdout+stderr, "Reading")
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -131,9 +132,9 @@ func manyLocks(n int) string {
 // Output read the whole tree for one record.
 func TestOutputReadsTheRecordOnly(t *testing.T) {
 	inFakeTime(t, manyLocks(100)+"output \"where\" {\n  value = 1\n}\n", func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		b.server.ResetCounts()
-		out, _ := b.run(exitOK, "output", "where")
+		out, _ := b.run(exit.OK, "output", "where")
 		require.Equal(t, "1\n", out)
 		require.Less(t, b.server.Counts().Total, 10)
 	})
@@ -157,18 +158,18 @@ func TestNoCommandForcesALockOpen(t *testing.T) {
 func TestAPlanIsAboutChanges(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, manyLocks(100))
-	b.run(exitOK, "apply", "-auto-approve")
-	out, _ := b.run(exitOK, "plan")
+	b.run(exit.OK, "apply", "-auto-approve")
+	out, _ := b.run(exit.OK, "plan")
 	require.Equal(t, "\nNo changes. Your locks match the configuration.\n", out)
 
 	b.write("locks.locktree.hcl", manyLocks(101))
-	out, _ = b.run(exitOK, "plan", "-concise")
+	out, _ = b.run(exit.OK, "plan", "-concise")
 	require.Equal(t, 1, strings.Count(out, "namespace.pay"), out)
 	require.Contains(t, out, "\n    + namespace.pay.mutex.many[\"100\"]\n")
-	out, _ = b.run(exitOK, "plan")
+	out, _ = b.run(exit.OK, "plan")
 	require.Contains(t, out, "Plan: 1 to add, 0 to change, 0 to destroy.")
 	require.Less(t, strings.Count(out, "\n"), 25, out)
-	out, _ = b.run(exitOK, "plan", "-json")
+	out, _ = b.run(exit.OK, "plan", "-json")
 	require.Equal(t, 3, strings.Count(out, "\n"), "the version, the change, the summary: %s", out)
 }
 
@@ -177,15 +178,15 @@ func TestAPlanIsAboutChanges(t *testing.T) {
 func TestEveryPlanReadsManyNodesAtATime(t *testing.T) {
 	t.Parallel()
 	inFakeTime(t, manyLocks(500), func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		b.server.ResetCounts()
-		b.run(exitOK, "plan", "-detailed-exitcode")
+		b.run(exit.OK, "plan", "-detailed-exitcode")
 		counts := b.server.Counts()
 		require.Greater(t, counts.Total, 500, "every node was read")
 		require.Less(t, counts.Total, 3*500+50, "%v", counts.ByOp)
 		require.Less(t, counts.RoundTrips, 100, "%v", counts.ByOp)
 
-		b.run(exitError, "plan", "-refresh=false")
+		b.run(exit.Failed, "plan", "-refresh=false")
 	}, zktest.WithLatency(2*time.Millisecond))
 }
 
@@ -200,7 +201,7 @@ func TestALockHasNoChildrenOfOursAndStays(t *testing.T) {
   election "leader" {}
 }
 `, zktest.WithReapInterval(20*time.Millisecond))
-	b.run(exitOK, "apply", "-auto-approve")
+	b.run(exit.OK, "apply", "-auto-approve")
 	declared := b.server.Dump()
 	for _, life := range []string{" container", " ttl", " ephemeral"} {
 		require.NotContains(t, declared, life)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,10 +13,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/locktree/locktree/apply/read"
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
 )
@@ -54,8 +55,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 	code := a.command(ctx, args)
 	if err := out.failed(); err != nil {
 		view.NewHuman(view.Stream{}, a.stream(a.stderr)).Diagnostics(view.Explain(err), nil) // with -json, too
-		if code == exitOK || code == exitChanges {
-			return exitError
+		if code == exit.OK || code == exit.Changes {
+			return exit.Failed
 		}
 	}
 	return code
@@ -79,7 +80,7 @@ func (a *app) command(ctx context.Context, args []string) int {
 	a.showing.Lock()
 	defer a.showing.Unlock()
 	view.Close(a.v)
-	return codeOf(err)
+	return exit.Code(err)
 }
 
 // mainVerbs is how many of them are main commands.
@@ -114,7 +115,7 @@ func (a *app) rootCommand() *cobra.Command {
 				return a.version()
 			}
 			_ = c.Help()
-			return exitWith(exitError)
+			return exit.With(exit.Failed)
 		},
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			a.view() // before anything runs concurrently
@@ -159,7 +160,7 @@ func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	c.Args = onlyCommands
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		_ = c.Help()
-		return exitWith(exitError)
+		return exit.With(exit.Failed)
 	}
 	c.AddCommand(subs...)
 	return c
@@ -188,6 +189,11 @@ func atMost(n int) cobra.PositionalArgs {
 	}
 }
 
+// loader loads the configuration of the run, and connects to its ensembles.
+func (a *app) loader() *stack.Loader {
+	return &stack.Loader{Dir: a.dir, Environ: a.env, Stdin: a.stdin, Version: version(), Log: a.stderr, Screen: a, Dial: a.dialClient}
+}
+
 func (a *app) checkDir() error {
 	if a.dir == "" {
 		return nil
@@ -196,22 +202,6 @@ func (a *app) checkDir() error {
 		return view.Failf("Error handling -chdir option", "%s is not a directory.", a.dir)
 	}
 	return nil
-}
-
-// path resolves a path of the command line against -chdir.
-func (a *app) path(p string) string {
-	if a.dir == "" || filepath.IsAbs(p) {
-		return p
-	}
-	return filepath.Join(a.dir, p)
-}
-
-// file is path for a file that may not be named: "" stays that.
-func (a *app) file(name string) string {
-	if name == "" {
-		return ""
-	}
-	return a.path(name)
 }
 
 // jsonKind is what a verb's -json is: one document, or a stream of messages.
@@ -258,14 +248,15 @@ func (a *app) view() view.Output {
 // farEvery is for how long a step says nothing of how far it is, and how often it says it then.
 const farEvery = time.Second
 
-// during shows how far a step is that takes long, until the returned function, which is to be called once. far says how much of it is
-// done; nil where nobody knows. Without an app nobody is told.
-func (a *app) during(what string, far func(*view.Progress)) (stop func()) {
-	if a == nil {
-		return func() {}
-	}
+// Diagnostics shows errors and warnings of a configuration; see [stack.Screen].
+func (a *app) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
+	a.view().Diagnostics(diags, files)
+}
+
+// During shows how far a long step is; see [stack.Screen].
+func (a *app) During(what string, far func(*view.Progress)) (stop func()) {
 	v, began, stopped := a.view(), time.Now(), make(chan struct{})
-	if a.json == 0 && a.env.get("TERM") == "dumb" { // it can remove nothing
+	if a.json == 0 && a.env.Get("TERM") == "dumb" { // it can remove nothing
 		return func() {}
 	}
 	var over sync.WaitGroup
@@ -292,13 +283,22 @@ func (a *app) during(what string, far func(*view.Progress)) (stop func()) {
 	}
 }
 
-// reading is during for what reads an ensemble.
-func (a *app) reading(doing, ensemble string) (nodes *read.Tally, stop func()) {
-	nodes = &read.Tally{}
-	return nodes, a.during(doing+" ensemble "+strconv.Quote(ensemble), func(p *view.Progress) {
-		p.Unit = "nodes"
-		p.Done, p.Total = nodes.Count()
-	})
+// looking loads the configuration, connects to those of its ensembles that can be reached, to read, and calls f. It answers an
+// interrupt meanwhile.
+func (a *app) looking(ctx context.Context, flags *loadFlags, f func(*stack.Stack) error) error {
+	defer a.interruptible(ctx)()
+	return a.loader().Look(ctx, flags.inputs, f)
 }
 
 func (a *app) show(r view.Result) { a.view().Show(r) }
+
+// asType is the first error of its type in the chain.
+func asType[E error](err error) (e E, ok bool) {
+	ok = errors.As(err, &e)
+	return e, ok
+}
+
+func isA[E error](err error) bool {
+	_, ok := asType[E](err)
+	return ok
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -67,32 +68,32 @@ func saslOffice(t *testing.T) (o *office, as func(who string, code int, says str
 // While an administrator is replaced both are admitted, and nobody is locked out at any moment.
 func TestAPrincipalOfSASLIsReplaced(t *testing.T) {
 	o, as := saslOffice(t)
-	as("old", exitOK, "Apply complete!", "apply", "-auto-approve")
-	as("old", exitOK, "identity: we are sasl:old, an administrator of this stack", "doctor")
-	as("new", exitError, "The servers see this connection as sasl:new", "plan")
+	as("old", exit.OK, "Apply complete!", "apply", "-auto-approve")
+	as("old", exit.OK, "identity: we are sasl:old, an administrator of this stack", "doctor")
+	as("new", exit.Failed, "The servers see this connection as sasl:new", "plan")
 	o.edit("locks.locktree.hcl", "[principal.old]", "[principal.old, principal.new]")
-	as("old", exitOK, "Apply complete!", "apply", "-auto-approve")
+	as("old", exit.OK, "Apply complete!", "apply", "-auto-approve")
 	for _, who := range []string{"old", "new"} {
-		as(who, exitOK, "No changes.", "plan", "-detailed-exitcode")
+		as(who, exit.OK, "No changes.", "plan", "-detailed-exitcode")
 	}
 	o.edit("locks.locktree.hcl", "[principal.old, principal.new]", "[principal.new]")
-	as("new", exitOK, "Apply complete!", "apply", "-auto-approve")
-	as("new", exitOK, "No changes.", "plan", "-detailed-exitcode")
-	as("old", exitError, "The servers see this connection as sasl:old", "plan")
-	as("new", exitOK, "Destroy complete!", "destroy", "-auto-approve")
+	as("new", exit.OK, "Apply complete!", "apply", "-auto-approve")
+	as("new", exit.OK, "No changes.", "plan", "-detailed-exitcode")
+	as("old", exit.Failed, "The servers see this connection as sasl:old", "plan")
+	as("new", exit.OK, "Destroy complete!", "destroy", "-auto-approve")
 }
 
 // A list that would lock us out is refused before anything is written, and a name that is ours in part is pointed out.
 func TestAPrincipalOfSASLIsNotLockedOut(t *testing.T) {
 	o, as := saslOffice(t)
-	as("new", exitError, "we are sasl:new, and the administrators declared in the ensemble block are sasl:old", "apply", "-auto-approve")
+	as("new", exit.Failed, "we are sasl:new, and the administrators declared in the ensemble block are sasl:old", "apply", "-auto-approve")
 	o.edit("locks.locktree.hcl", "  admins  = [principal.old]\n", "")
-	as("new", exitError, "Apply would lock itself out", "apply", "-auto-approve")
-	as("new", exitError, "Apply would lock itself out", "plan")
+	as("new", exit.Failed, "Apply would lock itself out", "apply", "-auto-approve")
+	as("new", exit.Failed, "Apply would lock itself out", "plan")
 	_, there := o.server.Get("/t")
 	require.False(t, there, "nothing was written")
-	as("nobody", exitError, "SASL login: authentication refused (code -124); check the password of nobody", "plan")
-	as("nobody", exitError, "check the password of nobody", "doctor")
+	as("nobody", exit.Failed, "SASL login: authentication refused (code -124); check the password of nobody", "plan")
+	as("nobody", exit.Failed, "check the password of nobody", "doctor")
 }
 
 // What Kerberos lacks is a diagnostic of the ensemble, before anything is sent.
@@ -108,7 +109,7 @@ func TestKerberosThatCannotBeginNamesTheFileAndTheNextStep(t *testing.T) {
 	} {
 		o.write("locks.locktree.hcl", saslStack)
 		o.edit("locks.locktree.hcl", "auth \"sasl\" {\n    username = var.me\n    password = var.password\n  }", block)
-		text := o.must(exitError, nobodyIs, "plan")
+		text := o.must(exit.Failed, nobodyIs, "plan")
 		require.Contains(t, text, "Error: Cannot log in with Kerberos")
 		require.Contains(t, text, says)
 	}

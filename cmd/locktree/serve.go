@@ -17,6 +17,7 @@ import (
 
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/page"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
@@ -108,7 +109,7 @@ func (s *service) check(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if s.door, err = page.OpenDoor(s.file(s.webConfig)); err != nil {
+	if s.door, err = page.OpenDoor(s.loader().File(s.webConfig)); err != nil {
 		return view.Failf("Cannot use the web configuration", "%v.", err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
@@ -196,19 +197,19 @@ func (s *service) setup(cfg *config.Config) *page.Setup {
 			t.Ensemble.Name = cfg.Stack + "/" + e.Name
 		}
 		t.Ensemble.Root, t.Ensemble.Stack, t.Ensemble.Compare = e.Root, cfg.Stack, s.driftInterval > 0 && declared
-		t.Scan.Declared = locksIn(e.Tree)
+		t.Scan.Declared = stack.Paths(e.Tree)
 		quick := *e // it is dialled again and again, and a reason that comes after minutes is late
 		quick.ConnectTimeout = min(e.ConnectTimeout, soon)
-		t.Patience, t.Dial = sessionWithin(&quick), func(ctx context.Context) (*recipes.Client, error) { return s.dial(ctx, &quick, true) }
+		t.Patience, t.Dial = stack.SessionWithin(&quick), func(ctx context.Context) (*recipes.Client, error) { return s.loader().Connect(ctx, &quick, true) }
 		t.Compare = func(ctx context.Context, client *recipes.Client) (of page.Comparison, err error) {
 			if declared {
 				one := *cfg
 				one.Ensembles = []*config.Ensemble{e}
-				alone := &stack{Config: &one, clients: []*recipes.Client{client}}
-				_, plans, failed := alone.ask(ctx, plan.Options{})
+				alone := stack.Of(&one, []*recipes.Client{client}, stack.Silent{})
+				_, plans, failed := alone.Ask(ctx, plan.Options{})
 				if err = failed; err == nil {
 					of.Drift = plans[0]
-					of.Unapplied = alone.look(ctx, 0, func(session *direct.Session) (err error) {
+					of.Unapplied = alone.On(ctx, 0, func(session *direct.Session) (err error) {
 						of.Applied, err = history.Read(ctx, session, e.Root, cfg.Stack)
 						return err
 					})
@@ -227,10 +228,10 @@ func (a *app) targets(cfg *config.Config, prefix string, reads int) (out []page.
 	for i, e := range cfg.Ensembles {
 		opts := inspect.ScanOptions{Prefix: prefix, Reads: reads}
 		if prefix == "" {
-			opts.Declared = locksIn(e.Tree)
+			opts.Declared = stack.Paths(e.Tree)
 		}
-		out = append(out, page.Target{Ensemble: page.Ensemble{Name: e.Name, Servers: serverLists(cfg)[i], Prefix: prefix}, Scan: opts, Patience: sessionWithin(e),
-			Dial: func(ctx context.Context) (*recipes.Client, error) { return a.dial(ctx, e, true) }})
+		out = append(out, page.Target{Ensemble: page.Ensemble{Name: e.Name, Servers: stack.Servers(cfg)[i], Prefix: prefix}, Scan: opts, Patience: stack.SessionWithin(e),
+			Dial: func(ctx context.Context) (*recipes.Client, error) { return a.loader().Connect(ctx, e, true) }})
 	}
 	return out
 }

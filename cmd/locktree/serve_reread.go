@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/page"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 )
@@ -43,7 +44,7 @@ type pageOf struct {
 // left for later, unless all have errors.
 func (s *service) stacks(c *cobra.Command) ([]pageOf, error) {
 	if len(s.configs) == 0 {
-		cfg, err := s.configured(c, &s.treeFlags)
+		cfg, err := s.configured(c, s.loader(), "")
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +83,7 @@ func (s *service) stacks(c *cobra.Command) ([]pageOf, error) {
 // of is the service of one directory.
 func (s *service) of(dir string) *service {
 	one := *s
-	one.app = &app{terminal: s.terminal, dir: absolute(s.path(dir)), dialClient: s.dialClient}
+	one.app = &app{terminal: s.terminal, dir: absolute(s.loader().Path(dir)), dialClient: s.dialClient}
 	return &one
 }
 
@@ -109,13 +110,14 @@ func (s *service) readAgain() (*page.Setup, error) {
 	var cfg *config.Config
 	var err error
 	if s.prefix != "" && len(s.configs) == 0 {
-		if cfg, err = s.configOfEnvironment(); err != nil {
+		if cfg, err = s.loader().FromEnvironment(s.servers); err != nil {
 			return nil, err
 		}
 	}
 	if cfg == nil {
-		again := &app{terminal: terminal{stdin: bytes.NewReader(s.input), env: s.env}, dir: s.dir}
-		read, diags := config.Load(again.path("."), again.options(&s.loadFlags))
+		again := s.loader()
+		again.Stdin = bytes.NewReader(s.input)
+		read, diags := config.Load(again.Path("."), again.Options(s.inputs))
 		if diags.HasErrors() {
 			return nil, firstError(diags)
 		}
@@ -125,7 +127,7 @@ func (s *service) readAgain() (*page.Setup, error) {
 		return nil, errors.New("it declares no ensemble")
 	}
 	for _, e := range cfg.Ensembles {
-		if _, err := s.clientConfig(e); err != nil {
+		if _, err := s.loader().ClientConfig(e); err != nil {
 			return nil, err
 		}
 	}
@@ -169,13 +171,13 @@ func (s *service) fileStamps(cfg *config.Config) string {
 	for name := range cfg.Sources {
 		names[name], names[filepath.Dir(name)] = true, true
 	}
-	for _, in := range s.options(&s.loadFlags).Inputs {
+	for _, in := range s.loader().Options(s.inputs).Inputs {
 		if in.File != "" && in.Reader == nil {
 			names[in.File] = true
 		}
 	}
 	for _, e := range cfg.Ensembles {
-		for _, name := range slices.Concat(tlsFiles(s.tlsOf(e)), e.SecretFiles()) {
+		for _, name := range slices.Concat(tlsFiles(s.loader().TLS(e)), e.SecretFiles()) {
 			names[name] = true
 		}
 	}
@@ -186,6 +188,13 @@ func (s *service) fileStamps(cfg *config.Config) string {
 		}
 	}
 	return b.String()
+}
+
+func tlsFiles(t *config.TLS) []string {
+	if t == nil {
+		return nil
+	}
+	return slices.DeleteFunc([]string{t.CAFile, t.CertFile, t.KeyFile}, func(name string) bool { return name == "" })
 }
 
 // keyOf identifies what a client and a scanner are made of.
@@ -201,14 +210,14 @@ func (s *service) keyOf(e *config.Ensemble) [sha256.Size]byte {
 			fmt.Fprintf(h, "%+v\n", *l.Kerberos)
 		}
 	}
-	if t := s.tlsOf(e); t != nil {
+	if t := s.loader().TLS(e); t != nil {
 		fmt.Fprintf(h, "%q\n", t.ServerName)
 		for _, name := range tlsFiles(t) {
 			content, _ := config.ReadFile(name) // whoever uses the file says what is wrong
 			fmt.Fprintf(h, "%q %q\n", name, content)
 		}
 	}
-	for _, path := range locksIn(e.Tree) {
+	for _, path := range stack.Paths(e.Tree) {
 		fmt.Fprintf(h, "%q\n", path)
 	}
 	return [sha256.Size]byte(h.Sum(nil))

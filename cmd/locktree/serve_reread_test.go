@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -132,7 +133,7 @@ func TestAnEnsembleThatCannotBeReachedHidesNoOtherOnThePage(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, doc, `"/locks/ledger"`)
 	require.Contains(t, doc, `"error": `)
-	found := s.ask(exitError, "-chdir="+dir, "doctor")
+	found := s.ask(exit.Failed, "-chdir="+dir, "doctor")
 	require.Contains(t, found, "fails   connection")
 	require.Contains(t, found, "z  /, 1 lock checked")
 	require.Contains(t, found, "b  /, 0 locks checked")

@@ -22,6 +22,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -236,7 +237,7 @@ func TestAHealthcheckNeedsNoPasswordAndNoCertificate(t *testing.T) {
 		_, port, err := net.SplitHostPort(at)
 		require.NoError(t, err)
 		for _, listen := range []string{at, "localhost:" + port, ":" + port, "0.0.0.0:" + port} {
-			require.Empty(t, s.ask(exitOK, "serve", "-healthcheck", "-listen="+listen))
+			require.Empty(t, s.ask(exit.OK, "serve", "-healthcheck", "-listen="+listen))
 		}
 		if len(args) > 1 { // somebody else is let in no more, and that is said
 			c, err := tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true})
@@ -250,7 +251,7 @@ func TestAHealthcheckNeedsNoPasswordAndNoCertificate(t *testing.T) {
 		s.stop()
 		require.Zero(t, <-s.done)
 		s.done <- 0
-		require.Contains(t, s.ask(exitError, "serve", "-healthcheck", "-listen="+at), "No page answers")
+		require.Contains(t, s.ask(exit.Failed, "serve", "-healthcheck", "-listen="+at), "No page answers")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 )
@@ -23,7 +24,7 @@ func showCommand(a *app) *cobra.Command {
 			"saved plan. What a stack owns is marked in the znodes themselves: there is no state file.",
 		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 && !isAddress(args[0]) {
+			if len(args) == 1 && !stack.IsAddress(args[0]) {
 				return a.showPlan(args[0], shown)
 			}
 			for _, address := range args {
@@ -88,9 +89,9 @@ func (a *app) showSome(trees []*plan.Tree, address string) error {
 
 // owned are the live trees with only this stack's nodes. Trees beside an error are what could be read.
 func (a *app) owned(ctx context.Context, flags *loadFlags) (trees []*plan.Tree, err error) {
-	err = a.looking(ctx, flags, func(s *stack) error {
-		if trees, err = s.read(ctx); err == nil {
-			err = s.allRead(ctx, trees)
+	err = a.looking(ctx, flags, func(s *stack.Stack) error {
+		if trees, err = s.Read(ctx); err == nil {
+			err = s.AllRead(ctx, trees)
 		}
 		for _, tree := range trees {
 			tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Payload == nil || n.Payload.Owner.Stack != s.Stack })

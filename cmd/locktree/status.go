@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/direct"
@@ -50,17 +51,17 @@ func statusCommand(a *app) *cobra.Command {
 			switch {
 			case len(args) == 1 && tree.prefix != "":
 				return usage(c, "Two paths", "-prefix=%s and %s are both a path to look at. Give one of them.", tree.prefix, args[0])
-			case watch && (key.given || detailedExitcode):
+			case watch && (key.Given || detailedExitcode):
 				return usage(c, "Bad flag", "-watch shows all locks, and has no end of its own. Leave out -key and -detailed-exitcode.")
 			case reads < 0:
 				return usage(c, "Bad flag", "-reads=%d: must not be negative. 0 means no limit.", reads)
-			case key.given && at == "":
-				return usage(c, "Family missing", "-key=%s: of which family? Give its address or its path, for example \"locktree status /locks/orders -key 4711\".", key.key)
+			case key.Given && at == "":
+				return usage(c, "Family missing", "-key=%s: of which family? Give its address or its path, for example \"locktree status /locks/orders -key 4711\".", key.Key.Key)
 			case tree.servers+at != "" && detailedExitcode:
 				return usage(c, "The -detailed-exitcode option is about the whole stack", "Give it without an address, a path or -servers.")
 			}
 			defer a.interruptible(c.Context())()
-			cfg, err := a.configuredAt(c, &tree, at)
+			cfg, err := tree.configured(c, a.loader(), at)
 			if err != nil {
 				return err
 			}
@@ -70,7 +71,7 @@ func statusCommand(a *app) *cobra.Command {
 				}
 				return a.watch(c.Context(), cfg, tree.prefix, filter, reads)
 			}
-			return a.dialled(c.Context(), cfg, true, func(s *stack) error {
+			return a.loader().Reach(c.Context(), cfg, true, func(s *stack.Stack) error {
 				if tree.prefix == "" {
 					return a.stackStatus(c.Context(), s, filter, detailedExitcode)
 				}
@@ -91,39 +92,39 @@ func statusCommand(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) stackStatus(ctx context.Context, s *stack, filter view.Filter, detailedExitcode bool) error {
-	trees, err := s.read(ctx)
+func (a *app) stackStatus(ctx context.Context, s *stack.Stack, filter view.Filter, detailedExitcode bool) error {
+	trees, err := s.Read(ctx)
 	if len(trees) == 0 {
 		return err
 	}
-	plans := s.diff(trees, plan.Options{})
-	looks, notRead := s.looks(ctx, trees)
+	plans := s.Diff(trees, plan.Options{})
+	looks, notRead := s.Looks(ctx, trees)
 	err = cmp.Or(err, notRead)
-	a.show(view.Status{Trees: trees, Declared: s.declared(), Drift: plans, Servers: serverLists(s.Config), Looks: looks, Lost: s.lost, Filter: filter, NowMs: time.Now().UnixMilli()})
-	if err := view.Join(err, s.allRead(ctx, trees)); err != nil {
+	a.show(view.Status{Trees: trees, Declared: s.Declared(), Drift: plans, Servers: stack.Servers(s.Config), Looks: looks, Lost: s.Lost, Filter: filter, NowMs: time.Now().UnixMilli()})
+	if err := view.Join(err, s.AllRead(ctx, trees)); err != nil {
 		return err
 	}
 	if detailedExitcode && (view.Changed(plans) || view.Failing(plans)) {
-		return exitWith(exitChanges)
+		return exit.With(exit.Changes)
 	}
 	return nil
 }
 
 // lookAt shows the locks at and below a path, or the lock of a key in the family there, on every ensemble that has it.
-func (a *app) lookAt(ctx context.Context, s *stack, out view.Locks, path string, key keyFlag, reads int) error {
+func (a *app) lookAt(ctx context.Context, s *stack.Stack, out view.Locks, path string, key keyFlag, reads int) error {
 	errs := make([]error, len(s.Ensembles))
-	servers, closed := serverLists(s.Config), error(nil)
+	servers, closed := stack.Servers(s.Config), error(nil)
 	for i := range s.Ensembles {
 		of := view.LocksOf{Ensemble: s.Ensembles[i].Name, Addresses: servers[i], Path: path}
-		stop := s.app.during("Looking at "+path, nil)
-		errs[i] = s.look(ctx, i, func(*direct.Session) (err error) {
-			if key.given {
-				of.Key = &view.KeyOf{Family: path, Key: key.key}
-				if of.Path, err = keyPath(ctx, s.clients[i], path, key.key); err != nil {
-					return s.denied(ctx, i, err)
+		stop := a.During("Looking at "+path, nil)
+		errs[i] = s.On(ctx, i, func(*direct.Session) (err error) {
+			if key.Given {
+				of.Key = &view.KeyOf{Family: path, Key: key.Key.Key}
+				if of.Path, err = key.Path(ctx, s.Clients[i], path); err != nil {
+					return s.Denied(ctx, i, err)
 				}
 			}
-			of.Snapshot, err = inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: of.Path, Reads: reads})
+			of.Snapshot, err = inspect.Look(ctx, s.Clients[i], inspect.ScanOptions{Prefix: of.Path, Reads: reads})
 			return err
 		})
 		stop()
@@ -138,33 +139,18 @@ func (a *app) lookAt(ctx context.Context, s *stack, out view.Locks, path string,
 		case errs[i] != nil, of.Key == nil && len(of.Unread) > 0 && of.Unread[0].Missing():
 			continue
 		}
-		closed = cmp.Or(closed, s.closed(ctx, i, of))
+		closed = cmp.Or(closed, s.Closed(ctx, i, of))
 		out.Ensembles = append(out.Ensembles, of)
 	}
-	s.lose(errs)
+	s.Lose(errs)
 	switch {
 	case len(out.Ensembles) > 0:
-		out.Ensembles = append(out.Ensembles, s.lost.Locks(path)...)
+		out.Ensembles = append(out.Ensembles, s.Lost.Locks(path)...)
 		a.show(out)
-	case len(s.lost) == 0:
+	case len(s.Lost) == 0:
 		closed = view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(servers, " or "))
 	}
-	return view.Join(s.lost.Err(), closed)
-}
-
-// closed is the error of a command that showed everything of ensemble i except what could not be read, or nil.
-func (s *stack) closed(ctx context.Context, i int, of view.LocksOf) error {
-	refused, closed := "", []string(nil)
-	for _, u := range of.Unread {
-		switch {
-		case u.Missing():
-		case errors.Is(u.Err, zk.ErrNoAuth):
-			refused, closed = cmp.Or(refused, u.Path), append(closed, u.Path)
-		default:
-			closed = append(closed, fmt.Sprintf("%s (%v)", u.Path, u.Err))
-		}
-	}
-	return s.unread(ctx, i, closed, refused)
+	return view.Join(s.Lost.Err(), closed)
 }
 
 const (
@@ -173,13 +159,3 @@ const (
 	// readsPerLook bounds those of a look that is followed by the next one.
 	readsPerLook = 2000
 )
-
-// locksIn are the paths of the locks of a tree.
-func locksIn(tree *plan.Tree) (paths []string) {
-	for _, n := range tree.Nodes {
-		if !n.Kind().Container {
-			paths = append(paths, n.Path)
-		}
-	}
-	return paths
-}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -241,7 +242,7 @@ func platformGoesOn(t *testing.T, name string, attack func(a *tenant), readers .
 		tenants += principalOf("search") // which is declared among the readers otherwise
 	}
 	o.write("locks.locktree.hcl", stackOf("platform", []string{"platform"}, readers)+principalOf(auditor)+tenants+platformLocks+"mutex \"gone\" { acl = acl.users }\n")
-	o.must(exitOK, "platform", "apply", "-auto-approve")
+	o.must(exit.OK, "platform", "apply", "-auto-approve")
 	attack(&tenant{t, o.session("search"), "/locks/search"})
 	super := o.superuser()
 	_, err := super.Create(t.Context(), "/locks/legacy", nil, 0, zk.WorldACL(zk.PermAll))
@@ -250,11 +251,11 @@ func platformGoesOn(t *testing.T, name string, attack func(a *tenant), readers .
 		t.Helper()
 		code, text := o.as("platform", strings.Fields(line)...)
 		if slices.Contains(refusals[name], line) {
-			require.Equal(t, exitError, code, "%s: %s", line, text)
+			require.Equal(t, exit.Failed, code, "%s: %s", line, text)
 			require.Contains(t, text, "/locks/search", line)
 			return
 		}
-		require.Equal(t, exitOK, code, "%s: %s", line, text)
+		require.Equal(t, exit.OK, code, "%s: %s", line, text)
 	}
 	for _, line := range []string{"status", "show", "output", "doctor", "plan", "plan -target=namespace.payments", "plan -destroy"} {
 		command(line)

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
@@ -23,21 +25,8 @@ import (
 type terminal struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	env            environment
+	env            stack.Environ
 	noColor        bool // -no-color
-}
-
-// environment is the process environment as given to run.
-type environment []string
-
-// get returns a variable, or "".
-func (e environment) get(name string) string {
-	for i := len(e) - 1; i >= 0; i-- { // the last of duplicates is the one a child process would see
-		if k, v, ok := strings.Cut(e[i], "="); ok && k == name {
-			return v
-		}
-	}
-	return ""
 }
 
 func isTerminal(stream any) bool {
@@ -88,12 +77,12 @@ func (c *checked) failed() error {
 // which beats what the stream is.
 func (t *terminal) color(stream io.Writer) bool {
 	switch {
-	case t.noColor || t.env.get("NO_COLOR") != "":
+	case t.noColor || t.env.Get("NO_COLOR") != "":
 		return false
-	case t.env.get("CLICOLOR_FORCE") != "" && t.env.get("CLICOLOR_FORCE") != "0":
+	case t.env.Get("CLICOLOR_FORCE") != "" && t.env.Get("CLICOLOR_FORCE") != "0":
 		return true
 	default:
-		return isTerminal(stream) && t.env.get("TERM") != "dumb"
+		return isTerminal(stream) && t.env.Get("TERM") != "dumb"
 	}
 }
 
@@ -129,7 +118,7 @@ func (a *app) approve(ctx context.Context, what, question, besides string) error
 		return view.Failf("Error asking for approval", "Standard input ended without an answer (%v), so nothing was written. Answer \"yes\" there, or add -auto-approve%s.", err, besides)
 	case strings.TrimSpace(answer) != "yes":
 		a.view().Message("\n" + what + " cancelled.")
-		return exitWith(exitError)
+		return exit.With(exit.Failed)
 	}
 	return nil
 }

@@ -7,23 +7,26 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 )
 
 // The precedence of the colour switches, on a stream that is no terminal.
 func TestColor(t *testing.T) {
 	for name, c := range map[string]struct {
-		env  environment
+		env  stack.Environ
 		flag bool
 		want bool
 	}{
 		"a pipe has none":                   {nil, false, false},
-		"forced":                            {environment{"CLICOLOR_FORCE=1"}, false, true},
-		"zero does not force":               {environment{"CLICOLOR_FORCE=0"}, false, false},
-		"NO_COLOR beats the force":          {environment{"CLICOLOR_FORCE=1", "NO_COLOR=1"}, false, false},
-		"an empty NO_COLOR is none":         {environment{"CLICOLOR_FORCE=1", "NO_COLOR="}, false, true},
-		"-no-color beats everything":        {environment{"CLICOLOR_FORCE=1"}, true, false},
-		"the last of two settings counts":   {environment{"NO_COLOR=1", "NO_COLOR=", "CLICOLOR_FORCE=1"}, false, true},
-		"a longer name is another variable": {environment{"NO_COLORS=1", "CLICOLOR_FORCE=1"}, false, true},
+		"forced":                            {stack.Environ{"CLICOLOR_FORCE=1"}, false, true},
+		"zero does not force":               {stack.Environ{"CLICOLOR_FORCE=0"}, false, false},
+		"NO_COLOR beats the force":          {stack.Environ{"CLICOLOR_FORCE=1", "NO_COLOR=1"}, false, false},
+		"an empty NO_COLOR is none":         {stack.Environ{"CLICOLOR_FORCE=1", "NO_COLOR="}, false, true},
+		"-no-color beats everything":        {stack.Environ{"CLICOLOR_FORCE=1"}, true, false},
+		"the last of two settings counts":   {stack.Environ{"NO_COLOR=1", "NO_COLOR=", "CLICOLOR_FORCE=1"}, false, true},
+		"a longer name is another variable": {stack.Environ{"NO_COLORS=1", "CLICOLOR_FORCE=1"}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			term := terminal{env: c.env, noColor: c.flag}
@@ -47,7 +50,7 @@ func TestApprovalWithoutLineEnd(t *testing.T) {
 	a := app{terminal: terminal{stdin: strings.NewReader("yes"), stderr: io.Discard}}
 	require.NoError(t, a.approve(t.Context(), "It", "?", ""))
 	a.stdin = strings.NewReader("yes, of course")
-	require.Equal(t, exitError, codeOf(a.approve(t.Context(), "It", "?", "")))
+	require.Equal(t, exit.Failed, exit.Code(a.approve(t.Context(), "It", "?", "")))
 	a.stdin = strings.NewReader("")
 	err := a.approve(t.Context(), "It", "?", "")
 	require.ErrorContains(t, err, "EOF")

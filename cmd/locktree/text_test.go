@@ -15,6 +15,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 	"pgregory.net/rapid"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -53,7 +54,7 @@ func textsKeepTheirBytes(t *testing.T, o *office, seed int) {
 
 	o.env = []string{"PW=any"}
 	o.write("locks.locktree.hcl", open)
-	said := o.must(exitOK, nobodyIs, "import", "-from="+o.root, "-generate=found.locktree.hcl")
+	said := o.must(exit.OK, nobodyIs, "import", "-from="+o.root, "-generate=found.locktree.hcl")
 	kept := 0
 	for _, name := range names {
 		if config.TextError(name) == nil {
@@ -61,13 +62,13 @@ func textsKeepTheirBytes(t *testing.T, o *office, seed int) {
 		}
 	}
 	require.Equal(t, len(names)-kept, strings.Count(said, "left out: its name"), said)
-	o.must(exitOK, nobodyIs, "apply", "-auto-approve")
+	o.must(exit.OK, nobodyIs, "apply", "-auto-approve")
 	ours := func(path string) bool {
 		return path != o.root+"/.locktree" && !strings.HasPrefix(path, o.root+"/.locktree/")
 	}
 	require.Equal(t, before, slices.DeleteFunc(o.nodes(o.root), func(path string) bool { return !ours(path) }), "an apply made a second lock")
-	require.Contains(t, o.must(exitOK, nobodyIs, "plan"), "No changes")
-	o.must(exitOK, nobodyIs, "generate", "go", "-out=code.go")
+	require.Contains(t, o.must(exit.OK, nobodyIs, "plan"), "No changes")
+	o.must(exit.OK, nobodyIs, "generate", "go", "-out=code.go")
 	code, err := os.ReadFile(filepath.Join(o.dir, "code.go"))
 	require.NoError(t, err)
 	for _, name := range names {
@@ -85,11 +86,11 @@ func textsKeepTheirBytes(t *testing.T, o *office, seed int) {
 		o.env = []string{"PW=" + password}
 		o.write("secret.locktree.hcl", fmt.Sprintf("mutex \"s\" {\n  name = \"s%d-%d\"\n  acl = acl.theirs\n}\n", seed, i))
 		if code, text := o.as(nobodyIs, "apply", "-auto-approve"); config.TextError(password) != nil {
-			require.Equal(t, exitError, code, text)
+			require.Equal(t, exit.Failed, code, text)
 			require.Regexp(t, "form NFC|merges with the one before", text)
 			continue
 		} else {
-			require.Equal(t, exitOK, code, text)
+			require.Equal(t, exit.OK, code, text)
 		}
 		data, _, err := o.session("u:"+password).Get(t.Context(), fmt.Sprintf("%s/s%d-%d", o.root, seed, i))
 		require.NoError(t, err, "%q is not let in", password)

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 )
 
 //go:embed topics/*.txt
@@ -16,20 +18,20 @@ var exitCodes = []struct {
 	code int
 	when string
 }{
-	{exitOK, "success; for plan -detailed-exitcode: no changes"},
-	{exitError, "an error, an invalid configuration, a refused approval, an interrupt"},
-	{exitChanges, "plan and status with -detailed-exitcode: there are changes"},
-	{exitFmtRead, "fmt: a file does not parse, or does not exist"},
-	{exitFmtDiff, "fmt -check, generate -check: a file would change"},
-	{exitStale, "apply with -detailed-exitcode: the saved plan is stale"},
-	{exitLocked, "apply with -detailed-exitcode: another apply holds the lock"},
-	{exitInUse, "apply with -detailed-exitcode: a lock to be removed or replaced is in use"},
-	{exitSlot, "exec -once: somebody else has run the slot, or it is skipped"},
-	{exitLost, "exec: the lock was lost while the command ran, or locktree ended the command"},
-	{exitConflict, "exec: the lock was not acquired; -E sets another code and silences the message"},
-	{exitOwn, "exec: something else failed outside the command"},
-	{exitCannotRun, "exec: the command is not executable"},
-	{exitNotFound, "exec: the command was not found"},
+	{exit.OK, "success; for plan -detailed-exitcode: no changes"},
+	{exit.Failed, "an error, an invalid configuration, a refused approval, an interrupt"},
+	{exit.Changes, "plan and status with -detailed-exitcode: there are changes"},
+	{exit.FmtRead, "fmt: a file does not parse, or does not exist"},
+	{exit.FmtDiff, "fmt -check, generate -check: a file would change"},
+	{exit.Stale, "apply with -detailed-exitcode: the saved plan is stale"},
+	{exit.Locked, "apply with -detailed-exitcode: another apply holds the lock"},
+	{exit.InUse, "apply with -detailed-exitcode: a lock to be removed or replaced is in use"},
+	{exit.Slot, "exec -once: somebody else has run the slot, or it is skipped"},
+	{exit.Lost, "exec: the lock was lost while the command ran, or locktree ended the command"},
+	{exit.Conflict, "exec: the lock was not acquired; -E sets another code and silences the message"},
+	{exit.Own, "exec: something else failed outside the command"},
+	{exit.CannotRun, "exec: the command is not executable"},
+	{exit.NotFound, "exec: the command was not found"},
 }
 
 // topics are texts for "locktree help NAME": commands that do nothing else.

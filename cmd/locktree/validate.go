@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 )
@@ -14,13 +15,13 @@ func validateCommand(a *app) *cobra.Command {
 		Short: "Check the configuration without connecting to anything",
 		Args:  atMost(0),
 		RunE: func(*cobra.Command, []string) error {
-			cfg, diags := config.Load(a.path("."), a.options(&flags))
+			cfg, diags := config.Load(a.loader().Path("."), a.loader().Options(flags.inputs))
 			if len(cfg.Ensembles) == 0 && !diags.HasErrors() {
-				diags = append(diags, a.noEnsemble())
+				diags = append(diags, a.loader().NoEnsemble())
 			}
 			a.show(view.Validation{Diagnostics: diags, Files: cfg.Sources})
 			if diags.HasErrors() {
-				return exitWith(exitError)
+				return exit.With(exit.Failed)
 			}
 			return nil
 		},

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/page"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
@@ -24,7 +25,7 @@ const watchEvery = 2 * time.Second
 func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter view.Filter, reads int) error {
 	a.lasting()
 	screen, _ := a.stdout.(*os.File)
-	if screen != nil && (a.json != 0 || !isTerminal(screen) || a.env.get("TERM") == "dumb") {
+	if screen != nil && (a.json != 0 || !isTerminal(screen) || a.env.Get("TERM") == "dumb") {
 		screen = nil
 	}
 	if screen != nil {
@@ -46,9 +47,9 @@ func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter
 		return true
 	})
 	if !shown && ctx.Err() == nil { // no ensemble could be reached
-		s := &stack{Config: cfg, clients: make([]*recipes.Client, len(errs))}
-		s.lose(errs)
-		return s.lost.Err()
+		s := stack.Of(cfg, make([]*recipes.Client, len(errs)), stack.Silent{})
+		s.Lose(errs)
+		return s.Lost.Err()
 	}
 	return context.Cause(ctx)
 }

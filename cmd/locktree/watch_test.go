@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -27,7 +28,7 @@ func (b *bench) watched(lasts time.Duration, args ...string) string {
 	ctx, interrupt := context.WithCancel(b.t.Context())
 	ended := time.AfterFunc(lasts, interrupt)
 	defer ended.Stop()
-	out, errs := b.runUnder(ctx, exitError, append([]string{"status", "-watch"}, args...)...)
+	out, errs := b.runUnder(ctx, exit.Failed, append([]string{"status", "-watch"}, args...)...)
 	require.Error(b.t, ctx.Err(), "it ended by itself: %s", errs)
 	require.Contains(b.t, errs, "Interrupted")
 	return out
@@ -36,7 +37,7 @@ func (b *bench) watched(lasts time.Duration, args ...string) string {
 // An outage that outlasts the session is said, with what was seen last; and that it is over.
 func TestWatchGoesOnAfterAnOutage(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		start := time.Now()
 		go func() {
 			time.Sleep(5 * time.Second)
@@ -56,7 +57,7 @@ func TestWatchGoesOnAfterAnOutage(t *testing.T) {
 // A look at many locks over a slow line was an outage, for ever.
 func TestWatchTakesItsTimeOverASlowLine(t *testing.T) {
 	inFakeTime(t, "mutex \"m\" {\n  for_each = toset([for i in range(1000): format(\"%04d\", i)])\n  acl      = acl.open\n}\n", func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		out := b.watched(5 * time.Minute)
 		require.Contains(t, out, "1000 locks, 0 held, 0 waiting.")
 		require.NotContains(t, out, "stale")
@@ -66,7 +67,7 @@ func TestWatchTakesItsTimeOverASlowLine(t *testing.T) {
 // A document for each change, and none for a look that finds what was there.
 func TestWatchPrintsOneDocumentForEachChange(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		go func() {
 			time.Sleep(11 * time.Second)
 			x := newOutsider(t, b.server, "/t/ledger/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-")
@@ -90,10 +91,10 @@ func TestWatchPrintsOneDocumentForEachChange(t *testing.T) {
 func TestWatchThatReachesNothingEnds(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.server.RefuseDials(true)
-		out, errs := b.run(exitError, "status", "-watch")
+		out, errs := b.run(exit.Failed, "status", "-watch")
 		require.Empty(t, out)
 		require.Contains(t, errs, "Error: Cannot reach ZooKeeper")
-		_, errs = b.run(exitError, "status", "-watch", "-detailed-exitcode")
+		_, errs = b.run(exit.Failed, "status", "-watch", "-detailed-exitcode")
 		require.Contains(t, errs, "-watch shows all locks, and has no end of its own.")
 	})
 }
@@ -107,7 +108,7 @@ func TestAFrameFitsTheTerminal(t *testing.T) {
 // A session that ends while status reads is no reason to show nothing.
 func TestStatusReadsAgainOnANewSession(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
-		b.run(exitOK, "apply", "-auto-approve")
+		b.run(exit.OK, "apply", "-auto-approve")
 		for _, args := range [][]string{{"status"}, {"status", "/t"}} {
 			lost := b.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == "/t/ledger" }), zktest.Hold)
 			go func() {
@@ -117,7 +118,7 @@ func TestStatusReadsAgainOnANewSession(t *testing.T) {
 				}
 				lost.Release()
 			}()
-			out, _ := b.run(exitOK, args...)
+			out, _ := b.run(exit.OK, args...)
 			require.Contains(t, out, "1 lock, 0 held, 0 waiting.")
 		}
 	})
@@ -164,7 +165,7 @@ func TestWatchReadsAgainOnlyWhatHasChanged(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			inFakeTime(t, manyLocks(locks), func(t *testing.T, b *bench) {
-				b.run(exitOK, "apply", "-auto-approve")
+				b.run(exit.OK, "apply", "-auto-approve")
 				node := func(i int) string {
 					return fmt.Sprintf("/t/pay/many-%d/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-", i)
 				}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -187,7 +188,7 @@ func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
 				} else {
 					var out, errs paper
 					code := run(t.Context(), append([]string{"-chdir=" + dir}, strings.Fields(strings.ReplaceAll(c.command, "$ROOT", root))...), nil, strings.NewReader(""), &out, &errs)
-					require.Equal(t, exitOK, code, "%s: %s%s", c.command, out.String(), errs.String())
+					require.Equal(t, exit.OK, code, "%s: %s%s", c.command, out.String(), errs.String())
 					require.Contains(t, out.String(), c.says, c.command)
 					require.NotContains(t, out.String()+errs.String(), "pass word", c.command)
 				}
@@ -198,7 +199,7 @@ func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
 				cells["recipe: "+r.name] = append(cells["recipe: "+r.name], "yes")
 			}
 			var out, errs paper
-			require.Equal(t, exitOK, run(t.Context(), []string{"-chdir=" + dir, "destroy", "-auto-approve"}, nil, strings.NewReader(""), &out, &errs), errs.String())
+			require.Equal(t, exit.OK, run(t.Context(), []string{"-chdir=" + dir, "destroy", "-auto-approve"}, nil, strings.NewReader(""), &out, &errs), errs.String())
 			cells["`destroy -auto-approve`"] = append(cells["`destroy -auto-approve`"], "yes")
 		})
 	}

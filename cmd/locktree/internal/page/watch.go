@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/cmd/locktree/internal/look"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -82,32 +83,11 @@ func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*in
 
 // look is one look. It lasts until the servers are silent.
 func (t Target) look(ctx context.Context, client *recipes.Client, scanner *inspect.Scanner) (snap *inspect.Snapshot, err error) {
-	err = Look(ctx, client, t.Patience, func(*direct.Session) error {
+	err = look.On(ctx, client, t.Patience, func(*direct.Session) error {
 		snap, err = scanner.Scan(ctx)
 		return err
 	})
 	return snap, err
-}
-
-// Look calls f, which only reads, and calls it once more if the session was lost meanwhile. It waits for a session no longer than
-// patience, and then for as long as f takes.
-func Look(ctx context.Context, client *recipes.Client, patience time.Duration, f func(*direct.Session) error) error {
-	for again := true; ; again = false {
-		wait, cancel := context.WithTimeout(ctx, patience)
-		live, err := client.Session(wait)
-		cancel()
-		if err != nil {
-			return err
-		}
-		if err = f(live); err == nil || !again {
-			return err
-		}
-		select {
-		case <-live.Done():
-		default:
-			return err
-		}
-	}
 }
 
 // pause waits for d; false when ctx has ended.

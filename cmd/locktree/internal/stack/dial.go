@@ -1,10 +1,9 @@
-package main
+package stack
 
 import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strconv"
 	"time"
 
@@ -16,32 +15,32 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// dial connects to an ensemble. Package config knows servers and identity; session and TLS
+// Connect connects to an ensemble. Package config knows servers and identity; session and TLS
 // can also come from the ZOOKEEPER_ variables that the Terraform provider for ZooKeeper reads.
 // A readOnly client refuses every write: a command that only looks must not be able to do more.
-func (a *app) dial(ctx context.Context, e *config.Ensemble, readOnly bool) (*recipes.Client, error) {
-	cfg, err := a.clientConfig(e)
+func (l *Loader) Connect(ctx context.Context, e *config.Ensemble, readOnly bool) (*recipes.Client, error) {
+	cfg, err := l.ClientConfig(e)
 	if err != nil {
 		return nil, err
 	}
 	cfg.ReadOnly = readOnly
-	return a.dialTo(ctx, e, cfg)
+	return l.ConnectWith(ctx, e, cfg)
 }
 
-// dialTo dials, and refuses an ensemble that has another id than the configuration says, before anything else is read there.
-func (a *app) dialTo(ctx context.Context, e *config.Ensemble, cfg recipes.Config) (*recipes.Client, error) {
-	client, err := a.dialClient(ctx, cfg)
+// ConnectWith dials, and refuses an ensemble that has another id than the configuration says, before anything else is read there.
+func (l *Loader) ConnectWith(ctx context.Context, e *config.Ensemble, cfg recipes.Config) (*recipes.Client, error) {
+	client, err := l.Dial(ctx, cfg)
 	if err != nil || e.Tree == nil || e.Tree.EnsembleID == "" {
 		return client, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, sessionWithin(e))
+	bounded, cancel := context.WithTimeout(ctx, SessionWithin(e))
 	defer cancel()
 	s, err := client.Session(bounded)
 	if err == nil {
 		err = read.Recognize(bounded, s, e.Tree)
 	}
 	if err != nil {
-		err = denied(bounded, client, err)
+		err = Denied(bounded, client, err)
 		_ = client.Close() // it holds nothing
 		return nil, err
 	}
@@ -52,21 +51,21 @@ func (a *app) dialTo(ctx context.Context, e *config.Ensemble, cfg recipes.Config
 // have filled can be looked at and emptied. Memory is used as a reply arrives.
 const maxReply = 128 << 20
 
-// clientConfig is what to dial an ensemble with. The environment fills what its block leaves open.
-func (a *app) clientConfig(e *config.Ensemble) (recipes.Config, error) {
-	with := recipes.Config{Logger: a.logger(), MaxReply: maxReply}
-	if text := a.env.get("ZOOKEEPER_SESSION"); text != "" && e.SessionTimeout == 0 {
+// ClientConfig is what to dial an ensemble with. The environment fills what its block leaves open.
+func (l *Loader) ClientConfig(e *config.Ensemble) (recipes.Config, error) {
+	with := recipes.Config{Logger: l.logger(), MaxReply: maxReply}
+	if text := l.Environ.Get("ZOOKEEPER_SESSION"); text != "" && e.SessionTimeout == 0 {
 		seconds, err := strconv.Atoi(text)
 		if err != nil || seconds < 1 {
 			return with, view.Failf("Bad session timeout", "The environment variable ZOOKEEPER_SESSION is %q: it must be a number of seconds.", text)
 		}
 		with.SessionTimeout = time.Duration(seconds) * time.Second
 	}
-	if isTrue(a.env.get("ZOOKEEPER_TLS_SKIP_VERIFY")) {
+	if isTrue(l.Environ.Get("ZOOKEEPER_TLS_SKIP_VERIFY")) {
 		return with, view.Failf("TLS cannot go unverified", "The environment variable ZOOKEEPER_TLS_SKIP_VERIFY is set; locktree does not offer that. Unset it, and name the certificate authority of the servers in ca_file or ZOOKEEPER_TLS_CA_FILE.")
 	}
 	here := *e
-	here.TLS = a.tlsOf(e)
+	here.TLS = l.TLS(e)
 	cfg, err := here.ClientConfig(with)
 	var wrong *hcl.Diagnostic
 	if errors.As(err, &wrong) {
@@ -75,23 +74,16 @@ func (a *app) clientConfig(e *config.Ensemble) (recipes.Config, error) {
 	return cfg, err
 }
 
-// tlsOf are the files of an ensemble's TLS; nil for a plain connection.
-func (a *app) tlsOf(e *config.Ensemble) *config.TLS {
-	if e.TLS == nil && isTrue(a.env.get("ZOOKEEPER_TLS_ENABLED")) {
-		return &config.TLS{CAFile: a.envFile("ZOOKEEPER_TLS_CA_FILE"), CertFile: a.envFile("ZOOKEEPER_TLS_CERT_FILE"), KeyFile: a.envFile("ZOOKEEPER_TLS_KEY_FILE")}
+// TLS are the files of an ensemble's TLS; nil for a plain connection.
+func (l *Loader) TLS(e *config.Ensemble) *config.TLS {
+	if e.TLS == nil && isTrue(l.Environ.Get("ZOOKEEPER_TLS_ENABLED")) {
+		return &config.TLS{CAFile: l.envFile("ZOOKEEPER_TLS_CA_FILE"), CertFile: l.envFile("ZOOKEEPER_TLS_CERT_FILE"), KeyFile: l.envFile("ZOOKEEPER_TLS_KEY_FILE")}
 	}
 	return e.TLS
 }
 
-func tlsFiles(t *config.TLS) []string {
-	if t == nil {
-		return nil
-	}
-	return slices.DeleteFunc([]string{t.CAFile, t.CertFile, t.KeyFile}, func(name string) bool { return name == "" })
-}
-
 // envFile is the file that an environment variable names, or "".
-func (a *app) envFile(variable string) string { return a.file(a.env.get(variable)) }
+func (l *Loader) envFile(variable string) string { return l.File(l.Environ.Get(variable)) }
 
 func isTrue(text string) bool {
 	b, err := strconv.ParseBool(text)
@@ -100,10 +92,10 @@ func isTrue(text string) bool {
 
 // logger is for debugging connections: LOCKTREE_LOG=debug, info, warn or error logs
 // to stderr. Unset, it logs nothing.
-func (a *app) logger() *slog.Logger {
+func (l *Loader) logger() *slog.Logger {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(a.env.get("LOCKTREE_LOG"))); err != nil {
+	if err := level.UnmarshalText([]byte(l.Environ.Get("LOCKTREE_LOG"))); err != nil {
 		return nil
 	}
-	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(l.Log, &slog.HandlerOptions{Level: level}))
 }

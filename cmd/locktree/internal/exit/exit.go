@@ -1,0 +1,73 @@
+// Package exit has the exit codes of the program. They are an interface: scripts branch on them.
+//
+// A command returns an [Error] to end with a code of its own; any other error ends it with [Failed]. This package prints nothing
+// and ends no process:
+//
+//	return exit.With(exit.Changes)
+package exit
+
+import (
+	"errors"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/child"
+)
+
+// The exit codes.
+const (
+	OK      = 0
+	Failed  = 1 // failed, invalid, cancelled, stale, locked, interrupted
+	Changes = 2 // plan and status with -detailed-exitcode: there are differences
+	FmtRead = 2 // fmt: a file does not parse
+	FmtDiff = 3 // fmt -check and generate -check: a file would change
+
+	// Only with apply or destroy -detailed-exitcode.
+	Stale  = 4 // the saved plan no longer fits what is in ZooKeeper
+	Locked = 5 // another apply holds the lock
+	InUse  = 6 // a lock to be deleted or replaced is held
+
+	// Only of exec, which otherwise exits with the code of its command. Commands rarely use
+	// them, as with timeout(1) and env(1).
+	Slot      = 122             // with -once: the slot was run or skipped before
+	Lost      = 123             // the lock was lost while the command ran, or the command was ended for its sake
+	Conflict  = 124             // the lock was not acquired; -E sets another code
+	Own       = 125             // anything that failed outside the command
+	CannotRun = child.CannotRun // the command is not executable
+	NotFound  = child.NotFound  // there is no such command
+)
+
+// Error ends the program with a code. Its text is still to be shown; it has none if Err is nil.
+type Error struct {
+	Code int
+	Err  error
+}
+
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return ""
+	}
+	return e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Wrap ends the command with a code, and with an error that is shown.
+func Wrap(code int, err error) error { return &Error{code, err} }
+
+// With ends the command with a code and shows nothing more.
+func With(code int) error {
+	if code == OK {
+		return nil
+	}
+	return &Error{Code: code}
+}
+
+// Code returns the exit code for the result of a command.
+func Code(err error) int {
+	if err == nil {
+		return OK
+	}
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Code
+	}
+	return Failed
+}

@@ -1,0 +1,141 @@
+package stack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Key is the key of a lock in a family of keyed locks. It may be empty, so Given says whether there is one.
+type Key struct {
+	Key   string
+	Given bool
+}
+
+// Path is the path of the key's node in the family at path.
+func (k Key) Path(ctx context.Context, client *recipes.Client, path string) (string, error) {
+	in, err := inspect.Lock(ctx, client, path)
+	if err != nil {
+		return "", err
+	}
+	if in.Payload == nil || in.Kind.Key == nil {
+		return "", NotAFamily(path, in)
+	}
+	node, err := in.Payload.Params.(*kind.KeyedParams).Path(path, k.Key)
+	if err != nil {
+		return "", view.Failf("Bad key", "-key: %v.", err)
+	}
+	return node, nil
+}
+
+// NotAFamily is the error of a key for a lock that has none.
+func NotAFamily(path string, in *inspect.Report) error {
+	what := "has no declaration"
+	if in.Payload != nil {
+		what = "is declared as " + in.Kind.Name
+	}
+	return view.Failf("Not a family", "%s %s: only a family of keyed locks has keys. Leave -key out, or name a family.", path, what)
+}
+
+// Looks ask, for each tree, which holders and waiters are connected, and look at the keys of its families; nil where there is
+// neither.
+func (s *Stack) Looks(ctx context.Context, trees []*plan.Tree) ([]*inspect.Snapshot, error) {
+	out := make([]*inspect.Snapshot, len(trees))
+	for i, tree := range trees {
+		var at inspect.ScanOptions
+		for _, n := range tree.Nodes {
+			if n.Payload != nil && n.Kind().Key != nil {
+				at.Declared = append(at.Declared, n.Path)
+			}
+			if n.Live != nil && n.Live.Usage != nil {
+				for _, c := range slices.Concat(n.Live.Usage.Holders, n.Live.Usage.Waiters) {
+					at.Sessions = append(at.Sessions, c.Session)
+				}
+			}
+		}
+		if len(at.Declared)+len(at.Sessions) == 0 {
+			continue
+		}
+		err := s.On(ctx, i, func(*direct.Session) (err error) {
+			out[i], err = inspect.Look(ctx, s.Clients[i], at)
+			return err
+		})
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// Closed is Unread for what a look could not read.
+func (s *Stack) Closed(ctx context.Context, i int, of view.LocksOf) error {
+	refused, closed := "", []string(nil)
+	for _, u := range of.Unread {
+		switch {
+		case u.Missing():
+		case errors.Is(u.Err, zk.ErrNoAuth):
+			refused, closed = cmp.Or(refused, u.Path), append(closed, u.Path)
+		default:
+			closed = append(closed, fmt.Sprintf("%s (%v)", u.Path, u.Err))
+		}
+	}
+	return s.Unread(ctx, i, closed, refused)
+}
+
+// LockAt looks at the lock at a path, or of a key in the family there, on the ensemble that has it.
+func (s *Stack) LockAt(ctx context.Context, path string, key Key) (at int, in *inspect.Report, err error) {
+	for i := range s.Ensembles {
+		var found *inspect.Report
+		err := s.On(ctx, i, func(*direct.Session) (err error) {
+			node := path
+			if key.Given {
+				if node, err = key.Path(ctx, s.Clients[i], path); err != nil {
+					return err
+				}
+			}
+			found, err = inspect.Lock(ctx, s.Clients[i], node)
+			return err
+		})
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			continue
+		case err != nil:
+			return 0, nil, s.Denied(ctx, i, err)
+		case in != nil:
+			return 0, nil, view.Failf("Several locks", "%s is on %s and on %s. Give the address of the one that you mean, or -servers.", path, s.Ensembles[at].Name, s.Ensembles[i].Name)
+		}
+		at, in = i, found
+	}
+	switch {
+	case in == nil && key.Given:
+		return 0, nil, view.Failf("Nobody is there", "The key %q of %s has no node on %s: nobody holds its lock, and nobody waits for it.", key.Key, path, strings.Join(Servers(s.Config), " or "))
+	case in == nil:
+		return 0, nil, view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(Servers(s.Config), " or "))
+	case in.Kind == nil:
+		return 0, nil, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it: it has no contenders.", path)
+	}
+	return at, in, Holdable(in.Kind, path)
+}
+
+// Holdable refuses a node that is no lock by itself.
+func Holdable(k *kind.Kind, path string) error {
+	switch {
+	case k.Container:
+		return view.Failf("Not a lock", "%s is a %s, which nobody can hold. Name a lock inside it; \"locktree status %s\" shows them.", path, k.Name, path)
+	case k.Key != nil:
+		return view.Failf("Key missing", "%s is a family of locks, one for each key. Say which one with -key=KEY.", path)
+	}
+	return nil
+}
