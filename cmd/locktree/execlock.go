@@ -281,12 +281,12 @@ func (x *execution) finish(p *child.Process, lease *recipes.Lease, granted time.
 		if isLost(lease) {
 			cause = context.Cause(lease.Context())
 		}
-		return &exit.Error{exit.Lost, view.Failf("Lock lost", "%s was lost while the command ran, so the command was ended: %s. Its last work may overlap with that of another holder. \"locktree status %s\" shows who holds the lock now.",
-			lease.Path(), view.Sentence(cause), x.pathsOf(lease)[0])}
+		return exit.Wrap(exit.Lost, view.Failf("Lock lost", "%s was lost while the command ran, so the command was ended: %s. Its last work may overlap with that of another holder. \"locktree status %s\" shows who holds the lock now.",
+			lease.Path(), view.Sentence(cause), x.pathsOf(lease)[0]))
 	}
 	if stopped != "" {
-		return &exit.Error{exit.Lost, view.Failf("Command was ended", "The command was told to end before it was done (%s), and exited with %d. %s was held until then. Run exec again to repeat the work.",
-			stopped, p.Code(), lease.Path())}
+		return exit.Wrap(exit.Lost, view.Failf("Command was ended", "The command was told to end before it was done (%s), and exited with %d. %s was held until then. Run exec again to repeat the work.",
+			stopped, p.Code(), lease.Path()))
 	}
 	return exit.With(p.Code())
 }
@@ -299,8 +299,8 @@ func (x *execution) ready(client *recipes.Client, lease *recipes.Lease) (uint64,
 	s, err := client.Session(lease.Context()) // the lease's; another one only if that is lost
 	switch {
 	case err != nil, isLost(lease):
-		return 0, nil, &exit.Error{exit.Lost, view.Failf("Lock lost", "%s was lost before the command was started: %s. It was not run.",
-			lease.Path(), view.Sentence(context.Cause(lease.Context())))}
+		return 0, nil, exit.Wrap(exit.Lost, view.Failf("Lock lost", "%s was lost before the command was started: %s. It was not run.",
+			lease.Path(), view.Sentence(context.Cause(lease.Context()))))
 	case token == 0, errors.Is(proof, zk.ErrNoAuth):
 		x.release(lease, time.Time{})
 		return 0, nil, own(stack.DeniedAt(context.WithoutCancel(lease.Context()), client, errors.Join(zk.ErrNoAuth, view.Failf("Lock cannot be kept",
