@@ -21,6 +21,7 @@ import (
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -71,7 +72,7 @@ func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
 		looker, err := recipes.Dial(t.Context(), cfg)
 		require.NoError(t, err)
 		defer looker.Close()
-		snap, err := inspect.Look(t.Context(), looker, inspect.ScanOptions{Prefix: "/"})
+		snap, err := scan.Look(t.Context(), looker, scan.Options{Prefix: "/"})
 		require.NoError(t, err)
 		one := all[0]
 		one.Set(snap)

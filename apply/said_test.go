@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -123,7 +123,7 @@ func TestBreakNamesTheLockThatRefusesIt(t *testing.T) {
 	looker, err := recipes.Dial(t.Context(), cfg)
 	require.NoError(t, err)
 	defer looker.Close()
-	snap, err := inspect.Look(t.Context(), looker, inspect.ScanOptions{Prefix: "/"})
+	snap, err := scan.Look(t.Context(), looker, scan.Options{Prefix: "/"})
 	require.NoError(t, err)
 	one.Set(snap)
 	require.Len(t, one.Others, 1)

@@ -10,24 +10,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/check"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // found finds a condition by name, and requires that it says what, why and, when it does not hold, what next.
-func found(t *testing.T, all []inspect.Condition, name string) inspect.Condition {
+func found(t *testing.T, all []check.Condition, name string) check.Condition {
 	t.Helper()
 	for _, k := range all {
 		if k.Name == name {
 			require.NotEmpty(t, k.What)
 			require.NotEmpty(t, k.Why)
-			require.Equal(t, k.Verdict == inspect.VerdictHolds, k.Next == "", "%+v", k)
+			require.Equal(t, k.Verdict == check.Holds, k.Next == "", "%+v", k)
 			return k
 		}
 	}
 	require.Failf(t, "not checked", "%s in %v", name, all)
-	return inspect.Condition{}
+	return check.Condition{}
 }
 
 // wordless is a server whose four-letter words are not whitelisted.
@@ -45,7 +45,7 @@ func TestCheckComparesTheSessionTimeoutWithTheTick(t *testing.T) {
 	for name, words := range map[string]bool{"asked": true, "inferred": false} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				for timeout, want := range map[time.Duration]inspect.Verdict{12 * time.Second: inspect.VerdictHolds, 8 * time.Second: inspect.VerdictHolds, 6 * time.Second: inspect.VerdictFails} {
+				for timeout, want := range map[time.Duration]check.Verdict{12 * time.Second: check.Holds, 8 * time.Second: check.Holds, 6 * time.Second: check.Fails} {
 					c := l.client("a", func(cfg *recipes.Config) {
 						cfg.SessionTimeout = timeout
 						cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -57,16 +57,16 @@ func TestCheckComparesTheSessionTimeoutWithTheTick(t *testing.T) {
 						}
 					})
 					before := l.srv.Dump()
-					all, err := inspect.Check(t.Context(), c)
+					all, err := check.Client(t.Context(), c)
 					require.NoError(t, err)
 					k := found(t, all, "session timeout")
 					require.Equal(t, want, k.Verdict, "%+v", k)
 					require.Contains(t, k.What, "a tick is 2s")
-					if want == inspect.VerdictFails {
+					if want == check.Fails {
 						require.Contains(t, k.Next, "set the session timeout to 8s")
 					}
 					if !words {
-						require.Equal(t, inspect.VerdictUnsure, found(t, all, "server version").Verdict)
+						require.Equal(t, check.Unsure, found(t, all, "server version").Verdict)
 					}
 					require.Equal(t, before, l.srv.Dump())
 					require.Len(t, l.srv.Sessions(), 1, "the session that told the tick is closed")
@@ -88,17 +88,17 @@ func TestCheckOfAccessNamesTheRightsWeLack(t *testing.T) {
 		_, err = admin.SetACL(t.Context(), "/theirs", append(zk.WorldACL(zk.PermRead), zk.DigestACL(zk.PermAll, "app", "x1")...), -1)
 		require.NoError(t, err)
 		paths := []string{"/open", "/theirs", "/foreign", "/nowhere"}
-		all, err := inspect.Check(t.Context(), l.client("b", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "other:x"}} }), paths...)
+		all, err := check.Client(t.Context(), l.client("b", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "other:x"}} }), paths...)
 		require.NoError(t, err)
-		require.Equal(t, inspect.VerdictHolds, found(t, all, "access /open").Verdict)
-		require.Equal(t, inspect.VerdictUnsure, found(t, all, "access /foreign").Verdict)
-		require.Equal(t, inspect.VerdictFails, found(t, all, "access /nowhere").Verdict)
+		require.Equal(t, check.Holds, found(t, all, "access /open").Verdict)
+		require.Equal(t, check.Unsure, found(t, all, "access /foreign").Verdict)
+		require.Equal(t, check.Fails, found(t, all, "access /nowhere").Verdict)
 		k := found(t, all, "access /theirs")
-		require.Equal(t, inspect.VerdictFails, k.Verdict)
+		require.Equal(t, check.Fails, k.Verdict)
 		require.Contains(t, k.What, "lack CREATE DELETE READ (on contenders")
 		require.NotContains(t, k.What, zktest.DigestID("app:x1"))
-		all, err = inspect.Check(t.Context(), l.client("a", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "app:x1"}} }), paths...)
+		all, err = check.Client(t.Context(), l.client("a", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "app:x1"}} }), paths...)
 		require.NoError(t, err)
-		require.Equal(t, inspect.VerdictHolds, found(t, all, "access /theirs").Verdict)
+		require.Equal(t, check.Holds, found(t, all, "access /theirs").Verdict)
 	})
 }

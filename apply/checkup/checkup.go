@@ -24,14 +24,15 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/check"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Report is what [Stack] found.
 type Report struct {
-	Locks   []inspect.Condition // what is not, or may not be, as it should be; which ensemble it is; and who we are, if the stack declares who may use it
-	Checked int                 // the number of locks checked
-	Cut     bool                // there are more
+	Locks   []check.Condition // what is not, or may not be, as it should be; which ensemble it is; and who we are, if the stack declares who may use it
+	Checked int               // the number of locks checked
+	Cut     bool              // there are more
 }
 
 // Stack checks the locks of a stack: whether they exist, whether the connection may use them, and whether they contain nodes
@@ -49,11 +50,11 @@ func Stack(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int
 	if err != nil {
 		return nil, err
 	}
-	check := checkOpen
+	look := checkOpen
 	if declared.Intent.Access != nil {
-		check = checkDeclared
+		look = checkDeclared
 	}
-	out, err := check(ctx, c, declared, most)
+	out, err := look(ctx, c, declared, most)
 	if err == nil {
 		out.Locks = append(id, out.Locks...)
 	}
@@ -71,12 +72,12 @@ func checkOpen(ctx context.Context, c *recipes.Client, declared *plan.Tree, most
 	out := &Report{Cut: len(paths) > most}
 	paths = paths[:min(len(paths), most)]
 	out.Checked = len(paths)
-	conditions, err := inspect.Check(ctx, c, paths...)
+	conditions, err := check.Client(ctx, c, paths...)
 	if err != nil {
 		return nil, err
 	}
 	for i, access := range conditions[len(conditions)-len(paths):] { // behind those of the server
-		if access.Verdict != inspect.VerdictHolds {
+		if access.Verdict != check.Holds {
 			out.Locks = append(out.Locks, access)
 		}
 		in, err := inspect.Lock(ctx, c, paths[i])
@@ -96,7 +97,7 @@ func checkOpen(ctx context.Context, c *recipes.Client, declared *plan.Tree, most
 
 func (k *Report) foreign(path string, junk []string) {
 	if len(junk) > 0 {
-		k.Locks = append(k.Locks, inspect.Condition{Name: "foreign nodes in " + path, Verdict: inspect.VerdictUnsure,
+		k.Locks = append(k.Locks, check.Condition{Name: "foreign nodes in " + path, Verdict: check.Unsure,
 			What: fmt.Sprintf("%d: %s", len(junk), strings.Join(junk[:min(len(junk), 3)], ", ")),
 			Why:  "they are no contenders: locks ignore them, and the lock cannot be deleted while they are there",
 			Next: "find out whose they are, and delete them"})
@@ -106,7 +107,7 @@ func (k *Report) foreign(path string, junk []string) {
 // mayVanish reports a lock whose node another program made.
 func (k *Report) mayVanish(path string, p *kind.Payload) {
 	if p != nil && p.Made == kind.MadeElsewhere {
-		k.Locks = append(k.Locks, inspect.Condition{Name: "container " + path, Verdict: inspect.VerdictUnsure,
+		k.Locks = append(k.Locks, check.Condition{Name: "container " + path, Verdict: check.Unsure,
 			What: "another program made its node, which may be a container: it was imported while programs used it",
 			Why:  "the servers delete a container soon after the last program left, and programs of this library are refused until the next apply",
 			Next: "run locktree apply when no program uses it, or locktree apply -replace=" + p.Owner.Addr + " -drain=10m, which waits for that"})
@@ -118,7 +119,7 @@ func (k *Report) keys(ctx context.Context, c *recipes.Client, path string, p *ki
 	if p == nil || p.Params.Kind().Key == nil {
 		return nil
 	}
-	conditions, err := inspect.CheckKeys(ctx, c, path)
+	conditions, err := check.Keys(ctx, c, path)
 	k.Locks = append(k.Locks, conditions...)
 	return err
 }
@@ -127,8 +128,8 @@ func (k *Report) keys(ctx context.Context, c *recipes.Client, path string, p *ki
 // everywhere.
 func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, _ int) (*Report, error) {
 	who, admin := standing(c, declared.Intent.Access)
-	out := &Report{Locks: []inspect.Condition{who}}
-	if who.Verdict == inspect.VerdictFails {
+	out := &Report{Locks: []check.Condition{who}}
+	if who.Verdict == check.Fails {
 		return out, nil
 	}
 	r := findings{c: c, admin: admin, at: map[string][]string{}}
@@ -167,13 +168,13 @@ func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, 
 
 // standing finds the role of a connection in a stack. Only the servers know whether an address, or a name of a plug-in's
 // scheme, is ours.
-func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admin bool) {
+func standing(c *recipes.Client, access *plan.Access) (k check.Condition, admin bool) {
 	me := strings.Join(failure.WhoWeAre(c), " and ")
 	administers, maybeAdmin := access.Admins.Ours(c.Identities()...)
 	reader, maybeReader := access.Readers.Ours(c.Identities()...)
-	k = inspect.Condition{Name: "identity", Why: "the ensemble block says who may apply this stack (admins), and who may plan and look (readers)"}
+	k = check.Condition{Name: "identity", Why: "the ensemble block says who may apply this stack (admins), and who may plan and look (readers)"}
 	maybe := func(what, does string) {
-		k.Verdict, k.Next = inspect.VerdictUnsure, does+" from where the servers know us as one"
+		k.Verdict, k.Next = check.Unsure, does+" from where the servers know us as one"
 		k.What = fmt.Sprintf("we are %s; whether we are one of the %s too, only the servers know", me, what)
 	}
 	switch {
@@ -186,7 +187,7 @@ func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admi
 	case maybeReader != 0:
 		maybe("readers", "plan")
 	default:
-		k.Verdict, k.What = inspect.VerdictFails, "we are "+me+", neither an administrator of this stack nor a reader"
+		k.Verdict, k.What = check.Fails, "we are "+me+", neither an administrator of this stack nor a reader"
 		k.Next = "present the credentials of one of them, or have " + strings.Join(slices.Compact(plan.Names(access.Admins)), " or ") + " add us"
 		if failure.Namesake(c, slices.Concat(plan.Names(access.Admins), plan.Names(access.Readers))) {
 			k.What, k.Next = k.What+"; "+failure.WrongPassword, "check the password, which may have been changed since"
@@ -199,13 +200,13 @@ func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admi
 type findings struct {
 	c     *recipes.Client
 	admin bool // else a reader
-	found []inspect.Condition
+	found []check.Condition
 	at    map[string][]string // the nodes of a finding
 }
 
-func (r *findings) add(verdict inspect.Verdict, path, what, next string) {
+func (r *findings) add(verdict check.Verdict, path, what, next string) {
 	if r.at[what] = append(r.at[what], path); len(r.at[what]) == 1 {
-		r.found = append(r.found, inspect.Condition{Verdict: verdict, What: what, Next: next})
+		r.found = append(r.found, check.Condition{Verdict: verdict, What: what, Next: next})
 	}
 }
 
@@ -222,7 +223,7 @@ func (r *findings) judge(ctx context.Context, path string, list kind.List, need 
 				next = "have it granted by " + strings.Join(ask, " or ") + ", whom the access list of " + at + " names"
 			}
 		}
-		r.add(inspect.VerdictFails, path, what, next)
+		r.add(check.Fails, path, what, next)
 	}
 }
 
@@ -257,15 +258,15 @@ func (r *findings) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, 
 	for _, n := range declared.Nodes {
 		switch live := tree.Find(n.Path); {
 		case live == nil:
-			r.add(inspect.VerdictFails, n.Path, "it is declared, and not there", "run apply")
+			r.add(check.Fails, n.Path, "it is declared, and not there", "run apply")
 		case live.Live.Trouble == plan.TroubleUnreadable:
 			r.judge(ctx, n.Path, nil, kind.PermRead)
 		case live.Payload == nil || live.Payload.Owner.Stack != tree.Stack:
-			r.add(inspect.VerdictUnsure, n.Path, "what is there is not this stack's", "run plan, which says what to do about it")
+			r.add(check.Unsure, n.Path, "what is there is not this stack's", "run plan, which says what to do about it")
 		default:
 			r.judge(ctx, n.Path, live.ACL, plan.Need(n.Kind()))
 			if sure, maybe := live.Payload.ChildACL.Ours(r.c.Identities()...); (sure|maybe)&kind.PermRead == 0 && len(live.Payload.ChildACL) > 0 {
-				r.add(inspect.VerdictFails, n.Path, "this connection cannot read its contenders, so its holders and waiters are not known", "grant \"observe\" to us in its acl")
+				r.add(check.Fails, n.Path, "this connection cannot read its contenders, so its holders and waiters are not known", "grant \"observe\" to us in its acl")
 			}
 		}
 	}
@@ -296,7 +297,7 @@ func Administrators(ctx context.Context, c *recipes.Client, path string) (at str
 }
 
 // checkID says which ensemble this is, if an apply has been here and we may know.
-func checkID(ctx context.Context, s *direct.Session, declared *plan.Tree) ([]inspect.Condition, error) {
+func checkID(ctx context.Context, s *direct.Session, declared *plan.Tree) ([]check.Condition, error) {
 	id, _, err := read.EnsembleID(ctx, s, declared.Root)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
@@ -306,10 +307,10 @@ func checkID(ctx context.Context, s *direct.Session, declared *plan.Tree) ([]ins
 	case id == "": // no apply was here, or its node is of another program
 		return nil, nil
 	}
-	k := inspect.Condition{Name: "ensemble id", What: "it is " + id + ", as the ensemble block says",
+	k := check.Condition{Name: "ensemble id", What: "it is " + id + ", as the ensemble block says",
 		Why: "the same names may lead to other servers"}
 	if declared.EnsembleID == "" {
 		k.What = fmt.Sprintf("it is %s; with id = %q in the ensemble block, every other ensemble is refused", id, id)
 	}
-	return []inspect.Condition{k}, nil
+	return []check.Condition{k}, nil
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -76,9 +77,9 @@ func (a Acquisition) Is(who string) bool {
 }
 
 // Set finds the other locks that the same transaction took, among those that a look has found.
-func (a *Acquisition) Set(snap *inspect.Snapshot) {
+func (a *Acquisition) Set(snap *scan.Snapshot) {
 	locks := snap.Locks
-	a.Blind = snap.Cut || snap.Pending > 0 || slices.ContainsFunc(snap.Unread, func(u inspect.Unread) bool { return !u.Missing() })
+	a.Blind = snap.Cut || snap.Pending > 0 || slices.ContainsFunc(snap.Unread, func(u scan.Unread) bool { return !u.Missing() })
 	for _, in := range snap.Locks {
 		if in.Keys != nil {
 			a.Blind = a.Blind || in.Keys.Looked < in.Keys.InUse || in.Keys.Closed > 0

@@ -38,7 +38,6 @@ func sizeOf(pkg string) size {
 var oversized = map[string]size{
 	"recipes/internal/session":   {3800, 20, 14}, // a connection and its session need 66 names of each other one way and 110 the other
 	"recipes/zktest":             {2800, 20, 14},
-	"recipes/inspect":            {4380, 22, 18},
 	"recipes/kind":               {2530, 20, 9}, // a table of parameters for each recipe type
 	"cmd/locktree":               {5430, 34, 32},
 	"cmd/locktree/internal/view": {4870, 25, 22},
@@ -56,7 +55,6 @@ var scattered = map[string]int{
 	"apply/read.reader":                  4,
 	"recipes/zktest/internal/store.Tree": 5, "recipes/zktest/internal/store.txn": 4,
 	// One room, to be divided.
-	"recipes/inspect.round": 4, "recipes/inspect.Report": 5, "recipes/inspect.entry": 4,
 	"cmd/locktree.app":                    21,
 	"cmd/locktree/internal/view.planText": 5, "cmd/locktree/internal/view.Human": 4,
 	"cmd/locktree/internal/page.Ensemble": 5, "cmd/locktree/internal/page.problemsOf": 4, "cmd/locktree/internal/page.Board": 5,

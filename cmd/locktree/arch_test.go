@@ -22,8 +22,9 @@ const module = "github.com/locktree/locktree"
 var (
 	sessions = []string{"recipes/internal/session", "recipes/internal/session/wire", "recipes/internal/session/sasl", "recipes/internal/session/servers", "recipes/internal/session/clock", "recipes/internal/session/identity", "recipes/internal/session/journal", "recipes/internal/errs", "recipes/internal/paths", "recipes/internal/seam", "github.com/go-zookeeper/zk"}
 	nodes    = with(sessions, "recipes/internal/znode", "recipes/kind", "recipes/kind/slots")
-	looks    = with(sessions, "recipes/inspect", "recipes/kind", "recipes/kind/slots")
-	library  = with(nodes, "recipes", "recipes/direct", "recipes/inspect", "recipes/internal/turn", "recipes/internal/declare", "recipes/internal/wait", "recipes/internal/held", "recipes/internal/lock")
+	looks    = with(sessions, "recipes/kind", "recipes/kind/slots", "recipes/inspect/internal/evidence", "recipes/inspect/internal/family", "recipes/inspect/internal/node", "recipes/inspect")
+	snaps    = with(looks, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan")
+	library  = with(nodes, "recipes", "recipes/direct", "recipes/inspect/internal/evidence", "recipes/inspect/internal/family", "recipes/inspect/internal/node", "recipes/inspect", "recipes/internal/turn", "recipes/internal/declare", "recipes/internal/wait", "recipes/internal/held", "recipes/internal/lock")
 	logins   = with(library, "recipes/kerberos", "github.com/jcmturner/", "github.com/hashicorp/go-uuid", "golang.org/x/crypto", "golang.org/x/net")
 	server   = []string{"recipes/zktest", "recipes/zktest/internal/digestmd5", "recipes/zktest/internal/outbox", "recipes/zktest/internal/pipe", "recipes/zktest/internal/release",
 		"recipes/zktest/internal/store", "recipes/zktest/internal/watch", "recipes/zktest/internal/wire", "recipes/zktest/internal/words"}
@@ -34,8 +35,8 @@ var (
 	values   = with(logins, slices.Concat(files, []string{"config/internal/forms", "config/internal/functions", "config/internal/static", "config/internal/eval", "github.com/robfig/cron"})...)
 	front    = with(values, "config", "github.com/google/go-cmp")
 	held     = with(library, with(differ, "apply/failure", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock")...)
-	engine   = with(library, with(differ, "apply", "apply/failure", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock", "apply/internal/prepare", "apply/internal/commit", "apply/internal/lists")...)
-	views    = with(engine, with(language, "apply/evict", "apply/checkup", "cmd/locktree/internal/view", "golang.org/x/")...)
+	engine   = with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "apply", "apply/failure", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock", "apply/internal/prepare", "apply/internal/commit", "apply/internal/lists")...)
+	views    = with(engine, with(language, "recipes/inspect/check", "apply/evict", "apply/checkup", "cmd/locktree/internal/view", "golang.org/x/")...)
 )
 
 func with(group []string, more ...string) []string { return slices.Concat(group, more) }
@@ -76,10 +77,25 @@ var importRules = []struct {
 		"a granted lock ends by itself: it knows no queue, no declaration and no turn"},
 	{"recipes/internal/lock", with(nodes, "recipes/internal/lock", "recipes/internal/turn", "recipes/internal/declare", "recipes/internal/wait", "recipes/internal/held"),
 		"one acquisition joins the packages below it; handles, options and events of the caller reach it as values and callbacks"},
+	{"recipes/inspect/internal/evidence", []string{"recipes/internal/paths", "recipes/kind", "recipes/kind/slots"},
+		"what a node is follows from names and data: the caller reads them"},
+	{"recipes/inspect/internal/moment", nil, "transactions are dated from numbers and times alone"},
+	{"recipes/inspect/internal/family", with(sessions, "recipes/kind", "recipes/kind/slots", "recipes/inspect/internal/family"),
+		"which node belongs to which key is a rule of the declaration: what stands in the node is read above it"},
+	{"recipes/inspect/internal/node", with(sessions, "recipes/kind", "recipes/kind/slots", "recipes/inspect/internal/evidence", "recipes/inspect/internal/node"),
+		"one node is read and recognised: a look at one lock, a scan and a survey share that and nothing above it"},
 	{"recipes/inspect", looks,
 		"what only looks cannot take a lock; the recipes stand above it because who holds a lock, in their errors, is what it reads"},
 	{"recipes/direct", with(sessions, "recipes/direct"),
 		"operations of a program's own know no lock; recipes hands its sessions to them"},
+	{"recipes/inspect/words", with(sessions, "recipes/kind", "recipes/kind/slots", "recipes/inspect/internal/evidence", "recipes/inspect/words"),
+		"what the servers say of themselves and of sessions is known without reading a lock"},
+	{"recipes/inspect/scan", snaps,
+		"a scan shows the reports of package inspect and the answers of package words; it judges no condition and knows no survey"},
+	{"recipes/inspect/survey", with(looks, "recipes/inspect/survey"),
+		"a survey looks once at what nobody declared, and needs neither the servers' words nor what a scanner remembers"},
+	{"recipes/inspect/check", with(snaps, "recipes/inspect/check"),
+		"a condition is judged from a snapshot or by a few questions: the library links neither"},
 	{"recipes", library,
 		"a program that imports the library downloads one module more and links no configuration language"},
 	{"recipes/once", with(library, "recipes/once"),
@@ -148,9 +164,9 @@ var importRules = []struct {
 		"a transaction and its outcome: what was prepared before, and which lists follow, reach it as values"},
 	{"apply/internal/lists", with(held, "apply/internal/lists"),
 		"the passes over the access lists begin from what the last transaction wrote, and cannot send another"},
-	{"apply/evict", with(library, with(differ, "apply/evict", "apply/history", "apply/failure", "apply/internal/wire")...),
+	{"apply/evict", with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "apply/evict", "apply/history", "apply/failure", "apply/internal/wire")...),
 		"an eviction knows no plan and no apply lock: it works while an apply is under way"},
-	{"apply/checkup", with(library, with(differ, "apply/checkup", "apply/read", "apply/failure", "apply/internal/wire")...),
+	{"apply/checkup", with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "recipes/inspect/check", "apply/checkup", "apply/read", "apply/failure", "apply/internal/wire")...),
 		"a checkup only looks: it links nothing that writes"},
 	{"apply", engine,
 		"the engine returns values and events; what language declared the tree and who looks on is not its business"},

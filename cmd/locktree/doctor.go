@@ -16,7 +16,8 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/check"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 )
 
 func doctorCommand(a *app) *cobra.Command {
@@ -64,7 +65,7 @@ func doctorCommand(a *app) *cobra.Command {
 			if err := found.Err(); err != nil {
 				return err
 			}
-			if found.Count(inspect.VerdictFails) > 0 {
+			if found.Count(check.Fails) > 0 {
 				return exit.With(exit.Failed)
 			}
 			return nil
@@ -114,7 +115,7 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 	client, err := a.loader().Connect(ctx, e, true)
 	if errors.Is(err, recipes.ErrUnreachable) && ctx.Err() == nil {
 		// Why is said of each server already, and other ensembles are looked at all the same.
-		of.Together = []inspect.Condition{{Name: "connection", Verdict: inspect.VerdictFails, What: "no server can be used from here",
+		of.Together = []check.Condition{{Name: "connection", Verdict: check.Fails, What: "no server can be used from here",
 			Why: "programs that can use none either take no lock, and lose what they hold within a session timeout", Next: "see what is said of each server"}}
 		return of, nil
 	}
@@ -122,11 +123,11 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 		return of, err
 	}
 	defer client.Close()
-	snap, err := inspect.Look(ctx, client, inspect.ScanOptions{Prefix: e.Root, Reads: maxLookedAt})
+	snap, err := scan.Look(ctx, client, scan.Options{Prefix: e.Root, Reads: maxLookedAt})
 	if err != nil {
 		return of, err
 	}
-	of.Together = snap.Conditions()
+	of.Together = check.Ensemble(snap)
 	of.Empty = snap.Empty
 	found, err := checkup.Stack(ctx, client, e.Tree, maxLookedAt)
 	if err == nil {
@@ -136,15 +137,15 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 }
 
 // checkServer looks at one server. That it cannot be reached is a finding.
-func (a *app) checkServer(ctx context.Context, e *config.Ensemble) ([]inspect.Condition, error) {
+func (a *app) checkServer(ctx context.Context, e *config.Ensemble) ([]check.Condition, error) {
 	client, err := a.loader().Connect(ctx, e, true)
 	switch {
 	case isA[*view.Failure](err) || err != nil && ctx.Err() != nil: // it is not the server's
 		return nil, err
 	case err != nil:
-		return []inspect.Condition{{Name: "connection", Verdict: inspect.VerdictFails, What: err.Error(),
+		return []check.Condition{{Name: "connection", Verdict: check.Fails, What: err.Error(),
 			Why: "clients that try this server lose time, and if it is down, the ensemble tolerates one failure fewer", Next: "check that it is running, or remove it from the list"}}, nil
 	}
 	defer client.Close()
-	return inspect.Check(ctx, client)
+	return check.Client(ctx, client)
 }

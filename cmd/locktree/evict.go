@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -103,7 +104,7 @@ func (a *app) evict(ctx context.Context, s *stack.Stack, f *evicting) error {
 		if !f.breaks || in.Kind.Permits != nil { // no set has permits
 			within = in.Path
 		}
-		found.Snapshot, err = inspect.Look(ctx, s.Clients[i], inspect.ScanOptions{Prefix: within, Reads: maxReads})
+		found.Snapshot, err = scan.Look(ctx, s.Clients[i], scan.Options{Prefix: within, Reads: maxReads})
 		return err
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/survey"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -151,7 +151,7 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	if err != nil {
 		return stack.Denied(ctx, client, err)
 	}
-	surveyor := inspect.Surveyor{Stack: cfg.Stack, Idle: idle, Most: maxSurvey}
+	surveyor := survey.Surveyor{Stack: cfg.Stack, Idle: idle, Most: maxSurvey}
 	found, cut, err := surveyor.Survey(ctx, client, f.from)
 	var mixed error
 	switch {
@@ -180,7 +180,7 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 }
 
 // leaveOut skips nodes that no configuration can name, and those in them.
-func leaveOut(f *inspect.Found, why string) {
+func leaveOut(f *survey.Found, why string) {
 	if err := config.TextError(kind.BaseName(f.Path)); err != nil {
 		why = fmt.Sprintf("its name %v; only a lock with another name can be declared", err)
 	}
@@ -198,11 +198,11 @@ const maxSurvey = 100_000
 
 // generate writes what was found as configuration, into a file that only its owner can read, because it contains digests. Then
 // it loads the configuration with that file, so that errors show now.
-func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *inspect.Found, f *importFlags) error {
+func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *survey.Found, f *importFlags) error {
 	if !kind.Below(found.Path, e.Root) {
 		return view.Failf("Outside of the root", "%s is outside of the ensemble's root, %s, and an import leaves each lock at its path. Choose a root above both.", found.Path, e.Root)
 	}
-	tops := []*inspect.Found{whole}
+	tops := []*survey.Found{whole}
 	if found.Path == e.Root {
 		tops = found.Inside
 	}
@@ -225,7 +225,7 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *ins
 	return err
 }
 
-func existing(found []*inspect.Found) (out []*config.Existing) {
+func existing(found []*survey.Found) (out []*config.Existing) {
 	for _, f := range found {
 		out = append(out, &config.Existing{Path: f.Path, Kind: f.Kind, Params: f.Params, ACL: f.ACL, Notes: f.Notes, Skip: f.Skip, Stops: f.Stops, Inside: existing(f.Inside)})
 	}

@@ -101,7 +101,7 @@ func TestMessagesOfTheLibraryNameNoFieldsOfItsConfig(t *testing.T) {
 	files, err := filepath.Glob("../../recipes/*.go")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	for _, room := range []string{"internal/session", "internal/session/wire", "internal/session/sasl", "internal/session/servers", "internal/znode", "internal/turn", "internal/declare", "internal/wait", "internal/held", "internal/lock", "inspect", "once"} {
+	for _, room := range []string{"internal/session", "internal/session/wire", "internal/session/sasl", "internal/session/servers", "internal/znode", "internal/turn", "internal/declare", "internal/wait", "internal/held", "internal/lock", "inspect", "inspect/internal/node", "inspect/words", "inspect/scan", "inspect/survey", "inspect/check", "once"} {
 		more, err := filepath.Glob("../../recipes/" + room + "/*.go")
 		require.NoError(t, err)
 		require.NotEmpty(t, more)

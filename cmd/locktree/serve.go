@@ -23,7 +23,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 )
 
 // serveAddress is where the page is served unless something else is asked for.
@@ -226,7 +226,7 @@ func (s *service) setup(cfg *config.Config) *page.Setup {
 // targets are the ensembles of a configuration as [page.Follow] looks at them.
 func (a *app) targets(cfg *config.Config, prefix string, reads int) (out []page.Target) {
 	for i, e := range cfg.Ensembles {
-		opts := inspect.ScanOptions{Prefix: prefix, Reads: reads}
+		opts := scan.Options{Prefix: prefix, Reads: reads}
 		if prefix == "" {
 			opts.Declared = stack.Paths(e.Tree)
 		}

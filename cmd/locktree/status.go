@@ -15,7 +15,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/direct"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 )
 
 func statusCommand(a *app) *cobra.Command {
@@ -124,7 +124,7 @@ func (a *app) lookAt(ctx context.Context, s *stack.Stack, out view.Locks, path s
 					return s.Denied(ctx, i, err)
 				}
 			}
-			of.Snapshot, err = inspect.Look(ctx, s.Clients[i], inspect.ScanOptions{Prefix: of.Path, Reads: reads})
+			of.Snapshot, err = scan.Look(ctx, s.Clients[i], scan.Options{Prefix: of.Path, Reads: reads})
 			return err
 		})
 		stop()

@@ -28,8 +28,8 @@ func NewJob(data []byte, declared, created time.Time) *Job {
 	return j
 }
 
-// readJob reads the record of the job at path, which has declaration p; nil for other kinds.
-func readJob(ctx context.Context, s *session.Session, path string, k *kind.Kind, p *kind.Payload) (*Job, error) {
+// ReadJob reads the record of the job at path, which has declaration p; nil for other kinds.
+func ReadJob(ctx context.Context, s *session.Session, path string, k *kind.Kind, p *kind.Payload) (*Job, error) {
 	if k != kind.Once {
 		return nil, nil
 	}

@@ -110,7 +110,7 @@ func TestRealFullDisks(t *testing.T) {
 		d.free(f)
 		f.Kill() // it may hang about, or have ended by itself
 		// With what they could still write, one of some forty kept the nodes of a session that had ended, and counted the difference
-		// (ZOOKEEPER-4541, see inspect.Check): a lock that nobody holds, for all who connect there.
+		// (ZOOKEEPER-4541, see check.Client): a lock that nobody holds, for all who connect there.
 		require.NoError(t, os.RemoveAll(filepath.Join(f.Dir, "data", "version-2")))
 		f.Restart()
 	}

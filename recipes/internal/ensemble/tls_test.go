@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -79,7 +79,7 @@ func TestRealTLS(t *testing.T) {
 		l, err := holder.Mutex("/other", recipes.WithParams(kind.Mutex.New())).Lock(t.Context())
 		require.NoError(t, err)
 		page := dial(t, recipes.Config{Servers: []string{plain.Addr}, ReadOnly: true, SessionTimeout: busyTimeout})
-		snap, err := inspect.Look(t.Context(), page, inspect.ScanOptions{Prefix: "/other"})
+		snap, err := scan.Look(t.Context(), page, scan.Options{Prefix: "/other"})
 		require.NoError(t, err)
 		require.Len(t, snap.Locks[0].Holders, 1)
 		require.False(t, snap.Sessions[s.ID()].Away)

@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -61,12 +61,12 @@ func TestProgramsAfterTheirEmptyNodeWasDeleted(t *testing.T) {
 }
 
 // empty are the nodes below /left that a look finds empty.
-func (l *realLab) empty(ctx context.Context, t *testing.T) []inspect.Empty {
+func (l *realLab) empty(ctx context.Context, t *testing.T) []scan.Empty {
 	t.Helper()
 	c, err := session.Dial(ctx, session.Config{Servers: []string{l.zk.Addr}, ReadOnly: true, ConnectTimeout: patience, SessionTimeout: livingSession})
 	require.NoError(t, err)
 	defer c.Close()
-	snap, err := inspect.Look(ctx, c, inspect.ScanOptions{Prefix: "/left"})
+	snap, err := scan.Look(ctx, c, scan.Options{Prefix: "/left"})
 	require.NoError(t, err)
 	return snap.Empty
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -170,7 +170,7 @@ func (e *estate) look(t *testing.T) (found []string) {
 	c, err := session.Dial(t.Context(), session.Config{Servers: []string{e.zk.Addr}, ReadOnly: true, ConnectTimeout: patience, SessionTimeout: livingSession})
 	require.NoError(t, err)
 	defer c.Close()
-	snap, err := inspect.Look(t.Context(), c, inspect.ScanOptions{Prefix: "/estate"})
+	snap, err := scan.Look(t.Context(), c, scan.Options{Prefix: "/estate"})
 	require.NoError(t, err)
 	require.Empty(t, snap.Unread)
 	for _, in := range snap.Locks {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -37,7 +37,7 @@ func TestForeignProgramsAreSeenWithTheirQueues(t *testing.T) {
 			c, err := session.Dial(ctx, session.Config{Servers: []string{l.zk.Addr}, ReadOnly: true, ConnectTimeout: patience, SessionTimeout: livingSession})
 			require.NoError(t, err)
 			defer c.Close()
-			s := inspect.NewScanner(c, inspect.ScanOptions{Prefix: "/"})
+			s := scan.New(c, scan.Options{Prefix: "/"})
 			for range 2 { // the second one from what it knows
 				snap, err := s.Scan(ctx)
 				require.NoError(t, err)

@@ -20,6 +20,9 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/check"
+	"github.com/locktree/locktree/recipes/inspect/scan"
+	"github.com/locktree/locktree/recipes/inspect/words"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
@@ -41,7 +44,7 @@ func contender(path, id string, session int64) inspect.Contender {
 }
 
 // scene is a snapshot in which something of everything is wrong.
-func scene() *inspect.Snapshot {
+func scene() *scan.Snapshot {
 	a, b := contender("/locks/ledger", "app-a", 1), contender("/locks/stock", "app-b", 2)
 	locks := []*inspect.Report{
 		declared("/locks/election", kind.Election, nil, []inspect.Contender{contender("/locks/election", "cand", 4)}),
@@ -54,20 +57,20 @@ func scene() *inspect.Snapshot {
 	// Everybody has been there for 90 seconds.
 	locks[2].Payload.Params.(*kind.MutexParams).Limits = kind.Limits{MaxHold: "1m", MaxWait: "5m", Owner: "ledger@example.com", Runbook: "https://wiki.example.com/ledger?a=1&b=2"}
 	locks[3].Payload.Params.(*kind.MutexParams).Limits = kind.Limits{MaxWait: "30s"}
-	snap := &inspect.Snapshot{At: noon, Took: 12 * time.Millisecond, Zxid: 0x100000007,
-		Certificates: []inspect.Certificate{{Ours: true, Subject: "CN=locktree-page", Expires: noon.Add(9 * 24 * time.Hour)}, {Subject: "CN=zk1", Expires: noon.AddDate(1, 0, 0)}},
+	snap := &scan.Snapshot{At: noon, Took: 12 * time.Millisecond, Zxid: 0x100000007,
+		Certificates: []check.Certificate{{Ours: true, Subject: "CN=locktree-page", Expires: noon.Add(9 * 24 * time.Hour)}, {Subject: "CN=zk1", Expires: noon.AddDate(1, 0, 0)}},
 		Dump:         true, Locks: locks, Waits: inspect.WaitsFor(locks...),
-		Sessions: map[int64]*inspect.Session{
+		Sessions: map[int64]*words.Session{
 			1: {ID: 1, Address: "10.0.0.1:4000"}, 2: {ID: 2, Address: "10.0.0.2:4000"}, 4: {ID: 4},
 			3: {ID: 3, Away: true, Expires: noon.Add(8 * time.Second)}, 5: {ID: 5, Nodes: 40_000, Bytes: 2 << 20, Address: "10.0.0.9:1"},
 		},
-		Servers: []inspect.Server{{Name: "zk1:2181", Here: true, Mode: "leader", Connections: 5}, {Name: "zk2:2181", Connections: -1, Error: "connection refused"}},
-		Unread:  []inspect.Unread{{Path: "/locks/gone", Err: zk.ErrNoNode}, {Path: "/locks/secret", Err: errors.New("not ours")}}}
+		Servers: []words.Server{{Name: "zk1:2181", Here: true, Mode: "leader", Connections: 5}, {Name: "zk2:2181", Connections: -1, Error: "connection refused"}},
+		Unread:  []scan.Unread{{Path: "/locks/gone", Err: zk.ErrNoNode}, {Path: "/locks/secret", Err: errors.New("not ours")}}}
 	snap.Cost.Reads, snap.Cost.Words, snap.Cost.WordBytes = 3, 4, 900
 	return snap
 }
 
-func board(t testing.TB, snaps ...*inspect.Snapshot) *Board {
+func board(t testing.TB, snaps ...*scan.Snapshot) *Board {
 	t.Helper()
 	b := NewBoard(Options{Version: "1.2.3", Interval: 2 * time.Second, Now: func() time.Time { return noon.Add(time.Second) }},
 		Ensemble{Name: "main", Servers: "zk1:2181", Prefix: "/", Stack: "shop"})
@@ -102,8 +105,8 @@ func TestPages(t *testing.T) {
 	b.Saw("main", next)
 	b.Change("main", func(e *Ensemble) {
 		e.Compare, e.Drift, e.DriftAt, e.Plan = true, &plan.Plan{Changes: []plan.Change{{Action: plan.Create}}}, noon, "Plan: 1 to add, 0 to change, 0 to destroy."
-		e.CheckAt, e.Checkup = noon, &view.CheckupOf{Root: "/locks", Servers: []view.CheckupServer{{Server: "zk1:2181", Conditions: []inspect.Condition{
-			{Name: "clock", What: "it runs"}, {Name: "session timeout", Verdict: inspect.VerdictFails, What: "4s", Next: "set 8s"}}}}}
+		e.CheckAt, e.Checkup = noon, &view.CheckupOf{Root: "/locks", Servers: []view.CheckupServer{{Server: "zk1:2181", Conditions: []check.Condition{
+			{Name: "clock", What: "it runs"}, {Name: "session timeout", Verdict: check.Fails, What: "4s", Next: "set 8s"}}}}}
 	})
 	for name, target := range allPages {
 		w := get(t, b.Handler(), target)
@@ -148,7 +151,7 @@ func hourly() *inspect.Report {
 }
 
 func TestAJobsSlotsAreShown(t *testing.T) {
-	snap := &inspect.Snapshot{At: noon, Locks: []*inspect.Report{hourly()}, Waits: inspect.WaitsFor(), Sessions: map[int64]*inspect.Session{}}
+	snap := &scan.Snapshot{At: noon, Locks: []*inspect.Report{hourly()}, Waits: inspect.WaitsFor(), Sessions: map[int64]*words.Session{}}
 	b := board(t, snap, snap)
 	page := func(target string) string {
 		w := get(t, b.Handler(), target)
@@ -193,8 +196,8 @@ func orders() *inspect.Report {
 }
 
 func TestAFamilyIsOneRowOfThePage(t *testing.T) {
-	snap := func(in *inspect.Report) *inspect.Snapshot {
-		return &inspect.Snapshot{At: noon, Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in.Keys.Read...), Sessions: map[int64]*inspect.Session{}}
+	snap := func(in *inspect.Report) *scan.Snapshot {
+		return &scan.Snapshot{At: noon, Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in.Keys.Read...), Sessions: map[int64]*words.Session{}}
 	}
 	in := orders()
 	b := board(t, snap(in), snap(in))
@@ -255,7 +258,7 @@ func TestAnElectionThatLostItsLeaderIsAProblemNow(t *testing.T) {
 	led := looked(declared("/locks/mailer", kind.Election, []inspect.Contender{leader}, nil))
 	require.Contains(t, get(t, board(t, led).Handler(), "/lock?ensemble=main&path=/locks/mailer").Body.String(), "candidate since <time")
 	require.Contains(t, get(t, board(t, led).Handler(), "/locks").Body.String(), "1m30s <small>as a candidate</small>")
-	for want, looks := range map[Severity][]*inspect.Snapshot{Watch: {vacant, vacant}, Now: {led, vacant, vacant}} {
+	for want, looks := range map[Severity][]*scan.Snapshot{Watch: {vacant, vacant}, Now: {led, vacant, vacant}} {
 		problems := board(t, looks...).problems(noon)
 		require.Len(t, problems, 1)
 		require.Equal(t, "leaderless", problems[0].What)
@@ -282,7 +285,7 @@ func TestThePageSaysWhyAServerDidNotAnswer(t *testing.T) {
 	const expired = "our certificate, of CN=page, expired on 2026-03-01T09:30:00Z: remote error: tls: expired certificate"
 	snap := scene()
 	snap.Dump, snap.Servers[0].Connections, snap.Servers[0].Error = false, -1, expired
-	snap.Unasked = []inspect.Unasked{{Server: "zk1:2181", Why: expired}}
+	snap.Unasked = []words.Unasked{{Server: "zk1:2181", Why: expired}}
 	b := board(t, snap)
 	page := get(t, b.Handler(), "/").Body.String()
 	require.NotContains(t, page, "not allowed")
@@ -314,7 +317,7 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 	snap.Locks[3].Holders[0].ID, snap.Locks[2].Waiters[0].ID = evil, evil // in a circle
 	snap.Sessions[3].Address = evil
 	snap.Servers[1].Error, snap.Servers[1].Name, snap.Servers[0].Mode = evil, evil, "leader"
-	snap.Unread = append(snap.Unread, inspect.Unread{Path: "/y" + evil, Err: errors.New(evil)})
+	snap.Unread = append(snap.Unread, scan.Unread{Path: "/y" + evil, Err: errors.New(evil)})
 	snap.Waits = inspect.WaitsFor(snap.Locks...)
 	b := board(t, scene(), snap)
 	b.Change("main", func(e *Ensemble) { e.Trouble = kind.Visible(evil) })
@@ -391,7 +394,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 		many = append(many, declared(fmt.Sprintf("/locks/l%05d", i), kind.Mutex, nil, nil))
 	}
 	many[7].Holders = []inspect.Contender{contender(many[7].Path, "a", 1)}
-	text = get(t, board(t, &inspect.Snapshot{At: noon, Locks: many, Waits: &inspect.Waits{}}).Handler(), "/metrics").Body.String()
+	text = get(t, board(t, &scan.Snapshot{At: noon, Locks: many, Waits: &inspect.Waits{}}).Handler(), "/metrics").Body.String()
 	require.Equal(t, 1, strings.Count(text, "\nlocktree_lock_holders{"), "of very many locks those in use")
 }
 
@@ -401,8 +404,8 @@ func TestManyFindingsAreFewRows(t *testing.T) {
 	b.Change("main", func(e *Ensemble) {
 		e.Checkup = &view.CheckupOf{Root: "/locks"}
 		for i := range 5000 {
-			e.Checkup.Locks = append(e.Checkup.Locks, inspect.Condition{Name: "access", What: fmt.Sprint(i), Verdict: inspect.VerdictFails})
-			e.Checkup.Together = append(e.Checkup.Together, inspect.Condition{Name: fmt.Sprint("access /a", i), What: "the same", Verdict: inspect.VerdictFails})
+			e.Checkup.Locks = append(e.Checkup.Locks, check.Condition{Name: "access", What: fmt.Sprint(i), Verdict: check.Fails})
+			e.Checkup.Together = append(e.Checkup.Together, check.Condition{Name: fmt.Sprint("access /a", i), What: "the same", Verdict: check.Fails})
 		}
 	})
 	page := get(t, b.Handler(), "/").Body.String()
@@ -425,7 +428,7 @@ func TestListsAreFilteredSortedAndPaged(t *testing.T) {
 		locks = append(locks, declared(path, kind.Mutex, []inspect.Contender{c}, nil))
 	}
 	locks = append(locks, declared("/locks/zz-idle", kind.Mutex, nil, nil))
-	b := board(t, &inspect.Snapshot{At: noon, Locks: locks, Waits: &inspect.Waits{}, Sessions: map[int64]*inspect.Session{}})
+	b := board(t, &scan.Snapshot{At: noon, Locks: locks, Waits: &inspect.Waits{}, Sessions: map[int64]*words.Session{}})
 	rows := func(query string) (out []string) {
 		for _, m := range regexp.MustCompile(`<th scope="row"[^>]*><a [^>]*>(/locks/[^<]*)`).FindAllStringSubmatch(get(t, b.Handler(), "/locks?"+query).Body.String(), -1) {
 			out = append(out, m[1])
@@ -450,9 +453,9 @@ func TestListsAreFilteredSortedAndPaged(t *testing.T) {
 // Each permit of a semaphore is a node, and a client that is granted some leaves its place in the antechamber: for people it is
 // one that queued, was granted, and released.
 func TestPermitsOfOneClientAreOne(t *testing.T) {
-	at := func(holders, waiters []inspect.Contender) *inspect.Snapshot {
+	at := func(holders, waiters []inspect.Contender) *scan.Snapshot {
 		in := declared("/locks/workers", kind.Semaphore, holders, waiters)
-		return &inspect.Snapshot{At: noon, Waits: inspect.WaitsFor(in), Locks: []*inspect.Report{in}, Sessions: map[int64]*inspect.Session{}}
+		return &scan.Snapshot{At: noon, Waits: inspect.WaitsFor(in), Locks: []*inspect.Report{in}, Sessions: map[int64]*words.Session{}}
 	}
 	node := func(name, id string, permits int) inspect.Contender {
 		return inspect.Contender{Path: "/locks/workers/" + name, Name: name, ID: id, Session: int64(id[0]), Permits: permits}
@@ -502,7 +505,7 @@ func BenchmarkPages(b *testing.B) {
 	}
 	for _, target := range []string{"/", "/locks", "/locks?show=all&sort=held", "/locks?q=app-7", "/metrics"} {
 		b.Run(target, func(b *testing.B) {
-			board := board(b, &inspect.Snapshot{At: noon, Dump: true, Locks: locks, Waits: &inspect.Waits{}, Sessions: map[int64]*inspect.Session{}})
+			board := board(b, &scan.Snapshot{At: noon, Dump: true, Locks: locks, Waits: &inspect.Waits{}, Sessions: map[int64]*words.Session{}})
 			for b.Loop() {
 				clear(board.pages)
 				get(b, board.Handler(), target)

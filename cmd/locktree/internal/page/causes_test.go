@@ -14,6 +14,9 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/check"
+	"github.com/locktree/locktree/recipes/inspect/scan"
+	"github.com/locktree/locktree/recipes/inspect/words"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -24,8 +27,8 @@ func bounded(path, hold, wait string, holders, waiters []inspect.Contender) *ins
 	return in
 }
 
-func looked(locks ...*inspect.Report) *inspect.Snapshot {
-	return &inspect.Snapshot{At: noon, Dump: true, Locks: locks, Waits: inspect.WaitsFor(locks...), Sessions: map[int64]*inspect.Session{}}
+func looked(locks ...*inspect.Report) *scan.Snapshot {
+	return &scan.Snapshot{At: noon, Dump: true, Locks: locks, Waits: inspect.WaitsFor(locks...), Sessions: map[int64]*words.Session{}}
 }
 
 func TestOneCauseIsOneProblem(t *testing.T) {
@@ -33,15 +36,15 @@ func TestOneCauseIsOneProblem(t *testing.T) {
 	a, b := contender("/locks/a", "one", 1), contender("/locks/b", "two", 2)
 	waits := func(path, id string, session int64) []inspect.Contender { return is(contender(path, id, session)) }
 	silent := looked(bounded("/locks/a", "1m", "1m", is(a), waits("/locks/a", "three", 3)), bounded("/locks/b", "", "", is(contender("/locks/b", "one", 1)), nil))
-	silent.Sessions[1] = &inspect.Session{ID: 1, Away: true, Expires: noon.Add(time.Second)}
+	silent.Sessions[1] = &words.Session{ID: 1, Away: true, Expires: noon.Add(time.Second)}
 	missing := looked()
 	for _, path := range []string{"/locks/x", "/locks/y"} {
-		missing.Unread = append(missing.Unread, inspect.Unread{Path: path, Err: zk.ErrNoNode})
+		missing.Unread = append(missing.Unread, scan.Unread{Path: path, Err: zk.ErrNoNode})
 	}
-	missing.Unread = append(missing.Unread, inspect.Unread{Path: "/locks/z", Err: errors.New("not ours")})
+	missing.Unread = append(missing.Unread, scan.Unread{Path: "/locks/z", Err: errors.New("not ours")})
 	declaredX := &plan.Node{Payload: bounded("/locks/x", "", "", nil, nil).Payload}
 	for name, c := range map[string]struct {
-		snap  *inspect.Snapshot
+		snap  *scan.Snapshot
 		drift *plan.Plan
 		want  []string
 	}{
@@ -69,7 +72,7 @@ func TestOneCauseIsOneProblem(t *testing.T) {
 				e.Drift, e.DriftAt = c.drift, noon
 				if c.drift != nil && c.snap == missing {
 					e.Checkup = &view.CheckupOf{Root: "/locks"}
-					e.Checkup.Locks = []inspect.Condition{{Name: "access /locks/x", What: "there is no such node", Verdict: inspect.VerdictFails}}
+					e.Checkup.Locks = []check.Condition{{Name: "access /locks/x", What: "there is no such node", Verdict: check.Fails}}
 				}
 			})
 			var got []string
@@ -93,7 +96,7 @@ func TestOfManyCausesEachIsToldWhole(t *testing.T) {
 		session := int64(i%(mostListed+1) + 1) // the first one also holds the last lock
 		path := fmt.Sprintf("/locks/%03d", i)
 		held.Locks = append(held.Locks, declared(path, kind.Mutex, []inspect.Contender{contender(path, fmt.Sprint("p", session), session)}, nil))
-		held.Sessions[session] = &inspect.Session{ID: session, Away: true}
+		held.Sessions[session] = &words.Session{ID: session, Away: true}
 	}
 	problems, both := board(t, held).problems(noon), 0
 	require.Len(t, problems, mostListed)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/check"
 )
 
 func (p *problemsOf) conditions() {
@@ -14,7 +14,7 @@ func (p *problemsOf) conditions() {
 		return
 	}
 	all := together(slices.DeleteFunc(p.e.Checkup.Findings(), func(k view.Finding) bool {
-		return k.Verdict != inspect.VerdictFails || p.missing[strings.TrimPrefix(k.Name, "access ")] // which is told already
+		return k.Verdict != check.Fails || p.missing[strings.TrimPrefix(k.Name, "access ")] // which is told already
 	}))
 	for _, k := range all[:min(len(all), mostListed)] {
 		p.add(true, "condition", "", clip(k.Where+": "+k.Name+": "+k.What), "locktree doctor")
@@ -27,7 +27,7 @@ func (p *problemsOf) conditions() {
 // together makes one finding of those that say the same of several servers or nodes.
 func together(all []view.Finding) (out []view.Finding) {
 	type same struct {
-		verdict    inspect.Verdict
+		verdict    check.Verdict
 		what, next string
 	}
 	at, where, names := map[same]int{}, [][]string{}, [][]string{}

@@ -15,7 +15,8 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan/document"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/check"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 )
 
 //go:embed page.html static
@@ -24,13 +25,13 @@ var files embed.FS
 var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"visible": clip, "clock": clock, "when": when, "since": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
-	"zxid":    document.Session, "link": lockLink, "verdict": inspect.Verdict.String,
+	"zxid":    document.Session, "link": lockLink, "verdict": check.Verdict.String,
 	"unasked": view.Unasked, "noDump": noDump,
 	"tab": newTab, "column": newColumn, "people": newPeople, "times": times, "applied": view.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
 }).ParseFS(files, "page.html"))
 
 // noDump says why the server of our session did not list the contenders.
-func noDump(snap *inspect.Snapshot) string {
+func noDump(snap *scan.Snapshot) string {
 	for _, at := range snap.Servers {
 		switch {
 		case !at.Here:

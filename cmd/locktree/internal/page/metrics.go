@@ -11,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/check"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
@@ -120,18 +121,18 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 		f.add("locktree_drift_checked_timestamp_seconds", "gauge", "Time of the last comparison with the configuration; 0 if none has succeeded yet.", checked, en...)
 	}
 	if e.Checkup != nil {
-		value := map[inspect.Verdict]float64{inspect.VerdictHolds: 1, inspect.VerdictUnsure: 0.5}
+		value := map[check.Verdict]float64{check.Holds: 1, check.Unsure: 0.5}
 		together := view.CheckupServer{Conditions: e.Checkup.Together}
 		for _, server := range append(slices.Clip(e.Checkup.Servers), together) {
 			for _, k := range server.Conditions {
 				f.add("locktree_condition", "gauge", "A condition that locks depend on: 1 holds, 0.5 unsure, 0 fails. Without a server it is about all servers together.", value[k.Verdict], append(en, "server", server.Server, "name", k.Name)...)
 			}
 		}
-		count := map[inspect.Verdict]int{}
+		count := map[check.Verdict]int{}
 		for _, k := range e.Checkup.Locks {
 			count[k.Verdict]++
 		}
-		for _, v := range []inspect.Verdict{inspect.VerdictUnsure, inspect.VerdictFails} { // a series for each lock would be too many
+		for _, v := range []check.Verdict{check.Unsure, check.Fails} { // a series for each lock would be too many
 			f.add("locktree_lock_conditions", "gauge", "Conditions of single locks that fail or are unsure.", float64(count[v]), append(en, "verdict", v.String())...)
 		}
 	}
@@ -148,7 +149,7 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 	f.add("locktree_unreadable_nodes", "gauge", "Nodes that could not be read.", float64(closed), en...)
 	f.add("locktree_missing_locks", "gauge", "Declared locks that do not exist.", float64(len(snap.Unread)-closed), en...)
 	f.add("locktree_deadlock_cycles", "gauge", "Deadlocks: circles of contenders that wait for each other.", float64(len(snap.Waits.Deadlocks)), en...)
-	if used, known := snap.EpochUsed(); known { // no value, rather than a wrong one
+	if used, known := check.EpochUsed(snap); known { // no value, rather than a wrong one
 		f.add("locktree_zxid_epoch_used_ratio", "gauge", "Share of the transaction ids of this leader's epoch that is used; at 1 a new leader is elected.", used, en...)
 	}
 	certificateMetrics(f, snap.Certificates, en)
@@ -163,9 +164,9 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 }
 
 // certificateMetrics has the earliest of those with one name: authorities may share theirs.
-func certificateMetrics(f *families, all []inspect.Certificate, en []string) {
+func certificateMetrics(f *families, all []check.Certificate, en []string) {
 	told := map[string]bool{}
-	for _, c := range slices.SortedFunc(slices.Values(all), func(a, b inspect.Certificate) int { return a.Expires.Compare(b.Expires) }) {
+	for _, c := range slices.SortedFunc(slices.Values(all), func(a, b check.Certificate) int { return a.Expires.Compare(b.Expires) }) {
 		whose := "server"
 		if c.Ours {
 			whose = "client"

@@ -10,6 +10,8 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/check"
+	"github.com/locktree/locktree/recipes/inspect/words"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
@@ -178,7 +180,7 @@ func (p *problemsOf) connection() {
 
 // unasked names servers that did not answer. What they do not allow is their configuration, and no news.
 func (p *problemsOf) unasked() {
-	if slices.ContainsFunc(p.e.Snapshot.Unasked, func(u inspect.Unasked) bool { return !u.Forbids }) {
+	if slices.ContainsFunc(p.e.Snapshot.Unasked, func(u words.Unasked) bool { return !u.Forbids }) {
 		p.add(false, "server without an answer", "", clip(view.Unasked(p.e.Snapshot)), "locktree doctor")
 	}
 }
@@ -349,13 +351,13 @@ func (p *problemsOf) unread() {
 
 // sessions finds the ten with the most bytes of paths, of those that are too large.
 func (p *problemsOf) sessions() {
-	var all []*inspect.Session
+	var all []*words.Session
 	for _, s := range p.e.Snapshot.Sessions {
 		if s.Bytes > bigSession {
 			all = append(all, s)
 		}
 	}
-	slices.SortFunc(all, func(a, b *inspect.Session) int { return b.Bytes - a.Bytes })
+	slices.SortFunc(all, func(a, b *words.Session) int { return b.Bytes - a.Bytes })
 	for _, s := range all[:min(10, len(all))] {
 		from := ""
 		if s.Address != "" {
@@ -371,8 +373,8 @@ func (p *problemsOf) certificates() {
 	if len(p.e.Snapshot.Certificates) == 0 {
 		return
 	}
-	if k := inspect.CheckCertificates(p.e.Snapshot.Certificates, p.now); k.Verdict != inspect.VerdictHolds {
-		p.add(k.Verdict == inspect.VerdictFails, "certificate", "", clip(k.What)+".", "locktree doctor")
+	if k := check.Certificates(p.e.Snapshot.Certificates, p.now); k.Verdict != check.Holds {
+		p.add(k.Verdict == check.Fails, "certificate", "", clip(k.What)+".", "locktree doctor")
 	}
 }
 

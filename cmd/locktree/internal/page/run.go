@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 )
 
 // Setup is what one configuration says to look at. One that could not be read has a Source with
@@ -164,7 +164,7 @@ func Apart(one *Setup, others ...*Setup) error {
 func (s *Service) watch(ctx context.Context, name string, w *watched) {
 	ctx, w.end = context.WithCancel(ctx)
 	target := w.target
-	tell := func(snap *inspect.Snapshot, err error) {
+	tell := func(snap *scan.Snapshot, err error) {
 		if err != nil {
 			s.tell(s.board.Failed(name, err))
 			return

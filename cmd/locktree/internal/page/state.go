@@ -11,22 +11,22 @@ import (
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 )
 
 // Ensemble is what is known of one ensemble.
 type Ensemble struct {
 	Name     string // by which everything tells it from the others: its stack's too, where there are several
 	Servers  string
-	Prefix   string            // below which everything is looked at, "" for declared locks only
-	Snapshot *inspect.Snapshot // the newest; nil before the first
-	Error    string            // why there is none newer, "" when the last look succeeded
-	before   *inspect.Snapshot // the one before
-	held     map[string]bool   // locks that should always be held, and were
-	failures int               // looks that failed
-	failed   time.Time         // since when, while Error says why
-	told     time.Time         // when that was told last
-	looking  string            // how far the look is that follows the newest one, if it takes long
+	Prefix   string          // below which everything is looked at, "" for declared locks only
+	Snapshot *scan.Snapshot  // the newest; nil before the first
+	Error    string          // why there is none newer, "" when the last look succeeded
+	before   *scan.Snapshot  // the one before
+	held     map[string]bool // locks that should always be held, and were
+	failures int             // looks that failed
+	failed   time.Time       // since when, while Error says why
+	told     time.Time       // when that was told last
+	looking  string          // how far the look is that follows the newest one, if it takes long
 
 	Root, Stack    string     // as declared
 	Compare        bool       // it is compared with a configuration
@@ -74,7 +74,7 @@ func NewBoard(opts Options, ensembles ...Ensemble) *Board {
 }
 
 // Saw publishes a look at an ensemble. It returns a line for the operator if that ends an outage.
-func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) (line string) {
+func (b *Board) Saw(ensemble string, snap *scan.Snapshot) (line string) {
 	b.Change(ensemble, func(e *Ensemble) {
 		if e.Error != "" {
 			line = fmt.Sprintf("Ensemble %s answers again, after %s.", ensemble, snap.At.Sub(e.failed).Round(time.Second))

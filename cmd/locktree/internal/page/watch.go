@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 )
 
 // Target is an ensemble to look at.
@@ -22,7 +22,7 @@ type Target struct {
 	Ensemble Ensemble          // what is known of it before a look
 	Key      [sha256.Size]byte // of all that Dial and Scan are made of
 	Dial     func(context.Context) (*recipes.Client, error)
-	Scan     inspect.ScanOptions
+	Scan     scan.Options
 	Patience time.Duration // how long a look waits for a session
 	// Compare looks at drift, at who applied, and at doctor's conditions.
 	Compare func(context.Context, *recipes.Client) (Comparison, error)
@@ -39,7 +39,7 @@ type Comparison struct {
 // watch looks at the ensemble again and again until ctx ends, on a client of its own: one that cannot be reached holds up no other.
 // A session that is lost is followed by the next one. far hears how far a look is that takes longer than the interval, or ""
 // when the servers have sent nothing since. beside runs meanwhile, as long as there is a client.
-func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*inspect.Snapshot, error), far func(string), beside func(context.Context, *recipes.Client)) {
+func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*scan.Snapshot, error), far func(string), beside func(context.Context, *recipes.Client)) {
 	var client *recipes.Client
 	for client == nil {
 		c, err := t.Dial(ctx)
@@ -56,7 +56,7 @@ func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*in
 	var besides sync.WaitGroup
 	besides.Go(func() { beside(ctx, client) })
 	t.Scan.Silence = 10*time.Second + 3*interval
-	scanner := inspect.NewScanner(client, t.Scan)
+	scanner := scan.New(client, t.Scan)
 	for again := true; again; again = pause(ctx, interval) {
 		looking, over := context.WithCancel(ctx)
 		var telling sync.WaitGroup
@@ -82,7 +82,7 @@ func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*in
 }
 
 // look is one look. It lasts until the servers are silent.
-func (t Target) look(ctx context.Context, client *recipes.Client, scanner *inspect.Scanner) (snap *inspect.Snapshot, err error) {
+func (t Target) look(ctx context.Context, client *recipes.Client, scanner *scan.Scanner) (snap *scan.Snapshot, err error) {
 	err = look.On(ctx, client, t.Patience, func(*direct.Session) error {
 		snap, err = scanner.Scan(ctx)
 		return err
@@ -111,7 +111,7 @@ const noAnswer = "No answer yet."
 func Follow(ctx context.Context, targets []Target, interval time.Duration, show func(known []view.LocksOf, rounds int) (more bool)) ([]view.LocksOf, []error) {
 	type answer struct {
 		of   int
-		snap *inspect.Snapshot
+		snap *scan.Snapshot
 		err  error
 		far  string // there is no answer yet
 	}
@@ -130,7 +130,7 @@ func Follow(ctx context.Context, targets []Target, interval time.Duration, show 
 			case <-ctx.Done():
 			}
 		}
-		tell := func(snap *inspect.Snapshot, err error) { send(answer{of: i, snap: snap, err: err}) }
+		tell := func(snap *scan.Snapshot, err error) { send(answer{of: i, snap: snap, err: err}) }
 		far := func(text string) {
 			if text != "" {
 				send(answer{of: i, far: text})

@@ -15,6 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -51,10 +52,10 @@ func NotAFamily(path string, in *inspect.Report) error {
 
 // Looks ask, for each tree, which holders and waiters are connected, and look at the keys of its families; nil where there is
 // neither.
-func (s *Stack) Looks(ctx context.Context, trees []*plan.Tree) ([]*inspect.Snapshot, error) {
-	out := make([]*inspect.Snapshot, len(trees))
+func (s *Stack) Looks(ctx context.Context, trees []*plan.Tree) ([]*scan.Snapshot, error) {
+	out := make([]*scan.Snapshot, len(trees))
 	for i, tree := range trees {
-		var at inspect.ScanOptions
+		var at scan.Options
 		for _, n := range tree.Nodes {
 			if n.Payload != nil && n.Kind().Key != nil {
 				at.Declared = append(at.Declared, n.Path)
@@ -69,7 +70,7 @@ func (s *Stack) Looks(ctx context.Context, trees []*plan.Tree) ([]*inspect.Snaps
 			continue
 		}
 		err := s.On(ctx, i, func(*direct.Session) (err error) {
-			out[i], err = inspect.Look(ctx, s.Clients[i], at)
+			out[i], err = scan.Look(ctx, s.Clients[i], at)
 			return err
 		})
 		if err != nil {

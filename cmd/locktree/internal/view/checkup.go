@@ -6,7 +6,8 @@ import (
 
 	"github.com/locktree/locktree/apply/checkup"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/check"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 )
 
 // Checkup is what doctor found, by ensemble.
@@ -17,20 +18,20 @@ type CheckupOf struct {
 	Ensemble string
 	Err      error // why doctor could not finish with it
 	Servers  []CheckupServer
-	Together []inspect.Condition // of all servers
+	Together []check.Condition // of all servers
 	Root     string
-	Empty    []inspect.Empty // what programs left below the root of locks that nobody declared
+	Empty    []scan.Empty // what programs left below the root of locks that nobody declared
 	checkup.Report
 }
 
 // CheckupServer is one server: they may be configured differently.
 type CheckupServer struct {
 	Server     string
-	Conditions []inspect.Condition
+	Conditions []check.Condition
 }
 
 // Count is how many conditions there are of a verdict.
-func (c Checkup) Count(v inspect.Verdict) (n int) {
+func (c Checkup) Count(v check.Verdict) (n int) {
 	for _, e := range c {
 		for _, k := range e.Findings() {
 			if k.Verdict == v {
@@ -44,7 +45,7 @@ func (c Checkup) Count(v inspect.Verdict) (n int) {
 // Finding is one of the conditions, with where it was found.
 type Finding struct {
 	Where string
-	inspect.Condition
+	check.Condition
 }
 
 // Findings are all of them.
@@ -93,14 +94,14 @@ func (c Checkup) text(h *Human) {
 			h.out.printf("\n")
 		}
 	}
-	h.out.printf("%d %s, %d unsure, %d fail.\n", c.Count(inspect.VerdictHolds), plural(c.Count(inspect.VerdictHolds), "condition holds", "conditions hold"), c.Count(inspect.VerdictUnsure), c.Count(inspect.VerdictFails))
+	h.out.printf("%d %s, %d unsure, %d fail.\n", c.Count(check.Holds), plural(c.Count(check.Holds), "condition holds", "conditions hold"), c.Count(check.Unsure), c.Count(check.Fails))
 }
 
-func (h *Human) conditions(list []inspect.Condition) {
+func (h *Human) conditions(list []check.Condition) {
 	for _, k := range list {
-		colour := map[inspect.Verdict]string{inspect.VerdictHolds: green, inspect.VerdictUnsure: yellow, inspect.VerdictFails: red}[k.Verdict]
+		colour := map[check.Verdict]string{check.Holds: green, check.Unsure: yellow, check.Fails: red}[k.Verdict]
 		h.out.printf("  %s  %s: %s\n", h.out.paint(colour)((k.Verdict.String() + "      ")[:6]), clean(k.Name), clean(plan.Plain(k.What)))
-		if k.Verdict == inspect.VerdictHolds {
+		if k.Verdict == check.Holds {
 			continue
 		}
 		h.out.printf("          %s\n", plan.Sentence(clean(k.Why)))
@@ -112,11 +113,11 @@ func (h *Human) conditions(list []inspect.Condition) {
 }
 
 // next is what to do, and where to set what the library speaks of.
-func next(k inspect.Condition) string {
+func next(k check.Condition) string {
 	switch {
-	case k.Verdict != inspect.VerdictHolds && strings.Contains(k.Next, "session timeout"):
+	case k.Verdict != check.Holds && strings.Contains(k.Next, "session timeout"):
 		return plan.Sentence(k.Next) + " The session timeout is session_timeout of the ensemble block, or ZOOKEEPER_SESSION."
-	case k.Verdict != inspect.VerdictHolds && strings.Contains(k.Next, "credentials"):
+	case k.Verdict != check.Holds && strings.Contains(k.Next, "credentials"):
 		return plan.Sentence(k.Next) + " " + credentialsAre
 	}
 	return k.Next
@@ -156,7 +157,7 @@ type conditionDoc struct {
 	Next    string `json:"next"`
 }
 
-func conditionDocs(ks []inspect.Condition) []conditionDoc {
+func conditionDocs(ks []check.Condition) []conditionDoc {
 	out := []conditionDoc{}
 	for _, k := range ks {
 		out = append(out, conditionDoc{k.Name, k.Verdict.String(), strings.TrimSpace(plan.Plain(k.What)), k.Why, next(k)})
@@ -165,7 +166,7 @@ func conditionDocs(ks []inspect.Condition) []conditionDoc {
 }
 
 func (c Checkup) json(m *machine) {
-	doc := checkupDoc{"1.2", []checkupOfDoc{}, c.Count(inspect.VerdictHolds), c.Count(inspect.VerdictUnsure), c.Count(inspect.VerdictFails)}
+	doc := checkupDoc{"1.2", []checkupOfDoc{}, c.Count(check.Holds), c.Count(check.Unsure), c.Count(check.Fails)}
 	for _, e := range c {
 		servers := []serverDoc{}
 		for _, s := range e.Servers {

@@ -8,16 +8,16 @@ import (
 
 	"github.com/locktree/locktree/apply/checkup"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/check"
 )
 
 func TestCheckup(t *testing.T) {
-	holds := inspect.Condition{Name: "clock", What: "deadlines follow the monotonic clock", Why: "a lease must end in time"}
-	unsure := inspect.Condition{Name: "server version", Verdict: inspect.VerdictUnsure, What: "it is 3.8.0", Why: "releases before 3.9.4 can lose committed writes", Next: "plan an upgrade"}
-	fails := inspect.Condition{Name: "access /locks/a\x1b[31m", Verdict: inspect.VerdictFails, What: "recipes: node does not exist", Why: "contenders are created in the lock node", Next: "run apply"}
+	holds := check.Condition{Name: "clock", What: "deadlines follow the monotonic clock", Why: "a lease must end in time"}
+	unsure := check.Condition{Name: "server version", Verdict: check.Unsure, What: "it is 3.8.0", Why: "releases before 3.9.4 can lose committed writes", Next: "plan an upgrade"}
+	fails := check.Condition{Name: "access /locks/a\x1b[31m", Verdict: check.Fails, What: "recipes: node does not exist", Why: "contenders are created in the lock node", Next: "run apply"}
 	c := view.Checkup{
-		{Ensemble: "main", Root: "/locks", Report: checkup.Report{Checked: 2, Locks: []inspect.Condition{fails}, Cut: true},
-			Together: []inspect.Condition{holds}, Servers: []view.CheckupServer{{"zk1:2181", []inspect.Condition{holds, unsure}}, {"zk2:2181", []inspect.Condition{holds}}}},
+		{Ensemble: "main", Root: "/locks", Report: checkup.Report{Checked: 2, Locks: []check.Condition{fails}, Cut: true},
+			Together: []check.Condition{holds}, Servers: []view.CheckupServer{{"zk1:2181", []check.Condition{holds, unsure}}, {"zk2:2181", []check.Condition{holds}}}},
 		{Ensemble: "spare", Root: "/"},
 	}
 	v, out, _ := capture(nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/locktree/locktree/apply/evict"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -18,8 +19,8 @@ type Eviction struct {
 	Breaks    bool
 	In        *inspect.Report
 	evict.Acquisition
-	*inspect.Snapshot                // what is known of sessions
-	Done              *evict.Evicted // nil before the question
+	*scan.Snapshot                // what is known of sessions
+	Done           *evict.Evicted // nil before the question
 }
 
 func (e Eviction) sight() kind.Sight { return e.Snapshot.Sight(e.Party, time.Now()) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 )
 
 // KeyName is a key as people read it: in quotes, for it may be empty or contain spaces.
@@ -155,7 +156,7 @@ func (x Excess) beyondLimit() string {
 }
 
 // emptyLines say what programs left of locks that nobody declared.
-func emptyLines(all []inspect.Empty, prefix string) (lines []string) {
+func emptyLines(all []scan.Empty, prefix string) (lines []string) {
 	if len(all) == 0 {
 		return nil
 	}

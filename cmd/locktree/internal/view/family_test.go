@@ -11,6 +11,8 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
+	"github.com/locktree/locktree/recipes/inspect/words"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -38,18 +40,18 @@ func TestAFamilyIsOneRow(t *testing.T) {
 	in := orders()
 	key := in.Keys.Busiest
 	found := []*inspect.Report{crossed()[2], in}
-	of := view.LocksOf{Ensemble: "main", Addresses: "zk1:2181", Path: "/locks", Snapshot: &inspect.Snapshot{At: time.UnixMilli(now), Locks: found, Waits: inspect.WaitsFor(in.Keys.Read...),
-		Sessions: map[int64]*inspect.Session{1: {ID: 1, Away: true}}, Empty: []inspect.Empty{{Path: "/locks/old"}, {Path: "/locks/older", Before: time.UnixMilli(now).UTC()}}}}
+	of := view.LocksOf{Ensemble: "main", Addresses: "zk1:2181", Path: "/locks", Snapshot: &scan.Snapshot{At: time.UnixMilli(now), Locks: found, Waits: inspect.WaitsFor(in.Keys.Read...),
+		Sessions: map[int64]*words.Session{1: {ID: 1, Away: true}}, Empty: []scan.Empty{{Path: "/locks/old"}, {Path: "/locks/older", Before: time.UnixMilli(now).UTC()}}}}
 	l := view.Locks{NowMs: now, Ensembles: []view.LocksOf{of}}
 	v, out, _ := capture(nil)
 	v.Show(l)
 	alone := of
-	alone.Snapshot = &inspect.Snapshot{At: time.UnixMilli(now), Locks: []*inspect.Report{key}, Waits: inspect.WaitsFor(key), Empty: of.Empty[1:]}
+	alone.Snapshot = &scan.Snapshot{At: time.UnixMilli(now), Locks: []*inspect.Report{key}, Waits: inspect.WaitsFor(key), Empty: of.Empty[1:]}
 	v.Show(view.Locks{NowMs: now, Ensembles: []view.LocksOf{alone}})
 	tree := &plan.Tree{Ensemble: "main", Stack: "shop", Root: "/locks", Nodes: []*plan.Node{
 		{Path: in.Path, Payload: in.Payload, Live: &plan.Live{}}, {Path: "/locks/pools", Payload: in.Payload, Live: &plan.Live{}}}}
 	v.Show(view.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{"zk1:2181"}, Drift: []*plan.Plan{{}}, NowMs: now,
-		Looks: []*inspect.Snapshot{{Locks: []*inspect.Report{in}}}})
+		Looks: []*scan.Snapshot{{Locks: []*inspect.Report{in}}}})
 	golden(t, "family.txt", out.String())
 	out.Reset()
 	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(l)

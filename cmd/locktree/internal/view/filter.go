@@ -2,11 +2,9 @@ package view
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -37,14 +35,12 @@ func (f Filter) fits(in *inspect.Report, now time.Time) bool {
 	if f.Longer == 0 {
 		return true
 	}
-	longer := func(c recipes.Contender) bool { return !Since(c).IsZero() && now.Sub(Since(c)) > f.Longer }
-	all := []*inspect.Report{in}
-	if in.Keys != nil {
-		all = in.Keys.Read
+	for c := range in.Contenders {
+		if !Since(*c).IsZero() && now.Sub(Since(*c)) > f.Longer {
+			return true
+		}
 	}
-	return slices.ContainsFunc(all, func(one *inspect.Report) bool {
-		return slices.ContainsFunc(one.Holders, longer) || slices.ContainsFunc(one.Waiters, longer)
-	})
+	return false
 }
 
 // String is as it was given on the command line.

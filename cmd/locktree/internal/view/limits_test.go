@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -24,7 +25,7 @@ func TestWhatIsLongerThanDeclaredIsMarked(t *testing.T) {
 	v, out, _ := capture(nil)
 	v.Show(s)
 	in := &inspect.Report{Path: "/locks/payments/ledger", Kind: kind.Mutex, Payload: tree.Nodes[2].Payload, Waiters: []recipes.Contender{party("/l", "B", 2)}}
-	v.Show(view.Locks{NowMs: now, Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
+	v.Show(view.Locks{NowMs: now, Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Snapshot: &scan.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
 	golden(t, "limits.txt", out.String())
 
 	for _, c := range []struct {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
+	"github.com/locktree/locktree/recipes/inspect/words"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -103,14 +105,12 @@ func (l Locks) State() string {
 		now := time.UnixMilli(l.NowMs)
 		for _, in := range l.Filter.of(e.Locks, now) {
 			fmt.Fprintf(&b, "%q %q\n", in.Path, declaredAs(in))
-			locks := []*inspect.Report{in}
 			if in.Keys != nil {
 				fmt.Fprintln(&b, in.Keys.InUse, in.Keys.Waited)
-				locks = in.Keys.Read
 			}
-			for _, one := range locks {
-				for _, c := range slices.Concat(one.Holders, one.Waiters) {
-					fmt.Fprintf(&b, "%q %q %d %d %t\n", one.Path, c.Name, c.Token, c.Permits, e.Sight(c, now).Away())
+			for one := range in.Locks {
+				for c := range one.Contenders {
+					fmt.Fprintf(&b, "%q %q %d %d %t\n", one.Path, c.Name, c.Token, c.Permits, e.Sight(*c, now).Away())
 				}
 			}
 		}
@@ -143,17 +143,17 @@ func namesOf(locks []*inspect.Report) (names []string) {
 }
 
 // forbidden are those of the words dump and cons, which list connections, that some server does not allow.
-func forbidden(snap *inspect.Snapshot) (words []string) {
+func forbidden(snap *scan.Snapshot) (all []string) {
 	for _, word := range []string{"dump", "cons"} {
-		if slices.ContainsFunc(snap.Servers, func(at inspect.Server) bool { return slices.Contains(at.Forbids, word) }) {
-			words = append(words, word)
+		if slices.ContainsFunc(snap.Servers, func(at words.Server) bool { return slices.Contains(at.Forbids, word) }) {
+			all = append(all, word)
 		}
 	}
-	return words
+	return all
 }
 
 // Unasked says which servers did not tell who is connected to them, and why; "" if all did, or none was asked.
-func Unasked(snap *inspect.Snapshot) string {
+func Unasked(snap *scan.Snapshot) string {
 	if snap == nil {
 		return ""
 	}

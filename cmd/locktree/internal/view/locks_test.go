@@ -13,6 +13,8 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
+	"github.com/locktree/locktree/recipes/inspect/words"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -50,7 +52,7 @@ func TestIdleLocksAreSummedUp(t *testing.T) {
 		found[len(found)-1].Payload.State = kind.StateDraining
 		v, out, _ := capture(nil)
 		v.Show(view.Locks{NowMs: now, Ensembles: []view.LocksOf{{Ensemble: "main", Addresses: "zk1:2181", Path: "/locks",
-			Snapshot: &inspect.Snapshot{At: time.UnixMilli(now), Locks: found, Waits: inspect.WaitsFor(found...)}}}})
+			Snapshot: &scan.Snapshot{At: time.UnixMilli(now), Locks: found, Waits: inspect.WaitsFor(found...)}}}})
 		return out.String()
 	}
 	text := show(1001)
@@ -65,14 +67,14 @@ func TestIdleLocksAreSummedUp(t *testing.T) {
 func TestLocks(t *testing.T) {
 	found := crossed()
 	at := time.UnixMilli(now)
-	seen := &inspect.Snapshot{At: at, Zxid: 4294968000, Locks: found, Cut: true, Waits: inspect.WaitsFor(found...), Unread: []inspect.Unread{{Path: "/locks/private", Err: zk.ErrNoAuth}},
-		Sessions: map[int64]*inspect.Session{1: {ID: 1, Address: "10.0.0.7:40822"}, 2: {ID: 2, Away: true, Expires: at.Add(8 * time.Second)}}}
-	spare := &inspect.Snapshot{At: at, Waits: inspect.WaitsFor(), Locks: found[2:], Servers: []inspect.Server{{Forbids: []string{"dump", "cons"}}},
-		Unasked: []inspect.Unasked{{Server: "zk9:2181", Why: "not allowed", Forbids: true}, {Server: "zk10:2181", Why: "connection refused"}}}
+	seen := &scan.Snapshot{At: at, Zxid: 4294968000, Locks: found, Cut: true, Waits: inspect.WaitsFor(found...), Unread: []scan.Unread{{Path: "/locks/private", Err: zk.ErrNoAuth}},
+		Sessions: map[int64]*words.Session{1: {ID: 1, Address: "10.0.0.7:40822"}, 2: {ID: 2, Away: true, Expires: at.Add(8 * time.Second)}}}
+	spare := &scan.Snapshot{At: at, Waits: inspect.WaitsFor(), Locks: found[2:], Servers: []words.Server{{Forbids: []string{"dump", "cons"}}},
+		Unasked: []words.Unasked{{Server: "zk9:2181", Why: "not allowed", Forbids: true}, {Server: "zk10:2181", Why: "connection refused"}}}
 	l := view.Locks{NowMs: now, Ensembles: []view.LocksOf{
 		{Ensemble: "main", Addresses: "zk1:2181", Path: "/locks", Snapshot: seen},
 		{Ensemble: "spare", Addresses: "zk9:2181", Path: "/locks", Snapshot: spare},
-		{Ensemble: "none", Addresses: "zk8:2181", Path: "/locks", Snapshot: &inspect.Snapshot{Waits: inspect.WaitsFor()}},
+		{Ensemble: "none", Addresses: "zk8:2181", Path: "/locks", Snapshot: &scan.Snapshot{Waits: inspect.WaitsFor()}},
 	}}
 	v, out, _ := capture(nil)
 	v.Show(l)
@@ -104,7 +106,7 @@ func TestLocksSayThatNoStackDeclaresALock(t *testing.T) {
 	in := crossed()[0]
 	in.Payload.Owner = kind.Owner{}
 	v, out, _ := capture(nil)
-	v.Show(view.Locks{Ensembles: []view.LocksOf{{Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
+	v.Show(view.Locks{Ensembles: []view.LocksOf{{Snapshot: &scan.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
 	require.Contains(t, out.String(), "/locks/ledger  mutex, declared by no stack, draining\n")
 }
 
@@ -113,7 +115,7 @@ func TestLocksShowForeignTextSafely(t *testing.T) {
 	in := crossed()[0]
 	in.Holders[0].ID, in.Holders[0].Host = "\x1b[31mred", "host\nheld by nobody"
 	v, out, _ := capture(nil)
-	v.Show(view.Locks{Ensembles: []view.LocksOf{{Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
+	v.Show(view.Locks{Ensembles: []view.LocksOf{{Snapshot: &scan.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
 	require.NotContains(t, out.String(), "\x1b")
 	require.NotContains(t, out.String(), "\nheld by nobody")
 }
@@ -124,14 +126,14 @@ func TestLocksCutLongQueues(t *testing.T) {
 		in.Waiters = append(in.Waiters, party(in.Path, "w"+strconv.Itoa(i), int64(10+i)))
 	}
 	v, out, _ := capture(nil)
-	v.Show(view.Locks{Ensembles: []view.LocksOf{{Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
+	v.Show(view.Locks{Ensembles: []view.LocksOf{{Snapshot: &scan.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
 	require.Contains(t, out.String(), "and 11 more")
 	require.Contains(t, out.String(), "21 waiting.")
 }
 
 // What is shown while nothing newer can be read says how old it is. The passing of time is no change, and a holder that goes is one.
 func TestWhatIsStaleSaysSinceWhen(t *testing.T) {
-	of := view.LocksOf{Ensemble: "main", Path: "/locks", Snapshot: &inspect.Snapshot{At: time.UnixMilli(now), Locks: crossed(), Waits: inspect.WaitsFor()}}
+	of := view.LocksOf{Ensemble: "main", Path: "/locks", Snapshot: &scan.Snapshot{At: time.UnixMilli(now), Locks: crossed(), Waits: inspect.WaitsFor()}}
 	first := view.Locks{NowMs: now, Ensembles: []view.LocksOf{of}}
 	later := view.Locks{NowMs: now + 35_000, Ensembles: []view.LocksOf{of}}
 	require.Equal(t, first.State(), later.State())
@@ -141,7 +143,7 @@ func TestWhatIsStaleSaysSinceWhen(t *testing.T) {
 	v.Show(later)
 	require.Contains(t, out.String(), "\nstale since 08:01:30 (35s): connection lost\n")
 	of.Error = ""
-	of.Snapshot = &inspect.Snapshot{At: time.UnixMilli(now), Locks: crossed(), Waits: inspect.WaitsFor()}
+	of.Snapshot = &scan.Snapshot{At: time.UnixMilli(now), Locks: crossed(), Waits: inspect.WaitsFor()}
 	of.Locks[0].Holders = nil
 	require.NotEqual(t, first.State(), view.Locks{NowMs: now, Ensembles: []view.LocksOf{of}}.State())
 }

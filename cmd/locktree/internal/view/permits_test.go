@@ -8,6 +8,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -32,6 +33,6 @@ func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 		Holders: at("/locks/pool", pool().Live.Usage.Holders), Waiters: at("/locks/pool", pool().Live.Usage.Waiters)}
 	foreign := *in
 	foreign.Path, foreign.Payload = "/locks/foreign", nil
-	v.Show(view.Locks{Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in, &foreign}, Waits: inspect.WaitsFor()}}}, NowMs: now})
+	v.Show(view.Locks{Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Snapshot: &scan.Snapshot{Locks: []*inspect.Report{in, &foreign}, Waits: inspect.WaitsFor()}}}, NowMs: now})
 	golden(t, "permits.txt", out.String())
 }

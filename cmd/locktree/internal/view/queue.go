@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -69,8 +70,8 @@ const maxContenders = 10
 
 // seen are the contenders of one ensemble at a moment, with what its servers said of them.
 type seen struct {
-	*inspect.Snapshot // nil if they were not asked
-	at                time.Time
+	*scan.Snapshot // nil if they were not asked
+	at             time.Time
 }
 
 func (s seen) sight(c recipes.Contender) kind.Sight { return s.Sight(c, s.at) }
@@ -138,7 +139,7 @@ func tally(locks []*inspect.Report) string {
 }
 
 // look is what the servers said of tree i; nil if they were not asked.
-func (s Status) look(i int) *inspect.Snapshot {
+func (s Status) look(i int) *scan.Snapshot {
 	if s.Looks == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -68,7 +69,7 @@ type emptyDoc struct {
 	Before document.Stamp `json:"since_before"`
 }
 
-func emptyDocs(all []inspect.Empty) (out []emptyDoc) {
+func emptyDocs(all []scan.Empty) (out []emptyDoc) {
 	for _, e := range all {
 		out = append(out, emptyDoc{e.Path, document.Stamp{Time: e.Before}})
 	}

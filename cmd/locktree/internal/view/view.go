@@ -15,7 +15,7 @@ import (
 
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 )
 
 // Output is where a command speaks.
@@ -122,7 +122,7 @@ type Status struct {
 	Servers []string
 	// Looks are, per tree, what the servers said of the sessions of holders and waiters, with the families of keyed locks; nil where
 	// there is neither, or nothing was asked.
-	Looks  []*inspect.Snapshot
+	Looks  []*scan.Snapshot
 	Lost   Lost // the ensembles without a tree
 	Filter Filter
 	NowMs  int64
@@ -157,15 +157,15 @@ type Compared struct {
 
 // LocksOf are the locks of one ensemble.
 type LocksOf struct {
-	Ensemble          string
-	Stack             string // by which "locktree serve" looks at it
-	Addresses         string // of its servers, as configured
-	Path              string // at which they stand, and below; "" for those that are declared
-	Key               *KeyOf // whose lock was asked for; nil if it was none
-	Error             string // why nothing newer could be read
-	Looking           string // how far the look is that follows
-	Compared          *Compared
-	*inspect.Snapshot // nil if nothing could be read
+	Ensemble       string
+	Stack          string // by which "locktree serve" looks at it
+	Addresses      string // of its servers, as configured
+	Path           string // at which they stand, and below; "" for those that are declared
+	Key            *KeyOf // whose lock was asked for; nil if it was none
+	Error          string // why nothing newer could be read
+	Looking        string // how far the look is that follows
+	Compared       *Compared
+	*scan.Snapshot // nil if nothing could be read
 }
 
 // KeyOf is a key of a family.

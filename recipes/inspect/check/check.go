@@ -1,0 +1,289 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/inspect/internal/node"
+	"github.com/locktree/locktree/recipes/inspect/words"
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Verdict says whether a Condition holds.
+type Verdict int
+
+const (
+	// Holds: it holds.
+	Holds Verdict = iota
+	// Unsure: whether it holds could not be found out, or it is a risk but no violation.
+	Unsure
+	// Fails: it does not hold; a promise of package recipes is void.
+	Fails
+)
+
+// String returns "holds", "unsure" or "fails".
+func (v Verdict) String() string { return [...]string{"holds", "unsure", "fails"}[v] }
+
+// Condition is one of the conditions that the guarantees of package recipes depend on, as the checks found it.
+type Condition struct {
+	Name    string // "session timeout", "lease", "stale servers", "clock", "server version", "replica", "certificates", "access /locks/a"
+	Verdict Verdict
+	What    string // what was found
+	Why     string // what depends on it
+	Next    string // what to do; "" when it holds
+}
+
+// Client checks the conditions under which no two processes believe that they hold the same lock, when the certificates of this
+// connection expire, and whether this client can use the locks at paths. It asks the server that this client is connected to,
+// with the words conf, srvr and mntr where they are allowed. Where they are not, it opens and closes one session with the
+// shortest possible timeout, which reveals the tick. It writes nothing into the tree. An error means that there was no session,
+// or that ctx ended.
+//
+// No client can check that the clocks of all machines run at the right rate, nor that the other servers are configured
+// as this one is.
+func Client(ctx context.Context, c session.Source, paths ...string) ([]Condition, error) {
+	s, err := session.Live(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	found := checkServer(ctx, s)
+	for _, path := range paths {
+		access, err := checkAccess(ctx, s, path)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, access)
+	}
+	return found, ctx.Err()
+}
+
+func checkServer(ctx context.Context, s *session.Session) []Condition {
+	conf, srvr, mntr := word(ctx, s, "conf"), word(ctx, s, "srvr"), word(ctx, s, "mntr")
+	tick, how := number(conf, `tickTime=(\d+)`), "its configuration"
+	if tick == 0 {
+		tick, how = s.ShortestTimeout(ctx)/2, "the shortest session it grants, half of which is a tick unless minSessionTimeout is set"
+	}
+	standalone := strings.Contains(srvr, "standalone")
+	found := []Condition{
+		checkTimeout(s.Timeout(), time.Duration(tick)*time.Millisecond, how),
+		checkStaleness(s.Timeout(), time.Duration(tick)*time.Millisecond, number(conf, `syncLimit=(\d+)`), standalone),
+		checkLease(s.Timeout(), sessionsOf(conf, mntr)), checkClock(runtime.GOOS), checkVersion(srvr, standalone), checkReplica(mntr, standalone),
+	}
+	if s.TLS() {
+		found = append(found, Certificates(s.Certificates(), time.Now()))
+	}
+	return found
+}
+
+// checkTimeout compares tick and timeout: type proof of package session says why a tick may be a quarter of the timeout.
+func checkTimeout(t, tick time.Duration, how string) Condition {
+	k := Condition{Name: "session timeout", Why: "a lease lasts half a session timeout; a commit proves that much only where a tick is at most a quarter of it",
+		What: fmt.Sprintf("the servers granted %v; a tick is %v, by %s", t, tick, how)}
+	switch {
+	case tick <= 0:
+		k.Verdict, k.What = Unsure, fmt.Sprintf("the servers granted %v; their tick could not be learnt", t)
+		k.Next = "add conf to 4lw.commands.whitelist, or make sure that tickTime is at most " + (t / 4).String()
+	case t < 4*tick:
+		k.Verdict, k.Next = Fails, fmt.Sprintf("set the session timeout to %v or more, or lower tickTime to %v", 4*tick, t/4)
+	}
+	return k
+}
+
+// sessions is what a server says of how long sessions last, and had to last; zero where it does not.
+type sessions struct {
+	shortest, longest time.Duration // that it grants
+	elections         int           // since it started
+	slowest           time.Duration // of them
+}
+
+func sessionsOf(conf, mntr string) sessions {
+	ms := func(text, pattern string) time.Duration {
+		return time.Duration(number(text, pattern)) * time.Millisecond
+	}
+	return sessions{ms(conf, `minSessionTimeout=(\d+)`), ms(conf, `maxSessionTimeout=(\d+)`), number(mntr, `zk_cnt_election_time\s(\d+)`), ms(mntr, `zk_max_election_time\s(\d+)`)}
+}
+
+// jobSession is what "locktree exec" asks for where nobody says which session timeout.
+const jobSession = time.Minute
+
+// checkLease says what a session timeout of t means on a server, for programs, which try again, and for jobs, which do not.
+func checkLease(t time.Duration, of sessions) Condition {
+	tenth := func(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
+	k := Condition{Name: "lease", Why: "the session timeout decides how long an outage may last, and how long a lock stays taken after a crash: programs that try again want it short, jobs of hours want it long",
+		What: fmt.Sprintf("with a session timeout of %v, a client that hears nothing gives up its leases after %v, and the lock of one that crashed comes free after about %v", t, tenth(t/2), t)}
+	if of.longest > 0 {
+		job := min(jobSession, of.longest)
+		k.What += fmt.Sprintf("; the server grants %v to %v, so a job of \"locktree exec\", which asks for %v, gets %v and is told to end after %v", of.shortest, of.longest, jobSession, job, tenth(job/3))
+	}
+	if of.elections > 0 {
+		k.What += fmt.Sprintf("; elections that it has seen since it started: %d, the slowest took %v", of.elections, of.slowest)
+	}
+	if of.slowest >= t/2 {
+		k.Verdict, k.Next = Unsure, fmt.Sprintf("such an election ends every lease: set the session timeout to more than %v, or find out why elections are slow", 2*of.slowest)
+	}
+	return k
+}
+
+// checkStaleness compares how long a server may serve old data with how long the leader waits for the session.
+// A follower that is cut off drops its clients after syncLimit ticks. At the cut, what its leader last heard of them is at
+// most half a tick and T/3 old, because a client pings every T/3; so the leader expires them 2T/3 less half a tick after
+// the cut at the earliest. Hence 2T/3 should be at least (syncLimit + 1/2) ticks. No promise rests on this: grants and leases
+// rest on commits, and such a server commits nothing.
+func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condition {
+	k := Condition{Name: "stale servers", Why: "a server cut off from its leader serves old data for syncLimit ticks; it should drop its clients before the leader expires them, or they learn of their loss by the clock alone"}
+	least := time.Duration(syncLimit)*tick*3/2 + tick*3/4
+	switch {
+	case standalone:
+		k.What = "the server is standalone"
+	case syncLimit == 0 || tick == 0:
+		k.Verdict, k.What = Unsure, "syncLimit is not known"
+		k.Next = "add conf to 4lw.commands.whitelist, or compare: the session timeout should be 1.5 x (syncLimit + 1/2) ticks or more"
+	case t < least:
+		k.Verdict, k.What = Unsure, fmt.Sprintf("syncLimit is %d, which asks for a session timeout of %v; it is %v", syncLimit, least, t)
+		k.Next = fmt.Sprintf("set the session timeout to %v or more, or lower syncLimit", least)
+	default:
+		k.What = fmt.Sprintf("syncLimit is %d: %v or more is enough, the session timeout is %v", syncLimit, least, t)
+	}
+	return k
+}
+
+// checkClock says what the clock of this system does not count; see slept in package session.
+func checkClock(system string) Condition {
+	k := Condition{Name: "clock", What: "deadlines follow the monotonic clock, and count the time the machine is suspended",
+		Why: "a lease must end in time by this machine's own clock; setting the date changes nothing"}
+	if system != "linux" {
+		k.Verdict, k.What = Unsure, "deadlines follow the monotonic clock; on "+system+" the time the machine is suspended is not counted"
+		k.Next = "do not suspend this machine while it holds locks, or let a store refuse old tokens"
+	}
+	return k
+}
+
+// checkVersion judges a server by the faults that can lose a committed write, which a lock is. A follower that synchronises with
+// its leader may lose some before 3.9.3 (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646); the cure was never brought to 3.8 or
+// earlier. 3.9.3 has a fault of its own, from that cure: a follower may keep its log of committed transactions with a hole, and
+// lead with it (ZOOKEEPER-4925, cured in 3.9.4). A standalone server has no leader.
+func checkVersion(srvr string, standalone bool) Condition {
+	k := Condition{Name: "server version", Why: "a lock is a committed write: a server that can lose one can let two hold a lock"}
+	v := words.ParseVersion(srvr)
+	if v == nil { // then nobody knows whether it is standalone, either
+		k.Verdict, k.What, k.Next = Unsure, "the server does not say its version", "add srvr to 4lw.commands.whitelist, or make sure that it is 3.9.4 or later"
+		return k
+	}
+	k.What = fmt.Sprintf("it is %d.%d.%d", v[0], v[1], v[2])
+	switch {
+	case standalone:
+		k.What += ", standalone"
+	case slices.Compare(v, []int{3, 9, 4}) >= 0:
+	case slices.Compare(v, []int{3, 9, 3}) == 0:
+		k.Verdict, k.Next = Unsure, "plan an upgrade to 3.9.4 or later"
+		k.What += ", whose followers can miss committed writes and then lead (ZOOKEEPER-4925, of 3.9.3 alone)"
+	default:
+		k.Verdict, k.Next = Unsure, "plan an upgrade to 3.9.4 or later"
+		k.What += ", whose followers can lose committed writes when they synchronise with the leader (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646; cured in 3.9.3)"
+		if slices.Compare(v, []int{3, 9}) < 0 {
+			k.Next += fmt.Sprintf("; no release of %d.%d has the cure", v[0], v[1])
+		}
+	}
+	return k
+}
+
+// checkReplica asks whether the server's data has ever differed from the leader's. From 3.6 on, servers compare a digest after
+// each transaction, and only count and log what differs (ZOOKEEPER-3512). One of some forty servers that went down with a full
+// disk came back with the nodes of a session that had ended, and kept them (ZOOKEEPER-4541): see TestRealFullDisks.
+func checkReplica(mntr string, standalone bool) Condition {
+	k := Condition{Name: "replica", Why: "a server whose data differs shows contenders that have left, so that locks stay held, or hides some, so that two may hold a lock"}
+	m := regexp.MustCompile(`zk_digest_mismatches_count\s(\d+)`).FindStringSubmatch(mntr)
+	switch {
+	case standalone:
+		k.What = "the server is standalone"
+	case m == nil:
+		k.Verdict, k.What = Unsure, "the server does not say whether its data differs from the leader's"
+		k.Next = "add mntr to 4lw.commands.whitelist; servers before 3.6 do not compare their data"
+	case m[1] != "0":
+		k.Verdict, k.What = Fails, fmt.Sprintf("its data differed from the leader's after %s transactions since it started", m[1])
+		k.Next = "if the other servers report no difference, stop this one, delete version-2 in its dataDir and dataLogDir, and start it: it copies the data of the leader"
+	default:
+		k.What = "its data has been the leader's since it started"
+	}
+	return k
+}
+
+// checkAccess compares a lock's declaration and ACL with our identities.
+func checkAccess(ctx context.Context, s *session.Session, path string) (Condition, error) {
+	k := Condition{Name: "access " + path, Why: "contenders are created and deleted in the lock node, and heartbeats need to read them"}
+	acl, _, err := s.GetACL(ctx, path)
+	var data []byte
+	if err == nil {
+		data, _, err = s.Get(ctx, path)
+	}
+	if session.OutcomeOf(err) == session.OutcomeDefinite {
+		// What a server answers is a finding, even that there is no such node. No answer is an error: nothing is known.
+		k.Verdict, k.What, k.Next = Fails, err.Error(), "grant read access to "+s.Whoami()
+		if errors.Is(err, zk.ErrNoNode) {
+			k.What, k.Next = "there is no such node", "declare the lock and run apply"
+		}
+		return k, nil
+	}
+	if err != nil {
+		return k, err
+	}
+	payload, why := kind.Decode(data)
+	if why != nil {
+		k.Verdict, k.What, k.Next = Unsure, why.Error(), "declare the lock and run apply"
+		return k, nil
+	}
+	lacking := lacks(s, node.List(acl), "CREATE", kind.PermCreate) + lacks(s, node.List(acl), "DELETE", kind.PermDelete)
+	if payload.ChildACL != nil { // otherwise whoever may create contenders may read them
+		if heartbeat := lacks(s, payload.ChildACL, "READ", kind.PermRead); heartbeat != "" {
+			lacking += heartbeat + "(on contenders, by child_acl) "
+		}
+	}
+	if k.What = "we are " + s.Whoami(); lacking != "" {
+		k.Verdict, k.What, k.Next = Fails, k.What+", and lack "+strings.TrimSpace(lacking), "declare these rights for this identity, or check the credentials"
+	}
+	return k, nil
+}
+
+// lacks returns the right's name if no entry may grant it to us: a right that is reported as lacking really is.
+func lacks(s *session.Session, list kind.List, name string, perm kind.Perm) string {
+	var us kind.List
+	for _, id := range s.Identities() {
+		us = append(us, kind.ACL{Scheme: id.Scheme, ID: id.ID})
+	}
+	if sure, maybe := list.Ours(us...); (sure|maybe)&perm != 0 {
+		return ""
+	}
+	return name + " "
+}
+
+// word asks the server that the session is connected to; "" when it does not answer.
+func word(ctx context.Context, s *session.Session, word string) (answer string) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_ = s.Aside(ctx, s.At(), []byte(word), func(r io.Reader) error { // after a failure we just know less
+		b, err := io.ReadAll(io.LimitReader(r, 64<<10))
+		answer = string(b)
+		return err
+	})
+	return answer
+}
+
+// number finds the first group of a pattern, 0 when there is none.
+func number(text, pattern string) int {
+	if m := regexp.MustCompile(pattern).FindStringSubmatch(text); m != nil {
+		n, _ := strconv.Atoi(m[1]) // digits; one that overflows is of no use anyway
+		return n
+	}
+	return 0
+}

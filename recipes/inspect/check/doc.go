@@ -1,0 +1,9 @@
+// Package check checks the conditions that the guarantees of package recipes depend on:
+//
+//	conditions, err := check.Client(ctx, client, "/locks/payments/ledger")
+//
+// Each [Condition] has a [Verdict], the reason for it, and the next step. [Client] judges the server that a client is connected to and
+// its access to locks, [Keys] the keys of a family, [Ensemble] a snapshot of package scan, and [Certificates] when they expire.
+//
+// The package writes nothing. No client can check that the clocks of all machines run at the right rate.
+package check

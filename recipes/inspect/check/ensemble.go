@@ -1,0 +1,164 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
+	"github.com/locktree/locktree/recipes/inspect/words"
+)
+
+const (
+	largeSession  = 512 << 10 // bytes of paths; the library keeps its own sessions below that
+	soonRollOver  = 7 * 24 * time.Hour
+	shortestTrack = time.Minute // no rate is taken from less
+)
+
+// Ensemble returns the conditions of the ensemble as a whole, which no single server shows.
+func Ensemble(snap *scan.Snapshot) []Condition {
+	return []Condition{checkSessions(snap), checkConnections(snap), checkZxid(snap)}
+}
+
+// unknown is a condition that cannot be judged without the answer to word.
+func (k Condition) unknown(what, word string) Condition {
+	k.Verdict, k.What, k.Next = Unsure, what, "add "+word+" to 4lw.commands.whitelist of every server, and see that each of them answers"
+	return k
+}
+
+// checkSessions looks for a session too large to be closed: closing it is one transaction, which names all its nodes.
+func checkSessions(snap *scan.Snapshot) Condition {
+	k := Condition{Name: "session sizes", Why: "a session ends in one transaction that names all its ephemeral nodes; if that is longer than jute.maxbuffer, 1 MiB unless set, servers may be unable to restart (ZOOKEEPER-4306)"}
+	if !snap.Dump {
+		return k.unknown("how many ephemeral nodes each session owns is not known", "dump")
+	}
+	most := &words.Session{}
+	for _, s := range snap.Sessions {
+		if size(s) > size(most) || size(s) == size(most) && s.ID < most.ID {
+			most = s
+		}
+	}
+	k.What = "no session owns a node"
+	if most.Nodes > 0 {
+		k.What = fmt.Sprintf("the largest session is %#x%s, with %d ephemeral nodes, %d bytes of paths", uint64(most.ID), from(most.Address), most.Nodes, size(most)) //nolint:gosec // as the servers print it
+	}
+	if size(most) > largeSession {
+		k.Verdict, k.Next = Unsure, "spread its nodes over several sessions, or raise jute.maxbuffer on every server before it ends"
+	}
+	return k
+}
+
+// size is the length of the list of nodes in the transaction that closes the session.
+func size(s *words.Session) int { return s.Bytes + 4*s.Nodes }
+
+func from(addr string) string {
+	if addr == "" {
+		return ""
+	}
+	return " of " + addr
+}
+
+// checkConnections names the hosts with the most connections.
+func checkConnections(snap *scan.Snapshot) Condition {
+	k := Condition{Name: "connections", Why: "a server refuses an address more than maxClientCnxns connections, 60 unless set: programs that leak theirs keep others out"}
+	all := 0
+	for _, at := range snap.Servers {
+		all += max(0, at.Connections)
+	}
+	if len(snap.Unasked) > 0 {
+		u := snap.Unasked[0]
+		if k = k.unknown(fmt.Sprintf("the sessions of some servers are not known: %s: %s", u.Server, u.Why), "cons"); !u.Forbids {
+			k.Next = "name every server of the ensemble, and see that each of them answers"
+		}
+		return k
+	}
+	hosts := map[string]int{}
+	for _, s := range snap.Sessions {
+		if i := strings.LastIndexByte(s.Address, ':'); i > 0 {
+			hosts[s.Address[:i]]++
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(hosts), func(a, b string) int { return cmp.Or(hosts[b]-hosts[a], cmp.Compare(a, b)) })
+	k.What = fmt.Sprintf("there are %d; the most are from", all)
+	for i, host := range names[:min(3, len(names))] {
+		k.What += fmt.Sprintf("%s %s (%d)", []string{"", ",", ","}[i], host, hosts[host])
+	}
+	return k
+}
+
+// checkZxid says when the leader will run out of transaction ids of its epoch. The rate at which they are used
+// follows from the oldest contender of this epoch: its token is the id of the transaction that created it.
+func checkZxid(snap *scan.Snapshot) Condition {
+	k := Condition{Name: "transaction ids", Why: "when those of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
+	ids, sure := layoutOf(snap)
+	if !sure { // what is said is the worse of the two
+		k.What = "if the servers count with 32 bits (they may have zookeeper.wideCounterZxidEnabled, with which the ids last for decades), "
+	}
+	left := (1 - ids.used(snap.Zxid)) * ids.ids()
+	k.What += fmt.Sprintf("%.0f%% of this epoch's are used", ids.used(snap.Zxid)*100)
+	var first *inspect.Contender
+	for _, in := range snap.Locks {
+		for c := range in.Contenders {
+			if ids.epoch(int64(c.Token)) == ids.epoch(snap.Zxid) && !c.Since.IsZero() && (first == nil || c.Token < first.Token) { //nolint:gosec // a zxid
+				first = c
+			}
+		}
+	}
+	soon := left < ids.ids()/10
+	if first == nil || snap.At.Sub(first.Since) < shortestTrack || snap.Zxid < int64(first.Token) { //nolint:gosec // a zxid
+		k.What += "; how long the rest will last is not known, because no holder or waiter has been there for a minute of this epoch"
+	} else {
+		track := snap.At.Sub(first.Since)
+		rate := max(1, float64(snap.Zxid-int64(first.Token))) / track.Seconds() //nolint:gosec // a zxid
+		soon = left/rate < soonRollOver.Seconds()
+		k.What += fmt.Sprintf("; the rest lasts %s at the rate of the last %v", days(left/rate), track.Truncate(time.Second))
+	}
+	if soon {
+		k.Verdict, k.Next = Unsure, "restart the leader at a quiet hour, which begins a new epoch, and find out who writes so much"
+	}
+	if soon && !sure {
+		k.Next = "see whether the servers set zookeeper.wideCounterZxidEnabled; if not, " + k.Next
+	}
+	return k
+}
+
+// layout is how a transaction id is divided: how many of its 64 bits count within an epoch.
+type layout uint
+
+const (
+	narrow layout = 32 // of every release so far
+	wide   layout = 40 // of a coming one, if zookeeper.wideCounterZxidEnabled is set (ZOOKEEPER-2789)
+)
+
+// layoutOf returns that of the servers, and whether it is known. No server says it. Releases before 3.10 know only one, and the
+// first id of the wide one is 2^40: a smaller one is narrow. A larger one may be either, the narrow one in an epoch from 256 on;
+// then narrow is returned, in which the ids last less long.
+func layoutOf(snap *scan.Snapshot) (l layout, known bool) {
+	for _, at := range snap.Servers {
+		if v := words.ParseVersion("version: " + at.Version); v != nil && slices.Compare(v, []int{3, 10}) < 0 {
+			return narrow, true
+		}
+	}
+	return narrow, snap.Zxid < 1<<wide
+}
+
+// EpochUsed is the share of the transaction ids of the leader's epoch that is used, and whether it is known how servers count them.
+func EpochUsed(snap *scan.Snapshot) (ratio float64, known bool) {
+	l, known := layoutOf(snap)
+	return l.used(snap.Zxid), known
+}
+
+func (l layout) ids() float64            { return float64(int64(1) << l) }
+func (l layout) used(zxid int64) float64 { return float64(zxid&(1<<l-1)) / l.ids() }
+func (l layout) epoch(zxid int64) int64  { return zxid >> l }
+
+func days(seconds float64) string {
+	if n := seconds / (24 * 60 * 60); n < 1000 {
+		return fmt.Sprintf("%.1f days", n)
+	}
+	return "more than 1000 days"
+}

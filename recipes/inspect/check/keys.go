@@ -1,0 +1,235 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/inspect/internal/family"
+	"github.com/locktree/locktree/recipes/inspect/internal/moment"
+	"github.com/locktree/locktree/recipes/inspect/internal/node"
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+const (
+	// checkedKeys is how many keys of a family Keys looks at.
+	checkedKeys = 200
+	// leftFor is for how long the node of a key may be empty before that is said: servers look for empty containers once a minute,
+	// unless znode.container.checkIntervalMs is set.
+	leftFor = 10 * time.Minute
+	// longListing is how long a listing Java clients and zkCli read, in bytes, unless jute.maxbuffer is set.
+	longListing = 1 << 20
+)
+
+// Keys checks up to 200 keys of the family at path, spread over all of them: whether their nodes have the access list that the
+// family declares, and whether nodes are left in which nobody has been for long. It also checks whether other programs can list the
+// keys. It takes a request or two for the family, one for each of its directories, and one or two for each key, and writes nothing. An
+// error means that there was no session, or that ctx ended. A node that is no family, or cannot be read, has no conditions.
+func Keys(ctx context.Context, c session.Source, path string) ([]Condition, error) {
+	s, err := session.Live(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	look := &keysLook{s: s}
+	if err = look.list(ctx, path); err == nil && look.of != nil {
+		err = look.read(ctx)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case session.OutcomeOf(err) == session.OutcomeDefinite:
+		return nil, nil
+	case err != nil || look.of == nil:
+		return nil, err
+	}
+	return look.conditions(time.Now()), nil
+}
+
+// keysLook is a look at some keys of a family.
+type keysLook struct {
+	s       *session.Session
+	of      *family.Family
+	want    kind.List // of the nodes of keys; nil if that is not known
+	nodes   []string  // of all keys
+	longest string    // the directory with the longest listing
+	bytes   int
+
+	mu     sync.Mutex
+	looked int
+	other  []string         // nodes with another list, or whose list may not be read
+	empty  map[string]int64 // nodes in which nobody is, and the transaction in which the last one left
+	seen   []moment.Moment
+}
+
+// list finds the nodes of all keys.
+func (k *keysLook) list(ctx context.Context, path string) error {
+	data, _, err := k.s.Get(ctx, path)
+	if err != nil {
+		return err
+	}
+	p, err := kind.Decode(data)
+	if err != nil {
+		return nil //nolint:nilerr // it is no family, or none that can be read
+	}
+	if k.of = family.New(path, p); k.of == nil {
+		return nil
+	}
+	if k.want = p.ChildACL; k.want == nil {
+		acl, _, err := k.s.GetACL(ctx, path)
+		if err != nil {
+			return err
+		}
+		if sure, _ := node.List(acl).Rights(); sure&(kind.PermCreate|kind.PermDelete) == kind.PermCreate|kind.PermDelete {
+			k.want = kind.WorldAll()
+		}
+	}
+	dirs := []string{path}
+	if names := p.Children(); len(names) > 0 {
+		dirs = nil
+		for _, name := range names {
+			dirs = append(dirs, kind.JoinPath(path, name))
+		}
+	}
+	listed, errs := make([][]string, len(dirs)), make([]error, len(dirs))
+	node.Together(node.MaxReads, len(dirs), func(i int) { listed[i], _, errs[i] = k.s.Children(ctx, dirs[i]) })
+	for i, names := range listed {
+		if errs[i] != nil && !errors.Is(errs[i], zk.ErrNoNode) {
+			return errs[i]
+		}
+		n := 0
+		for _, name := range names {
+			n += 4 + len(name)
+			if node := kind.JoinPath(dirs[i], name); k.of.Has(node) {
+				k.nodes = append(k.nodes, node)
+			}
+		}
+		if n > k.bytes {
+			k.longest, k.bytes = dirs[i], n
+		}
+	}
+	return nil
+}
+
+// read looks at some of the keys.
+func (k *keysLook) read(ctx context.Context) error {
+	slices.Sort(k.nodes)
+	k.empty = map[string]int64{}
+	n := min(checkedKeys, len(k.nodes))
+	errs := make([]error, n)
+	node.Together(node.MaxReads, n, func(i int) { errs[i] = k.readOne(ctx, k.nodes[i*len(k.nodes)/n]) })
+	return errors.Join(errs...)
+}
+
+func (k *keysLook) readOne(ctx context.Context, path string) error {
+	acl, stat, err := k.s.GetACL(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	closed := errors.Is(err, zk.ErrNoAuth)
+	if err != nil && !closed {
+		return err
+	}
+	inside := stat
+	if q := k.of.Kind().Queues[0]; !closed && q.Child != "" && stat.NumChildren > 0 { // a semaphore: the path has others in it
+		if inside, err = k.s.Exists(ctx, q.Dir(path)); err != nil && session.OutcomeOf(err) != session.OutcomeDefinite {
+			return err
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.looked++
+	if closed || k.want != nil && !sameList(k.want, node.List(acl)) {
+		k.other = append(k.other, path)
+	}
+	if closed {
+		return nil
+	}
+	k.seen = append(k.seen, moment.Moment{Zxid: stat.Czxid, At: time.UnixMilli(stat.Ctime)}, moment.Moment{Zxid: stat.Mzxid, At: time.UnixMilli(stat.Mtime)})
+	if inside == nil || inside.NumChildren == 0 {
+		if k.empty[path] = stat.Pzxid; inside != nil {
+			k.empty[path] = max(stat.Pzxid, inside.Pzxid)
+		}
+	}
+	return nil
+}
+
+// sameList compares two lists of which one may hide the hashes of passwords.
+func sameList(a, b kind.List) bool {
+	in := func(x kind.ACL, l kind.List) bool {
+		sure, perhaps := l.Of(x)
+		return slices.ContainsFunc(slices.Concat(sure, perhaps), func(y kind.ACL) bool { return x.Perms == y.Perms })
+	}
+	all := func(l, other kind.List) bool {
+		return !slices.ContainsFunc(l, func(x kind.ACL) bool { return !in(x, other) })
+	}
+	return all(a, b) && all(b, a)
+}
+
+// conditions say what was found. Of keys that are in use nothing is said but how many were looked at.
+func (k *keysLook) conditions(now time.Time) []Condition {
+	name := " of " + k.of.Path
+	keys := Condition{Name: "keys" + name, Why: "clients refuse a key whose node has another access list than its family declares (ErrKeyForeign), because somebody else might end its locks",
+		What: fmt.Sprintf("%d of %d nodes of keys were looked at", k.looked, len(k.nodes))}
+	switch foreign := k.of.Params.Foreign == "true"; {
+	case k.want == nil:
+		keys.What += "; the family declares no list for them, so it was not compared"
+	case len(k.other) == 0:
+		keys.What += ", and all have the access list of the family"
+	default:
+		keys.What += fmt.Sprintf(", and %d of these have another access list than the family: %s", len(k.other), k.few(k.other))
+		if !foreign {
+			keys.Verdict, keys.Next = Fails, "find out who made these nodes; delete them when nobody uses them, or declare foreign = true"
+		}
+	}
+	out := []Condition{keys}
+	if c, ok := k.left(now); ok {
+		c.Name += name
+		out = append(out, c)
+	}
+	if k.bytes > longListing {
+		out = append(out, Condition{Name: "listing" + name, Verdict: Unsure, What: fmt.Sprintf("the names of the keys in %s are %d bytes", k.longest, k.bytes),
+			Why:  "Java clients and zkCli read at most 1 MiB of names, unless jute.maxbuffer is set: they cannot list the keys, nor delete the node with what is in it",
+			Next: "declare the family with fanout = 256, or with a larger fanout than it has, when nobody uses it"})
+	}
+	return out
+}
+
+// left finds nodes of keys that should have gone.
+func (k *keysLook) left(now time.Time) (c Condition, ok bool) {
+	seen := moment.Sort(k.seen)
+	var long []string
+	for node, zxid := range k.empty {
+		if before := moment.After(seen, zxid); !before.IsZero() && now.Sub(before) > leftFor {
+			long = append(long, node)
+		}
+	}
+	if len(long) == 0 {
+		return c, false
+	}
+	slices.Sort(long)
+	return Condition{Name: "empty keys", Verdict: Unsure, What: fmt.Sprintf("nobody has been in %d of %d nodes for more than %v: %s", len(long), k.looked, leftFor, k.few(long)),
+		Why:  "a key's node goes with its last user; what a crash leaves is a container, which servers delete, but not if it never had a child, if another program made it as a persistent node, or if the servers have no containers",
+		Next: "the next user of such a key deletes its node; when nobody uses the family, you can delete such nodes below " + k.of.Path + " with zkCli.sh"}, true
+}
+
+// few names the keys of three nodes.
+func (k *keysLook) few(nodes []string) string {
+	slices.Sort(nodes)
+	var names []string
+	for _, node := range nodes[:min(3, len(nodes))] {
+		key, _ := k.of.KeyAt(node)
+		names = append(names, `"`+kind.Visible(key)+`"`)
+	}
+	text := strings.Join(names, ", ")
+	if more := len(nodes) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,196 @@
+// Package evidence says what a node is by what stands in it: the declaration, or all that remains of a lock that no one declared.
+//
+//	found, err := evidence.Of(path, payload, data, children, listChild)
+//
+// It sends no request: the caller lists the children, and a sub-node when the evidence asks for it. A [Found] without a kind is a node
+// that nothing reveals. A [*Misfit] is a node that shows parts of two types of locks, or is part of a lock itself.
+package evidence
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Found is what the evidence says.
+type Found struct {
+	Kind   *kind.Kind  // nil: nothing reveals it
+	Params kind.Params // as declared; nil for a kind that was guessed
+	Kazoo  int         // the permits of a kazoo semaphore; 0 if it is none
+}
+
+// Misfit is why no kind fits an undeclared node.
+type Misfit struct {
+	text string
+	Part bool // the node is a sub-node of a lock
+}
+
+func (m *Misfit) Error() string { return m.text }
+
+// Of finds the kind of the node at path: as declared, or guessed from its data and children. inside lists a sub-node.
+func Of(path string, declared *kind.Payload, data []byte, children []string, inside func(name string) ([]string, error)) (Found, error) {
+	if declared != nil {
+		return Found{Kind: declared.Params.Kind(), Params: declared.Params}, nil
+	}
+	k, err := guess(path, children, inside)
+	if err != nil || k != nil {
+		return Found{Kind: k}, err
+	}
+	found := Found{Kazoo: kazooPermits(data, children)}
+	if found.Kazoo > 0 && len(children) > 0 {
+		found.Kind = kind.Semaphore
+	}
+	return found, nil
+}
+
+// guess guesses the kind of an undeclared lock from all that remains of it; nil when nothing gives a hint. Each contender and each
+// sub-node leaves the kinds that may have it: kazoo's writers and candidates have the same names as its mutexes, so only a reader
+// among them reveals more. If no kind is left, the error names two.
+func guess(path string, children []string, inside func(name string) ([]string, error)) (*kind.Kind, error) {
+	var fits []*kind.Kind
+	because := ""
+	narrow := func(to []*kind.Kind, clue string) error {
+		left := slices.Clone(to)
+		if fits != nil {
+			left = slices.DeleteFunc(left, func(k *kind.Kind) bool { return !slices.Contains(fits, k) })
+		}
+		switch {
+		case len(left) == 0:
+			return &Misfit{text: fmt.Sprintf("it holds parts of two types of locks: %s (%s) and %s (%s)", fits[0].Name, because, to[0].Name, clue)}
+		case len(left) != len(fits):
+			fits, because = left, clue
+		}
+		return nil
+	}
+	line, _ := kind.SortContenders(children)
+	for _, c := range line {
+		own := kindsWith(c)
+		if of := proven(kind.BaseName(path), c); of != nil {
+			return nil, &Misfit{fmt.Sprintf("it is the part of a %s: look at %s", of.Name, kind.Visible(kind.ParentPath(path))), true}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		if err := narrow(own, kind.Visible(c.Name)); err != nil {
+			return nil, err
+		}
+	}
+	for _, k := range kind.All() {
+		clue, err := remains(k, children, inside)
+		if err == nil && clue != "" {
+			err = narrow([]*kind.Kind{k}, clue)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if fits == nil {
+		return nil, nil
+	}
+	return fits[0], nil
+}
+
+// remains names a sub-node that shows that a lock is of kind k; "" if none does. All of them together do. Servers delete those
+// that are empty: a single one counts for the contenders in it that no other node has.
+func remains(k *kind.Kind, children []string, inside func(name string) ([]string, error)) (clue string, err error) {
+	missing := func(name string) bool { return !slices.Contains(children, name) }
+	if len(k.Children) > 0 && !slices.ContainsFunc(k.Children, missing) {
+		return k.Children[0], nil
+	}
+	for _, q := range k.Queues {
+		if !provable(q) || missing(q.Child) {
+			continue
+		}
+		names, err := inside(q.Child)
+		if err != nil {
+			return "", err
+		}
+		if Proves(q.Child, names) {
+			return q.Child, nil
+		}
+	}
+	return "", nil
+}
+
+// kindsWith are the kinds that have such a contender in the lock node itself.
+func kindsWith(c kind.Contender) []*kind.Kind {
+	if c.Marker == "x-" { // ZooKeeper's own WriteLock, which no kind writes
+		return []*kind.Kind{kind.Mutex}
+	}
+	return slices.DeleteFunc(kind.All(), func(k *kind.Kind) bool {
+		return !slices.ContainsFunc(k.Queues, func(q kind.Queue) bool { return q.Child == "" && has(q, c) })
+	})
+}
+
+// has reports whether contenders of a queue have the marker of c.
+func has(q kind.Queue, c kind.Contender) bool {
+	table := q.Exclusive
+	if c.Shared {
+		table = q.Shared
+	}
+	for _, marker := range table {
+		if marker == c.Marker {
+			return true
+		}
+	}
+	return false
+}
+
+// provable reports whether contenders of a queue have a marker that those in a lock node have not.
+func provable(q kind.Queue) bool {
+	for _, marker := range q.Exclusive {
+		if q.Child != "" && len(kindsWith(kind.Contender{Marker: marker})) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// proven is the kind that a contender in a node of this name belongs to, if only that kind has such a contender, in a sub-node.
+func proven(child string, c kind.Contender) *kind.Kind {
+	if len(kindsWith(c)) > 0 {
+		return nil
+	}
+	for _, k := range kind.All() {
+		if slices.ContainsFunc(k.Queues, func(q kind.Queue) bool { return q.Child == child && has(q, c) }) {
+			return k
+		}
+	}
+	return nil
+}
+
+// Proves reports whether one of these contenders, in a node of this name, shows that the node is part of a lock.
+func Proves(child string, names []string) bool {
+	line, _ := kind.SortContenders(names)
+	return slices.ContainsFunc(line, func(c kind.Contender) bool { return proven(child, c) != nil })
+}
+
+// Reserved reports whether path belongs to the servers or to the provisioner.
+func Reserved(path string) bool {
+	return path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/") || strings.Contains(path+"/", "/.locktree/")
+}
+
+// A kazoo Semaphore keeps its number of permits as text in its own node, its permits as children named by a bare UUID, and its
+// queue in a lock beside it (kazoo/recipe/lock.py).
+var kazooPermit = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+const (
+	KazooQueue = "-__lock__" // follows the path of a kazoo semaphore in the path of its queue
+	MaxDigits  = 10          // of a number of permits
+)
+
+// IsKazooPermit reports whether a child has the name of a permit.
+func IsKazooPermit(name string) bool { return kazooPermit.MatchString(name) }
+
+// kazooPermits returns the number of permits in the node's data; 0 if the node is no kazoo semaphore.
+func kazooPermits(data []byte, children []string) int {
+	n, err := strconv.Atoi(string(data))
+	if err != nil || n < 1 || len(data) > MaxDigits || slices.ContainsFunc(children, func(name string) bool { return !IsKazooPermit(name) }) {
+		return 0
+	}
+	return n
+}

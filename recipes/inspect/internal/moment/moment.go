@@ -1,0 +1,38 @@
+// Package moment dates transactions. Servers keep no time for most of them, but every node tells the transactions and the times of its
+// creation and of its last write. A later transaction has a later time, so these bound the times of those between.
+//
+//	known := moment.Sort(moments)        // of all nodes that were seen
+//	before := moment.After(known, zxid)   // zxid was committed before that time
+package moment
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Moment is a transaction of which the time is known.
+type Moment struct {
+	Zxid int64
+	At   time.Time
+}
+
+// Sort sorts moments by transaction, and gives each the earliest time of it and of all later ones.
+func Sort(all []Moment) []Moment {
+	slices.SortFunc(all, func(a, b Moment) int { return cmp.Compare(a.Zxid, b.Zxid) })
+	for i := len(all) - 2; i >= 0; i-- {
+		if all[i+1].At.Before(all[i].At) {
+			all[i].At = all[i+1].At
+		}
+	}
+	return all
+}
+
+// After is the earliest time of a transaction after zxid; zero if none is known.
+func After(all []Moment, zxid int64) time.Time {
+	i, _ := slices.BinarySearchFunc(all, zxid+1, func(m Moment, z int64) int { return cmp.Compare(m.Zxid, z) })
+	if i == len(all) {
+		return time.Time{}
+	}
+	return all[i].At.UTC()
+}

@@ -1,0 +1,70 @@
+package node
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// NewContender returns what the name reveals, and the node's data and stat unless they are nil.
+func NewContender(dir string, c kind.Contender, data []byte, stat *zk.Stat) kind.Party {
+	k := kind.Party{Path: kind.JoinPath(dir, c.Name), Name: c.Name, GUID: c.GUID, Seq: c.Seq, Shared: c.Shared, Writer: writerOf(c)}
+	if data != nil {
+		Describe(&k, data)
+	}
+	if stat != nil {
+		k.Session, k.Token, k.Written = stat.EphemeralOwner, uint64(stat.Czxid), uint64(stat.Mzxid)
+		if k.Since.IsZero() { // it does not say when it queued; the server's clock does
+			k.Since = time.UnixMilli(stat.Ctime).UTC()
+		}
+	}
+	return k
+}
+
+// writerOf names the client by the marker, which is unique for kazoo and WriteLock, and otherwise by the form of the id.
+// This library writes Curator's or kazoo's names and counts as that client; only the data tells them apart.
+func writerOf(c kind.Contender) string {
+	switch c.Marker {
+	case "__lock__", "__rlock__":
+		return "kazoo"
+	case "x-":
+		return "writelock"
+	}
+	if c.GUID != "" && !strings.Contains(c.GUID, "-") {
+		return "go-zookeeper" // 32 hexadecimal digits without the dashes of a UUID
+	}
+	return "curator"
+}
+
+// Describe fills in what the contender wrote about itself: JSON in this library's format, or plain text.
+func Describe(k *kind.Party, data []byte) {
+	k.Data = data
+	k.Revoked = string(data) == kind.RevokeMessage
+	var h kind.Holder
+	if json.Unmarshal(data, &h) == nil {
+		k.ID, k.Host, k.PID, k.Since = kind.Visible(h.ID), kind.Visible(h.Host), h.PID, h.Since
+		if h.Held != nil {
+			k.Held = *h.Held
+		}
+		return
+	}
+	if !k.Revoked {
+		k.ID = printable(data)
+	}
+}
+
+// maxIDText is the length up to which a foreign client's data counts as its ID.
+const maxIDText = 256
+
+// printable returns data as a string if it is short and printable, otherwise "".
+func printable(data []byte) string {
+	if s := string(data); len(data) <= maxIDText && utf8.Valid(data) && kind.Visible(s) == s {
+		return s
+	}
+	return ""
+}

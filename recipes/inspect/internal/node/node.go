@@ -1,0 +1,107 @@
+// Package node reads one node, recognises the lock that it is, and reads the contenders in its queues.
+//
+//	n, err := node.Read(ctx, session, "/locks/payments/ledger") // the node and the names of its children
+//	err = n.Recognise(ctx, session)                             // its kind, holders and waiters
+//
+// A caller that has listed the queues already (package scan) uses the steps alone: [ReadQueue], [Judge] and [Junk]. The package
+// remembers nothing and writes nothing.
+package node
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/inspect/internal/evidence"
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Node is one node, and the lock that it is.
+type Node struct {
+	Path     string
+	Data     []byte
+	Stat     *zk.Stat
+	Children []string
+	Payload  *kind.Payload // the declaration of the lock; nil if there is none
+	Why      error         // why there is none
+
+	evidence.Found
+	Holders, Waiters []kind.Party
+	Junk             []string // paths
+}
+
+// Read reads a node, its declaration and the names of its children.
+func Read(ctx context.Context, s *session.Session, path string) (*Node, error) {
+	data, stat, err := s.Get(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	children, _, err := s.Children(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{Path: path, Data: data, Stat: stat, Children: children}
+	if n.Payload, n.Why = kind.Decode(data); n.Why != nil {
+		n.Payload = nil
+	} else {
+		n.Payload.Read(stat.Mtime)
+	}
+	return n, nil
+}
+
+// Recognise finds out what the node is, and reads its contenders if it is a lock.
+func (n *Node) Recognise(ctx context.Context, s *session.Session) (err error) {
+	n.Found, err = evidence.Of(n.Path, n.Payload, n.Data, n.Children, func(name string) ([]string, error) {
+		names, _, err := s.Children(ctx, kind.JoinPath(n.Path, name))
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
+			err = nil
+		}
+		return names, err
+	})
+	switch {
+	case err != nil:
+		return err
+	case n.Kind == nil || n.Kind.Container:
+		n.Junk = Junk(n.Kind, n.Path, n.Path, n.Children)
+		return nil
+	case n.Kazoo > 0:
+		waiting, _, err := s.Children(ctx, n.Path+evidence.KazooQueue)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		n.Holders, n.Waiters, n.Junk, err = ReadKazoo(n.Path, n.Children, waiting, func(dir string) Reader { return reader(ctx, s, dir) })
+		return err
+	}
+	// Read all queues before judging any, and the permits before the antechamber: a Curator client that is granted its
+	// permit in between has left the antechamber by then, and counts as the holder it has become.
+	lines := make([][]kind.Party, len(n.Kind.Queues))
+	for i, q := range n.Kind.Queues {
+		dir, names := q.Dir(n.Path), n.Children
+		if q.Child != "" {
+			if names, _, err = s.Children(ctx, dir); err != nil && !errors.Is(err, zk.ErrNoNode) {
+				return err
+			}
+		}
+		var junk []string
+		if lines[i], junk, err = ReadQueue(dir, names, reader(ctx, s, dir)); err != nil {
+			return err
+		}
+		n.Junk = append(n.Junk, Junk(n.Kind, n.Path, dir, junk)...)
+	}
+	n.Holders, n.Waiters = Judge(n.Kind, n.Params, lines)
+	return nil
+}
+
+func reader(ctx context.Context, s *session.Session, dir string) Reader {
+	return func(k kind.Contender) (*kind.Party, error) { return ReadContender(ctx, s, dir, k) }
+}
+
+// List is an access list in the library's own type.
+func List(in []zk.ACL) (out kind.List) {
+	for _, a := range in {
+		out = append(out, kind.ACL{Scheme: a.Scheme, ID: a.ID, Perms: kind.Perm(a.Perms)})
+	}
+	return out
+}

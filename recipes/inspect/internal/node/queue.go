@@ -1,0 +1,134 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/inspect/internal/evidence"
+	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// MaxReads is how many requests for contenders are under way at a time.
+const MaxReads = 16
+
+// Together calls f for 0 to n-1, up to most calls at a time, and returns when all have returned.
+func Together(most, n int, f func(i int)) {
+	free := make(chan struct{}, most)
+	var calls sync.WaitGroup
+	for i := range n {
+		free <- struct{}{}
+		calls.Go(func() {
+			defer func() { <-free }()
+			f(i)
+		})
+	}
+	calls.Wait()
+}
+
+// Reader reads one contender; nil if it has gone.
+type Reader func(kind.Contender) (*kind.Party, error)
+
+// ReadContender reads one contender; nil without an error if it has gone.
+func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.Contender) (*kind.Party, error) {
+	c := NewContender(dir, k, nil, nil)
+	data, stat, err := s.Get(ctx, c.Path)
+	if errors.Is(err, zk.ErrNoAuth) {
+		// We may not read its data, but many servers tell everybody that it exists, and whose it is.
+		if stat, err = s.Exists(ctx, c.Path); errors.Is(err, zk.ErrNoAuth) {
+			return &c, nil // this one only tells that it exists: its name is all we know
+		}
+	}
+	if errors.Is(err, zk.ErrNoNode) || err == nil && stat == nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c = NewContender(dir, k, data, stat)
+	return &c, nil
+}
+
+// ReadQueue reads the contenders among the children of dir, in order. It leaves out those that have gone. junk are the other children.
+func ReadQueue(dir string, children []string, read Reader) (line []kind.Party, junk []string, err error) {
+	queue, junk := kind.SortContenders(children)
+	line, err = readAll(dir, queue, read)
+	return line, junk, err
+}
+
+func readAll(dir string, queue []kind.Contender, read Reader) ([]kind.Party, error) {
+	found := make([]*kind.Party, len(queue))
+	failed := make([]error, len(queue))
+	Together(MaxReads, len(queue), func(i int) { found[i], failed[i] = read(queue[i]) })
+	if err := errors.Join(failed...); err != nil {
+		return nil, errs.Errorf("recipes: inspect %s: %w", dir, err)
+	}
+	var out []kind.Party
+	for _, c := range found {
+		if c != nil {
+			out = append(out, *c)
+		}
+	}
+	return out, nil
+}
+
+// Judge sorts the contenders of all queues of a lock into holders and waiters. Without params it judges by the nodes alone.
+func Judge(k *kind.Kind, params kind.Params, lines [][]kind.Party) (holders, waiters []kind.Party) {
+	seen := make([][]kind.Seen, len(lines))
+	for i, line := range lines {
+		for _, c := range line {
+			parsed, _ := kind.ParseContender(c.Name)
+			seen[i] = append(seen[i], kind.Seen{Contender: parsed, Session: c.Session, Data: c.Data})
+		}
+	}
+	for i, verdicts := range k.Judge(params, seen) {
+		for j, v := range verdicts {
+			c := lines[i][j]
+			if c.Permits = v.Permits; v.Holds {
+				c.Candidate = k.Kept && c.Held.IsZero()
+				holders = append(holders, c)
+			} else {
+				waiters = append(waiters, c)
+			}
+		}
+	}
+	return holders, waiters
+}
+
+// Junk returns the paths of the children of dir that are no part of the layout of the lock at path. names are those that are no
+// contenders. A namespace has no junk: its children may have any name.
+func Junk(k *kind.Kind, path, dir string, names []string) (junk []string) {
+	for _, name := range names {
+		if k != nil && (k.Container || dir == path && slices.Contains(k.Children, name)) {
+			continue
+		}
+		junk = append(junk, kind.JoinPath(dir, name))
+	}
+	return junk
+}
+
+// ReadKazoo reads who has a permit of the kazoo semaphore at path, and who waits for one.
+func ReadKazoo(path string, taken, waiting []string, read func(dir string) Reader) (holders, waiters []kind.Party, junk []string, err error) {
+	var permits []kind.Contender
+	for _, name := range taken {
+		permits = append(permits, kind.Contender{Name: name, Marker: "__lock__"})
+	}
+	if holders, err = readAll(path, permits, read(path)); err != nil {
+		return nil, nil, nil, err
+	}
+	slices.SortFunc(holders, func(a, b kind.Party) int { return cmp.Compare(a.Token, b.Token) })
+	queue := path + evidence.KazooQueue
+	waiters, junk, err = ReadQueue(queue, waiting, read(queue))
+	for _, line := range [][]kind.Party{holders, waiters} {
+		for i := range line {
+			line[i].Permits = 1
+		}
+	}
+	return holders, waiters, Junk(kind.Semaphore, path, queue, junk), err
+}

@@ -1,0 +1,108 @@
+package scan
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// entry is a node that is looked at: a lock, or a node that may contain locks.
+type entry struct {
+	path    string
+	asked   bool      // named in Options
+	lock    bool      // declared as a lock
+	leads   bool      // to contenders that dump lists: see mayBeKey
+	look    int       // the last look in which it was read
+	whole   int       // the last look in which all of it was read
+	noted   time.Time // when its contenders were read without a change of theirs; zero after one
+	read    bool
+	gone    bool
+	mzxid   int64
+	czxid   int64
+	stat    *zk.Stat // as in directory
+	payload *kind.Payload
+	why     error
+	keyed   *keyed       // of a family
+	number  []byte       // the data, if that may be a number
+	dirs    []*directory // its own, then those of its queues
+	sign    uint64       // a hash of what dump listed in it
+	report  *inspect.Report
+	kazoo   bool // report is that of a kazoo semaphore
+	err     error
+}
+
+// directory is a node whose children may be contenders, as it was last read.
+type directory struct {
+	path   string
+	listed bool
+	pzxid  int64
+	names  []string
+	stat   *zk.Stat // of the first look, if there is only one
+}
+
+// keepsIn reports whether dir is one of the lock's queues.
+func (e *entry) keepsIn(dir string) bool {
+	return e.report != nil && slices.ContainsFunc(e.report.Kind.Queues, func(q kind.Queue) bool { return q.Dir(e.path) == dir })
+}
+
+// dir is the directory at path; a new, unread one if it was not asked for before.
+func (e *entry) dir(path string) *directory {
+	for _, d := range e.dirs {
+		if d.path == path {
+			return d
+		}
+	}
+	d := &directory{path: path}
+	e.dirs = append(e.dirs, d)
+	return d
+}
+
+// due reports whether the nodes of all contenders are to be read, and notes that. A change brings them forward: whoever holds now may
+// note it a little later.
+func (e *entry) due(deep, changed bool) bool {
+	if deep = deep && time.Since(e.noted) >= notesEvery; deep {
+		e.noted = time.Now()
+	} else if changed {
+		e.noted = time.Time{}
+	}
+	return deep
+}
+
+// show makes in the report of the entry. A report that says the same stays the same pointer.
+func (e *entry) show(in *inspect.Report) {
+	if !same(in, e.report) {
+		e.report = in
+	}
+}
+
+// same reports whether two reports say the same.
+func same(in, old *inspect.Report) bool {
+	alike := func(a, b inspect.Contender) bool {
+		return a.Path == b.Path && a.Token == b.Token && a.Session == b.Session && a.Permits == b.Permits && bytes.Equal(a.Data, b.Data)
+	}
+	return old != nil && idle(in.Keys) && idle(old.Keys) && in.Kind == old.Kind && in.Payload == old.Payload &&
+		slices.EqualFunc(in.Holders, old.Holders, alike) && slices.EqualFunc(in.Waiters, old.Waiters, alike) && slices.Equal(in.Junk, old.Junk) && reflect.DeepEqual(in.Job, old.Job)
+}
+
+// idle reports whether nobody uses a key, as far as is known.
+func idle(k *inspect.Keys) bool { return k == nil || k.InUse+k.Empty == 0 && k.Listed == k.Dirs }
+
+// wanted reports whether the children of the node itself are to be listed: they may be contenders, or locks, or something that
+// does not belong there.
+func (d *directory) wanted(p *kind.Payload, stat *zk.Stat, walked bool) bool {
+	if p == nil {
+		return true
+	}
+	k := p.Params.Kind()
+	if k.Container {
+		return walked
+	}
+	return slices.ContainsFunc(k.Queues, func(q kind.Queue) bool { return q.Child == "" }) ||
+		stat != nil && (int(stat.NumChildren) != len(k.Children) || len(d.names) > 0)
+}

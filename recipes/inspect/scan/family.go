@@ -1,0 +1,392 @@
+package scan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/internal/family"
+	"github.com/locktree/locktree/recipes/inspect/internal/node"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+const (
+	// familyReads bounds the requests of a look at a family, besides the one or two for its own node.
+	familyReads = 190
+	// dirReads is how many directories of a family with fanout are listed in a look, unless there is only one look.
+	dirReads = 100
+	// listEvery is after how many looks the nodes of keys are listed where dump lists the contenders: only empty and foreign nodes
+	// are missing there.
+	listEvery = 16
+	// firstFew is how many contenders of a queue of a key are read. The first ones are those who hold, and who have waited for longest.
+	firstFew = 8
+	// keptFor is for how many looks what was read of a key is kept, which bounds the memory. againAfter is after how many it is read
+	// again if dump shows no change.
+	keptFor, againAfter = 64, 32
+)
+
+// keyed is what a Scanner remembers of a family.
+type keyed struct {
+	*family.Family
+	keys  map[string]*keyNode // by path
+	turn  int                 // the directory that is listed next
+	looks int
+}
+
+// keyNode is the node of a key.
+type keyNode struct {
+	path    string
+	sign    uint64          // a hash of what dump listed in it; 0: nothing
+	waiters int             // at the last look
+	report  *inspect.Report // as it was read; nil: it was not, or not lately, or has changed since
+	read    int             // the look in which it was read
+	longest bool            // it was the one held for longest, at the last look
+	closed  bool            // it may not be read
+	gone    bool
+}
+
+// allowance is how many requests may still be sent.
+type allowance struct {
+	left atomic.Int64
+	r    *round
+}
+
+// take takes one, and counts the request that follows.
+func (a *allowance) take() bool {
+	if !a.reserve() {
+		return false
+	}
+	a.r.count()
+	return true
+}
+
+// reserve takes one for a request that counts itself.
+func (a *allowance) reserve() bool { return a.r.left() > 0 && a.left.Add(-1) >= 0 }
+
+func (a *allowance) spent() bool { return a.left.Load() <= 0 || a.r.left() <= 0 }
+
+// updateFamily is update for a family, whose keys take turns: first those that are known, or seem, to be waited for.
+func (r *round) updateFamily(ctx context.Context, e *entry, stat *zk.Stat) error {
+	f := e.keyed
+	allowed := &allowance{r: r}
+	allowed.left.Store(familyReads)
+	in := &inspect.Report{Path: e.path, Kind: kind.Keyed, Payload: e.payload, Keys: &inspect.Keys{}}
+	if err := r.listKeys(ctx, e, stat, allowed); err != nil {
+		return err
+	}
+	f.looks++
+	f.meet(e, in, r)
+	due := f.due(r)
+	errs := make([]error, len(due))
+	node.Together(node.MaxReads, len(due), func(i int) {
+		if !allowed.spent() {
+			errs[i] = r.readKey(ctx, f, due[i], allowed)
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	f.count(in.Keys, r)
+	e.show(in)
+	return nil
+}
+
+// listKeys lists the nodes of keys.
+func (r *round) listKeys(ctx context.Context, e *entry, stat *zk.Stat, allowed *allowance) error {
+	f, own := e.keyed, e.dir(e.path)
+	again := !r.dumped() || f.looks%listEvery == 0
+	if again {
+		if _, err := r.list(ctx, own, stat); err != nil {
+			return err
+		}
+	}
+	dirs := slices.DeleteFunc(e.payload.Children(), func(name string) bool { return !slices.Contains(own.names, name) })
+	n := min(dirReads, len(dirs))
+	switch {
+	case r.dumped() && again:
+		f.turn = 0
+	case r.dumped():
+		n = min(n, max(0, len(dirs)-f.turn))
+	case r.s.once:
+		n = len(dirs)
+	}
+	errs := make([]error, n)
+	due := make([]*directory, n)
+	for i := range due {
+		due[i] = e.dir(kind.JoinPath(e.path, dirs[(f.turn+i)%len(dirs)]))
+	}
+	f.turn += n
+	node.Together(node.MaxReads, n, func(i int) {
+		if !r.s.once && !allowed.reserve() {
+			return
+		}
+		_, errs[i] = r.listQueue(ctx, due[i], false)
+	})
+	return errors.Join(errs...)
+}
+
+// meet notes which nodes there are, and what dump lists in them.
+func (f *keyed) meet(e *entry, in *inspect.Report, r *round) {
+	known := f.keys
+	f.keys = make(map[string]*keyNode, len(known))
+	note := func(path string) *keyNode {
+		n := f.keys[path]
+		if n == nil {
+			if n = known[path]; n == nil {
+				n = &keyNode{path: path}
+			}
+			f.keys[path] = n
+		}
+		return n
+	}
+	fanned := e.payload.Children()
+	for _, d := range e.dirs {
+		if d.listed && len(fanned) > 0 && d.path != e.path {
+			in.Keys.Listed++
+		}
+		for _, name := range d.names {
+			path := kind.JoinPath(d.path, name)
+			if f.Has(path) {
+				note(path)
+			} else if d.path != e.path || !slices.Contains(fanned, name) {
+				in.Junk = append(in.Junk, path)
+			}
+		}
+	}
+	if in.Keys.Dirs = len(fanned); r.dumped() || in.Keys.Listed >= in.Keys.Dirs {
+		in.Keys.Listed, in.Keys.Dirs = 0, 0
+	}
+	for path, sign := range f.signs(r) {
+		n := note(path)
+		if n.sign != sign {
+			n.sign, n.report = sign, nil
+			n.waiters = len(f.byName(path, r).Waiters)
+		}
+	}
+}
+
+// signs are hashes of what dump lists in the nodes of keys.
+func (f *keyed) signs(r *round) map[string]uint64 {
+	out := map[string]uint64{}
+	if !r.dumped() {
+		return out
+	}
+	for dir, names := range r.told.Owners {
+		if !strings.HasPrefix(dir, f.Path+"/") {
+			continue
+		}
+		if path := f.NodeOf(dir); path != "" {
+			out[path] += r.s.sign(dir, names)
+		}
+	}
+	for path, n := range f.keys {
+		if n.sign != 0 && out[path] == 0 {
+			n.sign, n.report, n.waiters = 0, nil, 0 // whoever was there has left
+		}
+	}
+	return out
+}
+
+// byName is a key as the names of its contenders alone show it, which dump lists. Permits are then those of the first places: that
+// some were granted when there were more would stand in the nodes.
+func (f *keyed) byName(path string, r *round) *inspect.Report {
+	in := reportOf(f.Family, path)
+	var limit []byte
+	if in.Kind.Permits != nil {
+		limit = kind.Holder{Limit: in.Kind.Permits(in.Payload.Params)}.Encode()
+	}
+	lines := make([][]inspect.Contender, len(in.Kind.Queues))
+	for i, q := range in.Kind.Queues {
+		dir := q.Dir(path)
+		line, _ := kind.SortContenders(slices.Collect(maps.Keys(r.told.Owners[dir])))
+		for _, k := range line {
+			c := node.NewContender(dir, k, nil, nil)
+			c.Session, c.Data = r.told.Owners[dir][k.Name], limit
+			lines[i] = append(lines[i], c)
+		}
+	}
+	in.Holders, in.Waiters = node.Judge(in.Kind, in.Payload.Params, lines)
+	for c := range in.Contenders {
+		c.Data = nil
+	}
+	return in
+}
+
+// due are the nodes in the order in which they are to be read: those that are waited for and the one held for longest, those that
+// were never read, and the others in turn. What dump shows not to have changed counts as one of the others, and is left out for a while.
+func (f *keyed) due(r *round) []*keyNode {
+	rank := func(n *keyNode) int {
+		switch {
+		case n.report != nil && r.dumped():
+		case n.waiters > 0 || n.longest:
+			return -1
+		case n.report == nil:
+			return 0
+		}
+		return n.read + 1
+	}
+	var all []*keyNode
+	for _, n := range f.keys {
+		if n.report == nil || !r.dumped() || f.looks-n.read >= againAfter {
+			all = append(all, n)
+		}
+	}
+	slices.SortFunc(all, func(a, b *keyNode) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.waiters, a.waiters), cmp.Compare(a.path, b.path))
+	})
+	return all[:min(len(all), familyReads)]
+}
+
+// readKey reads the first contenders of a key. If the requests are used up in the middle, it is as if nothing had been read.
+func (r *round) readKey(ctx context.Context, f *keyed, n *keyNode, allowed *allowance) error {
+	in := reportOf(f.Family, n.path)
+	lines := make([][]inspect.Contender, len(in.Kind.Queues))
+	missing := 0
+	for i, q := range in.Kind.Queues {
+		dir := q.Dir(n.path)
+		owners := r.told.Owners[dir]
+		names := slices.Collect(maps.Keys(owners))
+		if n.sign == 0 {
+			if !allowed.take() {
+				return nil
+			}
+			var err error
+			switch names, _, err = r.live.Children(ctx, dir); {
+			case errors.Is(err, zk.ErrNoNode):
+				missing++
+			case errors.Is(err, zk.ErrNoAuth):
+				n.closed = true
+				return nil
+			case err != nil:
+				return err
+			}
+		}
+		line, junk := kind.SortContenders(names)
+		in.Junk = append(in.Junk, node.Junk(in.Kind, n.path, dir, junk)...)
+		for place, k := range line {
+			c := node.NewContender(dir, k, nil, nil)
+			if place < firstFew {
+				if !allowed.take() {
+					return nil
+				}
+				read, err := node.ReadContender(ctx, r.live, dir, k)
+				switch {
+				case err != nil:
+					return err
+				case read == nil:
+					continue
+				}
+				c = *read
+			}
+			c.Session = cmp.Or(c.Session, owners[k.Name])
+			lines[i] = append(lines[i], c)
+		}
+	}
+	n.closed = false
+	if missing == len(lines) {
+		if !allowed.take() {
+			return nil
+		}
+		stat, err := r.live.Exists(ctx, n.path)
+		if n.gone = err == nil && stat == nil; n.gone || err != nil {
+			return err
+		}
+	}
+	in.Holders, in.Waiters = node.Judge(in.Kind, in.Payload.Params, lines)
+	n.report, n.read, n.waiters = in, f.looks, len(in.Waiters)
+	return nil
+}
+
+// count counts, and forgets what has gone.
+func (f *keyed) count(k *inspect.Keys, r *round) {
+	maps.DeleteFunc(f.keys, func(_ string, n *keyNode) bool { return n.gone })
+	var busiest, longest *keyNode
+	for _, path := range slices.Sorted(maps.Keys(f.keys)) {
+		n := f.keys[path]
+		n.longest = false
+		if f.looks-n.read > keptFor {
+			n.report = nil
+		}
+		fresh := n.report != nil && (r.dumped() || n.read == f.looks)
+		switch known := n.sign != 0 || fresh; {
+		case n.report != nil && !n.report.Busy() && (n.sign == 0 || n.read == f.looks):
+			k.Empty++
+			continue
+		case n.closed:
+			k.Closed++
+		case !known && r.dumped(): // it was listed and dump shows nobody in it: its turn will show
+			continue
+		case known:
+			k.Queues++
+		}
+		if k.InUse++; n.closed || n.sign == 0 && !fresh {
+			continue
+		}
+		if n.waiters > 0 {
+			k.Waited++
+			if busiest == nil || n.waiters > busiest.waiters {
+				busiest = n
+			}
+		}
+		if !fresh {
+			continue
+		}
+		k.Looked++
+		k.Read = append(k.Read, n.report)
+		if at := since(n.report.Holders); !at.IsZero() && (longest == nil || at.Before(since(longest.report.Holders))) {
+			longest = n
+		}
+	}
+	if longest != nil {
+		longest.longest, k.Longest = true, longest.report
+	}
+	if busiest == nil {
+		return
+	}
+	if k.Busiest = busiest.report; k.Busiest == nil {
+		k.Busiest = f.byName(busiest.path, r)
+	}
+}
+
+// familyAbove returns the family that has an entry among its nodes, nil if there is none. Only that of the prefix has to be looked
+// for: no other family is walked into.
+func (r *round) familyAbove(ctx context.Context, e *entry, look bool) (*family.Family, error) {
+	if e.payload == nil && look && e.path == r.s.opts.Prefix {
+		of, err := family.Above(ctx, r.live, e.path, r.count)
+		if err != nil {
+			return nil, err
+		}
+		if old := r.s.above.Load(); of == nil || old == nil || of.Path != old.Path || of.Key.Gen != old.Key.Gen { // what has not changed is the same value
+			r.s.above.Store(of)
+		}
+	}
+	of := r.s.above.Load()
+	if e.payload != nil || !of.Has(e.path) {
+		return nil, nil
+	}
+	return of, nil
+}
+
+// reportOf returns an empty report of the key at path.
+func reportOf(f *family.Family, path string) *inspect.Report {
+	key, _ := f.KeyAt(path)
+	return &inspect.Report{Path: path, Kind: f.Kind(), Payload: f.Key, Family: f.Path, Key: key}
+}
+
+// since is since when the first of them holds or waits; zero if that is not known.
+func since(cs []inspect.Contender) (first time.Time) {
+	for _, c := range cs {
+		if at := cmp.Or(c.Held, c.Since); !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}

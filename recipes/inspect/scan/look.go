@@ -1,0 +1,95 @@
+package scan
+
+import (
+	"context"
+	"time"
+
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/words"
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Look looks once at what a Scanner would look at. It reads every queue, even where dump lists nobody: dump does not list
+// contenders that belong to no session.
+func Look(ctx context.Context, c session.Source, opts Options) (*Snapshot, error) {
+	s := New(c, opts)
+	s.once = true
+	snap, err := s.Scan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range opts.Sessions {
+		if id != 0 && snap.Sessions[id] == nil {
+			snap.Sessions[id] = &words.Session{ID: id}
+		}
+	}
+	if !snap.missesOne(opts.Sessions) {
+		return snap, nil
+	}
+	live, err := session.Live(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	again, err := s.words.Ask(ctx, live)
+	if err != nil {
+		return nil, err
+	}
+	for id, x := range snap.Sessions {
+		if newer := again.Sessions[id]; newer != nil {
+			*x = *newer
+		}
+	}
+	return snap, nil
+}
+
+// missesOne reports whether a holder or a waiter, or one of other sessions, seems to be away. Asking the words a second time settles
+// that.
+func (snap *Snapshot) missesOne(others []int64) bool {
+	if len(snap.Unasked) > 0 {
+		return false
+	}
+	for _, id := range others {
+		if id != 0 && snap.Sessions[id].Address == "" {
+			return true
+		}
+	}
+	for _, in := range snap.Locks {
+		for c := range in.Contenders {
+			if s := snap.Sessions[c.Session]; c.Session != 0 && s.Address == "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Sight is what was seen of a contender at a time: what its node says, and what the servers say of its session. Of a nil Snapshot they
+// were not asked.
+//
+// What the leader has not heard is certain, wherever the client is connected. Every client looks for another server when it has had
+// no answer for two thirds of its session's timeout. One that is silent for longer is stopped, or its machine is, while its
+// connection may stay. That no server lists its connection comes earlier, and is less: see [Session].
+func (snap *Snapshot) Sight(c inspect.Contender, at time.Time) kind.Sight {
+	s := kind.NewSight(c, at)
+	if snap == nil || c.Session == 0 || snap.Sessions[c.Session] == nil {
+		return s
+	}
+	x := snap.Sessions[c.Session]
+	s.ClientAddress, s.SessionExpires = x.Address, kind.Stamp{Time: x.Expires}
+	listed := x.Address != ""
+	if listed || x.Away {
+		s.Connected = &listed
+	}
+	switch {
+	case x.Timeout > 0 && x.Silent > x.Timeout*2/3:
+		s.Connection, s.SilentMs = kind.Silent, x.Silent.Milliseconds()
+	case listed:
+		s.Connection = kind.Connected
+	case x.Away:
+		s.Connection = kind.CutOff
+	case len(snap.Unasked) == 0:
+		s.Connection = kind.Unseen
+	}
+	return s
+}

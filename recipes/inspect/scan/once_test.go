@@ -1,0 +1,74 @@
+package scan_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
+	"github.com/locktree/locktree/recipes/internal/harness"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/kind/slots"
+	"github.com/locktree/locktree/recipes/once"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// A job's record is read with its lock: by a look at one, by one at many, and again when somebody has run it. Nobody has to run for a
+// slot to count as missed.
+func TestAJobsRecordIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, onlySrvr())
+		p := kind.Once.New().(*kind.OnceParams)
+		p.Schedule, p.CatchUp = "0 * * * *", "10m"
+		harness.Declare(t, srv, "/locks/job", p)
+		c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk:2181"}, Dialer: srv.DialContext, ID: "a"})
+		require.NoError(t, err)
+		defer c.Close()
+		scanner, _ := looker(t, srv, scan.Options{Declared: []string{"/locks/job"}})
+		look := func() (*inspect.Report, slots.Outlook) {
+			t.Helper()
+			in, err := inspect.Lock(t.Context(), c, "/locks/job")
+			require.NoError(t, err)
+			snap, err := scanner.Scan(t.Context())
+			require.NoError(t, err)
+			require.Len(t, snap.Locks, 1)
+			require.Equal(t, in.Job, snap.Locks[0].Job)
+			require.Empty(t, in.Junk)
+			outlook, err := in.Slots(time.Now())
+			require.NoError(t, err)
+			return in, outlook
+		}
+		in, outlook := look()
+		require.Equal(t, kind.Once, in.Kind)
+		require.Equal(t, "2000-01-01T01:00:00Z", slots.At(outlook.Next))
+		require.Empty(t, outlook.Due)
+
+		time.Sleep(time.Hour + time.Minute)
+		_, outlook = look()
+		require.Len(t, outlook.Due, 1)
+		require.NoError(t, once.New(c, "/locks/job").Do(t.Context(), "", func(context.Context, *recipes.Lease) error {
+			in, outlook := look()
+			require.Len(t, in.Holders, 1)
+			require.Equal(t, slots.Running, outlook.Last.State)
+			require.Equal(t, in.Holders[0].Token, outlook.Last.Token)
+			return nil
+		}))
+		_, outlook = look()
+		require.Equal(t, slots.Succeeded, outlook.Last.State)
+		time.Sleep(2 * time.Hour)
+		_, outlook = look()
+		require.Equal(t, "2000-01-01T02:00:00Z", slots.At(outlook.Missed[0]))
+		require.Len(t, outlook.Due, 1)
+
+		require.NoError(t, srv.Delete("/locks/job/once-record"))
+		in, err = inspect.Lock(t.Context(), c, "/locks/job")
+		require.NoError(t, err)
+		_, err = in.Slots(time.Now())
+		require.Error(t, err)
+	})
+}

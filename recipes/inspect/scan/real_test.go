@@ -1,0 +1,96 @@
+//go:build linux
+
+package scan_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/inspect/check"
+	"github.com/locktree/locktree/recipes/inspect/scan"
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// On an ensemble of three: who holds is seen from whichever server, with the address that another server knows and the end of the
+// session that the leader knows; a holder whose program is gone is seen to be away, and then to be gone.
+func TestAnEnsembleOfThree(t *testing.T) {
+	servers := realzk.StartEnsemble(t, 3, realzk.Options{TickTime: 500 * time.Millisecond})
+	dial := func(readOnly bool, timeout time.Duration, addrs ...string) *session.Client {
+		c, err := session.Dial(t.Context(), session.Config{Servers: addrs, ReadOnly: readOnly, SessionTimeout: timeout, ConnectTimeout: time.Minute})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	owner := func(addr, path string) *session.Session {
+		s, err := dial(false, 10*time.Second, addr).Session(t.Context())
+		require.NoError(t, err)
+		if stat, err := s.Exists(t.Context(), "/jobs"); err == nil && stat == nil {
+			_, err = s.Create(t.Context(), "/jobs", nil, 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+		_, err = s.Create(t.Context(), path, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		return s
+	}
+	all := make([]string, len(servers))
+	for i, s := range servers {
+		all[i] = s.Addr
+		owner(s.Addr, "/jobs/lock-")
+	}
+	looker := dial(true, 30*time.Second, all...)
+	s := scan.New(looker, scan.Options{Prefix: "/jobs"})
+	snap := lookOnce(t, s)
+	until := func(what string, there func() bool) {
+		for deadline := time.Now().Add(5 * time.Minute); !there(); time.Sleep(100 * time.Millisecond) { // servers tell nobody of it
+			require.True(t, time.Now().Before(deadline), what)
+			snap = lookOnce(t, s)
+		}
+	}
+	until("the leader is asked", func() bool { return !snap.Sessions[snap.Locks[0].Holders[0].Session].Expires.IsZero() })
+	require.True(t, snap.Dump)
+	modes := map[string]int{}
+	for _, at := range snap.Servers {
+		modes[at.Mode]++
+		require.GreaterOrEqual(t, at.Connections, 1, at.Name)
+	}
+	require.Equal(t, map[string]int{"leader": 1, "follower": 2}, modes)
+	found, err := check.Client(t.Context(), looker)
+	require.NoError(t, err)
+	lease := slices.IndexFunc(found, func(k check.Condition) bool { return k.Name == "lease" })
+	require.Regexp(t, `elections that it has seen since it started: [1-9]\d*, the slowest took [1-9]`, found[lease].What)
+	in := snap.Locks[0]
+	require.Len(t, in.Waiters, 2)
+	for _, c := range append(in.Waiters, in.Holders...) {
+		x := snap.Sessions[c.Session]
+		require.NotEmpty(t, x.Address)
+		require.Equal(t, 10*time.Second, x.Timeout)
+		require.Less(t, x.Expires.Sub(snap.At), 12*time.Second, "by this machine's clock")
+		require.Greater(t, x.Expires.Sub(snap.At), -12*time.Second)
+		require.False(t, x.Away)
+	}
+
+	// By way of one of them: the configuration of this ensemble does not say at which addresses clients reach the others.
+	one, err := scan.Look(t.Context(), dial(true, 30*time.Second, all[0]), scan.Options{Prefix: "/jobs"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a server on 127.0.0.1", "a server on 127.0.0.1"}, []string{one.Unasked[0].Server, one.Unasked[1].Server})
+	for id, x := range one.Sessions {
+		require.False(t, x.Away, "%#x", id)
+	}
+	require.Empty(t, snap.Unasked)
+
+	// A follower goes, and with it, as far as the others can tell, the client that is connected to it.
+	for _, at := range snap.Servers {
+		for _, srv := range servers {
+			if at.Name == srv.Addr && at.Mode == "follower" && !at.Here && modes["follower"] == 2 {
+				modes["follower"]--
+				srv.Kill()
+			}
+		}
+	}
+	until("its session expires, and its contender goes", func() bool { return len(snap.Locks) > 0 && len(snap.Locks[0].Waiters) == 1 })
+}

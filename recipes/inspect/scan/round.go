@@ -1,0 +1,442 @@
+package scan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/internal/evidence"
+	"github.com/locktree/locktree/recipes/inspect/internal/family"
+	"github.com/locktree/locktree/recipes/inspect/internal/node"
+	"github.com/locktree/locktree/recipes/inspect/words"
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// round is one look of a Scanner.
+type round struct {
+	s       *Scanner
+	live    *session.Session
+	told    *words.Answers
+	sums    map[*entry]uint64 // what dump lists, by lock
+	reads   atomic.Int64
+	reserve int          // the part of the bound on reads that is reserved for turns
+	begun   atomic.Int64 // nodes begun, each of which costs at least one read
+	pending int
+
+	mu    sync.Mutex
+	found []string // nodes in which there may be locks
+}
+
+const (
+	// lookers is how many nodes are looked at concurrently.
+	lookers = 64
+	// turnReads and checkReads bound the requests of a look that only find out whether something has changed: of nodes whose turn it
+	// is, and of locks in use where dump does not tell.
+	turnReads, checkReads = 64, 192
+	// notesEvery is how soon a contender that has not changed is read again, for what a program has written into its node.
+	notesEvery = time.Minute
+)
+
+// run looks at what has changed, at what has never been looked at, and, in turn, at the rest.
+func (r *round) run(ctx context.Context) error {
+	s := r.s
+	var changed []*entry
+	if r.dumped() {
+		r.sums = s.sums(r.told.Owners)
+	}
+	for _, e := range s.order {
+		if e.read && (r.dumped() && e.sign != r.sums[e] || (!r.dumped() || e.keyed != nil) && e.report.Busy()) {
+			changed = append(changed, e)
+		}
+	}
+	slices.SortStableFunc(changed, func(a, b *entry) int { return a.look - b.look })
+	if !r.dumped() && len(changed) > checkReads {
+		changed, r.pending = changed[:checkReads], len(changed)-checkReads
+	}
+	if !r.dumped() { // so that idle locks have their turn even if more are in use than the bound allows
+		r.reserve = s.opts.Reads / 4
+	}
+	if err := r.each(ctx, changed, false); err != nil {
+		return err
+	}
+	if err := r.first(ctx); err != nil {
+		return err
+	}
+	r.reserve = 0
+	err := r.each(ctx, r.turns(), true)
+	r.discover()
+	r.pending += len(s.fresh)
+	return err
+}
+
+// count counts a request. Only so many are under way at a time: the next one shows that an earlier one was answered.
+func (r *round) count() {
+	r.reads.Add(1)
+	r.s.signs.Add(1)
+}
+
+func (r *round) dumped() bool { return r.told.Owners != nil }
+
+// first looks at what has never been looked at, and at what that leads to.
+func (r *round) first(ctx context.Context) error {
+	s := r.s
+	if e := s.entries[s.opts.Prefix]; e != nil && !e.read { // it says whether what is below belongs to a family
+		if err := r.each(ctx, []*entry{e}, false); err != nil {
+			return err
+		}
+	}
+	for {
+		fresh := slices.DeleteFunc(s.fresh, func(e *entry) bool { return e.read })
+		s.fresh = nil
+		// Those in use first, then those asked for.
+		slices.SortStableFunc(fresh, func(a, b *entry) int { return r.rank(a) - r.rank(b) })
+		err := r.each(ctx, fresh, false)
+		left := slices.DeleteFunc(fresh, func(e *entry) bool { return e.read || e.gone })
+		r.discover()
+		if r.dumped() { // a node that turned out not to be a lock may contain locks
+			r.sums = s.sums(r.told.Owners)
+		}
+		more := len(s.fresh) > 0
+		s.fresh = append(left, s.fresh...)
+		if err != nil || !more || r.left() <= 0 {
+			return err
+		}
+	}
+}
+
+// discover adds what was found.
+func (r *round) discover() {
+	for _, path := range r.found {
+		if r.s.entries[path] == nil {
+			r.s.discover(path)
+		}
+	}
+	r.found = nil
+}
+
+func (r *round) rank(e *entry) int {
+	switch {
+	case r.sums[e] != 0, e.leads:
+		return 0
+	case e.asked:
+		return 1
+	}
+	return 2
+}
+
+// left is the number of reads left.
+func (r *round) left() int {
+	if r.s.opts.Reads == 0 {
+		return 1 << 30
+	}
+	return r.s.opts.Reads - r.reserve - int(max(r.begun.Load(), r.reads.Load()))
+}
+
+// turns returns the entries whose turn is next, as many as may still be read.
+func (r *round) turns() (due []*entry) {
+	s, most := r.s, min(r.left(), turnReads)
+	for cost, n := 0, 0; n < len(s.order) && cost < most; n++ {
+		if s.turn = (s.turn + 1) % len(s.order); s.turn == 0 {
+			s.rounds++
+		}
+		e := s.order[s.turn]
+		if !e.read || e.gone || e.whole == s.looks {
+			continue
+		}
+		cost += max(1, len(e.dirs))
+		if e.report != nil && time.Since(e.noted) >= notesEvery {
+			cost += len(e.report.Holders) + len(e.report.Waiters)
+		}
+		if e.keyed != nil && e.report.Busy() {
+			cost += familyReads
+		}
+		due = append(due, e)
+	}
+	return due
+}
+
+// each looks at the entries of list, many at a time, until the reads are used up. Entries asked for are read once in any case.
+func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r.s.far[1].Add(int64(len(list)))
+	work := make(chan *entry)
+	var looking sync.WaitGroup
+	for range min(lookers, len(list)) {
+		looking.Go(func() {
+			for e := range work {
+				if err := r.check(ctx, e, deep); err != nil {
+					cancel(err)
+				}
+				r.s.far[0].Add(1)
+			}
+		})
+	}
+	for _, e := range list {
+		must := e.asked && !e.read
+		if ctx.Err() != nil {
+			break
+		}
+		if !must && r.left() <= 0 {
+			if e.read {
+				r.pending++
+			}
+			r.s.far[0].Add(1)
+			continue
+		}
+		if e.look = r.s.looks; deep || !e.read || e.keyed != nil {
+			e.whole = e.look
+		}
+		r.begun.Add(1)
+		work <- e
+	}
+	close(work)
+	looking.Wait()
+	return context.Cause(ctx)
+}
+
+// check brings an entry up to date. An error means a problem of the connection, not of the node.
+func (r *round) check(ctx context.Context, e *entry, deep bool) error {
+	err := r.update(ctx, e, deep)
+	var m *evidence.Misfit
+	switch {
+	case err == nil:
+		e.err = nil
+	case errors.Is(err, zk.ErrNoNode):
+		e.gone, e.keyed = !e.asked, nil
+		e.err, e.report, e.payload, e.mzxid, e.dirs = zk.ErrNoNode, nil, nil, 0, nil
+	case errors.As(err, &m) && m.Part && !e.asked: // the look at the lock shows it
+		e.err, e.report = nil, nil
+	case session.OutcomeOf(err) == session.OutcomeDefinite, m != nil:
+		e.err, e.report, e.mzxid, e.dirs = err, nil, 0, nil
+	default:
+		return err
+	}
+	e.read, e.sign = true, r.sums[e]
+	return nil
+}
+
+// update reads what may have changed of an entry: with deep, everything; if dump showed that its contenders have changed, only
+// these.
+func (r *round) update(ctx context.Context, e *entry, deep bool) error {
+	var stat *zk.Stat
+	first := !e.read || e.dirs == nil
+	if first || deep || !r.dumped() || e.keyed != nil {
+		var err error
+		if stat, err = r.declaration(ctx, e); err != nil {
+			return err
+		}
+	}
+	if e.keyed != nil {
+		return r.updateFamily(ctx, e, stat)
+	}
+	in := &inspect.Report{Path: e.path, Payload: e.payload, Why: e.why}
+	of, err := r.familyAbove(ctx, e, first || deep)
+	if err != nil {
+		return err
+	}
+	if of != nil {
+		in = reportOf(of, e.path)
+	}
+	own, changed := e.dir(e.path), first
+	if own.wanted(in.Payload, stat, r.s.under(e.path)) {
+		new, err := r.list(ctx, own, stat)
+		if err != nil {
+			return err
+		}
+		changed = changed || new
+	}
+	found, err := evidence.Of(e.path, in.Payload, e.number, own.names, func(name string) ([]string, error) {
+		d := e.dir(kind.JoinPath(e.path, name))
+		_, err := r.listQueue(ctx, d, d.listed)
+		return d.names, err
+	})
+	if err != nil {
+		return err
+	}
+	in.Kind, in.Guessed = found.Kind, in.Payload == nil
+	if e.kazoo = found.Kazoo > 0 && in.Kind != nil; e.kazoo {
+		return r.updateKazoo(ctx, e, in, changed, deep)
+	}
+	if in.Kind == nil || in.Kind.Container {
+		if e.report = nil; changed || r.s.leavesOut() { // if nodes were left out there may be room now
+			r.lead(e.path, own.names)
+		}
+		return nil
+	}
+	for _, q := range in.Kind.Queues {
+		if q.Child == "" || first && !r.s.once && r.dumped() && r.told.Owners[q.Dir(e.path)] == nil {
+			continue // no contender is there; whether anything else is, its turn will show
+		}
+		new, err := r.listQueue(ctx, e.dir(q.Dir(e.path)), deep || !r.dumped() && !first)
+		if err != nil {
+			return err
+		}
+		changed = changed || new
+	}
+	changed = changed || e.report == nil || e.report.Payload != in.Payload
+	notes := e.due(deep, changed)
+	if !changed && !notes {
+		return nil
+	}
+	if err := r.fill(ctx, e, in, found.Params, notes); err != nil {
+		return err
+	}
+	e.show(in)
+	return nil
+}
+
+// updateKazoo is update for a semaphore of kazoo's.
+func (r *round) updateKazoo(ctx context.Context, e *entry, in *inspect.Report, changed, deep bool) error {
+	queue := e.dir(in.Path + evidence.KazooQueue)
+	new, err := r.listQueue(ctx, queue, (deep || !r.dumped()) && queue.listed)
+	notes := e.due(deep, changed || new)
+	if err != nil || !changed && !new && !notes {
+		return err
+	}
+	if in.Holders, in.Waiters, in.Junk, err = node.ReadKazoo(e.path, e.dir(e.path).names, queue.names, r.reading(ctx, e, notes)); err != nil {
+		return err
+	}
+	e.show(in)
+	return nil
+}
+
+// declaration reads the node's data, unless its stat says that they have not changed.
+func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
+	r.count()
+	if e.mzxid != 0 {
+		stat, err := r.live.Exists(ctx, e.path)
+		if err != nil || stat != nil && stat.Mzxid == e.mzxid {
+			return stat, err
+		}
+		if stat == nil {
+			return nil, zk.ErrNoNode
+		}
+		r.count()
+	}
+	data, stat, err := r.live.Get(ctx, e.path)
+	if err != nil {
+		return nil, err
+	}
+	if r.s.once {
+		e.stat = stat
+	}
+	if e.mzxid = stat.Mzxid; e.czxid != stat.Czxid { // it was created anew: its contenders may have the same names as before
+		e.czxid, e.report, e.dirs = stat.Czxid, nil, nil
+	}
+	if e.number = nil; len(data) <= evidence.MaxDigits {
+		e.number = data
+	}
+	if e.payload, e.why = kind.Decode(data); e.why != nil {
+		e.payload = nil
+	} else {
+		e.payload.Read(stat.Mtime)
+	}
+	if e.keyed = nil; family.New(e.path, e.payload) != nil {
+		e.keyed, e.dirs = &keyed{Family: family.New(e.path, e.payload)}, nil
+	}
+	return stat, nil
+}
+
+// lead notes the children of a node that is not a lock.
+func (r *round) lead(path string, names []string) {
+	if !r.s.under(path) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		child := kind.JoinPath(path, name)
+		if _, contender := kind.ParseContender(name); !contender && !evidence.Reserved(child) {
+			r.found = append(r.found, child)
+		}
+	}
+}
+
+// fill reads the contenders: with deep all of them, otherwise the new ones.
+func (r *round) fill(ctx context.Context, e *entry, in *inspect.Report, params kind.Params, deep bool) error {
+	read := r.reading(ctx, e, deep)
+	lines := make([][]inspect.Contender, len(in.Kind.Queues))
+	for i, q := range in.Kind.Queues {
+		d := e.dir(q.Dir(in.Path))
+		line, junk, err := node.ReadQueue(d.path, d.names, read(d.path))
+		if err != nil {
+			return err
+		}
+		in.Junk = append(in.Junk, node.Junk(in.Kind, in.Path, d.path, junk)...)
+		lines[i] = line
+	}
+	if !slices.ContainsFunc(in.Kind.Queues, func(q kind.Queue) bool { return q.Child == "" }) {
+		in.Junk = append(in.Junk, node.Junk(in.Kind, in.Path, in.Path, e.dir(in.Path).names)...)
+	}
+	in.Holders, in.Waiters = node.Judge(in.Kind, params, lines)
+	if in.Kind == kind.Once {
+		r.count()
+		var err error
+		if in.Job, err = inspect.ReadJob(ctx, r.live, in.Path, in.Kind, e.payload); err != nil {
+			return err
+		}
+	}
+	return r.granted(ctx, e, in)
+}
+
+// reading reads the contenders in a directory of an entry, except for those that are known, unless it is deep.
+func (r *round) reading(ctx context.Context, e *entry, deep bool) func(dir string) node.Reader {
+	known := map[string]*inspect.Contender{}
+	if e.report != nil {
+		for c := range e.report.Contenders {
+			known[c.Path] = c
+		}
+	}
+	return func(dir string) node.Reader {
+		owners := r.told.Owners[dir]
+		return func(k kind.Contender) (*inspect.Contender, error) {
+			old, owner := known[kind.JoinPath(dir, k.Name)], owners[k.Name]
+			if old != nil && !deep && (owner == 0 || owner == old.Session) {
+				return old, nil
+			}
+			r.count()
+			c, err := node.ReadContender(ctx, r.live, dir, k)
+			if c != nil && c.Session == 0 {
+				c.Session = owner
+			}
+			return c, err
+		}
+	}
+}
+
+// granted reads again the contenders that waited at the last look and hold now: ours have noted when they were granted.
+func (r *round) granted(ctx context.Context, e *entry, in *inspect.Report) error {
+	if e.report == nil {
+		return nil
+	}
+	waited := map[string]time.Time{} // since when
+	for _, c := range e.report.Waiters {
+		waited[c.Path] = c.Since
+	}
+	for i := range in.Holders {
+		c := &in.Holders[i]
+		since, was := waited[c.Path]
+		if !was || !c.Held.IsZero() {
+			continue
+		}
+		r.count()
+		data, _, err := r.live.Get(ctx, c.Path)
+		switch {
+		case err == nil:
+			node.Describe(c, data)
+			c.Since = cmp.Or(c.Since, since)
+		case session.OutcomeOf(err) != session.OutcomeDefinite: // otherwise it has gone, or we may not read it
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package survey
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/inspect/internal/evidence"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// kazooSemaphore notes what was found. While kazoo programs use it, a declaration
+// would promise an exclusion that does not exist: neither side counts the other's
+// permits.
+func (f *Found) kazooSemaphore(permits, taken int) {
+	f.kazoo = true
+	if taken > 0 {
+		f.Skip = fmt.Sprintf("it is a semaphore of kazoo's with %d permits, %d of them taken, which programs of this library do not count: "+
+			"declare it when no program uses kazoo's Semaphore any more", permits, taken)
+		return
+	}
+	f.Skip = "its data is only a number, as that of a counter of kazoo's and of a semaphore that was never used"
+	f.permits = permits
+}
+
+// idleKazoo is for a semaphore of kazoo's that has been used: its queue is there, and no permit is taken.
+func (f *Found) idleKazoo(meant bool) {
+	f.is(kind.Semaphore)
+	f.Stops = !meant
+	f.set("permits", f.permits)
+	f.Skip = ""
+	f.Notes = append(f.Notes, "A semaphore of kazoo's that nobody holds now. Import it when no program uses kazoo's Semaphore",
+		"any more, because its permits and those of this library do not count each other. The import overwrites",
+		"the number in its data, so an apply stops there without -overwrite-data.")
+}
+
+// besideKazoo marks the queues of kazoo semaphores, which look like locks, and recognises the semaphores that are idle by them.
+func (o Surveyor) besideKazoo(siblings []*Found) {
+	semaphores := map[string]*Found{}
+	for _, f := range siblings {
+		if f.kazoo {
+			semaphores[f.Path] = f
+		}
+	}
+	for _, f := range siblings {
+		if of, ok := strings.CutSuffix(f.Path, evidence.KazooQueue); ok && semaphores[of] != nil {
+			if semaphores[of].permits > 0 {
+				semaphores[of].idleKazoo(o.Idle != nil && o.Idle(of) == kind.Semaphore)
+			}
+			*f = Found{Path: f.Path, ACL: f.ACL, Skip: "it is the queue of kazoo's semaphore " + of}
+		}
+	}
+}

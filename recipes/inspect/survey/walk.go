@@ -1,0 +1,119 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/inspect/internal/evidence"
+	"github.com/locktree/locktree/recipes/inspect/internal/node"
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// maxLooks is how many nodes are read concurrently. A connection is served in order, so more would not hide more of the
+// network's latency.
+const maxLooks = 32
+
+// visited is one node of a walk.
+type visited struct {
+	node.Node
+	acl    kind.List // with walk.acl, if we may read it
+	closed bool      // we may not read it
+	misfit *evidence.Misfit
+
+	inside []*visited
+	found  *Found // the result of a survey
+}
+
+// walk reads a subtree level by level, the nodes of a level concurrently. Which nodes it reaches depends only on the tree,
+// even if it stops at the bound.
+type walk struct {
+	s     *session.Session
+	most  int  // how many nodes it reads
+	acl   bool // read access lists too
+	enter func(*visited) bool
+
+	seen    int
+	cut     bool    // there are more nodes
+	misfits []error // of nodes that hold parts of two types of locks
+}
+
+// from reads the node at path and everything below it. Nodes that vanish meanwhile are left out.
+func (w *walk) from(ctx context.Context, path string) (*visited, error) {
+	top, err := w.look(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	for level := []*visited{top}; len(level) > 0; {
+		if level, err = w.below(ctx, level); err != nil {
+			return nil, err
+		}
+	}
+	return top, nil
+}
+
+// below reads the level below some nodes.
+func (w *walk) below(ctx context.Context, level []*visited) ([]*visited, error) {
+	var paths []string
+	var parents []*visited
+	for _, n := range level {
+		if m := n.misfit; m != nil && !m.Part {
+			w.misfits = append(w.misfits, fmt.Errorf("%s: %w", kind.Visible(n.Path), m))
+		}
+		if n.closed || !w.enter(n) {
+			continue
+		}
+		for _, name := range slices.Sorted(slices.Values(n.Children)) {
+			if path := kind.JoinPath(n.Path, name); !evidence.Reserved(path) {
+				paths, parents = append(paths, path), append(parents, n)
+			}
+		}
+	}
+	if most := max(w.most-w.seen, 0); len(paths) > most {
+		w.cut, paths = true, paths[:most]
+	}
+	read, errs := make([]*visited, len(paths)), make([]error, len(paths))
+	node.Together(maxLooks, len(paths), func(i int) { read[i], errs[i] = w.look(ctx, paths[i]) })
+	w.seen += len(paths)
+	var next []*visited
+	for i, n := range read {
+		switch err := errs[i]; {
+		case err == nil:
+			parents[i].inside = append(parents[i].inside, n)
+			next = append(next, n)
+		case !errors.Is(err, zk.ErrNoNode):
+			return nil, err
+		}
+	}
+	return next, nil
+}
+
+// look reads one node, and its contenders if it is a lock. It is no error if we may not read it.
+func (w *walk) look(ctx context.Context, path string) (*visited, error) {
+	read, err := node.Read(ctx, w.s, path)
+	if err == nil && path != "/" { // which cannot be a lock
+		err = read.Recognise(ctx, w.s)
+	}
+	if errors.Is(err, zk.ErrNoAuth) {
+		return &visited{Node: node.Node{Path: path}, closed: true}, nil
+	}
+	var m *evidence.Misfit
+	if errors.As(err, &m) {
+		return &visited{Node: *read, misfit: m}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := &visited{Node: *read}
+	if !w.acl {
+		return n, nil
+	}
+	if acl, _, err := w.s.GetACL(ctx, path); err == nil {
+		n.acl = node.List(acl)
+	}
+	return n, nil
+}

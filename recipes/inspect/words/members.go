@@ -1,0 +1,155 @@
+package words
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/session/servers"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Unasked is a server of the ensemble that did not tell all of its connections: nobody can be called cut off who may be
+// connected to it.
+type Unasked struct {
+	Server string // "other servers" where it is not known which there are
+	Why    string
+
+	Forbids bool // because it does not allow cons
+}
+
+// unasked says why not all connections of a server are known.
+func (s *Server) unasked() Unasked {
+	if slices.Contains(s.Forbids, "cons") {
+		return Unasked{Server: s.Name, Why: "it does not allow the word cons: add it to 4lw.commands.whitelist", Forbids: true}
+	}
+	return Unasked{Server: s.Name, Why: s.Error}
+}
+
+const (
+	maxMembers = 255 // no server has a higher number
+	maxOthers  = 32  // bounds the servers that are asked because an answer names them
+	maxHost    = 255 // no name is longer
+)
+
+// configNode is where every server since 3.5 shows the servers of its ensemble. It is empty where there is only one.
+const configNode = "/zookeeper/config"
+
+// member is a server of the ensemble, as the ensemble's own configuration has it.
+type member struct {
+	host   string // which the others use
+	client string // host:port for clients, without TLS; "" if it is not named, as in configurations written before 3.5
+}
+
+// parseMembers reads lines such as server.3=zk3:2888:3888:participant;0.0.0.0:2181.
+func parseMembers(config string) (out []member) {
+	for line := range strings.Lines(config) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if !strings.HasPrefix(key, "server.") {
+			continue
+		}
+		quorum, client, _ := strings.Cut(value, ";")
+		quorum, _, _ = strings.Cut(quorum, "|") // it may have several addresses
+		m := member{host: hostOf(quorum)}
+		if client, _, _ = strings.Cut(client, ";"); client != "" {
+			host, port := "", client
+			if i := strings.LastIndexByte(client, ':'); i >= 0 {
+				host, port = hostOf(client), client[i+1:]
+			}
+			if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+				host = m.host
+			}
+			m.client = net.JoinHostPort(host, port)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// hostOf is the host before the first port.
+func hostOf(addr string) string {
+	if rest, ok := strings.CutPrefix(addr, "["); ok {
+		addr, _, _ = strings.Cut(rest, "]")
+		return addr[:min(len(addr), maxHost)]
+	}
+	host, _, _ := strings.Cut(addr, ":")
+	return host[:min(len(host), maxHost)]
+}
+
+// others are the servers of the ensemble that this client's configuration does not name, as far as there is an address to ask
+// them at. It notes those for which there is none. A client that names as many servers as there are names all of them.
+func (a *Asker) others(ctx context.Context, live *session.Session, h *Answers) (out []asked) {
+	h.Reads++
+	data, _, err := live.Get(ctx, configNode)
+	members := parseMembers(string(data))
+	if n := len(members); err == nil && (n == 0 || n > maxMembers) {
+		err = fmt.Errorf("%s names %d", configNode, n)
+	}
+	if err != nil {
+		h.Unasked = append(h.Unasked, Unasked{Server: "other servers", Why: "which there are is not known: " + kind.Visible(err.Error())})
+		return nil
+	}
+	named := map[string]bool{} // addresses that this client's configuration names, and no member has been found to have
+	for _, p := range live.Servers() {
+		named[p.Addr] = true
+	}
+	if len(named) >= len(members) {
+		return nil
+	}
+	_, port, _ := net.SplitHostPort(live.At().Addr)
+	on := map[string]int{} // how many are on a host
+	for _, m := range members {
+		on[m.host]++
+	}
+	left := unnamed(ctx, live, members, named)
+	for i, m := range left {
+		at := m.client
+		if at == "" || live.TLS() { // the port is not named: most ensembles have the same everywhere
+			at = net.JoinHostPort(m.host, port)
+		}
+		switch {
+		case i == maxOthers:
+			h.Unasked = append(h.Unasked, Unasked{Server: fmt.Sprintf("%d more servers", len(left)-i), Why: "they are too many to ask"})
+			return out
+		case at != m.client && on[m.host] > 1:
+			h.Unasked = append(h.Unasked, Unasked{Server: "a server on " + kind.Visible(m.host), Why: "the ensemble's configuration does not say at which address clients reach it: name it in servers"})
+		default:
+			out = append(out, asked{Server: servers.Server{Name: at, Addr: at, Told: true}})
+		}
+	}
+	return out
+}
+
+// unnamed are the members that this client's configuration does not name. It removes the addresses of the others from named.
+func unnamed(ctx context.Context, live *session.Session, members []member, named map[string]bool) []member {
+	ctx, cancel := context.WithTimeout(ctx, memberFor)
+	defer cancel()
+	hosts := map[string][]string{}
+	of := func(host string) []string {
+		if hosts[host] == nil {
+			hosts[host] = live.Addresses(ctx, host)
+		}
+		return hosts[host]
+	}
+	take := func(fits func(host, port string) bool) bool {
+		for addr := range named {
+			if host, port, err := net.SplitHostPort(addr); err == nil && fits(host, port) {
+				delete(named, addr)
+				return true
+			}
+		}
+		return false
+	}
+	exact := func(m member) bool {
+		host, port, err := net.SplitHostPort(m.client)
+		return err == nil && take(func(h, p string) bool { return p == port && slices.Contains(of(host), h) })
+	}
+	anyPort := func(m member) bool {
+		return take(func(h, _ string) bool { return slices.Contains(of(m.host), h) })
+	}
+	return slices.DeleteFunc(slices.DeleteFunc(members, exact), anyPort)
+}

@@ -1,0 +1,478 @@
+package words
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/locktree/locktree/recipes/inspect/internal/evidence"
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/session/servers"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Server is one server of the ensemble, as it answered the four-letter words.
+type Server struct {
+	Name        string   // as configured, or as the ensemble's configuration has it; a name may resolve to several servers
+	Here        bool     // our session is connected to it
+	Version     string   // such as "3.9.4"; "" if it does not say
+	Mode        string   // "leader", "follower", "observer", "standalone", "read-only"; "" if it does not say
+	Zxid        int64    // the newest transaction it knows; 0 if it does not say
+	Connections int      // of clients, as cons lists them; -1 if it does not
+	Forbids     []string // words that it does not allow
+	Error       string   // why it did not answer, or not with everything
+	lists       bool     // all its connections are known
+}
+
+// Session is one client session, as the servers' four-letter words describe it.
+type Session struct {
+	ID      int64
+	Address string        // where its client connects from; "" when unknown
+	Timeout time.Duration // 0 when unknown
+	// Away: every server of the ensemble listed its connections, twice, and this session has none. It may be connected all the
+	// same, to an observer that the ensemble's configuration does not name.
+	Away bool
+	// Expires is when the leader will end the session unless it hears from it, by this machine's clock and up to a tick
+	// early; zero when unknown. Silent is how long the leader had not heard from it when it was asked.
+	Expires time.Time
+	Silent  time.Duration
+	Nodes   int // ephemeral nodes of all kinds
+	Bytes   int // the length of their paths: closing the session is one transaction that names them all
+}
+
+const (
+	wordFor   = 10 * time.Second // the longest time for one word, and for each further wordBytes of its answer
+	wordBytes = 40 << 10
+	maxAnswer = 64 << 20 // the longest answer: a million contenders
+	maxLine   = 1 << 20  // no path is longer
+	// memberFor is the longest time for one word to a server that the ensemble's configuration names, and this client's does not.
+	memberFor = 2 * time.Second
+	// leaderEvery is how often the leader is asked for its dump, which costs it more than it costs others.
+	leaderEvery = 5 * time.Second
+	// retryWords is how long a server is not asked again for a word that it forbids, or that it did not answer although only the
+	// ensemble's configuration names it.
+	retryWords = time.Minute
+)
+
+// dump is what the word of that name lists.
+type dump struct {
+	owners   map[string]map[string]int64 // the sessions of nodes that look like contenders, by directory and name
+	sessions map[int64]*Session
+	expires  map[int64]time.Time // by the server's clock
+	sets     bool                // it says when sessions expire
+	ended    bool                // the answer is complete
+}
+
+var (
+	errForbidden  = errors.New("the word is not allowed: add it to 4lw.commands.whitelist")
+	errNotServing = errors.New("it is not serving requests: it may have no quorum")
+)
+
+// parseDump reads the answer line by line. Paths contain no control characters: the servers refuse them.
+func parseDump(r io.Reader) (*dump, error) {
+	d := &dump{owners: map[string]map[string]int64{}, sessions: map[int64]*Session{}, expires: map[int64]time.Time{}}
+	section, at, owner := "", time.Time{}, int64(0)
+	err := eachLine(r, func(line string) {
+		switch line {
+		case "SessionTracker dump:", "ephemeral nodes dump:", "Connections dump:":
+			section, d.ended = line, line == "Connections dump:"
+			return
+		}
+		switch {
+		case section == "SessionTracker dump:":
+			d.tracked(line, &at)
+		case section == "ephemeral nodes dump:" && strings.HasPrefix(line, "\t"):
+			d.owns(owner, line[1:])
+		case section == "ephemeral nodes dump:":
+			owner, _ = sessionID(strings.TrimSuffix(line, ":"))
+		case section == "Connections dump:":
+			if ip, id, ok := strings.Cut(strings.TrimPrefix(line, "\tip: "), " sessionId: "); ok {
+				if n, ok := sessionID(id); ok && n != 0 {
+					d.session(n).Address = address(ip)
+				}
+			}
+		}
+	})
+	if err == nil && !d.ended {
+		err = io.ErrUnexpectedEOF
+	}
+	return d, err
+}
+
+// tracked reads a line of the part about sessions. The leader and a standalone server list them by the time they expire;
+// others list their timeouts.
+func (d *dump) tracked(line string, at *time.Time) {
+	if _, when, ok := strings.Cut(strings.TrimSuffix(line, ":"), " expire at "); ok {
+		*at, _ = time.Parse(time.UnixDate, when) // for a zone we do not know see calibrate
+		d.sets = true
+		return
+	}
+	id, timeout, _ := strings.Cut(strings.TrimPrefix(line, "\t"), "\t")
+	n, ok := sessionID(id)
+	if !ok {
+		return
+	}
+	x := d.session(n)
+	if ms, err := strconv.Atoi(strings.TrimSuffix(timeout, "ms")); err == nil {
+		x.Timeout = time.Duration(ms) * time.Millisecond
+	}
+	if !at.IsZero() {
+		d.expires[n] = *at
+	}
+}
+
+func (d *dump) owns(owner int64, path string) {
+	x := d.session(owner)
+	x.Nodes++
+	x.Bytes += len(path)
+	dir, name := kind.ParentPath(path), kind.BaseName(path)
+	if _, ok := kind.ParseContender(name); !ok && !evidence.IsKazooPermit(name) || evidence.Reserved(path) {
+		return
+	}
+	if d.owners[dir] == nil {
+		d.owners[dir] = map[string]int64{}
+	}
+	d.owners[dir][name] = owner
+}
+
+func (d *dump) session(id int64) *Session {
+	x := d.sessions[id]
+	if x == nil {
+		x = &Session{ID: id}
+		d.sessions[id] = x
+	}
+	return x
+}
+
+// sessionID reads 0x100016ac0f90000, which is unsigned.
+func sessionID(text string) (int64, bool) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 64)
+	return int64(n), err == nil && strings.HasPrefix(text, "0x") //nolint:gosec // the same bits
+}
+
+// address reads an address as Java writes it: /10.0.0.7:40822, perhaps with a name before it.
+func address(java string) string { return kind.Visible(java[strings.LastIndexByte(java, '/')+1:]) }
+
+var consLine = regexp.MustCompile(`^ (\S+)\[\d+\]\(.*\bsid=(0x[0-9a-f]+),.*\bto=(\d+)`)
+
+// parseCons notes the sessions of a server's connections, and counts these.
+func parseCons(r io.Reader, note func(id int64, addr string, timeout time.Duration)) (connections int, err error) {
+	ended := false
+	err = eachLine(r, func(line string) {
+		ended = line == ""
+		if !strings.HasPrefix(line, " ") {
+			return
+		}
+		connections++
+		if m := consLine.FindStringSubmatch(line); m != nil {
+			id, _ := sessionID(m[2])
+			ms, _ := strconv.Atoi(m[3]) // digits
+			note(id, address(m[1]), time.Duration(ms)*time.Millisecond)
+		}
+	})
+	if err == nil && !ended {
+		err = io.ErrUnexpectedEOF
+	}
+	return connections, err
+}
+
+func eachLine(r io.Reader, f func(string)) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
+	for lines.Scan() {
+		switch line := lines.Text(); {
+		case strings.HasSuffix(line, " is not executed because it is not in the whitelist."):
+			return errForbidden
+		case line == "This ZooKeeper instance is not currently serving requests":
+			return errNotServing
+		default:
+			f(line)
+		}
+	}
+	return lines.Err()
+}
+
+// Asker asks the servers, and remembers from one look to the next what does not change or is expensive to ask.
+type Asker struct {
+	heard    func()
+	failed   map[string]failure  // by server and word
+	led      time.Time           // when the leader was asked for its dump
+	expires  map[int64]time.Time // by this machine's clock
+	timeouts map[int64]time.Duration
+}
+
+// New returns an Asker that calls heard whenever a server has sent something, or was given up.
+func New(heard func()) *Asker { return &Asker{heard: heard, failed: map[string]failure{}} }
+
+// failure is why a word is not asked again for a while.
+type failure struct {
+	at  time.Time
+	err error
+}
+
+// Answers are what the words revealed in one look.
+type Answers struct {
+	Owners   map[string]map[string]int64 // the sessions of contenders, by directory and name; nil: no server lists them
+	Sessions map[int64]*Session
+	Servers  []Server
+	Unasked  []Unasked
+	Reads    int   // requests on the connection
+	Asked    int   // words
+	Bytes    int64 // of the answers
+
+	mu        sync.Mutex
+	connected map[int64]Session // by cons
+}
+
+// send sends a word to a server, unless it failed lately, and counts the cost.
+func (a *Asker) send(ctx context.Context, live *session.Session, at asked, word string, h *Answers, hear func(io.Reader) error) error {
+	key := at.Name + " " + at.Addr + " " + word
+	h.mu.Lock()
+	last := a.failed[key]
+	h.mu.Unlock()
+	if time.Since(last.at) < retryWords {
+		return last.err
+	}
+	most := wordFor
+	if at.Told {
+		most = memberFor
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	begun, over := time.Now(), time.AfterFunc(most, func() { cancel(context.DeadlineExceeded) })
+	defer over.Stop()
+	defer a.heard()
+	in := &io.LimitedReader{N: maxAnswer}
+	err := live.Aside(ctx, at.Server, []byte(word), func(r io.Reader) error {
+		in.R = readerFunc(func(b []byte) (int, error) {
+			n, err := r.Read(b)
+			over.Reset(time.Until(begun.Add(most + wordFor*time.Duration((maxAnswer-in.N)/wordBytes))))
+			a.heard()
+			return n, err
+		})
+		return hear(in)
+	})
+	if in.N == 0 {
+		err = fmt.Errorf("the answer to %s is longer than %d bytes", word, maxAnswer)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.Asked++
+	h.Bytes += maxAnswer - in.N
+	if errors.Is(err, errForbidden) || err != nil && at.Told {
+		a.failed[key] = failure{time.Now(), err}
+	}
+	return err
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// asked is a server that is asked.
+type asked struct {
+	servers.Server
+	here bool // our session is connected to it
+}
+
+// Ask asks every server what it is and who is connected to it, and the server that our session is connected to for the
+// contenders of the whole ensemble.
+func (a *Asker) Ask(ctx context.Context, live *session.Session) (*Answers, error) {
+	h := &Answers{Sessions: map[int64]*Session{}, connected: map[int64]Session{}}
+	var peers []asked
+	standalone := false
+	here := live.At()
+	for _, p := range live.Servers() {
+		peers = append(peers, asked{p, p == here})
+	}
+	a.meetAll(ctx, live, peers, h)
+	for _, at := range h.Servers {
+		standalone = standalone || at.Here && at.Mode == "standalone"
+	}
+	if !standalone {
+		others := a.others(ctx, live, h)
+		a.meetAll(ctx, live, others, h)
+		peers = append(peers, others...)
+	}
+	for i, p := range peers {
+		at := &h.Servers[i]
+		leads := at.Mode == "leader" && time.Since(a.led) >= leaderEvery
+		if !p.here && !leads {
+			continue
+		}
+		var d *dump
+		err := a.send(ctx, live, p, "dump", h, func(r io.Reader) (err error) {
+			d, err = parseDump(r)
+			return err
+		})
+		if err != nil {
+			at.failed("dump", err)
+			continue
+		}
+		if d.sets {
+			a.calibrate(live, d)
+		}
+		if p.here {
+			h.Owners, h.Sessions = d.owners, d.sessions
+		}
+	}
+	for _, at := range h.Servers {
+		if !at.lists {
+			h.Unasked = append(h.Unasked, at.unasked())
+		}
+	}
+	a.settle(h)
+	return h, ctx.Err()
+}
+
+// meetAll asks servers what they are and who is connected to them.
+func (a *Asker) meetAll(ctx context.Context, live *session.Session, peers []asked, h *Answers) {
+	met := make([]Server, len(peers))
+	var asking sync.WaitGroup
+	for i, p := range peers {
+		asking.Go(func() { met[i] = a.meet(ctx, live, p, h) })
+	}
+	asking.Wait()
+	h.Servers = append(h.Servers, met...)
+}
+
+// meet asks one server what it is and who is connected to it.
+func (a *Asker) meet(ctx context.Context, live *session.Session, p asked, h *Answers) Server {
+	at := Server{Name: kind.Visible(p.Name), Here: p.here, Connections: -1}
+	all := a.describe(ctx, live, p, h, &at)
+	n := 0
+	err := a.send(ctx, live, p, "cons", h, func(r io.Reader) (err error) {
+		n, err = parseCons(r, func(id int64, addr string, timeout time.Duration) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.connected[id] = Session{ID: id, Address: addr, Timeout: timeout}
+		})
+		return err
+	})
+	if err != nil {
+		at.failed("cons", err)
+		return at
+	}
+	// cons lists the connections of the port that it is asked at, and srvr counts those of all. Some may have ended between the two.
+	at.Connections, at.lists = n, all > 0 && (n >= all || n >= a.describe(ctx, live, p, h, &at))
+	if !at.lists {
+		at.Error = cmp.Or(at.Error, fmt.Sprintf("it lists %d of its %d connections: the others have just begun or ended, or are at another port, with or without TLS", n, all))
+	}
+	return at
+}
+
+// describe asks a server what it is, and returns how many connections it counts; 0 if it does not say.
+func (a *Asker) describe(ctx context.Context, live *session.Session, p asked, h *Answers, at *Server) (connections int) {
+	err := a.send(ctx, live, p, "srvr", h, func(r io.Reader) (err error) {
+		connections, err = at.describe(r)
+		return err
+	})
+	if err != nil {
+		at.failed("srvr", err)
+		return 0
+	}
+	return connections
+}
+
+// failed notes that a word was not answered. It is no error of a server to forbid cons.
+func (s *Server) failed(word string, err error) {
+	if errors.Is(err, errForbidden) {
+		s.Forbids = append(s.Forbids, word)
+		err = fmt.Errorf("%s: %w", word, err)
+	}
+	if word != "cons" || !errors.Is(err, errForbidden) {
+		s.Error = cmp.Or(s.Error, kind.Visible(err.Error()))
+	}
+}
+
+// describe reads the answer to srvr.
+func (s *Server) describe(r io.Reader) (connections int, err error) {
+	err = eachLine(r, func(line string) {
+		switch key, value, _ := strings.Cut(line, ": "); key {
+		case "Zookeeper version":
+			if v := ParseVersion("version: " + value); v != nil {
+				s.Version = fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])
+			}
+		case "Mode":
+			s.Mode = kind.Visible(value)
+		case "Zxid":
+			s.Zxid, _ = sessionID(value)
+		case "Connections":
+			connections, _ = strconv.Atoi(value) // 0 if it is no number
+		}
+	})
+	if err == nil && s.Mode == "" {
+		err = io.ErrUnexpectedEOF
+	}
+	return connections, err
+}
+
+// calibrate converts the leader's times, in a zone that may be unknown here, into this machine's time. Our own session is in
+// the list, and the leader has heard from it within a third of its timeout: it expires a timeout from now or earlier, rounded up
+// to a tick, which is at most half a timeout. If it seems to expire earlier than in a timeout, the clocks are taken to differ by
+// as much: times may then be late by that third, and no session seems to be silent because the leader's clock is behind.
+// A server that does not list our session leads another ensemble.
+func (a *Asker) calibrate(live *session.Session, d *dump) {
+	own, ok := d.expires[live.ID()]
+	if !ok {
+		return
+	}
+	a.led = time.Now()
+	t, skew := live.Timeout(), time.Duration(0)
+	if off := own.Sub(a.led) - t; off < 0 || off > t {
+		skew = off
+	}
+	a.expires = make(map[int64]time.Time, len(d.expires))
+	for id, at := range d.expires {
+		a.expires[id] = at.Add(-skew)
+	}
+}
+
+// settle combines what this look and earlier ones revealed of the sessions. It takes two looks to find that a session is
+// away, because the lists are not of the same moment.
+func (a *Asker) settle(h *Answers) {
+	if time.Since(a.led) > 2*leaderEvery { // no leader answered: what the last one said holds no more
+		a.expires = nil
+	}
+	timeouts := make(map[int64]time.Duration, len(h.Sessions))
+	for id, c := range h.connected {
+		if x := h.Sessions[id]; x != nil {
+			x.Address, x.Timeout = c.Address, c.Timeout
+		} else if h.Owners == nil { // there is only cons
+			h.Sessions[id] = &c
+		}
+	}
+	for id, x := range h.Sessions {
+		old, known := a.timeouts[id]
+		x.Timeout = cmp.Or(x.Timeout, old)
+		timeouts[id] = x.Timeout
+		x.Away = len(h.Unasked) == 0 && known && x.Address == ""
+		if x.Expires = a.expires[id]; !x.Expires.IsZero() && x.Timeout > 0 {
+			x.Silent = max(0, x.Timeout-x.Expires.Sub(a.led))
+		}
+	}
+	a.timeouts = timeouts
+}
+
+var versionText = regexp.MustCompile(`version: (\d+)\.(\d+)\.(\d+)`)
+
+// ParseVersion is the version in the answer to srvr; nil if it does not say one.
+func ParseVersion(srvr string) (v []int) {
+	m := versionText.FindStringSubmatch(srvr)
+	if m == nil {
+		return nil
+	}
+	for _, digits := range m[1:] {
+		n, _ := strconv.Atoi(digits) // only digits matched; a number that overflows is a later version
+		v = append(v, n)
+	}
+	return v
+}
