@@ -208,7 +208,7 @@ func (p *problemsOf) deadlocks() {
 func (p *problemsOf) silent() {
 	at := map[int64]int{}
 	for _, lock := range p.e.Snapshot.Locks {
-		for _, in := range each(lock) {
+		for in := range lock.Locks {
 			for _, c := range in.Holders {
 				s := p.e.sight(c)
 				if !s.Away() {
@@ -243,7 +243,7 @@ func (p *problemsOf) locks() {
 	before := map[*inspect.Report]bool{}
 	if old := p.e.before; old != nil {
 		for _, lock := range old.Locks {
-			for _, in := range each(lock) {
+			for in := range lock.Locks {
 				if len(in.Waiters) > 0 || in.Kind.Kept {
 					before[in] = true
 				}
@@ -253,7 +253,7 @@ func (p *problemsOf) locks() {
 	n := 0
 	for _, in := range p.e.Snapshot.Locks {
 		size := len(p.found)
-		for _, one := range each(in) {
+		for one := range in.Locks {
 			if n+len(p.found)-size >= mostListed {
 				return
 			}
@@ -270,14 +270,6 @@ func (p *problemsOf) locks() {
 		}
 		n += len(p.found) - size
 	}
-}
-
-// each is a lock; of a family, the keys that were looked at.
-func each(in *inspect.Report) []*inspect.Report {
-	if in.Keys != nil {
-		return in.Keys.Read
-	}
-	return []*inspect.Report{in}
 }
 
 // use finds what is wrong with those who hold a lock, or do not. same: the look before found the same.

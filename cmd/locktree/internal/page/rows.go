@@ -146,7 +146,7 @@ func oldest(cs []inspect.Contender, now time.Time) (age time.Duration) {
 
 // ages are for how long the first holder has held and the first waiter has waited; of a family, in any of the keys that were looked at.
 func ages(in *inspect.Report, now time.Time) (held, waited time.Duration) {
-	for _, one := range each(in) {
+	for one := range in.Locks {
 		held, waited = max(held, oldest(one.Holders, now)), max(waited, oldest(one.Waiters, now))
 	}
 	return held, waited
@@ -172,7 +172,7 @@ func matches(e *Ensemble, in *inspect.Report, words []string) bool {
 	if in.Payload != nil {
 		texts = append(texts, in.Payload.Owner.Addr, in.Payload.Owner.Stack)
 	}
-	for _, one := range each(in) {
+	for one := range in.Locks {
 		texts = append(texts, one.Key)
 		for _, c := range slices.Concat(one.Holders, one.Waiters) {
 			texts = append(texts, c.ID, c.Host, document.Session(c.Session))
