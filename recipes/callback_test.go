@@ -72,36 +72,36 @@ func TestCallbacksUseTheClientFromEveryEvent(t *testing.T) {
 	for name, lose := range map[string]func(l *lab, c *recipes.Client, asleep *atomic.Int64){
 		"Session finds the loss": func(l *lab, c *recipes.Client, asleep *atomic.Int64) {
 			asleep.Add(int64(time.Minute))
-			_, err := c.Session(l.t.Context())
-			require.NoError(l.t, err)
+			_, err := c.Session(l.T.Context())
+			require.NoError(l.T, err)
 		},
 		"State finds the loss": func(_ *lab, c *recipes.Client, asleep *atomic.Int64) {
 			asleep.Add(int64(time.Minute))
 			c.State()
 		},
-		"a server tells the loss": func(l *lab, c *recipes.Client, _ *atomic.Int64) { l.srv.Expire(l.session(c)) },
+		"a server tells the loss": func(l *lab, c *recipes.Client, _ *atomic.Int64) { l.Srv.Expire(l.SessionID(c)) },
 		"the deadline passes": func(l *lab, _ *recipes.Client, _ *atomic.Int64) {
-			l.srv.Freeze()
+			l.Srv.Freeze()
 			time.Sleep(20 * time.Second)
-			l.srv.Thaw()
+			l.Srv.Thaw()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.declare("/aside", kind.Mutex.New())
-				path, asleep, u := l.mutex(), new(atomic.Int64), &user{seen: map[string]int{}}
-				l.seams.Slept = func() time.Duration { return time.Duration(asleep.Load()) }
-				c := l.client("observed", func(cfg *recipes.Config) {
+				l.Declare("/aside", kind.Mutex.New())
+				path, asleep, u := l.Mutex(), new(atomic.Int64), &user{seen: map[string]int{}}
+				l.Seams.Slept = func() time.Duration { return time.Duration(asleep.Load()) }
+				c := l.Client("observed", func(cfg *recipes.Config) {
 					cfg.Observer, cfg.Logger = u.Observe, slog.New(handler(func(line slog.Record) { u.use("log: " + line.Message) }))
 				})
 				u.client.Store(c)
-				x, err := l.client("rival").Mutex(path).Lock(t.Context())
+				x, err := l.Client("rival").Mutex(path).Lock(t.Context())
 				require.NoError(t, err)
-				waiting := l.locking(c.Mutex(path))
-				l.unlock(x)
-				y := (<-waiting).v
+				waiting := l.Locking(c.Mutex(path))
+				l.Unlock(x)
+				y := (<-waiting).V
 				time.Sleep(time.Minute)
-				l.srv.Disconnect(l.session(c))
+				l.Srv.Disconnect(l.SessionID(c))
 				for !u.saw(session.EventConnected) { // a client waits a random time before it connects again
 					time.Sleep(oneWay)
 				}

@@ -46,17 +46,17 @@ func TestCheckComparesTheSessionTimeoutWithTheTick(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				for timeout, want := range map[time.Duration]check.Verdict{12 * time.Second: check.Holds, 8 * time.Second: check.Holds, 6 * time.Second: check.Fails} {
-					c := l.client("a", func(cfg *recipes.Config) {
+					c := l.Client("a", func(cfg *recipes.Config) {
 						cfg.SessionTimeout = timeout
 						cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-							conn, err := l.srv.DialContext(ctx, network, address)
+							conn, err := l.Srv.DialContext(ctx, network, address)
 							if err == nil && !words {
 								conn = wordless{conn}
 							}
 							return conn, err
 						}
 					})
-					before := l.srv.Dump()
+					before := l.Srv.Dump()
 					all, err := check.Client(t.Context(), c)
 					require.NoError(t, err)
 					k := found(t, all, "session timeout")
@@ -68,8 +68,8 @@ func TestCheckComparesTheSessionTimeoutWithTheTick(t *testing.T) {
 					if !words {
 						require.Equal(t, check.Unsure, found(t, all, "server version").Verdict)
 					}
-					require.Equal(t, before, l.srv.Dump())
-					require.Len(t, l.srv.Sessions(), 1, "the session that told the tick is closed")
+					require.Equal(t, before, l.Srv.Dump())
+					require.Len(t, l.Srv.Sessions(), 1, "the session that told the tick is closed")
 					require.NoError(t, c.Close())
 				}
 			})
@@ -80,15 +80,15 @@ func TestCheckComparesTheSessionTimeoutWithTheTick(t *testing.T) {
 func TestCheckOfAccessNamesTheRightsWeLack(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		app := kind.ACL{Scheme: "digest", ID: zktest.DigestID("app:x1"), Perms: kind.PermAll}
-		l.declare("/open", kind.Mutex.New())
-		l.declare("/theirs", kind.Mutex.New(), func(p *kind.Payload) { p.ChildACL = kind.List{app} })
-		require.NoError(t, l.srv.Create("/foreign", []byte("10.0.0.1")))
-		admin, err := l.client("admin").Session(t.Context())
+		l.Declare("/open", kind.Mutex.New())
+		l.Declare("/theirs", kind.Mutex.New(), func(p *kind.Payload) { p.ChildACL = kind.List{app} })
+		require.NoError(t, l.Srv.Create("/foreign", []byte("10.0.0.1")))
+		admin, err := l.Client("admin").Session(t.Context())
 		require.NoError(t, err)
 		_, err = admin.SetACL(t.Context(), "/theirs", append(zk.WorldACL(zk.PermRead), zk.DigestACL(zk.PermAll, "app", "x1")...), -1)
 		require.NoError(t, err)
 		paths := []string{"/open", "/theirs", "/foreign", "/nowhere"}
-		all, err := check.Client(t.Context(), l.client("b", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "other:x"}} }), paths...)
+		all, err := check.Client(t.Context(), l.Client("b", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "other:x"}} }), paths...)
 		require.NoError(t, err)
 		require.Equal(t, check.Holds, found(t, all, "access /open").Verdict)
 		require.Equal(t, check.Unsure, found(t, all, "access /foreign").Verdict)
@@ -97,7 +97,7 @@ func TestCheckOfAccessNamesTheRightsWeLack(t *testing.T) {
 		require.Equal(t, check.Fails, k.Verdict)
 		require.Contains(t, k.What, "lack CREATE DELETE READ (on contenders")
 		require.NotContains(t, k.What, zktest.DigestID("app:x1"))
-		all, err = check.Client(t.Context(), l.client("a", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "app:x1"}} }), paths...)
+		all, err = check.Client(t.Context(), l.Client("a", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "app:x1"}} }), paths...)
 		require.NoError(t, err)
 		require.Equal(t, check.Holds, found(t, all, "access /theirs").Verdict)
 	})

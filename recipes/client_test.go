@@ -26,7 +26,7 @@ func TestCloseNamesOnlyAServerThatDoesNotConfirm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				var warnings atomic.Int32
-				c := l.client("a", func(cfg *recipes.Config) {
+				c := l.Client("a", func(cfg *recipes.Config) {
 					cfg.Logger = slog.New(handler(func(line slog.Record) {
 						if line.Level >= slog.LevelWarn {
 							warnings.Add(1)
@@ -34,7 +34,7 @@ func TestCloseNamesOnlyAServerThatDoesNotConfirm(t *testing.T) {
 					}))
 				})
 				if test.held {
-					_, err := c.Mutex(l.mutex()).Lock(t.Context())
+					_, err := c.Mutex(l.Mutex()).Lock(t.Context())
 					require.NoError(t, err)
 				}
 				if test.waited == "" {
@@ -42,7 +42,7 @@ func TestCloseNamesOnlyAServerThatDoesNotConfirm(t *testing.T) {
 					require.Zero(t, warnings.Load())
 					return
 				}
-				l.srv.Inject(zktest.On("closeSession"), zktest.DropRequest)
+				l.Srv.Inject(zktest.On("closeSession"), zktest.DropRequest)
 				err := c.Close()
 				require.ErrorContains(t, err, "zk:2181: ")
 				require.ErrorContains(t, err, "did not confirm the end of the session within "+test.waited+")")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -28,18 +29,18 @@ func TestRequestBudgetsOfAContendedCycle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(time.Millisecond))}
-				l.everyKind()
+				l := &lab{harness.NewLab(t, zktest.WithLatency(time.Millisecond))}
+				l.EveryKind()
 				const clients, cycles = 8, 50
 				var wg sync.WaitGroup
 				for i := range clients {
-					take := everyRecipe()[name].take(l.client(fmt.Sprint(i)))
+					take := harness.Ways()[name].Take(l.Client(fmt.Sprint(i)))
 					if name == "reader" && i%2 == 0 {
-						take = everyRecipe()["writer"].take(l.client(fmt.Sprint(i)))
+						take = harness.Ways()["writer"].Take(l.Client(fmt.Sprint(i)))
 					}
 					warm, err := take(t.Context()) // reads the declaration
 					require.NoError(t, err)
-					l.unlock(warm)
+					l.Unlock(warm)
 					wg.Go(func() {
 						time.Sleep(time.Second)
 						for range cycles {
@@ -55,11 +56,11 @@ func TestRequestBudgetsOfAContendedCycle(t *testing.T) {
 					})
 				}
 				time.Sleep(500 * time.Millisecond)
-				l.srv.ResetCounts()
+				l.Srv.ResetCounts()
 				wg.Wait()
-				n := l.srv.Counts()
+				n := l.Srv.Counts()
 				requests, events := float64(n.Total)/(clients*cycles), float64(n.WatchEvents)/(clients*cycles)
-				t.Logf("%.2f requests (%s) and %.2f events a cycle", requests, operations(n.ByOp), events)
+				t.Logf("%.2f requests (%s) and %.2f events a cycle", requests, harness.Operations(n.ByOp), events)
 				require.LessOrEqual(t, requests, b.requests)
 				require.LessOrEqual(t, events, b.events)
 			})
@@ -70,19 +71,19 @@ func TestRequestBudgetsOfAContendedCycle(t *testing.T) {
 // A waiter that was next for long has nothing to ask and nothing to write: its heartbeats have gone on.
 func TestHandOffAfterALongWaitTakesNoRequest(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
-		b := l.client("b")
-		w := l.locking(b.Mutex("/m"))
+		b := l.Client("b")
+		w := l.Locking(b.Mutex("/m"))
 		time.Sleep(time.Minute + b.Newest().Timeout()/12) // between two heartbeats
-		l.srv.ResetCounts()
-		l.unlock(x)
+		l.Srv.ResetCounts()
+		l.Unlock(x)
 		released := time.Now()
 		r := <-w
-		require.NoError(t, r.err)
-		require.Equal(t, released, r.at, "the event comes with the reply to the delete")
-		require.Zero(t, l.srv.SessionCounts(l.session(b)).Total)
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		require.Equal(t, released, r.At, "the event comes with the reply to the delete")
+		require.Zero(t, l.Srv.SessionCounts(l.SessionID(b)).Total)
+		l.Unlock(r.V)
 	})
 }
 
@@ -92,27 +93,27 @@ func TestAHolderThatWaitedSaysSoonSinceWhenItHolds(t *testing.T) {
 	for name, asked := range map[string]bool{"left alone": false, "asked back at once": true} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+				x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 				require.NoError(t, err)
-				w := l.locking(l.client("b").Mutex("/m"))
+				w := l.Locking(l.Client("b").Mutex("/m"))
 				time.Sleep(time.Minute)
-				l.unlock(x)
+				l.Unlock(x)
 				r := <-w
-				require.NoError(t, r.err)
+				require.NoError(t, r.Err)
 				if asked {
-					require.NoError(t, l.srv.Set(r.v.Node(), []byte(kind.RevokeMessage)))
+					require.NoError(t, l.Srv.Set(r.V.Node(), []byte(kind.RevokeMessage)))
 				}
-				l.settle()
-				in, err := inspect.Lock(t.Context(), l.client("who"), "/m")
+				l.Settle()
+				in, err := inspect.Lock(t.Context(), l.Client("who"), "/m")
 				require.NoError(t, err)
 				require.Len(t, in.Holders, 1)
 				require.Equal(t, asked, in.Holders[0].Revoked)
 				if asked {
-					require.ErrorIs(t, context.Cause(r.v.Context()), recipes.ErrRevoked)
+					require.ErrorIs(t, context.Cause(r.V.Context()), recipes.ErrRevoked)
 				} else {
-					require.Equal(t, r.at.UTC(), in.Holders[0].Held.UTC())
+					require.Equal(t, r.At.UTC(), in.Holders[0].Held.UTC())
 				}
-				l.unlock(r.v)
+				l.Unlock(r.V)
 			})
 		})
 	}
@@ -121,26 +122,26 @@ func TestAHolderThatWaitedSaysSoonSinceWhenItHolds(t *testing.T) {
 // A permit that waited beyond the number it was created under is granted when that is raised: it was shown as one that waits.
 func TestAPermitThatWaitedSaysThatItIsHeld(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(1)
-		x, err := l.client("a").Semaphore("/s").Acquire(t.Context(), 1)
+		l.Semaphore(1)
+		x, err := l.Client("a").Semaphore("/s").Acquire(t.Context(), 1)
 		require.NoError(t, err)
-		w := l.drawing(l.client("b"), 1)
-		take := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
-		l.unlock(x)
+		w := l.drawing(l.Client("b"), 1)
+		take := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
+		l.Unlock(x)
 		<-take.Hit()
-		other := l.foreign("/s/leases", "_c_x-lease-0000000001", "") // before the waiter's own, without a place at the gate
+		other := l.Foreign("/s/leases", "_c_x-lease-0000000001", "") // before the waiter's own, without a place at the gate
 		take.Release()
 		notYet(t, w, "there is one permit")
-		l.settle()
-		l.semaphore(2)
+		l.Settle()
+		l.Semaphore(2)
 		r := <-w
-		require.NoError(t, r.err)
-		l.semaphore(1) // takes nothing from who holds
-		in, err := inspect.Lock(t.Context(), l.client("who"), "/s")
+		require.NoError(t, r.Err)
+		l.Semaphore(1) // takes nothing from who holds
+		in, err := inspect.Lock(t.Context(), l.Client("who"), "/s")
 		require.NoError(t, err)
 		require.Len(t, in.Holders, 2)
 		require.Empty(t, in.Waiters)
-		l.unlock(r.v)
-		require.NoError(t, l.srv.Delete(other))
+		l.Unlock(r.V)
+		require.NoError(t, l.Srv.Delete(other))
 	})
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -33,10 +34,10 @@ func TestACrowdThatReadsCostAnUnrelatedLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const roundTrip = 1500 * time.Millisecond
-				l := &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(roundTrip/2))}
-				l.mutex()
-				l.declare("/other", kind.Mutex.New())
-				c := l.client("a")
+				l := &lab{harness.NewLab(t, zktest.WithLatency(roundTrip/2))}
+				l.Mutex()
+				l.Declare("/other", kind.Mutex.New())
+				c := l.Client("a")
 				x, err := c.Mutex("/m").Lock(t.Context())
 				require.NoError(t, err)
 				y, err := c.Mutex("/other").Lock(t.Context())
@@ -91,11 +92,11 @@ func TestEveryCallerOfACrowdReadAllPermits(t *testing.T) {
 	for _, permits := range effort.Of(sizes, sizes[:3]) {
 		t.Run(fmt.Sprint(permits), func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.semaphore(permits)
+				l.Semaphore(permits)
 				var bytes atomic.Int64
 				var all sync.WaitGroup
 				for i := range clients {
-					c := l.client(fmt.Sprint(i), func(cfg *recipes.Config) {
+					c := l.Client(fmt.Sprint(i), func(cfg *recipes.Config) {
 						dial := cfg.Dialer
 						cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 							conn, err := dial(ctx, network, address)
@@ -109,12 +110,12 @@ func TestEveryCallerOfACrowdReadAllPermits(t *testing.T) {
 						})
 					}
 				}
-				l.srv.ResetCounts()
+				l.Srv.ResetCounts()
 				all.Wait()
 				require.Equal(t, permits, l.permits())
 				waves := (permits/clients + asking - 1) / asking
 				listings := clients * (own + 2*waves)
-				require.LessOrEqual(t, l.srv.Counts().ByOp["getChildren2"], 2*listings, "permits and gate")
+				require.LessOrEqual(t, l.Srv.Counts().ByOp["getChildren2"], 2*listings, "permits and gate")
 				const name, perCaller = 64, 1 << 10
 				require.LessOrEqual(t, bytes.Load(), int64(listings*permits*name+permits*perCaller))
 			})
@@ -128,12 +129,12 @@ func TestNobodyOfACrowdWaitsWhileAPermitIsFree(t *testing.T) {
 	for _, limit := range []int{1, 3, 40, 100, 300} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.semaphore(limit)
+				l.Semaphore(limit)
 				ctx, end := context.WithCancel(t.Context())
 				var granted atomic.Int64
 				var all sync.WaitGroup
 				for i := range 4 {
-					m := l.client(fmt.Sprint(i)).Semaphore("/s")
+					m := l.Client(fmt.Sprint(i)).Semaphore("/s")
 					for range 100 {
 						all.Go(func() {
 							switch _, err := m.Acquire(ctx, 1); {
@@ -150,9 +151,9 @@ func TestNobodyOfACrowdWaitsWhileAPermitIsFree(t *testing.T) {
 				require.Equal(t, limit, l.permits())
 				end()
 				all.Wait()
-				l.settle()
+				l.Settle()
 				require.Equal(t, limit, l.permits(), "who gave up left some")
-				require.Empty(t, l.children("/s/locks"))
+				require.Empty(t, l.Children("/s/locks"))
 			})
 		})
 	}
@@ -163,11 +164,11 @@ func TestACrowdIsServedWhateverItWants(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	const most = 120
 	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(most)
+		l.Semaphore(most)
 		var held, grants, gaveUp atomic.Int64
 		var all sync.WaitGroup
 		for i := range 4 {
-			m := l.client(fmt.Sprint(i)).Semaphore("/s")
+			m := l.Client(fmt.Sprint(i)).Semaphore("/s")
 			for j := range 90 {
 				rnd := rand.New(rand.NewPCG(uint64(i), uint64(j)))
 				all.Go(func() {
@@ -202,12 +203,12 @@ func TestACrowdIsServedWhateverItWants(t *testing.T) {
 		}
 		for _, limit := range []int{20, 60, 10, most, 15} {
 			time.Sleep(time.Second)
-			l.semaphore(limit)
+			l.Semaphore(limit)
 		}
 		all.Wait() // nobody waits for ever: the bubble would hang
 		t.Log(grants.Load(), "grants,", gaveUp.Load(), "gave up")
-		l.settle()
+		l.Settle()
 		require.Zero(t, l.permits())
-		require.Empty(t, l.children("/s/locks"))
+		require.Empty(t, l.Children("/s/locks"))
 	})
 }

@@ -12,7 +12,7 @@ import (
 
 func TestASessionThatWasIdleGrantsInOneRoundTripAndForAWhile(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		l.warm(m)
 		time.Sleep(time.Hour)
 		start := time.Now()
@@ -23,14 +23,14 @@ func TestASessionThatWasIdleGrantsInOneRoundTripAndForAWhile(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.NoError(t, x.Context().Err())
 		require.Greater(t, time.Until(x.Deadline()), 3*time.Second, "heartbeats move the deadline on")
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
 func TestASearchIgnoresANodeOfAnotherSession(t *testing.T) { // case 2, 49: CURATOR-498; kazoo adopts it
 	inLab(t, func(t *testing.T, l *lab) {
-		c, other := l.client("a"), l.client("b")
-		m := c.Mutex(l.mutex())
+		c, other := l.Client("a"), l.Client("b")
+		m := c.Mutex(l.Mutex())
 		l.warm(m)
 		s, err := c.Live(t.Context())
 		require.NoError(t, err)

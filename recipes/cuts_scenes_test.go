@@ -13,7 +13,7 @@ import (
 
 func scenes() []scene {
 	return []scene{
-		{"mutex", func(l *lab) { l.mutex() }, []string{"/m"}, func(s *stage) {
+		{"mutex", func(l *lab) { l.Mutex() }, []string{"/m"}, func(s *stage) {
 			ours, theirs := s.victim.Mutex("/m"), s.rival.Mutex("/m")
 			s.alternate(ours.Lock, theirs.Lock)
 			x := s.take("acquire", ours.TryLock)
@@ -21,20 +21,20 @@ func scenes() []scene {
 			s.give("release to a goroutine", x)
 			s.give("release", second("goroutine's grant"))
 		}},
-		{ordersObeyed, func(l *lab) { l.mutex() }, []string{"/m"}, playOrders},
-		{"read-write lock, writers", func(l *lab) { l.rwlock() }, []string{"/rw"}, func(s *stage) {
+		{ordersObeyed, func(l *lab) { l.Mutex() }, []string{"/m"}, playOrders},
+		{"read-write lock, writers", func(l *lab) { l.RWLock() }, []string{"/rw"}, func(s *stage) {
 			s.alternate(s.victim.RWMutex("/rw").Lock, s.rival.RWMutex("/rw").Lock)
 		}},
-		{"read-write lock, readers", func(l *lab) { l.rwlock() }, []string{"/rw"}, playReaders},
-		{"semaphore", func(l *lab) { l.semaphore(2) }, []string{"/s/leases", "/s/locks"}, func(s *stage) {
+		{"read-write lock, readers", func(l *lab) { l.RWLock() }, []string{"/rw"}, playReaders},
+		{"semaphore", func(l *lab) { l.Semaphore(2) }, []string{"/s/leases", "/s/locks"}, func(s *stage) {
 			s.alternatePermits(draws(2)(s.victim), draws(2)(s.rival))
 		}},
-		{"semaphore, some of several", func(l *lab) { l.semaphore(3) }, []string{"/s/leases", "/s/locks"}, playPermits},
-		{"election", func(l *lab) { l.election() }, []string{"/e"}, func(s *stage) {
+		{"semaphore, some of several", func(l *lab) { l.Semaphore(3) }, []string{"/s/leases", "/s/locks"}, playPermits},
+		{"election", func(l *lab) { l.Election() }, []string{"/e"}, func(s *stage) {
 			s.alternate(campaign(s.victim), campaign(s.rival))
 		}},
-		{"election, watched", func(l *lab) { l.election() }, []string{"/e"}, playWatched},
-		{"multi-lock", func(l *lab) { l.mutexes(2) }, []string{"/m0", "/m1"}, func(s *stage) {
+		{"election, watched", func(l *lab) { l.Election() }, []string{"/e"}, playWatched},
+		{"multi-lock", func(l *lab) { l.Mutexes(2) }, []string{"/m0", "/m1"}, func(s *stage) {
 			s.alternate(multi(s.victim, "/m0", "/m1").Lock, multi(s.rival, "/m1", "/m0").Lock)
 		}},
 		{"key", func(l *lab) { l.families() }, []string{"/km"}, func(s *stage) {
@@ -58,16 +58,16 @@ func scenes() []scene {
 			}
 			s.alternatePermits(draw(s.victim), draw(s.rival))
 		}},
-		{"stream", func(l *lab) { l.mutexes(2) }, []string{"/m0", "/m1"}, func(s *stage) {
+		{"stream", func(l *lab) { l.Mutexes(2) }, []string{"/m0", "/m1"}, func(s *stage) {
 			s.playStream(func(c *recipes.Client, i int) *recipes.Mutex { return c.Mutex("/m" + strconv.Itoa(i)) })
 		}},
 		{"stream of keys", func(l *lab) { l.families() }, []string{"/km"}, func(s *stage) {
 			s.playStream(func(c *recipes.Client, i int) *recipes.Mutex { return c.Keyed("/km").Mutex(strconv.Itoa(i)) })
 		}},
 		{ofAllKinds, func(l *lab) {
-			l.mutex()
-			l.rwlock()
-			l.election()
+			l.Mutex()
+			l.RWLock()
+			l.Election()
 		}, []string{"/m", "/rw", "/e"}, func(s *stage) {
 			all := func(c *recipes.Client) taking {
 				return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw"), c.Election("/e")).Lock
@@ -94,16 +94,16 @@ func (s *stage) drawing(f taking) func(what string) *recipes.Lease {
 	got := async(func() (*recipes.Lease, error) { defer cancel(); return f(ctx) })
 	time.Sleep(3 * time.Second)
 	return func(what string) *recipes.Lease {
-		s.t.Helper()
+		s.T.Helper()
 		r := <-got
-		s.require(r.err, what)
-		return s.permitted(r.v)
+		s.require(r.Err, what)
+		return s.permitted(r.V)
 	}
 }
 
 // permitted checks a grant of permits: they exist, and all that are believed in are not more than there are.
 func (s *stage) permitted(x *recipes.Lease) *recipes.Lease {
-	s.t.Helper()
+	s.T.Helper()
 	believed := []*recipes.Lease{x}
 	permits := len(x.Nodes())
 	for _, other := range s.leases {
@@ -113,18 +113,18 @@ func (s *stage) permitted(x *recipes.Lease) *recipes.Lease {
 		}
 	}
 	for _, node := range x.Nodes() {
-		_, there := s.srv.Get(node)
-		require.True(s.t, there, "%s: a permit that does not exist", s.where)
+		_, there := s.Srv.Get(node)
+		require.True(s.T, there, "%s: a permit that does not exist", s.where)
 	}
-	n, _ := s.srv.Get("/s")
+	n, _ := s.Srv.Get("/s")
 	payload, err := kind.Decode(n.Data)
-	require.NoError(s.t, err)
+	require.NoError(s.T, err)
 	p := payload.Params
 	if p.Kind() == kind.Keyed {
 		p = kind.Keyed.Key(p)
 	}
 	limit := p.(*kind.SemaphoreParams).Permits
-	require.LessOrEqual(s.t, permits, limit, "%s: permits of %d", s.where, limit)
+	require.LessOrEqual(s.T, permits, limit, "%s: permits of %d", s.where, limit)
 	s.leases = believed
 	return x
 }
@@ -164,8 +164,8 @@ func playReaders(s *stage) {
 	defer cancel()
 	down, err := ours.Downgrade(ctx, x)
 	s.require(err, "downgrade")
-	require.Error(s.t, x.Context().Err(), "%s: the write lease outlived its exchange", s.where)
-	require.NoError(s.t, down.Context().Err(), s.where)
+	require.Error(s.T, x.Context().Err(), "%s: the write lease outlived its exchange", s.where)
+	require.NoError(s.T, down.Context().Err(), s.where)
 	s.give("release of the reader", down)
 	y := waiting("rival's grant")
 	again := s.queue(ours.RLock)
@@ -177,21 +177,21 @@ func playReaders(s *stage) {
 func playOrders(s *stage) {
 	ours, theirs := s.victim.Mutex("/m"), s.rival.Mutex("/m")
 	x := s.take("acquire", ours.Lock)
-	require.NoError(s.t, s.srv.Set(x.Node(), []byte(kind.RevokeMessage)))
+	require.NoError(s.T, s.Srv.Set(x.Node(), []byte(kind.RevokeMessage)))
 	select {
 	case <-x.Context().Done():
-		require.ErrorIs(s.t, context.Cause(x.Context()), recipes.ErrRevoked, s.where)
+		require.ErrorIs(s.T, context.Cause(x.Context()), recipes.ErrRevoked, s.where)
 	case <-time.After(30 * time.Second):
-		require.Fail(s.t, "the holder was not asked", s.where)
+		require.Fail(s.T, "the holder was not asked", s.where)
 	}
 	s.give("release of what is asked back", x)
 
 	y := s.take("rival's acquire", theirs.Lock)
 	s.sentAway(ours.Lock, recipes.ErrRevoked, func() {
 		s.stand("/m", 2)
-		require.NoError(s.t, s.srv.Set(s.lab.queue("/m")[1], []byte(kind.RevokeMessage)))
+		require.NoError(s.T, s.Srv.Set(s.lab.Queue("/m")[1], []byte(kind.RevokeMessage)))
 	})
-	s.sentAway(ours.Lock, recipes.ErrDraining, func() { s.declare("/m", kind.Mutex.New(), draining) })
+	s.sentAway(ours.Lock, recipes.ErrDraining, func() { s.Declare("/m", kind.Mutex.New(), draining) })
 	s.inUse()
 	again := s.queue(ours.Lock)
 	s.give("rival's release", y)
@@ -200,32 +200,32 @@ func playOrders(s *stage) {
 
 // inUse ends draining, and gives a client that is cut off the time to hear of it.
 func (s *stage) inUse() {
-	s.declare("/m", kind.Mutex.New(), active)
+	s.Declare("/m", kind.Mutex.New(), active)
 	time.Sleep(3 * time.Second)
 }
 
 // stand returns when n stand in a queue, however often their connection is cut.
 func (s *stage) stand(dir string, n int) {
-	s.t.Helper()
+	s.T.Helper()
 	for range 200 {
-		if len(s.lab.queue(dir)) == n {
+		if len(s.lab.Queue(dir)) == n {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	require.Failf(s.t, "nobody came", "%s: %v in %s, not %d", s.where, s.lab.queue(dir), dir, n)
+	require.Failf(s.T, "nobody came", "%s: %v in %s, not %d", s.where, s.lab.Queue(dir), dir, n)
 }
 
 // sentAway begins to wait and requires that what happens then is told.
 func (s *stage) sentAway(f taking, want error, then func()) {
-	s.t.Helper()
+	s.T.Helper()
 	ctx, cancel := s.patient()
 	defer cancel()
 	got := async(func() (*recipes.Lease, error) { return f(ctx) })
 	time.Sleep(3 * time.Second)
 	then()
 	r := <-got
-	require.ErrorIs(s.t, r.err, want, s.where)
+	require.ErrorIs(s.T, r.Err, want, s.where)
 }
 
 // playWatched stands for an election that is observed through the same connection: the observation must follow, and
@@ -242,7 +242,7 @@ func playWatched(s *stage) {
 		}
 	}()
 	follows := func(path string) {
-		s.t.Helper()
+		s.T.Helper()
 		for timeout := time.After(30 * time.Second); ; {
 			select {
 			case c := <-seen:
@@ -250,7 +250,7 @@ func playWatched(s *stage) {
 					return
 				}
 			case <-timeout:
-				require.Failf(s.t, "not observed", "%s: that %q leads", s.where, path)
+				require.Failf(s.T, "not observed", "%s: that %q leads", s.where, path)
 			}
 		}
 	}
@@ -266,7 +266,7 @@ func playWatched(s *stage) {
 		leader, there, err = s.victim.Election("/e").Leader(ctx)
 	}
 	s.require(err, "who leads")
-	require.True(s.t, there && leader.Path == y.Node(), "%s: %v leads", s.where, leader.Path)
+	require.True(s.T, there && leader.Path == y.Node(), "%s: %v leads", s.where, leader.Path)
 	s.give("victim resigns", y)
 	follows("")
 	cancel()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/harness"
-	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -43,8 +41,8 @@ type stage struct {
 }
 
 func (s *stage) require(err error, what string) {
-	s.t.Helper()
-	require.NoError(s.t, err, "%s: %s", s.where, what)
+	s.T.Helper()
+	require.NoError(s.T, err, "%s: %s", s.where, what)
 }
 
 // patient bounds every call of a scene: beyond it the call counts as hung.
@@ -52,11 +50,9 @@ func (s *stage) patient() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 30*time.Second)
 }
 
-type taking func(context.Context) (*recipes.Lease, error)
-
 // take acquires at once.
 func (s *stage) take(what string, f taking) *recipes.Lease {
-	s.t.Helper()
+	s.T.Helper()
 	ctx, cancel := s.patient()
 	defer cancel()
 	x, err := reached(f)(ctx)
@@ -83,33 +79,33 @@ func (s *stage) queue(f taking) func(what string) *recipes.Lease {
 	got := async(func() (*recipes.Lease, error) { return f(ctx) })
 	time.Sleep(3 * time.Second) // longer than most reconnects take
 	return func(what string) *recipes.Lease {
-		s.t.Helper()
+		s.T.Helper()
 		defer cancel()
 		r := <-got
-		s.require(r.err, what)
-		return s.granted(r.v)
+		s.require(r.Err, what)
+		return s.granted(r.V)
 	}
 }
 
 // granted checks a grant: nobody is ahead of it, nobody else believes to hold, its token is new.
 func (s *stage) granted(x *recipes.Lease) *recipes.Lease {
-	s.t.Helper()
+	s.T.Helper()
 	for _, node := range x.Nodes() { // a lease of several permits has several in one queue
-		line := s.lab.queue(kind.ParentPath(node))
-		require.Contains(s.t, x.Nodes(), line[0], "%s: granted while somebody is ahead", s.where)
-		require.Contains(s.t, line, node, "%s: granted without a node", s.where)
+		line := s.lab.Queue(kind.ParentPath(node))
+		require.Contains(s.T, x.Nodes(), line[0], "%s: granted while somebody is ahead", s.where)
+		require.Contains(s.T, line, node, "%s: granted without a node", s.where)
 	}
 	for _, other := range s.leases {
-		require.Error(s.t, other.Context().Err(), "%s: two believe to hold", s.where)
+		require.Error(s.T, other.Context().Err(), "%s: two believe to hold", s.where)
 	}
 	token := x.Token()
-	require.Greater(s.t, token, s.last, "%s: token", s.where)
+	require.Greater(s.T, token, s.last, "%s: token", s.where)
 	s.last, s.leases = token, []*recipes.Lease{x}
 	return x
 }
 
 func (s *stage) give(what string, x *recipes.Lease) {
-	s.t.Helper()
+	s.T.Helper()
 	ctx, cancel := s.patient()
 	defer cancel()
 	s.require(x.Unlock(ctx), what)
@@ -119,41 +115,27 @@ func (s *stage) give(what string, x *recipes.Lease) {
 func cutLab(t *testing.T, sc scene, f func(s *stage, k *harness.Cutter)) {
 	inLab(t, func(t *testing.T, l *lab) {
 		sc.declare(l)
-		k := &harness.Cutter{Next: l.srv.DialContext}
+		k := &harness.Cutter{Next: l.Srv.DialContext}
 		s := &stage{lab: l, dirs: sc.dirs, where: "uncut", struck: k.Struck}
-		s.victim, s.rival = s.awake("victim", k.Dial), s.awake("rival", l.srv.DialContext)
+		s.victim, s.rival = s.Awake("victim", k.Dial), s.Awake("rival", l.Srv.DialContext)
 		sc.play(s)
 		f(s, k)
 	})
 }
 
-// awake is a client of a machine that never sleeps, which saves the system calls that would find that out.
-func (l *lab) awake(id string, dial func(context.Context, string, string) (net.Conn, error)) *recipes.Client {
-	return l.asleep(id, dial, func() time.Duration { return 0 })
-}
-
-// asleep is a client of a machine that has slept for as long as slept says.
-func (l *lab) asleep(id string, dial func(context.Context, string, string) (net.Conn, error), slept func() time.Duration) *recipes.Client {
-	ctx := seam.With(l.t.Context(), seam.Seams{Slept: slept})
-	c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{"zk"}, Dialer: dial, SessionTimeout: 40 * time.Second, ID: id})
-	require.NoError(l.t, err)
-	l.t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
 // clean requires that nothing is left of a run: no contender, no booked byte, no local turn, no watch but that of the
 // declarations.
 func (s *stage) clean() {
-	s.t.Helper()
+	s.T.Helper()
 	time.Sleep(3 * time.Second)
 	for _, dir := range s.dirs {
 		for range 100 { // what nobody waits to be deleted goes when the client is connected again
-			if len(s.children(dir)) == 0 {
+			if len(s.Children(dir)) == 0 {
 				break
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		require.Empty(s.t, s.children(dir), "%s: ghosts in %s\n%s", s.where, dir, s.srv.Dump())
+		require.Empty(s.T, s.Children(dir), "%s: ghosts in %s\n%s", s.where, dir, s.Srv.Dump())
 	}
 	for _, c := range []*recipes.Client{s.victim, s.rival} {
 		for range 10 { // a look for what a server may have executed late may be under way at this very moment (txn.recheck)
@@ -162,14 +144,14 @@ func (s *stage) clean() {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		require.Empty(s.t, c.Leftovers(), "%s", s.where)
+		require.Empty(s.T, c.Leftovers(), "%s", s.where)
 	}
 }
 
 // sweep plays the scene once for every byte offset of one direction, until the cuts fall behind its end.
 func sweep(t *testing.T, sc scene, dir harness.Direction, stride int) (offsets int) {
 	cutLab(t, sc, func(s *stage, k *harness.Cutter) {
-		session := s.session(s.victim)
+		session := s.SessionID(s.victim)
 		for n, missed := 0, 0; missed < 8; n += stride {
 			s.where = fmt.Sprintf("%s, cut behind byte %d %v", sc.name, n, dir)
 			k.Arm(harness.Cut{Dir: dir, After: n})
@@ -181,7 +163,7 @@ func sweep(t *testing.T, sc scene, dir harness.Direction, stride int) (offsets i
 				offsets++
 			}
 			s.clean()
-			require.Equal(t, session, s.session(s.victim), "%s: a cut cost the session", s.where)
+			require.Equal(t, session, s.SessionID(s.victim), "%s: a cut cost the session", s.where)
 		}
 	})
 	return offsets

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -21,25 +22,25 @@ import (
 func TestPermitsAddedAreNotMissedWhenAnotherOneSeesThemFirst(t *testing.T) {
 	for range 20 {
 		inLab(t, func(t *testing.T, l *lab) {
-			l.semaphore(1)
-			_, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 1)
+			l.Semaphore(1)
+			_, err := l.Client("holder").Semaphore("/s").Acquire(t.Context(), 1)
 			require.NoError(t, err)
-			c := l.client("c")
+			c := l.Client("c")
 			err = c.Semaphore("/s").Declared(t.Context())
 			require.NoError(t, err)
-			slow := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+			slow := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 				return r.Op == "getData" && strings.HasPrefix(r.Path, "/s/leases/")
 			}), zktest.Delay(2*time.Second))
 			waited := l.drawing(c, 1)
 			<-slow.Hit()
 			start := time.Now()
-			l.semaphore(2)
-			l.settle()
+			l.Semaphore(2)
+			l.Settle()
 			err = c.Semaphore("/s").Declared(t.Context())
 			require.NoError(t, err)
 			got := <-waited
-			require.NoError(t, got.err)
-			require.Less(t, got.at.Sub(start), 4*time.Second)
+			require.NoError(t, got.Err)
+			require.Less(t, got.At.Sub(start), 4*time.Second)
 		})
 	}
 }
@@ -47,7 +48,7 @@ func TestPermitsAddedAreNotMissedWhenAnotherOneSeesThemFirst(t *testing.T) {
 // More locks waited for than declarations are kept: each that was pushed out was read again, and pushed out another.
 func TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("c")
+		c := l.Client("c")
 		kept := effort.Of(recipes.MaxDeclarations, 256) // a goroutine for each
 		c.KeepDeclarations(kept)
 		n := kept + 50
@@ -55,15 +56,15 @@ func TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet(t *testing.T) {
 		var waiting sync.WaitGroup
 		for i := range n {
 			path := fmt.Sprintf("/m%d", i)
-			l.declare(path, kind.Mutex.New())
-			l.foreign(path, "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "")
-			require.NoError(t, l.srv.SetCreateCount(path, 1))
+			l.Declare(path, kind.Mutex.New())
+			l.Foreign(path, "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "")
+			require.NoError(t, l.Srv.SetCreateCount(path, 1))
 			waiting.Go(func() { _, _ = c.Mutex(path).Lock(ctx) })
 		}
 		time.Sleep(time.Minute)
-		l.srv.ResetCounts()
+		l.Srv.ResetCounts()
 		time.Sleep(time.Minute)
-		require.Less(t, l.srv.Counts().ByOp["getData"], 100)
+		require.Less(t, l.Srv.Counts().ByOp["getData"], 100)
 		cancel()
 		waiting.Wait()
 	})
@@ -76,18 +77,18 @@ func TestWithCreateFailedWhereTheAnswerToACreateWasLost(t *testing.T) {
 		for _, path := range []string{"/a", "/a/b", "/a/b/s", "/a/b/s/leases", "/a/b/s/locks"} { // whose create meets the fault
 			t.Run(name+" "+path, func(t *testing.T) {
 				inLab(t, func(t *testing.T, l *lab) {
-					c := l.client("a")
+					c := l.Client("a")
 					expires := name == "not applied, and the session is lost"
-					rule := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+					rule := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 						if r.Op == "create" && r.Path == path && expires {
-							l.srv.Expire(r.Session)
+							l.Srv.Expire(r.Session)
 						}
 						return r.Op == "create" && r.Path == path
 					}), fault)
 					x, err := c.Semaphore("/a/b/s", recipes.WithParams(&kind.SemaphoreParams{Permits: 2}), recipes.WithCreate()).Acquire(t.Context(), 1)
 					require.NoError(t, err)
 					require.Equal(t, 1, rule.Hits())
-					l.unlock(x)
+					l.Unlock(x)
 				})
 			})
 		}
@@ -97,12 +98,12 @@ func TestWithCreateFailedWhereTheAnswerToACreateWasLost(t *testing.T) {
 // A layout that was made halfway, by a WithCreate that was interrupted or is under way elsewhere, is completed.
 func TestWithCreateCompletesWhatIsMissing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		require.NoError(t, l.srv.Create("/s", nil))
-		c := l.client("c")
+		require.NoError(t, l.Srv.Create("/s", nil))
+		c := l.Client("c")
 		open := []recipes.Option{recipes.WithParams(kind.Semaphore.New()), recipes.WithCreate()}
 		x, err := c.Semaphore("/s", open...).Acquire(t.Context(), 1)
 		require.NoError(t, err)
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
@@ -120,15 +121,15 @@ func TestASemaphoreWhoseGateIsMissingIsCompleted(t *testing.T) {
 			},
 		} {
 			half := fmt.Sprint("/half", i)
-			require.NoError(t, l.srv.Create(half, nil))
-			require.NoError(t, l.srv.Create(half+"/leases", nil))
-			x, err := take(t.Context(), l.client("a"), half)
+			require.NoError(t, l.Srv.Create(half, nil))
+			require.NoError(t, l.Srv.Create(half+"/leases", nil))
+			x, err := take(t.Context(), l.Client("a"), half)
 			require.NoError(t, err)
-			require.ElementsMatch(t, []string{"leases", "locks"}, l.children(half))
-			l.unlock(x)
+			require.ElementsMatch(t, []string{"leases", "locks"}, l.Children(half))
+			l.Unlock(x)
 
 			fresh := fmt.Sprint("/fresh", i)
-			a, b := l.client("a"), l.client("b")
+			a, b := l.Client("a"), l.Client("b")
 			var got []<-chan result[*recipes.Lease]
 			for _, c := range []*recipes.Client{a, b} {
 				got = append(got, async(func() (*recipes.Lease, error) { return take(t.Context(), c, fresh) }))
@@ -136,16 +137,16 @@ func TestASemaphoreWhoseGateIsMissingIsCompleted(t *testing.T) {
 			}
 			for _, w := range got {
 				r := <-w
-				require.NoError(t, r.err)
-				l.unlock(r.v)
+				require.NoError(t, r.Err)
+				l.Unlock(r.V)
 			}
 		}
-		require.NoError(t, l.srv.Delete("/half0/locks"))
-		_, err := l.client("c").Semaphore("/half0", open[0]).Acquire(t.Context(), 1)
+		require.NoError(t, l.Srv.Delete("/half0/locks"))
+		_, err := l.Client("c").Semaphore("/half0", open[0]).Acquire(t.Context(), 1)
 		require.ErrorIs(t, err, recipes.ErrNotProvisioned)
 		require.ErrorContains(t, err, "run apply")
-		l.settle()
-		require.Empty(t, l.queue("/half0/leases"))
+		l.Settle()
+		require.Empty(t, l.Queue("/half0/leases"))
 	})
 }
 
@@ -155,9 +156,9 @@ func TestWhatWithCreateMakesHasTheListOfItsCaller(t *testing.T) {
 		known := func(cfg *recipes.Config) { cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "team:secret"}} }
 		team := zk.DigestACL(zk.PermAll, "team", "secret")
 		create := []recipes.Option{recipes.WithParams(&kind.SemaphoreParams{Permits: 1}), recipes.WithCreate(team...)}
-		x, err := l.client("a", known).Semaphore("/pools/p", create...).Acquire(t.Context(), 1)
+		x, err := l.Client("a", known).Semaphore("/pools/p", create...).Acquire(t.Context(), 1)
 		require.NoError(t, err)
-		admin, err := l.client("admin", known).Session(t.Context())
+		admin, err := l.Client("admin", known).Session(t.Context())
 		require.NoError(t, err)
 		for _, path := range []string{"/pools", "/pools/p", "/pools/p/leases", "/pools/p/locks"} {
 			acl, _, err := admin.GetACL(t.Context(), path)
@@ -167,60 +168,41 @@ func TestWhatWithCreateMakesHasTheListOfItsCaller(t *testing.T) {
 		acl, _, err := admin.GetACL(t.Context(), x.Node())
 		require.NoError(t, err)
 		require.NotContains(t, acl, zk.WorldACL(zk.PermAll)[0], "the contender's is made from it")
-		_, err = l.client("b").Semaphore("/pools/p", create...).TryAcquire(t.Context(), 1)
+		_, err = l.Client("b").Semaphore("/pools/p", create...).TryAcquire(t.Context(), 1)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
 // Servers look at the rights before they look whether the node is there.
 func TestWithCreateBelowWhatIsNotOursToCreateIn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		require.NoError(t, l.srv.Create("/locks", nil))
-		admin := l.client("admin")
+		require.NoError(t, l.Srv.Create("/locks", nil))
+		admin := l.Client("admin")
 		s, err := admin.Session(t.Context())
 		require.NoError(t, err)
 		_, err = s.SetACL(t.Context(), "/", zk.WorldACL(zk.PermRead), -1)
 		require.NoError(t, err)
 		x, err := admin.Mutex("/locks/a/b", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock(t.Context())
 		require.NoError(t, err)
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
 // Locks, of any kind, that are asked for while the session is being lost go on in the next one.
 func TestSessionLostWhileTheDeclarationIsRead(t *testing.T) {
-	for name, lock := range map[string]func(context.Context, *recipes.Client) (*recipes.Lease, error){
-		"mutex": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return c.Mutex("/m").Lock(ctx) },
-		"read": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-			return c.RWMutex("/rw").RLock(ctx)
-		},
-		"try read": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-			return c.RWMutex("/rw").TryRLock(ctx)
-		},
-		"semaphore": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-			return c.Semaphore("/s").Acquire(ctx, 1)
-		},
-		"several": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-			return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw")).Lock(ctx)
-		},
-		"several, read": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-			return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw").Reader()).Lock(ctx)
-		},
-	} {
+	for name := range reentry(new(recipes.Client)) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.mutex()
-				l.semaphore(1)
-				l.declare("/rw", kind.RWLock.New())
-				c := l.client("c")
-				slow := l.srv.Inject(zktest.Once(zktest.On("getData")), zktest.Delay(time.Second))
-				got := async(func() (*recipes.Lease, error) { return lock(t.Context(), c) })
+				l.EveryKind()
+				c := l.Client("c")
+				slow := l.Srv.Inject(zktest.Once(zktest.On("getData")), zktest.Delay(time.Second))
+				got := async(func() (*recipes.Lease, error) { return reentry(c)[name](t.Context()) })
 				<-slow.Hit()
-				l.srv.Expire(l.session(c))
+				l.Srv.Expire(l.SessionID(c))
 				r := <-got
-				require.NoError(t, r.err)
-				l.unlock(r.v)
+				require.NoError(t, r.Err)
+				l.Unlock(r.V)
 			})
 		})
 	}
@@ -228,38 +210,24 @@ func TestSessionLostWhileTheDeclarationIsRead(t *testing.T) {
 
 // Whatever waits for a lock keeps its declaration, and nothing keeps it longer.
 func TestAWaitKeepsItsDeclarations(t *testing.T) {
-	for name, c := range map[string]struct {
-		lock  func(context.Context, *recipes.Client) (*recipes.Lease, error)
-		paths []string
-	}{
-		"mutex": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return c.Mutex("/m").Lock(ctx) }, []string{"/m"}},
-		"reader": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-			return c.RWMutex("/rw").RLock(ctx)
-		}, []string{"/rw"}},
-		"writer": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-			return c.RWMutex("/rw").Lock(ctx)
-		}, []string{"/rw"}},
-		"permit": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-			return c.Semaphore("/s").Acquire(ctx, 1)
-		}, []string{"/s"}},
-		"set": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c).Lock(ctx) }, []string{"/m", "/rw", "/e"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.everyKind()
-				b, a := l.client("b"), l.client("a")
-				write, err := b.RWMutex("/rw").Lock(t.Context())
-				require.NoError(t, err)
-				release := l.holdsPermits(b, b.Mutex("/m"), b.Election("/e"))
-				waiting := async(func() (*recipes.Lease, error) { return c.lock(context.Background(), a) })
-				l.settle()
-				notYet(t, waiting, "it is held")
-				require.ElementsMatch(t, c.paths, a.Pinned())
-				l.unlock(write)
-				release()
-				l.unlock((<-waiting).v)
-				require.Empty(t, a.Pinned())
-			})
-		})
-	}
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		a := l.Client("a")
+		x, err := way.Block(l.Client("b"))(t.Context())
+		require.NoError(t, err)
+		waiting := l.Waiting(way.Take(a))
+		notYet(t, waiting, "it is held")
+		require.Contains(t, a.Pinned(), way.Path)
+		l.Unlock(x)
+		y := (<-waiting).V
+		pinned := strings.Split(y.Path(), " + ")
+		l.Unlock(y)
+		require.Empty(t, a.Pinned())
+
+		x, err = way.Block(l.Client("b"))(t.Context())
+		require.NoError(t, err)
+		waiting = l.Waiting(way.Take(a))
+		require.ElementsMatch(t, pinned, a.Pinned(), "of all members")
+		l.Unlock(x)
+		l.Unlock((<-waiting).V)
+	})
 }

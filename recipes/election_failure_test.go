@@ -56,40 +56,40 @@ func (r *reigns) ordered(t *testing.T) {
 // atRest requires that for a minute nobody left or joined the queue, or looked at it more often than a waiter may make
 // sure, once a session timeout, that it has missed nothing.
 func (l *lab) atRest() {
-	l.t.Helper()
-	counts := l.srv.Counts().ByOp
-	require.Zero(l.t, counts["create"]+counts["delete"], "the election does not come to rest: %v", counts)
-	require.LessOrEqual(l.t, counts["getChildren2"], 6, "the candidates go on looking: %v", counts)
+	l.T.Helper()
+	counts := l.Srv.Counts().ByOp
+	require.Zero(l.T, counts["create"]+counts["delete"], "the election does not come to rest: %v", counts)
+	require.LessOrEqual(l.T, counts["getChildren2"], 6, "the candidates go on looking: %v", counts)
 }
 
 func TestTwoCandidatesThatReconnectTogetherDoNotDethroneEachOther(t *testing.T) { // case 51: CURATOR-645, CURATOR-504
 	inLab(t, func(t *testing.T, l *lab) {
-		l.election()
-		a, b := l.client("a"), l.client("b")
+		l.Election()
+		a, b := l.Client("a"), l.Client("b")
 		lead, err := a.Election("/e").Campaign(t.Context())
 		require.NoError(t, err)
 		waiting := l.campaigning(b)
-		places := l.queue("/e")
+		places := l.Queue("/e")
 		for range 10 {
-			l.srv.Disconnect(l.session(a))
-			l.srv.Disconnect(l.session(b))
+			l.Srv.Disconnect(l.SessionID(a))
+			l.Srv.Disconnect(l.SessionID(b))
 			time.Sleep(2 * time.Second)
 		}
-		require.Equal(t, places, l.queue("/e"), "a candidate gave its place up for a lost connection")
+		require.Equal(t, places, l.Queue("/e"), "a candidate gave its place up for a lost connection")
 		require.NoError(t, lead.Context().Err())
 		notYet(t, waiting, "elected although the leader never left")
-		l.srv.ResetCounts()
+		l.Srv.ResetCounts()
 		time.Sleep(time.Minute)
 		l.atRest()
 		require.NoError(t, lead.Unlock(t.Context()))
-		require.NoError(t, (<-waiting).err)
+		require.NoError(t, (<-waiting).Err)
 	})
 }
 
 func TestCandidatesWhoseSessionsExpireTogetherElectOneAndStop(t *testing.T) { // case 51, with the places lost
 	inLab(t, func(t *testing.T, l *lab) {
-		l.election()
-		a, b := l.client("a"), l.client("b")
+		l.Election()
+		a, b := l.Client("a"), l.Client("b")
 		ctx, cancel := context.WithCancel(t.Context())
 		var books reigns
 		done := make(chan error, 2)
@@ -98,12 +98,12 @@ func TestCandidatesWhoseSessionsExpireTogetherElectOneAndStop(t *testing.T) { //
 		}
 		for range 5 {
 			time.Sleep(10 * time.Second)
-			l.srv.Expire(l.session(a))
-			l.srv.Expire(l.session(b))
+			l.Srv.Expire(l.SessionID(a))
+			l.Srv.Expire(l.SessionID(b))
 		}
 		time.Sleep(10 * time.Second)
-		require.Len(t, l.children("/e"), 2)
-		l.srv.ResetCounts()
+		require.Len(t, l.Children("/e"), 2)
+		l.Srv.ResetCounts()
 		time.Sleep(time.Minute)
 		l.atRest()
 		cancel()
@@ -116,8 +116,8 @@ func TestCandidatesWhoseSessionsExpireTogetherElectOneAndStop(t *testing.T) { //
 
 func TestAnElectionRemovedWhileACandidateIsAwayEndsItsCampaignAndIsNotRecreated(t *testing.T) { // case 53: CURATOR-724
 	inLab(t, func(t *testing.T, l *lab) {
-		l.election()
-		a := l.client("a")
+		l.Election()
+		a := l.Client("a")
 		ended := make(chan error, 1)
 		led := make(chan struct{}, 2)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -130,17 +130,17 @@ func TestAnElectionRemovedWhileACandidateIsAwayEndsItsCampaignAndIsNotRecreated(
 		}
 		go lead()
 		<-led
-		id := l.session(a)
-		l.srv.Partition(id, zktest.Both)
-		l.srv.Expire(id)
-		require.NoError(t, l.srv.Delete("/e"))
+		id := l.SessionID(a)
+		l.Srv.Partition(id, zktest.Both)
+		l.Srv.Expire(id)
+		require.NoError(t, l.Srv.Delete("/e"))
 		require.ErrorIs(t, <-ended, recipes.ErrNotProvisioned)
-		_, exists := l.srv.Get("/e")
+		_, exists := l.Srv.Get("/e")
 		require.False(t, exists, "a program made a lock nobody declared")
-		l.election()
+		l.Election()
 		go lead()
 		<-led
-		require.Len(t, l.children("/e"), 1, "declared again, it works again")
+		require.Len(t, l.Children("/e"), 1, "declared again, it works again")
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 	})
@@ -168,21 +168,21 @@ func TestACandidateThatVanishesWhileTheyAreListedIsLeftOut(t *testing.T) { // ca
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.election()
-				first, err := l.client("first").Election("/e").Campaign(t.Context())
+				l.Election()
+				first, err := l.Client("first").Election("/e").Campaign(t.Context())
 				require.NoError(t, err)
-				second := l.campaigning(l.client("second"))
-				c := l.client("watcher")
+				second := l.campaigning(l.Client("second"))
+				c := l.Client("watcher")
 				e := c.Election("/e")
-				held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == first.Node() }), zktest.Hold)
+				held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == first.Node() }), zktest.Hold)
 				seen := async(func() (string, error) { return look(c, e) })
 				<-held.Hit()
 				require.NoError(t, first.Unlock(t.Context()))
 				held.Release()
 				r := <-seen
-				require.NoError(t, r.err)
-				require.Equal(t, "second", r.v)
-				require.NoError(t, (<-second).err)
+				require.NoError(t, r.Err)
+				require.Equal(t, "second", r.V)
+				require.NoError(t, (<-second).Err)
 			})
 		})
 	}
@@ -190,8 +190,8 @@ func TestACandidateThatVanishesWhileTheyAreListedIsLeftOut(t *testing.T) { // ca
 
 func TestALeaderThatIsInterruptedStandsAgain(t *testing.T) { // case 55: CURATOR-15, -195, -518, -671 stop electing
 	inLab(t, func(t *testing.T, l *lab) {
-		l.election()
-		a := l.client("a")
+		l.Election()
+		a := l.Client("a")
 		terms, done := make(chan *recipes.Lease), make(chan error, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
@@ -202,15 +202,15 @@ func TestALeaderThatIsInterruptedStandsAgain(t *testing.T) { // case 55: CURATOR
 				return errors.New("interrupted")
 			})
 		}()
-		asked := func(lead *recipes.Lease) { require.NoError(t, l.srv.Set(lead.Node(), []byte(kind.RevokeMessage))) }
+		asked := func(lead *recipes.Lease) { require.NoError(t, l.Srv.Set(lead.Node(), []byte(kind.RevokeMessage))) }
 		for name, interrupt := range map[string]func(*recipes.Lease){
 			"asked back":             asked,
-			"deleted":                func(x *recipes.Lease) { require.NoError(t, l.srv.Delete(x.Node())) },
-			"expired":                func(*recipes.Lease) { l.srv.Expire(l.session(a)) },
-			"asked back twice":       func(x *recipes.Lease) { asked(x); l.settle(); asked(x) },
-			"asked back and deleted": func(x *recipes.Lease) { asked(x); l.settle(); require.NoError(t, l.srv.Delete(x.Node())) },
-			"deleted and expired":    func(x *recipes.Lease) { require.NoError(t, l.srv.Delete(x.Node())); l.srv.Expire(l.session(a)) },
-			"expired twice":          func(*recipes.Lease) { l.srv.Expire(l.session(a)); l.settle(); l.srv.Expire(l.session(a)) },
+			"deleted":                func(x *recipes.Lease) { require.NoError(t, l.Srv.Delete(x.Node())) },
+			"expired":                func(*recipes.Lease) { l.Srv.Expire(l.SessionID(a)) },
+			"asked back twice":       func(x *recipes.Lease) { asked(x); l.Settle(); asked(x) },
+			"asked back and deleted": func(x *recipes.Lease) { asked(x); l.Settle(); require.NoError(t, l.Srv.Delete(x.Node())) },
+			"deleted and expired":    func(x *recipes.Lease) { require.NoError(t, l.Srv.Delete(x.Node())); l.Srv.Expire(l.SessionID(a)) },
+			"expired twice":          func(*recipes.Lease) { l.Srv.Expire(l.SessionID(a)); l.Settle(); l.Srv.Expire(l.SessionID(a)) },
 		} {
 			x := <-terms
 			require.NoError(t, x.Context().Err(), name)

@@ -23,13 +23,13 @@ func (h hooked) Done() <-chan struct{} {
 
 func TestAFunctionThatReturnedBeforeTheLossIsNotRunAgain(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.election()
-		c := l.client("a")
+		l.Election()
+		c := l.Client("a")
 		returned, runs := (*recipes.Lease)(nil), 0
 		ctx := hooked{t.Context(), func() {
 			if lead := returned; lead != nil { // after fn has returned, and before the leadership is given up
 				returned = nil
-				require.NoError(t, l.srv.Delete(lead.Node()))
+				require.NoError(t, l.Srv.Delete(lead.Node()))
 				<-lead.Context().Done()
 			}
 		}}
@@ -44,18 +44,18 @@ func TestAFunctionThatReturnedBeforeTheLossIsNotRunAgain(t *testing.T) {
 		require.Equal(t, 1, runs)
 		require.NoError(t, err, "it led until its function had returned")
 		time.Sleep(time.Minute)
-		require.Empty(t, l.children("/e"))
+		require.Empty(t, l.Children("/e"))
 	})
 }
 
 // A function that goes on, deaf to its context, is told of the loss by being run again.
 func TestAFunctionThatReturnsAfterTheLossIsRunAgainWhateverItReturns(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.election()
+		l.Election()
 		runs := 0
-		err := l.client("a").Election("/e").Lead(t.Context(), func(_ context.Context, lead *recipes.Lease) error {
+		err := l.Client("a").Election("/e").Lead(t.Context(), func(_ context.Context, lead *recipes.Lease) error {
 			if runs++; runs == 1 {
-				require.NoError(t, l.srv.Delete(lead.Node()))
+				require.NoError(t, l.Srv.Delete(lead.Node()))
 				<-lead.Context().Done()
 			}
 			return nil

@@ -11,56 +11,46 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-func (l *lab) election(change ...func(*kind.ElectionParams)) string {
-	p := kind.Election.New().(*kind.ElectionParams)
-	for _, c := range change {
-		c(p)
-	}
-	l.declare("/e", p)
-	return "/e"
-}
-
 func (l *lab) campaigning(c *recipes.Client) <-chan result[*recipes.Lease] {
 	ch := async(func() (*recipes.Lease, error) { return c.Election("/e").Campaign(context.Background()) })
-	l.settle()
+	l.Settle()
 	return ch
 }
 
 func TestCandidatesLeadInTurnUnderCuratorsNames(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		alpha := l.client("alpha")
-		e := alpha.Election(l.election())
+		alpha := l.Client("alpha")
+		e := alpha.Election(l.Election())
 		first, err := e.Campaign(t.Context())
 		require.NoError(t, err)
 		require.Regexp(t, `^/e/_c_[0-9a-f-]{36}-latch-0000000000$`, first.Node())
-		n, _ := l.srv.Get(first.Node())
+		n, _ := l.Srv.Get(first.Node())
 		require.Equal(t, "alpha", string(n.Data), "LeaderLatch.getParticipants decodes the data as the id")
-		b := l.campaigning(l.client("beta"))
+		b := l.campaigning(l.Client("beta"))
 		in, err := inspect.Lock(t.Context(), alpha, "/e")
 		require.NoError(t, err)
 		require.Equal(t, []string{"alpha", "beta"}, []string{in.Holders[0].ID, in.Waiters[0].ID})
 		require.NoError(t, first.Unlock(t.Context()))
 		second := <-b
-		require.NoError(t, second.err)
-		require.Greater(t, second.v.Token(), first.Token())
+		require.NoError(t, second.Err)
+		require.Greater(t, second.V.Token(), first.Token())
 		leader, ok, err := e.Leader(t.Context())
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, "beta", leader.ID)
-		require.Equal(t, second.v.Token(), leader.Token)
+		require.Equal(t, second.V.Token(), leader.Token)
 	})
 }
 
 func TestObserveTellsEveryLastStateAndNobody(t *testing.T) { // case 56: etcd's Observe misses deletions (#18163)
 	inLab(t, func(t *testing.T, l *lab) {
-		l.election()
+		l.Election()
 		states := make(chan string, 10)
 		ctx, cancel := context.WithCancel(context.Background())
-		watcher := l.client("watcher")
+		watcher := l.Client("watcher")
 		go func() {
 			defer close(states)
 			for c, err := range watcher.Election("/e").Observe(ctx) {
@@ -72,14 +62,14 @@ func TestObserveTellsEveryLastStateAndNobody(t *testing.T) { // case 56: etcd's 
 			}
 		}()
 		require.Equal(t, "", <-states)
-		a, err := l.client("a").Election("/e").Campaign(t.Context())
+		a, err := l.Client("a").Election("/e").Campaign(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "a", <-states)
-		b := l.campaigning(l.client("b"))
+		b := l.campaigning(l.Client("b"))
 		require.NoError(t, a.Unlock(t.Context()))
 		require.Equal(t, "b", <-states)
-		l.srv.Expire(l.session(watcher))
-		require.NoError(t, (<-b).v.Unlock(t.Context()))
+		l.Srv.Expire(l.SessionID(watcher))
+		require.NoError(t, (<-b).V.Unlock(t.Context()))
 		for s := range states { // the expiry shows as an error or not at all; the last state must come
 			if s == "" {
 				break
@@ -106,7 +96,7 @@ func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // failure mat
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.election()
+				l.Election()
 				var leader *recipes.Lease
 				path := c.event
 				if path == "" {
@@ -114,7 +104,7 @@ func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // failure mat
 					path = leader.Node()
 				}
 				states := make(chan string, 10)
-				watcher := l.client("watcher")
+				watcher := l.Client("watcher")
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() {
 					defer close(states)
@@ -123,8 +113,8 @@ func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // failure mat
 					}
 				}()
 				<-states
-				id := l.session(watcher)
-				lost := l.srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id && e.Path == path }, zktest.DropEvent)
+				id := l.SessionID(watcher)
+				lost := l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id && e.Path == path }, zktest.DropEvent)
 				leader = c.change(t, l, leader)
 				start := time.Now()
 				select {
@@ -151,10 +141,10 @@ func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // failure mat
 // Candidates of other programs may let only themselves read their nodes. Who leads is in the list.
 func TestAnObserverFollowsLeadersItMayNotRead(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.election()
-		watcher := l.client("watcher")
-		id := l.session(watcher)
-		l.srv.Inject(func(r zktest.Request) bool {
+		l.Election()
+		watcher := l.Client("watcher")
+		id := l.SessionID(watcher)
+		l.Srv.Inject(func(r zktest.Request) bool {
 			return r.Session == id && r.Op == "getData" && strings.HasPrefix(r.Path, "/e/")
 		}, zktest.Fail(zktest.CodeNoAuth))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -172,9 +162,9 @@ func TestAnObserverFollowsLeadersItMayNotRead(t *testing.T) {
 		require.Equal(t, "", <-states)
 		a := l.elected("a")
 		require.Equal(t, a.Node(), <-states)
-		next := l.campaigning(l.client("b"))
+		next := l.campaigning(l.Client("b"))
 		require.NoError(t, a.Unlock(t.Context()))
-		b := (<-next).v
+		b := (<-next).V
 		require.Equal(t, b.Node(), <-states)
 		require.NoError(t, b.Unlock(t.Context()))
 		require.Equal(t, "", <-states)
@@ -186,16 +176,16 @@ func TestAnObserverFollowsLeadersItMayNotRead(t *testing.T) {
 
 // elected has a new client lead.
 func (l *lab) elected(id string) *recipes.Lease {
-	l.t.Helper()
-	x, err := l.client(id).Election("/e").Campaign(l.t.Context())
-	require.NoError(l.t, err)
+	l.T.Helper()
+	x, err := l.Client(id).Election("/e").Campaign(l.T.Context())
+	require.NoError(l.T, err)
 	return x
 }
 
 func TestLeadGivesUpOnlyAfterItsFunctionHasReturned(t *testing.T) { // case 57: client-go releases while the leader still runs
 	inLab(t, func(t *testing.T, l *lab) {
-		l.election()
-		a := l.client("a")
+		l.Election()
+		a := l.Client("a")
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		started := make(chan struct{})
@@ -208,20 +198,20 @@ func TestLeadGivesUpOnlyAfterItsFunctionHasReturned(t *testing.T) { // case 57: 
 			})
 		}()
 		<-started
-		b := l.campaigning(l.client("b"))
+		b := l.campaigning(l.Client("b"))
 		cancel()
 		time.Sleep(4 * time.Second)
 		notYet(t, b, "elected while the old leader still runs")
 		require.ErrorIs(t, <-done, context.Canceled)
-		require.NoError(t, (<-b).err)
+		require.NoError(t, (<-b).Err)
 	})
 }
 
 func TestLeadStandsAgainWhereAServerShedTheRequest(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.election()
-		shed := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "create" && r.N <= 3 }, zktest.Fail(zktest.CodeThrottled))
-		err := l.client("a").Election("/e").Lead(t.Context(), func(context.Context, *recipes.Lease) error { return errors.New("finished") })
+		l.Election()
+		shed := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "create" && r.N <= 3 }, zktest.Fail(zktest.CodeThrottled))
+		err := l.Client("a").Election("/e").Lead(t.Context(), func(context.Context, *recipes.Lease) error { return errors.New("finished") })
 		require.ErrorContains(t, err, "finished")
 		require.Equal(t, 3, shed.Hits())
 	})

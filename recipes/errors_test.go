@@ -17,13 +17,13 @@ import (
 // A lost lease said "recipes:" three times.
 func TestAnErrorHasOnePrefix(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
+		l.EveryKind()
 		l.job(&kind.OnceParams{Keep: 3})
-		c := l.client("a")
+		c := l.Client("a")
 		o := once.New(c, "/job")
 		var job []error
 		for _, code := range []zktest.Code{zktest.CodeNoAuth, zktest.CodeNoNode} {
-			hold := l.srv.Inject(func(r zktest.Request) bool { return strings.HasSuffix(r.Path, "once-record") }, zktest.Fail(code))
+			hold := l.Srv.Inject(func(r zktest.Request) bool { return strings.HasSuffix(r.Path, "once-record") }, zktest.Fail(code))
 			job = append(job, o.Skip(t.Context(), "b"))
 			hold.Remove()
 		}
@@ -36,13 +36,13 @@ func TestAnErrorHasOnePrefix(t *testing.T) {
 		require.NoError(t, err)
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
-		l.srv.Expire(x.SessionID())
+		l.Srv.Expire(x.SessionID())
 		<-x.Context().Done()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, recipes.ErrQueueFull)
 		defer cancel()
 		_, _, get := s.Get(t.Context(), "/m")
 		errs := []error{context.Cause(x.Context()), x.Verify(t.Context()), x.Unlock(t.Context()), get}
-		l.srv.RefuseDials(true)
+		l.Srv.RefuseDials(true)
 		_, try := m.TryLock(t.Context())
 		_, _, leader := c.Election("/e").Leader(ctx)
 		_, waited := m.Lock(ctx)

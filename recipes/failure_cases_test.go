@@ -18,26 +18,26 @@ import (
 
 func TestAParentThatVanishesBetweenTwoTriesEndsTheLock(t *testing.T) { // case 9: CURATOR-180, -308, -724
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		l.warm(m)
-		rule := l.srv.Inject(zktest.Once(at("create")), zktest.CutBefore)
+		rule := l.Srv.Inject(zktest.Once(at("create")), zktest.CutBefore)
 		got := async(func() (*recipes.Lease, error) { return m.Lock(context.Background()) })
 		<-rule.Hit()
-		require.NoError(t, l.srv.Delete("/m"))
-		require.ErrorIs(t, (<-got).err, recipes.ErrNotProvisioned)
-		l.mutex()
+		require.NoError(t, l.Srv.Delete("/m"))
+		require.ErrorIs(t, (<-got).Err, recipes.ErrNotProvisioned)
+		l.Mutex()
 		l.nextIsServed("/m")
 	})
 }
 
 func TestAWaiterWhoseWholeLockIsDeletedIsTold(t *testing.T) { // case 9: a waiter must not hang when the parent vanishes
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
-		w := l.locking(l.client("b").Mutex("/m"))
-		require.NoError(t, l.srv.Delete("/m"))
+		w := l.Locking(l.Client("b").Mutex("/m"))
+		require.NoError(t, l.Srv.Delete("/m"))
 		start := time.Now()
-		require.ErrorIs(t, (<-w).err, recipes.ErrLost)
+		require.ErrorIs(t, (<-w).Err, recipes.ErrLost)
 		<-x.Context().Done()
 		require.LessOrEqual(t, time.Since(start), 6*oneWay)
 	})
@@ -45,36 +45,36 @@ func TestAWaiterWhoseWholeLockIsDeletedIsTold(t *testing.T) { // case 9: a waite
 
 func TestALeaderChangeThatProlongsSessionsProlongsNoLease(t *testing.T) { // case 30: a new leader gives every session its full timeout again
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		c := l.Client("a")
+		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
-		rival := l.locking(l.client("b").Mutex("/m"))
-		l.srv.Partition(l.session(c), zktest.Both)
+		rival := l.Locking(l.Client("b").Mutex("/m"))
+		l.Srv.Partition(l.SessionID(c), zktest.Both)
 		cut := time.Now()
 		told := make(chan time.Time, 1)
 		context.AfterFunc(x.Context(), func() { told <- time.Now() })
 		time.Sleep(4 * time.Second)
-		l.srv.SetReadOnly(true) // no quorum, then a new leader
-		l.srv.SetReadOnly(false)
+		l.Srv.SetReadOnly(true) // no quorum, then a new leader
+		l.Srv.SetReadOnly(false)
 		r := <-rival
-		require.NoError(t, r.err)
+		require.NoError(t, r.Err)
 		lost := <-told
 		require.LessOrEqual(t, lost.Sub(cut), 6*time.Second, "half a session timeout after the last commit, whatever servers do")
-		require.GreaterOrEqual(t, r.at.Sub(cut), 16*time.Second, "the scenario needs the session to be prolonged")
-		require.Greater(t, r.v.Token(), x.Token())
-		l.unlock(r.v)
+		require.GreaterOrEqual(t, r.At.Sub(cut), 16*time.Second, "the scenario needs the session to be prolonged")
+		require.Greater(t, r.V.Token(), x.Token())
+		l.Unlock(r.V)
 	})
 }
 
 func TestUnlockOfANodeThatIsGoneIsDone(t *testing.T) { // case 39: NoNode is what a release wants
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
-		l.settle()
-		l.srv.InjectEvent(func(zktest.Event) bool { return true }, zktest.DropEvent) // or the holder would know
-		require.NoError(t, l.srv.Delete(x.Node()))
-		l.unlock(x)
-		l.unlock(x)
+		l.Settle()
+		l.Srv.InjectEvent(func(zktest.Event) bool { return true }, zktest.DropEvent) // or the holder would know
+		require.NoError(t, l.Srv.Delete(x.Node()))
+		l.Unlock(x)
+		l.Unlock(x)
 	})
 }
 
@@ -82,18 +82,18 @@ func TestAHeartbeatInFlightDoesNotKeepARelease(t *testing.T) { // case 40: pgloc
 	for name, fault := range map[string]zktest.Fault{"held back": zktest.Hold, "cut": zktest.CutBefore, "its answer lost": zktest.DropReply} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				c := l.client("a")
-				x, err := c.Mutex(l.mutex()).Lock(t.Context())
+				c := l.Client("a")
+				x, err := c.Mutex(l.Mutex()).Lock(t.Context())
 				require.NoError(t, err)
-				id := l.session(c)
-				beat := l.srv.Inject(zktest.Once(at("multi")), fault)
+				id := l.SessionID(c)
+				beat := l.Srv.Inject(zktest.Once(at("multi")), fault)
 				<-beat.Hit()
 				released := async(func() (struct{}, error) { return struct{}{}, x.Unlock(context.Background()) })
 				time.Sleep(oneWay)
 				beat.Release()
-				require.NoError(t, (<-released).err)
-				require.Empty(t, l.children("/m"))
-				require.Equal(t, id, l.session(c), "released by a delete, not with the session")
+				require.NoError(t, (<-released).Err)
+				require.Empty(t, l.Children("/m"))
+				require.Equal(t, id, l.SessionID(c), "released by a delete, not with the session")
 			})
 		})
 	}
@@ -101,36 +101,36 @@ func TestAHeartbeatInFlightDoesNotKeepARelease(t *testing.T) { // case 40: pgloc
 
 func TestAReleaseThatIsRefusedForLongCostsNoSession(t *testing.T) { // case 40, the other way round
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		c := l.Client("a")
+		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
-		id := l.session(c)
-		refused := l.srv.Inject(at("delete"), zktest.Fail(zktest.CodeThrottled))
+		id := l.SessionID(c)
+		refused := l.Srv.Inject(at("delete"), zktest.Fail(zktest.CodeThrottled))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
-		require.Len(t, l.children("/m"), 1)
+		require.Len(t, l.Children("/m"), 1)
 		refused.Remove()
 		time.Sleep(10 * time.Second)
-		require.Empty(t, l.children("/m"))
-		require.Equal(t, id, l.session(c))
+		require.Empty(t, l.Children("/m"))
+		require.Equal(t, id, l.SessionID(c))
 	})
 }
 
 func TestTheEndOfTheSequenceStartsNoStormOfElections(t *testing.T) { // case 59: kazoo #730
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		e := l.election()
+		m := l.Mutex()
+		e := l.Election()
 		for _, dir := range []string{m, e} {
-			require.NoError(t, l.srv.SetCreateCount(dir, recipes.LastSequence))
+			require.NoError(t, l.Srv.SetCreateCount(dir, recipes.LastSequence))
 		}
-		holder := l.client("holder")
+		holder := l.Client("holder")
 		x, err := holder.Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
 		leading, err := holder.Election(e).Campaign(t.Context())
 		require.NoError(t, err)
-		late := l.client("late")
-		l.srv.ResetCounts()
+		late := l.Client("late")
+		l.Srv.ResetCounts()
 		for range 10 {
 			_, err := late.Mutex(m).Lock(t.Context())
 			require.ErrorIs(t, err, recipes.ErrSequenceExhausted)
@@ -138,29 +138,29 @@ func TestTheEndOfTheSequenceStartsNoStormOfElections(t *testing.T) { // case 59:
 			require.ErrorIs(t, err, recipes.ErrSequenceExhausted)
 		}
 		time.Sleep(time.Hour)
-		n := l.srv.SessionCounts(l.session(late))
+		n := l.Srv.SessionCounts(l.SessionID(late))
 		require.LessOrEqual(t, n.ByOp["create"], 20, "one try each, and nobody tries by itself")
 		require.NoError(t, x.Context().Err())
 		require.NoError(t, leading.Context().Err())
-		require.Len(t, l.children(m), 1)
-		require.Len(t, l.children(e), 1)
+		require.Len(t, l.Children(m), 1)
+		require.Len(t, l.Children(e), 1)
 	})
 }
 
 func TestTheOrderHoldsAcrossTheEndOfTheSequence(t *testing.T) { // failure matrix, row 33: 2147483647 is followed by -2147483648
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		require.NoError(t, l.srv.SetCreateCount(m, recipes.LastSequence))
-		l.foreign(m, fmt.Sprintf("lock-%010d", math.MaxInt32), "behind")
-		l.foreign(m, fmt.Sprintf("lock-%d", math.MinInt32), "behind")
-		ahead := l.foreign(m, fmt.Sprintf("lock-%010d", recipes.LastSequence-1), "ahead")
-		require.NoError(t, l.srv.SetCreateCount(m, recipes.LastSequence))
-		w := l.locking(l.client("a").Mutex(m))
+		m := l.Mutex()
+		require.NoError(t, l.Srv.SetCreateCount(m, recipes.LastSequence))
+		l.Foreign(m, fmt.Sprintf("lock-%010d", math.MaxInt32), "behind")
+		l.Foreign(m, fmt.Sprintf("lock-%d", math.MinInt32), "behind")
+		ahead := l.Foreign(m, fmt.Sprintf("lock-%010d", recipes.LastSequence-1), "ahead")
+		require.NoError(t, l.Srv.SetCreateCount(m, recipes.LastSequence))
+		w := l.Locking(l.Client("a").Mutex(m))
 		notYet(t, w, "one is ahead")
-		require.NoError(t, l.srv.Delete(ahead))
+		require.NoError(t, l.Srv.Delete(ahead))
 		r := <-w
-		require.NoError(t, r.err, "those behind the end of the sequence are behind")
-		l.unlock(r.v)
+		require.NoError(t, r.Err, "those behind the end of the sequence are behind")
+		l.Unlock(r.V)
 	})
 }
 
@@ -168,13 +168,13 @@ func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) 
 	for op, fault := range map[string]zktest.Fault{"create": zktest.Hold, "getChildren2": zktest.Hold, "getData": zktest.Hold} {
 		t.Run(op, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				m := l.client("a").Mutex(l.mutex())
+				m := l.Client("a").Mutex(l.Mutex())
 				l.warm(m)
-				first, err := l.client("b").Mutex("/m").Lock(t.Context())
+				first, err := l.Client("b").Mutex("/m").Lock(t.Context())
 				require.NoError(t, err)
 				token := first.Token()
-				l.unlock(first)
-				rule := l.srv.Inject(zktest.Once(at(op)), fault)
+				l.Unlock(first)
+				rule := l.Srv.Inject(zktest.Once(at(op)), fault)
 				got := async(func() (*recipes.Lease, error) {
 					x, err := m.Lock(context.Background())
 					if err == nil {
@@ -184,24 +184,24 @@ func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) 
 				})
 				<-rule.Hit()
 				time.Sleep(oneWay)
-				require.NoError(t, l.srv.Delete("/m"))
-				l.mutex()
+				require.NoError(t, l.Srv.Delete("/m"))
+				l.Mutex()
 				rule.Release()
 				r := <-got
 				time.Sleep(4 * oneWay) // until it is known whether that was its node
-				if r.err == nil && r.v.Context().Err() == nil {
-					require.Greater(t, r.v.Token(), token)
-					require.Len(t, l.children("/m"), 1)
-					l.unlock(r.v)
-				} else if r.err == nil {
-					require.ErrorIs(t, context.Cause(r.v.Context()), recipes.ErrLost)
+				if r.Err == nil && r.V.Context().Err() == nil {
+					require.Greater(t, r.V.Token(), token)
+					require.Len(t, l.Children("/m"), 1)
+					l.Unlock(r.V)
+				} else if r.Err == nil {
+					require.ErrorIs(t, context.Cause(r.V.Context()), recipes.ErrLost)
 				} else {
-					require.True(t, errors.Is(r.err, recipes.ErrLost) || errors.Is(r.err, recipes.ErrNotProvisioned), "%v", r.err)
+					require.True(t, errors.Is(r.Err, recipes.ErrLost) || errors.Is(r.Err, recipes.ErrNotProvisioned), "%v", r.Err)
 				}
 				x, err := m.Lock(t.Context())
 				require.NoError(t, err)
 				require.Greater(t, x.Token(), token)
-				l.unlock(x)
+				l.Unlock(x)
 				l.nextIsServed("/m")
 			})
 		})
@@ -210,38 +210,38 @@ func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) 
 
 func TestAQueueThatIsClosedToAWaiterTellsItAndKeepsNoNode(t *testing.T) { // failure matrix, row 38: ACL revoked while waiting
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		first, second := l.foreign(m, "lock-0000000000", ""), l.foreign(m, "lock-0000000001", "")
-		require.NoError(t, l.srv.SetCreateCount(m, 2))
-		w := l.locking(l.client("a").Mutex(m))
-		admin, err := l.client("admin", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "admin:x"}} }).Session(t.Context())
+		m := l.Mutex()
+		first, second := l.Foreign(m, "lock-0000000000", ""), l.Foreign(m, "lock-0000000001", "")
+		require.NoError(t, l.Srv.SetCreateCount(m, 2))
+		w := l.Locking(l.Client("a").Mutex(m))
+		admin, err := l.Client("admin", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "admin:x"}} }).Session(t.Context())
 		require.NoError(t, err)
 		_, err = admin.SetACL(t.Context(), m, zk.DigestACL(zk.PermAll, "admin", "x"), -1)
 		require.NoError(t, err)
-		require.NoError(t, l.srv.Delete(second)) // which stood before us: who is next must be read, and may not be
+		require.NoError(t, l.Srv.Delete(second)) // which stood before us: who is next must be read, and may not be
 		r := <-w
-		require.ErrorIs(t, r.err, zk.ErrNoAuth)
-		require.ErrorContains(t, r.err, m)
-		require.NoError(t, l.srv.Delete(first))
+		require.ErrorIs(t, r.Err, zk.ErrNoAuth)
+		require.ErrorContains(t, r.Err, m)
+		require.NoError(t, l.Srv.Delete(first))
 		_, err = admin.SetACL(t.Context(), m, zk.WorldACL(zk.PermAll), -1)
 		require.NoError(t, err)
 		time.Sleep(10 * time.Second)
-		require.Empty(t, l.children(m), "the node is deleted as soon as that is allowed")
+		require.Empty(t, l.Children(m), "the node is deleted as soon as that is allowed")
 	})
 }
 
 func TestALockWaitsForServersThatComeUpLate(t *testing.T) { // failure matrix, row 27
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		l.srv.RefuseDials(true)
+		m := l.Mutex()
+		l.Srv.RefuseDials(true)
 		start := time.Now()
-		_, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk"}, Dialer: l.srv.DialContext})
+		_, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk"}, Dialer: l.Srv.DialContext})
 		require.ErrorIs(t, err, recipes.ErrUnreachable)
 		require.Equal(t, 5*time.Second, time.Since(start), "ConnectTimeout")
-		l.srv.RefuseDials(false)
-		c := l.client("a")
-		l.srv.RefuseDials(true)
-		l.srv.Expire(l.session(c))
+		l.Srv.RefuseDials(false)
+		c := l.Client("a")
+		l.Srv.RefuseDials(true)
+		l.Srv.Expire(l.SessionID(c))
 		start = time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 7*time.Second)
 		defer cancel()
@@ -251,28 +251,28 @@ func TestALockWaitsForServersThatComeUpLate(t *testing.T) { // failure matrix, r
 		got := async(func() (*recipes.Lease, error) { return c.Mutex(m).Lock(context.Background()) })
 		time.Sleep(time.Hour)
 		notYet(t, got, "nobody is up")
-		l.srv.RefuseDials(false)
+		l.Srv.RefuseDials(false)
 		r := <-got
-		require.NoError(t, r.err)
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		l.Unlock(r.V)
 	})
 }
 
 func TestDeclaredIsReadAgainAfterALostWatch(t *testing.T) { // failure matrix, row 9: it changed while there was no connection
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("0").Mutex(l.mutex()).Lock(t.Context())
+		x, err := l.Client("0").Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
-		c := l.client("1")
-		w := l.locking(c.Mutex("/m"))
-		l.srv.RefuseDials(true)
-		l.srv.Disconnect(l.session(c))
+		c := l.Client("1")
+		w := l.Locking(c.Mutex("/m"))
+		l.Srv.RefuseDials(true)
+		l.Srv.Disconnect(l.SessionID(c))
 		time.Sleep(time.Second)
-		require.NoError(t, l.srv.Delete(x.Node()))
-		l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.Gen++ })
-		l.srv.RefuseDials(false)
+		require.NoError(t, l.Srv.Delete(x.Node()))
+		l.Declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.Gen++ })
+		l.Srv.RefuseDials(false)
 		r := <-w
-		require.NoError(t, r.err)
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		l.Unlock(r.V)
 	})
 }
 
@@ -280,20 +280,20 @@ func TestAReleaseCutOverAndOverIsNotReportedDoneWhileItsNodeIsThere(t *testing.T
 	for name, cuts := range map[string]int{"some cuts": 6, "until the session is over": 1000} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				c := l.client("a")
-				x, err := c.Mutex(l.mutex()).Lock(t.Context())
+				c := l.Client("a")
+				x, err := c.Mutex(l.Mutex()).Lock(t.Context())
 				require.NoError(t, err)
-				id := l.session(c)
-				l.srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= cuts }, zktest.CutBefore)
+				id := l.SessionID(c)
+				l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= cuts }, zktest.CutBefore)
 				err = x.Unlock(context.Background())
 				if err == nil {
-					require.Empty(t, l.children("/m"))
+					require.Empty(t, l.Children("/m"))
 				} else {
 					require.ErrorIs(t, err, recipes.ErrReleasePending)
 				}
 				if cuts < 10 {
 					require.NoError(t, err)
-					require.Equal(t, id, l.session(c))
+					require.Equal(t, id, l.SessionID(c))
 				}
 			})
 		})

@@ -42,22 +42,22 @@ func TestALateOrLostWatchEventCostsAtMostASessionTimeout(t *testing.T) { // row 
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.client("0").Mutex(l.mutex()).Lock(t.Context())
+				x, err := l.Client("0").Mutex(l.Mutex()).Lock(t.Context())
 				require.NoError(t, err)
-				c2 := l.client("1")
-				id := l.session(c2)
-				w := l.locking(c2.Mutex("/m"))
-				third := l.locking(l.client("2").Mutex("/m"))
-				event := l.srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id && e.Path == x.Node() }, c.fault)
-				l.unlock(x)
+				c2 := l.Client("1")
+				id := l.SessionID(c2)
+				w := l.Locking(c2.Mutex("/m"))
+				third := l.Locking(l.Client("2").Mutex("/m"))
+				event := l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id && e.Path == x.Node() }, c.fault)
+				l.Unlock(x)
 				start := time.Now()
 				r := <-w
-				require.NoError(t, r.err)
-				require.LessOrEqual(t, r.at.Sub(start), c.most)
+				require.NoError(t, r.Err)
+				require.LessOrEqual(t, r.At.Sub(start), c.most)
 				require.Equal(t, 1, event.Hits())
 				notYet(t, third, "the second holds")
-				l.unlock(r.v)
-				l.unlock((<-third).v)
+				l.Unlock(r.V)
+				l.Unlock((<-third).V)
 			})
 		})
 	}
@@ -65,46 +65,37 @@ func TestALateOrLostWatchEventCostsAtMostASessionTimeout(t *testing.T) { // row 
 
 // A session makes one heartbeat, whatever it holds.
 func TestWhateverIsHeldLearnsItsUnreportedDeletionFromAHeartbeat(t *testing.T) { // rows 8 and 36
-	for name, c := range map[string]struct {
-		lock func(context.Context, *recipes.Client) (*recipes.Lease, error)
-		node int
-	}{
-		"a second lock": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return c.Mutex("/m").Lock(ctx) }, 0},
-		"a permit of two": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-			return c.Semaphore("/s").Acquire(ctx, 2)
-		}, 1},
-		"a member of a set": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c).Lock(ctx) }, 1},
-		"a reader's, shared": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-			return c.RWMutex("/rw").RLock(ctx)
-		}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.everyKind()
-				a := l.client("a")
-				l.declare("/first", kind.Mutex.New())
-				first, err := a.Mutex("/first").Lock(t.Context())
+	for _, others := range []int{0, 1} {
+		forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+			a := l.Client("a")
+			var first *recipes.Lease
+			if others > 0 {
+				l.Declare("/first", kind.Mutex.New())
+				var err error
+				first, err = a.Mutex("/first").Lock(t.Context())
 				require.NoError(t, err)
-				x, err := c.lock(t.Context(), a)
-				require.NoError(t, err)
-				l.settle()
-				node := x.Nodes()[c.node]
-				l.srv.InjectEvent(func(e zktest.Event) bool { return e.Path == node }, zktest.DropEvent)
-				require.NoError(t, l.srv.Delete(node))
-				start := time.Now()
-				select {
-				case <-x.Context().Done():
-				case <-time.After(time.Hour):
-					require.Fail(t, "never")
-				}
-				nodes := time.Duration(1 + len(x.Nodes()))
-				require.LessOrEqual(t, time.Since(start), nodes*2*time.Second+2*oneWay, "a heartbeat every sixth of 12 s, on each in turn")
-				require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-				require.ErrorContains(t, context.Cause(x.Context()), node)
+			}
+			x, err := way.Take(a)(t.Context())
+			require.NoError(t, err)
+			l.Settle()
+			node := x.Nodes()[len(x.Nodes())-1]
+			l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Path == node }, zktest.DropEvent)
+			require.NoError(t, l.Srv.Delete(node))
+			start := time.Now()
+			select {
+			case <-ended(x):
+			case <-time.After(time.Hour):
+				require.Fail(t, "never")
+			}
+			nodes := time.Duration(others + len(x.Nodes()))
+			require.LessOrEqual(t, time.Since(start), nodes*2*time.Second+2*oneWay, "a heartbeat every sixth of 12 s, on each in turn")
+			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
+			require.ErrorContains(t, context.Cause(x.Context()), node)
+			if first != nil {
 				require.NoError(t, first.Context().Err(), "the session lives")
-				l.unlock(first)
-				l.nothingLeft()
-			})
+				l.Unlock(first)
+			}
+			l.NothingLeft()
 		})
 	}
 }
@@ -134,11 +125,11 @@ func TestAnEventForAContenderMayComeBeforeTheReplyThatNamesIt(t *testing.T) { //
 	for name, kind := range map[string]zk.EventType{"deleted": zk.EventNodeDeleted, "changed": zk.EventNodeDataChanged, "created": zk.EventNodeCreated} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.mutex()
+				l.Mutex()
 				var early atomic.Int32
-				c := l.client("a", func(cfg *recipes.Config) {
+				c := l.Client("a", func(cfg *recipes.Config) {
 					cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-						conn, err := l.srv.DialContext(ctx, network, address)
+						conn, err := l.Srv.DialContext(ctx, network, address)
 						if err != nil {
 							return nil, err
 						}
@@ -159,7 +150,7 @@ func TestAnEventForAContenderMayComeBeforeTheReplyThatNamesIt(t *testing.T) { //
 					x, err := c.Mutex("/m").Lock(t.Context())
 					require.NoError(t, err)
 					require.NoError(t, x.Verify(t.Context()))
-					l.unlock(x)
+					l.Unlock(x)
 				}
 				require.EqualValues(t, 5, early.Load())
 			})
@@ -171,25 +162,25 @@ func TestAnExpiryBetweenTheFrontAndTheGrantGrantsNothing(t *testing.T) { // row 
 	for name, free := range map[string]bool{"queued": false, "free": true} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				m := l.mutex()
-				c := l.client("b")
+				m := l.Mutex()
+				c := l.Client("b")
 				l.warm(c.Mutex(m))
 				proof := map[bool]string{false: "multi", true: "create"}[free]
-				x, err := l.client("a").Mutex(m).Lock(t.Context())
+				x, err := l.Client("a").Mutex(m).Lock(t.Context())
 				require.NoError(t, err)
 				if free {
-					l.unlock(x)
+					l.Unlock(x)
 				}
-				old := l.session(c)
-				held := l.srv.Inject(func(r zktest.Request) bool { return r.Op == proof && r.Session == old }, zktest.Hold)
-				w := l.locking(c.Mutex(m))
+				old := l.SessionID(c)
+				held := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == proof && r.Session == old }, zktest.Hold)
+				w := l.Locking(c.Mutex(m))
 				if !free { // its heartbeats are under way for so long that it needs a proof of its own
 					time.Sleep(c.Newest().Timeout()/6 + time.Second)
-					l.unlock(x)
+					l.Unlock(x)
 				}
 				<-held.Hit()
-				l.srv.Expire(old)
-				rival, err := l.client("rival").Mutex(m).Lock(t.Context())
+				l.Srv.Expire(old)
+				rival, err := l.Client("rival").Mutex(m).Lock(t.Context())
 				require.NoError(t, err)
 				held.Release()
 				time.Sleep(time.Minute)
@@ -197,14 +188,14 @@ func TestAnExpiryBetweenTheFrontAndTheGrantGrantsNothing(t *testing.T) { // row 
 				require.NoError(t, rival.Verify(t.Context()))
 				select {
 				case r := <-w:
-					require.ErrorIs(t, r.err, recipes.ErrSessionLost)
+					require.ErrorIs(t, r.Err, recipes.ErrSessionLost)
 				default: // it queues again, in a new session, behind the rival
 				}
-				for _, path := range l.queue(m) {
-					n, _ := l.srv.Get(path)
+				for _, path := range l.Queue(m) {
+					n, _ := l.Srv.Get(path)
 					require.NotEqual(t, old, n.Stat.EphemeralOwner)
 				}
-				l.unlock(rival)
+				l.Unlock(rival)
 			})
 		})
 	}
@@ -212,32 +203,32 @@ func TestAnExpiryBetweenTheFrontAndTheGrantGrantsNothing(t *testing.T) { // row 
 
 func TestASessionEndedInItsOwnersNameIsLost(t *testing.T) { // rows 11 and 12: forged expiry while holding and while waiting
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		a, b := &harness.Thief{Next: l.srv.DialContext}, &harness.Thief{Next: l.srv.DialContext}
-		holder := l.client("holder", func(c *recipes.Config) { c.Dialer = a.Dial })
+		m := l.Mutex()
+		a, b := &harness.Thief{Next: l.Srv.DialContext}, &harness.Thief{Next: l.Srv.DialContext}
+		holder := l.Client("holder", func(c *recipes.Config) { c.Dialer = a.Dial })
 		x, err := holder.Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
-		waiter := l.client("waiter", func(c *recipes.Config) { c.Dialer = b.Dial })
-		w := l.locking(waiter.Mutex(m))
-		last := l.locking(l.client("last").Mutex(m))
+		waiter := l.Client("waiter", func(c *recipes.Config) { c.Dialer = b.Dial })
+		w := l.Locking(waiter.Mutex(m))
+		last := l.Locking(l.Client("last").Mutex(m))
 		b.End(t, waiter.Newest())
-		require.ErrorIs(t, (<-w).err, recipes.ErrSessionLost)
+		require.ErrorIs(t, (<-w).Err, recipes.ErrSessionLost)
 		notYet(t, last, "the holder holds")
 		a.End(t, holder.Newest())
 		<-x.Context().Done()
 		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 		r := <-last
-		require.NoError(t, r.err)
-		require.Greater(t, r.v.Token(), x.Token())
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		require.Greater(t, r.V.Token(), x.Token())
+		l.Unlock(r.V)
 	})
 }
 
 func TestACallGivenUpAtAnyInstantLeavesNothing(t *testing.T) { // row 46: 1,000 instants
 	effort.Proof(t, effort.Raced)
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		a, b := l.client("a").Mutex(m), l.client("b").Mutex(m)
+		m := l.Mutex()
+		a, b := l.Client("a").Mutex(m), l.Client("b").Mutex(m)
 		l.warm(a)
 		l.warm(b)
 		granted, gaveUp := 0, 0
@@ -247,17 +238,17 @@ func TestACallGivenUpAtAnyInstantLeavesNothing(t *testing.T) { // row 46: 1,000 
 			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*240*time.Microsecond)
 			w := async(func() (*recipes.Lease, error) { return a.Lock(ctx) })
 			time.Sleep(100 * time.Millisecond)
-			l.unlock(x)
-			if r := <-w; r.err == nil {
+			l.Unlock(x)
+			if r := <-w; r.Err == nil {
 				granted++
-				l.unlock(r.v)
+				l.Unlock(r.V)
 			} else {
 				gaveUp++
-				require.ErrorIs(t, r.err, context.DeadlineExceeded)
+				require.ErrorIs(t, r.Err, context.DeadlineExceeded)
 			}
 			cancel()
 			time.Sleep(time.Second)
-			require.Empty(t, l.children(m), "given up after %d x 240 us", i)
+			require.Empty(t, l.Children(m), "given up after %d x 240 us", i)
 		}
 		require.Greater(t, granted, 200)
 		require.Greater(t, gaveUp, 400)
@@ -267,12 +258,12 @@ func TestACallGivenUpAtAnyInstantLeavesNothing(t *testing.T) { // row 46: 1,000 
 func TestClosingAtAnyInstantEndsEverything(t *testing.T) { // row 47
 	for i := range 200 { // a world each: one would keep 400 closed clients
 		inLab(t, func(t *testing.T, l *lab) {
-			m := l.mutex()
-			other := l.client("other")
-			c := l.client("closing")
+			m := l.Mutex()
+			other := l.Client("other")
+			c := l.Client("closing")
 			x, err := other.Mutex(m).Lock(t.Context())
 			require.NoError(t, err)
-			id := l.session(c)
+			id := l.SessionID(c)
 			var wg sync.WaitGroup
 			for range 3 { // waiting, granted, releasing and locking again while it closes
 				wg.Go(func() {
@@ -291,12 +282,12 @@ func TestClosingAtAnyInstantEndsEverything(t *testing.T) { // row 47
 				})
 			}
 			time.Sleep(50 * time.Millisecond)
-			l.unlock(x)
+			l.Unlock(x)
 			time.Sleep(time.Duration(i) * time.Millisecond)
 			_ = c.Close()
 			wg.Wait()
-			for _, path := range l.queue(m) {
-				n, _ := l.srv.Get(path)
+			for _, path := range l.Queue(m) {
+				n, _ := l.Srv.Get(path)
 				require.NotEqual(t, id, n.Stat.EphemeralOwner)
 			}
 			require.NoError(t, other.Close())
@@ -309,34 +300,34 @@ func TestARefusalIsNeverTakenForSuccess(t *testing.T) { // row 51: throttled, ov
 		for _, op := range []string{"create", "getChildren2", "getData", "setData", "delete", "multi"} {
 			t.Run(code.String()+" "+op, func(t *testing.T) {
 				inLab(t, func(t *testing.T, l *lab) {
-					m := l.mutex()
-					c := l.client("a")
+					m := l.Mutex()
+					c := l.Client("a")
 					l.warmDeclaration(c.Mutex(m))
-					x, err := l.client("b").Mutex(m).Lock(t.Context())
+					x, err := l.Client("b").Mutex(m).Lock(t.Context())
 					require.NoError(t, err)
-					id := l.session(c)
-					rule := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == op && r.Session == id }), zktest.Fail(code))
-					w := l.locking(c.Mutex(m))
+					id := l.SessionID(c)
+					rule := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == op && r.Session == id }), zktest.Fail(code))
+					w := l.Locking(c.Mutex(m))
 					require.True(t, len(w) == 0 || rule.Hits() == 1, "an answer while another holds")
 					start := time.Now()
-					l.unlock(x)
+					l.Unlock(x)
 					r := <-w
-					if r.err == nil {
-						require.False(t, r.at.Before(start), "granted while another holds")
-						if proof := r.v.Verify(t.Context()); op == "multi" && (code == zktest.CodeQuotaExceeded || code == codeSessionMoved) {
+					if r.Err == nil {
+						require.False(t, r.At.Before(start), "granted while another holds")
+						if proof := r.V.Verify(t.Context()); op == "multi" && (code == zktest.CodeQuotaExceeded || code == codeSessionMoved) {
 							require.Error(t, proof, "a proof that was refused")
 						} else { // or asked for again
 							require.NoError(t, proof)
 						}
-						require.NoError(t, r.v.Verify(t.Context()))
-						require.Len(t, l.children(m), 1)
-						_ = r.v.Unlock(t.Context())
+						require.NoError(t, r.V.Verify(t.Context()))
+						require.Len(t, l.Children(m), 1)
+						_ = r.V.Unlock(t.Context())
 					} else {
 						var failed *direct.OpError
-						require.ErrorAs(t, r.err, &failed, "%v", r.err)
+						require.ErrorAs(t, r.Err, &failed, "%v", r.Err)
 					}
 					time.Sleep(10 * time.Second)
-					require.Empty(t, l.children(m))
+					require.Empty(t, l.Children(m))
 					l.nextIsServed(m)
 					if op == "create" {
 						require.Equal(t, 1, rule.Hits())
@@ -357,16 +348,16 @@ func TestAServerThatMovesToAnotherAddressIsFollowed(t *testing.T) { // row 52: p
 				if address != here.Load().(string)+":2181" {
 					return nil, errors.New("connection refused")
 				}
-				return l.srv.DialContext(ctx, network, address)
+				return l.Srv.DialContext(ctx, network, address)
 			}})
 		require.NoError(t, err)
 		defer c.Close()
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		here.Store("10.0.0.2")
-		l.srv.Disconnect(l.session(c))
+		l.Srv.Disconnect(l.SessionID(c))
 		time.Sleep(time.Minute)
 		require.NoError(t, x.Context().Err(), "go-zookeeper alone dials 10.0.0.1 for ever")
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }

@@ -23,38 +23,38 @@ func at(op string) func(zktest.Request) bool {
 
 // nextIsServed requires that another client gets the lock, that is, that nothing was left in the queue.
 func (l *lab) nextIsServed(m string) {
-	l.t.Helper()
+	l.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	x, err := l.client("next").Mutex(m).Lock(ctx)
-	require.NoError(l.t, err)
-	l.unlock(x)
-	l.settle()
-	require.Empty(l.t, l.children(m))
+	x, err := l.Client("next").Mutex(m).Lock(ctx)
+	require.NoError(l.T, err)
+	l.Unlock(x)
+	l.Settle()
+	require.Empty(l.T, l.Children(m))
 }
 
 // warm takes and releases the lock once, so that the declaration is known.
 func (l *lab) warm(m *recipes.Mutex) {
-	l.t.Helper()
-	x, err := m.Lock(l.t.Context())
-	require.NoError(l.t, err)
-	l.unlock(x)
-	l.settle()
+	l.T.Helper()
+	x, err := m.Lock(l.T.Context())
+	require.NoError(l.T, err)
+	l.Unlock(x)
+	l.Settle()
 }
 
 func TestALostCreateReplyIsResolvedToOneNodeAndTheLockContinues(t *testing.T) { // case 1: samuel #229, CURATOR-45
 	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore, "half a reply": zktest.CutAt(9)} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				m := l.client("a").Mutex(l.mutex())
+				m := l.Client("a").Mutex(l.Mutex())
 				l.warm(m)
-				rule := l.srv.Inject(zktest.Once(at("create")), fault)
+				rule := l.Srv.Inject(zktest.Once(at("create")), fault)
 				x, err := m.Lock(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, 1, rule.Hits())
-				l.settle()
-				require.Equal(t, []string{x.Node()[len("/m/"):]}, l.children("/m"))
-				l.unlock(x)
+				l.Settle()
+				require.Equal(t, []string{x.Node()[len("/m/"):]}, l.Children("/m"))
+				l.Unlock(x)
 				l.nextIsServed("/m")
 			})
 		})
@@ -63,58 +63,58 @@ func TestALostCreateReplyIsResolvedToOneNodeAndTheLockContinues(t *testing.T) { 
 
 func TestALostReplyWhoseSearchFailsTooLeavesNoOrphan(t *testing.T) { // case 4, 5: CURATOR-264, samuel #237
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		l.warm(m)
 		creates := 0
-		l.srv.Inject(func(r zktest.Request) bool {
+		l.Srv.Inject(func(r zktest.Request) bool {
 			if at("create")(r) {
 				creates++
 			}
 			return at("create")(r) && creates == 1
 		}, zktest.DropReply)
-		searches := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.N <= 4 }, zktest.CutBefore)
+		searches := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.N <= 4 }, zktest.CutBefore)
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 4, searches.Hits())
 		require.Equal(t, 1, creates)
-		require.Len(t, l.children("/m"), 1)
-		l.unlock(x)
+		require.Len(t, l.Children("/m"), 1)
+		l.Unlock(x)
 		l.nextIsServed("/m")
 	})
 }
 
 func TestACreateThatCommitsAfterItsClientMovedOnIsFoundOnce(t *testing.T) { // go-zookeeper: CreateProtected leaves two nodes
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		m := c.Mutex(l.mutex())
+		c := l.Client("a")
+		m := c.Mutex(l.Mutex())
 		l.warm(m)
-		held := l.srv.Inject(zktest.Once(at("create")), zktest.Hold)
+		held := l.Srv.Inject(zktest.Once(at("create")), zktest.Hold)
 		got := async(func() (*recipes.Lease, error) { return m.Lock(context.Background()) })
 		<-held.Hit()
-		l.srv.Disconnect(l.session(c))
+		l.Srv.Disconnect(l.SessionID(c))
 		time.Sleep(100 * time.Millisecond)
 		held.Release()
 		r := <-got
-		require.NoError(t, r.err)
-		l.settle()
-		require.Len(t, l.children("/m"), 1)
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		l.Settle()
+		require.Len(t, l.Children("/m"), 1)
+		l.Unlock(r.V)
 		l.nextIsServed("/m")
 	})
 }
 
 func TestCancellingACreateInFlightReturnsAtOnceAndLeavesNothing(t *testing.T) { // case 3: CURATOR-79, -62
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		l.warm(m)
-		held := l.srv.Inject(zktest.Once(at("create")), zktest.Hold)
+		held := l.Srv.Inject(zktest.Once(at("create")), zktest.Hold)
 		ctx, cancel := context.WithCancel(context.Background())
 		got := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
 		<-held.Hit()
 		cancel()
 		start := time.Now()
 		r := <-got
-		require.ErrorIs(t, r.err, context.Canceled)
+		require.ErrorIs(t, r.Err, context.Canceled)
 		require.Less(t, time.Since(start), oneWay)
 		held.Release()
 		l.nextIsServed("/m")
@@ -123,41 +123,41 @@ func TestCancellingACreateInFlightReturnsAtOnceAndLeavesNothing(t *testing.T) { 
 
 func TestCancellingACreateWhoseReplyIsLostLeavesNothing(t *testing.T) { // case 3 and 5 together, over a reconnect
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		m := c.Mutex(l.mutex())
+		c := l.Client("a")
+		m := c.Mutex(l.Mutex())
 		l.warm(m)
-		rule := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
+		rule := l.Srv.Inject(zktest.Once(at("create")), zktest.DropReply)
 		ctx, cancel := context.WithCancel(context.Background())
 		got := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
 		<-rule.Hit()
 		time.Sleep(oneWay + time.Millisecond) // it is applied; that the connection is cut is not known here yet
-		l.srv.RefuseDials(true)
+		l.Srv.RefuseDials(true)
 		cancel()
-		require.Error(t, (<-got).err)
-		require.Len(t, l.children("/m"), 1, "the scenario needs the orphan")
+		require.Error(t, (<-got).Err)
+		require.Len(t, l.Children("/m"), 1, "the scenario needs the orphan")
 		time.Sleep(3 * time.Second)
-		l.srv.RefuseDials(false)
+		l.Srv.RefuseDials(false)
 		time.Sleep(3 * time.Second)
-		require.Empty(t, l.children("/m"))
+		require.Empty(t, l.Children("/m"))
 		l.nextIsServed("/m")
 	})
 }
 
 func TestTenThousandFailedSearchesAreOneGoroutine(t *testing.T) { // case 6: Curator's finder recursed to a stack overflow
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
-		m := c.Mutex(l.mutex())
+		c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
+		m := c.Mutex(l.Mutex())
 		l.warm(m)
 		s, err := c.Live(t.Context())
 		require.NoError(t, err)
 		ks, err := m.Contenders(t.Context(), s, 10_000)
 		require.NoError(t, err)
-		rule := l.srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
-		before := l.goroutines()
+		rule := l.Srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
+		before := l.Goroutines()
 		gone := c.Remove(s, ks...)
 		time.Sleep(10 * time.Second)
 		require.Positive(t, rule.Hits())
-		require.LessOrEqual(t, l.goroutines(), before+5)
+		require.LessOrEqual(t, l.Goroutines(), before+5)
 		require.NoError(t, c.Close())
 		gone.Wait() // every one is answered when the session is over
 	})
@@ -165,18 +165,18 @@ func TestTenThousandFailedSearchesAreOneGoroutine(t *testing.T) { // case 6: Cur
 
 func TestAClosedClientAndAMissingServerAnswer(t *testing.T) { // case 8: kazoo #83, #482 hang
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		m := c.Mutex(l.mutex())
+		c := l.Client("a")
+		m := c.Mutex(l.Mutex())
 		l.warm(m)
-		l.srv.RefuseDials(true)
-		l.srv.Disconnect(0)
+		l.Srv.RefuseDials(true)
+		l.Srv.Disconnect(0)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		start := time.Now()
 		_, err := m.Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.LessOrEqual(t, time.Since(start), 2*time.Second+50*time.Millisecond)
-		l.srv.RefuseDials(false)
+		l.Srv.RefuseDials(false)
 		_ = c.Close()
 		_, err = m.Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrClosed)
@@ -187,52 +187,52 @@ func TestAClosedClientAndAMissingServerAnswer(t *testing.T) { // case 8: kazoo #
 
 func TestAMissingOrForeignNodeIsNotProvisionedAndNothingIsWritten(t *testing.T) { // case 9
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
+		c := l.Client("a")
 		_, err := c.Mutex("/nowhere/lock").Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrNotProvisioned)
 		require.ErrorContains(t, err, "/nowhere/lock")
-		require.NoError(t, l.srv.Create("/foreign", []byte("10.0.0.1")))
+		require.NoError(t, l.Srv.Create("/foreign", []byte("10.0.0.1")))
 		_, err = c.Mutex("/foreign").Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrNotProvisioned)
 		require.ErrorIs(t, err, kind.ErrForeign)
-		l.rwlock()
+		l.RWLock()
 		_, err = c.Mutex("/rw").Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrKindMismatch)
 		require.ErrorContains(t, err, "declared as rwlock by ")
 		require.NotContains(t, err.Error(), `stack "" ()`, "one whose stack has let it go")
 		payload := &kind.Payload{Params: kind.RWLock.New(), State: kind.StateActive}
-		require.NoError(t, l.srv.Provision("/let-go", payload))
+		require.NoError(t, l.Srv.Provision("/let-go", payload))
 		_, err = c.Mutex("/let-go").Lock(t.Context())
 		require.ErrorContains(t, err, "declared as rwlock by no stack, this program opens it as mutex")
 		payload.Owner = kind.Owner{Stack: "shop", Addr: "rwlock.x"}
-		require.NoError(t, l.srv.Provision("/let-go-2", payload))
+		require.NoError(t, l.Srv.Provision("/let-go-2", payload))
 		_, err = c.Mutex("/let-go-2").Lock(t.Context())
 		require.ErrorContains(t, err, `declared as rwlock by stack "shop" (rwlock.x), this`)
-		require.Empty(t, l.children("/foreign"))
-		require.Empty(t, l.children("/rw"))
-		_, there := l.srv.Get("/nowhere")
+		require.Empty(t, l.Children("/foreign"))
+		require.Empty(t, l.Children("/rw"))
+		_, there := l.Srv.Get("/nowhere")
 		require.False(t, there)
 		// Provisioned later: the next try finds it, nothing is remembered against it.
-		l.declare("/nowhere/lock", kind.Mutex.New())
+		l.Declare("/nowhere/lock", kind.Mutex.New())
 		x, err := c.Mutex("/nowhere/lock").Lock(t.Context())
 		require.NoError(t, err)
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
 func TestBroughtParametersServeUnprovisionedTreesButNeverOverruleADeclaration(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
+		c := l.Client("a")
 		_, err := c.Mutex("/own/lock", recipes.WithParams(kind.Mutex.New())).Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrNotProvisioned, "without WithCreate the node must exist")
 		x, err := c.Mutex("/own/lock", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock(t.Context())
 		require.NoError(t, err)
-		l.unlock(x)
+		l.Unlock(x)
 		sem := &kind.SemaphoreParams{Permits: 2}
 		p, err := c.Semaphore("/own/sem", recipes.WithParams(sem), recipes.WithCreate()).Acquire(t.Context(), 2)
 		require.NoError(t, err)
-		l.unlock(p)
-		l.semaphore(1)
+		l.Unlock(p)
+		l.Semaphore(1)
 		_, err = c.Semaphore("/s", recipes.WithParams(sem)).Acquire(t.Context(), 2)
 		require.ErrorContains(t, err, "1 are declared")
 	})
@@ -240,17 +240,17 @@ func TestBroughtParametersServeUnprovisionedTreesButNeverOverruleADeclaration(t 
 
 func TestJunkChildrenAreIgnored(t *testing.T) { // case 11: CURATOR-43, samuel #64; case 10: go-zookeeper panics on "_c_x"
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
+		m := l.Mutex()
 		for _, junk := range []string{"config", "0-meta", "_c_x", "lock-", "lock-12", "sub/lock-0000000000", "lock-99999999999"} {
-			require.NoError(t, l.srv.Create(m+"/"+junk, nil))
+			require.NoError(t, l.Srv.Create(m+"/"+junk, nil))
 		}
-		x, err := l.client("a").Mutex(m).Lock(t.Context())
+		x, err := l.Client("a").Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
-		w := l.locking(l.client("b").Mutex(m))
+		w := l.Locking(l.Client("b").Mutex(m))
 		notYet(t, w, "held")
-		l.unlock(x)
-		require.NoError(t, (<-w).err)
-		in, err := inspect.Lock(t.Context(), l.client("i"), m)
+		l.Unlock(x)
+		require.NoError(t, (<-w).Err)
+		in, err := inspect.Lock(t.Context(), l.Client("i"), m)
 		require.NoError(t, err)
 		require.Len(t, in.Junk, 7)
 		require.Len(t, in.Holders, 1)
@@ -259,18 +259,18 @@ func TestJunkChildrenAreIgnored(t *testing.T) { // case 11: CURATOR-43, samuel #
 
 func TestAPredecessorWeMayNotReadIsWaitedForAllTheSame(t *testing.T) { // case 12
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		l.declare(m, kind.Mutex.New(), func(p *kind.Payload) {
+		m := l.Mutex()
+		l.Declare(m, kind.Mutex.New(), func(p *kind.Payload) {
 			p.ChildACL = kind.List{{Scheme: "digest", ID: zktest.DigestID("a:a"), Perms: kind.PermAll}}
 		})
-		x, err := l.client("a", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} }).Mutex(m).Lock(t.Context())
+		x, err := l.Client("a", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} }).Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
-		l.declare(m, kind.Mutex.New())
-		w := l.locking(l.client("b").Mutex(m))
+		l.Declare(m, kind.Mutex.New())
+		w := l.Locking(l.Client("b").Mutex(m))
 		notYet(t, w, "held by a contender we may not read")
-		l.unlock(x)
+		l.Unlock(x)
 		r := <-w
-		require.NoError(t, r.err)
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		l.Unlock(r.V)
 	})
 }

@@ -19,26 +19,26 @@ func TestALockThatIsHeldHasNoGoroutineOfItsOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				const locks = 50
-				c := l.client("a", change)
+				c := l.Client("a", change)
 				var leases []*recipes.Lease
 				before := 0
 				for i := range locks + 1 {
 					path := fmt.Sprintf("/m%d", i)
-					l.declare(path, kind.Mutex.New())
+					l.Declare(path, kind.Mutex.New())
 					x, err := c.Mutex(path).Lock(t.Context())
 					require.NoError(t, err)
 					leases = append(leases, x)
 					if i == 0 { // what the session has in any case
 						time.Sleep(time.Second)
-						l.settle()
-						before = l.goroutines()
+						l.Settle()
+						before = l.Goroutines()
 					}
 				}
 				time.Sleep(time.Second)
-				l.settle()
-				require.Less(t, l.goroutines()-before, locks/2, "goroutines more for %d locks", locks)
+				l.Settle()
+				require.Less(t, l.Goroutines()-before, locks/2, "goroutines more for %d locks", locks)
 				for _, x := range leases { // and yet each node is watched
-					require.NoError(t, l.srv.Delete(x.Node()))
+					require.NoError(t, l.Srv.Delete(x.Node()))
 					<-x.Context().Done()
 				}
 			})

@@ -14,16 +14,16 @@ import (
 
 func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // failure matrix, row 43
 	inLab(t, func(t *testing.T, l *lab) {
-		l.mutex()
-		x, err := l.client("holder").Mutex("/m").Lock(t.Context())
+		l.Mutex()
+		x, err := l.Client("holder").Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		sessions, each := 100, effort.Of(100, 10)
 		var ids []int64
 		granted, done := make(chan int, 1), make(chan error, sessions*each)
 		for i := range sessions {
-			c := l.client(fmt.Sprint(i))
-			ids = append(ids, l.session(c))
+			c := l.Client(fmt.Sprint(i))
+			ids = append(ids, l.SessionID(c))
 			for range each {
 				go func() {
 					done <- c.Mutex("/m").Do(ctx, func(ctx context.Context, _ *recipes.Lease) error {
@@ -33,16 +33,16 @@ func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // failure matrix
 					})
 				}()
 			}
-			l.settle() // the next session comes later
+			l.Settle() // the next session comes later
 		}
-		require.Len(t, l.children("/m"), 1+sessions, "one place a session, however many wait there")
-		l.srv.ResetCounts()
-		l.unlock(x)
+		require.Len(t, l.Children("/m"), 1+sessions, "one place a session, however many wait there")
+		l.Srv.ResetCounts()
+		l.Unlock(x)
 		require.Equal(t, 0, <-granted)
-		l.settle()
+		l.Settle()
 		events, bytes := 0, int64(0)
 		for _, id := range ids {
-			counts := l.srv.SessionCounts(id)
+			counts := l.Srv.SessionCounts(id)
 			events += counts.WatchEvents
 			bytes += counts.BytesIn + counts.BytesOut
 		}
@@ -58,8 +58,8 @@ func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // failure matrix
 
 func TestACrashOfManyWaitersKeepsTheOrderOfTheOthers(t *testing.T) { // failure matrix, row 44
 	inLab(t, func(t *testing.T, l *lab) {
-		l.mutex()
-		x, err := l.client("holder").Mutex("/m").Lock(t.Context())
+		l.Mutex()
+		x, err := l.Client("holder").Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		const sessions = 120
 		var dead []int64
@@ -67,9 +67,9 @@ func TestACrashOfManyWaitersKeepsTheOrderOfTheOthers(t *testing.T) { // failure 
 		grants := make(chan int, sessions)
 		done := make(chan error, sessions)
 		for i := range sessions {
-			c := l.client(fmt.Sprint(i))
+			c := l.Client(fmt.Sprint(i))
 			if i%3 == 1 {
-				dead = append(dead, l.session(c))
+				dead = append(dead, l.SessionID(c))
 			} else {
 				alive = append(alive, i)
 			}
@@ -81,14 +81,14 @@ func TestACrashOfManyWaitersKeepsTheOrderOfTheOthers(t *testing.T) { // failure 
 				}
 				done <- err
 			}()
-			l.settle()
+			l.Settle()
 		}
 		for _, id := range dead {
-			l.srv.Expire(id)
+			l.Srv.Expire(id)
 		}
-		l.settle()
+		l.Settle()
 		start := time.Now()
-		l.unlock(x)
+		l.Unlock(x)
 		failed := 0
 		for range sessions {
 			if err := <-done; err != nil {
@@ -104,7 +104,7 @@ func TestACrashOfManyWaitersKeepsTheOrderOfTheOthers(t *testing.T) { // failure 
 		}
 		require.Equal(t, alive, order, "each once, in the order of arrival")
 		require.Less(t, time.Since(start), time.Duration(len(alive))*5*2*oneWay, "somebody waited for a session that was gone")
-		l.settle()
-		require.Empty(t, l.children("/m"))
+		l.Settle()
+		require.Empty(t, l.Children("/m"))
 	})
 }

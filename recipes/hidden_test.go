@@ -19,7 +19,7 @@ import (
 // hide makes the server one of 3.8.4 and later (ZOOKEEPER-2590) for what is below a path: exists is refused, until
 // shown is called. Such a server answers of a node that is gone, so shown goes with a deletion.
 func (l *lab) hide(path string) (shown func()) {
-	in := l.srv.Inject(func(r zktest.Request) bool {
+	in := l.Srv.Inject(func(r zktest.Request) bool {
 		return r.Op == "exists" && strings.HasPrefix(r.Path, path)
 	}, zktest.Fail(zktest.CodeNoAuth))
 	return in.Remove
@@ -28,7 +28,7 @@ func (l *lab) hide(path string) (shown func()) {
 // A refused exists was taken for the end of the lease.
 func TestALeaseWhoseNodeIsHiddenFromItsHolderIsKept(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
+		c := l.Client("a")
 		beats := l.unreadable(c)
 		shown := l.hide("/m/")
 		x, err := c.Mutex("/m").Lock(context.Background())
@@ -36,15 +36,15 @@ func TestALeaseWhoseNodeIsHiddenFromItsHolderIsKept(t *testing.T) {
 		require.NotZero(t, x.Token(), "the reply to the create tells")
 		time.Sleep(5 * time.Minute)
 		require.NoError(t, context.Cause(x.Context()))
-		l.unlock(x)
+		l.Unlock(x)
 
 		x, err = c.Mutex("/m").Lock(context.Background())
 		require.NoError(t, err)
 		shown()
-		require.NoError(t, l.srv.Delete(x.Node()))
+		require.NoError(t, l.Srv.Delete(x.Node()))
 		<-x.Context().Done()
 		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-		l.unlock(beats)
+		l.Unlock(beats)
 	})
 }
 
@@ -52,36 +52,36 @@ func TestALeaseWhoseNodeIsHiddenFromItsHolderIsKept(t *testing.T) {
 // cannot be proven by a heartbeat on a node that may not be read, it ends there.
 func TestALostReplyIsResolvedWhereOurNodeIsHidden(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
+		c := l.Client("a")
 		beats := l.unreadable(c)
 		l.hide("/m/")
 		l.warm(c.Mutex("/m"))
-		lost := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+		lost := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 			return strings.HasPrefix(r.Path, "/m/") && (r.Op == "multi" || r.Op == "create")
 		}), zktest.DropReply)
 		_, err := c.Mutex("/m").Lock(context.Background())
 		require.ErrorIs(t, err, session.ErrCannotHeartbeat)
 		require.Equal(t, 1, lost.Hits())
 		time.Sleep(time.Second) // it is taken away in the background
-		require.Empty(t, l.children("/m"))
-		l.unlock(beats)
+		require.Empty(t, l.Children("/m"))
+		l.Unlock(beats)
 	})
 }
 
 func TestInspectNamesAContenderThatIsHidden(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
+		c := l.Client("a")
 		beats := l.unreadable(c)
 		l.hide("/m/")
 		x, err := c.Mutex("/m").Lock(context.Background())
 		require.NoError(t, err)
-		in, err := inspect.Lock(t.Context(), l.client("who"), "/m")
+		in, err := inspect.Lock(t.Context(), l.Client("who"), "/m")
 		require.NoError(t, err)
 		require.Len(t, in.Holders, 1)
 		require.Equal(t, x.Node(), in.Holders[0].Path)
 		require.Zero(t, in.Holders[0].Session)
-		l.unlock(x)
-		l.unlock(beats)
+		l.Unlock(x)
+		l.Unlock(beats)
 	})
 }
 
@@ -89,18 +89,18 @@ func TestInspectNamesAContenderThatIsHidden(t *testing.T) {
 // not it exists.
 func TestWithCreateBelowANodeThatIsHidden(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		require.NoError(t, l.srv.Create("/theirs", nil))
-		c := l.client("a")
+		require.NoError(t, l.Srv.Create("/theirs", nil))
+		c := l.Client("a")
 		s, err := c.Live(t.Context())
 		require.NoError(t, err)
 		_, err = s.SetACL(t.Context(), "/", zk.WorldACL(zk.PermRead), -1)
 		require.NoError(t, err)
-		hidden := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == "/theirs" }, zktest.Fail(zktest.CodeNoAuth))
+		hidden := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == "/theirs" }, zktest.Fail(zktest.CodeNoAuth))
 		x, err := c.Mutex("/theirs/a/m", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, hidden.Hits(), "asked for only when its own creation is refused")
 		require.NoError(t, recipes.CreateNode(t.Context(), s, "/theirs", zk.WorldACL(zk.PermAll)))
 		require.Equal(t, 1, hidden.Hits())
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }

@@ -14,36 +14,30 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// named are the ways of one goroutine, called id, to lock what everyKind declares.
-func named(c *recipes.Client, id string, more ...recipes.Option) map[string]func(context.Context) (*recipes.Lease, error) {
-	all := reentry(c, append(more, recipes.WithID(id))...)
-	return map[string]func(context.Context) (*recipes.Lease, error){"/m": all["mutex"], "/rw": all["write"], "/e": all["election"]}
-}
-
 // says is whom the first contender in dir names.
 func (l *lab) says(dir string) string {
-	l.t.Helper()
-	in, err := inspect.Lock(l.t.Context(), l.client("who"), dir)
-	require.NoError(l.t, err)
-	require.NotEmpty(l.t, in.Holders)
+	l.T.Helper()
+	in, err := inspect.Lock(l.T.Context(), l.Client("who"), dir)
+	require.NoError(l.T, err)
+	require.NotEmpty(l.T, in.Holders)
 	return in.Holders[0].ID
 }
 
 // The error named the caller, which waits, as the holder.
 func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c := l.client("c")
+		l.EveryKind()
+		c := l.Client("c")
 		for path, lock := range named(c, "holder") {
 			x, err := lock(t.Context())
 			require.NoError(t, err)
 			long, cancelLong := context.WithTimeout(t.Context(), time.Minute)
 			waiting := async(func() (*recipes.Lease, error) { return named(c, "first")[path](long) })
-			l.settle()
+			l.Settle()
 			short, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, err = named(c, "second")[path](short)
 			cancel()
-			for position, err := range []error{(<-waiting).err, err} {
+			for position, err := range []error{(<-waiting).Err, err} {
 				var held *recipes.HeldError
 				require.ErrorAs(t, err, &held)
 				require.Equal(t, "holder", held.Holder.ID, path)
@@ -53,24 +47,24 @@ func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
 				require.Equal(t, position+1, held.Position)
 			}
 			cancelLong()
-			l.unlock(x)
-			l.nothingLeft()
+			l.Unlock(x)
+			l.NothingLeft()
 		}
 		x, err := c.Mutex("/m", recipes.WithID("holder")).Lock(t.Context())
 		require.NoError(t, err)
 		_, err = c.Mutex("/m", recipes.WithID("caller")).TryLock(t.Context())
 		require.EqualError(t, err, "recipes: lock /m is held by this client (holder), 1 ahead")
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
 // Where no turn is needed, the error named a contender, "its node was not read".
 func TestHeldErrorSaysThisClientOfItsOtherWaysToTheLock(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c := l.client("c")
+		l.EveryKind()
+		c := l.Client("c")
 		ways := reentry(c)
-		for has, wants := range map[string]string{"write": "read", "read": "write", "permits": "permits"} {
+		for has, wants := range map[string]string{"writer": "reader", "reader": "writer", "semaphore": "semaphore"} {
 			x, err := ways[has](t.Context())
 			require.NoError(t, err)
 			_, err = ways[wants+", try"](t.Context())
@@ -84,23 +78,23 @@ func TestHeldErrorSaysThisClientOfItsOtherWaysToTheLock(t *testing.T) {
 			})
 			_, err = ways[wants](ctx)
 			cancel()
-			for _, err := range []error{err, (<-behind).err} {
+			for _, err := range []error{err, (<-behind).Err} {
 				var held *recipes.HeldError
 				require.ErrorAs(t, err, &held)
 				require.True(t, held.Local)
 				require.ErrorContains(t, err, " is held by this client (c), ")
 			}
-			l.unlock(x)
+			l.Unlock(x)
 		}
-		l.nothingLeft()
+		l.NothingLeft()
 	})
 }
 
 // A goroutine that waits behind another of its client was told that the lock is held by itself, while another process had it.
 func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c, other := l.client("c"), l.client("other")
+		l.EveryKind()
+		c, other := l.Client("c"), l.Client("other")
 		permits := func(c *recipes.Client, id string) func(context.Context) (*recipes.Lease, error) {
 			return func(ctx context.Context) (*recipes.Lease, error) {
 				return c.Semaphore("/s", recipes.WithID(id)).Acquire(ctx, 2)
@@ -117,22 +111,22 @@ func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			first := async(func() (*recipes.Lease, error) { return lock(c, "first")(ctx) })
-			l.settle()
+			l.Settle()
 			short, cancelShort := context.WithTimeout(t.Context(), 2*time.Second)
 			_, err = lock(c, "second")(short)
 			cancelShort()
-			require.ErrorIs(t, (<-first).err, context.DeadlineExceeded)
+			require.ErrorIs(t, (<-first).Err, context.DeadlineExceeded)
 			cancel()
 			var held *recipes.HeldError
 			require.ErrorAs(t, err, &held, path)
 			require.Equal(t, "stranger", held.Holder.ID, path)
 			require.False(t, held.Local, path)
 			require.Greater(t, held.Position, 1, path)
-			l.settle()
+			l.Settle()
 			w := async(func() (*recipes.Lease, error) { return lock(c, "third")(t.Context()) })
-			l.settle()
-			l.unlock(x)
-			x = (<-w).v
+			l.Settle()
+			l.Unlock(x)
+			x = (<-w).V
 			if path != "/s" { // permits are no turn
 				short, cancel := context.WithTimeout(t.Context(), time.Second)
 				_, err = lock(c, "fourth")(short)
@@ -140,8 +134,8 @@ func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 				require.ErrorAs(t, err, &held, path)
 				require.Equal(t, "third", held.Holder.ID, "%s: it waited, and holds now", path)
 			}
-			l.unlock(x)
-			l.nothingLeft()
+			l.Unlock(x)
+			l.NothingLeft()
 		}
 	})
 }
@@ -161,30 +155,30 @@ func TestAHoldersDataKeepsWhatElseItSays(t *testing.T) {
 // Who was to have the place gives up while it is made, and somebody else gets it.
 func TestAPlaceMadeForAnotherIsRenamed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c := l.client("c")
+		l.EveryKind()
+		c := l.Client("c")
 		for path := range named(c, "") {
 			x, err := named(c, "same")[path](t.Context())
 			require.NoError(t, err)
-			l.settle()
+			l.Settle()
 			ctx, cancel := context.WithCancel(t.Context())
 			gone := async(func() (*recipes.Lease, error) { return named(c, "same")[path](ctx) })
-			l.settle()
+			l.Settle()
 			w := async(func() (*recipes.Lease, error) { return named(c, "heir")[path](t.Context()) })
-			l.settle()
-			slow := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.Delay(time.Second))
+			l.Settle()
+			slow := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Delay(time.Second))
 			go func() { _ = x.Unlock(context.Background()) }()
 			<-slow.Hit()
 			cancel()
-			if g := <-gone; g.err == nil { // it was quicker
-				l.unlock(g.v)
+			if g := <-gone; g.Err == nil { // it was quicker
+				l.Unlock(g.V)
 			}
 			r := <-w
 			slow.Remove()
-			require.NoError(t, r.err)
+			require.NoError(t, r.Err)
 			require.Equal(t, "heir", l.says(path), path)
-			l.unlock(r.v)
-			l.nothingLeft()
+			l.Unlock(r.V)
+			l.NothingLeft()
 		}
 	})
 }
@@ -192,26 +186,26 @@ func TestAPlaceMadeForAnotherIsRenamed(t *testing.T) {
 // Other processes were told the name of who had given the lock up.
 func TestTheNodeNamesTheGoroutineThatHolds(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c := l.client("c")
+		l.EveryKind()
+		c := l.Client("c")
 		for path := range named(c, "") {
 			x, err := named(c, "0")[path](t.Context())
 			require.NoError(t, err)
 			for _, id := range []string{"1", "2", "2", "3"} {
 				w := async(func() (*recipes.Lease, error) { return named(c, id)[path](t.Context()) })
-				l.settle()
-				l.srv.ResetCounts()
-				l.unlock(x)
-				x = (<-w).v
+				l.Settle()
+				l.Srv.ResetCounts()
+				l.Unlock(x)
+				x = (<-w).V
 				writes := 0
 				for _, op := range []string{"create", "delete", "setData", "multi"} {
-					writes += l.srv.Counts().ByOp[op]
+					writes += l.Srv.Counts().ByOp[op]
 				}
-				require.LessOrEqual(t, writes, 1, "%s to %s: %v", path, id, l.srv.Counts().ByOp)
+				require.LessOrEqual(t, writes, 1, "%s to %s: %v", path, id, l.Srv.Counts().ByOp)
 				require.Equal(t, id, l.says(path), path)
 			}
-			l.unlock(x)
-			l.nothingLeft()
+			l.Unlock(x)
+			l.NothingLeft()
 		}
 	})
 }

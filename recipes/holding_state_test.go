@@ -17,7 +17,7 @@ import (
 // The second call would find the node gone that the first one exchanges.
 func TestALeaseIsDowngradedOnce(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").RWMutex(l.rwlock())
+		m := l.Client("a").RWMutex(l.RWLock())
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		first := async(func() (*recipes.Lease, error) { return m.Downgrade(t.Context(), x) })
@@ -25,9 +25,9 @@ func TestALeaseIsDowngradedOnce(t *testing.T) {
 		_, err = m.Downgrade(t.Context(), x)
 		require.ErrorContains(t, err, "recipes: /rw is being exchanged by another call of Downgrade")
 		r := <-first
-		require.NoError(t, r.err)
-		require.NoError(t, r.v.Verify(t.Context()))
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		require.NoError(t, r.V.Verify(t.Context()))
+		l.Unlock(r.V)
 	})
 }
 

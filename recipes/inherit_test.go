@@ -38,26 +38,26 @@ func TestContendersAreNotMoreOpenThanTheirLock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				m := l.mutex()
-				admin, err := l.client("admin").Session(t.Context())
+				m := l.Mutex()
+				admin, err := l.Client("admin").Session(t.Context())
 				require.NoError(t, err)
 				_, err = admin.SetACL(t.Context(), m, c.node, -1)
 				require.NoError(t, err)
 				if c.client == nil {
 					c.client = func(*recipes.Config) {}
 				}
-				one, two := l.client("one", c.client).Mutex(m), l.client("two", c.client).Mutex(m)
+				one, two := l.Client("one", c.client).Mutex(m), l.Client("two", c.client).Mutex(m)
 				x, err := one.Lock(t.Context())
 				require.NoError(t, err)
-				n, ok := l.srv.Get(x.Node())
+				n, ok := l.Srv.Get(x.Node())
 				require.True(t, ok)
 				require.Equal(t, c.want, n.ACL)
-				w := l.locking(two)
-				l.unlock(x)
+				w := l.Locking(two)
+				l.Unlock(x)
 				r := <-w
-				require.NoError(t, r.err, "the lock must still work")
-				require.NoError(t, r.v.Verify(t.Context()))
-				l.unlock(r.v)
+				require.NoError(t, r.Err, "the lock must still work")
+				require.NoError(t, r.V.Verify(t.Context()))
+				l.Unlock(r.V)
 			})
 		})
 	}
@@ -70,12 +70,12 @@ func TestContendersOfALockThatHidesItsACLAreTheCreators(t *testing.T) {
 
 func TestTheLockNodesACLIsReadOnceBesideItsDeclaration(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		start := time.Now()
 		l.warmDeclaration(m)
 		require.Equal(t, 2*oneWay, time.Since(start), "one round trip for both")
 		l.warm(m)
 		l.warm(m)
-		require.Equal(t, 1, l.srv.Counts().ByOp["getACL"], "once per client and path")
+		require.Equal(t, 1, l.Srv.Counts().ByOp["getACL"], "once per client and path")
 	})
 }

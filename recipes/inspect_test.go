@@ -19,13 +19,13 @@ import (
 
 func TestInspectNamesOurHoldersAndWaitersInOrder(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		x, err := l.client("ledger-1").Mutex(m).Lock(t.Context())
+		m := l.Mutex()
+		x, err := l.Client("ledger-1").Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
-		second, third := l.client("ledger-2"), l.client("ledger-3")
-		l.locking(second.Mutex(m))
-		l.locking(third.Mutex(m))
-		in, err := inspect.Lock(t.Context(), l.client("who"), m)
+		second, third := l.Client("ledger-2"), l.Client("ledger-3")
+		l.Locking(second.Mutex(m))
+		l.Locking(third.Mutex(m))
+		in, err := inspect.Lock(t.Context(), l.Client("who"), m)
 		require.NoError(t, err)
 		require.Equal(t, kind.Mutex, in.Kind)
 		require.False(t, in.Guessed)
@@ -68,10 +68,10 @@ func TestInspectUnderstandsWhateverClientWroteIt(t *testing.T) {
 	} {
 		t.Run(c.writer+" "+c.node+" "+c.data, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				require.NoError(t, l.srv.Create("/x", nil))
-				l.foreign("/x", c.node, c.data)
-				l.foreign("/x", "readme", "junk")
-				in, err := inspect.Lock(t.Context(), l.client("who"), "/x")
+				require.NoError(t, l.Srv.Create("/x", nil))
+				l.Foreign("/x", c.node, c.data)
+				l.Foreign("/x", "readme", "junk")
+				in, err := inspect.Lock(t.Context(), l.Client("who"), "/x")
 				require.NoError(t, err)
 				require.Equal(t, c.kind, in.Kind)
 				require.True(t, in.Guessed)
@@ -93,13 +93,13 @@ func TestInspectUnderstandsWhateverClientWroteIt(t *testing.T) {
 
 func TestInspectOfNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("who")
+		c := l.Client("who")
 		_, err := inspect.Lock(t.Context(), c, "/missing")
 		require.ErrorIs(t, err, zk.ErrNoNode)
 		_, err = inspect.Lock(t.Context(), c, "relative")
 		require.ErrorContains(t, err, "must start with a slash")
-		l.declare("/ns", kind.Namespace.New())
-		require.NoError(t, l.srv.Create("/ns/lock", nil))
+		l.Declare("/ns", kind.Namespace.New())
+		require.NoError(t, l.Srv.Create("/ns/lock", nil))
 		in, err := inspect.Lock(t.Context(), c, "/ns")
 		require.NoError(t, err)
 		require.Equal(t, kind.Namespace, in.Kind)
@@ -109,15 +109,15 @@ func TestInspectOfNothing(t *testing.T) {
 
 func TestInspectWritesNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
-		_, err := l.client("a").Mutex(m).Lock(t.Context())
+		m := l.Mutex()
+		_, err := l.Client("a").Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
-		l.settle()
-		c := l.client("who", func(cfg *recipes.Config) { cfg.ReadOnly = true })
-		l.srv.ResetCounts()
+		l.Settle()
+		c := l.Client("who", func(cfg *recipes.Config) { cfg.ReadOnly = true })
+		l.Srv.ResetCounts()
 		_, err = inspect.Lock(t.Context(), c, m)
 		require.NoError(t, err)
-		require.Equal(t, map[string]int{"getData": 2, "getChildren2": 1}, l.srv.Counts().ByOp)
+		require.Equal(t, map[string]int{"getData": 2, "getChildren2": 1}, l.Srv.Counts().ByOp)
 		_, err = c.Mutex(m).TryLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrReadOnly)
 	})
@@ -125,20 +125,20 @@ func TestInspectWritesNothing(t *testing.T) {
 
 func TestInspectAfterASemaphoreWasShrunkStillShowsItsHolders(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(3)
+		l.Semaphore(3)
 		for _, id := range []string{"a", "b"} {
-			_, err := l.client(id).Semaphore("/s").Acquire(t.Context(), 1)
+			_, err := l.Client(id).Semaphore("/s").Acquire(t.Context(), 1)
 			require.NoError(t, err)
 		}
-		c := l.client("c")
+		c := l.Client("c")
 		last, err := c.Semaphore("/s").Acquire(t.Context(), 1)
 		require.NoError(t, err)
-		waited := l.drawing(l.client("d"), 1) // its permit will be one taken from the queue
-		l.unlock(last)
-		require.NoError(t, (<-waited).err)
+		waited := l.drawing(l.Client("d"), 1) // its permit will be one taken from the queue
+		l.Unlock(last)
+		require.NoError(t, (<-waited).Err)
 		_ = l.drawing(c, 1) // a session that waits
-		l.semaphore(1)
-		in, err := inspect.Lock(t.Context(), l.client("who"), "/s")
+		l.Semaphore(1)
+		in, err := inspect.Lock(t.Context(), l.Client("who"), "/s")
 		require.NoError(t, err)
 		require.Equal(t, "semaphore /s: held by [a b d], waiting [c], junk 0", said(in))
 	})
@@ -146,20 +146,20 @@ func TestInspectAfterASemaphoreWasShrunkStillShowsItsHolders(t *testing.T) {
 
 func TestInspectTellsTentativePermitsFromHeldOnes(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(1)
-		c := l.client("curator")
+		l.Semaphore(1)
+		c := l.Client("curator")
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
 		put := func(path, data string) {
 			_, err := s.Create(t.Context(), path, []byte(data), 3, openACL)
 			require.NoError(t, err)
 		}
-		l.foreign("/s/leases", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-0000000000", "holder")
-		require.NoError(t, l.srv.SetCreateCount("/s/leases", 1))
+		l.Foreign("/s/leases", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-0000000000", "holder")
+		require.NoError(t, l.Srv.SetCreateCount("/s/leases", 1))
 		put("/s/leases/_c_3f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-", `{"id":"loser","limit":1}`) // our fast path, about to withdraw
 		put("/s/leases/_c_4f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-", "10.0.0.1")                 // Curator, waiting with its permit created
 		put("/s/locks/_c_5f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-", "10.0.0.1")
-		in, err := inspect.Lock(t.Context(), l.client("who"), "/s")
+		in, err := inspect.Lock(t.Context(), l.Client("who"), "/s")
 		require.NoError(t, err)
 		require.Equal(t, "semaphore /s: held by [holder], waiting [loser 10.0.0.1 10.0.0.1], junk 0", said(in))
 	})
@@ -168,7 +168,7 @@ func TestInspectTellsTentativePermitsFromHeldOnes(t *testing.T) {
 // A waiter for seven permits looked as one for a single permit: it has one place, and no permits yet.
 func TestInspectSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(12)
+		l.Semaphore(12)
 		counts := func(cs []recipes.Contender) (out []int) {
 			for _, c := range cs {
 				out = append(out, c.Permits)
@@ -176,27 +176,27 @@ func TestInspectSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 			return out
 		}
 		in := func() *inspect.Report {
-			in, err := inspect.Lock(t.Context(), l.client("who"), "/s")
+			in, err := inspect.Lock(t.Context(), l.Client("who"), "/s")
 			require.NoError(t, err)
 			return in
 		}
-		x, err := l.client("gw").Semaphore("/s").Acquire(t.Context(), 7)
+		x, err := l.Client("gw").Semaphore("/s").Acquire(t.Context(), 7)
 		require.NoError(t, err)
-		gw2 := l.client("gw2")
+		gw2 := l.Client("gw2")
 		ctx, cancel := context.WithCancel(context.Background())
-		first := l.locker(func(context.Context) (*recipes.Lease, error) { return gw2.Semaphore("/s").Acquire(ctx, 7) })
+		first := l.Waiting(func(context.Context) (*recipes.Lease, error) { return gw2.Semaphore("/s").Acquire(ctx, 7) })
 		heir := l.drawing(gw2, 9)
-		l.foreign("/s/locks", "_c_3f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000099", "10.0.0.1")
+		l.Foreign("/s/locks", "_c_3f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000099", "10.0.0.1")
 		require.Equal(t, []int{1, 1, 1, 1, 1, 1, 1}, counts(in().Holders))
 		require.Equal(t, []int{7, 1}, counts(in().Waiters))
 		cancel()
-		require.ErrorIs(t, (<-first).err, context.Canceled)
-		l.settle()
+		require.ErrorIs(t, (<-first).Err, context.Canceled)
+		l.Settle()
 		require.Equal(t, []int{9, 1}, counts(in().Waiters), "its place is inherited by one that wants more")
-		l.unlock(x)
+		l.Unlock(x)
 		got := <-heir
-		require.NoError(t, got.err)
-		l.unlock(got.v)
+		require.NoError(t, got.Err)
+		l.Unlock(got.V)
 	})
 }
 
@@ -207,27 +207,27 @@ func TestWhatAForeignContenderSaysIsEscaped(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		data, err := json.Marshal(map[string]string{"id": evil, "host": evil})
 		require.NoError(t, err)
-		m := l.mutex()
-		node := l.foreign(m, "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", string(data))
-		in, err := inspect.Lock(t.Context(), l.client("who"), m)
+		m := l.Mutex()
+		node := l.Foreign(m, "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", string(data))
+		in, err := inspect.Lock(t.Context(), l.Client("who"), m)
 		require.NoError(t, err)
 		require.Equal(t, shown, in.Holders[0].ID)
 		require.Equal(t, shown, in.Holders[0].Host)
 		require.Equal(t, string(data), string(in.Holders[0].Data), "as found")
-		require.NoError(t, l.srv.SetCreateCount(m, 1))
+		require.NoError(t, l.Srv.SetCreateCount(m, 1))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		_, err = l.client("waits").Mutex(m).Lock(ctx)
+		_, err = l.Client("waits").Mutex(m).Lock(ctx)
 		cancel()
 		require.ErrorContains(t, err, "is held by "+shown+",")
-		require.NoError(t, l.srv.Delete(node))
-		node = l.foreign("/m", "\u202e-lock-0000000000", "")
-		require.NoError(t, l.srv.SetCreateCount("/m", 1))
-		_, err = l.client("tries").Mutex("/m").TryLock(t.Context())
+		require.NoError(t, l.Srv.Delete(node))
+		node = l.Foreign("/m", "\u202e-lock-0000000000", "")
+		require.NoError(t, l.Srv.SetCreateCount("/m", 1))
+		_, err = l.Client("tries").Mutex("/m").TryLock(t.Context())
 		require.ErrorContains(t, err, `is held by contender \u202e-lock-0000000000, `)
-		in, err = inspect.Lock(t.Context(), l.client("who"), "/m")
+		in, err = inspect.Lock(t.Context(), l.Client("who"), "/m")
 		require.NoError(t, err)
 		require.Contains(t, said(in), `[\u202e-lock-0000000000]`)
-		require.NoError(t, l.srv.Delete(node))
+		require.NoError(t, l.Srv.Delete(node))
 	})
 }
 

@@ -17,36 +17,36 @@ import (
 
 // warmed is a client's family whose declaration it knows.
 func (l *lab) warmed(id, path string) *recipes.Keyed {
-	l.t.Helper()
-	k := l.client(id).Keyed(path)
-	x, err := k.Lock(l.t.Context(), "warm")
-	require.NoError(l.t, err)
-	l.unlock(x)
+	l.T.Helper()
+	k := l.Client(id).Keyed(path)
+	x, err := k.Lock(l.T.Context(), "warm")
+	require.NoError(l.T, err)
+	l.Unlock(x)
 	return k
 }
 
 // of matches a client's requests.
 func (l *lab) of(k *recipes.Keyed, ops ...string) func(zktest.Request) bool {
-	id, on := l.session(k.Mutex("").Client()), zktest.On(ops...)
+	id, on := l.SessionID(k.Mutex("").Client()), zktest.On(ops...)
 	return func(r zktest.Request) bool { return r.Session == id && on(r) }
 }
 
 func TestAKeysNodeThatAnotherProgramMadeIsRefusedUnlessTheFamilyAllowsIt(t *testing.T) {
 	for foreign, want := range map[string]error{"false": recipes.ErrKeyForeign, "true": nil} {
 		inLab(t, func(t *testing.T, l *lab) {
-			l.declare("/km", &kind.KeyedParams{Of: "mutex", Foreign: foreign, Common: kind.Common{Wire: kind.WireCurator}}, func(p *kind.Payload) {
+			l.Declare("/km", &kind.KeyedParams{Of: "mutex", Foreign: foreign, Common: kind.Common{Wire: kind.WireCurator}}, func(p *kind.Payload) {
 				p.ChildACL = kind.List{{Scheme: "world", ID: "anyone", Perms: kind.PermAll &^ kind.PermAdmin}}
 			})
 			k := l.warmed("a", "/km")
-			require.NoError(t, l.srv.Create("/km/1", nil)) // open to everybody, administrators of all sorts too
-			got := l.cost(func() {
+			require.NoError(t, l.Srv.Create("/km/1", nil)) // open to everybody, administrators of all sorts too
+			got := l.Cost(func() {
 				x, err := k.Lock(t.Context(), "1")
 				require.ErrorIs(t, err, want)
 				if err == nil {
-					l.unlock(x)
+					l.Unlock(x)
 				}
 			})
-			require.LessOrEqual(t, got.trips, 3, got.ops)
+			require.LessOrEqual(t, got.Trips, 3, got.Ops)
 			l.noKeys("/km") // the last contender takes the node along, whoever made it
 		})
 	}
@@ -54,16 +54,16 @@ func TestAKeysNodeThatAnotherProgramMadeIsRefusedUnlessTheFamilyAllowsIt(t *test
 
 func TestAKeysNodeOfTheFamilysOwnListIsNotForeign(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.declare("/km", &kind.KeyedParams{Of: "mutex", Foreign: "false", Common: kind.Common{Wire: kind.WireCurator}}, func(p *kind.Payload) {
+		l.Declare("/km", &kind.KeyedParams{Of: "mutex", Foreign: "false", Common: kind.Common{Wire: kind.WireCurator}}, func(p *kind.Payload) {
 			p.ChildACL = kind.List{{Scheme: "world", ID: "anyone", Perms: kind.PermAll &^ kind.PermAdmin}}
 		})
 		a, b := l.warmed("a", "/km"), l.warmed("b", "/km")
 		x, err := a.Lock(t.Context(), "1")
 		require.NoError(t, err)
-		w := l.locking(b.Mutex("1"))
+		w := l.Locking(b.Mutex("1"))
 		notYet(t, w, "it waits")
-		l.unlock(x)
-		l.unlock((<-w).v)
+		l.Unlock(x)
+		l.Unlock((<-w).V)
 		l.noKeys("/km")
 	})
 }
@@ -78,7 +78,7 @@ func TestAKeyThatComesAndGoesIsTakenAllTheSame(t *testing.T) {
 				var x *recipes.Lease
 				toggle := func() {
 					if x != nil {
-						l.unlock(x)
+						l.Unlock(x)
 						x = nil
 						return
 					}
@@ -89,9 +89,9 @@ func TestAKeyThatComesAndGoesIsTakenAllTheSame(t *testing.T) {
 				toggle()
 				refused := 0
 				var rule *zktest.Injection
-				next := func() { rule = l.srv.Inject(zktest.Once(l.of(b, "multi")), zktest.Hold) }
+				next := func() { rule = l.Srv.Inject(zktest.Once(l.of(b, "multi")), zktest.Hold) }
 				next()
-				l.srv.ResetCounts()
+				l.Srv.ResetCounts()
 				w := async(func() (*recipes.Lease, error) { return b.Lock(context.Background(), keys...) })
 				for ; refused < 3; refused++ { // it always guesses wrong
 					<-rule.Hit()
@@ -106,16 +106,16 @@ func TestAKeyThatComesAndGoesIsTakenAllTheSame(t *testing.T) {
 				toggle()
 				rule.Release()
 				if x != nil {
-					l.settle()
-					l.unlock(x)
+					l.Settle()
+					l.Unlock(x)
 				}
 				r := <-w
-				require.NoError(t, r.err)
-				require.Equal(t, len(keys), l.srv.Counts().ByOp["create"], "one form of each key's anchor")
-				for _, node := range r.v.Nodes() {
-					require.Len(t, l.children(kind.ParentPath(node)), 1, "an anchor is left")
+				require.NoError(t, r.Err)
+				require.Equal(t, len(keys), l.Srv.Counts().ByOp["create"], "one form of each key's anchor")
+				for _, node := range r.V.Nodes() {
+					require.Len(t, l.Children(kind.ParentPath(node)), 1, "an anchor is left")
 				}
-				l.unlock(r.v)
+				l.Unlock(r.V)
 				l.noKeys("/km")
 			})
 		})
@@ -126,33 +126,33 @@ func TestNoKeyIsMadeUnderAnOlderDeclaration(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
 		k := l.warmed("a", "/km")
-		rule := l.srv.Inject(zktest.Once(l.of(k, "multi")), zktest.Hold)
-		w := l.locking(k.Mutex("1"))
+		rule := l.Srv.Inject(zktest.Once(l.of(k, "multi")), zktest.Hold)
+		w := l.Locking(k.Mutex("1"))
 		<-rule.Hit()
-		l.declare("/km", &kind.KeyedParams{Of: "mutex", Foreign: "false", Common: kind.Common{Wire: kind.WireCurator}}, draining)
-		before := l.changes("/km")
+		l.Declare("/km", &kind.KeyedParams{Of: "mutex", Foreign: "false", Common: kind.Common{Wire: kind.WireCurator}}, draining)
+		before := l.Changes("/km")
 		rule.Release()
-		require.ErrorIs(t, (<-w).err, recipes.ErrDraining)
-		require.Equal(t, before, l.changes("/km"), "a key was made all the same")
+		require.ErrorIs(t, (<-w).Err, recipes.ErrDraining)
+		require.Equal(t, before, l.Changes("/km"), "a key was made all the same")
 		l.noKeys("/km")
 	})
 }
 
 // Whatever happens to the answer of a request that takes or gives back a key, nothing is left.
 func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
-	takes := map[string]func(*recipes.Client) func(context.Context) (*recipes.Lease, error){
-		"mutex": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+	takes := map[string]func(*recipes.Client) taking{
+		"mutex": func(c *recipes.Client) taking {
 			return c.Keyed("/km").Mutex("1").Lock
 		},
-		"reader": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+		"reader": func(c *recipes.Client) taking {
 			return c.Keyed("/krw").RWMutex("1").RLock
 		},
-		"permits": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+		"permits": func(c *recipes.Client) taking {
 			return func(ctx context.Context) (*recipes.Lease, error) {
 				return c.Keyed("/ks").Semaphore("1").Acquire(ctx, 2)
 			}
 		},
-		"set": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+		"set": func(c *recipes.Client) taking {
 			return func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/km").Lock(ctx, "1", "2") }
 		},
 	}
@@ -162,12 +162,12 @@ func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
 				t.Run(fmt.Sprint(name, " ", what, " ", nth), func(t *testing.T) {
 					inLab(t, func(t *testing.T, l *lab) {
 						l.families()
-						c := l.client("a")
+						c := l.Client("a")
 						x, err := take(c)(t.Context())
 						require.NoError(t, err)
-						l.unlock(x)
+						l.Unlock(x)
 						seen := 0
-						l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+						l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 							if zktest.On("multi", "delete")(r) {
 								seen++
 							}
@@ -183,7 +183,7 @@ func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
 						l.noKeys("/km", "/krw", "/ks")
 						x, err = take(c)(t.Context())
 						require.NoError(t, err)
-						l.unlock(x)
+						l.Unlock(x)
 						l.noKeys("/km", "/krw", "/ks")
 					})
 				})
@@ -196,17 +196,17 @@ func TestAKeyIsMadeAnewByALateTransactionAndFound(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
 		k := l.warmed("a", "/km")
-		late := l.srv.Inject(zktest.Once(l.of(k, "multi")), zktest.HoldReader)
+		late := l.Srv.Inject(zktest.Once(l.of(k, "multi")), zktest.HoldReader)
 		w := async(func() (*recipes.Lease, error) { return k.Lock(context.Background(), "1") })
 		<-late.Hit()
-		l.srv.Disconnect(l.session(k.Mutex("").Client()))
+		l.Srv.Disconnect(l.SessionID(k.Mutex("").Client()))
 		r := <-w // by another transaction
-		require.NoError(t, r.err)
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		l.Unlock(r.V)
 		l.noKeys("/km")
 		late.Release()
 		time.Sleep(oneWay)
-		require.NotEmpty(t, l.children("/km"), "the late one has made the key anew")
+		require.NotEmpty(t, l.Children("/km"), "the late one has made the key anew")
 		time.Sleep(5 * time.Second)
 		l.noKeys("/km")
 	})
@@ -216,8 +216,8 @@ func TestAKeyIsMadeAnewByALateTransactionAndFound(t *testing.T) {
 func TestWhatACrashLeavesOfKeysIsCollected(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
-		c := l.client("a")
-		for _, take := range []func(context.Context) (*recipes.Lease, error){c.Keyed("/km").Mutex("1").Lock, c.Keyed("/krw").RWMutex("1").Lock,
+		c := l.Client("a")
+		for _, take := range []taking{c.Keyed("/km").Mutex("1").Lock, c.Keyed("/krw").RWMutex("1").Lock,
 			func(ctx context.Context) (*recipes.Lease, error) {
 				return c.Keyed("/ks").Semaphore("1").Acquire(ctx, 3)
 			}} {
@@ -226,19 +226,19 @@ func TestWhatACrashLeavesOfKeysIsCollected(t *testing.T) {
 		}
 		waiting, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		w := async(func() (*recipes.Lease, error) { return l.client("b").Keyed("/ks").Semaphore("1").Acquire(waiting, 1) })
-		l.settle()
-		require.Len(t, l.children("/ks/1"), 2)
-		for _, s := range l.srv.Sessions() {
-			l.srv.Partition(s.ID, zktest.Both)
-			l.srv.Expire(s.ID)
+		w := async(func() (*recipes.Lease, error) { return l.Client("b").Keyed("/ks").Semaphore("1").Acquire(waiting, 1) })
+		l.Settle()
+		require.Len(t, l.Children("/ks/1"), 2)
+		for _, s := range l.Srv.Sessions() {
+			l.Srv.Partition(s.ID, zktest.Both)
+			l.Srv.Expire(s.ID)
 		}
 		cancel()
 		<-w
-		require.NotEmpty(t, l.children("/km"))
+		require.NotEmpty(t, l.Children("/km"))
 		time.Sleep(3 * time.Minute)
 		for _, path := range []string{"/km", "/krw", "/ks"} {
-			require.Empty(t, l.children(path))
+			require.Empty(t, l.Children(path))
 		}
 	})
 }
@@ -247,12 +247,12 @@ func TestAPersistentNodeOfAKeyGoesWithOurLastContender(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
 		k := l.warmed("a", "/km")
-		require.NoError(t, l.srv.Create("/km/1", nil))
-		theirs := l.foreign("/km/1", "_c_00000000-0000-0000-0000-000000000000-lock-0000000000", "")
-		w := l.locking(k.Mutex("1"))
+		require.NoError(t, l.Srv.Create("/km/1", nil))
+		theirs := l.Foreign("/km/1", "_c_00000000-0000-0000-0000-000000000000-lock-0000000000", "")
+		w := l.Locking(k.Mutex("1"))
 		notYet(t, w, "they hold it")
-		require.NoError(t, l.srv.Delete(theirs))
-		l.unlock((<-w).v)
+		require.NoError(t, l.Srv.Delete(theirs))
+		l.Unlock((<-w).V)
 		l.noKeys("/km")
 	})
 }
@@ -273,8 +273,8 @@ func TestOneKeyAndSetsOfEightForSixtyFourClients(t *testing.T) { // progress is 
 				for i := range clients {
 					all = append(all, l.warmed(fmt.Sprint(i), "/km"))
 				}
-				l.settle()
-				l.srv.ResetCounts()
+				l.Settle()
+				l.Srv.ResetCounts()
 				start := time.Now()
 				done := make(chan error)
 				for i, k := range all {
@@ -298,7 +298,7 @@ func TestOneKeyAndSetsOfEightForSixtyFourClients(t *testing.T) { // progress is 
 					require.NoError(t, <-done)
 				}
 				took, requests := time.Since(start), 0
-				by := l.srv.Counts().ByOp
+				by := l.Srv.Counts().ByOp
 				for op, n := range by {
 					if op != "ping" {
 						requests += n
@@ -324,10 +324,10 @@ func some(n, of, seed int) (keys []string) {
 func TestAQuotaIsReportedAsOne(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
-		l.mutex()
-		c := l.client("a")
-		for name, take := range map[string]func(context.Context) (*recipes.Lease, error){"a key": c.Keyed("/km").Mutex("1").Lock, "a lock": c.Mutex("/m").Lock} {
-			full := l.srv.Inject(zktest.On("multi", "create"), zktest.Fail(-125))
+		l.Mutex()
+		c := l.Client("a")
+		for name, take := range map[string]taking{"a key": c.Keyed("/km").Mutex("1").Lock, "a lock": c.Mutex("/m").Lock} {
+			full := l.Srv.Inject(zktest.On("multi", "create"), zktest.Fail(-125))
 			_, err := take(t.Context())
 			require.ErrorIs(t, err, recipes.ErrQuotaExceeded, name)
 			require.Equal(t, "quota", recipes.ResultOf(err))
@@ -349,29 +349,29 @@ func TestNoKeyIsGrantedByTheDeclarationOfADestroyedFamily(t *testing.T) {
 				if cut {
 					fault = zktest.HoldReader // it comes later than what the client sends on the next connection
 				}
-				held := l.srv.Inject(zktest.Once(l.of(k, "multi")), fault)
+				held := l.Srv.Inject(zktest.Once(l.of(k, "multi")), fault)
 				got := async(func() (*recipes.Lease, error) { return k.Lock(t.Context(), "order-17") })
 				<-held.Hit()
 				if cut { // its reply is lost
-					l.srv.Disconnect(0)
+					l.Srv.Disconnect(0)
 				}
-				require.NoError(t, l.srv.Delete("/km"))
+				require.NoError(t, l.Srv.Delete("/km"))
 				l.family("/km", &kind.KeyedParams{Of: "mutex", Fanout: "16"})
-				n, _ := l.srv.Get("/km")
+				n, _ := l.Srv.Get("/km")
 				require.Zero(t, n.Stat.Version)
 				if cut {
-					l.settle()
+					l.Settle()
 				}
 				held.Release()
 				r := <-got
-				require.NoError(t, r.err)
-				require.Equal(t, "/km/4/order-17", r.v.Path())
-				now, _ := l.srv.Get("/km")
+				require.NoError(t, r.Err)
+				require.Equal(t, "/km/4/order-17", r.V.Path())
+				now, _ := l.Srv.Get("/km")
 				require.Greater(t, now.Stat.Cversion, n.Stat.Cversion, "the late transaction was applied")
-				l.unlock(r.v)
+				l.Unlock(r.V)
 				time.Sleep(time.Minute)
 				for _, dir := range []string{"/km", "/km/4"} {
-					n, _ = l.srv.Get(dir)
+					n, _ = l.Srv.Get(dir)
 					require.NotContains(t, n.Children, "order-17")
 				}
 			})

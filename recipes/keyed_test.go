@@ -15,14 +15,14 @@ import (
 
 // families declares one of each kind: /km, /krw, and /ks with three permits.
 func (l *lab) families(change ...func(*kind.KeyedParams)) {
-	l.t.Helper()
+	l.T.Helper()
 	for path, p := range map[string]*kind.KeyedParams{"/km": {Of: "mutex"}, "/krw": {Of: "rwlock"}, "/ks": {Of: "semaphore", Permits: simPermits}} {
 		l.family(path, p, change...)
 	}
 }
 
 func (l *lab) family(path string, p *kind.KeyedParams, change ...func(*kind.KeyedParams)) {
-	l.t.Helper()
+	l.T.Helper()
 	for _, c := range change {
 		c(p)
 	}
@@ -32,26 +32,26 @@ func (l *lab) family(path string, p *kind.KeyedParams, change ...func(*kind.Keye
 	if p.Foreign == "" {
 		p.Foreign = "false"
 	}
-	l.declare(path, p)
+	l.Declare(path, p)
 }
 
 // noKeys requires that nobody has left anything, in the servers' tree or in the clients.
 func (l *lab) noKeys(families ...string) {
-	l.t.Helper()
-	l.settle()
-	for _, c := range l.clients {
-		require.Empty(l.t, c.Leftovers())
+	l.T.Helper()
+	l.Settle()
+	for _, c := range l.Clients {
+		require.Empty(l.T, c.Leftovers())
 	}
 	for _, path := range families {
-		require.Empty(l.t, l.children(path), "left in %s", path)
+		require.Empty(l.T, l.Children(path), "left in %s", path)
 	}
 }
 
 func TestAKeyLivesOnlyWhileItIsUsed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
-		c := l.client("a")
-		for name, take := range map[string]func(context.Context) (*recipes.Lease, error){
+		c := l.Client("a")
+		for name, take := range map[string]taking{
 			"/km/17":  c.Keyed("/km").Mutex("17").Lock,
 			"/krw/17": c.Keyed("/krw").RWMutex("17").RLock,
 			"/ks/17": func(ctx context.Context) (*recipes.Lease, error) {
@@ -63,55 +63,55 @@ func TestAKeyLivesOnlyWhileItIsUsed(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, name, x.Path())
 			for _, node := range x.Nodes() {
-				n, _ := l.srv.Get(node)
+				n, _ := l.Srv.Get(node)
 				require.NotZero(t, n.Stat.EphemeralOwner)
 				require.EqualValues(t, n.Stat.Czxid, x.Token())
 			}
 			for path := range strings.SplitSeq(name, " + ") {
-				n, there := l.srv.Get(path)
+				n, there := l.Srv.Get(path)
 				require.True(t, there)
 				require.Empty(t, n.Data)
 			}
-			l.unlock(x)
+			l.Unlock(x)
 			l.noKeys("/km", "/krw", "/ks")
 		}
 	})
 }
 
 func TestRequestBudgetsOfKeys(t *testing.T) { // a key that is free costs what a declared lock costs
-	draw := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+	draw := func(c *recipes.Client) taking {
 		return func(ctx context.Context) (*recipes.Lease, error) {
 			return c.Keyed("/ks").Semaphore("1").Acquire(ctx, 1)
 		}
 	}
-	set := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+	set := func(c *recipes.Client) taking {
 		return func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/km").Lock(ctx, "1", "2", "3") }
 	}
 	for name, b := range map[string]struct {
-		take             func(*recipes.Client) func(context.Context) (*recipes.Lease, error)
+		take             func(*recipes.Client) taking
 		acquire, release string
 	}{
-		"mutex": {func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+		"mutex": {func(c *recipes.Client) taking {
 			return c.Keyed("/km").Mutex("1").Lock
 		}, "getChildren2 getData multi", "multi"},
-		"reader": {func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+		"reader": {func(c *recipes.Client) taking {
 			return c.Keyed("/krw").RWMutex("1").RLock
 		}, "getChildren2 getData multi", "multi"},
 		"one permit":      {draw, "2getChildren2 getData multi", "multi"},
 		"set of three":    {set, "3getChildren2 3getData multi", "multi"},
-		"by its own path": {func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.Mutex("/km/1").Lock }, "getChildren2 getData multi", "multi"},
+		"by its own path": {func(c *recipes.Client) taking { return c.Mutex("/km/1").Lock }, "getChildren2 getData multi", "multi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				l.families()
-				take := b.take(l.client("a"))
+				take := b.take(l.Client("a"))
 				warm, err := take(t.Context())
 				require.NoError(t, err)
-				l.unlock(warm)
+				l.Unlock(warm)
 				var x *recipes.Lease
-				require.Equal(t, spent{1, b.acquire}, l.cost(func() { x, err = take(t.Context()) }), "to acquire")
+				require.Equal(t, spent{1, b.acquire}, l.Cost(func() { x, err = take(t.Context()) }), "to acquire")
 				require.NoError(t, err)
-				require.Equal(t, spent{1, b.release}, l.cost(func() { l.unlock(x) }), "to release")
+				require.Equal(t, spent{1, b.release}, l.Cost(func() { l.Unlock(x) }), "to release")
 				l.noKeys("/km", "/krw", "/ks")
 			})
 		})
@@ -121,23 +121,23 @@ func TestRequestBudgetsOfKeys(t *testing.T) { // a key that is free costs what a
 func TestRequestBudgetsOfAKeyInUse(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
-		a, b := l.client("a").Keyed("/km"), l.client("b").Keyed("/km")
+		a, b := l.Client("a").Keyed("/km"), l.Client("b").Keyed("/km")
 		for _, k := range []*recipes.Keyed{a, b} { // both know the declaration
 			x, err := k.Lock(t.Context(), "warm")
 			require.NoError(t, err)
-			l.unlock(x)
+			l.Unlock(x)
 		}
 		x, err := a.Lock(t.Context(), "1")
 		require.NoError(t, err)
-		require.Equal(t, spent{2, "delete exists 2getChildren2 2multi"}, l.cost(func() {
+		require.Equal(t, spent{2, "delete exists 2getChildren2 2multi"}, l.Cost(func() {
 			_, err := b.TryLock(t.Context(), "1")
 			require.ErrorIs(t, err, recipes.ErrHeld)
 		}), "one round trip more than of a declared lock")
-		w := l.locking(b.Mutex("1"))
-		require.Equal(t, spent{2, "delete exists 2getData multi setData"}, l.cost(func() { l.unlock(x) }), "who did not know of its rival finds out")
+		w := l.Locking(b.Mutex("1"))
+		require.Equal(t, spent{2, "delete exists 2getData multi setData"}, l.Cost(func() { l.Unlock(x) }), "who did not know of its rival finds out")
 		r := <-w
-		require.NoError(t, r.err)
-		require.Equal(t, spent{2, "2delete exists"}, l.cost(func() { l.unlock(r.v) }), "who has waited expects others")
+		require.NoError(t, r.Err)
+		require.Equal(t, spent{2, "2delete exists"}, l.Cost(func() { l.Unlock(r.V) }), "who has waited expects others")
 		l.noKeys("/km")
 	})
 }
@@ -145,7 +145,7 @@ func TestRequestBudgetsOfAKeyInUse(t *testing.T) {
 func TestASetOfKeysOfWhichSomeAreInUse(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
-		a, b := l.client("a").Keyed("/km"), l.client("b").Keyed("/km")
+		a, b := l.Client("a").Keyed("/km"), l.Client("b").Keyed("/km")
 		var keys []string
 		var held []*recipes.Lease
 		for i := range 8 {
@@ -158,20 +158,20 @@ func TestASetOfKeysOfWhichSomeAreInUse(t *testing.T) {
 		}
 		x, err := b.Lock(t.Context(), "warm")
 		require.NoError(t, err)
-		l.unlock(x)
-		require.Equal(t, 2, l.cost(func() {
+		l.Unlock(x)
+		require.Equal(t, 2, l.Cost(func() {
 			_, err := b.TryLock(t.Context(), keys...)
 			require.ErrorIs(t, err, recipes.ErrHeld)
-		}).trips, "the refusal tells of one key, the listings of all")
+		}).Trips, "the refusal tells of one key, the listings of all")
 		w := async(func() (*recipes.Lease, error) { return b.Lock(context.Background(), keys...) })
-		l.settle()
+		l.Settle()
 		for _, x := range held {
-			l.unlock(x)
+			l.Unlock(x)
 		}
 		r := <-w
-		require.NoError(t, r.err)
-		require.Len(t, r.v.Nodes(), 8)
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		require.Len(t, r.V.Nodes(), 8)
+		l.Unlock(r.V)
 		l.noKeys("/km")
 	})
 }
@@ -179,23 +179,23 @@ func TestASetOfKeysOfWhichSomeAreInUse(t *testing.T) {
 func TestASemaphoresKeyHasAGateWhenSomebodyWaits(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
-		a, b, c := l.client("a").Keyed("/ks").Semaphore("k"), l.client("b").Keyed("/ks").Semaphore("k"), l.client("c").Keyed("/ks").Semaphore("k")
+		a, b, c := l.Client("a").Keyed("/ks").Semaphore("k"), l.Client("b").Keyed("/ks").Semaphore("k"), l.Client("c").Keyed("/ks").Semaphore("k")
 		x, err := a.Acquire(t.Context(), 2)
 		require.NoError(t, err)
-		require.ElementsMatch(t, []string{"leases"}, l.children("/ks/k"))
+		require.ElementsMatch(t, []string{"leases"}, l.Children("/ks/k"))
 		w := async(func() (*recipes.Lease, error) { return b.Acquire(context.Background(), 2) })
-		l.settle()
-		require.ElementsMatch(t, []string{"leases", "locks"}, l.children("/ks/k"))
+		l.Settle()
+		require.ElementsMatch(t, []string{"leases", "locks"}, l.Children("/ks/k"))
 		v := async(func() (*recipes.Lease, error) { return c.Acquire(context.Background(), 3) })
-		l.settle()
-		l.unlock(x)
+		l.Settle()
+		l.Unlock(x)
 		r := <-w
-		require.NoError(t, r.err)
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		l.Unlock(r.V)
 		r = <-v
-		require.NoError(t, r.err)
-		require.Len(t, l.children("/ks/k/leases"), 3)
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		require.Len(t, l.Children("/ks/k/leases"), 3)
+		l.Unlock(r.V)
 		l.noKeys("/ks")
 	})
 }
@@ -206,29 +206,29 @@ func TestAKeyInADirectory(t *testing.T) {
 		p := &kind.KeyedParams{Fanout: "16"}
 		path, err := p.Path("/f", "order 1")
 		require.NoError(t, err)
-		a := l.client("a")
+		a := l.Client("a")
 		x, err := a.Keyed("/f").Lock(t.Context(), "order 1")
 		require.NoError(t, err)
 		require.Equal(t, path, x.Path())
 		_, err = a.Mutex(path).TryLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld)
-		_, err = l.client("b").Mutex(path).TryLock(t.Context())
+		_, err = l.Client("b").Mutex(path).TryLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld)
 		_, err = a.Keyed("/f").Mutex("order 1").TryLock(x.Context())
 		require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
-		l.unlock(x)
-		l.settle()
-		require.Empty(t, l.children(kind.ParentPath(path)))
+		l.Unlock(x)
+		l.Settle()
+		require.Empty(t, l.Children(kind.ParentPath(path)))
 	})
 }
 
 func TestAKeyIsOpenedAsItsFamilyDeclares(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
-		l.mutex()
-		c := l.client("a")
+		l.Mutex()
+		c := l.Client("a")
 		for what, x := range map[string]struct {
-			take func(context.Context) (*recipes.Lease, error)
+			take taking
 			want error
 			text string
 		}{
@@ -256,22 +256,22 @@ func TestAKeyIsOpenedAsItsFamilyDeclares(t *testing.T) {
 func TestADrainedFamilyGrantsNothingNew(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
-		a, b := l.client("a").Keyed("/km"), l.client("b").Keyed("/km")
+		a, b := l.Client("a").Keyed("/km"), l.Client("b").Keyed("/km")
 		x, err := a.Lock(t.Context(), "1")
 		require.NoError(t, err)
-		w := l.locking(b.Mutex("1"))
-		l.declare("/km", &kind.KeyedParams{Of: "mutex", Common: kind.Common{Wire: kind.WireCurator}, Foreign: "false"}, draining)
-		require.ErrorIs(t, (<-w).err, recipes.ErrDraining)
+		w := l.Locking(b.Mutex("1"))
+		l.Declare("/km", &kind.KeyedParams{Of: "mutex", Common: kind.Common{Wire: kind.WireCurator}, Foreign: "false"}, draining)
+		require.ErrorIs(t, (<-w).Err, recipes.ErrDraining)
 		_, err = b.Lock(t.Context(), "2")
 		require.ErrorIs(t, err, recipes.ErrDraining)
 		require.NoError(t, x.Verify(t.Context()))
-		l.unlock(x)
+		l.Unlock(x)
 		l.noKeys("/km")
 		l.families()
-		l.settle()
+		l.Settle()
 		x, err = b.Lock(t.Context(), "2")
 		require.NoError(t, err)
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
@@ -279,10 +279,10 @@ func TestManyKeysLeaveNothingInTheClient(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
-		c := l.client("a")
-		id := l.session(c)
+		c := l.Client("a")
+		id := l.SessionID(c)
 		for i := range 1000 {
-			for _, take := range []func(context.Context) (*recipes.Lease, error){
+			for _, take := range []taking{
 				c.Keyed("/km").Mutex(fmt.Sprint(i)).Lock, c.Mutex(fmt.Sprint("/km/by path ", i)).Lock,
 				func(ctx context.Context) (*recipes.Lease, error) {
 					return c.Keyed("/ks").Semaphore(fmt.Sprint(i)).Acquire(ctx, 1)
@@ -290,14 +290,14 @@ func TestManyKeysLeaveNothingInTheClient(t *testing.T) {
 			} {
 				x, err := take(t.Context())
 				require.NoError(t, err)
-				l.unlock(x)
+				l.Unlock(x)
 			}
 		}
 		require.Equal(t, 2, c.Declarations(), "of the families")
 		require.Empty(t, c.Pinned())
 		require.Equal(t, 256, c.Crowds("/ks"))
 		read := 0
-		for op, n := range l.srv.SessionCounts(id).ByOp {
+		for op, n := range l.Srv.SessionCounts(id).ByOp {
 			if op == "getACL" {
 				read += n
 			}
@@ -310,7 +310,7 @@ func TestManyKeysLeaveNothingInTheClient(t *testing.T) {
 func TestAKeysLockIsLikeAnyOther(t *testing.T) { // reentrancy, downgrade
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
-		c := l.client("a")
+		c := l.Client("a")
 		again := c.Keyed("/km", recipes.WithReentrancy())
 		require.NoError(t, again.Do(t.Context(), func(ctx context.Context, outer *recipes.Lease) error {
 			return again.Do(ctx, func(_ context.Context, inner *recipes.Lease) error {
@@ -325,10 +325,10 @@ func TestAKeysLockIsLikeAnyOther(t *testing.T) { // reentrancy, downgrade
 		require.NoError(t, err)
 		x, err = m.Downgrade(t.Context(), x)
 		require.NoError(t, err)
-		r, err := l.client("c").Keyed("/krw").RWMutex("4").TryRLock(t.Context())
+		r, err := l.Client("c").Keyed("/krw").RWMutex("4").TryRLock(t.Context())
 		require.NoError(t, err)
-		l.unlock(x)
-		l.unlock(r)
+		l.Unlock(x)
+		l.Unlock(r)
 		l.noKeys("/krw")
 	})
 }

@@ -17,20 +17,20 @@ import (
 // a slow server had made of it.
 func TestNothingLooksForALateCreateOnceTheClientIsClosed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.mutex()
+		l.Mutex()
 		closed := func() weak.Pointer[session.Session] {
-			c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk"}, Dialer: l.srv.DialContext})
+			c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk"}, Dialer: l.Srv.DialContext})
 			require.NoError(t, err)
-			lost := l.srv.Inject(zktest.Once(zktest.On("create")), zktest.CutBefore)
+			lost := l.Srv.Inject(zktest.Once(zktest.On("create")), zktest.CutBefore)
 			x, err := c.Mutex("/m").Lock(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, 1, lost.Hits())
 			lost.Remove()
-			l.unlock(x)
+			l.Unlock(x)
 			require.NoError(t, c.Close())
 			return weak.Make(x.Session())
 		}()
-		l.settle()
+		l.Settle()
 		for range 5 {
 			runtime.GC()
 			synctest.Wait()

@@ -13,14 +13,14 @@ import (
 
 // lazy is a client that was made while ZooKeeper was away.
 func (l *lab) lazy(change ...func(*recipes.Config)) *recipes.Client {
-	l.t.Helper()
-	l.srv.RefuseDials(true)
-	return l.client("a", append(change, func(cfg *recipes.Config) { cfg.Lazy = true })...)
+	l.T.Helper()
+	l.Srv.RefuseDials(true)
+	return l.Client("a", append(change, func(cfg *recipes.Config) { cfg.Lazy = true })...)
 }
 
 func TestALazyClientConnectsWhenItIsFirstUsed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
+		l.EveryKind()
 		seen := newTally()
 		start := time.Now()
 		c := l.lazy(func(cfg *recipes.Config) { cfg.Observer = seen.Observe })
@@ -43,13 +43,13 @@ func TestALazyClientConnectsWhenItIsFirstUsed(t *testing.T) {
 		_, err := c.Mutex("/m").Lock(ctx)
 		require.ErrorIs(t, err, recipes.ErrUnreachable)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		waits := l.locker(c.Mutex("/m").Lock)
+		waits := l.Waiting(c.Mutex("/m").Lock)
 		time.Sleep(time.Minute)
 		notYet(t, waits, "nobody is there")
-		l.srv.RefuseDials(false)
+		l.Srv.RefuseDials(false)
 		r := <-waits
-		require.NoError(t, r.err)
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		l.Unlock(r.V)
 	})
 }
 
@@ -70,8 +70,8 @@ func TestDialOfALazyClientChecksItsConfiguration(t *testing.T) {
 // A call whose context had ended before said "unreachable", and nothing had tried to reach a server.
 func TestALazyClientSaysNothingOfTheServersToACallThatHasEnded(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c := l.client("a", func(cfg *recipes.Config) { cfg.Lazy = true })
+		l.EveryKind()
+		c := l.Client("a", func(cfg *recipes.Config) { cfg.Lazy = true })
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		calls := tries(c)

@@ -11,22 +11,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // Deadline moved on with the session of a lease that had been given back, or lost by itself.
 func TestTheDeadlineOfALeaseThatHasEndedIsPast(t *testing.T) {
-	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
-		c := l.client("a")
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		c := l.Client("a")
 		held, err := c.Mutex("/other", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock(t.Context())
 		require.NoError(t, err)
 		end := map[string]func(*recipes.Lease){
-			"released": func(x *recipes.Lease) { l.unlock(x) },
-			"lost":     func(x *recipes.Lease) { require.NoError(t, l.srv.Delete(x.Node())) },
+			"released": func(x *recipes.Lease) { l.Unlock(x) },
+			"lost":     func(x *recipes.Lease) { require.NoError(t, l.Srv.Delete(x.Node())) },
 		}
 		for how, end := range end {
-			x, err := way.take(c)(t.Context())
+			x, err := way.Take(c)(t.Context())
 			require.NoError(t, err)
 			require.True(t, time.Now().Before(x.Deadline()))
 			end(x)
@@ -38,12 +39,12 @@ func TestTheDeadlineOfALeaseThatHasEndedIsPast(t *testing.T) {
 		}
 	})
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").RWMutex(l.rwlock())
+		m := l.Client("a").RWMutex(l.RWLock())
 		x, err := m.RLock(t.Context())
 		require.NoError(t, err)
 		y, err := m.RLock(t.Context())
 		require.NoError(t, err)
-		l.unlock(x)
+		l.Unlock(x)
 		over := time.Now()
 		time.Sleep(time.Minute)
 		require.False(t, x.Deadline().After(over), "of one share")
@@ -54,14 +55,14 @@ func TestTheDeadlineOfALeaseThatHasEndedIsPast(t *testing.T) {
 // A program that is continued after more than its session, or whose machine was suspended, has run no timer when it asks for
 // the first time whether it still holds: Err said yes.
 func TestTheFirstLookAtALeasesContextAfterAStopTellsTheLoss(t *testing.T) {
-	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		var asleep atomic.Int64
-		c := l.asleep("a", l.srv.DialContext, func() time.Duration { return time.Duration(asleep.Load()) }) // with a session timeout of 40 s
-		x, err := way.take(c)(t.Context())
+		c := l.Asleep("a", l.Srv.DialContext, func() time.Duration { return time.Duration(asleep.Load()) }) // with a session timeout of 40 s
+		x, err := way.Take(c)(t.Context())
 		require.NoError(t, err)
 		asleep.Add(int64(5 * time.Second))
 		require.NoError(t, x.Context().Err(), "a nap")
-		l.settle()
+		l.Settle()
 		asleep.Add(int64(21 * time.Second))
 		require.ErrorIs(t, x.Context().Err(), context.Canceled)
 		select {
@@ -74,9 +75,9 @@ func TestTheFirstLookAtALeasesContextAfterAStopTellsTheLoss(t *testing.T) {
 		_ = x.Unlock(t.Context())
 	})
 	inLab(t, func(t *testing.T, l *lab) {
-		l.mutex()
+		l.Mutex()
 		var asleep atomic.Int64
-		c := l.asleep("a", l.srv.DialContext, func() time.Duration { return time.Duration(asleep.Load()) })
+		c := l.Asleep("a", l.Srv.DialContext, func() time.Duration { return time.Duration(asleep.Load()) })
 		err := c.Mutex("/m").Do(t.Context(), func(ctx context.Context, _ *recipes.Lease) error {
 			require.NoError(t, ctx.Err())
 			asleep.Add(int64(21 * time.Second))
@@ -91,24 +92,24 @@ func TestTheFirstLookAtALeasesContextAfterAStopTellsTheLoss(t *testing.T) {
 // A function that Do runs has no other context at hand. Its release ended the very context that the release waited with: it
 // answered ErrReleasePending before the servers could confirm.
 func TestAReleaseIsNotCutShortByTheContextThatItEnds(t *testing.T) {
-	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
-		x, err := way.take(l.client("a"))(t.Context())
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		x, err := way.Take(l.Client("a"))(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(x.Context())
 		defer cancel()
 		require.NoError(t, x.Unlock(ctx))
 		require.ErrorIs(t, ctx.Err(), context.Canceled)
-		_, there := l.srv.Get(x.Node())
+		_, there := l.Srv.Get(x.Node())
 		require.False(t, there)
 	})
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		require.NoError(t, c.Mutex(l.mutex()).Do(t.Context(), func(ctx context.Context, x *recipes.Lease) error {
+		c := l.Client("a")
+		require.NoError(t, c.Mutex(l.Mutex()).Do(t.Context(), func(ctx context.Context, x *recipes.Lease) error {
 			return x.Unlock(ctx)
 		}))
-		l.srv.Inject(zktest.On("delete", "multi"), zktest.Fail(zktest.CodeThrottled))
+		l.Srv.Inject(zktest.On("delete", "multi"), zktest.Fail(zktest.CodeThrottled))
 		for given, waited := range map[time.Duration]time.Duration{time.Second: time.Second, time.Hour: 12 * time.Second} {
-			l.declare("/"+given.String(), kind.Mutex.New())
+			l.Declare("/"+given.String(), kind.Mutex.New())
 			x, err := c.Mutex("/" + given.String()).Lock(t.Context())
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(x.Context(), given)
@@ -123,16 +124,16 @@ func TestAReleaseIsNotCutShortByTheContextThatItEnds(t *testing.T) {
 // One lost reply was the end of a Verify, with an error that was not worth another try.
 func TestVerifySurvivesALostReply(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		confirm := func(r zktest.Request) bool { return r.Op == "multi" && r.Path == x.Node() }
 		for name, fault := range map[string]zktest.Fault{"cut after": zktest.DropReply, "cut before": zktest.CutBefore, "lost alone": zktest.LoseReply} {
-			lost := l.srv.Inject(zktest.Once(confirm), fault)
+			lost := l.Srv.Inject(zktest.Once(confirm), fault)
 			require.NoError(t, x.Verify(t.Context()), name)
 			<-lost.Hit()
 		}
 
-		all := l.srv.Inject(confirm, zktest.DropReply)
+		all := l.Srv.Inject(confirm, zktest.DropReply)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
@@ -140,10 +141,10 @@ func TestVerifySurvivesALostReply(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(start))
 
 		verified := async(func() (struct{}, error) { return struct{}{}, x.Verify(context.Background()) })
-		l.settle()
+		l.Settle()
 		all.Remove()
-		l.unlock(x)
-		require.ErrorIs(t, (<-verified).err, recipes.ErrReleased)
+		l.Unlock(x)
+		require.ErrorIs(t, (<-verified).Err, recipes.ErrReleased)
 	})
 }
 
@@ -153,12 +154,12 @@ func TestAGuardedWriteIsAppliedOnlyBeforeTheNextGrant(t *testing.T) {
 	for name, granted := range map[string]bool{"lease over, nobody else granted": false, "somebody else granted": true} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				path := l.mutex()
-				require.NoError(t, l.srv.Create("/guarded", nil))
-				x, err := l.client("a").Mutex(path).Lock(t.Context())
+				path := l.Mutex()
+				require.NoError(t, l.Srv.Create("/guarded", nil))
+				x, err := l.Client("a").Mutex(path).Lock(t.Context())
 				require.NoError(t, err)
-				rival := l.locking(l.client("b").Mutex(path))
-				stuck := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && len(r.Paths) == 2 && r.Paths[1] == "/guarded" }), zktest.Hold)
+				rival := l.Locking(l.Client("b").Mutex(path))
+				stuck := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && len(r.Paths) == 2 && r.Paths[1] == "/guarded" }), zktest.Hold)
 				written := async(func() ([]zk.MultiResponse, error) {
 					return x.Multi(context.Background(), &zk.SetDataRequest{Path: "/guarded", Data: []byte("late"), Version: -1})
 				})
@@ -166,14 +167,14 @@ func TestAGuardedWriteIsAppliedOnlyBeforeTheNextGrant(t *testing.T) {
 				<-ended(x)
 				require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 				if granted {
-					require.NoError(t, (<-rival).err)
+					require.NoError(t, (<-rival).Err)
 				} else {
 					require.Empty(t, rival)
 				}
 				stuck.Release()
-				require.Error(t, (<-written).err)
-				l.settle()
-				g, _ := l.srv.Get("/guarded")
+				require.Error(t, (<-written).Err)
+				l.Settle()
+				g, _ := l.Srv.Get("/guarded")
 				require.Equal(t, !granted, string(g.Data) == "late")
 			})
 		})
@@ -183,16 +184,16 @@ func TestAGuardedWriteIsAppliedOnlyBeforeTheNextGrant(t *testing.T) {
 // One that is asked for when it has ended knows why.
 func TestALeasesContextThatIsAskedForLateKnowsTheEnd(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		released, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		l.unlock(released)
+		l.Unlock(released)
 		require.ErrorIs(t, context.Cause(released.Context()), recipes.ErrReleased)
 		lost, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		require.NoError(t, l.srv.Delete(lost.Node()))
-		l.settle()
+		require.NoError(t, l.Srv.Delete(lost.Node()))
+		l.Settle()
 		require.ErrorIs(t, lost.Unlock(t.Context()), recipes.ErrLost)
 		require.ErrorIs(t, context.Cause(lost.Context()), recipes.ErrLost)
 	})
@@ -201,7 +202,7 @@ func TestALeasesContextThatIsAskedForLateKnowsTheEnd(t *testing.T) {
 // The release of a lease that had ended while the process was stopped was pending, or done: others may have held the lock by then.
 func TestAReleaseAfterAStopTellsTheLoss(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.mutex()
+		m := l.Mutex()
 		for how, release := range map[string]func(x *recipes.Lease) error{
 			"Unlock": func(x *recipes.Lease) error { return x.Unlock(t.Context()) },
 			"Release": func(x *recipes.Lease) error {
@@ -210,13 +211,13 @@ func TestAReleaseAfterAStopTellsTheLoss(t *testing.T) {
 			},
 		} {
 			var asleep atomic.Int64
-			c := l.asleep(how, l.srv.DialContext, func() time.Duration { return time.Duration(asleep.Load()) })
+			c := l.Asleep(how, l.Srv.DialContext, func() time.Duration { return time.Duration(asleep.Load()) })
 			x, err := c.Mutex(m).Lock(t.Context())
 			require.NoError(t, err)
 			asleep.Add(int64(21 * time.Second))
 			require.ErrorIs(t, release(x), recipes.ErrLost, how)
 			require.NoError(t, c.Close())
-			err = l.awake("do", l.srv.DialContext).Mutex(m).Do(t.Context(), func(context.Context, *recipes.Lease) error { return nil })
+			err = l.Awake("do", l.Srv.DialContext).Mutex(m).Do(t.Context(), func(context.Context, *recipes.Lease) error { return nil })
 			require.NoError(t, err)
 		}
 	})
@@ -225,23 +226,6 @@ func TestAReleaseAfterAStopTellsTheLoss(t *testing.T) {
 // A write that was under way when the lock was given to the next goroutine, or whose reply was lost, was applied after its lease
 // had been given back, under another's, while both held the same node.
 func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
-	ways := map[string]func(*recipes.Client) func(context.Context) (*recipes.Lease, error){
-		"mutex": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
-			return c.Mutex("/m").Lock
-		},
-		"writer": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
-			return c.RWMutex("/rw").Lock
-		},
-		"election": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
-			return func(ctx context.Context) (*recipes.Lease, error) {
-				lead, err := c.Election("/e").Campaign(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return lead, nil
-			}
-		},
-	}
 	faults := map[string]struct {
 		fault zktest.Fault
 		first time.Duration // how long the caller waits for the write
@@ -251,17 +235,17 @@ func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
 		"request lost": {zktest.CutBefore, time.Minute},
 		"under way":    {zktest.Delay(2 * time.Second), time.Minute},
 	}
-	for name, way := range ways {
+	for _, name := range []string{"mutex", "writer", "election"} {
 		for how, f := range faults {
 			t.Run(name+", "+how, func(t *testing.T) {
 				inLab(t, func(t *testing.T, l *lab) {
-					l.everyKind()
-					require.NoError(t, l.srv.Create("/data", []byte("0")))
-					take := way(l.client("a"))
+					l.EveryKind()
+					require.NoError(t, l.Srv.Create("/data", []byte("0")))
+					take := harness.Ways()[name].Take(l.Client("a"))
 					x, err := take(t.Context())
 					require.NoError(t, err)
-					next := l.locker(take)
-					l.srv.Inject(zktest.Once(zktest.On("multi")), f.fault)
+					next := l.Waiting(take)
+					l.Srv.Inject(zktest.Once(zktest.On("multi")), f.fault)
 					wrote := async(func() ([]zk.MultiResponse, error) {
 						ctx, cancel := context.WithTimeout(context.Background(), f.first)
 						defer cancel()
@@ -269,18 +253,18 @@ func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
 					})
 					synctest.Wait()
 					if how != "under way" {
-						require.Error(t, (<-wrote).err)
+						require.Error(t, (<-wrote).Err)
 						time.Sleep(time.Second) // until there is a connection again
 					}
-					l.unlock(x)
+					l.Unlock(x)
 					r := <-next
-					require.NoError(t, r.err)
-					require.NotEqual(t, x.Node(), r.v.Node(), "handed over while a write may still come")
-					before, _ := l.srv.Get("/data")
+					require.NoError(t, r.Err)
+					require.NotEqual(t, x.Node(), r.V.Node(), "handed over while a write may still come")
+					before, _ := l.Srv.Get("/data")
 					time.Sleep(10 * time.Second)
-					after, _ := l.srv.Get("/data")
+					after, _ := l.Srv.Get("/data")
 					require.Equal(t, before.Data, after.Data, "written under the next holder")
-					l.unlock(r.v)
+					l.Unlock(r.V)
 				})
 			})
 		}

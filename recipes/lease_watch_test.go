@@ -18,12 +18,12 @@ func TestWhatHappensInTheFirstMomentIsToldWhenItIsOver(t *testing.T) {
 		happens func(*lab, string) error
 		cause   error
 	}{
-		"deleted":    {func(l *lab, node string) error { return l.srv.Delete(node) }, recipes.ErrLost},
-		"asked back": {func(l *lab, node string) error { return l.srv.Set(node, []byte(kind.RevokeMessage)) }, recipes.ErrRevoked},
+		"deleted":    {func(l *lab, node string) error { return l.Srv.Delete(node) }, recipes.ErrLost},
+		"asked back": {func(l *lab, node string) error { return l.Srv.Set(node, []byte(kind.RevokeMessage)) }, recipes.ErrRevoked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+				x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 				require.NoError(t, err)
 				start := time.Now()
 				require.NoError(t, tt.happens(l, x.Node()))
@@ -39,13 +39,13 @@ func TestWhatHappensInTheFirstMomentIsToldWhenItIsOver(t *testing.T) {
 // A connection that ends wakes each look at a node: one whose answer it was to bring asks again by itself.
 func TestLooksAtANodeDoNotMultiply(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		require.NoError(t, m.Declared(t.Context()))
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		s, err := m.Client().Live(t.Context())
 		require.NoError(t, err)
-		cut := l.srv.Inject(zktest.On("getData"), zktest.CutBefore)
+		cut := l.Srv.Inject(zktest.On("getData"), zktest.CutBefore)
 		most := 0
 		for i := 0; s.Stats().Connections < 6; i++ {
 			require.Less(t, i, 12_000, "in a minute")
@@ -56,8 +56,8 @@ func TestLooksAtANodeDoNotMultiply(t *testing.T) {
 		require.LessOrEqual(t, most, 2, "of the declaration and the node")
 		time.Sleep(time.Second)
 		require.NoError(t, x.Context().Err())
-		require.NoError(t, l.srv.Delete(x.Node())) // it is watched again
-		l.settle()
+		require.NoError(t, l.Srv.Delete(x.Node())) // it is watched again
+		l.Settle()
 		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 	})
 }

@@ -18,16 +18,16 @@ const codeUnimplemented zktest.Code = -6
 
 // third queues a client behind a holder and another waiter, and returns when it has looked ahead.
 func (l *lab) third(c *recipes.Client) (x *recipes.Lease, second, w <-chan result[*recipes.Lease]) {
-	l.t.Helper()
-	x, err := l.client("first").Mutex(l.mutex()).Lock(l.t.Context())
-	require.NoError(l.t, err)
-	second = l.locking(l.client("second").Mutex("/m"))
+	l.T.Helper()
+	x, err := l.Client("first").Mutex(l.Mutex()).Lock(l.T.Context())
+	require.NoError(l.T, err)
+	second = l.Locking(l.Client("second").Mutex("/m"))
 	l.warmDeclaration(c.Mutex("/m"))
 	w = async(func() (*recipes.Lease, error) { return c.Mutex("/m").Lock(context.Background()) })
 	time.Sleep(4*oneWay + oneWay/2) // a create with a listing, and setWatches; less than a moment
 	synctest.Wait()
-	require.Len(l.t, l.queue("/m"), 3)
-	require.Equal(l.t, 1, l.srv.SessionCounts(l.session(c)).ByOp["setWatches"])
+	require.Len(l.T, l.Queue("/m"), 3)
+	require.Equal(l.T, 1, l.Srv.SessionCounts(l.SessionID(c)).ByOp["setWatches"])
 	return x, second, w
 }
 
@@ -37,15 +37,15 @@ func TestANodeThatIsReplacedInTheFirstMomentIsNotOurs(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c, beats := l.beating()
 		x, second, w := l.third(c)
-		line := l.queue("/m")
+		line := l.Queue("/m")
 		l.replace(line[2])
 		time.Sleep(oneWay / 4) // that event is alone
-		require.NoError(t, l.srv.Delete(line[1]))
-		require.NoError(t, l.srv.Delete(line[0]))
-		require.ErrorIs(t, hostile.Soon(t, w, "its node is gone").err, recipes.ErrLost)
+		require.NoError(t, l.Srv.Delete(line[1]))
+		require.NoError(t, l.Srv.Delete(line[0]))
+		require.ErrorIs(t, hostile.Soon(t, w, "its node is gone").Err, recipes.ErrLost)
 		_ = x.Unlock(t.Context())
-		require.Error(t, (<-second).err)
-		l.unlock(beats)
+		require.Error(t, (<-second).Err)
+		l.Unlock(beats)
 	})
 }
 
@@ -54,31 +54,31 @@ func TestWaitersThatLeaveInTheMiddleMakeNobodyTheFirst(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"slowly": time.Second, "at once": 0} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.client("0").Mutex(l.mutex()).Lock(t.Context())
+				x, err := l.Client("0").Mutex(l.Mutex()).Lock(t.Context())
 				require.NoError(t, err)
 				var leave []context.CancelFunc
 				var left []<-chan result[*recipes.Lease]
 				for range 3 {
 					ctx, cancel := context.WithCancel(t.Context())
-					m := l.client("x").Mutex("/m")
+					m := l.Client("x").Mutex("/m")
 					leave = append(leave, cancel)
 					left = append(left, async(func() (*recipes.Lease, error) { return m.Lock(ctx) }))
-					l.settle()
+					l.Settle()
 				}
-				w := l.locking(l.client("w").Mutex("/m"))
+				w := l.Locking(l.Client("w").Mutex("/m"))
 				for i, cancel := range leave {
 					cancel()
-					require.ErrorIs(t, (<-left[i]).err, context.Canceled)
+					require.ErrorIs(t, (<-left[i]).Err, context.Canceled)
 					time.Sleep(pause)
 				}
 				time.Sleep(time.Minute)
 				notYet(t, w, "the holder is there")
 				start := time.Now()
-				l.unlock(x)
+				l.Unlock(x)
 				r := <-w
-				require.NoError(t, r.err)
-				require.Equal(t, 2*oneWay, r.at.Sub(start), "it is next")
-				l.unlock(r.v)
+				require.NoError(t, r.Err)
+				require.Equal(t, 2*oneWay, r.At.Sub(start), "it is next")
+				l.Unlock(r.V)
 			})
 		})
 	}
@@ -95,35 +95,35 @@ func TestALookAheadThatFailsCostsNobodyItsTurn(t *testing.T) {
 			for who, leaver := range map[string]int{"the holder leaves": 0, "the predecessor leaves": 1} {
 				t.Run(name+"/"+times+"/"+who, func(t *testing.T) {
 					inLab(t, func(t *testing.T, l *lab) {
-						l.srv.Inject(func(r zktest.Request) bool { return r.Op == "setWatches" && r.N <= n }, f)
-						a, b := l.client("a"), l.client("b")
-						x, err := a.Mutex(l.mutex()).Lock(t.Context())
+						l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "setWatches" && r.N <= n }, f)
+						a, b := l.Client("a"), l.Client("b")
+						x, err := a.Mutex(l.Mutex()).Lock(t.Context())
 						require.NoError(t, err)
 						ctx, cancel := context.WithCancel(t.Context())
 						second := async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(ctx) })
-						l.settle()
-						c := l.client("c")
+						l.Settle()
+						c := l.Client("c")
 						m := c.Mutex("/m")
-						w := l.locking(m)
+						w := l.Locking(m)
 						time.Sleep(time.Minute)
 						if leaver == 0 {
-							l.unlock(x)
-							x = (<-second).v
+							l.Unlock(x)
+							x = (<-second).V
 						} else {
 							cancel()
-							require.Error(t, (<-second).err)
+							require.Error(t, (<-second).Err)
 						}
 						time.Sleep(time.Minute)
 						notYet(t, w, "somebody is ahead")
 						start := time.Now()
-						l.unlock(x)
+						l.Unlock(x)
 						r := <-w
-						require.NoError(t, r.err)
-						require.LessOrEqual(t, r.at.Sub(start), 4*oneWay)
-						l.unlock(r.v)
+						require.NoError(t, r.Err)
+						require.LessOrEqual(t, r.At.Sub(start), 4*oneWay)
+						l.Unlock(r.V)
 						cancel()
-						l.settle()
-						require.Empty(t, l.children("/m"))
+						l.Settle()
+						require.Empty(t, l.Children("/m"))
 						require.Len(t, c.Newest().Stats().Watches, 1, "of the declaration")
 					})
 				})
@@ -140,19 +140,19 @@ func TestADepartureThatWasHeardWhileBusyIsNoTurn(t *testing.T) {
 			c, beats := l.beating()
 			x, second, w := l.third(c)
 			time.Sleep(time.Second)
-			line, id := l.queue("/m"), l.session(c)
-			look := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+			line, id := l.Queue("/m"), l.SessionID(c)
+			look := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 				return r.Session == id && r.Op == "getData" && r.Path == line[1]
 			}), zktest.Hold)
-			l.unlock(x)
+			l.Unlock(x)
 			<-look.Hit()
-			require.NoError(t, l.srv.Delete(line[2]))
-			require.NoError(t, l.srv.Delete(line[1]))
-			l.settle()
+			require.NoError(t, l.Srv.Delete(line[2]))
+			require.NoError(t, l.Srv.Delete(line[1]))
+			l.Settle()
 			look.Release()
-			require.ErrorIs(t, hostile.Soon(t, w, "its node is gone").err, recipes.ErrLost)
-			_ = (<-second).v.Unlock(t.Context()) // of a lease that is lost
-			l.unlock(beats)
+			require.ErrorIs(t, hostile.Soon(t, w, "its node is gone").Err, recipes.ErrLost)
+			_ = (<-second).V.Unlock(t.Context()) // of a lease that is lost
+			l.Unlock(beats)
 		})
 	}
 }
@@ -161,53 +161,53 @@ func TestADepartureThatWasHeardWhileBusyIsNoTurn(t *testing.T) {
 // holder; the departure was not its.
 func TestADepartureWhileTheWaiterListsIsNotTheHolders(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		scout := async(func() (*recipes.Lease, error) { return l.client("b").Mutex("/m").Lock(ctx) })
-		l.settle()
+		scout := async(func() (*recipes.Lease, error) { return l.Client("b").Mutex("/m").Lock(ctx) })
+		l.Settle()
 		ctx, leave := context.WithCancel(t.Context())
-		ahead := async(func() (*recipes.Lease, error) { return l.client("c").Mutex("/m").Lock(ctx) })
-		l.settle()
+		ahead := async(func() (*recipes.Lease, error) { return l.Client("c").Mutex("/m").Lock(ctx) })
+		l.Settle()
 		c, beats := l.beating()
-		w := l.locking(c.Mutex("/m"))
-		id := l.session(c)
-		list := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "getChildren2" }), zktest.Hold)
+		w := l.Locking(c.Mutex("/m"))
+		id := l.SessionID(c)
+		list := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "getChildren2" }), zktest.Hold)
 		cancel()
-		require.Error(t, (<-scout).err)
+		require.Error(t, (<-scout).Err)
 		<-list.Hit()
 		leave()
-		require.Error(t, (<-ahead).err)
-		l.settle()
+		require.Error(t, (<-ahead).Err)
+		l.Settle()
 		list.Release()
 		time.Sleep(time.Minute)
 		notYet(t, w, "the holder is there")
 		start := time.Now()
-		l.unlock(x)
+		l.Unlock(x)
 		r := <-w
-		require.NoError(t, r.err)
-		require.Equal(t, 2*oneWay, r.at.Sub(start), "it is next")
-		l.unlock(r.v)
-		l.unlock(beats)
+		require.NoError(t, r.Err)
+		require.Equal(t, 2*oneWay, r.At.Sub(start), "it is next")
+		l.Unlock(r.V)
+		l.Unlock(beats)
 	})
 }
 
 // No event tells of a node that we may not read, ours included: its silence is no proof.
 func TestTheSilenceOfAnUnreadableNodeIsNoProof(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("c")
+		c := l.Client("c")
 		beats := l.unreadable(c)
-		first := l.foreign("/m", "_c_11111111-1111-4111-8111-111111111111-lock-0000000000", "")
-		second := l.foreign("/m", "_c_22222222-2222-4222-8222-222222222222-lock-0000000001", "")
-		w := l.locking(c.Mutex("/m"))
-		own := l.queue("/m")[2]
-		require.NoError(t, l.srv.Delete(first))
-		l.settle()
-		require.NoError(t, l.srv.Delete(own))
-		l.settle()
-		require.NoError(t, l.srv.Delete(second))
-		require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").err, recipes.ErrLost)
-		l.unlock(beats)
+		first := l.Foreign("/m", "_c_11111111-1111-4111-8111-111111111111-lock-0000000000", "")
+		second := l.Foreign("/m", "_c_22222222-2222-4222-8222-222222222222-lock-0000000001", "")
+		w := l.Locking(c.Mutex("/m"))
+		own := l.Queue("/m")[2]
+		require.NoError(t, l.Srv.Delete(first))
+		l.Settle()
+		require.NoError(t, l.Srv.Delete(own))
+		l.Settle()
+		require.NoError(t, l.Srv.Delete(second))
+		require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").Err, recipes.ErrLost)
+		l.Unlock(beats)
 	})
 }
 
@@ -216,15 +216,15 @@ func TestARefusedLookAheadLeavesNoWatchInTheBooks(t *testing.T) {
 	for name, code := range map[string]zktest.Code{"throttled": zktest.CodeThrottled, "unknown to the server": codeUnimplemented} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+				x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 				require.NoError(t, err)
-				second := l.locking(l.client("b").Mutex("/m"))
-				l.srv.Inject(func(r zktest.Request) bool { return r.Op == "setWatches" }, zktest.Fail(code))
-				m := l.client("c").Mutex("/m")
-				w := l.locking(m)
-				l.unlock(x)
-				l.unlock((<-second).v)
-				l.unlock((<-w).v)
+				second := l.Locking(l.Client("b").Mutex("/m"))
+				l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "setWatches" }, zktest.Fail(code))
+				m := l.Client("c").Mutex("/m")
+				w := l.Locking(m)
+				l.Unlock(x)
+				l.Unlock((<-second).V)
+				l.Unlock((<-w).V)
 				l.noneLeft(m)
 			})
 		})
@@ -234,21 +234,21 @@ func TestARefusedLookAheadLeavesNoWatchInTheBooks(t *testing.T) {
 // Who gives up takes its watches with it.
 func TestAWaiterThatLooksAheadLeavesNoWatches(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("c")
+		c := l.Client("c")
 		ctx, cancel := context.WithCancel(t.Context())
 		m := c.Mutex("/m")
-		x, err := l.client("first").Mutex(l.mutex()).Lock(t.Context())
+		x, err := l.Client("first").Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
-		second := l.locking(l.client("second").Mutex("/m"))
+		second := l.Locking(l.Client("second").Mutex("/m"))
 		w := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
-		l.settle()
+		l.Settle()
 		require.Len(t, c.Newest().Stats().Watches, 4, "the declaration, and three contenders")
 		cancel()
-		require.ErrorIs(t, (<-w).err, context.Canceled)
-		l.settle()
+		require.ErrorIs(t, (<-w).Err, context.Canceled)
+		l.Settle()
 		require.Len(t, c.Newest().Stats().Watches, 1, "the declaration")
-		l.unlock(x)
-		l.unlock((<-second).v)
+		l.Unlock(x)
+		l.Unlock((<-second).V)
 		l.noneLeft(m)
 	})
 }

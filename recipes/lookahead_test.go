@@ -19,22 +19,22 @@ import (
 // long as a listing takes is enough for that.
 func TestAHandOffInAShortQueueTakesNoRoundTrip(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("holder").Mutex(l.mutex()).Lock(t.Context())
+		x, err := l.Client("holder").Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		var line []<-chan result[*recipes.Lease]
 		for i := range 6 {
-			line = append(line, l.locking(l.client(fmt.Sprint(i)).Mutex("/m")))
+			line = append(line, l.Locking(l.Client(fmt.Sprint(i)).Mutex("/m")))
 		}
 		for i, w := range line {
 			time.Sleep(2 * oneWay)
 			released := time.Now()
-			l.unlock(x)
+			l.Unlock(x)
 			r := hostile.Soon(t, w, "it is next")
-			require.NoError(t, r.err)
-			require.Equal(t, 2*oneWay, r.at.Sub(released), "waiter %d: one way for the release, one for its event", i)
-			x = r.v
+			require.NoError(t, r.Err)
+			require.Equal(t, 2*oneWay, r.At.Sub(released), "waiter %d: one way for the release, one for its event", i)
+			x = r.V
 		}
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
@@ -46,48 +46,48 @@ func TestWhatHappensBeforeAWaiterLooksAheadIsNotMissed(t *testing.T) {
 		fails  error
 	}{
 		"both ahead go":                    {leaves: true},
-		"ours is deleted, then both go":    {func(l *lab, line []string) { require.NoError(l.t, l.srv.Delete(line[2])) }, true, recipes.ErrLost},
-		"ours is deleted":                  {func(l *lab, line []string) { require.NoError(l.t, l.srv.Delete(line[2])) }, false, recipes.ErrLost},
+		"ours is deleted, then both go":    {func(l *lab, line []string) { require.NoError(l.T, l.Srv.Delete(line[2])) }, true, recipes.ErrLost},
+		"ours is deleted":                  {func(l *lab, line []string) { require.NoError(l.T, l.Srv.Delete(line[2])) }, false, recipes.ErrLost},
 		"ours is another's, then both go":  {func(l *lab, line []string) { l.replace(line[2]) }, true, recipes.ErrLost},
-		"we are asked back":                {func(l *lab, line []string) { require.NoError(l.t, l.srv.Set(line[2], []byte(kind.RevokeMessage))) }, false, recipes.ErrRevoked},
-		"the one ahead of us has new data": {func(l *lab, line []string) { require.NoError(l.t, l.srv.Set(line[1], []byte("x"))) }, true, nil},
+		"we are asked back":                {func(l *lab, line []string) { require.NoError(l.T, l.Srv.Set(line[2], []byte(kind.RevokeMessage))) }, false, recipes.ErrRevoked},
+		"the one ahead of us has new data": {func(l *lab, line []string) { require.NoError(l.T, l.Srv.Set(line[1], []byte("x"))) }, true, nil},
 		"all have": {func(l *lab, line []string) {
 			for _, node := range line {
-				require.NoError(l.t, l.srv.Set(node, []byte("x")))
+				require.NoError(l.T, l.Srv.Set(node, []byte("x")))
 			}
 		}, true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 20 { // who hears of several things at once takes one of them
 				inLab(t, func(t *testing.T, l *lab) {
-					x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+					x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 					require.NoError(t, err)
-					second := l.locking(l.client("b").Mutex("/m"))
+					second := l.Locking(l.Client("b").Mutex("/m"))
 					c3, beats := l.beating()
 					l.warmDeclaration(c3.Mutex("/m"))
-					watches := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "setWatches" }), zktest.Hold)
-					w := l.locking(c3.Mutex("/m"))
+					watches := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "setWatches" }), zktest.Hold)
+					w := l.Locking(c3.Mutex("/m"))
 					<-watches.Hit()
 					if c.first != nil {
-						c.first(l, l.queue("/m"))
+						c.first(l, l.Queue("/m"))
 					}
 					if c.leaves {
-						l.unlock(x)
-						l.unlock((<-second).v)
+						l.Unlock(x)
+						l.Unlock((<-second).V)
 					}
-					l.srv.ResetCounts()
+					l.Srv.ResetCounts()
 					watches.Release()
 					r := hostile.Soon(t, w, "it waits for nobody")
-					require.ErrorIs(t, r.err, c.fails)
-					require.LessOrEqual(t, l.srv.SessionCounts(l.session(c3)).Total, 12, "a watch that fires at once is set again and again")
-					if r.v != nil {
-						l.unlock(r.v)
+					require.ErrorIs(t, r.Err, c.fails)
+					require.LessOrEqual(t, l.Srv.SessionCounts(l.SessionID(c3)).Total, 12, "a watch that fires at once is set again and again")
+					if r.V != nil {
+						l.Unlock(r.V)
 					}
 					if !c.leaves {
-						l.unlock(x)
-						l.unlock((<-second).v)
+						l.Unlock(x)
+						l.Unlock((<-second).V)
 					}
-					l.unlock(beats)
+					l.Unlock(beats)
 				})
 			}
 		})
@@ -96,11 +96,11 @@ func TestWhatHappensBeforeAWaiterLooksAheadIsNotMissed(t *testing.T) {
 
 // only makes a node readable by others only.
 func (l *lab) only(node string) {
-	l.t.Helper()
-	s, err := l.client("admin").Session(l.t.Context())
-	require.NoError(l.t, err)
-	_, err = s.SetACL(l.t.Context(), node, zk.DigestACL(zk.PermAll, "other", "x"), -1)
-	require.NoError(l.t, err)
+	l.T.Helper()
+	s, err := l.Client("admin").Session(l.T.Context())
+	require.NoError(l.T, err)
+	_, err = s.SetACL(l.T.Context(), node, zk.DigestACL(zk.PermAll, "other", "x"), -1)
+	require.NoError(l.T, err)
 }
 
 // Servers send no event to who may not read the node, and those before 3.8.4 answer exists all the same.
@@ -108,31 +108,31 @@ func TestAPredecessorThatMayNotBeReadWakesItsSuccessor(t *testing.T) {
 	for name, hidden := range map[string]bool{"exists answers": false, "exists is refused": true} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+				x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 				require.NoError(t, err)
-				foreign := l.foreign("/m", "_c_11111111-1111-4111-8111-111111111111-lock-0000000005", "")
+				foreign := l.Foreign("/m", "_c_11111111-1111-4111-8111-111111111111-lock-0000000005", "")
 				for range 5 { // the next numbers are higher
-					require.NoError(t, l.srv.Create("/m/x", nil))
-					require.NoError(t, l.srv.Delete("/m/x"))
+					require.NoError(t, l.Srv.Create("/m/x", nil))
+					require.NoError(t, l.Srv.Delete("/m/x"))
 				}
 				l.only(foreign)
 				shown := func() {}
 				if hidden {
 					shown = l.hide(foreign)
 				}
-				w := l.locking(l.client("b").Mutex("/m"))
-				require.Equal(t, foreign, l.queue("/m")[1])
+				w := l.Locking(l.Client("b").Mutex("/m"))
+				require.Equal(t, foreign, l.Queue("/m")[1])
 				time.Sleep(time.Second)
-				l.unlock(x)
+				l.Unlock(x)
 				time.Sleep(time.Second)
 				notYet(t, w, "the foreign one holds")
 				shown()
 				start := time.Now()
-				require.NoError(t, l.srv.Delete(foreign))
+				require.NoError(t, l.Srv.Delete(foreign))
 				r := hostile.Soon(t, w, "nobody is ahead")
-				require.NoError(t, r.err)
-				require.Less(t, r.at.Sub(start), time.Second)
-				l.unlock(r.v)
+				require.NoError(t, r.Err)
+				require.Less(t, r.At.Sub(start), time.Second)
+				l.Unlock(r.V)
 			})
 		})
 	}
@@ -143,32 +143,32 @@ func TestAPredecessorThatMayNotBeReadWakesItsSuccessor(t *testing.T) {
 // node, make no turn.
 func TestADepartureToldOnTheLastConnectionIsNoTurn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
-		s := l.locking(l.client("s").Mutex("/m"))
+		s := l.Locking(l.Client("s").Mutex("/m"))
 		var moved atomic.Bool
-		behind := l.srv.Replica()
-		w := l.client("w", l.movedTo(behind, &moved))
-		next := l.locking(w.Mutex("/m"))
-		rival := l.locking(l.client("rival").Mutex("/m"))
-		id, line := l.session(w), l.queue("/m")
-		list := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "getChildren2" }), zktest.Hold)
-		l.unlock(x)
+		behind := l.Srv.Replica()
+		w := l.Client("w", l.movedTo(behind, &moved))
+		next := l.Locking(w.Mutex("/m"))
+		rival := l.Locking(l.Client("rival").Mutex("/m"))
+		id, line := l.SessionID(w), l.Queue("/m")
+		list := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "getChildren2" }), zktest.Hold)
+		l.Unlock(x)
 		<-list.Hit() // its scout has told it
 		behind.Lag()
-		require.NoError(t, l.srv.Delete(line[2]))
-		require.NoError(t, l.srv.Delete(line[1]))
-		l.settle()
+		require.NoError(t, l.Srv.Delete(line[2]))
+		require.NoError(t, l.Srv.Delete(line[1]))
+		l.Settle()
 		moved.Store(true)
-		l.srv.Disconnect(id)
+		l.Srv.Disconnect(id)
 		list.Release()
 		var held []*recipes.Lease
 		for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(oneWay / 4) {
 			for _, ch := range []<-chan result[*recipes.Lease]{next, rival} {
 				select {
 				case r := <-ch:
-					if r.err == nil {
-						held = append(held, r.v)
+					if r.Err == nil {
+						held = append(held, r.V)
 					}
 				default:
 				}
@@ -183,25 +183,25 @@ func TestADepartureToldOnTheLastConnectionIsNoTurn(t *testing.T) {
 		}
 		require.Len(t, held, 1)
 		behind.CatchUp()
-		_ = (<-s).v.Unlock(t.Context()) // it was granted, and lost
-		l.unlock(held[0])
+		_ = (<-s).V.Unlock(t.Context()) // it was granted, and lost
+		l.Unlock(held[0])
 	})
 }
 
 // Somebody made a contender by hand, of a kind that can have children. Once it got one, who watched it listed again and again.
 func TestAContenderWithChildrenIsNotLookedAtForEver(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.mutex()
-		byHand := l.foreign("/m", "lock-0000000000", "")
-		second := l.locking(l.client("b").Mutex("/m"))
-		w := l.locking(l.client("c").Mutex("/m"))
-		require.NoError(t, l.srv.Create(byHand+"/child", nil))
-		l.settle()
-		l.srv.ResetCounts()
+		l.Mutex()
+		byHand := l.Foreign("/m", "lock-0000000000", "")
+		second := l.Locking(l.Client("b").Mutex("/m"))
+		w := l.Locking(l.Client("c").Mutex("/m"))
+		require.NoError(t, l.Srv.Create(byHand+"/child", nil))
+		l.Settle()
+		l.Srv.ResetCounts()
 		time.Sleep(time.Second)
-		require.LessOrEqual(t, l.srv.Counts().Total, 2, "nothing happens")
-		require.NoError(t, l.srv.Delete(byHand))
-		l.unlock((<-second).v)
-		l.unlock((<-w).v)
+		require.LessOrEqual(t, l.Srv.Counts().Total, 2, "nothing happens")
+		require.NoError(t, l.Srv.Delete(byHand))
+		l.Unlock((<-second).V)
+		l.Unlock((<-w).V)
 	})
 }

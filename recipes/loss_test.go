@@ -19,28 +19,28 @@ func TestAPartitionedHolderKnowsBeforeItsRivalIsGranted(t *testing.T) { // case 
 	for name, dir := range map[string]zktest.Direction{"both ways": zktest.Both, "to the server": zktest.ToServer, "to the client": zktest.ToClient} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				m := l.mutex()
-				c := l.client("a")
+				m := l.Mutex()
+				c := l.Client("a")
 				x, err := c.Mutex(m).Lock(t.Context())
 				require.NoError(t, err)
-				rival := l.locking(l.client("b").Mutex(m))
+				rival := l.Locking(l.Client("b").Mutex(m))
 				time.Sleep(time.Minute)
-				l.srv.Partition(l.session(c), dir)
+				l.Srv.Partition(l.SessionID(c), dir)
 				start := time.Now()
 				told := make(chan time.Time, 1)
 				context.AfterFunc(x.Context(), func() { told <- time.Now() })
 				r := <-rival
-				require.NoError(t, r.err)
+				require.NoError(t, r.Err)
 				lost := <-told
-				require.True(t, lost.Before(r.at), "told %v after the cut, the rival was granted after %v", lost.Sub(start), r.at.Sub(start))
+				require.True(t, lost.Before(r.At), "told %v after the cut, the rival was granted after %v", lost.Sub(start), r.At.Sub(start))
 				require.Less(t, lost.Sub(start), 12*time.Second)
 				require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-				require.Greater(t, r.v.Token(), x.Token())
+				require.Greater(t, r.V.Token(), x.Token())
 				last := start // that the server heard of it
 				if dir == zktest.ToClient {
 					last = lost // its session is not closed while what ran under the lease may still run
 				}
-				require.LessOrEqual(t, r.at.Sub(last), 12*time.Second+2*2*time.Second, "session timeout and two ticks")
+				require.LessOrEqual(t, r.At.Sub(last), 12*time.Second+2*2*time.Second, "session timeout and two ticks")
 			})
 		})
 	}
@@ -48,32 +48,32 @@ func TestAPartitionedHolderKnowsBeforeItsRivalIsGranted(t *testing.T) { // case 
 
 func TestAShortPartitionKeepsTheLease(t *testing.T) { // case 26
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		c := l.Client("a")
+		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		token := x.Token()
 		for range 5 {
-			l.srv.Partition(l.session(c), zktest.Both)
+			l.Srv.Partition(l.SessionID(c), zktest.Both)
 			time.Sleep(3 * time.Second)
-			l.srv.Heal(l.session(c))
+			l.Srv.Heal(l.SessionID(c))
 			time.Sleep(5 * time.Second)
-			l.srv.Disconnect(l.session(c))
+			l.Srv.Disconnect(l.SessionID(c))
 			time.Sleep(10 * time.Second)
 		}
 		require.NoError(t, x.Context().Err())
 		require.Equal(t, token, x.Token())
 		require.NoError(t, x.Verify(t.Context()))
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
 // Verify and Multi of a lease that was lost said that it had been released, once its Unlock had been called.
 func TestALeaseLostBeforeItsUnlockSaidReleased(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
-		l.settle()
-		require.NoError(t, l.srv.Delete(x.Node()))
+		l.Settle()
+		require.NoError(t, l.Srv.Delete(x.Node()))
 		<-x.Context().Done()
 		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
 		require.NoError(t, x.Unlock(t.Context()), "again")
@@ -86,8 +86,8 @@ func TestALeaseLostBeforeItsUnlockSaidReleased(t *testing.T) {
 
 func TestAGuardedWriteOfAStaleHolderWritesNothing(t *testing.T) { // case 32
 	inLab(t, func(t *testing.T, l *lab) {
-		require.NoError(t, l.srv.Create("/data", []byte("0")))
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, l.Srv.Create("/data", []byte("0")))
+		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		res, err := x.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: []byte("1"), Version: -1})
 		require.NoError(t, err)
@@ -97,14 +97,14 @@ func TestAGuardedWriteOfAStaleHolderWritesNothing(t *testing.T) { // case 32
 		require.ErrorIs(t, err, zk.ErrBadVersion, "an operation's own failure is not a loss")
 		require.NoError(t, x.Context().Err())
 		// The holder does not know yet: the event is on its way, the write overtakes it in the other direction.
-		require.NoError(t, l.srv.Delete(x.Node()))
+		require.NoError(t, l.Srv.Delete(x.Node()))
 		_, err = x.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: []byte("stale"), Version: -1})
 		require.ErrorIs(t, err, recipes.ErrLost)
-		n, _ := l.srv.Get("/data")
+		n, _ := l.Srv.Get("/data")
 		require.Equal(t, "1", string(n.Data))
-		y, err := l.client("b").Mutex("/m").Lock(t.Context())
+		y, err := l.Client("b").Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
-		l.unlock(y)
+		l.Unlock(y)
 		_, err = y.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: []byte("after"), Version: -1})
 		require.ErrorIs(t, err, recipes.ErrReleased)
 		_, err = x.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: make([]byte, 1<<20), Version: -1})
@@ -116,69 +116,69 @@ func TestAGuardedWriteOfAStaleHolderWritesNothing(t *testing.T) { // case 32
 // one that holds nothing.
 func TestAReleaseForAWaiterOfTheSameClientCostsNoSession(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.mutex()
-		l.declare("/other", kind.Mutex.New())
-		a, b := l.client("a"), l.client("b")
+		l.Mutex()
+		l.Declare("/other", kind.Mutex.New())
+		a, b := l.Client("a"), l.Client("b")
 		other, err := b.Mutex("/other").Lock(t.Context())
 		require.NoError(t, err)
 		x, err := a.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
-		near, far := l.locking(a.Mutex("/m")), l.locking(a.Mutex("/other"))
-		line := l.queue("/other")
-		l.srv.RefuseDials(true)
-		l.srv.Disconnect(l.session(a))
+		near, far := l.Locking(a.Mutex("/m")), l.Locking(a.Mutex("/other"))
+		line := l.Queue("/other")
+		l.Srv.RefuseDials(true)
+		l.Srv.Disconnect(l.SessionID(a))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
 		time.Sleep(7 * time.Second) // a lease lasts 6 s
 		notYet(t, far, "its place is lost")
-		l.srv.RefuseDials(false)
+		l.Srv.RefuseDials(false)
 		r := <-near
-		require.NoError(t, r.err)
-		require.Equal(t, line, l.queue("/other"))
-		l.unlock(r.v)
-		l.unlock(other)
-		l.unlock((<-far).v)
+		require.NoError(t, r.Err)
+		require.Equal(t, line, l.Queue("/other"))
+		l.Unlock(r.V)
+		l.Unlock(other)
+		l.Unlock((<-far).V)
 	})
 }
 
 func TestReleaseWithAnEndedContextReleases(t *testing.T) { // cases 37, 38: etcd #22123, ncps #913
 	inLab(t, func(t *testing.T, l *lab) {
 		ctx, cancel := context.WithCancel(t.Context())
-		x, err := l.client("a").Mutex(l.mutex()).Lock(ctx)
+		x, err := l.Client("a").Mutex(l.Mutex()).Lock(ctx)
 		require.NoError(t, err)
 		cancel()
 		require.NoError(t, x.Context().Err(), "the wait's context must not end the lease")
 		require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
-		l.settle()
-		require.Empty(t, l.children("/m"))
+		l.Settle()
+		require.Empty(t, l.Children("/m"))
 	})
 }
 
 func TestReleasingRacesTheLossWithoutRecreatingAnything(t *testing.T) { // case 41: LeaderLatch CURATOR-3
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		m := c.Mutex(l.mutex())
+		c := l.Client("a")
+		m := c.Mutex(l.Mutex())
 		for i := range 200 {
 			x, err := m.Lock(t.Context())
 			require.NoError(t, err)
 			node := x.Node()
-			go func() { _ = l.srv.Delete(node) }()
+			go func() { _ = l.Srv.Delete(node) }()
 			time.Sleep(time.Duration(i) * oneWay / 50)
 			err = x.Unlock(t.Context())
 			require.True(t, err == nil || errors.Is(err, recipes.ErrLost), "%v", err)
 		}
-		l.settle()
-		require.Empty(t, l.children("/m"))
+		l.Settle()
+		require.Empty(t, l.Children("/m"))
 	})
 }
 
 func TestAHolderThatCannotHeartbeatIsRefusedOrLost(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) {
+		l.Declare("/m", kind.Mutex.New(), func(p *kind.Payload) {
 			p.ChildACL = kind.List{{Scheme: "digest", ID: zktest.DigestID("other:x"), Perms: kind.PermAll}}
 		})
-		x, err := l.client("a").Mutex("/m").Lock(t.Context())
+		x, err := l.Client("a").Mutex("/m").Lock(t.Context())
 		if err == nil { // it was created, which proves the grant; nothing proves it for longer than a lease lasts
 			require.NotZero(t, x.Token())
 			<-x.Context().Done()
@@ -191,57 +191,57 @@ func TestAHolderThatCannotHeartbeatIsRefusedOrLost(t *testing.T) {
 }
 
 func (l *lab) nextIsServedAfterExpiry() {
-	l.t.Helper()
+	l.T.Helper()
 	time.Sleep(20 * time.Second)
-	require.Empty(l.t, l.children("/m"))
+	require.Empty(l.T, l.Children("/m"))
 }
 
 func TestClosingWhileALockIsBeingResolvedEndsIt(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		for range 20 {
-			c := l.client("a")
-			m := c.Mutex(l.mutex())
+			c := l.Client("a")
+			m := c.Mutex(l.Mutex())
 			l.warmDeclaration(m)
-			rule := l.srv.Inject(zktest.Once(at("create")), zktest.CutBefore)
+			rule := l.Srv.Inject(zktest.Once(at("create")), zktest.CutBefore)
 			got := async(func() (*recipes.Lease, error) { return m.TryLock(context.Background()) })
 			<-rule.Hit()
-			l.srv.Expire(l.session(c))
+			l.Srv.Expire(l.SessionID(c))
 			closed := async(func() (struct{}, error) { return struct{}{}, c.Close() })
-			require.Error(t, (<-got).err)
+			require.Error(t, (<-got).Err)
 			<-closed // what it says depends on whether the server was still reached
-			require.Empty(t, l.children("/m"))
+			require.Empty(t, l.Children("/m"))
 		}
 	})
 }
 
 // keeps lets nobody delete what is in the node, until free is called. DELETE is a right of the parent.
 func (l *lab) keeps(path string) (free func()) {
-	s, err := l.client("a", func(cfg *recipes.Config) { cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} }).Session(l.t.Context())
-	require.NoError(l.t, err)
-	_, err = s.SetACL(l.t.Context(), path, append(zk.DigestACL(zk.PermAll, "a", "a"), zk.WorldACL(zk.PermRead|zk.PermCreate)...), -1)
-	require.NoError(l.t, err)
+	s, err := l.Client("a", func(cfg *recipes.Config) { cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} }).Session(l.T.Context())
+	require.NoError(l.T, err)
+	_, err = s.SetACL(l.T.Context(), path, append(zk.DigestACL(zk.PermAll, "a", "a"), zk.WorldACL(zk.PermRead|zk.PermCreate)...), -1)
+	require.NoError(l.T, err)
 	return func() {
-		_, err := s.SetACL(l.t.Context(), path, zk.WorldACL(zk.PermAll), -1)
-		require.NoError(l.t, err)
+		_, err := s.SetACL(l.T.Context(), path, zk.WorldACL(zk.PermAll), -1)
+		require.NoError(l.T, err)
 	}
 }
 
 // The error of a set named its first member, whichever was kept. Then a Try of the same client was told of a stranger: its own node.
 func TestAReleaseOfASetThatTheServerRefusesNamesWhatIsStillThere(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.mutexes(4)
+		l.Mutexes(4)
 		free1, free2 := l.keeps("/m1"), l.keeps("/m2")
-		c := l.client("b")
+		c := l.Client("b")
 		x, err := multi(c, "/m0", "/m1", "/m2", "/m3").Lock(t.Context())
 		require.NoError(t, err)
 		err = x.Unlock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrReleasePending)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
-		require.ErrorContains(t, err, "pending: "+l.queue("/m1")[0]+" and 1 more: ")
+		require.ErrorContains(t, err, "pending: "+l.Queue("/m1")[0]+" and 1 more: ")
 		require.NotContains(t, err.Error(), "/m0")
 		require.NotContains(t, err.Error(), "/m3")
-		require.Empty(t, l.children("/m0"))
-		require.Empty(t, l.children("/m3"))
+		require.Empty(t, l.Children("/m0"))
+		require.Empty(t, l.Children("/m3"))
 		ours := func(err error) {
 			t.Helper()
 			var held *recipes.HeldError
@@ -254,9 +254,9 @@ func TestAReleaseOfASetThatTheServerRefusesNamesWhatIsStillThere(t *testing.T) {
 		free1()
 		free2()
 		time.Sleep(10 * time.Second)
-		require.Empty(t, l.children("/m1"))
+		require.Empty(t, l.Children("/m1"))
 		free1 = l.keeps("/m1")
-		first, err := l.client("c").Mutex("/m0").Lock(t.Context())
+		first, err := l.Client("c").Mutex("/m0").Lock(t.Context())
 		require.NoError(t, err)
 		_, err = multi(c, "/m0", "/m1").TryLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld)
@@ -266,25 +266,25 @@ func TestAReleaseOfASetThatTheServerRefusesNamesWhatIsStillThere(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		waits := async(func() (*recipes.Lease, error) { return c.Mutex("/m1").Lock(ctx) })
-		l.settle()
+		l.Settle()
 		_, err = c.Mutex("/m1").TryLock(t.Context()) // behind that goroutine, which waits for our own node
 		ours(err)
-		ours((<-waits).err)
+		ours((<-waits).Err)
 		free1()
-		l.unlock(first)
+		l.Unlock(first)
 		time.Sleep(10 * time.Second)
-		require.Empty(t, l.children("/m1"))
+		require.Empty(t, l.Children("/m1"))
 	})
 }
 
 func TestLoseOnSuspectEndsTheSessionAtTheFirstDoubt(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		c := l.Client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })
+		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		start := time.Now()
-		l.srv.Disconnect(x.SessionID())
+		l.Srv.Disconnect(x.SessionID())
 		<-x.Context().Done()
 		require.LessOrEqual(t, time.Since(start), oneWay, "as soon as the client sees the end of the connection")
 		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
@@ -294,21 +294,21 @@ func TestLoseOnSuspectEndsTheSessionAtTheFirstDoubt(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, x.SessionID(), y.SessionID())
 		require.Less(t, time.Since(start), time.Second)
-		l.unlock(y)
+		l.Unlock(y)
 	})
 }
 
 // A session that holds nothing lasts through a doubt. One that is given something to hold in a doubt ends.
 func TestLoseOnSuspectIsForSessionsThatHold(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		c := l.Client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })
+		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
-		l.unlock(x)
+		l.Unlock(x)
 		s, err := c.Live(t.Context())
 		require.NoError(t, err)
-		l.srv.RefuseDials(true)
-		l.srv.Disconnect(x.SessionID())
+		l.Srv.RefuseDials(true)
+		l.Srv.Disconnect(x.SessionID())
 		time.Sleep(time.Second)
 		require.Equal(t, session.StateSuspect, s.State())
 		lost := make(chan error, 1)
@@ -317,7 +317,7 @@ func TestLoseOnSuspectIsForSessionsThatHold(t *testing.T) {
 		require.ErrorContains(t, <-lost, "LoseOnSuspect")
 		require.Equal(t, session.StateLost, s.State())
 		release()
-		l.srv.RefuseDials(false)
+		l.Srv.RefuseDials(false)
 		l.nextIsServed("/m")
 	})
 }
@@ -325,24 +325,24 @@ func TestLoseOnSuspectIsForSessionsThatHold(t *testing.T) {
 func TestASecondUnlockDeletesNoNodeOfAnother(t *testing.T) { // case 39: the numbers of a lock made anew begin again
 	for _, lost := range []bool{false, true} {
 		inLab(t, func(t *testing.T, l *lab) {
-			x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+			x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 			require.NoError(t, err)
 			if !lost {
-				l.unlock(x)
+				l.Unlock(x)
 			}
-			require.NoError(t, l.srv.Delete("/m"))
-			l.mutex()
-			y, err := l.client("b").Mutex("/m").Lock(t.Context())
+			require.NoError(t, l.Srv.Delete("/m"))
+			l.Mutex()
+			y, err := l.Client("b").Mutex("/m").Lock(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, x.Node()[len(x.Node())-10:], y.Node()[len(y.Node())-10:], "the scenario needs equal numbers")
 			require.Greater(t, y.Token(), x.Token())
 			if lost {
 				require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
 			}
-			l.unlock(x)
-			l.settle()
+			l.Unlock(x)
+			l.Settle()
 			require.NoError(t, y.Verify(t.Context()))
-			l.unlock(y)
+			l.Unlock(y)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -17,33 +18,33 @@ import (
 func TestAReplyLostAloneIsMissedWithinTwoTimeouts(t *testing.T) {
 	for name, lose := range map[string]zktest.Fault{"request": zktest.DropRequest, "reply": zktest.LoseReply} {
 		t.Run(name, func(t *testing.T) {
-			forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+			forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 				for n := 1; ; n++ {
-					a, b := l.client(fmt.Sprint("a", n)), l.client(fmt.Sprint("b", n))
-					id, seen := l.session(b), 0
-					rule := l.srv.Inject(func(r zktest.Request) bool {
+					a, b := l.Client(fmt.Sprint("a", n)), l.Client(fmt.Sprint("b", n))
+					id, seen := l.SessionID(b), 0
+					rule := l.Srv.Inject(func(r zktest.Request) bool {
 						if r.Session != id || r.Op == "ping" || r.Op == "closeSession" || r.Op == "connect" {
 							return false
 						}
 						seen++
 						return seen == n
 					}, lose)
-					x, err := way.block(a)(t.Context())
+					x, err := way.Block(a)(t.Context())
 					require.NoError(t, err)
 					done := async(func() (any, error) {
-						x, err := way.take(b)(context.Background())
+						x, err := way.Take(b)(context.Background())
 						if err != nil {
 							return nil, err
 						}
 						return nil, x.Unlock(context.Background())
 					})
 					time.Sleep(2 * b.Newest().Timeout())
-					l.unlock(x)
+					l.Unlock(x)
 					time.Sleep(2*b.Newest().Timeout() + 10*oneWay)
 					synctest.Wait()
 					require.Len(t, done, 1, "request %d: it still waits", n)
-					require.NoError(t, (<-done).err, "request %d", n)
-					l.settle()
+					require.NoError(t, (<-done).Err, "request %d", n)
+					l.Settle()
 					rule.Remove()
 					require.NoError(t, a.Close())
 					require.NoError(t, b.Close())
@@ -51,7 +52,7 @@ func TestAReplyLostAloneIsMissedWithinTwoTimeouts(t *testing.T) {
 						break
 					}
 				}
-				l.nothingLeft()
+				l.NothingLeft()
 			})
 		})
 	}

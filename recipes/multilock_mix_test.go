@@ -13,60 +13,38 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// everyKind declares one lock of each kind; the semaphore has three permits.
-func (l *lab) everyKind() {
-	l.mutex()
-	l.rwlock()
-	l.semaphore(3)
-	l.election()
-}
-
-// mixed is a set over all kinds that a set takes.
-func mixed(c *recipes.Client) *recipes.MultiLock {
-	return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw").Reader(), c.Election("/e"))
-}
-
 // holdsPermits takes a set, and all permits of the semaphore, and returns how to give them back.
 func (l *lab) holdsPermits(c *recipes.Client, members ...recipes.Member) (release func()) {
-	l.t.Helper()
-	set, err := c.MultiLock(members...).Lock(l.t.Context())
-	require.NoError(l.t, err)
-	permits, err := c.Semaphore("/s").Acquire(l.t.Context(), 3)
-	require.NoError(l.t, err)
+	l.T.Helper()
+	set, err := c.MultiLock(members...).Lock(l.T.Context())
+	require.NoError(l.T, err)
+	permits, err := c.Semaphore("/s").Acquire(l.T.Context(), 3)
+	require.NoError(l.T, err)
 	return func() {
 		_ = set.Unlock(context.Background())
 		_ = permits.Unlock(context.Background())
 	}
 }
 
-// nothingLeft requires empty queues.
-func (l *lab) nothingLeft() {
-	l.t.Helper()
-	l.settle()
-	for _, dir := range []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"} {
-		require.Empty(l.t, l.children(dir), dir)
-	}
-}
-
 func TestASetExcludesWhatItsMembersExclude(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		x, err := mixed(l.client("a")).Lock(t.Context())
+		l.EveryKind()
+		x, err := mixed(l.Client("a")).Lock(t.Context())
 		require.NoError(t, err)
-		b := l.client("b")
+		b := l.Client("b")
 		_, err = b.Mutex("/m").TryLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld)
 		_, err = b.RWMutex("/rw").TryLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld)
 		r, err := b.RWMutex("/rw").TryRLock(t.Context())
 		require.NoError(t, err, "the member reads only")
-		l.unlock(r)
+		l.Unlock(r)
 		leader, ok, err := b.Election("/e").Leader(t.Context())
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, x.Token(), leader.Token)
-		l.unlock(x)
-		l.nothingLeft()
+		l.Unlock(x)
+		l.NothingLeft()
 	})
 }
 
@@ -136,17 +114,17 @@ func (p *purse) work(c *recipes.Client, seed uint64, rounds int) error {
 func TestOverlappingSetsOfAnyKindsNeverDeadlock(t *testing.T) { // case 50; sets of one member are among them
 	inLab(t, func(t *testing.T, l *lab) {
 		for _, path := range []string{"/l0", "/l1"} {
-			l.declare(path, kind.Mutex.New())
+			l.Declare(path, kind.Mutex.New())
 		}
-		l.declare("/l2", kind.Election.New())
-		l.declare("/l3", kind.RWLock.New())
-		l.declare("/l4", kind.RWLock.New())
+		l.Declare("/l2", kind.Election.New())
+		l.Declare("/l3", kind.RWLock.New())
+		l.Declare("/l4", kind.RWLock.New())
 		p := &purse{t: t, held: map[string]int{}, do: make(chan func()),
 			limit: map[string]int{"/l0": 1, "/l1": 1, "/l2": 1, "/l3": 100, "/l4": 100}}
 		const clients, each, rounds = 4, 2, 20
 		done := make(chan error)
 		for i := range clients {
-			c := l.client(fmt.Sprint(i))
+			c := l.Client(fmt.Sprint(i))
 			for j := range each {
 				go func() { done <- p.work(c, uint64(10*i+j), rounds) }()
 			}
@@ -160,9 +138,9 @@ func TestOverlappingSetsOfAnyKindsNeverDeadlock(t *testing.T) { // case 50; sets
 				left--
 			}
 		}
-		l.settle()
+		l.Settle()
 		for _, dir := range []string{"/l0", "/l1", "/l2", "/l3", "/l4"} {
-			require.Empty(t, l.children(dir), dir)
+			require.Empty(t, l.Children(dir), dir)
 		}
 	})
 }
@@ -175,7 +153,7 @@ func TestASetTakesNoPermits(t *testing.T) {
 
 func TestTryOfAMixedSetNamesTheMemberThatIsHeldAndLeavesNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
+		l.EveryKind()
 		for path, take := range map[string]func(*recipes.Client) (*recipes.Lease, error){
 			"/m": func(c *recipes.Client) (*recipes.Lease, error) { return c.Mutex("/m").Lock(t.Context()) },
 			"/e": func(c *recipes.Client) (*recipes.Lease, error) {
@@ -183,30 +161,30 @@ func TestTryOfAMixedSetNamesTheMemberThatIsHeldAndLeavesNothing(t *testing.T) {
 				return lead, err
 			},
 		} {
-			x, err := take(l.client("holder"))
+			x, err := take(l.Client("holder"))
 			require.NoError(t, err)
-			_, err = mixed(l.client("a")).TryLock(t.Context())
+			_, err = mixed(l.Client("a")).TryLock(t.Context())
 			var held *recipes.HeldError
 			require.ErrorAs(t, err, &held)
 			require.Equal(t, path, held.Path)
 			require.Equal(t, x.Node(), held.Holder.Path)
-			l.unlock(x)
-			l.nothingLeft()
+			l.Unlock(x)
+			l.NothingLeft()
 		}
 	})
 }
 
 func TestGoroutinesOfOneClientKeepOneContenderInEachQueueOfASet(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		paths := l.mutexes(3)
-		c := l.client("a")
+		paths := l.Mutexes(3)
+		c := l.Client("a")
 		x, err := multi(c, paths...).Lock(t.Context())
 		require.NoError(t, err)
 		var ws []<-chan result[*recipes.Lease]
 		for i := range 10 {
-			ws = append(ws, l.locker(multi(c, paths[i%3], paths[(i+1)%3]).Lock))
+			ws = append(ws, l.Waiting(multi(c, paths[i%3], paths[(i+1)%3]).Lock))
 		}
-		single := l.locking(c.Mutex(paths[0]))
+		single := l.Locking(c.Mutex(paths[0]))
 		_, err = c.Mutex(paths[1]).TryLock(t.Context())
 		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
@@ -214,65 +192,65 @@ func TestGoroutinesOfOneClientKeepOneContenderInEachQueueOfASet(t *testing.T) {
 		_, err = multi(c, paths...).TryLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld)
 		for _, p := range paths {
-			require.Len(t, l.children(p), 1)
+			require.Len(t, l.Children(p), 1)
 		}
-		l.unlock(x)
+		l.Unlock(x)
 		for _, w := range append(ws, single) {
 			go func() {
-				if r := <-w; r.err == nil {
-					_ = r.v.Unlock(context.Background())
+				if r := <-w; r.Err == nil {
+					_ = r.V.Unlock(context.Background())
 				}
 			}()
 		}
-		l.settle()
+		l.Settle()
 		last, err := multi(c, paths...).Lock(t.Context())
 		require.NoError(t, err, "a turn was not passed on")
-		l.unlock(last)
-		l.settle()
+		l.Unlock(last)
+		l.Settle()
 		for _, p := range paths {
-			require.Empty(t, l.children(p))
+			require.Empty(t, l.Children(p))
 		}
 	})
 }
 
 func TestASetDoesNotUseAPlaceItInherits(t *testing.T) { // it is of another transaction: the order of sets would break
 	inLab(t, func(t *testing.T, l *lab) {
-		paths := l.mutexes(2)
-		c := l.client("a")
+		paths := l.Mutexes(2)
+		c := l.Client("a")
 		x, err := c.Mutex(paths[0]).Lock(t.Context())
 		require.NoError(t, err)
-		blocker, err := l.client("b").Mutex(paths[1]).Lock(t.Context())
+		blocker, err := l.Client("b").Mutex(paths[1]).Lock(t.Context())
 		require.NoError(t, err)
-		w := l.locker(multi(c, paths...).Lock)
-		l.unlock(x) // hands a place over, as to any goroutine that waits
-		l.settle()
+		w := l.Waiting(multi(c, paths...).Lock)
+		l.Unlock(x) // hands a place over, as to any goroutine that waits
+		l.Settle()
 		born := func(path string) int64 {
-			queue := l.queue(path)
-			n, _ := l.srv.Get(queue[len(queue)-1])
+			queue := l.Queue(path)
+			n, _ := l.Srv.Get(queue[len(queue)-1])
 			return n.Stat.Czxid
 		}
 		require.Equal(t, born(paths[0]), born(paths[1]), "places of different transactions")
-		l.unlock(blocker)
+		l.Unlock(blocker)
 		r := <-w
-		require.NoError(t, r.err)
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		l.Unlock(r.V)
 	})
 }
 
 func TestASetThatCannotBeIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c := l.client("a")
-		l.srv.ResetCounts()
+		l.EveryKind()
+		c := l.Client("a")
+		l.Srv.ResetCounts()
 		for want, m := range map[string]*recipes.MultiLock{
 			"at least one member":      c.MultiLock(),
 			"names /m twice":           c.MultiLock(c.Mutex("/m"), c.Election("/e"), c.Mutex("/m")),
-			"handle of another client": c.MultiLock(l.client("b").Mutex("/m")),
+			"handle of another client": c.MultiLock(l.Client("b").Mutex("/m")),
 		} {
 			_, err := m.Lock(t.Context())
 			require.ErrorContains(t, err, want)
 		}
-		require.Zero(t, l.srv.Counts().ByOp["multi"])
-		l.nothingLeft()
+		require.Zero(t, l.Srv.Counts().ByOp["multi"])
+		l.NothingLeft()
 	})
 }

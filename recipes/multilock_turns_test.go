@@ -20,10 +20,10 @@ func TestASetKeepsNoTurnFromAHolderThatItWaitsFor(t *testing.T) {
 	for _, keyed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("keyed %v", keyed), func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.declare("/a", kind.Mutex.New())
-				l.declare("/b", kind.Mutex.New())
-				l.declare("/k", &kind.KeyedParams{Of: "mutex", Foreign: "false"})
-				c := l.client("c")
+				l.Declare("/a", kind.Mutex.New())
+				l.Declare("/b", kind.Mutex.New())
+				l.Declare("/k", &kind.KeyedParams{Of: "mutex", Foreign: "false"})
+				c := l.Client("c")
 				lock := func(n string) *recipes.Mutex {
 					if keyed {
 						return c.Keyed("/k").Mutex(n)
@@ -33,18 +33,18 @@ func TestASetKeepsNoTurnFromAHolderThatItWaitsFor(t *testing.T) {
 				b, err := lock("b").Lock(t.Context())
 				require.NoError(t, err)
 				set := async(func() (*recipes.Lease, error) { return c.MultiLock(lock("a"), lock("b")).Lock(context.Background()) })
-				l.settle()
+				l.Settle()
 				nested, done := context.WithTimeout(b.Context(), time.Second)
 				defer done()
 				a, err := lock("a").Lock(nested)
 				require.NoError(t, err, "the set waits for b, and does not keep a meanwhile")
-				l.unlock(b)
-				l.settle()
+				l.Unlock(b)
+				l.Settle()
 				notYet(t, set, "a is held")
-				l.unlock(a)
+				l.Unlock(a)
 				r := <-set
-				require.NoError(t, r.err)
-				l.unlock(r.v)
+				require.NoError(t, r.Err)
+				l.Unlock(r.V)
 				require.Empty(t, c.Leftovers())
 			})
 		})
@@ -54,8 +54,8 @@ func TestASetKeepsNoTurnFromAHolderThatItWaitsFor(t *testing.T) {
 // A try of a set waits for nobody, and is told who is in the way.
 func TestATryOfASetTakesNoTurn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		paths := l.mutexes(2)
-		c := l.client("c")
+		paths := l.Mutexes(2)
+		c := l.Client("c")
 		x, err := c.Mutex(paths[1]).Lock(t.Context())
 		require.NoError(t, err)
 		_, err = multi(c, paths...).TryLock(t.Context())
@@ -65,8 +65,8 @@ func TestATryOfASetTakesNoTurn(t *testing.T) {
 		require.True(t, held.Local)
 		y, err := c.Mutex(paths[0]).TryLock(t.Context())
 		require.NoError(t, err)
-		l.unlock(y)
-		l.unlock(x)
+		l.Unlock(y)
+		l.Unlock(x)
 		require.Empty(t, c.Leftovers())
 	})
 }
@@ -78,8 +78,8 @@ func TestNestedCallsAndSetsOfOneClientComeToAnEnd(t *testing.T) {
 		seed := rapid.Uint64().Draw(r, "seed")
 		goroutines := rapid.IntRange(2, 6).Draw(r, "goroutines")
 		inLab(t, func(t *testing.T, l *lab) {
-			paths := l.mutexes(4)
-			c := l.client("c")
+			paths := l.Mutexes(4)
+			c := l.Client("c")
 			var all sync.WaitGroup
 			for g := range goroutines {
 				dice := rand.New(rand.NewPCG(seed, uint64(g)))
@@ -126,7 +126,7 @@ func TestNestedCallsAndSetsOfOneClientComeToAnEnd(t *testing.T) {
 				})
 			}
 			all.Wait()
-			l.settle()
+			l.Settle()
 			if left := c.Leftovers(); len(left) > 0 {
 				t.Errorf("seed %d: %v", seed, left)
 			}

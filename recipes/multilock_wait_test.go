@@ -17,27 +17,27 @@ func TestASetIsGivenUpWhenSomethingHappensToAMemberItHasAlready(t *testing.T) {
 		do   func(l *lab)
 		want error
 	}{
-		"asked back": {func(l *lab) { require.NoError(l.t, l.srv.Set(l.queue("/m")[0], []byte(kind.RevokeMessage))) }, recipes.ErrRevoked},
-		"deleted":    {func(l *lab) { require.NoError(l.t, l.srv.Delete(l.queue("/m")[0])) }, recipes.ErrLost},
+		"asked back": {func(l *lab) { require.NoError(l.T, l.Srv.Set(l.Queue("/m")[0], []byte(kind.RevokeMessage))) }, recipes.ErrRevoked},
+		"deleted":    {func(l *lab) { require.NoError(l.T, l.Srv.Delete(l.Queue("/m")[0])) }, recipes.ErrLost},
 		"draining": {func(l *lab) {
-			l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
+			l.Declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
 		}, recipes.ErrDraining},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.everyKind()
-				x, err := l.client("holder").Election("/e").Campaign(t.Context())
+				l.EveryKind()
+				x, err := l.Client("holder").Election("/e").Campaign(t.Context())
 				require.NoError(t, err)
-				w := l.locker(mixed(l.client("a")).Lock)
-				l.settle() // the first look at four declarations takes its time
+				w := l.Waiting(mixed(l.Client("a")).Lock)
+				l.Settle() // the first look at four declarations takes its time
 				notYet(t, w, "the election is not won")
 				start := time.Now()
 				c.do(l)
 				r := <-w
-				require.ErrorIs(t, r.err, c.want)
-				require.Less(t, r.at.Sub(start), time.Second, "told long after")
+				require.ErrorIs(t, r.Err, c.want)
+				require.Less(t, r.At.Sub(start), time.Second, "told long after")
 				require.NoError(t, x.Unlock(t.Context()))
-				l.nothingLeft()
+				l.NothingLeft()
 			})
 		})
 	}
@@ -45,27 +45,27 @@ func TestASetIsGivenUpWhenSomethingHappensToAMemberItHasAlready(t *testing.T) {
 
 func TestASetIsRefusedByAFullQueueAndLeavesNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
+		l.EveryKind()
 		p := kind.Election.New().(*kind.ElectionParams)
 		p.MaxWaiters = 1
-		l.declare("/e", p)
-		_, err := l.client("leader").Election("/e").Campaign(t.Context())
+		l.Declare("/e", p)
+		_, err := l.Client("leader").Election("/e").Campaign(t.Context())
 		require.NoError(t, err)
-		l.campaigning(l.client("second"))
-		_, err = mixed(l.client("a")).Lock(t.Context())
+		l.campaigning(l.Client("second"))
+		_, err = mixed(l.Client("a")).Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrQueueFull)
-		l.settle()
-		require.Empty(t, l.children("/m"))
-		require.Empty(t, l.children("/s/leases"))
-		require.Empty(t, l.children("/s/locks"))
-		require.Len(t, l.children("/e"), 2)
+		l.Settle()
+		require.Empty(t, l.Children("/m"))
+		require.Empty(t, l.Children("/s/leases"))
+		require.Empty(t, l.Children("/s/locks"))
+		require.Len(t, l.Children("/e"), 2)
 	})
 }
 
 func TestTheDeadlineOfAMixedSetIsOneForAllMembers(t *testing.T) { // Curator gives each member the full timeout
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		holder := l.client("holder")
+		l.EveryKind()
+		holder := l.Client("holder")
 		m, err := holder.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		s, err := holder.Election("/e").Campaign(t.Context())
@@ -74,13 +74,13 @@ func TestTheDeadlineOfAMixedSetIsOneForAllMembers(t *testing.T) { // Curator giv
 		defer cancel()
 		time.AfterFunc(8*time.Second, func() { _ = m.Unlock(context.Background()) })
 		start := time.Now()
-		_, err = mixed(l.client("a")).Lock(ctx)
+		_, err = mixed(l.Client("a")).Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, "/e", held.Path, "the mutex came in time")
 		require.Less(t, time.Since(start), 10*time.Second+50*time.Millisecond)
-		l.unlock(s)
-		l.nothingLeft()
+		l.Unlock(s)
+		l.NothingLeft()
 	})
 }

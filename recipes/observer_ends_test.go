@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -19,118 +20,118 @@ import (
 // tallied is a client with a tally, of which nothing may be left when the client is closed.
 func (l *lab) tallied(change ...func(*recipes.Config)) (*recipes.Client, *tally) {
 	b := newTally()
-	l.t.Cleanup(func() { // after the client's own
+	l.T.Cleanup(func() { // after the client's own
 		synctest.Wait()
-		assert.Empty(l.t, b.atRest())
+		assert.Empty(l.T, b.atRest())
 	})
-	return l.client("tallied", append(change, func(cfg *recipes.Config) { cfg.Observer = b.Observe })...), b
+	return l.Client("tallied", append(change, func(cfg *recipes.Config) { cfg.Observer = b.Observe })...), b
 }
 
 // are requires that the gauges tell the truth, when everything rests.
 func (b *tally) are(l *lab, path string, leases, waiting int) {
-	l.t.Helper()
-	l.settle()
+	l.T.Helper()
+	l.Settle()
 	held, waits := b.gauges(path)
-	require.Equal(l.t, leases, held, "leases of %s", path)
-	require.Equal(l.t, waiting, waits, "calls that wait for %s", path)
-	require.Empty(l.t, b.wrong)
+	require.Equal(l.T, leases, held, "leases of %s", path)
+	require.Equal(l.T, waiting, waits, "calls that wait for %s", path)
+	require.Empty(l.T, b.wrong)
 }
 
 type traceKey struct{}
 
 // Every recipe through every end, with gauges that are made of the events alone compared at every quiet moment.
 func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
-	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c, b := l.tallied()
-		take := way.take(c)
+		take := way.Take(c)
 		ctx := context.WithValue(t.Context(), traceKey{}, "the caller's")
 		granted := func() *recipes.Lease {
 			t.Helper()
 			x, err := take(ctx)
 			require.NoError(t, err)
-			b.are(l, way.path, 1, 0)
+			b.are(l, way.Path, 1, 0)
 			require.Equal(t, "the caller's", b.latest(recipes.EventAcquired).Context.Value(traceKey{}))
-			require.Equal(t, l.session(c), b.latest(recipes.EventAcquired).Session)
+			require.Equal(t, l.SessionID(c), b.latest(recipes.EventAcquired).Session)
 			return x
 		}
 		x := granted()
-		l.unlock(x)
+		l.Unlock(x)
 		x = granted() // knows the declaration
 		require.Equal(t, 2*oneWay, b.latest(recipes.EventAcquired).Wait)
 		held := time.Since(b.latest(recipes.EventAcquired).Time)
-		l.unlock(x)
-		b.are(l, way.path, 0, 0)
+		l.Unlock(x)
+		b.are(l, way.Path, 0, 0)
 		require.Equal(t, x.Token(), b.latest(recipes.EventReleased).Token)
 		require.Equal(t, held, b.latest(recipes.EventReleased).Held)
 
 		x = granted() // asked back
-		require.NoError(t, l.client("admin").Revoke(t.Context(), x.Node()))
+		require.NoError(t, l.Client("admin").Revoke(t.Context(), x.Node()))
 		<-ended(x)
-		b.are(l, way.path, 1, 0)
-		l.unlock(x)
-		b.are(l, way.path, 0, 0)
+		b.are(l, way.Path, 1, 0)
+		l.Unlock(x)
+		b.are(l, way.Path, 0, 0)
 
 		x = granted() // deleted
-		require.NoError(t, l.srv.Delete(x.Node()))
+		require.NoError(t, l.Srv.Delete(x.Node()))
 		<-ended(x)
-		b.are(l, way.path, 0, 0)
+		b.are(l, way.Path, 0, 0)
 		require.Equal(t, x.Node(), b.latest(recipes.EventLost).Node)
 
 		x = granted() // in doubt, twice, and then expired
 		for range 2 {
-			l.srv.Disconnect(l.session(c))
-			b.are(l, way.path, 1, 0)
+			l.Srv.Disconnect(l.SessionID(c))
+			b.are(l, way.Path, 1, 0)
 			time.Sleep(10 * time.Second)
 		}
 		require.Positive(t, b.count(recipes.EventHeartbeat))
 		require.Equal(t, 2*oneWay, b.latest(recipes.EventHeartbeat).Wait) // now: the end of the session may fail one that is under way
-		l.srv.Expire(l.session(c))
+		l.Srv.Expire(l.SessionID(c))
 		<-ended(x)
-		b.are(l, way.path, 0, 0)
+		b.are(l, way.Path, 0, 0)
 
-		l.session(c) // the next one: who waits for it waits for no lock
-		holder, err := way.block(l.client("holder"))(t.Context())
+		l.SessionID(c) // the next one: who waits for it waits for no lock
+		holder, err := way.Block(l.Client("holder"))(t.Context())
 		require.NoError(t, err)
 		for why, result := range map[error]string{context.DeadlineExceeded: "timeout", errors.New("enough"): "cancelled"} {
 			bounded, cancel := context.WithCancelCause(ctx)
 			first := async(func() (*recipes.Lease, error) { return take(bounded) })
 			second := async(func() (*recipes.Lease, error) { return take(bounded) })
-			b.are(l, way.path, 0, 2)
+			b.are(l, way.Path, 0, 2)
 			cancel(why)
-			require.ErrorIs(t, (<-first).err, why)
-			require.ErrorIs(t, (<-second).err, why)
-			b.are(l, way.path, 0, 0)
+			require.ErrorIs(t, (<-first).Err, why)
+			require.ErrorIs(t, (<-second).Err, why)
+			b.are(l, way.Path, 0, 0)
 			require.Equal(t, result, b.latest(recipes.EventRefused).Result)
 		}
 		l.redeclare(way, oneWaiter, active)
 		other, leave := context.WithCancel(t.Context())
-		w := l.locker(func(context.Context) (*recipes.Lease, error) { return way.take(l.client("other"))(other) })
-		l.settle()
+		w := l.Waiting(func(context.Context) (*recipes.Lease, error) { return way.Take(l.Client("other"))(other) })
+		l.Settle()
 		_, err = take(ctx)
 		require.ErrorIs(t, err, recipes.ErrQueueFull)
-		b.are(l, way.path, 0, 0)
+		b.are(l, way.Path, 0, 0)
 		require.Equal(t, "quota", b.latest(recipes.EventRefused).Result)
 		leave()
-		require.Error(t, (<-w).err)
+		require.Error(t, (<-w).Err)
 		l.redeclare(way, unbounded, active)
-		l.settle()
+		l.Settle()
 
 		// From one goroutine to the next, and then the client is closed under one that holds and one that waits.
-		first, second := l.locker(take), l.locker(take)
-		b.are(l, way.path, 0, 2)
-		l.unlock(holder)
-		x = (<-first).v
-		if way.path == "/rw" && x.Reads() { // they share
-			l.unlock((<-second).v)
-			b.are(l, way.path, 1, 0)
+		first, second := l.Waiting(take), l.Waiting(take)
+		b.are(l, way.Path, 0, 2)
+		l.Unlock(holder)
+		x = (<-first).V
+		if way.Path == "/rw" && x.Reads() { // they share
+			l.Unlock((<-second).V)
+			b.are(l, way.Path, 1, 0)
 		} else {
-			b.are(l, way.path, 1, 1)
-			l.unlock(x)
-			x = (<-second).v
-			b.are(l, way.path, 1, 0)
+			b.are(l, way.Path, 1, 1)
+			l.Unlock(x)
+			x = (<-second).V
+			b.are(l, way.Path, 1, 0)
 		}
 		require.NoError(t, c.Close())
-		b.are(l, way.path, 0, 0)
+		b.are(l, way.Path, 0, 0)
 		require.ErrorIs(t, b.latest(recipes.EventLost).Cause, recipes.ErrClosed)
 		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
 		_, err = take(ctx)
@@ -141,10 +142,10 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 // Who is ahead can be asked, by a callback too.
 func TestQueuedSaysWhoIsAhead(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("the holder").Mutex(l.mutex()).Lock(t.Context())
+		x, err := l.Client("the holder").Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		who := make(chan inspect.Contender, 1)
-		c := l.client("a", func(cfg *recipes.Config) {
+		c := l.Client("a", func(cfg *recipes.Config) {
 			cfg.Observer = func(e recipes.Event) {
 				var held *recipes.HeldError
 				if e.Type == recipes.EventQueued && errors.As(e.Cause, &held) {
@@ -153,30 +154,30 @@ func TestQueuedSaysWhoIsAhead(t *testing.T) {
 				}
 			}
 		})
-		w := l.locking(c.Mutex("/m"))
+		w := l.Locking(c.Mutex("/m"))
 		first := <-who
 		require.Equal(t, "the holder", first.ID)
 		require.Equal(t, x.Node(), first.Path)
-		l.unlock(x)
-		l.unlock((<-w).v)
+		l.Unlock(x)
+		l.Unlock((<-w).V)
 	})
 }
 
 func TestWithoutAnObserverNothingIsAllocatedForOne(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		refused := error(&recipes.HeldError{})
 		require.Zero(t, testing.AllocsPerRun(100, func() { m.Told(t.Context(), refused, x) }))
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
 // The other recipes have no downgrades, no entering again, no tries, no goroutines that follow each other, and no sets.
 func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
+		l.EveryKind()
 		c, b := l.tallied()
 		rw, m := c.RWMutex("/rw", recipes.WithReentrancy()), c.Mutex("/m")
 		grant := func(x *recipes.Lease, err error) *recipes.Lease {
@@ -187,11 +188,11 @@ func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 		r1, r2 := grant(rw.RLock(t.Context())), grant(rw.RLock(t.Context()))
 		again := grant(rw.RLock(r1.Context()))
 		b.are(l, "/rw", 2, 0)
-		l.unlock(r1)
+		l.Unlock(r1)
 		b.are(l, "/rw", 2, 0)
-		l.unlock(again)
+		l.Unlock(again)
 		b.are(l, "/rw", 1, 0)
-		l.unlock(r2)
+		l.Unlock(r2)
 		w := grant(rw.Lock(t.Context()))
 		b.are(l, "/rw", 1, 0)
 		require.False(t, b.latest(recipes.EventAcquired).Locks[0].Shared)
@@ -200,7 +201,7 @@ func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 		require.True(t, b.latest(recipes.EventAcquired).Locks[0].Shared)
 
 		x := grant(m.Lock(t.Context()))
-		next := l.locker(m.Lock)
+		next := l.Waiting(m.Lock)
 		b.are(l, "/m", 1, 1)
 		var held *recipes.HeldError
 		require.ErrorAs(t, b.latest(recipes.EventQueued).Cause, &held)
@@ -210,29 +211,29 @@ func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 		_, err = m.Lock(x.Context())
 		require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
 		b.are(l, "/m", 1, 1)
-		l.unlock(x)
-		x = (<-next).v
+		l.Unlock(x)
+		x = (<-next).V
 		b.are(l, "/m", 1, 0)
 
 		set := c.MultiLock(c.Mutex("/m"), rw.Reader(), c.Election("/e"))
-		waiting := l.locker(set.Lock)
+		waiting := l.Waiting(set.Lock)
 		b.are(l, "/m", 1, 1)
 		b.are(l, "/e", 0, 1)
 		_, err = set.TryLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld)
-		l.unlock(x)
-		all := (<-waiting).v
+		l.Unlock(x)
+		all := (<-waiting).V
 		b.are(l, "/m", 1, 0)
 		b.are(l, "/e", 1, 0)
 		b.are(l, "/rw", 2, 0)
 		e := b.latest(recipes.EventAcquired)
 		require.Equal(t, all.Path(), e.Path)
 		require.Equal(t, []recipes.EventLock{{"/m", kind.Mutex, false, 0}, {"/rw", kind.RWLock, true, 0}, {"/e", kind.Election, false, 0}}, e.Locks)
-		l.unlock(all)
-		l.unlock(r2)
+		l.Unlock(all)
+		l.Unlock(r2)
 		b.are(l, "/rw", 0, 0)
 
-		other := l.client("holder") // every try is refused once, and a call that cannot be
+		other := l.Client("holder") // every try is refused once, and a call that cannot be
 		release := l.holdsPermits(other, other.Mutex("/m"), other.RWMutex("/rw"), other.Election("/e"))
 		calls := tries(c)
 		calls["no permit"] = func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 0) }
@@ -247,7 +248,7 @@ func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 
 		w = grant(rw.Lock(t.Context())) // an exchange of unknown outcome
 		lost := b.count(recipes.EventLost)
-		l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
+		l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = rw.Downgrade(ctx, w)

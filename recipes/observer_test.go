@@ -17,6 +17,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -37,27 +38,27 @@ func inside(f func()) {
 }
 
 // throughEveryEvent lets c refuse, wait, hold, release, and lose what it holds.
-func (l *lab) throughEveryEvent(c *recipes.Client, way recipeWay) {
-	t := l.t
+func (l *lab) throughEveryEvent(c *recipes.Client, way harness.Way) {
+	t := l.T
 	t.Helper()
-	x, err := way.block(l.client("other"))(t.Context())
+	x, err := way.Block(l.Client("other"))(t.Context())
 	require.NoError(t, err)
 	inside(func() {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := way.take(c)(ctx)
+		_, err := way.Take(c)(ctx)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 	granted := make(chan *recipes.Lease, 1)
 	go inside(func() {
 		defer close(granted)
-		y, err := way.take(c)(context.Background())
+		y, err := way.Take(c)(context.Background())
 		if assert.NoError(t, err) {
 			granted <- y
 		}
 	})
-	l.settle()
-	l.unlock(x)
+	l.Settle()
+	l.Unlock(x)
 	y := within(t, time.Second, func() *recipes.Lease { return <-granted })
 	require.NotNil(t, y, "the waiter is granted")
 	time.Sleep(3 * time.Minute)
@@ -65,28 +66,28 @@ func (l *lab) throughEveryEvent(c *recipes.Client, way recipeWay) {
 	require.NoError(t, within(t, time.Second, func() error { return y.Unlock(t.Context()) }))
 	l.grantedSoon(way, "after the release")
 
-	inside(func() { y, err = way.take(c)(t.Context()) })
+	inside(func() { y, err = way.Take(c)(t.Context()) })
 	require.NoError(t, err)
-	l.srv.Disconnect(l.session(c))
+	l.Srv.Disconnect(l.SessionID(c))
 	synctest.Wait()
 	within(t, time.Second, func() struct{} { <-ended(y); return struct{}{} })
 	require.ErrorIs(t, context.Cause(y.Context()), recipes.ErrLost)
 	require.ErrorIs(t, within(t, time.Second, func() error { return y.Unlock(t.Context()) }), recipes.ErrLost)
-	inside(func() { y, err = way.take(c)(t.Context()) }) // the next session deletes what the lost one has left
+	inside(func() { y, err = way.Take(c)(t.Context()) }) // the next session deletes what the lost one has left
 	require.NoError(t, err)
 	require.NoError(t, within(t, time.Second, func() error { return y.Unlock(t.Context()) }))
 	l.grantedSoon(way, "after the loss")
 }
 
 // grantedSoon requires that another client is granted the lock, whatever is in the way, within two seconds.
-func (l *lab) grantedSoon(way recipeWay, when string) {
-	l.t.Helper()
-	for _, take := range []func(*recipes.Client) func(context.Context) (*recipes.Lease, error){way.take, way.block} {
-		ctx, cancel := context.WithTimeout(l.t.Context(), 2*time.Second)
-		x, err := take(l.client("next"))(ctx)
+func (l *lab) grantedSoon(way harness.Way, when string) {
+	l.T.Helper()
+	for _, take := range []taking{way.Take(l.Client("next")), way.Block(l.Client("next"))} {
+		ctx, cancel := context.WithTimeout(l.T.Context(), 2*time.Second)
+		x, err := take(ctx)
 		cancel()
-		require.NoError(l.t, err, when)
-		l.unlock(x)
+		require.NoError(l.T, err, when)
+		l.Unlock(x)
 	}
 }
 
@@ -161,7 +162,7 @@ func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
 				continue
 			}
 			t.Run(string(event)+" "+name, func(t *testing.T) {
-				forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+				forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 					over := make(chan struct{})
 					defer close(over)
 					var c *recipes.Client
@@ -170,9 +171,9 @@ func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
 					observer := misbehaving(event, func() {
 						harmed.Store(true)
 						<-dialled // a session's first events come before Dial returns
-						harm(c, way.path, over)
+						harm(c, way.Path, over)
 					})
-					c = l.client("observed", func(cfg *recipes.Config) { cfg.Observer, cfg.LoseOnSuspect = observer, true })
+					c = l.Client("observed", func(cfg *recipes.Config) { cfg.Observer, cfg.LoseOnSuspect = observer, true })
 					close(dialled)
 					l.throughEveryEvent(c, way)
 					l.grantedSoon(way, "after all of that")

@@ -18,16 +18,16 @@ import (
 func TestOneOfSeveralObserversThatPanicsKeepsNoEventFromTheOthers(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		var first, last []recipes.EventType
-		m := l.client("a", func(cfg *recipes.Config) {
+		m := l.Client("a", func(cfg *recipes.Config) {
 			cfg.Observer = recipes.Observers(
 				func(e recipes.Event) { first = append(first, e.Type) },
 				func(recipes.Event) { panic("one of three") },
 				func(e recipes.Event) { last = append(last, e.Type) })
-		}).Mutex(l.mutex())
+		}).Mutex(l.Mutex())
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		l.unlock(x)
-		l.settle()
+		l.Unlock(x)
+		l.Settle()
 		require.Contains(t, first, recipes.EventReleased)
 		require.Equal(t, first, last)
 	})
@@ -38,33 +38,33 @@ func TestTheLogSaysOnceThatZooKeeperIsAwayAndOnceThatItIsBack(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		var out bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&out, nil))
-		c := l.client("a", func(cfg *recipes.Config) { cfg.Observer, cfg.Logger = recipes.LogEvents(log), log })
-		m := c.Mutex(l.mutex())
-		id := l.session(c)
+		c := l.Client("a", func(cfg *recipes.Config) { cfg.Observer, cfg.Logger = recipes.LogEvents(log), log })
+		m := c.Mutex(l.Mutex())
+		id := l.SessionID(c)
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		l.settle()
+		l.Settle()
 		require.Empty(t, out.String(), "what goes well is logged at LevelDebug")
 
-		l.srv.RefuseDials(true)
-		l.srv.Disconnect(id)
+		l.Srv.RefuseDials(true)
+		l.Srv.Disconnect(id)
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
 		require.Equal(t, 1, strings.Count(out.String(), "session in doubt"), out.String())
 		require.Equal(t, 2, strings.Count(out.String(), "no connection"), "once for each reason: it ended, and is refused: %s", out.String())
-		l.srv.RefuseDials(false)
+		l.Srv.RefuseDials(false)
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		require.Equal(t, 1, strings.Count(out.String(), "not in doubt any more"), out.String())
 		require.NoError(t, context.Cause(x.Context()))
 
-		l.srv.RefuseDials(true)
-		l.srv.Disconnect(id)
+		l.Srv.RefuseDials(true)
+		l.Srv.Disconnect(id)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Equal(t, 1, strings.Count(out.String(), `level=ERROR msg="lock lost" lock=/m token=`), out.String())
 		require.Contains(t, out.String(), `level=WARN msg="session lost"`)
-		l.srv.RefuseDials(false)
+		l.Srv.RefuseDials(false)
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		require.LessOrEqual(t, strings.Count(out.String(), "\n"), 10, out.String())
@@ -74,9 +74,9 @@ func TestTheLogSaysOnceThatZooKeeperIsAwayAndOnceThatItIsBack(t *testing.T) {
 func TestDetachedWorkOutlivesTheLeaseAndMayWaitForTheLock(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		type request struct{}
-		c := l.client("a")
-		l.declare("/n", kind.Mutex.New())
-		m, n := c.Mutex(l.mutex()), c.Mutex("/n")
+		c := l.Client("a")
+		l.Declare("/n", kind.Mutex.New())
+		m, n := c.Mutex(l.Mutex()), c.Mutex("/n")
 		var again <-chan result[*recipes.Lease]
 		var detached context.Context
 		ctx := context.WithValue(t.Context(), request{}, 7)
@@ -86,17 +86,17 @@ func TestDetachedWorkOutlivesTheLeaseAndMayWaitForTheLock(t *testing.T) {
 				require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
 				detached = recipes.Detach(ctx)
 				again = async(func() (*recipes.Lease, error) { return m.Lock(detached) })
-				l.settle()
+				l.Settle()
 				return nil
 			})
 		}))
 		got := <-again
-		require.NoError(t, got.err)
+		require.NoError(t, got.Err)
 		require.NoError(t, detached.Err())
 		require.Equal(t, 7, detached.Value(request{}))
 		x, err := n.Lock(detached)
 		require.NoError(t, err)
-		l.unlock(x)
-		l.unlock(got.v)
+		l.Unlock(x)
+		l.Unlock(got.V)
 	})
 }

@@ -32,8 +32,8 @@ func (l *lab) job(p *kind.OnceParams) *kind.OnceParams {
 	if p.Keep > 0 {
 		full.Keep = p.Keep
 	}
-	require.NoError(l.t, kind.Validate(full))
-	l.declare("/job", full, func(next *kind.Payload) {
+	require.NoError(l.T, kind.Validate(full))
+	l.Declare("/job", full, func(next *kind.Payload) {
 		if live := l.declaredJob(); live != nil {
 			next.Carry(live)
 		}
@@ -43,49 +43,49 @@ func (l *lab) job(p *kind.OnceParams) *kind.OnceParams {
 
 // declaredJob is what an apply reads of the job; nil if there is none.
 func (l *lab) declaredJob() *kind.Payload {
-	n, ok := l.srv.Get("/job")
+	n, ok := l.Srv.Get("/job")
 	if !ok {
 		return nil
 	}
 	live, err := kind.Decode(n.Data)
-	require.NoError(l.t, err)
+	require.NoError(l.T, err)
 	live.Read(n.Stat.Mtime)
 	return live
 }
 
 // remake deletes the job, and creates it again after a while, as an apply that replaces it. It is refused while the lock is in use.
 func (l *lab) remake(gone time.Duration) bool {
-	l.t.Helper()
-	if len(l.children("/job")) != 1 {
+	l.T.Helper()
+	if len(l.Children("/job")) != 1 {
 		return false
 	}
 	live := l.declaredJob()
-	record, ok := l.srv.Get("/job/once-record")
-	require.True(l.t, ok)
+	record, ok := l.Srv.Get("/job/once-record")
+	require.True(l.T, ok)
 	next := &kind.Payload{Params: live.Params, Owner: live.Owner}
 	next.CarrySince(live)
-	require.NoError(l.t, l.srv.Delete("/job"))
+	require.NoError(l.T, l.Srv.Delete("/job"))
 	time.Sleep(gone)
-	require.NoError(l.t, l.srv.Provision("/job", next))
-	require.NoError(l.t, l.srv.Set("/job/once-record", slots.CarryRecord(record.Data, record.Stat.Ctime)))
+	require.NoError(l.T, l.Srv.Provision("/job", next))
+	require.NoError(l.T, l.Srv.Set("/job/once-record", slots.CarryRecord(record.Data, record.Stat.Ctime)))
 	return true
 }
 
 // record is what is recorded.
 func (l *lab) record() *slots.Record {
-	l.t.Helper()
-	n, ok := l.srv.Get("/job/once-record")
-	require.True(l.t, ok)
+	l.T.Helper()
+	n, ok := l.Srv.Get("/job/once-record")
+	require.True(l.T, ok)
 	r, err := slots.ParseRecord(n.Data)
-	require.NoError(l.t, err)
+	require.NoError(l.T, err)
 	return r
 }
 
 // skewed makes a client whose clock differs.
 func (l *lab) skewed(id string, by time.Duration) *recipes.Client {
-	l.seams = seam.Seams{Now: func() time.Time { return time.Now().Add(by) }}
-	defer func() { l.seams = seam.Seams{} }()
-	return l.client(id)
+	l.Seams = seam.Seams{Now: func() time.Time { return time.Now().Add(by) }}
+	defer func() { l.Seams = seam.Seams{} }()
+	return l.Client(id)
 }
 
 func ran(n *int, err error) func(context.Context, *recipes.Lease) error {
@@ -95,7 +95,7 @@ func ran(n *int, err error) func(context.Context, *recipes.Lease) error {
 func TestASlotIsStartedOnce(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{})
-		a, b := once.New(l.client("a"), "/job"), once.New(l.client("b"), "/job")
+		a, b := once.New(l.Client("a"), "/job"), once.New(l.Client("b"), "/job")
 		n := 0
 		require.NoError(t, a.Do(t.Context(), "one", ran(&n, nil)))
 		for _, o := range []*once.Once{a, b} {
@@ -110,7 +110,7 @@ func TestASlotIsStartedOnce(t *testing.T) {
 		require.ErrorIs(t, b.Do(t.Context(), "two", ran(&n, bad)), bad)
 		require.ErrorIs(t, a.Do(t.Context(), "two", ran(&n, nil)), once.ErrSlotTaken, "at most one start")
 		// What is read before the wait may be missing: who holds the lock reads the record in any case.
-		l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == "/job/once-record" }), zktest.Fail(zktest.CodeNoAuth))
+		l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == "/job/once-record" }), zktest.Fail(zktest.CodeNoAuth))
 		require.ErrorIs(t, b.Do(t.Context(), "one", ran(&n, nil)), once.ErrSlotTaken)
 		require.Equal(t, 2, n)
 		r := l.record()
@@ -120,14 +120,14 @@ func TestASlotIsStartedOnce(t *testing.T) {
 		require.Equal(t, "no ink", two.Result)
 		require.Equal(t, "b", two.By)
 		require.Greater(t, two.Token, r.Run("one").Token)
-		require.Empty(t, l.children("/job/once-record"))
+		require.Empty(t, l.Children("/job/once-record"))
 	})
 }
 
 func TestARunThatFailsIsTriedAgainIfItsEndCounts(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Success: kind.SuccessEnd})
-		a, b := once.New(l.client("a"), "/job"), once.New(l.client("b"), "/job")
+		a, b := once.New(l.Client("a"), "/job"), once.New(l.Client("b"), "/job")
 		n, tokens := 0, []uint64{}
 		fails := func(_ context.Context, l *recipes.Lease) error {
 			tokens = append(tokens, l.Token())
@@ -153,19 +153,19 @@ func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
 	}{{kind.SuccessStart, 0}, {kind.SuccessEnd, time.Minute}} {
 		inLab(t, func(t *testing.T, l *lab) {
 			l.job(&kind.OnceParams{Success: c.success})
-			a, b := once.New(l.client("a"), "/job"), once.New(l.client("b"), "/job")
+			a, b := once.New(l.Client("a"), "/job"), once.New(l.Client("b"), "/job")
 			began := time.Now()
 			both := async(func() (int, error) {
 				return 0, a.Do(t.Context(), "one", func(context.Context, *recipes.Lease) error { time.Sleep(time.Minute); return nil })
 			})
-			l.settle()
+			l.Settle()
 			n := 0
 			waiter := async(func() (int, error) { return 0, b.Do(t.Context(), "one", ran(&n, nil)) })
 			w, x := <-waiter, <-both
-			require.NoError(t, x.err)
+			require.NoError(t, x.Err)
 			require.Zero(t, n)
-			require.ErrorIs(t, w.err, once.ErrSlotTaken)
-			require.InDelta(t, c.decided.Seconds(), w.at.Sub(began).Seconds(), 1)
+			require.ErrorIs(t, w.Err, once.ErrSlotTaken)
+			require.InDelta(t, c.decided.Seconds(), w.At.Sub(began).Seconds(), 1)
 		})
 	}
 }
@@ -173,7 +173,7 @@ func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
 func TestSlotsThatCannotBeStarted(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Keep: 2})
-		o := once.New(l.client("a"), "/job")
+		o := once.New(l.Client("a"), "/job")
 		n := 0
 		for _, slot := range []string{"b", "c", "d"} {
 			require.NoError(t, o.Do(t.Context(), slot, ran(&n, nil)))
@@ -187,17 +187,17 @@ func TestSlotsThatCannotBeStarted(t *testing.T) {
 
 		held, err := o.Start(t.Context(), "e")
 		require.NoError(t, err)
-		_, err = once.New(l.client("b"), "/job").TryStart(t.Context(), "f")
+		_, err = once.New(l.Client("b"), "/job").TryStart(t.Context(), "f")
 		require.ErrorIs(t, err, recipes.ErrHeld)
 		require.NoError(t, held.End(t.Context(), nil))
 
-		c := l.client("c")
+		c := l.Client("c")
 		require.ErrorIs(t, c.Mutex("/job").Do(t.Context(), nil), recipes.ErrKindMismatch)
-		require.NoError(t, l.srv.Set("/job/once-record", []byte("x")))
+		require.NoError(t, l.Srv.Set("/job/once-record", []byte("x")))
 		require.ErrorContains(t, o.Do(t.Context(), "g", ran(&n, nil)), "the record of slots is damaged")
-		require.NoError(t, l.srv.Delete("/job/once-record"))
+		require.NoError(t, l.Srv.Delete("/job/once-record"))
 		require.ErrorIs(t, o.Do(t.Context(), "g", ran(&n, nil)), recipes.ErrNotProvisioned)
-		require.Empty(t, l.children("/job"))
+		require.Empty(t, l.Children("/job"))
 	})
 }
 
@@ -232,13 +232,13 @@ func TestASlotIsNotStartedLateByTheLengthOfTheWait(t *testing.T) {
 		inLab(t, func(t *testing.T, l *lab) {
 			l.job(&kind.OnceParams{Schedule: "* * * * *", CatchUp: "5m", Success: success})
 			time.Sleep(90 * time.Second)
-			s, err := once.New(l.client("a"), "/job").Start(t.Context(), "")
+			s, err := once.New(l.Client("a"), "/job").Start(t.Context(), "")
 			require.NoError(t, err)
 			time.Sleep(time.Minute)
-			waiting := async(func() (*once.Start, error) { return once.New(l.client("b"), "/job").Start(t.Context(), "") })
+			waiting := async(func() (*once.Start, error) { return once.New(l.Client("b"), "/job").Start(t.Context(), "") })
 			time.Sleep(2 * time.Hour)
 			require.NoError(t, s.End(t.Context(), nil))
-			require.ErrorIs(t, (<-waiting).err, once.ErrSlotTooOld)
+			require.ErrorIs(t, (<-waiting).Err, once.ErrSlotTooOld)
 			require.Len(t, l.record().Slots, 1, "the start that was too late is undone")
 		})
 	}
@@ -252,7 +252,7 @@ func TestAClockThatIsSetCostsNoSlot(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				l.job(&kind.OnceParams{Schedule: schedule, CatchUp: "30m"})
 				born, n := time.Now(), 0
-				l.seams = seam.Seams{Now: func() time.Time {
+				l.Seams = seam.Seams{Now: func() time.Time {
 					if at := time.Since(born); at < 2*time.Minute || at > 5*time.Hour && at < 5*time.Hour+2*time.Minute || ahead > 24*time.Hour {
 						return time.Now().Add(ahead)
 					}
@@ -260,13 +260,13 @@ func TestAClockThatIsSetCostsNoSlot(t *testing.T) {
 				}}
 				ctx, stop := context.WithTimeout(t.Context(), 9*time.Hour+45*time.Minute)
 				defer stop()
-				a, b := l.client("a"), l.client("b")
+				a, b := l.Client("a"), l.Client("b")
 				named := async(func() (*once.Start, error) { return once.New(b, "/job").Start(ctx, "") })
 				err := once.New(a, "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.GreaterOrEqual(t, n, 9, "%s, ahead by %v", schedule, ahead)
-				require.Error(t, (<-named).err)
-				require.Less(t, l.changes("/job"), int32(2000), "each minute at most")
+				require.Error(t, (<-named).Err)
+				require.Less(t, l.Changes("/job"), int32(2000), "each minute at most")
 			})
 		}
 	}
@@ -276,17 +276,17 @@ func TestAClockThatIsSetCostsNoSlot(t *testing.T) {
 func TestAJobThatIsDeclaredAgainForgetsNoDueSlot(t *testing.T) {
 	for name, again := range map[string]func(*lab){
 		"changed":  func(l *lab) { l.job(&kind.OnceParams{Schedule: "0 * * * *", Keep: 9}) },
-		"replaced": func(l *lab) { require.True(l.t, l.remake(0)) },
+		"replaced": func(l *lab) { require.True(l.T, l.remake(0)) },
 	} {
 		inLab(t, func(t *testing.T, l *lab) {
 			l.job(&kind.OnceParams{Schedule: "0 * * * *"})
 			time.Sleep(time.Hour + time.Minute)
 			again(l)
 			n := 0
-			require.NoError(t, once.New(l.client("a"), "/job").Do(t.Context(), "2000-01-01T01:00:00Z", ran(&n, nil)), name)
-			require.NoError(t, l.srv.Delete("/job/once-record"))
-			require.NoError(t, l.srv.Create("/job/once-record", nil))
-			require.ErrorIs(t, once.New(l.client("b"), "/job").Do(t.Context(), "2000-01-01T01:00:00Z", ran(&n, nil)), once.ErrSlotTooOld,
+			require.NoError(t, once.New(l.Client("a"), "/job").Do(t.Context(), "2000-01-01T01:00:00Z", ran(&n, nil)), name)
+			require.NoError(t, l.Srv.Delete("/job/once-record"))
+			require.NoError(t, l.Srv.Create("/job/once-record", nil))
+			require.ErrorIs(t, once.New(l.Client("b"), "/job").Do(t.Context(), "2000-01-01T01:00:00Z", ran(&n, nil)), once.ErrSlotTooOld,
 				"a new record knows nothing of the slots before it")
 		})
 	}
@@ -296,7 +296,7 @@ func TestAJobThatIsDeclaredAgainForgetsNoDueSlot(t *testing.T) {
 func TestASchedulesSlotsFromWhileAnotherOneWasDeclaredAreNotRun(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *", CatchUp: "3h"})
-		o := once.New(l.client("a"), "/job")
+		o := once.New(l.Client("a"), "/job")
 		time.Sleep(time.Hour + time.Minute)
 		n := 0
 		require.NoError(t, o.Do(t.Context(), "", ran(&n, nil)))
@@ -318,16 +318,16 @@ func TestASlotThatIsNoneByTheTimeOfTheGrantIsNotStarted(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "* * * * *"})
 		time.Sleep(90 * time.Second)
-		held, err := once.New(l.client("a"), "/job").Start(t.Context(), "")
+		held, err := once.New(l.Client("a"), "/job").Start(t.Context(), "")
 		require.NoError(t, err)
 		n := 0
 		waiting := async(func() (int, error) {
-			return 0, once.New(l.client("b"), "/job").Do(t.Context(), "2000-01-01T00:05:00Z", ran(&n, nil))
+			return 0, once.New(l.Client("b"), "/job").Do(t.Context(), "2000-01-01T00:05:00Z", ran(&n, nil))
 		})
 		time.Sleep(time.Minute)
 		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
 		require.NoError(t, held.End(t.Context(), nil))
-		require.ErrorIs(t, (<-waiting).err, once.ErrNoSlot)
+		require.ErrorIs(t, (<-waiting).Err, once.ErrNoSlot)
 		require.Zero(t, n)
 	})
 }
@@ -351,12 +351,12 @@ func TestAJobThatIsReplacedBetweenTwoRequestsGoesOn(t *testing.T) {
 		for after, struck := 0, true; struck; after++ {
 			inLab(t, func(t *testing.T, l *lab) {
 				l.job(&kind.OnceParams{Schedule: "0 * * * *"})
-				o, n, seen := once.New(l.client("a"), "/job"), 0, 0
+				o, n, seen := once.New(l.Client("a"), "/job"), 0, 0
 				require.Error(t, o.Do(t.Context(), "2000-01-01T00:00:00Z", nil), "it has read the declaration")
 				time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour - 50*time.Second)))
 				ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer stop()
-				request := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+				request := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 					if r.Op == "ping" || slices.Contains(r.Paths, "/job") && r.Op != "create" { // it is not declared then
 						return false
 					}
@@ -372,7 +372,7 @@ func TestAJobThatIsReplacedBetweenTwoRequestsGoesOn(t *testing.T) {
 				case <-ctx.Done():
 					struck = false
 				}
-				if err := (<-done).err; c.name == "Run" {
+				if err := (<-done).Err; c.name == "Run" {
 					require.ErrorIs(t, err, context.DeadlineExceeded, "request %d", after)
 				} else {
 					require.NoError(t, err, "request %d", after)
@@ -389,12 +389,12 @@ func TestAJobThatIsReplacedBetweenTwoRequestsGoesOn(t *testing.T) {
 func TestAJobThatHasAnotherPathIsNotProvisioned(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
-		o, n := once.New(l.client("a"), "/job"), 0
+		o, n := once.New(l.Client("a"), "/job"), 0
 		run := async(func() (int, error) { return 0, o.Run(t.Context(), nil) })
 		time.Sleep(time.Minute)
-		require.NoError(t, l.srv.Provision("/jobs/new", l.declaredJob()))
-		require.NoError(t, l.srv.Delete("/job"))
-		require.ErrorIs(t, (<-run).err, recipes.ErrNotProvisioned)
+		require.NoError(t, l.Srv.Provision("/jobs/new", l.declaredJob()))
+		require.NoError(t, l.Srv.Delete("/job"))
+		require.ErrorIs(t, (<-run).Err, recipes.ErrNotProvisioned)
 		require.ErrorIs(t, o.Do(t.Context(), "2000-01-01T00:00:00Z", ran(&n, nil)), recipes.ErrNotProvisioned)
 		require.Zero(t, n)
 	})
@@ -408,19 +408,19 @@ func TestALockThatIsBrokenBeforeTheStartIsLost(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), time.Hour+2*time.Minute)
 			defer stop()
 			n, created := 0, false
-			held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+			held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 				created = created || r.Op == "create"
 				return created && r.Op == op
 			}), zktest.Hold)
 			run := async(func() (int, error) {
-				return 0, once.New(l.client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
+				return 0, once.New(l.Client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
 			})
 			<-held.Hit()
-			for _, contender := range l.queue("/job") {
-				require.NoError(t, l.srv.Delete(contender))
+			for _, contender := range l.Queue("/job") {
+				require.NoError(t, l.Srv.Delete(contender))
 			}
 			held.Release()
-			require.ErrorIs(t, (<-run).err, context.DeadlineExceeded, op)
+			require.ErrorIs(t, (<-run).Err, context.DeadlineExceeded, op)
 			require.Equal(t, 1, n)
 		})
 	}
@@ -452,7 +452,7 @@ func TestRunWaitsForEachSlot(t *testing.T) {
 		time.Sleep(3*time.Hour + 30*time.Minute)
 		stop()
 		for _, d := range done {
-			require.ErrorIs(t, (<-d).err, context.Canceled)
+			require.ErrorIs(t, (<-d).Err, context.Canceled)
 		}
 		require.Equal(t, []string{"2000-01-01T01:00:00Z", "2000-01-01T02:00:00Z", "2000-01-01T03:00:00Z"}, ran)
 	})
@@ -462,8 +462,8 @@ func TestRunWaitsForEachSlot(t *testing.T) {
 func TestARunWhoseResultWasNotRecordedIsTriedAgain(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *", Success: kind.SuccessEnd})
-		c := l.client("a")
-		for _, path := range l.mutexes(300) { // which are told first
+		c := l.Client("a")
+		for _, path := range l.Mutexes(300) { // which are told first
 			_, err := c.Mutex(path).Lock(t.Context())
 			require.NoError(t, err)
 		}
@@ -474,7 +474,7 @@ func TestARunWhoseResultWasNotRecordedIsTriedAgain(t *testing.T) {
 				if n++; n == 1 {
 					s, err := c.Session(t.Context())
 					require.NoError(t, err)
-					l.srv.Expire(s.ID())
+					l.Srv.Expire(s.ID())
 				}
 				return nil
 			})
@@ -483,18 +483,18 @@ func TestARunWhoseResultWasNotRecordedIsTriedAgain(t *testing.T) {
 		time.Sleep(time.Hour + time.Minute)
 		require.Equal(t, slots.Succeeded, l.record().Run("2000-01-01T01:00:00Z").State)
 		stop()
-		require.Equal(t, 2, (<-run).v)
+		require.Equal(t, 2, (<-run).V)
 
 		s, err := once.New(c, "/job").Start(t.Context(), "")
 		require.ErrorIs(t, err, once.ErrSlotTaken)
 		require.Nil(t, s)
-		other := l.client("b")
+		other := l.Client("b")
 		time.Sleep(time.Hour)
 		s, err = once.New(other, "/job").Start(t.Context(), "")
 		require.NoError(t, err)
 		sn, err := other.Session(t.Context())
 		require.NoError(t, err)
-		l.srv.Expire(sn.ID())
+		l.Srv.Expire(sn.ID())
 		require.ErrorIs(t, s.End(t.Context(), nil), recipes.ErrLost)
 		require.ErrorIs(t, context.Cause(s.Context()), recipes.ErrLost)
 	})
@@ -514,15 +514,15 @@ func TestFiftyClientsDoNotAllQueueForASlot(t *testing.T) {
 			var all sync.WaitGroup
 			runs := 0
 			for i := range clients {
-				o := once.New(l.client(fmt.Sprint(i)), "/job")
+				o := once.New(l.Client(fmt.Sprint(i)), "/job")
 				all.Go(func() {
 					_ = o.Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { runs++; time.Sleep(c.takes); return nil })
 				})
 			}
 			time.Sleep(30 * time.Second)
-			l.srv.ResetCounts()
+			l.Srv.ResetCounts()
 			time.Sleep(slots * time.Minute)
-			counts := l.srv.Counts()
+			counts := l.Srv.Counts()
 			stop()
 			all.Wait()
 			require.Equal(t, slots, runs)
@@ -536,23 +536,23 @@ func TestFiftyClientsDoNotAllQueueForASlot(t *testing.T) {
 func TestWhoStandsByDoesNotRelyOnTheQueueForLong(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
-		holder := l.foreign("/job", "lock-0000000000", "")
-		l.foreign("/job", "lock-0000000001", "")
+		holder := l.Foreign("/job", "lock-0000000000", "")
+		l.Foreign("/job", "lock-0000000001", "")
 		ctx, stop := context.WithCancel(t.Context())
 		began := time.Now()
 		run := async(func() (at time.Time, err error) {
-			err = once.New(l.client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { at = time.Now(); return nil })
+			err = once.New(l.Client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { at = time.Now(); return nil })
 			return at, err
 		})
 		time.Sleep(time.Until(began.Add(time.Hour + 50*time.Second)))
-		require.Len(t, l.children("/job"), 3, "it stands by")
+		require.Len(t, l.Children("/job"), 3, "it stands by")
 		time.Sleep(time.Minute)
-		require.Len(t, l.children("/job"), 4, "it queues")
-		require.NoError(t, l.srv.Delete(holder))
-		require.NoError(t, l.srv.Delete("/job/lock-0000000001"))
-		l.settle()
+		require.Len(t, l.Children("/job"), 4, "it queues")
+		require.NoError(t, l.Srv.Delete(holder))
+		require.NoError(t, l.Srv.Delete("/job/lock-0000000001"))
+		l.Settle()
 		stop()
-		require.WithinDuration(t, began.Add(time.Hour+110*time.Second), (<-run).v, time.Second)
+		require.WithinDuration(t, began.Add(time.Hour+110*time.Second), (<-run).V, time.Second)
 	})
 }
 
@@ -560,21 +560,21 @@ func TestWhoStandsByDoesNotRelyOnTheQueueForLong(t *testing.T) {
 func TestWhoStandsByLooksAgainIfTheRecordHasChangedMeanwhile(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
-		l.foreign("/job", "lock-0000000000", "")
-		l.foreign("/job", "lock-0000000001", "")
+		l.Foreign("/job", "lock-0000000000", "")
+		l.Foreign("/job", "lock-0000000001", "")
 		began, looks := time.Now(), 0
-		queue := l.listing("/job", zktest.HoldReader)
+		queue := l.Listing("/job", zktest.HoldReader)
 		ctx, stop := context.WithCancel(t.Context())
 		run := async(func() (int, error) {
 			n := 0
-			err := once.New(l.client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
+			err := once.New(l.Client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
 			return n, err
 		})
 		<-queue.Hit()
 		require.GreaterOrEqual(t, time.Since(began), time.Hour)
 		decided := l.record().Put(slots.Run{Slot: slots.At(began.Add(time.Hour)), State: slots.Succeeded, Token: 1}, 10)
-		require.NoError(t, l.srv.Set("/job/once-record", decided.Encode()))
-		l.srv.Inject(func(r zktest.Request) bool {
+		require.NoError(t, l.Srv.Set("/job/once-record", decided.Encode()))
+		l.Srv.Inject(func(r zktest.Request) bool {
 			if r.Op == "getData" && r.Path == "/job/once-record" {
 				looks++
 			}
@@ -582,17 +582,17 @@ func TestWhoStandsByLooksAgainIfTheRecordHasChangedMeanwhile(t *testing.T) {
 		}, zktest.DropReply)
 		queue.Release()
 		time.Sleep(3 * time.Second)
-		l.settle()
+		l.Settle()
 		require.Equal(t, 2, looks, "one sees that it has changed, the next one how")
 		stop()
-		require.Zero(t, (<-run).v)
+		require.Zero(t, (<-run).V)
 	})
 }
 
 func TestAZoneThatThisMachineLacksIsAnErrorAtFirstUse(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 3 * * *", Timezone: "Nowhere/AtAll"})
-		o := once.New(l.client("a"), "/job")
+		o := once.New(l.Client("a"), "/job")
 		n := 0
 		for _, err := range []error{o.Do(t.Context(), "", ran(&n, nil)), o.Do(t.Context(), "2000-01-01T03:00:00Z", ran(&n, nil)), o.Run(t.Context(), nil),
 			o.Skip(t.Context(), "2000-01-01T03:00:00Z")} {
@@ -607,9 +607,9 @@ func TestAZoneThatThisMachineLacksIsAnErrorAtFirstUse(t *testing.T) {
 func TestARunBeforeTheRecordExists(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		params := l.job(&kind.OnceParams{Schedule: "0 * * * *"})
-		require.NoError(t, l.srv.Delete("/job/once-record"))
-		require.ErrorIs(t, once.New(l.client("a"), "/job").Run(t.Context(), nil), recipes.ErrNotProvisioned)
-		o := once.New(l.client("b"), "/job", recipes.WithParams(params), recipes.WithCreate(zk.WorldACL(zk.PermAll)...))
+		require.NoError(t, l.Srv.Delete("/job/once-record"))
+		require.ErrorIs(t, once.New(l.Client("a"), "/job").Run(t.Context(), nil), recipes.ErrNotProvisioned)
+		o := once.New(l.Client("b"), "/job", recipes.WithParams(params), recipes.WithCreate(zk.WorldACL(zk.PermAll)...))
 		ctx, stop := context.WithTimeout(t.Context(), 90*time.Minute)
 		defer stop()
 		n := 0
@@ -622,7 +622,7 @@ func TestARunBeforeTheRecordExists(t *testing.T) {
 func TestRunCatchesUp(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *", CatchUp: "150m"})
-		o := once.New(l.client("ops"), "/job")
+		o := once.New(l.Client("ops"), "/job")
 		require.NoError(t, o.Skip(t.Context(), "2000-01-01T03:00:00Z"))
 		time.Sleep(4*time.Hour + 10*time.Minute)
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -639,7 +639,7 @@ func TestRunCatchesUp(t *testing.T) {
 func TestPeopleSkip(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
-		ops, o := once.New(l.client("ops"), "/job"), once.New(l.client("a"), "/job")
+		ops, o := once.New(l.Client("ops"), "/job"), once.New(l.Client("a"), "/job")
 		n := 0
 		time.Sleep(time.Hour + time.Minute)
 		require.NoError(t, ops.Skip(t.Context(), "2000-01-01T01:00:00Z"))
@@ -667,16 +667,16 @@ func TestPeopleSkip(t *testing.T) {
 func TestAStartDoesNotOverwriteWhatOthersRecord(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{})
-		o := once.New(l.client("a"), "/job")
+		o := once.New(l.Client("a"), "/job")
 		require.NoError(t, o.Do(t.Context(), "a", func(context.Context, *recipes.Lease) error { return nil }))
-		held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, "/job/once-record") }), zktest.Hold)
+		held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, "/job/once-record") }), zktest.Hold)
 		n := 0
 		done := async(func() (int, error) { return 0, o.Do(t.Context(), "m", ran(&n, nil)) })
 		<-held.Hit()
 		other := l.record().Put(slots.Run{Slot: "h", State: slots.Skipped}, 30)
-		require.NoError(t, l.srv.Set("/job/once-record", other.Encode()))
+		require.NoError(t, l.Srv.Set("/job/once-record", other.Encode()))
 		held.Release()
-		require.NoError(t, (<-done).err)
+		require.NoError(t, (<-done).Err)
 		r := l.record()
 		require.NotNil(t, r.Run("h"), "the skip was overwritten")
 		require.Equal(t, slots.Skipped, r.Run("h").State)
@@ -689,7 +689,7 @@ func TestAStartDoesNotOverwriteWhatOthersRecord(t *testing.T) {
 func TestASkipThatWouldForgetSlotsThatAreToBeRunIsRefused(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *", Keep: 1})
-		ops, o := once.New(l.client("ops"), "/job"), once.New(l.client("a"), "/job")
+		ops, o := once.New(l.Client("ops"), "/job"), once.New(l.Client("a"), "/job")
 		n := 0
 		time.Sleep(time.Hour + time.Minute)
 		require.ErrorContains(t, ops.Skip(t.Context(), "2000-01-01T02:00:00Z"), "would forget 2000-01-01T01:00:00Z, which is still to be run")

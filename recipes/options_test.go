@@ -1,7 +1,6 @@
 package recipes_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -14,7 +13,7 @@ import (
 // WithCreate made the node, and then found that it could not be used.
 func TestWithCreateLooksAtTheParametersBeforeItCreates(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("c")
+		c := l.Client("c")
 		_, err := c.Mutex("/a/b/wrong-kind", recipes.WithParams(kind.RWLock.New()), recipes.WithCreate()).Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrKindMismatch)
 		_, err = c.Semaphore("/a/none", recipes.WithParams(&kind.SemaphoreParams{}), recipes.WithCreate()).Acquire(t.Context(), 1)
@@ -22,7 +21,7 @@ func TestWithCreateLooksAtTheParametersBeforeItCreates(t *testing.T) {
 		_, err = c.MultiLock(c.Mutex("/a/m", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()),
 			c.Mutex("/a/wrong", recipes.WithParams(kind.RWLock.New()), recipes.WithCreate())).Lock(t.Context())
 		require.ErrorContains(t, err, "recipes: mutex /a/wrong: ")
-		_, there := l.srv.Get("/a")
+		_, there := l.Srv.Get("/a")
 		require.False(t, there)
 	})
 }
@@ -30,34 +29,34 @@ func TestWithCreateLooksAtTheParametersBeforeItCreates(t *testing.T) {
 // What a handle's parameters make of a node without a declaration is kept for its next call, and for no other handle's.
 func TestHandlesOfOneNodeHaveTheirOwnParameters(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("c")
+		c := l.Client("c")
 		curators := c.Mutex("/m", recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate())
 		kazoos := c.Mutex("/m", recipes.WithParams(&kind.MutexParams{Common: kind.Common{Wire: kind.WireKazoo}}), recipes.WithCreate())
 		for range 2 {
 			x, err := curators.Lock(t.Context())
 			require.NoError(t, err)
 			require.Contains(t, x.Node(), "-lock-")
-			l.unlock(x)
+			l.Unlock(x)
 			y, err := kazoos.Lock(t.Context())
 			require.NoError(t, err)
 			require.Contains(t, y.Node(), "__lock__")
-			l.unlock(y)
+			l.Unlock(y)
 		}
 	})
 }
 
 func TestWhatParametersLeaveOutIsDefault(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("c")
+		c := l.Client("c")
 		brought := &kind.SemaphoreParams{Permits: 3}
 		m := c.Semaphore("/s", recipes.WithParams(brought), recipes.WithCreate())
 		brought.Permits = 1 // the handle has what it was given
 		x, err := m.Acquire(t.Context(), 3)
 		require.NoError(t, err)
-		l.unlock(x)
+		l.Unlock(x)
 		y, err := c.RWMutex("/rw", recipes.WithParams(&kind.RWLockParams{}), recipes.WithCreate()).RLock(t.Context())
 		require.NoError(t, err)
-		l.unlock(y)
+		l.Unlock(y)
 		for leader, err := range c.Election("/e", recipes.WithParams(&kind.ElectionParams{}), recipes.WithCreate()).Observe(t.Context()) {
 			require.NoError(t, err)
 			require.Empty(t, leader.Name)
@@ -70,9 +69,9 @@ func TestWhatParametersLeaveOutIsDefault(t *testing.T) {
 // What stood in the way was a panic, or an error that did not say which option was missing.
 func TestAHandleThatWasMadeWronglySaysWhatIsWrong(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("c")
-		require.NoError(t, l.srv.Create("/bare", nil))
-		for want, lock := range map[string]func(context.Context) (*recipes.Lease, error){
+		c := l.Client("c")
+		require.NoError(t, l.Srv.Create("/bare", nil))
+		for want, lock := range map[string]taking{
 			"recipes: mutex /m: an option is nil; leave it out":                                                 c.Mutex("/m", nil).Lock,
 			"recipes: rwlock /m: an option is nil; leave it out":                                                c.RWMutex("/m", recipes.WithID("a"), nil).TryRLock,
 			"recipes: mutex /m: the parameters are nil":                                                         c.Mutex("/m", recipes.WithParams((*kind.MutexParams)(nil))).Lock,
@@ -92,15 +91,15 @@ func TestAHandleThatWasMadeWronglySaysWhatIsWrong(t *testing.T) {
 		for _, err := range c.Election("/").Observe(t.Context()) {
 			require.ErrorContains(t, err, "the root of the tree is no lock")
 		}
-		require.Zero(t, l.srv.Counts().ByOp["create"])
-		l.srv.ResetCounts()
+		require.Zero(t, l.Srv.Counts().ByOp["create"])
+		l.Srv.ResetCounts()
 		_, _, err := c.Election("/").Leader(t.Context()) // it listed the root, and said that nobody leads
 		require.ErrorContains(t, err, "the root of the tree is no lock")
 		require.Empty(t, l.requests())
-		x, err := c.RWMutex(l.rwlock()).Lock(t.Context())
+		x, err := c.RWMutex(l.RWLock()).Lock(t.Context())
 		require.NoError(t, err)
 		_, err = c.RWMutex("/rw", nil).Downgrade(t.Context(), x) // it exchanged the lease
 		require.ErrorContains(t, err, "an option is nil")
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }

@@ -12,13 +12,13 @@ import (
 
 // placed declares a lock with a place in an order.
 func (l *lab) placed(path string, p kind.Params, of string, rank int) {
-	l.t.Helper()
+	l.T.Helper()
 	for _, f := range p.Fields() {
 		if f.Name == "order" {
-			require.NoError(l.t, f.Set(kind.Place{Of: of, Rank: rank}.String()))
+			require.NoError(l.T, f.Set(kind.Place{Of: of, Rank: rank}.String()))
 		}
 	}
-	l.declare(path, p)
+	l.Declare(path, p)
 }
 
 func TestLocksTakenAgainstTheDeclaredOrderAreRefusedAtOnce(t *testing.T) {
@@ -27,8 +27,8 @@ func TestLocksTakenAgainstTheDeclaredOrderAreRefusedAtOnce(t *testing.T) {
 		l.placed("/second", kind.RWLock.New(), "/bank", 2)
 		l.placed("/keys", &kind.KeyedParams{Of: "mutex", Foreign: "false"}, "/bank", 3)
 		l.placed("/other", kind.Mutex.New(), "/shop", 1)
-		l.declare("/none", kind.Mutex.New())
-		c := l.client("A")
+		l.Declare("/none", kind.Mutex.New())
+		c := l.Client("A")
 		take := func(ctx context.Context, f taking) *recipes.Lease {
 			x, err := f(ctx)
 			require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestLocksTakenAgainstTheDeclaredOrderAreRefusedAtOnce(t *testing.T) {
 		} {
 			_, err := f(second.Context())
 			require.ErrorIs(t, err, recipes.ErrLockOrder, name)
-			require.Empty(t, l.children("/first"), name)
+			require.Empty(t, l.Children("/first"), name)
 		}
 		_, err := c.Mutex("/first").Lock(second.Context())
 		require.EqualError(t, err, "recipes: wrong order of locks: /first comes before /second in the order that /bank declares, "+
@@ -53,9 +53,9 @@ func TestLocksTakenAgainstTheDeclaredOrderAreRefusedAtOnce(t *testing.T) {
 		one := take(second.Context(), key("a"))
 		two := take(one.Context(), key("b"))
 		for _, x := range []*recipes.Lease{take(two.Context(), c.Mutex("/other").Lock), take(two.Context(), c.Mutex("/none").Lock), two, one, second} {
-			l.unlock(x)
+			l.Unlock(x)
 		}
 		first := take(context.WithoutCancel(second.Context()), c.Mutex("/first").Lock) // the lease is over
-		l.unlock(first)
+		l.Unlock(first)
 	})
 }

@@ -10,40 +10,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // goes makes the servers unreachable.
 func (l *lab) goes() {
-	l.srv.RefuseDials(true)
-	l.srv.Disconnect(0)
+	l.Srv.RefuseDials(true)
+	l.Srv.Disconnect(0)
 	synctest.Wait()
 }
 
 // sixth is a sixth of the laboratory's session timeout.
 const sixth = 2 * time.Second
 
-// tries are the Try methods, with the Lock method that is in each one's way.
-func tries(c *recipes.Client, opts ...recipes.Option) map[string]func(context.Context) (*recipes.Lease, error) {
-	return map[string]func(context.Context) (*recipes.Lease, error){
-		"mutex":  c.Mutex("/m", opts...).TryLock,
-		"writer": c.RWMutex("/rw", opts...).TryLock,
-		"reader": c.RWMutex("/rw", opts...).TryRLock,
-		"permits": func(ctx context.Context) (*recipes.Lease, error) {
-			return c.Semaphore("/s", opts...).TryAcquire(ctx, 2)
-		},
-		"set": mixed(c).TryLock,
-	}
-}
-
 func TestAnOutageIsNotContentionForTheFirstCallerNorForTheTenth(t *testing.T) {
 	for _, before := range []time.Duration{0, 3 * time.Second, time.Minute} {
 		t.Run(fmt.Sprintf("%v of outage", before), func(t *testing.T) {
-			forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+			forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 				c, seen := l.tallied()
-				warm, err := way.take(c)(t.Context())
+				warm, err := way.Take(c)(t.Context())
 				require.NoError(t, err)
-				l.unlock(warm)
+				l.Unlock(warm)
 				l.goes()
 				time.Sleep(before)
 				var all []<-chan result[*recipes.Lease]
@@ -51,11 +39,11 @@ func TestAnOutageIsNotContentionForTheFirstCallerNorForTheTenth(t *testing.T) {
 					all = append(all, async(func() (*recipes.Lease, error) {
 						ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 						defer cancel()
-						return way.take(c)(ctx)
+						return way.Take(c)(ctx)
 					}))
 				}
 				for _, r := range all {
-					err := (<-r).err
+					err := (<-r).Err
 					require.ErrorIs(t, err, recipes.ErrUnreachable)
 					require.ErrorIs(t, err, context.DeadlineExceeded)
 					require.NotErrorIs(t, err, recipes.ErrHeld, "nobody holds it")
@@ -73,17 +61,17 @@ func TestAnOutageIsNotContentionForTheFirstCallerNorForTheTenth(t *testing.T) {
 }
 
 func TestAWaitThatEndsInAnOutageSaysBothWhoWasAheadAndThatNobodyCanBeReached(t *testing.T) {
-	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
-		x, err := way.block(l.client("holder"))(t.Context())
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		x, err := way.Block(l.Client("holder"))(t.Context())
 		require.NoError(t, err)
 		waiting := async(func() (*recipes.Lease, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 			defer cancel()
-			return way.take(l.client("waiter"))(ctx)
+			return way.Take(l.Client("waiter"))(ctx)
 		})
-		l.settle()
+		l.Settle()
 		l.goes()
-		err = (<-waiting).err
+		err = (<-waiting).Err
 		require.ErrorIs(t, err, recipes.ErrUnreachable)
 		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
@@ -94,7 +82,7 @@ func TestAWaitThatEndsInAnOutageSaysBothWhoWasAheadAndThatNobodyCanBeReached(t *
 
 func TestAWaitBehindAHolderOfTheSameClientSaysThatItIsHeld(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -102,18 +90,18 @@ func TestAWaitBehindAHolderOfTheSameClientSaysThatItIsHeld(t *testing.T) {
 		_, err = m.Lock(ctx)
 		require.ErrorContains(t, err, "recipes: lock /m is held by this client (a), 1 ahead, gave up after 3s: context deadline exceeded")
 		require.NotErrorIs(t, err, recipes.ErrUnreachable)
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
 func TestATryWhileDisconnectedAnswersAtOnce(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
+		l.EveryKind()
 		c, seen := l.tallied()
 		for _, try := range tries(c) { // knows the declarations
 			x, err := try(t.Context())
 			require.NoError(t, err)
-			l.unlock(x)
+			l.Unlock(x)
 		}
 		l.goes()
 		for _, passed := range []time.Duration{sixth, 3 * time.Second, 20 * time.Second} {
@@ -131,14 +119,14 @@ func TestATryWhileDisconnectedAnswersAtOnce(t *testing.T) {
 				require.Equal(t, "unreachable", recipes.ResultOf(err))
 			}
 		}
-		l.srv.RefuseDials(false)
+		l.Srv.RefuseDials(false)
 		time.Sleep(10 * time.Second)
 		for name, try := range tries(c) {
 			x, err := try(t.Context())
 			require.NoError(t, err, name)
-			l.unlock(x)
+			l.Unlock(x)
 		}
-		l.nothingLeft()
+		l.NothingLeft()
 		seen.mu.Lock()
 		defer seen.mu.Unlock()
 		require.Empty(t, seen.wrong)
@@ -151,20 +139,20 @@ func TestATryOutlivesAShortInterruptionAndNoLongerOne(t *testing.T) {
 		for name := range tries(new(recipes.Client)) {
 			t.Run(fmt.Sprintf("%s, %v", name, lasts), func(t *testing.T) {
 				inLab(t, func(t *testing.T, l *lab) {
-					l.everyKind()
-					c := l.client("a")
+					l.EveryKind()
+					c := l.Client("a")
 					try := tries(c)[name]
 					warm, err := try(t.Context())
 					require.NoError(t, err)
-					l.unlock(warm)
+					l.Unlock(warm)
 					l.goes()
-					time.AfterFunc(lasts, func() { l.srv.RefuseDials(false) })
+					time.AfterFunc(lasts, func() { l.Srv.RefuseDials(false) })
 					time.Sleep(sixth / 4)
 					start := time.Now()
 					x, err := try(context.Background())
 					if lasts < sixth {
 						require.NoError(t, err)
-						l.unlock(x)
+						l.Unlock(x)
 						return
 					}
 					require.ErrorIs(t, err, recipes.ErrUnreachable)
@@ -180,8 +168,8 @@ func TestATryAfterAnOutageThatAnotherHasMetWaitsForAConnection(t *testing.T) {
 	for name := range tries(new(recipes.Client)) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.everyKind()
-				c := l.client("a", func(cfg *recipes.Config) { cfg.ConnectTimeout = sixth / 4 })
+				l.EveryKind()
+				c := l.Client("a", func(cfg *recipes.Config) { cfg.ConnectTimeout = sixth / 4 })
 				try := tries(c)[name]
 				l.goes()
 				time.Sleep(time.Minute)
@@ -192,10 +180,10 @@ func TestATryAfterAnOutageThatAnotherHasMetWaitsForAConnection(t *testing.T) {
 					require.Equal(t, sixth, time.Since(start), "of several attempts")
 					time.Sleep(time.Minute)
 				}
-				time.AfterFunc(sixth/2, func() { l.srv.RefuseDials(false) })
+				time.AfterFunc(sixth/2, func() { l.Srv.RefuseDials(false) })
 				x, err := try(context.Background())
 				require.NoError(t, err)
-				l.unlock(x)
+				l.Unlock(x)
 			})
 		})
 	}
@@ -205,21 +193,21 @@ func TestATryWhoseReplyIsLostInAnOutageAnswersSoonAndLeavesNothing(t *testing.T)
 	for name := range tries(new(recipes.Client)) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.everyKind()
-				c := l.client("a")
+				l.EveryKind()
+				c := l.Client("a")
 				try := tries(c)[name]
 				warm, err := try(t.Context())
 				require.NoError(t, err)
-				l.unlock(warm)
-				lost := l.srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DropReply)
-				go func() { <-lost.Hit(); l.srv.RefuseDials(true) }()
+				l.Unlock(warm)
+				lost := l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DropReply)
+				go func() { <-lost.Hit(); l.Srv.RefuseDials(true) }()
 				start := time.Now()
 				_, err = try(context.Background())
 				require.ErrorIs(t, err, recipes.ErrUnreachable)
 				require.LessOrEqual(t, time.Since(start), sixth+time.Second/4)
-				l.srv.RefuseDials(false)
+				l.Srv.RefuseDials(false)
 				time.Sleep(time.Minute)
-				l.nothingLeft()
+				l.NothingLeft()
 			})
 		})
 	}
@@ -227,7 +215,7 @@ func TestATryWhoseReplyIsLostInAnOutageAnswersSoonAndLeavesNothing(t *testing.T)
 
 func TestATryOfALockThatThisClientHoldsIsRefusedAsHeldInAnOutageToo(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		l.goes()
@@ -245,47 +233,41 @@ func TestATryOfALockThatThisClientHoldsIsRefusedAsHeldInAnOutageToo(t *testing.T
 
 func TestATryBehindAGoroutineThatCannotAskEitherIsNotRefusedAsHeld(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		l.warm(m)
 		l.goes()
-		asking := l.locking(m)
+		asking := l.Locking(m)
 		_, err := m.TryLock(context.Background())
 		require.ErrorIs(t, err, recipes.ErrUnreachable)
 		require.NotErrorIs(t, err, recipes.ErrHeld)
 		require.ErrorContains(t, err, "asked for by this client (a)")
 		require.True(t, recipes.Retryable(err))
-		l.srv.RefuseDials(false)
-		l.unlock((<-asking).v)
+		l.Srv.RefuseDials(false)
+		l.Unlock((<-asking).V)
 	})
 }
 
 func TestAClientWhoseSessionIsOverTriesAgainWhenItIsAsked(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) { // nothing was asked of it since, so it has not dialled
-		c := l.client("a")
-		l.warm(c.Mutex(l.mutex()))
+		c := l.Client("a")
+		l.warm(c.Mutex(l.Mutex()))
 		l.goes()
 		time.Sleep(time.Minute)
-		l.srv.RefuseDials(false)
+		l.Srv.RefuseDials(false)
 		time.Sleep(time.Minute)
 		x, err := c.Mutex("/m").TryLock(t.Context())
 		require.NoError(t, err)
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
 func TestMaxWaitBoundsTheWaitAndNotTheWork(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c, rival := l.client("a"), l.client("rival")
+		l.EveryKind()
+		c, rival := l.Client("a"), l.Client("rival")
 		most := recipes.WithMaxWait(3 * time.Second)
-		ways := map[string]func(context.Context, work) error{
-			"mutex":   c.Mutex("/m", most).Do,
-			"writer":  c.RWMutex("/rw", most).Do,
-			"reader":  c.RWMutex("/rw", most).RDo,
-			"permits": func(ctx context.Context, f work) error { return c.Semaphore("/s", most).Do(ctx, 1, f) },
-			"leader":  c.Election("/e", most).Lead,
-			"set":     c.MultiLock(c.Election("/e"), c.Mutex("/m", recipes.WithMaxWait(time.Hour)), c.RWMutex("/rw", most)).Do,
-		}
+		ways := waysToDo(c, most)
+		ways["set, of its members the least"] = c.MultiLock(c.Election("/e"), c.Mutex("/m", recipes.WithMaxWait(time.Hour)), c.RWMutex("/rw", most)).Do
 		for name, do := range ways {
 			require.NoError(t, do(t.Context(), func(ctx context.Context, _ *recipes.Lease) error {
 				time.Sleep(time.Minute)
@@ -304,7 +286,7 @@ func TestMaxWaitBoundsTheWaitAndNotTheWork(t *testing.T) {
 			require.Equal(t, 3*time.Second, time.Since(start), name)
 		}
 		release()
-		l.nothingLeft()
+		l.NothingLeft()
 		_, err := c.Mutex("/m", recipes.WithMaxWait(-1)).Lock(t.Context())
 		require.ErrorContains(t, err, "WithMaxWait(-1ns): the time must not be negative")
 		_, err = c.Mutex("/m", recipes.WithMaxRelease(-1)).Lock(t.Context())
@@ -316,10 +298,10 @@ func TestDoAndLeadReturnSoonAfterTheirContextInAnOutage(t *testing.T) {
 	for name := range waysToDo(new(recipes.Client)) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.everyKind()
+				l.EveryKind()
 				ctx, cancel := context.WithCancel(t.Context())
 				var left time.Time
-				err := waysToDo(l.client("a"))[name](ctx, func(ctx context.Context, _ *recipes.Lease) error {
+				err := waysToDo(l.Client("a"))[name](ctx, func(ctx context.Context, _ *recipes.Lease) error {
 					l.goes()
 					time.AfterFunc(time.Second, cancel)
 					<-ctx.Done()
@@ -338,8 +320,8 @@ func TestMaxReleaseBoundsTheRelease(t *testing.T) {
 	for name := range waysToDo(new(recipes.Client)) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.everyKind()
-				c := l.client("a")
+				l.EveryKind()
+				c := l.Client("a")
 				for _, most := range []time.Duration{0, time.Second} {
 					var left time.Time
 					err := waysToDo(c, recipes.WithMaxRelease(most))[name](t.Context(), func(context.Context, *recipes.Lease) error {
@@ -355,22 +337,11 @@ func TestMaxReleaseBoundsTheRelease(t *testing.T) {
 						require.Greater(t, time.Since(left), 5*time.Second)
 						require.LessOrEqual(t, time.Since(left), 12*time.Second)
 					}
-					l.srv.RefuseDials(false)
+					l.Srv.RefuseDials(false)
 					time.Sleep(time.Minute)
-					l.nothingLeft()
+					l.NothingLeft()
 				}
 			})
 		})
-	}
-}
-
-func waysToDo(c *recipes.Client, opts ...recipes.Option) map[string]func(context.Context, work) error {
-	return map[string]func(context.Context, work) error{
-		"mutex":   c.Mutex("/m", opts...).Do,
-		"writer":  c.RWMutex("/rw", opts...).Do,
-		"reader":  c.RWMutex("/rw", opts...).RDo,
-		"permits": func(ctx context.Context, f work) error { return c.Semaphore("/s", opts...).Do(ctx, 1, f) },
-		"leader":  c.Election("/e", opts...).Lead,
-		"set":     c.MultiLock(c.Election("/e"), c.RWMutex("/rw", opts...).Reader()).Do,
 	}
 }

@@ -2,6 +2,7 @@ package recipes_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -14,17 +15,17 @@ import (
 
 // lives reports whether the server knows a session.
 func (l *lab) lives(id int64) bool {
-	return slices.ContainsFunc(l.srv.Sessions(), func(s zktest.Session) bool { return s.ID == id })
+	return slices.ContainsFunc(l.Srv.Sessions(), func(s zktest.Session) bool { return s.ID == id })
 }
 
 // cut keeps one client from the server until its session is lost.
 func (l *lab) cut(c *recipes.Client) {
 	s := c.Newest()
-	l.srv.RefuseDials(true)
-	l.srv.Disconnect(s.ID())
+	l.Srv.RefuseDials(true)
+	l.Srv.Disconnect(s.ID())
 	<-s.Done()
-	l.settle()
-	l.srv.RefuseDials(false)
+	l.Settle()
+	l.Srv.RefuseDials(false)
 }
 
 // To close a session is to resume it: tries that do not succeed must not keep it alive. One node that is gone, or may not be
@@ -32,32 +33,32 @@ func (l *lab) cut(c *recipes.Client) {
 func TestALostSessionThatCannotBeClosedIsNotKeptAliveForLong(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.declareAll(3)
-		a := l.client("a")
-		id := l.session(a)
+		a := l.Client("a")
+		id := l.SessionID(a)
 		for i := range 3 {
 			x, err := takers["mutex"](t.Context(), a, i)
 			require.NoError(t, err)
 			context.AfterFunc(x.Context(), func() { _ = x.Unlock(context.Background()) })
 		}
 		var tries []time.Time
-		l.srv.Inject(func(r zktest.Request) bool {
+		l.Srv.Inject(func(r zktest.Request) bool {
 			if r.Op == "connect" && r.Session == id {
 				tries = append(tries, time.Now())
 			}
 			return r.Op == "closeSession" && r.Session == 0 // read before the connect request in front of it is answered
 		}, zktest.CutBefore)
-		refused := l.queue("/m1")[0]
-		l.srv.Inject(func(r zktest.Request) bool { return slices.Contains(r.Paths, refused) }, zktest.Fail(zktest.CodeNoAuth))
-		require.NoError(t, l.srv.Delete(l.queue("/m0")[0]))
+		refused := l.Queue("/m1")[0]
+		l.Srv.Inject(func(r zktest.Request) bool { return slices.Contains(r.Paths, refused) }, zktest.Fail(zktest.CodeNoAuth))
+		require.NoError(t, l.Srv.Delete(l.Queue("/m0")[0]))
 		l.cut(a)
 		tries = nil
 		began := time.Now()
 		_, err := a.Session(t.Context())
 		require.NoError(t, err)
 		require.Less(t, time.Since(began), 3*time.Second)
-		require.Empty(t, l.children("/m0"))
-		require.Len(t, l.children("/m1"), 1)
-		require.Empty(t, l.children("/m2"), "before the session is handed out")
+		require.Empty(t, l.Children("/m0"))
+		require.Len(t, l.Children("/m1"), 1)
+		require.Empty(t, l.Children("/m2"), "before the session is handed out")
 		require.True(t, l.lives(id), "the scenario needs a session that cannot be closed")
 		time.Sleep(12*time.Second + 4*time.Second + 2*2*time.Second)
 		require.False(t, l.lives(id), "a session timeout for the tries, and the shortest there is behind the last")
@@ -76,10 +77,10 @@ func TestALateCreateOfALostSessionIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				queues := l.declareAll(1)
-				a := l.client("a")
+				a := l.Client("a")
 				l.read(take, a)
-				id := l.session(a)
-				l.srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(11500*time.Millisecond))
+				id := l.SessionID(a)
+				l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(11500*time.Millisecond))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				_, err := take(ctx, a, 0)
@@ -87,13 +88,13 @@ func TestALateCreateOfALostSessionIsRefused(t *testing.T) {
 				l.cut(a)
 				x, err := again(take, a)
 				require.NoError(t, err)
-				l.unlock(x)
-				l.settle()
+				l.Unlock(x)
+				l.Settle()
 				require.False(t, l.lives(id))
 				for range 100 {
 					time.Sleep(100 * time.Millisecond)
 					for _, dir := range queues {
-						require.Empty(t, l.children(dir), dir)
+						require.Empty(t, l.Children(dir), dir)
 					}
 				}
 			})
@@ -104,26 +105,26 @@ func TestALateCreateOfALostSessionIsRefused(t *testing.T) {
 func TestSeveralLostSessionsAreRememberedUntilEachIsClosed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.declareAll(4)
-		a := l.client("a")
+		a := l.Client("a")
 		var held []*recipes.Lease
 		var lost []int64
 		for i := range 3 {
-			lost = append(lost, l.session(a))
+			lost = append(lost, l.SessionID(a))
 			x, err := takers["mutex"](t.Context(), a, i)
 			require.NoError(t, err)
 			held = append(held, x)
 			l.cut(a)
 		}
-		now := l.session(a)
-		l.settle()
+		now := l.SessionID(a)
+		l.Settle()
 		require.True(t, l.lives(lost[2]), "it is held")
 		for i := range 3 {
 			require.ErrorIs(t, held[i].Unlock(t.Context()), recipes.ErrLost)
-			l.settle()
+			l.Settle()
 			require.False(t, l.lives(lost[i]))
-			require.Empty(t, l.children(numbered("/m", i)))
+			require.Empty(t, l.Children(fmt.Sprint("/m", i)))
 		}
-		require.Equal(t, now, l.session(a))
+		require.Equal(t, now, l.SessionID(a))
 		require.Empty(t, a.Leftovers())
 	})
 }
@@ -131,15 +132,15 @@ func TestSeveralLostSessionsAreRememberedUntilEachIsClosed(t *testing.T) {
 // The first request that the recipes send in the new session is the one that deletes: a Try would meet its own ghost.
 func TestATryAfterAnOutageDoesNotMeetItsOwnGhost(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		a := l.client("a")
-		m := a.Mutex(l.mutex())
+		a := l.Client("a")
+		m := a.Mutex(l.Mutex())
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		context.AfterFunc(x.Context(), func() { _ = x.Unlock(context.Background()) })
 		l.cut(a)
-		l.srv.ResetCounts()
+		l.Srv.ResetCounts()
 		y, err := m.TryLock(t.Context())
 		require.NoError(t, err)
-		l.unlock(y)
+		l.Unlock(y)
 	})
 }

@@ -13,20 +13,18 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-type taker = func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error)
-
 // outage keeps everybody from the server for a time. A server that restarts gives every session its whole timeout again.
 func (l *lab) outage(d time.Duration, restarts bool) {
-	l.srv.RefuseDials(true)
+	l.Srv.RefuseDials(true)
 	if restarts {
-		l.srv.SetReadOnly(true)
+		l.Srv.SetReadOnly(true)
 	}
-	l.srv.Disconnect(0)
+	l.Srv.Disconnect(0)
 	time.Sleep(d)
 	if restarts {
-		l.srv.SetReadOnly(false)
+		l.Srv.SetReadOnly(false)
 	}
-	l.srv.RefuseDials(false)
+	l.Srv.RefuseDials(false)
 }
 
 // again takes a lock as a program does: until it has it.
@@ -43,18 +41,18 @@ func again(take taker, c *recipes.Client) (*recipes.Lease, error) {
 // leaves are what a client leaves behind; each returns when the outage may begin.
 var leaves = map[string]func(l *lab, take taker, c *recipes.Client){
 	"a lease given back when it was lost": func(l *lab, take taker, c *recipes.Client) {
-		x, err := take(l.t.Context(), c, 0)
-		require.NoError(l.t, err)
+		x, err := take(l.T.Context(), c, 0)
+		require.NoError(l.T, err)
 		context.AfterFunc(x.Context(), func() { _ = x.Unlock(context.Background()) })
 	},
 	"a lease given back during the outage": func(l *lab, take taker, c *recipes.Client) {
-		x, err := take(l.t.Context(), c, 0)
-		require.NoError(l.t, err)
+		x, err := take(l.T.Context(), c, 0)
+		require.NoError(l.T, err)
 		time.AfterFunc(time.Second, func() { _ = x.Unlock(context.Background()) })
 	},
 	"Do": func(l *lab, take taker, c *recipes.Client) {
-		x, err := take(l.t.Context(), c, 0)
-		require.NoError(l.t, err)
+		x, err := take(l.T.Context(), c, 0)
+		require.NoError(l.T, err)
 		go func() {
 			_ = x.Run(context.Background(), func(ctx context.Context, _ *recipes.Lease) error {
 				<-ctx.Done()
@@ -63,20 +61,20 @@ var leaves = map[string]func(l *lab, take taker, c *recipes.Client){
 		}()
 	},
 	"a waiter": func(l *lab, take taker, c *recipes.Client) {
-		other := l.client("other")
-		x, err := take(l.t.Context(), other, 0)
-		require.NoError(l.t, err)
+		other := l.Client("other")
+		x, err := take(l.T.Context(), other, 0)
+		require.NoError(l.T, err)
 		go func() {
 			if x, err := again(take, c); err == nil {
 				_ = x.Unlock(context.Background())
 			}
 		}()
-		l.settle()
-		l.unlock(x)
-		require.NoError(l.t, other.Close())
+		l.Settle()
+		l.Unlock(x)
+		require.NoError(l.T, other.Close())
 	},
 	"a create without an answer": func(l *lab, take taker, c *recipes.Client) {
-		l.srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DropReply)
+		l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DropReply)
 		go func() {
 			if x, err := again(take, c); err == nil {
 				_ = x.Unlock(context.Background())
@@ -100,7 +98,7 @@ func TestNobodyWaitsForTheNodesOfItsOwnLostSession(t *testing.T) {
 						}
 						inLab(t, func(t *testing.T, l *lab) {
 							l.declareAll(1)
-							c := l.client("a")
+							c := l.Client("a")
 							l.read(take, c)
 							leave(l, take, c)
 							first := c.Newest().ID()
@@ -110,10 +108,10 @@ func TestNobodyWaitsForTheNodesOfItsOwnLostSession(t *testing.T) {
 							require.NoError(t, err)
 							// Between two passes over the servers it pauses for a second and up to a sixth of the timeout: 3 s.
 							require.Less(t, time.Since(began), 4*time.Second, "an outage of %v, restarts: %v", d, restarts)
-							l.unlock(x)
-							l.settle()
+							l.Unlock(x)
+							l.Settle()
 							require.NoError(t, c.Close())
-							for _, s := range l.srv.Sessions() {
+							for _, s := range l.Srv.Sessions() {
 								require.NotEqual(t, first, s.ID, "the lost session is closed too, after an outage of %v, restarts: %v", d, restarts)
 							}
 						})
@@ -151,32 +149,32 @@ func TestWhatMayStillRunUnderALostLeaseKeepsItsPlace(t *testing.T) {
 				// Where the connection is there when the session is lost, no closeSession may leave on it.
 				for cut, from := range map[string]func(l *lab, id int64) (heal func()){
 					"connection lost": func(l *lab, id int64) func() {
-						l.srv.RefuseDials(true)
-						l.srv.Disconnect(id)
-						return func() { l.srv.RefuseDials(false) }
+						l.Srv.RefuseDials(true)
+						l.Srv.Disconnect(id)
+						return func() { l.Srv.RefuseDials(false) }
 					},
 					"partition": func(l *lab, id int64) func() {
-						l.srv.Partition(id, zktest.Both)
-						return func() { l.srv.Heal(id) }
+						l.Srv.Partition(id, zktest.Both)
+						return func() { l.Srv.Heal(id) }
 					},
 				} {
 					for _, ends := range []bool{true, false} {
 						inLab(t, func(t *testing.T, l *lab) {
 							l.declareAll(1)
-							a, b := l.client("a"), l.client("b")
+							a, b := l.Client("a"), l.Client("b")
 							l.read(take, a, b)
 							x, err := take(t.Context(), a, 0)
 							require.NoError(t, err)
-							l.settle()
+							l.Settle()
 							end := keep(t, x)
 							// A reader does not keep readers out.
 							other := take
-							if name == "read" {
-								other = takers["write"]
+							if name == "reader" {
+								other = takers["writer"]
 							}
 							rival := async(func() (*recipes.Lease, error) { return other(context.Background(), b, 0) })
-							l.settle()
-							began, heal := time.Now(), from(l, l.session(a))
+							l.Settle()
+							began, heal := time.Now(), from(l, l.SessionID(a))
 							<-x.Context().Done()
 							heal()
 							own := async(func() (*recipes.Lease, error) { return again(other, a) })
@@ -185,21 +183,21 @@ func TestWhatMayStillRunUnderALostLeaseKeepsItsPlace(t *testing.T) {
 							notYet(t, own, cut)
 							if ends {
 								end()
-								l.settle()
+								l.Settle()
 								require.Len(t, rival, 1, "%s: what ran has ended", cut)
 							}
 							r := <-rival
-							require.NoError(t, r.err)
-							require.LessOrEqual(t, r.at.Sub(began), 18*time.Second+2*2*time.Second, "what was sent until the lease ended keeps the session")
-							l.unlock(r.v)
+							require.NoError(t, r.Err)
+							require.LessOrEqual(t, r.At.Sub(began), 18*time.Second+2*2*time.Second, "what was sent until the lease ended keeps the session")
+							l.Unlock(r.V)
 							r = <-own
-							require.NoError(t, r.err)
-							l.unlock(r.v)
+							require.NoError(t, r.Err)
+							l.Unlock(r.V)
 							if !ends {
 								end()
 							}
-							l.settle()
-							require.Len(t, l.srv.Sessions(), 2, "a's and b's")
+							l.Settle()
+							require.Len(t, l.Srv.Sessions(), 2, "a's and b's")
 						})
 					}
 				}

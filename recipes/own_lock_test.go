@@ -16,13 +16,13 @@ import (
 
 func TestALockThatNobodyElseWantsCostsThreeRequestsAndTwoRoundTrips(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		l.warm(m)
 		for range 5 {
-			require.Equal(t, spent{2, "create delete getChildren2"}, l.cost(func() {
+			require.Equal(t, spent{2, "create delete getChildren2"}, l.Cost(func() {
 				x, err := m.Lock(t.Context())
 				require.NoError(t, err)
-				l.unlock(x)
+				l.Unlock(x)
 			}))
 		}
 	})
@@ -32,60 +32,60 @@ func TestALockThatNobodyElseWantsCostsThreeRequestsAndTwoRoundTrips(t *testing.T
 // created again, with a rival in it. A grant rests on a listing, which it does not get.
 func TestAQueueThatWasMadeAgainUnheardGrantsNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		l.warm(m)
-		admin, err := l.client("admin").Session(t.Context())
+		admin, err := l.Client("admin").Session(t.Context())
 		require.NoError(t, err)
 		blind := []zk.ACL{{Scheme: "world", ID: "anyone", Perms: zk.PermCreate | zk.PermDelete | zk.PermAdmin}}
 		_, err = admin.SetACL(t.Context(), "/m", blind, -1)
 		require.NoError(t, err)
-		require.NoError(t, l.srv.Delete("/m"))
-		l.mutex()
-		rival := l.foreign("/m", "_c_6e1f1f43-5d9a-4b46-9c3e-0a4f1d2b3c4d-lock-0000000000", "rival")
+		require.NoError(t, l.Srv.Delete("/m"))
+		l.Mutex()
+		rival := l.Foreign("/m", "_c_6e1f1f43-5d9a-4b46-9c3e-0a4f1d2b3c4d-lock-0000000000", "rival")
 		_, err = admin.SetACL(t.Context(), "/m", blind, -1)
 		require.NoError(t, err)
 		_, err = m.Lock(t.Context())
 		require.ErrorIs(t, err, zk.ErrNoAuth)
-		l.settle()
-		require.Equal(t, []string{rival}, l.queue("/m"), "and nothing of it stays")
+		l.Settle()
+		require.Equal(t, []string{rival}, l.Queue("/m"), "and nothing of it stays")
 	})
 }
 
 // A caller that has had enough when it gives the lock back (a request that was cancelled, say) costs the next goroutine nothing.
 func TestAnUnlockWithAnEndedContextHandsThePlaceOnAtOnce(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 6 {
-			w := l.locking(m)
-			l.srv.ResetCounts()
+			w := l.Locking(m)
+			l.Srv.ResetCounts()
 			start := time.Now()
 			require.ErrorIs(t, x.Unlock(ended), recipes.ErrReleasePending)
 			require.Zero(t, time.Since(start))
 			r := <-w
-			require.NoError(t, r.err)
-			require.Equal(t, 2*oneWay, r.at.Sub(start))
-			require.Equal(t, 1, l.srv.Counts().ByOp["multi"])
-			require.Zero(t, l.srv.Counts().ByOp["create"])
-			x = r.v
+			require.NoError(t, r.Err)
+			require.Equal(t, 2*oneWay, r.At.Sub(start))
+			require.Equal(t, 1, l.Srv.Counts().ByOp["multi"])
+			require.Zero(t, l.Srv.Counts().ByOp["create"])
+			x = r.V
 		}
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
 // Whatever becomes of a request or its reply, and of the queue while there is no connection, two never believe to hold.
 func TestTwoNeverHoldALockWhenARequestOrReplyIsLost(t *testing.T) {
 	type upheaval func(l *lab, b *recipes.Mutex) <-chan result[*recipes.Lease]
-	queued := func(l *lab, b *recipes.Mutex) <-chan result[*recipes.Lease] { return l.locking(b) }
+	queued := func(l *lab, b *recipes.Mutex) <-chan result[*recipes.Lease] { return l.Locking(b) }
 	upheavals := map[string]upheaval{
 		"nothing":       func(*lab, *recipes.Mutex) <-chan result[*recipes.Lease] { return nil },
 		"a rival comes": queued,
 		"the queue is made again": func(l *lab, b *recipes.Mutex) <-chan result[*recipes.Lease] {
-			require.NoError(l.t, l.srv.Delete("/m"))
-			l.mutex()
+			require.NoError(l.T, l.Srv.Delete("/m"))
+			l.Mutex()
 			return queued(l, b)
 		},
 	}
@@ -96,17 +96,17 @@ func TestTwoNeverHoldALockWhenARequestOrReplyIsLost(t *testing.T) {
 			for what, happens := range upheavals {
 				t.Run(op+"/"+name+"/"+what, func(t *testing.T) {
 					inLab(t, func(t *testing.T, l *lab) {
-						c := l.client("a")
-						a, b := c.Mutex(l.mutex()), l.client("b").Mutex("/m")
+						c := l.Client("a")
+						a, b := c.Mutex(l.Mutex()), l.Client("b").Mutex("/m")
 						l.warm(a)
-						id := l.session(c)
+						id := l.SessionID(c)
 						var ours []<-chan result[*recipes.Lease]
 						x, err := a.Lock(t.Context())
 						require.NoError(t, err)
 						if op == "multi" {
-							ours = append(ours, l.locking(a))
+							ours = append(ours, l.Locking(a))
 						}
-						rule := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == op }), f)
+						rule := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == op }), f)
 						released := make(chan struct{})
 						go func() {
 							_ = x.Unlock(context.Background()) // of a node that may have gone with its queue
@@ -117,14 +117,14 @@ func TestTwoNeverHoldALockWhenARequestOrReplyIsLost(t *testing.T) {
 							ours = append(ours, async(func() (*recipes.Lease, error) { return a.Lock(context.Background()) }))
 						}
 						<-rule.Hit()
-						l.srv.RefuseDials(true)
-						l.srv.Disconnect(id)
-						l.srv.RefuseDials(false)
+						l.Srv.RefuseDials(true)
+						l.Srv.Disconnect(id)
+						l.Srv.RefuseDials(false)
 						rival := happens(l, b)
 						<-released
 						ours = append(ours, async(func() (*recipes.Lease, error) { return a.Lock(context.Background()) }))
 						l.alternate(append(ours, rival))
-						require.Empty(t, l.children("/m"))
+						require.Empty(t, l.Children("/m"))
 						require.Empty(t, c.Leftovers())
 					})
 				})
@@ -135,7 +135,7 @@ func TestTwoNeverHoldALockWhenARequestOrReplyIsLost(t *testing.T) {
 
 // alternate requires that all are granted, or told that they lost their place, and one at a time.
 func (l *lab) alternate(all []<-chan result[*recipes.Lease]) {
-	l.t.Helper()
+	l.T.Helper()
 	over := make(chan struct{})
 	var left int
 	var held *recipes.Lease
@@ -147,29 +147,29 @@ func (l *lab) alternate(all []<-chan result[*recipes.Lease]) {
 		go func() {
 			defer func() { over <- struct{}{} }()
 			r := <-ch
-			if r.err != nil {
-				if !recipes.Retryable(r.err) {
-					l.t.Error(r.err)
+			if r.Err != nil {
+				if !recipes.Retryable(r.Err) {
+					l.T.Error(r.Err)
 				}
 				return
 			}
 			if held != nil && held.Context().Err() == nil {
-				l.t.Error("two believe to hold")
+				l.T.Error("two believe to hold")
 			}
-			held = r.v
+			held = r.V
 			time.Sleep(3 * time.Second)
-			if held == r.v {
+			if held == r.V {
 				held = nil
 			}
-			_ = r.v.Unlock(context.Background())
+			_ = r.V.Unlock(context.Background())
 		}()
 	}
 	for range left {
 		select {
 		case <-over:
 		case <-time.After(2 * time.Minute):
-			require.Fail(l.t, "somebody still waits")
+			require.Fail(l.T, "somebody still waits")
 		}
 	}
-	l.settle()
+	l.Settle()
 }

@@ -37,24 +37,24 @@ func inLine(t *testing.T, f func(t *testing.T, l *line)) {
 	for name, ahead := range map[string]bool{"next": false, "looked ahead": true} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, lab *lab) {
-				l := &line{lab: lab, path: lab.mutex(), follower: lab.srv.Replica()}
-				first, err := l.client("holder").Mutex(l.path).Lock(t.Context())
+				l := &line{lab: lab, path: lab.Mutex(), follower: lab.Srv.Replica()}
+				first, err := l.Client("holder").Mutex(l.path).Lock(t.Context())
 				require.NoError(t, err)
 				var second <-chan result[*recipes.Lease]
 				if l.held = first; ahead {
-					second = l.locking(l.client("second").Mutex(l.path))
+					second = l.Locking(l.Client("second").Mutex(l.path))
 				}
 				var moved atomic.Bool
 				moved.Store(true)
-				l.waiting = l.client("waiter", l.movedTo(l.follower, &moved))
-				l.next = l.locking(l.waiting.Mutex(l.path))
-				l.rival = l.locking(l.client("rival").Mutex(l.path))
+				l.waiting = l.Client("waiter", l.movedTo(l.follower, &moved))
+				l.next = l.Locking(l.waiting.Mutex(l.path))
+				l.rival = l.Locking(l.Client("rival").Mutex(l.path))
 				if ahead {
-					l.srv.ResetCounts()
-					l.unlock(first)
-					l.held = (<-second).v
-					l.settle()
-					n := l.srv.SessionCounts(l.session(l.waiting))
+					l.Srv.ResetCounts()
+					l.Unlock(first)
+					l.held = (<-second).V
+					l.Settle()
+					n := l.Srv.SessionCounts(l.SessionID(l.waiting))
 					require.Equal(t, 1, n.ByOp["getChildren2"], "it looks ahead")
 				}
 				time.Sleep(time.Minute)
@@ -65,35 +65,35 @@ func inLine(t *testing.T, f func(t *testing.T, l *line)) {
 }
 
 // node is the waiter's contender.
-func (l *line) node() string { return l.queue(l.path)[1] }
+func (l *line) node() string { return l.Queue(l.path)[1] }
 
 // heartbeat commits something in the waiter's session, as one does that is next in line.
 func (l *line) heartbeat() {
-	l.t.Helper()
-	l.declare("/fresh", kind.Mutex.New())
-	x, err := l.waiting.Mutex("/fresh").Lock(l.t.Context())
-	require.NoError(l.t, err)
-	l.unlock(x)
+	l.T.Helper()
+	l.Declare("/fresh", kind.Mutex.New())
+	x, err := l.waiting.Mutex("/fresh").Lock(l.T.Context())
+	require.NoError(l.T, err)
+	l.Unlock(x)
 }
 
 // busy gives the waiter something to read when the follower catches up, before all else.
 func (l *line) busy(yes bool) {
-	l.t.Helper()
-	if n, there := l.srv.Get(l.held.Node()); yes && there {
-		require.NoError(l.t, l.srv.Set(l.held.Node(), n.Data))
+	l.T.Helper()
+	if n, there := l.Srv.Get(l.held.Node()); yes && there {
+		require.NoError(l.T, l.Srv.Set(l.held.Node(), n.Data))
 	}
 }
 
 // oneAtATime watches both who wait for so long, at every moment of it, and returns the leases they got. Nobody is given a lease
 // that is over, or that has no node.
 func (l *line) oneAtATime(d time.Duration) (next, rival *recipes.Lease) {
-	l.t.Helper()
+	l.T.Helper()
 	believed := func(x *recipes.Lease) bool { return x != nil && x.Context().Err() == nil }
 	take := func(ch <-chan result[*recipes.Lease], x **recipes.Lease) {
 		select {
 		case r := <-ch:
-			if *x = r.v; r.err == nil {
-				require.NoError(l.t, r.v.Context().Err(), "over when it was given: nothing had proven the session")
+			if *x = r.V; r.Err == nil {
+				require.NoError(l.T, r.V.Context().Err(), "over when it was given: nothing had proven the session")
 			}
 		default:
 		}
@@ -102,11 +102,11 @@ func (l *line) oneAtATime(d time.Duration) (next, rival *recipes.Lease) {
 		synctest.Wait()
 		take(l.next, &next)
 		take(l.rival, &rival)
-		require.False(l.t, believed(next) && believed(rival), "two believe to hold %s", l.path)
+		require.False(l.T, believed(next) && believed(rival), "two believe to hold %s", l.path)
 		for _, x := range []*recipes.Lease{next, rival} {
 			if believed(x) {
-				_, there := l.srv.Get(x.Node())
-				require.True(l.t, there, "the lease of %s outlives it", x.Node())
+				_, there := l.Srv.Get(x.Node())
+				require.True(l.T, there, "the lease of %s outlives it", x.Node())
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func TestAWaiterBehindAServerThatIsCutOffIsNoSecondHolder(t *testing.T) {
 		"cut off for half a session": {before: 6 * time.Second},
 		"cut off for nearly all":     {before: 11 * time.Second},
 		"cut off, and read from":     {before: 11 * time.Second, reads: true},
-		"the connection changes":     {fresh: true, after: func(l *line) { l.srv.Disconnect(l.session(l.waiting)) }},
+		"the connection changes":     {fresh: true, after: func(l *line) { l.Srv.Disconnect(l.SessionID(l.waiting)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLine(t, func(t *testing.T, l *line) {
@@ -160,7 +160,7 @@ func TestAWaiterBehindAServerThatIsCutOffIsNoSecondHolder(t *testing.T) {
 				}
 				_, rival := l.oneAtATime(30 * time.Second)
 				require.NotNil(t, rival, "the waiter's session has expired")
-				l.unlock(rival)
+				l.Unlock(rival)
 				l.follower.CatchUp()
 			})
 		})
@@ -171,23 +171,23 @@ func TestAWaiterBehindAServerThatIsCutOffIsNoSecondHolder(t *testing.T) {
 // it nothing. One that is parked hears of its own node first; one that is busy finds both, in an order of its own.
 func TestAWaiterWhoseNodeWentFirstIsNotGranted(t *testing.T) {
 	for name, first := range map[string]func(l *line){
-		"deleted": func(l *line) { require.NoError(l.t, l.srv.Delete(l.node())) },
+		"deleted": func(l *line) { require.NoError(l.T, l.Srv.Delete(l.node())) },
 		// A watch fires once: the deletion behind the change has no event.
 		"changed and deleted": func(l *line) {
 			node := l.node()
-			require.NoError(l.t, l.srv.Set(node, []byte("x")))
-			require.NoError(l.t, l.srv.Delete(node))
+			require.NoError(l.T, l.Srv.Set(node, []byte("x")))
+			require.NoError(l.T, l.Srv.Delete(node))
 		},
 		"another's":    func(l *line) { l.replace(l.node()) },
-		"with session": func(l *line) { l.srv.Expire(l.session(l.waiting)) },
+		"with session": func(l *line) { l.Srv.Expire(l.SessionID(l.waiting)) },
 		"while disconnected": func(l *line) {
 			node := l.node()
-			l.srv.Disconnect(l.session(l.waiting))
-			require.NoError(l.t, l.srv.Delete(node))
+			l.Srv.Disconnect(l.SessionID(l.waiting))
+			require.NoError(l.T, l.Srv.Delete(node))
 		},
 		"session swapped": func(l *line) {
-			l.srv.SwapSessionID(l.session(l.waiting))
-			l.srv.Disconnect(l.session(l.waiting))
+			l.Srv.SwapSessionID(l.SessionID(l.waiting))
+			l.Srv.Disconnect(l.SessionID(l.waiting))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,12 +197,12 @@ func TestAWaiterWhoseNodeWentFirstIsNotGranted(t *testing.T) {
 					l.follower.Lag()
 					l.busy(i%2 == 0)
 					first(l)
-					l.unlock(l.held)
+					l.Unlock(l.held)
 					l.follower.CatchUp()
 					next, rival := l.oneAtATime(5 * time.Second)
 					require.Nil(t, next, "granted on a node that had gone")
 					if rival != nil {
-						l.unlock(rival)
+						l.Unlock(rival)
 					}
 				})
 			}
@@ -212,11 +212,11 @@ func TestAWaiterWhoseNodeWentFirstIsNotGranted(t *testing.T) {
 
 // beating is a client whose session is proven all the time, whatever becomes of the node it waits with: it holds another lock.
 func (l *lab) beating() (c *recipes.Client, beats *recipes.Lease) {
-	l.t.Helper()
-	l.declare("/beats", kind.Mutex.New())
-	c = l.client("b")
+	l.T.Helper()
+	l.Declare("/beats", kind.Mutex.New())
+	c = l.Client("b")
 	beats, err := c.Mutex("/beats").Lock(context.Background())
-	require.NoError(l.t, err)
+	require.NoError(l.T, err)
 	return c, beats
 }
 
@@ -229,41 +229,41 @@ func TestADepartureIsNoTurnWhereOurOwnNodeWentUnheard(t *testing.T) {
 	}{
 		"not watched yet": {},
 		"on a connection that ended": {parked: true, deaf: true,
-			again: func(l *lab, b *recipes.Client, _ string) { l.srv.Disconnect(l.session(b)) }},
+			again: func(l *lab, b *recipes.Client, _ string) { l.Srv.Disconnect(l.SessionID(b)) }},
 		"while it looks again": {parked: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+				x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 				require.NoError(t, err)
 				front := x.Node()
 				b, beats := l.beating()
 				l.warmDeclaration(b.Mutex("/m"))
 				var w <-chan result[*recipes.Lease]
 				if c.parked {
-					w = l.locking(b.Mutex("/m"))
+					w = l.Locking(b.Mutex("/m"))
 				}
-				look := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == front }), zktest.Hold)
+				look := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == front }), zktest.Hold)
 				if c.parked {
-					n, _ := l.srv.Get(front)
-					require.NoError(t, l.srv.Set(front, n.Data)) // so it looks at that
+					n, _ := l.Srv.Get(front)
+					require.NoError(t, l.Srv.Set(front, n.Data)) // so it looks at that
 				} else {
 					w = async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(context.Background()) })
 				}
 				<-look.Hit()
-				own := l.queue("/m")[1]
+				own := l.Queue("/m")[1]
 				if c.deaf {
-					l.srv.InjectEvent(func(e zktest.Event) bool { return e.Path == own }, zktest.DropEvent)
+					l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Path == own }, zktest.DropEvent)
 				}
-				require.NoError(t, l.srv.Delete(own))
-				require.NoError(t, l.srv.Delete(front))
+				require.NoError(t, l.Srv.Delete(own))
+				require.NoError(t, l.Srv.Delete(front))
 				if c.again != nil {
 					c.again(l, b, front)
 				}
 				look.Release()
-				require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").err, recipes.ErrLost)
+				require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").Err, recipes.ErrLost)
 				_ = x.Unlock(t.Context()) // of a lease that is lost
-				l.unlock(beats)
+				l.Unlock(beats)
 			})
 		})
 	}
@@ -273,18 +273,18 @@ func TestADepartureIsNoTurnWhereOurOwnNodeWentUnheard(t *testing.T) {
 // its own node too.
 func TestAServerThatForgetsWatchesTellsOfNoTurn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		b, beats := l.beating()
-		w := l.locking(b.Mutex("/m"))
-		id := l.session(b)
-		l.srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id }, zktest.DropEvent)
-		require.NoError(t, l.srv.Delete(l.queue("/m")[1]))
-		require.NoError(t, l.srv.Delete(x.Node()))
+		w := l.Locking(b.Mutex("/m"))
+		id := l.SessionID(b)
+		l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id }, zktest.DropEvent)
+		require.NoError(t, l.Srv.Delete(l.Queue("/m")[1]))
+		require.NoError(t, l.Srv.Delete(x.Node()))
 		time.Sleep(2 * b.Newest().Timeout()) // it looks once in each
-		require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").err, recipes.ErrLost)
+		require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").Err, recipes.ErrLost)
 		_ = x.Unlock(t.Context()) // of a lease that is lost
-		l.unlock(beats)
+		l.Unlock(beats)
 	})
 }
 
@@ -295,8 +295,8 @@ func TestADeclarationThatChangedFirstDecides(t *testing.T) {
 			l.heartbeat()
 			l.follower.Lag()
 			l.busy(i%2 == 0)
-			l.declare(l.path, kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
-			l.unlock(l.held)
+			l.Declare(l.path, kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
+			l.Unlock(l.held)
 			l.follower.CatchUp()
 			next, rival := l.oneAtATime(5 * time.Second)
 			require.Nil(t, next, "granted under a declaration that was over")
@@ -308,12 +308,12 @@ func TestADeclarationThatChangedFirstDecides(t *testing.T) {
 // A waiter whose session is quiet for long is granted a lease that lasts: it has to be proven, and not only believed.
 func TestALeaseAfterALongWaitLasts(t *testing.T) {
 	inLine(t, func(t *testing.T, l *line) {
-		l.unlock(l.held)
+		l.Unlock(l.held)
 		next, _ := l.oneAtATime(time.Minute)
 		require.NotNil(t, next)
 		require.NoError(t, context.Cause(next.Context()))
 		require.NoError(t, next.Verify(t.Context()))
-		l.unlock(next)
-		l.unlock((<-l.rival).v)
+		l.Unlock(next)
+		l.Unlock((<-l.rival).V)
 	})
 }

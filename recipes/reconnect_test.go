@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -18,64 +19,64 @@ import (
 // unreadable declares /m so that its contenders may not be read by those who make them, and takes another lock, on
 // which the session's heartbeats can be made.
 func (l *lab) unreadable(c *recipes.Client) (beats *recipes.Lease) {
-	l.t.Helper()
-	l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) {
+	l.T.Helper()
+	l.Declare("/m", kind.Mutex.New(), func(p *kind.Payload) {
 		p.ChildACL = kind.List{{Scheme: "digest", ID: zktest.DigestID("other:x"), Perms: kind.PermAll}}
 	})
-	l.declare("/beats", kind.Mutex.New())
+	l.Declare("/beats", kind.Mutex.New())
 	beats, err := c.Mutex("/beats").Lock(context.Background())
-	require.NoError(l.t, err)
+	require.NoError(l.T, err)
 	return beats
 }
 
 func TestALeaseWhoseNodeMayNotBeReadOutlivesAnyNumberOfLostConnections(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second }) // eight reconnects take a while
+		c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second }) // eight reconnects take a while
 		beats := l.unreadable(c)
-		cuts := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.N <= 8 }, zktest.CutBefore)
+		cuts := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.N <= 8 }, zktest.CutBefore)
 		x, err := c.Mutex("/m").Lock(context.Background())
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		require.Equal(t, 8, cuts.Hits())
 		require.NoError(t, context.Cause(x.Context()))
 		require.NotZero(t, x.Token())
-		l.unlock(x)
-		l.unlock(beats)
+		l.Unlock(x)
+		l.Unlock(beats)
 	})
 }
 
 // A server that sheds a request has not said that the node is gone.
 func TestALeaseWhoseNodeMayNotBeReadOutlivesAServerThatThrottles(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
+		c := l.Client("a")
 		beats := l.unreadable(c)
-		shed := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.N <= 3 }, zktest.Fail(zktest.CodeThrottled))
+		shed := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.N <= 3 }, zktest.Fail(zktest.CodeThrottled))
 		x, err := c.Mutex("/m").Lock(context.Background())
 		require.NoError(t, err)
 		require.NotZero(t, x.Token(), "asked for again")
 		time.Sleep(time.Minute)
 		require.Equal(t, 3, shed.Hits())
 		require.NoError(t, context.Cause(x.Context()))
-		l.unlock(x)
-		l.unlock(beats)
+		l.Unlock(x)
+		l.Unlock(beats)
 	})
 }
 
 func TestADeletedNodeThatMayNotBeReadEndsItsLease(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
+		c := l.Client("a")
 		beats := l.unreadable(c)
 		x, err := c.Mutex("/m").Lock(context.Background())
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		require.NoError(t, l.srv.Delete(x.Node()))
+		require.NoError(t, l.Srv.Delete(x.Node()))
 		start := time.Now()
 		<-x.Context().Done()
 		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 		require.LessOrEqual(t, time.Since(start), 12*time.Second+2*oneWay, "a session timeout")
 		require.NoError(t, beats.Context().Err(), "the session lives")
 		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
-		l.unlock(beats)
+		l.Unlock(beats)
 	})
 }
 
@@ -84,8 +85,8 @@ func TestADeletedNodeThatMayNotBeReadEndsItsLease(t *testing.T) {
 // could be counted and cut on the connection that the scene breaks next.
 func (l *lab) flapping(c *recipes.Client, k, n int) *zktest.Injection {
 	synctest.Wait()
-	id, asked, cuts := l.session(c), 0, 0
-	return l.srv.Inject(func(r zktest.Request) bool {
+	id, asked, cuts := l.SessionID(c), 0, 0
+	return l.Srv.Inject(func(r zktest.Request) bool {
 		if r.Session != id {
 			return false
 		}
@@ -110,12 +111,12 @@ func eachFlap(t *testing.T, stride int, scene func(t *testing.T, l *lab, c *reci
 				}
 				t.Run(fmt.Sprintf("%v, reply %d, %d times", timeout, k, n), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						l := &lab{t: t, srv: zktest.Start(t)}
-						l.mutex()
-						c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = timeout })
+						l := &lab{harness.NewLab(t, zktest.WithLatency(0))}
+						l.Mutex()
+						c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = timeout })
 						scene(t, l, c, k, n)
 						time.Sleep(time.Minute)
-						require.Empty(t, l.children("/m"))
+						require.Empty(t, l.Children("/m"))
 					})
 				})
 			}
@@ -131,11 +132,11 @@ func TestAHeldLeaseOutlivesEightCutsInARow(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		cuts := l.flapping(c, k, n)
-		l.srv.Disconnect(l.session(c))
+		l.Srv.Disconnect(l.SessionID(c))
 		time.Sleep(3 * time.Minute) // a quiet connection carries a heartbeat each 5 s and a ping each 10 s of a session of 30 s
 		require.NoError(t, context.Cause(x.Context()))
 		require.Equal(t, n, cuts.Hits())
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
@@ -144,35 +145,35 @@ func TestALockIsHadThroughEightCutsInARow(t *testing.T) {
 		l.warm(c.Mutex("/m"))
 		time.Sleep(time.Minute)
 		cuts := l.flapping(c, k, n)
-		l.srv.Disconnect(l.session(c))
+		l.Srv.Disconnect(l.SessionID(c))
 		x, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		require.NoError(t, context.Cause(x.Context()))
 		require.Equal(t, n, cuts.Hits())
-		l.unlock(x)
+		l.Unlock(x)
 	})
 }
 
 func TestAPlaceInTheQueueOutlivesEightCutsInARow(t *testing.T) {
 	eachFlap(t, effort.Of(1, 6), func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
-		x, err := l.client("holder").Mutex("/m").Lock(t.Context())
+		x, err := l.Client("holder").Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
-		waiting := l.locking(c.Mutex("/m"))
-		line := l.queue("/m")
+		waiting := l.Locking(c.Mutex("/m"))
+		line := l.Queue("/m")
 		require.Len(t, line, 2)
 		cuts := l.flapping(c, k, n)
-		l.srv.Disconnect(l.session(c))
+		l.Srv.Disconnect(l.SessionID(c))
 		time.Sleep(time.Minute) // in which a waiter does little more than ping
 		require.Positive(t, cuts.Hits())
 		cuts.Remove()
 		time.Sleep(time.Minute)
-		require.Equal(t, line, l.queue("/m"))
-		l.unlock(x)
+		require.Equal(t, line, l.Queue("/m"))
+		l.Unlock(x)
 		r := <-waiting
-		require.NoError(t, r.err)
-		require.Equal(t, line[1], r.v.Node())
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		require.Equal(t, line[1], r.V.Node())
+		l.Unlock(r.V)
 	})
 }
 
@@ -182,9 +183,9 @@ func TestALockIsGivenBackThroughEightCutsInARow(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		cuts := l.flapping(c, k, n)
-		l.srv.Disconnect(l.session(c))
+		l.Srv.Disconnect(l.SessionID(c))
 		require.NoError(t, x.Unlock(t.Context()))
-		require.Empty(t, l.children("/m"))
+		require.Empty(t, l.Children("/m"))
 		time.Sleep(time.Minute) // in which an idle session does little more than ping
 		require.Positive(t, cuts.Hits())
 	})
@@ -195,18 +196,18 @@ func TestALeaseIsKeptByAServerThatIsBackJustBeforeItsEnd(t *testing.T) {
 	for _, timeout := range []time.Duration{4 * time.Second, 10 * time.Second, 30 * time.Second} {
 		for step := range 32 {
 			synctest.Test(t, func(t *testing.T) {
-				l := &lab{t: t, srv: zktest.Start(t)}
-				c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = timeout })
-				x, err := c.Mutex(l.mutex()).Lock(t.Context())
+				l := &lab{harness.NewLab(t, zktest.WithLatency(0))}
+				c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = timeout })
+				x, err := c.Mutex(l.Mutex()).Lock(t.Context())
 				require.NoError(t, err)
 				time.Sleep(time.Minute + timeout*time.Duration(step)/32) // wherever it stands between two heartbeats
-				l.srv.RefuseDials(true)
-				l.srv.Disconnect(l.session(c))
+				l.Srv.RefuseDials(true)
+				l.Srv.Disconnect(l.SessionID(c))
 				time.Sleep(time.Until(x.Deadline()) - timeout/16)
-				l.srv.RefuseDials(false)
+				l.Srv.RefuseDials(false)
 				time.Sleep(time.Minute)
 				require.NoError(t, context.Cause(x.Context()), "a session timeout of %v, step %d", timeout, step)
-				l.unlock(x)
+				l.Unlock(x)
 			})
 		}
 	}

@@ -15,27 +15,27 @@ import (
 // Nothing else is asked in this session, so no later answer tells that this one will not come.
 func TestAReleaseThatIsNeverAnsweredIsAskedAgain(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		c := l.Client("a")
+		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
-		l.settle() // until the node is watched
-		l.srv.Inject(zktest.Once(zktest.On("delete")), zktest.DropRequest)
+		l.Settle() // until the node is watched
+		l.Srv.Inject(zktest.Once(zktest.On("delete")), zktest.DropRequest)
 		done := async(func() (any, error) { return nil, x.Unlock(context.Background()) })
 		time.Sleep(15 * time.Second) // a session timeout, and a quarter
 		require.Len(t, done, 1, "it is held by nobody, and nobody can have it")
-		require.NoError(t, (<-done).err)
-		require.Empty(t, l.children("/m"))
+		require.NoError(t, (<-done).Err)
+		require.Empty(t, l.Children("/m"))
 	})
 }
 
 // The place of the next goroutine was made, and the caller went on waiting, without a bound, for the listing that this one needs.
 func TestAReleaseWaitedForTheListingOfTheNextHolder(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		next := l.locking(m)
-		slow := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return strings.HasPrefix(r.Op, "getChildren") }), zktest.DelayReply(10*time.Second))
+		next := l.Locking(m)
+		slow := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return strings.HasPrefix(r.Op, "getChildren") }), zktest.DelayReply(10*time.Second))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
@@ -43,8 +43,8 @@ func TestAReleaseWaitedForTheListingOfTheNextHolder(t *testing.T) {
 		require.LessOrEqual(t, time.Since(began), time.Second)
 		require.Equal(t, 1, slow.Hits())
 		got := <-next
-		require.NoError(t, got.err)
-		l.unlock(got.v)
+		require.NoError(t, got.Err)
+		l.Unlock(got.V)
 	})
 }
 
@@ -56,13 +56,13 @@ func TestAReleaseIsTriedUntilItIsDone(t *testing.T) { // case 36: CURATOR-486, C
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				// A session long enough to outlast the cuts: one that is lost takes its node along, and Unlock is content.
-				a := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
-				x, err := a.Mutex(l.mutex()).Lock(t.Context())
+				a := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
+				x, err := a.Mutex(l.Mutex()).Lock(t.Context())
 				require.NoError(t, err)
-				cuts := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= c.times }, c.fault)
-				l.unlock(x)
+				cuts := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= c.times }, c.fault)
+				l.Unlock(x)
 				require.Equal(t, c.times, cuts.Hits())
-				require.Empty(t, l.children("/m"), "Unlock said that it is gone")
+				require.Empty(t, l.Children("/m"), "Unlock said that it is gone")
 			})
 		})
 	}

@@ -18,7 +18,7 @@ func (l *lab) movedTo(r *zktest.Replica, moved *atomic.Bool) func(*recipes.Confi
 	return func(cfg *recipes.Config) {
 		cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if !moved.Load() {
-				return l.srv.DialContext(ctx, network, address)
+				return l.Srv.DialContext(ctx, network, address)
 			}
 			return r.DialContext(ctx, network, address)
 		}
@@ -28,27 +28,27 @@ func (l *lab) movedTo(r *zktest.Replica, moved *atomic.Bool) func(*recipes.Confi
 // createLostOn warms a mutex up, loses the reply to its next create, and says where its client connects then: to a replica of which
 // something is wrong.
 func (l *lab) createLostOn(wrong func(*zktest.Replica)) (*recipes.Client, *recipes.Mutex, *atomic.Bool, *zktest.Injection) {
-	r, moved := l.srv.Replica(), new(atomic.Bool)
-	c := l.client("a", l.movedTo(r, moved))
-	m := c.Mutex(l.mutex())
+	r, moved := l.Srv.Replica(), new(atomic.Bool)
+	c := l.Client("a", l.movedTo(r, moved))
+	m := c.Mutex(l.Mutex())
 	l.warm(m)
 	wrong(r)
 	moved.Store(true)
-	return c, m, moved, l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
+	return c, m, moved, l.Srv.Inject(zktest.Once(at("create")), zktest.DropReply)
 }
 
 func TestASearchOnAServerThatLagsFindsTheNode(t *testing.T) { // case 2: a follower hides the node, a second one is made
 	inLab(t, func(t *testing.T, l *lab) {
 		_, m, _, lost := l.createLostOn((*zktest.Replica).Lag)
-		before := l.changes("/m")
+		before := l.Changes("/m")
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		x, err := m.Lock(ctx)
 		require.Equal(t, 1, lost.Hits())
-		require.NoError(t, err, "it stands behind itself: %v", l.children("/m"))
-		require.Len(t, l.children("/m"), 1)
-		require.EqualValues(t, 1, l.changes("/m")-before, "a second one was made, and one deleted")
-		l.unlock(x)
+		require.NoError(t, err, "it stands behind itself: %v", l.Children("/m"))
+		require.Len(t, l.Children("/m"), 1)
+		require.EqualValues(t, 1, l.Changes("/m")-before, "a second one was made, and one deleted")
+		l.Unlock(x)
 	})
 }
 
@@ -56,19 +56,19 @@ func TestASearchOnAServerThatLagsFindsTheNode(t *testing.T) { // case 2: a follo
 func TestASearchOnALeaderThatWasCutOffFindsTheNode(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c, m, moved, lost := l.createLostOn((*zktest.Replica).CutOff)
-		before := l.changes("/m")
+		before := l.Changes("/m")
 		w := async(func() (*recipes.Lease, error) { return m.Lock(t.Context()) })
 		<-lost.Hit()
 		time.Sleep(3 * time.Second) // it is asked there, for as long as it has not noticed
 		require.Empty(t, w)
 		moved.Store(false)
-		l.srv.Disconnect(l.session(c))
+		l.Srv.Disconnect(l.SessionID(c))
 		time.Sleep(3 * time.Second)
-		require.Len(t, w, 1, "it stands behind itself: %v", l.children("/m"))
+		require.Len(t, w, 1, "it stands behind itself: %v", l.Children("/m"))
 		r := <-w
-		require.NoError(t, r.err)
-		require.Len(t, l.children("/m"), 1)
-		require.EqualValues(t, 1, l.changes("/m")-before, "a second one was made, and one deleted")
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		require.Len(t, l.Children("/m"), 1)
+		require.EqualValues(t, 1, l.Changes("/m")-before, "a second one was made, and one deleted")
+		l.Unlock(r.V)
 	})
 }

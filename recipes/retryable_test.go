@@ -17,12 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
-
-type work = func(context.Context, *recipes.Lease) error
 
 // aPayment is work that must not be done twice: it takes a second, writes under the guard of the lease, and obeys its context.
 func aPayment(ctx context.Context, l *recipes.Lease) error {
@@ -38,7 +37,7 @@ func aPayment(ctx context.Context, l *recipes.Lease) error {
 }
 
 // underLock is Do, where a recipe has none.
-func underLock(take func(context.Context) (*recipes.Lease, error)) func(context.Context, work) error {
+func underLock(take taking) func(context.Context, work) error {
 	return func(ctx context.Context, f work) error {
 		l, err := take(ctx)
 		if err != nil {
@@ -62,21 +61,17 @@ func waysToWork() map[string]func(*recipes.Client) func(context.Context, work) e
 			return underLock(func(ctx context.Context) (*recipes.Lease, error) { return c.Take(ctx, k, path, want) })
 		}
 	}
-	return map[string]func(*recipes.Client) func(context.Context, work) error{
-		"mutex":  func(c *recipes.Client) do { return c.Mutex("/m").Do },
-		"writer": func(c *recipes.Client) do { return c.RWMutex("/rw").Do },
-		"reader": func(c *recipes.Client) do { return c.RWMutex("/rw").RDo },
-		"permits": func(c *recipes.Client) do {
-			return func(ctx context.Context, f work) error { return c.Semaphore("/s").Do(ctx, 2, f) }
-		},
-		"set":        func(c *recipes.Client) do { return mixed(c).Do },
-		"leader":     func(c *recipes.Client) do { return c.Election("/e").Lead },
-		"campaign":   func(c *recipes.Client) do { return underLock(c.Election("/e").Campaign) },
-		"taken":      take(kind.Mutex, "/m", recipes.Want{}),
-		"tried":      take(kind.Mutex, "/m", recipes.Want{Try: true}),
-		"read, took": take(kind.RWLock, "/rw", recipes.Want{Shared: true}),
-		"permit":     take(kind.Semaphore, "/s", recipes.Want{Permits: 1, Try: true}),
+	all := map[string]func(*recipes.Client) func(context.Context, work) error{
+		"campaign":     func(c *recipes.Client) do { return underLock(c.Election("/e").Campaign) },
+		"taken":        take(kind.Mutex, "/m", recipes.Want{}),
+		"tried":        take(kind.Mutex, "/m", recipes.Want{Try: true}),
+		"reader, took": take(kind.RWLock, "/rw", recipes.Want{Shared: true}),
+		"permit":       take(kind.Semaphore, "/s", recipes.Want{Permits: 1, Try: true}),
 	}
+	for name, way := range harness.Ways() {
+		all[name] = func(c *recipes.Client) do { return way.Do(c) }
+	}
+	return all
 }
 
 // mishap is what goes wrong at one request.
@@ -88,10 +83,10 @@ type mishap struct {
 // outage refuses connections for d.
 func outage(d time.Duration) func(*lab, int64) {
 	return func(l *lab, _ int64) {
-		l.srv.RefuseDials(true)
-		l.srv.Disconnect(0)
+		l.Srv.RefuseDials(true)
+		l.Srv.Disconnect(0)
 		time.Sleep(d)
-		l.srv.RefuseDials(false)
+		l.Srv.RefuseDials(false)
 	}
 }
 
@@ -102,23 +97,23 @@ func mishaps() map[string]mishap {
 		"reply lost and cut":      {zktest.DropReply, nothing},
 		"cut before":              {zktest.CutBefore, nothing},
 		"shed":                    {zktest.Fail(zktest.CodeThrottled), nothing},
-		"done, session expired":   {zktest.DropReply, func(l *lab, id int64) { l.srv.Expire(id) }},
-		"undone, session expired": {zktest.CutBefore, func(l *lab, id int64) { l.srv.Expire(id) }},
+		"done, session expired":   {zktest.DropReply, func(l *lab, id int64) { l.Srv.Expire(id) }},
+		"undone, session expired": {zktest.CutBefore, func(l *lab, id int64) { l.Srv.Expire(id) }},
 		"lock drained": {zktest.DropReply, func(l *lab, _ int64) {
-			l.declare("/m", kind.Mutex.New(), draining)
-			l.declare("/e", kind.Election.New(), draining)
+			l.Declare("/m", kind.Mutex.New(), draining)
+			l.Declare("/e", kind.Election.New(), draining)
 		}},
 		"nodes deleted": {zktest.DropReply, func(l *lab, _ int64) {
 			for _, dir := range []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"} {
-				for _, name := range l.children(dir) {
-					_ = l.srv.Delete(kind.JoinPath(dir, name))
+				for _, name := range l.Children(dir) {
+					_ = l.Srv.Delete(kind.JoinPath(dir, name))
 				}
 			}
 		}},
 		"asked back": {zktest.CutAfter, func(l *lab, _ int64) {
 			for _, dir := range []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"} {
-				for _, name := range l.children(dir) {
-					_ = l.srv.Set(kind.JoinPath(dir, name), []byte(kind.RevokeMessage))
+				for _, name := range l.Children(dir) {
+					_ = l.Srv.Set(kind.JoinPath(dir, name), []byte(kind.RevokeMessage))
 				}
 			}
 		}},
@@ -156,14 +151,14 @@ func inALoop(ctx context.Context, do func(context.Context, work) error, judge fu
 func struck(t *testing.T, name string, n int, m mishap, contended bool) (requests int) {
 	where := fmt.Sprintf("%s, request %d, contended %v", name, n, contended)
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		require.NoError(t, l.srv.Create("/paid", nil))
-		c, rival := l.client("a"), l.client("rival")
+		l.EveryKind()
+		require.NoError(t, l.Srv.Create("/paid", nil))
+		c, rival := l.Client("a"), l.Client("rival")
 		if contended {
 			time.AfterFunc(3*time.Second, l.holdsPermits(rival, rival.Mutex("/m"), rival.RWMutex("/rw"), rival.Election("/e")))
 		}
-		id := l.session(c)
-		strike := l.srv.Inject(func(r zktest.Request) bool {
+		id := l.SessionID(c)
+		strike := l.Srv.Inject(func(r zktest.Request) bool {
 			if r.Session != id || r.Op == "connect" || r.Op == "ping" || r.Op == "closeSession" {
 				return false
 			}
@@ -188,7 +183,7 @@ func struck(t *testing.T, name string, n int, m mishap, contended bool) (request
 			require.True(t, found, "%s: no row of the table says what it means: %v (the work ran: %v)", where, err, ran)
 			require.Equal(t, row.again, recipes.Retryable(err), "%s: %v", where, err)
 		})
-		if name == "leader" {
+		if name == "election" {
 			for _, n := range perLease {
 				require.Equal(t, 1, n, "%s: once per leadership", where)
 			}
@@ -200,12 +195,12 @@ func struck(t *testing.T, name string, n int, m mishap, contended bool) (request
 		}
 		close(over)
 		strike.Remove()
-		l.srv.RefuseDials(false)
+		l.Srv.RefuseDials(false)
 		_, _ = c.Close(), rival.Close()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for _, dir := range []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"} {
-			require.Empty(t, l.children(dir), where)
+			require.Empty(t, l.Children(dir), where)
 		}
 	})
 	return requests
@@ -330,13 +325,13 @@ func TestTheLoopThatAProgramWritesDoesTheWorkOnce(t *testing.T) {
 
 func TestAPaymentWhoseReleaseLostTheSessionIsNotRepeated(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m, paid := l.client("a").Mutex(l.mutex()), 0
+		m, paid := l.Client("a").Mutex(l.Mutex()), 0
 		for paid < 3 {
 			err := m.Do(t.Context(), func(context.Context, *recipes.Lease) error {
 				paid++
-				l.srv.RefuseDials(true)
-				l.srv.Disconnect(0)
-				time.AfterFunc(30*time.Second, func() { l.srv.RefuseDials(false) })
+				l.Srv.RefuseDials(true)
+				l.Srv.Disconnect(0)
+				time.AfterFunc(30*time.Second, func() { l.Srv.RefuseDials(false) })
 				return nil
 			})
 			require.Error(t, err)
@@ -350,8 +345,8 @@ func TestAPaymentWhoseReleaseLostTheSessionIsNotRepeated(t *testing.T) {
 
 func TestAnErrorOfTheWorkIsNotRetryableWhateverItWraps(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c := l.client("a")
+		l.EveryKind()
+		c := l.Client("a")
 		for _, why := range []error{recipes.ErrSessionLost, recipes.ErrUnreachable, recipes.ErrLost, recipes.ErrRevoked, recipes.ErrThrottled} {
 			require.True(t, recipes.Retryable(why))
 			fails := func(context.Context, *recipes.Lease) error { return fmt.Errorf("another system: %w", why) }
@@ -368,18 +363,18 @@ func TestAnErrorOfTheWorkIsNotRetryableWhateverItWraps(t *testing.T) {
 
 func TestTheLossOfALeaseIsNoReasonToRepeatItsWork(t *testing.T) {
 	for name, end := range map[string]func(*lab, *recipes.Client, *recipes.Lease){
-		"session lost": func(l *lab, c *recipes.Client, _ *recipes.Lease) { l.srv.Expire(l.session(c)) },
-		"node deleted": func(l *lab, _ *recipes.Client, x *recipes.Lease) { require.NoError(l.t, l.srv.Delete(x.Node())) },
+		"session lost": func(l *lab, c *recipes.Client, _ *recipes.Lease) { l.Srv.Expire(l.SessionID(c)) },
+		"node deleted": func(l *lab, _ *recipes.Client, x *recipes.Lease) { require.NoError(l.T, l.Srv.Delete(x.Node())) },
 		"asked back": func(l *lab, c *recipes.Client, x *recipes.Lease) {
-			require.NoError(l.t, c.Revoke(l.t.Context(), x.Node()))
+			require.NoError(l.T, c.Revoke(l.T.Context(), x.Node()))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				c := l.client("a")
-				x, err := c.Mutex(l.mutex()).Lock(t.Context())
+				c := l.Client("a")
+				x, err := c.Mutex(l.Mutex()).Lock(t.Context())
 				require.NoError(t, err)
-				l.settle()
+				l.Settle()
 				end(l, c, x)
 				<-x.Context().Done()
 				_, written := x.Multi(t.Context(), &zk.CheckVersionRequest{Path: "/m", Version: -1})
@@ -393,13 +388,13 @@ func TestTheLossOfALeaseIsNoReasonToRepeatItsWork(t *testing.T) {
 
 func TestALoopAroundDialEndsWithItsContext(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.srv.RefuseDials(true)
+		l.Srv.RefuseDials(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 		defer cancel()
 		dials := 0
 		for dials < 10 {
 			dials++
-			_, err := recipes.Dial(ctx, recipes.Config{Servers: []string{"zk"}, Dialer: l.srv.DialContext, SessionTimeout: 12 * time.Second})
+			_, err := recipes.Dial(ctx, recipes.Config{Servers: []string{"zk"}, Dialer: l.Srv.DialContext, SessionTimeout: 12 * time.Second})
 			require.ErrorIs(t, err, recipes.ErrUnreachable)
 			if !recipes.Retryable(err) {
 				break

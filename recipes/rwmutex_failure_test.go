@@ -15,14 +15,14 @@ import (
 
 func TestAWriterWaitsForTheReadersAheadOfItAndNoOthers(t *testing.T) { // failure matrix, row 48: writer starvation
 	inLab(t, func(t *testing.T, l *lab) {
-		l.rwlock()
+		l.RWLock()
 		read := func(who string) <-chan error {
-			m := l.client(who).RWMutex("/rw")
+			m := l.Client(who).RWMutex("/rw")
 			done := make(chan error, 1)
 			go func() {
 				done <- m.RDo(context.Background(), func(context.Context, *recipes.Lease) error { time.Sleep(5 * time.Second); return nil })
 			}()
-			l.settle()
+			l.Settle()
 			return done
 		}
 		var readers []<-chan error
@@ -30,14 +30,14 @@ func TestAWriterWaitsForTheReadersAheadOfItAndNoOthers(t *testing.T) { // failur
 			readers = append(readers, read(fmt.Sprint("before ", i)))
 		}
 		start := time.Now()
-		w := l.locker(l.client("writer").RWMutex("/rw").Lock)
+		w := l.Waiting(l.Client("writer").RWMutex("/rw").Lock)
 		for i := range 8 { // a reader arrives more often than one leaves
 			readers = append(readers, read(fmt.Sprint("after ", i)))
 		}
 		got := <-w
-		require.NoError(t, got.err)
-		require.Less(t, got.at.Sub(start), 5*time.Second+4*oneWay, "readers that came later went first")
-		l.unlock(got.v)
+		require.NoError(t, got.Err)
+		require.Less(t, got.At.Sub(start), 5*time.Second+4*oneWay, "readers that came later went first")
+		l.Unlock(got.V)
 		for _, r := range readers {
 			require.NoError(t, <-r)
 		}
@@ -46,13 +46,13 @@ func TestAWriterWaitsForTheReadersAheadOfItAndNoOthers(t *testing.T) { // failur
 
 func TestAnExchangeThatTheNetworkPreventsIsTriedAgain(t *testing.T) { // a downgrade known not to have happened is no failure
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		m := c.RWMutex(l.rwlock())
+		c := l.Client("a")
+		m := c.RWMutex(l.RWLock())
 		w, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		l.settle()
-		id, cuts := l.session(c), 0
-		rule := l.srv.Inject(func(q zktest.Request) bool {
+		l.Settle()
+		id, cuts := l.SessionID(c), 0
+		rule := l.Srv.Inject(func(q zktest.Request) bool {
 			hit := q.Session == id && q.Op == "multi" && cuts < 2
 			if hit {
 				cuts++
@@ -63,23 +63,23 @@ func TestAnExchangeThatTheNetworkPreventsIsTriedAgain(t *testing.T) { // a downg
 		require.NoError(t, err)
 		require.Equal(t, 2, rule.Hits())
 		require.NoError(t, w.Context().Err())
-		l.settle()
-		require.Equal(t, []string{w.Node()}, l.queue("/rw"))
-		l.unlock(w)
-		l.settle()
-		require.Empty(t, l.children("/rw"))
+		l.Settle()
+		require.Equal(t, []string{w.Node()}, l.Queue("/rw"))
+		l.Unlock(w)
+		l.Settle()
+		require.Empty(t, l.Children("/rw"))
 	})
 }
 
 func TestAnExchangeWhoseContextEndsKeepsTheLease(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		m := c.RWMutex(l.rwlock())
+		c := l.Client("a")
+		m := c.RWMutex(l.RWLock())
 		w, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		l.settle()
-		id := l.session(c)
-		rule := l.srv.Inject(func(q zktest.Request) bool { return q.Session == id && q.Op == "multi" }, zktest.CutBefore)
+		l.Settle()
+		id := l.SessionID(c)
+		rule := l.Srv.Inject(func(q zktest.Request) bool { return q.Session == id && q.Op == "multi" }, zktest.CutBefore)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		_, err = m.Downgrade(ctx, w)
@@ -87,26 +87,26 @@ func TestAnExchangeWhoseContextEndsKeepsTheLease(t *testing.T) {
 		rule.Remove()
 		if w.Context().Err() == nil { // else the outcome was unknown when ctx ended, and the lease was given up
 			require.NoError(t, w.Verify(t.Context()))
-			l.unlock(w)
+			l.Unlock(w)
 		}
 		time.Sleep(time.Minute)
-		require.Empty(t, l.children("/rw"))
+		require.Empty(t, l.Children("/rw"))
 	})
 }
 
 // While the outcome of a downgrade is found out, a heartbeat on the writer's node finds it gone, as it should be.
 func TestDowngradeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("c").RWMutex(l.rwlock())
+		m := l.Client("c").RWMutex(l.RWLock())
 		w, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		l.settle()
-		l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
+		l.Settle()
+		l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
 		r, err := m.Downgrade(t.Context(), w)
 		require.NoError(t, err)
 		require.ErrorIs(t, context.Cause(w.Context()), recipes.ErrReleased)
 		require.NotErrorIs(t, context.Cause(w.Context()), recipes.ErrLost)
-		l.unlock(r)
+		l.Unlock(r)
 	})
 }
 
@@ -114,19 +114,19 @@ func TestDowngradeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 func TestAProofDuringADowngradeIsNoLoss(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		var lost []recipes.Event
-		c := l.client("c", func(cfg *recipes.Config) {
+		c := l.Client("c", func(cfg *recipes.Config) {
 			cfg.Observer = func(e recipes.Event) {
 				if e.Type == recipes.EventLost {
 					lost = append(lost, e)
 				}
 			}
 		})
-		m := c.RWMutex(l.rwlock())
+		m := c.RWMutex(l.RWLock())
 		w, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		l.settle()
-		l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
-		search := l.srv.Inject(zktest.On("getChildren2"), zktest.Hold) // of Downgrade, for what became of the exchange
+		l.Settle()
+		l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
+		search := l.Srv.Inject(zktest.On("getChildren2"), zktest.Hold) // of Downgrade, for what became of the exchange
 		exchanged := async(func() (*recipes.Lease, error) { return m.Downgrade(t.Context(), w) })
 		time.Sleep(time.Second)
 		verified := async(func() (any, error) { return nil, w.Verify(t.Context()) })
@@ -134,48 +134,48 @@ func TestAProofDuringADowngradeIsNoLoss(t *testing.T) {
 			_, err := w.Multi(t.Context(), &zk.CheckVersionRequest{Path: "/rw", Version: -1})
 			return nil, err
 		})
-		l.settle()
+		l.Settle()
 		search.Release()
 		r := <-exchanged
-		require.NoError(t, r.err)
-		for _, err := range []error{(<-verified).err, (<-wrote).err} {
+		require.NoError(t, r.Err)
+		for _, err := range []error{(<-verified).Err, (<-wrote).Err} {
 			require.Error(t, err)
 			require.NotErrorIs(t, err, recipes.ErrLost)
 		}
 		require.ErrorIs(t, context.Cause(w.Context()), recipes.ErrReleased)
-		l.unlock(r.v)
-		l.settle()
+		l.Unlock(r.V)
+		l.Settle()
 		require.Empty(t, lost)
 	})
 }
 
 func TestAnExchangeOfALeaseThatIsGivenBackMeanwhileLeavesNoGoroutine(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a", func(cfg *recipes.Config) { cfg.Observer = func(recipes.Event) {} }).RWMutex(l.rwlock())
+		m := l.Client("a", func(cfg *recipes.Config) { cfg.Observer = func(recipes.Event) {} }).RWMutex(l.RWLock())
 		before, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		l.unlock(before)
-		l.settle()
-		goroutines := l.goroutines()
+		l.Unlock(before)
+		l.Settle()
+		goroutines := l.Goroutines()
 		w, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		shed := l.srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
+		shed := l.Srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
 		exchanged := async(func() (*recipes.Lease, error) { return m.Downgrade(t.Context(), w) })
 		<-shed.Hit()
-		l.unlock(w)
-		l.settle()
+		l.Unlock(w)
+		l.Settle()
 		shed.Remove()
-		require.Error(t, (<-exchanged).err)
-		l.settle()
-		require.LessOrEqual(t, l.goroutines(), goroutines)
+		require.Error(t, (<-exchanged).Err)
+		l.Settle()
+		require.LessOrEqual(t, l.Goroutines(), goroutines)
 	})
 }
 
 // Nothing was sent, and the lease was given up: "whether it was exchanged for another lease is unknown".
 func TestADowngradeInASessionThatIsFullKeepsTheLease(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		m := c.RWMutex(l.rwlock())
+		c := l.Client("a")
+		m := c.RWMutex(l.RWLock())
 		w, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		full := c.PathBytes(c.Newest())
@@ -187,9 +187,9 @@ func TestADowngradeInASessionThatIsFullKeepsTheLease(t *testing.T) {
 		require.NoError(t, w.Verify(t.Context()))
 		r, err := m.Downgrade(t.Context(), w)
 		require.NoError(t, err)
-		l.unlock(r)
-		l.settle()
-		require.Empty(t, l.children("/rw"))
+		l.Unlock(r)
+		l.Settle()
+		require.Empty(t, l.Children("/rw"))
 	})
 }
 
@@ -197,18 +197,18 @@ func TestADowngradeInASessionThatIsFullKeepsTheLease(t *testing.T) {
 func TestNoErrorOfADowngradeIsWorthAnotherCallOfTheWork(t *testing.T) {
 	for name, fail := range map[string]func(*lab, *recipes.Client, string){
 		"session lost": func(l *lab, c *recipes.Client, _ string) {
-			l.srv.RefuseDials(true)
-			l.srv.Disconnect(0)
-			time.AfterFunc(20*time.Second, func() { l.srv.RefuseDials(false) })
+			l.Srv.RefuseDials(true)
+			l.Srv.Disconnect(0)
+			time.AfterFunc(20*time.Second, func() { l.Srv.RefuseDials(false) })
 		},
 		"shed": func(l *lab, _ *recipes.Client, _ string) {
-			l.srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
+			l.Srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
 		},
-		"deleted": func(l *lab, _ *recipes.Client, node string) { _ = l.srv.Delete(node) },
+		"deleted": func(l *lab, _ *recipes.Client, node string) { _ = l.Srv.Delete(node) },
 		"lost while it is exchanged": func(l *lab, c *recipes.Client, _ string) {
-			l.srv.Inject(func(r zktest.Request) bool {
+			l.Srv.Inject(func(r zktest.Request) bool {
 				if r.Op == "multi" {
-					time.AfterFunc(time.Second, func() { l.srv.Expire(r.Session) })
+					time.AfterFunc(time.Second, func() { l.Srv.Expire(r.Session) })
 				}
 				return r.Op == "multi"
 			}, zktest.DropReply)
@@ -217,8 +217,8 @@ func TestNoErrorOfADowngradeIsWorthAnotherCallOfTheWork(t *testing.T) {
 		for _, by := range []string{"/rw"} {
 			t.Run(name+" "+by, func(t *testing.T) {
 				inLab(t, func(t *testing.T, l *lab) {
-					c := l.client("a")
-					w, err := c.RWMutex(l.rwlock()).Lock(t.Context())
+					c := l.Client("a")
+					w, err := c.RWMutex(l.RWLock()).Lock(t.Context())
 					require.NoError(t, err)
 					fail(l, c, w.Node())
 					_, err = c.RWMutex(by).Downgrade(t.Context(), w)

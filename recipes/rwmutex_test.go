@@ -10,110 +10,93 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-func (l *lab) rwlock(change ...func(*kind.RWLockParams)) string {
-	p := kind.RWLock.New().(*kind.RWLockParams)
-	for _, c := range change {
-		c(p)
-	}
-	l.declare("/rw", p)
-	return "/rw"
-}
-
-// locker runs any acquisition in the background and waits until it queues.
-func (l *lab) locker(f func(context.Context) (*recipes.Lease, error)) <-chan result[*recipes.Lease] {
-	ch := async(func() (*recipes.Lease, error) { return f(context.Background()) })
-	l.settle()
-	return ch
-}
-
 func TestReadersShareAndWritersExclude(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		p := l.rwlock()
-		r1, err := l.client("r1").RWMutex(p).RLock(t.Context())
+		p := l.RWLock()
+		r1, err := l.Client("r1").RWMutex(p).RLock(t.Context())
 		require.NoError(t, err)
-		r2, err := l.client("r2").RWMutex(p).RLock(t.Context())
+		r2, err := l.Client("r2").RWMutex(p).RLock(t.Context())
 		require.NoError(t, err)
-		w := l.locker(l.client("w").RWMutex(p).Lock)
-		r3 := l.locker(l.client("r3").RWMutex(p).RLock)
-		l.unlock(r2)
-		l.settle()
+		w := l.Waiting(l.Client("w").RWMutex(p).Lock)
+		r3 := l.Waiting(l.Client("r3").RWMutex(p).RLock)
+		l.Unlock(r2)
+		l.Settle()
 		notYet(t, w, "a writer beside a reader")
 		notYet(t, r3, "a reader overtook the writer before it")
-		_, err = l.client("try").RWMutex(p).TryRLock(t.Context())
+		_, err = l.Client("try").RWMutex(p).TryRLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld)
-		l.unlock(r1)
+		l.Unlock(r1)
 		writer := <-w
-		require.NoError(t, writer.err)
-		l.settle()
+		require.NoError(t, writer.Err)
+		l.Settle()
 		notYet(t, r3, "a reader beside a writer")
-		l.unlock(writer.v)
+		l.Unlock(writer.V)
 		r := <-r3
-		require.NoError(t, r.err)
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		l.Unlock(r.V)
 	})
 }
 
 func TestAReaderBehindTwoWritersWaitsForTheNearest(t *testing.T) { // case 42, kazoo #649
 	inLab(t, func(t *testing.T, l *lab) {
-		p := l.rwlock()
-		w1, err := l.client("w1").RWMutex(p).Lock(t.Context())
+		p := l.RWLock()
+		w1, err := l.Client("w1").RWMutex(p).Lock(t.Context())
 		require.NoError(t, err)
-		w2 := l.locker(l.client("w2").RWMutex(p).Lock)
-		reader := l.client("r")
-		r := l.locker(reader.RWMutex(p).RLock)
-		w3 := l.locker(l.client("w3").RWMutex(p).Lock)
-		id := l.session(reader)
-		l.settle()
-		l.srv.ResetCounts()
-		l.unlock(w1)
+		w2 := l.Waiting(l.Client("w2").RWMutex(p).Lock)
+		reader := l.Client("r")
+		r := l.Waiting(reader.RWMutex(p).RLock)
+		w3 := l.Waiting(l.Client("w3").RWMutex(p).Lock)
+		id := l.SessionID(reader)
+		l.Settle()
+		l.Srv.ResetCounts()
+		l.Unlock(w1)
 		second := <-w2
-		require.NoError(t, second.err)
-		l.settle()
-		require.Zero(t, l.srv.SessionCounts(id).WatchEvents, "the reader was woken by a writer that is not its nearest")
+		require.NoError(t, second.Err)
+		l.Settle()
+		require.Zero(t, l.Srv.SessionCounts(id).WatchEvents, "the reader was woken by a writer that is not its nearest")
 		notYet(t, r, "a reader beside the second writer")
-		l.unlock(second.v)
+		l.Unlock(second.V)
 		got := <-r
-		require.NoError(t, got.err)
-		l.settle()
+		require.NoError(t, got.Err)
+		l.Settle()
 		notYet(t, w3, "a writer beside the reader before it")
-		l.unlock(got.v)
+		l.Unlock(got.V)
 		third := <-w3
-		require.NoError(t, third.err)
-		l.unlock(third.v)
+		require.NoError(t, third.Err)
+		l.Unlock(third.V)
 	})
 }
 
 func TestReadersBehindOneWriterAreAllWokenByItsRelease(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		p := l.rwlock()
-		w, err := l.client("w").RWMutex(p).Lock(t.Context())
+		p := l.RWLock()
+		w, err := l.Client("w").RWMutex(p).Lock(t.Context())
 		require.NoError(t, err)
 		var rs []<-chan result[*recipes.Lease]
 		for range 5 {
-			rs = append(rs, l.locker(l.client("r").RWMutex(p).RLock))
+			rs = append(rs, l.Waiting(l.Client("r").RWMutex(p).RLock))
 		}
 		start := time.Now()
-		l.unlock(w)
+		l.Unlock(w)
 		for _, ch := range rs {
 			r := <-ch
-			require.NoError(t, r.err)
-			require.Equal(t, 4*oneWay, r.at.Sub(start), "release and one round trip")
+			require.NoError(t, r.Err)
+			require.Equal(t, 4*oneWay, r.At.Sub(start), "release and one round trip")
 		}
 	})
 }
 
 func TestDowngradeLetsNobodyInBetween(t *testing.T) { // case 43, CURATOR-276, CURATOR-621
 	inLab(t, func(t *testing.T, l *lab) {
-		p := l.rwlock()
-		m := l.client("a").RWMutex(p)
+		p := l.RWLock()
+		m := l.Client("a").RWMutex(p)
 		w, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		other := l.locker(l.client("w").RWMutex(p).Lock)
-		behind := l.locker(l.client("r").RWMutex(p).RLock)
+		other := l.Waiting(l.Client("w").RWMutex(p).Lock)
+		behind := l.Waiting(l.Client("r").RWMutex(p).RLock)
 		r, err := m.Downgrade(t.Context(), w)
 		require.NoError(t, err)
 		require.ErrorIs(t, context.Cause(w.Context()), recipes.ErrReleased)
@@ -121,25 +104,25 @@ func TestDowngradeLetsNobodyInBetween(t *testing.T) { // case 43, CURATOR-276, C
 		_, err = m.Downgrade(t.Context(), r)
 		require.ErrorContains(t, err, "Downgrade needs a write lease of /rw")
 		require.Equal(t, w.Node()[len(w.Node())-10:], r.Node()[len(r.Node())-10:], "the reader must stand where the writer stood")
-		l.settle()
+		l.Settle()
 		notYet(t, other, "a writer got in while the lock is read")
 		require.NoError(t, r.Context().Err(), "the read lease ended with the write lease")
-		r2, err := l.client("b").RWMutex(p).TryRLock(t.Context())
+		r2, err := l.Client("b").RWMutex(p).TryRLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld, "a reader overtook the waiting writer: %v", r2)
-		l.unlock(r)
+		l.Unlock(r)
 		got := <-other
-		require.NoError(t, got.err)
-		l.settle()
+		require.NoError(t, got.Err)
+		l.Settle()
 		notYet(t, behind, "reader beside writer")
-		l.unlock(got.v)
-		l.unlock((<-behind).v)
+		l.Unlock(got.V)
+		l.Unlock((<-behind).V)
 	})
 }
 
 // What Downgrade returned was nil then, and a deferred Unlock of it panicked.
 func TestDowngradeReturnsTheLeaseThatItCouldNotExchange(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").RWMutex(l.rwlock(), recipes.WithReentrancy())
+		m := l.Client("a").RWMutex(l.RWLock(), recipes.WithReentrancy())
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		inner, err := m.Lock(x.Context())
@@ -147,15 +130,15 @@ func TestDowngradeReturnsTheLeaseThatItCouldNotExchange(t *testing.T) {
 		x, err = m.Downgrade(t.Context(), x)
 		require.ErrorContains(t, err, "/rw was entered 2 times")
 		require.NoError(t, x.Context().Err())
-		l.unlock(inner)
-		refused := l.srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeNoAuth))
+		l.Unlock(inner)
+		refused := l.Srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeNoAuth))
 		x, err = m.Downgrade(t.Context(), x)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		refused.Remove()
 		require.NoError(t, x.Verify(t.Context()), "a refused exchange cost the lease")
-		l.unlock(x)
-		l.settle()
-		require.Empty(t, l.children("/rw"))
+		l.Unlock(x)
+		l.Settle()
+		require.Empty(t, l.Children("/rw"))
 	})
 	var none *recipes.Lease
 	require.NoError(t, none.Unlock(t.Context()))
@@ -163,7 +146,7 @@ func TestDowngradeReturnsTheLeaseThatItCouldNotExchange(t *testing.T) {
 
 func TestDoGivesBackTheReadLeaseThatItsFunctionMade(t *testing.T) { // it stayed held, and Do returned nil
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").RWMutex(l.rwlock())
+		m := l.Client("a").RWMutex(l.RWLock())
 		var r *recipes.Lease
 		require.NoError(t, m.Do(t.Context(), func(ctx context.Context, x *recipes.Lease) (err error) {
 			r, err = m.Downgrade(ctx, x)
@@ -172,9 +155,9 @@ func TestDoGivesBackTheReadLeaseThatItsFunctionMade(t *testing.T) { // it stayed
 			return err
 		}))
 		require.ErrorIs(t, context.Cause(r.Context()), recipes.ErrReleased)
-		l.settle()
-		require.Empty(t, l.children("/rw"))
-		l.unlock(r)
+		l.Settle()
+		require.Empty(t, l.Children("/rw"))
+		l.Unlock(r)
 	})
 }
 
@@ -185,16 +168,16 @@ func TestReadersRespectEveryKnownWriter(t *testing.T) { // kazoo writers and pla
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				p := l.rwlock()
-				writer := l.foreign(p, name, "")
-				require.NoError(t, l.srv.SetCreateCount(p, 7))
-				r := l.locker(l.client("r").RWMutex(p).RLock)
+				p := l.RWLock()
+				writer := l.Foreign(p, name, "")
+				require.NoError(t, l.Srv.SetCreateCount(p, 7))
+				r := l.Waiting(l.Client("r").RWMutex(p).RLock)
 				notYet(t, r, "a reader beside a foreign writer")
-				require.NoError(t, l.srv.Delete(writer))
+				require.NoError(t, l.Srv.Delete(writer))
 				got := <-r
-				require.NoError(t, got.err)
+				require.NoError(t, got.Err)
 				synctest.Wait()
-				l.unlock(got.v)
+				l.Unlock(got.V)
 			})
 		})
 	}
@@ -202,7 +185,7 @@ func TestReadersRespectEveryKnownWriter(t *testing.T) { // kazoo writers and pla
 
 // sharing declares a read-write lock among locks of every kind, so that nothingLeft can look at all.
 func (l *lab) sharing() string {
-	l.everyKind()
+	l.EveryKind()
 	return "/rw"
 }
 
@@ -212,17 +195,17 @@ func (l *lab) reading(m *recipes.RWMutex, n int) []<-chan result[*recipes.Lease]
 	for i := range all {
 		all[i] = async(func() (*recipes.Lease, error) { return m.RLock(context.Background()) })
 	}
-	l.settle()
+	l.Settle()
 	return all
 }
 
 func (l *lab) leases(all []<-chan result[*recipes.Lease]) []*recipes.Lease {
-	l.t.Helper()
+	l.T.Helper()
 	leases := make([]*recipes.Lease, len(all))
 	for i, ch := range all {
 		r := <-ch
-		require.NoError(l.t, r.err)
-		leases[i] = r.v
+		require.NoError(l.T, r.Err)
+		leases[i] = r.V
 	}
 	return leases
 }
@@ -231,7 +214,7 @@ func (l *lab) leases(all []<-chan result[*recipes.Lease]) []*recipes.Lease {
 func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		p := l.sharing()
-		m := l.client("readers").RWMutex(p)
+		m := l.Client("readers").RWMutex(p)
 		tries := func() []<-chan result[*recipes.Lease] {
 			all := make([]<-chan result[*recipes.Lease], 10)
 			for i := range all {
@@ -240,23 +223,23 @@ func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 			return all
 		}
 		for _, x := range l.leases(tries()) {
-			l.unlock(x)
+			l.Unlock(x)
 		}
-		l.nothingLeft()
-		x, err := l.client("writer").RWMutex(p).Lock(t.Context())
+		l.NothingLeft()
+		x, err := l.Client("writer").RWMutex(p).Lock(t.Context())
 		require.NoError(t, err)
 		waiting := l.reading(m, 2)
 		start := time.Now()
 		for _, r := range tries() {
 			var held *recipes.HeldError
-			require.ErrorAs(t, (<-r).err, &held)
+			require.ErrorAs(t, (<-r).Err, &held)
 			require.Equal(t, x.Node(), held.Holder.Path)
 		}
 		require.Less(t, time.Since(start), time.Second)
-		l.unlock(x)
+		l.Unlock(x)
 		for _, r := range l.leases(waiting) {
-			l.unlock(r)
+			l.Unlock(r)
 		}
-		l.nothingLeft()
+		l.NothingLeft()
 	})
 }

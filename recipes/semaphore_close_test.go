@@ -13,10 +13,10 @@ import (
 func TestSessionLostBetweenThePermitsOfOneGrantHungClose(t *testing.T) {
 	for n := range int64(40) {
 		inLab(t, func(t *testing.T, l *lab) {
-			p := l.semaphore(2)
+			p := l.Semaphore(2)
 			var looks atomic.Int64
 			looks.Store(-1 << 40)
-			c := l.asleep("c", l.srv.DialContext, func() time.Duration {
+			c := l.Asleep("c", l.Srv.DialContext, func() time.Duration {
 				if looks.Add(1) > n {
 					return time.Hour
 				}
@@ -24,8 +24,8 @@ func TestSessionLostBetweenThePermitsOfOneGrantHungClose(t *testing.T) {
 			})
 			warm, err := c.Semaphore(p).Acquire(t.Context(), 2) // the declaration is known from here on
 			require.NoError(t, err)
-			l.unlock(warm)
-			l.settle()
+			l.Unlock(warm)
+			l.Settle()
 			looks.Store(0)
 			if x, err := c.Semaphore(p).Acquire(t.Context(), 2); err == nil {
 				_ = x.Unlock(t.Context())

@@ -20,7 +20,7 @@ import (
 )
 
 // permits are the nodes below leases.
-func (l *lab) permits() int { return len(l.children("/s/leases")) }
+func (l *lab) permits() int { return len(l.Children("/s/leases")) }
 
 func TestAPermitWhoseReplyIsLostIsNeitherLeftNorTakenTwice(t *testing.T) { // case 47: CURATOR-335, -315, -462
 	create := func(r zktest.Request) bool {
@@ -30,20 +30,20 @@ func TestAPermitWhoseReplyIsLostIsNeitherLeftNorTakenTwice(t *testing.T) { // ca
 		for _, n := range []int{1, 3} {
 			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
 				inLab(t, func(t *testing.T, l *lab) {
-					l.semaphore(3)
-					m := l.client("a").Semaphore("/s")
+					l.Semaphore(3)
+					m := l.Client("a").Semaphore("/s")
 					warm, err := m.Acquire(t.Context(), 1)
 					require.NoError(t, err)
-					l.unlock(warm)
-					l.settle()
-					rule := l.srv.Inject(zktest.Once(create), fault)
+					l.Unlock(warm)
+					l.Settle()
+					rule := l.Srv.Inject(zktest.Once(create), fault)
 					x, err := m.Acquire(t.Context(), n)
 					require.NoError(t, err)
 					require.Equal(t, 1, rule.Hits())
-					l.settle()
+					l.Settle()
 					require.Equal(t, n, l.permits())
-					l.unlock(x)
-					l.settle()
+					l.Unlock(x)
+					l.Settle()
 					require.Zero(t, l.permits())
 				})
 			})
@@ -53,48 +53,48 @@ func TestAPermitWhoseReplyIsLostIsNeitherLeftNorTakenTwice(t *testing.T) { // ca
 
 func TestACancelledTakeLeavesNoPermit(t *testing.T) { // case 47: cancelled while the permit is being created
 	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(3)
-		c := l.client("a")
-		id := l.session(c)
+		l.Semaphore(3)
+		c := l.Client("a")
+		id := l.SessionID(c)
 		err := c.Semaphore("/s").Declared(t.Context())
 		require.NoError(t, err)
-		held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "multi" }), zktest.Hold)
+		held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "multi" }), zktest.Hold)
 		ctx, cancel := context.WithCancel(t.Context())
 		got := async(func() (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) })
 		<-held.Hit()
 		cancel()
-		require.ErrorIs(t, (<-got).err, context.Canceled)
+		require.ErrorIs(t, (<-got).Err, context.Canceled)
 		held.Release()
-		l.settle()
+		l.Settle()
 		time.Sleep(time.Second)
 		require.Zero(t, l.permits())
-		require.Empty(t, l.children("/s/locks"))
+		require.Empty(t, l.Children("/s/locks"))
 	})
 }
 
 func TestOnePermitThatComesBackWakesOneWaiter(t *testing.T) { // a herd is Curator's and kazoo's way only at the front
 	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(4)
-		x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 4)
+		l.Semaphore(4)
+		x, err := l.Client("holder").Semaphore("/s").Acquire(t.Context(), 4)
 		require.NoError(t, err)
 		var ws []<-chan result[*recipes.Lease]
 		var ids []int64
 		for i := range 6 {
-			c := l.client(fmt.Sprint(i))
-			ids = append(ids, l.session(c))
+			c := l.Client(fmt.Sprint(i))
+			ids = append(ids, l.SessionID(c))
 			ws = append(ws, l.drawing(c, 4))
 		}
-		l.srv.ResetCounts()
-		l.unlock(x)
+		l.Srv.ResetCounts()
+		l.Unlock(x)
 		first := <-ws[0]
-		require.NoError(t, first.err)
-		l.settle()
+		require.NoError(t, first.Err)
+		l.Settle()
 		for i, id := range ids[2:] {
-			require.Zero(t, l.srv.SessionCounts(id).WatchEvents, "waiter %d", i+2)
+			require.Zero(t, l.Srv.SessionCounts(id).WatchEvents, "waiter %d", i+2)
 		}
-		l.unlock(first.v)
+		l.Unlock(first.V)
 		for _, w := range ws[1:] {
-			l.unlock((<-w).v)
+			l.Unlock((<-w).V)
 		}
 	})
 }
@@ -103,26 +103,26 @@ func TestOnePermitThatComesBackWakesOneWaiter(t *testing.T) { // a herd is Curat
 // next goroutine, who found it deleted.
 func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(1)
-		held, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 1)
+		l.Semaphore(1)
+		held, err := l.Client("holder").Semaphore("/s").Acquire(t.Context(), 1)
 		require.NoError(t, err)
-		c := l.client("c")
+		c := l.Client("c")
 		ctx, cancel := context.WithCancel(t.Context())
 		first := async(func() (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) })
-		l.settle()
+		l.Settle()
 		second := l.drawing(c, 1)
-		l.settle()
-		slow := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.DelayReply(2*time.Second))
-		l.unlock(held)
+		l.Settle()
+		slow := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DelayReply(2*time.Second))
+		l.Unlock(held)
 		<-slow.Hit()
 		cancel()
-		require.ErrorIs(t, (<-first).err, context.Canceled)
+		require.ErrorIs(t, (<-first).Err, context.Canceled)
 		got := <-second
-		require.NoError(t, got.err)
-		l.unlock(got.v)
-		l.settle()
-		require.Empty(t, l.children("/s/locks"))
-		require.Empty(t, l.children("/s/leases"))
+		require.NoError(t, got.Err)
+		l.Unlock(got.V)
+		l.Settle()
+		require.Empty(t, l.Children("/s/locks"))
+		require.Empty(t, l.Children("/s/leases"))
 	})
 }
 
@@ -130,21 +130,21 @@ func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
 // server refused that, and it took them under the same number again, for ever and without a pause.
 func TestAWaiterLearnsTheNumberOfPermitsFromARefusalWhereItsEventIsLost(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(1)
-		x, err := l.client("b").Semaphore("/s").Acquire(t.Context(), 1)
+		l.Semaphore(1)
+		x, err := l.Client("b").Semaphore("/s").Acquire(t.Context(), 1)
 		require.NoError(t, err)
-		a := l.client("a")
-		id := l.session(a)
+		a := l.Client("a")
+		id := l.SessionID(a)
 		w := l.drawing(a, 1)
-		lost := l.srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id && e.Path == "/s" }, zktest.DropEvent)
-		l.semaphore(2)
-		l.settle()
+		lost := l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id && e.Path == "/s" }, zktest.DropEvent)
+		l.Semaphore(2)
+		l.Settle()
 		require.Equal(t, 1, lost.Hits())
-		l.unlock(x)
+		l.Unlock(x)
 		select {
 		case r := <-w:
-			require.NoError(t, r.err)
-			l.unlock(r.v)
+			require.NoError(t, r.Err)
+			l.Unlock(r.V)
 		case <-time.After(time.Minute):
 			_ = a.Close()
 			require.Fail(t, "never")
@@ -157,15 +157,15 @@ func TestAWaiterLearnsTheNumberOfPermitsFromARefusalWhereItsEventIsLost(t *testi
 func TestAThousandGoroutinesThatWantPermitsAtOnceDoNotAllAskForThem(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(3)
+		l.Semaphore(3)
 		var most atomic.Int64
-		l.srv.Inject(func(r zktest.Request) bool {
-			if n, _ := l.srv.Get("/s/leases"); r.Op == "getChildren2" {
+		l.Srv.Inject(func(r zktest.Request) bool {
+			if n, _ := l.Srv.Get("/s/leases"); r.Op == "getChildren2" {
 				most.Store(max(most.Load(), int64(len(n.Children))))
 			}
 			return false
 		}, zktest.DropReply)
-		s := l.client("a").Semaphore("/s")
+		s := l.Client("a").Semaphore("/s")
 		var all sync.WaitGroup
 		for range 1000 {
 			all.Go(func() {
@@ -177,7 +177,7 @@ func TestAThousandGoroutinesThatWantPermitsAtOnceDoNotAllAskForThem(t *testing.T
 		}
 		all.Wait()
 		require.LessOrEqual(t, most.Load(), int64(70))
-		l.settle()
+		l.Settle()
 		var refused atomic.Int64
 		for range 100 {
 			all.Go(func() {
@@ -200,45 +200,45 @@ func TestAThousandGoroutinesThatWantPermitsAtOnceDoNotAllAskForThem(t *testing.T
 // It asked again every 10 ms, with a listing each time, of servers that shed what they cannot bear.
 func TestTheFirstAtAGateAsksServersThatShedItsRequestEverMoreRarely(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 3)
+		l.EveryKind()
+		x, err := l.Client("holder").Semaphore("/s").Acquire(t.Context(), 3)
 		require.NoError(t, err)
-		w := async(func() (*recipes.Lease, error) { return l.client("waiter").Semaphore("/s").Acquire(t.Context(), 1) })
-		l.settle()
-		l.unlock(x)
-		shed := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.Session != l.session(x.Client()) }, zktest.Fail(zktest.CodeThrottled))
+		w := async(func() (*recipes.Lease, error) { return l.Client("waiter").Semaphore("/s").Acquire(t.Context(), 1) })
+		l.Settle()
+		l.Unlock(x)
+		shed := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.Session != l.SessionID(x.Client()) }, zktest.Fail(zktest.CodeThrottled))
 		time.Sleep(time.Minute)
 		require.Less(t, shed.Hits(), 100)
 		shed.Remove()
 		r := <-w
-		require.NoError(t, r.err)
-		l.unlock(r.v)
-		l.nothingLeft()
+		require.NoError(t, r.Err)
+		l.Unlock(r.V)
+		l.NothingLeft()
 	})
 }
 
 // The error named a node of the layout, and said nothing of the place.
 func TestAPlaceAtTheGateThatWentWithItsSemaphoreIsLost(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(1)
-		holder, err := l.client("a").Semaphore("/s").Acquire(t.Context(), 1)
+		l.Semaphore(1)
+		holder, err := l.Client("a").Semaphore("/s").Acquire(t.Context(), 1)
 		require.NoError(t, err)
-		c := l.client("b")
+		c := l.Client("b")
 		waiting := async(func() (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(t.Context(), 1) })
-		l.settle()
-		held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Path == "/s/leases" && strings.HasPrefix(r.Op, "getChildren") }), zktest.Hold)
-		l.unlock(holder)
+		l.Settle()
+		held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Path == "/s/leases" && strings.HasPrefix(r.Op, "getChildren") }), zktest.Hold)
+		l.Unlock(holder)
 		<-held.Hit()
-		place := "/s/locks/" + l.children("/s/locks")[0]
+		place := "/s/locks/" + l.Children("/s/locks")[0]
 		for _, path := range []string{place, "/s/locks", "/s/leases"} {
-			require.NoError(t, l.srv.Delete(path))
+			require.NoError(t, l.Srv.Delete(path))
 		}
 		held.Release()
 		got := <-waiting
-		require.ErrorIs(t, got.err, recipes.ErrLost)
-		require.ErrorContains(t, got.err, place)
-		require.ErrorContains(t, got.err, "run apply")
-		require.True(t, recipes.Retryable(got.err), "it was never granted")
+		require.ErrorIs(t, got.Err, recipes.ErrLost)
+		require.ErrorContains(t, got.Err, place)
+		require.ErrorContains(t, got.Err, "run apply")
+		require.True(t, recipes.Retryable(got.Err), "it was never granted")
 	})
 }
 
@@ -253,7 +253,7 @@ func TestNeverMorePermitsThanDeclared(t *testing.T) { // case 48: kazoo #213 adm
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.semaphore(3)
+				l.Semaphore(3)
 				var mu sync.Mutex
 				now, most, grants := 0, 0, 0
 				count := func(n int) {
@@ -264,7 +264,7 @@ func TestNeverMorePermitsThanDeclared(t *testing.T) { // case 48: kazoo #213 adm
 				}
 				var all sync.WaitGroup
 				for i := range c.clients {
-					m := l.client(fmt.Sprint(i)).Semaphore("/s")
+					m := l.Client(fmt.Sprint(i)).Semaphore("/s")
 					for j := range c.goroutines {
 						rnd := rand.New(rand.NewPCG(uint64(i), uint64(j)))
 						all.Go(func() {
@@ -289,9 +289,9 @@ func TestNeverMorePermitsThanDeclared(t *testing.T) { // case 48: kazoo #213 adm
 				all.Wait()
 				require.Equal(t, 3, most, "the limit, reached and not passed")
 				require.Greater(t, grants, 40, "the test refused nearly everything")
-				l.settle()
+				l.Settle()
 				require.Zero(t, l.permits())
-				require.Empty(t, l.children("/s/locks"))
+				require.Empty(t, l.Children("/s/locks"))
 			})
 		})
 	}

@@ -1,7 +1,6 @@
 package recipes_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -16,65 +15,65 @@ import (
 func TestAWaiterThatWantsMoreThanALoweredLimitIsRefused(t *testing.T) {
 	way := draws(3)
 	// Each brings a waiter for 3 of 3 to some place, and returns how to end what keeps it there.
-	places := map[string]func(*lab, func(context.Context) (*recipes.Lease, error)) (waiting <-chan result[*recipes.Lease], end func()){
-		"at the front": func(l *lab, take func(context.Context) (*recipes.Lease, error)) (<-chan result[*recipes.Lease], func()) {
-			x, err := l.client("holder").Semaphore("/s").Acquire(l.t.Context(), 1)
-			require.NoError(l.t, err)
-			return l.locker(take), func() { l.unlock(x) }
+	places := map[string]func(*lab, taking) (waiting <-chan result[*recipes.Lease], end func()){
+		"at the front": func(l *lab, take taking) (<-chan result[*recipes.Lease], func()) {
+			x, err := l.Client("holder").Semaphore("/s").Acquire(l.T.Context(), 1)
+			require.NoError(l.T, err)
+			return l.Waiting(take), func() { l.Unlock(x) }
 		},
-		"behind another waiter": func(l *lab, take func(context.Context) (*recipes.Lease, error)) (<-chan result[*recipes.Lease], func()) {
-			x, err := l.client("holder").Semaphore("/s").Acquire(l.t.Context(), 3)
-			require.NoError(l.t, err)
-			next := l.drawing(l.client("next"), 1)
-			return l.locker(take), func() {
-				l.unlock(x)
-				l.unlock((<-next).v)
+		"behind another waiter": func(l *lab, take taking) (<-chan result[*recipes.Lease], func()) {
+			x, err := l.Client("holder").Semaphore("/s").Acquire(l.T.Context(), 3)
+			require.NoError(l.T, err)
+			next := l.drawing(l.Client("next"), 1)
+			return l.Waiting(take), func() {
+				l.Unlock(x)
+				l.Unlock((<-next).V)
 			}
 		},
-		"within the order": func(l *lab, take func(context.Context) (*recipes.Lease, error)) (<-chan result[*recipes.Lease], func()) {
-			x, err := l.client("holder").Semaphore("/s").Acquire(l.t.Context(), 1)
-			require.NoError(l.t, err)
-			w := l.locker(take)
+		"within the order": func(l *lab, take taking) (<-chan result[*recipes.Lease], func()) {
+			x, err := l.Client("holder").Semaphore("/s").Acquire(l.T.Context(), 1)
+			require.NoError(l.T, err)
+			w := l.Waiting(take)
 			// Another client's direct permit, created an instant before the front takes its own.
 			other := "/s/leases/_c_11111111-1111-4111-8111-111111111111-lease-0000000004"
-			overtaken := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
-				return r.Op == "multi" && len(l.children("/s/locks")) == 1
+			overtaken := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
+				return r.Op == "multi" && len(l.Children("/s/locks")) == 1
 			}), zktest.Hold)
-			l.unlock(x)
+			l.Unlock(x)
 			<-overtaken.Hit()
-			require.NoError(l.t, l.srv.Create(other, nil))
+			require.NoError(l.T, l.Srv.Create(other, nil))
 			overtaken.Release()
-			l.settle()
-			require.Empty(l.t, l.children("/s/locks"))
-			return w, func() { require.NoError(l.t, l.srv.Delete(other)) }
+			l.Settle()
+			require.Empty(l.T, l.Children("/s/locks"))
+			return w, func() { require.NoError(l.T, l.Srv.Delete(other)) }
 		},
 	}
 	for where, bring := range places {
 		t.Run(where, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.mutex()
-				l.semaphore(3)
-				a := l.client("a")
+				l.Mutex()
+				l.Semaphore(3)
+				a := l.Client("a")
 				warm, err := way(a)(t.Context())
 				require.NoError(t, err)
-				l.unlock(warm)
-				l.settle()
+				l.Unlock(warm)
+				l.Settle()
 				w, end := bring(l, way(a))
-				l.settle()
+				l.Settle()
 				notYet(t, w, "not all three are free")
-				l.semaphore(2)
+				l.Semaphore(2)
 				select {
 				case r := <-w:
-					require.ErrorIs(t, r.err, recipes.ErrTooManyPermits)
-					require.ErrorContains(t, r.err, "3 permits asked for, 2 are declared")
+					require.ErrorIs(t, r.Err, recipes.ErrTooManyPermits)
+					require.ErrorContains(t, r.Err, "3 permits asked for, 2 are declared")
 				case <-time.After(time.Second):
 					require.Fail(t, "neither granted nor told")
 				}
 				end()
-				b := l.drawing(l.client("b"), 2)
-				l.settle()
+				b := l.drawing(l.Client("b"), 2)
+				l.Settle()
 				require.Len(t, b, 1, "something is left of the waiter")
-				l.unlock((<-b).v)
+				l.Unlock((<-b).V)
 			})
 		})
 	}
@@ -82,17 +81,17 @@ func TestAWaiterThatWantsMoreThanALoweredLimitIsRefused(t *testing.T) {
 
 func TestALimitLoweredWhilePermitsAreCreatedDirectlyWasCalledHeld(t *testing.T) { // nobody holds any
 	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(3)
-		a := l.client("a")
+		l.Semaphore(3)
+		a := l.Client("a")
 		err := a.Semaphore("/s").Declared(t.Context())
 		require.NoError(t, err)
-		late := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
+		late := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
 		try := async(func() (*recipes.Lease, error) { return a.Semaphore("/s").TryAcquire(t.Context(), 3) })
 		<-late.Hit()
-		l.semaphore(2)
+		l.Semaphore(2)
 		late.Release()
-		require.ErrorContains(t, (<-try).err, "3 permits asked for, 2 are declared")
-		l.settle()
-		require.Empty(t, l.children("/s/leases"))
+		require.ErrorContains(t, (<-try).Err, "3 permits asked for, 2 are declared")
+		l.Settle()
+		require.Empty(t, l.Children("/s/leases"))
 	})
 }

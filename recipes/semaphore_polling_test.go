@@ -35,9 +35,9 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 			for _, pause := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond} {
 				t.Run(fmt.Sprint(name, " ", n, " ", pause), func(t *testing.T) {
 					inLab(t, func(t *testing.T, l *lab) {
-						l.mutex()
-						l.semaphore(limit)
-						holder := l.client("holder").Semaphore("/s")
+						l.Mutex()
+						l.Semaphore(limit)
+						holder := l.Client("holder").Semaphore("/s")
 						_, err := holder.Acquire(t.Context(), 1) // for good
 						require.NoError(t, err)
 						x, err := holder.Acquire(t.Context(), 2)
@@ -46,16 +46,16 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 						defer cancel()
 						var waiting []<-chan result[*recipes.Lease]
 						for i := range 2 {
-							c := l.client(fmt.Sprint("w", i))
-							waiting = append(waiting, l.locker(func(context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) }))
+							c := l.Client(fmt.Sprint("w", i))
+							waiting = append(waiting, l.Waiting(func(context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) }))
 						}
 						var clients []*recipes.Client
 						for i := range n {
-							clients = append(clients, l.client(fmt.Sprint("p", i)))
+							clients = append(clients, l.Client(fmt.Sprint("p", i)))
 						}
 						p := harness.Poll(t, clients, f, pause)
 						time.Sleep(time.Second)
-						l.unlock(x)
+						l.Unlock(x)
 						before := p.Grants.Load()
 						require.Zero(t, before, "all was held, and somebody waited")
 						for i, w := range waiting {
@@ -63,19 +63,19 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 								if p.Calls.Load() > most {
 									cancel()
 									p.End()
-									require.Fail(t, "starved", "waiter %d, %d calls and %d grants later: %v", i, calls*n, p.Grants.Load(), (<-w).err)
+									require.Fail(t, "starved", "waiter %d, %d calls and %d grants later: %v", i, calls*n, p.Grants.Load(), (<-w).Err)
 								}
 							}
 							// See waiter.serve: it may have had to wait for as many permits as there are, and for those twice.
 							require.LessOrEqual(t, p.Grants.Load()-before, int64(2*limit*(i+1)), "went before waiter %d", i)
 							r := <-w
-							require.NoError(t, r.err)
-							l.unlock(r.v)
+							require.NoError(t, r.Err)
+							l.Unlock(r.V)
 						}
 						p.End()
-						l.settle()
-						require.Len(t, l.children("/s/leases"), 1)
-						require.Empty(t, l.children("/s/locks"))
+						l.Settle()
+						require.Len(t, l.Children("/s/leases"), 1)
+						require.Empty(t, l.Children("/s/locks"))
 					})
 				})
 			}
@@ -86,11 +86,11 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 // As before, with clients that no memory of their own keeps from creating permits: each is a new one, and tries once.
 func TestPermitsThatWereBeingWithdrawnKeptTheFrontWaiting(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(2)
-		x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 2)
+		l.Semaphore(2)
+		x, err := l.Client("holder").Semaphore("/s").Acquire(t.Context(), 2)
 		require.NoError(t, err)
-		w := l.drawing(l.client("w"), 2)
-		others, err := l.client("others").Session(t.Context())
+		w := l.drawing(l.Client("w"), 2)
+		others, err := l.Client("others").Session(t.Context())
 		require.NoError(t, err)
 		create := func() string {
 			path, err := others.Create(t.Context(), "/s/leases/lease-", nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
@@ -98,14 +98,14 @@ func TestPermitsThatWereBeingWithdrawnKeptTheFrontWaiting(t *testing.T) {
 			return path
 		}
 		last := create()
-		l.unlock(x)
+		l.Unlock(x)
 		for range 50 { // there is always one, and never the same for long
 			next := create()
 			require.NoError(t, others.Delete(t.Context(), last, -1))
 			last = next
 		}
 		require.Len(t, w, 1, "starved")
-		l.unlock((<-w).v)
+		l.Unlock((<-w).V)
 	})
 }
 
@@ -115,29 +115,29 @@ func TestPollersKeptCuratorsFrontWaiting(t *testing.T) {
 	for name, f := range pollers {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				l.mutex()
-				l.semaphore(2)
-				front := l.foreign("/s/locks", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "10.0.0.1")
+				l.Mutex()
+				l.Semaphore(2)
+				front := l.Foreign("/s/locks", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "10.0.0.1")
 				var clients []*recipes.Client
 				for i := range 4 {
-					clients = append(clients, l.client(fmt.Sprint("p", i)))
+					clients = append(clients, l.Client(fmt.Sprint("p", i)))
 				}
-				require.NoError(t, l.srv.SetCreateCount("/s/locks", 1))
+				require.NoError(t, l.Srv.SetCreateCount("/s/locks", 1))
 				p := harness.Poll(t, clients, f, 0)
 				time.Sleep(time.Second)
-				n, _ := l.srv.Get("/s/leases")
+				n, _ := l.Srv.Get("/s/leases")
 				before, calls := n.Stat.Cversion, p.Calls.Load()
 				time.Sleep(10 * time.Second)
-				n, _ = l.srv.Get("/s/leases")
+				n, _ = l.Srv.Get("/s/leases")
 				require.Equal(t, before, n.Stat.Cversion, "permits were created, or withdrawn")
 				require.Greater(t, p.Calls.Load(), calls+100)
 				require.Zero(t, p.Grants.Load())
-				require.NoError(t, l.srv.Delete(front))
+				require.NoError(t, l.Srv.Delete(front))
 				time.Sleep(time.Second)
 				require.Positive(t, p.Grants.Load(), "who looks first must see when nobody is in the way any more")
 				p.End()
-				l.settle()
-				require.Empty(t, l.children("/s/leases"))
+				l.Settle()
+				require.Empty(t, l.Children("/s/leases"))
 			})
 		})
 	}
@@ -145,10 +145,10 @@ func TestPollersKeptCuratorsFrontWaiting(t *testing.T) {
 
 func TestATryNamedItsOwnPermitAsTheHolder(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.semaphore(2)
-		front := l.foreign("/s/locks", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "10.0.0.1")
-		require.NoError(t, l.srv.SetCreateCount("/s/locks", 1))
-		c := l.client("a")
+		l.Semaphore(2)
+		front := l.Foreign("/s/locks", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "10.0.0.1")
+		require.NoError(t, l.Srv.SetCreateCount("/s/locks", 1))
+		c := l.Client("a")
 		for range 2 { // by its listing, then by its look
 			_, err := c.Semaphore("/s").TryAcquire(t.Context(), 1)
 			var held *recipes.HeldError

@@ -18,8 +18,8 @@ import (
 // inSession gives f the session of a client, and a node /a.
 func inSession(t *testing.T, f func(t *testing.T, l *lab, c *recipes.Client, s *direct.Session)) {
 	inLab(t, func(t *testing.T, l *lab) {
-		require.NoError(t, l.srv.Create("/a", []byte("1")))
-		c := l.client("a")
+		require.NoError(t, l.Srv.Create("/a", []byte("1")))
+		c := l.Client("a")
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
 		f(t, l, c, s)
@@ -60,7 +60,7 @@ func TestOperationsOfAProgramsOwn(t *testing.T) {
 		require.ErrorIs(t, err, recipes.ErrTooLarge)
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, direct.OutcomeNotSent, failed.Outcome)
-		l.srv.Inject(zktest.Once(zktest.On("setData")), zktest.LoseReply)
+		l.Srv.Inject(zktest.Once(zktest.On("setData")), zktest.LoseReply)
 		ended, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		_, err = s.Set(ended, "/a", []byte("2"), -1)
@@ -89,7 +89,7 @@ func TestReadsOfAProgramAreSentTogether(t *testing.T) {
 		require.Equal(t, "1", string(data))
 		require.Equal(t, 2*oneWay, time.Since(began))
 
-		require.NoError(t, l.srv.Set("/a", []byte("2")))
+		require.NoError(t, l.Srv.Set("/a", []byte("2")))
 		data, _, err = ahead.Get(t.Context(), "/a")
 		require.NoError(t, err)
 		require.Equal(t, "2", string(data), "an answer is given once")
@@ -125,12 +125,12 @@ func TestAWatchThatHasFiredLeavesNothing(t *testing.T) {
 			_, _, list, err := s.ChildrenW(ctx, "/a")
 			require.NoError(t, err)
 			require.EqualValues(t, 2, ctx.owes.Load())
-			require.NoError(t, l.srv.Set("/a", nil))
+			require.NoError(t, l.Srv.Set("/a", nil))
 			<-data
 			synctest.Wait()
 			require.Len(t, c.Newest().Stats().Watches, 1, "that of the list")
-			require.NoError(t, l.srv.Create("/a/b", nil))
-			require.NoError(t, l.srv.Delete("/a/b"))
+			require.NoError(t, l.Srv.Create("/a/b", nil))
+			require.NoError(t, l.Srv.Delete("/a/b"))
 			<-list
 			synctest.Wait()
 			require.Empty(t, c.Newest().Stats().Watches)
@@ -156,7 +156,7 @@ func TestAWatchEndsWithItsContextOrItsSession(t *testing.T) {
 
 		_, _, changed, err = s.GetW(t.Context(), "/a")
 		require.NoError(t, err)
-		l.srv.Expire(s.ID())
+		l.Srv.Expire(s.ID())
 		<-changed
 		<-s.Done()
 		_, _, err = s.Get(t.Context(), "/a")

@@ -94,7 +94,7 @@ func (w *simWorld) foremost(g *simGrant) {
 		}
 		dir, own := path.Split(p.nodes[0])
 		dir = path.Clean(dir)
-		n, _ := w.srv.Get(dir)
+		n, _ := w.Srv.Get(dir)
 		if !slices.Contains(n.Children, own) {
 			n.Children = append(n.Children, own) // deleted since: what was ahead is still wrong
 		}
@@ -146,7 +146,7 @@ func (w *simWorld) alone(g *simGrant) {
 // numbered reads the token from the servers' tree and compares it with those before.
 func (w *simWorld) numbered(g *simGrant) {
 	for _, node := range g.nodes() {
-		n, there := w.srv.Get(node)
+		n, there := w.Srv.Get(node)
 		if there && n.Stat.EphemeralOwner != g.session {
 			w.blame("grant %d: %s belongs to %#x, the lease to %#x", g.id, node, n.Stat.EphemeralOwner, g.session)
 		}
@@ -211,7 +211,7 @@ func (w *simWorld) look() {
 
 func (w *simWorld) stands(p *simPart) bool {
 	for _, node := range p.nodes {
-		if _, there := w.srv.Get(node); !there {
+		if _, there := w.Srv.Get(node); !there {
 			return false
 		}
 	}

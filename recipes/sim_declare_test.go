@@ -98,7 +98,7 @@ func (w *simWorld) resize(f simFault) {
 // inUse requires that every lock is declared again as it was at first, but for limits that were lowered for good.
 func (w *simWorld) inUse() {
 	for lock, d := range w.declared {
-		require.Zero(w.t, d.shut, lock)
-		require.Empty(w.t, d.permits, lock)
+		require.Zero(w.T, d.shut, lock)
+		require.Empty(w.T, d.permits, lock)
 	}
 }

@@ -38,35 +38,35 @@ func (w *simWorld) strike(f simFault) {
 		c.Disarm()
 	case "refuse-one":
 		c.SetRefuse(true)
-		w.srv.Disconnect(id)
+		w.Srv.Disconnect(id)
 		time.Sleep(f.lasts)
 		c.SetRefuse(false)
 	case "refuse":
-		w.srv.RefuseDials(true)
-		w.srv.Disconnect(0)
+		w.Srv.RefuseDials(true)
+		w.Srv.Disconnect(0)
 		w.recount(int32(f.n % 4))
 		time.Sleep(f.lasts)
-		w.srv.RefuseDials(false)
+		w.Srv.RefuseDials(false)
 	case "disconnect":
-		w.srv.Disconnect(id)
+		w.Srv.Disconnect(id)
 	case "expire":
 		w.spoil(sessionName(id))
-		w.srv.Expire(id)
+		w.Srv.Expire(id)
 	case "swap":
 		w.spoil(sessionName(id))
-		w.srv.SwapSessionID(id)
-		w.srv.Disconnect(id)
+		w.Srv.SwapSessionID(id)
+		w.Srv.Disconnect(id)
 	case "partition", "pause":
 		if f.what == "pause" {
 			f.dir = zktest.Both
 		}
-		w.srv.Partition(id, f.dir)
+		w.Srv.Partition(id, f.dir)
 		time.Sleep(f.lasts)
-		w.srv.Heal(id)
+		w.Srv.Heal(id)
 	case "freeze":
-		w.srv.Freeze()
+		w.Srv.Freeze()
 		time.Sleep(f.lasts)
-		w.srv.Thaw()
+		w.Srv.Thaw()
 	case "lag":
 		if w.follower != nil {
 			w.follower.Lag()
@@ -100,36 +100,36 @@ func (w *simWorld) inject(f simFault, id int64) {
 	var rule *zktest.Injection
 	switch f.what {
 	case "drop-reply":
-		rule = w.srv.Inject(zktest.Once(fits), zktest.DropReply)
+		rule = w.Srv.Inject(zktest.Once(fits), zktest.DropReply)
 	case "drop-request", "lose-reply":
 		// A hole in a stream cannot last: whoever loses a packet loses the connection soon after.
 		kind := zktest.DropRequest
 		if f.what == "lose-reply" {
 			kind = zktest.LoseReply
 		}
-		rule = w.srv.Inject(zktest.Once(fits), kind)
+		rule = w.Srv.Inject(zktest.Once(fits), kind)
 		select {
 		case <-rule.Hit():
 		case <-time.After(f.lasts):
 		}
 		rule.Remove()
 		time.Sleep(w.plan.timeout / 10)
-		w.srv.Disconnect(id)
+		w.Srv.Disconnect(id)
 		return
 	case "cut-before":
-		rule = w.srv.Inject(zktest.Once(fits), zktest.CutBefore)
+		rule = w.Srv.Inject(zktest.Once(fits), zktest.CutBefore)
 	case "cut-after":
-		rule = w.srv.Inject(zktest.Once(fits), zktest.CutAfter)
+		rule = w.Srv.Inject(zktest.Once(fits), zktest.CutAfter)
 	case "cut-at":
-		rule = w.srv.Inject(zktest.Once(fits), zktest.CutAt(f.n%64))
+		rule = w.Srv.Inject(zktest.Once(fits), zktest.CutAt(f.n%64))
 	case "delay-reply":
-		rule = w.srv.Inject(zktest.Once(fits), zktest.DelayReply(f.lasts))
+		rule = w.Srv.Inject(zktest.Once(fits), zktest.DelayReply(f.lasts))
 	case "hold-reply":
-		rule = w.srv.Inject(zktest.Once(fits), zktest.HoldReply)
+		rule = w.Srv.Inject(zktest.Once(fits), zktest.HoldReply)
 	case "delay":
-		rule = w.srv.Inject(zktest.Once(fits), zktest.Hold)
+		rule = w.Srv.Inject(zktest.Once(fits), zktest.Hold)
 	case "throttle":
-		rule = w.srv.Inject(fits, zktest.Fail(zktest.CodeThrottled))
+		rule = w.Srv.Inject(fits, zktest.Fail(zktest.CodeThrottled))
 	}
 	time.Sleep(f.lasts)
 	rule.Release()
@@ -139,7 +139,7 @@ func (w *simWorld) inject(f simFault, id int64) {
 // that a contender has, or one before that.
 func (w *simWorld) recount(n int32) {
 	for _, dir := range w.dirs {
-		queue, there := w.srv.Get(dir)
+		queue, there := w.Srv.Get(dir)
 		if !there { // the mark of a semaphore has no queues
 			continue
 		}
@@ -149,25 +149,25 @@ func (w *simWorld) recount(n int32) {
 				count = max(count, k.Seq+1)
 			}
 		}
-		require.NoError(w.t, w.srv.SetCreateCount(dir, max(0, count)))
+		require.NoError(w.T, w.Srv.SetCreateCount(dir, max(0, count)))
 	}
 }
 
 // meddle is an administrator's hand in a queue.
 func (w *simWorld) meddle(f simFault) {
 	dir := w.dirs[f.n%len(w.dirs)]
-	n, _ := w.srv.Get(dir)
+	n, _ := w.Srv.Get(dir)
 	line, _ := kind.SortContenders(n.Children)
 	if len(line) == 0 {
 		return
 	}
 	node := kind.JoinPath(dir, line[f.n/3%len(line)].Name)
 	if f.what == "revoke" {
-		_ = w.srv.Set(node, []byte(kind.RevokeMessage)) // it may have gone
+		_ = w.Srv.Set(node, []byte(kind.RevokeMessage)) // it may have gone
 		return
 	}
 	w.spoil(node)
-	_ = w.srv.Delete(node) // it may have gone
+	_ = w.Srv.Delete(node) // it may have gone
 }
 
 // restart closes the client under its workers and dials another.
@@ -188,7 +188,7 @@ func (w *simWorld) restart(c *simClient) {
 
 // departed: a client whose Close was confirmed has left nothing.
 func (w *simWorld) departed(client int, id int64) {
-	for _, s := range w.srv.Sessions() {
+	for _, s := range w.Srv.Sessions() {
 		if s.ID == id && len(s.Ephemerals) > 0 && !w.swapped(id) {
 			w.violated("client %d is closed and %v are left", client, s.Ephemerals)
 		}
@@ -211,9 +211,9 @@ func (c *simClient) dialAgain() {
 
 // heal ends every fault there may be.
 func (w *simWorld) heal() {
-	w.srv.Heal(0)
-	w.srv.Thaw()
-	w.srv.RefuseDials(false)
+	w.Srv.Heal(0)
+	w.Srv.Thaw()
+	w.Srv.RefuseDials(false)
 	if w.follower != nil {
 		w.follower.CatchUp()
 	}

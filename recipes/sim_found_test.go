@@ -34,9 +34,9 @@ func TestCloseEndsLeasesBeforeItTellsTheServers(t *testing.T) { // simulation, s
 		inLab(t, func(t *testing.T, l *lab) {
 			var x *recipes.Lease
 			closed := false
-			c := l.client("a", func(cfg *recipes.Config) {
+			c := l.Client("a", func(cfg *recipes.Config) {
 				cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-					conn, err := l.srv.DialContext(ctx, network, address)
+					conn, err := l.Srv.DialContext(ctx, network, address)
 					if err != nil {
 						return nil, err
 					}
@@ -49,7 +49,7 @@ func TestCloseEndsLeasesBeforeItTellsTheServers(t *testing.T) { // simulation, s
 				}
 			})
 			var err error
-			x, err = c.Mutex(l.mutex()).Lock(t.Context())
+			x, err = c.Mutex(l.Mutex()).Lock(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, c.Close())
 			require.True(t, closed)
@@ -61,32 +61,32 @@ func TestATransactionWhoseReplyIsLostIsLostWhenItsNodesAreDeleted(t *testing.T) 
 	for deleted := range 2 {
 		t.Run(fmt.Sprint("node ", deleted), func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				paths := l.mutexes(2)
-				c := l.client("a")
+				paths := l.Mutexes(2)
+				c := l.Client("a")
 				warm, err := multi(c, paths...).Lock(t.Context())
 				require.NoError(t, err)
-				l.unlock(warm)
-				l.settle()
-				lost := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
+				l.Unlock(warm)
+				l.Settle()
+				lost := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
 				got := async(func() (*recipes.Lease, error) { return multi(c, paths...).Lock(context.Background()) })
 				<-lost.Hit()
-				l.srv.RefuseDials(true)
-				l.settle()
-				require.NoError(t, l.srv.Delete(l.queue(paths[deleted])[0]))
-				l.srv.RefuseDials(false)
+				l.Srv.RefuseDials(true)
+				l.Settle()
+				require.NoError(t, l.Srv.Delete(l.Queue(paths[deleted])[0]))
+				l.Srv.RefuseDials(false)
 				select {
 				case r := <-got:
-					require.ErrorIs(t, r.err, recipes.ErrLost)
+					require.ErrorIs(t, r.Err, recipes.ErrLost)
 				case <-time.After(time.Minute):
 					require.Fail(t, "still searching")
 				}
 				time.Sleep(time.Second)
 				for _, path := range paths {
-					require.Empty(t, l.children(path), "a ghost")
+					require.Empty(t, l.Children(path), "a ghost")
 				}
 				again, err := multi(c, paths...).Lock(t.Context())
 				require.NoError(t, err)
-				l.unlock(again)
+				l.Unlock(again)
 			})
 		})
 	}
@@ -94,9 +94,9 @@ func TestATransactionWhoseReplyIsLostIsLostWhenItsNodesAreDeleted(t *testing.T) 
 
 func TestAWaitThatEndsBetweenTwoTriesSaysThatItEnded(t *testing.T) { // simulation, seed 7269: only "was not applied"
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
-		l.mutex()
-		l.semaphore(1)
+		c := l.Client("a")
+		l.Mutex()
+		l.Semaphore(1)
 		l.warm(c.Mutex("/m"))
 		for name, f := range map[string]taking{
 			"mutex":      c.Mutex("/m").Lock,
@@ -104,13 +104,13 @@ func TestAWaitThatEndsBetweenTwoTriesSaysThatItEnded(t *testing.T) { // simulati
 			"multi-lock": multi(c, "/m").Lock,
 		} {
 			for ms := 100; ms < 400; ms += 3 { // cut, reconnect, search: somewhere in here lies the pause
-				rule := l.srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.CutBefore)
+				rule := l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.CutBefore)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(ms)*time.Millisecond)
 				x, err := f(ctx)
 				cancel()
 				rule.Remove()
 				if err == nil {
-					l.unlock(x)
+					l.Unlock(x)
 				} else {
 					require.ErrorIs(t, err, context.DeadlineExceeded, "%s, %d ms", name, ms)
 				}

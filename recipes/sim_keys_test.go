@@ -74,7 +74,7 @@ func (w *simWorld) node(lock string) string {
 	}
 	family, key := w.family(lock)
 	path, err := (&kind.KeyedParams{Fanout: w.plan.keyedBy}).Path(family, key)
-	require.NoError(w.t, err)
+	require.NoError(w.T, err)
 	return path
 }
 
@@ -98,7 +98,7 @@ func (w *simWorld) declareAt(lock string, p kind.Params, change ...func(*kind.Pa
 		lock, _ = w.family(lock)
 		p = w.familyOf(p)
 	}
-	w.lab.declare(lock, p, change...)
+	w.lab.Declare(lock, p, change...)
 }
 
 // mutex is a handle on a lock, on the node of its key or by its key.
@@ -136,12 +136,12 @@ func (w *simWorld) keysAtRest() {
 }
 
 func (w *simWorld) keyAtRest(path string) {
-	n, there := w.srv.Get(path)
+	n, there := w.Srv.Get(path)
 	if !there {
 		return
 	}
 	if !w.foreign[n.Stat.Czxid] {
-		w.violated("left of a key: %s\n%s", path, w.srv.Dump())
+		w.violated("left of a key: %s\n%s", path, w.Srv.Dump())
 	}
 	for _, child := range n.Children {
 		w.keyAtRest(path + "/" + child)

@@ -78,7 +78,7 @@ func (w *simWorld) stall(f simFault, c *simClient, id int64) {
 	fits := func(r zktest.Request) bool {
 		return r.Session == id && r.Op == f.op && (r.Op != "multi" || len(r.Paths) > f.n%2)
 	}
-	thread := w.srv.Inject(zktest.Once(fits), zktest.HoldReader)
+	thread := w.Srv.Inject(zktest.Once(fits), zktest.HoldReader)
 	defer thread.Release()
 	select {
 	case <-thread.Hit():
@@ -92,7 +92,7 @@ func (w *simWorld) stall(f simFault, c *simClient, id int64) {
 	case 0:
 		c.HangUp()
 	case 1:
-		w.srv.Disconnect(id)
+		w.Srv.Disconnect(id)
 	} // else the client waits until it thinks that the connection is dead
 	if f.what == "stall" {
 		time.Sleep(f.lasts)
@@ -100,7 +100,7 @@ func (w *simWorld) stall(f simFault, c *simClient, id int64) {
 	}
 	// A later listing stands still too, in a look at several queues, perhaps. The request is executed before it goes on.
 	nth := 1 + f.n%7
-	look := w.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "getChildren2" && r.N >= nth }), zktest.HoldReader)
+	look := w.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "getChildren2" && r.N >= nth }), zktest.HoldReader)
 	defer look.Release()
 	select {
 	case <-look.Hit():

@@ -120,8 +120,8 @@ func (w *onceWorld) must(slot time.Time) bool {
 
 // provision declares the job, often with the schedule that it has, and replaces it, as applies do.
 func (w *onceWorld) provision(ctx context.Context, r *rand.Rand) {
-	s, err := w.client("apply").Session(ctx)
-	require.NoError(w.t, err)
+	s, err := w.Client("apply").Session(ctx)
+	require.NoError(w.T, err)
 	for every := 1; harness.Pause(ctx, time.Duration(r.Int64N(int64(4*time.Minute)))) == nil; {
 		if r.IntN(2) == 0 {
 			w.replace(ctx, s)
@@ -150,7 +150,7 @@ func (w *onceWorld) replace(ctx context.Context, s *direct.Session) {
 	next := &kind.Payload{Params: live.Params, Owner: live.Owner}
 	next.CarrySince(live)
 	data, err := next.Encode()
-	require.NoError(w.t, err)
+	require.NoError(w.T, err)
 	was, stat, err := s.Get(ctx, record)
 	if err != nil {
 		return // it ends
@@ -162,7 +162,7 @@ func (w *onceWorld) replace(ctx context.Context, s *direct.Session) {
 // simulateOnce is one world. In one that is long, some runs last longer than catch_up.
 func simulateOnce(t *testing.T, seed uint64, lasts time.Duration, clients int, long bool) {
 	harness.Bubble(t, func(t *testing.T) {
-		w := &onceWorld{lab: &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(oneWay))}, rand: rand.New(rand.NewPCG(seed, 7)),
+		w := &onceWorld{lab: &lab{harness.NewLab(t)}, rand: rand.New(rand.NewPCG(seed, 7)),
 			success: []string{kind.SuccessStart, kind.SuccessEnd}[seed%2], starts: map[string][]uint64{}, done: map[string]uint64{}, alone: clients == 1, lasting: long}
 		w.declareEvery(1)
 		w.begun = time.Now()
@@ -187,7 +187,7 @@ func simulateOnce(t *testing.T, seed uint64, lasts time.Duration, clients int, l
 // live is the life of a machine: its clients come and go, except that of the first, which only suffers what ends again.
 func (w *onceWorld) live(ctx context.Context, number int, r *rand.Rand) {
 	for ctx.Err() == nil {
-		cable := &harness.Cutter{Next: w.srv.DialContext}
+		cable := &harness.Cutter{Next: w.Srv.DialContext}
 		skew := &atomic.Int64{}
 		skew.Store(r.Int64N(int64(2*onceSkew)) - int64(onceSkew))
 		c, err := recipes.Dial(seam.With(ctx, seam.Seams{Now: func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }}),
@@ -201,7 +201,7 @@ func (w *onceWorld) live(ctx context.Context, number int, r *rand.Rand) {
 		running.Go(func() {
 			err := once.New(c, "/job").Run(lives, w.work(works))
 			if lives.Err() == nil {
-				w.t.Errorf("Run of client %d has ended: %v", number, err)
+				w.T.Errorf("Run of client %d has ended: %v", number, err)
 			}
 		})
 		for again := true; again && lives.Err() == nil; {
@@ -243,11 +243,11 @@ func (w *onceWorld) suffer(ctx context.Context, c *recipes.Client, cable *harnes
 		_ = harness.Pause(ctx, 2*lasts)
 		skew.Add(-int64(day))
 	case 1: // stopped, or cut off
-		w.srv.Partition(s.ID(), []zktest.Direction{zktest.Both, zktest.ToServer, zktest.ToClient}[r.IntN(3)])
+		w.Srv.Partition(s.ID(), []zktest.Direction{zktest.Both, zktest.ToServer, zktest.ToClient}[r.IntN(3)])
 		_ = harness.Pause(ctx, lasts)
-		w.srv.Heal(s.ID())
+		w.Srv.Heal(s.ID())
 	case 2:
-		w.srv.Expire(s.ID())
+		w.Srv.Expire(s.ID())
 	case 3:
 		cable.SetRefuse(true)
 		cable.HangUp()
@@ -266,17 +266,17 @@ func (w *onceWorld) work(r *rand.Rand) func(context.Context, time.Time, *recipes
 		slot, token := slots.At(at), l.Token()
 		w.mu.Lock()
 		if now := time.Now(); at.Sub(now) > 31*time.Second || now.Sub(at) > onceCatchUp+40*time.Second {
-			w.t.Errorf("%s was started at %s", slot, now)
+			w.T.Errorf("%s was started at %s", slot, now)
 		} else if !w.may(at, now) {
-			w.t.Errorf("%s was started at %s, by %v", slot, now, w.plans)
+			w.T.Errorf("%s was started at %s, by %v", slot, now, w.plans)
 		}
 		before := w.starts[slot]
 		if len(before) > 0 && (w.success == kind.SuccessStart || before[len(before)-1] >= token) {
-			w.t.Errorf("%s was started with token %d after %v", slot, token, before)
+			w.T.Errorf("%s was started with token %d after %v", slot, token, before)
 		}
 		w.starts[slot] = append(before, token)
 		if run := w.record().Run(slot); l.Context().Err() == nil && (run == nil || run.Token != token || run.State != slots.Running) {
-			w.t.Errorf("%s runs with token %d, and recorded is %v", slot, token, run)
+			w.T.Errorf("%s runs with token %d, and recorded is %v", slot, token, run)
 		}
 		lasts, fails := time.Duration(r.Int64N(int64(15*time.Second))), r.IntN(10) == 0 && len(before) == 0 && !w.alone
 		if w.lasting && r.IntN(20) == 0 {
@@ -299,7 +299,7 @@ func (w *onceWorld) inspect(seed uint64) {
 	r := w.record()
 	for _, run := range r.Slots {
 		if was, ok := w.done[run.Slot]; ok && (run.State != slots.Succeeded || run.Token != was) {
-			w.t.Errorf("seed %d: %s had succeeded with token %d, and now %v is recorded", seed, run.Slot, was, run)
+			w.T.Errorf("seed %d: %s had succeeded with token %d, and now %v is recorded", seed, run.Slot, was, run)
 		}
 		if run.State == slots.Succeeded {
 			w.done[run.Slot] = run.Token
@@ -316,7 +316,7 @@ func (w *onceWorld) inspect(seed uint64) {
 		}
 		run := r.Run(slot)
 		if run == nil || w.success == kind.SuccessEnd && run.State != slots.Succeeded {
-			w.t.Errorf("seed %d: %s was missed: %v", seed, slot, run)
+			w.T.Errorf("seed %d: %s was missed: %v", seed, slot, run)
 		}
 	}
 }
@@ -336,9 +336,9 @@ func cutStarts(t *testing.T, stride int) {
 		for after, struck := 0, true; struck; after += stride {
 			inLab(t, func(t *testing.T, l *lab) {
 				l.job(&kind.OnceParams{Success: kind.SuccessEnd})
-				cable := &harness.Cutter{Next: l.srv.DialContext}
-				c := l.client("a", func(cfg *recipes.Config) { cfg.Dialer = cable.Dial })
-				rival := once.New(l.client("b"), "/job")
+				cable := &harness.Cutter{Next: l.Srv.DialContext}
+				c := l.Client("a", func(cfg *recipes.Config) { cfg.Dialer = cable.Dial })
+				rival := once.New(l.Client("b"), "/job")
 				n := 0
 				require.NoError(t, once.New(c, "/job").Do(t.Context(), "0", ran(&n, nil)))
 				cable.Arm(harness.Cut{Dir: dir, After: after})

@@ -92,18 +92,18 @@ func (r *rival) once() error {
 	time.Sleep(r.hold)
 	seen := r.standing()
 	if r.crashes {
-		r.w.srv.Expire(r.s.ID())
+		r.w.Srv.Expire(r.s.ID())
 		err = errCrashed
 	} else {
 		err = r.leave(node)
 	}
 	for there := true; there; { // where the outcome is not known it goes with the session
-		if _, there = r.w.srv.Get(node); there {
+		if _, there = r.w.Srv.Get(node); there {
 			if err == nil {
 				r.w.violated("a rival was told that %s is deleted, and it is there", node)
 				return nil
 			}
-			r.w.srv.Expire(r.s.ID())
+			r.w.Srv.Expire(r.s.ID())
 			time.Sleep(r.w.plan.tick)
 		}
 	}
@@ -263,7 +263,7 @@ func (r *rival) make(path string) (err error) {
 	}
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	if n, there := r.w.srv.Get(path); there {
+	if n, there := r.w.Srv.Get(path); there {
 		r.w.foreign[n.Stat.Czxid] = true
 	}
 	return err
@@ -323,7 +323,7 @@ func (r *rival) admitted(node string, called int64) bool {
 	w := r.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n, there := w.srv.Get(node)
+	n, there := w.Srv.Get(node)
 	if !there {
 		return false
 	}
@@ -359,7 +359,7 @@ func (r *rival) admitted(node string, called int64) bool {
 func (w *simWorld) besides(p *simPart, whose any) {
 	for r := range w.rivals {
 		theirs := r.part()
-		if _, there := w.srv.Get(r.node); there && theirs.lock == p.lock && p.recipe != "semaphore" && !(p.shared && theirs.shared) {
+		if _, there := w.Srv.Get(r.node); there && theirs.lock == p.lock && p.recipe != "semaphore" && !(p.shared && theirs.shared) {
 			w.blame("%v is granted while a rival has %s", whose, r.node)
 		}
 	}
@@ -369,7 +369,7 @@ func (w *simWorld) besides(p *simPart, whose any) {
 func (r *rival) standing() int64 {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	if _, there := r.w.srv.Get(r.node); there {
+	if _, there := r.w.Srv.Get(r.node); there {
 		return r.w.stamp()
 	}
 	return r.at

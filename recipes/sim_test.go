@@ -158,7 +158,7 @@ func simulated(t *testing.T, plan *schedule, excused bool) (w *simWorld) {
 // play lets the clients work while the faults befall them, heals everything, and requires that all ends well.
 func (w *simWorld) play() {
 	if w.plan.recipe != "" {
-		require.NoError(w.t, w.srv.Create("/guarded", nil))
+		require.NoError(w.T, w.Srv.Create("/guarded", nil))
 	}
 	var workers sync.WaitGroup
 	for i := range w.plan.scripts {
@@ -185,7 +185,7 @@ func (w *simWorld) play() {
 			}
 		}
 	}
-	if left := w.srv.Sessions(); len(left) > 0 {
+	if left := w.Srv.Sessions(); len(left) > 0 {
 		w.violated("sessions are left when all clients are closed: %+v", left)
 	}
 }
@@ -211,7 +211,7 @@ func (w *simWorld) await(workers *sync.WaitGroup) {
 	}
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	w.violated("somebody still waits %v after the last fault\n%s\n%s", longest, w.srv.Dump(), simStacks(string(stacks)))
+	w.violated("somebody still waits %v after the last fault\n%s\n%s", longest, w.Srv.Dump(), simStacks(string(stacks)))
 	for _, c := range w.clients {
 		_ = c.client().Close() // ends all waiting
 	}
@@ -232,7 +232,7 @@ func simStacks(all string) string {
 // atRest requires that nothing is left of all that: no contender, no turn, no booked byte, no watch.
 func (w *simWorld) atRest() {
 	for _, dir := range w.dirs {
-		if n, _ := w.srv.Get(dir); len(n.Children) > 0 {
+		if n, _ := w.Srv.Get(dir); len(n.Children) > 0 {
 			w.violated("left in %s: %v", dir, n.Children)
 		}
 	}

@@ -155,7 +155,7 @@ func (w *simWorld) everyLock(client int, within time.Duration, when string) {
 			l, err := w.ask(ctx, w.clients[client], st)
 			cancel()
 			if err != nil {
-				w.violated("%s client %d was not granted the %s (shared: %v) in %v: %v\n%s", when, client, recipe, shared, time.Since(asked), err, w.srv.Dump())
+				w.violated("%s client %d was not granted the %s (shared: %v) in %v: %v\n%s", when, client, recipe, shared, time.Since(asked), err, w.Srv.Dump())
 				continue
 			}
 			w.give(worker, st, w.granted(worker, st, l, called))
@@ -173,13 +173,13 @@ func (w *simWorld) oneEach() {
 		if of.recipe != "mutex" {
 			continue
 		}
-		n, _ := w.srv.Get(w.node(of.path))
+		n, _ := w.Srv.Get(w.node(of.path))
 		mine := map[int64]string{}
 		for _, child := range n.Children {
 			if _, contends := kind.ParseContender(child); !contends { // an anchor of a key's node
 				continue
 			}
-			k, there := w.srv.Get(w.node(of.path) + "/" + child)
+			k, there := w.Srv.Get(w.node(of.path) + "/" + child)
 			if owner := k.Stat.EphemeralOwner; there && mine[owner] != "" {
 				w.blame("session %#x has %s and %s in %s", owner, mine[owner], child, of.path)
 			} else if there {

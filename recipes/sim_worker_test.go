@@ -58,7 +58,7 @@ func (w *simWorld) once(worker int, st simStep) {
 // ask calls the recipe.
 func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*recipes.Lease, error) {
 	c, opts := place.client(), []recipes.Option(nil)
-	lock := func(wait, try func(context.Context) (*recipes.Lease, error)) (*recipes.Lease, error) {
+	lock := func(wait, try taking) (*recipes.Lease, error) {
 		if st.how == "try" {
 			return try(ctx)
 		}

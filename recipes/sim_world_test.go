@@ -142,17 +142,17 @@ func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 		brand = append(brand, zktest.WithReapInterval(plan.timeout/2))
 	}
 	w := &simWorld{
-		lab: &lab{t: t, srv: zktest.Start(t, append(brand, zktest.WithTickTime(plan.tick), zktest.WithLatency(plan.latency))...)}, plan: plan,
+		lab: &lab{harness.NewLab(t, append(brand, zktest.WithTickTime(plan.tick), zktest.WithLatency(plan.latency))...)}, plan: plan,
 		born: time.Now(), believed: map[*simGrant]bool{}, standing: map[*simGrant]bool{}, spoiled: map[string]time.Time{},
 		store: map[string]uint64{}, highest: map[string]uint64{}, excused: true,
 		declared: map[string]*simDeclaration{}, foreign: map[int64]bool{}, rivals: map[*rival]bool{},
 	}
 	if plan.replica {
-		w.follower = w.srv.Replica()
+		w.follower = w.Srv.Replica()
 	}
 	w.declareAll()
 	// Every request that any client sends is an occasion to look: a grant that waited is preceded by one.
-	w.srv.Inject(func(r zktest.Request) bool {
+	w.Srv.Inject(func(r zktest.Request) bool {
 		if *simTrace {
 			fmt.Printf("seed %d, %v, session %x: %s %s (%d)\n", plan.seed, time.Since(w.born), r.Session&0xff, r.Op, r.Path, r.Xid)
 		}
@@ -175,7 +175,7 @@ func (w *simWorld) wire(ctx context.Context, network, address string) (net.Conn,
 	if w.follower != nil && strings.HasPrefix(address, "follower") {
 		return w.follower.DialContext(ctx, network, address)
 	}
-	return w.srv.DialContext(ctx, network, address)
+	return w.Srv.DialContext(ctx, network, address)
 }
 
 // redial gives the place a new client.

@@ -11,15 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // stream is handles of one client on n mutexes, whose declarations it knows.
 func (l *lab) stream(c *recipes.Client, n int) []*recipes.Mutex {
-	l.t.Helper()
+	l.T.Helper()
 	all := make([]*recipes.Mutex, n)
-	for i, path := range l.mutexes(n) {
+	for i, path := range l.Mutexes(n) {
 		all[i] = c.Mutex(path)
 		l.warmDeclaration(all[i])
 	}
@@ -28,12 +29,12 @@ func (l *lab) stream(c *recipes.Client, n int) []*recipes.Mutex {
 
 // emptied requires that nothing of a stream is left, there or here.
 func (l *lab) emptied(all []*recipes.Mutex) {
-	l.t.Helper()
-	l.settle()
+	l.T.Helper()
+	l.Settle()
 	for _, m := range all {
-		require.Empty(l.t, l.children(m.Path()))
+		require.Empty(l.T, l.Children(m.Path()))
 	}
-	require.Empty(l.t, all[0].Client().Leftovers())
+	require.Empty(l.T, all[0].Client().Leftovers())
 }
 
 func TestAStreamOfLocksCostsOneRoundTripEach(t *testing.T) {
@@ -43,12 +44,12 @@ func TestAStreamOfLocksCostsOneRoundTripEach(t *testing.T) {
 		trips int
 	}{
 		"Release": {func(_ *lab, x *recipes.Lease) { x.Release() }, locks},
-		"Unlock":  {func(l *lab, x *recipes.Lease) { l.unlock(x) }, 2 * locks},
+		"Unlock":  {func(l *lab, x *recipes.Lease) { l.Unlock(x) }, 2 * locks},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				all := l.stream(l.client("a"), locks)
-				got := l.cost(func() {
+				all := l.stream(l.Client("a"), locks)
+				got := l.Cost(func() {
 					for _, m := range all {
 						x, err := m.Lock(t.Context())
 						require.NoError(t, err)
@@ -64,40 +65,40 @@ func TestAStreamOfLocksCostsOneRoundTripEach(t *testing.T) {
 }
 
 func TestEveryRecipeIsReleasedWithoutWaiting(t *testing.T) {
-	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c, b := l.tallied()
 		for range 3 {
-			x, err := way.take(c)(t.Context())
+			x, err := way.Take(c)(t.Context())
 			require.NoError(t, err)
-			w := l.locker(way.block(l.client("b")))
+			w := l.Waiting(way.Block(l.Client("b")))
 			start := time.Now()
 			x.Release()
 			require.Zero(t, time.Since(start))
 			synctest.Wait()
-			held, _ := b.gauges(way.path)
+			held, _ := b.gauges(way.Path)
 			require.Zero(t, held, "the event is of the local end")
 			x.Release() // again
-			l.unlock(x)
+			l.Unlock(x)
 			r := <-w
-			require.NoError(t, r.err)
-			l.unlock(r.v)
-			l.settle()
+			require.NoError(t, r.Err)
+			l.Unlock(r.V)
+			l.Settle()
 			require.Empty(t, c.Leftovers())
 		}
-		l.nothingLeft()
+		l.NothingLeft()
 	})
 }
 
 func TestAReleaseOfALostLeaseSaysSoInItsContext(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c, b := l.tallied()
-		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
 		require.NoError(t, err)
-		l.srv.Expire(x.SessionID())
+		l.Srv.Expire(x.SessionID())
 		<-x.Context().Done()
 		x.Release()
 		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-		l.settle()
+		l.Settle()
 		require.Equal(t, recipes.EventLost, b.latest(recipes.EventLost).Type)
 		held, _ := b.gauges("/m")
 		require.Zero(t, held)
@@ -109,7 +110,7 @@ func TestAReleaseOfALostLeaseSaysSoInItsContext(t *testing.T) {
 func TestAReleaseWaitsWhileAsManyAreUnderWay(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		const most = 256
-		c := l.client("a")
+		c := l.Client("a")
 		all := l.stream(c, most+3)
 		var leases []*recipes.Lease
 		for _, m := range all {
@@ -120,7 +121,7 @@ func TestAReleaseWaitsWhileAsManyAreUnderWay(t *testing.T) {
 		s, err := c.Live(t.Context())
 		require.NoError(t, err)
 		booked := c.PathBytes(s).Load()
-		slow := l.srv.Inject(at("delete"), zktest.HoldReply)
+		slow := l.Srv.Inject(at("delete"), zktest.HoldReply)
 		start := time.Now()
 		for _, x := range leases[:most] {
 			x.Release()
@@ -134,7 +135,7 @@ func TestAReleaseWaitsWhileAsManyAreUnderWay(t *testing.T) {
 		notYet(t, next, "as many are under way")
 		slow.Release()
 		slow.Remove()
-		require.Less(t, (<-next).at.Sub(start), s.Timeout()/3)
+		require.Less(t, (<-next).At.Sub(start), s.Timeout()/3)
 		leases[most+2].Release()
 		l.emptied(all)
 		require.Zero(t, c.PathBytes(s).Load())
@@ -143,50 +144,50 @@ func TestAReleaseWaitsWhileAsManyAreUnderWay(t *testing.T) {
 
 // Nothing is waited for that is not there, and nothing is forgotten.
 func TestAReleaseWithoutAConnectionGoesOnInTheBackground(t *testing.T) {
-	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
-		c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
-		x, err := way.take(c)(t.Context())
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
+		x, err := way.Take(c)(t.Context())
 		require.NoError(t, err)
-		l.settle()
-		l.srv.RefuseDials(true)
-		l.srv.Disconnect(x.SessionID())
+		l.Settle()
+		l.Srv.RefuseDials(true)
+		l.Srv.Disconnect(x.SessionID())
 		time.Sleep(time.Second)
 		start := time.Now()
 		x.Release()
 		require.Zero(t, time.Since(start))
 		time.Sleep(time.Second)
-		l.srv.RefuseDials(false)
+		l.Srv.RefuseDials(false)
 		time.Sleep(10 * time.Second)
-		l.nothingLeft()
+		l.NothingLeft()
 		require.Empty(t, c.Leftovers())
-		require.Equal(t, x.SessionID(), l.session(c))
+		require.Equal(t, x.SessionID(), l.SessionID(c))
 	})
 }
 
 // What was asked for and not answered goes with the session, or is deleted by the next one; no goroutine of the client waits for good.
 func TestASessionThatEndsWhileAReleaseIsUnderWay(t *testing.T) {
 	for name, end := range map[string]func(*lab, *recipes.Client, int64){
-		"expired":          func(l *lab, _ *recipes.Client, id int64) { l.srv.Expire(id) },
-		"another one":      func(l *lab, _ *recipes.Client, id int64) { l.srv.SwapSessionID(id); l.srv.Disconnect(id) },
+		"expired":          func(l *lab, _ *recipes.Client, id int64) { l.Srv.Expire(id) },
+		"another one":      func(l *lab, _ *recipes.Client, id int64) { l.Srv.SwapSessionID(id); l.Srv.Disconnect(id) },
 		"its client close": func(_ *lab, c *recipes.Client, _ int64) { _ = c.Close() },
 		"an outage":        func(l *lab, _ *recipes.Client, _ int64) { l.outage(30*time.Second, true) },
 	} {
 		for phase, wait := range map[string]time.Duration{"sent": 0, "received": oneWay, "answered": oneWay + oneWay/2} {
 			t.Run(name+", "+phase, func(t *testing.T) {
 				inLab(t, func(t *testing.T, l *lab) {
-					c := l.client("a")
+					c := l.Client("a")
 					all := l.stream(c, 2)
 					x, err := all[0].Lock(t.Context())
 					require.NoError(t, err)
-					w := l.locking(all[0])
+					w := l.Locking(all[0])
 					y, err := all[1].Lock(t.Context())
 					require.NoError(t, err)
 					x.Release() // to a goroutine that waits
 					y.Release()
 					time.Sleep(wait)
 					end(l, c, x.SessionID())
-					if r := <-w; r.err == nil {
-						_ = r.v.Unlock(t.Context())
+					if r := <-w; r.Err == nil {
+						_ = r.V.Unlock(t.Context())
 					}
 					time.Sleep(time.Minute)
 					for _, m := range all {
@@ -201,7 +202,7 @@ func TestASessionThatEndsWhileAReleaseIsUnderWay(t *testing.T) {
 // Who holds nothing more may leave at once: Close ends what is left.
 func TestAClientIsClosedBehindItsReleases(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
+		c := l.Client("a")
 		all := l.stream(c, 20)
 		for _, m := range all {
 			x, err := m.Lock(t.Context())
@@ -210,19 +211,19 @@ func TestAClientIsClosedBehindItsReleases(t *testing.T) {
 		}
 		require.NoError(t, c.Close())
 		for _, m := range all {
-			require.Empty(t, l.children(m.Path()))
+			require.Empty(t, l.Children(m.Path()))
 		}
 	})
 }
 
 func TestAWriterThatFollowsItsClientsReaderIsServedBehindItsDelete(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.declare("/rw", kind.RWLock.New())
-		m := l.client("a").RWMutex("/rw")
+		l.Declare("/rw", kind.RWLock.New())
+		m := l.Client("a").RWMutex("/rw")
 		for range 3 {
 			x, err := m.RLock(t.Context())
 			require.NoError(t, err)
-			l.settle()
+			l.Settle()
 			start := time.Now()
 			x.Release()
 			y, err := m.TryLock(t.Context())
@@ -233,9 +234,9 @@ func TestAWriterThatFollowsItsClientsReaderIsServedBehindItsDelete(t *testing.T)
 			require.NoError(t, err)
 			require.Equal(t, 4*oneWay, time.Since(start))
 			z.Release()
-			l.settle()
+			l.Settle()
 		}
-		require.Empty(t, l.children("/rw"))
+		require.Empty(t, l.Children("/rw"))
 	})
 }
 
@@ -244,11 +245,11 @@ func TestAStreamOfKeysCostsOneRoundTripEach(t *testing.T) {
 	const keys = 50
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
-		orders := l.client("a").Keyed("/km")
+		orders := l.Client("a").Keyed("/km")
 		warm, err := orders.Lock(t.Context(), "warm")
 		require.NoError(t, err)
-		l.unlock(warm)
-		require.Equal(t, spent{keys, fmt.Sprintf("%dgetChildren2 %dmulti", keys, 2*keys)}, l.cost(func() {
+		l.Unlock(warm)
+		require.Equal(t, spent{keys, fmt.Sprintf("%dgetChildren2 %dmulti", keys, 2*keys)}, l.Cost(func() {
 			for i := range keys {
 				x, err := orders.Lock(t.Context(), strconv.Itoa(i))
 				require.NoError(t, err)
@@ -262,20 +263,20 @@ func TestAStreamOfKeysCostsOneRoundTripEach(t *testing.T) {
 // The last delete is one way behind the last grant, and the next create is behind it on the connection: whoever waits is served first.
 func TestWhoWaitsIsGrantedBeforeTheNextLockOfTheOneWhoReleases(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		a := l.client("a").Mutex(l.mutex())
+		a := l.Client("a").Mutex(l.Mutex())
 		x, err := a.Lock(t.Context())
 		require.NoError(t, err)
-		w := l.locking(l.client("b").Mutex("/m"))
+		w := l.Locking(l.Client("b").Mutex("/m"))
 		start := time.Now()
 		x.Release()
 		require.Zero(t, time.Since(start))
 		again := async(func() (*recipes.Lease, error) { return a.Lock(context.Background()) })
 		r := <-w
-		require.NoError(t, r.err)
-		require.Equal(t, 2*oneWay, r.at.Sub(start), "the delete, and its event")
+		require.NoError(t, r.Err)
+		require.Equal(t, 2*oneWay, r.At.Sub(start), "the delete, and its event")
 		notYet(t, again, "b holds")
-		l.unlock(r.v)
-		l.unlock((<-again).v)
+		l.Unlock(r.V)
+		l.Unlock((<-again).V)
 		l.noneLeft(a)
 	})
 }
@@ -285,18 +286,18 @@ func TestTheNextLockOfTheSameLockWaitsForItsOwnDelete(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{"not cut": {}, "lost with its connection": zktest.CutBefore, "reply lost": zktest.DropReply, "shed": zktest.Fail(zktest.CodeThrottled)} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				m := l.client("a").Mutex(l.mutex())
+				m := l.Client("a").Mutex(l.Mutex())
 				for range 3 {
 					x, err := m.Lock(t.Context())
 					require.NoError(t, err)
 					if name != "not cut" {
-						defer l.srv.Inject(zktest.Once(at("delete")), fault).Remove()
+						defer l.Srv.Inject(zktest.Once(at("delete")), fault).Remove()
 					}
 					x.Release()
 					y, err := m.TryLock(t.Context())
 					require.NoError(t, err, "its own old node is in the way")
 					require.Greater(t, y.Token(), x.Token())
-					l.unlock(y)
+					l.Unlock(y)
 				}
 				l.noneLeft(m)
 			})
@@ -309,25 +310,25 @@ func TestAReleaseMakesThePlaceOfTheNextGoroutine(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{"not cut": {}, "not sent": zktest.CutBefore, "reply lost": zktest.DropReply, "refused": zktest.Fail(zktest.CodeThrottled)} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				m := l.client("a").Mutex(l.mutex())
+				m := l.Client("a").Mutex(l.Mutex())
 				x, err := m.Lock(t.Context())
 				require.NoError(t, err)
-				w := l.locking(m)
-				rule := l.srv.Inject(func(r zktest.Request) bool { return name != "not cut" && at("multi")(r) && r.N == 1 }, fault)
-				l.srv.ResetCounts()
+				w := l.Locking(m)
+				rule := l.Srv.Inject(func(r zktest.Request) bool { return name != "not cut" && at("multi")(r) && r.N == 1 }, fault)
+				l.Srv.ResetCounts()
 				start := time.Now()
 				x.Release()
 				require.Zero(t, time.Since(start))
 				r := <-w
-				require.NoError(t, r.err)
+				require.NoError(t, r.Err)
 				if name == "not cut" {
 					require.Equal(t, 2*oneWay, time.Since(start))
-					require.Equal(t, "getChildren2 multi", operations(l.srv.Counts().ByOp))
+					require.Equal(t, "getChildren2 multi", harness.Operations(l.Srv.Counts().ByOp))
 				} else {
 					require.Equal(t, 1, rule.Hits())
 				}
-				require.Greater(t, r.v.Token(), x.Token())
-				r.v.Release()
+				require.Greater(t, r.V.Token(), x.Token())
+				r.V.Release()
 				l.noneLeft(m)
 			})
 		})
@@ -336,26 +337,26 @@ func TestAReleaseMakesThePlaceOfTheNextGoroutine(t *testing.T) {
 
 func TestAReleaseThatIsRefusedIsTriedUntilItIsAllowed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex())
+		m := l.Client("a").Mutex(l.Mutex())
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		refused := l.srv.Inject(at("delete"), zktest.Fail(zktest.CodeNoAuth))
+		refused := l.Srv.Inject(at("delete"), zktest.Fail(zktest.CodeNoAuth))
 		x.Release()
-		w := l.locking(m) // waits for its own delete
+		w := l.Locking(m) // waits for its own delete
 		time.Sleep(10 * time.Second)
 		notYet(t, w, "the node is there")
 		refused.Remove()
 		r := <-w
-		require.NoError(t, r.err)
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		l.Unlock(r.V)
 		l.noneLeft(m)
 	})
 }
 
 func TestAReleaseLeavesAsAnUnlockDoes(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c := l.client("a")
+		l.EveryKind()
+		c := l.Client("a")
 		var none *recipes.Lease
 		none.Release()
 
@@ -376,8 +377,8 @@ func TestAReleaseLeavesAsAnUnlockDoes(t *testing.T) {
 		_, err = rw.Downgrade(t.Context(), writer)
 		require.NoError(t, err)
 		writer.Release() // gives the read lease back
-		l.settle()
-		require.Empty(t, l.children("/rw"))
+		l.Settle()
+		require.Empty(t, l.Children("/rw"))
 
 		require.NoError(t, c.Mutex("/m").Do(t.Context(), func(ctx context.Context, x *recipes.Lease) error {
 			x.Release()
@@ -385,6 +386,6 @@ func TestAReleaseLeavesAsAnUnlockDoes(t *testing.T) {
 			require.ErrorIs(t, context.Cause(ctx), recipes.ErrReleased)
 			return nil
 		}))
-		l.nothingLeft()
+		l.NothingLeft()
 	})
 }

@@ -16,7 +16,7 @@ import (
 // A program that knows no recipe can take a lock of every kind, and nothing else.
 func TestTakeServesEveryKind(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("anyone")
+		c := l.Client("anyone")
 		for _, k := range append(kind.All(), nil) {
 			path := "/" + k.String()
 			if k == nil || k.Container || k == kind.Keyed { // a family's locks are those of its keys
@@ -24,7 +24,7 @@ func TestTakeServesEveryKind(t *testing.T) {
 				require.ErrorIs(t, err, recipes.ErrKindMismatch)
 				continue
 			}
-			l.declare(path, k.New())
+			l.Declare(path, k.New())
 			for _, shared := range []bool{false, true} { // a kind without readers has one way
 				lease, err := c.Take(t.Context(), k, path, recipes.Want{Shared: shared, Permits: 1, Try: true})
 				require.NoError(t, err, k)
@@ -42,8 +42,8 @@ func TestTakeServesEveryKind(t *testing.T) {
 func TestAHandleOfAnotherKindIsRefusedByEveryMethodAlsoWhileItsClientHoldsTheLock(t *testing.T) {
 	paths := map[*kind.Kind]string{kind.Mutex: "/m", kind.RWLock: "/rw", kind.Semaphore: "/s", kind.Election: "/e"}
 	inLab(t, func(t *testing.T, l *lab) {
-		l.everyKind()
-		c := l.client("a")
+		l.EveryKind()
+		c := l.Client("a")
 		for declared, path := range paths {
 			held, err := c.Take(t.Context(), declared, path, recipes.Want{Permits: 1})
 			require.NoError(t, err)
@@ -82,8 +82,8 @@ func TestAHandleOfAnotherKindIsRefusedByEveryMethodAlsoWhileItsClientHoldsTheLoc
 			require.ErrorContains(t, err, "needs a write lease")
 			require.Nil(t, none)
 			require.NoError(t, held.Verify(t.Context()))
-			l.unlock(held)
+			l.Unlock(held)
 		}
-		l.nothingLeft()
+		l.NothingLeft()
 	})
 }

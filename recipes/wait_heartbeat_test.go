@@ -15,33 +15,33 @@ func TestAWaiterThatWasNextHeartbeatsNoMoreWhenItLeaves(t *testing.T) {
 	for name, end := range map[string]func(l *lab, held *recipes.Lease, w context.CancelFunc){
 		"cancelled": func(_ *lab, _ *recipes.Lease, c context.CancelFunc) { c() },
 		"drained": func(l *lab, _ *recipes.Lease, _ context.CancelFunc) {
-			l.declare("/m", kind.Mutex.New(), draining)
+			l.Declare("/m", kind.Mutex.New(), draining)
 		},
 		"own deleted": func(l *lab, _ *recipes.Lease, _ context.CancelFunc) {
-			require.NoError(l.t, l.srv.Delete(l.queue("/m")[1]))
+			require.NoError(l.T, l.Srv.Delete(l.Queue("/m")[1]))
 		},
 		"revoked": func(l *lab, _ *recipes.Lease, _ context.CancelFunc) {
-			require.NoError(l.t, l.srv.Set(l.queue("/m")[1], []byte(kind.RevokeMessage)))
+			require.NoError(l.T, l.Srv.Set(l.Queue("/m")[1], []byte(kind.RevokeMessage)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+				x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
 				require.NoError(t, err)
-				b := l.client("b").Mutex("/m")
+				b := l.Client("b").Mutex("/m")
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				w := async(func() (*recipes.Lease, error) { return b.Lock(ctx) })
 				time.Sleep(30 * time.Second)
 				end(l, x, cancel)
-				l.settle()
+				l.Settle()
 				r := <-w
-				require.Error(t, r.err)
+				require.Error(t, r.Err)
 				_ = x.Unlock(t.Context())
-				l.settle()
-				l.srv.ResetCounts()
+				l.Settle()
+				l.Srv.ResetCounts()
 				time.Sleep(time.Minute)
-				require.Zero(t, l.srv.Counts().ByOp["multi"])
+				require.Zero(t, l.Srv.Counts().ByOp["multi"])
 				require.Empty(t, b.Client().Leftovers())
 			})
 		})

@@ -16,58 +16,35 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// takers are how each recipe takes the locks that declareAll declares, for tests of what they all must do.
-var takers = map[string]func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error){
-	"mutex": func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
-		return c.Mutex(numbered("/m", i)).Lock(ctx)
-	},
-	"read": func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
-		return c.RWMutex(numbered("/rw", i)).RLock(ctx)
-	},
-	"write": func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
-		return c.RWMutex(numbered("/rw", i)).Lock(ctx)
-	},
-	"semaphore": func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
-		return c.Semaphore(numbered("/s", i)).Acquire(ctx, 2)
-	},
-	"election": func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
-		return c.Election(numbered("/e", i)).Campaign(ctx)
-	},
-	"multi": func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
-		return c.MultiLock(c.Mutex(numbered("/m", i)), c.Election(numbered("/e", i)), c.RWMutex(numbered("/rw", i)).Reader()).Lock(ctx)
-	},
-}
-
-func numbered(path string, i int) string { return fmt.Sprint(path, i) }
-
 // declareAll declares, n times, what takers take.
 func (l *lab) declareAll(n int) (queues []string) {
 	for i := range n {
 		s := kind.Semaphore.New().(*kind.SemaphoreParams)
-		s.Permits = 2
+		s.Permits = 3
 		for path, p := range map[string]kind.Params{"/m": kind.Mutex.New(), "/rw": kind.RWLock.New(), "/s": s, "/e": kind.Election.New()} {
-			l.declare(numbered(path, i), p)
+			l.Declare(fmt.Sprint(path, i), p)
 		}
-		queues = append(queues, numbered("/m", i), numbered("/rw", i), numbered("/s", i)+"/locks", numbered("/s", i)+"/leases", numbered("/e", i))
+		queues = append(queues, fmt.Sprint("/m", i), fmt.Sprint("/rw", i), fmt.Sprint("/s", i)+"/locks", fmt.Sprint("/s", i)+"/leases", fmt.Sprint("/e", i))
 	}
 	return queues
 }
 
 // read lets clients read the declarations, so that what they ask for next is the lock alone.
 func (l *lab) read(take func(context.Context, *recipes.Client, int) (*recipes.Lease, error), cs ...*recipes.Client) {
-	l.t.Helper()
+	l.T.Helper()
 	for _, c := range cs {
-		x, err := take(l.t.Context(), c, 0)
-		require.NoError(l.t, err)
-		l.unlock(x)
+		x, err := take(l.T.Context(), c, 0)
+		require.NoError(l.T, err)
+		l.Unlock(x)
 	}
-	l.settle()
+	l.Settle()
 }
 
 // A client whose callers gave up before the network had answered left a contender for each behind, and cleaned up one at a
@@ -78,14 +55,14 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				queues := l.declareAll(1)
-				a, b := l.client("a"), l.client("b")
+				a, b := l.Client("a"), l.Client("b")
 				l.read(take, a, b)
-				most, sid := 0, l.session(a)
-				l.srv.Inject(func(zktest.Request) bool {
+				most, sid := 0, l.SessionID(a)
+				l.Srv.Inject(func(zktest.Request) bool {
 					for _, dir := range queues {
 						own := 0
-						for _, child := range l.children(dir) {
-							if n, ok := l.srv.Get(kind.JoinPath(dir, child)); ok && n.Stat.EphemeralOwner == sid {
+						for _, child := range l.Children(dir) {
+							if n, ok := l.Srv.Get(kind.JoinPath(dir, child)); ok && n.Stat.EphemeralOwner == sid {
 								own++
 							}
 						}
@@ -110,17 +87,17 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 				time.Sleep(10 * time.Second)
 				meanwhile, err := take(t.Context(), b, 0)
 				require.NoError(t, err)
-				l.unlock(meanwhile)
+				l.Unlock(meanwhile)
 				callers.Wait()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				x, err := take(ctx, b, 0)
-				require.NoError(t, err, "%s", l.srv.Dump())
-				l.unlock(x)
-				l.settle()
+				require.NoError(t, err, "%s", l.Srv.Dump())
+				l.Unlock(x)
+				l.Settle()
 				require.LessOrEqual(t, most, contenders(name), "contenders of one client in one queue")
 				for _, dir := range queues {
-					require.Empty(t, l.children(dir))
+					require.Empty(t, l.Children(dir))
 				}
 			})
 		})
@@ -129,7 +106,7 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 
 // impatient is how many goroutines call at once: permits and read locks are taken side by side, so of them one.
 func impatient(recipe string) int {
-	if recipe == "semaphore" || recipe == "multi" || recipe == "read" {
+	if recipe == "semaphore" || recipe == "set" || recipe == "reader" {
 		return 1
 	}
 	return 5
@@ -138,18 +115,18 @@ func impatient(recipe string) int {
 // contenders is how many nodes one acquisition has in one queue.
 func contenders(recipe string) int {
 	if recipe == "semaphore" {
-		return 2
+		return 3
 	}
 	return 1
 }
 
 // The same over TCP, in real time, while other goroutines fight for the processors: 2,760 contenders were left.
 func TestCallersThatTimeOutUnderLoadLeaveNothing(t *testing.T) {
-	l := &lab{t: t, srv: zktest.Start(t)}
+	l := &lab{harness.NewLab(t, zktest.WithLatency(0))}
 	const n = 8
 	queues := l.declareAll(n)
 	dial := func() *recipes.Client {
-		c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{l.srv.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience})
+		c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{l.Srv.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
@@ -184,13 +161,13 @@ func TestCallersThatTimeOutUnderLoadLeaveNothing(t *testing.T) {
 	for name, take := range takers {
 		for i := range n {
 			x, err := take(ctx, b, i)
-			require.NoError(t, err, "%s %d: %s", name, i, l.srv.Dump())
+			require.NoError(t, err, "%s %d: %s", name, i, l.Srv.Dump())
 			require.NoError(t, x.Unlock(ctx))
 		}
 	}
 	for _, dir := range queues {
-		for len(l.children(dir)) > 0 {
-			require.NoError(t, ctx.Err(), "%s: %v", dir, l.children(dir))
+		for len(l.Children(dir)) > 0 {
+			require.NoError(t, ctx.Err(), "%s: %v", dir, l.Children(dir))
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
@@ -205,27 +182,27 @@ func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 				queues := l.declareAll(1)
 				ctx, cancel := context.WithCancel(t.Context())
 				var due atomic.Bool
-				l.seams.Preempt = func() {
+				l.Seams.Preempt = func() {
 					if due.CompareAndSwap(true, false) {
 						cancel()
 						time.Sleep(10 * time.Second)
 					}
 				}
-				a, b := l.client("a"), l.client("b")
+				a, b := l.Client("a"), l.Client("b")
 				l.read(take, a, b)
 				due.Store(true)
 				_, err := take(ctx, a, 0)
 				require.ErrorIs(t, err, context.Canceled)
 				time.Sleep(11 * time.Second)
-				l.settle()
+				l.Settle()
 				for _, dir := range queues {
-					require.Empty(t, l.children(dir), dir)
+					require.Empty(t, l.Children(dir), dir)
 				}
 				ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				x, err := take(ctx, b, 0)
 				require.NoError(t, err)
-				l.unlock(x)
+				l.Unlock(x)
 			})
 		})
 	}
@@ -238,27 +215,27 @@ func TestACreateExecutedLateIsDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				queues := l.declareAll(1)
-				a, b := l.client("a"), l.client("b")
+				a, b := l.Client("a"), l.Client("b")
 				l.read(take, a)
-				sid := l.session(a)
-				rule := l.srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(20*time.Second))
+				sid := l.SessionID(a)
+				rule := l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(20*time.Second))
 				go func() {
 					<-rule.Hit()
-					l.settle()
-					l.srv.Disconnect(sid)
+					l.Settle()
+					l.Srv.Disconnect(sid)
 				}()
 				x, err := take(t.Context(), a, 0)
 				require.NoError(t, err)
-				l.unlock(x)
+				l.Unlock(x)
 				time.Sleep(21 * time.Second)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				x, err = take(ctx, b, 0)
 				require.NoError(t, err)
-				l.unlock(x)
+				l.Unlock(x)
 				time.Sleep(20 * time.Second)
 				for _, dir := range queues {
-					require.Empty(t, l.children(dir), dir)
+					require.Empty(t, l.Children(dir), dir)
 				}
 			})
 		})
@@ -269,10 +246,10 @@ func TestACreateExecutedLateIsDeleted(t *testing.T) {
 // and again, without a pause: 7,483 requests in five minutes, and never granted.
 func TestAnUnreadableNodeWhoseMarkLostItsReplyIsConfirmedAtAnyVersion(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) {
+		l.Declare("/m", kind.Mutex.New(), func(p *kind.Payload) {
 			p.ChildACL = kind.List{{Perms: kind.PermWrite, Scheme: "world", ID: "anyone"}}
 		})
-		a, b := l.client("a"), l.client("b")
+		a, b := l.Client("a"), l.Client("b")
 		b.Crowd(1)
 		x, err := a.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
@@ -280,13 +257,13 @@ func TestAnUnreadableNodeWhoseMarkLostItsReplyIsConfirmedAtAnyVersion(t *testing
 		defer cancel()
 		ch := async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(ctx) })
 		time.Sleep(b.Newest().Timeout() / 3) // it cannot heartbeat on it either: the grant takes a write
-		l.srv.Inject(zktest.Once(zktest.On("setData")), zktest.DropReply)
-		before := l.srv.Counts().Total
-		l.unlock(x)
+		l.Srv.Inject(zktest.Once(zktest.On("setData")), zktest.DropReply)
+		before := l.Srv.Counts().Total
+		l.Unlock(x)
 		r := <-ch
-		require.NoError(t, r.err)
-		require.Less(t, l.srv.Counts().Total-before, 40)
-		l.unlock(r.v)
+		require.NoError(t, r.Err)
+		require.Less(t, l.Srv.Counts().Total-before, 40)
+		l.Unlock(r.V)
 	})
 }
 
@@ -295,25 +272,25 @@ func TestADialerThatNeverReturnsHoldsUpNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		forever, blocked := make(chan struct{}), make(chan struct{}, 1)
 		var block atomic.Bool
-		l.mutex()
-		c := l.client("c", func(cfg *recipes.Config) {
+		l.Mutex()
+		c := l.Client("c", func(cfg *recipes.Config) {
 			cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 				if block.CompareAndSwap(true, false) {
 					blocked <- struct{}{}
 					<-forever
 					return nil, errors.New("too late")
 				}
-				return l.srv.DialContext(ctx, network, address)
+				return l.Srv.DialContext(ctx, network, address)
 			}
 		})
 		block.Store(true)
-		l.srv.Disconnect(0)
+		l.Srv.Disconnect(0)
 		<-blocked
 		x, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err, "the next attempt is made beside the one that hangs")
-		l.unlock(x)
+		l.Unlock(x)
 		block.Store(true)
-		l.srv.Disconnect(0)
+		l.Srv.Disconnect(0)
 		<-blocked
 		_ = c.Close() // of a session whose end no server has confirmed; that it returns is what counts
 		close(forever)

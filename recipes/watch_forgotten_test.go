@@ -55,7 +55,7 @@ func useOnce(t *testing.T, c *recipes.Client, kept int) int {
 // 100,000 locks that were used once left 100,000 watches on the server, and 13 MB in the client, until the connection ended.
 func TestALockThatIsForgottenLeavesNoWatch(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
+		c := l.Client("a")
 		require.LessOrEqual(t, useOnce(t, c, 10), 11)
 		require.LessOrEqual(t, len(c.Newest().Stats().Watches), 10)
 	})
@@ -73,18 +73,18 @@ func TestRealServersForgetTheWatchesOfForgottenLocks(t *testing.T) {
 // A declaration kept the session in which it was read, and 27 kB with it, until something else pushed it out.
 func TestALostSessionIsFreed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a")
+		c := l.Client("a")
 		var sessions []weak.Pointer[session.Session]
 		for i := range 20 {
 			path := fmt.Sprintf("/own/%d", i)
-			l.declare(path, kind.Mutex.New())
+			l.Declare(path, kind.Mutex.New())
 			require.NoError(t, c.Mutex(path).Do(t.Context(), func(_ context.Context, x *recipes.Lease) error { return x.Verify(t.Context()) }))
 			s, err := c.Live(t.Context())
 			require.NoError(t, err)
 			sessions = append(sessions, weak.Make(s))
-			l.srv.Expire(s.ID())
+			l.Srv.Expire(s.ID())
 			<-s.Done()
-			l.settle()
+			l.Settle()
 		}
 		require.Zero(t, c.Declarations())
 		alive := len(sessions)
