@@ -279,7 +279,7 @@ func (c *canary) quiet(code int, stdin string, args ...string) string {
 		}
 	}
 	hangs := time.AfterFunc(hanging, interrupt)
-	got := run(ctx, line, c.env, strings.NewReader(stdin), &out, &out)
+	got := start(ctx, line, c.env, strings.NewReader(stdin), &out, &out)
 	text := out.String()
 	require.True(c.t, hangs.Stop(), "%v hangs: %s", args, text)
 	require.Empty(c.t, leak(text, shown), "%v shows a secret:\n%s", args, text)

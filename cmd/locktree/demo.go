@@ -35,7 +35,7 @@ func demoCommand(a *app) *cobra.Command {
 		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			d := &demo{out: a.stdout, command: func(ctx context.Context, dir string, env []string, args ...string) int {
-				return run(ctx, append([]string{"-chdir=" + dir}, args...), append(a.env, env...), a.stdin, a.stdout, a.stdout)
+				return start(ctx, append([]string{"-chdir=" + dir}, args...), append(a.env, env...), a.stdin, a.stdout, a.stdout)
 			}}
 			if page {
 				return d.show(c.Context(), listen)

@@ -16,7 +16,7 @@ import (
 // the whole job, its tokens only grow, and it leaves nothing behind.
 func TestDemo(t *testing.T) {
 	var out bytes.Buffer
-	code := run(t.Context(), []string{"demo"}, []string{"NO_COLOR=1", "TMPDIR=" + t.TempDir()}, strings.NewReader(""), &out, &out)
+	code := start(t.Context(), []string{"demo"}, []string{"NO_COLOR=1", "TMPDIR=" + t.TempDir()}, strings.NewReader(""), &out, &out)
 	text := out.String()
 	require.Zero(t, code, text)
 	for _, want := range []string{
@@ -50,7 +50,7 @@ func TestDemo(t *testing.T) {
 // An address that serve refuses was called a bug of the demo.
 func TestDemoThatMayNotServeIsNoBug(t *testing.T) {
 	var out bytes.Buffer
-	code := run(t.Context(), []string{"demo", "-serve", "-listen=0.0.0.0:1"}, []string{"NO_COLOR=1", "TMPDIR=" + t.TempDir()}, strings.NewReader(""), &out, &out)
+	code := start(t.Context(), []string{"demo", "-serve", "-listen=0.0.0.0:1"}, []string{"NO_COLOR=1", "TMPDIR=" + t.TempDir()}, strings.NewReader(""), &out, &out)
 	require.Equal(t, exit.Failed, code)
 	require.Contains(t, out.String(), "The page would be open to everybody")
 	require.NotContains(t, out.String(), "please report this")

@@ -19,7 +19,7 @@ func TestNoCommandDoesAnythingOnAnotherEnsemble(t *testing.T) {
 	tool := func(code int, args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
-		require.Equal(t, code, run(t.Context(), append([]string{"-chdir=" + dir}, args...), env, strings.NewReader(""), &out, &out), out.String())
+		require.Equal(t, code, start(t.Context(), append([]string{"-chdir=" + dir}, args...), env, strings.NewReader(""), &out, &out), out.String())
 		return out.String()
 	}
 	found := tool(0, "doctor")

@@ -21,7 +21,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -73,7 +72,7 @@ func declareLedger(t *testing.T) (*zktest.Server, string) {
 	text = strings.NewReplacer("variable \"zk\" {}\n", "", "variable \"root\" {}\n", "").Replace(text)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte(text), 0o600))
 	var out bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"-chdir=" + dir, "apply", "-auto-approve"}, []string{"ZOOKEEPER_SESSION=40"}, strings.NewReader(""), &out, &out), out.String())
+	require.Zero(t, start(t.Context(), []string{"-chdir=" + dir, "apply", "-auto-approve"}, []string{"ZOOKEEPER_SESSION=40"}, strings.NewReader(""), &out, &out), out.String())
 	return server, dir
 }
 
@@ -93,7 +92,7 @@ func startExecOn(t *testing.T, server *zktest.Server, dir string, args ...string
 	x := &execRun{t: t, server: server, dir: dir, out: r, lines: bufio.NewScanner(r), stderr: &lockedBuffer{wrote: make(chan struct{}, 1)}, code: make(chan int, 1), cancel: cancel}
 	t.Cleanup(cancel)
 	go func() {
-		x.code <- run(ctx, append([]string{"-chdir=" + dir, "exec", "-session-timeout=40s"}, args...), environ(), strings.NewReader(""), w, x.stderr)
+		x.code <- start(ctx, append([]string{"-chdir=" + dir, "exec", "-session-timeout=40s"}, args...), environ(), strings.NewReader(""), w, x.stderr)
 		_ = w.Close()
 	}()
 	return x
@@ -217,26 +216,6 @@ func TestExecThatEndsTheCommandEndsWith123(t *testing.T) {
 	x.ends(exit.Lost)
 }
 
-// A command that ended just before it would have been told to is not one that was ended.
-func TestExecKeepsTheCodeOfACommandThatEndedFirst(t *testing.T) {
-	server, _ := declareLedger(t)
-	client := (&execRun{t: t, server: server}).other()
-	lease, err := client.Mutex(execLock).Lock(t.Context())
-	require.NoError(t, err)
-	session, err := client.Session(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, client.Revoke(t.Context(), lease.Node()))
-	<-lease.Context().Done()
-	p, err := child.Start(exec.Command("true"))
-	require.NoError(t, err)
-	<-p.Done()
-	x := &execution{app: &app{terminal: terminal{stderr: io.Discard}}, lost: make(chan struct{})}
-	for range 100 { // whichever of the two is looked at first
-		require.Empty(t, x.supervise(t.Context(), p, lease, session, nil))
-	}
-	require.NoError(t, lease.Unlock(t.Context()))
-}
-
 // A command that ends when it is asked to, in doubt, has kept its lock until then.
 func TestExecInDoubtLetsTheCommandEndByItself(t *testing.T) {
 	inTime(t, func(t *testing.T, timeout string) string {
@@ -263,7 +242,7 @@ func TestExecDoesNotEndWhatLeftTheSessionOfItsCommand(t *testing.T) {
 	x.ends(exit.Lost)
 	require.NoError(t, syscall.Kill(daemon, 0), "it runs on")
 	var help bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"exec", "-help"}, environ(), strings.NewReader(""), &help, &help))
+	require.Zero(t, start(t.Context(), []string{"help", "jobs"}, environ(), strings.NewReader(""), &help, &help))
 	require.Contains(t, strings.Join(strings.Fields(help.String()), " "), "A process that left the command's session (setsid, as daemons do) gets neither, and goes on without the lock.")
 }
 
@@ -391,72 +370,29 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
 	inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
-		stderr := &lockedBuffer{}
-		x := &execution{app: &app{terminal: terminal{stderr: stderr}}, timeout: 10 * time.Millisecond, conflict: exit.Conflict}
-		dial := func(id string, o func(recipes.Event)) *recipes.Client {
-			c, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}, ID: id, Observer: o})
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = c.Close() })
-			return c
-		}
-		lease, err := dial("someone", nil).Mutex(execLock).Lock(t.Context())
+		other, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}, ID: "someone"})
 		require.NoError(t, err)
-		client := dial("", x.Observe)
-		timed, stop := x.bounded(t.Context())
-		defer stop()
-		_, err = x.acquire(timed, client, []string{execLock})
-		err = x.notAcquired(t.Context(), client, []string{execLock}, err)
-		var code *exit.Error
-		require.ErrorAs(t, err, &code)
-		require.Equal(t, exit.Conflict, code.Code)
-		require.Regexp(t, `^Lock not acquired: /t/ledger is held by someone, \S+/\d+, since \S+ \(\S+\), connection not asked; 1 ahead. Waited for 10ms\. "locktree status /t/ledger" shows the queue\.$`, err.Error())
-		require.Equal(t, "locktree: waiting for /t/ledger\n", stderr.String())
-		before := x.notAcquired(t.Context(), client, []string{execLock}, context.DeadlineExceeded) // it had no place in the queue yet
-		require.EqualError(t, before, `Lock not acquired: /t/ledger was not acquired within 10ms, and its holder is not known. "locktree status /t/ledger" shows it.`)
+		defer other.Close()
+		lease, err := other.Mutex(execLock).Lock(t.Context())
+		require.NoError(t, err)
+		_, stderr := b.run(exit.Conflict, "exec", "-timeout=10ms", execLock, "--", "true")
+		words := strings.Join(strings.Fields(strings.ReplaceAll(stderr, "│", "")), " ")
+		require.Regexp(t, `^locktree: waiting for /t/ledger Error: Lock not acquired /t/ledger is held by someone, \S+/\d+, since \S+ \(\S+\), connection not asked; 1 ahead. Waited for 10ms\. "locktree status /t/ledger" shows the queue\.$`, words)
 		require.NoError(t, lease.Unlock(t.Context()))
 	})
 }
 
-// The look at the lock before that had no end.
-func TestExecWhoseTimeIsUpBeforeItSeesTheLockDoesNotWaitForIt(t *testing.T) {
-	inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
-		b.run(exit.OK, "apply", "-auto-approve")
-		x := &execution{app: &app{}, timeout: 10 * time.Millisecond, conflict: exit.Conflict}
-		client, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}})
-		require.NoError(t, err)
-		defer client.Close()
-		b.server.Inject(zktest.On("getData"), zktest.Delay(time.Second))
-		began := time.Now()
-		timed, stop := x.bounded(t.Context())
-		defer stop()
-		_, err = x.acquire(timed, client, []string{execLock})
-		require.Equal(t, 10*time.Millisecond, time.Since(began))
-		err = x.notAcquired(t.Context(), client, []string{execLock}, err)
-		require.EqualError(t, err, `Lock not acquired: /t/ledger was not acquired within 10ms, and its holder is not known. "locktree status /t/ledger" shows it.`)
-	})
-}
-
 // It said that the lock was not acquired and its holder not known, with the code for a lock that others hold: a job that
-// leaves its work to whoever holds the lock left it to nobody.
+// leaves its work to the holder of the lock left it to nobody.
 func TestExecThatCannotReachTheServersDoesNotSayThatOthersHoldTheLock(t *testing.T) {
-	for name, x := range map[string]*execution{"timeout": {timeout: 10 * time.Second}, "try": {try: true}} {
-		t.Run(name, func(t *testing.T) {
+	for _, flag := range []string{"-timeout=10s", "-try"} {
+		t.Run(flag, func(t *testing.T) {
 			inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
 				b.run(exit.OK, "apply", "-auto-approve")
-				x.app, x.conflict, x.given = &app{}, 0, map[string]bool{conflictFlag: true}
-				client, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}})
-				require.NoError(t, err)
-				defer client.Close()
 				asks := b.server.Inject(zktest.On("create"), zktest.CutBefore)
 				go func() { <-asks.Hit(); b.server.RefuseDials(true) }()
-				timed, stop := x.bounded(t.Context())
-				defer stop()
-				_, err = x.acquire(timed, client, []string{execLock})
-				err = x.notAcquired(t.Context(), client, []string{execLock}, err)
-				var code *exit.Error
-				require.ErrorAs(t, err, &code)
-				require.Equal(t, exit.Own, code.Code)
-				require.ErrorIs(t, code.Err, recipes.ErrUnreachable)
+				_, stderr := b.run(exit.Own, "exec", flag, "-E=0", execLock, "--", "true")
+				require.Contains(t, stderr, "Error: Cannot reach ZooKeeper")
 			})
 		})
 	}

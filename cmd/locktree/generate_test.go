@@ -85,7 +85,7 @@ func TestEveryTreeSurvivesTheWayToHCLAndBack(t *testing.T) {
 		command := func(code int, args ...string) string {
 			var out paper
 			env := []string{"LOCKTREE_VAR_zk=" + b.server.Addr(), "LOCKTREE_VAR_root=" + root, "ZOOKEEPER_SESSION=40"}
-			require.Equal(t, code, run(b.t.Context(), append([]string{"-chdir=" + b.dir}, args...), env, strings.NewReader(""), &out, &out), "%s\n%s", out.String(), generated(b.dir))
+			require.Equal(t, code, start(b.t.Context(), append([]string{"-chdir=" + b.dir}, args...), env, strings.NewReader(""), &out, &out), "%s\n%s", out.String(), generated(b.dir))
 			return out.String()
 		}
 		_ = os.Remove(filepath.Join(b.dir, "found.locktree.hcl"))

@@ -128,7 +128,7 @@ func (o *office) as(who string, args ...string) (code int, text string) {
 	var out lockedBuffer
 	ctx, cancel := context.WithTimeout(o.t.Context(), hanging)
 	defer cancel()
-	code = run(ctx, append([]string{"-chdir=" + o.dir}, args...), env, strings.NewReader(""), &out, &out)
+	code = start(ctx, append([]string{"-chdir=" + o.dir}, args...), env, strings.NewReader(""), &out, &out)
 	require.NoError(o.t, ctx.Err(), "%s %v hangs: %s", who, args, out.String())
 	return code, out.String()
 }

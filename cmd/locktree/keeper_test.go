@@ -56,7 +56,7 @@ func TestCommandsRefuseAKeeper(t *testing.T) {
 	} {
 		connections.Store(0)
 		var stdout, stderr strings.Builder
-		code := run(t.Context(), append([]string{"-chdir=" + dir}, strings.Fields(command)...), nil, strings.NewReader(""), &stdout, &stderr)
+		code := start(t.Context(), append([]string{"-chdir=" + dir}, strings.Fields(command)...), nil, strings.NewReader(""), &stdout, &stderr)
 		all := strings.Join(strings.Fields(strings.ReplaceAll(stdout.String()+stderr.String(), "│", "")), " ")
 		if command != "init" { // which asks whether there are servers yet, and has written its files
 			require.NotZero(t, code, "%s: %s", command, all)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/run"
 )
 
 // The collector may let the heap grow by so many percent of what was in use, and not to twice that: a plan of 100,000 locks takes
@@ -56,7 +57,7 @@ func main() {
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // which would end an apply with its lock: the write fails, and ends the command
 	go onSignals(signals, cancel, os.Stderr, os.Exit)
-	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(start(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
 
 // grace is how long an interrupted command may take to end by itself.
@@ -81,11 +82,6 @@ func onSignals(signals <-chan os.Signal, cancel func(), stderr io.Writer, end fu
 	end(exit.Failed)
 }
 
-// interrupted is a signal that ends exec while no command runs.
-type interrupted struct{ os.Signal }
-
-func (i interrupted) Error() string { return "interrupted: " + i.String() }
-
 // await waits for the command. Nothing can interrupt the evaluation of an expression or the reading of a FIFO, so if a command
 // has not ended some time after an interrupt, the program ends without it. It first waits for what is under way, and lets
 // nothing new begin.
@@ -105,15 +101,7 @@ func (a *app) await(ctx context.Context, done <-chan error) error {
 		return err
 	case <-time.After(grace):
 	}
-	return cmp.Or(bySignal(ctx), context.Canceled)
-}
-
-// bySignal is the end of exec if a signal ended it, else nil.
-func bySignal(ctx context.Context) error {
-	if by, ok := asType[interrupted](context.Cause(ctx)); ok {
-		return exit.With(128 + child.Number(by.Signal))
-	}
-	return nil
+	return cmp.Or(run.BySignal(ctx), context.Canceled)
 }
 
 // interruptible shows what happens when ctx is cancelled while a command works, in

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/run"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
@@ -37,7 +38,8 @@ func slotOf(text string) string {
 }
 
 func onceSkipCommand(a *app) *cobra.Command {
-	x := &execution{app: a}
+	var flags loadFlags
+	var ensemble, id string
 	c := &cobra.Command{
 		Use:   "skip JOB SLOT",
 		Short: "Do not run a slot",
@@ -47,7 +49,7 @@ func onceSkipCommand(a *app) *cobra.Command {
 				return usage(c, "Job or slot missing", "Write the job and the slot, for example \"locktree once skip once.invoices 2026-11-26T02:00:00Z\".")
 			}
 			defer a.interruptible(c.Context())()
-			e, paths, err := a.loader().Locks(x.flags.inputs, args[:1], x.ensemble)
+			e, paths, err := a.loader().Locks(flags.inputs, args[:1], ensemble)
 			if err != nil {
 				return err
 			}
@@ -55,7 +57,7 @@ func onceSkipCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg.ID = x.id
+			cfg.ID = id
 			client, err := a.loader().ConnectWith(c.Context(), e, cfg)
 			if err != nil {
 				return err
@@ -69,10 +71,10 @@ func onceSkipCommand(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	x.flags.register(c)
-	c.ValidArgsFunction = a.firstAddress(&x.flags, cobra.ShellCompDirectiveNoFileComp)
-	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
-	c.Flags().StringVar(&x.id, "id", "", "a name that status shows for who did it")
+	flags.register(c)
+	c.ValidArgsFunction = a.firstAddress(&flags, cobra.ShellCompDirectiveNoFileComp)
+	c.Flags().StringVar(&ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
+	c.Flags().StringVar(&id, "id", "", "a name that status shows for who did it")
 	return c
 }
 
@@ -82,9 +84,9 @@ func skipError(ctx context.Context, client *recipes.Client, err error) error {
 	var taken *once.SlotError
 	switch {
 	case errors.As(err, &held):
-		return view.Failf("Job is running", "%s Try again when it has ended.", heldText(held))
+		return view.Failf("Job is running", "%s Try again when it has ended.", run.HeldText(held))
 	case errors.As(err, &taken):
-		return view.Failf("Slot not changed", "%s", takenText(taken))
+		return view.Failf("Slot not changed", "%s", run.TakenText(taken))
 	case errors.Is(err, once.ErrSlotTooOld), errors.Is(err, once.ErrNoSlot), errors.Is(err, slots.ErrUnknownZone):
 		return view.Failf("No such slot", "Nothing was changed: %s.", view.Sentence(err))
 	case errors.Is(err, recipes.ErrKindMismatch):

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/run"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
@@ -39,9 +40,9 @@ type app struct {
 	dialClient func(context.Context, recipes.Config) (*recipes.Client, error)
 }
 
-// run is the whole program without its process: no globals, no os.Exit, so that tests and
+// start is the whole program without its process: no globals, no os.Exit, so that tests and
 // the demo can call it often.
-func run(ctx context.Context, args []string, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func start(ctx context.Context, args []string, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{terminal: terminal{stdin: stdin, stdout: stdout, stderr: stderr, env: env}, dialClient: recipes.Dial}
 	return a.run(ctx, args)
 }
@@ -281,6 +282,16 @@ func (a *app) During(what string, far func(*view.Progress)) (stop func()) {
 		close(stopped)
 		over.Wait()
 	}
+}
+
+// host is the program around a command that exec runs.
+func (a *app) host() run.Host {
+	return run.Host{Loader: a.loader(), Stdout: unchecked(a.stdout), Stderr: a.stderr, Interrupt: a.interrupt,
+		Show: func(j view.Job) { a.show(j) },
+		Uninterrupted: func() func() {
+			a.underWay <- struct{}{}
+			return func() { <-a.underWay }
+		}}
 }
 
 // looking loads the configuration, connects to those of its ensembles that can be reached, to read, and calls f. It answers an

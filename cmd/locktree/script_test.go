@@ -199,8 +199,8 @@ func TestNormalizeArgs(t *testing.T) {
 // A second run must not find anything of a first one: run has no globals.
 func TestRunKeepsNothingBetweenRuns(t *testing.T) {
 	var first, second strings.Builder
-	require.Equal(t, exit.OK, run(context.Background(), []string{"version", "-json"}, nil, strings.NewReader(""), &first, &first))
-	require.Equal(t, exit.OK, run(context.Background(), []string{"version"}, nil, strings.NewReader(""), &second, &second))
+	require.Equal(t, exit.OK, start(context.Background(), []string{"version", "-json"}, nil, strings.NewReader(""), &first, &first))
+	require.Equal(t, exit.OK, start(context.Background(), []string{"version"}, nil, strings.NewReader(""), &second, &second))
 	require.True(t, strings.HasPrefix(first.String(), "{"))
 	require.True(t, strings.HasPrefix(second.String(), "locktree v"))
 }

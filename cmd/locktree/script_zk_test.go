@@ -217,7 +217,7 @@ func (h *hand) do(ctx context.Context, args []string) (string, error) {
 		h.mu.Lock()
 		p := h.programs[arg(1)]
 		h.mu.Unlock()
-		return "", h.run(ctx, p, true, arg(1), arg(2))
+		return "", h.start(ctx, p, true, arg(1), arg(2))
 	case "release":
 		return "", h.releaseAll(ctx)
 	}
@@ -300,11 +300,11 @@ func (h *hand) take(ctx context.Context, wait bool, id, path string) error {
 	}
 	h.programs[id] = p
 	h.mu.Unlock()
-	return h.run(ctx, p, wait, id, path)
+	return h.start(ctx, p, wait, id, path)
 }
 
 // run lets a program lock path.
-func (h *hand) run(ctx context.Context, p *program, wait bool, id, path string) error {
+func (h *hand) start(ctx context.Context, p *program, wait bool, id, path string) error {
 	h.mu.Lock()
 	p.locks = append(p.locks, path)
 	h.mu.Unlock()

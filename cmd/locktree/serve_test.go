@@ -53,7 +53,7 @@ func startServe(t *testing.T, dir string, env []string, args ...string) *served 
 	s := &served{t: t, stop: stop, done: make(chan int, 1), dir: dir, env: env}
 	out, in := io.Pipe()
 	go func() {
-		s.done <- run(ctx, append([]string{"-chdir=" + dir, "serve", "-listen=127.0.0.1:0", "-interval=100ms"}, args...), env, strings.NewReader(""), in, &s.told)
+		s.done <- start(ctx, append([]string{"-chdir=" + dir, "serve", "-listen=127.0.0.1:0", "-interval=100ms"}, args...), env, strings.NewReader(""), in, &s.told)
 		in.Close()
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -109,13 +109,13 @@ func quickstart(t *testing.T, srv *zktest.Server) (dir string, env []string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), text, 0o644))
 	env = []string{"NO_COLOR=1", "ZOOKEEPER_SESSION=40", `LOCKTREE_VAR_servers=["` + srv.Addr() + `"]`}
 	var out bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"-chdir=" + dir, "apply", "-auto-approve"}, env, strings.NewReader(""), &out, &out), out.String())
+	require.Zero(t, start(t.Context(), []string{"-chdir=" + dir, "apply", "-auto-approve"}, env, strings.NewReader(""), &out, &out), out.String())
 	return dir, env
 }
 
 func (s *served) command(args ...string) string {
 	var out bytes.Buffer
-	run(s.t.Context(), append([]string{"-chdir=" + s.dir}, args...), s.env, strings.NewReader(""), &out, io.Discard)
+	start(s.t.Context(), append([]string{"-chdir=" + s.dir}, args...), s.env, strings.NewReader(""), &out, io.Discard)
 	return out.String()
 }
 
@@ -259,7 +259,7 @@ func TestAHealthcheckNeedsNoPasswordAndNoCertificate(t *testing.T) {
 func (s *served) ask(code int, args ...string) string {
 	s.t.Helper()
 	var out bytes.Buffer
-	require.Equal(s.t, code, run(s.t.Context(), args, s.env, strings.NewReader(""), &out, &out), out.String())
+	require.Equal(s.t, code, start(s.t.Context(), args, s.env, strings.NewReader(""), &out, &out), out.String())
 	return out.String()
 }
 

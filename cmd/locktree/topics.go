@@ -52,6 +52,7 @@ func topics() []*cobra.Command {
 		{Use: "exit-codes", SuggestFor: []string{"exit", "codes", "exitcodes"}, Short: "Exit codes", Long: codes.String()},
 		{Use: "environment", SuggestFor: []string{"env", "variables"}, Short: "Environment variables"},
 		{Use: "json", Short: "What -json prints"},
+		{Use: "jobs", SuggestFor: []string{"job"}, Short: "Jobs under a lock: what exec does"},
 		{Use: "from-terraform", SuggestFor: []string{"terraform"}, Short: "For people who know Terraform"},
 		{Use: "from-curator", SuggestFor: []string{"curator", "kazoo"}, Short: "For programs that use Apache Curator or kazoo"},
 		// Runbooks are step-by-step instructions. Tests type what is in them (TestRunbook… in examples).

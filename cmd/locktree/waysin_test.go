@@ -187,7 +187,7 @@ func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
 					s.stop()
 				} else {
 					var out, errs paper
-					code := run(t.Context(), append([]string{"-chdir=" + dir}, strings.Fields(strings.ReplaceAll(c.command, "$ROOT", root))...), nil, strings.NewReader(""), &out, &errs)
+					code := start(t.Context(), append([]string{"-chdir=" + dir}, strings.Fields(strings.ReplaceAll(c.command, "$ROOT", root))...), nil, strings.NewReader(""), &out, &errs)
 					require.Equal(t, exit.OK, code, "%s: %s%s", c.command, out.String(), errs.String())
 					require.Contains(t, out.String(), c.says, c.command)
 					require.NotContains(t, out.String()+errs.String(), "pass word", c.command)
@@ -199,7 +199,7 @@ func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
 				cells["recipe: "+r.name] = append(cells["recipe: "+r.name], "yes")
 			}
 			var out, errs paper
-			require.Equal(t, exit.OK, run(t.Context(), []string{"-chdir=" + dir, "destroy", "-auto-approve"}, nil, strings.NewReader(""), &out, &errs), errs.String())
+			require.Equal(t, exit.OK, start(t.Context(), []string{"-chdir=" + dir, "destroy", "-auto-approve"}, nil, strings.NewReader(""), &out, &errs), errs.String())
 			cells["`destroy -auto-approve`"] = append(cells["`destroy -auto-approve`"], "yes")
 		})
 	}

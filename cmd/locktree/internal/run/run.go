@@ -1,0 +1,255 @@
+// Package run runs a command while it holds locks. [Exec] acquires the locks, starts the command, supervises it, and gives the locks
+// back.
+//
+// It relies on three facts: a lease ends at half of the session timeout, before a server expires the session; a command in a process
+// group of its own can be ended with everything that it started (package child); and a signal that arrives before the grant or after
+// the command is for this program. It never runs a command without a proven lock, and it never reports the command's exit code if the
+// lock was lost.
+//
+//	err := run.Exec(ctx, host, run.Options{Locks: []string{"/locks/nightly"}, Command: []string{"./report"}, Try: true, Permits: 1})
+//	code := exit.Code(err) // the command's own, or one of package exit
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/child"
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
+)
+
+// Options say which locks to take, how, and which command to run.
+type Options struct {
+	Inputs   []config.Input // of the configuration, if it is read
+	Locks    []string       // addresses or paths
+	Ensemble string         // "" is the only one
+	Command  []string
+
+	Try              bool
+	Timeout, AtLeast time.Duration // 0 is without end, and not at all
+	Mode             string        // of read-write locks: "read" or "write"
+	Permits          int
+	Once             bool // the newest slot
+	Key              stack.Key
+	ID               string
+	Session          time.Duration // the session timeout to ask for; 0 is the ensemble's
+	Conflict         int           // the exit code if others have the lock
+	Quiet            bool
+
+	// Given reports whether the command line has a flag: -mode and -permits are refused where they do not apply, and ConflictFlag is
+	// not an error.
+	Given func(flag string) bool
+}
+
+// ConflictFlag is the flag of Options.Conflict.
+const ConflictFlag = "conflict-exit-code"
+
+// Host is the program around an execution.
+type Host struct {
+	Loader         *stack.Loader // its Stdin, Environ and Dir are the command's
+	Stdout, Stderr io.Writer     // the command's
+	Show           func(view.Job)
+	Interrupt      func(cause error) // cancels the context of Exec
+	// Uninterrupted lets an interrupt of the program wait until the returned function.
+	Uninterrupted func() (over func())
+}
+
+// job is one execution.
+type job struct {
+	Host
+	Options
+	slot  slot
+	asked time.Duration // the session timeout
+	lost  chan struct{}
+	lose  func() // closes it, once
+}
+
+func newJob(h Host, o Options) *job {
+	x := &job{Host: h, Options: o, lost: make(chan struct{})}
+	x.lose = sync.OnceFunc(func() { close(x.lost) })
+	return x
+}
+
+// interrupted is a signal that ends exec while no command runs.
+type interrupted struct{ os.Signal }
+
+func (i interrupted) Error() string { return "interrupted: " + i.String() }
+
+// BySignal is the end of exec if a signal ended it; nil otherwise.
+func BySignal(ctx context.Context) error {
+	if by := (interrupted{}); errors.As(context.Cause(ctx), &by) {
+		return exit.With(128 + child.Number(by.Signal))
+	}
+	return nil
+}
+
+// jobSession is the session timeout that exec asks for if neither the command line nor the ensemble has one. With the 15 s that suit
+// programs, which try again, an election of the ensemble would end a job of hours.
+const jobSession = time.Minute
+
+// Exec returns an [exit.Error] unless the command exited with 0: commands use 1 themselves.
+func Exec(ctx context.Context, h Host, o Options) error {
+	x := newJob(h, o)
+	// From here on signals are the command's, even the second one, which would otherwise end the
+	// program.
+	signals := make(chan os.Signal, 8)
+	signal.Reset(child.Forwarded...)
+	signal.Notify(signals, child.Forwarded...)
+	defer signal.Stop(signals)
+
+	before, after := make(chan struct{}), make(chan struct{})
+	defer close(after)
+	listens := x.listen(signals, before)
+	client, lease, err := x.take(ctx)
+	granted := time.Now()
+	if client != nil {
+		defer client.Close() // the session goes, and with it what is left of the lock
+	}
+	var token uint64
+	var session *direct.Session
+	if err == nil {
+		token, session, err = x.ready(client, lease)
+	}
+	close(before)
+	<-listens // or it would take a signal that is the command's
+	if err = cmp.Or(BySignal(ctx), err); err != nil {
+		return err
+	}
+	x.tell(view.Job{Event: view.JobGranted, Path: lease.Path(), Token: token, Session: session.Timeout(), Asked: x.asked})
+	over := x.Uninterrupted() // a signal is the command's, and ends this program only after it
+	cmd := exec.Command(o.Command[0], o.Command[1:]...)
+	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(x.environment(lease, token), x.slot.environment()...), x.Loader.Dir, x.Loader.Stdin, x.Stdout, x.Stderr
+	p, err := child.Start(cmd)
+	stopped, kept := "", true
+	if err == nil {
+		stopped = x.supervise(ctx, p, lease, session, signals)
+		kept = stopped != "" || isLost(lease) || x.linger(ctx, lease, granted.Add(x.AtLeast), signals)
+	}
+	over()
+	x.listen(signals, after)
+	if err != nil {
+		x.release(lease, granted)
+		return exit.Wrap(child.CodeOf(err), view.Failf("Cannot run the command", "%v. The lock was released.", err))
+	}
+	if !kept {
+		return exit.With(p.Code())
+	}
+	return x.finish(p, lease, granted, stopped)
+}
+
+// take connects and takes the locks, all within -timeout.
+func (x *job) take(ctx context.Context) (*recipes.Client, *recipes.Lease, error) {
+	e, paths, err := x.Loader.Locks(x.Inputs, x.Locks, x.Ensemble)
+	if err != nil {
+		return nil, nil, Own(err)
+	}
+	timed, stop := x.bounded(ctx)
+	defer stop()
+	client, err := x.dialFor(timed, e)
+	if err != nil {
+		return nil, nil, Own(err)
+	}
+	lease, err := x.acquire(timed, client, paths)
+	if err != nil {
+		return client, nil, x.notAcquired(ctx, client, paths, err)
+	}
+	return client, lease, nil
+}
+
+// bounded ends with -timeout.
+func (x *job) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if x.Timeout > 0 {
+		return context.WithTimeout(ctx, x.Timeout)
+	}
+	return ctx, func() {}
+}
+
+// Own is for errors outside the command. An error that was shown already has no text left.
+func Own(err error) error {
+	if err == nil {
+		return nil
+	}
+	if shown := (*exit.Error)(nil); errors.As(err, &shown) {
+		err = shown.Err
+	}
+	return exit.Wrap(exit.Own, err)
+}
+
+func (x *job) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.Client, error) {
+	cfg, err := x.Loader.ClientConfig(e)
+	if err != nil {
+		return nil, err
+	}
+	x.asked = cmp.Or(x.Session, cfg.SessionTimeout, jobSession)
+	cfg.SessionTimeout = x.asked
+	cfg.ID, cfg.Observer = x.ID, x.observe
+	return x.Loader.ConnectWith(ctx, e, cfg)
+}
+
+// ready returns the lease's token and session, or why the command cannot start: the lease was
+// lost, or it cannot be kept. A node that we may create but not read proves nothing.
+func (x *job) ready(client *recipes.Client, lease *recipes.Lease) (uint64, *direct.Session, error) {
+	token := lease.Token()
+	proof := lease.Verify(lease.Context())
+	s, err := client.Session(lease.Context()) // the lease's; another one only if that is lost
+	switch {
+	case err != nil, isLost(lease):
+		return 0, nil, exit.Wrap(exit.Lost, view.Failf("Lock lost", "%s was lost before the command was started: %s. It was not run.",
+			lease.Path(), view.Sentence(context.Cause(lease.Context()))))
+	case token == 0, errors.Is(proof, zk.ErrNoAuth):
+		x.release(lease, time.Time{})
+		return 0, nil, Own(stack.DeniedAt(context.WithoutCancel(lease.Context()), client, errors.Join(zk.ErrNoAuth, view.Failf("Lock cannot be kept",
+			"The command was not run, and %s was released: the access list lets this program queue for it, but not read its own contender, which proves that the lock is held. Grant \"lock\" to it in the lock's acl, and apply.", lease.Path())), lease.Path()))
+	}
+	return token, s, nil
+}
+
+// environment tells the command about its lock.
+func (x *job) environment(lease *recipes.Lease, token uint64) []string {
+	return append(append([]string{}, x.Loader.Environ...),
+		"LOCKTREE_LOCK_PATH="+strings.Join(x.pathsOf(lease), "\n"),
+		"LOCKTREE_LOCK_NODE="+lease.Node(),
+		"LOCKTREE_LOCK_TOKEN="+strconv.FormatUint(token, 10))
+}
+
+// tell says what happened to the lock. Standard output is the command's.
+func (x *job) tell(j view.Job) {
+	if !x.Quiet {
+		x.Show(j)
+	}
+}
+
+// say says what a person has to know, also with -quiet.
+func (x *job) say(format string, args ...any) {
+	x.Show(view.Job{Text: fmt.Sprintf(format, args...)})
+}
+
+// between separates the paths of several locks, as a lease has them.
+const between = " + "
+
+func together(paths []string) string { return strings.Join(paths, between) }
+
+// pathsOf are the paths of the locks that were taken. That of one may contain what separates several: a key may be any text.
+func (x *job) pathsOf(lease *recipes.Lease) []string {
+	if len(x.Locks) == 1 {
+		return []string{lease.Path()}
+	}
+	return strings.Split(lease.Path(), between)
+}
