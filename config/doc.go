@@ -24,7 +24,7 @@
 //  3. internal/eval: an evaluation is made for the configuration, and one for each instance of a module. It evaluates each declaration
 //     once, in that order, with exactly the values that it refers to, and keeps what it has come to. internal/functions has the
 //     functions that an expression can call, and internal/forms what ZooKeeper and cron demand of a text.
-//  4. This package checks the rules between declarations, and builds the trees (check, intentcheck).
+//  4. This package checks the rules between declarations, and builds the trees (load.go, intentcheck.go).
 //
 // load.go calls these steps, each with the value of the one before. Nothing is ever unknown: all values of this language are known before
 // an apply. Only [LoadCode], which says what programs can be compiled against, gives variables without a default no value: then they are

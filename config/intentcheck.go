@@ -49,9 +49,6 @@ func declaredBy(e *eval.Evaluation) *declared {
 
 // checkIntents is about what only shows when every node is known.
 func checkIntents(e *eval.Evaluation) {
-	if len(e.Moves)+len(e.Imports)+len(e.Removals) == 0 {
-		return
-	}
 	have := declaredBy(e)
 	have.sound = !e.Diags.HasErrors()
 	// What is removed may have moved before: removals make sense only with a sound chain of moves.

@@ -3,16 +3,20 @@ package config
 import (
 	"cmp"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/locktree/locktree/config/internal/eval"
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Load reads the configuration in dir. The diagnostics are sorted by file and line. When they contain an error, the Config
@@ -79,7 +83,9 @@ func evaluate(sources map[string]*hcl.File, r *syntax.Report, opts Options, noVa
 func (c *Config) build(e *eval.Evaluation) {
 	c.Stack = e.Stack()
 	checkNodes(e)
-	checkIntents(e)
+	if len(e.Moves)+len(e.Imports)+len(e.Removals) > 0 {
+		checkIntents(e)
+	}
 	if e.Diags.HasErrors() || !e.Explained() {
 		return
 	}
@@ -93,4 +99,184 @@ func (c *Config) build(e *eval.Evaluation) {
 	if len(c.Ensembles) > 0 { // outputs belong to the configuration as a whole: one record keeps them
 		c.Ensembles[0].Tree.Intent.Outputs = c.Outputs
 	}
+}
+
+// spot is the place of a znode.
+type spot struct {
+	on   *eval.Ensemble
+	path string
+}
+
+// checkNodes are the rules between nodes: one znode, one declaration; somebody
+// may use it; it is on an ensemble.
+func checkNodes(e *eval.Evaluation) {
+	first := map[spot]*eval.Instance{}
+	bare := map[*eval.Ensemble]*eval.Instance{}
+	for _, i := range e.Instances {
+		if i.Path != "" && i.Ensemble != nil {
+			w := spot{i.Ensemble, i.Path}
+			if other := first[w]; other != nil {
+				duplicatePath(e, other, i)
+			} else {
+				first[w] = i
+			}
+		}
+		if i.Ensemble != nil && i.Policy == nil && !i.Failed && bare[i.Ensemble] == nil {
+			bare[i.Ensemble] = i
+		}
+	}
+	checkHomes(e)
+	for _, name := range e.Declared.Names["ensemble"] {
+		d := e.Declared.Named["ensemble"][name]
+		on := eval.EnsembleValue(e.Of(d).Value)
+		if i := bare[on]; i != nil && len(ownACL(on)) == 0 && on.Access == nil && !e.Of(d).Failed {
+			e.Errorf(i.Node.Head, "Nobody would own this node",
+				"%s has no access list and inherits none from a namespace, and ensemble.%s has neither admins nor an auth block whose identity could get all rights. "+
+					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.Addr, name)
+		}
+	}
+}
+
+func duplicatePath(e *eval.Evaluation, first, second *eval.Instance) {
+	at := second.Node.Head
+	if second.Addr.Block() == first.Addr.Block() {
+		e.Errorf(at, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", first.Addr, second.Addr, second.Path)
+	} else {
+		e.Errorf(at, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
+			second.Addr, second.Path, first.Addr, e.Where(first.Node.Head))
+	}
+}
+
+// checkHomes reports nodes without an ensemble.
+func checkHomes(e *eval.Evaluation) {
+	homeless := e.Declared.Nodes
+	if len(homeless) == 0 && len(e.Instances) > 0 {
+		homeless = []*static.Node{e.Instances[0].Node}
+	}
+	if len(homeless) > 0 && len(e.Declared.Names["ensemble"]) == 0 && !e.Declared.Incomplete {
+		e.Errorf(homeless[0].Head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
+	}
+}
+
+// trees returns the ensembles with what is declared on them.
+func trees(e *eval.Evaluation, stack string) []*Ensemble {
+	var blocks []*eval.Ensemble
+	var out []*Ensemble
+	drafts := map[*eval.Ensemble]*plan.Draft{}
+	for _, name := range slices.Sorted(maps.Keys(e.Declared.Named["ensemble"])) {
+		on := eval.EnsembleValue(e.Of(e.Declared.Named["ensemble"][name]).Value)
+		drafts[on] = plan.NewTree(stack, on.Root)
+		drafts[on].Tree.Ensemble = name
+		made := ensembleOf(on)
+		made.Tree = drafts[on].Tree
+		blocks, out = append(blocks, on), append(out, made)
+	}
+	checkRoots(e, blocks)
+	own := map[*eval.Ensemble]kind.List{}
+	for _, on := range blocks {
+		own[on] = ownACL(on) // hashes passwords: once, and not for each node
+	}
+	// In the order of the tree, in which a node is put behind those before it.
+	byPath := slices.SortedFunc(slices.Values(e.Instances), func(a, b *eval.Instance) int { return strings.Compare(a.Path, b.Path) })
+	origins := map[*static.Node]string{} // one text for all instances of a block
+	for _, i := range byPath {
+		if origins[i.Node] == "" {
+			origins[i.Node] = e.Where(i.Node.Head)
+		}
+		if _, err := drafts[i.Ensemble].Add(i.Addr, i.Params, i.PlanNode(origins[i.Node], own[i.Ensemble])); err != nil {
+			e.Errorf(i.Node.Head, "No node", "%s This is a bug in locktree: please report it.", plan.Sentence(err.Error()))
+		}
+	}
+	if len(e.Moves)+len(e.Imports)+len(e.Removals) > 0 {
+		have := declaredBy(e)
+		for i, on := range blocks {
+			out[i].Tree.Intent = intentOf(e, on, have)
+		}
+	}
+	nodeless := map[plan.Addr]bool{}
+	for _, m := range e.ModuleAddrs {
+		nodeless[m.Instance] = false
+	}
+	for _, block := range e.Barren {
+		nodeless[block] = true
+	}
+	for i, on := range blocks {
+		tree := out[i].Tree
+		tree.Intent.Nodeless = nodeless
+		tree.Intent.Access, tree.EnsembleID = on.Access, on.ID
+		for _, other := range out {
+			if other.Tree != tree {
+				tree.Intent.Elsewhere = append(tree.Intent.Elsewhere, other.Tree)
+			}
+		}
+	}
+	return out
+}
+
+// checkRoots refuses ensembles one of which would take the other one's nodes for its own: both have the mark of the stack.
+func checkRoots(e *eval.Evaluation, all []*eval.Ensemble) {
+	for i, on := range all {
+		for _, other := range all[:i] {
+			shared := slices.IndexFunc(on.Servers, func(s string) bool { return slices.Contains(other.Servers, s) })
+			if shared >= 0 && (kind.Below(on.Root, other.Root) || kind.Below(other.Root, on.Root)) {
+				e.Errorf(on.DeclRange, "Ensembles overlap", "ensemble %q keeps its nodes below %s and ensemble %q below %s, both on %s, so each would remove what is declared for the other. "+
+					"Give them roots that are not inside each other, or declare everything for one of them.", on.Name, on.Root, other.Name, other.Root, on.Servers[shared])
+				break
+			}
+		}
+	}
+}
+
+// encodeOutputs is what a plan stores of the outputs.
+func encodeOutputs(e *eval.Evaluation) []plan.Output {
+	out := make([]plan.Output, 0, len(e.Declared.Outputs))
+	for _, d := range e.Declared.Outputs {
+		v := e.Of(d).Value
+		o := plan.Output{Name: d.Block.Name(), Sensitive: v.IsMarked(), From: nodesOf(e.Declared, d)}
+		if !o.Sensitive {
+			var err error
+			if o.Type, err = ctyjson.MarshalType(v.Type()); err == nil {
+				o.Value, err = ctyjson.Marshal(v, v.Type())
+			}
+			if err != nil {
+				e.Errorf(d.Head, "Wrong type", "The value of output %q cannot be written as JSON: %s.", d.Block.Name(), err)
+				continue
+			}
+		}
+		out = append(out, o)
+	}
+	slices.SortFunc(out, func(a, b plan.Output) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// nodesOf are the blocks of nodes that an output comes from, the addresses sorted. What these refer to is theirs. A module
+// is one vertex: what uses one of its outputs comes from all nodes in it and from all of its arguments.
+func nodesOf(in *static.Declarations, output *static.Decl) []plan.Addr {
+	type at struct {
+		d      *static.Decl
+		prefix string // a directory may be called more than once
+	}
+	found, seen := map[plan.Addr]bool{}, map[at]bool{}
+	var visit func(in *static.Declarations, d *static.Decl, prefix string)
+	visit = func(in *static.Declarations, d *static.Decl, prefix string) {
+		switch {
+		case seen[at{d, prefix}]:
+			return
+		case d.Node != nil:
+			found[plan.Addr(prefix+d.Addr)] = true
+			return
+		case d.Child != nil:
+			for _, inner := range d.Child.All {
+				if inner.Node != nil || inner.IsModule() {
+					visit(d.Child, inner, prefix+d.Addr+".")
+				}
+			}
+		}
+		seen[at{d, prefix}] = true
+		for _, e := range in.Edges(d) {
+			visit(in, e.To, prefix)
+		}
+	}
+	visit(in, output, "")
+	return slices.Sorted(maps.Keys(found))
 }

@@ -1,8 +1,8 @@
 // Package plan has the types of the provisioner: lock trees, what a plan changes in one, and what a person has to know first. They
 // are data, and answer questions about themselves. The packages in this folder make and use them.
 //
-//	current, err := read.Tree(ctx, session, desired) // what exists
-//	p := plan.Diff(current, desired, plan.Options{})  // desired is from config.Load, or built with NewTree
+//	current, err := read.Tree(ctx, session, desired)    // what exists
+//	p := diff.Compare(current, desired, plan.Options{}) // desired is from config.Load, or built with NewTree
 //	if !p.Applyable() {
 //		// p.Problems says why
 //	}

@@ -1,11 +1,8 @@
 package plan
 
 import (
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Intent is what a configuration says about one ensemble besides the desired nodes:
@@ -27,15 +24,6 @@ type Intent struct {
 	// with true. The reason of a deletion needs them.
 	Nodeless map[Addr]bool
 }
-
-// Access is who may use the tool's own nodes: the root, .locktree and everything in it. No identity is in both lists.
-type Access struct {
-	Admins  kind.List `json:"admins"`            // may apply: all rights
-	Readers kind.List `json:"readers,omitempty"` // may plan and look: READ
-}
-
-// List is the access list of the nodes that belong to this stack alone.
-func (a *Access) List() kind.List { return slices.Concat(a.Admins, a.Readers).Normalize() }
 
 // Move says that what was declared at one address is now declared at another. An
 // address is that of a node, of a block with all its instances (mutex.a, which covers
@@ -124,14 +112,6 @@ func (i Intent) Removed(addr Addr) (best *Removal) {
 		}
 	}
 	return best
-}
-
-// Administrators are those who are declared, nil if nobody says.
-func (a *Access) Administrators() kind.List {
-	if a == nil {
-		return nil
-	}
-	return a.Admins
 }
 
 // Options are what a person asks of one run of package plan/diff. What is declared is only in the

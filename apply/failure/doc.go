@@ -17,7 +17,7 @@
 //   - change something: [ProblemsError], [TooLargeError], [NodeError], [WrongEnsembleError].
 //
 // The functions turn the answer of a server into one of these: [Read], [Lock], [Scaffold], [Denied], [ACL], [Commit]. [Unknown] and
-// [Overtaken] say what an answer means without words. who.go has the names of the connection, which the sentences need.
+// [Overtaken] say what an answer means without words. [WhoWeAre] has the names of the connection.
 //
 // The package relies on plan for values and on recipes for the errors of a client. It reads and writes no node.
 package failure

@@ -7,7 +7,7 @@
 // [Recognize] checks first that this is the ensemble, and the root, that the configuration means. [Verify] compares the tree with the
 // pins of a plan, before and under the apply lock.
 //
-// read.go walks the tree level by level; readshare.go lets what is read refer to what is declared; each.go sends many requests ahead.
+// read.go walks the tree level by level, many requests at a time; readshare.go lets what is read refer to what is declared.
 // usage.go and family.go read who uses a lock; frame.go reads the tool's own nodes: the record, the id of the ensemble, and whose the root
 // is. verify.go has the questions of an apply about a plan.
 //

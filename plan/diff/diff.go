@@ -29,9 +29,14 @@ func Compare(current, desired *plan.Tree, opts plan.Options) *plan.Plan {
 	p, s := begin(current, desired, opts)
 	m := pair(p, s)
 	decide(p, s, m)
-	planned := limitToTargets(p, s, m)
+	var planned map[plan.Addr]bool
+	if len(s.Opts.Targets) > 0 {
+		planned = limitToTargets(p, s, m)
+	}
 	warnLost(p, s)
-	compareOutputs(p, s, planned)
+	if x := s.Current.Index; len(s.Intent.Outputs) > 0 || x != nil && len(x.Outputs) > 0 {
+		compareOutputs(p, s, planned)
+	}
 	keepOccupied(p, s)
 	checkMass(p, s)
 	warnDraining(p)
@@ -107,7 +112,9 @@ func decide(p *plan.Plan, s *access.Sides, m *pairing) {
 	if len(s.Opts.Replace) > 0 {
 		checkUnused(p, "replacement", s.Opts.Replace, addrs(p, s, true))
 	}
-	checkForced(p, s)
+	if len(s.Opts.ForceBreak) > 0 {
+		checkForced(p, s)
+	}
 }
 
 // finish cuts the plan into its transactions.

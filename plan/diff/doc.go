@@ -1,7 +1,7 @@
 // Package diff compares a declared lock tree with the one that exists and returns what an apply would do. It is pure: it uses no
 // network, clock or file, so the same two trees give the same plan, byte for byte.
 //
-//	current, err := apply.Read(ctx, session, desired) // what exists
+//	current, err := read.Tree(ctx, session, desired) // what exists
 //	p := diff.Compare(current, desired, plan.Options{Identities: us})
 //	if !p.Applyable() {
 //		// p.Problems says why
@@ -16,9 +16,9 @@
 // tree, never plans a write to a node without the stack's own marker unless an import names it, and never the deletion of a
 // protected node.
 //
-// decide.go chooses the action for each path. match.go finds nodes that continue at another path or are taken over, and drift.go
-// those that are missing or were changed by hand. scope.go removes what was not asked for. guard.go finds what must not be done, and
-// unread.go what could not be seen, or that others may have written. pin.go notes what the plan relied on.
+// decide.go chooses the action for each path. match.go finds nodes that continue at another path or are taken over. drift.go
+// finds nodes that are missing, were changed by hand, could not be read, or may be written by others, and pins what the plan relied on.
+// guard.go finds what must not be done. scope.go is for plans with targets, and outputs.go for configurations with outputs.
 //
 // If you add a property to nodes, compare it in [plan.Change.Compare]. If it is stored in the payload, add it to
 // [plan.Change.Rewrites] and to onlyRenamed too. The property tests (prop_test.go, batch_prop_test.go) apply plans to a model of the

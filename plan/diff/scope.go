@@ -38,9 +38,6 @@ func unmatched(p *plan.Plan, severity plan.Severity, what, given, kind string, a
 
 // checkForced warns of addresses to break that are not locks: an apply that is run again after it was interrupted may have deleted them.
 func checkForced(p *plan.Plan, s *access.Sides) {
-	if len(s.Opts.ForceBreak) == 0 {
-		return
-	}
 	addrs := addrs(p, s, false)
 	for _, given := range s.Opts.ForceBreak {
 		if !slices.Contains(addrs, plan.Addr(given)) {
@@ -70,15 +67,12 @@ func addrs(p *plan.Plan, s *access.Sides, containers bool) (out []plan.Addr) {
 	return out
 }
 
-// limitToTargets drops the changes that were not asked for, see [plan.Options], and returns the blocks, by their address, of which something is planned
-// with Targets.
+// limitToTargets drops the changes that were not asked for, see [plan.Options], and returns the addresses of the blocks that still have
+// changes.
 //
 // Addresses are compared with the present one and with the former one: people may use either for a
 // lock whose new address is not applied yet.
 func limitToTargets(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool {
-	if len(s.Opts.Targets) == 0 {
-		return nil
-	}
 	p.Targeted = true
 	planned := limitChanges(p, s, m)
 	// The plan of the ensemble that stores the outputs decides about blocks of all ensembles.

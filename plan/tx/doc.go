@@ -11,6 +11,6 @@
 //		return send(batch.Ops)
 //	})
 //
-// batch.go cuts, and finds what must not be divided. ops.go writes the operations of a change, and record.go those of the record and
-// of the apply lock. Its tests are those of package diff, which has the model of a server.
+// batch.go cuts, and finds what must not be divided. ops.go writes the operations of a change, of the record and of the
+// apply lock. Its tests are those of package diff, which has the model of a server.
 package tx

@@ -66,15 +66,6 @@ func written(expr hcl.Expression) hcl.Expression {
 	return parsed
 }
 
-// constantText is the value of an expression that is a string and depends on nothing.
-func constantText(expr hcl.Expression) (string, bool) {
-	v, diags := expr.Value(nil)
-	if diags.HasErrors() || v.Type() != cty.String || v.IsNull() {
-		return "", false
-	}
-	return v.AsString(), true
-}
-
 func notAddress(r *syntax.Report, a *syntax.Attribute, why string) (plan.Addr, bool) {
 	r.Errorf(a.Expr.Range(), "Invalid address", `%s must be an address, such as namespace.payments.mutex.ledger or module.team["search"].mutex.m. %s`, a.Name, why)
 	return "", false

@@ -1,8 +1,9 @@
 // Package static makes declarations of blocks: it gives them names, resolves what refers to what, and puts them into the order in
 // which they can be evaluated.
 //
-// It relies on package syntax for the blocks, and on package functions for the mark of a sensitive value. It never evaluates anything but constants, so it needs no variable, no
-// environment and no server, and what it returns never changes: one directory is read once, however many module blocks call it.
+// It relies on package syntax for the blocks, and on package functions for the mark of a sensitive value. It evaluates constants
+// only, so it needs no variable, no environment and no server. Its results never change: one directory is read once, however many
+// module blocks call it.
 //
 // [Read] makes the [Declarations] of a configuration; those of a module hang on the [Decl] of the block that calls it. A [Decl] is
 // one vertex of the graph, a [Node] one that declares znodes, a [Variable] one that takes a value, and an [Intention] one that names
@@ -13,5 +14,5 @@
 //		fmt.Println(d.Addr) // after everything that it refers to
 //	}
 //
-// collect in declaration.go is where a new type of block becomes a declaration.
+// collect in declarations.go is where a new type of block becomes a declaration.
 package static

@@ -202,3 +202,12 @@ func ConversionError(err error, secret bool) string {
 	}
 	return text[:len(text)-2] + ": " + why
 }
+
+// constantText is the value of an expression that is a string and depends on nothing.
+func constantText(expr hcl.Expression) (string, bool) {
+	v, diags := expr.Value(nil)
+	if diags.HasErrors() || v.Type() != cty.String || v.IsNull() {
+		return "", false
+	}
+	return v.AsString(), true
+}

@@ -3,12 +3,15 @@ package syntax
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/plan"
 )
@@ -153,4 +156,155 @@ func HintIn(root, given string, names []string, none string) string {
 		full[i] = root + "." + name
 	}
 	return Hint("", full, none)
+}
+
+// advice is what to type next, for the errors of hcl that people run into and whose own words do not say it, or lead
+// astray. The first entry of a summary counts whose part occurs in the detail.
+type advice struct {
+	of, part, text string // of: the summary
+	instead        bool   // of hcl's own words
+}
+
+const (
+	orDefault = "Give it a value, or write coalesce(VALUE, DEFAULT) where it may be null."
+	orTry     = "Give it a value, or write try(..., DEFAULT) where it may be null."
+)
+
+var advices = []advice{
+	{of: "Invalid multi-line string", text: `This string has no closing quote on its line. Write the missing ". A string over several lines is written as <<EOT, its lines, and EOT.`, instead: true},
+	{of: "Invalid escape sequence", text: `Write \\ for a backslash.`},
+	{of: "Unclosed template interpolation sequence", text: `Write the missing "}", or $${ for the characters themselves.`},
+	{of: "Missing newline after argument", text: `Put a string, or a number with a unit such as "15s", in double quotes, and begin the next argument on a new line.`},
+	{of: "Argument or block definition required", part: "equals sign"},
+	{of: "Argument or block definition required", text: `Write NAME = VALUE, or TYPE "NAME" { ... }. A "}" here is one too many, and a comment starts with #.`},
+	{of: "Invalid expression", text: `Write a value: a string in double quotes, a number, true, false, null, a list [...], an object { ... } or a reference such as var.NAME.`},
+	{of: "Missing item separator", text: `Write the missing comma, or the missing "]" after the last element.`},
+	{of: "Missing argument separator", text: `Write the missing comma, or the missing ")" after the last argument.`},
+	{of: "Invalid type specification", part: "A type specification is", text: "Write it without quotes, such as type = string."},
+	{of: "Invalid operand", part: "number is required", text: `Join two strings with "${a}${b}".`},
+	{of: "Operation failed", part: "must not be null", text: orDefault},
+	{of: "Invalid template interpolation value", part: "result is null", text: orDefault},
+	{of: "Invalid template interpolation value", part: "required, but have", text: `Write join(", ", VALUE) for a list of strings.`},
+	{of: "Attempt to get attribute from null value", text: orTry},
+	{of: "Attempt to index null value", text: orTry},
+	{of: "Iteration over null value", text: "Write VALUE == null ? [] : VALUE where it may be null."},
+}
+
+// Advised are diagnostics of hcl with advice.
+func Advised(diags hcl.Diagnostics) hcl.Diagnostics {
+	for i, d := range diags {
+		diags[i] = Advise(d)
+	}
+	return diags
+}
+
+// Advise adds to a diagnostic of hcl what to type next.
+func Advise(d *hcl.Diagnostic) *hcl.Diagnostic {
+	i := slices.IndexFunc(advices, func(a advice) bool { return a.of == d.Summary && strings.Contains(d.Detail, a.part) })
+	out := *d
+	switch {
+	case i >= 0 && advices[i].instead:
+		out.Detail = advices[i].text
+	case i >= 0 && advices[i].text != "":
+		out.Detail += " " + advices[i].text
+	case d.Summary == "Unsupported attribute" || d.Summary == "Invalid index":
+		out.Detail += elementAdvice(d)
+	}
+	return &out
+}
+
+// What Terraform has and this language does without.
+var (
+	TerraformArguments = map[string]string{
+		"count":      ` There is no count: write for_each = toset(["a", "b"]), with a name for each instance, and use each.key.`,
+		"depends_on": " Remove it: references and the surrounding blocks determine the order.",
+		"provider":   " Write ensemble = ensemble.NAME on a block at the top of the file.",
+		"providers":  " Write ensemble = ensemble.NAME.",
+	}
+	terraformBlocks = map[string]string{
+		"dynamic":   ` There are no dynamic blocks: write for_each on a block that declares something, and name all principals of a grant in to = [for ...].`,
+		"resource":  ` Write the type of the lock itself: mutex "NAME" { ... }.`,
+		"data":      " Write import { ... } to take over what exists already.",
+		"provider":  ` Write ensemble "NAME" { ... } to say how to reach ZooKeeper.`,
+		"terraform": " Write locktree { ... } for the settings of the configuration.",
+	}
+)
+
+// formerArguments are those that this language had.
+var formerArguments = map[string]string{
+	"preference": " Remove it: a lock admits readers and writers in the order in which they came.",
+}
+
+// elementAdvice says which elements there are, where one was asked for that is not there.
+func elementAdvice(d *hcl.Diagnostic) string {
+	in, given := askedFor(d)
+	if in == cty.NilVal || in.IsMarked() || !in.IsKnown() || in.IsNull() {
+		return ""
+	}
+	switch ty := in.Type(); {
+	case ty.IsObjectType() || ty.IsMapType():
+		return Hint(given, slices.Collect(maps.Keys(in.AsValueMap())), "It has none.")
+	case (ty.IsTupleType() || ty.IsListType()) && d.Summary == "Unsupported attribute":
+		return " It is a list: write [0] before the dot for the first element, or [*] for all."
+	case (ty.IsTupleType() || ty.IsListType()) && in.LengthInt() > 0:
+		return fmt.Sprintf(" Its last element is [%d].", in.LengthInt()-1)
+	case ty.IsSetType():
+		return " A set has no order: use a for expression, or tolist(...)."
+	}
+	return ""
+}
+
+// askedFor finds the value in which an element was looked for, and its name; NilVal when it was none that is written out.
+func askedFor(d *hcl.Diagnostic) (cty.Value, string) {
+	e, ok := d.Expression.(*hclsyntax.ScopeTraversalExpr)
+	if !ok || d.EvalContext == nil {
+		return cty.NilVal, ""
+	}
+	for i, s := range e.Traversal {
+		if d.Subject != nil && s.SourceRange() == *d.Subject && i > 0 {
+			name, _ := StepName(e.Traversal, i)
+			v, _ := e.Traversal[:i].TraverseAbs(d.EvalContext)
+			return v, name
+		}
+	}
+	return cty.NilVal, ""
+}
+
+// Causes leaves out syntax errors that follow from another one: behind the first of a line the parser has lost its way, and after
+// a missing quote all strings are inside out, to the end of the file.
+func Causes(diags hcl.Diagnostics) hcl.Diagnostics {
+	var out hcl.Diagnostics
+	said, open := map[int]bool{}, 0 // the line from which on quotes mean nothing
+	if i := slices.IndexFunc(diags, func(d *hcl.Diagnostic) bool { return d.Summary == "Unclosed template interpolation sequence" }); i >= 0 {
+		open = Subject(diags[i]).Start.Line
+	}
+	for _, d := range diags {
+		line := Subject(d).Start.Line
+		quote := d.Summary == "Invalid multi-line string" || d.Summary == "Unterminated template string" || d.Summary == "Invalid string literal"
+		if said[line] || quote && open > 0 && line >= open {
+			continue
+		}
+		if quote && open == 0 {
+			open = line
+		}
+		said[line] = true
+		out = append(out, Advise(d))
+	}
+	return out
+}
+
+// StepName returns the name that step i of a traversal selects: .name or ["name"].
+func StepName(t hcl.Traversal, i int) (string, bool) {
+	if i >= len(t) {
+		return "", false
+	}
+	switch s := t[i].(type) {
+	case hcl.TraverseAttr:
+		return s.Name, true
+	case hcl.TraverseIndex:
+		if s.Key.Type() == cty.String && s.Key.IsKnown() && !s.Key.IsNull() {
+			return s.Key.AsString(), true
+		}
+	}
+	return "", false
 }

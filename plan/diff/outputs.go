@@ -9,53 +9,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff/access"
-	"github.com/locktree/locktree/plan/record"
 )
-
-// pinAll collects every node that the plan relied on. Children of an absent path are
-// pinned too: the apply does not ask for them.
-//
-// Every node of the current tree is pinned, even if the plan leaves it alone or, with targets, did not
-// plan it: its state is part of what a person approved. Its children and contenders are not pinned, so
-// lock traffic does not make a plan stale. A path is pinned once.
-func pinAll(p *plan.Plan, s *access.Sides) {
-	p.Pins = make([]plan.Pin, 0, max(len(s.Desired), len(s.Current.Nodes)))
-	for _, n := range s.Desired {
-		if s.Have[n.Path] == nil && !s.Opts.Destroy {
-			p.Pins = append(p.Pins, plan.Pin{Path: n.Path, Addr: n.Addr, Absent: true})
-		}
-	}
-	for _, n := range s.Current.Nodes {
-		if n.Live == nil || n.Live.Trouble == plan.TroubleUnreadable && n.Live.Czxid == 0 {
-			continue // servers that hide it now will hide it from an apply too
-		}
-		addr := n.Addr
-		if n.Payload != nil {
-			addr = n.Owned()
-		}
-		p.Pins = append(p.Pins, n.Pin(addr))
-		for _, part := range n.Live.Parts {
-			p.Pins = append(p.Pins, part.Pin(n.Path, addr))
-		}
-	}
-	if f := access.FrameAt(s, record.ScaffoldPath(p.Root)); p.Set != nil && f.Pin.Path != "" {
-		p.Pins = append(p.Pins, f.Pin) // the set of the root
-	}
-	for _, c := range p.Access {
-		if c.Pin.Path != p.Index.Path { // which is verified in any case
-			p.Pins = append(p.Pins, c.Pin)
-		}
-	}
-	// If a declared node is at the path of a structural child of a semaphore that is deleted, it is not in the
-	// current tree, yet its path is not absent: the child's pin is the right one.
-	slices.SortFunc(p.Pins, func(a, b plan.Pin) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(b.Czxid, a.Czxid), cmp.Compare(a.Addr, b.Addr))
-	})
-	p.Pins = slices.CompactFunc(p.Pins, func(a, b plan.Pin) bool { return a.Path == b.Path })
-	if s.Current.Index != nil {
-		p.Applied = s.Current.Index.Apply
-	}
-}
 
 // maxOutputs bounds the outputs, which every transaction of an apply writes, in bytes.
 const maxOutputs = 256 << 10

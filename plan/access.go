@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/locktree/locktree/recipes/kind"
+import (
+	"slices"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
 
 // Role is a word for a set of permissions. It means different permissions in different places, because deleting a lock needs a
 // right on its namespace, and deleting a contender one on its lock.
@@ -62,4 +66,50 @@ func Names(list kind.List) (out []string) {
 		out = append(out, Identity{a.Scheme, a.ID}.String())
 	}
 	return out
+}
+
+// Access is who may use the tool's own nodes: the root, .locktree and everything in it. No identity is in both lists.
+type Access struct {
+	Admins  kind.List `json:"admins"`            // may apply: all rights
+	Readers kind.List `json:"readers,omitempty"` // may plan and look: READ
+}
+
+// List is the access list of the nodes that belong to this stack alone.
+func (a *Access) List() kind.List { return slices.Concat(a.Admins, a.Readers).Normalize() }
+
+// Administrators are those who are declared, nil if nobody says.
+func (a *Access) Administrators() kind.List {
+	if a == nil {
+		return nil
+	}
+	return a.Admins
+}
+
+// Standing is what a stack has to do with the set of its root.
+type Standing string
+
+// The standings.
+const (
+	StandsOpen     Standing = "open"     // nobody names one: it belongs to whoever applies first
+	StandsInForce  Standing = "in force" // what is named is there, or comes with the first apply
+	StandsReplaces Standing = "replaces" // what is named takes the place of what is there
+)
+
+// RootSet is the set of a root, seen from one stack.
+type RootSet struct {
+	Standing Standing
+	There    kind.List // nil if there is none yet, or we may not read it
+	Limited  bool      // the plan leaves the lists of the tool's nodes as they are
+}
+
+// Named reports whether the set is after the plan what the stack names.
+func (s RootSet) Named() bool {
+	return s.Standing == StandsInForce || s.Standing == StandsReplaces && !s.Limited
+}
+
+// AccessOf is who a set is.
+func AccessOf(list kind.List) *Access {
+	admins := slices.DeleteFunc(slices.Clone(list), func(a kind.ACL) bool { return a.Perms&kind.PermAdmin == 0 })
+	readers := slices.DeleteFunc(slices.Clone(list), func(a kind.ACL) bool { return a.Perms&kind.PermAdmin != 0 })
+	return &Access{Admins: admins, Readers: readers}
 }
