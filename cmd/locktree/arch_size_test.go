@@ -40,7 +40,6 @@ var oversized = map[string]size{
 	"recipes/zktest":             {2800, 20, 14},
 	"recipes/kind":               {2530, 20, 9}, // a table of parameters for each recipe type
 	"cmd/locktree":               {4800, 32, 30},
-	"cmd/locktree/internal/view": {4870, 25, 22},
 	"cmd/locktree/internal/page": {2725, 20, 15},
 }
 
@@ -56,7 +55,6 @@ var scattered = map[string]int{
 	"recipes/zktest/internal/store.Tree": 5, "recipes/zktest/internal/store.txn": 4,
 	// One room, to be divided.
 	"cmd/locktree.app":                    21,
-	"cmd/locktree/internal/view.planText": 5, "cmd/locktree/internal/view.Human": 4,
 	"cmd/locktree/internal/page.Ensemble": 5, "cmd/locktree/internal/page.problemsOf": 4, "cmd/locktree/internal/page.Board": 5,
 }
 

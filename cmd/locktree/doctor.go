@@ -14,6 +14,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect/check"
@@ -50,7 +51,7 @@ func doctorCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var found view.Checkup
+			var found lockview.Checkup
 			for _, e := range cfg.Ensembles {
 				stop := a.During("Checking ensemble "+strconv.Quote(e.Name), nil)
 				of, err := a.checkUp(c.Context(), e)
@@ -101,8 +102,8 @@ func serversOf(ctx context.Context, e *config.Ensemble) (out []string) {
 }
 
 // checkUp looks at one ensemble.
-func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, error) {
-	of := view.CheckupOf{Ensemble: e.Name, Root: e.Root}
+func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (lockview.CheckupOf, error) {
+	of := lockview.CheckupOf{Ensemble: e.Name, Root: e.Root}
 	for _, server := range serversOf(ctx, e) {
 		one := *e
 		one.Servers = []string{server}
@@ -110,7 +111,7 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 		if err != nil {
 			return of, err
 		}
-		of.Servers = append(of.Servers, view.CheckupServer{Server: server, Conditions: conditions})
+		of.Servers = append(of.Servers, lockview.CheckupServer{Server: server, Conditions: conditions})
 	}
 	client, err := a.loader().Connect(ctx, e, true)
 	if errors.Is(err, recipes.ErrUnreachable) && ctx.Err() == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/apply/evict"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/inspect/scan"
@@ -98,7 +99,7 @@ func (a *app) evict(ctx context.Context, s *stack.Stack, f *evicting) error {
 	case one.Session == 0 && !f.breaks:
 		return view.Failf("Nobody to ask", "%s belongs to no session, so no program would answer. \"locktree break\" removes it.", one.Path)
 	}
-	found := view.Eviction{Ensemble: s.Ensembles[i].Name, Addresses: stack.Servers(s.Config)[i], Breaks: f.breaks, In: in}
+	found := lockview.Eviction{Ensemble: s.Ensembles[i].Name, Addresses: stack.Servers(s.Config)[i], Breaks: f.breaks, In: in}
 	err = s.On(ctx, i, func(*direct.Session) (err error) {
 		within := "/"
 		if !f.breaks || in.Kind.Permits != nil { // no set has permits

@@ -16,6 +16,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -80,7 +81,7 @@ func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack.Stac
 	for _, p := range made {
 		edit(p)
 	}
-	a.show(view.Plan{Plans: made, Files: s.Sources, Concise: f.concise, Full: f.full, NowMs: time.Now().UnixMilli(), NoAdvice: true})
+	a.show(planview.Plan{Plans: made, Files: s.Sources, Concise: f.concise, Full: f.full, NowMs: time.Now().UnixMilli(), NoAdvice: true})
 	if err := a.approval(locked, f, made); err != nil {
 		return cmp.Or(lostLock(ctx, locked), err)
 	}
@@ -97,7 +98,7 @@ func lostLock(ctx, locked context.Context) error {
 
 // approval asks about the plans that were just shown.
 func (a *app) approval(ctx context.Context, f *applyFlags, plans []*plan.Plan) error {
-	if view.Failing(plans) {
+	if planview.Failing(plans) {
 		return exit.With(exit.Failed)
 	}
 	for _, p := range plans { // asking first would waste an answer
@@ -105,7 +106,7 @@ func (a *app) approval(ctx context.Context, f *applyFlags, plans []*plan.Plan) e
 			return err
 		}
 	}
-	if view.Changed(plans) && !f.autoApprove {
+	if planview.Changed(plans) && !f.autoApprove {
 		return a.confirm(ctx, f)
 	}
 	return nil
@@ -136,7 +137,7 @@ func (a *app) signed(why messageFlag) history.Author {
 // transaction: if a later one fails after all, the earlier ones stay applied. The error
 // says so, and the next plan shows what is left.
 func (a *app) execute(ctx context.Context, f *applyFlags, all []*applying, plans []*plan.Plan) error {
-	done := view.Applied{Operation: "apply"}
+	done := planview.Applied{Operation: "apply"}
 	if len(plans) > 1 { // what any of them would refuse must be known before anything is written; for one, Apply looks first, too
 		for i, p := range plans {
 			if err := all[i].Check(ctx, p); err != nil {
@@ -144,7 +145,7 @@ func (a *app) execute(ctx context.Context, f *applyFlags, all []*applying, plans
 			}
 		}
 	}
-	together := a.json == 0 && isTerminal(a.stdout) && !f.full && view.Many(plans)
+	together := a.json == 0 && isTerminal(a.stdout) && !f.full && planview.Many(plans)
 	var changed []string
 	for i, p := range plans {
 		all[i].together = together
@@ -193,13 +194,13 @@ type progress struct {
 	together bool // changes that are alike are shown as one
 
 	mu     sync.Mutex
-	open   map[plan.Addr]view.Ongoing // a transaction may have many thousands
-	groups []*view.AppliedGroup
+	open   map[plan.Addr]planview.Ongoing // a transaction may have many thousands
+	groups planview.Together
 	far    view.Progress
 }
 
 func (a *app) progress(ensemble string) *progress {
-	return &progress{app: a, ensemble: ensemble, open: map[plan.Addr]view.Ongoing{}}
+	return &progress{app: a, ensemble: ensemble, open: map[plan.Addr]planview.Ongoing{}}
 }
 
 // watched begins to show what is still under way. Nothing is shown after the returned function.
@@ -213,9 +214,7 @@ func (p *progress) watched() (stop func()) {
 		close(stopped)
 		over.Wait()
 		arrived()
-		for _, g := range p.groups {
-			p.show(*g)
-		}
+		p.show(p.groups)
 	}
 }
 
@@ -234,9 +233,9 @@ func (p *progress) event(e event.Event) {
 	defer p.mu.Unlock()
 	switch e := e.(type) {
 	case event.Draining:
-		p.open[e.Addr] = view.Ongoing{Started: event.Started{Addr: e.Addr, Path: e.Path}, Drains: true, Since: time.Now()}
+		p.open[e.Addr] = planview.Ongoing{Started: event.Started{Addr: e.Addr, Path: e.Path}, Drains: true, Since: time.Now()}
 	case event.Started:
-		p.open[e.Addr] = view.Ongoing{Started: e, Since: time.Now()} // in place of its draining, where there was one
+		p.open[e.Addr] = planview.Ongoing{Started: e, Since: time.Now()} // in place of its draining, where there was one
 	case event.Applied:
 		delete(p.open, e.Addr)
 	case event.Failed:
@@ -253,7 +252,7 @@ func (p *progress) event(e event.Event) {
 		p.far.Done++
 	}
 	if !p.together || !p.grouped(e) {
-		p.show(view.Event{Ensemble: p.ensemble, Event: e})
+		p.show(planview.Event{Ensemble: p.ensemble, Event: e})
 	}
 }
 
@@ -263,13 +262,7 @@ func (p *progress) grouped(e event.Event) bool {
 	case event.Started, event.ACLApplied: // how many lists there are was said before the first
 		return true
 	case event.Applied:
-		block := e.Addr.Block()
-		i := slices.IndexFunc(p.groups, func(g *view.AppliedGroup) bool { return g.Block == block && g.Action == e.Action })
-		if i < 0 {
-			i = len(p.groups)
-			p.groups = append(p.groups, &view.AppliedGroup{Ensemble: p.ensemble, Block: block, Action: e.Action})
-		}
-		p.groups[i].Add(e)
+		p.groups.Add(p.ensemble, e)
 		return true
 	}
 	return false
@@ -284,10 +277,10 @@ func (p *progress) watch(stopped <-chan struct{}) {
 			return
 		case now := <-tick.C:
 			p.mu.Lock()
-			long := slices.SortedFunc(maps.Values(p.open), func(a, b view.Ongoing) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Addr, b.Addr)) })
-			long = slices.DeleteFunc(long, func(o view.Ongoing) bool { return now.Sub(o.Since) < time.Second })
+			long := slices.SortedFunc(maps.Values(p.open), func(a, b planview.Ongoing) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Addr, b.Addr)) })
+			long = slices.DeleteFunc(long, func(o planview.Ongoing) bool { return now.Sub(o.Since) < time.Second })
 			if len(long) > 0 {
-				p.show(view.Still{Ensemble: p.ensemble, Open: long, Now: now})
+				p.show(planview.Still{Ensemble: p.ensemble, Open: long, Now: now})
 			}
 			p.mu.Unlock()
 		}

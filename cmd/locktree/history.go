@@ -7,7 +7,7 @@ import (
 
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/recipes/direct"
 )
 
@@ -36,9 +36,9 @@ func historyCommand(a *app) *cobra.Command {
 // history shows that of each ensemble that can be read.
 func (a *app) history(ctx context.Context, s *stack.Stack) error {
 	errs := make([]error, len(s.Ensembles))
-	var out view.History
+	var out planview.History
 	for i, e := range s.Ensembles {
-		of := view.HistoryOf{Ensemble: e.Name, Stack: s.Stack}
+		of := planview.HistoryOf{Ensemble: e.Name, Stack: s.Stack}
 		errs[i] = s.On(ctx, i, func(session *direct.Session) (err error) {
 			of.Entries, err = history.Read(ctx, session, e.Root, s.Stack)
 			return s.Denied(ctx, i, err)

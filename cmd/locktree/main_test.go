@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -148,11 +149,11 @@ func TestStillNamesAFew(t *testing.T) {
 	var out strings.Builder
 	v := view.NewHuman(view.Stream{Writer: &out, Width: 78}, view.Stream{Writer: &out, Width: 78})
 	start := time.Unix(0, 0)
-	open := make([]view.Ongoing, 1000)
+	open := make([]planview.Ongoing, 1000)
 	for i := range open {
-		open[i] = view.Ongoing{Started: event.Started{Addr: "mutex.a", Action: plan.Delete}, Since: start}
+		open[i] = planview.Ongoing{Started: event.Started{Addr: "mutex.a", Action: plan.Delete}, Since: start}
 	}
-	v.Show(view.Still{Ensemble: "main", Open: open, Now: start.Add(70 * time.Second)})
+	v.Show(planview.Still{Ensemble: "main", Open: open, Now: start.Add(70 * time.Second)})
 	require.Equal(t, 5, strings.Count(out.String(), "mutex.a: Still destroying... [1m10s elapsed]\n"))
 	require.Contains(t, out.String(), "995 more changes are under way\n")
 }

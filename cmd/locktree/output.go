@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
 )
 
@@ -50,10 +51,10 @@ func outputCommand(a *app) *cobra.Command {
 
 // outputs are in the record of one ensemble. The others are needed only where none is found, and the tree only where a record is
 // missing: it shows whether there ever was one.
-func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs view.Outputs, err error) {
+func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs planview.Outputs, err error) {
 	err = a.looking(ctx, flags, func(s *stack.Stack) error {
 		trees, err := s.Records(ctx)
-		if outputs = view.StoredOutputs(trees); len(outputs) > 0 {
+		if outputs = planview.StoredOutputs(trees); len(outputs) > 0 {
 			return nil
 		}
 		return cmp.Or(err, outputsKnown(trees))
@@ -63,7 +64,7 @@ func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs view.Outpu
 
 // oneOutput prints a value alone: as the configuration would write it, as JSON,
 // or raw, without even a line end.
-func (a *app) oneOutput(outputs view.Outputs, name string, raw bool) error {
+func (a *app) oneOutput(outputs planview.Outputs, name string, raw bool) error {
 	i := slices.IndexFunc(outputs, func(o plan.Output) bool { return o.Name == name })
 	if i < 0 {
 		var names []string
@@ -98,7 +99,7 @@ func (a *app) oneOutput(outputs view.Outputs, name string, raw bool) error {
 	case a.json != 0:
 		fmt.Fprintf(a.stdout, "%s\n", view.VisibleJSON(o.Value))
 	default:
-		fmt.Fprintln(a.stdout, view.OutputValue(o))
+		fmt.Fprintln(a.stdout, planview.OutputValue(o))
 	}
 	return nil
 }

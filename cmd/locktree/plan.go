@@ -15,6 +15,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/saved"
 )
@@ -68,7 +69,7 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 		if len(plans) == 0 {
 			return err
 		}
-		shown := view.Plan{Plans: plans, Incomplete: err != nil, Files: s.Sources, Concise: f.concise, Full: f.full, NowMs: time.Now().UnixMilli()}
+		shown := planview.Plan{Plans: plans, Incomplete: err != nil, Files: s.Sources, Concise: f.concise, Full: f.full, NowMs: time.Now().UnixMilli()}
 		if f.out != "" && !shown.Failing() {
 			if err := a.savePlan(f.out, question, plans); err != nil {
 				return err
@@ -81,7 +82,7 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 			return err
 		case shown.Failing():
 			return exit.With(exit.Failed)
-		case f.detailedExitcode && view.Changed(plans):
+		case f.detailedExitcode && planview.Changed(plans):
 			return exit.With(exit.Changes)
 		}
 		return nil

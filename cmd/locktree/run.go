@@ -80,7 +80,6 @@ func (a *app) command(ctx context.Context, args []string) int {
 	}
 	a.showing.Lock()
 	defer a.showing.Unlock()
-	view.Close(a.v)
 	return exit.Code(err)
 }
 

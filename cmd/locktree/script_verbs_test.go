@@ -21,6 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
 )
 
@@ -79,10 +80,10 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 				ts.Fatalf("counts %s", arg)
 			}
 		}
-		want := view.SummaryLine(c)
+		want := planview.SummaryLine(c)
 		if args[0] != "plan" {
 			var out bytes.Buffer
-			view.NewHuman(view.Stream{Writer: &out}, view.Stream{}).Show(view.Applied{Operation: args[0], Counts: c})
+			view.NewHuman(view.Stream{Writer: &out}, view.Stream{}).Show(planview.Applied{Operation: args[0], Counts: c})
 			want = strings.TrimSpace(out.String())
 		}
 		if !strings.Contains(ts.ReadFile("stdout"), want) {

@@ -19,6 +19,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/page"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -187,7 +188,7 @@ const soon = 10 * time.Second
 // setup is what a configuration says to look at. An ensemble is compared with it unless nothing is declared.
 func (s *service) setup(cfg *config.Config) *page.Setup {
 	declared := s.servers == "" && len(cfg.Sources) > 0
-	out := &page.Setup{Source: view.Source{Read: time.Now()}, Targets: s.targets(cfg, s.prefix, s.reads), Stamps: func() string { return s.fileStamps(cfg) }}
+	out := &page.Setup{Source: lockview.Source{Read: time.Now()}, Targets: s.targets(cfg, s.prefix, s.reads), Stamps: func() string { return s.fileStamps(cfg) }}
 	if declared {
 		out.Source = sourceOf(cfg)
 	}

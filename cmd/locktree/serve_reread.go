@@ -20,6 +20,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/page"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/config"
 )
 
@@ -70,7 +71,7 @@ func (s *service) stacks(c *cobra.Command) ([]pageOf, error) {
 			failed = append(failed, dir+": "+why)
 			s.view().Message(fmt.Sprintf("The configuration in %s is not used: %s It is read again when a file of it changes.", dir, why))
 			setup = &page.Setup{Stamps: func() string { return one.fileStamps(&config.Config{Sources: filesIn(one.dir)}) }}
-			setup.Source = view.Source{Stack: dir, Path: one.dir, Error: why, Failed: time.Now()}
+			setup.Source = lockview.Source{Stack: dir, Path: one.dir, Error: why, Failed: time.Now()}
 		}
 		all, setups = append(all, pageOf{setup, one.readAgain}), append(setups, setup)
 	}
@@ -149,8 +150,8 @@ func firstError(diags hcl.Diagnostics) error {
 
 // sourceOf is what the page says of a configuration. The fingerprint is of the files that declare, not of those with values,
 // which may be secret.
-func sourceOf(cfg *config.Config) view.Source {
-	source := view.Source{Read: time.Now()}
+func sourceOf(cfg *config.Config) lockview.Source {
+	source := lockview.Source{Read: time.Now()}
 	source.Stack, source.Path = cfg.Stack, absolute(cfg.Dir)
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(cfg.Sources)) {

@@ -13,6 +13,8 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect/scan"
@@ -22,7 +24,7 @@ func statusCommand(a *app) *cobra.Command {
 	var tree treeFlags
 	var detailedExitcode, watch bool
 	var key keyFlag
-	var filter view.Filter
+	var filter lockview.Filter
 	reads := maxReads
 	c := &cobra.Command{
 		Use:        "status [ADDRESS | PATH]",
@@ -75,7 +77,7 @@ func statusCommand(a *app) *cobra.Command {
 				if tree.prefix == "" {
 					return a.stackStatus(c.Context(), s, filter, detailedExitcode)
 				}
-				return a.lookAt(c.Context(), s, view.Locks{Filter: filter, NowMs: time.Now().UnixMilli()}, tree.prefix, key, reads)
+				return a.lookAt(c.Context(), s, lockview.Locks{Filter: filter, NowMs: time.Now().UnixMilli()}, tree.prefix, key, reads)
 			})
 		},
 	}
@@ -92,7 +94,7 @@ func statusCommand(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) stackStatus(ctx context.Context, s *stack.Stack, filter view.Filter, detailedExitcode bool) error {
+func (a *app) stackStatus(ctx context.Context, s *stack.Stack, filter lockview.Filter, detailedExitcode bool) error {
 	trees, err := s.Read(ctx)
 	if len(trees) == 0 {
 		return err
@@ -100,26 +102,26 @@ func (a *app) stackStatus(ctx context.Context, s *stack.Stack, filter view.Filte
 	plans := s.Diff(trees, plan.Options{})
 	looks, notRead := s.Looks(ctx, trees)
 	err = cmp.Or(err, notRead)
-	a.show(view.Status{Trees: trees, Declared: s.Declared(), Drift: plans, Servers: stack.Servers(s.Config), Looks: looks, Lost: s.Lost, Filter: filter, NowMs: time.Now().UnixMilli()})
+	a.show(lockview.Status{Trees: trees, Declared: s.Declared(), Drift: plans, Servers: stack.Servers(s.Config), Looks: looks, Lost: s.Lost, Filter: filter, NowMs: time.Now().UnixMilli()})
 	if err := view.Join(err, s.AllRead(ctx, trees)); err != nil {
 		return err
 	}
-	if detailedExitcode && (view.Changed(plans) || view.Failing(plans)) {
+	if detailedExitcode && (planview.Changed(plans) || planview.Failing(plans)) {
 		return exit.With(exit.Changes)
 	}
 	return nil
 }
 
 // lookAt shows the locks at and below a path, or the lock of a key in the family there, on every ensemble that has it.
-func (a *app) lookAt(ctx context.Context, s *stack.Stack, out view.Locks, path string, key keyFlag, reads int) error {
+func (a *app) lookAt(ctx context.Context, s *stack.Stack, out lockview.Locks, path string, key keyFlag, reads int) error {
 	errs := make([]error, len(s.Ensembles))
 	servers, closed := stack.Servers(s.Config), error(nil)
 	for i := range s.Ensembles {
-		of := view.LocksOf{Ensemble: s.Ensembles[i].Name, Addresses: servers[i], Path: path}
+		of := lockview.LocksOf{Ensemble: s.Ensembles[i].Name, Addresses: servers[i], Path: path}
 		stop := a.During("Looking at "+path, nil)
 		errs[i] = s.On(ctx, i, func(*direct.Session) (err error) {
 			if key.Given {
-				of.Key = &view.KeyOf{Family: path, Key: key.Key.Key}
+				of.Key = &lockview.KeyOf{Family: path, Key: key.Key.Key}
 				if of.Path, err = key.Path(ctx, s.Clients[i], path); err != nil {
 					return s.Denied(ctx, i, err)
 				}
@@ -145,7 +147,7 @@ func (a *app) lookAt(ctx context.Context, s *stack.Stack, out view.Locks, path s
 	s.Lose(errs)
 	switch {
 	case len(out.Ensembles) > 0:
-		out.Ensembles = append(out.Ensembles, s.Lost.Locks(path)...)
+		out.Ensembles = append(out.Ensembles, lockview.Unread(s.Lost, path)...)
 		a.show(out)
 	case len(s.Lost) == 0:
 		closed = view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(servers, " or "))

@@ -34,9 +34,13 @@ func TestHelpNamesEveryExitCode(t *testing.T) {
 // The page on JSON names every message of the stream and every field at the top of
 // the documents.
 func TestJSONTopicIsComplete(t *testing.T) {
-	source, err := os.ReadFile("internal/view/jsonstream.go")
-	require.NoError(t, err)
-	messages := regexp.MustCompile(`(?:s\.(?:send|write)\(\w*"?\w*"?, |kind = |kind, h := )"(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	var source string
+	for _, file := range []string{"machine.go", "planview/planjson.go", "planview/applied.go"} {
+		text, err := os.ReadFile("internal/view/" + file)
+		require.NoError(t, err)
+		source += string(text)
+	}
+	messages := regexp.MustCompile(`(?:[ms]\.(?:Send|write)\(\w*"?\w*"?, |kind, action := )"(\w+)"`).FindAllStringSubmatch(source, -1)
 	require.Greater(t, len(messages), 14)
 	for _, m := range messages {
 		require.Regexp(t, `\b`+m[1]+`\b`, topicText("json"))

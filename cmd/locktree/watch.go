@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/page"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
 )
@@ -22,7 +23,7 @@ const watchEvery = 2 * time.Second
 
 // watch shows the locks again and again, until an interrupt ends it: on a terminal every two seconds, elsewhere when something has
 // changed. If a look fails, or takes longer, the last result stays, with its age.
-func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter view.Filter, reads int) error {
+func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter lockview.Filter, reads int) error {
 	a.lasting()
 	screen, _ := a.stdout.(*os.File)
 	if screen != nil && (a.json != 0 || !isTerminal(screen) || a.env.Get("TERM") == "dumb") {
@@ -34,9 +35,9 @@ func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter
 		defer fmt.Fprint(screen, "\x1b[?7h\x1b[?25h\x1b[?1049l")
 	}
 	shown, last := false, ""
-	_, errs := page.Follow(ctx, a.targets(cfg, path, reads), watchEvery, func(known []view.LocksOf, _ int) bool {
-		locks := view.Locks{Ensembles: known, Filter: filter, NowMs: time.Now().UnixMilli()}
-		seen := slices.ContainsFunc(known, func(of view.LocksOf) bool { return of.Snapshot != nil })
+	_, errs := page.Follow(ctx, a.targets(cfg, path, reads), watchEvery, func(known []lockview.LocksOf, _ int) bool {
+		locks := lockview.Locks{Ensembles: known, Filter: filter, NowMs: time.Now().UnixMilli()}
+		seen := slices.ContainsFunc(known, func(of lockview.LocksOf) bool { return of.Snapshot != nil })
 		if state := locks.State(); screen != nil {
 			a.paint(screen, locks)
 		} else if seen && (!shown || state != last) {
@@ -55,7 +56,7 @@ func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter
 }
 
 // paint paints over the last frame, so that nothing flickers. If the terminal is gone, a signal ends the program.
-func (a *app) paint(screen *os.File, locks view.Locks) {
+func (a *app) paint(screen *os.File, locks lockview.Locks) {
 	width, height, err := term.GetSize(int(screen.Fd()))
 	if err != nil {
 		width, height = 80, 24

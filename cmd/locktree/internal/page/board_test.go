@@ -16,7 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -105,7 +105,7 @@ func TestPages(t *testing.T) {
 	b.Saw("main", next)
 	b.Change("main", func(e *Ensemble) {
 		e.Compare, e.Drift, e.DriftAt, e.Plan = true, &plan.Plan{Changes: []plan.Change{{Action: plan.Create}}}, noon, "Plan: 1 to add, 0 to change, 0 to destroy."
-		e.CheckAt, e.Checkup = noon, &view.CheckupOf{Root: "/locks", Servers: []view.CheckupServer{{Server: "zk1:2181", Conditions: []check.Condition{
+		e.CheckAt, e.Checkup = noon, &lockview.CheckupOf{Root: "/locks", Servers: []lockview.CheckupServer{{Server: "zk1:2181", Conditions: []check.Condition{
 			{Name: "clock", What: "it runs"}, {Name: "session timeout", Verdict: check.Fails, What: "4s", Next: "set 8s"}}}}}
 	})
 	for name, target := range allPages {
@@ -123,7 +123,7 @@ func TestPages(t *testing.T) {
 	}
 	next.Locks = append(next.Locks, declared("/locks/workers", kind.Semaphore, nil, nil), hourly(), orders())
 	b.Saw("main", next)
-	b.Reread([]view.Source{{Path: "/etc/locktree", Files: 2, Fingerprint: "8b1a9953", Read: noon}})
+	b.Reread([]lockview.Source{{Path: "/etc/locktree", Files: 2, Fingerprint: "8b1a9953", Read: noon}})
 	golden(t, "metrics.txt", get(t, b.Handler(), "/metrics").Body.String())
 }
 
@@ -402,7 +402,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 func TestManyFindingsAreFewRows(t *testing.T) {
 	b := board(t, scene())
 	b.Change("main", func(e *Ensemble) {
-		e.Checkup = &view.CheckupOf{Root: "/locks"}
+		e.Checkup = &lockview.CheckupOf{Root: "/locks"}
 		for i := range 5000 {
 			e.Checkup.Locks = append(e.Checkup.Locks, check.Condition{Name: "access", What: fmt.Sprint(i), Verdict: check.Fails})
 			e.Checkup.Together = append(e.Checkup.Together, check.Condition{Name: fmt.Sprint("access /a", i), What: "the same", Verdict: check.Fails})

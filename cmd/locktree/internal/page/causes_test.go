@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/history"
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/inspect/check"
@@ -71,7 +71,7 @@ func TestOneCauseIsOneProblem(t *testing.T) {
 			b.Change("main", func(e *Ensemble) {
 				e.Drift, e.DriftAt = c.drift, noon
 				if c.drift != nil && c.snap == missing {
-					e.Checkup = &view.CheckupOf{Root: "/locks"}
+					e.Checkup = &lockview.CheckupOf{Root: "/locks"}
 					e.Checkup.Locks = []check.Condition{{Name: "access /locks/x", What: "there is no such node", Verdict: check.Fails}}
 				}
 			})

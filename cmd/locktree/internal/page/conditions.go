@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/recipes/inspect/check"
 )
 
@@ -13,7 +14,7 @@ func (p *problemsOf) conditions() {
 	if p.e.Checkup == nil {
 		return
 	}
-	all := together(slices.DeleteFunc(p.e.Checkup.Findings(), func(k view.Finding) bool {
+	all := together(slices.DeleteFunc(p.e.Checkup.Findings(), func(k lockview.Finding) bool {
 		return k.Verdict != check.Fails || p.missing[strings.TrimPrefix(k.Name, "access ")] // which is told already
 	}))
 	for _, k := range all[:min(len(all), mostListed)] {
@@ -25,7 +26,7 @@ func (p *problemsOf) conditions() {
 }
 
 // together makes one finding of those that say the same of several servers or nodes.
-func together(all []view.Finding) (out []view.Finding) {
+func together(all []lockview.Finding) (out []lockview.Finding) {
 	type same struct {
 		verdict    check.Verdict
 		what, next string

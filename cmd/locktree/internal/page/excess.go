@@ -5,20 +5,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
 // limits finds who is beyond what was declared of the lock. Where that has a cause that is told already, it is told there.
 func (p *problemsOf) limits(in *inspect.Report) {
 	own := -1
-	for _, x := range view.Exceeded(in, p.e.Snapshot.At) {
+	for _, x := range lockview.Exceeded(in, p.e.Snapshot.At) {
 		lock, of := in, ""
 		if x.Key != nil {
-			lock, of = x.Key, " (key "+view.KeyName(x.Key.Key)+")"
+			lock, of = x.Key, " (key "+lockview.KeyName(x.Key.Key)+")"
 		}
 		if x.Keys > 1 {
-			of = fmt.Sprintf(" (key %s, one of %d that are beyond it)", view.KeyName(x.Key.Key), x.Keys)
+			of = fmt.Sprintf(" (key %s, one of %d that are beyond it)", lockview.KeyName(x.Key.Key), x.Keys)
 		}
 		s, does := p.e.sight(x.Who), "has held it"
 		if x.Limit == "max_wait" {
@@ -54,7 +54,7 @@ func (p *problemsOf) limits(in *inspect.Report) {
 }
 
 // cause is the problem that explains why a limit is exceeded: a deadlock, or a holder that is not connected.
-func (p *problemsOf) cause(in *inspect.Report, x view.Excess) (at int, known bool) {
+func (p *problemsOf) cause(in *inspect.Report, x lockview.Excess) (at int, known bool) {
 	if x.Limit == "max_hold" {
 		at, known = p.causes[x.Who.Session]
 		return at, known

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect/check"
 	"github.com/locktree/locktree/recipes/inspect/scan"
@@ -26,8 +28,8 @@ var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"visible": clip, "clock": clock, "when": when, "since": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
 	"zxid":    document.Session, "link": lockLink, "verdict": check.Verdict.String,
-	"unasked": view.Unasked, "noDump": noDump,
-	"tab": newTab, "column": newColumn, "people": newPeople, "times": times, "applied": view.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
+	"unasked": lockview.Unasked, "noDump": noDump,
+	"tab": newTab, "column": newColumn, "people": newPeople, "times": times, "applied": planview.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
 }).ParseFS(files, "page.html"))
 
 // noDump says why the server of our session did not list the contenders.
@@ -88,7 +90,7 @@ type shown struct {
 	Version     int
 	Now         time.Time
 	Program     string
-	Sources     []view.Source
+	Sources     []lockview.Source
 	Ensembles   []Ensemble
 	Problems    []Problem
 	Stale       []Problem // those among them for which nothing else on the page is of now
@@ -107,7 +109,7 @@ type conditionsOf struct {
 	Ensemble string
 	At       time.Time
 	Trouble  string
-	List     []view.Finding
+	List     []lockview.Finding
 	More     int
 }
 
@@ -165,14 +167,14 @@ func (b *Board) status(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(doc)
 }
 
-func (b *Board) render(sources []view.Source, ensembles []Ensemble) []byte {
+func (b *Board) render(sources []lockview.Source, ensembles []Ensemble) []byte {
 	var out, said bytes.Buffer
-	locks := view.Locks{Sources: sources}
+	locks := lockview.Locks{Sources: sources}
 	for i := range ensembles {
 		e := &ensembles[i]
-		of := view.LocksOf{Ensemble: e.Name, Stack: e.Stack, Addresses: e.Servers, Path: cmp.Or(e.Prefix, e.Root), Error: e.Error, Snapshot: e.Snapshot}
+		of := lockview.LocksOf{Ensemble: e.Name, Stack: e.Stack, Addresses: e.Servers, Path: cmp.Or(e.Prefix, e.Root), Error: e.Error, Snapshot: e.Snapshot}
 		if e.Compare {
-			of.Compared = &view.Compared{Root: e.Root, At: e.DriftAt, Drift: e.Drift, Fingerprint: e.DriftSource.Fingerprint}
+			of.Compared = &lockview.Compared{Root: e.Root, At: e.DriftAt, Drift: e.Drift, Fingerprint: e.DriftSource.Fingerprint}
 		}
 		if e.Snapshot != nil && (locks.NowMs == 0 || e.Snapshot.At.UnixMilli() < locks.NowMs) {
 			locks.NowMs = e.Snapshot.At.UnixMilli()
@@ -248,7 +250,10 @@ func (b *Board) view(name string, q url.Values) *shown {
 	case "waits":
 		for i := range b.ensembles {
 			if e := &b.ensembles[i]; e.Snapshot != nil {
-				v.Waits, v.Circles = append(v.Waits, e.waits()...), append(v.Circles, e.circles()...)
+				v.Waits = append(v.Waits, e.waits()...)
+				for _, d := range e.Snapshot.Waits.Deadlocks {
+					v.Circles = append(v.Circles, e.circle(d))
+				}
 			}
 		}
 	case "doctor":
@@ -256,7 +261,7 @@ func (b *Board) view(name string, q url.Values) *shown {
 			of := conditionsOf{Ensemble: e.Name, At: e.CheckAt, Trouble: e.Trouble}
 			if e.Checkup != nil {
 				of.List = together(e.Checkup.Findings())
-				slices.SortStableFunc(of.List, func(a, b view.Finding) int { return int(b.Verdict - a.Verdict) }) // the worst first
+				slices.SortStableFunc(of.List, func(a, b lockview.Finding) int { return int(b.Verdict - a.Verdict) }) // the worst first
 				of.More = max(0, len(of.List)-maxQueue)
 				of.List = of.List[:len(of.List)-of.More]
 			}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/inspect/check"
 	"github.com/locktree/locktree/recipes/kind"
@@ -122,7 +122,7 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 	}
 	if e.Checkup != nil {
 		value := map[check.Verdict]float64{check.Holds: 1, check.Unsure: 0.5}
-		together := view.CheckupServer{Conditions: e.Checkup.Together}
+		together := lockview.CheckupServer{Conditions: e.Checkup.Together}
 		for _, server := range append(slices.Clip(e.Checkup.Servers), together) {
 			for _, k := range server.Conditions {
 				f.add("locktree_condition", "gauge", "A condition that locks depend on: 1 holds, 0.5 unsure, 0 fails. Without a server it is about all servers together.", value[k.Verdict], append(en, "server", server.Server, "name", k.Name)...)
@@ -145,7 +145,7 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 	f.add("locktree_scan_reads", "gauge", "Requests of the last scan.", float64(snap.Cost.Reads), en...)
 	f.add("locktree_scan_word_bytes", "gauge", "Bytes of four-letter words of the last scan.", float64(snap.Cost.WordBytes), en...)
 	f.add("locktree_scan_pending", "gauge", "Nodes that were left for a later scan.", float64(snap.Pending), en...)
-	closed := len(view.LocksOf{Snapshot: snap}.Closed())
+	closed := len(lockview.LocksOf{Snapshot: snap}.Closed())
 	f.add("locktree_unreadable_nodes", "gauge", "Nodes that could not be read.", float64(closed), en...)
 	f.add("locktree_missing_locks", "gauge", "Declared locks that do not exist.", float64(len(snap.Unread)-closed), en...)
 	f.add("locktree_deadlock_cycles", "gauge", "Deadlocks: circles of contenders that wait for each other.", float64(len(snap.Waits.Deadlocks)), en...)
@@ -191,7 +191,7 @@ func (f *families) locks(e *Ensemble) {
 		if len(snap.Locks) > manyLocks && !in.Busy() {
 			continue
 		}
-		_, waiters := view.Parties(in)
+		_, waiters := lockview.Parties(in)
 		l := append(append([]string{"ensemble", e.Name}, stackLabel(e.Stack)...), "lock", labels[i], "kind", in.Kind.Name)
 		if in.Keys != nil {
 			f.keys(in, snap.At, l)
@@ -255,7 +255,7 @@ func (f *families) slots(in *inspect.Report, at time.Time, l []string) {
 	if run == nil {
 		return
 	}
-	state := view.RunState(run, in)
+	state := lockview.RunState(run, in)
 	f.add("locktree_once_last_run_failed", "gauge", "1 if the last run that was started has failed, or was lost with its holder.", number(state == "lost" || state == string(slots.Failed)), l...)
 	f.add("locktree_once_last_start_timestamp_seconds", "gauge", "When the last run was started, by the clock of who runs it.", seconds(run.Begun()), l...)
 	if state != string(slots.Running) && state != "lost" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/inspect/check"
@@ -181,7 +182,7 @@ func (p *problemsOf) connection() {
 // unasked names servers that did not answer. What they do not allow is their configuration, and no news.
 func (p *problemsOf) unasked() {
 	if slices.ContainsFunc(p.e.Snapshot.Unasked, func(u words.Unasked) bool { return !u.Forbids }) {
-		p.add(false, "server without an answer", "", clip(view.Unasked(p.e.Snapshot)), "locktree doctor")
+		p.add(false, "server without an answer", "", clip(lockview.Unasked(p.e.Snapshot)), "locktree doctor")
 	}
 }
 
@@ -305,7 +306,7 @@ func (p *problemsOf) slots(in *inspect.Report) {
 		p.add(true, "missed slot", in.Path, fmt.Sprintf(text+" Run it by hand, or skip it.", n, slots.At(outlook.Missed[n-1])), p.e.look(in.Path))
 	}
 	if run := outlook.Last; run != nil {
-		switch state := view.RunState(run, in); state {
+		switch state := lockview.RunState(run, in); state {
 		case "lost":
 			p.add(true, "run lost", in.Path, fmt.Sprintf("%s runs %s no more, and has recorded no result: it has lost the lock, or died.", clip(run.By), clip(run.Slot)), p.e.look(in.Path))
 		case string(slots.Failed):

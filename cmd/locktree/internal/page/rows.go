@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
@@ -30,8 +30,8 @@ type row struct {
 	Permits                                  int
 	Limits                                   kind.Limits
 	Held, Longest                            time.Duration
-	HeldOver, LongestOver                    *view.Excess // nil within what is declared
-	Use, Look                                string       // Look is the command that shows it
+	HeldOver, LongestOver                    *lockview.Excess // nil within what is declared
+	Use, Look                                string           // Look is the command that shows it
 	Junk                                     []string
 	Key, Family, FamilyLink                  string // of a key
 	IsFamily                                 bool
@@ -54,13 +54,13 @@ func (r *row) keys(e *Ensemble, k *inspect.Keys) {
 		if one.in == nil {
 			continue
 		}
-		shown := keyRow{Why: one.why, Key: view.KeyName(one.in.Key), Link: lockLink(e.Name, one.in.Path), Use: view.Use(one.in)}
+		shown := keyRow{Why: one.why, Key: lockview.KeyName(one.in.Key), Link: lockLink(e.Name, one.in.Path), Use: lockview.Use(one.in)}
 		if held, _ := ages(one.in, e.Snapshot.At); held > 0 {
 			shown.For = held.Truncate(time.Second).String()
 			over, _ := exceeded(one.in, e.Snapshot.At)
 			shown.Over = over != nil
 		}
-		if holders, _ := view.Parties(one.in); len(holders) > 0 {
+		if holders, _ := lockview.Parties(one.in); len(holders) > 0 {
 			shown.Holder = e.sight(holders[0]).Line()
 		}
 		r.Keys = append(r.Keys, shown)
@@ -115,7 +115,7 @@ func (b *Board) locks(q url.Values) list {
 			continue
 		}
 		for _, in := range e.Snapshot.Locks {
-			if l.Show == "used" && !in.Busy() && view.SlotsUse(in, e.Snapshot.At) == "" || !matches(e, in, words) {
+			if l.Show == "used" && !in.Busy() && lockview.SlotsUse(in, e.Snapshot.At) == "" || !matches(e, in, words) {
 				continue
 			}
 			r := entry{e: e, in: in, waiters: len(in.Waiters)}
@@ -137,7 +137,7 @@ func (b *Board) locks(q url.Values) list {
 
 func oldest(cs []inspect.Contender, now time.Time) (age time.Duration) {
 	for _, c := range cs {
-		if at := view.Since(c); !at.IsZero() {
+		if at := lockview.Since(c); !at.IsZero() {
 			age = max(age, now.Sub(at))
 		}
 	}
@@ -222,8 +222,8 @@ func (e *Ensemble) find(path string) *inspect.Report {
 }
 
 // exceeded are the limits of a lock that somebody is beyond, nil within them.
-func exceeded(in *inspect.Report, now time.Time) (hold, wait *view.Excess) {
-	for _, x := range view.Exceeded(in, now) {
+func exceeded(in *inspect.Report, now time.Time) (hold, wait *lockview.Excess) {
+	for _, x := range lockview.Exceeded(in, now) {
 		if x.Limit == "max_hold" {
 			hold = &x
 		} else {
@@ -239,7 +239,7 @@ func (e *Ensemble) row(in *inspect.Report, most int) row {
 	r := row{Ensemble: e.Name, Path: in.Path, Kind: in.Kind.Name, Link: lockLink(e.Name, in.Path), State: "not declared",
 		Held: held.Truncate(time.Second), Longest: waited.Truncate(time.Second), Junk: in.Junk[:min(len(in.Junk), most)]}
 	if in.Family != "" {
-		r.Key, r.Family, r.FamilyLink = view.KeyName(in.Key), in.Family, lockLink(e.Name, in.Family)
+		r.Key, r.Family, r.FamilyLink = lockview.KeyName(in.Key), in.Family, lockLink(e.Name, in.Family)
 	}
 	if in.Keys != nil {
 		r.IsFamily = true
@@ -252,12 +252,12 @@ func (e *Ensemble) row(in *inspect.Report, most int) row {
 			r.Permits = in.Kind.Permits(in.Payload.Params)
 		}
 	}
-	holders, waiters := view.Parties(in)
+	holders, waiters := lockview.Parties(in)
 	r.HeldOver, r.LongestOver = exceeded(in, e.Snapshot.At)
 	r.Holders, r.More = e.people(holders, most, r.Limits.Hold())
 	r.Waiters, r.MoreWaiting = e.people(waiters, most, r.Limits.Wait())
-	r.Use, r.Look = view.Use(in)+view.SlotsUse(in, e.Snapshot.At), e.look(in.Path)
-	r.Slots = view.SlotLines(in, e.Snapshot.At)
+	r.Use, r.Look = lockview.Use(in)+lockview.SlotsUse(in, e.Snapshot.At), e.look(in.Path)
+	r.Slots = lockview.SlotLines(in, e.Snapshot.At)
 	return r
 }
 
@@ -274,7 +274,7 @@ func (e *Ensemble) people(cs []inspect.Contender, most int, longest time.Duratio
 func (e *Ensemble) person(c inspect.Contender, place int) person {
 	s := e.sight(c)
 	s.Position = place + 1
-	return person{Sight: s, At: view.Since(c)}
+	return person{Sight: s, At: lockview.Since(c)}
 }
 
 // who is a contender by name.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect/scan"
@@ -24,7 +26,7 @@ import (
 // Setup is what one configuration says to look at. One that could not be read has a Source with
 // an Error, and Stamps.
 type Setup struct {
-	Source  view.Source
+	Source  lockview.Source
 	Targets []Target
 	Stamps  func() string // changes when a file changes from which it was read
 }
@@ -52,9 +54,9 @@ type Service struct {
 // watched is one ensemble that is looked at.
 type watched struct {
 	end    context.CancelFunc
-	news   chan struct{} // there is another configuration to compare with
-	target Target        // guarded by mu
-	source view.Source   // of it, guarded by mu
+	news   chan struct{}   // there is another configuration to compare with
+	target Target          // guarded by mu
+	source lockview.Source // of it, guarded by mu
 }
 
 // Run serves until ctx ends, and says where as soon as it does. Servers that cannot be reached are no reason not to. The
@@ -144,7 +146,7 @@ func (s *Service) adopt(ctx context.Context) {
 }
 
 // sources are those of the configurations in force.
-func (s *Service) sources() (all []view.Source) {
+func (s *Service) sources() (all []lockview.Source) {
 	for _, setup := range s.setups {
 		all = append(all, setup.Source)
 	}
@@ -260,7 +262,7 @@ const maxPlanText = 64 << 10
 func planText(p *plan.Plan) string {
 	var out bytes.Buffer
 	text := view.Stream{Writer: &out, Width: 100}
-	view.NewHuman(text, text).Show(view.Plan{Plans: []*plan.Plan{p}, NoAdvice: true, NowMs: time.Now().UnixMilli()})
+	view.NewHuman(text, text).Show(planview.Plan{Plans: []*plan.Plan{p}, NoAdvice: true, NowMs: time.Now().UnixMilli()})
 	if text := strings.TrimSpace(out.String()); len(text) <= maxPlanText {
 		return text
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect/scan"
 )
@@ -32,11 +33,11 @@ type Ensemble struct {
 	Compare        bool       // it is compared with a configuration
 	Drift          *plan.Plan // what would put the configuration in force; nil before it was checked, and without a configuration
 	DriftAt        time.Time
-	DriftSource    view.Source     // what it was compared with
+	DriftSource    lockview.Source // what it was compared with
 	Plan           string          // Drift as text, "" where there is none
 	Applied        []history.Entry // the newest of who applied what
 	AppliedTrouble string          // why that is not known
-	Checkup        *view.CheckupOf
+	Checkup        *lockview.CheckupOf
 	CheckAt        time.Time
 	Trouble        string // why drift or conditions could not be looked at
 }
@@ -55,7 +56,7 @@ type Board struct {
 	rendering sync.Mutex // the document, one at a time
 
 	mu        sync.Mutex
-	sources   []view.Source
+	sources   []lockview.Source
 	ensembles []Ensemble
 	document  []byte // the document of this version; nil before somebody asks
 	version   int
@@ -138,7 +139,7 @@ func (b *Board) news() {
 }
 
 // Show says which ensembles there are, and which configurations they are compared with. What is known of those that stay is kept.
-func (b *Board) Show(sources []view.Source, ensembles []Ensemble) {
+func (b *Board) Show(sources []lockview.Source, ensembles []Ensemble) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, e := range ensembles {
@@ -154,7 +155,7 @@ func (b *Board) Show(sources []view.Source, ensembles []Ensemble) {
 }
 
 // Reread says what came of reading the configurations again, when none of what was read is used.
-func (b *Board) Reread(sources []view.Source) {
+func (b *Board) Reread(sources []lockview.Source) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sources = sources

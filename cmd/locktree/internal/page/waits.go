@@ -115,11 +115,3 @@ func sentence(d inspect.Deadlock) string {
 	}
 	return strings.Join(steps, "; ")
 }
-
-// circles are the deadlocks of the ensemble.
-func (e *Ensemble) circles() (out [][]party) {
-	for _, d := range e.Snapshot.Waits.Deadlocks {
-		out = append(out, e.circle(d))
-	}
-	return out
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/look"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
@@ -33,7 +34,7 @@ type Comparison struct {
 	Drift      *plan.Plan // nil without a configuration
 	Applied    []history.Entry
 	Unapplied  error // why Applied is not known
-	Conditions *view.CheckupOf
+	Conditions *lockview.CheckupOf
 }
 
 // watch looks at the ensemble again and again until ctx ends, on a client of its own: one that cannot be reached holds up no other.
@@ -108,7 +109,7 @@ const noAnswer = "No answer yet."
 // Follow looks at ensembles until ctx ends or show wants no more. It shows what is known when each of them has answered once more,
 // which makes a round, and each interval while one does not answer, or takes longer. It ends at once if the first round has seen nothing. It returns
 // what it showed last, and for each ensemble why there is nothing newer.
-func Follow(ctx context.Context, targets []Target, interval time.Duration, show func(known []view.LocksOf, rounds int) (more bool)) ([]view.LocksOf, []error) {
+func Follow(ctx context.Context, targets []Target, interval time.Duration, show func(known []lockview.LocksOf, rounds int) (more bool)) ([]lockview.LocksOf, []error) {
 	type answer struct {
 		of   int
 		snap *scan.Snapshot
@@ -120,10 +121,10 @@ func Follow(ctx context.Context, targets []Target, interval time.Duration, show 
 	defer watching.Wait()
 	defer stop()
 	answers := make(chan answer)
-	known, errs, at := make([]view.LocksOf, len(targets)), make([]error, len(targets)), make([]time.Time, len(targets))
+	known, errs, at := make([]lockview.LocksOf, len(targets)), make([]error, len(targets)), make([]time.Time, len(targets))
 	for i, t := range targets {
 		e := t.Ensemble
-		known[i], at[i] = view.LocksOf{Ensemble: e.Name, Addresses: e.Servers, Path: e.Prefix}, time.Now()
+		known[i], at[i] = lockview.LocksOf{Ensemble: e.Name, Addresses: e.Servers, Path: e.Prefix}, time.Now()
 		send := func(a answer) {
 			select {
 			case answers <- a:
@@ -143,7 +144,7 @@ func Follow(ctx context.Context, targets []Target, interval time.Duration, show 
 	rounds, missing := 0, len(targets)
 	answered := make([]bool, len(targets))
 	seen := func() bool {
-		return slices.ContainsFunc(known, func(of view.LocksOf) bool { return of.Snapshot != nil })
+		return slices.ContainsFunc(known, func(of lockview.LocksOf) bool { return of.Snapshot != nil })
 	}
 	for {
 		select {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
@@ -81,7 +82,7 @@ func (s *Stack) Looks(ctx context.Context, trees []*plan.Tree) ([]*scan.Snapshot
 }
 
 // Closed is Unread for what a look could not read.
-func (s *Stack) Closed(ctx context.Context, i int, of view.LocksOf) error {
+func (s *Stack) Closed(ctx context.Context, i int, of lockview.LocksOf) error {
 	refused, closed := "", []string(nil)
 	for _, u := range of.Unread {
 		switch {

@@ -18,6 +18,7 @@ import (
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/cmd/locktree/internal/look"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
@@ -219,7 +220,7 @@ func (s *Stack) Unread(ctx context.Context, i int, closed []string, refused stri
 func (s *Stack) AllRead(ctx context.Context, trees []*plan.Tree) error {
 	for i, tree := range trees {
 		gaps, refused := tree.Gaps(s.Ensembles[i].Tree), ""
-		closed := view.Closed(gaps)
+		closed := lockview.Closed(gaps)
 		if slices.ContainsFunc(gaps, func(g plan.Gap) bool { return g.Trouble == plan.TroubleUnreadable }) {
 			refused = closed[0]
 		}

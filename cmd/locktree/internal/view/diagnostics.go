@@ -27,15 +27,15 @@ func writeDiagnostics(s Stream, diags hcl.Diagnostics, files map[string]*hcl.Fil
 		shown, source := presentable(d, files)
 		w := hcl.NewDiagnosticTextWriter(&b, source, width, s.Color)
 		if err := w.WriteDiagnostic(shown); err != nil {
-			fmt.Fprintf(&b, "Error: %s\n", clean(d.Summary))
+			fmt.Fprintf(&b, "Error: %s\n", Clean(d.Summary))
 		}
 		text := strings.TrimRight(b.String(), "\n")
 		if s.Terminal {
-			colour := red
+			colour := Red
 			if d.Severity == hcl.DiagWarning {
-				colour = yellow
+				colour = Yellow
 			}
-			text = frame(text, s.paint(colour))
+			text = frame(text, s.Paint(colour))
 		}
 		_, _ = io.WriteString(s, "\n"+text+"\n")
 	}
@@ -85,25 +85,15 @@ func frame(text string, paint func(string) string) string {
 	return b.String()
 }
 
-// shortened leaves out the middle of a name longer than room. It keeps more of the end, which says more of a path or a process.
-func shortened(name string, room int) string {
-	r := []rune(name)
-	if len(r) <= room {
-		return name
-	}
-	head := (room - 1) / 3
-	return string(r[:head]) + "…" + string(r[len(r)-(room-1-head):])
-}
-
 // presentable escapes control characters in what may come from a server: a node name
 // must not be able to write to a reader's terminal. A place that is no file, such as
 // -var, is written out, because it has no source to show.
 func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic, map[string]*hcl.File) {
 	c := *d
-	c.Summary, c.Detail = shortened(clean(d.Summary), maxStatement), clipText(CleanLines(d.Detail))
+	c.Summary, c.Detail = Shorten(Clean(d.Summary), maxStatement), clipText(CleanLines(d.Detail))
 	file := sourceOf(d, files)
 	if c.Subject != nil && file == nil {
-		switch name := clean(c.Subject.Filename); {
+		switch name := Clean(c.Subject.Filename); {
 		case files[c.Subject.Filename] != nil:
 			c.Detail = fmt.Sprintf("In %s, line %d, column %d: %s", name, c.Subject.Start.Line, c.Subject.Start.Column, c.Detail)
 		case name != ".":
@@ -113,7 +103,7 @@ func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic
 	}
 	values, long := "", false
 	for _, v := range expressionValues(d) {
-		values += clean(v.Traversal+" "+shortened(v.Statement, maxStatement)) + ".\n"
+		values += Clean(v.Traversal+" "+Shorten(v.Statement, maxStatement)) + ".\n"
 		long = long || len(v.Statement) > maxStatement
 	}
 	if long { // hcl would show all of it
@@ -123,7 +113,7 @@ func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic
 		return &c, nil
 	}
 	at := *c.Subject
-	if at.Filename = clean(at.Filename); c.Context != nil {
+	if at.Filename = Clean(at.Filename); c.Context != nil {
 		around := *c.Context
 		around.Filename, c.Context = at.Filename, &around
 	}
@@ -235,7 +225,7 @@ func snippet(d *hcl.Diagnostic, file *hcl.File) *snippetJSON {
 		Values:               expressionValues(d),
 	}
 	for i := range s.Values {
-		s.Values[i].Statement = shortened(s.Values[i].Statement, maxStatement)
+		s.Values[i].Statement = Shorten(s.Values[i].Statement, maxStatement)
 	}
 	if nav, ok := file.Nav.(interface{ ContextString(int) string }); ok {
 		if text := nav.ContextString(d.Subject.Start.Byte); text != "" {
@@ -268,7 +258,7 @@ func sourceLines(d *hcl.Diagnostic, src []byte) (from, to, number int) {
 
 // clipText shortens the lines of a text that are longer than anybody reads.
 func clipText(text string) string {
-	return eachLine(text, func(l string) string { return shortened(l, maxTextLine) })
+	return eachLine(text, func(l string) string { return Shorten(l, maxTextLine) })
 }
 
 // expressionValues says what the variables of a failing expression held: simple

@@ -8,10 +8,9 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/stretchr/testify/require"
 	"github.com/zclconf/go-cty/cty"
-
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
 // A name that was mistyped fifty times was fifty errors of the same words.
@@ -71,4 +70,23 @@ func TestQuotedSourceIsInert(t *testing.T) {
 	require.Contains(t, text.String(), "é = \"?]0;owned????"+"????\" + \x1b[1;4macl.nope\x1b[0m\n")
 	require.NotContains(t, text.String(), "\x1b]")
 	require.False(t, strings.ContainsAny(text.String(), "\a\x00\u202e\u009b"))
+}
+
+// Ranges that reach beyond the file, as those of an unfinished file do, must not
+// make the snippet fail.
+func TestSnippetAtTheEdges(t *testing.T) {
+	file := &hcl.File{Bytes: []byte("a = ")}
+	for _, r := range []hcl.Range{
+		{Start: hcl.Pos{Line: 1, Byte: 4}, End: hcl.Pos{Line: 1, Byte: 4}},
+		{Start: hcl.Pos{Line: 1, Byte: 2}, End: hcl.Pos{Line: 9, Byte: 99}},
+		{Start: hcl.Pos{Line: 2, Byte: 5}, End: hcl.Pos{Line: 2, Byte: 6}},
+		{},
+	} {
+		s := view.Snippet(&hcl.Diagnostic{Subject: &r}, file)
+		if s != nil {
+			require.LessOrEqual(t, s.HighlightStartOffset, len(s.Code))
+			require.LessOrEqual(t, s.HighlightEndOffset, len(s.Code))
+		}
+	}
+	require.Nil(t, view.Snippet(&hcl.Diagnostic{Subject: &hcl.Range{}}, nil))
 }

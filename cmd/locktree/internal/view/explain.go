@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -36,12 +34,12 @@ func Explain(err error) hcl.Diagnostics {
 func Brief(err error) string {
 	x := explain(err)
 	if x.Detail == "" {
-		return clean(plan.Sentence(x.Summary))
+		return Clean(plan.Sentence(x.Summary))
 	}
-	return clean(x.String())
+	return Clean(x.String())
 }
 
-const credentialsAre = "The credentials are an auth block of the ensemble, or ZOOKEEPER_USERNAME and ZOOKEEPER_PASSWORD."
+const CredentialsAre = "The credentials are an auth block of the ensemble, or ZOOKEEPER_USERNAME and ZOOKEEPER_PASSWORD."
 
 func explain(err error) plan.Explanation {
 	var explained plan.Explainer
@@ -57,7 +55,7 @@ func explain(err error) plan.Explanation {
 		return plan.Explanation{Summary: "ZooKeeper sheds requests", Detail: plan.Sentence(Sentence(err)),
 			Next: "The servers are overloaded, or their limits (request_throttle_max_requests, throttled_op_wait_time) are too low. Try again later."}
 	case errors.Is(err, recipes.ErrAuth):
-		return plan.Explanation{Summary: "ZooKeeper refused the authentication", Detail: plan.Sentence(Sentence(err)) + " " + credentialsAre}
+		return plan.Explanation{Summary: "ZooKeeper refused the authentication", Detail: plan.Sentence(Sentence(err)) + " " + CredentialsAre}
 	}
 	return plan.Explain(err)
 }
@@ -66,19 +64,11 @@ func explain(err error) plan.Explanation {
 func Reason(err error) string {
 	x := explain(err)
 	why, _, _ := strings.Cut(cmp.Or(x.Detail, plan.Sentence(x.Summary)), "\n")
-	return clean(why)
+	return Clean(why)
 }
 
 // Sentence is an error's text without the name of the package that made it.
 func Sentence(err error) string { return plan.Plain(err.Error()) }
-
-func upperFirst(text string) string {
-	first, size := utf8.DecodeRuneInString(text)
-	if size == 0 {
-		return ""
-	}
-	return string(unicode.ToUpper(first)) + text[size:]
-}
 
 // Failure is an error that already says what happened, in one line, and where,
 // why and what to do next, in sentences.
@@ -89,9 +79,9 @@ func Failf(summary, detail string, args ...any) error {
 	for i, arg := range args {
 		switch arg := arg.(type) {
 		case string:
-			args[i] = clean(arg)
+			args[i] = Clean(arg)
 		case error:
-			args[i] = clean(arg.Error())
+			args[i] = Clean(arg.Error())
 		}
 	}
 	return &Failure{Summary: summary, Detail: fmt.Sprintf(detail, args...)}
@@ -120,11 +110,11 @@ func (s *SomeEnsembles) Unwrap() error { return s.Err }
 func (s *SomeEnsembles) Explain() plan.Explanation {
 	quoted := make([]string, len(s.Applied))
 	for i, name := range s.Applied {
-		quoted[i] = quote(name)
+		quoted[i] = Quote(name)
 	}
 	return explain(s.Err).Within("Only some of the ensembles were changed",
 		fmt.Sprintf("The changes of %s %s are applied. Then, on ensemble %s: ",
-			plural(len(s.Applied), "ensemble", "ensembles"), strings.Join(quoted, ", "), quote(s.Failed)),
+			PluralWord(len(s.Applied), "ensemble", "ensembles"), strings.Join(quoted, ", "), Quote(s.Failed)),
 		`Each ensemble has a transaction of its own. Run "locktree plan" to see what is there now, and apply that plan.`)
 }
 
@@ -164,7 +154,7 @@ func (u Unseen) Explain() plan.Explanation {
 	if u.Only {
 		return x
 	}
-	return x.Within(x.Summary, fmt.Sprintf("Nothing is known of ensemble %s: ", quote(u.Ensemble)), "")
+	return x.Within(x.Summary, fmt.Sprintf("Nothing is known of ensemble %s: ", Quote(u.Ensemble)), "")
 }
 
 // Lost are ensembles of which nothing could be read.
@@ -177,14 +167,6 @@ func (l Lost) Err() error {
 		errs[i] = l[i]
 	}
 	return Join(errs...)
-}
-
-// Locks are those of the ensembles: why they are not known.
-func (l Lost) Locks(path string) (out []LocksOf) {
-	for _, u := range l {
-		out = append(out, LocksOf{Ensemble: u.Ensemble, Addresses: u.Servers, Path: path, Error: Brief(u.Err)})
-	}
-	return out
 }
 
 // Denied is an error of a request for which our rights did not suffice. ZooKeeper
@@ -239,12 +221,12 @@ func (d *Denied) whom() string {
 	text := "It is not known whom to ask: this connection may not read the access lists there."
 	switch {
 	case len(d.Ask) > 0:
-		text = fmt.Sprintf("Whom to ask: %s, who may change the access list of %s.", strings.Join(d.Ask, " or "), clean(d.At))
+		text = fmt.Sprintf("Whom to ask: %s, who may change the access list of %s.", strings.Join(d.Ask, " or "), Clean(d.At))
 	case d.At != "":
-		text = fmt.Sprintf("Whom to ask: nobody may change the access list of %s but the superuser of the servers.", clean(d.At))
+		text = fmt.Sprintf("Whom to ask: nobody may change the access list of %s but the superuser of the servers.", Clean(d.At))
 	}
 	if d.Root != "" {
-		text += fmt.Sprintf(" If %s is another team's root, take a root of your own beside it: see \"locktree help two-teams\".", clean(d.Root))
+		text += fmt.Sprintf(" If %s is another team's root, take a root of your own beside it: see \"locktree help two-teams\".", Clean(d.Root))
 	}
 	return text
 }

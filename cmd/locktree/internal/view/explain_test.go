@@ -116,3 +116,14 @@ func TestOnlyWhatAnErrorBeginsWithIsItsPackage(t *testing.T) {
 		require.Equal(t, want, plan.Plain(text))
 	}
 }
+
+func TestDifferencesAlikeAreFolded(t *testing.T) {
+	e := &failure.StaleError{}
+	for i := range 9 {
+		e.Differences = append(e.Differences, failure.Difference{Addr: plan.Addr(fmt.Sprintf("mutex.m%d", i)), Path: "/m", What: "deleted"})
+	}
+	e.Differences = append(e.Differences, failure.Difference{Addr: "mutex.n", Path: "/n", What: "created"})
+	detail := view.Explained(e).Text()
+	require.Equal(t, 4, strings.Count(detail, "  - mutex."), detail)
+	require.Contains(t, detail, "  - mutex.n (/n): created\n  - 6 more: deleted\n")
+}

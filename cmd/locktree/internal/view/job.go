@@ -45,7 +45,7 @@ func (j Job) line() string {
 	}
 }
 
-func (j Job) text(h *Human) { h.err.printf("locktree: %s\n", clean(j.line())) }
+func (j Job) WriteText(h *Human) { h.err.Printf("locktree: %s\n", Clean(j.line())) }
 
 // jobJSON is what the messages lock_granted, lock_skipped and lock_released carry.
 type jobJSON struct {
@@ -57,9 +57,9 @@ type jobJSON struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-func (j Job) json(s *machine) {
+func (j Job) WriteJSON(m *Machine) {
 	if j.Event == JobNote {
-		s.message(j.line())
+		m.Log(j.line())
 		return
 	}
 	of := &jobJSON{Path: j.Path, Token: j.Token, Session: j.Session.Milliseconds(), Asked: j.Asked.Milliseconds(), Reason: j.Text}
@@ -67,5 +67,5 @@ func (j Job) json(s *machine) {
 		held := j.Held.Milliseconds()
 		of.Held = &held
 	}
-	s.send("info", "lock_"+string(j.Event), j.line(), message{Job: of})
+	m.Send("info", "lock_"+string(j.Event), j.line(), Fields{"job": of})
 }

@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-
-	"github.com/locktree/locktree/apply/event"
-	"github.com/locktree/locktree/plan"
 )
 
 // Progress is how far a step is that takes long.
@@ -27,7 +24,7 @@ func (p Progress) left() time.Duration {
 
 func (p Progress) line() string {
 	if p.Total == 0 {
-		return fmt.Sprintf("%s: %s", p.What, elapsed(p.Elapsed))
+		return fmt.Sprintf("%s: %s", p.What, Elapsed(p.Elapsed))
 	}
 	text := fmt.Sprintf("%s: %d of %d %s", p.What, p.Done, p.Total, p.Unit)
 	if left := p.left(); left > 0 {
@@ -63,12 +60,12 @@ func (n notices) Progress(p *Progress) {
 	if p == nil {
 		return
 	}
-	text := []rune(clean(p.line()))
+	text := []rune(Clean(p.line()))
 	if len(text) >= n.err.Width { // a line that wraps could not be removed
 		text = text[:max(n.err.Width-1, 0)]
 	}
 	to.line.on, to.line.shown = to.w, true
-	_, _ = io.WriteString(to.w, n.err.paint(dim)(string(text)))
+	_, _ = io.WriteString(to.w, n.err.Paint(Dim)(string(text)))
 }
 
 // progressJSON is what the message progress carries. Times are in milliseconds.
@@ -79,17 +76,4 @@ type progressJSON struct {
 	Total   int    `json:"total,omitempty"`
 	Unit    string `json:"unit,omitempty"`
 	What    string `json:"what"`
-}
-
-// Progress implements [Output].
-func (s *stream) Progress(p *Progress) {
-	if p != nil {
-		s.send("info", "progress", p.line(), message{Progress: &progressJSON{p.Done, p.Elapsed.Milliseconds(), p.left().Milliseconds(), p.Total, p.Unit, p.What}})
-	}
-}
-
-// leftText counts the locks whose node an apply did not create again.
-func leftText(e event.Left) string {
-	return fmt.Sprintf("%s in use by now and not created again (%s). The node may be a container: the next apply tries again.",
-		Plural(len(e.Addrs), "lock")+plural(len(e.Addrs), " is", " are"), clean(plan.Few(e.Addrs, 3)))
 }

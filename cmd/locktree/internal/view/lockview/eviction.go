@@ -1,0 +1,132 @@
+package lockview
+
+import (
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+
+	"github.com/locktree/locktree/apply/evict"
+	"github.com/locktree/locktree/plan/document"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Eviction is somebody who is to give a lock back, or a place in its queue: asked to (revoke), or not (break).
+type Eviction struct {
+	Ensemble  string
+	Addresses string
+	Breaks    bool
+	In        *inspect.Report
+	evict.Acquisition
+	*scan.Snapshot                // what is known of sessions
+	Done           *evict.Evicted // nil before the question
+}
+
+func (e Eviction) sight() kind.Sight { return e.Snapshot.Sight(e.Party, time.Now()) }
+
+func (e Eviction) who() string { return e.sight().Who() }
+
+func (e Eviction) WriteText(h *view.Human) {
+	if e.Done != nil {
+		h.Out.Printf("\n%s\n", e.outcome())
+		return
+	}
+	h.Out.Printf("%s  %s\n\n%s  %s\n", h.Out.Paint(view.Bold)(view.Clean(e.Ensemble)), view.Clean(e.Addresses), view.Clean(e.In.Path), declaredAs(e.In))
+	w := tabwriter.NewWriter(h.Out, 0, 0, 2, ' ', 0)
+	c := e.Party
+	for _, p := range e.Nodes {
+		if p.Path != c.Path {
+			c.Permits += p.Permits
+		}
+	}
+	role, beside := "held by", queueOf(e.In).share
+	if e.Queued {
+		role, beside = "waiting", wish
+	}
+	fmt.Fprintf(w, "  %s\t%s%s%s\n", role, view.Cell(e.who()), beside(c), columns(e.sight()))
+	_ = w.Flush()
+	if len(e.Others) > 0 {
+		h.Out.Printf("\nIn the same transaction it took a place in these, which it loses with it:\n")
+		for _, p := range e.Others {
+			h.Out.Printf("  %s\n", view.Clean(kind.ParentPath(p.Path)))
+		}
+	}
+	if e.Blind {
+		h.Out.Printf("\nNot every lock of the ensemble could be looked at. If it has others by the same transaction, it has them until it notices.\n")
+	}
+	h.Out.Printf("\n%s\n", e.risk())
+}
+
+// risk is what may happen, before anybody has agreed to it.
+func (e Eviction) risk() string {
+	const ours = "A program of this library"
+	who := e.who()
+	switch {
+	case e.Breaks && e.Session == 0:
+		return fmt.Sprintf("%s belongs to no session: it stays until it is removed, and nobody loses anything.", who)
+	case e.Breaks && e.Queued:
+		return fmt.Sprintf("%s loses its place; all others keep theirs. %s that waits reports that as an error, and may queue again. Clients of\n"+
+			"other libraries may wait on for a place that they no longer have.", who, ours)
+	case e.Breaks:
+		return fmt.Sprintf("%s is not stopped. Its program runs on until it notices: one of this library when the servers tell it, if it is\n"+
+			"connected, and at the end of its session's time at the latest; others perhaps never. Meanwhile somebody else may be granted the\n"+
+			"lock. A store that checks fencing tokens refuses its token, %d, once it has seen the next holder's. Nothing else stops what it\n"+
+			"still writes: if you can, end the program first. Those who wait keep their places.", who, e.Token)
+	case e.Queued:
+		return fmt.Sprintf("%s is asked to leave the queue. %s does; others may ignore that, and \"locktree break\" removes their place.\n"+
+			"What its node says of its owner is overwritten.", who, ours)
+	}
+	return fmt.Sprintf("%s is asked to give the lock back, and holds it until it does, with its token, %d. %s has its lease's context\n"+
+		"cancelled; one of Curator obeys if it made its lock revocable; others ignore it. What its node says of its owner is overwritten.\n"+
+		"\"locktree break\" takes the lock away from those who do not obey.", who, e.Token, ours)
+}
+
+// outcome is what was done.
+func (e Eviction) outcome() string {
+	text := ""
+	switch who := e.who(); {
+	case e.Done.Gone():
+		return fmt.Sprintf("%s had left %s by itself. Nothing was written.", who, view.Clean(e.In.Path))
+	case !e.Breaks:
+		text = fmt.Sprintf("%s was asked to give %s back. \"locktree status %s\" shows whether it did.", who, view.Clean(e.In.Path), view.Clean(e.In.Path))
+	case e.Queued:
+		text = fmt.Sprintf("%s has no place in the queue of %s any more.", who, view.Clean(e.In.Path))
+	default:
+		text = fmt.Sprintf("%s no longer holds %s. Its token was %d, and its program may still run.", who, view.Clean(e.In.Path), e.Token)
+	}
+	if e.Done.Why != "" {
+		return text + "\n" + view.NotRecorded + view.Clean(e.Done.Why) + "."
+	}
+	return text
+}
+
+// evictionDoc is the -json of revoke and break.
+type evictionDoc struct {
+	FormatVersion string     `json:"format_version"`
+	Operation     string     `json:"operation"`
+	Ensemble      string     `json:"ensemble"`
+	Lock          string     `json:"lock"`
+	Waited        bool       `json:"waited"`
+	Contender     kind.Sight `json:"contender"`
+	Others        []string   `json:"other_locks"` // of the same transaction
+	Blind         bool       `json:"others_unknown"`
+	Gone          bool       `json:"had_left"`
+	Nodes         []string   `json:"nodes"` // removed, or written to
+	History       string     `json:"history,omitempty"`
+	Unrecorded    string     `json:"unrecorded,omitempty"`
+}
+
+func (e Eviction) WriteJSON(m *view.Machine) {
+	d := evictionDoc{FormatVersion: "1.0", Operation: "revoke", Ensemble: e.Ensemble, Lock: e.In.Path, Waited: e.Queued, Others: []string{}, Blind: e.Blind,
+		Gone: e.Done.Gone(), Contender: e.sight(), Nodes: document.List(e.Done.Nodes), History: e.Done.History, Unrecorded: e.Done.Why}
+	if e.Breaks {
+		d.Operation = "break"
+	}
+	for _, p := range e.Others {
+		d.Others = append(d.Others, kind.ParentPath(p.Path))
+	}
+	m.Document(d)
+}

@@ -1,0 +1,219 @@
+package lockview
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
+)
+
+// KeyName is a key as people read it: in quotes, for it may be empty or contain spaces.
+func KeyName(key string) string { return `"` + view.Clean(key) + `"` }
+
+// typeOf is the type of a lock as people read it: of a family also what each key is.
+func typeOf(in *inspect.Report) string {
+	if in.Kind.Key == nil || in.Payload == nil {
+		return in.Kind.Name
+	}
+	return in.Kind.Name + " " + in.Kind.Key(in.Payload.Params).Kind().Name
+}
+
+// waitsFor combines locks, and of families the keys that were looked at.
+func waitsFor(locks []*inspect.Report) *inspect.Waits {
+	var all []*inspect.Report
+	for _, in := range locks {
+		if all = append(all, in); in.Keys != nil {
+			all = append(all, in.Keys.Read...)
+		}
+	}
+	return inspect.WaitsFor(all...)
+}
+
+// grouped writes 10000 as "10,000".
+func grouped(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// KeysUse says in a few words how the keys of a family are used, how many of them were looked at, and what else is in it.
+func KeysUse(in *inspect.Report) string {
+	k := in.Keys
+	if k == nil {
+		return "its keys were not looked at"
+	}
+	text := keysUse(k)
+	for _, also := range []struct {
+		n    int
+		what string
+	}{{k.Empty, "left empty"}, {k.Closed, "cannot be read"}, {len(in.Junk), "foreign"}} {
+		if also.n > 0 {
+			text += fmt.Sprintf(", %s %s", grouped(also.n), also.what)
+		}
+	}
+	return text
+}
+
+func keysUse(k *inspect.Keys) string {
+	text := "no key in use"
+	if k.InUse > 0 {
+		text = fmt.Sprintf("%s %s in use", grouped(k.InUse), view.PluralWord(k.InUse, "key", "keys"))
+	}
+	if k.Listed < k.Dirs {
+		text += fmt.Sprintf(" in %d of %d directories, the others were not listed yet", k.Listed, k.Dirs)
+	}
+	looked := "; " + grouped(k.Looked) + " looked at"
+	if k.Queues < k.InUse { // what is said of waiters is said of those
+		text += looked
+	}
+	if k.Waited > 0 {
+		text += ", " + grouped(k.Waited) + " with waiters"
+	}
+	if k.Queues == k.InUse && k.Looked < k.InUse {
+		text += looked
+	}
+	return text
+}
+
+// writeKeys writes the lines of a family, besides how many keys are in use.
+func (s seen) writeKeys(w io.Writer, indent string, in *inspect.Report) {
+	if k := in.Keys; k != nil {
+		if k.Busiest != nil {
+			fmt.Fprintf(w, "%sbusiest\t%s\t%s\n", indent, view.Cell(KeyName(k.Busiest.Key)), s.keyUse(k.Busiest))
+		}
+		if k.Longest != nil && k.Longest != k.Busiest {
+			fmt.Fprintf(w, "%slongest\t%s\t%s\n", indent, view.Cell(KeyName(k.Longest.Key)), s.keyUse(k.Longest))
+		}
+	}
+}
+
+// keyUse is who holds a key, since when, and how many wait.
+func (s seen) keyUse(in *inspect.Report) string {
+	q := queueOf(in)
+	if len(q.holders) != 1 {
+		return Use(in)
+	}
+	holder := s.sight(q.holders[0])
+	text := "held by " + holder.Who() + q.besides(q.holders[0]) + ", " + holder.Details()
+	if n := len(q.waiters); n > 0 {
+		text += fmt.Sprintf(", %d waiting", n)
+	}
+	return text
+}
+
+// keysInUse counts over all families, for the line below a list of locks; "" if there is no family.
+func keysInUse(locks []*inspect.Report) string {
+	n, families := 0, 0
+	for _, in := range locks {
+		if in.Kind.Key != nil {
+			families++
+		}
+		if in.Keys != nil {
+			n += in.Keys.InUse
+		}
+	}
+	if families == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s %s in use", grouped(n), view.PluralWord(n, "key", "keys"))
+}
+
+// keyExcesses are the limits of a family that keys which were looked at are beyond: of each limit the one that is so for longest.
+func keyExcesses(in *inspect.Report, now time.Time) (out []Excess) {
+	for _, key := range in.Keys.Read {
+		for _, x := range Exceeded(key, now) {
+			i := slices.IndexFunc(out, func(y Excess) bool { return y.Limit == x.Limit })
+			if i < 0 {
+				i, out = len(out), append(out, Excess{})
+			}
+			n := out[i].Keys + 1
+			if x.Age > out[i].Age {
+				out[i], out[i].Key = x, key
+			}
+			out[i].Keys = n
+		}
+	}
+	slices.SortFunc(out, func(a, b Excess) int { return strings.Compare(a.Limit, b.Limit) })
+	return out
+}
+
+// beyondLimit says who is beyond a limit: a duration, and of a family which key, and of how many.
+func (x Excess) beyondLimit() string {
+	switch {
+	case x.Key == nil:
+		return x.Age.String()
+	case x.Keys == 1:
+		return fmt.Sprintf("%s for %s", KeyName(x.Key.Key), x.Age)
+	}
+	return fmt.Sprintf("%d keys, %s for %s", x.Keys, KeyName(x.Key.Key), x.Age)
+}
+
+// emptyLines say what programs left of locks that nobody declared.
+func emptyLines(all []scan.Empty, prefix string) (lines []string) {
+	if len(all) == 0 {
+		return nil
+	}
+	var paths []string
+	var newest time.Time
+	known := 0
+	for _, e := range all {
+		paths = append(paths, view.Clean(e.Path))
+		if !e.Before.IsZero() {
+			known++
+			if e.Before.After(newest) {
+				newest = e.Before
+			}
+		}
+	}
+	lines = append(lines, fmt.Sprintf("%s below %s %s empty, and nobody declared %s: %s.", view.Plural(len(all), "node"), view.Clean(prefix), view.PluralWord(len(all), "is", "are"),
+		view.PluralWord(len(all), "it", "them"), view.FirstFew(paths)))
+	since := "Since when is not known"
+	switch {
+	case known == len(all) && known == 1:
+		since = fmt.Sprintf("It has been empty since before %s", newest.Format(time.RFC3339))
+	case known > 0:
+		since = fmt.Sprintf("Of %d it is known that they have been empty since before %s", known, newest.Format(time.RFC3339))
+	}
+	return append(lines, since+". Programs that make their own locks leave such nodes: delete those that no program uses any more, with zkCli.sh.")
+}
+
+// keysDoc is what the -json of a family has besides. Waiters are counted of the keys whose queues are known, and who holds is known of
+// those that were looked at.
+type keysDoc struct {
+	InUse       int      `json:"in_use"`
+	QueuesKnown int      `json:"queues_known"`
+	WithWaiters int      `json:"with_waiters"`
+	LookedAt    int      `json:"looked_at"`
+	Empty       int      `json:"empty"`
+	Unreadable  int      `json:"unreadable"`
+	Directories int      `json:"directories,omitempty"`
+	Listed      int      `json:"directories_listed,omitempty"`
+	Busiest     *lockDoc `json:"busiest,omitempty"`
+	Longest     *lockDoc `json:"longest_held,omitempty"`
+}
+
+func (s seen) keysDoc(k *inspect.Keys) *keysDoc {
+	if k == nil {
+		return nil
+	}
+	d := &keysDoc{InUse: k.InUse, QueuesKnown: k.Queues, WithWaiters: k.Waited, LookedAt: k.Looked, Empty: k.Empty, Unreadable: k.Closed, Directories: k.Dirs, Listed: k.Listed}
+	for _, one := range []struct {
+		in *inspect.Report
+		to **lockDoc
+	}{{k.Busiest, &d.Busiest}, {k.Longest, &d.Longest}} {
+		if one.in != nil {
+			doc := s.lockDoc(one.in)
+			*one.to = &doc
+		}
+	}
+	return d
+}

@@ -1,0 +1,268 @@
+package lockview
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
+	"github.com/locktree/locktree/recipes/inspect/words"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// deadlocks go to standard output: status is asked for them.
+func deadlocks(h *view.Human, w *inspect.Waits) {
+	for _, line := range deadlockLines(w) {
+		h.Out.Printf("%s\n", h.Out.Paint(view.Red)(line))
+	}
+}
+
+// deadlockLines are a line for each deadlock.
+func deadlockLines(w *inspect.Waits) (lines []string) {
+	for _, d := range w.Deadlocks {
+		lines = append(lines, view.Clean(d.String()))
+	}
+	return lines
+}
+
+func (l Locks) WriteText(h *view.Human) {
+	for i, e := range l.Ensembles {
+		now := time.UnixMilli(l.NowMs)
+		if i > 0 {
+			h.Out.Printf("\n")
+		}
+		if e.Snapshot == nil {
+			unknown(h, e.Ensemble, e.Addresses, cmp.Or(e.Error, e.Looking))
+			continue
+		}
+		h.Out.Printf("%s  %s\n", h.Out.Paint(view.Bold)(view.Clean(e.Ensemble)), view.Clean(e.Addresses))
+		if e.Error != "" {
+			h.Out.Printf("%s\n", h.Out.Paint(view.Red)(fmt.Sprintf("stale since %s (%s): %s", e.At.UTC().Format(time.TimeOnly), now.Sub(e.At).Round(time.Second), view.Clean(e.Error))))
+		}
+		if e.Looking != "" {
+			h.Out.Printf("as of %s (%s). %s\n", e.At.UTC().Format(time.TimeOnly), now.Sub(e.At).Round(time.Second), e.Looking)
+		}
+		shown := l.Filter.of(e.Locks, now)
+		switch {
+		case len(e.Locks)+e.Pending+len(e.Closed()) > 0 || e.Cut: // or not everything was looked at, which is said below
+		case e.Key != nil:
+			h.Out.Printf("\nNobody uses the key %s of %s: it has no node.\n", KeyName(e.Key.Key), view.Clean(e.Key.Family))
+		case e.Path == "":
+			h.Out.Printf("\nNo lock is declared.\n")
+		default:
+			h.Out.Printf("\nThere are no locks at or below %s.\n", view.Clean(e.Path))
+		}
+		idle := idleBelow(shown)
+		for _, in := range shown {
+			if above := kind.ParentPath(in.Path); quiet(in) && len(idle[above]) > fewIdle {
+				if idle[above][0] == in { // one line for all of them
+					h.Out.Printf("\n%s  %d locks idle: %s\n", h.Out.Paint(view.Bold)(view.Clean(above)), len(idle[above]), view.Clean(view.FirstFew(namesOf(idle[above]))))
+				}
+				continue
+			}
+			h.Out.Printf("\n%s  %s\n", h.Out.Paint(view.Bold)(view.Clean(in.Path)), declaredAs(in))
+			w := tabwriter.NewWriter(h.Out, 0, 0, 2, ' ', 0)
+			switch {
+			case in.Kind.Key != nil:
+				fmt.Fprintf(w, "  keys\t%s\n", KeysUse(in))
+			case !inUse(in):
+				fmt.Fprintf(w, "  idle\n")
+			}
+			seen{e.Snapshot, now}.writeQueue(w, "  ", in)
+			_ = w.Flush()
+		}
+		h.Out.Printf("\n")
+		if e.Pending > 0 {
+			h.Out.Printf("%s below %s %s not looked at, because the requests of -reads were used up. Give more, 0 for no limit, or a longer path.\n", view.Plural(e.Pending, "node"), view.Clean(e.Path), view.PluralWord(e.Pending, "was", "were"))
+		}
+		if e.Cut {
+			h.Out.Printf("There are more than 100,000 nodes below %s, or paths longer than 4,096 bytes, and some were not looked at. Give a longer path.\n", view.Clean(e.Path))
+		}
+		h.Out.Printf("%s%s.\n", l.Filter.tally(shown, e.Locks), notSeen(0, len(e.Closed())))
+		if text := Unasked(e.Snapshot); text != "" && len(shown) > 0 {
+			h.Out.Printf("%s\n", text)
+		}
+		deadlocks(h, e.Waits)
+		for _, line := range emptyLines(e.Empty, e.Path) {
+			h.Out.Printf("%s\n", line)
+		}
+	}
+}
+
+// State is what changes when something has happened: who holds and waits, and what could not be read. No time is in it.
+func (l Locks) State() string {
+	var b strings.Builder
+	for _, e := range l.Ensembles {
+		fmt.Fprintf(&b, "%q %t\n", e.Ensemble, e.Error != "")
+		if e.Snapshot == nil {
+			continue
+		}
+		fmt.Fprintf(&b, "%q %d %v %q\n", e.Closed(), e.Pending, e.Cut, deadlockLines(e.Waits))
+		now := time.UnixMilli(l.NowMs)
+		for _, in := range l.Filter.of(e.Locks, now) {
+			fmt.Fprintf(&b, "%q %q\n", in.Path, declaredAs(in))
+			if in.Keys != nil {
+				fmt.Fprintln(&b, in.Keys.InUse, in.Keys.Waited)
+			}
+			for one := range in.Locks {
+				for c := range one.Contenders {
+					fmt.Fprintf(&b, "%q %q %d %d %t\n", one.Path, c.Name, c.Token, c.Permits, e.Sight(*c, now).Away())
+				}
+			}
+		}
+	}
+	return b.String()
+}
+
+// quiet reports whether there is no more to say of a lock than that it is idle.
+func quiet(in *inspect.Report) bool {
+	return !in.Kind.Container && in.Kind.Key == nil && !inUse(in) && (in.Payload == nil || in.Payload.State == kind.StateActive)
+}
+
+// idleBelow are the quiet locks, by the node above them.
+func idleBelow(locks []*inspect.Report) map[string][]*inspect.Report {
+	out := map[string][]*inspect.Report{}
+	for _, in := range locks {
+		if quiet(in) {
+			above := kind.ParentPath(in.Path)
+			out[above] = append(out[above], in)
+		}
+	}
+	return out
+}
+
+func namesOf(locks []*inspect.Report) (names []string) {
+	for _, in := range locks {
+		names = append(names, in.Path[strings.LastIndex(in.Path, "/")+1:])
+	}
+	return names
+}
+
+// forbidden are those of the words dump and cons, which list connections, that some server does not allow.
+func forbidden(snap *scan.Snapshot) (all []string) {
+	for _, word := range []string{"dump", "cons"} {
+		if slices.ContainsFunc(snap.Servers, func(at words.Server) bool { return slices.Contains(at.Forbids, word) }) {
+			all = append(all, word)
+		}
+	}
+	return all
+}
+
+// Unasked says which servers did not tell who is connected to them, and why; "" if all did, or none was asked.
+func Unasked(snap *scan.Snapshot) string {
+	if snap == nil {
+		return ""
+	}
+	var parts []string
+	if words := forbidden(snap); len(words) > 0 {
+		parts = append(parts, fmt.Sprintf("Some server does not allow the four-letter words: add %s to 4lw.commands.whitelist.", strings.Join(words, " and ")))
+	}
+	var others []string
+	for _, u := range snap.Unasked {
+		if !u.Forbids {
+			others = append(others, view.Clean(u.Server)+" ("+view.Clean(u.Why)+")")
+		}
+	}
+	if len(others) > 0 {
+		parts = append(parts, "Not reported by "+view.FirstFew(others)+".")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "It is not known of all clients whether, and from where, they are connected. " + strings.Join(parts, " ")
+}
+
+// declaredAs says what the lock is, and where that is declared.
+func declaredAs(in *inspect.Report) string {
+	if in.Payload == nil {
+		return in.Kind.Name + ", not declared: recognised by its contenders"
+	}
+	what := typeOf(in)
+	if in.Family != "" {
+		what += ", key " + KeyName(in.Key)
+	}
+	text := what + ", declared by no stack"
+	if owner := in.Payload.Owner; owner.Stack != "" {
+		text = fmt.Sprintf("%s, %s of stack %s", what, view.Shorten(view.Clean(owner.Addr), 200), view.Cell(owner.Stack))
+	}
+	if in.Payload.State != kind.StateActive {
+		text += ", " + string(in.Payload.State)
+	}
+	return text
+}
+
+// fewIdle is how many idle locks below one node have a line each.
+const fewIdle = 3
+
+// Unread are the locks of ensembles of which nothing could be read: why they are not known.
+func Unread(lost view.Lost, path string) (out []LocksOf) {
+	for _, u := range lost {
+		out = append(out, LocksOf{Ensemble: u.Ensemble, Addresses: u.Servers, Path: path, Error: view.Brief(u.Err)})
+	}
+	return out
+}
+
+// Locks are the locks that were looked at, on each ensemble.
+type Locks struct {
+	Ensembles []LocksOf
+	NowMs     int64
+	Filter    Filter
+	Sources   []Source // what "locktree serve" compares with
+}
+
+// Source is a configuration that ensembles are compared with.
+type Source struct {
+	Stack       string // its directory instead, as long as it has never been read
+	Path        string // of its directory; "" without a configuration
+	Files       int
+	Fingerprint string // of its files
+	Read        time.Time
+	Error       string    // why it could not be read again, "" if it is in force as it stands in its files
+	Failed      time.Time // since when
+}
+
+// Compared says how an ensemble differs from a configuration.
+type Compared struct {
+	Root        string
+	Drift       *plan.Plan // nil as long as that is not known
+	At          time.Time
+	Fingerprint string // of the configuration
+}
+
+// LocksOf are the locks of one ensemble.
+type LocksOf struct {
+	Ensemble       string
+	Stack          string // by which "locktree serve" looks at it
+	Addresses      string // of its servers, as configured
+	Path           string // at which they stand, and below; "" for those that are declared
+	Key            *KeyOf // whose lock was asked for; nil if it was none
+	Error          string // why nothing newer could be read
+	Looking        string // how far the look is that follows
+	Compared       *Compared
+	*scan.Snapshot // nil if nothing could be read
+}
+
+// KeyOf is a key of a family.
+type KeyOf struct{ Family, Key string }
+
+// Closed are the paths of nodes that are there and cannot be read.
+func (e LocksOf) Closed() (paths []string) {
+	for _, u := range e.Unread {
+		if !u.Missing() {
+			paths = append(paths, u.Path)
+		}
+	}
+	return paths
+}
+
+// unknown is what is shown of an ensemble of which nothing is known.
+func unknown(h *view.Human, ensemble, servers, why string) {
+	h.Out.Printf("%s  %s\n\n%s\n", h.Out.Paint(view.Bold)(ensemble), servers, h.Out.Paint(view.Red)(view.Clean(why)))
+}

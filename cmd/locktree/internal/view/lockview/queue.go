@@ -1,0 +1,225 @@
+package lockview
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// queue is who holds a lock and who waits for it, one entry per client.
+type queue struct {
+	holders, waiters []recipes.Contender
+	semaphore        bool
+	held, limit      int // permits of a semaphore; limit is 0 where none is declared
+}
+
+// Parties are who holds a lock and who waits for it, as people count them: all that a client has in a semaphore is one. Those of the
+// keys of a family are not among them.
+func Parties(in *inspect.Report) (holders, waiters []recipes.Contender) {
+	if in.Kind.Permits == nil {
+		return in.Holders, in.Waiters
+	}
+	return kind.PerClient(in.Holders), kind.PerClient(in.Waiters)
+}
+
+func queueOf(in *inspect.Report) (q queue) {
+	q.holders, q.waiters = Parties(in)
+	if in.Kind.Permits != nil {
+		q.semaphore, q.held = true, len(in.Holders)
+		if in.Payload != nil {
+			q.limit = in.Kind.Permits(in.Payload.Params)
+		}
+	}
+	return q
+}
+
+// Use says in a few words how a lock is used.
+func Use(in *inspect.Report) string {
+	if in.Kind.Key != nil {
+		return KeysUse(in)
+	}
+	q := queueOf(in)
+	parts := []string{}
+	switch n := len(q.holders); {
+	case q.held > 0 && q.limit > 0:
+		parts = append(parts, fmt.Sprintf("%d of %d held", q.held, q.limit))
+	case n > 0:
+		parts = append(parts, fmt.Sprintf("%d held", max(n, q.held)))
+	case len(q.waiters) > 0:
+		parts = append(parts, "nobody holds")
+	}
+	if n := len(q.waiters); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d waiting", n))
+	}
+	if n := len(in.Junk); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d foreign", n))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "idle")
+}
+
+// maxContenders is how many holders and how many waiters of one lock are listed:
+// beyond that, a person wants the number.
+const maxContenders = 10
+
+// seen are the contenders of one ensemble at a moment, with what its servers said of them.
+type seen struct {
+	*scan.Snapshot // nil if they were not asked
+	at             time.Time
+}
+
+func (s seen) sight(c recipes.Contender) kind.Sight { return s.Sight(c, s.at) }
+
+// columns are what follows a name: the line about a contender, with its token and session.
+func columns(s kind.Sight) string {
+	cols := []string{"", strings.TrimSpace(s.Process() + " " + s.ClientAddress), s.When(), "", "", "", s.State()}
+	if s.Format != "" {
+		cols[3] = s.Format + " format"
+	}
+	if s.Token != 0 {
+		cols[4] = fmt.Sprintf("token %d", s.Token)
+	}
+	if s.Session != "" {
+		cols[5] = "session " + s.Session
+	}
+	return strings.Join(cols, "\t")
+}
+
+// writeQueue writes a line for each that holds or waits, and one for the declared limits. The tabs are for a tabwriter.
+func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
+	if in.Kind.Key != nil {
+		s.writeKeys(w, indent, in)
+	}
+	q := queueOf(in)
+	list := func(role string, cs []recipes.Contender, beside func(recipes.Contender) string) {
+		for i, c := range cs {
+			if i == maxContenders {
+				fmt.Fprintf(w, "%s%s\tand %d more\n", indent, role, len(cs)-i)
+				return
+			}
+			about := s.sight(c)
+			fmt.Fprintf(w, "%s%s\t%s%s%s\n", indent, role, view.Cell(about.Who()), beside(c), columns(about))
+		}
+	}
+	list("held by", q.holders, q.besides)
+	list("waiting", q.waiters, wish)
+	for _, junk := range in.Junk[:min(len(in.Junk), maxContenders)] {
+		fmt.Fprintf(w, "%sforeign\t%s\n", indent, view.Cell(junk))
+	}
+	if more := len(in.Junk) - maxContenders; more > 0 {
+		fmt.Fprintf(w, "%sforeign\tand %d more\n", indent, more)
+	}
+	for _, line := range SlotLines(in, s.at) {
+		fmt.Fprintf(w, "%s%s\t%s\n", indent, line[0], line[1])
+	}
+	if text := limitsLine(in.Payload.Limits(), Exceeded(in, s.at)); text != "" {
+		fmt.Fprintf(w, "%slimits\t%s\n", indent, text)
+	}
+}
+
+// tally is the line below a list of locks, as far as it counts those. It adds up what [Use] says of each.
+func tally(locks []*inspect.Report) string {
+	n, held, waiting := 0, 0, 0
+	for _, in := range locks {
+		if in.Kind.Container {
+			continue
+		}
+		q := queueOf(in)
+		n++
+		held += max(len(q.holders), q.held)
+		waiting += len(q.waiters)
+	}
+	return fmt.Sprintf("%s, %d held, %d waiting%s", view.Plural(n, "lock"), held, waiting, keysInUse(locks))
+}
+
+// besides follows the name of a holder: its permits, as in "gw ×7 of 12".
+func (q queue) besides(c recipes.Contender) string { return q.share(c) }
+
+func (q queue) share(c recipes.Contender) string {
+	switch {
+	case !q.semaphore:
+		return ""
+	case q.limit == 0:
+		return fmt.Sprintf(" ×%d", c.Permits)
+	}
+	return fmt.Sprintf(" ×%d of %d", c.Permits, q.limit)
+}
+
+// wish follows the name of a waiter: the permits it waits for, as in "gw2 wants 7".
+func wish(c recipes.Contender) string {
+	if c.Permits == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" wants %d", c.Permits)
+}
+
+// Since is since when it holds or waits. A holder that waited and does not say when it was granted, as clients of other
+// libraries do, counts from when it came.
+func Since(c recipes.Contender) time.Time { return cmp.Or(c.Held, c.Since) }
+
+// Excess is a declared limit that somebody is beyond.
+type Excess struct {
+	Limit    string // max_hold or max_wait
+	Declared string
+	Age      time.Duration
+	Times    float64           // so many times the limit
+	Who      recipes.Contender // the one who is beyond it for the longest
+	Key      *inspect.Report   // of a family: the key in which that is
+	Keys     int               // and of how many keys somebody is beyond it
+}
+
+// Exceeded are the limits of a lock that its holders and waiters are beyond; of a family, those of the keys that were looked at.
+func Exceeded(in *inspect.Report, now time.Time) (out []Excess) {
+	if in.Keys != nil {
+		return keyExcesses(in, now)
+	}
+	add := func(name, declared string, most time.Duration, cs []recipes.Contender) {
+		x := Excess{Limit: name, Declared: declared}
+		for _, c := range cs {
+			if at := Since(c); !at.IsZero() && now.Sub(at) > x.Age {
+				x.Age, x.Who = now.Sub(at), c
+			}
+		}
+		if most > 0 && x.Age > most {
+			x.Age, x.Times = x.Age.Truncate(time.Second), float64(x.Age)/float64(most)
+			out = append(out, x)
+		}
+	}
+	l := in.Payload.Limits()
+	add("max_hold", l.MaxHold, l.Hold(), in.Holders)
+	add("max_wait", l.MaxWait, l.Wait(), in.Waiters)
+	return out
+}
+
+// limitsLine is what was declared of a lock and what of it is exceeded, "" where nothing was.
+func limitsLine(l kind.Limits, over []Excess) string {
+	var parts []string
+	for _, p := range [][2]string{{"max_hold", l.MaxHold}, {"max_wait", l.MaxWait}, {"owner", l.Owner}, {"runbook", l.Runbook}} {
+		if p[1] == "" {
+			continue
+		}
+		text := p[0] + " " + view.Clean(p[1])
+		if x, ok := excess(over, p[0]); ok {
+			text += fmt.Sprintf(" exceeded (%s)", x.beyondLimit())
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func excess(over []Excess, limit string) (Excess, bool) {
+	for _, x := range over {
+		if x.Limit == limit {
+			return x, true
+		}
+	}
+	return Excess{}, false
+}

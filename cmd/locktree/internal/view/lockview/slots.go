@@ -1,0 +1,174 @@
+package lockview
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/document"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind/slots"
+)
+
+// jobOf is what a read of the tree knows of a job that runs once for each slot; nil for other nodes.
+func jobOf(n *plan.Node) *inspect.Job {
+	if n.Live == nil || n.Payload == nil {
+		return nil
+	}
+	for _, part := range n.Live.Parts {
+		if part.Written {
+			return inspect.NewJob(part.Record, time.UnixMilli(n.Payload.Since), time.UnixMilli(part.CreatedMs))
+		}
+	}
+	return nil
+}
+
+// SlotLines are a name and a text each: what was run of a job, what comes next, and what was missed.
+func SlotLines(in *inspect.Report, now time.Time) (lines [][2]string) {
+	if in.Job == nil {
+		return nil
+	}
+	outlook, err := in.Slots(now)
+	if err != nil {
+		lines = append(lines, [2]string{"slots", "not known: " + view.Clean(err.Error())})
+	}
+	if outlook.Last != nil {
+		lines = append(lines, [2]string{"last", slotText(outlook.Last, in)})
+	}
+	if !outlook.Next.IsZero() {
+		lines = append(lines, [2]string{"next", slots.At(outlook.Next)})
+	}
+	for _, s := range []struct {
+		what string
+		at   []time.Time
+	}{{"due", outlook.Due}, {"missed", outlook.Missed}} {
+		if len(s.at) > 0 {
+			lines = append(lines, [2]string{s.what, slotNames(s.at)})
+		}
+	}
+	return lines
+}
+
+// fewSlots is how many slots are named: beyond that, a person wants the number.
+const fewSlots = 3
+
+// slotNames names the newest of some slots.
+func slotNames(at []time.Time) string {
+	var names []string
+	for _, t := range at[max(0, len(at)-fewSlots):] {
+		names = append(names, slots.At(t))
+	}
+	if more := len(at) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d before that", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// slotText is one line about a run: "2026-11-26T02:00:00Z succeeded after 2m3s, by host-a/4121, token 17".
+func slotText(run *slots.Run, in *inspect.Report) string {
+	text := view.Cell(run.Slot) + " " + RunState(run, in)
+	switch run.State {
+	case slots.Running:
+		text += " since " + run.Begun().Format(time.RFC3339)
+	case slots.Succeeded, slots.Failed:
+		text += fmt.Sprintf(" after %v", run.Duration())
+	}
+	text += fmt.Sprintf(", by %s, token %d", view.Cell(run.By), run.Token)
+	if run.Tries > 1 {
+		text += fmt.Sprintf(", start %d", run.Tries)
+	}
+	if run.Result != "" {
+		text += ": " + view.Clean(run.Result)
+	}
+	return text
+}
+
+// RunState is the state of a run. One that is recorded as running is lost if its holder has gone.
+func RunState(run *slots.Run, in *inspect.Report) string {
+	if run.State == slots.Running && (len(in.Holders) == 0 || in.Holders[0].Token != run.Token) {
+		return "lost"
+	}
+	return string(run.State)
+}
+
+// SlotsUse is what of the slots belongs in one line: what was missed, and a last run that has not succeeded; "" if there is neither.
+func SlotsUse(in *inspect.Report, now time.Time) (text string) {
+	if in.Job == nil {
+		return ""
+	}
+	outlook, err := in.Slots(now)
+	if err != nil {
+		return ", slots not known"
+	}
+	if run := outlook.Last; run != nil {
+		if state := RunState(run, in); state == "lost" || state == string(slots.Failed) {
+			text += ", last run " + state
+		}
+	}
+	if n := len(outlook.Missed); n > 0 {
+		text += fmt.Sprintf(", %d missed", n)
+	}
+	return text
+}
+
+// onceDoc is what status -json says of a job.
+type onceDoc struct {
+	Last   *runDoc         `json:"last"`
+	Next   *document.Stamp `json:"next"`
+	Due    []string        `json:"due"`
+	Missed []string        `json:"missed"`
+	Slots  []runDoc        `json:"slots"` // all that are recorded
+	Error  string          `json:"error,omitempty"`
+}
+
+type runDoc struct {
+	Slot    string          `json:"slot"`
+	State   string          `json:"state"`
+	By      string          `json:"by"`
+	Token   uint64          `json:"token"`
+	Tries   int             `json:"tries"`
+	Started *document.Stamp `json:"started,omitempty"`
+	Seconds float64         `json:"seconds"`
+	Result  string          `json:"result,omitempty"`
+}
+
+func newRunDoc(run *slots.Run, in *inspect.Report) runDoc {
+	d := runDoc{Slot: run.Slot, State: RunState(run, in), By: run.By, Token: run.Token, Tries: run.Tries, Seconds: run.Duration().Seconds(), Result: run.Result}
+	if run.Started != 0 {
+		d.Started = &document.Stamp{Time: run.Begun()}
+	}
+	return d
+}
+
+func newOnceDoc(in *inspect.Report, now time.Time) *onceDoc {
+	if in.Job == nil {
+		return nil
+	}
+	d := &onceDoc{Due: []string{}, Missed: []string{}, Slots: []runDoc{}}
+	outlook, err := in.Slots(now)
+	if err != nil {
+		d.Error = err.Error()
+	}
+	if outlook.Last != nil {
+		last := newRunDoc(outlook.Last, in)
+		d.Last = &last
+	}
+	if !outlook.Next.IsZero() {
+		d.Next = &document.Stamp{Time: outlook.Next}
+	}
+	for _, at := range outlook.Due {
+		d.Due = append(d.Due, slots.At(at))
+	}
+	for _, at := range outlook.Missed {
+		d.Missed = append(d.Missed, slots.At(at))
+	}
+	if in.Job.Record != nil {
+		for i := range in.Job.Record.Slots {
+			d.Slots = append(d.Slots, newRunDoc(&in.Job.Record.Slots[i], in))
+		}
+	}
+	return d
+}

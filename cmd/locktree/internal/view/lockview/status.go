@@ -1,0 +1,250 @@
+// Package lockview renders locks and their queues: a stack's tree ([Status]), the locks below a path ([Locks]), what doctor found
+// ([Checkup]), and the removal of a holder ([Eviction]). The page takes the words for a lock from here, too: [Use], [Exceeded].
+//
+// It relies on what package inspect read, reads nothing itself, and says so where something was not read.
+//
+//	out.Show(lockview.Locks{Ensembles: []lockview.LocksOf{{Ensemble: "main", Snapshot: snap}}, NowMs: now.UnixMilli()})
+package lockview
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func (s Status) WriteText(h *view.Human) {
+	for i, tree := range s.Trees {
+		if i > 0 {
+			h.Out.Printf("\n")
+		}
+		h.Out.Printf("%s  %s  stack %s\n\n", h.Out.Paint(view.Bold)(view.Clean(tree.Ensemble)), view.Clean(s.Servers[i]), view.Clean(tree.Stack))
+		h.Out.Printf("%s\n", view.Clean(tree.Root))
+		locks, gaps := s.reports(i), tree.Gaps(s.Declared[i])
+		shown := s.Filter.of(locks, time.UnixMilli(s.NowMs))
+		b := branch{unread: tree.Unread, seen: seen{s.look(i), time.UnixMilli(s.NowMs)}}
+		b.children(s.rootOf(tree, shown, gaps), "")
+		h.Out.Printf("%s", b.text())
+		closed := len(Closed(gaps))
+		h.Out.Printf("\n%s%s.\n", s.Filter.tally(shown, locks), notSeen(len(gaps)-closed, closed))
+		if text := Unasked(s.look(i)); text != "" && slices.ContainsFunc(shown, (*inspect.Report).Busy) {
+			h.Out.Printf("%s\n", text)
+		}
+		deadlocks(h, waitsFor(locks))
+		if line := driftLine(s.Drift[i]); line != "" {
+			h.Out.Printf("%s\n", h.Out.Paint(view.Yellow)(line))
+		}
+	}
+	for _, u := range s.Lost {
+		h.Out.Printf("\n")
+		unknown(h, u.Ensemble, u.Servers, view.Brief(u.Err))
+	}
+}
+
+// twig is a node of the printed tree: a provisioned node, a gap, or a child of a
+// namespace that this stack does not own.
+type twig struct {
+	path string
+	node *inspect.Report // nil for a gap, and for what this stack does not own
+	gap  *plan.Gap
+	subs []*twig
+}
+
+// rootOf hangs every path below its nearest ancestor that is shown. What is no lock passes no filter.
+func (s Status) rootOf(tree *plan.Tree, nodes []*inspect.Report, gaps []plan.Gap) *twig {
+	root := &twig{path: tree.Root}
+	all := []*twig{}
+	for _, n := range nodes {
+		all = append(all, &twig{path: n.Path, node: n})
+	}
+	if s.Filter == (Filter{}) {
+		for i := range gaps {
+			all = append(all, &twig{path: gaps[i].Path, gap: &gaps[i]})
+		}
+		for _, path := range unmanaged(tree, gaps) {
+			all = append(all, &twig{path: path})
+		}
+	}
+	slices.SortFunc(all, func(a, b *twig) int { return strings.Compare(a.path+"/", b.path+"/") })
+	open := []*twig{root}
+	for _, t := range all {
+		for len(open) > 1 && !strings.HasPrefix(t.path, open[len(open)-1].path+"/") {
+			open = open[:len(open)-1]
+		}
+		parent := open[len(open)-1]
+		parent.subs = append(parent.subs, t)
+		open = append(open, t)
+	}
+	return root
+}
+
+// branch prints twigs: a table of names, types and uses. The queue of a lock is a table of its own, and widens no column of that one.
+type branch struct {
+	seen
+	unread map[string]int // see [plan.Tree]
+	rows   strings.Builder
+	queues []string // below each row
+}
+
+func (b *branch) text() string {
+	var out strings.Builder
+	i := 0
+	for line := range strings.Lines(view.Table(func(w io.Writer) { fmt.Fprint(w, b.rows.String()) })) {
+		out.WriteString(strings.TrimRight(line, " \n") + "\n" + b.queues[i])
+		i++
+	}
+	return out.String()
+}
+
+func (b *branch) children(t *twig, indent string) {
+	for i, sub := range t.subs {
+		tee, bar := "├── ", "│   "
+		if i == len(t.subs)-1 {
+			tee, bar = "└── ", "    "
+		}
+		label := view.Cell(strings.TrimPrefix(strings.TrimPrefix(sub.path, t.path), "/"))
+		if sub.node == nil && sub.gap == nil { // of others: it does not widen the column of ours much
+			label = view.Shorten(label, 40)
+		}
+		fmt.Fprintf(&b.rows, "%s%s%s\n", indent+tee, label, b.describe(sub))
+		b.queues = append(b.queues, view.Table(func(w io.Writer) {
+			if sub.node != nil && (inUse(sub.node) || sub.node.Job != nil) {
+				b.writeQueue(w, indent+bar+"    ", sub.node)
+			}
+		}))
+		b.children(sub, indent+bar)
+	}
+}
+
+// describe has as many tabs for each twig.
+func (b *branch) describe(t *twig) string {
+	n := t.node
+	switch {
+	case t.gap != nil:
+		return "\t" + t.gap.Type + "\t" + gapText(t.gap)
+	case n == nil:
+		return "\t\tnot managed by this stack"
+	case n.Kind.Container && b.unread[t.path] > 0:
+		return fmt.Sprintf("\t%s\topen to others: %d %s not read", n.Kind.Name, b.unread[t.path], view.PluralWord(b.unread[t.path], "node", "nodes"))
+	case n.Kind.Container:
+		return "\t" + n.Kind.Name + "\t"
+	}
+	text := "\t" + typeOf(n) + "\t" + Use(n) + SlotsUse(n, b.at)
+	if state := n.Payload.State; state != kind.StateActive && state != "" {
+		text += ", " + string(state)
+	}
+	return text
+}
+
+// inUse reports whether there is anything in the lock, foreign nodes included.
+func inUse(in *inspect.Report) bool { return in.Busy() || len(in.Junk) > 0 }
+
+// driftLine says in one line whether the tree matches the configuration.
+func driftLine(p *plan.Plan) string {
+	switch c := p.Summary(); {
+	case !p.Applyable():
+		return `The configuration cannot be applied as it is. Run "locktree plan" to see why.`
+	case c != plan.Counts{}:
+		return fmt.Sprintf(`Differs from the configuration: %d to add, %d to change, %d to destroy. Run "locktree plan" to see what.`, c.Add, c.Change, c.Destroy)
+	default:
+		return ""
+	}
+}
+
+// gapText says why nothing is known of a node.
+func gapText(g *plan.Gap) string {
+	switch g.Trouble {
+	case "":
+		return "missing"
+	case plan.TroubleUnreadable:
+		return "cannot be read: we do not have READ on it"
+	}
+	return view.Clean("cannot be read: " + g.Detail)
+}
+
+// notSeen ends a line that counts what was seen.
+func notSeen(missing, closed int) (text string) {
+	if missing > 0 {
+		text += fmt.Sprintf(", %d missing", missing)
+	}
+	if closed > 0 {
+		text += fmt.Sprintf(", %d cannot be read", closed)
+	}
+	return text
+}
+
+// Closed are the paths of the gaps that exist but cannot be read.
+func Closed(gaps []plan.Gap) (paths []string) {
+	for _, g := range gaps {
+		if g.Trouble != "" {
+			paths = append(paths, g.Path)
+		}
+	}
+	return paths
+}
+
+// unmanaged are the children of namespaces that this stack does not own, without its own that cannot be read.
+func unmanaged(tree *plan.Tree, gaps []plan.Gap) []string {
+	return slices.DeleteFunc(slices.Clone(tree.Unmanaged), func(path string) bool {
+		return slices.ContainsFunc(gaps, func(g plan.Gap) bool { return g.Path == path })
+	})
+}
+
+// Status is the live trees and how they differ from the configuration.
+type Status struct {
+	Trees    []*plan.Tree
+	Declared []*plan.Tree // per tree, what is declared there
+	// Drift are, per tree, the plans that would put the configuration in force.
+	Drift []*plan.Plan
+	// Servers are, per tree, where it was read from.
+	Servers []string
+	// Looks are, per tree, what the servers said of the sessions of holders and waiters, with the families of keyed locks; nil where
+	// there is neither, or nothing was asked.
+	Looks  []*scan.Snapshot
+	Lost   view.Lost // the ensembles without a tree
+	Filter Filter
+	NowMs  int64
+}
+
+// look is what the servers said of tree i; nil if they were not asked.
+func (s Status) look(i int) *scan.Snapshot {
+	if s.Looks == nil {
+		return nil
+	}
+	return s.Looks[i]
+}
+
+// reports are the provisioned nodes of a tree as package inspect has locks.
+func (s Status) reports(i int) (out []*inspect.Report) {
+	var families map[string]*inspect.Report
+	if look := s.look(i); look != nil {
+		families = map[string]*inspect.Report{}
+		for _, in := range look.Locks {
+			families[in.Path] = in
+		}
+	}
+	for _, n := range s.Trees[i].Nodes {
+		if n.Payload == nil {
+			continue
+		}
+		if family := families[n.Path]; family != nil {
+			out = append(out, family)
+			continue
+		}
+		in := &inspect.Report{Path: n.Path, Kind: n.Kind(), Payload: n.Payload}
+		if n.Live != nil && n.Live.Usage != nil {
+			in.Holders, in.Waiters, in.Junk = n.Live.Usage.Holders, n.Live.Usage.Waiters, n.Live.Usage.Junk
+		}
+		in.Job = jobOf(n)
+		out = append(out, in)
+	}
+	return out
+}

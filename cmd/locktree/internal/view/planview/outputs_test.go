@@ -1,0 +1,104 @@
+package planview_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
+	"github.com/locktree/locktree/plan"
+	"github.com/stretchr/testify/require"
+)
+
+// testdata/terraform/outputs.txt is what Terraform 1.11.4 wrote about the values of outputs.json: a plan that creates
+// them, one that changes them, one that deletes them, and what it shows after an apply. Outputs stood on one line each,
+// and a changed map as both maps in full.
+func TestOutputsAreLaidOutAsTerraformDoes(t *testing.T) {
+	data, err := os.ReadFile("testdata/terraform/outputs.json")
+	require.NoError(t, err)
+	var values []struct {
+		Name                string
+		Type, Before, After json.RawMessage
+		Sensitive           bool
+	}
+	require.NoError(t, json.Unmarshal(data, &values))
+	recorded, err := os.ReadFile("testdata/terraform/outputs.txt")
+	require.NoError(t, err)
+	want := map[string]string{}
+	for part := range strings.SplitSeq("\n"+string(recorded), "\n-- ") {
+		name, text, _ := strings.Cut(part, " --\n")
+		want[name] = text + "\n"
+	}
+	for name, action := range map[string]plan.Action{"create": plan.Create, "update": plan.Update, "delete": plan.Delete} {
+		var changes []plan.OutputChange
+		for _, v := range values {
+			c := plan.OutputChange{Name: v.Name, Action: action}
+			before := &plan.Output{Name: v.Name, Type: v.Type, Value: v.Before, Sensitive: v.Sensitive}
+			switch {
+			case action == plan.Create:
+				c.After = before
+			case action == plan.Delete:
+				c.Before = before
+			case string(v.After) == "null":
+				c.Action, c.Before = plan.Delete, before
+			case string(v.Before) == string(v.After) && !v.Sensitive:
+				c.Action = plan.NoOp
+			default:
+				c.Before, c.After = before, &plan.Output{Name: v.Name, Value: v.After, Sensitive: v.Sensitive}
+			}
+			changes = append(changes, c)
+		}
+		var got strings.Builder
+		planview.OutputChanges(&got, changes)
+		require.Equal(t, want[name], strings.TrimPrefix(got.String(), "\n"), name)
+	}
+	shown := "Outputs:\n\n"
+	for _, v := range values {
+		text := planview.OutputValue(plan.Output{Name: v.Name, Type: v.Type, Value: v.Before, Sensitive: v.Sensitive})
+		if v.Sensitive {
+			text = "<sensitive>" // which is Terraform's text here; ours is the same everywhere
+		}
+		shown += fmt.Sprintf("%s = %s\n", v.Name, text)
+	}
+	require.Equal(t, strings.TrimSpace(want["applied"]), strings.TrimSpace(shown))
+}
+
+// What a hand or a foreign program wrote into the record must not reach the terminal.
+func TestOutputsAreShownSafely(t *testing.T) {
+	bad, err := json.Marshal(map[string]any{"k\x1b[31m": []any{"a\x1b[31m", "b\n\x1b[31m\u202ec"}})
+	require.NoError(t, err)
+	o := &plan.Output{Name: "x", Value: bad}
+	var got strings.Builder
+	planview.OutputChanges(&got, []plan.OutputChange{{Name: "x", Action: plan.Create, After: o},
+		{Name: "x", Action: plan.Update, Before: &plan.Output{Value: json.RawMessage(`{"k":["b\nc"]}`)}, After: o}})
+	v, shown, _ := capture(nil)
+	evil := plan.Output{Name: "x\x1b[31m", Value: json.RawMessage(`1`)}
+	planview.OutputChanges(&got, []plan.OutputChange{{Name: evil.Name, Action: plan.Create, After: &evil}})
+	v.Show(planview.Outputs{evil})
+	for _, text := range []string{got.String(), planview.OutputValue(*o), shown.String()} {
+		require.NotContains(t, text, "\x1b")
+		require.NotContains(t, text, "\u202e")
+		require.Contains(t, text, `\x1b[31m`)
+	}
+	require.Equal(t, "(unreadable)", planview.OutputValue(plan.Output{Value: json.RawMessage(`{`)}))
+}
+
+// A list of a hundred thousand paths is compared place by place: the table of all pairs would not fit into memory.
+func TestLongListsAreCompared(t *testing.T) {
+	var before, after []any
+	for i := range 100_000 {
+		before, after = append(before, fmt.Sprint("/a/", i)), append(after, fmt.Sprint("/b/", i))
+	}
+	output := func(v []any) *plan.Output {
+		data, err := json.Marshal(v)
+		require.NoError(t, err)
+		return &plan.Output{Name: "o", Value: data}
+	}
+	var out strings.Builder
+	planview.OutputChanges(&out, []plan.OutputChange{{Name: "o", Action: plan.Update, Before: output(before), After: output(after[:99_999])}})
+	text := out.String()
+	require.Contains(t, text, `      - "/a/99999",`)
+	require.Contains(t, text, `      + "/b/0",`)
+}

@@ -1,0 +1,277 @@
+package planview_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/stretchr/testify/require"
+)
+
+// What HashiCorp's library for these documents understood of a plan, in its words.
+type terraformPlan struct {
+	FormatVersion   string                       `json:"format_version"`
+	ResourceDrift   []*terraformChange           `json:"resource_drift"`
+	ResourceChanges []*terraformChange           `json:"resource_changes"`
+	OutputChanges   map[string]*terraformOutcome `json:"output_changes"`
+	Config          *terraformConfig             `json:"configuration"`
+	Checks          []terraformCheck             `json:"checks"`
+	Complete        *bool                        `json:"complete"`
+}
+
+type terraformState struct {
+	FormatVersion string           `json:"format_version"`
+	Values        *terraformValues `json:"values"`
+}
+
+type terraformValues struct {
+	Outputs map[string]struct {
+		Sensitive bool `json:"sensitive"`
+		Value     any  `json:"value"`
+	} `json:"outputs"`
+	RootModule *terraformModule `json:"root_module"`
+}
+
+type terraformModule struct {
+	Address      string              `json:"address"`
+	Resources    []terraformResource `json:"resources"`
+	ChildModules []*terraformModule  `json:"child_modules"`
+}
+
+type terraformConfig struct {
+	RootModule *struct{} `json:"root_module"`
+}
+
+type terraformCheck struct {
+	Address struct {
+		ToDisplay string `json:"to_display"`
+		Kind      string `json:"kind"`
+		Module    string `json:"module"`
+		Name      string `json:"name"`
+	} `json:"address"`
+	Status    string `json:"status"`
+	Instances []struct {
+		Status   string `json:"status"`
+		Problems []struct {
+			Message string `json:"message"`
+		} `json:"problems"`
+	} `json:"instances"`
+}
+
+type terraformResource struct {
+	Address      string         `json:"address"`
+	Mode         string         `json:"mode"`
+	Type         string         `json:"type"`
+	Name         string         `json:"name"`
+	ProviderName string         `json:"provider_name"`
+	Index        any            `json:"index"`
+	Values       map[string]any `json:"values"`
+}
+
+type terraformChange struct {
+	Address         string            `json:"address"`
+	PreviousAddress string            `json:"previous_address"`
+	ModuleAddress   string            `json:"module_address"`
+	Mode            string            `json:"mode"`
+	Type            string            `json:"type"`
+	Name            string            `json:"name"`
+	Index           any               `json:"index"`
+	ProviderName    string            `json:"provider_name"`
+	Change          *terraformOutcome `json:"change"`
+}
+
+type terraformOutcome struct {
+	Actions         []string `json:"actions"`
+	Before          any      `json:"before"`
+	After           any      `json:"after"`
+	AfterUnknown    any      `json:"after_unknown"`
+	BeforeSensitive any      `json:"before_sensitive"`
+	AfterSensitive  any      `json:"after_sensitive"`
+	ReplacePaths    []any    `json:"replace_paths"`
+	Importing       *struct {
+		ID string `json:"id"`
+	} `json:"importing"`
+}
+
+// terraformJSON builds the program around hashicorp/terraform-json: a module of
+// its own, so that nobody who uses locktree downloads it.
+var terraformJSON = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "terraform-json-")
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "terraform")
+	build := exec.Command("go", "build", "-o", program, ".")
+	build.Dir = "testdata/terraform"
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return program, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if program, err := terraformJSON(); err == nil {
+		os.RemoveAll(filepath.Dir(program))
+	}
+	os.Exit(code)
+}
+
+// understood is what the library makes of a document.
+func understood(t *testing.T, kind string, document []byte, into any) {
+	t.Helper()
+	program, err := terraformJSON()
+	require.NoError(t, err)
+	cmd := exec.Command(program, kind)
+	cmd.Stdin = bytes.NewReader(document)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, stderr.String())
+	require.NoError(t, json.Unmarshal(out, into))
+}
+
+// The action lists Terraform's documentation names; programs compare with them.
+var terraformActions = []string{"no-op", "create", "read", "update", "delete", "delete create", "create delete", "forget"}
+
+func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
+	checks := []plan.Check{{Addr: "check.small", Verdict: plan.CheckPass},
+		{Addr: `module.team["a.b"].check.large`, Verdict: plan.CheckFail, Problems: []string{"Too many."}}}
+	for name, p := range map[string]*plan.Plan{"rich": richPlan(), "moved": movedPlan(), "failing": failingPlan()} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(planview.Saved{planview.Plan{Plans: []*plan.Plan{p}, Checks: checks}})
+			var own struct{ Applyable, Errored bool } // of newer formats than the library's
+			require.NoError(t, json.Unmarshal(out.Bytes(), &own))
+			require.Equal(t, name == "failing", own.Errored)
+			require.Equal(t, name != "failing", own.Applyable)
+
+			var read terraformPlan
+			understood(t, "plan", out.Bytes(), &read)
+			require.Equal(t, "1.4", read.FormatVersion)
+			require.NotNil(t, read.Config)
+			require.Equal(t, name != "moved", *read.Complete, "the moved plan is a targeted one")
+			require.Len(t, read.ResourceChanges, len(p.Changes))
+			for i, c := range read.ResourceChanges {
+				checkChange(t, c, &p.Changes[i])
+			}
+			require.Len(t, read.OutputChanges, len(p.Outputs))
+			for _, o := range read.OutputChanges {
+				require.Contains(t, terraformActions, strings.Join(o.Actions, " "))
+			}
+			require.Len(t, read.Checks, 2)
+			require.Equal(t, "pass", read.Checks[0].Status)
+			require.Equal(t, "small", read.Checks[0].Address.Name)
+			require.Equal(t, `module.team["a.b"]`, read.Checks[1].Address.Module)
+			require.Equal(t, "large", read.Checks[1].Address.Name)
+			require.Equal(t, "Too many.", read.Checks[1].Instances[0].Problems[0].Message)
+		})
+	}
+}
+
+// What was changed by hand, and what stands there now.
+func TestTerraformsLibraryReadsDrift(t *testing.T) {
+	p := richPlan()
+	var out bytes.Buffer
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(planview.Saved{planview.Plan{Plans: []*plan.Plan{p}}})
+	var read terraformPlan
+	understood(t, "plan", out.Bytes(), &read)
+	require.Len(t, read.ResourceDrift, 2)
+	require.Equal(t, []string{"delete"}, read.ResourceDrift[0].Change.Actions)
+	changed := read.ResourceDrift[1]
+	require.Equal(t, []string{"update"}, changed.Change.Actions)
+	require.Equal(t, "thumbnails", changed.Index)
+	require.EqualValues(t, 4, changed.Change.Before.(map[string]any)["permits"], "what is declared")
+	require.EqualValues(t, 8, changed.Change.After.(map[string]any)["permits"], "what is there")
+
+	require.NotContains(t, out.String(), hash)
+}
+
+// Resources of modules stand in the modules, one in the other.
+func TestTerraformsLibraryReadsModules(t *testing.T) {
+	tree := &plan.Tree{Ensemble: "main", Root: "/", Stack: "s"}
+	for _, addr := range []string{"mutex.a", `module.a["module.x[\"y\"]."].module.b.mutex.deep`, "module.c.mutex.flat"} {
+		tree.Nodes = append(tree.Nodes, node(addr, "/a", kind.Mutex.New()))
+	}
+	var out bytes.Buffer
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(planview.Live{tree})
+	var read terraformState
+	understood(t, "state", out.Bytes(), &read)
+	root := read.Values.RootModule
+	require.Len(t, root.Resources, 1)
+	require.Len(t, root.ChildModules, 2)
+	require.EqualValues(t, `module.a["module.x[\"y\"]."]`, root.ChildModules[0].Address)
+	inner := root.ChildModules[0].ChildModules[0]
+	require.EqualValues(t, `module.a["module.x[\"y\"]."].module.b`, inner.Address)
+	require.Equal(t, "deep", inner.Resources[0].Name)
+	require.EqualValues(t, "module.c", root.ChildModules[1].Address)
+}
+
+// The live tree in the form of a state.
+func TestTerraformsLibraryReadsTheLiveTree(t *testing.T) {
+	document, err := os.ReadFile("testdata/show.json")
+	require.NoError(t, err)
+	var read terraformState
+	understood(t, "state", document, &read)
+	require.Equal(t, "1.0", read.FormatVersion)
+	require.NotEmpty(t, read.Values.RootModule.Resources)
+	for _, r := range read.Values.RootModule.Resources {
+		require.Equal(t, "managed", r.Mode)
+		require.Contains(t, r.Address, r.Type+"."+r.Name)
+		require.NotEmpty(t, r.Values["path"])
+	}
+}
+
+func checkChange(t *testing.T, c *terraformChange, of *plan.Change) {
+	t.Helper()
+	require.EqualValues(t, of.Addr, c.Address)
+	require.Contains(t, c.Address, c.Type+"."+c.Name)
+	require.Equal(t, "managed", c.Mode)
+	require.Contains(t, terraformActions, strings.Join(c.Change.Actions, " "), c.Address)
+	require.Equal(t, of.Before == nil, c.Change.Before == nil, c.Address)
+	require.Equal(t, of.After == nil, c.Change.After == nil, c.Address)
+	if of.Before != nil && of.Before.Payload != nil {
+		require.Equal(t, of.Before.Path, c.Change.Before.(map[string]any)["path"], c.Address)
+	}
+	if of.After != nil {
+		require.Equal(t, of.After.Path, c.Change.After.(map[string]any)["path"], c.Address)
+	}
+	if of.PreviousAddr != "" {
+		require.EqualValues(t, of.PreviousAddr, c.PreviousAddress)
+	}
+	if of.Importing != "" {
+		require.NotNil(t, c.Change.Importing)
+		require.Equal(t, of.Importing, c.Change.Importing.ID)
+	}
+	for _, path := range c.Change.ReplacePaths {
+		require.Contains(t, of.ForcesReplace, path.([]any)[0])
+	}
+}
+
+// The module of an address, keys with brackets and dots in them included.
+func TestModuleOfAnAddress(t *testing.T) {
+	for addr, want := range map[string]string{
+		"mutex.a":                  "",
+		"namespace.module.mutex.a": "",
+		"module.team.mutex.a":      "module.team",
+		`module.team["a.b\"].x"].mutex.c["module"]`:  `module.team["a.b\"].x"]`,
+		`module.a.module.b["k"].namespace.n.mutex.c`: `module.a.module.b["k"]`,
+	} {
+		require.EqualValues(t, want, plan.Addr(addr).Module(), addr)
+	}
+	var out bytes.Buffer
+	p := smallPlan("main")
+	p.Changes[0].Addr = `module.team["x"].mutex.a`
+	view.NewStream(&out, "1.2.3", clock).Show(planview.Plan{Plans: []*plan.Plan{p}})
+	require.Contains(t, out.String(), `"module":"module.team[\"x\"]","resource":"mutex.a"`)
+}
