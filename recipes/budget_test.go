@@ -36,9 +36,9 @@ func TestRequestBudgetsUncontended(t *testing.T) { // one round trip to acquire,
 				require.NoError(t, err)
 				l.Unlock(warm)
 				var x *recipes.Lease
-				require.Equal(t, spent{1, b.acquire}, l.Cost(func() { x, err = take(t.Context()) }), "to acquire")
+				require.Equal(t, spent(1, b.acquire), l.Cost(func() { x, err = take(t.Context()) }), "to acquire")
 				require.NoError(t, err)
-				require.Equal(t, spent{1, b.release}, l.Cost(func() { l.Unlock(x) }), "to release")
+				require.Equal(t, spent(1, b.release), l.Cost(func() { l.Unlock(x) }), "to release")
 				l.NothingLeft()
 			})
 		})

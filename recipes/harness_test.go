@@ -27,11 +27,12 @@ const oneWay = harness.OneWay
 type (
 	taking        = harness.Take
 	work          = harness.Work
-	spent         = harness.Spent
 	result[T any] = harness.Result[T]
 )
 
 func async[T any](f func() (T, error)) <-chan result[T] { return harness.Async(f) }
+
+func spent(trips int, ops string) harness.Spent { return harness.Spent{Trips: trips, Ops: ops} }
 
 func notYet[T any](t *testing.T, ch <-chan result[T], why string) {
 	t.Helper()

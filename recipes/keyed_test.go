@@ -109,9 +109,9 @@ func TestRequestBudgetsOfKeys(t *testing.T) { // a key that is free costs what a
 				require.NoError(t, err)
 				l.Unlock(warm)
 				var x *recipes.Lease
-				require.Equal(t, spent{1, b.acquire}, l.Cost(func() { x, err = take(t.Context()) }), "to acquire")
+				require.Equal(t, spent(1, b.acquire), l.Cost(func() { x, err = take(t.Context()) }), "to acquire")
 				require.NoError(t, err)
-				require.Equal(t, spent{1, b.release}, l.Cost(func() { l.Unlock(x) }), "to release")
+				require.Equal(t, spent(1, b.release), l.Cost(func() { l.Unlock(x) }), "to release")
 				l.noKeys("/km", "/krw", "/ks")
 			})
 		})
@@ -129,15 +129,15 @@ func TestRequestBudgetsOfAKeyInUse(t *testing.T) {
 		}
 		x, err := a.Lock(t.Context(), "1")
 		require.NoError(t, err)
-		require.Equal(t, spent{2, "delete exists 2getChildren2 2multi"}, l.Cost(func() {
+		require.Equal(t, spent(2, "delete exists 2getChildren2 2multi"), l.Cost(func() {
 			_, err := b.TryLock(t.Context(), "1")
 			require.ErrorIs(t, err, recipes.ErrHeld)
 		}), "one round trip more than of a declared lock")
 		w := l.Locking(b.Mutex("1"))
-		require.Equal(t, spent{2, "delete exists 2getData multi setData"}, l.Cost(func() { l.Unlock(x) }), "who did not know of its rival finds out")
+		require.Equal(t, spent(2, "delete exists 2getData multi setData"), l.Cost(func() { l.Unlock(x) }), "who did not know of its rival finds out")
 		r := <-w
 		require.NoError(t, r.Err)
-		require.Equal(t, spent{2, "2delete exists"}, l.Cost(func() { l.Unlock(r.V) }), "who has waited expects others")
+		require.Equal(t, spent(2, "2delete exists"), l.Cost(func() { l.Unlock(r.V) }), "who has waited expects others")
 		l.noKeys("/km")
 	})
 }

@@ -19,7 +19,7 @@ func TestALockThatNobodyElseWantsCostsThreeRequestsAndTwoRoundTrips(t *testing.T
 		m := l.Client("a").Mutex(l.Mutex())
 		l.warm(m)
 		for range 5 {
-			require.Equal(t, spent{2, "create delete getChildren2"}, l.Cost(func() {
+			require.Equal(t, spent(2, "create delete getChildren2"), l.Cost(func() {
 				x, err := m.Lock(t.Context())
 				require.NoError(t, err)
 				l.Unlock(x)

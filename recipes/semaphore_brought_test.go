@@ -28,7 +28,7 @@ func TestAGrantOfAnUndeclaredSemaphoreReadEveryOlderPermit(t *testing.T) {
 		l.Unlock(warm)
 		l.Settle()
 		var x *recipes.Lease
-		require.Equal(t, spent{1, "create 2getChildren2 getData"}, l.Cost(func() { x, err = m.Acquire(t.Context(), 1) }), "as if it were declared")
+		require.Equal(t, spent(1, "create 2getChildren2 getData"), l.Cost(func() { x, err = m.Acquire(t.Context(), 1) }), "as if it were declared")
 		require.NoError(t, err)
 		l.Unlock(x)
 	})

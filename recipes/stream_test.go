@@ -57,7 +57,7 @@ func TestAStreamOfLocksCostsOneRoundTripEach(t *testing.T) {
 						require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrReleased)
 					}
 				})
-				require.Equal(t, spent{c.trips, fmt.Sprintf("%dcreate %ddelete %dgetChildren2", locks, locks, locks)}, got)
+				require.Equal(t, spent(c.trips, fmt.Sprintf("%dcreate %ddelete %dgetChildren2", locks, locks, locks)), got)
 				l.emptied(all)
 			})
 		})
@@ -249,7 +249,7 @@ func TestAStreamOfKeysCostsOneRoundTripEach(t *testing.T) {
 		warm, err := orders.Lock(t.Context(), "warm")
 		require.NoError(t, err)
 		l.Unlock(warm)
-		require.Equal(t, spent{keys, fmt.Sprintf("%dgetChildren2 %dmulti", keys, 2*keys)}, l.Cost(func() {
+		require.Equal(t, spent(keys, fmt.Sprintf("%dgetChildren2 %dmulti", keys, 2*keys)), l.Cost(func() {
 			for i := range keys {
 				x, err := orders.Lock(t.Context(), strconv.Itoa(i))
 				require.NoError(t, err)
