@@ -18,7 +18,7 @@ import (
 func TestAnErrorHasOnePrefix(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
-		l.job(&kind.OnceParams{Keep: 3})
+		l.Declare("/job", kind.Once.New())
 		c := l.Client("a")
 		o := once.New(c, "/job")
 		var job []error

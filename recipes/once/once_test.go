@@ -1,4 +1,4 @@
-package recipes_test
+package once_test
 
 import (
 	"context"
@@ -13,12 +13,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
 	"github.com/locktree/locktree/recipes/once"
 	"github.com/locktree/locktree/recipes/zktest"
 )
+
+const oneWay = harness.OneWay
+
+// lab is a harness.Lab with a job at /job.
+type lab struct{ *harness.Lab }
+
+func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
+	harness.InLab(t, func(t *testing.T, l *harness.Lab) { f(t, &lab{l}) })
+}
 
 // job declares a job at /job: in the laboratory it is midnight on 1 January 2000, UTC.
 func (l *lab) job(p *kind.OnceParams) *kind.OnceParams {
@@ -155,12 +165,12 @@ func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
 			l.job(&kind.OnceParams{Success: c.success})
 			a, b := once.New(l.Client("a"), "/job"), once.New(l.Client("b"), "/job")
 			began := time.Now()
-			both := async(func() (int, error) {
+			both := harness.Async(func() (int, error) {
 				return 0, a.Do(t.Context(), "one", func(context.Context, *recipes.Lease) error { time.Sleep(time.Minute); return nil })
 			})
 			l.Settle()
 			n := 0
-			waiter := async(func() (int, error) { return 0, b.Do(t.Context(), "one", ran(&n, nil)) })
+			waiter := harness.Async(func() (int, error) { return 0, b.Do(t.Context(), "one", ran(&n, nil)) })
 			w, x := <-waiter, <-both
 			require.NoError(t, x.Err)
 			require.Zero(t, n)
@@ -235,7 +245,7 @@ func TestASlotIsNotStartedLateByTheLengthOfTheWait(t *testing.T) {
 			s, err := once.New(l.Client("a"), "/job").Start(t.Context(), "")
 			require.NoError(t, err)
 			time.Sleep(time.Minute)
-			waiting := async(func() (*once.Start, error) { return once.New(l.Client("b"), "/job").Start(t.Context(), "") })
+			waiting := harness.Async(func() (*once.Start, error) { return once.New(l.Client("b"), "/job").Start(t.Context(), "") })
 			time.Sleep(2 * time.Hour)
 			require.NoError(t, s.End(t.Context(), nil))
 			require.ErrorIs(t, (<-waiting).Err, once.ErrSlotTooOld)
@@ -261,7 +271,7 @@ func TestAClockThatIsSetCostsNoSlot(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), 9*time.Hour+45*time.Minute)
 				defer stop()
 				a, b := l.Client("a"), l.Client("b")
-				named := async(func() (*once.Start, error) { return once.New(b, "/job").Start(ctx, "") })
+				named := harness.Async(func() (*once.Start, error) { return once.New(b, "/job").Start(ctx, "") })
 				err := once.New(a, "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.GreaterOrEqual(t, n, 9, "%s, ahead by %v", schedule, ahead)
@@ -321,7 +331,7 @@ func TestASlotThatIsNoneByTheTimeOfTheGrantIsNotStarted(t *testing.T) {
 		held, err := once.New(l.Client("a"), "/job").Start(t.Context(), "")
 		require.NoError(t, err)
 		n := 0
-		waiting := async(func() (int, error) {
+		waiting := harness.Async(func() (int, error) {
 			return 0, once.New(l.Client("b"), "/job").Do(t.Context(), "2000-01-01T00:05:00Z", ran(&n, nil))
 		})
 		time.Sleep(time.Minute)
@@ -363,7 +373,7 @@ func TestAJobThatIsReplacedBetweenTwoRequestsGoesOn(t *testing.T) {
 					seen++
 					return seen > after
 				}), zktest.Delay(oneWay/2))
-				done := async(func() (int, error) { return 0, c.work(ctx, o, &n) })
+				done := harness.Async(func() (int, error) { return 0, c.work(ctx, o, &n) })
 				select {
 				case <-request.Hit():
 					if l.remake(2*oneWay - 1) { // it is executed before that, and what follows its answer is behind it
@@ -390,7 +400,7 @@ func TestAJobThatHasAnotherPathIsNotProvisioned(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
 		o, n := once.New(l.Client("a"), "/job"), 0
-		run := async(func() (int, error) { return 0, o.Run(t.Context(), nil) })
+		run := harness.Async(func() (int, error) { return 0, o.Run(t.Context(), nil) })
 		time.Sleep(time.Minute)
 		require.NoError(t, l.Srv.Provision("/jobs/new", l.declaredJob()))
 		require.NoError(t, l.Srv.Delete("/job"))
@@ -412,7 +422,7 @@ func TestALockThatIsBrokenBeforeTheStartIsLost(t *testing.T) {
 				created = created || r.Op == "create"
 				return created && r.Op == op
 			}), zktest.Hold)
-			run := async(func() (int, error) {
+			run := harness.Async(func() (int, error) {
 				return 0, once.New(l.Client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
 			})
 			<-held.Hit()
@@ -431,14 +441,14 @@ func TestRunWaitsForEachSlot(t *testing.T) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *", Success: kind.SuccessEnd, CatchUp: "90m"})
 		ctx, stop := context.WithCancel(t.Context())
 		var ran []string
-		done := map[string]<-chan result[int]{}
+		done := map[string]<-chan harness.Result[int]{}
 		for _, c := range []struct {
 			id    string
 			by    time.Duration
 			fails bool
 		}{{"a", 0, true}, {"b", 7 * time.Minute, false}, {"c", -9 * time.Minute, false}} {
 			o := once.New(l.skewed(c.id, c.by), "/job")
-			done[c.id] = async(func() (int, error) {
+			done[c.id] = harness.Async(func() (int, error) {
 				return 0, o.Run(ctx, func(ctx context.Context, at time.Time, lease *recipes.Lease) error {
 					time.Sleep(time.Second)
 					if c.fails {
@@ -469,7 +479,7 @@ func TestARunWhoseResultWasNotRecordedIsTriedAgain(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		n := 0
-		run := async(func() (int, error) {
+		run := harness.Async(func() (int, error) {
 			err := once.New(c, "/job").Run(ctx, func(_ context.Context, _ time.Time, lease *recipes.Lease) error {
 				if n++; n == 1 {
 					s, err := c.Session(t.Context())
@@ -540,7 +550,7 @@ func TestWhoStandsByDoesNotRelyOnTheQueueForLong(t *testing.T) {
 		l.Foreign("/job", "lock-0000000001", "")
 		ctx, stop := context.WithCancel(t.Context())
 		began := time.Now()
-		run := async(func() (at time.Time, err error) {
+		run := harness.Async(func() (at time.Time, err error) {
 			err = once.New(l.Client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { at = time.Now(); return nil })
 			return at, err
 		})
@@ -565,7 +575,7 @@ func TestWhoStandsByLooksAgainIfTheRecordHasChangedMeanwhile(t *testing.T) {
 		began, looks := time.Now(), 0
 		queue := l.Listing("/job", zktest.HoldReader)
 		ctx, stop := context.WithCancel(t.Context())
-		run := async(func() (int, error) {
+		run := harness.Async(func() (int, error) {
 			n := 0
 			err := once.New(l.Client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
 			return n, err
@@ -671,7 +681,7 @@ func TestAStartDoesNotOverwriteWhatOthersRecord(t *testing.T) {
 		require.NoError(t, o.Do(t.Context(), "a", func(context.Context, *recipes.Lease) error { return nil }))
 		held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, "/job/once-record") }), zktest.Hold)
 		n := 0
-		done := async(func() (int, error) { return 0, o.Do(t.Context(), "m", ran(&n, nil)) })
+		done := harness.Async(func() (int, error) { return 0, o.Do(t.Context(), "m", ran(&n, nil)) })
 		<-held.Hit()
 		other := l.record().Put(slots.Run{Slot: "h", State: slots.Skipped}, 30)
 		require.NoError(t, l.Srv.Set("/job/once-record", other.Encode()))
