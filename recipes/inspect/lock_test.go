@@ -1,4 +1,4 @@
-package recipes_test
+package inspect_test
 
 import (
 	"cmp"
@@ -14,11 +14,12 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 func TestInspectNamesOurHoldersAndWaitersInOrder(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
+	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		m := l.Mutex()
 		x, err := l.Client("ledger-1").Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
@@ -67,7 +68,7 @@ func TestInspectUnderstandsWhateverClientWroteIt(t *testing.T) {
 		{node: "x--72057594037927936-0000000003", data: "\x12\x34", kind: kind.Mutex, writer: "writelock", wantAsHolder: true},
 	} {
 		t.Run(c.writer+" "+c.node+" "+c.data, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
+			harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 				require.NoError(t, l.Srv.Create("/x", nil))
 				l.Foreign("/x", c.node, c.data)
 				l.Foreign("/x", "readme", "junk")
@@ -92,7 +93,7 @@ func TestInspectUnderstandsWhateverClientWroteIt(t *testing.T) {
 }
 
 func TestInspectOfNothing(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
+	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		c := l.Client("who")
 		_, err := inspect.Lock(t.Context(), c, "/missing")
 		require.ErrorIs(t, err, zk.ErrNoNode)
@@ -108,7 +109,7 @@ func TestInspectOfNothing(t *testing.T) {
 }
 
 func TestInspectWritesNothing(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
+	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		m := l.Mutex()
 		_, err := l.Client("a").Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
@@ -124,7 +125,7 @@ func TestInspectWritesNothing(t *testing.T) {
 }
 
 func TestInspectAfterASemaphoreWasShrunkStillShowsItsHolders(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
+	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		l.Semaphore(3)
 		for _, id := range []string{"a", "b"} {
 			_, err := l.Client(id).Semaphore("/s").Acquire(t.Context(), 1)
@@ -133,10 +134,10 @@ func TestInspectAfterASemaphoreWasShrunkStillShowsItsHolders(t *testing.T) {
 		c := l.Client("c")
 		last, err := c.Semaphore("/s").Acquire(t.Context(), 1)
 		require.NoError(t, err)
-		waited := l.drawing(l.Client("d"), 1) // its permit will be one taken from the queue
+		waited := l.Waiting(harness.Draw("/s", 1)(l.Client("d"))) // its permit will be one taken from the queue
 		l.Unlock(last)
 		require.NoError(t, (<-waited).Err)
-		_ = l.drawing(c, 1) // a session that waits
+		_ = l.Waiting(harness.Draw("/s", 1)(c)) // a session that waits
 		l.Semaphore(1)
 		in, err := inspect.Lock(t.Context(), l.Client("who"), "/s")
 		require.NoError(t, err)
@@ -145,13 +146,13 @@ func TestInspectAfterASemaphoreWasShrunkStillShowsItsHolders(t *testing.T) {
 }
 
 func TestInspectTellsTentativePermitsFromHeldOnes(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
+	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		l.Semaphore(1)
 		c := l.Client("curator")
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
 		put := func(path, data string) {
-			_, err := s.Create(t.Context(), path, []byte(data), 3, openACL)
+			_, err := s.Create(t.Context(), path, []byte(data), 3, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 		}
 		l.Foreign("/s/leases", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-0000000000", "holder")
@@ -167,7 +168,7 @@ func TestInspectTellsTentativePermitsFromHeldOnes(t *testing.T) {
 
 // A waiter for seven permits looked as one for a single permit: it has one place, and no permits yet.
 func TestInspectSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
+	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		l.Semaphore(12)
 		counts := func(cs []recipes.Contender) (out []int) {
 			for _, c := range cs {
@@ -185,7 +186,7 @@ func TestInspectSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 		gw2 := l.Client("gw2")
 		ctx, cancel := context.WithCancel(context.Background())
 		first := l.Waiting(func(context.Context) (*recipes.Lease, error) { return gw2.Semaphore("/s").Acquire(ctx, 7) })
-		heir := l.drawing(gw2, 9)
+		heir := l.Waiting(harness.Draw("/s", 9)(gw2))
 		l.Foreign("/s/locks", "_c_3f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000099", "10.0.0.1")
 		require.Equal(t, []int{1, 1, 1, 1, 1, 1, 1}, counts(in().Holders))
 		require.Equal(t, []int{7, 1}, counts(in().Waiters))
@@ -204,7 +205,7 @@ func TestInspectSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 func TestWhatAForeignContenderSaysIsEscaped(t *testing.T) {
 	const evil = "a\x1b[31m\u009b2J\u202eb\u200bc\u2066"
 	const shown = `a\x1b[31m\u009b2J\u202eb\u200bc\u2066`
-	inLab(t, func(t *testing.T, l *lab) {
+	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		data, err := json.Marshal(map[string]string{"id": evil, "host": evil})
 		require.NoError(t, err)
 		m := l.Mutex()

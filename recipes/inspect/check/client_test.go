@@ -1,4 +1,4 @@
-package recipes_test
+package check_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect/check"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -44,7 +45,7 @@ func (w wordless) Write(b []byte) (int, error) {
 func TestCheckComparesTheSessionTimeoutWithTheTick(t *testing.T) {
 	for name, words := range map[string]bool{"asked": true, "inferred": false} {
 		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
+			harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 				for timeout, want := range map[time.Duration]check.Verdict{12 * time.Second: check.Holds, 8 * time.Second: check.Holds, 6 * time.Second: check.Fails} {
 					c := l.Client("a", func(cfg *recipes.Config) {
 						cfg.SessionTimeout = timeout
@@ -78,7 +79,7 @@ func TestCheckComparesTheSessionTimeoutWithTheTick(t *testing.T) {
 }
 
 func TestCheckOfAccessNamesTheRightsWeLack(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
+	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		app := kind.ACL{Scheme: "digest", ID: zktest.DigestID("app:x1"), Perms: kind.PermAll}
 		l.Declare("/open", kind.Mutex.New())
 		l.Declare("/theirs", kind.Mutex.New(), func(p *kind.Payload) { p.ChildACL = kind.List{app} })

@@ -1,4 +1,4 @@
-package recipes_test
+package inspect_test
 
 import (
 	"context"
@@ -8,10 +8,11 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/harness"
 )
 
 // look inspects the locks and puts the waits together.
-func (l *lab) look(paths ...string) *inspect.Waits {
+func look(l *harness.Lab, paths ...string) *inspect.Waits {
 	l.T.Helper()
 	admin := l.Client("admin")
 	var all []*inspect.Report
@@ -23,17 +24,8 @@ func (l *lab) look(paths ...string) *inspect.Waits {
 	return inspect.WaitsFor(all...)
 }
 
-// texts are the deadlocks as people read them.
-func texts(w *inspect.Waits) []string {
-	var out []string
-	for _, d := range w.Deadlocks {
-		out = append(out, d.String())
-	}
-	return out
-}
-
 func TestTwoProgramsThatHoldWhatTheOtherWantsAreADeadlock(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
+	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		paths := l.Mutexes(3)
 		a, b := l.Client("A"), l.Client("B")
 		xa, err := a.Mutex(paths[0]).Lock(t.Context())
@@ -41,21 +33,21 @@ func TestTwoProgramsThatHoldWhatTheOtherWantsAreADeadlock(t *testing.T) {
 		xb, err := b.Mutex(paths[1]).Lock(t.Context())
 		require.NoError(t, err)
 		wa := l.Locking(a.Mutex(paths[1]))
-		require.Empty(t, l.look(paths...).Deadlocks, "only one of them waits")
+		require.Empty(t, look(l, paths...).Deadlocks, "only one of them waits")
 		ctx, cancel := context.WithCancel(context.Background())
 		wb := l.Waiting(func(context.Context) (*recipes.Lease, error) { return b.Mutex(paths[0]).Lock(ctx) })
 		// A third one waits for the circle, and is not in it; a fourth has nothing to do with it.
 		wc := l.Locking(l.Client("C").Mutex(paths[0]))
 		_, err = l.Client("D").Mutex(paths[2]).Lock(t.Context())
 		require.NoError(t, err)
-		seen := l.look(paths...)
+		seen := look(l, paths...)
 		require.Equal(t, []string{"deadlock: A holds /m0 and waits for /m1; B holds /m1 and waits for /m0"}, sorted(texts(seen)))
 		require.Equal(t, l.SessionID(a), owner(seen.Deadlocks[0], "A"))
 		require.Len(t, seen.All, 3)
 		cancel()
 		require.ErrorIs(t, (<-wb).Err, context.Canceled)
 		l.Settle()
-		require.Empty(t, l.look(paths...).Deadlocks, "one of them gave up")
+		require.Empty(t, look(l, paths...).Deadlocks, "one of them gave up")
 		l.Unlock(xb)
 		l.Unlock((<-wa).V)
 		l.Unlock(xa)
@@ -82,14 +74,22 @@ func owner(d inspect.Deadlock, who string) int64 {
 	return 0
 }
 
+func set(c *recipes.Client, paths ...string) harness.Take {
+	var members []recipes.Member
+	for _, p := range paths {
+		members = append(members, c.Mutex(p))
+	}
+	return c.MultiLock(members...).Lock
+}
+
 func TestMultiLocksThatWaitAreNoDeadlock(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
+	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		paths := l.Mutexes(3)
 		x, err := l.Client("holder").Mutex(paths[0]).Lock(t.Context())
 		require.NoError(t, err)
-		w1 := l.Waiting(multi(l.Client("p"), paths[0], paths[1], paths[2]).Lock)
-		w2 := l.Waiting(multi(l.Client("q"), paths[2], paths[1], paths[0]).Lock)
-		waits := l.look(paths...)
+		w1 := l.Waiting(set(l.Client("p"), paths[0], paths[1], paths[2]))
+		w2 := l.Waiting(set(l.Client("q"), paths[2], paths[1], paths[0]))
+		waits := look(l, paths...)
 		require.NotEmpty(t, waits.All)
 		require.Empty(t, waits.Deadlocks)
 		l.Unlock(x)
