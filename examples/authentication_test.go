@@ -18,7 +18,7 @@ import (
 // shows: ... is any text, alone on a line any lines.
 func TestTheQuickStartWithKerberos(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/authentication.md")
+	page, err := os.ReadFile("kerberos/README.md")
 	require.NoError(t, err)
 	_, section, ok := strings.Cut(string(page), "\n## Quick start with Kerberos\n")
 	require.True(t, ok)

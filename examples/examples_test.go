@@ -122,15 +122,6 @@ func environ(addr string, more ...string) []string {
 	return append(append(own, "NO_COLOR=1", "ZOOKEEPER_SESSION=40", "ZOOKEEPER_SERVERS="+addr, `LOCKTREE_VAR_servers=["`+addr+`"]`), more...)
 }
 
-func goRun(t *testing.T, srv *zktest.Server, pkg string) string {
-	t.Helper()
-	bin, err := binary()
-	require.NoError(t, err)
-	out, code := output(t, exec.Command(filepath.Join(bin, filepath.Base(pkg))), srv.Addr())
-	require.Zero(t, code, out)
-	return out
-}
-
 func output(t *testing.T, cmd *exec.Cmd, addr string) (string, int) {
 	t.Helper()
 	cmd.Env = environ(addr, "LOCKTREE_VAR_admin_password="+canary)

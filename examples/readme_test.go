@@ -1,7 +1,10 @@
 package examples_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,9 +12,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -30,8 +35,8 @@ func pages(t *testing.T) []string {
 //	<!-- run: ARGS -->           what `locktree ARGS` prints for the quickstart
 //	<!-- run: ARGS | TEXT -->    the same from the first line that contains TEXT to the summary of the plan, or to the end if it is
 //	                             behind the summary
-//	<!-- go run: PACKAGE -->     what that program prints
-var generated = regexp.MustCompile("(?m)^<!-- (file|run|go run): (.+) -->\n(```[a-z]*\n)((?s:.*?))```$")
+//	<!-- in use: ARGS -->        what `locktree ARGS` prints while worker-1 holds the ledger and worker-2 waits for it
+var generated = regexp.MustCompile("(?m)^<!-- (file|run|in use): (.+) -->\n(```[a-z]*\n)((?s:.*?))```$")
 
 // Everything the pages show is what the code does: configurations and
 // programs are the tested examples, and output is output.
@@ -111,7 +116,42 @@ func produce(t *testing.T, srv *zktest.Server, what, arg string) string {
 		}
 		return strings.Trim(out, "\n") + "\n"
 	default:
-		return steady(srv, goRun(t, srv, arg))
+		release := contend(t, srv)
+		defer release()
+		out, code := locktree(t, srv, "quickstart", strings.Fields(arg)...)
+		require.Zero(t, code, out)
+		return strings.Trim(steadyRun(srv.Addr(), out), "\n") + "\n"
+	}
+}
+
+// contend lets worker-1 hold the ledger and worker-2 wait for it, until release.
+func contend(t *testing.T, srv *zktest.Server) (release func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	queued, left := make(chan struct{}), make(chan struct{})
+	dial := func(id string, observe func(recipes.Event)) *recipes.Client {
+		c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{srv.Addr()}, ID: id, Observer: observe, SessionTimeout: 40 * time.Second})
+		require.NoError(t, err)
+		return c
+	}
+	holder := dial("worker-1", nil)
+	waiter := dial("worker-2", func(e recipes.Event) {
+		if e.Type == recipes.EventQueued {
+			close(queued)
+		}
+	})
+	const path = "/locks/payments/ledger"
+	_, err := holder.Mutex(path).Lock(ctx)
+	require.NoError(t, err)
+	go func() {
+		defer close(left)
+		_, _ = waiter.Mutex(path).Lock(ctx)
+	}()
+	<-queued
+	return func() {
+		cancel()
+		<-left
+		require.NoError(t, errors.Join(holder.Close(), waiter.Close()))
 	}
 }
 
@@ -143,15 +183,18 @@ func fileBlock(t *testing.T, ref string) string {
 	return unindent(body)
 }
 
+// unindent takes away the indentation of the first line. The last line is that of the closing comment.
 func unindent(s string) string {
-	lines := strings.Split(strings.TrimRight(s, "\t"), "\n")
+	s = strings.TrimRight(s, "\t \n") + "\n"
+	indent := s[:len(s)-len(strings.TrimLeft(s, "\t "))]
+	lines := strings.Split(s, "\n")
 	for i, l := range lines {
-		lines[i] = strings.TrimPrefix(l, "\t")
+		lines[i] = strings.TrimPrefix(l, indent)
 	}
 	return strings.ReplaceAll(strings.Join(lines, "\n"), "\t", "    ")
 }
 
-// Shell lines outside generated blocks name commands: each must exist, as must what the pages link to.
+// Shell lines outside generated blocks name commands: each must exist.
 func TestReadmeCommandsExist(t *testing.T) {
 	makefile, err := os.ReadFile("../Makefile")
 	require.NoError(t, err)
@@ -166,38 +209,73 @@ func TestReadmeCommandsExist(t *testing.T) {
 			out, code := locktree(t, nil, "quickstart", m[1], "--help")
 			require.Zero(t, code, out)
 		}
-		for _, m := range regexp.MustCompile(`\]\(([^)#]+)\)|(?:src|srcset)="([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
-			require.FileExists(t, filepath.Join(filepath.Dir(page), m[1]+m[2]), page)
-		}
 	}
 }
 
-// The index of the documentation has every page and every runbook, and the page of commands every command.
+// Links of all Markdown lead to files that exist, and to headings that they have. The template of compare/RESULTS.md is checked there.
+func TestEveryLinkResolves(t *testing.T) {
+	links := 0
+	require.NoError(t, filepath.WalkDir("..", func(page string, entry fs.DirEntry, err error) error {
+		if entry != nil && entry.IsDir() && slices.Contains([]string{".git", "bin", "report"}, entry.Name()) {
+			return filepath.SkipDir
+		}
+		if err != nil || filepath.Ext(page) != ".md" {
+			return err
+		}
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]+))?\)|(?:src|srcset)="([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "://") || strings.Contains(m[1], "{{") {
+				continue
+			}
+			links++
+			target := page
+			if m[1]+m[3] != "" {
+				target = filepath.Join(filepath.Dir(page), m[1]+m[3])
+			}
+			_, err := os.Stat(target)
+			require.NoError(t, err, "%s: %s", page, m[0])
+			if m[2] != "" {
+				require.Contains(t, anchors(t, target), m[2], "%s: %s", page, m[0])
+			}
+		}
+		return nil
+	}))
+	require.Greater(t, links, 50)
+}
+
+// anchors are the headings of a page as GitHub names them.
+func anchors(t *testing.T, page string) (names []string) {
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(string(text), -1) {
+		name := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		names = append(names, strings.ReplaceAll(name, " ", "-"))
+	}
+	return names
+}
+
+// The index of the documentation has every page, the guide every runbook, and the reference every command.
 func TestTheIndexHasEveryPage(t *testing.T) {
 	index, err := os.ReadFile("../docs/README.md")
 	require.NoError(t, err)
-	for _, pattern := range []string{"../docs/*.md", "monitoring/runbooks/*.md"} {
-		files, err := filepath.Glob(pattern)
+	for _, file := range pages(t)[1:] {
+		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		require.NotEmpty(t, files)
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			prose := regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(string(text), "")
-			require.Len(t, regexp.MustCompile(`(?m)^# `).FindAllString(prose, -1), 1, "%s has one title", file)
-			link, err := filepath.Rel("../docs", filepath.Join("../examples", file))
-			require.NoError(t, err)
-			if link != "README.md" {
-				require.Contains(t, string(index), "]("+link+")")
-			}
+		prose := regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(string(text), "")
+		require.Len(t, regexp.MustCompile(`(?m)^# `).FindAllString(prose, -1), 1, "%s has one title", file)
+		if link := filepath.Base(file); link != "README.md" {
+			require.Contains(t, string(index), "]("+link+")")
 		}
 	}
+	guide, err := os.ReadFile("../docs/provisioning.md")
+	require.NoError(t, err)
 	help, code := locktree(t, nil, "quickstart", "help")
 	require.Zero(t, code, help)
 	for _, m := range regexp.MustCompile(`(?m)^  locktree (\S+) +Runbook: `).FindAllStringSubmatch(help, -1) {
-		require.Contains(t, string(index), "(../cmd/locktree/topics/"+m[1]+".txt)")
+		require.Contains(t, string(guide), "(../cmd/locktree/topics/"+m[1]+".txt)")
 	}
-	commands, err := os.ReadFile("../docs/commands.md")
+	commands, err := os.ReadFile("../docs/reference.md")
 	require.NoError(t, err)
 	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+)  +[A-Z]`).FindAllStringSubmatch(help, -1) {
 		require.Regexp(t, "(?m)^    locktree "+m[1]+" ", string(commands))
@@ -206,11 +284,8 @@ func TestTheIndexHasEveryPage(t *testing.T) {
 
 // A runbook said that no command breaks a lock. Now it names the one that does: commands and flags in the middle of a sentence exist.
 func TestCommandsAndFlagsThatPagesNameExist(t *testing.T) {
-	runbooks, err := filepath.Glob("monitoring/runbooks/*.md")
-	require.NoError(t, err)
-	require.NotEmpty(t, runbooks)
 	helps := map[string]string{}
-	for _, page := range append(pages(t), runbooks...) {
+	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, m := range regexp.MustCompile("`locktree ((?:state )?[a-z-]+)([^`]*)`").FindAllStringSubmatch(string(text), -1) {

@@ -18,9 +18,9 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// recorded are pages that are what happens, one after the other on one server: the quickstart with a live resize, drift and a
-// refused destroy; the tutorial with a program that a reader writes.
-var recorded = []string{"quickstart/RUN.md", "../docs/tutorial.md"}
+// recorded are pages that are what happens, one after the other on one server: the tutorial with a program that a reader writes;
+// the quickstart with a live resize, drift and a refused destroy.
+var recorded = []string{"../docs/tutorial.md", "quickstart/testdata/run.md"}
 
 func TestReadmeRecordedRun(t *testing.T) {
 	t.Parallel()

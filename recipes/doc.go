@@ -45,7 +45,7 @@
 //
 // [MultiLock] takes locks together and cannot deadlock. Programs that take them one by one, in different orders, can wait for each
 // other in a circle. A declared order refuses such a call with [ErrLockOrder], and [WithMaxWait] ends it. A program that holds one
-// lock at a time gives each back with [Lease.Release], which waits for no answer. docs/library.md says more, also of the limits.
+// lock at a time gives each back with [Lease.Release], which waits for no answer. docs/mutex.md says more.
 //
 // # Options
 //
@@ -67,6 +67,6 @@
 //   - Exclusion across different wire formats: Curator's clients do not see kazoo's contenders.
 //
 // Nothing outlasts the session, because every contender is an ephemeral node; a call that has given up leaves none behind. The page
-// docs/errors.md says which errors there are and which are worth another try; docs/promises.md what a grant rests on, and where
+// docs/safety.md says which errors there are and which are worth another try; docs/safety.md what a grant rests on, and where
 // the proofs are. Package zktest is a ZooKeeper server in memory, for tests.
 package recipes

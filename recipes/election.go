@@ -36,7 +36,7 @@ func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return e.q.lo
 // asked back; Lead waits for fn to return before it gives the leadership up, and then campaigns again, whatever fn
 // returned. If fn returns while it still leads, Lead gives the leadership up, returns fn's error, and does not
 // campaign again. Lead returns ctx's error when ctx ends, and that of a campaign that is not worth another one: the last
-// column of the table "What an error means" in docs/errors.md says no. WithMaxWait bounds each campaign.
+// column of the table "What an error means" in docs/safety.md says no. WithMaxWait bounds each campaign.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	for {
 		var l *Lease

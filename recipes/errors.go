@@ -60,7 +60,7 @@ var (
 )
 
 // Retryable reports whether the call that returned err took no lock, and may succeed when it is made again a little later. The
-// table "What an error means" in docs/errors.md says for which errors that is so. It is never so once the lock was
+// table "What an error means" in docs/safety.md says for which errors that is so. It is never so once the lock was
 // granted: not for what the function of Do or Lead returned, whatever that wraps, and not for what a method of a Lease, or the
 // cause of its Context, says. Work may have been done by then, and whether to do it again is for the program to decide. It is
 // not so either for a context that has ended, a lock that somebody holds, and calls that the declaration or the ACL forbids.

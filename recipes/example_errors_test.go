@@ -17,7 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// whatNext is what a program does about the error of a Lock, a Try or a Do: docs/errors.md has the table of all errors. The order
+// whatNext is what a program does about the error of a Lock, a Try or a Do: docs/safety.md has the table of all errors. The order
 // counts. What came after the grant is first, because the work may have been done; an outage comes before ErrHeld, because a wait
 // that ended in one matches both.
 func whatNext(err error) string {

@@ -54,9 +54,9 @@ func TestFailureCasesNameTests(t *testing.T) {
 	require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 19, 20, 21, 22, 23, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54}, listed(rows))
 }
 
-// TestProofsAreWhereThePageSays holds the table of docs/promises.md: each link leads to a file that declares what it names, with a comment.
+// TestProofsAreWhereThePageSays holds the table of docs/safety.md: each link leads to a file that declares what it names, with a comment.
 func TestProofsAreWhereThePageSays(t *testing.T) {
-	page, err := os.ReadFile("../docs/promises.md")
+	page, err := os.ReadFile("../docs/safety.md")
 	require.NoError(t, err)
 	_, table, ok := strings.Cut(string(page), "## Where the proofs are")
 	require.True(t, ok)

@@ -22,7 +22,7 @@ func (m *Mutex) Path() string { return m.q.Path }
 // Do runs fn while the lock is held. fn's context is derived from ctx and is also cancelled when the lease ends; fn
 // should stop then. The context carries the lease, so it cannot lock the same lock again: see WithReentrancy. Do
 // gives the lock back after fn has returned, never before, even if ctx has ended by then. "What an error means" in
-// docs/errors.md says which errors it returns. Once fn has run none of them is [Retryable], so a loop that
+// docs/safety.md says which errors it returns. Once fn has run none of them is [Retryable], so a loop that
 // repeats the calls that are does not run fn twice. WithMaxWait bounds its wait for the lock, WithMaxRelease the release.
 func (m *Mutex) Do(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	return do(ctx, m.Lock, fn)
@@ -30,7 +30,7 @@ func (m *Mutex) Do(ctx context.Context, fn func(context.Context, *Lease) error) 
 
 // Lock waits for the lock. ctx bounds the wait and nothing else; when it ends, the place in the queue is given up, and
 // the error names the holder if that is known. Goroutines of one client wait in the process and share one contender in
-// ZooKeeper. "What an error means" in docs/errors.md lists the errors of this and all other methods that
+// ZooKeeper. "What an error means" in docs/safety.md lists the errors of this and all other methods that
 // take a lock.
 //
 // With a context derived from the Context of a lease of this lock, Lock returns ErrWouldDeadlock; see WithReentrancy.

@@ -272,10 +272,10 @@ func exportedErrors(t *testing.T) map[string]bool {
 }
 
 func TestTheTableOfErrorsSaysWhatRetryableReturns(t *testing.T) {
-	doc, err := os.ReadFile("../docs/errors.md")
+	doc, err := os.ReadFile("../docs/safety.md")
 	require.NoError(t, err)
-	_, text, _ := strings.Cut(string(doc), "## What an error means")
-	text, _, _ = strings.Cut(text, "\n## ")
+	_, text, _ := strings.Cut(string(doc), "### What an error means")
+	text, _, _ = strings.Cut(text, "\n### ")
 	before, after, found := strings.Cut(text, "After the grant.")
 	require.True(t, found)
 	for part, rows := range map[string][]errorRow{before: errorRows, after: rowsAfterTheGrant} {
@@ -284,7 +284,7 @@ func TestTheTableOfErrorsSaysWhatRetryableReturns(t *testing.T) {
 			require.Regexp(t, `(?m)^    `+regexp.QuoteMeta(row.name)+`  .* `+again+`$`, part)
 		}
 	}
-	_, advice, _ := strings.Cut(string(doc), "## What to do")
+	_, advice, _ := strings.Cut(string(doc), "### What to do")
 	for name := range exportedErrors(t) {
 		if name != "ErrReleased" && name != "OpError" { // a context's cause, and what wraps others
 			require.Contains(t, text, name)

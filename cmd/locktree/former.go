@@ -4,8 +4,8 @@ package main
 
 var formerCommands = map[string]string{
 	"compat":          "\"locktree doctor\" checks the conditions that locktree needs of the servers.",
-	"generate java":   "Java programs take the path of a lock from an output: see docs/generate.md.",
-	"generate python": "Python programs take the path of a lock from an output: see docs/generate.md.",
+	"generate java":   "Java programs take the path of a lock from an output: see docs/provisioning.md.",
+	"generate python": "Python programs take the path of a lock from an output: see docs/provisioning.md.",
 	"once pause":      "\"locktree once skip\" skips a slot of the job. Type it for each slot that is not to be run.",
 	"once run":        "\"locktree exec -once\" runs the newest slot. Skip an older one, and run its command without locktree.",
 	"schema":          "docs/language.md lists the blocks, arguments and functions of the language.",

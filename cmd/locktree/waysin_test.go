@@ -161,7 +161,7 @@ var wayRecipes = []struct {
 }
 
 // waysPage is where the table stands.
-const waysPage = "../../docs/authentication.md"
+const waysPage = "../../testdata/ways.md"
 
 // Every command and every recipe, by each way in, on Apache ZooKeeper; with SASL on servers that serve nobody else. The table of the
 // page is what was run.

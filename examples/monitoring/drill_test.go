@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	drillPage = "../../docs/drill.md"
+	drillPage = "testdata/drill.md"
 	password  = "correct-horse"
 	atOnce    = 10                         // looks, in which a cause is named that a look can see; three do, unless a server is slow to answer
 	soon      = "LOCKTREE_VAR_patience=2s" // where nothing will answer
@@ -72,7 +72,7 @@ type incident struct {
 }
 
 // Twelve incidents, with programs of Curator, kazoo and Go on three ZooKeeper servers. For each of them the commands of its
-// runbook are typed, and what they, the page and the alerts say is compared with what is true. Of the table in docs/drill.md only
+// runbook are typed, and what they, the page and the alerts say is compared with what is true. Of the table in testdata/drill.md only
 // the incidents and the causes that the page names first are compared: GOLDEN=1 writes the rest, as one run has it.
 func TestDrill(t *testing.T) {
 	d := startDrill(t)
@@ -277,9 +277,7 @@ func (i *incident) shown(runbook, says string, args ...string) {
 }
 
 func (i *incident) named(runbook, verb string) {
-	text, err := os.ReadFile("runbooks/" + runbook + ".md")
-	require.NoError(i.t, err)
-	require.Contains(i.t, string(text), "`locktree "+verb)
+	require.Contains(i.t, runbooks(i.t)[runbook], "`locktree "+verb)
 }
 
 // begins is said before it happens to what a page sees.

@@ -1,5 +1,5 @@
 locktree {
-  stack = "quickstart" # who owns these locks; written into every node
+  stack = "quickstart" # the owner of these locks; written into every node
 }
 
 variable "servers" {
@@ -24,21 +24,16 @@ acl "open" {
   }
 }
 
+// readme: begin
 namespace "payments" {
   acl = acl.open
 
-  mutex "ledger" {
-    description = "One compaction of the ledger at a time."
-  }
-
+  mutex "ledger" { description = "One compaction of the ledger at a time." }
   rwlock "catalog" {}
-
-  semaphore "workers" {
-    permits = 3
-  }
-
+  semaphore "workers" { permits = 3 }
   election "scheduler" {}
 }
+// readme: end
 
 output "ledger" {
   value = namespace.payments.mutex.ledger.path

@@ -1,4 +1,4 @@
-# The locks of the six programs beside this file. Apply it, then run them:
+# The locks of the programs beside this file. Apply it, then run them:
 #
 #   locktree dev &                            # or ZOOKEEPER_SERVERS=zk1:2181,zk2:2181
 #   locktree -chdir=examples/recipes apply
@@ -35,30 +35,53 @@ acl "open" {
 namespace "recipes" {
   acl = acl.open
 
+  // mutex: begin
+  mutex "turns" {
+    description = "Each program's turn, in the order of arrival."
+    max_hold    = "10m"
+  }
+  // mutex: end
+
+  // rwlock: begin
+  rwlock "prices" {
+    description = "Many programs read the cached prices; one renews them."
+  }
+  // rwlock: end
+
+  // semaphore: begin
+  semaphore "api" {
+    description = "How many calls of the partner's API run at a time."
+    permits     = 3
+  }
+  // semaphore: end
+
+  // election: begin
   election "worker" {
     description = "One worker at a time does the jobs."
   }
+  // election: end
 
-  semaphore "api" {
-    description = "So many calls of the other side's API at a time; change it and apply while they run."
-    permits     = 3
-  }
-
-  rwlock "prices" {
-    description = "Readers of the cached prices, and whoever renews them."
-  }
-
+  // multilock: begin
   mutex "account" {
     for_each    = toset(["alice", "bob", "carol"])
     description = "A transfer holds the locks of both its accounts."
   }
+  // multilock: end
 
-  mutex "turns" {
-    description = "Everybody's turn, in the order of arrival."
-  }
-
+  // keyed: begin
   keyed "order" {
     description = "One worker at a time charges an order."
     kind        = "mutex"
   }
+  // keyed: end
+
+  // once: begin
+  once "report" {
+    description = "The nightly report."
+    schedule    = "0 3 * * *" # as in cron
+    timezone    = "Europe/Berlin"
+    catch_up    = "6h" # how late a slot may start
+    success     = "end"
+  }
+  // once: end
 }

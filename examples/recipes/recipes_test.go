@@ -67,7 +67,7 @@ func run(t *testing.T, addr, program string, args ...string) string {
 func walk(t *testing.T, bin, addr string) {
 	locktree := filepath.Join(bin, "locktree")
 	run(t, addr, locktree, "fmt", "-check")
-	require.Contains(t, run(t, addr, locktree, "apply", "-auto-approve"), "Apply complete! Resources: 9 added")
+	require.Contains(t, run(t, addr, locktree, "apply", "-auto-approve"), "Apply complete! Resources: 10 added")
 	for name, want := range programs {
 		t.Run(name, func(t *testing.T) {
 			out := run(t, addr, filepath.Join(bin, name))
@@ -77,7 +77,7 @@ func walk(t *testing.T, bin, addr string) {
 		})
 	}
 	status := run(t, addr, locktree, "status")
-	require.Contains(t, status, "8 locks, 0 held, 0 waiting, 0 keys in use.", "a program left something in a queue")
+	require.Contains(t, status, "9 locks, 0 held, 0 waiting, 0 keys in use.", "a program left something in a queue")
 	require.False(t, strings.Contains(status, "deadlock"))
 	run(t, addr, locktree, "destroy", "-auto-approve")
 }

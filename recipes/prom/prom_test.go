@@ -65,7 +65,7 @@ locktree_waiting{lock="/locks/ledger"} 0
 		"locktree_sessions_lost_total", "locktree_waiting"))
 }
 
-// docs/metrics.md has the table of the package's documentation.
+// docs/reference.md has the table of the package's documentation.
 func TestTheDocumentationHasTheMetrics(t *testing.T) {
 	text, err := os.ReadFile("doc.go")
 	require.NoError(t, err)

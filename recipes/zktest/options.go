@@ -99,7 +99,7 @@ func WithSASLRequired() Option { return func(o *options) { o.saslRequired = true
 // on a node that exists (ZOOKEEPER-2590). The four-letter words say the version. It panics if v is no version.
 //
 // Several modes of watches on one path (ZOOKEEPER-4466) and their removal by type (ZOOKEEPER-4471, ZOOKEEPER-4472), both of
-// 3.9.0, stay as in 3.8.0: docs/versions.md.
+// 3.9.0, stay as in 3.8.0: docs/operating.md.
 func WithVersion(v string) Option {
 	parsed, err := release.Parse(v)
 	if err != nil {

@@ -1,6 +1,7 @@
 package syntax
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,56 +32,140 @@ func TestTheReferenceIsTheLanguage(t *testing.T) {
 	require.Equal(t, string(text), got)
 }
 
-// reference is the language as people read it.
+// reference is the language as people read it. Arguments that several kinds of nodes share stand there once.
 func reference() string {
 	var b strings.Builder
+	shared := sharedArguments()
 	for _, t := range Language.blocks {
-		t.write(&b, "")
-		b.WriteString("\n")
+		if t.Kind == nil {
+			t.write(&b, "", nil)
+			b.WriteString("\n")
+		}
+	}
+	b.WriteString("# Arguments that several of the blocks below have. \"Also\" lists them there.\n")
+	writeArguments(&b, "", slices.SortedFunc(maps.Values(shared), func(a, b describedArgument) int {
+		return cmp.Or(a.order-b.order, strings.Compare(a.name, b.name))
+	}))
+	b.WriteString("# Rules for changes. At most one.\nlifecycle {\n")
+	for _, a := range lifecycleOf(Language).args {
+		fmt.Fprintf(&b, "  %s = %s # %s\n", a.name, a.typ, a.doc)
+	}
+	b.WriteString("}\n# Attributes of a reference: .path, and each argument except for_each, acl, ensemble and order.\n\n")
+	for _, t := range Language.blocks {
+		if t.Kind != nil {
+			t.write(&b, "", shared)
+			b.WriteString("\n")
+		}
 	}
 	return b.String()
 }
 
-// write writes a block as it is written in a file, each argument with its type and meaning.
-func (t *BlockType) write(b *strings.Builder, indent string) {
-	doc := t.doc
-	if t.single {
-		doc += " At most one."
-	}
-	fmt.Fprintf(b, "%s# %s\n%s%s {\n", indent, doc, indent, t.header())
-	width, notes := 0, map[string]string{}
-	for _, a := range t.args {
-		width = max(width, len(a.name))
-	}
+// describedArgument is an argument with the facts of a parameter of its kind.
+type describedArgument struct {
+	argument
+	notes string
+	order int
+}
+
+// described are the arguments of a block in their order.
+func (t *BlockType) described() []describedArgument {
+	notes := map[string]string{}
 	if t.Kind != nil {
 		for _, f := range t.Kind.New().Fields() {
 			notes[f.Name] = fieldNotes(f)
 		}
 	}
-	for _, a := range t.args {
+	var all []describedArgument
+	for i, a := range t.args {
 		note := notes[a.name]
 		if note == "" && a.required {
 			note = " (required)"
 		}
-		fmt.Fprintf(b, "%s  %-*s = %s # %s%s\n", indent, width, a.name, a.typ, a.doc, note)
+		all = append(all, describedArgument{a, note, i})
 	}
+	return all
+}
+
+func (a describedArgument) text() string { return fmt.Sprintf("%s # %s%s", a.typ, a.doc, a.notes) }
+
+// sharedArguments are those that at least three kinds have with the same text, by name.
+func sharedArguments() map[string]describedArgument {
+	counts, shared := map[string]int{}, map[string]describedArgument{}
+	for _, t := range Language.blocks {
+		if t.Kind == nil {
+			continue
+		}
+		for _, a := range t.described() {
+			if counts[a.name+a.text()]++; counts[a.name+a.text()] == 3 {
+				shared[a.name] = a
+			}
+		}
+	}
+	return shared
+}
+
+func lifecycleOf(t *BlockType) *BlockType { return t.nested("mutex").nested("lifecycle") }
+
+func writeArguments(b *strings.Builder, indent string, all []describedArgument) {
+	width := 0
+	for _, a := range all {
+		width = max(width, len(a.name))
+	}
+	for _, a := range all {
+		fmt.Fprintf(b, "%s%-*s = %s\n", indent, width, a.name, a.text())
+	}
+}
+
+// write writes a block as it is written in a file, each argument with its type and meaning.
+func (t *BlockType) write(b *strings.Builder, indent string, shared map[string]describedArgument) {
+	doc := t.doc
+	if t.single {
+		doc += " At most one."
+	}
+	fmt.Fprintf(b, "%s# %s\n%s%s {\n", indent, doc, indent, t.header())
+	var own []describedArgument
+	var also []string
+	for _, a := range t.described() {
+		if known, ok := shared[a.name]; ok && known.text() == a.text() {
+			also = append(also, a.name)
+		} else {
+			own = append(own, a)
+		}
+	}
+	writeArguments(b, indent+"  ", own)
 	if t.anyArgs {
 		fmt.Fprintf(b, "%s  NAME = any # Any name.\n", indent)
 	}
 	var inside []string
 	for _, n := range t.blocks {
-		if n.Kind != nil {
+		switch {
+		case n.Kind != nil:
 			inside = append(inside, n.Name)
-		} else {
-			n.write(b, indent+"  ")
+		case shared != nil && n.Name == "lifecycle":
+			also = append(also, n.Name)
+		default:
+			n.write(b, indent+"  ", nil)
 		}
+	}
+	if len(also) > 0 {
+		fmt.Fprintf(b, "%s  # Also: %s.\n", indent, strings.Join(also, ", "))
 	}
 	if len(inside) > 0 {
 		fmt.Fprintf(b, "%s  # Inside: %s.\n", indent, strings.Join(inside, ", "))
 	}
 	fmt.Fprintf(b, "%s}\n", indent)
-	if t.Kind != nil {
-		fmt.Fprintf(b, "%s# Attributes of a reference: .%s.\n", indent, strings.Join(slices.Sorted(maps.Keys(ObjectType(t.Kind))), ", ."))
+}
+
+// The page says once what a reference has.
+func TestAReferenceHasThePathAndTheArguments(t *testing.T) {
+	for _, k := range kind.All() {
+		want := []string{"path"}
+		for _, a := range Language.nested(k.Name).args {
+			if !slices.Contains([]string{"for_each", "acl", "ensemble", "order"}, a.name) {
+				want = append(want, a.name)
+			}
+		}
+		require.ElementsMatch(t, want, slices.Collect(maps.Keys(ObjectType(k))), k.Name)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/once"
 )
 
 // Root is the root of ensemble "local" by default.
@@ -76,21 +77,35 @@ func (n Recipes) Account(key string, opts ...recipes.Option) *recipes.Mutex {
 
 // Turns is namespace.recipes.mutex.turns.
 //
-// Everybody's turn, in the order of arrival.
+// Each program's turn, in the order of arrival.
+//
+//   - max_hold: 10m
 func (n Recipes) Turns(opts ...recipes.Option) *recipes.Mutex {
 	return n.client.Mutex(n.path+"/turns", opts...)
 }
 
+// Report is namespace.recipes.once.report.
+//
+// The nightly report.
+//
+//   - schedule: 0 3 * * *
+//   - timezone: Europe/Berlin
+//   - catch_up: 6h
+//   - success: end
+func (n Recipes) Report(opts ...recipes.Option) *once.Once {
+	return once.New(n.client, n.path+"/report", opts...)
+}
+
 // Prices is namespace.recipes.rwlock.prices.
 //
-// Readers of the cached prices, and whoever renews them.
+// Many programs read the cached prices; one renews them.
 func (n Recipes) Prices(opts ...recipes.Option) *recipes.RWMutex {
 	return n.client.RWMutex(n.path+"/prices", opts...)
 }
 
 // Api is namespace.recipes.semaphore.api.
 //
-// So many calls of the other side's API at a time; change it and apply while they run.
+// How many calls of the partner's API run at a time.
 //
 //   - permits: 3
 func (n Recipes) Api(opts ...recipes.Option) *recipes.Semaphore {
@@ -105,10 +120,11 @@ func Provision(server kind.Provisioner, root string) error {
 		{"/recipes/account-alice", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.mutex.account[\"alice\"]"},"protect":false,"spec":{"description":"A transfer holds the locks of both its accounts.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
 		{"/recipes/account-bob", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.mutex.account[\"bob\"]"},"protect":false,"spec":{"description":"A transfer holds the locks of both its accounts.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
 		{"/recipes/account-carol", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.mutex.account[\"carol\"]"},"protect":false,"spec":{"description":"A transfer holds the locks of both its accounts.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
-		{"/recipes/api", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.semaphore.api"},"protect":false,"spec":{"description":"So many calls of the other side's API at a time; change it and apply while they run.","max_waiters":0,"permits":3,"wire":"curator"},"state":"active","type":"semaphore"}`},
+		{"/recipes/api", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.semaphore.api"},"protect":false,"spec":{"description":"How many calls of the partner's API run at a time.","max_waiters":0,"permits":3,"wire":"curator"},"state":"active","type":"semaphore"}`},
 		{"/recipes/order", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.keyed.order"},"protect":false,"spec":{"description":"One worker at a time charges an order.","fanout":"","foreign":"false","kind":"mutex","max_waiters":0,"permits":0,"wire":"curator"},"state":"active","type":"keyed"}`},
-		{"/recipes/prices", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.rwlock.prices"},"protect":false,"spec":{"description":"Readers of the cached prices, and whoever renews them.","max_waiters":0,"wire":"curator"},"state":"active","type":"rwlock"}`},
-		{"/recipes/turns", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.mutex.turns"},"protect":false,"spec":{"description":"Everybody's turn, in the order of arrival.","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
+		{"/recipes/prices", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.rwlock.prices"},"protect":false,"spec":{"description":"Many programs read the cached prices; one renews them.","max_waiters":0,"wire":"curator"},"state":"active","type":"rwlock"}`},
+		{"/recipes/report", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.once.report"},"protect":false,"spec":{"catch_up":"6h","description":"The nightly report.","keep":30,"max_waiters":0,"schedule":"0 3 * * *","success":"end","timezone":"Europe/Berlin","wire":"curator"},"state":"active","type":"once"}`},
+		{"/recipes/turns", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.mutex.turns"},"protect":false,"spec":{"description":"Each program's turn, in the order of arrival.","max_hold":"10m","max_waiters":0,"wire":"curator"},"state":"active","type":"mutex"}`},
 		{"/recipes/worker", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes.election.worker"},"protect":false,"spec":{"description":"One worker at a time does the jobs.","max_waiters":0,"wire":"curator"},"state":"active","type":"election"}`},
 	})
 }

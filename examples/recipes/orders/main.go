@@ -94,7 +94,7 @@ func run(ctx context.Context, orders int) error {
 
 // work charges orders until no more are delivered.
 func work(ctx context.Context, orders locks.KeyedMutex, deliveries <-chan string, db *store) error {
-	// readme: begin
+	// keyed: begin
 	for id := range deliveries {
 		lease, err := orders.For(id).Lock(ctx) // the lock of one order
 		if err != nil {
@@ -106,7 +106,7 @@ func work(ctx context.Context, orders locks.KeyedMutex, deliveries <-chan string
 			return err
 		}
 	}
-	// readme: end
+	// keyed: end
 	return nil
 }
 

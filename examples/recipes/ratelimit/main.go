@@ -80,10 +80,12 @@ func program(ctx context.Context, id string, other *api) error {
 	}
 	defer c.Close()
 	for range calls {
+		// semaphore: begin
 		err := locks.At(c, locks.Root).Recipes.Api().Do(ctx, 1, func(context.Context, *recipes.Lease) error {
 			other.call()
 			return nil
 		})
+		// semaphore: end
 		if err != nil {
 			return err
 		}

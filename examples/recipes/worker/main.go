@@ -53,6 +53,7 @@ func work(ctx context.Context, id string, leaders, done *atomic.Int64) error {
 	}
 	defer c.Close()
 	left := jobs
+	// election: begin
 	return locks.At(c, locks.Root).Recipes.Worker().Lead(ctx, func(ctx context.Context, lead *recipes.Lease) error {
 		if leaders.Add(1) > 1 {
 			return fmt.Errorf("%s leads beside another worker", id)
@@ -70,6 +71,7 @@ func work(ctx context.Context, id string, leaders, done *atomic.Int64) error {
 		}
 		return nil
 	})
+	// election: end
 }
 
 // dial connects to ZOOKEEPER_SERVERS, or to what `locktree dev` serves.

@@ -33,7 +33,7 @@ func (c *Commits) Write(ctx context.Context) (answered bool, lost error) {
 	gone := errors.Is(err, zk.ErrNoNode)
 	if gone || err == nil && version <= c.last {
 		c.lost = cmp.Or(c.lost, fmt.Errorf("%s: a node has version %d after %d was confirmed (%v); so this run says nothing of locks. "+
-			"Run it again, or on a release without that fault: see docs/versions.md", realzk.Void, version, c.last, err))
+			"Run it again, or on a release without that fault: see docs/operating.md", realzk.Void, version, c.last, err))
 	}
 	if err == nil {
 		c.last = version
