@@ -94,7 +94,7 @@ func (k *asked) Tenure(node string, session int64) held.Listener {
 // refused tells of a call that ended without a lease.
 func (k *asked) refused(err error) {
 	if k.call != nil {
-		k.call.tell(Event{Type: EventRefused, Wait: time.Since(k.start), Result: ResultOf(err), Cause: err})
+		k.call.tell(Event{Type: EventRefused, Wait: time.Since(k.start), Result: resultOf(err), Cause: err})
 	}
 }
 

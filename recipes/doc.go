@@ -50,7 +50,7 @@
 // # Options
 //
 // [WithMaxWait] and [WithMaxRelease] bound calls. [WithID] names the holder. Config.Observer receives what happens: [LogEvents] logs
-// it, packages prom and otel make metrics and traces of it, and [Observers] is several. [Detach] lets work outlive the lease that it
+// it, and packages prom and otel make metrics and traces of it. [Detach] lets work outlive the lease that it
 // was started under. [Client.Session] is for operations of your own.
 //
 // # What is not guaranteed

@@ -120,9 +120,9 @@ func (e *HeldError) Error() string {
 	case e.Local:
 		b.WriteString(" by this client")
 	case e.Holder.ID != "":
-		b.WriteString(" by " + e.Sight().Line())
+		b.WriteString(" by " + kind.NewSight(e.Holder, e.at).Line())
 	case e.Holder.Name != "":
-		b.WriteString(" by contender " + e.Sight().Line())
+		b.WriteString(" by contender " + kind.NewSight(e.Holder, e.at).Line())
 	}
 	fmt.Fprintf(&b, ", %d ahead", e.Position)
 	if e.Cause != nil {
@@ -130,10 +130,6 @@ func (e *HeldError) Error() string {
 	}
 	return errs.OnePrefix(b.String())
 }
-
-// Sight is the holder as locktree's commands show one; its Line is in the error's text. The servers were not asked whether it is
-// connected: package inspect asks them.
-func (e *HeldError) Sight() kind.Sight { return kind.NewSight(e.Holder, e.at) }
 
 // Unwrap returns ErrHeld, and why the wait ended.
 func (e *HeldError) Unwrap() []error {

@@ -35,6 +35,7 @@ var (
 	HeldData             = znode.HeldData
 	HolderSelf           = znode.HolderSelf
 	Hostname             = znode.Hostname
+	ResultOf             = resultOf
 )
 
 // Decide says whether a contender is admitted, or which one it waits for.

@@ -35,6 +35,11 @@ func (q *handle) present(ctx context.Context, e *lock.SessionState) (*handle, er
 	return q.at(w), err
 }
 
+// unusable is a handle whose every use is an error.
+func (c *Client) unusable(wrong error) *handle {
+	return &handle{c: c, Handle: lock.Handle{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: kind.Mutex, Wrong: wrong}}}}
+}
+
 func (c *Client) handle(k *kind.Kind, path string, shared bool, opts []Option) *handle {
 	q := &handle{c: c, Handle: lock.Handle{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: k, Path: path}, Shared: shared}}}
 	q.Keyed()

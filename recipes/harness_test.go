@@ -55,7 +55,7 @@ func campaign(c *recipes.Client) taking        { return c.Election("/e").Campaig
 
 // mixed is a set over all kinds that a set takes.
 func mixed(c *recipes.Client) *recipes.MultiLock {
-	return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw").Reader(), c.Election("/e"))
+	return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw").RLocker(), c.Election("/e"))
 }
 
 // tries are the Try methods.

@@ -31,9 +31,6 @@ func (c *Client) Keyed(path string, opts ...Option) *Keyed {
 	return &Keyed{c: c, path: path, opts: slices.Clone(opts)}
 }
 
-// Path returns the family's path.
-func (k *Keyed) Path() string { return k.path }
-
 // Mutex returns a handle on the lock of a key, in a family of mutexes. Its Path is the node of the key in a family without
 // directories; the lease knows in which directory it is.
 func (k *Keyed) Mutex(key string) *Mutex { return &Mutex{k.queue(kind.Mutex, key, false)} }

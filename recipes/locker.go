@@ -9,7 +9,7 @@ import (
 )
 
 // Locker is any lock, for code that works under one and does not choose it. *Mutex, *RWMutex (for writing) and *MultiLock are
-// Lockers; [RWMutex.RLocker], [Semaphore.Locker] and [Election.Locker] make one of the others. A test may write its own: package
+// Lockers; [RWMutex.RLocker], [Semaphore.Locker] and [Client.Locker] make one of the others. A test may write its own: package
 // recipetest makes leases for it.
 type Locker interface {
 	// Do runs a function under the lock; see [Mutex.Do].
@@ -20,15 +20,16 @@ type Locker interface {
 	TryLock(ctx context.Context) (*Lease, error)
 }
 
-// RLocker is the lock for reading.
-func (m *RWMutex) RLocker() Locker { return locker{q: m.read} }
+// RLocker returns the lock for reading, also as a member of a MultiLock.
+func (m *RWMutex) RLocker() interface {
+	Locker
+	Member
+} {
+	return locker{q: m.read}
+}
 
-// Locker is n permits of the semaphore, taken together.
+// Locker returns n permits of the semaphore as one lock.
 func (m *Semaphore) Locker(n int) Locker { return locker{m.q, n} }
-
-// Locker is the leadership: who has the lock leads. Its Do campaigns once, and does not stand again as [Election.Lead] does;
-// its TryLock returns a *HeldError while somebody else leads or stands.
-func (e *Election) Locker() Locker { return locker{q: e.q} }
 
 // locker is a lock by another name.
 type locker struct {
@@ -36,41 +37,37 @@ type locker struct {
 	n int // permits
 }
 
+func (l locker) handle() *handle { return l.q }
+
 func (l locker) Lock(ctx context.Context) (*Lease, error)    { return l.q.lock(ctx, l.n, false) }
 func (l locker) TryLock(ctx context.Context) (*Lease, error) { return l.q.lock(ctx, l.n, true) }
 func (l locker) Do(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	return do(ctx, l.Lock, fn)
 }
 
-// Want is how a caller of [Client.Take] wants to hold the lock.
-type Want struct {
-	Shared  bool // as a reader, if the kind has readers
-	Permits int  // how many, if the kind has permits
-	Try     bool // fail at once instead of waiting
-}
-
-// Take takes the lock at path as a lock of kind k. It is for programs that handle locks of any kind, as "locktree
-// exec" does; others use the recipe of the kind and its documentation. inspect.Lock returns the kind of a lock.
-// Errors are those of Mutex.Lock.
-func (c *Client) Take(ctx context.Context, k *kind.Kind, path string, want Want, opts ...Option) (*Lease, error) {
+// Locker returns the lock at path as one of kind k, for programs that handle locks of any kind, as "locktree exec" does: shared to read,
+// if the kind has readers, and with a number of permits, if it has permits. Others use the recipe of the kind and its documentation.
+// inspect.Lock returns the kind of a lock. A kind that is no lock is ErrKindMismatch.
+func (c *Client) Locker(k *kind.Kind, path string, shared bool, permits int, opts ...Option) Locker {
 	if k == nil || k.Container || len(k.Queues) == 0 {
-		return nil, fmt.Errorf("%w: %s is not a lock (%s)", ErrKindMismatch, path, k)
+		return locker{q: c.unusable(fmt.Errorf("%w: %s is not a lock (%s)", ErrKindMismatch, path, k))}
 	}
-	if k.Permits == nil {
-		want.Permits = 0
-	}
-	return c.handle(k, path, want.Shared && k.Queues[0].Shared != nil, opts).lock(ctx, want.Permits, want.Try)
+	return locker{c.handle(k, path, shared && k.Queues[0].Shared != nil, opts), wanted(k, permits)}
 }
 
-// Take is [Client.Take] for the lock of a key, which the family declares to be of kind of.
-func (k *Keyed) Take(ctx context.Context, of *kind.Kind, key string, want Want) (*Lease, error) {
+func wanted(k *kind.Kind, permits int) int {
+	if k.Permits == nil {
+		return 0
+	}
+	return permits
+}
+
+// Locker is [Client.Locker] for the lock of a key, which the family declares to be of kind of.
+func (k *Keyed) Locker(of *kind.Kind, key string, shared bool, permits int) Locker {
 	if of == nil || len(of.Queues) == 0 {
-		return nil, fmt.Errorf("%w: the locks of keys are not %s", ErrKindMismatch, of)
+		return locker{q: k.c.unusable(fmt.Errorf("%w: the locks of keys are not %s", ErrKindMismatch, of))}
 	}
-	if of.Permits == nil {
-		want.Permits = 0
-	}
-	return k.queue(of, key, want.Shared && of.Queues[0].Shared != nil).lock(ctx, want.Permits, want.Try)
+	return locker{k.queue(of, key, shared && of.Queues[0].Shared != nil), wanted(of, permits)}
 }
 
 // Detach returns a context with the values of ctx, but without its leases, deadline and cancellation. It is for work that a holder

@@ -4,23 +4,16 @@ import (
 	"context"
 	"errors"
 
-	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/lock"
-	"github.com/locktree/locktree/recipes/internal/wait"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Member is a lock that can be part of a MultiLock: a *Mutex, an *Election, a *RWMutex (for writing) or RWMutex.Reader. A
+// Member is a lock that can be part of a MultiLock: a *Mutex, an *Election, a *RWMutex (for writing) or [RWMutex.RLocker]. A
 // semaphore cannot: a set that waits would take permits that nobody holds.
 type Member interface{ handle() *handle }
 
 func (m *Mutex) handle() *handle    { return m.q }
 func (e *Election) handle() *handle { return e.q }
 func (m *RWMutex) handle() *handle  { return m.write }
-func (q *handle) handle() *handle   { return q }
-
-// Reader returns the lock, for reading, as a member of a MultiLock.
-func (m *RWMutex) Reader() Member { return m.read }
 
 // MultiLock takes several mutexes, elections and read-write locks together: all or none, under one deadline, in whatever order
 // they are named. One ZooKeeper transaction takes the places in all queues; if the whole set is free, that one round trip is all.
@@ -45,7 +38,8 @@ func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {
 		if isNil(each) {
-			each = &handle{c: c, Handle: lock.Handle{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: kind.Mutex, Wrong: errors.New("recipes: multi-lock: a member is nil")}}}}
+			m.handles = append(m.handles, c.unusable(errors.New("recipes: multi-lock: a member is nil")))
+			continue
 		}
 		m.handles = append(m.handles, each.handle())
 	}

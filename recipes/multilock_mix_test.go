@@ -74,7 +74,7 @@ func pick(rnd *rand.Rand, c *recipes.Client) (members []recipes.Member, need map
 			if rnd.IntN(2) == 0 {
 				members, need[path] = append(members, c.RWMutex(path)), 100
 			} else {
-				members, need[path] = append(members, c.RWMutex(path).Reader()), 1
+				members, need[path] = append(members, c.RWMutex(path).RLocker()), 1
 			}
 		}
 	}

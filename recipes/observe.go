@@ -38,7 +38,15 @@ const (
 	EventHeartbeat        = session.EventHeartbeat // a write that proves the session; the first event to show that the servers have a problem
 )
 
-// Event is what Config.Observer receives.
+// Event is what Config.Observer receives. A call ends with one of these results:
+//
+//	acquired     it returned a lease
+//	timeout      its context's deadline, or WithMaxWait, has passed
+//	cancelled    its context ended for another reason
+//	held         a Try: somebody holds the lock or waits for it
+//	quota        the queue, the session or a quota is full, or the servers shed load
+//	unreachable  the servers could not be reached when the call gave up, however it did
+//	error        anything else, for example a lock that is draining, or a session that was lost
 type Event struct {
 	Type    EventType
 	Time    time.Time       // when it happened
@@ -50,7 +58,7 @@ type Event struct {
 	Token   uint64          // of a lease; 0 while it is not known
 	Wait    time.Duration   // from the call until it was queued, granted or refused; until the answer to a heartbeat
 	Held    time.Duration   // from the grant until now (of a lease)
-	Result  string          // how the call ended (Acquired, Refused), as [ResultOf] lists
+	Result  string          // how the call ended (Acquired, Refused), as listed above
 	Cause   error           // who is ahead, a *HeldError (Queued); why (Refused, Lost, of a session and of a heartbeat that failed)
 	Session int64           // the id of the lease's session, or of that of the event; 0 otherwise
 }
@@ -63,7 +71,7 @@ type EventLock struct {
 	Permits int  // how many, if the kind has permits
 }
 
-// How a call ended: see [ResultOf].
+// How a call ended: see [Event].
 const (
 	resultAcquired    = "acquired"
 	resultTimeout     = "timeout"
@@ -74,16 +82,8 @@ const (
 	resultError       = "error"
 )
 
-// ResultOf returns how a call ended that returned err:
-//
-//	acquired     it returned a lease
-//	timeout      its context's deadline, or WithMaxWait, has passed
-//	cancelled    its context ended for another reason
-//	held         a Try: somebody holds the lock or waits for it
-//	quota        the queue, the session or a quota is full, or the servers shed load
-//	unreachable  the servers could not be reached when the call gave up, however it did
-//	error        anything else, for example a lock that is draining, or a session that was lost
-func ResultOf(err error) string {
+// resultOf is the result of a call that returned err.
+func resultOf(err error) string {
 	var held *HeldError
 	switch waited := errors.As(err, &held) && held.Cause != nil; {
 	case err == nil:

@@ -215,7 +215,7 @@ func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 		x = (<-next).V
 		b.are(l, "/m", 1, 0)
 
-		set := c.MultiLock(c.Mutex("/m"), rw.Reader(), c.Election("/e"))
+		set := c.MultiLock(c.Mutex("/m"), rw.RLocker(), c.Election("/e"))
 		waiting := l.Waiting(set.Lock)
 		b.are(l, "/m", 1, 1)
 		b.are(l, "/e", 0, 1)

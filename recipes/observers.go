@@ -6,20 +6,6 @@ import (
 	"log/slog"
 )
 
-// Observers makes one Config.Observer of several. Each receives every event, in turn: one that is slow delays the others, and one
-// that panics does not keep the event from those behind it.
-func Observers(all ...func(Event)) func(Event) {
-	return func(e Event) { tellEach(all, e) }
-}
-
-func tellEach(all []func(Event), e Event) {
-	if len(all) == 0 {
-		return
-	}
-	defer tellEach(all[1:], e)
-	all[0](e)
-}
-
 // LogEvents makes a Config.Observer that logs what a person wants to know, one line each: at LevelError a lease that was lost; at
 // LevelWarn a session in doubt or lost, and a call that failed because of more than its caller's patience; at LevelInfo the end of
 // such a doubt; at LevelDebug all grants, waits, refusals and releases. Heartbeats are not logged. Config.Logger says which servers

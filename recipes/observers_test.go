@@ -15,24 +15,6 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-func TestOneOfSeveralObserversThatPanicsKeepsNoEventFromTheOthers(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		var first, last []recipes.EventType
-		m := l.Client("a", func(cfg *recipes.Config) {
-			cfg.Observer = recipes.Observers(
-				func(e recipes.Event) { first = append(first, e.Type) },
-				func(recipes.Event) { panic("one of three") },
-				func(e recipes.Event) { last = append(last, e.Type) })
-		}).Mutex(l.Mutex())
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		l.Unlock(x)
-		l.Settle()
-		require.Contains(t, first, recipes.EventReleased)
-		require.Equal(t, first, last)
-	})
-}
-
 // A client that lost ZooKeeper logged 12 lines a minute and none when it was back.
 func TestTheLogSaysOnceThatZooKeeperIsAwayAndOnceThatItIsBack(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

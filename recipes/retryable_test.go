@@ -56,17 +56,23 @@ func underLock(take taking) func(context.Context, work) error {
 // waysToWork are the ways to do work under a lock, and who else can be in the way.
 func waysToWork() map[string]func(*recipes.Client) func(context.Context, work) error {
 	type do = func(context.Context, work) error
-	take := func(k *kind.Kind, path string, want recipes.Want) func(*recipes.Client) func(context.Context, work) error {
+	take := func(k *kind.Kind, path string, shared, try bool) func(*recipes.Client) func(context.Context, work) error {
 		return func(c *recipes.Client) func(context.Context, work) error {
-			return underLock(func(ctx context.Context) (*recipes.Lease, error) { return c.Take(ctx, k, path, want) })
+			return underLock(func(ctx context.Context) (*recipes.Lease, error) {
+				lock := c.Locker(k, path, shared, 1)
+				if try {
+					return lock.TryLock(ctx)
+				}
+				return lock.Lock(ctx)
+			})
 		}
 	}
 	all := map[string]func(*recipes.Client) func(context.Context, work) error{
 		"campaign":     func(c *recipes.Client) do { return underLock(c.Election("/e").Campaign) },
-		"taken":        take(kind.Mutex, "/m", recipes.Want{}),
-		"tried":        take(kind.Mutex, "/m", recipes.Want{Try: true}),
-		"reader, took": take(kind.RWLock, "/rw", recipes.Want{Shared: true}),
-		"permit":       take(kind.Semaphore, "/s", recipes.Want{Permits: 1, Try: true}),
+		"taken":        take(kind.Mutex, "/m", false, false),
+		"tried":        take(kind.Mutex, "/m", false, true),
+		"reader, took": take(kind.RWLock, "/rw", true, false),
+		"permit":       take(kind.Semaphore, "/s", false, true),
 	}
 	for name, way := range harness.Ways() {
 		all[name] = func(c *recipes.Client) do { return way.Do(c) }

@@ -99,7 +99,7 @@ func (w *simWorld) members(c *recipes.Client, st simStep) (members []recipes.Mem
 		switch of.recipe {
 		case "rwlock":
 			if m := w.rwmutex(c, of.path, st); st.shared {
-				members = append(members, m.Reader())
+				members = append(members, m.RLocker())
 			} else {
 				members = append(members, m)
 			}

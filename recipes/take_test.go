@@ -20,13 +20,13 @@ func TestTakeServesEveryKind(t *testing.T) {
 		for _, k := range append(kind.All(), nil) {
 			path := "/" + k.String()
 			if k == nil || k.Container || k == kind.Keyed { // a family's locks are those of its keys
-				_, err := c.Take(t.Context(), k, path, recipes.Want{})
+				_, err := c.Locker(k, path, false, 0).Lock(t.Context())
 				require.ErrorIs(t, err, recipes.ErrKindMismatch)
 				continue
 			}
 			l.Declare(path, k.New())
 			for _, shared := range []bool{false, true} { // a kind without readers has one way
-				lease, err := c.Take(t.Context(), k, path, recipes.Want{Shared: shared, Permits: 1, Try: true})
+				lease, err := c.Locker(k, path, shared, 1).TryLock(t.Context())
 				require.NoError(t, err, k)
 				in, err := inspect.Lock(t.Context(), c, path)
 				require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestAHandleOfAnotherKindIsRefusedByEveryMethodAlsoWhileItsClientHoldsTheLoc
 		l.EveryKind()
 		c := l.Client("a")
 		for declared, path := range paths {
-			held, err := c.Take(t.Context(), declared, path, recipes.Want{Permits: 1})
+			held, err := c.Locker(declared, path, false, 1).Lock(t.Context())
 			require.NoError(t, err)
 			for opened := range paths {
 				if opened == declared {
@@ -54,7 +54,12 @@ func TestAHandleOfAnotherKindIsRefusedByEveryMethodAlsoWhileItsClientHoldsTheLoc
 				for what, outer := range map[string]context.Context{"its holder": held.Context(), "another caller": t.Context()} {
 					for _, try := range []bool{false, true} {
 						ctx, cancel := context.WithTimeout(outer, time.Minute)
-						_, err := c.Take(ctx, opened, path, recipes.Want{Permits: 1, Try: try})
+						lock := c.Locker(opened, path, false, 1)
+						take := lock.Lock
+						if try {
+							take = lock.TryLock
+						}
+						_, err := take(ctx)
 						cancel()
 						require.ErrorIs(t, err, recipes.ErrKindMismatch, fmt.Sprint(what, opened, path, try))
 					}

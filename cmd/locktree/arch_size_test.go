@@ -125,6 +125,53 @@ func TestPackagesFitIntoAHead(t *testing.T) {
 	}
 }
 
+// A program that imports the library meets these names: the package's own, and the methods of its types.
+func TestRecipesExportsFewNames(t *testing.T) {
+	const most = 130
+	files, err := filepath.Glob("../../recipes/*.go")
+	require.NoError(t, err)
+	var names []string
+	add := func(of string, ids ...*ast.Ident) {
+		for _, id := range ids {
+			if id.IsExported() {
+				names = append(names, of+id.Name)
+			}
+		}
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				of := ""
+				if n.Recv != nil {
+					if of = strings.TrimPrefix(types.ExprString(n.Recv.List[0].Type), "*"); !ast.IsExported(of) {
+						return false
+					}
+					of += "."
+				}
+				add(of, n.Name)
+				return false
+			case *ast.ValueSpec:
+				add("", n.Names...)
+			case *ast.TypeSpec:
+				add("", n.Name)
+				if methods, ok := n.Type.(*ast.InterfaceType); ok && n.Name.IsExported() {
+					for _, m := range methods.Methods.List {
+						add(n.Name.Name+".", m.Names...)
+					}
+				}
+			}
+			return true
+		})
+	}
+	assert.LessOrEqual(t, len(names), most, "%v", names)
+}
+
 // belongsToAPackage reports whether an object is declared for all of the package: at its top level, as a method or as a field.
 func belongsToAPackage(object types.Object, pkg *types.Package) bool {
 	if f, ok := object.(*types.Func); ok && f.Signature().Recv() != nil {

@@ -209,8 +209,9 @@ func (d *demo) say(format string, args ...any) {
 
 // use is how a program uses a lock in the demo, and what is printed of it.
 type use struct {
-	recipes.Want
-	what string
+	what    string
+	shared  bool
+	permits int
 }
 
 // demoLocks are those of examples/quickstart.
@@ -221,13 +222,12 @@ var demoLocks = []struct {
 	times       int
 }{
 	{kind.Mutex, "/locks/payments/ledger", use{what: "holds the lock"}, use{what: "holds the lock"}, 2},
-	{kind.RWLock, "/locks/payments/catalog", use{what: "writes, alone"}, use{recipes.Want{Shared: true}, "reads"}, 1},
-	{kind.Semaphore, "/locks/payments/workers", use{recipes.Want{Permits: 2}, "has 2 of 3"}, use{recipes.Want{Permits: 1}, "has 1 of 3"}, 1},
+	{kind.RWLock, "/locks/payments/catalog", use{what: "writes, alone"}, use{what: "reads", shared: true}, 1},
+	{kind.Semaphore, "/locks/payments/workers", use{what: "has 2 of 3", permits: 2}, use{what: "has 1 of 3", permits: 1}, 1},
 	{kind.Election, "/locks/payments/scheduler", use{what: "leads"}, use{what: "leads"}, 1},
 }
 
-// demoWork is how long a holder of the demo keeps a lock: long enough that the
-// others queue, short enough that nobody waits for the demo.
+// demoWork is how long a holder of the demo keeps a lock: long enough that the others queue, short enough for who watches.
 const demoWork = 40 * time.Millisecond
 
 // demoSession is the programs' session timeout: as long as the server grants, so that the demo goes on after a machine
@@ -277,7 +277,7 @@ func (f *fleet) contend(ctx context.Context) error {
 			}
 			wg.Go(func() {
 				for range lock.times {
-					l, err := c.Take(ctx, lock.kind, lock.path, u.Want)
+					l, err := c.Locker(lock.kind, lock.path, u.shared, u.permits).Lock(ctx)
 					if err != nil {
 						errs[i] = err
 						return
@@ -328,7 +328,7 @@ func (f *fleet) live(ctx context.Context) {
 // holdFor has a program hold a lock for some seconds, and then perhaps another one too.
 func holdFor(ctx context.Context, c *recipes.Client, i int, another bool) {
 	lock := demoLocks[i]
-	l, err := c.Take(ctx, lock.kind, lock.path, lock.rest.Want)
+	l, err := c.Locker(lock.kind, lock.path, lock.rest.shared, lock.rest.permits).Lock(ctx)
 	if err != nil {
 		return // a deadlock, or ctx has ended, or the machine slept
 	}
@@ -350,7 +350,7 @@ func holdFor(ctx context.Context, c *recipes.Client, i int, another bool) {
 func (f *fleet) holdEverything(ctx context.Context) (release func(), err error) {
 	var held []*recipes.Lease
 	for _, lock := range demoLocks {
-		l, err := f.clients[0].Take(ctx, lock.kind, lock.path, lock.rest.Want)
+		l, err := f.clients[0].Locker(lock.kind, lock.path, lock.rest.shared, lock.rest.permits).Lock(ctx)
 		if err != nil {
 			return nil, err
 		}

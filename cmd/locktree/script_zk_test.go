@@ -353,7 +353,7 @@ func (h *hand) lock(ctx context.Context, c *recipes.Client, path string) error {
 	case kind.Election:
 		_, err = c.Election(path).Campaign(ctx)
 	case kind.Once:
-		_, err = c.Take(ctx, kind.Once, path, recipes.Want{})
+		_, err = c.Locker(kind.Once, path, false, 0).Lock(ctx)
 	default:
 		err = fmt.Errorf("a %s cannot be locked", p.Params.Kind())
 	}

@@ -156,7 +156,7 @@ var wayRecipes = []struct {
 		return c.Election(root + "/pay/e").Campaign
 	}},
 	{"MultiLock of three", func(c *recipes.Client, root string) func(context.Context) (*recipes.Lease, error) {
-		return c.MultiLock(c.Mutex(root+"/pay/m"), c.RWMutex(root+"/pay/rw").Reader(), c.Election(root+"/pay/e")).Lock
+		return c.MultiLock(c.Mutex(root+"/pay/m"), c.RWMutex(root+"/pay/rw").RLocker(), c.Election(root+"/pay/e")).Lock
 	}},
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/session/sasl"
 )
 
 // Config says who logs in and how the servers are named there. The zero value uses the tickets that kinit got.
@@ -106,19 +107,19 @@ func (l *Login) Principal() string {
 }
 
 // Start obtains a ticket for the server, if the one at hand does not serve any more.
-func (l *Login) Start(ctx context.Context, server, address string) (recipes.SASLExchange, error) {
+func (l *Login) Start(ctx context.Context, server, address string) (sasl.Exchange, error) {
 	to, err := l.server(ctx, server, address)
 	if err != nil {
-		return recipes.SASLExchange{}, err
+		return sasl.Exchange{}, err
 	}
 	t, err := l.ticket(ctx, to)
 	if err != nil {
-		return recipes.SASLExchange{}, err
+		return sasl.Exchange{}, err
 	}
 	x, err := newExchange(t)
 	if err != nil {
-		return recipes.SASLExchange{}, err
+		return sasl.Exchange{}, err
 	}
-	return recipes.SASLExchange{Next: x.step, Refused: fmt.Sprintf(
+	return sasl.Exchange{Next: x.step, Refused: fmt.Sprintf(
 		"it did not accept the ticket of %s for %s: its keytab may lack that key or have an older one (kvno), its clock may differ, or it does not log in with Kerberos. Its log says which", t.client, to)}, nil
 }

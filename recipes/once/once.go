@@ -191,7 +191,12 @@ func (o *Once) lock(ctx context.Context, p *kind.OnceParams, slot string, try bo
 		defer close(watching)
 		o.watch(waiting, p, slot, changed, stop)
 	}()
-	l, err := o.c.Take(waiting, kind.Once, o.path, recipes.Want{Try: try}, o.opts...)
+	lock := o.c.Locker(kind.Once, o.path, false, 0, o.opts...)
+	take := lock.Lock
+	if try {
+		take = lock.TryLock
+	}
+	l, err := take(waiting)
 	why := context.Cause(waiting)
 	stop(nil)
 	<-watching
@@ -258,7 +263,7 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 	if err != nil {
 		return err
 	}
-	l, err := o.c.Take(ctx, kind.Once, o.path, recipes.Want{Try: true}, o.opts...)
+	l, err := o.c.Locker(kind.Once, o.path, false, 0, o.opts...).TryLock(ctx)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@
 //	...
 //	err = c.Mutex("/locks/ledger", lockotel.ID(ctx, "worker-1")).Do(ctx, work)
 //
-// [recipes.Observers] has a Client observed by metrics and a log, too.
+// A function that calls several has a Client observed by metrics and a log, too.
 //
 // The span is called locktree.acquire, is internal, and ends when the lock is granted or refused. There is no span for the
 // time a lock is held: that may be days, and exporters drop spans that have not ended. Entering a lock again
@@ -16,7 +16,7 @@
 //
 //	locktree.path      the lock; of a MultiLock, those of all its members
 //	locktree.kind      mutex, rwlock, semaphore, election, once, or multilock
-//	locktree.result    see [recipes.ResultOf]: acquired, timeout, cancelled, held (a Try found the lock held), quota, unreachable or error
+//	locktree.result    see [recipes.Event]: acquired, timeout, cancelled, held (a Try found the lock held), quota, unreachable or error
 //	locktree.node      the contender that was granted
 //	locktree.position  contenders ahead of a call that was refused because the lock is held
 //	error.type         the result, unless it is acquired or held; the span's status is an error then

@@ -198,7 +198,7 @@ func TestResultsOfCallsWithoutALease(t *testing.T) {
 			{errors.Join(recipes.ErrUnreachable, context.DeadlineExceeded), "unreachable", codes.Error},
 			{recipes.ErrDraining, "error", codes.Error},
 		} {
-			spans.Observe(refusal(t.Context(), r.err))
+			spans.Observe(refusal(t.Context(), r.result, r.err))
 			span := l.acquired()[0]
 			require.Equal(t, r.result, attributes(span)["locktree.result"])
 			require.Equal(t, r.status, span.Status().Code)
@@ -207,9 +207,9 @@ func TestResultsOfCallsWithoutALease(t *testing.T) {
 }
 
 // refusal is the event of a call for a mutex that returns err.
-func refusal(ctx context.Context, err error) recipes.Event {
+func refusal(ctx context.Context, result string, err error) recipes.Event {
 	return recipes.Event{Type: recipes.EventRefused, Time: time.Now(), Context: ctx, Call: 1, Path: "/m",
-		Locks: []recipes.EventLock{{Path: "/m", Kind: kind.Mutex}}, Result: recipes.ResultOf(err), Cause: err}
+		Locks: []recipes.EventLock{{Path: "/m", Kind: kind.Mutex}}, Result: result, Cause: err}
 }
 
 // The queue is anybody's to write into: a strange name is no link, and no panic.
@@ -308,7 +308,7 @@ func TestIDWithoutATraceIsTheID(t *testing.T) {
 
 // What a span costs, on the Observer's goroutine.
 func BenchmarkObserve(b *testing.B) {
-	e := refusal(b.Context(), recipes.ErrDraining)
+	e := refusal(b.Context(), "error", recipes.ErrDraining)
 	for name, sampler := range map[string]sdk.Sampler{"not recorded": sdk.NeverSample(), "recorded": sdk.AlwaysSample()} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -102,7 +102,7 @@ func draw(n int) func(*recipes.Client) taking {
 }
 
 func set(c *recipes.Client) *recipes.MultiLock {
-	return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw").Reader())
+	return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw").RLocker())
 }
 
 func everyWay() map[string]way {

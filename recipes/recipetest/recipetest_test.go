@@ -22,8 +22,8 @@ func TestEveryRecipeIsALocker(t *testing.T) {
 		lockers := func(c *recipes.Client) map[string]recipes.Locker {
 			rw := c.RWMutex("/rwlock")
 			return map[string]recipes.Locker{
-				"mutex": c.Mutex("/mutex"), "writer": rw, "semaphore": c.Semaphore("/semaphore").Locker(2), "election": c.Election("/election").Locker(),
-				"multilock": c.MultiLock(c.Mutex("/mutex"), rw.Reader()),
+				"mutex": c.Mutex("/mutex"), "writer": rw, "semaphore": c.Semaphore("/semaphore").Locker(2), "election": c.Locker(kind.Election, "/election", false, 0),
+				"multilock": c.MultiLock(c.Mutex("/mutex"), rw.RLocker()),
 			}
 		}
 		one, two := lockers(c.Client("one")), lockers(c.Client("two"))

@@ -39,7 +39,7 @@ func WaysAt(suffix string) map[string]Way {
 	write := func(c *recipes.Client) Take { return c.RWMutex(rw).Lock }
 	lead := func(c *recipes.Client) Take { return c.Election(e).Campaign }
 	set := func(c *recipes.Client, o []recipes.Option) *recipes.MultiLock {
-		return c.MultiLock(c.Mutex(m, o...), c.RWMutex(rw, o...).Reader(), c.Election(e, o...))
+		return c.MultiLock(c.Mutex(m, o...), c.RWMutex(rw, o...).RLocker(), c.Election(e, o...))
 	}
 	return map[string]Way{
 		"mutex": {m, kind.Mutex, m, lock,

@@ -29,13 +29,12 @@ func (x *job) acquire(ctx context.Context, client *recipes.Client, paths []strin
 	if err != nil {
 		return nil, err
 	}
-	want := recipes.Want{Shared: x.Mode == "read", Permits: x.Permits, Try: x.Try}
 	if x.Key.Given && in.Kind.Key != nil {
 		of := in.Kind.Key(in.Payload.Params).Kind()
 		if err := x.fits(of, path); err != nil {
 			return nil, err
 		}
-		return client.Keyed(path).Take(ctx, of, x.Key.Key, want)
+		return x.lock(ctx, client.Keyed(path).Locker(of, x.Key.Key, x.Mode == "read", x.Permits))
 	}
 	if x.Key.Given {
 		return nil, stack.NotAFamily(path, in)
@@ -46,7 +45,14 @@ func (x *job) acquire(ctx context.Context, client *recipes.Client, paths []strin
 	if in.Kind == kind.Once {
 		return x.takeSlot(ctx, client, path)
 	}
-	return client.Take(ctx, in.Kind, path, want)
+	return x.lock(ctx, client.Locker(in.Kind, path, x.Mode == "read", x.Permits))
+}
+
+func (x *job) lock(ctx context.Context, lock recipes.Locker) (*recipes.Lease, error) {
+	if x.Try {
+		return lock.TryLock(ctx)
+	}
+	return lock.Lock(ctx)
 }
 
 func declaration(ctx context.Context, client *recipes.Client, path string) (*inspect.Report, error) {
@@ -92,17 +98,14 @@ func (x *job) acquireAll(ctx context.Context, client *recipes.Client, paths []st
 		case in.Kind == kind.Election:
 			members[i] = client.Election(path)
 		case in.Kind == kind.RWLock && x.Mode == "read":
-			members[i] = client.RWMutex(path).Reader()
+			members[i] = client.RWMutex(path).RLocker()
 		case in.Kind == kind.RWLock:
 			members[i] = client.RWMutex(path)
 		default:
 			return nil, view.Failf("Not together with others", "%s is a %s: only mutexes, elections and read-write locks can be taken together. Take it alone.", path, in.Kind.Name)
 		}
 	}
-	if x.Try {
-		return client.MultiLock(members...).TryLock(ctx)
-	}
-	return client.MultiLock(members...).Lock(ctx)
+	return x.lock(ctx, client.MultiLock(members...))
 }
 
 // holdable refuses what nobody can hold, or not without waiting for it.
@@ -205,7 +208,7 @@ func (x *job) notStarted(err error) (said error, ok bool) {
 func HeldText(e *recipes.HeldError) string {
 	text := e.Path + " is held"
 	if e.Holder.Path != "" {
-		text += " by " + e.Sight().Line()
+		text += " by " + kind.NewSight(e.Holder, time.Now()).Line()
 	}
 	if text += fmt.Sprintf("; %d ahead.", e.Position); e.Waited > 0 {
 		text += fmt.Sprintf(" Waited for %v.", e.Waited.Round(time.Millisecond))

@@ -11,15 +11,21 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// Mechanism is one way to log in to servers with SASL; recipes.SASL says more. Its methods are called by many goroutines.
+// Mechanism is one way to log in to servers with SASL. Many goroutines call its methods.
 type Mechanism interface {
+	// Identity is the name that servers give to this login, as in an access list's entry sasl:NAME; "" if it is not known yet.
 	Identity() string
+	// Start prepares the login of one connection: server is its name as in Config.Servers, address what is dialled, both with
+	// a port. It must obey ctx. An error that wraps ErrAuth says that another attempt is of no use before a person has done
+	// something; others are repeated.
 	Start(ctx context.Context, server, address string) (Exchange, error)
 }
 
-// Exchange is the login of one connection; recipes.SASLExchange says more.
+// Exchange is the login of one connection.
 type Exchange struct {
-	Next    func(challenge []byte) (token []byte, done bool, err error)
+	// Next answers a server's challenge, which is nil at first. done ends the login: nothing more is sent or expected.
+	Next func(challenge []byte) (token []byte, done bool, err error)
+	// Refused is a clause: it says what a person should look at when the server refuses the login. Servers do not say why.
 	Refused string
 }
 
