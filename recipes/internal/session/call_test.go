@@ -19,9 +19,7 @@ import (
 )
 
 func TestTheCallerOfAWriteFindsItsProof(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/a", 0)
 		for range 10 {
 			time.Sleep(time.Second)
@@ -34,9 +32,7 @@ func TestTheCallerOfAWriteFindsItsProof(t *testing.T) {
 }
 
 func TestTheEndOfTheSessionFreesWhoeverWaitsForAnAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		c, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 		rule := srv.Inject(zktest.On("exists", "closeSession"), zktest.DropRequest)
 		got := make(chan error, 1)
 		go func() {
@@ -72,9 +68,7 @@ func TestNothingIsSentOnceTheSessionIsOver(t *testing.T) {
 }
 
 func TestAnIdleConnectionKeepsNoAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		require.NoError(t, srv.Create("/large", make([]byte, 100<<10)))
 		read := func() weak.Pointer[byte] {
 			data, _, err := s.Get(t.Context(), "/large")
@@ -139,9 +133,7 @@ func TestRequestsGoOutInOrderWhileAWriteIsSlow(t *testing.T) {
 // A session that holds nothing looks at its clock when a server ought to have answered; one that holds must do so earlier.
 func TestASessionThatWasIdleBeatsAsSoonAsItHolds(t *testing.T) {
 	for _, idle := range []time.Duration{0, time.Second, 3 * time.Second, 5 * time.Second, time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
-			srv := zktest.Start(t)
-			_, s := open(t, srv)
+		inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 			time.Sleep(idle)
 			s.mustCreate(t, "/mine", zk.FlagEphemeral)
 			synctest.Wait()

@@ -27,9 +27,7 @@ import (
 )
 
 func TestCloseRemovesNodesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		c, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 		s.mustCreate(t, "/e", zk.FlagEphemeral)
 		began := time.Now()
 		require.NoError(t, c.Close())
@@ -48,9 +46,7 @@ func TestCloseRemovesNodesAtOnce(t *testing.T) {
 
 // Raw: a closeSession that does not fit into the queue is dropped, and the session pings on for 24 h, holding locks.
 func TestCloseLeavesNoZombie(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		c, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 		s.mustCreate(t, "/e", zk.FlagEphemeral)
 		srv.Partition(0, zktest.Both)
 		for range 100 { // more than the pipe takes
@@ -65,19 +61,6 @@ func TestCloseLeavesNoZombie(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		require.Zero(t, srv.Counts().Pings)
 		require.Empty(t, srv.Sessions())
-	})
-}
-
-func TestCloseWhileDisconnectedSaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		c, s := open(t, srv)
-		srv.RefuseDials(true)
-		srv.Disconnect(s.ID())
-		synctest.Wait()
-		err := c.Close()
-		require.ErrorContains(t, err, "close not confirmed")
-		require.ErrorContains(t, err, "within 12s")
 	})
 }
 
@@ -96,9 +79,7 @@ func TestCloseWaitsForABusyServer(t *testing.T) {
 		"nothing held, and the server is busy": {busy: 5 * time.Second, took: politely},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.Start(t)
-				c, s := open(t, srv)
+			inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 				s.mustCreate(t, "/mine", zk.FlagEphemeral)
 				if test.held {
 					_, err := s.Hold(t.Context(), nil, "/mine")
@@ -147,9 +128,7 @@ func TestARefusedCloseIsNotConfirmed(t *testing.T) {
 	for code, confirmed := range map[zktest.Code]bool{
 		zktest.Code(wire.CodeSASLRequired): false, zktest.CodeSystemError: false, zktest.Code(wire.CodeSessionExpired): true,
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			srv := zktest.Start(t)
-			c, s := open(t, srv)
+		inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 			srv.Inject(zktest.On("closeSession"), zktest.Fail(code))
 			err := c.Close()
 			require.Equal(t, confirmed, s.Gone())
@@ -165,9 +144,7 @@ func TestARefusedCloseIsNotConfirmed(t *testing.T) {
 
 // A second Close that waits on a mutex stops the time of a bubble, and with it the first.
 func TestConcurrentClosesAllWaitForTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		c, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 		srv.Partition(0, zktest.Both)
 		errs := make(chan error, 5)
 		for range cap(errs) {
@@ -235,9 +212,7 @@ func TestCloseReturnsBehindTheCallsOfALoss(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.Start(t)
-				c, s := open(t, srv)
+			inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 				s.mustCreate(t, "/mine", zk.FlagEphemeral)
 				var told atomic.Bool
 				_, err := s.Hold(t.Context(), func(error) {
@@ -256,9 +231,7 @@ func TestCloseReturnsBehindTheCallsOfALoss(t *testing.T) {
 }
 
 func TestCloseEndsDialling(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		c, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 		srv.RefuseDials(true)
 		srv.Expire(s.ID())
 		<-s.Done()

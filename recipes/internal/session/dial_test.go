@@ -122,20 +122,15 @@ func TestHostilePeerAnswersTransactionShort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &peers{scripts: map[string]hostile.Script{"bad:2181": answering(7, 9000, func(r request) []byte {
+				_, s := meet(t, answering(7, 9000, func(r request) []byte {
 					return hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(9), hostile.Be32(0), results)...)
-				})}}
-				c, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial})
-				require.NoError(t, err)
-				s, _ := c.Session(t.Context())
+				}))
 				before := s.Deadline()
 				time.Sleep(time.Millisecond)
-				err = s.Confirm(t.Context(), "/a")
+				err := s.Confirm(t.Context(), "/a")
 				require.ErrorIs(t, err, ErrProtocol)
 				require.Equal(t, OutcomeUnknown, OutcomeOf(err))
 				require.Equal(t, before, s.Deadline(), "a malformed answer proves no commit")
-				_ = c.Close() // an error when the peer is not back yet
-				p.wg.Wait()
 			})
 		})
 	}
@@ -144,18 +139,13 @@ func TestHostilePeerAnswersTransactionShort(t *testing.T) {
 func TestMemoryBoundedByWhatArrives(t *testing.T) {
 	claim := hostile.Cat(hostile.Be32(wire.MaxReply), make([]byte, 100)) // 16 MB announced, 100 bytes sent, then silence
 	synctest.Test(t, func(t *testing.T) {
-		p := &peers{scripts: map[string]hostile.Script{"bad:2181": answering(7, 9000, func(request) []byte { return claim })}}
-		c, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial})
-		require.NoError(t, err)
-		s, _ := c.Session(t.Context())
+		_, s := meet(t, answering(7, 9000, func(request) []byte { return claim }))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, _, err = s.Children(t.Context(), "/a")
+		_, _, err := s.Children(t.Context(), "/a")
 		require.ErrorContains(t, err, "of a frame's 16777216 bytes")
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2<<20), "by four connections")
-		_ = c.Close() // an error when the peer is not back yet
-		p.wg.Wait()
 	})
 }
 
@@ -163,18 +153,13 @@ func TestMemoryBoundedByWhatArrives(t *testing.T) {
 func TestStalledFrameCostsThirdOfTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stall := answering(7, 9000, func(r request) []byte { return hostile.Cat(hostile.Be32(100), hostile.Be32(r.xid)) })
-		p := &peers{scripts: map[string]hostile.Script{"a:2181": stall}}
-		c, err := Dial(t.Context(), Config{Servers: []string{"a"}, Dialer: p.dial})
-		require.NoError(t, err)
-		s, _ := c.Session(t.Context())
+		_, s := meet(t, stall)
 		began, changed := time.Now(), s.Changed()
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 		defer cancel()
 		go func() { _, _ = s.Exists(ctx, "/a") }()
 		<-changed
 		require.Equal(t, 3*time.Second, time.Since(began))
-		_ = c.Close() // an error when the peer is not back yet
-		p.wg.Wait()
 	})
 }
 
@@ -328,9 +313,7 @@ func TestALinkThatDiesWhileItIsGrantedIsForgotten(t *testing.T) { // the next gr
 func TestAnAnswerOutOfOrderEndsTheConnection(t *testing.T) {
 	for name, lose := range map[string]zktest.Fault{"request lost": zktest.DropRequest, "reply lost": zktest.LoseReply} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.Start(t)
-				_, s := open(t, srv)
+			inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 				id := s.ID()
 				rule := srv.Inject(zktest.Once(zktest.On("create")), lose)
 				got := make(chan error, 1)

@@ -21,10 +21,7 @@ func TestRequestsAreWhatTheyShouldBe(t *testing.T) {
 			seen = append(seen, r)
 			return hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(1), hostile.Be32(-101))...)
 		})
-		p := &peers{scripts: map[string]hostile.Script{"a:2181": serve}}
-		c, err := Dial(t.Context(), Config{Servers: []string{"a"}, Dialer: p.dial})
-		require.NoError(t, err)
-		s, _ := c.Session(t.Context())
+		_, s := meet(t, serve)
 		ctx := t.Context()
 		_, _, _ = s.Get(ctx, "/get")
 		_, _, _, _ = s.GetW(ctx, "/getW")
@@ -49,8 +46,6 @@ func TestRequestsAreWhatTheyShouldBe(t *testing.T) {
 			{op: wire.OpSetData, path: "/set"}, {op: wire.OpDelete, path: "/delete"}, {op: wire.OpSync, path: "/sync"},
 			{op: wire.OpMulti, path: "/multi", ops: 5},
 		}, seen)
-		require.NoError(t, c.Close())
-		p.wg.Wait()
 	})
 }
 
@@ -117,15 +112,10 @@ func FuzzReply(f *testing.F) {
 			return
 		}
 		synctest.Test(t, func(t *testing.T) {
-			p := &peers{scripts: map[string]hostile.Script{"a:2181": answering(7, 9000, func(r request) []byte {
+			_, s := meet(t, answering(7, 9000, func(r request) []byte {
 				return hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(1), hostile.Be32(0), body)...)
-			})}}
-			c, err := Dial(t.Context(), Config{Servers: []string{"a"}, Dialer: p.dial})
-			require.NoError(t, err)
-			s, _ := c.Session(t.Context())
+			}))
 			ask(t, s, op)
-			_ = c.Close()
-			p.wg.Wait()
 		})
 	})
 }

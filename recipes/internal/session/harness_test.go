@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -33,6 +34,24 @@ func open(t *testing.T, srv *zktest.Server, change ...func(*Config)) (*Client, *
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
 	return c, s
+}
+
+// inSession runs f in a bubble, with a server, a client and its session.
+func inSession(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *Client, s *Session)) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, s := open(t, srv)
+		f(t, srv, c, s)
+	})
+}
+
+// holding makes an ephemeral node, and holds it until the test ends.
+func (s *Session) holding(t *testing.T, path string) {
+	t.Helper()
+	s.mustCreate(t, path, zk.FlagEphemeral)
+	release, err := s.hold(nil, path)
+	require.NoError(t, err)
+	t.Cleanup(release)
 }
 
 // create makes a node and fails the test when it cannot.
@@ -82,6 +101,21 @@ func (p *peers) dial(_ context.Context, _, address string) (net.Conn, error) {
 		serve(theirs)
 	})
 	return ours, nil
+}
+
+// meet dials a server that follows a script, and returns the session that it grants.
+func meet(t *testing.T, script hostile.Script) (*peers, *Session) {
+	t.Helper()
+	p := &peers{scripts: map[string]hostile.Script{"bad:2181": script}}
+	c, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = c.Close() // an error when the peer is not back yet
+		p.wg.Wait()
+	})
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	return p, s
 }
 
 // grantOf is the answer to a connect request.

@@ -39,11 +39,11 @@ func TestLinkGrantedBeforeTheLossOfTheLastOneWasTold(t *testing.T) {
 }
 
 // An idle client remembered every ping it ever sent.
-func TestIdleClientRemembersNoMoreThanItNeeds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+func TestAnIdleSessionLivesAndRemembersNoMoreThanItNeeds(t *testing.T) {
+	inSession(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
 		time.Sleep(24 * time.Hour)
+		require.Equal(t, StateActive, s.State())
+		require.Equal(t, 1, s.Stats().Connections)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.link.mu.Lock()

@@ -18,55 +18,9 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-func TestOperationsRoundTrip(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
-		ctx := t.Context()
-		created, err := s.Create(ctx, "/a", []byte("one"), 0, openACL)
-		require.NoError(t, err)
-		require.Equal(t, "/a", created)
-		stat, err := s.Set(ctx, "/a", []byte("two"), 0)
-		require.NoError(t, err)
-		require.EqualValues(t, 1, stat.Version)
-		data, stat, err := s.Get(ctx, "/a")
-		require.NoError(t, err)
-		require.Equal(t, "two", string(data))
-		require.EqualValues(t, 1, stat.Version)
-		sequential := s.mustCreate(t, "/a/n-", zk.FlagEphemeralSequential)
-		names, stat, err := s.Children(ctx, "/a")
-		require.NoError(t, err)
-		require.Equal(t, []string{strings.TrimPrefix(sequential, "/a/")}, names)
-		require.EqualValues(t, 1, stat.NumChildren)
-		stat, err = s.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll), 0)
-		require.NoError(t, err)
-		require.EqualValues(t, 1, stat.Aversion)
-		acl, _, err := s.GetACL(ctx, "/a")
-		require.NoError(t, err)
-		require.Equal(t, openACL, acl)
-		require.NoError(t, s.Sync(ctx, "/a"))
-		results, err := s.Multi(ctx, &zk.CheckVersionRequest{Path: "/a", Version: 1},
-			&zk.DeleteRequest{Path: sequential, Version: -1}, &zk.CreateRequest{Path: "/a/b", Acl: openACL},
-			&zk.SetDataRequest{Path: "/a", Data: []byte("three"), Version: 1})
-		require.NoError(t, err)
-		require.Len(t, results, 4)
-		require.Equal(t, "/a/b", results[2].String)
-		require.EqualValues(t, 2, results[3].Stat.Version)
-		require.NoError(t, s.Delete(ctx, "/a/b", 0))
-		stat, err = s.Exists(ctx, "/a/b")
-		require.NoError(t, err)
-		require.Nil(t, stat)
-		stat, err = s.Exists(ctx, "/a")
-		require.NoError(t, err)
-		require.EqualValues(t, 2, stat.Version)
-	})
-}
-
 // go-zookeeper reports container creates in a transaction as failed although they were executed.
 func TestMultiRefusesWhatCannotBeRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		srv.ResetCounts()
 		for name, ops := range map[string][]any{
 			"container":    {&zk.CreateRequest{Path: "/c", Acl: openACL, Flags: zk.FlagContainer}},
@@ -87,9 +41,7 @@ func TestMultiRefusesWhatCannotBeRead(t *testing.T) {
 }
 
 func TestMultiNamesTheOperationThatFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/a", 0)
 		results, err := s.Multi(t.Context(), &zk.CheckVersionRequest{Path: "/a", Version: -1},
 			&zk.CreateRequest{Path: "/a", Acl: openACL}, &zk.DeleteRequest{Path: "/a", Version: -1})
@@ -123,9 +75,7 @@ func TestOutcomeOfAWrite(t *testing.T) {
 		"expired":          {zktest.Fail(zktest.Code(wire.CodeSessionExpired)), OutcomeDefinite, errExpired, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.Start(t)
-				_, s := open(t, srv)
+			inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 				rule := srv.Inject(zktest.Once(zktest.On("create")), c.fault)
 				_, err := s.Create(t.Context(), "/a", nil, 0, openACL)
 				require.ErrorIs(t, err, c.is)
@@ -142,9 +92,7 @@ func TestOutcomeOfAWrite(t *testing.T) {
 func TestReadsAreAskedAgainAfterACut(t *testing.T) {
 	for _, cuts := range []int{1, maxRetries, maxRetries + 1} {
 		t.Run(fmt.Sprint(cuts), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.Start(t)
-				_, s := open(t, srv)
+			inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 				srv.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.N <= cuts }, zktest.CutBefore)
 				_, _, err := s.Get(t.Context(), "/")
 				require.Equal(t, cuts > maxRetries, err != nil, "%v", err)
@@ -155,9 +103,7 @@ func TestReadsAreAskedAgainAfterACut(t *testing.T) {
 
 // go-zookeeper has no contexts: a server that answers pings and never the operation held it for 24 h.
 func TestContextEndsAnyOperation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		srv.Inject(func(r zktest.Request) bool { return r.Op != "ping" && r.Op != "connect" && r.Op != "closeSession" }, zktest.DropRequest)
 		for name, f := range map[string]func(context.Context) error{
 			"get":    func(ctx context.Context) error { _, _, err := s.Get(ctx, "/"); return err },
@@ -188,9 +134,7 @@ func TestContextEndsAnyOperation(t *testing.T) {
 }
 
 func TestContextEndedBeforehandSendsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("changed my mind"))
 		srv.ResetCounts()
@@ -203,9 +147,7 @@ func TestContextEndedBeforehandSendsNothing(t *testing.T) {
 }
 
 func TestDisconnectedOperationsWaitAndThenAreSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		srv.RefuseDials(true)
 		srv.Disconnect(s.ID())
 		synctest.Wait()
@@ -228,9 +170,7 @@ func TestDisconnectedOperationsWaitAndThenAreSent(t *testing.T) {
 
 // A sent request cannot be taken back, and its slot waits for the answer; a loop of abandoned calls must not grow without bound.
 func TestAbandonedOperationsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		rule := srv.Inject(zktest.On("exists"), zktest.DropRequest)
 		var wg sync.WaitGroup
 		for range 3 * inFlight[laneAny] {
@@ -255,9 +195,7 @@ func TestAbandonedOperationsAreBounded(t *testing.T) {
 
 // A server drops the connection, with all that is under way on it, at a frame that is too large.
 func TestTooLargeIsNotSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
 		fits := func(n int) error {
 			_, err := s.Create(t.Context(), "/bignode", make([]byte, n), 0, openACL)
 			return err
@@ -400,9 +338,7 @@ func TestListingOverAnotherConnectionIsRefused(t *testing.T) {
 		"cut before the listing": {"getChildren2", zktest.CutBefore}, "cut after the listing": {"getChildren2", zktest.CutAfter},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.Start(t)
-				_, s := open(t, srv)
+			inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 				srv.Inject(zktest.Once(zktest.On(c.op)), c.fault)
 				link := s.Stats().Connections
 				b, p, list := createAndList(s, "/u", 0, "/")
@@ -425,9 +361,7 @@ func TestListingOverAnotherConnectionIsRefused(t *testing.T) {
 }
 
 func TestABatchThatWasNotSentIsKnownNotToBe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		srv.RefuseDials(true)
 		srv.Disconnect(s.ID())
 		synctest.Wait()
@@ -451,9 +385,7 @@ func TestABatchThatWasNotSentIsKnownNotToBe(t *testing.T) {
 
 // An offered batch goes out even when its caller has given up, and does not wait for requests that no server answers.
 func TestAnOfferIsSentAtOnceOrWaitsForOtherRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		mark := func(ctx context.Context) (*Reply, error) {

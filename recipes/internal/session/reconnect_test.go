@@ -25,13 +25,8 @@ func TestNeitherReadsNorPingsProlongALease(t *testing.T) {
 		"reads": func(ctx context.Context, s *Session) { _, _, _ = s.Get(ctx, "/mine") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.Start(t)
-				_, s := open(t, srv)
-				s.mustCreate(t, "/mine", zk.FlagEphemeral)
-				release, err := s.hold(nil, "/mine")
-				require.NoError(t, err)
-				defer release()
+			inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
+				s.holding(t, "/mine")
 				time.Sleep(61 * time.Second) // no heartbeat is under way
 				srv.Inject(zktest.On("multi"), zktest.DropRequest)
 				srv.ResetCounts()
@@ -53,9 +48,7 @@ func TestNeitherReadsNorPingsProlongALease(t *testing.T) {
 }
 
 func TestEveryWaiterOfOneEventHearsOfIt(t *testing.T) { // case 34: go-zookeeper's event channel of 6 drops the rest
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/a", 0)
 		var all []*Watch
 		for range 100 {

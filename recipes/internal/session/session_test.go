@@ -18,9 +18,7 @@ import (
 
 // go-zookeeper/zk#159: the raw handle recovers with a new session, without notice.
 func TestExpiryEndsTheHandle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		c, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 		s.mustCreate(t, "/e", zk.FlagEphemeral)
 		srv.Expire(s.ID())
 		<-s.Done()
@@ -42,9 +40,7 @@ func TestExpiryEndsTheHandle(t *testing.T) {
 
 // ClickHouse/ClickHouse#116690: the server hands out another session and no event says so.
 func TestSwappedSessionIDIsALoss(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		srv.SwapSessionID(s.ID())
 		srv.Disconnect(s.ID())
 		<-s.Done()
@@ -57,9 +53,7 @@ func TestSwappedSessionIDIsALoss(t *testing.T) {
 
 // Raw: four creates issued under session A came back without an error, owned by session B.
 func TestRequestsOfALostSessionNeverRunInTheNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		c, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 		srv.RefuseDials(true)
 		srv.Disconnect(s.ID())
 		synctest.Wait()
@@ -100,9 +94,7 @@ func TestLossPrecedesServerExpiry(t *testing.T) {
 		for _, holding := range []bool{true, false} {
 			for phase := range 6 {
 				t.Run(name, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						srv := zktest.Start(t)
-						_, s := open(t, srv)
+					inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 						s.mustCreate(t, "/mine", zk.FlagEphemeral)
 						within := s.Timeout()
 						if holding {
@@ -131,9 +123,7 @@ func TestLossPrecedesServerExpiry(t *testing.T) {
 
 // One-way loss with events still arriving: every byte that comes in extends go-zookeeper's deadline.
 func TestEventsDoNotKeepADeafConnectionAlive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		for _, p := range []string{"/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8", "/9"} {
 			require.NoError(t, srv.Create(p, nil))
 			_, _, w, err := s.GetW(t.Context(), p)
@@ -161,10 +151,7 @@ func TestUncommittingServerIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
 		_, s := open(t, srv, func(c *Config) { c.Servers = []string{"zk1", "zk2"} })
-		s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		release, err := s.hold(nil, "/mine")
-		require.NoError(t, err)
-		defer release()
+		s.holding(t, "/mine")
 		time.Sleep(time.Minute)
 		stall := srv.Inject(zktest.On("multi"), zktest.DropRequest)
 		srv.Inject(zktest.On("connect"), zktest.Delay(0))
@@ -180,13 +167,8 @@ func TestUncommittingServerIsLeft(t *testing.T) {
 
 // A heartbeat that failed with its connection waited for its turn on the next one, while the lease ran out.
 func TestHeartbeatIsSentAtOnceOnANewConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
-		s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		release, err := s.hold(nil, "/mine")
-		require.NoError(t, err)
-		defer release()
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
+		s.holding(t, "/mine")
 		time.Sleep(time.Minute)
 		beats := make(chan time.Time, 100)
 		srv.Inject(func(r zktest.Request) bool {
@@ -203,19 +185,14 @@ func TestHeartbeatIsSentAtOnceOnANewConnection(t *testing.T) {
 }
 
 func TestHeldSessionReturnsFromSuspectByCommitOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
-		s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		release, err := s.hold(nil, "/mine")
-		require.NoError(t, err)
-		defer release()
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
+		s.holding(t, "/mine")
 		heartbeat := srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
 		srv.Disconnect(s.ID())
 		<-heartbeat.Hit()
 		synctest.Wait()
 		require.Equal(t, 2, s.Stats().Connections, "connected again")
-		_, _, err = s.Get(t.Context(), "/mine")
+		_, _, err := s.Get(t.Context(), "/mine")
 		require.NoError(t, err)
 		require.Equal(t, StateSuspect, s.State(), "an answered read proves nothing")
 		changed := s.Changed()
@@ -227,9 +204,7 @@ func TestHeldSessionReturnsFromSuspectByCommitOnly(t *testing.T) {
 }
 
 func TestStaleProofHoldsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/mine", zk.FlagEphemeral)
 		time.Sleep(6 * time.Second)
 		_, err := s.hold(nil, "/mine")
@@ -265,26 +240,8 @@ func TestProofCountsTheTouchBeforeTheWrite(t *testing.T) {
 	require.Equal(t, now.Add(6*time.Second), old.deadline(T, 0))
 }
 
-func TestHeartbeatMovesOnWhenItsNodeIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
-		for _, p := range []string{"/first", "/second"} {
-			s.mustCreate(t, p, zk.FlagEphemeral)
-			release, err := s.hold(nil, p)
-			require.NoError(t, err)
-			defer release()
-		}
-		require.NoError(t, srv.Delete("/first"))
-		time.Sleep(time.Minute)
-		require.Equal(t, StateActive, s.State())
-	})
-}
-
 func TestHeartbeatNeedsRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
 		_, err := s.Create(t.Context(), "/blind", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermWrite))
 		require.NoError(t, err)
 		err = s.Confirm(t.Context(), "/blind")
@@ -296,9 +253,7 @@ func TestHeartbeatNeedsRead(t *testing.T) {
 
 // One heartbeat a session, whatever it holds, and no watcher is woken by it.
 func TestHeartbeatIsOneQuietWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		for range 50 {
 			p := s.mustCreate(t, "/n-", zk.FlagEphemeralSequential)
 			_, _, w, err := s.GetW(t.Context(), p)
@@ -323,22 +278,11 @@ func TestTimeoutIsWhatTheServerGranted(t *testing.T) {
 	})
 }
 
-func TestIdleSessionLivesForEver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
-		time.Sleep(24 * time.Hour)
-		require.Equal(t, StateActive, s.State())
-		require.Equal(t, 1, s.Stats().Connections)
-	})
-}
-
-func TestReconnectKeepsSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+// State is level-triggered: an observer that looks late sees the truth.
+func TestReconnectsKeepTheSessionAndALateObserverSeesItsLoss(t *testing.T) {
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		id := s.ID()
+		id, changed := s.ID(), s.Changed()
 		for range 100 {
 			srv.Disconnect(id)
 			time.Sleep(3 * time.Second)
@@ -347,20 +291,7 @@ func TestReconnectKeepsSession(t *testing.T) {
 		require.Equal(t, id, s.ID())
 		_, ok := srv.Get("/mine")
 		require.True(t, ok)
-	})
-}
-
-// State is level-triggered: an observer that looks late sees the truth.
-func TestStateChangesReachALateObserver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
-		changed := s.Changed()
-		for range 50 {
-			srv.Disconnect(s.ID())
-			time.Sleep(2 * time.Second)
-		}
-		srv.Expire(s.ID())
+		srv.Expire(id)
 		time.Sleep(time.Minute)
 		<-changed
 		require.Equal(t, StateLost, s.State())
@@ -368,9 +299,7 @@ func TestStateChangesReachALateObserver(t *testing.T) {
 }
 
 func TestLoseIsFinal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		first := errors.New("first")
 		s.lose(first)
 		s.lose(errors.New("second"))
@@ -385,9 +314,7 @@ func TestLoseIsFinal(t *testing.T) {
 
 // A program was told of the loss by a call, or by Done, while its leases still said that they were held.
 func TestWhatIsHeldHearsOfTheLossBeforeAnybodyElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		told, waiting := make(chan struct{}), make(chan struct{})
 		tell := sync.OnceFunc(func() { close(told) })
 		defer tell()
@@ -423,9 +350,7 @@ func TestWhatIsHeldHearsOfTheLossBeforeAnybodyElse(t *testing.T) {
 
 // The link lived on, and was pinged: the servers kept what was held for ever.
 func TestAPanicInALossCallbackEndsTheLinkAllTheSame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		_, err := s.Hold(t.Context(), func(error) { panic("of a callback") }, s.mustCreate(t, "/held", zk.FlagEphemeral))
 		require.NoError(t, err)
 		_, _, w, err := s.GetW(t.Context(), "/held")
@@ -444,9 +369,7 @@ func TestAPanicInALossCallbackEndsTheLinkAllTheSame(t *testing.T) {
 }
 
 func TestSessionWaitObeysContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		c, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 		srv.RefuseDials(true)
 		srv.Expire(s.ID())
 		<-s.Done()
@@ -470,9 +393,7 @@ func TestSessionWaitObeysContext(t *testing.T) {
 }
 
 func TestWaitersShareOneDial(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		c, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 		srv.Expire(s.ID())
 		<-s.Done()
 		got := make(chan *Session, 100)
@@ -493,9 +414,7 @@ func TestWaitersShareOneDial(t *testing.T) {
 
 // A lease may end before its session is in doubt: when little was sent before the write that proves it. See proof.
 func TestStateFindsALeaseThatEndedBeforeADoubt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
 		_, err := s.Hold(t.Context(), nil, s.mustCreate(t, "/a", zk.FlagEphemeral))
 		require.NoError(t, err)
 		require.Equal(t, StateActive, s.State())
@@ -508,9 +427,7 @@ func TestStateFindsALeaseThatEndedBeforeADoubt(t *testing.T) {
 
 // The refusal was not taken for an answer, and a third of the timeout went by.
 func TestALostSessionWhoseCloseIsRefusedIsReportedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		c, lost := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, lost *Session) {
 		lost.mustCreate(t, "/mine", zk.FlagEphemeral)
 		_, err := lost.Hold(t.Context(), nil, "/mine")
 		require.NoError(t, err)

@@ -24,9 +24,7 @@ import (
 )
 
 func TestWatchFiresForChangeAndDeletion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/a", 0)
 		_, _, data, err := s.GetW(t.Context(), "/a")
 		require.NoError(t, err)
@@ -48,6 +46,9 @@ func TestWatchFiresForChangeAndDeletion(t *testing.T) {
 		<-data.C()
 		<-list.C()
 		require.Equal(t, zk.EventNodeDeleted, data.Event())
+		_, _, none, err := s.GetW(t.Context(), "/none")
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		require.Nil(t, none)
 		synctest.Wait()
 		require.Zero(t, watchesOn(t, s))
 		require.Empty(t, s.watches)
@@ -56,9 +57,7 @@ func TestWatchFiresForChangeAndDeletion(t *testing.T) {
 
 // A cancel and retry loop leaks a watch on the server each time, raw.
 func TestWatchersShareOneServerWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/a", 0)
 		for range 1000 {
 			_, _, w, err := s.GetW(t.Context(), "/a")
@@ -80,24 +79,10 @@ func TestWatchersShareOneServerWatch(t *testing.T) {
 	})
 }
 
-func TestWatchOnMissingNodeLeavesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
-		_, _, w, err := s.GetW(t.Context(), "/none")
-		require.ErrorIs(t, err, zk.ErrNoNode)
-		require.Nil(t, w)
-		require.Empty(t, s.watches)
-		require.Zero(t, watchesOn(t, s))
-	})
-}
-
 // One request watches several nodes. A change that has already happened fires the watch at once, and the watch is not left on the
 // server.
 func TestSetWatchesTellsWhatHasHappenedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		for _, path := range []string{"/same", "/changed", "/list", "/grown"} {
 			s.mustCreate(t, path, 0)
 		}
@@ -134,9 +119,7 @@ func TestSetWatchesTellsWhatHasHappenedAtOnce(t *testing.T) {
 
 // go-zookeeper#83: data and child watches can be lost across a reconnect, so every waiter reads again.
 func TestReconnectWakesEveryWaiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/a", 0)
 		_, _, data, err := s.GetW(t.Context(), "/a")
 		require.NoError(t, err)
@@ -154,9 +137,7 @@ func TestReconnectWakesEveryWaiter(t *testing.T) {
 }
 
 func TestLossWakesEveryWaiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		_, _, w, err := s.GetW(t.Context(), "/")
 		require.NoError(t, err)
 		srv.Partition(s.ID(), zktest.Both) // raw, a waiter hangs for ever
@@ -226,10 +207,7 @@ func TestAConnectRequestHasTheNewestZxid(t *testing.T) {
 				}
 			}
 		}
-		p := &peers{scripts: map[string]hostile.Script{"a:2181": serve}}
-		c, err := Dial(t.Context(), Config{Servers: []string{"a"}, Dialer: p.dial})
-		require.NoError(t, err)
-		s, _ := c.Session(t.Context())
+		_, s := meet(t, serve)
 		_, _, w, err := s.GetW(t.Context(), "/a")
 		require.NoError(t, err)
 		_, _, err = s.Get(t.Context(), "/a")
@@ -239,15 +217,11 @@ func TestAConnectRequestHasTheNewestZxid(t *testing.T) {
 		_, _, err = s.Get(t.Context(), "/a")
 		require.NoError(t, err)
 		require.Equal(t, []int64{0, 102}, connects)
-		require.NoError(t, c.Close())
-		p.wg.Wait()
 	})
 }
 
 func TestABurstOfTenThousandEventsHidesNoLoss(t *testing.T) { // case 34: go-zookeeper's event channel holds 6, and drops
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		const nodes = 10_000
 		for i := range nodes {
 			require.NoError(t, srv.Create(fmt.Sprintf("/burst/%d", i), nil))
@@ -423,9 +397,7 @@ func TestARemovedWatchTakesNoOtherAlong(t *testing.T) {
 
 // Servers before 3.5 answer "unimplemented" and end the connection.
 func TestAServerThatCannotRemoveWatchesIsAskedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		refused := srv.Inject(func(r zktest.Request) bool { return r.Op == "removeWatches" }, zktest.Fail(-6))
 		for _, path := range []string{"/a", "/b"} {
 			s.mustCreate(t, path, 0)
