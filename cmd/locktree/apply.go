@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/cmd/locktree/internal/change"
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -34,6 +34,11 @@ func (f *applyFlags) register(c *cobra.Command) {
 	c.Flags().BoolVar(&f.detailedExitcode, "detailed-exitcode", false, "exit with 4 for a stale plan, 5 if another apply holds the lock, 6 if a lock is in use")
 	f.shownFlags.register(c)
 	c.Flags().DurationVar(&f.lockTimeout, "lock-timeout", 0, "how long to wait for another apply, such as 90s")
+}
+
+// change are the options of an apply.
+func (f *applyFlags) change(a *app, opts plan.Options) change.Options {
+	return change.Options{Options: opts, AutoApprove: f.autoApprove, NoInput: !f.input, Concise: f.concise, Full: f.full, LockTimeout: f.lockTimeout, Author: a.signed(f.message)}
 }
 
 func applyCommand(a *app) *cobra.Command {
@@ -75,7 +80,7 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 		return err
 	}
 	return a.loader().ConnectAll(ctx, cfg, false, func(s *stack.Stack) error {
-		return a.planAndApply(ctx, f, s, opts, func(*plan.Plan) {})
+		return change.Run(ctx, a, f.change(a, opts), s, func(*plan.Plan) {})
 	})
 }
 
@@ -90,7 +95,7 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 	}
 	cfg, err := a.loader().Load(f.loadFlags.inputs) // only for the connection: plans hold no credentials
 	if err != nil {
-		a.view().Message("\nThe configuration says where to apply a saved plan, and as whom. The plan contains no values of\nvariables: give them as you gave them to \"locktree plan\".")
+		a.Message("\nThe configuration says where to apply a saved plan, and as whom. The plan contains no values of\nvariables: give them as you gave them to \"locktree plan\".")
 		return err
 	}
 	if err := file.CheckStack(cfg.Stack); err != nil {
@@ -106,12 +111,7 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 		e.Tree.Nodes = nil // the plan says what should be there, and is as large
 	}
 	return a.loader().ConnectAll(ctx, cfg, false, func(s *stack.Stack) error {
-		all := make([]*applying, len(file.Plans))
-		for i, p := range file.Plans {
-			client, shown := s.Clients[at[i]], a.progress(p.Ensemble)
-			all[i] = &applying{apply.New(client, a.applying(f, p.Destroy, shown.event)), client, shown}
-		}
-		return a.execute(ctx, f, all, file.Plans)
+		return change.Saved(ctx, a, f.change(a, plan.Options{}), s, file.Plans, at)
 	})
 }
 

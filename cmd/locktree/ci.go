@@ -88,3 +88,8 @@ func who() string {
 	}
 	return name + "@" + host
 }
+
+// signed says who does something, and why.
+func (a *app) signed(why messageFlag) history.Author {
+	return history.Author{Who: who(), Version: version(), CI: ciRun(a.env), Message: string(why)}
+}

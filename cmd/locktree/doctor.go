@@ -62,7 +62,7 @@ func doctorCommand(a *app) *cobra.Command {
 				of.Err = err
 				found = append(found, of)
 			}
-			a.show(found)
+			a.Show(found)
 			if err := found.Err(); err != nil {
 				return err
 			}

@@ -115,7 +115,7 @@ func (a *app) evict(ctx context.Context, s *stack.Stack, f *evicting) error {
 		one.Set(found.Snapshot)
 	}
 	if found.Acquisition = one; a.json == 0 {
-		a.show(found)
+		a.Show(found)
 	}
 	if err := a.confirmEviction(ctx, f); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (a *app) evict(ctx context.Context, s *stack.Stack, f *evicting) error {
 	if found.Done, err = do(ctx, client, a.signed(f.message), in, one); err != nil {
 		return stack.Denied(ctx, client, err)
 	}
-	a.show(found)
+	a.Show(found)
 	return nil
 }
 
@@ -146,7 +146,7 @@ func (a *app) confirmEviction(ctx context.Context, f *evicting) error {
 	case f.breaks:
 		what, question = "Break", "Do you really want to remove it?\n  There is no undo."
 	}
-	return a.approve(ctx, what, question+"\n  Only 'yes' will be accepted to approve.", "")
+	return a.Approve(ctx, what, question+"\n  Only 'yes' will be accepted to approve.", "")
 }
 
 // chosen is the acquisition that the operator means.

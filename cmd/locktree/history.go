@@ -48,7 +48,7 @@ func (a *app) history(ctx context.Context, s *stack.Stack) error {
 		}
 	}
 	if s.Lose(errs); len(out) > 0 {
-		a.show(out)
+		a.Show(out)
 	}
 	return s.Lost.Err()
 }

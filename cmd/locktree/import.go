@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply/read"
+	"github.com/locktree/locktree/cmd/locktree/internal/change"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
@@ -79,7 +80,7 @@ func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) 
 	}
 	return a.loader().ConnectAll(ctx, cfg, false, func(s *stack.Stack) error {
 		opts := plan.Options{Targets: []string{addr}, OverwriteData: f.OverwriteData}
-		return a.planAndApply(ctx, &f.applyFlags, s, opts, func(p *plan.Plan) { // about one address: no warning that others are left out
+		return change.Run(ctx, a, f.change(a, opts), s, func(p *plan.Plan) { // about one address: no warning that others are left out
 			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
 		})
 	})
@@ -214,12 +215,12 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *sur
 	if err := writeNew(a.loader().Path(f.generate), 0o600, append([]byte(head), made.Source...)); err != nil {
 		return view.Failf("Cannot write "+f.generate, "%v. Choose another file for -generate.", err)
 	}
-	a.view().Message(fmt.Sprintf("Wrote %s to %s. Nothing was written to ZooKeeper: \"locktree plan\" shows what an apply would do.", view.Plural(made.Imports, "import block"), f.generate))
+	a.Message(fmt.Sprintf("Wrote %s to %s. Nothing was written to ZooKeeper: \"locktree plan\" shows what an apply would do.", view.Plural(made.Imports, "import block"), f.generate))
 	if made.Commented > 0 {
-		a.view().Message(fmt.Sprintf("It has %d more as comments: they belong in blocks that are already declared. Move them there.", made.Commented))
+		a.Message(fmt.Sprintf("It has %d more as comments: they belong in blocks that are already declared. Move them there.", made.Commented))
 	}
 	if made.Unknown > 0 {
-		a.view().Message(fmt.Sprintf("%s, which no program uses, %s in it as comments: correct the types there, or give them with -kind.", view.Plural(made.Unknown, "node"), map[bool]string{true: "is", false: "are"}[made.Unknown == 1]))
+		a.Message(fmt.Sprintf("%s, which no program uses, %s in it as comments: correct the types there, or give them with -kind.", view.Plural(made.Unknown, "node"), map[bool]string{true: "is", false: "are"}[made.Unknown == 1]))
 	}
 	_, err := a.loader().Load(f.loadFlags.inputs)
 	return err

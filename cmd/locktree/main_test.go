@@ -15,7 +15,6 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // The first interrupt asks, the second ends: nobody should have to look for the
@@ -82,66 +81,6 @@ func TestInterruptIsAnsweredBeforeTheCommandEnds(t *testing.T) {
 
 		a.interruptible(t.Context())() // nor does it wait for an interrupt that does not come
 	})
-}
-
-// Where a transaction takes long, every ten seconds what is under way is named,
-// and nothing that is done.
-func TestStillUnderWay(t *testing.T) {
-	for kind, lines := range map[string][]string{
-		"human": {"mutex.b: Still creating... [10s elapsed]", "mutex.b: Still creating... [20s elapsed]"},
-		"json":  {`"type":"apply_progress"`, `"elapsed_seconds":20`},
-	} {
-		t.Run(kind, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var out strings.Builder
-				a := &app{terminal: terminal{stdout: &out, stderr: &out}, underWay: make(chan struct{}, 1)}
-				if kind == "json" {
-					a.json = streamJSON
-				}
-				p := a.progress("main")
-				stop := p.watched()
-				p.event(event.Started{Addr: "mutex.a", Path: "/a", Action: plan.Create})
-				p.event(event.Started{Addr: "mutex.b", Path: "/b", Action: plan.Create})
-				time.Sleep(5 * time.Second)
-				p.event(event.Applied{Addr: "mutex.a", Path: "/a", Action: plan.Create, Elapsed: 5 * time.Second})
-				time.Sleep(16 * time.Second)
-				p.event(event.Failed{Addr: "mutex.b", Path: "/b", Action: plan.Create})
-				time.Sleep(time.Minute)
-				stop()
-				for _, line := range lines {
-					require.Contains(t, out.String(), line)
-				}
-				require.NotContains(t, out.String(), "30s elapsed")
-				require.NotContains(t, out.String(), "mutex.a: Still")
-			})
-		})
-	}
-}
-
-// A lock that is drained may be used for a long time: that, too, is said, until it
-// is removed.
-func TestStillDraining(t *testing.T) {
-	for form, line := range map[string]string{"human": "mutex.a: Still draining... [10s elapsed]", "json": `"type":"drain_progress"`} {
-		t.Run(form, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var out strings.Builder
-				a := &app{terminal: terminal{stdout: &out, stderr: &out}, underWay: make(chan struct{}, 1)}
-				if form == "json" {
-					a.json = streamJSON
-				}
-				p := a.progress("main")
-				stop := p.watched()
-				p.event(event.Draining{Addr: "mutex.a", Path: "/a", Usage: &kind.Usage{}})
-				time.Sleep(15 * time.Second)
-				p.event(event.Started{Addr: "mutex.a", Path: "/a", Action: plan.Delete})
-				time.Sleep(10 * time.Second)
-				stop()
-				require.Contains(t, out.String(), line)
-				require.Equal(t, 1, strings.Count(out.String(), "Still draining"), out.String())
-				require.Contains(t, out.String(), "Still destroying... [5s elapsed]")
-			})
-		})
-	}
 }
 
 // A thousand changes of one transaction are not a thousand lines every ten seconds.

@@ -36,10 +36,10 @@ func outputCommand(a *app) *cobra.Command {
 				return a.oneOutput(outputs, args[0], raw)
 			}
 			if len(outputs) == 0 && a.json == 0 {
-				a.view().Message("No outputs found. Declare them with output blocks, then run \"locktree apply\".")
+				a.Message("No outputs found. Declare them with output blocks, then run \"locktree apply\".")
 				return nil
 			}
-			a.show(outputs)
+			a.Show(outputs)
 			return nil
 		},
 	}

@@ -76,7 +76,7 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 			}
 			shown.SavedTo = f.out
 		}
-		a.show(shown)
+		a.Show(shown)
 		switch {
 		case err != nil:
 			return err

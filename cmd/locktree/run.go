@@ -286,11 +286,8 @@ func (a *app) During(what string, far func(*view.Progress)) (stop func()) {
 // host is the program around a command that exec runs.
 func (a *app) host() run.Host {
 	return run.Host{Loader: a.loader(), Stdout: unchecked(a.stdout), Stderr: a.stderr, Interrupt: a.interrupt,
-		Show: func(j view.Job) { a.show(j) },
-		Uninterrupted: func() func() {
-			a.underWay <- struct{}{}
-			return func() { <-a.underWay }
-		}}
+		Show:          func(j view.Job) { a.Show(j) },
+		Uninterrupted: a.Uninterrupted}
 }
 
 // looking loads the configuration, connects to those of its ensembles that can be reached, to read, and calls f. It answers an
@@ -300,7 +297,27 @@ func (a *app) looking(ctx context.Context, flags *loadFlags, f func(*stack.Stack
 	return a.loader().Look(ctx, flags.inputs, f)
 }
 
-func (a *app) show(r view.Result) { a.view().Show(r) }
+// Show shows a result.
+func (a *app) Show(r view.Result) { a.view().Show(r) }
+
+// Message shows a text to a person.
+func (a *app) Message(text string) { a.view().Message(text) }
+
+// Uninterrupted lets an interrupt wait until the returned function, see await.
+func (a *app) Uninterrupted(ctx context.Context) (over func(), err error) {
+	select {
+	case a.underWay <- struct{}{}:
+		return func() { <-a.underWay }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Changing says whether an apply has begun to write: an interrupt is then answered with other words.
+func (a *app) Changing(on bool) { a.changing.Store(on) }
+
+// Grouped reports whether a person looks on, for whom equal changes are shown as one.
+func (a *app) Grouped() bool { return a.json == 0 && isTerminal(a.stdout) }
 
 // asType is the first error of its type in the chain.
 func asType[E error](err error) (e E, ok bool) {

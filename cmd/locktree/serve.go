@@ -119,7 +119,7 @@ func (s *service) check(c *cobra.Command) error {
 				"Serve on %s, behind a proxy if necessary, or name a -web-config with basic_auth_users, or with a tls_server_config that requires client certificates.", s.listen, serveAddress)
 		}
 		if !s.door.Encrypts() {
-			s.view().Message("Warning: passwords for this page cross the network unencrypted. Name a certificate in tls_server_config of the web configuration, unless a proxy in front of it encrypts.")
+			s.Message("Warning: passwords for this page cross the network unencrypted. Name a certificate in tls_server_config of the web configuration, unless a proxy in front of it encrypts.")
 		}
 		if ip == nil && host != "" {
 			s.hosts = append(s.hosts, host)
@@ -169,16 +169,16 @@ func (s *service) run(ctx context.Context, stacks []pageOf) error {
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
 	service := &page.Service{Options: page.Options{Version: version(), Interval: s.interval},
-		Door: s.door, Hosts: s.hosts, DriftInterval: s.driftInterval, Say: s.view().Message}
+		Door: s.door, Hosts: s.hosts, DriftInterval: s.driftInterval, Say: s.Message}
 	var first []*page.Setup
 	for _, one := range stacks {
 		first, service.Read = append(first, one.first), append(service.Read, one.again)
 	}
 	err = service.Run(ctx, l, first, again, func(address string) {
 		fmt.Fprintln(s.stdout, address)
-		s.view().Message("The page is served at " + address + ". Stop it with Ctrl-C.")
+		s.Message("The page is served at " + address + ". Stop it with Ctrl-C.")
 	})
-	s.view().Message("Stopped.")
+	s.Message("Stopped.")
 	return err
 }
 

@@ -69,7 +69,7 @@ func (s *service) stacks(c *cobra.Command) ([]pageOf, error) {
 		if err != nil {
 			why := view.Brief(err)
 			failed = append(failed, dir+": "+why)
-			s.view().Message(fmt.Sprintf("The configuration in %s is not used: %s It is read again when a file of it changes.", dir, why))
+			s.Message(fmt.Sprintf("The configuration in %s is not used: %s It is read again when a file of it changes.", dir, why))
 			setup = &page.Setup{Stamps: func() string { return one.fileStamps(&config.Config{Sources: filesIn(one.dir)}) }}
 			setup.Source = lockview.Source{Stack: dir, Path: one.dir, Error: why, Failed: time.Now()}
 		}

@@ -55,7 +55,7 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags, addresses []string
 		shown := a.showSome(trees, addresses[0])
 		return cmp.Or(err, shown) // it, or a part of it, may be among what cannot be read
 	}
-	a.show(planview.Live(trees))
+	a.Show(planview.Live(trees))
 	if err == nil {
 		err = outputsKnown(trees)
 	}
@@ -63,11 +63,11 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags, addresses []string
 		return err // the document has the outputs, or is about locks
 	}
 	if err == nil && !slices.ContainsFunc(trees, func(t *plan.Tree) bool { return len(t.Nodes) > 0 }) {
-		a.view().Message("This stack has nothing in ZooKeeper. \"locktree plan\" shows what an apply would create.")
+		a.Message("This stack has nothing in ZooKeeper. \"locktree plan\" shows what an apply would create.")
 	}
 	if outputs := planview.StoredOutputs(trees); len(outputs) > 0 {
 		fmt.Fprint(a.stdout, "\nOutputs:\n\n")
-		a.show(outputs)
+		a.Show(outputs)
 	}
 	return err
 }
@@ -84,7 +84,7 @@ func (a *app) showSome(trees []*plan.Tree, address string) error {
 	if len(trees) == 0 {
 		return view.Failf("No such address", "This stack has nothing at %s in ZooKeeper. \"locktree show\" shows what it has.%s", address, plan.NearestAddr(address, addrs))
 	}
-	a.show(planview.Live(trees))
+	a.Show(planview.Live(trees))
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (a *app) showPlan(name string, shown shownFlags) error {
 	if err != nil {
 		return err
 	}
-	a.show(planview.Saved{Plan: planview.Plan{Plans: file.Plans, Checks: file.Checks, Concise: shown.concise, Full: shown.full, NoAdvice: true, NowMs: time.Now().UnixMilli()}})
+	a.Show(planview.Saved{Plan: planview.Plan{Plans: file.Plans, Checks: file.Checks, Concise: shown.concise, Full: shown.full, NoAdvice: true, NowMs: time.Now().UnixMilli()}})
 	return nil
 }
 

@@ -102,7 +102,7 @@ func (a *app) stackStatus(ctx context.Context, s *stack.Stack, filter lockview.F
 	plans := s.Diff(trees, plan.Options{})
 	looks, notRead := s.Looks(ctx, trees)
 	err = cmp.Or(err, notRead)
-	a.show(lockview.Status{Trees: trees, Declared: s.Declared(), Drift: plans, Servers: stack.Servers(s.Config), Looks: looks, Lost: s.Lost, Filter: filter, NowMs: time.Now().UnixMilli()})
+	a.Show(lockview.Status{Trees: trees, Declared: s.Declared(), Drift: plans, Servers: stack.Servers(s.Config), Looks: looks, Lost: s.Lost, Filter: filter, NowMs: time.Now().UnixMilli()})
 	if err := view.Join(err, s.AllRead(ctx, trees)); err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (a *app) lookAt(ctx context.Context, s *stack.Stack, out lockview.Locks, pa
 	switch {
 	case len(out.Ensembles) > 0:
 		out.Ensembles = append(out.Ensembles, lockview.Unread(s.Lost, path)...)
-		a.show(out)
+		a.Show(out)
 	case len(s.Lost) == 0:
 		closed = view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(servers, " or "))
 	}

@@ -101,10 +101,10 @@ func (t *terminal) width(stream io.Writer) int {
 	return 78
 }
 
-// approve asks for approval; only "yes" gives it, and every other answer ends the command. If standard input is not a
+// Approve asks for approval; only "yes" gives it, and every other answer ends the command. If standard input is not a
 // terminal, nobody would see the question: it only reads a line, so that `echo yes | locktree apply` works as it does with
 // Terraform. what is cancelled otherwise, and besides is another way to approve it.
-func (a *app) approve(ctx context.Context, what, question, besides string) error {
+func (a *app) Approve(ctx context.Context, what, question, besides string) error {
 	if isTerminal(a.stdin) {
 		fmt.Fprint(a.stderr, "\n"+question+"\n\n  Enter a value: ")
 	} else {
@@ -117,7 +117,7 @@ func (a *app) approve(ctx context.Context, what, question, besides string) error
 	case err != nil:
 		return view.Failf("Error asking for approval", "Standard input ended without an answer (%v), so nothing was written. Answer \"yes\" there, or add -auto-approve%s.", err, besides)
 	case strings.TrimSpace(answer) != "yes":
-		a.view().Message("\n" + what + " cancelled.")
+		a.Message("\n" + what + " cancelled.")
 		return exit.With(exit.Failed)
 	}
 	return nil

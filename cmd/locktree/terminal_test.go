@@ -42,17 +42,17 @@ func TestApprovalEndsWithTheInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	a := app{terminal: terminal{stdin: never, stderr: io.Discard}}
-	require.ErrorIs(t, a.approve(ctx, "It", "?", ""), context.Canceled)
+	require.ErrorIs(t, a.Approve(ctx, "It", "?", ""), context.Canceled)
 }
 
 // A last line without its end is an answer too: printf yes | locktree apply.
 func TestApprovalWithoutLineEnd(t *testing.T) {
 	a := app{terminal: terminal{stdin: strings.NewReader("yes"), stderr: io.Discard}}
-	require.NoError(t, a.approve(t.Context(), "It", "?", ""))
+	require.NoError(t, a.Approve(t.Context(), "It", "?", ""))
 	a.stdin = strings.NewReader("yes, of course")
-	require.Equal(t, exit.Failed, exit.Code(a.approve(t.Context(), "It", "?", "")))
+	require.Equal(t, exit.Failed, exit.Code(a.Approve(t.Context(), "It", "?", "")))
 	a.stdin = strings.NewReader("")
-	err := a.approve(t.Context(), "It", "?", "")
+	err := a.Approve(t.Context(), "It", "?", "")
 	require.ErrorContains(t, err, "EOF")
 	require.ErrorContains(t, err, `Answer "yes" there, or add -auto-approve.`, "what saves no plan advised to apply a saved one")
 }

@@ -19,7 +19,7 @@ func validateCommand(a *app) *cobra.Command {
 			if len(cfg.Ensembles) == 0 && !diags.HasErrors() {
 				diags = append(diags, a.loader().NoEnsemble())
 			}
-			a.show(view.Validation{Diagnostics: diags, Files: cfg.Sources})
+			a.Show(view.Validation{Diagnostics: diags, Files: cfg.Sources})
 			if diags.HasErrors() {
 				return exit.With(exit.Failed)
 			}

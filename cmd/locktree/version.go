@@ -41,7 +41,7 @@ func (a *app) version() error {
 			}
 		}
 	}
-	a.show(v)
+	a.Show(v)
 	return nil
 }
 

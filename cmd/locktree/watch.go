@@ -41,7 +41,7 @@ func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter
 		if state := locks.State(); screen != nil {
 			a.paint(screen, locks)
 		} else if seen && (!shown || state != last) {
-			a.show(locks)
+			a.Show(locks)
 			last = state
 		}
 		shown = shown || seen

@@ -68,7 +68,7 @@ type Host struct {
 	Show           func(view.Job)
 	Interrupt      func(cause error) // cancels the context of Exec
 	// Uninterrupted lets an interrupt of the program wait until the returned function.
-	Uninterrupted func() (over func())
+	Uninterrupted func(context.Context) (over func(), err error)
 }
 
 // job is one execution.
@@ -133,7 +133,7 @@ func Exec(ctx context.Context, h Host, o Options) error {
 		return err
 	}
 	x.tell(view.Job{Event: view.JobGranted, Path: lease.Path(), Token: token, Session: session.Timeout(), Asked: x.asked})
-	over := x.Uninterrupted() // a signal is the command's, and ends this program only after it
+	over, _ := x.Uninterrupted(context.WithoutCancel(ctx)) // a signal is the command's, and ends this program only after it
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(x.environment(lease, token), x.slot.environment()...), x.Loader.Dir, x.Loader.Stdin, x.Stdout, x.Stderr
 	p, err := child.Start(cmd)

@@ -1,0 +1,216 @@
+// Package change plans, asks and applies. apply, destroy and import do their work here.
+//
+// It relies on package apply for the order of one apply, and on a [Host] that shows results and asks a person. It parses no flags, and
+// it never writes before the approval. Ensembles share no transaction: if one fails, those before it stay applied, and the error says
+// so.
+//
+//	err := change.Run(ctx, host, change.Options{AutoApprove: true}, s, func(*plan.Plan) {})
+package change
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+)
+
+// Host is the program around an apply.
+type Host interface {
+	stack.Screen
+	Show(view.Result)
+	Message(text string)
+	// Approve asks a person; the error says that there was no approval. what is cancelled otherwise, and besides names another way to
+	// approve it.
+	Approve(ctx context.Context, what, question, besides string) error
+	// Uninterrupted lets an interrupt of the program wait until the returned function. After an interrupt it is an error.
+	Uninterrupted(context.Context) (over func(), err error)
+	Changing(bool) // says whether writes to ZooKeeper have begun
+	Grouped() bool // equal changes are shown as one
+}
+
+// Options are those of one apply.
+type Options struct {
+	plan.Options
+	AutoApprove, NoInput bool
+	Concise, Full        bool // how to show the plan
+	LockTimeout          time.Duration
+	Author               history.Author
+}
+
+const (
+	applyQuestion = "Do you want to perform these actions?\n" +
+		"  locktree will perform the actions described above.\n" +
+		"  Only 'yes' will be accepted to approve."
+	destroyQuestion = "Do you really want to destroy all resources?\n" +
+		"  locktree will remove everything shown above from ZooKeeper.\n" +
+		"  There is no undo. Only 'yes' will be accepted to confirm."
+)
+
+// confirm asks for the approval of what was just shown.
+func confirm(ctx context.Context, h Host, o Options) error {
+	if o.NoInput {
+		return view.Failf("Approval needed", "-input=false forbids asking for approval. Add -auto-approve, or save the plan with \"plan -out FILE\" and apply that file.")
+	}
+	what, question := "Apply", applyQuestion
+	if o.Destroy {
+		what, question = "Destroy", destroyQuestion
+	}
+	return h.Approve(ctx, what, question, ", or apply a plan saved with \"plan -out FILE\"")
+}
+
+// firstTries bounds how often the first apply of a stack plans again because another one
+// came first.
+const firstTries = 3
+
+// Run is an apply without a saved plan: it locks, plans, shows, asks and applies.
+//
+// A stack that was never applied has no lock yet. Until the approval nothing keeps others
+// out, so another apply may come first; then the plan is made again.
+func Run(ctx context.Context, h Host, o Options, s *stack.Stack, edit func(*plan.Plan)) error {
+	for try := 1; ; try++ {
+		err := once(ctx, h, o, s, edit)
+		var stale *failure.StaleError
+		var some *view.SomeEnsembles
+		if try == firstTries || !errors.As(err, &stale) || stale.Locked || errors.As(err, &some) {
+			return err
+		}
+		h.Message("\nAnother apply of this new stack came first. This is the plan after it:")
+	}
+}
+
+func once(ctx context.Context, h Host, o Options, s *stack.Stack, edit func(*plan.Plan)) error {
+	all, trees := make([]*applying, len(s.Ensembles)), make([]*plan.Tree, len(s.Ensembles))
+	locked := ctx // ends when one of the locks is lost
+	for i, e := range s.Ensembles {
+		p := newProgress(h, e.Name)
+		with := o.apply(o.Destroy, p.event)
+		nodes, stop := stack.Counting(h, "Locking and reading", e.Name)
+		with.Tally = nodes
+		run, err := apply.Begin(locked, s.Clients[i], e.Tree, with)
+		stop()
+		if err != nil {
+			return cmp.Or(lostLock(ctx, locked), s.Denied(ctx, i, err))
+		}
+		defer run.Close()
+		locked, trees[i], all[i] = run.Context(), run.Live(), &applying{run.Applier, s.Clients[i], p}
+	}
+	made := s.Diff(trees, o.Options)
+	for _, p := range made {
+		edit(p)
+	}
+	h.Show(planview.Plan{Plans: made, Files: s.Sources, Concise: o.Concise, Full: o.Full, NowMs: time.Now().UnixMilli(), NoAdvice: true})
+	if err := approval(locked, h, o, made); err != nil {
+		return cmp.Or(lostLock(ctx, locked), err)
+	}
+	return execute(ctx, h, o, all, made)
+}
+
+// lostLock is the loss of an apply lock, under which nothing goes on; nil as long as all are held.
+func lostLock(ctx, locked context.Context) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return context.Cause(locked)
+}
+
+// approval asks about the plans that were just shown.
+func approval(ctx context.Context, h Host, o Options, plans []*plan.Plan) error {
+	if planview.Failing(plans) {
+		return exit.With(exit.Failed)
+	}
+	for _, p := range plans { // asking first would waste an answer
+		if err := failure.InUse(p); err != nil {
+			return err
+		}
+	}
+	if planview.Changed(plans) && !o.AutoApprove {
+		return confirm(ctx, h, o)
+	}
+	return nil
+}
+
+// applying is one apply on one ensemble, and who shows it.
+type applying struct {
+	*apply.Applier
+	client *recipes.Client
+	*progress
+}
+
+// apply are the options of package apply. The operation is the word Terraform writes into its lock.
+func (o Options) apply(destroy bool, show func(event.Event)) apply.Options {
+	operation := "OperationTypeApply"
+	if destroy {
+		operation = "OperationTypeDestroy"
+	}
+	return apply.Options{Events: show, LockTimeout: o.LockTimeout, Operation: operation, Author: o.Author}
+}
+
+// Saved applies plans that were made and approved before. at says which ensemble of the stack each is for.
+func Saved(ctx context.Context, h Host, o Options, s *stack.Stack, plans []*plan.Plan, at []int) error {
+	all := make([]*applying, len(plans))
+	for i, p := range plans {
+		client, shown := s.Clients[at[i]], newProgress(h, p.Ensemble)
+		all[i] = &applying{apply.New(client, o.apply(p.Destroy, shown.event)), client, shown}
+	}
+	return execute(ctx, h, o, all, plans)
+}
+
+// execute carries out the plans, one transaction per ensemble. Ensembles share no
+// transaction: if a later one fails after all, the earlier ones stay applied. The error
+// says so, and the next plan shows what is left.
+func execute(ctx context.Context, h Host, o Options, all []*applying, plans []*plan.Plan) error {
+	done := planview.Applied{Operation: "apply"}
+	if len(plans) > 1 { // what any of them would refuse must be known before anything is written; for one, Apply looks first, too
+		for i, p := range plans {
+			if err := all[i].Check(ctx, p); err != nil {
+				return stack.Denied(ctx, all[i].client, err)
+			}
+		}
+	}
+	together := h.Grouped() && !o.Full && planview.Many(plans)
+	var changed []string
+	for i, p := range plans {
+		all[i].together = together
+		if p.Destroy {
+			done.Operation = "destroy"
+		}
+		result, err := all[i].applyUninterrupted(ctx, p)
+		if err != nil {
+			err = stack.Denied(ctx, all[i].client, err)
+			if len(changed) > 0 {
+				err = &view.SomeEnsembles{Applied: changed, Failed: p.Ensemble, Err: err}
+			}
+			return err
+		}
+		if p.HasChanges() {
+			changed = append(changed, p.Ensemble)
+		}
+		done.Counts = done.Counts.Plus(result.Counts)
+		done.Outputs = append(done.Outputs, result.Outputs...)
+	}
+	h.Show(done)
+	return nil
+}
+
+// applyUninterrupted is Apply, for which an interrupt waits. After an interrupt nothing begins; a change that is done is shown all the same.
+func (x *applying) applyUninterrupted(ctx context.Context, p *plan.Plan) (*event.Result, error) {
+	over, err := x.Uninterrupted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer over()
+	x.far = view.Progress{Unit: "transactions", Total: max(len(p.Batches), 1)}
+	defer x.watched()()
+	return x.Apply(ctx, p)
+}

@@ -1,0 +1,119 @@
+package change
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
+	"github.com/locktree/locktree/plan"
+)
+
+// stillEvery is how often an apply says what it is still about, as Terraform does.
+const stillEvery = 10 * time.Second
+
+// progress shows the events of one ensemble, and what is still under way if nothing ends for a while.
+type progress struct {
+	Host
+	ensemble string
+
+	together bool // changes that are alike are shown as one
+
+	mu     sync.Mutex
+	open   map[plan.Addr]planview.Ongoing // a transaction may have many thousands
+	groups planview.Together
+	far    view.Progress
+}
+
+func newProgress(h Host, ensemble string) *progress {
+	return &progress{Host: h, ensemble: ensemble, open: map[plan.Addr]planview.Ongoing{}}
+}
+
+// watched begins to show what is still under way. Nothing is shown after the returned function.
+func (p *progress) watched() (stop func()) {
+	var over sync.WaitGroup
+	stopped := make(chan struct{})
+	over.Go(func() { p.watch(stopped) })
+	arrived := p.During("Applying to ensemble "+strconv.Quote(p.ensemble), p.howFar)
+	return func() {
+		p.Changing(false)
+		close(stopped)
+		over.Wait()
+		arrived()
+		p.Show(p.groups)
+	}
+}
+
+func (p *progress) howFar(to *view.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	to.Unit, to.Done, to.Total = p.far.Unit, p.far.Done, p.far.Total
+}
+
+func (p *progress) event(e event.Event) {
+	switch e.(type) {
+	case event.ACLWidened, event.Draining, event.Breaking, event.Started:
+		p.Changing(true)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := e.(type) {
+	case event.Draining:
+		p.open[e.Addr] = planview.Ongoing{Started: event.Started{Addr: e.Addr, Path: e.Path}, Drains: true, Since: time.Now()}
+	case event.Started:
+		p.open[e.Addr] = planview.Ongoing{Started: e, Since: time.Now()} // in place of its draining, where there was one
+	case event.Applied:
+		delete(p.open, e.Addr)
+	case event.Failed:
+		delete(p.open, e.Addr)
+	case event.Left:
+		for _, addr := range e.Addrs {
+			delete(p.open, addr)
+		}
+	case event.Committed:
+		p.far = view.Progress{Unit: "transactions", Done: e.Batch, Total: e.Batches}
+	case event.ACLPhase:
+		p.far = view.Progress{Unit: "access lists", Total: e.Total}
+	case event.ACLApplied:
+		p.far.Done++
+	}
+	if !p.together || !p.grouped(e) {
+		p.Show(planview.Event{Ensemble: p.ensemble, Event: e})
+	}
+}
+
+// grouped reports whether an event is shown with others like it.
+func (p *progress) grouped(e event.Event) bool {
+	switch e := e.(type) {
+	case event.Started, event.ACLApplied: // how many lists there are was said before the first
+		return true
+	case event.Applied:
+		p.groups.Add(p.ensemble, e)
+		return true
+	}
+	return false
+}
+
+func (p *progress) watch(stopped <-chan struct{}) {
+	tick := time.NewTicker(stillEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stopped:
+			return
+		case now := <-tick.C:
+			p.mu.Lock()
+			long := slices.SortedFunc(maps.Values(p.open), func(a, b planview.Ongoing) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Addr, b.Addr)) })
+			long = slices.DeleteFunc(long, func(o planview.Ongoing) bool { return now.Sub(o.Since) < time.Second })
+			if len(long) > 0 {
+				p.Show(planview.Still{Ensemble: p.ensemble, Open: long, Now: now})
+			}
+			p.mu.Unlock()
+		}
+	}
+}
