@@ -3,8 +3,11 @@ package apply_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/event"
@@ -16,11 +19,7 @@ import (
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/zktest"
 )
-
-// codeInvalidACL is a code of the protocol for which zktest has no name.
-const codeInvalidACL zktest.Code = -114
 
 const (
 	oldKey = "provisioner:secret" // its digest is admin
@@ -149,8 +148,7 @@ func readerPlans(t *testing.T, s *site) {
 
 	p = s.resaved(p)
 	_, err := executor(ci).Run(t.Context(), p)
-	var refused *failure.NodeError
-	require.ErrorAs(t, err, &refused)
+	errorAs[*failure.NodeError](t, err)
 	require.Contains(t, err.Error(), "we are digest:ci, and the administrators declared in the ensemble block are digest:provisioner, digest:successor")
 	_, err = executor(s.as(oldKey)).Run(t.Context(), p)
 	require.NoError(t, err)
@@ -234,8 +232,7 @@ func TestListsOfTheToolsNodesThatWereChangedByHandArePutBack(t *testing.T) {
 	p = s.plan(c, s.administered(may([]string{oldKey}, nil)))
 	s.setByHand(c, index, admin)
 	_, err = executor(c).Run(t.Context(), p)
-	var stale *failure.StaleError
-	require.ErrorAs(t, err, &stale)
+	errorAs[*failure.StaleError](t, err)
 	require.Contains(t, err.Error(), "access list changed")
 	require.NotContains(t, err.Error(), "access list changed, at", "the servers note when data changes")
 }
@@ -282,68 +279,6 @@ func TestNobodyButAnAdministratorApplies(t *testing.T) {
 	require.NoError(t, executor(ci).applier().Among(ip), "whether an address is ours the servers know")
 }
 
-// An apply that ends between the lists is finished by the next one: by the old credential while the new one is let
-// in, by the new one while the old one is taken out.
-func TestARotationThatWasInterruptedIsFinished(t *testing.T) {
-	before, both, after := may([]string{oldKey}, nil), may([]string{oldKey, newKey}, nil), may([]string{newKey}, nil)
-	for _, step := range []struct {
-		from, to *plan.Access
-		by       string
-	}{{before, both, oldKey}, {both, after, newKey}, {before, after, newKey}} {
-		s := inMemory(t)
-		next := s.administered(step.to)
-		c := s.as(oldKey, newKey)
-		s.apply(c, s.administered(step.from))
-		p := s.plan(c, next)
-		ctx, cancel := context.WithCancelCause(t.Context())
-		x := executor(c)
-		x.Events = func(e event.Event) {
-			if _, ok := e.(event.ACLApplied); ok {
-				cancel(context.Canceled)
-			}
-		}
-		_, err := x.Run(ctx, p)
-		var phase *failure.ACLPhaseError
-		require.ErrorAs(t, err, &phase)
-		require.Equal(t, 1, phase.Done)
-		require.Empty(t, s.plan(c, next).Drifted)
-		s.apply(s.as(step.by), next)
-		s.settled(c, next)
-	}
-}
-
-// A credential is replaced in one step: until everything is added the old one can do everything, a place in the queue
-// of the apply lock included, and from then on the new one.
-func TestAtEveryListOfARotationOneOfBothCanApply(t *testing.T) {
-	for stop := 1; ; stop++ {
-		s := inMemory(t)
-		before, after := s.administered(may([]string{oldKey}, nil)), s.administered(may([]string{newKey}, nil))
-		s.apply(s.as(oldKey), before)
-		c := s.as(oldKey, newKey)
-		p := s.plan(c, after)
-		lists, n := len(p.ACLSteps()), 0
-		in := s.server.Inject(func(r zktest.Request) bool {
-			if r.Op == "setACL" {
-				n++
-			}
-			return r.Op == "setACL" && n == stop
-		}, zktest.Fail(codeInvalidACL))
-		_, err := executor(c).Run(t.Context(), p)
-		in.Remove()
-		if err == nil {
-			require.Equal(t, 2*lists+1, stop, "each list is set twice")
-			return
-		}
-		if stop <= lists {
-			s.apply(s.as(oldKey), before)
-			s.settled(s.as(oldKey), before)
-		} else {
-			s.apply(s.as(newKey), after)
-			s.settled(s.as(newKey), after)
-		}
-	}
-}
-
 // The root was made by hand, open to everybody, as zkCli.sh makes it.
 func TestRootThatIsOpenToEverybodyIsWarnedOf(t *testing.T) {
 	s := inMemory(t)
@@ -358,4 +293,185 @@ func TestRootThatIsOpenToEverybodyIsWarnedOf(t *testing.T) {
 	require.NotContains(t, warned()[0].Detail, ".locktree", "the tool's own nodes are ours")
 	s.shut(c)
 	require.Empty(t, warned())
+}
+
+// estate is a stack in which everything is that has an access list: the tool's own nodes, namespaces, locks with
+// and without structural children, and a namespace that is no longer declared and stays because of a node in it
+// that another program made.
+func (s *site) estate(a *plan.Access, more ...*plan.Node) *plan.Tree {
+	tree := s.tree(append(more,
+		declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex),
+		declare("/pay/pool", kind.Semaphore, set("permits", 3)), declare("/bills", kind.Mutex), declare("/solo", kind.Election),
+	)...)
+	for _, n := range tree.Nodes {
+		n.ACL = a.List()
+		if !n.Kind().Container {
+			n.ACL, n.Payload.ChildACL = append(a.List(), worker), append(a.List(), crew)
+		}
+	}
+	tree.Intent.Access = a
+	return tree
+}
+
+// grown is an estate with more in it: an apply that makes an estate into it creates each kind of node that there is.
+func (s *site) grown(a *plan.Access) *plan.Tree {
+	tree := s.estate(a, declare("/more", kind.Namespace), declare("/more/pool", kind.Semaphore, set("permits", 3)), declare("/pay/new", kind.Mutex))
+	s.rebase(tree, "/solo", "/more/solo")
+	return tree
+}
+
+// rebase gives what is declared at a path another one.
+func (s *site) rebase(tree *plan.Tree, from, to string) {
+	for _, n := range tree.Nodes {
+		if n.Path == s.root+from {
+			n.Path = s.root + to
+		}
+	}
+	slices.SortFunc(tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })
+}
+
+// settle makes an estate, with what it has left behind.
+func (s *site) settle(a *plan.Access, keys ...string) {
+	s.t.Helper()
+	first := s.estate(a, declare("/old", kind.Namespace), declare("/odd", kind.Namespace), declare("/odd/in", kind.Namespace))
+	s.rebase(first, "/bills", "/old/invoices")
+	c := s.as(keys...)
+	s.apply(c, first)
+	_, err := s.session(c).Create(s.t.Context(), s.root+"/odd/in"+foreign, []byte("hi"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(s.t, err)
+	s.apply(c, s.estate(a))
+}
+
+// foreign is the name of nodes that somebody else makes.
+const foreign = "/theirs"
+
+// A rotation that creates more than a transaction holds ends between two of them. What the first ones created is of both, and
+// nothing looks as if it had been changed by hand.
+func TestRotationThatEndsBetweenTransactionsLeavesBothIn(t *testing.T) {
+	s := inMemory(t)
+	readers := []string{ciKey}
+	s.settle(may([]string{oldKey}, readers), oldKey)
+	more := bulk(1500, 0, strings.Repeat("long ", 100))
+	before, after := s.estate(may([]string{oldKey}, readers)), s.estate(may([]string{newKey}, readers), more...)
+	both := s.as(oldKey, newKey)
+	p := s.plan(both, after)
+	require.Greater(t, len(p.Batches), 1)
+	lists := len(p.ACLSteps()) + len(more)
+	require.GreaterOrEqual(t, p.Transaction.ACLPhase, lists, "what is created has a list to set, too")
+	ctx, stop := context.WithCancel(t.Context())
+	x := executor(both)
+	x.Events = func(e event.Event) {
+		if e, ok := e.(event.Committed); ok && e.Batch == 1 {
+			stop()
+		}
+	}
+	_, err := x.Run(ctx, p)
+	errorAs[*failure.PartialError](t, err)
+
+	s.somebodyCanDoEverything([]string{oldKey}, []string{newKey})
+	for _, tree := range []*plan.Tree{before, after} {
+		p := s.plan(s.as(oldKey), tree)
+		require.True(t, p.HasChanges())
+		require.Empty(t, p.Drifted)
+	}
+	s.apply(both, after)
+	s.arrived(after, []string{newKey})
+}
+
+// somebodyCanDoEverything asserts that one identity alone has all rights on every node of the stack, so that it can
+// carry on, or go back. It returns who can, the new one if both can.
+func (s *site) somebodyCanDoEverything(before, after []string) string {
+	s.t.Helper()
+	lacks := map[string]string{}
+	for _, key := range append(slices.Clone(after), before...) {
+		who := allOf(key)
+		for path, list := range s.everyList(s.root) {
+			if !slices.ContainsFunc(list, func(a kind.ACL) bool { return a.ID == who.ID && kind.PermAll&^a.Perms == 0 }) {
+				lacks[key] += " " + path
+			}
+		}
+		if lacks[key] == "" {
+			return key
+		}
+	}
+	require.Fail(s.t, "nobody alone can do everything", "%v", lacks)
+	return ""
+}
+
+// everyList has the lists of all nodes below the root and of it, or of others, but for contenders and somebody else's node:
+// as the server has them.
+func (s *site) everyList(roots ...string) map[string]kind.List {
+	out := map[string]kind.List{}
+	var walk func(string)
+	walk = func(path string) {
+		n, ok := s.server.Get(path)
+		if !ok || n.Stat.EphemeralOwner != 0 || strings.HasSuffix(path, foreign) {
+			return
+		}
+		for _, a := range n.ACL {
+			out[path] = append(out[path], kind.ACL{Scheme: a.Scheme, ID: a.ID, Perms: kind.Perm(a.Perms)})
+		}
+		for _, name := range n.Children {
+			walk(kind.JoinPath(path, name))
+		}
+	}
+	if len(roots) == 0 {
+		roots = []string{s.root}
+	}
+	for _, root := range roots {
+		walk(root)
+	}
+	return out
+}
+
+// arrived asserts that everybody who is declared can plan, that nothing is left to do, and that nobody else is in any list.
+func (s *site) arrived(tree *plan.Tree, admins []string) {
+	s.t.Helper()
+	for _, keys := range append([]string{ciKey}, admins...) {
+		p := s.plan(s.as(keys), tree)
+		require.False(s.t, p.HasChanges(), "%s: %s %+v", keys, p, p.Access)
+		require.Empty(s.t, p.Resumes)
+		require.Empty(s.t, p.Drifted)
+	}
+	known := append(tree.Intent.Access.List(), worker)
+	for path, list := range s.everyList() {
+		for _, a := range list {
+			require.True(s.t, slices.ContainsFunc(known, func(b kind.ACL) bool { return a.ID == b.ID && a.Perms&^b.Perms == 0 }), "%s: %s", path, a)
+		}
+	}
+}
+
+// On Apache ZooKeeper the program ends at each list that it sets, one after the other: its connection is closed in the middle.
+func rotationDies(t *testing.T, s *site) {
+	readers := []string{ciKey}
+	s.settle(may([]string{oldKey}, readers), oldKey)
+	after := s.estate(may([]string{newKey}, readers))
+	died := 0
+	for {
+		c := s.as(oldKey, newKey)
+		p := s.plan(c, after)
+		if !p.HasChanges() {
+			break
+		}
+		x := executor(c)
+		lists := 0
+		x.Events = func(e event.Event) {
+			if _, ok := e.(event.ACLApplied); ok && lists == 0 {
+				lists++
+				_ = c.Close()
+			}
+		}
+		_, err := x.Run(t.Context(), p)
+		if lists > 0 && err != nil {
+			died++
+		}
+		_, err = read.Tree(t.Context(), s.session(s.as(ciKey)), after)
+		require.NoError(t, err, "a reader plans at any moment")
+	}
+	require.GreaterOrEqual(t, died, 8, "each list but the last was an end")
+	for _, keys := range []string{ciKey, newKey} {
+		require.False(t, s.plan(s.as(keys), after).HasChanges())
+	}
+	_, err := read.Tree(t.Context(), s.session(s.as(oldKey)), after)
+	require.Error(t, err, "the old one sees nothing any more")
 }

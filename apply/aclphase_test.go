@@ -2,7 +2,6 @@ package apply_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -57,23 +56,18 @@ func accessLists(t *testing.T, s *site) {
 }
 
 func TestInterruptedAccessListsAreFinishedByTheNextApply(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	p := s.plan(c, closed(s))
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
 	done := 0
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.ACLApplied); ok {
-			if done++; done == 3 {
-				interrupt()
-			}
+	x.Events = on(func(event.ACLApplied) {
+		if done++; done == 3 {
+			interrupt()
 		}
-	}
+	})
 	_, err := x.Run(ctx, p)
-	var partly *failure.ACLPhaseError
-	require.ErrorAs(t, err, &partly)
+	partly := errorAs[*failure.ACLPhaseError](t, err)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 3, partly.Done)
 	require.ErrorContains(t, err, "3 of 8 access lists")
@@ -81,25 +75,18 @@ func TestInterruptedAccessListsAreFinishedByTheNextApply(t *testing.T) {
 	p = s.plan(c, closed(s))
 	require.Equal(t, partly.ApplyID, p.Resumes)
 	require.Equal(t, 5, p.Transaction.ACLPhase)
-	_, err = executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
+	s.runs(c, p)
 	again := s.plan(c, closed(s))
 	require.False(t, again.HasChanges())
 	require.Empty(t, again.Resumes)
 }
 
 func TestInterruptBeforeTheTransactionWritesNothing(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	p := s.plan(c, closed(s))
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.Verified); ok {
-			interrupt()
-		}
-	}
+	x.Events = on(func(event.Verified) { interrupt() })
 	s.unchanged(c, func() {
 		_, err := x.Run(ctx, p)
 		require.ErrorIs(t, err, context.Canceled)
@@ -109,40 +96,21 @@ func TestInterruptBeforeTheTransactionWritesNothing(t *testing.T) {
 }
 
 func TestAccessListChangedByHandIsNotOverwritten(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	p := s.plan(c, closed(s))
 	x := executor(c)
 	mine := []zk.ACL{{Scheme: "digest", ID: admin.ID, Perms: zk.PermAll}, {Scheme: "ip", ID: "10.0.0.1", Perms: zk.PermRead}}
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.ACLPhase); ok {
-			_, err := s.session(c).SetACL(t.Context(), "/locks/pay", mine, -1)
-			require.NoError(t, err)
-		}
-	}
+	x.Events = on(func(event.ACLPhase) {
+		_, err := s.session(c).SetACL(t.Context(), "/locks/pay", mine, -1)
+		require.NoError(t, err)
+	})
 	_, err := x.Run(t.Context(), p)
-	var partly *failure.ACLPhaseError
-	require.ErrorAs(t, err, &partly)
+	errorAs[*failure.ACLPhaseError](t, err)
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 	require.ErrorContains(t, err, "somebody else changed it meanwhile")
 	acl, _, err := s.session(c).GetACL(t.Context(), "/locks/pay")
 	require.NoError(t, err)
 	require.Len(t, acl, 2)
-}
-
-func TestLostReplyOfAnAccessListIsResolved(t *testing.T) {
-	for name, fault := range map[string]zktest.Fault{"executed": zktest.DropReply, "not executed": zktest.CutBefore} {
-		t.Run(name, func(t *testing.T) {
-			s := inMemory(t)
-			c := s.provisioner()
-			s.apply(c, s.shop())
-			in := s.server.Inject(zktest.Once(zktest.On("setACL")), fault)
-			s.apply(c, closed(s))
-			require.Equal(t, 1, in.Hits())
-			require.False(t, s.plan(c, closed(s)).HasChanges())
-		})
-	}
 }
 
 func TestServerThatRewritesTheListIsNoticed(t *testing.T) {
@@ -152,8 +120,7 @@ func TestServerThatRewritesTheListIsNoticed(t *testing.T) {
 	auth := func(n *plan.Node) { n.ACL = kind.List{{Scheme: "auth", Perms: kind.PermAll}} }
 	p := s.plan(c, s.tree(declare("/a", kind.Mutex, auth)))
 	_, err := executor(c).Run(t.Context(), p)
-	var e *failure.VerifyError
-	require.ErrorAs(t, err, &e)
+	e := errorAs[*failure.VerifyError](t, err)
 	require.EqualValues(t, "a.mutex", e.Differences[0].Addr)
 	require.ErrorContains(t, err, "The transaction was committed")
 	require.NotContains(t, err.Error(), admin.ID)
@@ -162,13 +129,10 @@ func TestServerThatRewritesTheListIsNoticed(t *testing.T) {
 // We may set access lists but nothing else: the plan that gives us everything first
 // grants us what its own transaction takes.
 func TestApplyWithNothingButAdminWidensFirst(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	weak := kind.List{{Scheme: "digest", ID: admin.ID, Perms: kind.PermAdmin | kind.PermRead}}
 	for _, path := range []string{"/pay", "/pay/ledger"} {
-		_, err := s.session(c).SetACL(t.Context(), s.root+path, wire.ToZK(weak), -1)
-		require.NoError(t, err)
+		s.setByHand(c, s.root+path, weak...)
 	}
 	more := s.tree(append(s.shopNodes(set("description", "new")), declare("/pay/another", kind.Mutex))...)
 	p := s.plan(c, more)
@@ -188,34 +152,19 @@ func TestApplyWithNothingButAdminWidensFirst(t *testing.T) {
 	require.False(t, s.plan(c, more).HasChanges())
 }
 
-// shopNodes declares what shop does, for trees with more in them.
-func (s *site) shopNodes(change ...func(*plan.Node)) (out []*plan.Node) {
-	for _, n := range s.shop(change...).Nodes {
-		c := *n
-		c.Path = strings.TrimPrefix(n.Path, s.root)
-		out = append(out, &c)
-	}
-	return out
-}
-
 // All lists were set, and "0 of 8 access lists" were said to be left.
 func TestInterruptAfterTheLastAccessListSaysThatAllAreSet(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
 	done := 0
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.ACLApplied); ok {
-			if done++; done == 8 {
-				interrupt()
-			}
+	x.Events = on(func(event.ACLApplied) {
+		if done++; done == 8 {
+			interrupt()
 		}
-	}
+	})
 	_, err := x.Run(ctx, s.plan(c, closed(s)))
-	var note *failure.ACLPhaseError
-	require.ErrorAs(t, err, &note)
+	errorAs[*failure.ACLPhaseError](t, err)
 	require.ErrorContains(t, err, "all 8 access lists")
 	require.False(t, s.plan(c, closed(s)).HasChanges())
 }
@@ -223,16 +172,10 @@ func TestInterruptAfterTheLastAccessListSaysThatAllAreSet(t *testing.T) {
 // What an interrupted apply had not come to was told as changed by somebody, beside the word
 // that this plan finishes it.
 func TestAccessListsStillToBeSetAreNobodysDrift(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.ACLApplied); ok {
-			interrupt()
-		}
-	}
+	x.Events = on(func(event.ACLApplied) { interrupt() })
 	_, err := x.Run(ctx, s.plan(c, closed(s)))
 	require.Error(t, err)
 	p := s.plan(c, closed(s))
@@ -260,9 +203,7 @@ func TestAccessListsStillToBeSetAreNobodysDrift(t *testing.T) {
 // that one connection was.
 func TestAccessListCutOffForGoodTellsThatTheLockIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		s.apply(c, s.shop())
+		s, c := shopped(t)
 		p := s.plan(c, closed(s))
 		s.server.Inject(func(r zktest.Request) bool {
 			if r.Op != "setACL" {
@@ -272,8 +213,7 @@ func TestAccessListCutOffForGoodTellsThatTheLockIsLost(t *testing.T) {
 			return true
 		}, zktest.CutBefore)
 		_, err := executor(c).Run(t.Context(), p)
-		var partly *failure.ACLPhaseError
-		require.ErrorAs(t, err, &partly)
+		partly := errorAs[*failure.ACLPhaseError](t, err)
 		require.Zero(t, partly.Done)
 		require.ErrorIs(t, err, recipes.ErrSessionLost)
 		t.Log(err)

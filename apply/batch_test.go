@@ -4,24 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
-	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/zktest"
-	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // bulk declares n mutexes in namespaces of 500, each with a contenders' list of so
@@ -56,12 +50,10 @@ func batched(t *testing.T, s *site) {
 	require.Greater(t, len(p.Batches), 1)
 	var sizes []plan.Stats
 	x := executor(c)
-	x.Events = func(e event.Event) {
-		if e, ok := e.(event.Committed); ok {
-			sizes = append(sizes, plan.Stats{Ops: e.Ops, Bytes: e.Bytes})
-			require.LessOrEqual(t, e.Bytes, tx.MaxTransaction)
-		}
-	}
+	x.Events = on(func(e event.Committed) {
+		sizes = append(sizes, plan.Stats{Ops: e.Ops, Bytes: e.Bytes})
+		require.LessOrEqual(t, e.Bytes, tx.MaxTransaction)
+	})
 	res, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
 	require.Len(t, sizes, len(p.Batches))
@@ -117,65 +109,6 @@ func wealth(s *site) (before, after *plan.Tree) {
 	return before, after
 }
 
-// The program dies, or only a reply is lost, at every write of the richest apply.
-// What is seen then is whole, and the next apply converges in one run.
-func TestCrashAtEveryWriteOfARichApplyInBatches(t *testing.T) {
-	effort.Proof(t)
-	const least = 8 // lock, two transactions, access lists, journal, unlock
-	i := 0
-	atEveryWrite(t, "batches", &i, least, effort.Of(1, 19), func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
-		synctest.Test(t, func(t *testing.T) { struck = richCrash(t, k, fault, dies) })
-		return struck
-	})
-}
-
-func richCrash(t *testing.T, k int, fault zktest.Fault, dies bool) bool {
-	s := inMemory(t)
-	old := s.provisioner()
-	before, after := wealth(s)
-	s.apply(old, before)
-	_, err := s.session(old).Create(t.Context(), s.root+"/theirs", []byte{}, 0, wire.ToZK(kind.WorldAll()))
-	require.NoError(t, err)
-	p := s.plan(old, after)
-	require.Greater(t, len(p.Batches), 1)
-	hit, err := s.runStruck(p, k, fault, dies, nil)
-	if !hit || !dies {
-		require.NoError(t, err)
-	}
-	s.whole(old, after)
-	if again := s.plan(old, after); again.HasChanges() {
-		s.apply(old, after)
-	}
-	again := s.plan(old, after)
-	require.False(t, again.HasChanges(), "%s", again)
-	require.Empty(t, again.Resumes)
-	_, err = s.session(old).Exists(t.Context(), s.root+"/zone")
-	require.NoError(t, err)
-	return hit
-}
-
-// whole asserts that no lock is half-made: declared, with its structural children,
-// and a lock whose path changes never at both paths.
-func (s *site) whole(c *recipes.Client, tree *plan.Tree) {
-	s.t.Helper()
-	live, err := read.Tree(s.t.Context(), s.session(c), tree)
-	require.NoError(s.t, err)
-	active := 0
-	for _, n := range live.Nodes {
-		if n.Path == s.root+"/theirs" && n.Payload == nil {
-			continue // still theirs
-		}
-		require.NotNil(s.t, n.Payload, n.Path)
-		if n.Payload.State == kind.StateActive {
-			require.False(s.t, slices.ContainsFunc(n.Live.Parts, func(p plan.Part) bool { return p.Absent }), n.Path)
-		}
-		if n.Addr == "solo.election" && n.Payload.State == kind.StateActive {
-			active++
-		}
-	}
-	require.Equal(s.t, 1, active, "the lock is usable at exactly one path")
-}
-
 // An interrupt lets the transaction under way finish, and says what was done.
 func TestInterruptBetweenBatchesSaysWhatIsLeft(t *testing.T) {
 	s := inMemory(t)
@@ -186,14 +119,9 @@ func TestInterruptBetweenBatchesSaysWhatIsLeft(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("interrupted")
 	x := executor(c)
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.Committed); ok {
-			cancel(why)
-		}
-	}
+	x.Events = on(func(event.Committed) { cancel(why) })
 	_, err := x.Run(ctx, p)
-	var e *failure.PartialError
-	require.ErrorAs(t, err, &e)
+	e := errorAs[*failure.PartialError](t, err)
 	require.ErrorIs(t, err, why)
 	require.Equal(t, 1, e.Done)
 	require.Equal(t, 2, e.Total)
@@ -218,7 +146,7 @@ func everything(t *testing.T, s *site) {
 	_, err := s.session(c).Create(t.Context(), s.root+"/theirs", []byte{}, 0, wire.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	s.apply(c, after)
-	s.whole(c, after)
+	s.addresses(c, after)
 	again := s.plan(c, after)
 	require.False(t, again.HasChanges(), "%s", again)
 	data, _, err := s.session(c).Get(t.Context(), s.root+"/zone")

@@ -13,7 +13,6 @@ import (
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // A program of another library does not know of draining: it comes, or leaves,
@@ -21,9 +20,7 @@ import (
 func TestForceBreakOvertakenByAContenderLooksAgain(t *testing.T) {
 	for name, comes := range map[string]bool{"one comes": true, "one leaves": false} {
 		t.Run(name, func(t *testing.T) {
-			s := inMemory(t)
-			c := s.provisioner()
-			s.apply(c, s.shop())
+			s, c := shopped(t)
 			foreign := s.session(s.dial("worker:w"))
 			queue := func() string {
 				at, err := foreign.Create(t.Context(), s.root+"/pay/ledger/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil,
@@ -66,8 +63,7 @@ func TestLockThatDrainsForALaterBatchIsOpenedWhenThatFails(t *testing.T) {
 		c := s.provisioner()
 		old := declare("/zz", kind.Mutex)
 		s.apply(c, s.tree(old, declare("/zz-edited", kind.Mutex)))
-		lease, err := s.dial("provisioner:secret").Mutex(s.root + "/zz").Lock(t.Context())
-		require.NoError(t, err)
+		lease := s.locks("provisioner:secret", s.root+"/zz")
 		tree := s.tree(append(bulk(44, 280, "x"), declare("/zz", kind.Mutex, set("wire", "kazoo")),
 			declare("/zz-edited", kind.Mutex, set("description", "new")))...)
 		p := s.plan(c, tree, plan.Options{Drain: time.Minute})
@@ -83,37 +79,10 @@ func TestLockThatDrainsForALaterBatchIsOpenedWhenThatFails(t *testing.T) {
 				require.NoError(t, s.server.Set(s.root+"/zz-edited", []byte("by hand")))
 			}
 		}
-		_, err = x.Run(t.Context(), p)
-		var partial *failure.PartialError
-		require.ErrorAs(t, err, &partial)
+		_, err := x.Run(t.Context(), p)
+		partial := errorAs[*failure.PartialError](t, err)
 		require.Equal(t, 1, partial.Done)
-		n, _ := s.server.Get(s.root + "/zz")
-		payload, err := kind.Decode(n.Data)
-		require.NoError(t, err)
-		require.Equal(t, kind.StateActive, payload.State)
-		require.Equal(t, old.Payload.Params, payload.Params, "as before")
-	})
-}
-
-// The same with the program dead: the next plan says what it found, and the lock is
-// what is declared after one apply.
-func TestLockThatDrainsForALaterBatchOutlivesItsApplier(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		s.apply(c, s.tree(declare("/zz", kind.Mutex)))
-		lease, err := s.dial("provisioner:secret").Mutex(s.root + "/zz").Lock(t.Context())
-		require.NoError(t, err)
-		tree := s.tree(append(bulk(44, 280, "x"), declare("/zz", kind.Mutex, set("wire", "kazoo")))...)
-		p := s.plan(c, tree, plan.Options{Drain: time.Minute})
-		hit, err := s.runStruck(p, 4, zktest.CutBefore, true, func() { require.NoError(t, lease.Unlock(t.Context())) })
-		require.True(t, hit)
-		require.Error(t, err)
-		p = s.plan(c, tree)
-		require.Len(t, p.Problems, 1)
-		require.Equal(t, plan.ProblemDraining, p.Problems[0].Code)
-		require.EqualValues(t, "zz.mutex", p.Problems[0].Addr)
-		require.Empty(t, p.Drifted, "draining is an apply's own doing")
-		s.converges(c, tree, plan.Options{})
+		require.Equal(t, kind.StateActive, s.payload(s.root+"/zz").State)
+		require.Equal(t, old.Payload.Params, s.payload(s.root+"/zz").Params, "as before")
 	})
 }

@@ -55,24 +55,21 @@ func TestCuratorAndKazooUseALockWhosePathChanges(t *testing.T) {
 	queued(3)
 
 	_, err := executor(me).Run(t.Context(), s.plan(me, after))
-	var used *failure.InUseError
-	require.ErrorAs(t, err, &used)
+	used := errorAs[*failure.InUseError](t, err)
 	require.Equal(t, old, used.Path)
 
 	x, left := executor(me), make(chan struct{})
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.Draining); ok {
-			go func() { // Curator's program ends, kazoo's has the lock for a moment, and nothing is at the new path
-				defer close(left)
-				assert.ErrorIs(t, <-sent, recipes.ErrDraining)
-				assert.ErrorIs(t, s.creates("worker:w", next), zk.ErrNoAuth)
-				assert.NoError(t, java.say("release old"))
-				assert.NoError(t, <-waits)
-				assert.ErrorContains(t, java.say("acquire new"), "NoAuth")
-				assert.NoError(t, python.say("release old"))
-			}()
-		}
-	}
+	x.Events = on(func(event.Draining) {
+		go func() { // Curator's program ends, kazoo's has the lock for a moment, and nothing is at the new path
+			defer close(left)
+			assert.ErrorIs(t, <-sent, recipes.ErrDraining)
+			assert.ErrorIs(t, s.creates("worker:w", next), zk.ErrNoAuth)
+			assert.NoError(t, java.say("release old"))
+			assert.NoError(t, <-waits)
+			assert.ErrorContains(t, java.say("acquire new"), "NoAuth")
+			assert.NoError(t, python.say("release old"))
+		}()
+	})
 	_, err = x.Run(t.Context(), s.plan(me, after, plan.Options{Drain: patience}))
 	require.NoError(t, err)
 	<-left

@@ -67,17 +67,13 @@ func TestChangedPathOfALockInUse(t *testing.T) {
 
 				s.unchanged(c, func() {
 					_, err = executor(c).Run(t.Context(), s.plan(c, after))
-					var used *failure.InUseError
-					require.ErrorAs(t, err, &used)
+					used := errorAs[*failure.InUseError](t, err)
 					require.Equal(t, old, used.Path)
 				})
 
 				transactions := s.oneTransaction(old, next)
 				x := executor(c)
-				x.Events = func(e event.Event) {
-					if _, ok := e.(event.Draining); !ok {
-						return
-					}
+				x.Events = on(func(event.Draining) {
 					go func() {
 						_, err := opened(s.dial("worker:w"), k, old)(t.Context())
 						assert.ErrorIs(t, err, recipes.ErrDraining)
@@ -89,7 +85,7 @@ func TestChangedPathOfALockInUse(t *testing.T) {
 						assert.NoError(t, lease.Context().Err(), "the holder was not disturbed")
 						assert.NoError(t, lease.Unlock(t.Context()))
 					}()
-				}
+				})
 				_, err = x.Run(t.Context(), s.plan(c, after, plan.Options{Drain: time.Minute}))
 				require.NoError(t, err)
 				require.Equal(t, 1, transactions.Hits(), "both paths change in one transaction")

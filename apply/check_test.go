@@ -25,8 +25,7 @@ func checkRefuses(t *testing.T, s *site) {
 	p := s.plan(c, s.shop())
 	require.NoError(t, check(executor(c), p))
 	s.apply(c, s.shop())
-	var stale *failure.StaleError
-	require.ErrorAs(t, check(executor(c), p), &stale)
+	stale := errorAs[*failure.StaleError](t, check(executor(c), p))
 	require.NoError(t, check(executor(c), s.plan(c, s.shop())), "nothing to do")
 
 	p = s.plan(c, s.shop(set("description", "b")))
@@ -34,34 +33,28 @@ func checkRefuses(t *testing.T, s *site) {
 	_, err := s.session(c).Set(t.Context(), s.root+"/pay/ledger", []byte("x"), -1)
 	require.NoError(t, err)
 	require.ErrorAs(t, check(executor(c), p), &stale)
-	var problems *failure.ProblemsError
-	require.ErrorAs(t, check(executor(c), s.plan(c, s.shop())), &problems)
+	errorAs[*failure.ProblemsError](t, check(executor(c), s.plan(c, s.shop())))
 	require.NoError(t, s.session(c).Delete(t.Context(), s.root+"/pay/ledger", -1))
 	s.apply(c, s.shop())
 
 	lease, err := other.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 	require.NoError(t, err)
 	p = s.plan(c, s.tree(declare("/solo", kind.Election)), plan.Options{AllowMassDestroy: true})
-	var used *failure.InUseError
-	require.ErrorAs(t, check(executor(c), p), &used)
+	errorAs[*failure.InUseError](t, check(executor(c), p))
 	require.NoError(t, lease.Unlock(t.Context()))
 
 	// While another apply is at it.
 	p = s.plan(c, s.shop(set("description", "b")))
 	x, looked := executor(other), false
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.Verified); !ok {
-			return
-		}
+	x.Events = on(func(event.Verified) {
 		looked = true
-		var locked *failure.LockedError
-		require.ErrorAs(t, check(executor(c), p), &locked)
+		locked := errorAs[*failure.LockedError](t, check(executor(c), p))
 		require.Equal(t, "me@here", locked.Info.Who)
 		require.Equal(t, record.LockPath(s.root, stack), locked.Path)
 		patient := executor(c)
 		patient.LockTimeout = time.Hour
 		require.NoError(t, check(patient, p), "Apply would wait for it")
-	}
+	})
 	_, err = x.Run(t.Context(), s.plan(other, s.shop(set("description", "c"))))
 	require.NoError(t, err)
 	require.True(t, looked)

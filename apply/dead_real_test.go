@@ -5,15 +5,11 @@ package apply_test
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -86,16 +82,6 @@ func applier(spec string) {
 	fmt.Printf("ended: %v\n", err)
 }
 
-// closing is the shop for us alone, with some long declarations besides: two
-// transactions and access lists.
-func (s *site) closing() *plan.Tree {
-	nodes := append(bulk(44, 280, "x"), s.shopNodes()...)
-	for _, n := range nodes[len(nodes)-6:] {
-		adminOnly(n)
-	}
-	return s.tree(nodes...)
-}
-
 // TestRealZooKeeperOutlivesItsAppliers: what a program does that was stopped past
 // its session, and what one leaves that died, on Apache ZooKeeper.
 func TestRealZooKeeperOutlivesItsAppliers(t *testing.T) {
@@ -161,72 +147,14 @@ func stopped(t *testing.T, s *site, address, moment string) {
 	require.False(t, s.plan(c, other).HasChanges())
 }
 
-// axe is a dialer that ends a program's last connection at its k-th write: before
-// it is sent, or when its answer arrives; nothing can be dialled afterwards. The
-// servers are told nothing, as when the machine loses its power.
-type axe struct {
-	k        int64
-	executed bool
-	writes   atomic.Int64
-	fell     chan struct{}
-	struck   atomic.Bool
-}
-
-func (a *axe) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if a.struck.Load() {
-		return nil, errors.New("the machine is off")
-	}
-	c, err := new(net.Dialer).DialContext(ctx, network, address)
-	return &axedConn{Conn: c, axe: a}, err
-}
-
-type axedConn struct {
-	net.Conn
-	*axe
-	greeted bool
-	last    atomic.Bool // nothing is read any more
-}
-
-// Write counts the requests that write. A frame is a length, an xid and an opcode;
-// the first of a connection is the handshake.
-func (c *axedConn) Write(b []byte) (int, error) {
-	for rest := b; len(rest) >= 12; {
-		op := binary.BigEndian.Uint32(rest[8:12])
-		if c.greeted && writeCodes[op] && c.writes.Add(1) == c.k {
-			c.struck.Store(true)
-			if !c.executed {
-				_ = c.Close()
-				close(c.fell)
-				return 0, net.ErrClosed
-			}
-			c.last.Store(true)
-		}
-		c.greeted = true
-		rest = rest[min(len(rest), 4+int(binary.BigEndian.Uint32(rest))):]
-	}
-	return c.Conn.Write(b)
-}
-
-// writeCodes are the opcodes of create, delete, setData, setACL, multi, create2.
-var writeCodes = map[uint32]bool{1: true, 2: true, 5: true, 7: true, 14: true, 15: true}
-
-func (c *axedConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if err == nil && c.last.CompareAndSwap(true, false) {
-		_ = c.Close()
-		close(c.fell)
-		return 0, net.ErrClosed
-	}
-	return n, err
-}
-
 // dead: the program dies at one of its writes. Its lock goes with its session, and
 // the next apply, which waits for that, converges in one run.
 func dead(t *testing.T, s *site, k int, executed bool) {
 	c := s.provisioner()
 	s.apply(c, s.shop())
 	tree := s.closing()
-	a := &axe{k: int64(k), executed: executed, fell: make(chan struct{})}
+	before := s.addresses(c, tree)
+	a := &axe{at: func(n int64, _ []byte) bool { return n == int64(k) }, executed: executed, off: true, fell: make(chan struct{})}
 	theirs := *s
 	theirs.config.Dialer, theirs.config.SessionTimeout = a.dial, victimTimeout
 	victim := theirs.provisioner()
@@ -242,13 +170,13 @@ func dead(t *testing.T, s *site, k int, executed bool) {
 	_, err := executor(victim).Run(ctx, p)
 	<-a.fell
 	require.Error(t, err)
-	s.sound(c, tree)
+	s.sound(c, tree, before)
 	x := executor(c)
 	x.LockTimeout = patience
-	again := s.plan(c, tree)
-	_, err = x.Run(t.Context(), again)
+	_, err = x.Run(t.Context(), s.plan(c, tree))
 	require.NoError(t, err)
 	s.converges(c, tree, plan.Options{})
+	s.takesEach(tree)
 }
 
 // TestRealZooKeeperWithASmallBuffer: a server set to read less than the default.

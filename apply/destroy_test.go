@@ -15,7 +15,6 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/zktest"
 )
 
 func TestDestroyRemovesTheTreeAndItsIndex(t *testing.T) { destroyAll(t, inMemory(t)) }
@@ -50,16 +49,14 @@ func destroyHeld(t *testing.T, s *site) {
 	require.Equal(t, token, p.InUse()[0].Usage.Holders[0].Token)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), p)
-		var used *failure.InUseError
-		require.ErrorAs(t, err, &used)
+		used := errorAs[*failure.InUseError](t, err)
 		require.EqualValues(t, "pay.ledger.mutex", used.Addr)
 		require.ErrorContains(t, err, "held by worker")
 	})
 	require.NoError(t, lease.Verify(t.Context()), "the holder still holds")
 	require.NoError(t, lease.Context().Err())
 	require.NoError(t, lease.Unlock(t.Context()))
-	_, err = executor(c).Run(t.Context(), p)
-	require.NoError(t, err, "the same plan, once the lock is idle")
+	s.runs(c, p)
 }
 
 func TestEveryKindIsRefusedWhileInUse(t *testing.T) {
@@ -78,14 +75,11 @@ func TestEveryKindIsRefusedWhileInUse(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := inMemory(t)
-			c := s.provisioner()
-			s.apply(c, s.shop())
+			s, c := shopped(t)
 			release, err := take(t.Context(), s.dial("worker:w"))
 			require.NoError(t, err)
 			s.wroteNothing(c, func() {
-				var used *failure.InUseError
-				require.ErrorAs(t, s.destroy(c, s.shop()), &used)
+				used := errorAs[*failure.InUseError](t, s.destroy(c, s.shop()))
 				require.Equal(t, "/locks"+name, used.Path)
 				require.True(t, used.Usage.Busy())
 			})
@@ -96,22 +90,17 @@ func TestEveryKindIsRefusedWhileInUse(t *testing.T) {
 }
 
 func TestReplacementOfALockInUseIsRefused(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
-	lease, err := s.dial("worker:w").Mutex("/locks/pay/ledger").Lock(t.Context())
-	require.NoError(t, err)
+	s, c := shopped(t)
+	lease := s.locks("worker:w", "/locks/pay/ledger")
 	p := s.plan(c, s.shop(set("wire", "kazoo")))
 	require.Equal(t, plan.Counts{Add: 1, Destroy: 1}, p.Summary())
 	s.wroteNothing(c, func() {
 		_, err := executor(c).Run(t.Context(), p)
-		var used *failure.InUseError
-		require.ErrorAs(t, err, &used)
+		errorAs[*failure.InUseError](t, err)
 		require.ErrorContains(t, err, "cannot be replaced")
 	})
 	require.NoError(t, lease.Unlock(t.Context()))
-	_, err = executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
+	s.runs(c, p)
 	require.False(t, s.plan(c, s.shop(set("wire", "kazoo"))).HasChanges())
 }
 
@@ -139,8 +128,7 @@ func lastMoment(t *testing.T, s *site) {
 	}
 	s.unchangedBut(c, s.root+"/pay/ledger/", func() {
 		_, err := x.Run(t.Context(), p)
-		var used *failure.InUseError
-		require.ErrorAs(t, err, &used)
+		used := errorAs[*failure.InUseError](t, err)
 		require.Equal(t, "worker", used.Usage.Holders[0].ID)
 	})
 	require.Len(t, failed, 1)
@@ -149,9 +137,7 @@ func lastMoment(t *testing.T, s *site) {
 }
 
 func TestLiveResizeDoesNotDisturbHolders(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	w := s.dial("worker:w")
 	lease, err := w.Semaphore("/locks/pay/pool").Acquire(t.Context(), 3)
 	require.NoError(t, err)
@@ -159,8 +145,7 @@ func TestLiveResizeDoesNotDisturbHolders(t *testing.T) {
 	set("permits", 1)(tree.Nodes[4])
 	p := s.plan(c, tree)
 	require.Equal(t, plan.ProblemShrink, p.Problems[0].Code)
-	_, err = executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
+	s.runs(c, p)
 	require.NoError(t, lease.Verify(t.Context()))
 	live, err := read.Tree(t.Context(), s.session(c), tree)
 	require.NoError(t, err)
@@ -171,9 +156,7 @@ func TestLiveResizeDoesNotDisturbHolders(t *testing.T) {
 }
 
 func TestNodesThatAreNotOursSurviveADestroy(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	require.NoError(t, s.server.Create("/locks/pay/alien", []byte("keep me")))
 	other := &kind.Payload{Params: kind.Mutex.New(), Owner: kind.Owner{Stack: "other", Addr: "x"}}
 	data, err := other.Encode()
@@ -182,8 +165,7 @@ func TestNodesThatAreNotOursSurviveADestroy(t *testing.T) {
 
 	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
 	require.Equal(t, plan.ProblemUnmanaged, p.Problems[0].Code)
-	_, err = executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
+	s.runs(c, p)
 	left := s.dump(c)
 	require.Contains(t, left, "/locks/pay/alien")
 	require.Contains(t, left, "/locks/theirs")
@@ -192,15 +174,12 @@ func TestNodesThatAreNotOursSurviveADestroy(t *testing.T) {
 }
 
 func TestSomethingNewInANamespaceAbortsItsDeletion(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
 	require.NoError(t, s.server.Create("/locks/pay/batch/new", nil))
 	s.unchanged(c, func() {
 		_, err := executor(c).Run(t.Context(), p)
-		var e *failure.ConflictError
-		require.ErrorAs(t, err, &e)
+		e := errorAs[*failure.ConflictError](t, err)
 		require.Equal(t, "/locks/pay/batch", e.Path)
 		require.ErrorIs(t, err, zk.ErrNotEmpty)
 	})
@@ -212,31 +191,11 @@ func TestProtectedLockSurvivesADestroy(t *testing.T) {
 	keep := func(n *plan.Node) { n.Payload.Protect = true }
 	s.apply(c, s.shop(keep))
 	s.wroteNothing(c, func() {
-		var e *failure.ProblemsError
-		require.ErrorAs(t, s.destroy(c, s.shop()), &e, "though the configuration no longer protects it")
+		e := errorAs[*failure.ProblemsError](t, s.destroy(c, s.shop()), "though the configuration no longer protects it")
 		require.Equal(t, plan.ProblemProtected, e.Problems[0].Code)
 	})
 	s.apply(c, s.shop())
 	require.NoError(t, s.destroy(c, s.shop()))
-}
-
-func TestLostReplyOfADestroyIsResolved(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
-	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
-	x := executor(c)
-	var ev events
-	x.Events = func(e event.Event) {
-		ev.add(e)
-		if _, ok := e.(event.Verified); ok {
-			s.server.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
-		}
-	}
-	_, err := x.Run(t.Context(), p)
-	require.NoError(t, err)
-	require.True(t, find[event.Committed](ev).Resolved)
-	require.Empty(t, s.plan(c, s.tree()).Changes)
 }
 
 func find[E event.Event](ev events) (out E) {
@@ -250,19 +209,6 @@ func find[E event.Event](ev events) (out E) {
 
 // patience is how long others are waited for, and servers: nothing here takes so long but what hangs.
 const patience = 5 * time.Minute
-
-func TestAnotherPathForALockInUseIsRefused(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.tree(declare("/old", kind.Mutex)))
-	_, err := s.dial("provisioner:secret").Mutex("/locks/old").Lock(t.Context())
-	require.NoError(t, err)
-	s.unchanged(c, func() {
-		_, err = executor(c).Run(t.Context(), s.plan(c, s.tree(declare("/new", kind.Mutex, at("old.mutex")))))
-		require.ErrorContains(t, err, "old.mutex (/locks/old) cannot be ")
-		require.ErrorContains(t, err, " while it is in use: held by provisioner")
-	})
-}
 
 // at declares a node under an address that does not follow from its path.
 func at(addr string) func(*plan.Node) {

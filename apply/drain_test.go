@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,65 +33,21 @@ func (s *site) shopWithout() *plan.Tree {
 	panic("no ledger")
 }
 
-// The holder finishes, nobody new gets in, and then the lock goes.
-func TestDrainWaitsForTheHolderAndLetsNobodyElseIn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		s.apply(c, s.shop())
-		program := s.dial("provisioner:secret")
-		lease, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
-		require.NoError(t, err)
-		p := s.plan(c, s.shopWithout(), plan.Options{Drain: time.Minute})
-		x := executor(c)
-		drained := false
-		var holder sync.WaitGroup
-		x.Events = func(e event.Event) {
-			if e, ok := e.(event.Draining); ok {
-				require.Equal(t, s.root+"/pay/ledger", e.Path)
-				drained = true
-				holder.Go(func() {
-					_, err := s.dial("provisioner:secret").Mutex(s.root + "/pay/ledger").TryLock(t.Context())
-					assert.ErrorIs(t, err, recipes.ErrDraining)
-					time.Sleep(20 * time.Second) // fake time: as long as the holder works
-					assert.NoError(t, lease.Context().Err(), "the holder was not disturbed")
-					assert.NoError(t, lease.Unlock(t.Context()))
-				})
-			}
-		}
-		start := time.Now()
-		_, err = x.Run(t.Context(), p)
-		holder.Wait() // the server has released the lock before the holder learns so
-		require.NoError(t, err)
-		require.True(t, drained)
-		require.InDelta(t, 20, time.Since(start).Seconds(), 2)
-		_, there := s.server.Get(s.root + "/pay/ledger")
-		require.False(t, there)
-		require.False(t, s.plan(c, s.shopWithout()).HasChanges())
-	})
-}
-
 // The holder does not finish in time: nothing was applied, and the lock is open again.
 func TestDrainThatTakesTooLongOpensTheLockAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		s.apply(c, s.shop())
+		s, c := shopped(t)
 		program := s.dial("provisioner:secret")
 		lease, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 		require.NoError(t, err)
 		_, err = executor(c).Run(t.Context(), s.plan(c, s.shopWithout(), plan.Options{Drain: 10 * time.Second}))
-		var e *failure.InUseError
-		require.ErrorAs(t, err, &e)
+		e := errorAs[*failure.InUseError](t, err)
 		require.Equal(t, s.root+"/pay/ledger", e.Path)
 		// It said that nothing was written, although the lock had been closed and opened.
 		require.ErrorContains(t, err, "Nothing of the plan was written, but locks that were closed in order to drain them are open again. Run the command again")
 		require.NotContains(t, err.Error(), "Nothing was written")
 		require.NoError(t, lease.Context().Err())
-		n, _ := s.server.Get(s.root + "/pay/ledger")
-		payload, err := kind.Decode(n.Data)
-		require.NoError(t, err)
-		require.Equal(t, kind.StateActive, payload.State)
+		require.Equal(t, kind.StateActive, s.payload(s.root+"/pay/ledger").State)
 		require.False(t, s.plan(c, s.shop()).HasChanges(), "nothing else changed")
 	})
 }
@@ -106,38 +61,9 @@ func (s *site) struckWhileDraining(c *recipes.Client, strike func(*site, *recipe
 	require.NoError(s.t, err)
 	victim := s.provisioner()
 	x := executor(victim)
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.Draining); ok {
-			strike(s, victim)
-		}
-	}
+	x.Events = on(func(event.Draining) { strike(s, victim) })
 	_, err = x.Run(s.t.Context(), s.plan(victim, s.shopWithout(), plan.Options{Drain: time.Minute}))
 	return lease, err
-}
-
-// The applier dies while it drains: the next apply, whatever it is, sets it right.
-func TestCrashWhileDrainingIsPutRight(t *testing.T) {
-	for name, wanted := range map[string]bool{"still declared": true, "still to go": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := inMemory(t)
-				c := s.provisioner()
-				lease, err := s.struckWhileDraining(c, (*site).expire)
-				require.Error(t, err)
-				require.NoError(t, lease.Unlock(t.Context()))
-				tree := s.shopWithout()
-				if wanted {
-					tree = s.shop()
-				}
-				s.apply(c, tree)
-				require.False(t, s.plan(c, tree).HasChanges())
-				if wanted {
-					_, err = s.dial("provisioner:secret").Mutex(s.root + "/pay/ledger").TryLock(t.Context())
-					require.NoError(t, err)
-				}
-			})
-		})
-	}
 }
 
 // A lock that is drained because its path changes sends its waiters away, so that the apply finds the queue empty. Where the apply,
@@ -151,8 +77,7 @@ func TestWaitersOfALockThatIsDrainedForAnotherPathAreSentAway(t *testing.T) {
 				after.Intent.Moves = []plan.Move{{From: "a.mutex", To: "b.mutex"}}
 				victim, next := s.provisioner(), s.provisioner()
 				s.apply(victim, before)
-				held, err := s.dial("provisioner:secret").Mutex(s.root + "/old").Lock(t.Context())
-				require.NoError(t, err)
+				held := s.locks("provisioner:secret", s.root+"/old")
 				waiter, sent := s.dial("provisioner:secret"), make(chan error, 1)
 				go func() {
 					_, err := waiter.Mutex(s.root + "/old").Lock(t.Context())
@@ -160,15 +85,13 @@ func TestWaitersOfALockThatIsDrainedForAnotherPathAreSentAway(t *testing.T) {
 				}()
 				synctest.Wait()
 				x := executor(victim)
-				x.Events = func(e event.Event) {
-					if _, ok := e.(event.Draining); ok {
-						if c.crash {
-							s.expire(victim)
-						}
-						time.AfterFunc(20*time.Second, func() { assert.NoError(t, held.Unlock(context.Background())) })
+				x.Events = on(func(event.Draining) {
+					if c.crash {
+						s.expire(victim)
 					}
-				}
-				_, err = x.Run(t.Context(), s.plan(victim, after, plan.Options{Drain: time.Minute}))
+					time.AfterFunc(20*time.Second, func() { assert.NoError(t, held.Unlock(context.Background())) })
+				})
+				_, err := x.Run(t.Context(), s.plan(victim, after, plan.Options{Drain: time.Minute}))
 				there, gone, tree := "/new", "/old", after
 				if c.crash {
 					require.Error(t, err)
@@ -202,8 +125,7 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 	for name, fail := range map[string]func(*site, *recipes.Client){
 		"session expired": (*site).expire,
 		"not ours to write any more": func(s *site, c *recipes.Client) {
-			_, err := s.session(c).SetACL(s.t.Context(), s.root+"/pay/ledger", wire.ToZK(kind.List{{Scheme: "digest", ID: digest("x:y"), Perms: kind.PermAll}}), -1)
-			require.NoError(s.t, err)
+			s.setByHand(c, s.root+"/pay/ledger", kind.ACL{Scheme: "digest", ID: digest("x:y"), Perms: kind.PermAll})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,8 +133,7 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 				s := inMemory(t)
 				c := s.provisioner()
 				_, err := s.struckWhileDraining(c, fail)
-				var e *failure.ClosedError
-				require.ErrorAs(t, err, &e)
+				e := errorAs[*failure.ClosedError](t, err)
 				require.Equal(t, []string{"pay.ledger.mutex (/locks/pay/ledger)"}, e.Locks)
 				require.Contains(t, err.Error(), "nobody new gets in: pay.ledger.mutex (/locks/pay/ledger)")
 				require.NotContains(t, strings.ToLower(err.Error()), "nothing was written")
@@ -242,12 +163,10 @@ func forceBreak(t *testing.T, s *site) {
 	p := s.plan(c, tree, plan.Options{ForceBreak: []string{"pay.ledger.mutex", "pay.pool.semaphore"}, Replace: []string{"pay.pool.semaphore"}})
 	var broken []string
 	x := executor(c)
-	x.Events = func(e event.Event) {
-		if e, ok := e.(event.Breaking); ok {
-			broken = append(broken, string(e.Addr))
-			require.Equal(t, "provisioner", e.Usage.Holders[0].ID)
-		}
-	}
+	x.Events = on(func(e event.Breaking) {
+		broken = append(broken, string(e.Addr))
+		require.Equal(t, "provisioner", e.Usage.Holders[0].ID)
+	})
 	_, err = x.Run(t.Context(), p)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"pay.ledger.mutex", "pay.pool.semaphore"}, broken)
@@ -260,8 +179,7 @@ func forceBreak(t *testing.T, s *site) {
 	require.NoError(t, err)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), s.plan(c, s.tree(), plan.Options{ForceBreak: []string{"pay.pool.semaphore"}}))
-		var e *failure.InUseError
-		require.ErrorAs(t, err, &e)
+		errorAs[*failure.InUseError](t, err)
 	})
 	require.NoError(t, leader.Context().Err())
 }
@@ -351,11 +269,8 @@ func text(p *plan.Plan, words string) string {
 // The locks were emptied, and then the apply was interrupted: they stayed shut.
 func TestInterruptBehindADrainOpensTheLocksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		s.apply(c, s.shop())
-		lease, err := s.dial("provisioner:secret").Mutex(s.root + "/pay/ledger").Lock(t.Context())
-		require.NoError(t, err)
+		s, c := shopped(t)
+		lease := s.locks("provisioner:secret", s.root+"/pay/ledger")
 		ctx, interrupt := context.WithCancel(t.Context())
 		x := executor(c)
 		x.Events = func(e event.Event) {
@@ -366,12 +281,9 @@ func TestInterruptBehindADrainOpensTheLocksAgain(t *testing.T) {
 				interrupt()
 			}
 		}
-		_, err = x.Run(ctx, s.plan(c, s.shopWithout(), plan.Options{Drain: time.Minute}))
+		_, err := x.Run(ctx, s.plan(c, s.shopWithout(), plan.Options{Drain: time.Minute}))
 		require.ErrorIs(t, err, context.Canceled)
-		n, _ := s.server.Get(s.root + "/pay/ledger")
-		payload, err := kind.Decode(n.Data)
-		require.NoError(t, err)
-		require.Equal(t, kind.StateActive, payload.State)
+		require.Equal(t, kind.StateActive, s.payload(s.root+"/pay/ledger").State)
 		require.False(t, s.plan(c, s.shop()).HasChanges(), "nothing else changed")
 	})
 }

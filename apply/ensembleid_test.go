@@ -37,8 +37,7 @@ func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) 
 	other.EnsembleID = "0123456789abcdef0123456789abcdef"
 	s.server.ResetCounts()
 	_, err = read.Tree(t.Context(), s.session(c), &other)
-	var wrong *failure.WrongEnsembleError
-	require.ErrorAs(t, err, &wrong)
+	wrong := errorAs[*failure.WrongEnsembleError](t, err)
 	require.Equal(t, id, wrong.Got)
 	_, err = apply.Begin(t.Context(), c, &other, apply.Options{})
 	require.ErrorAs(t, err, &wrong)

@@ -174,8 +174,7 @@ func TestAnEvictionPausesBetweenItsTries(t *testing.T) {
 		s := inMemory(t)
 		c := s.provisioner()
 		evicting(s, c)
-		_, err := s.dial("worker:w").Mutex(s.root + "/a").Lock(t.Context())
-		require.NoError(t, err)
+		_ = s.locks("worker:w", s.root+"/a")
 		in, all := s.acquisitions(c, s.root+"/a")
 		tries := 0
 		s.server.Inject(func(r zktest.Request) bool {
@@ -187,7 +186,7 @@ func TestAnEvictionPausesBetweenItsTries(t *testing.T) {
 		}, zktest.Fail(zktest.CodeNoNode))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		_, err = evict.Break(ctx, c, history.Author{}, in, all[0])
+		_, err := evict.Break(ctx, c, history.Author{}, in, all[0])
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Less(t, tries, 210)
 	})
@@ -199,8 +198,7 @@ func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
 		s := inMemory(t)
 		c := s.provisioner()
 		evicting(s, c)
-		_, err := s.dial("worker:w").Mutex(s.root + "/a").Lock(t.Context())
-		require.NoError(t, err)
+		_ = s.locks("worker:w", s.root+"/a")
 		in, all := s.acquisitions(c, s.root+"/a")
 		id := s.session(c).ID()
 		lost := s.server.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == id }, zktest.DropReply)

@@ -43,9 +43,7 @@ func relisted(t *testing.T, s *site) {
 	require.Equal(t, 20*3+1+16, res.ACLs, "the nodes of each key, the family with its directories, and no other")
 	for i := range 20 {
 		for _, part := range []string{"", "/leases", "/locks"} {
-			acl, _, err := s.session(c).GetACL(t.Context(), keyPath(tree, fmt.Sprintf("order-%d", i))+part)
-			require.NoError(t, err)
-			require.True(t, wire.FromZK(acl).Equal(kind.List{admin, joined}), "%s", acl)
+			require.True(t, s.list(c, keyPath(tree, fmt.Sprintf("order-%d", i))+part).Equal(kind.List{admin, joined}))
 		}
 	}
 	acl, _, err := s.session(c).GetACL(t.Context(), foreign)
@@ -70,11 +68,8 @@ func TestImportedFamilyGivesItsListToTheKeysInUse(t *testing.T) {
 	next.Intent.Imports = []plan.Import{{To: next.Nodes[1].Addr, Path: s.root + "/shop/orders"}}
 	p := s.plan(c, next)
 	require.Equal(t, "1 key has a node with the former access list: apply sets the new one", relists(p))
-	_, err := executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
-	acl, _, err := s.session(c).GetACL(t.Context(), keyPath(tree, "order-17"))
-	require.NoError(t, err)
-	require.True(t, wire.FromZK(acl).Equal(kind.List{admin, joined}), "%s", acl)
+	s.runs(c, p)
+	require.True(t, s.list(c, keyPath(tree, "order-17")).Equal(kind.List{admin, joined}))
 	_, there := s.server.Get(held)
 	require.True(t, there, "its holder holds on")
 	require.False(t, s.plan(c, next).HasChanges())
@@ -93,12 +88,9 @@ func TestPartsOfAKeyAreRelistedAfterAnInterruptedApply(t *testing.T) {
 	require.NoError(t, s.setACL(c, key, kind.List{admin, joined}))
 	p := s.plan(c, next)
 	require.Equal(t, "1 key has a node with the former access list: apply sets the new one", relists(p))
-	_, err := executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
+	s.runs(c, p)
 	for _, part := range []string{"", "/leases", "/locks"} {
-		acl, _, err := s.session(c).GetACL(t.Context(), key+part)
-		require.NoError(t, err)
-		require.True(t, wire.FromZK(acl).Equal(kind.List{admin, joined}), "%s", acl)
+		require.True(t, s.list(c, key+part).Equal(kind.List{admin, joined}))
 	}
 }
 
@@ -116,33 +108,6 @@ func relists(p *plan.Plan) string {
 	return ""
 }
 
-// relistScene replaces the credential with which a key is in use: as long as the node of the key has the former list, so has the family.
-func relistScene(t *testing.T, s *site, c *recipes.Client) scene {
-	tree := s.orders(of("mutex"))
-	s.apply(c, tree)
-	held := s.hold(s.dial("worker:w"), tree, "order-17")
-	lists := func() (key, family kind.List) {
-		for path, list := range map[string]*kind.List{keyPath(tree, "order-17"): &key, s.root + "/shop/orders": &family} {
-			acl, _, err := s.session(c).GetACL(t.Context(), path)
-			require.NoError(t, err)
-			*list = wire.FromZK(acl)
-		}
-		return key, family
-	}
-	next := s.orders(of("mutex"), to(kind.List{admin, joiner}, kind.List{admin, joined}))
-	return scene{tree: next, stopped: func(bool) {
-		key, family := lists()
-		sure, _ := family.Rights(worker)
-		require.False(t, key.Covers(kind.List{crew}) && sure == 0, "the key is of a credential that the family has lost: %s, %s", key, family)
-		_, there := s.server.Get(held)
-		require.True(t, there)
-	}, finished: func() {
-		key, family := lists()
-		require.True(t, key.Equal(kind.List{admin, joined}), "the key was forgotten: %s", key)
-		require.True(t, family.Equal(kind.List{admin, joiner}), "%s", family)
-	}}
-}
-
 // A key that we cannot give another list keeps its credential in the family, until nobody uses it.
 func TestNoCredentialGoesWhileAKeyHasIt(t *testing.T) {
 	s := inMemory(t)
@@ -155,8 +120,7 @@ func TestNoCredentialGoesWhileAKeyHasIt(t *testing.T) {
 		p := s.plan(c, next)
 		require.True(t, p.HasChanges())
 		_, err := executor(c).Run(t.Context(), p)
-		var phase *failure.ACLPhaseError
-		require.ErrorAs(t, err, &phase)
+		errorAs[*failure.ACLPhaseError](t, err)
 		require.ErrorContains(t, err, "order-17")
 		acl, _, err := s.session(c).GetACL(t.Context(), "/locks/shop/orders")
 		require.NoError(t, err)
@@ -166,8 +130,6 @@ func TestNoCredentialGoesWhileAKeyHasIt(t *testing.T) {
 	require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
 	require.NoError(t, s.session(w).Delete(t.Context(), kind.ParentPath(held), -1))
 	s.apply(c, next)
-	acl, _, err := s.session(c).GetACL(t.Context(), "/locks/shop/orders")
-	require.NoError(t, err)
-	require.True(t, wire.FromZK(acl).Equal(kind.List{admin, joiner}))
+	require.True(t, s.list(c, "/locks/shop/orders").Equal(kind.List{admin, joiner}))
 	require.False(t, s.plan(c, next).HasChanges())
 }

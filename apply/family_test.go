@@ -82,9 +82,7 @@ func families(t *testing.T, s *site, dirs string) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, tree.Nodes[1].Payload.Children(), names)
 	for _, name := range names {
-		acl, _, err := s.session(c).GetACL(t.Context(), s.root+"/shop/orders/"+name)
-		require.NoError(t, err)
-		require.True(t, wire.FromZK(acl).Equal(kind.List{admin, worker}), "%s", acl)
+		require.True(t, s.list(c, s.root+"/shop/orders/"+name).Equal(kind.List{admin, worker}))
 	}
 	require.False(t, s.plan(c, tree).HasChanges())
 
@@ -92,8 +90,7 @@ func families(t *testing.T, s *site, dirs string) {
 		require.NoError(t, s.session(c).Delete(t.Context(), s.root+"/shop/orders/"+names[3], -1))
 		p := s.plan(c, tree)
 		require.Equal(t, []string{names[3]}, p.Changes[1].MissingParts)
-		_, err = executor(c).Run(t.Context(), p)
-		require.NoError(t, err)
+		s.runs(c, p)
 		require.False(t, s.plan(c, tree).HasChanges())
 	}
 	s.hold(s.dial("worker:w"), tree, "order-17")
@@ -169,8 +166,7 @@ func familyHeld(t *testing.T, s *site) {
 			require.ErrorContains(t, err, "order-17")
 		})
 		require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
-		_, err := executor(c).Run(t.Context(), p)
-		require.NoError(t, err, "what a crash left holds nothing up")
+		s.runs(c, p)
 		require.False(t, s.plan(c, s.tree()).HasChanges())
 	}
 }
@@ -227,8 +223,7 @@ func TestKeyLockedWhileItsFamilyIsDestroyedIsUnharmed(t *testing.T) {
 		if at := <-held; at != "" {
 			_, there := s.server.Get(at)
 			require.True(t, there, "request %d", i)
-			var used *failure.InUseError
-			require.ErrorAs(t, err, &used, "request %d", i)
+			errorAs[*failure.InUseError](t, err, "request %d", i)
 		}
 	}
 }
@@ -241,15 +236,12 @@ func TestServerThatDoesNotDeleteALeftoverIsNotTakenForALostLock(t *testing.T) {
 	s.leave(s.dial("worker:w"), tree, "order-17")
 	p := s.plan(c, tree, plan.Options{Destroy: true})
 	x := executor(c)
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.Verified); ok {
-			s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" }), zktest.Fail(zktest.CodeThrottled))
-		}
-	}
+	x.Events = on(func(event.Verified) {
+		s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" }), zktest.Fail(zktest.CodeThrottled))
+	})
 	_, err := x.Run(t.Context(), p)
 	require.ErrorContains(t, err, "The transaction was not committed")
-	_, err = executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
+	s.runs(c, p)
 }
 
 // "Nothing was written" was said of an apply that had deleted nodes of keys.
@@ -307,11 +299,7 @@ func TestDrainOfAFamilyLooksAtOneKeyAgainAndAgain(t *testing.T) {
 	p := s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: time.Minute})
 	x, done := executor(c), make(chan error, 1)
 	draining := make(chan struct{})
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.Draining); ok {
-			close(draining)
-		}
-	}
+	x.Events = on(func(event.Draining) { close(draining) })
 	go func() { _, err := x.Run(t.Context(), p); done <- err }()
 	<-draining
 	looks := s.server.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == keyPath(tree, "order-17") }, zktest.Fault{})
@@ -332,16 +320,11 @@ func TestDrainOfAFamilyWaitsForItsKeys(t *testing.T) {
 	s.leave(w, tree, "left")
 	p := s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: time.Minute})
 	x := executor(c)
-	x.Events = func(e event.Event) {
-		if d, ok := e.(event.Draining); ok {
-			require.Equal(t, 1, d.Usage.Keys.Used)
-			n, _ := s.server.Get("/locks/shop/orders")
-			payload, err := kind.Decode(n.Data)
-			require.NoError(t, err)
-			require.Equal(t, kind.StateDraining, payload.State)
-			require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
-		}
-	}
+	x.Events = on(func(d event.Draining) {
+		require.Equal(t, 1, d.Usage.Keys.Used)
+		require.Equal(t, kind.StateDraining, s.payload("/locks/shop/orders").State)
+		require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
+	})
 	_, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
 	_, there := s.server.Get("/locks/shop/orders")
@@ -357,8 +340,7 @@ func TestFamilyBrokenByForceGoesWithItsKeys(t *testing.T) {
 	s.hold(w, tree, "order-18")
 	s.leave(w, tree, "left")
 	p := s.plan(c, tree, plan.Options{Destroy: true, ForceBreak: []string{"shop.orders.keyed"}})
-	_, err := executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
+	s.runs(c, p)
 	require.False(t, s.plan(c, s.tree()).HasChanges())
 }
 
@@ -377,8 +359,7 @@ func TestPathOfAFamilyChangesWhenNoKeyIsInUse(t *testing.T) {
 	_, err := executor(c).Run(t.Context(), p)
 	require.ErrorContains(t, err, `key "order-17" held by`)
 	require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
-	_, err = executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
+	s.runs(c, p)
 	_, there := s.server.Get("/locks/shop/orders")
 	require.False(t, there)
 	n, _ := s.server.Get("/locks/shop/purchases")
@@ -395,10 +376,7 @@ func TestLockTakenAtTheLastMomentKeepsItsPath(t *testing.T) {
 			c, w := s.provisioner(), s.dial("worker:w")
 			s.apply(c, s.tree(declare("/here", k, at("lock."+k.Name))))
 			p, x := s.plan(c, s.tree(declare("/there", k, at("lock."+k.Name)))), executor(c)
-			x.Events = func(e event.Event) {
-				if _, ok := e.(event.Verified); !ok {
-					return
-				}
+			x.Events = on(func(event.Verified) {
 				path := s.root + "/here/"
 				if k == kind.Keyed {
 					path += "order-17/"
@@ -407,10 +385,9 @@ func TestLockTakenAtTheLastMomentKeepsItsPath(t *testing.T) {
 				}
 				_, err := s.session(w).Create(t.Context(), path+"_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.List{crew}))
 				require.NoError(t, err)
-			}
+			})
 			_, err := x.Run(t.Context(), p)
-			var used *failure.InUseError
-			require.ErrorAs(t, err, &used)
+			used := errorAs[*failure.InUseError](t, err)
 			require.Equal(t, s.root+"/here", used.Path, "the address has a node to delete and one to create")
 			require.True(t, used.Usage.Busy())
 		})
@@ -436,16 +413,6 @@ func TestNoLateTransactionFitsTheFamilyThatTookThePlace(t *testing.T) {
 	}
 }
 
-// litteredScene replaces a family in which a crash has left nodes of keys.
-func litteredScene(t *testing.T, s *site, c *recipes.Client) scene {
-	tree, w := s.orders(of("mutex")), s.dial("worker:w")
-	s.apply(c, tree)
-	for i := range 3 {
-		s.leave(w, tree, fmt.Sprint(i))
-	}
-	return scene{tree: s.orders(of("mutex"), fanout("16"))}
-}
-
 // A program that locks a node for each key is taken over while it runs, and its keys are named. A replacement that drains waits for
 // them, and creates the family's node again, without what the program has left behind.
 func TestFamilyIsImportedWhileItsKeysAreInUse(t *testing.T) { familyImported(t, inMemory(t)) }
@@ -467,8 +434,7 @@ func familyImported(t *testing.T, s *site) {
 	p := s.plan(c, tree)
 	require.Equal(t, kind.Keys{Nodes: 2, Looked: 2, Used: 1}, p.Changes[1].Usage.Keys)
 	require.Equal(t, plan.Update, p.Changes[1].Action)
-	_, err = executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
+	s.runs(c, p)
 	require.Equal(t, kind.MadeElsewhere, s.made(c))
 
 	done := make(chan error)
@@ -477,8 +443,7 @@ func familyImported(t *testing.T, s *site) {
 		return err
 	}
 	err = replace(300 * time.Millisecond)
-	var used *failure.InUseError
-	require.ErrorAs(t, err, &used)
+	errorAs[*failure.InUseError](t, err)
 	require.ErrorContains(t, err, `key "order-17" held by`)
 	go func() { done <- replace(time.Minute) }()
 	require.NoError(t, session.Delete(t.Context(), held, -1))

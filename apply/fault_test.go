@@ -9,364 +9,364 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
-	"github.com/locktree/locktree/apply/internal/commit"
-	"github.com/locktree/locktree/apply/internal/lock"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// transaction matches the multi of an apply: the one that names the record.
-func transaction(s *site) func(zktest.Request) bool {
-	index := record.IndexPath(s.root, stack)
-	return func(r zktest.Request) bool {
-		if r.Op != "multi" {
-			return false
-		}
-		for _, p := range r.Paths {
-			if p == index {
-				return true
-			}
-		}
-		return false
-	}
+// The engine of faults. A scene is an apply that is about to begin, on a server of its own and in fake time. The engine runs each scene
+// once for each fault and each write of its apply, strikes that write, and asserts every time:
+//
+//  1. The tree is sound: what is active is whole, and no lock is gone or at two paths.
+//  2. The scene's own condition holds, such as that a holder was not disturbed.
+//  3. The next apply converges: it finishes, nothing is left to do, and every lock can be taken.
+//  4. A program that was paused writes nothing when it goes on.
+//
+// A new way to apply is a row of the table scenes. A new way to fail is a row of the table faults.
+
+// fault is what happens at one write of an apply.
+type fault struct {
+	name  string
+	write zktest.Fault
+	fate  fate
 }
 
-// The reply to the transaction does not arrive. Whatever became of it, the apply
-// finds out, and one transaction is committed, never two.
-func TestLostReplyIsResolvedAndNeverGuessed(t *testing.T) {
-	for name, c := range map[string]struct {
-		fault    zktest.Fault
-		resolved bool // the transaction was executed, the record says so
-	}{
-		"executed, reply lost":        {zktest.DropReply, true},
-		"executed, reply cut in half": {zktest.CutAt(10), true},
-		"cut before execution":        {zktest.CutBefore, false},
-		"swallowed, connection lives": {zktest.DropRequest, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := inMemory(t)
-				c0 := s.provisioner()
-				in := s.server.Inject(zktest.Once(transaction(s)), c.fault)
-				x := executor(c0)
-				var ev events
-				x.Events = ev.add
-				_, err := x.Run(t.Context(), s.plan(c0, s.shop()))
-				require.NoError(t, err)
-				require.Equal(t, 1, in.Hits())
-				require.Equal(t, c.resolved, find[event.Committed](ev).Resolved)
-				require.False(t, s.plan(c0, s.shop()).HasChanges())
-				index, _ := s.server.Get(record.IndexPath(s.root, stack))
-				require.Zero(t, index.Stat.Version, "written once")
-			})
-		})
-	}
+// fate is what happens to the program that sent the write.
+type fate int
+
+const (
+	lives  fate = iota // and has to find out what became of its write
+	dies               // its session ends with it
+	pauses             // its session ends; it goes on when the next apply has finished
+	sleeps             // pauses, and learns nothing before it goes on
+	meets              // another program applies before the servers see the write
+)
+
+var faults = []fault{
+	{"connection cut before", zktest.CutBefore, lives},
+	{"reply lost", zktest.DropReply, lives},
+	{"dies before", zktest.CutBefore, dies},
+	{"dies after", zktest.DropReply, dies},
+	{"pauses before", zktest.Hold, pauses},
+	{"pauses after", zktest.HoldReply, pauses},
+	{"sleeps before", zktest.Hold, sleeps},
+	{"sleeps after", zktest.HoldReply, sleeps},
+	{"meets another apply before", zktest.Hold, meets},
 }
 
-// The reply is lost, and the client meets the leader of before, which has lost its followers and has not noticed. It
-// knows nothing of the transaction, and the lock was lost while it left the next one unanswered: the user was told that
-// nothing was written.
-func TestATransactionIsNotAskedForOfALeaderThatWasCutOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c0 := s.provisioner()
-		s.apply(c0, s.shop())
-		tree := s.shop(set("description", "other"))
-		old := s.server.Replica()
-		var moved atomic.Bool
-		theirs := *s
-		theirs.config.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if !moved.Load() {
-				return s.config.Dialer(ctx, network, address)
-			}
-			return old.DialContext(ctx, network, address)
-		}
-		c := theirs.provisioner()
-		p := s.plan(c, tree)
-		x := executor(c)
-		var ev events
-		x.Events = ev.add
-		in := s.server.Inject(zktest.Once(func(r zktest.Request) bool {
-			if !transaction(s)(r) {
-				return false
-			}
-			old.CutOff()
-			moved.Store(true)
-			return true
-		}), zktest.DropReply)
-		time.AfterFunc(s.config.SessionTimeout, func() { moved.Store(false) }) // in a new session: who has none gets none there
-		_, err := x.Run(t.Context(), p)
-		require.Equal(t, 1, in.Hits())
-		require.NoError(t, err)
-		require.True(t, find[event.Committed](ev).Resolved)
-		require.False(t, s.plan(c0, tree).HasChanges())
-	})
+// scene is an apply that is about to begin, and what must hold when it was struck anywhere. A function that is nil asserts nothing.
+type scene struct {
+	by      []string // the credentials of the apply; nil is the provisioner's
+	tree    *plan.Tree
+	options plan.Options
+	// draining is called when the apply begins to drain.
+	draining func()
+	// ends asserts how an apply ends that is neither dead nor paused; nil asserts that it succeeds.
+	ends func(error)
+	// struck asserts what must hold of those who use the locks. It then makes them leave, so that the next apply finds the locks idle.
+	// stopped says that the apply did not come to its end.
+	struck func(stopped bool)
+	// next is what the next apply is asked for, with which options and credentials; nil is tree, and the provisioner.
+	next   *plan.Tree
+	again  plan.Options
+	nextBy []string
+	// finished asserts what must hold when the next apply is done.
+	finished func()
 }
 
-// The transaction is stuck on the way, the connection breaks, the client comes
-// back and sends it again; then the first copy arrives after all.
-func TestLateTransactionIsNotAppliedTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		s.apply(c, s.shop())
-		p := s.plan(c, s.shop(set("description", "late")))
-		in := s.server.Inject(zktest.Once(transaction(s)), zktest.HoldReader)
-		go func() {
-			<-in.Hit()
-			synctest.Wait()
-			s.server.Disconnect(s.session(c).ID())
-		}()
-		x := executor(c)
-		var ev events
-		x.Events = ev.add
-		_, err := x.Run(t.Context(), p)
-		require.NoError(t, err)
-		in.Release()
-		synctest.Wait()
-		index, _ := s.server.Get(record.IndexPath(s.root, stack))
-		require.EqualValues(t, 1, index.Stat.Version)
-		require.False(t, s.plan(c, s.shop(set("description", "late"))).HasChanges())
-	})
-}
-
-// As before, but the first copy arrives just before the second, which is then
-// refused: the refusal is the echo of our own success and no conflict.
-func TestRefusalOfTheSecondCopyIsNotMistakenForAConflict(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		s.apply(c, s.shop())
-		p := s.plan(c, s.shop(set("description", "late")))
-		first := s.server.Inject(zktest.Once(transaction(s)), zktest.HoldReader)
-		go func() {
-			<-first.Hit()
-			synctest.Wait()
-			second := s.server.Inject(zktest.Once(transaction(s)), zktest.Hold)
-			s.server.Disconnect(s.session(c).ID())
-			<-second.Hit()
-			first.Release()
-			synctest.Wait()
-			second.Release()
-		}()
-		x := executor(c)
-		var ev events
-		x.Events = ev.add
-		_, err := x.Run(t.Context(), p)
-		require.NoError(t, err)
-		require.True(t, find[event.Committed](ev).Resolved)
-		index, _ := s.server.Get(record.IndexPath(s.root, stack))
-		require.EqualValues(t, 1, index.Stat.Version)
-	})
-}
-
-// The session dies with the transaction under way: the answer must wait until the
-// old contender is gone, after which the transaction can no longer be committed.
-func TestSessionLostInTheTransactionIsResolved(t *testing.T) {
-	for name, executed := range map[string]bool{"executed": true, "not executed": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := inMemory(t)
-				c := s.provisioner()
-				s.apply(c, s.shop())
-				p := s.plan(c, s.shop(set("description", "new")))
-				fault := zktest.DropRequest
-				if executed {
-					fault = zktest.LoseReply
-				}
-				id := s.session(c).ID()
-				in := s.server.Inject(zktest.Once(transaction(s)), fault)
-				go func() {
-					<-in.Hit()
-					synctest.Wait()
-					s.server.Partition(id, zktest.Both)
-				}()
-				_, err := executor(c).Run(t.Context(), p)
-				s.server.Heal(0)
-				if executed {
-					require.NoError(t, err)
-				} else {
-					var e *failure.NodeError
-					require.ErrorAs(t, err, &e)
-					require.ErrorIs(t, err, recipes.ErrSessionLost)
-				}
-				require.Equal(t, !executed, s.plan(c, s.shop(set("description", "new"))).HasChanges())
-			})
-		})
-	}
-}
-
-// Nobody can say: then nobody is told anything but that.
-func TestUnreachableServersLeaveTheOutcomeUnknown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		s.apply(c, s.shop())
-		p := s.plan(c, s.shop(set("description", "new")))
-		in := s.server.Inject(zktest.Once(transaction(s)), zktest.DropReply)
-		go func() {
-			<-in.Hit()
-			s.server.RefuseDials(true)
-		}()
-		_, err := executor(c).Run(t.Context(), p)
-		var e *failure.UnknownError
-		require.ErrorAs(t, err, &e)
-		s.server.RefuseDials(false)
-		require.False(t, s.plan(c, s.shop(set("description", "new"))).HasChanges(), "it had been committed")
-	})
-}
-
-// One rich apply: an update, a replacement, a creation, a deletion and access lists.
-func rich(s *site) *plan.Tree {
-	tree := s.shop(set("wire", "kazoo"))
-	for _, n := range tree.Nodes {
-		adminOnly(n)
-	}
-	set("permits", 9)(tree.Nodes[4])
-	tree.Nodes[5] = s.tree(declare("/new", kindOf(tree.Nodes[5]), adminOnly)).Nodes[0]
-	return tree
-}
-
-func writes(op string) bool {
-	switch op {
-	case "create", "create2", "delete", "setData", "setACL", "multi":
-		return true
-	}
-	return false
-}
-
-// The program dies at every write of an apply: before it, with it executed, and
-// anywhere in between. The next apply converges in one run.
-func TestCrashAtEveryWriteConvergesInOneRun(t *testing.T) {
+func TestAnApplyStruckAtAnyWriteIsFinishedByTheNextOne(t *testing.T) {
 	effort.Proof(t)
-	crashAtEveryWrite(t)
+	sweep(t, 1, effort.Of(1, 19))
 }
 
-func crashAtEveryWrite(t *testing.T, opts ...zktest.Option) {
-	for _, first := range []bool{true, false} {
-		for name, fault := range map[string]zktest.Fault{"before": zktest.CutBefore, "after": zktest.DropReply} {
-			points := 0
-			for k := 1; ; k++ {
+func TestAnApplyStruckAtSomeWritesIsFinishedByTheNextOne(t *testing.T) {
+	sweep(t, len(faults)/2, 37)
+}
+
+// sweep strikes some writes of each scene by some faults: one fault of each so many, at one write of each so many. The first fault and
+// the first write change from scene to scene.
+func sweep(t *testing.T, faultStride, writeStride int) {
+	for i, sc := range scenes {
+		for j := i % faultStride; j < len(faults); j += faultStride {
+			f, stride, met := faults[j], min(writeStride, sc.writes), 0
+			for k := 1 + (i+j)%stride; ; k += stride {
 				struck := false
-				t.Run(fmt.Sprintf("first %t, %s write %d", first, name, k), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { struck = crashAt(inMemory(t, opts...), k, fault, first) })
+				t.Run(fmt.Sprintf("%s, %s write %d", sc.name, f.name, k), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						s := inMemory(t, sc.server...)
+						s.seed = uint64(k)
+						struck = s.strike(sc.stage(t, s, s.provisioner()), f, k)
+					})
 				})
 				if !struck {
 					break
 				}
-				points++
+				met++
 			}
-			require.GreaterOrEqual(t, points, map[bool]int{true: 3, false: 8}[first], "the writes were not all met")
+			require.GreaterOrEqual(t, met*stride+stride-1, sc.writes, "%s, %s: the writes were not all met", sc.name, f.name)
 		}
 	}
 }
 
-// crashAt kills an apply at its k-th write and applies again; false when it has
-// fewer writes.
-func crashAt(s *site, k int, fault zktest.Fault, first bool) bool {
-	t := s.t
-	old := s.provisioner()
-	if !first {
-		s.apply(old, s.shop())
+// everyone are the credentials that together can look at each node and take each lock.
+var everyone = []string{oldKey, newKey, "worker:w"}
+
+// strike runs the apply of a scene whose k-th write is struck, and what follows. It returns false if the apply has fewer writes.
+func (s *site) strike(sc *scene, f fault, k int) bool {
+	t, all := s.t, s.as(everyone...)
+	if sc.by == nil {
+		sc.by = []string{oldKey}
 	}
-	p := s.plan(old, rich(s))
-	hit, err := s.runStruck(p, k, fault, true, nil)
-	if !hit {
-		require.NoError(t, err)
-		return false
+	before := s.addresses(all, sc.tree)
+	if sc.options.Destroy {
+		before = nil
+	}
+	p := s.plan(s.as(sc.by...), sc.tree, sc.options)
+	require.True(t, p.Applyable(), "%s", p)
+	rival := s.rival(sc)
+	v := s.begin(sc, p, f, k)
+	struck := false
+	select {
+	case <-v.in.Hit():
+		struck = true
+		synctest.Wait() // until the fault has happened
+	case <-v.done:
+	}
+	stopped := struck && f.fate != lives && f.fate != meets
+	switch {
+	case !struck:
+	case f.fate == meets:
+		rival.run()
+		v.in.Release()
+	case stopped:
+		v.stop(f.fate)
+	}
+	if !stopped {
+		<-v.done
+	}
+	switch {
+	case stopped: // nobody is left to be told
+	case rival.applied:
+		require.True(t, refused(v.err), "%v", v.err)
+		require.False(t, s.plan(rival.client, rival.tree).HasChanges(), "the two were mixed")
+	case sc.ends != nil:
+		sc.ends(v.err)
+	default:
+		require.NoError(t, v.err)
+		require.False(t, s.plan(s.as(sc.by...), sc.tree, sc.again).HasChanges(), "not all was applied")
 	}
 
-	// Whatever is there is usable as it is declared: a lock without its structural
-	// children, or without a declaration, is never seen.
-	live, err := read.Tree(t.Context(), s.session(old), s.shop())
-	require.NoError(t, err)
-	for _, node := range live.Nodes {
-		require.NotNil(t, node.Payload, node.Path)
-		require.False(t, slices.ContainsFunc(node.Live.Parts, func(p plan.Part) bool { return p.Absent }), node.Path)
+	s.sound(all, sc.tree, before)
+	if sc.struck != nil {
+		sc.struck(stopped)
 	}
-	s.apply(old, rich(s))
-	again := s.plan(old, rich(s))
-	require.False(t, again.HasChanges(), "%s", again)
-	require.Empty(t, again.Resumes, "the journal of access lists is done")
-	return true
+	next := sc.next
+	if next == nil {
+		next = sc.tree
+	}
+	c := s.as(sc.nextKeys()...)
+	s.converges(c, next, sc.again)
+	if sc.finished != nil {
+		sc.finished()
+	}
+	s.takesEach(next)
+	if stopped && f.fate != dies {
+		after := s.dump(all)
+		v.goOn()
+		require.Equal(t, after, s.dump(all), "it wrote after another had finished: %v", v.err)
+		require.False(t, s.plan(c, next).HasChanges())
+	}
+	return struck
 }
 
-// The servers answer the whole transaction with a failure of their own, which says
-// nothing about its outcome: the record does. The person is told what failed, that nothing
-// was written, and where to look; not that the connection broke.
-func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
-	for name, long := range map[string]bool{"short": false, "longer than a small jute.maxbuffer": true} {
-		t.Run(name, func(t *testing.T) {
-			s := inMemory(t)
-			c := s.provisioner()
-			s.apply(c, s.shop())
-			tree := s.shop(set("description", "new"))
-			if long {
-				tree = s.tree(bulk(40, 10, "x")...)
-			}
-			p := s.plan(c, tree)
-			require.Equal(t, long, p.Transaction.Bytes > commit.Suspect)
-			in := s.server.Inject(transaction(s), zktest.Fail(zktest.CodeSystemError))
-			s.unchanged(c, func() {
-				_, err := executor(c).Run(t.Context(), p)
-				var e *failure.NodeError
-				require.ErrorAs(t, err, &e)
-				require.ErrorIs(t, err, direct.ErrServer)
-				require.EqualError(t, err, "apply: The transaction was not committed: "+s.root+": the servers failed each time the transaction was sent: "+
-					"system error (code -1). Nothing was written. Look at the servers' logs, then apply again.")
-			})
-			require.Equal(t, lock.Tries, in.Hits())
-			in.Remove()
-			s.server.Inject(zktest.Once(transaction(s)), zktest.Fail(zktest.CodeSystemError))
-			_, err := executor(c).Run(t.Context(), p)
-			require.NoError(t, err, "once is no reason to give up")
-			s.converges(c, tree, plan.Options{})
-		})
+func (sc *scene) nextKeys() []string {
+	if sc.nextBy == nil {
+		return []string{oldKey}
 	}
+	return sc.nextBy
 }
 
-// setQuota sets a quota as zkCli.sh does.
-func (s *site) setQuota(c *recipes.Client, path string, n int) {
-	at, session := "/zookeeper/quota"+path, s.session(c)
-	for i := len("/zookeeper/quota/"); i <= len(at); i++ {
-		if i == len(at) || at[i] == '/' {
-			_, err := session.Create(s.t.Context(), at[:i], nil, 0, zk.WorldACL(zk.PermAll))
-			require.True(s.t, err == nil || errors.Is(err, zk.ErrNodeExists), err)
+// refused reports whether an apply came too late, behind another one.
+func refused(err error) bool {
+	var stale *failure.StaleError
+	var locked *failure.LockedError
+	return errors.As(err, &stale) || errors.As(err, &locked)
+}
+
+// rival is another program that wants to apply what is next, by a plan that it has made before.
+type rival struct {
+	*site
+	client  *recipes.Client
+	tree    *plan.Tree
+	plan    *plan.Plan
+	applied bool
+}
+
+func (s *site) rival(sc *scene) *rival {
+	r := &rival{site: s, client: s.as(sc.nextKeys()...), tree: sc.next}
+	if r.tree == nil {
+		r.tree = sc.tree
+	}
+	r.plan = s.plan(r.client, r.tree, sc.again)
+	return r
+}
+
+// run applies the plan, or is told that it comes too late, or that a lock is in use.
+func (r *rival) run() {
+	if !r.plan.Applyable() || !r.plan.HasChanges() {
+		return
+	}
+	_, err := executor(r.client).Run(r.t.Context(), r.plan)
+	var used *failure.InUseError
+	r.applied = err == nil
+	require.True(r.t, r.applied || refused(err) || errors.As(err, &used), "%v", err)
+}
+
+// victim is a program whose apply is struck.
+type victim struct {
+	*site
+	client *recipes.Client
+	id     int64
+	in     *zktest.Injection
+	off    atomic.Bool // its machine reaches no server
+	kill   func()
+	done   chan struct{} // the apply has ended, with err
+	err    error
+}
+
+func (s *site) begin(sc *scene, p *plan.Plan, f fault, k int) *victim {
+	v := &victim{site: s, done: make(chan struct{})}
+	theirs := *s
+	theirs.config.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if v.off.Load() {
+			return nil, errors.New("the machine is off")
+		}
+		return s.config.Dialer(ctx, network, address)
+	}
+	v.client = theirs.as(sc.by...)
+	v.id = s.session(v.client).ID()
+	n := 0
+	v.in = s.server.Inject(func(r zktest.Request) bool {
+		if r.Session != v.id || !writes(r.Op) {
+			return false
+		}
+		if n++; n == k && (f.fate == dies || f.fate == sleeps) {
+			v.off.Store(true)
+		}
+		return n == k
+	}, f.write)
+	ctx, kill := context.WithCancel(s.t.Context())
+	v.kill = kill
+	x, begun := executor(v.client), false
+	x.Events = func(e event.Event) {
+		if _, ok := e.(event.Draining); ok && sc.draining != nil && !begun {
+			begun = true
+			sc.draining()
 		}
 	}
-	_, err := session.Create(s.t.Context(), at+"/zookeeper_limits", fmt.Appendf(nil, "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=%d", n), 0, zk.WorldACL(zk.PermAll))
-	require.NoError(s.t, err)
-	_, err = session.Create(s.t.Context(), at+"/zookeeper_stats", []byte("count=0,bytes=0"), 0, zk.WorldACL(zk.PermAll))
-	require.NoError(s.t, err)
+	go func() {
+		defer close(v.done)
+		_, v.err = x.Run(ctx, p)
+		v.in.Remove()
+	}()
+	return v
 }
 
-func TestQuotaRefusalOfATransactionSaysThatItIsUsedUp(t *testing.T) {
-	quotaRefusal(t, inMemory(t, zktest.WithQuotaEnforcement()))
+// stop ends the program's session, and the program if it dies.
+func (v *victim) stop(f fate) {
+	if f == sleeps {
+		v.server.Partition(v.id, zktest.Both)
+	}
+	v.server.Expire(v.id)
+	if f == dies {
+		v.kill()
+		_ = v.client.Close()
+		<-v.done
+	}
 }
 
-func quotaRefusal(t *testing.T, s *site) {
-	c := s.provisioner()
-	pay, ledger := declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex)
-	s.apply(c, s.tree(pay, ledger))
-	s.setQuota(c, s.root+"/pay", 2)
-	_, err := executor(c).Run(t.Context(), s.plan(c, s.tree(pay, ledger, declare("/pay/books", kind.Mutex))))
-	var node *failure.NodeError
-	require.ErrorAs(t, err, &node)
-	require.ErrorIs(t, err, recipes.ErrQuotaExceeded)
-	require.Equal(t, s.root+"/pay/books", node.Path)
-	require.Equal(t, "a quota on the tree is used up", node.Why)
-	require.Equal(t, "Raise the quota or remove something first.", node.Next)
+// goOn lets a paused program run to its end.
+func (v *victim) goOn() {
+	v.off.Store(false)
+	v.server.Heal(0)
+	v.in.Release()
+	<-v.done
+}
+
+func writes(op string) bool {
+	return slices.Contains([]string{"create", "create2", "delete", "setData", "setACL", "multi"}, op)
+}
+
+// addresses are those of the nodes that are this stack's.
+func (s *site) addresses(c *recipes.Client, tree *plan.Tree) map[plan.Addr]string {
+	s.t.Helper()
+	live, err := read.Tree(s.t.Context(), s.session(c), tree)
+	require.NoError(s.t, err)
+	at := map[plan.Addr]string{}
+	for _, n := range live.Nodes {
+		imported := slices.ContainsFunc(tree.Intent.Imports, func(i plan.Import) bool { return i.Path == n.Path })
+		if n.Payload == nil || n.Payload.Owner.Stack != stack {
+			require.True(s.t, imported, "%s is half made", n.Path)
+			continue
+		}
+		require.False(s.t, slices.ContainsFunc(n.Live.Parts, func(p plan.Part) bool { return p.Absent }), "%s is not whole", n.Path)
+		require.Empty(s.t, at[n.Addr], "%s is usable at %s, too", n.Addr, n.Path)
+		at[n.Addr] = n.Path
+	}
+	return at
+}
+
+// sound asserts that nothing half made can be used, and that no declared lock that was there is gone.
+func (s *site) sound(c *recipes.Client, tree *plan.Tree, before map[plan.Addr]string) {
+	s.t.Helper()
+	now := s.addresses(c, tree)
+	for _, n := range tree.Nodes {
+		if at := before[n.Addr]; at != "" {
+			require.NotEmpty(s.t, now[n.Addr], "%s was at %s and is gone", n.Addr, at)
+		}
+	}
+}
+
+// converges applies once, after which nothing is left to do.
+func (s *site) converges(c *recipes.Client, tree *plan.Tree, opts plan.Options) {
+	s.t.Helper()
+	p := s.plan(c, tree, opts)
+	require.True(s.t, p.Applyable(), "%s", p)
+	if p.HasChanges() {
+		_, err := executor(c).Run(s.t.Context(), p)
+		require.NoError(s.t, err)
+	}
+	again := s.plan(c, tree)
+	require.False(s.t, again.HasChanges(), "%s", again)
+	require.Empty(s.t, again.Resumes, "the journal of access lists is done")
+	require.Empty(s.t, again.Drifted, "the record agrees with the nodes")
+	for _, q := range again.Problems { // of what other programs have made, and of a lock that was imported while it was in use
+		require.Contains(s.t, []plan.ProblemCode{plan.ProblemUnmanaged, plan.ProblemContainer}, q.Code, q.Detail)
+	}
+}
+
+// takesEach has a program that has never seen the locks take each mutex of a small tree, and one of a large tree.
+func (s *site) takesEach(tree *plan.Tree) {
+	s.t.Helper()
+	program := s.as(everyone...)
+	for _, n := range tree.Nodes {
+		if n.Kind() != kind.Mutex {
+			continue
+		}
+		lease, err := program.Mutex(n.Path).TryLock(s.t.Context())
+		require.NoError(s.t, err, n.Path)
+		require.NoError(s.t, lease.Unlock(s.t.Context()))
+		if len(tree.Nodes) > 50 {
+			return
+		}
+	}
+	require.NoError(s.t, program.Close())
 }

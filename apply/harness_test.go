@@ -11,11 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
@@ -34,6 +36,7 @@ type site struct {
 	root   string
 	server *zktest.Server // nil when real
 	asked  *atomic.Pointer[asked]
+	seed   uint64 // of what a scene draws
 }
 
 // inMemory is a server of the test's own. In a synctest bubble it lives in fake time.
@@ -151,6 +154,21 @@ func (s *site) shop(change ...func(*plan.Node)) *plan.Tree {
 		declare("/pay/pool", kind.Semaphore, set("permits", 3)),
 		declare("/solo", kind.Election),
 	)
+}
+
+// shopNodes declares what shop does, for trees with more in them.
+func (s *site) shopNodes(change ...func(*plan.Node)) []*plan.Node {
+	return s.relative(s.shop(change...))
+}
+
+// relative are the nodes of a tree for another tree.
+func (s *site) relative(tree *plan.Tree) (nodes []*plan.Node) {
+	for _, n := range tree.Nodes {
+		c := *n
+		c.Path = strings.TrimPrefix(n.Path, s.root)
+		nodes = append(nodes, &c)
+	}
+	return nodes
 }
 
 func identities(c *recipes.Client) []plan.Identity { return apply.Identities(c) }
@@ -298,4 +316,69 @@ func (s *site) wroteNothing(c *recipes.Client, f func()) {
 	for op, n := range s.server.SessionCounts(s.session(c).ID()).ByOp { // others, who hold locks, have heartbeats
 		require.Contains(s.t, []string{"exists", "getData", "getACL", "getChildren", "getChildren2", "sync"}, op, "%d requests", n)
 	}
+}
+
+// contend has a client of another library queue for a lock, whose node it returns.
+func (s *site) contend(c *recipes.Client, path string, acl kind.List) string {
+	s.t.Helper()
+	name := s.root + path + "/_c_01234567-89ab-cdef-0123-456789abcdef-lock-"
+	at, err := s.session(c).Create(s.t.Context(), name, nil, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(acl))
+	require.NoError(s.t, err)
+	return at
+}
+
+// list is the access list of a node.
+func (s *site) list(c *recipes.Client, path string) kind.List {
+	s.t.Helper()
+	acl, _, err := s.session(c).GetACL(s.t.Context(), path)
+	require.NoError(s.t, err, path)
+	return wire.FromZK(acl)
+}
+
+// shopped is a server in memory to which the shop is applied, and the client that did it.
+func shopped(t testing.TB) (*site, *recipes.Client) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	return s, c
+}
+
+// on handles events of one type.
+func on[E event.Event](f func(E)) func(event.Event) {
+	return func(e event.Event) {
+		if e, ok := e.(E); ok {
+			f(e)
+		}
+	}
+}
+
+// errorAs asserts that an error is of a type.
+func errorAs[E error](t testing.TB, err error, args ...any) (e E) {
+	t.Helper()
+	require.ErrorAs(t, err, &e, args...)
+	return e
+}
+
+// runs applies a plan.
+func (s *site) runs(c *recipes.Client, p *plan.Plan) {
+	s.t.Helper()
+	_, err := executor(c).Run(s.t.Context(), p)
+	require.NoError(s.t, err)
+}
+
+// locks has a program lock a mutex.
+func (s *site) locks(who, path string) *recipes.Lease {
+	s.t.Helper()
+	lease, err := s.dial(who).Mutex(path).Lock(s.t.Context())
+	require.NoError(s.t, err)
+	return lease
+}
+
+// payload is what stands in a node of ours.
+func (s *site) payload(path string) *kind.Payload {
+	s.t.Helper()
+	n, _ := s.server.Get(path)
+	payload, err := kind.Decode(n.Data)
+	require.NoError(s.t, err)
+	return payload
 }

@@ -60,15 +60,13 @@ func TestRightsAreAddedToTheListThatIsThere(t *testing.T) {
 	p := s.plan(s.as(ciKey), next)
 	x := executor(s.as(oldKey))
 	widened := false
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.ACLWidened); ok {
-			widened = true
-			n, _ := s.server.Get(path)
-			for _, a := range weak[1:] {
-				require.Contains(t, n.ACL, zktest.ACL(wire.ToZK(kind.List{a})[0]))
-			}
+	x.Events = on(func(event.ACLWidened) {
+		widened = true
+		n, _ := s.server.Get(path)
+		for _, a := range weak[1:] {
+			require.Contains(t, n.ACL, zktest.ACL(wire.ToZK(kind.List{a})[0]))
 		}
-	}
+	})
 	_, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
 	require.True(t, widened)

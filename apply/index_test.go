@@ -7,20 +7,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply/failure"
-	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
-	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // losses are the ways to lose a record.
@@ -80,8 +76,7 @@ func TestLostRecordIsToldAndWrittenAnew(t *testing.T) {
 				require.Contains(t, p.Problems[0].Detail, at)
 				saved := s.resaved(p)
 				locks := s.lockDump(c)
-				_, err := executor(c).Run(t.Context(), saved)
-				require.NoError(t, err)
+				s.runs(c, saved)
 				for path, now := range s.lockDump(c) {
 					if was, stays := locks[path]; stays && tree.Find(path) != nil {
 						if saved.Seals() { // the key of the sums was lost, too
@@ -114,9 +109,7 @@ func (s *site) lockDump(c *recipes.Client) map[string]string {
 // The namespace is not declared any more and the record is lost: its nodes' own marks
 // say whose it is, so the next plan deletes it.
 func TestWhatIsNotDeclaredIsFoundByItsMarkWithoutTheRecord(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	require.NoError(t, s.server.Delete(record.IndexPath(s.root, stack)))
 	require.Equal(t, plan.Counts{Destroy: 6}, s.plan(c, s.tree()).Summary())
 }
@@ -167,8 +160,7 @@ func TestNamespaceInWhichOthersMayCreateIsNotWalkedInto(t *testing.T) {
 	require.Equal(t, map[string]int{"/locks/pay": 2, "/locks/pay/in": 1}, p.Unread)
 	require.Zero(t, listed.Hits())
 
-	_, err := s.session(c).SetACL(t.Context(), s.root+"/pay/ledger", wire.ToZK(kind.List{admin}), -1)
-	require.NoError(t, err)
+	s.setByHand(c, s.root+"/pay/ledger", admin)
 	p = s.plan(c, second)
 	require.Equal(t, plan.Counts{Change: 1, Destroy: 2}, p.Summary())
 	require.Len(t, p.Drifted, 1)
@@ -186,9 +178,7 @@ func TestNamespaceInWhichOthersMayCreateIsNotWalkedInto(t *testing.T) {
 
 // It was an error of every command, so that whoever may create nodes in a namespace could stop them all.
 func TestARootInANamespaceOfTheSameStackIsLeftAlone(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	inner := *s
 	inner.root += "/pay"
 	require.NoError(t, s.server.Create(record.ScaffoldPath(inner.root)+"/stacks/another", nil))
@@ -220,9 +210,7 @@ func (s *site) node(c *recipes.Client, path string) *zk.Stat {
 
 // The inner one planned to delete what the outer one declares in the namespace.
 func TestARootThatIsANamespaceOfAStackIsAnError(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	for name, change := range map[string]func(*plan.Tree){
 		"nothing declared about access": func(*plan.Tree) {},
 		"administrators declared":       func(tree *plan.Tree) { tree.Intent.Access = &plan.Access{Admins: kind.WorldAll()} },
@@ -262,34 +250,12 @@ func TestRootsOfTwoStacksAreNeverInsideOfEachOther(t *testing.T) {
 	require.ErrorContains(t, err, `the root /locks, which is around this path, belongs to stack "shop" (/locks/.locktree/stacks/shop is its record)`)
 }
 
-// The record is damaged, and the reply to the transaction that mends it is lost: the
-// outcome is found out although there was no record to compare with.
-func TestLostReplyOfAMendedRecordIsResolved(t *testing.T) {
-	for name, fault := range map[string]zktest.Fault{"executed": zktest.DropReply, "not executed": zktest.CutBefore} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := inMemory(t)
-				c := s.provisioner()
-				s.apply(c, s.shop())
-				require.NoError(t, s.server.Set(record.IndexPath(s.root, stack), []byte("x")))
-				in := s.server.Inject(zktest.Once(transaction(s)), fault)
-				s.apply(c, s.shop())
-				require.Equal(t, 1, in.Hits())
-				s.converges(c, s.shop(), plan.Options{})
-			})
-		})
-	}
-}
-
 // What a newer program wrote is not damaged: it is left for a newer program.
 func TestRecordOfANewerVersionIsLeftAlone(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	require.NoError(t, s.server.Set(record.IndexPath(s.root, stack), []byte(`{"locktree":9,"apply":"","res":{}}`)))
 	_, err := read.Tree(t.Context(), s.session(c), s.shop())
-	var newer *record.VersionError
-	require.ErrorAs(t, err, &newer)
+	errorAs[*record.VersionError](t, err)
 	require.ErrorContains(t, err, "upgrade locktree")
 }
 
@@ -315,22 +281,6 @@ func TestDestroyNeedsNoRecordThatCanBeRead(t *testing.T) {
 	}
 }
 
-// One destroy leaves nothing, whether there was a record or not, in one transaction or
-// in several, and also when a reply is lost on the way.
-func TestDestroyWithoutARecordLeavesNothing(t *testing.T) {
-	effort.Proof(t, effort.Unraced)
-	faults := map[string]zktest.Fault{"executed": zktest.DropReply, "not executed": zktest.CutBefore}
-	for locks, lost := range map[int][]int{10: {0, 1}, 1000: {2}} { // which transaction's reply
-		for name, fault := range faults {
-			for _, nth := range lost {
-				t.Run(fmt.Sprintf("%d locks, %d is lost and %s", locks, nth, name), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { destroyUnindexed(t, locks, nth, fault) })
-				})
-			}
-		}
-	}
-}
-
 // destroyBlind is the plain case, on any server.
 func destroyBlind(t *testing.T, s *site) {
 	c := s.provisioner()
@@ -344,60 +294,4 @@ func destroyBlind(t *testing.T, s *site) {
 	stat, err := s.session(c).Exists(t.Context(), at)
 	require.NoError(t, err)
 	require.Nil(t, stat)
-}
-
-// deep declares locks with paths of a kilobyte, which make several transactions of few
-// deletions.
-func deep(n int) (nodes []*plan.Node) {
-	at := ""
-	for range 5 {
-		at += "/" + strings.Repeat("n", 200)
-		nodes = append(nodes, declare(at, kind.Namespace))
-	}
-	for i := range n {
-		nodes = append(nodes, declare(fmt.Sprintf("%s/%04d", at, i), kind.Mutex))
-	}
-	return nodes
-}
-
-func destroyUnindexed(t *testing.T, locks, nth int, fault zktest.Fault) {
-	s := inMemory(t)
-	c := s.provisioner()
-	tree := s.tree(deep(locks)...)
-	s.apply(c, tree)
-	at := record.IndexPath(s.root, stack)
-	require.NoError(t, s.server.Delete(at))
-	p := s.plan(c, tree, plan.Options{Destroy: true})
-	require.Equal(t, locks > 100, len(p.Batches) > 1)
-	seen := 0
-	in := s.server.Inject(func(r zktest.Request) bool {
-		if r.Op == "multi" && len(r.Paths) > 2 { // not the lock's
-			seen++
-		}
-		return seen == nth && r.Op == "multi" && len(r.Paths) > 2
-	}, fault)
-	res, err := executor(c).Run(t.Context(), s.resaved(p))
-	require.NoError(t, err)
-	require.LessOrEqual(t, in.Hits(), 1)
-	require.Equal(t, len(tree.Nodes), res.Counts.Destroy)
-	_, there := s.server.Get(at)
-	require.False(t, there)
-	_, there = s.server.Get(tree.Nodes[0].Path)
-	require.False(t, there)
-	require.False(t, s.plan(c, tree, plan.Options{Destroy: true}).HasChanges())
-
-	// The plan fits once only: everything it found absent is absent again.
-	s.apply(c, tree)
-	require.NoError(t, s.destroy(c, tree))
-	var stale *failure.StaleError
-	_, err = executor(c).Run(t.Context(), p)
-	require.ErrorAs(t, err, &stale)
-}
-
-// recordlessScene: everything goes, and no record says what that is.
-func recordlessScene(t *testing.T, s *site, c *recipes.Client) scene {
-	s.apply(c, s.shop())
-	require.NoError(t, s.server.Delete(record.IndexPath(s.root, stack)))
-	destroy := plan.Options{Destroy: true}
-	return scene{tree: s.shop(), options: destroy, next: s.tree(), again: destroy}
 }

@@ -34,20 +34,16 @@ func secondApplier(t *testing.T, s *site) {
 	s.apply(a, s.shop())
 	first, second := s.plan(a, s.shop(set("description", "a"))), s.plan(b, s.shop(set("description", "b")))
 	x := executor(a)
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.Verified); !ok {
-			return
-		}
+	x.Events = on(func(event.Verified) {
 		_, err := executor(b).Run(t.Context(), second)
-		var locked *failure.LockedError
-		require.ErrorAs(t, err, &locked)
+		locked := errorAs[*failure.LockedError](t, err)
 		require.Equal(t, "me@here", locked.Info.Who)
 		require.Equal(t, "apply", locked.Info.Operation)
 		require.Equal(t, "test", locked.Info.Version)
 		require.Equal(t, record.LockPath(s.root, stack), locked.Info.Path)
 		require.Contains(t, locked.Info.String(), "  Who:       me@here\n")
 		require.ErrorContains(t, err, "me@here")
-	}
+	})
 	_, err := x.Run(t.Context(), first)
 	require.NoError(t, err)
 	var stale *failure.StaleError
@@ -58,22 +54,16 @@ func secondApplier(t *testing.T, s *site) {
 // Two applies over one Client: the second was told that it had locked itself out.
 func TestSecondApplierOverOneClientIsToldWhoIsAtIt(t *testing.T) {
 	for _, timeout := range []time.Duration{0, 5 * time.Millisecond} {
-		s := inMemory(t)
-		c := s.provisioner()
-		s.apply(c, s.shop())
+		s, c := shopped(t)
 		first, second := s.plan(c, s.shop(set("description", "a"))), s.plan(c, s.shop(set("description", "b")))
 		x, y := executor(c), executor(c)
 		x.Author.Who, y.Author.Who, y.LockTimeout = "winner@here", "loser@here", timeout
-		x.Events = func(e event.Event) {
-			if _, ok := e.(event.Verified); !ok {
-				return
-			}
+		x.Events = on(func(event.Verified) {
 			_, err := y.Run(t.Context(), second)
-			var locked *failure.LockedError
-			require.ErrorAs(t, err, &locked)
+			locked := errorAs[*failure.LockedError](t, err)
 			require.NotNil(t, locked.Info)
 			require.Equal(t, "winner@here", locked.Info.Who)
-		}
+		})
 		_, err := x.Run(t.Context(), first)
 		require.NoError(t, err)
 	}
@@ -87,33 +77,24 @@ func TestLockInfoOfSomebodyElseIsEscaped(t *testing.T) {
 }
 
 func TestSecondApplierWaitsAndThenFindsItsPlanStale(t *testing.T) {
-	s := inMemory(t)
-	a, b := s.provisioner(), s.provisioner()
-	s.apply(a, s.shop())
+	s, a := shopped(t)
+	b := s.provisioner()
 	first, second := s.plan(a, s.shop(set("description", "a"))), s.plan(b, s.shop(set("description", "b")))
 	waiting, done := make(chan *failure.LockInfo, 1), make(chan error, 1)
 	x := executor(a)
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.Verified); !ok {
-			return
-		}
+	x.Events = on(func(event.Verified) {
 		y := executor(b)
 		y.LockTimeout = patience
-		y.Events = func(e event.Event) {
-			if w, ok := e.(event.LockWaiting); ok {
-				waiting <- w.Info
-			}
-		}
+		y.Events = on(func(w event.LockWaiting) { waiting <- w.Info })
 		go func() {
 			_, err := y.Run(t.Context(), second)
 			done <- err
 		}()
 		require.Equal(t, "me@here", (<-waiting).Who)
-	}
+	})
 	_, err := x.Run(t.Context(), first)
 	require.NoError(t, err)
-	var stale *failure.StaleError
-	require.ErrorAs(t, <-done, &stale)
+	errorAs[*failure.StaleError](t, <-done)
 	require.False(t, s.plan(a, s.shop(set("description", "a"))).HasChanges(), "the first one's change stands")
 }
 
@@ -179,17 +160,15 @@ func manyAppliers(t *testing.T, s *site, rounds int) {
 
 func TestLockTimeoutIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		a, b := s.provisioner(), s.provisioner()
-		s.apply(a, s.shop())
+		s, a := shopped(t)
+		b := s.provisioner()
 		held, err := a.Mutex(record.LockPath(s.root, stack), recipes.WithID("somebody")).Lock(t.Context())
 		require.NoError(t, err)
 		x := executor(b)
 		x.LockTimeout = 7 * time.Second
 		start := time.Now()
 		_, err = x.Run(t.Context(), s.plan(b, s.tree()))
-		var locked *failure.LockedError
-		require.ErrorAs(t, err, &locked)
+		locked := errorAs[*failure.LockedError](t, err)
 		require.Nil(t, locked.Info, "what the holder wrote is no lock info")
 		require.InDelta(t, 7, time.Since(start).Seconds(), 0.5)
 		require.ErrorContains(t, err, "within 7s")
@@ -216,8 +195,7 @@ func TestLockTimeoutThatIsOverBeforeTheQueueSaysWhoIsAtIt(t *testing.T) {
 			x := executor(b)
 			x.LockTimeout = timeout
 			_, err = x.Run(t.Context(), s.plan(b, s.tree()))
-			var locked *failure.LockedError
-			require.ErrorAs(t, err, &locked, timeout)
+			locked := errorAs[*failure.LockedError](t, err, timeout)
 			require.Equal(t, "me@here", locked.Info.Who, timeout)
 			require.NoError(t, held.Unlock(t.Context()))
 		})
@@ -236,8 +214,7 @@ func TestServersThatNeverAnswerForTheLockEndTheApply(t *testing.T) {
 		before := s.server.Dump()
 		start := time.Now()
 		_, err := executor(b).Run(t.Context(), p)
-		var node *failure.NodeError
-		require.ErrorAs(t, err, &node)
+		errorAs[*failure.NodeError](t, err)
 		require.ErrorContains(t, err, "did not answer within 1m0s")
 		require.ErrorContains(t, err, "Nothing was written")
 		require.Less(t, time.Since(start), 2*time.Minute)
@@ -245,40 +222,15 @@ func TestServersThatNeverAnswerForTheLockEndTheApply(t *testing.T) {
 	})
 }
 
-// The applier is paused past its session while it holds the lock; another one
-// finishes meanwhile. The first must commit nothing, whatever its plan verified.
-func TestPausedApplierCommitsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		a, b := s.provisioner(), s.provisioner()
-		s.apply(a, s.shop())
-		p := s.plan(a, s.shop(set("description", "paused")))
-		x := executor(a)
-		x.Events = func(e event.Event) {
-			if _, ok := e.(event.Verified); ok {
-				s.server.Expire(s.session(a).ID())
-				s.apply(b, s.shop(set("description", "other")))
-			}
-		}
-		_, err := x.Run(t.Context(), p)
-		require.Error(t, err)
-		require.False(t, s.plan(b, s.shop(set("description", "other"))).HasChanges(), "the other's apply stands")
-	})
-}
-
 // Even when nobody else applied: a lock that was lost is a lock somebody may have.
 func TestApplierThatLostItsLockCommitsNothing(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	p := s.plan(c, s.shop(set("description", "x")))
 	x := executor(c)
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.Verified); ok {
-			n, _ := s.server.Get(record.LockPath(s.root, stack))
-			require.NoError(t, s.server.Delete(kind.JoinPath(n.Path, n.Children[0])))
-		}
-	}
+	x.Events = on(func(event.Verified) {
+		n, _ := s.server.Get(record.LockPath(s.root, stack))
+		require.NoError(t, s.server.Delete(kind.JoinPath(n.Path, n.Children[0])))
+	})
 	s.unchanged(c, func() {
 		_, err := x.Run(t.Context(), p)
 		require.ErrorIs(t, err, recipes.ErrLost)
@@ -288,9 +240,8 @@ func TestApplierThatLostItsLockCommitsNothing(t *testing.T) {
 
 func TestDeadAppliersLockGoesByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		a, b := s.provisioner(), s.provisioner()
-		s.apply(a, s.shop())
+		s, a := shopped(t)
+		b := s.provisioner()
 		_, err := a.Mutex(record.LockPath(s.root, stack)).Lock(t.Context())
 		require.NoError(t, err)
 		s.server.Partition(s.session(a).ID(), zktest.Both)
@@ -306,9 +257,7 @@ func TestDeadAppliersLockGoesByItself(t *testing.T) {
 
 func TestAnApplyOutlivesTheRestartOfItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		s.apply(c, s.shop())
+		s, c := shopped(t)
 		asks := s.server.Inject(zktest.Once(func(r zktest.Request) bool {
 			return r.Op == "create" && strings.HasPrefix(r.Path, record.LockPath(s.root, stack))
 		}), zktest.CutBefore)
@@ -327,9 +276,8 @@ func TestAnApplyOutlivesTheRestartOfItsServer(t *testing.T) {
 // their silence, whatever it ended with.
 func TestSessionLostWhileWaitingIsNotTakenForServersThatDoNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		a, b := s.provisioner(), s.provisioner()
-		s.apply(a, s.shop())
+		s, a := shopped(t)
+		b := s.provisioner()
 		_, err := a.Mutex(record.LockPath(s.root, stack), recipes.WithID("somebody")).Lock(t.Context())
 		require.NoError(t, err)
 		x := executor(b)
@@ -359,11 +307,7 @@ func planUnderLock(t *testing.T, s *site) {
 	waiting, done := make(chan *failure.LockInfo, 1), make(chan error, 1)
 	second := executor(b)
 	second.LockTimeout = patience
-	second.Events = func(e event.Event) {
-		if w, ok := e.(event.LockWaiting); ok {
-			waiting <- w.Info
-		}
-	}
+	second.Events = on(func(w event.LockWaiting) { waiting <- w.Info })
 	s.session(b)
 	go func() {
 		done <- func() error {
@@ -399,16 +343,14 @@ func TestLockBeforeTheFirstApplyWritesNothing(t *testing.T) {
 	p := s.plan(c, s.shop(set("description", "late")))
 	s.apply(s.provisioner(), s.shop())
 	_, err := x.Run(t.Context(), p)
-	var stale *failure.StaleError
-	require.ErrorAs(t, err, &stale)
+	stale := errorAs[*failure.StaleError](t, err)
 	require.False(t, stale.Locked, "another apply was first: plan again")
 }
 
 func TestLockLostBeforeTheApprovalEndsTheApply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		a, b := s.provisioner(), s.provisioner()
-		s.apply(a, s.shop())
+		s, a := shopped(t)
+		b := s.provisioner()
 		x := executor(a)
 		ctx, err := x.Lock(t.Context(), s.shop())
 		require.NoError(t, err)
@@ -433,9 +375,7 @@ func TestLockLostBeforeTheApprovalEndsTheApply(t *testing.T) {
 
 // Under the lock no other apply can have changed anything: who changes a node by hand is not taken for one.
 func TestHandEditUnderTheLockIsNotTakenForAnotherApply(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	x := executor(c)
 	_, err := x.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
@@ -445,17 +385,14 @@ func TestHandEditUnderTheLockIsNotTakenForAnotherApply(t *testing.T) {
 	require.NoError(t, err)
 	s.unchanged(c, func() {
 		_, err := x.Run(t.Context(), p)
-		var stale *failure.StaleError
-		require.ErrorAs(t, err, &stale)
+		stale := errorAs[*failure.StaleError](t, err)
 		require.True(t, stale.Locked)
 	})
 	require.NoError(t, read.Free(t.Context(), s.session(c), record.LockPath(s.root, stack)))
 }
 
 func TestUnlockGivesBackWhatLockTook(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	x := executor(c)
 	ctx, err := x.Lock(t.Context(), s.shop())
 	require.NoError(t, err)

@@ -47,8 +47,7 @@ func TestAnEntryThatMayBeOursStopsNoApply(t *testing.T) {
 			set("description", "new")(tree.Nodes[1])
 			p := s.plan(c, tree)
 			_, err := executor(c).Run(t.Context(), p)
-			var later *failure.ACLPhaseError
-			require.ErrorAs(t, err, &later, "all else is applied")
+			errorAs[*failure.ACLPhaseError](t, err, "all else is applied")
 			require.Contains(t, s.dataAt("/pay/ledger"), `"description":"new"`)
 
 			require.NoError(t, s.server.Set(s.root+"/pay", []byte(strings.Replace(s.dataAt("/pay"), `"protect":false`, `"protect":true`, 1))))
@@ -90,9 +89,7 @@ func TestEachStackHasAKeyOfItsOwn(t *testing.T) {
 	apply.RandomKeys(t)
 	keys := map[string]bool{}
 	for range 3 {
-		s := inMemory(t)
-		c := s.provisioner()
-		s.apply(c, s.shop())
+		s, c := shopped(t)
 		keys[s.index(c).Key] = true
 		s.apply(c, s.shop(set("description", "new")))
 		keys[s.index(c).Key] = true

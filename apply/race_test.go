@@ -4,8 +4,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -53,15 +51,12 @@ func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
 			s.apply(p, s.shop())
 			var edited map[string]string
 			x := executor(p)
-			x.Events = func(e event.Event) {
-				if _, ok := e.(event.Verified); ok {
-					c.edit(t, s)
-					edited = s.dump(p)
-				}
-			}
+			x.Events = on(func(event.Verified) {
+				c.edit(t, s)
+				edited = s.dump(p)
+			})
 			_, err := x.Run(t.Context(), s.plan(p, rich(s)))
-			var conflict *failure.ConflictError
-			require.ErrorAs(t, err, &conflict)
+			conflict := errorAs[*failure.ConflictError](t, err)
 			require.Equal(t, c.path, conflict.Path)
 			require.Contains(t, conflict.Why, c.why)
 			require.Equal(t, edited, s.dump(p), "something was written")
@@ -69,47 +64,12 @@ func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
 	}
 }
 
-// The session is given up here while the servers still keep it, and with it the
-// transaction, which arrives at last. "Nothing was written" would be a lie, so the
-// answer has to wait until the old session is gone.
-func TestTransactionThatArrivesAfterItsSessionWasGivenUpIsNotMissed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		s.apply(c, s.shop())
-		p := s.plan(c, s.shop(set("description", "late")))
-		old := s.session(c)
-		in := s.server.Inject(zktest.Once(transaction(s)), zktest.Hold)
-		released := make(chan struct{})
-		go func() {
-			defer close(released)
-			<-in.Hit()
-			synctest.Wait() // struck is not held yet, and a partition swallows what is under way
-			s.server.Partition(old.ID(), zktest.Both)
-			<-old.Done()
-			fresh, err := c.Session(t.Context())
-			if err != nil || fresh.ID() == old.ID() {
-				return
-			}
-			time.Sleep(time.Second) // fake: the applier has asked by now
-			in.Release()
-		}()
-		_, err := executor(c).Run(t.Context(), p)
-		<-released
-		require.NoError(t, err)
-		s.server.Heal(0)
-		require.False(t, s.plan(c, s.shop(set("description", "late"))).HasChanges())
-	})
-}
-
 // An apply finishes while the tree is read: the read starts over, so that index
 // and nodes are of one moment, and gives up when that never ends.
 func TestReadThatIsOvertakenStartsOver(t *testing.T) {
 	for name, times := range map[string]int{"once": 1, "always": read.Tries} {
 		t.Run(name, func(t *testing.T) {
-			s := inMemory(t)
-			c := s.provisioner()
-			s.apply(c, s.shop())
+			s, c := shopped(t)
 			path := record.IndexPath(s.root, stack)
 			n, _ := s.server.Get(path)
 			in := s.server.Inject(zktest.Once(zktest.On("getACL")), zktest.Hold)
@@ -143,8 +103,7 @@ func TestReadThatIsOvertakenStartsOver(t *testing.T) {
 				require.Equal(t, times+1, s.server.Counts().ByOp["sync"])
 				return
 			}
-			var moved *failure.MovedError
-			require.ErrorAs(t, err, &moved)
+			moved := errorAs[*failure.MovedError](t, err)
 			require.Equal(t, path, moved.Path)
 		})
 	}

@@ -38,8 +38,7 @@ func TestForeignNodesInTheWayAreFoundAtEveryDepth(t *testing.T) {
 
 // shut takes from everybody what a root made by hand gives it.
 func (s *site) shut(c *recipes.Client) {
-	_, err := s.session(c).SetACL(s.t.Context(), s.root, wire.ToZK(kind.List{admin}), -1)
-	require.NoError(s.t, err)
+	s.setByHand(c, s.root, admin)
 }
 
 func TestForeignNeighboursAreNeitherReadNorListed(t *testing.T) {
@@ -60,9 +59,7 @@ func TestForeignNeighboursAreNeitherReadNorListed(t *testing.T) {
 }
 
 func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	w := s.dial("worker:w")
 	lease, err := w.Mutex("/locks/pay/ledger").Lock(t.Context())
 	require.NoError(t, err)
@@ -97,8 +94,7 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	require.NoError(t, s.server.Delete("/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000001-lock-0000000008"))
 	require.NoError(t, s.server.Delete("/locks/pay/pool/leases/_c_1-lease-0000000000"))
 	s.wroteNothing(c, func() {
-		var used *failure.InUseError
-		require.ErrorAs(t, s.destroy(c, s.shop()), &used)
+		used := errorAs[*failure.InUseError](t, s.destroy(c, s.shop()))
 		require.ErrorContains(t, used, "foreign child junk")
 		require.Equal(t, 1, used.Others)
 	})
@@ -136,9 +132,7 @@ func TestPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 // Curator's clients do not say under which limit they came: who no longer stands
 // in the antechamber was granted its permit.
 func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	java, late := s.dial(""), s.dial("")
 	lease := func(c *recipes.Client, dir, name string) {
 		_, err := s.session(c).Create(t.Context(), "/locks/pay/pool/"+dir+"/"+name, []byte("java"), zk.FlagEphemeral, wire.ToZK(kind.WorldAll()))
@@ -146,8 +140,7 @@ func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	}
 	open := func() {
 		for _, dir := range []string{"leases", "locks"} {
-			_, err := s.session(c).SetACL(t.Context(), "/locks/pay/pool/"+dir, wire.ToZK(kind.WorldAll()), -1)
-			require.NoError(t, err)
+			s.setByHand(c, "/locks/pay/pool/"+dir, kind.WorldAll()...)
 		}
 	}
 	open()
@@ -173,9 +166,7 @@ func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 }
 
 func TestUsageSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	lease, err := s.dial("worker:w").Semaphore("/locks/pay/pool").Acquire(t.Context(), 2)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -206,8 +197,7 @@ func TestForeignWaiterBehindManyPermitsIsNoHolder(t *testing.T) {
 	set("permits", read.MaxDescribed-1)(tree.Nodes[4])
 	s.apply(c, tree)
 	for _, dir := range []string{"leases", "locks"} {
-		_, err := s.session(c).SetACL(t.Context(), "/locks/pay/pool/"+dir, wire.ToZK(kind.WorldAll()), -1)
-		require.NoError(t, err)
+		s.setByHand(c, "/locks/pay/pool/"+dir, kind.WorldAll()...)
 	}
 	java, late := s.session(s.dial("")), s.session(s.dial(""))
 	stand := func(s *direct.Session, at string) {
@@ -227,9 +217,7 @@ func TestForeignWaiterBehindManyPermitsIsNoHolder(t *testing.T) {
 }
 
 func TestTroubledNodesOfOursAreToldApart(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	for data, want := range map[string]plan.Trouble{
 		"": plan.TroubleForeign, "x": plan.TroubleForeign, `{"locktree":99}`: plan.TroubleNewer, `{"locktree":1,"type":"mutex","gen":"x"}`: plan.TroubleDamaged,
 	} {
@@ -241,8 +229,7 @@ func TestTroubledNodesOfOursAreToldApart(t *testing.T) {
 		require.False(t, p.Applyable())
 		s.wroteNothing(c, func() {
 			_, err := executor(c).Run(t.Context(), p)
-			var e *failure.ProblemsError
-			require.ErrorAs(t, err, &e)
+			errorAs[*failure.ProblemsError](t, err)
 		})
 	}
 }
@@ -289,8 +276,7 @@ func TestServersThatHideUnreadableNodesAreTakenAtTheirWord(t *testing.T) {
 
 	others := plan.Options{Targets: []string{"pay"}}
 	p = s.resaved(s.plan(c, s.shop(), others))
-	_, err := executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
+	s.runs(c, p)
 	require.False(t, s.plan(c, s.shop(), others).HasChanges())
 }
 
@@ -305,8 +291,7 @@ func TestHiddenNodeMadeSinceThePlanIsAChange(t *testing.T) {
 	require.NoError(t, s.server.Create(path, nil))
 	s.server.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == path }, zktest.Fail(zktest.CodeNoAuth))
 	_, err := executor(c).Run(t.Context(), p)
-	var e *failure.StaleError
-	require.ErrorAs(t, err, &e)
+	e := errorAs[*failure.StaleError](t, err)
 	require.Len(t, e.Differences, 1)
 	require.Equal(t, "solo.election ("+path+"): created", e.Differences[0].String())
 }

@@ -5,6 +5,8 @@ package apply_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -85,46 +88,62 @@ func thousandLocks(t *testing.T, s *site) {
 	require.False(t, p.HasChanges())
 }
 
-// snare is a dialer whose connections break on demand, after a request that
-// contains some text was sent and before its reply is read.
-type snare struct {
-	text  []byte
-	armed atomic.Bool
-	sent  chan struct{}
-	cut   chan struct{}
+// axe is a dialer that breaks a connection of a program at one of its writes: before it is sent, or when its answer arrives. The servers
+// are told nothing, as when the machine loses its power.
+type axe struct {
+	at       func(n int64, frame []byte) bool // says at which, of how many so far
+	executed bool                             // break it when the answer arrives
+	until    func()                           // and when this has ended, if it is not nil
+	off      bool                             // nothing can be dialled afterwards
+	fell     chan struct{}
+	writes   atomic.Int64
+	struck   atomic.Bool
 }
 
-type snaredConn struct {
-	net.Conn
-	*snare
-	caught atomic.Bool
-}
-
-func (n *snare) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (a *axe) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if a.off && a.struck.Load() {
+		return nil, errors.New("the machine is off")
+	}
 	c, err := new(net.Dialer).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return &snaredConn{Conn: c, snare: n}, nil
+	return &axedConn{Conn: c, axe: a}, err
 }
 
-func (c *snaredConn) Write(b []byte) (int, error) {
-	hit := bytes.Contains(b, c.text) && c.armed.CompareAndSwap(true, false)
-	if hit {
-		c.caught.Store(true)
-	}
-	n, err := c.Conn.Write(b)
-	if hit {
-		close(c.sent)
-	}
-	return n, err
+type axedConn struct {
+	net.Conn
+	*axe
+	greeted bool
+	last    atomic.Bool // nothing is read any more
 }
 
-func (c *snaredConn) Read(b []byte) (int, error) {
+// Write counts the requests that write. A frame is a length, an xid and an opcode; the first of a connection is the handshake.
+func (c *axedConn) Write(b []byte) (int, error) {
+	for rest := b; len(rest) >= 12; {
+		frame := rest[:min(len(rest), 4+int(binary.BigEndian.Uint32(rest)))]
+		if c.greeted && writeCodes[binary.BigEndian.Uint32(rest[8:12])] && c.at(c.writes.Add(1), frame) && c.struck.CompareAndSwap(false, true) {
+			if !c.executed {
+				_ = c.Close()
+				close(c.fell)
+				return 0, net.ErrClosed
+			}
+			c.last.Store(true)
+		}
+		c.greeted = true
+		rest = rest[len(frame):]
+	}
+	return c.Conn.Write(b)
+}
+
+// writeCodes are the opcodes of create, delete, setData, setACL, multi, create2.
+var writeCodes = map[uint32]bool{1: true, 2: true, 5: true, 7: true, 14: true, 15: true}
+
+func (c *axedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if c.caught.Load() {
-		<-c.cut
+	if err == nil && c.last.CompareAndSwap(true, false) {
+		if c.until != nil {
+			c.until()
+		}
 		_ = c.Close()
+		close(c.fell)
 		return 0, net.ErrClosed
 	}
 	return n, err
@@ -133,31 +152,27 @@ func (c *snaredConn) Read(b []byte) (int, error) {
 func lostReply(t *testing.T, s *site) {
 	watcher := s.provisioner()
 	s.apply(watcher, s.shop())
-	n := &snare{text: []byte(`"description":"lost"`), sent: make(chan struct{}), cut: make(chan struct{})}
-	s.config.Dialer = n.dial
-	c := s.provisioner()
-	p := s.plan(c, s.shop(set("description", "lost")))
-	n.armed.Store(true)
-	session := s.session(watcher)
-	before, err := read.HeadAt(t.Context(), session, p.Index.Path)
+	session, at := s.session(watcher), record.IndexPath(s.root, stack)
+	before, err := read.HeadAt(t.Context(), session, at)
 	require.NoError(t, err)
-	go func() {
-		<-n.sent
-		// Until the transaction is there for all to see, so that only its reply is lost.
+	a := &axe{executed: true, fell: make(chan struct{})}
+	a.at = func(_ int64, frame []byte) bool { return bytes.Contains(frame, []byte(`"description":"lost"`)) }
+	a.until = func() { // the transaction is there for all to see, so that only its reply is lost
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		for {
-			now, err := read.HeadAt(ctx, session, p.Index.Path)
+			now, err := read.HeadAt(ctx, session, at)
 			if err != nil || now.Index.Apply != before.Index.Apply {
-				break
+				return
 			}
 		}
-		close(n.cut)
-	}()
+	}
+	s.config.Dialer = a.dial
+	c := s.provisioner()
 	var ev events
 	x := executor(c)
 	x.Events = ev.add
-	_, err = x.Run(t.Context(), p)
+	_, err = x.Run(t.Context(), s.plan(c, s.shop(set("description", "lost"))))
 	require.NoError(t, err)
 	require.True(t, find[event.Committed](ev).Resolved)
 	require.False(t, s.plan(c, s.shop(set("description", "lost"))).HasChanges())

@@ -64,9 +64,7 @@ func TestFirstApplyMakesTheTreeAndTheSecondPlanIsEmpty(t *testing.T) {
 }
 
 func TestReadSendsNoWriteAndWorksReadOnly(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, _ := shopped(t)
 	s.config.ReadOnly = true
 	reader := s.provisioner()
 	s.wroteNothing(reader, func() {
@@ -90,16 +88,14 @@ func TestPlanOfAThousandNewLocksCostsAHandfulOfRequests(t *testing.T) {
 		p := s.plan(c, s.tree(nodes...))
 		require.LessOrEqual(t, s.server.Counts().Total, 5)
 		s.server.ResetCounts()
-		_, err := executor(c).Run(t.Context(), p)
-		require.NoError(t, err)
+		s.runs(c, p)
 		// Two verifications, the scaffold, the lock, the transaction and its check.
 		require.LessOrEqual(t, s.server.Counts().Total, 30, "%v", s.server.Counts().ByOp)
 		require.Equal(t, 2, s.server.Counts().ByOp["multi"], "the scaffold's and the apply's: %v", s.server.Counts().ByOp)
 		set("description", "new")(nodes[500])
 		p = s.plan(c, s.tree(nodes...))
 		s.server.ResetCounts()
-		_, err = executor(c).Run(t.Context(), p)
-		require.NoError(t, err)
+		s.runs(c, p)
 		// Two verifications of all nodes and the record, whose data is read, too; the directory of records, the lock and the history.
 		n := s.server.Counts().ByOp
 		require.Equal(t, []int{2*(len(p.Pins)+1) + 2, 2 + 1, 1}, []int{n["exists"], n["getData"], n["multi"]}, "%v", n)
@@ -125,8 +121,7 @@ func handEdit(t *testing.T, s *site) {
 	for i := range p.Changes {
 		require.Equal(t, p.Changes[i].Path == path, p.Changes[i].Drift)
 	}
-	_, err = executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
+	s.runs(c, p)
 	data, _, err = session.Get(t.Context(), path)
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"permits":3`)
@@ -146,8 +141,7 @@ func staleSavedPlan(t *testing.T, s *site) {
 	require.NoError(t, err)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), p)
-		var stale *failure.StaleError
-		require.ErrorAs(t, err, &stale)
+		stale := errorAs[*failure.StaleError](t, err)
 		require.Len(t, stale.Differences, 1)
 		require.Equal(t, "data changed", stale.Differences[0].What)
 		require.EqualValues(t, "solo.election", stale.Differences[0].Addr)
@@ -211,8 +205,7 @@ func TestPlanIsRefusedWhateverChangedAndNothingIsWritten(t *testing.T) {
 			require.NoError(t, c.edit(t, s.session(p)))
 			s.wroteNothing(p, func() {
 				_, err := executor(p).Run(t.Context(), stale)
-				var e *failure.StaleError
-				require.ErrorAs(t, err, &e)
+				e := errorAs[*failure.StaleError](t, err)
 				require.Len(t, e.Differences, 1, "%v", err)
 				require.Equal(t, c.path, e.Differences[0].Path)
 				require.Equal(t, c.what, e.Differences[0].What)
@@ -225,12 +218,10 @@ func TestAPlanCanBeAppliedOnce(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	first := s.plan(c, s.shop())
-	_, err := executor(c).Run(t.Context(), first)
-	require.NoError(t, err)
+	s.runs(c, first)
 	s.wroteNothing(c, func() {
-		_, err = executor(c).Run(t.Context(), first)
-		var stale *failure.StaleError
-		require.ErrorAs(t, err, &stale, "the first apply of all included")
+		_, err := executor(c).Run(t.Context(), first)
+		errorAs[*failure.StaleError](t, err, "the first apply of all included")
 	})
 }
 
@@ -241,13 +232,11 @@ func TestAPlanCanBeAppliedOnceAlsoAfterADestroy(t *testing.T) {
 	c := s.provisioner()
 	for range 2 { // the first time the tool's own nodes are missing, then they are there
 		p := s.resaved(s.plan(c, s.shop()))
-		_, err := executor(c).Run(t.Context(), p)
-		require.NoError(t, err)
+		s.runs(c, p)
 		require.NoError(t, s.destroy(c, s.shop()))
 		s.wroteNothing(c, func() {
-			_, err = executor(c).Run(t.Context(), p)
-			var stale *failure.StaleError
-			require.ErrorAs(t, err, &stale)
+			_, err := executor(c).Run(t.Context(), p)
+			errorAs[*failure.StaleError](t, err)
 			require.ErrorContains(t, err, "applied and destroyed since")
 		})
 	}
@@ -256,9 +245,7 @@ func TestAPlanCanBeAppliedOnceAlsoAfterADestroy(t *testing.T) {
 // Servers that were restored from a backup count versions again: the plan's czxids and versions fit, and what it saw is
 // not what is there. TestRunbookRestoreBackup in examples does it with real servers.
 func TestAPlanOfAHistoryThatWasTakenBackIsStale(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	desired := s.shop()
 	desired.Nodes[0].Payload.Params.(*kind.NamespaceParams).Description = "other"
 	p := s.plan(c, desired)
@@ -266,8 +253,7 @@ func TestAPlanOfAHistoryThatWasTakenBackIsStale(t *testing.T) {
 	s.asked.Load().question.Ensembles[0].Current.Index.Apply = "0123456789abcdef"
 	s.wroteNothing(c, func() {
 		_, err := executor(c).Run(t.Context(), s.resaved(p))
-		var stale *failure.StaleError
-		require.ErrorAs(t, err, &stale)
+		errorAs[*failure.StaleError](t, err)
 		require.ErrorContains(t, err, "restore from a backup")
 	})
 }
@@ -280,8 +266,7 @@ func TestPlanWithProblemsIsRefusedBeforeAnyRequest(t *testing.T) {
 		p := s.plan(c, s.shop())
 		s.server.ResetCounts()
 		_, err := executor(c).Run(t.Context(), p)
-		var e *failure.ProblemsError
-		require.ErrorAs(t, err, &e)
+		errorAs[*failure.ProblemsError](t, err)
 		require.ErrorContains(t, err, "Path is taken")
 		require.Zero(t, s.server.Counts().Total)
 	})
@@ -321,23 +306,19 @@ func TestSizeIsWhatGoesOverTheWire(t *testing.T) {
 }
 
 func TestForbiddenOperationNamesThePermission(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
+	s, c := shopped(t)
 	// The namespace lets us no longer delete in it.
 	weak := admin
 	weak.Perms &^= kind.PermDelete
-	_, err := s.session(c).SetACL(t.Context(), "/locks/pay", wire.ToZK(kind.List{weak}), -1)
-	require.NoError(t, err)
+	s.setByHand(c, "/locks/pay", weak)
 	tree := s.shop()
 	tree.Nodes[0].ACL = kind.List{weak}
 	tree.Nodes[0].AllowLockout = true
 	tree.Nodes = append(tree.Nodes[:3:3], tree.Nodes[4:]...)
 	p := s.plan(c, tree)
 	s.unchanged(c, func() {
-		_, err = executor(c).Run(t.Context(), p)
-		var e *failure.NodeError
-		require.ErrorAs(t, err, &e)
+		_, err := executor(c).Run(t.Context(), p)
+		e := errorAs[*failure.NodeError](t, err)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.EqualValues(t, "pay.ledger.mutex", e.Addr)
 		require.ErrorContains(t, err, "we (digest:provisioner) do not have DELETE on /locks/pay")

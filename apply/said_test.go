@@ -15,7 +15,6 @@ import (
 	"github.com/locktree/locktree/apply/evict"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/history"
-	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect/scan"
@@ -36,23 +35,18 @@ func TestKeysThatCannotBeListedAreNotTakenForANoteThatIsLeft(t *testing.T) {
 	s.hold(w, tree, "order-17")
 	next := s.orders(of("mutex"), to(kind.List{admin, worker}, kind.List{admin, crew, joined}))
 	x := executor(c)
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.Committed); ok {
-			family := s.root + "/shop/orders"
-			s.server.Inject(zktest.Once(func(r zktest.Request) bool { return strings.HasPrefix(r.Op, "getChildren") && r.Path == family }), zktest.Fail(codeNoAuth))
-		}
-	}
+	x.Events = on(func(event.Committed) {
+		family := s.root + "/shop/orders"
+		s.server.Inject(zktest.Once(func(r zktest.Request) bool { return strings.HasPrefix(r.Op, "getChildren") && r.Path == family }), zktest.Fail(codeNoAuth))
+	})
 	p := s.plan(c, next)
 	require.Empty(t, p.ACLSteps())
 	_, err := x.Run(t.Context(), p)
-	var phase *failure.ACLPhaseError
-	require.ErrorAs(t, err, &phase)
+	errorAs[*failure.ACLPhaseError](t, err)
 	require.Equal(t, "Not all access lists are set", plan.Explain(err).Summary)
 	require.NotContains(t, err.Error(), "does no harm")
 	s.apply(c, next)
-	acl, _, err := s.session(c).GetACL(t.Context(), keyPath(tree, "order-17"))
-	require.NoError(t, err)
-	require.True(t, wire.FromZK(acl).Equal(kind.List{admin, crew, joined}), "%s", acl)
+	require.True(t, s.list(c, keyPath(tree, "order-17")).Equal(kind.List{admin, crew, joined}))
 }
 
 // "1 key in use", of a node that a crash had left.
@@ -79,8 +73,7 @@ func TestForceBreakOfALongQueueDoesNotBlameTheDeclaration(t *testing.T) {
 		require.NoError(t, s.server.Create(fmt.Sprintf("%s%s/%s%010d", s.root, long.Path, mutexName, i), nil))
 	}
 	_, err := executor(c).Run(t.Context(), s.plan(c, s.tree(), plan.Options{ForceBreak: []string{string(long.Addr)}}))
-	var large *failure.TooLargeError
-	require.ErrorAs(t, err, &large)
+	errorAs[*failure.TooLargeError](t, err)
 	require.NotContains(t, err.Error(), "Shorten")
 	require.Contains(t, err.Error(), "in its queue")
 }
@@ -94,16 +87,14 @@ func TestFamilyThatIsIdleWhenItsDrainEndsGoes(t *testing.T) {
 		s.apply(c, tree)
 		held := s.hold(w, tree, "order-17")
 		x, worker := executor(c), s.session(w)
-		x.Events = func(e event.Event) {
-			if _, ok := e.(event.Draining); ok {
-				look := s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == keyPath(tree, "order-17") }), zktest.DelayReply(time.Second))
-				go func() {
-					<-look.Hit()
-					time.Sleep(500 * time.Millisecond)
-					_ = worker.Delete(t.Context(), held, -1)
-				}()
-			}
-		}
+		x.Events = on(func(event.Draining) {
+			look := s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == keyPath(tree, "order-17") }), zktest.DelayReply(time.Second))
+			go func() {
+				<-look.Hit()
+				time.Sleep(500 * time.Millisecond)
+				_ = worker.Delete(t.Context(), held, -1)
+			}()
+		})
 		_, err := x.Run(t.Context(), s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: 500 * time.Millisecond}))
 		require.NoError(t, err)
 	})
@@ -162,24 +153,15 @@ func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	x := executor(c)
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.LockAcquired); ok {
-			require.NoError(t, s.server.Create(s.root+"/pay", nil))
-		}
-	}
+	x.Events = on(func(event.LockAcquired) { require.NoError(t, s.server.Create(s.root+"/pay", nil)) })
 	_, err := x.Run(t.Context(), s.plan(c, s.shop()))
-	var stale *failure.StaleError
-	require.ErrorAs(t, err, &stale)
+	errorAs[*failure.StaleError](t, err)
 	require.Contains(t, plan.Explain(err).Written, "Nothing of the plan was written, but the nodes that an apply needs were created ("+s.root+", ")
 	require.NoError(t, s.server.Delete(s.root+"/pay"))
 	s.apply(c, s.shop())
 
 	require.NoError(t, s.setACL(c, s.root+"/pay/ledger", kind.List{{Scheme: "digest", ID: admin.ID, Perms: kind.PermRead | kind.PermAdmin}}))
-	x.Events = func(e event.Event) {
-		if _, ok := e.(event.Verified); ok {
-			require.NoError(t, s.server.Set(s.root+"/pay/ledger", []byte("x")))
-		}
-	}
+	x.Events = on(func(event.Verified) { require.NoError(t, s.server.Set(s.root+"/pay/ledger", []byte("x"))) })
 	tree := s.shop(func(n *plan.Node) {
 		if strings.HasSuffix(n.Path, "/ledger") {
 			n.Payload.Protect = true
@@ -188,8 +170,7 @@ func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
 	p := s.plan(c, tree)
 	require.True(t, slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action == plan.Update }))
 	_, err = x.Run(t.Context(), p)
-	var conflict *failure.ConflictError
-	require.ErrorAs(t, err, &conflict)
+	errorAs[*failure.ConflictError](t, err)
 	require.Contains(t, plan.Explain(err).Written, "Nothing of the plan was written, but ")
 	require.Contains(t, plan.Explain(err).Written, "/pay/ledger")
 }
@@ -203,8 +184,7 @@ func TestFirstApplyThatIsOvertakenIsNotASavedPlan(t *testing.T) {
 	p := run.Plan(plan.Options{})
 	s.apply(s.provisioner(), s.shop())
 	_, err = run.Apply(t.Context(), p)
-	var stale *failure.StaleError
-	require.ErrorAs(t, err, &stale)
+	errorAs[*failure.StaleError](t, err)
 	require.NotContains(t, err.Error(), "Saved plan")
 	require.ErrorContains(t, err, "Another apply was first")
 }

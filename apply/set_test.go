@@ -118,11 +118,9 @@ func TestTwoPlansReplaceTheSetAtOnce(t *testing.T) {
 	s.apply(s.as(oldKey), s.of("a", may([]string{oldKey}, nil)))
 	both := s.as(oldKey, newKey)
 	p, q := s.plan(both, s.of("a", may([]string{oldKey, newKey}, nil))), s.plan(both, s.of("a", may([]string{oldKey, "third:x"}, nil)))
-	_, err := executor(both).Run(t.Context(), p)
-	require.NoError(t, err)
-	_, err = executor(both).Run(t.Context(), q)
-	var stale *failure.StaleError
-	require.ErrorAs(t, err, &stale)
+	s.runs(both, p)
+	_, err := executor(both).Run(t.Context(), q)
+	stale := errorAs[*failure.StaleError](t, err)
 	require.True(t, slices.ContainsFunc(stale.Differences, func(d failure.Difference) bool { return d.Path == record.ScaffoldPath(s.root) }), "%v", stale)
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -76,8 +75,7 @@ func growing(t *testing.T, s *site, from, to int) {
 		}
 		p := s.plan(c, s.tree(longNames(0, n)...))
 		require.True(t, p.Applyable(), "%s", p)
-		_, err := executor(c).Run(t.Context(), p)
-		require.NoError(t, err, "%d locks", n)
+		s.runs(c, p)
 	}
 	one := s.tree(longNames(0, to)...)
 	set("description", "changed")(one.Nodes[from])
@@ -97,19 +95,13 @@ func TestLockTheServersDoNotReadIsTooLarge(t *testing.T) {
 		require.True(t, p.Applyable())
 		var failed []event.Failed
 		x := executor(c)
-		x.Events = func(e event.Event) {
-			if e, ok := e.(event.Failed); ok {
-				failed = append(failed, e)
-			}
-		}
+		x.Events = on(func(e event.Failed) { failed = append(failed, e) })
 		_, err := x.Run(t.Context(), p)
-		var e *failure.TooLargeError
-		require.ErrorAs(t, err, &e)
+		e := errorAs[*failure.TooLargeError](t, err)
 		require.True(t, e.Refused)
 		require.EqualValues(t, "long.mutex", e.Addr)
 		require.ErrorContains(t, err, "jute.maxbuffer")
-		var partial *failure.PartialError
-		require.ErrorAs(t, err, &partial)
+		partial := errorAs[*failure.PartialError](t, err)
 		require.Equal(t, 1, partial.Done)
 		require.Len(t, failed, 1)
 		_, there := s.server.Get(s.root + "/a")
@@ -133,16 +125,9 @@ func TestLockNoServerReadsIsAProblemOfThePlan(t *testing.T) {
 	p.Problems = nil // and if it were applied all the same
 	s.wroteNothing(c, func() {
 		_, err := executor(c).Run(t.Context(), p)
-		var e *failure.TooLargeError
-		require.ErrorAs(t, err, &e)
+		e := errorAs[*failure.TooLargeError](t, err)
 		require.False(t, e.Refused)
 		require.EqualValues(t, "long.mutex", e.Addr)
 		require.ErrorContains(t, err, "Nothing was written")
 	})
-}
-
-// cutScene: a server reads no transaction with all that comes.
-func cutScene(t *testing.T, s *site, c *recipes.Client) scene {
-	s.apply(c, s.tree(longNames(0, 11)...))
-	return scene{tree: s.tree(longNames(0, 80)...)}
 }

@@ -66,8 +66,7 @@ func TestEveryAnswerHasANextStep(t *testing.T) {
 		for _, e := range []error{
 			failure.Read("/locks/a", wrapped), failure.ACL(step, wrapped), failure.Scaffold("/locks/a", wrapped), failure.Lock("/locks/a", wrapped),
 		} {
-			var node *failure.NodeError
-			require.ErrorAs(t, e, &node)
+			node := errorAs[*failure.NodeError](t, e)
 			require.ErrorIs(t, e, err)
 			require.NotEmpty(t, node.Next, "%v", e)
 			require.NotRegexp(t, packageName, node.Why+" "+node.Next)

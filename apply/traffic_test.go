@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -20,32 +19,9 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
-	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// A lock whose path changes is one lock. Wherever the apply stops, no two programs hold it, one at either path. Programs at the new
-// path get it once the next apply has finished, and programs at the old path learn that it is not there.
-func TestALockWhosePathChangesIsOneLockWhereverTheApplyStops(t *testing.T) {
-	effort.Proof(t)
-	i := 0
-	for name, m := range map[string]change{
-		"idle": {}, "idle, back to where it was": {back: true},
-		"drained": {drained: true}, "drained, back to where it was": {drained: true, back: true},
-	} {
-		atEveryWrite(t, name, &i, 3, effort.Of(1, 3), func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
-			synctest.Test(t, func(t *testing.T) { struck = m.strike(t, k, fault, dies) })
-			return struck
-		})
-	}
-}
-
-// change gives locks of all kinds the paths of the other side.
-type change struct {
-	drained bool // they are held and waited for when the apply begins
-	back    bool // they have been on the other side before
-}
-
-// changing are the locks. The path of two changes with that of the namespace around them.
+// changing are locks of all kinds. The path of two changes with that of the namespace around them.
 var changing = []struct {
 	name string
 	kind *kind.Kind
@@ -68,53 +44,54 @@ func (s *site) on(side string) *plan.Tree {
 	return s.tree(nodes...)
 }
 
-// strike changes the paths by an apply whose k-th write is struck, and by another one, while programs use them by handles on both paths.
-func (m change) strike(t *testing.T, k int, fault zktest.Fault, dies bool) bool {
-	s := inMemory(t, zktest.WithLatency(time.Millisecond))
-	me := s.provisioner()
-	before, after := s.on(here), s.on(there)
-	if m.back {
-		s.apply(me, after)
+// slow are servers whose answers leave programs the time to call in between.
+var slow = []zktest.Option{zktest.WithLatency(time.Millisecond)}
+
+// trafficScene gives locks the paths of the other side, while programs use them by handles on both paths. A lock whose path changes is
+// one lock: no two programs hold it, one at either path. Programs at the new path get it once the next apply has finished, and programs
+// at the old path learn that it is not there.
+func trafficScene(like traffic) func(*testing.T, *site, *recipes.Client) *scene {
+	return func(t *testing.T, s *site, c *recipes.Client) *scene {
+		before, after := s.on(here), s.on(there)
+		if like.back {
+			s.apply(c, after)
+		}
+		s.apply(c, before)
+		w := like
+		w.start(s)
+		opts := plan.Options{}
+		if w.drained {
+			opts.Drain = time.Minute
+			w.call(standing, 300*time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
+			require.GreaterOrEqual(t, len(w.queued()), 2*len(changing), "each is held and waited for")
+		}
+		require.Equal(t, w.drained, len(s.plan(c, after, opts).InUse()) > 0)
+		meanwhile := w.duringWrites()
+		return &scene{
+			tree: after, options: opts, again: opts,
+			ends: func(err error) {
+				var used *failure.InUseError
+				if w.drained || !errors.As(err, &used) { // by a program that called meanwhile
+					require.NoError(t, err)
+				}
+			},
+			struck: func(bool) {
+				w.call(late, 20*time.Millisecond)
+				time.Sleep(10 * time.Second)
+				if !w.drained {
+					meanwhile.Remove()
+					require.Empty(t, w.queued(), "nothing keeps them from coming to their end")
+				}
+			},
+			finished: func() {
+				w.call(slices.Concat(standing, late), time.Millisecond)
+				w.arrive()
+				meanwhile.Remove()
+				require.Empty(t, w.queued(), "contenders are left")
+			},
+		}
 	}
-	s.apply(me, before)
-	ctx, cancel := context.WithCancel(t.Context())
-	w := newTraffic(ctx, s, uint64(k), m.drained)
-	defer w.calls.Wait()
-	defer cancel()
-	opts := plan.Options{}
-	if m.drained {
-		opts.Drain = time.Minute
-		w.call(standing, 300*time.Millisecond)
-		time.Sleep(100 * time.Millisecond)
-		require.GreaterOrEqual(t, len(w.queued()), 2*len(changing), "each is held and waited for")
-	}
-	p := s.plan(me, after, opts)
-	require.Equal(t, m.drained, len(p.InUse()) > 0)
-	meanwhile := w.duringWrites()
-	hit, err := s.runStruck(p, k, fault, dies, nil)
-	var used *failure.InUseError
-	switch {
-	case hit && dies: // the program that would be told is gone
-	case !m.drained && errors.As(err, &used): // by one who called meanwhile
-	default:
-		require.NoError(t, err)
-	}
-	s.sound(me, after)
-	w.call(late, 20*time.Millisecond)
-	time.Sleep(10 * time.Second)
-	if !m.drained {
-		meanwhile.Remove()
-		require.Empty(t, w.queued(), "nothing keeps them from coming to their end")
-	}
-	s.apply(me, after, opts)
-	w.call(slices.Concat(standing, late), time.Millisecond)
-	w.arrive()
-	require.Empty(t, w.queued(), "contenders are left")
-	again := s.plan(me, after)
-	require.False(t, again.HasChanges(), "%s", again)
-	require.Empty(t, again.Problems)
-	require.Empty(t, again.Drifted)
-	return hit
 }
 
 // role is what a program does, and by handles on which side.
@@ -130,17 +107,19 @@ var (
 
 // traffic are programs that use the locks.
 type traffic struct {
+	drained bool // the locks are held and waited for when the apply begins
+	back    bool // they have been on the other side before
+
 	*site
-	drained  bool
 	rand     *rand.Rand
 	programs map[role][]*program
 	sessions map[int64]bool
 	ctx      context.Context // ends with the test, also where that fails
-	calls    sync.WaitGroup
+	calls    *sync.WaitGroup
 
-	mu    sync.Mutex
+	mu    *sync.Mutex
 	inUse map[string]int    // how much of each lock is held
-	last  map[string]uint64 // the newest token of each lock that somebody had alone
+	last  map[string]uint64 // the newest token of each lock that one program had alone
 }
 
 // program uses one lock, by a handle that it has from the beginning.
@@ -152,9 +131,13 @@ type program struct {
 	share, of int // how much of the lock it takes
 }
 
-func newTraffic(ctx context.Context, s *site, seed uint64, drained bool) *traffic {
-	w := &traffic{site: s, drained: drained, ctx: ctx, rand: rand.New(rand.NewPCG(seed, 1)), programs: map[role][]*program{}, sessions: map[int64]bool{},
-		inUse: map[string]int{}, last: map[string]uint64{}}
+// start opens the locks, and has those programs use them that have used them before.
+func (w *traffic) start(s *site) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	w.site, w.ctx, w.calls, w.mu = s, ctx, &sync.WaitGroup{}, &sync.Mutex{}
+	s.t.Cleanup(func() { cancel(); w.calls.Wait() })
+	w.rand, w.programs, w.sessions = rand.New(rand.NewPCG(s.seed, 1)), map[role][]*program{}, map[int64]bool{}
+	w.inUse, w.last = map[string]int{}, map[string]uint64{}
 	for i, r := range slices.Concat(standing, late) {
 		c := s.dial("worker:w")
 		w.sessions[s.session(c).ID()] = true
@@ -174,7 +157,6 @@ func newTraffic(ctx context.Context, s *site, seed uint64, drained bool) *traffi
 			}
 		}
 	}
-	return w
 }
 
 func (p *program) String() string {

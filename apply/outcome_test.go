@@ -1,0 +1,332 @@
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/commit"
+	"github.com/locktree/locktree/apply/internal/lock"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// transaction matches the multi of an apply: the one that names the record.
+func transaction(s *site) func(zktest.Request) bool {
+	index := record.IndexPath(s.root, stack)
+	return func(r zktest.Request) bool {
+		if r.Op != "multi" {
+			return false
+		}
+		for _, p := range r.Paths {
+			if p == index {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// struck is a transaction whose reply does not arrive, or not in time.
+type struck struct {
+	*site
+	client *recipes.Client
+	in     *zktest.Injection
+}
+
+// partition ends the session of the apply without its knowledge.
+func (x *struck) partition() { x.server.Partition(x.session(x.client).ID(), zktest.Both) }
+
+// givenUp releases the transaction when the applier has given up the session that sent it, while the servers still keep that session.
+func (x *struck) givenUp() {
+	old := x.session(x.client)
+	x.server.Partition(old.ID(), zktest.Both)
+	<-old.Done()
+	if fresh, err := x.client.Session(x.t.Context()); err == nil && fresh.ID() != old.ID() {
+		time.Sleep(time.Second) // fake: the applier has asked by now
+		x.in.Release()
+	}
+}
+
+// overtaken lets the first copy of the transaction arrive just before the second one, which is then refused: that is the echo of our own
+// success, and no conflict.
+func (x *struck) overtaken() {
+	second := x.server.Inject(zktest.Once(transaction(x.site)), zktest.Hold)
+	x.server.Disconnect(x.session(x.client).ID())
+	<-second.Hit()
+	x.in.Release()
+	synctest.Wait()
+	second.Release()
+}
+
+// Whatever became of the transaction, the apply finds out, and one transaction is committed, never two. If it cannot, it says only that.
+func TestLostReplyIsResolvedAndNeverGuessed(t *testing.T) {
+	var lost *failure.NodeError
+	var unknown *failure.UnknownError
+	for name, c := range map[string]struct {
+		fault     zktest.Fault
+		meanwhile func(*struck)
+		resolved  bool // the record says that it was committed
+		ends      any  // the error, if there is one
+	}{
+		"executed, reply lost":                {zktest.DropReply, nil, true, nil},
+		"executed, reply cut in half":         {zktest.CutAt(10), nil, true, nil},
+		"cut before execution":                {zktest.CutBefore, nil, false, nil},
+		"swallowed, connection lives":         {zktest.DropRequest, nil, false, nil},
+		"sent again, then the first arrives":  {zktest.HoldReader, func(x *struck) { x.server.Disconnect(x.session(x.client).ID()) }, false, nil},
+		"sent again, the first arrives first": {zktest.HoldReader, (*struck).overtaken, true, nil},
+		"executed, session lost":              {zktest.LoseReply, (*struck).partition, true, nil},
+		"not executed, session lost":          {zktest.DropRequest, (*struck).partition, false, &lost},
+		"executed, session given up before":   {zktest.Hold, (*struck).givenUp, true, nil},
+		"executed, servers unreachable":       {zktest.DropReply, func(x *struck) { x.server.RefuseDials(true) }, true, &unknown},
+	} {
+		for what, version := range map[string]int32{"first apply": 0, "later apply": 1} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := inMemory(t)
+					client := s.provisioner()
+					if version > 0 {
+						s.apply(client, s.shop())
+					}
+					tree := s.shop(set("description", "late"))
+					p := s.plan(client, tree)
+					x := &struck{s, client, s.server.Inject(zktest.Once(transaction(s)), c.fault)}
+					done := make(chan struct{})
+					go func() {
+						defer close(done)
+						<-x.in.Hit()
+						synctest.Wait() // it is not held yet, and a partition swallows what is under way
+						if c.meanwhile != nil {
+							c.meanwhile(x)
+						}
+					}()
+					a, ev := executor(client), events{}
+					a.Events = ev.add
+					_, err := a.Run(t.Context(), p)
+					<-done
+					s.server.Heal(0)
+					s.server.RefuseDials(false)
+					x.in.Release()
+					synctest.Wait()
+					if c.ends == nil {
+						require.NoError(t, err)
+						require.Equal(t, c.resolved, find[event.Committed](ev).Resolved)
+					} else {
+						require.ErrorAs(t, err, c.ends)
+						require.Equal(t, !c.resolved, errors.Is(err, recipes.ErrSessionLost))
+					}
+					committed := c.ends == nil || c.resolved
+					require.Equal(t, !committed, s.plan(client, tree).HasChanges())
+					if index, there := s.server.Get(record.IndexPath(s.root, stack)); committed {
+						require.Equal(t, version, index.Stat.Version, "written once")
+					} else {
+						require.Equal(t, version > 0, there)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The reply is lost, and the client meets the leader of before, which has lost its followers and has not noticed. It
+// knows nothing of the transaction, and the lock was lost while it left the next one unanswered: the user was told that
+// nothing was written.
+func TestATransactionIsNotAskedForOfALeaderThatWasCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c0 := s.provisioner()
+		s.apply(c0, s.shop())
+		tree := s.shop(set("description", "other"))
+		old := s.server.Replica()
+		var moved atomic.Bool
+		theirs := *s
+		theirs.config.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if !moved.Load() {
+				return s.config.Dialer(ctx, network, address)
+			}
+			return old.DialContext(ctx, network, address)
+		}
+		c := theirs.provisioner()
+		p := s.plan(c, tree)
+		x := executor(c)
+		var ev events
+		x.Events = ev.add
+		in := s.server.Inject(zktest.Once(func(r zktest.Request) bool {
+			if !transaction(s)(r) {
+				return false
+			}
+			old.CutOff()
+			moved.Store(true)
+			return true
+		}), zktest.DropReply)
+		time.AfterFunc(s.config.SessionTimeout, func() { moved.Store(false) }) // in a new session: who has none gets none there
+		_, err := x.Run(t.Context(), p)
+		require.Equal(t, 1, in.Hits())
+		require.NoError(t, err)
+		require.True(t, find[event.Committed](ev).Resolved)
+		require.False(t, s.plan(c0, tree).HasChanges())
+	})
+}
+
+// The servers answer the whole transaction with a failure of their own, which says
+// nothing about its outcome: the record does. The person is told what failed, that nothing
+// was written, and where to look; not that the connection broke.
+func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
+	for name, long := range map[string]bool{"short": false, "longer than a small jute.maxbuffer": true} {
+		t.Run(name, func(t *testing.T) {
+			s, c := shopped(t)
+			tree := s.shop(set("description", "new"))
+			if long {
+				tree = s.tree(bulk(40, 10, "x")...)
+			}
+			p := s.plan(c, tree)
+			require.Equal(t, long, p.Transaction.Bytes > commit.Suspect)
+			in := s.server.Inject(transaction(s), zktest.Fail(zktest.CodeSystemError))
+			s.unchanged(c, func() {
+				_, err := executor(c).Run(t.Context(), p)
+				errorAs[*failure.NodeError](t, err)
+				require.ErrorIs(t, err, recipes.ErrServer)
+				require.EqualError(t, err, "apply: The transaction was not committed: "+s.root+": the servers failed each time the transaction was sent: "+
+					"system error (code -1). Nothing was written. Look at the servers' logs, then apply again.")
+			})
+			require.Equal(t, lock.Tries, in.Hits())
+			in.Remove()
+			s.server.Inject(zktest.Once(transaction(s)), zktest.Fail(zktest.CodeSystemError))
+			s.runs(c, p)
+			s.converges(c, tree, plan.Options{})
+		})
+	}
+}
+
+// setQuota sets a quota as zkCli.sh does.
+func (s *site) setQuota(c *recipes.Client, path string, n int) {
+	at, session := "/zookeeper/quota"+path, s.session(c)
+	for i := len("/zookeeper/quota/"); i <= len(at); i++ {
+		if i == len(at) || at[i] == '/' {
+			_, err := session.Create(s.t.Context(), at[:i], nil, 0, zk.WorldACL(zk.PermAll))
+			require.True(s.t, err == nil || errors.Is(err, zk.ErrNodeExists), err)
+		}
+	}
+	_, err := session.Create(s.t.Context(), at+"/zookeeper_limits", fmt.Appendf(nil, "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=%d", n), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(s.t, err)
+	_, err = session.Create(s.t.Context(), at+"/zookeeper_stats", []byte("count=0,bytes=0"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(s.t, err)
+}
+
+func TestQuotaRefusalOfATransactionSaysThatItIsUsedUp(t *testing.T) {
+	quotaRefusal(t, inMemory(t, zktest.WithQuotaEnforcement()))
+}
+
+func quotaRefusal(t *testing.T, s *site) {
+	c := s.provisioner()
+	pay, ledger := declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex)
+	s.apply(c, s.tree(pay, ledger))
+	s.setQuota(c, s.root+"/pay", 2)
+	_, err := executor(c).Run(t.Context(), s.plan(c, s.tree(pay, ledger, declare("/pay/books", kind.Mutex))))
+	node := errorAs[*failure.NodeError](t, err)
+	require.ErrorIs(t, err, recipes.ErrQuotaExceeded)
+	require.Equal(t, s.root+"/pay/books", node.Path)
+	require.Equal(t, "a quota on the tree is used up", node.Why)
+	require.Equal(t, "Raise the quota or remove something first.", node.Next)
+}
+
+// The network breaks again and again, and it is always the transaction that it hits.
+// Servers that answer a request of the same length read the transaction, too: it is sent
+// again as it is, and never taken for too long and cut.
+func TestFlappingNetworkIsNotTakenForServersThatReadLess(t *testing.T) {
+	for name, c := range map[string]struct {
+		flaps int // how often the transaction ends its connection
+		probe int // and how often what is sent to find out why
+		fails bool
+	}{
+		"twice":                         {2, 0, false},
+		"twice, and once what asks why": {2, 1, false},
+		"each time":                     {9, 0, true},
+		"each time, and once what asks": {9, 1, true},
+		"once, and each time what asks": {1, 9, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { flapping(t, inMemory(t), c.flaps, c.probe, c.fails) })
+		})
+	}
+}
+
+func flapping(t *testing.T, s *site, flaps, probe int, fails bool) {
+	c := s.provisioner()
+	tree := s.tree(bulk(20, 280, "x")...)
+	s.apply(c, s.tree(declare("/first", kind.Mutex)))
+	p := s.plan(c, tree)
+	require.Empty(t, p.Batches)
+	require.Greater(t, p.Transaction.Bytes, commit.Suspect)
+	sent := transaction(s)
+	strike := func(n int, match func(zktest.Request) bool) *zktest.Injection {
+		return s.server.Inject(func(r zktest.Request) bool {
+			if n == 0 || !match(r) {
+				return false
+			}
+			n--
+			return true
+		}, zktest.CutBefore)
+	}
+	faults := []*zktest.Injection{strike(flaps, sent), strike(probe, asksWhy(s))}
+	x := executor(c)
+	var ev events
+	x.Events = ev.add
+	before := s.dump(c)
+	res, err := x.Run(t.Context(), p)
+	for _, f := range faults {
+		f.Remove()
+	}
+	require.Equal(t, min(flaps, lock.Tries), faults[0].Hits())
+	require.Equal(t, min(probe, 1), faults[1].Hits())
+	if fails {
+		errorAs[*failure.NodeError](t, err)
+		require.ErrorIs(t, err, commit.ErrLostAgain)
+		require.NotErrorIs(t, err, tx.ErrTooLong)
+		require.ErrorContains(t, err, "Nothing was written")
+		require.Equal(t, before, s.dump(c))
+		return
+	}
+	require.NoError(t, err)
+	require.Equal(t, 1, res.Transactions, "it was cut")
+	require.Equal(t, p.Transaction.Bytes, res.Bytes)
+	s.converges(c, tree, plan.Options{})
+}
+
+// What asks is answered by servers that read that much, ends its connection where they
+// do not, and writes nothing.
+func TestLongRequestThatAsksChangesNothing(t *testing.T) { asking(t, inMemory(t)) }
+
+func asking(t *testing.T, s *site) {
+	c := s.provisioner()
+	s.apply(c, s.tree(declare("/first", kind.Mutex)))
+	r, err := apply.BeginSending(t.Context(), executor(c).applier(), s.plan(c, s.tree(declare("/second", kind.Mutex))))
+	require.NoError(t, err)
+	const bytes = 600_000
+	s.unchanged(c, func() {
+		require.True(t, r.Readable(t.Context(), bytes))
+		require.Equal(t, bytes, r.Longest)
+	})
+	r.Held.Unlock(t.Context())
+}
+
+// asksWhy matches what an apply sends to find out whether its transaction is read.
+func asksWhy(s *site) func(zktest.Request) bool {
+	lock := record.LockPath(s.root, stack)
+	return func(r zktest.Request) bool { return r.Op == "multi" && len(r.Paths) == 2 && r.Paths[1] == lock }
+}
