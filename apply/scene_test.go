@@ -174,7 +174,7 @@ func reopenScene(t *testing.T, s *site, c *recipes.Client) *scene {
 			require.NoError(t, ledger.Verify(t.Context()), "the holder was disturbed")
 			again := s.plan(c, s.shop())
 			if again.HasChanges() {
-				require.True(t, stopped, "an apply that lives opens the lock again")
+				require.True(t, stopped, "an apply that comes to its end opens the lock again")
 				require.True(t, again.Changes[3].Revive, "%s", again)
 			}
 			s.tellsOfDraining(c, s.shop())
@@ -279,11 +279,11 @@ func destroyScene(recordless bool) func(*testing.T, *site, *recipes.Client) *sce
 // found absent is absent again.
 func deepScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	at, nodes := "", []*plan.Node(nil)
-	for range 5 { // paths of a kilobyte make several transactions of few deletions
+	for range 20 { // paths of four kilobytes make several transactions of few deletions
 		at += "/" + strings.Repeat("n", 200)
 		nodes = append(nodes, declare(at, kind.Namespace))
 	}
-	for i := range 1000 {
+	for i := range 300 {
 		nodes = append(nodes, declare(fmt.Sprintf("%s/%04d", at, i), kind.Mutex))
 	}
 	tree, destroy := s.tree(nodes...), plan.Options{Destroy: true}

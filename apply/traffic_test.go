@@ -84,6 +84,10 @@ func trafficScene(like traffic) func(*testing.T, *site, *recipes.Client) *scene 
 					require.Empty(t, w.queued(), "nothing keeps them from coming to their end")
 				}
 			},
+			overtaken: func() {
+				meanwhile.Remove()
+				w.arrive()
+			},
 			finished: func() {
 				w.call(slices.Concat(standing, late), time.Millisecond)
 				w.arrive()
