@@ -22,6 +22,7 @@ import (
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -200,7 +201,7 @@ func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
 			s.unchanged(c, func() {
 				_, err := executor(c).Run(t.Context(), p)
 				errorAs[*failure.NodeError](t, err)
-				require.ErrorIs(t, err, recipes.ErrServer)
+				require.ErrorIs(t, err, direct.ErrServer)
 				require.EqualError(t, err, "apply: The transaction was not committed: "+s.root+": the servers failed each time the transaction was sent: "+
 					"system error (code -1). Nothing was written. Look at the servers' logs, then apply again.")
 			})
