@@ -25,7 +25,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "../cmd/locktree", "./quickstart", "./quickstart/worker").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "../cmd/locktree").CombinedOutput()
 	if err != nil {
 		return "", errors.New(string(out))
 	}
