@@ -1,4 +1,4 @@
-// Package inspect looks at one lock without taking it, and says who waits for whom across several:
+// Package inspect looks at one lock without taking it, and finds deadlocks across several:
 //
 //	report, err := inspect.Lock(ctx, client, "/locks/payments/ledger")
 //	fmt.Println(report.Kind, report.Holders, report.Waiters)

@@ -27,7 +27,7 @@ func lock(m *recipes.Mutex) {
 	}
 }
 
-// report looks at a lock, whenever its queue changes, until somebody waits for it.
+// report looks at a lock, whenever its queue changes, until it has a waiter.
 func report(c *recipes.Client, path string) *inspect.Report {
 	ctx := context.Background()
 	s, err := c.Session(ctx)
@@ -50,7 +50,7 @@ func report(c *recipes.Client, path string) *inspect.Report {
 	}
 }
 
-// Who holds a lock, and who waits.
+// The holder of a lock and its waiters.
 func ExampleLock() {
 	srv := zktest.New()
 	defer srv.Close()

@@ -13,10 +13,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Contender is one place in a queue, of any client. What a foreign client does not write is zero.
+// Contender is one place in a queue, of any client. A field is zero if its client does not write it.
 type Contender = kind.Party
 
-// NewContender returns what the name of a contender in dir reveals, and its node's data and stat unless they are nil.
+// NewContender reads a contender in dir from its name, and from its node's data and stat unless they are nil.
 func NewContender(dir string, c kind.Contender, data []byte, stat *zk.Stat) Contender {
 	return node.NewContender(dir, c, data, stat)
 }
@@ -26,7 +26,7 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, c kind.C
 	return node.ReadContender(ctx, s, dir, c)
 }
 
-// Report is the state of the lock at a path, whoever declared it and whoever uses it.
+// Report is the state of the lock at a path, declared or not, with the contenders of every client library.
 type Report struct {
 	Path    string
 	Kind    *kind.Kind    // as declared; if not, guessed from the contenders; nil when there is nothing to guess from
@@ -37,7 +37,8 @@ type Report struct {
 	Waiters []Contender   // in order
 	Junk    []string      // paths of children that are not contenders; the recipes ignore them
 
-	// Of a key: the path of its family, and the key as programs know it. Kind and Payload are what the family declares of its keys.
+	// Family and Key are set for a key: the path of its family, and the key as programs know it. Kind and Payload then come from the
+	// family.
 	Family, Key string
 	// Keys are those of a family that a Scanner has looked at, nil for other kinds. Holders and Waiters are then those of no key.
 	Keys *Keys
@@ -45,10 +46,10 @@ type Report struct {
 	Job *Job
 }
 
-// Lock looks at the lock at path: one request for the node, one for each of its queues, one for each contender. It
-// writes nothing. The node of a key is looked at as its family declares, which costs up to three requests more; of a family itself, only
-// the declaration is read: package scan reads its keys. The parts are read one after another, so the report of a busy lock may show both a
-// holder and its successor; contenders that leave meanwhile are left out. If the node does not exist the error is zk.ErrNoNode.
+// Lock looks at the lock at path: one request for the node, one for each of its queues, one for each contender. It writes nothing. For the
+// node of a key, up to three more requests find the family that declares it. For a family, Lock reads only the declaration: package scan
+// reads its keys. Lock reads the parts one after another, so the report of a busy lock may show both a holder and its successor. It leaves
+// out contenders that leave meanwhile. If the node does not exist the error is zk.ErrNoNode.
 func Lock(ctx context.Context, c session.Source, path string) (*Report, error) {
 	if err := kind.ValidatePath(path); err != nil {
 		return nil, errs.Errorf("recipes: inspect: %w", err)
@@ -82,7 +83,7 @@ func Lock(ctx context.Context, c session.Source, path string) (*Report, error) {
 	return in, err
 }
 
-// Busy reports whether somebody holds the lock or waits for it; of a family, whether keys are in use.
+// Busy reports whether a lock has holders or waiters, or a family has keys in use.
 func (in *Report) Busy() bool {
 	return in != nil && (len(in.Holders)+len(in.Waiters) > 0 || in.Keys != nil && in.Keys.InUse > 0)
 }

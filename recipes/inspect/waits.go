@@ -8,7 +8,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Waits is who waits for whom across several locks. See WaitsFor.
+// Waits is the wait-for graph of several locks. See WaitsFor.
 type Waits struct {
 	All       []Wait     // every waiting contender, by lock and place
 	Deadlocks []Deadlock // cycles, which waiting cannot resolve
@@ -18,7 +18,7 @@ type Waits struct {
 type Wait struct {
 	Lock   string // the lock's path
 	Waiter Contender
-	Behind []Contender // waiters ahead of it, all of whom come first
+	Behind []Contender // waiters ahead of it: all of them come first
 	Held   []Contender // holders that exclude it
 	Any    bool        // one of Held leaving may be enough: permits of a semaphore
 }
@@ -53,10 +53,9 @@ func (s Step) String() string {
 	return fmt.Sprintf("%s %s %s and waits for %s", s.Who, verb, s.Holds, s.Waits)
 }
 
-// WaitsFor combines the reports of several locks of one ensemble. It takes all contenders of one session for one party. So a
-// program that does unrelated things under one Client can look as if it held one lock while it waits for another, and be
-// part of a Deadlock that does not exist. No party is said to wait for itself. The reports may also be of different moments; a
-// real deadlock is still there at the next look.
+// WaitsFor combines the reports of several locks of one ensemble. It takes all contenders of one session for one party. A program that does
+// unrelated things under one Client may therefore seem to hold one lock while it waits for another, and appear in a Deadlock that does not
+// exist. No party waits for itself. The reports may also be of different moments; a real deadlock is still there at the next look.
 func WaitsFor(locks ...*Report) *Waits {
 	g := &waitGraph{parties: map[partyKey]*party{}}
 	for _, in := range locks {
@@ -77,7 +76,7 @@ type partyKey struct {
 	node    string
 }
 
-// party is one that holds and waits, with what settle finds out about it.
+// party is a session, or a node without one, with the result of settle.
 type party struct {
 	key   partyKey
 	name  string
@@ -167,9 +166,9 @@ func (e *waitEdge) blocker() (p *party, ahead bool) {
 	return nil, false
 }
 
-// settle marks the parties that will go on, beginning with those that wait for nobody, until nothing changes. The rest are in
-// a cycle or wait for one: each of them waits for another one of the rest, and there are finitely many. A party goes on
-// only if all its waits end: it may need each of them before it gives back what it holds.
+// settle marks the parties that will go on, beginning with those that do not wait, until nothing changes. The rest are in a cycle or wait
+// for one: each of them waits for another one of the rest, and there are finitely many. A party goes on only if all its waits end: it may
+// need each of them before it gives back what it holds.
 func (g *waitGraph) settle() {
 	for again := true; again; {
 		again = false
@@ -189,8 +188,7 @@ func (g *waitGraph) settle() {
 	}
 }
 
-// deadlocks follows, from every party that is stuck, the party it waits for. Each such walk ends in a cycle; each cycle is
-// returned once.
+// deadlocks follows, from every party that is stuck, the party it waits for. Each such walk ends in a cycle; each cycle is returned once.
 func (g *waitGraph) deadlocks() []Deadlock {
 	var out []Deadlock
 	// A walk that meets its own steps has found a cycle. One that meets an earlier walk has found nothing new, because that
@@ -206,7 +204,7 @@ func (g *waitGraph) deadlocks() []Deadlock {
 			continue
 		}
 		var d Deadlock
-		// What p holds is known from the party that waits for it, the last one of the cycle.
+		// The party before p in the cycle waits for the lock that p holds.
 		before := p
 		for before.next != p {
 			before = before.next

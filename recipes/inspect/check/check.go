@@ -44,14 +44,12 @@ type Condition struct {
 	Next    string // what to do; "" when it holds
 }
 
-// Client checks the conditions under which no two processes believe that they hold the same lock, when the certificates of this
-// connection expire, and whether this client can use the locks at paths. It asks the server that this client is connected to,
-// with the words conf, srvr and mntr where they are allowed. Where they are not, it opens and closes one session with the
-// shortest possible timeout, which reveals the tick. It writes nothing into the tree. An error means that there was no session,
-// or that ctx ended.
+// Client checks three things: the conditions under which no two processes believe that they hold the same lock, the certificates of this
+// connection, and this client's access to the locks at paths. It asks the server that this client is connected to, with the words conf,
+// srvr and mntr where they are allowed. Where they are not, it opens and closes one session with the shortest possible timeout, which
+// reveals the tick. It writes nothing into the tree. An error means that there was no session, or that ctx ended.
 //
-// No client can check that the clocks of all machines run at the right rate, nor that the other servers are configured
-// as this one is.
+// No client can check that the clocks of all machines run at the right rate, nor that the other servers are configured as this one is.
 func Client(ctx context.Context, c session.Source, paths ...string) ([]Condition, error) {
 	s, err := session.Live(ctx, c)
 	if err != nil {
@@ -114,7 +112,7 @@ func sessionsOf(conf, mntr string) sessions {
 	return sessions{ms(conf, `minSessionTimeout=(\d+)`), ms(conf, `maxSessionTimeout=(\d+)`), number(mntr, `zk_cnt_election_time\s(\d+)`), ms(mntr, `zk_max_election_time\s(\d+)`)}
 }
 
-// jobSession is what "locktree exec" asks for where nobody says which session timeout.
+// jobSession is the session timeout that "locktree exec" asks for unless it is told another.
 const jobSession = time.Minute
 
 // checkLease says what a session timeout of t means on a server, for programs, which try again, and for jobs, which do not.
@@ -135,11 +133,10 @@ func checkLease(t time.Duration, of sessions) Condition {
 	return k
 }
 
-// checkStaleness compares how long a server may serve old data with how long the leader waits for the session.
-// A follower that is cut off drops its clients after syncLimit ticks. At the cut, what its leader last heard of them is at
-// most half a tick and T/3 old, because a client pings every T/3; so the leader expires them 2T/3 less half a tick after
-// the cut at the earliest. Hence 2T/3 should be at least (syncLimit + 1/2) ticks. No promise rests on this: grants and leases
-// rest on commits, and such a server commits nothing.
+// checkStaleness compares how long a server may serve old data with how long the leader waits for the session. A follower that is cut off
+// drops its clients after syncLimit ticks. At the cut, the leader last heard of them at most half a tick and T/3 ago, because a client
+// pings every T/3. So the leader expires them 2T/3 less half a tick after the cut at the earliest. Hence 2T/3 should be at least (syncLimit
+// + 1/2) ticks. No promise rests on this: grants and leases rest on commits, and such a server commits nothing.
 func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condition {
 	k := Condition{Name: "stale servers", Why: "a server cut off from its leader serves old data for syncLimit ticks; it should drop its clients before the leader expires them, or they learn of their loss by the clock alone"}
 	least := time.Duration(syncLimit)*tick*3/2 + tick*3/4
@@ -158,7 +155,7 @@ func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condi
 	return k
 }
 
-// checkClock says what the clock of this system does not count; see slept in package session.
+// checkClock says which time the clock of this system does not count; see slept in package session.
 func checkClock(system string) Condition {
 	k := Condition{Name: "clock", What: "deadlines follow the monotonic clock, and count the time the machine is suspended",
 		Why: "a lease must end in time by this machine's own clock; setting the date changes nothing"}
@@ -169,14 +166,14 @@ func checkClock(system string) Condition {
 	return k
 }
 
-// checkVersion judges a server by the faults that can lose a committed write, which a lock is. A follower that synchronises with
-// its leader may lose some before 3.9.3 (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646); the cure was never brought to 3.8 or
-// earlier. 3.9.3 has a fault of its own, from that cure: a follower may keep its log of committed transactions with a hole, and
-// lead with it (ZOOKEEPER-4925, cured in 3.9.4). A standalone server has no leader.
+// checkVersion judges a server by the faults that can lose a committed write, which a lock is. Before 3.9.3, a follower that synchronises
+// with its leader may lose some (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646). Releases up to 3.8 never got the cure. That cure brought
+// a fault to 3.9.3: a follower may keep its log of committed transactions with a hole, and lead with it (ZOOKEEPER-4925, cured in 3.9.4). A
+// standalone server has no leader.
 func checkVersion(srvr string, standalone bool) Condition {
 	k := Condition{Name: "server version", Why: "a lock is a committed write: a server that can lose one can let two hold a lock"}
 	v := words.ParseVersion(srvr)
-	if v == nil { // then nobody knows whether it is standalone, either
+	if v == nil { // it does not say either whether it is standalone
 		k.Verdict, k.What, k.Next = Unsure, "the server does not say its version", "add srvr to 4lw.commands.whitelist, or make sure that it is 3.9.4 or later"
 		return k
 	}
@@ -198,9 +195,9 @@ func checkVersion(srvr string, standalone bool) Condition {
 	return k
 }
 
-// checkReplica asks whether the server's data has ever differed from the leader's. From 3.6 on, servers compare a digest after
-// each transaction, and only count and log what differs (ZOOKEEPER-3512). One of some forty servers that went down with a full
-// disk came back with the nodes of a session that had ended, and kept them (ZOOKEEPER-4541): see TestRealFullDisks.
+// checkReplica asks whether the server's data has ever differed from the leader's. From 3.6 on, servers compare a digest after each
+// transaction, and only count and log what differs (ZOOKEEPER-3512). In TestRealFullDisks, one of some forty servers with a full disk came
+// back with the nodes of an ended session, and kept them (ZOOKEEPER-4541).
 func checkReplica(mntr string, standalone bool) Condition {
 	k := Condition{Name: "replica", Why: "a server whose data differs shows contenders that have left, so that locks stay held, or hides some, so that two may hold a lock"}
 	m := regexp.MustCompile(`zk_digest_mismatches_count\s(\d+)`).FindStringSubmatch(mntr)
@@ -228,7 +225,7 @@ func checkAccess(ctx context.Context, s *session.Session, path string) (Conditio
 		data, _, err = s.Get(ctx, path)
 	}
 	if session.OutcomeOf(err) == session.OutcomeDefinite {
-		// What a server answers is a finding, even that there is no such node. No answer is an error: nothing is known.
+		// An answer of a server is a finding, even "no such node". No answer is an error: nothing is known.
 		k.Verdict, k.What, k.Next = Fails, err.Error(), "grant read access to "+s.Whoami()
 		if errors.Is(err, zk.ErrNoNode) {
 			k.What, k.Next = "there is no such node", "declare the lock and run apply"
@@ -244,7 +241,7 @@ func checkAccess(ctx context.Context, s *session.Session, path string) (Conditio
 		return k, nil
 	}
 	lacking := lacks(s, node.List(acl), "CREATE", kind.PermCreate) + lacks(s, node.List(acl), "DELETE", kind.PermDelete)
-	if payload.ChildACL != nil { // otherwise whoever may create contenders may read them
+	if payload.ChildACL != nil { // without that list, a client that may create contenders may read them
 		if heartbeat := lacks(s, payload.ChildACL, "READ", kind.PermRead); heartbeat != "" {
 			lacking += heartbeat + "(on contenders, by child_acl) "
 		}

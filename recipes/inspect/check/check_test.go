@@ -63,7 +63,7 @@ func TestCheckFindsAServerWhoseDataDiffersFromTheLeaders(t *testing.T) {
 	require.Contains(t, k.Next, "delete version-2")
 }
 
-// Nobody was told before a certificate had expired.
+// A certificate was no finding before it had expired.
 func TestCertificatesAreAFindingTwoWeeksBeforeTheyExpire(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	in := func(d time.Duration, ours bool) Certificate {

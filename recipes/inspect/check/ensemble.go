@@ -95,7 +95,7 @@ func checkConnections(snap *scan.Snapshot) Condition {
 func checkZxid(snap *scan.Snapshot) Condition {
 	k := Condition{Name: "transaction ids", Why: "when those of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
 	ids, sure := layoutOf(snap)
-	if !sure { // what is said is the worse of the two
+	if !sure { // the condition names the worse of the two
 		k.What = "if the servers count with 32 bits (they may have zookeeper.wideCounterZxidEnabled, with which the ids last for decades), "
 	}
 	left := (1 - ids.used(snap.Zxid)) * ids.ids()
@@ -134,9 +134,9 @@ const (
 	wide   layout = 40 // of a coming one, if zookeeper.wideCounterZxidEnabled is set (ZOOKEEPER-2789)
 )
 
-// layoutOf returns that of the servers, and whether it is known. No server says it. Releases before 3.10 know only one, and the
-// first id of the wide one is 2^40: a smaller one is narrow. A larger one may be either, the narrow one in an epoch from 256 on;
-// then narrow is returned, in which the ids last less long.
+// layoutOf returns that of the servers, and whether it is known. No server says it. Releases before 3.10 know only one, and the first id of
+// the wide one is 2^40: a smaller one is narrow. A larger one may be wide, or narrow in an epoch from 256 on. Then layoutOf returns narrow,
+// because its ids are used up sooner.
 func layoutOf(snap *scan.Snapshot) (l layout, known bool) {
 	for _, at := range snap.Servers {
 		if v := words.ParseVersion("version: " + at.Version); v != nil && slices.Compare(v, []int{3, 10}) < 0 {

@@ -21,17 +21,17 @@ import (
 const (
 	// checkedKeys is how many keys of a family Keys looks at.
 	checkedKeys = 200
-	// leftFor is for how long the node of a key may be empty before that is said: servers look for empty containers once a minute,
-	// unless znode.container.checkIntervalMs is set.
+	// leftFor is how long the node of a key may be empty before it is a finding. Servers look for empty containers once a minute, unless
+	// znode.container.checkIntervalMs is set.
 	leftFor = 10 * time.Minute
 	// longListing is how long a listing Java clients and zkCli read, in bytes, unless jute.maxbuffer is set.
 	longListing = 1 << 20
 )
 
-// Keys checks up to 200 keys of the family at path, spread over all of them: whether their nodes have the access list that the
-// family declares, and whether nodes are left in which nobody has been for long. It also checks whether other programs can list the
-// keys. It takes a request or two for the family, one for each of its directories, and one or two for each key, and writes nothing. An
-// error means that there was no session, or that ctx ended. A node that is no family, or cannot be read, has no conditions.
+// Keys checks up to 200 keys of the family at path, spread over all of them. It checks whether their nodes have the access list that the
+// family declares, whether nodes have long been empty, and whether other programs can list the keys. It sends one or two requests for the
+// family, one for each of its directories, and one or two for each key. An error means that there was no session, or that ctx ended. A node
+// without a readable declaration of a family has no conditions.
 func Keys(ctx context.Context, c session.Source, path string) ([]Condition, error) {
 	s, err := session.Live(ctx, c)
 	if err != nil {
@@ -64,7 +64,7 @@ type keysLook struct {
 	mu     sync.Mutex
 	looked int
 	other  []string         // nodes with another list, or whose list may not be read
-	empty  map[string]int64 // nodes in which nobody is, and the transaction in which the last one left
+	empty  map[string]int64 // nodes without a contender, and the transaction in which the last one left
 	seen   []moment.Moment
 }
 
@@ -76,7 +76,7 @@ func (k *keysLook) list(ctx context.Context, path string) error {
 	}
 	p, err := kind.Decode(data)
 	if err != nil {
-		return nil //nolint:nilerr // it is no family, or none that can be read
+		return nil //nolint:nilerr // no family, or not readable
 	}
 	if k.of = family.New(path, p); k.of == nil {
 		return nil
@@ -160,7 +160,7 @@ func (k *keysLook) readOne(ctx context.Context, path string) error {
 	return nil
 }
 
-// sameList compares two lists of which one may hide the hashes of passwords.
+// sameList compares two lists. One of them may hide the hashes of passwords.
 func sameList(a, b kind.List) bool {
 	in := func(x kind.ACL, l kind.List) bool {
 		sure, perhaps := l.Of(x)
@@ -172,7 +172,7 @@ func sameList(a, b kind.List) bool {
 	return all(a, b) && all(b, a)
 }
 
-// conditions say what was found. Of keys that are in use nothing is said but how many were looked at.
+// conditions are the findings. Keys in use are only counted.
 func (k *keysLook) conditions(now time.Time) []Condition {
 	name := " of " + k.of.Path
 	keys := Condition{Name: "keys" + name, Why: "clients refuse a key whose node has another access list than its family declares (ErrKeyForeign), because somebody else might end its locks",

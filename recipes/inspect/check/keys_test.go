@@ -59,7 +59,7 @@ func TestDoctorChecksTheKeysOfAFamily(t *testing.T) {
 	}
 }
 
-// More names than a Java client reads in a listing are a risk for whoever has to list them.
+// More names than a Java client reads in a listing are a risk.
 func TestDoctorFindsAFamilyThatOthersCannotList(t *testing.T) {
 	srv := zktest.Start(t)
 	p := harness.Declare(t, srv, "/locks/orders", &kind.KeyedParams{Of: "mutex"})

@@ -10,12 +10,12 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Empty is what programs leave of a lock that nobody declared: a node without data in which there were contenders, or other locks,
-// and nobody is now. Of a semaphore its sub-nodes belong to it.
+// Empty is a node that programs left of an undeclared lock: it has no data, it had contenders or other locks in it, and it has none now.
+// The sub-nodes of a semaphore belong to it.
 type Empty struct {
 	Path string
-	// Before is a time at which it had been empty for a while: a node that was made or written at that time has a later transaction
-	// id than the end of its last child. Servers keep no time of that end. Zero if no node that was seen tells.
+	// Before is a time at which the node was already empty: another node was made or written then, in a later transaction than the end of
+	// the last child. Servers keep no time of that end. It is zero if no node tells.
 	Before time.Time
 }
 
@@ -33,7 +33,7 @@ func (s *Scanner) empties() (out []Empty) {
 	return out
 }
 
-// left reports whether an entry is empty, and the transaction in which its last child, or that of a sub-node, came or went.
+// left reports whether an entry is empty, and the transaction in which the last child of the node or of a sub-node came or went.
 func (e *entry) left() (last int64, ok bool) {
 	if e.asked || e.stat == nil || !errors.Is(e.why, kind.ErrForeign) || !bare(e.stat) {
 		return 0, false

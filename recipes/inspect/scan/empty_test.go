@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// Nobody was told of the nodes that locks without a declaration leave behind, one for each lock that there ever was.
+// Undeclared locks leave a node each, and no command showed these.
 func TestWhatUndeclaredLocksLeaveIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New()

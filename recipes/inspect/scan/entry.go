@@ -63,8 +63,8 @@ func (e *entry) dir(path string) *directory {
 	return d
 }
 
-// due reports whether the nodes of all contenders are to be read, and notes that. A change brings them forward: whoever holds now may
-// note it a little later.
+// due reports whether the nodes of all contenders are to be read, and notes that. A change brings that forward, because a new holder may
+// note its grant a little later.
 func (e *entry) due(deep, changed bool) bool {
 	if deep = deep && time.Since(e.noted) >= notesEvery; deep {
 		e.noted = time.Now()
@@ -90,7 +90,7 @@ func same(in, old *inspect.Report) bool {
 		slices.EqualFunc(in.Holders, old.Holders, alike) && slices.EqualFunc(in.Waiters, old.Waiters, alike) && slices.Equal(in.Junk, old.Junk) && reflect.DeepEqual(in.Job, old.Job)
 }
 
-// idle reports whether nobody uses a key, as far as is known.
+// idle reports whether no key is known to be in use.
 func idle(k *inspect.Keys) bool { return k == nil || k.InUse+k.Empty == 0 && k.Listed == k.Dirs }
 
 // wanted reports whether the children of the node itself are to be listed: they may be contenders, or locks, or something that

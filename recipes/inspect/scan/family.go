@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// familyReads bounds the requests of a look at a family, besides the one or two for its own node.
+	// familyReads bounds the requests of a look at a family, without the one or two for its own node.
 	familyReads = 190
 	// dirReads is how many directories of a family with fanout are listed in a look, unless there is only one look.
 	dirReads = 100
@@ -28,8 +28,8 @@ const (
 	listEvery = 16
 	// firstFew is how many contenders of a queue of a key are read. The first ones are those who hold, and who have waited for longest.
 	firstFew = 8
-	// keptFor is for how many looks what was read of a key is kept, which bounds the memory. againAfter is after how many it is read
-	// again if dump shows no change.
+	// keptFor is the number of looks for which the report of a key is kept, which bounds the memory. againAfter is the number of looks
+	// after which a key is read again if dump shows no change.
 	keptFor, againAfter = 64, 32
 )
 
@@ -71,8 +71,6 @@ func (a *allowance) take() bool {
 // reserve takes one for a request that counts itself.
 func (a *allowance) reserve() bool { return a.r.left() > 0 && a.left.Add(-1) >= 0 }
 
-func (a *allowance) spent() bool { return a.left.Load() <= 0 || a.r.left() <= 0 }
-
 // updateFamily is update for a family, whose keys take turns: first those that are known, or seem, to be waited for.
 func (r *round) updateFamily(ctx context.Context, e *entry, stat *zk.Stat) error {
 	f := e.keyed
@@ -87,7 +85,7 @@ func (r *round) updateFamily(ctx context.Context, e *entry, stat *zk.Stat) error
 	due := f.due(r)
 	errs := make([]error, len(due))
 	node.Together(node.MaxReads, len(due), func(i int) {
-		if !allowed.spent() {
+		if allowed.left.Load() > 0 && r.left() > 0 {
 			errs[i] = r.readKey(ctx, f, due[i], allowed)
 		}
 	})
@@ -173,7 +171,7 @@ func (f *keyed) meet(e *entry, in *inspect.Report, r *round) {
 	}
 }
 
-// signs are hashes of what dump lists in the nodes of keys.
+// signs are hashes of the contenders that dump lists in the nodes of keys.
 func (f *keyed) signs(r *round) map[string]uint64 {
 	out := map[string]uint64{}
 	if !r.dumped() {
@@ -189,7 +187,7 @@ func (f *keyed) signs(r *round) map[string]uint64 {
 	}
 	for path, n := range f.keys {
 		if n.sign != 0 && out[path] == 0 {
-			n.sign, n.report, n.waiters = 0, nil, 0 // whoever was there has left
+			n.sign, n.report, n.waiters = 0, nil, 0 // its contenders have left
 		}
 	}
 	return out
@@ -220,8 +218,8 @@ func (f *keyed) byName(path string, r *round) *inspect.Report {
 	return in
 }
 
-// due are the nodes in the order in which they are to be read: those that are waited for and the one held for longest, those that
-// were never read, and the others in turn. What dump shows not to have changed counts as one of the others, and is left out for a while.
+// due are the nodes in their order of reading: those with waiters and the one held for longest, those that were never read, and the others
+// in turn. A node that dump shows unchanged counts as one of the others, and is left out for a while.
 func (f *keyed) due(r *round) []*keyNode {
 	rank := func(n *keyNode) int {
 		switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Look looks once at what a Scanner would look at. It reads every queue, even where dump lists nobody: dump does not list
-// contenders that belong to no session.
+// Look takes one look, as a Scanner would. It reads every queue, even those that dump does not list, because a contender may belong to no
+// session.
 func Look(ctx context.Context, c session.Source, opts Options) (*Snapshot, error) {
 	s := New(c, opts)
 	s.once = true
@@ -43,8 +43,7 @@ func Look(ctx context.Context, c session.Source, opts Options) (*Snapshot, error
 	return snap, nil
 }
 
-// missesOne reports whether a holder or a waiter, or one of other sessions, seems to be away. Asking the words a second time settles
-// that.
+// missesOne reports whether a holder or a waiter, or one of other sessions, seems to be away. Asking the words a second time settles that.
 func (snap *Snapshot) missesOne(others []int64) bool {
 	if len(snap.Unasked) > 0 {
 		return false
@@ -64,12 +63,11 @@ func (snap *Snapshot) missesOne(others []int64) bool {
 	return false
 }
 
-// Sight is what was seen of a contender at a time: what its node says, and what the servers say of its session. Of a nil Snapshot they
-// were not asked.
+// Sight describes a contender by its node and by the servers' answers about its session. A nil Snapshot has no such answers.
 //
-// What the leader has not heard is certain, wherever the client is connected. Every client looks for another server when it has had
-// no answer for two thirds of its session's timeout. One that is silent for longer is stopped, or its machine is, while its
-// connection may stay. That no server lists its connection comes earlier, and is less: see [Session].
+// The leader knows for certain how long a client is silent, wherever that is connected. Every client looks for another server when it has
+// had no answer for two thirds of its session's timeout. A client that is silent for longer has stopped, or its machine has, while its
+// connection may stay. A connection that no server lists is an earlier and weaker sign: see words.Session.
 func (snap *Snapshot) Sight(c inspect.Contender, at time.Time) kind.Sight {
 	s := kind.NewSight(c, at)
 	if snap == nil || c.Session == 0 || snap.Sessions[c.Session] == nil {

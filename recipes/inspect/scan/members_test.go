@@ -24,7 +24,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// ensemble is an in-memory server behind several addresses, each of which answers the words as a member of an ensemble does.
+// ensemble is an in-memory server behind several addresses. Each of them answers the words as a member of an ensemble does.
 type ensemble struct {
 	srv     *zktest.Server
 	members map[string]*memberAt // by address
@@ -164,9 +164,9 @@ const (
 	oneHost     = "server.1=zk1:2888:3888:participant\nserver.2=zk1:2889:3889:participant\nserver.3=zk1:2890:3890:participant\nversion=0"
 )
 
-// A holder at a server that is not asked was said to be "not connected; its place is free in about 10s": every server that was
-// named counted as every server. What is known follows from the servers that are named, what these say of the others, the words
-// that each allows, and which can be reached.
+// A holder at a server that is not asked was shown as "not connected; its place is free in about 10s": all servers that were named counted
+// as all servers. The answers depend on the servers that are named, on the others that these name, on the words that each allows, and on
+// the network.
 func TestNobodyIsAwayBeforeEveryServerWasAsked(t *testing.T) {
 	all := []string{"zk1:2181", "zk2:2181", "zk3:2181"}
 	none := map[string]bool{}
@@ -253,8 +253,8 @@ func TestAServerThatNamesManyServersIsNotFollowedToAllOfThem(t *testing.T) {
 	})
 }
 
-// A holder that is well was "silent for 9s; its place is free in about 1s": a leader whose clock is behind by less than a timeout
-// counted as one that had not heard from it.
+// A holder that is well was "silent for 9s; its place is free in about 1s": a leader with a clock behind by less than a timeout seemed not
+// to have heard from it.
 func TestALeaderWhoseClockIsBehindMakesNobodySilent(t *testing.T) {
 	for _, behind := range []time.Duration{-40, -25, -10, 0, 10, 20, 25, 29, 31, 45, 3600} {
 		synctest.Test(t, func(t *testing.T) {
@@ -272,7 +272,7 @@ func TestALeaderWhoseClockIsBehindMakesNobodySilent(t *testing.T) {
 	}
 }
 
-// When the leader does not answer any more, what it said last is no reason to count down.
+// When the leader stops answering, its last answer is no reason to count down.
 func TestWhatALeaderSaidThatDoesNotAnswerAnyMoreIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnsemble(t, withClients)

@@ -18,8 +18,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// A job's record is read with its lock: by a look at one, by one at many, and again when somebody has run it. Nobody has to run for a
-// slot to count as missed.
+// Lock and a Scanner read a job's record with its lock, and again after a run. A slot counts as missed without a run.
 func TestAJobsRecordIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, onlySrvr())

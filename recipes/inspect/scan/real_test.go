@@ -16,8 +16,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// On an ensemble of three: who holds is seen from whichever server, with the address that another server knows and the end of the
-// session that the leader knows; a holder whose program is gone is seen to be away, and then to be gone.
+// On an ensemble of three, every server shows the holder, with the address that another server knows and the end of the session that the
+// leader knows. A holder without its program is first away, and then gone.
 func TestAnEnsembleOfThree(t *testing.T) {
 	servers := realzk.StartEnsemble(t, 3, realzk.Options{TickTime: 500 * time.Millisecond})
 	dial := func(readOnly bool, timeout time.Duration, addrs ...string) *session.Client {
@@ -83,7 +83,7 @@ func TestAnEnsembleOfThree(t *testing.T) {
 	}
 	require.Empty(t, snap.Unasked)
 
-	// A follower goes, and with it, as far as the others can tell, the client that is connected to it.
+	// A follower goes, and the others lose sight of its client.
 	for _, at := range snap.Servers {
 		for _, srv := range servers {
 			if at.Name == srv.Addr && at.Mode == "follower" && !at.Here && modes["follower"] == 2 {

@@ -38,14 +38,14 @@ type round struct {
 const (
 	// lookers is how many nodes are looked at concurrently.
 	lookers = 64
-	// turnReads and checkReads bound the requests of a look that only find out whether something has changed: of nodes whose turn it
-	// is, and of locks in use where dump does not tell.
+	// turnReads and checkReads bound the requests of a look that only ask whether a node has changed: for nodes whose turn it is, and for
+	// locks in use where dump does not tell.
 	turnReads, checkReads = 64, 192
-	// notesEvery is how soon a contender that has not changed is read again, for what a program has written into its node.
+	// notesEvery is how soon an unchanged contender is read again, because its program may have written into its node.
 	notesEvery = time.Minute
 )
 
-// run looks at what has changed, at what has never been looked at, and, in turn, at the rest.
+// run looks at the entries that have changed, at the new ones, and, in turn, at the rest.
 func (r *round) run(ctx context.Context) error {
 	s := r.s
 	var changed []*entry
@@ -85,7 +85,7 @@ func (r *round) count() {
 
 func (r *round) dumped() bool { return r.told.Owners != nil }
 
-// first looks at what has never been looked at, and at what that leads to.
+// first looks at the new entries, and at the nodes that these lead to.
 func (r *round) first(ctx context.Context) error {
 	s := r.s
 	if e := s.entries[s.opts.Prefix]; e != nil && !e.read { // it says whether what is below belongs to a family
@@ -224,8 +224,7 @@ func (r *round) check(ctx context.Context, e *entry, deep bool) error {
 	return nil
 }
 
-// update reads what may have changed of an entry: with deep, everything; if dump showed that its contenders have changed, only
-// these.
+// update reads what may have changed of an entry: with deep, everything; if dump showed that its contenders have changed, only these.
 func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	var stat *zk.Stat
 	first := !e.read || e.dirs == nil
@@ -274,7 +273,7 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	}
 	for _, q := range in.Kind.Queues {
 		if q.Child == "" || first && !r.s.once && r.dumped() && r.told.Owners[q.Dir(e.path)] == nil {
-			continue // no contender is there; whether anything else is, its turn will show
+			continue // no contender is there; its turn will show other children
 		}
 		new, err := r.listQueue(ctx, e.dir(q.Dir(e.path)), deep || !r.dumped() && !first)
 		if err != nil {
@@ -329,7 +328,7 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	if r.s.once {
 		e.stat = stat
 	}
-	if e.mzxid = stat.Mzxid; e.czxid != stat.Czxid { // it was created anew: its contenders may have the same names as before
+	if e.mzxid = stat.Mzxid; e.czxid != stat.Czxid { // it was deleted and created: its contenders may have the same names as before
 		e.czxid, e.report, e.dirs = stat.Czxid, nil, nil
 	}
 	if e.number = nil; len(data) <= evidence.MaxDigits {

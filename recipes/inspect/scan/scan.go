@@ -39,7 +39,7 @@ type Snapshot struct {
 	Waits        *inspect.Waits  // see WaitsFor; of a queue longer than 200, its first 200 and those that wait or hold elsewhere too
 	Unread       []Unread        // what could not be read, by path
 	Cut          bool            // not all nodes below the prefix are looked at: there are too many, or some paths are very long
-	Empty        []Empty         // of a Look below a prefix: what programs left of locks that nobody declared
+	Empty        []Empty         // nodes that programs left of undeclared locks; only Look below a prefix finds them
 	Pending      int             // nodes whose turn has not come yet, because of Options.Reads: their report is older, or missing
 	Cost         struct {
 		Reads     int   // requests on the connection
@@ -63,26 +63,25 @@ func (u Unread) Missing() bool {
 type Options struct {
 	// Declared are the paths of declared locks.
 	Declared []string
-	// Prefix, unless it is empty, is a tree in which all locks are looked at, whoever made them: those that are declared, and
-	// those that their contenders reveal. "/" is everything.
+	// Prefix, unless it is empty, is a tree in which the Scanner looks at all locks: at declared ones, and at those that their contenders
+	// reveal. "/" is everything.
 	Prefix string
-	// Reads bounds the requests of a look, except for the first one of each declared lock; 0 means no bound. What is in use
-	// or has changed comes first; the rest takes turns.
+	// Reads bounds the requests of a look, except for the first one of each declared lock; 0 means no bound. Nodes in use and changed nodes
+	// come first; the rest take turns.
 	Reads int
 	// Silence ends a look with an error when the servers have sent nothing for so long; 0: it lasts until ctx ends.
 	Silence time.Duration
-	// Sessions are some whose connections a Look tells of, besides those of the contenders that it finds.
+	// Sessions are further sessions for a Look, beside those of the contenders that it finds.
 	Sessions []int64
 }
 
 // maxNodes bounds the nodes below a prefix that are looked at.
 const maxNodes = 100_000
 
-// Scanner looks at the same locks repeatedly, and asks only for what may have changed. If the servers allow the four-letter
-// words dump and cons, it learns from these who is in which queue, at a cost that grows with the contenders and not with the
-// locks. If not, it compares the stats of the directories (pzxid) with those of the last look. In both cases it also reads
-// the stats of all nodes again, a few in each look: this is how it finds a declaration that changed, and a foreign child of an idle
-// lock. What a contender's node says is read again once a minute at most.
+// Scanner looks at the same locks repeatedly, and asks only for changes. If the servers allow the four-letter words dump and cons, these
+// tell it the contenders of each queue, at a cost that grows with the contenders and not with the locks. If not, it compares the stats of
+// the directories (pzxid) with those of the last look. In both cases it also reads the stats of all nodes again, a few in each look, and so
+// finds a changed declaration and a foreign child of an idle lock. It reads the node of a contender again once a minute at most.
 //
 // A Scanner is safe for use by several goroutines, one look at a time.
 type Scanner struct {
@@ -145,8 +144,8 @@ func (s *Scanner) under(path string) bool {
 	return s.opts.Prefix != "" && kind.Below(path, s.opts.Prefix)
 }
 
-// Scan takes one look. An error means that there is nothing to show: there is no session, it was lost meanwhile, or ctx
-// ended. Errors of single nodes are in the snapshot.
+// Scan takes one look. An error means that there is no session, that it was lost meanwhile, or that ctx ended. Errors of single nodes are
+// in the snapshot.
 func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	s.look.Lock()
 	defer s.look.Unlock()
@@ -232,7 +231,7 @@ func (s *Scanner) unlessSilent(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// ended says why there is no connection, if a look failed because ctx has ended and there is none. It sends nothing.
+// ended replaces the end of ctx, if a look failed because of that, by the reason why there is no connection. It sends nothing.
 func ended(ctx context.Context, live *session.Session, err error) error {
 	var op *session.OpError
 	var silent silence
@@ -291,8 +290,8 @@ func (s *Scanner) show(snap *Snapshot) {
 // maxGraph is how much of a queue goes into the wait-for graph, which has an edge for every pair.
 const maxGraph = 200
 
-// shortened keeps of a long queue the first ones, and of the others those that have a contender elsewhere: the rest keep
-// nobody waiting that is in a cycle, except for readers behind them.
+// shortened keeps the first waiters of a long queue, and those of the others that have a contender in another lock. The rest are in no
+// cycle, and block only readers behind them.
 func shortened(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	if len(in.Waiters) <= maxGraph {
 		return in
@@ -328,7 +327,7 @@ func (s *Scanner) sortEntries() {
 	}
 }
 
-// sums are the signatures of what dump lists, by entry.
+// sums are the signatures of the contenders that dump lists, by entry.
 func (s *Scanner) sums(owners map[string]map[string]int64) map[*entry]uint64 {
 	out := make(map[*entry]uint64, len(owners))
 	for dir, names := range owners {
@@ -339,7 +338,7 @@ func (s *Scanner) sums(owners map[string]map[string]int64) map[*entry]uint64 {
 	return out
 }
 
-// sign is a hash of what dump lists in a directory: a sum, because the order varies. That of an empty queue is 0.
+// sign is a hash of the contenders that dump lists in a directory: a sum, because the order varies. An empty queue has 0.
 func (s *Scanner) sign(dir string, names map[string]int64) (sum uint64) {
 	var h maphash.Hash
 	h.SetSeed(s.seed)
@@ -353,8 +352,8 @@ func (s *Scanner) sign(dir string, names map[string]int64) (sum uint64) {
 	return sum
 }
 
-// lockOf is the lock whose contenders are in dir: that node, or its parent if dir is a queue of the parent's kind; nil if it
-// is not to be looked at. names are those of the contenders.
+// lockOf is the lock whose contenders are in dir: that node, or its parent if dir is a queue of the parent's kind. It is nil if the Scanner
+// does not look there.
 func (s *Scanner) lockOf(dir string, names map[string]int64) *entry {
 	if dir == "/" {
 		return nil
@@ -435,6 +434,6 @@ func (s *Scanner) discover(path string) *entry {
 	return s.add(path)
 }
 
-// leavesOut reports whether nodes below the prefix were left out. It says so until every node has had its turn twice since
-// without another one being left out, because the first look, and one that uses up its bound, skip some nodes.
+// leavesOut reports whether nodes below the prefix were left out. It stays true until every node has had two turns while none was left out:
+// the first look, and one that uses up its bound, skip some nodes.
 func (s *Scanner) leavesOut() bool { return s.cut > 0 && s.rounds-s.cut < 3 }

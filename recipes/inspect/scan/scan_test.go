@@ -157,7 +157,7 @@ func TestASnapshotShowsDeclaredLocksAndAnybodysBelowAPrefix(t *testing.T) {
 	})
 }
 
-// Anybody who may create a node may give it a path of nearly a megabyte, which would stand in every report and on every page.
+// A client that may create a node may give it a path of nearly a megabyte, which would stand in every report and on every page.
 func TestNodesWithVeryLongPathsAreNotLookedAt(t *testing.T) {
 	everyWords(t, func(t *testing.T, _ bool, opts ...zktest.Option) {
 		srv := zktest.Start(t, opts...)
@@ -179,7 +179,7 @@ func TestNodesWithVeryLongPathsAreNotLookedAt(t *testing.T) {
 	})
 }
 
-// "There are no locks" was said of a semaphore of kazoo's with two holders, which import recognised.
+// Status said "There are no locks" of a kazoo semaphore with two holders, which import recognised.
 func TestASemaphoreOfKazoosIsSeenWithItsHoldersAndWaiters(t *testing.T) {
 	everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
 		srv := zktest.Start(t, opts...)
@@ -253,8 +253,8 @@ func TestAScannerTakesNoConnectionThatCouldWrite(t *testing.T) {
 	require.Zero(t, srv.Counts().Total)
 }
 
-// A refresh asks three words where they are allowed and the stats of the locks in use where they are not; the rest of its bound
-// on reads goes to those whose turn it is.
+// A refresh asks three words if they are allowed, and the stats of the locks in use if not. The rest of its bound on reads goes to the
+// nodes whose turn it is.
 func TestWhatARefreshAsksFor(t *testing.T) {
 	everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
 		srv := zktest.Start(t, opts...)
@@ -291,7 +291,7 @@ func TestWhatARefreshAsksFor(t *testing.T) {
 		}
 		require.Equal(t, words, snap.Cost.Words)
 		require.Less(t, moved.Load(), int64(2000+10*100+snap.Cost.Reads*200), "bytes: of the words, their lines for ten contenders, and of the reads")
-		// What changes is read: the directory, and who is new in it.
+		// A change is read: the directory, and the new contenders in it.
 		_, err = b.Mutex(paths[150]).Lock(t.Context())
 		require.NoError(t, err)
 		for range 10 { // forbidden, the idle ones take turns
@@ -339,7 +339,7 @@ func TestASessionThatIsAwayIsSeen(t *testing.T) {
 	})
 }
 
-// What the page said of an ensemble that refused its certificate was "Context deadline exceeded" or the request that failed.
+// The page said "Context deadline exceeded", or named the request that failed, of an ensemble that refused its certificate.
 func TestALookThatFailsSaysWhyThereIsNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.New()
@@ -515,7 +515,7 @@ func TestAnswersThatAreNoneAreNotBelieved(t *testing.T) {
 	}
 }
 
-// liar answers words with something else.
+// liar answers words with another text.
 type liar struct {
 	net.Conn
 	answer *string

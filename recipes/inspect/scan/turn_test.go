@@ -15,7 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// Where dump is forbidden and more locks are in use than may be read, all of them get their turn, and so do idle ones.
+// Without dump, and with more locks in use than a look may read, all of them get their turn, and so do idle ones.
 func TestEveryLockIsReadInTurnWhenReadsAreBounded(t *testing.T) {
 	srv := zktest.Start(t, onlySrvr())
 	var paths, queue []string
@@ -54,8 +54,8 @@ func TestEveryLockIsReadInTurnWhenReadsAreBounded(t *testing.T) {
 	}
 }
 
-// Neither dump nor the stat of a directory tells that a contender's data have changed: what is in use has its turn, too.
-// Where dump was forbidden it had none, and nobody saw that a holder was asked to release.
+// Neither dump nor the stat of a directory tells that a contender's data have changed: what is in use has its turn, too. Without dump it
+// had none, so a request to release stayed unseen.
 func TestANoteInAContendersNodeIsSeen(t *testing.T) {
 	everyWords(t, func(t *testing.T, _ bool, opts ...zktest.Option) {
 		srv := zktest.Start(t, opts...)

@@ -19,7 +19,7 @@ type Found struct {
 	Params kind.Params
 	ACL    kind.List
 	Inside []*Found // its children, if it is not a lock
-	Notes  []string // what somebody who takes it over should know
+	Notes  []string // advice for the person who takes it over
 	Skip   string   // why it cannot be taken over; "" if it can
 	Stops  bool     // an apply that imports it stops: the notes say why. Not if Idle says what it is
 	InUse  int      // holders and waiters
@@ -36,9 +36,9 @@ type Surveyor struct {
 	Most int // how many nodes to read
 }
 
-// Survey looks at the node at path and at all nodes below it. It recognises locks by the names of their contenders, and takes
-// a node for a namespace if there are locks below it. cut reports that there are more nodes than o.Most. With an error about a node
-// that holds parts of two types of locks, top is what was found all the same.
+// Survey looks at the node at path and at all nodes below it. It recognises locks by the names of their contenders, and takes a node with
+// locks below it for a namespace. cut reports that there are more nodes than o.Most. With an error about a node that holds parts of two
+// types of locks, top is what was found all the same.
 func (o Surveyor) Survey(ctx context.Context, c session.Source, path string) (top *Found, cut bool, err error) {
 	s, err := session.Live(ctx, c)
 	if err != nil {
@@ -52,8 +52,8 @@ func (o Surveyor) Survey(ctx context.Context, c session.Source, path string) (to
 	return n.surveyed(o), w.cut, errors.Join(w.misfits...)
 }
 
-// Around looks at the nodes between root and inner, which was found below it, and returns the topmost of them: a declaration
-// of inner needs the containers around it.
+// Around looks at the nodes between root and inner, which a survey found, and returns the topmost. A declaration of inner needs these
+// containers.
 func (o Surveyor) Around(ctx context.Context, c session.Source, inner *Found, root string) (*Found, error) {
 	s, err := session.Live(ctx, c)
 	if err != nil {
@@ -140,10 +140,10 @@ func (o Surveyor) judge(n *visited) (enter bool) {
 	return false
 }
 
-// holdsData is said of what may be a counter, a barrier or a shared value: the node of an idle lock is empty.
+// holdsData describes a node that may be a counter, a barrier or a shared value: the node of an idle lock is empty.
 const holdsData = "another program keeps data in it, which the node of an idle lock does not have"
 
-// others are the names of children of recipes that are no locks.
+// others are the recipes that are no locks, by the names of their children.
 var others = []struct {
 	what  string
 	child *regexp.Regexp
@@ -168,7 +168,7 @@ func otherRecipe(children []string) string {
 
 func (f *Found) is(k *kind.Kind) { f.Kind, f.Params = k, k.New() }
 
-// recognise takes the parameters from the contenders, as far as those reveal them.
+// recognise takes from the contenders the parameters that they reveal.
 func (f *Found) recognise(in *node.Node) {
 	f.is(in.Kind)
 	writers := map[string]bool{}

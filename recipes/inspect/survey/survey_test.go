@@ -35,7 +35,7 @@ func inTree(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *session.Cl
 	})
 }
 
-// What is found below a bound depends on the tree alone: what more nodes would show is added to it.
+// A bounded survey finds the same each time: a higher bound only adds to it.
 func TestABoundedWalkFindsTheSameEachTime(t *testing.T) {
 	inTree(t, func(t *testing.T, _ *zktest.Server, c *session.Client) {
 		found := func(most int) (paths []string, cut bool) {

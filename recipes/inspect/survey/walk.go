@@ -14,8 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// maxLooks is how many nodes are read concurrently. A connection is served in order, so more would not hide more of the
-// network's latency.
+// maxLooks is how many nodes are read concurrently. A connection is served in order, so more would not hide more of the network's latency.
 const maxLooks = 32
 
 // visited is one node of a walk.
@@ -92,7 +91,7 @@ func (w *walk) below(ctx context.Context, level []*visited) ([]*visited, error) 
 	return next, nil
 }
 
-// look reads one node, and its contenders if it is a lock. It is no error if we may not read it.
+// look reads one node, and its contenders if it is a lock. A node that we may not read is no error.
 func (w *walk) look(ctx context.Context, path string) (*visited, error) {
 	read, err := node.Read(ctx, w.s, path)
 	if err == nil && path != "/" { // which cannot be a lock

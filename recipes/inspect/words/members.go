@@ -13,8 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Unasked is a server of the ensemble that did not tell all of its connections: nobody can be called cut off who may be
-// connected to it.
+// Unasked is a server of the ensemble that did not tell all of its connections. A session that seems cut off may be connected to it.
 type Unasked struct {
 	Server string // "other servers" where it is not known which there are
 	Why    string
@@ -80,8 +79,8 @@ func hostOf(addr string) string {
 	return host[:min(len(host), maxHost)]
 }
 
-// others are the servers of the ensemble that this client's configuration does not name, as far as there is an address to ask
-// them at. It notes those for which there is none. A client that names as many servers as there are names all of them.
+// others are the servers of the ensemble that this client's configuration does not name, and that have an address to ask. It notes those
+// without one. A client that names as many servers as there are names all of them.
 func (a *Asker) others(ctx context.Context, live *session.Session, h *Answers) (out []asked) {
 	h.Reads++
 	data, _, err := live.Get(ctx, configNode)

@@ -1,4 +1,4 @@
-// Package evidence says what a node is by what stands in it: the declaration, or all that remains of a lock that no one declared.
+// Package evidence recognises a node by its contents: by its declaration, or by the traces of an undeclared lock.
 //
 //	found, err := evidence.Of(path, payload, data, children, listChild)
 //
@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Found is what the evidence says.
+// Found is the result.
 type Found struct {
 	Kind   *kind.Kind  // nil: nothing reveals it
 	Params kind.Params // as declared; nil for a kind that was guessed
@@ -47,9 +47,9 @@ func Of(path string, declared *kind.Payload, data []byte, children []string, ins
 	return found, nil
 }
 
-// guess guesses the kind of an undeclared lock from all that remains of it; nil when nothing gives a hint. Each contender and each
-// sub-node leaves the kinds that may have it: kazoo's writers and candidates have the same names as its mutexes, so only a reader
-// among them reveals more. If no kind is left, the error names two.
+// guess guesses the kind of an undeclared lock from its contenders and sub-nodes; nil when nothing gives a hint. Each of them narrows the
+// kinds that may have it. kazoo's writers and candidates have the same names as its mutexes, so only a reader among them reveals more. If
+// no kind is left, the error names two.
 func guess(path string, children []string, inside func(name string) ([]string, error)) (*kind.Kind, error) {
 	var fits []*kind.Kind
 	because := ""
@@ -94,8 +94,8 @@ func guess(path string, children []string, inside func(name string) ([]string, e
 	return fits[0], nil
 }
 
-// remains names a sub-node that shows that a lock is of kind k; "" if none does. All of them together do. Servers delete those
-// that are empty: a single one counts for the contenders in it that no other node has.
+// remains names a sub-node that shows that a lock is of kind k; "" if none does. All sub-nodes together do. Servers delete empty ones, so a
+// single sub-node counts only for contenders that no other node has.
 func remains(k *kind.Kind, children []string, inside func(name string) ([]string, error)) (clue string, err error) {
 	missing := func(name string) bool { return !slices.Contains(children, name) }
 	if len(k.Children) > 0 && !slices.ContainsFunc(k.Children, missing) {

@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Family is a family of keyed locks, and the declaration of each key.
+// Family is a family of keyed locks.
 type Family struct {
 	Path   string
 	Params *kind.KeyedParams
@@ -74,11 +74,11 @@ func (f *Family) NodeOf(dir string) string {
 	return ""
 }
 
-// MostAbove is how far above the node of a key's queue that of its family is at most: the key's own and a directory of fanout
-// are between them.
+// MostAbove is the largest distance from a queue of a key up to the node of its family: the key's own node and a directory of fanout are
+// between them.
 const MostAbove = 3
 
-// Above reads the nodes above path, and returns the family of which path is a node; nil if there is none.
+// Above reads the nodes above path, and returns the family that path belongs to; nil if there is none.
 func Above(ctx context.Context, s *session.Session, path string, count func()) (*Family, error) {
 	for at, n := kind.ParentPath(path), 0; at != "/" && n < MostAbove; at, n = kind.ParentPath(at), n+1 {
 		count()

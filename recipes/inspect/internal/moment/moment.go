@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Moment is a transaction of which the time is known.
+// Moment is a transaction with a known time.
 type Moment struct {
 	Zxid int64
 	At   time.Time

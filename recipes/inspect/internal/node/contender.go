@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// NewContender returns what the name reveals, and the node's data and stat unless they are nil.
+// NewContender reads a contender from its name, and from its node's data and stat unless they are nil.
 func NewContender(dir string, c kind.Contender, data []byte, stat *zk.Stat) kind.Party {
 	k := kind.Party{Path: kind.JoinPath(dir, c.Name), Name: c.Name, GUID: c.GUID, Seq: c.Seq, Shared: c.Shared, Writer: writerOf(c)}
 	if data != nil {
@@ -19,7 +19,7 @@ func NewContender(dir string, c kind.Contender, data []byte, stat *zk.Stat) kind
 	}
 	if stat != nil {
 		k.Session, k.Token, k.Written = stat.EphemeralOwner, uint64(stat.Czxid), uint64(stat.Mzxid)
-		if k.Since.IsZero() { // it does not say when it queued; the server's clock does
+		if k.Since.IsZero() { // it does not say when it queued: the server's clock does
 			k.Since = time.UnixMilli(stat.Ctime).UTC()
 		}
 	}
@@ -41,7 +41,7 @@ func writerOf(c kind.Contender) string {
 	return "curator"
 }
 
-// Describe fills in what the contender wrote about itself: JSON in this library's format, or plain text.
+// Describe fills in the contender's own data: JSON in this library's format, or plain text.
 func Describe(k *kind.Party, data []byte) {
 	k.Data = data
 	k.Revoked = string(data) == kind.RevokeMessage
@@ -58,7 +58,7 @@ func Describe(k *kind.Party, data []byte) {
 	}
 }
 
-// maxIDText is the length up to which a foreign client's data counts as its ID.
+// maxIDText is the longest data of a foreign client that counts as its ID.
 const maxIDText = 256
 
 // printable returns data as a string if it is short and printable, otherwise "".

@@ -74,8 +74,8 @@ func (n *Node) Recognise(ctx context.Context, s *session.Session) (err error) {
 		n.Holders, n.Waiters, n.Junk, err = ReadKazoo(n.Path, n.Children, waiting, func(dir string) Reader { return reader(ctx, s, dir) })
 		return err
 	}
-	// Read all queues before judging any, and the permits before the antechamber: a Curator client that is granted its
-	// permit in between has left the antechamber by then, and counts as the holder it has become.
+	// Read all queues before judging any, and the permits before the antechamber. A Curator client that is granted its permit in between
+	// has left the antechamber by then, and counts as a holder.
 	lines := make([][]kind.Party, len(n.Kind.Queues))
 	for i, q := range n.Kind.Queues {
 		dir, names := q.Dir(n.Path), n.Children

@@ -40,7 +40,7 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.C
 	c := NewContender(dir, k, nil, nil)
 	data, stat, err := s.Get(ctx, c.Path)
 	if errors.Is(err, zk.ErrNoAuth) {
-		// We may not read its data, but many servers tell everybody that it exists, and whose it is.
+		// We may not read its data, but many servers tell every client that it exists, and its session.
 		if stat, err = s.Exists(ctx, c.Path); errors.Is(err, zk.ErrNoAuth) {
 			return &c, nil // this one only tells that it exists: its name is all we know
 		}
@@ -101,8 +101,8 @@ func Judge(k *kind.Kind, params kind.Params, lines [][]kind.Party) (holders, wai
 	return holders, waiters
 }
 
-// Junk returns the paths of the children of dir that are no part of the layout of the lock at path. names are those that are no
-// contenders. A namespace has no junk: its children may have any name.
+// Junk returns the paths of those names in dir that are no contenders and no part of the layout of the lock at path. A namespace has no
+// junk: its children may have any name.
 func Junk(k *kind.Kind, path, dir string, names []string) (junk []string) {
 	for _, name := range names {
 		if k != nil && (k.Container || dir == path && slices.Contains(k.Children, name)) {
