@@ -38,7 +38,6 @@ func sizeOf(pkg string) size {
 var oversized = map[string]size{
 	"recipes/internal/session":   {3800, 20, 14}, // a connection and its session need 66 names of each other one way and 110 the other
 	"recipes/zktest":             {2800, 20, 14},
-	"recipes/kind":               {2530, 20, 9}, // a table of parameters for each recipe type
 	"cmd/locktree":               {4540, 31, 29},
 	"cmd/locktree/internal/page": {2725, 20, 15},
 }

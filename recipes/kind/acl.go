@@ -11,9 +11,8 @@ import (
 // Perm is a set of ZooKeeper permissions, with ZooKeeper's own bits.
 type Perm int32
 
-// The permissions. CREATE and DELETE on a node apply to its children: whether a
-// node may be deleted is decided by its parent's ACL (PrepRequestProcessor, case
-// delete).
+// The permissions. CREATE and DELETE on a node apply to its children: whether a node may be deleted is decided by its parent's ACL
+// (PrepRequestProcessor, case delete).
 const (
 	PermRead Perm = 1 << iota
 	PermWrite
@@ -64,8 +63,7 @@ type ACL struct {
 	Perms  Perm
 }
 
-// String shows the entry without the hash of a digest, from which a weak password
-// could be guessed.
+// String shows the entry without the hash of a digest, from which a weak password could be guessed.
 func (a ACL) String() string {
 	id := a.ID
 	if user, _, ok := strings.Cut(a.ID, ":"); ok && a.Scheme == "digest" {
@@ -96,8 +94,8 @@ func (a *ACL) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// hidden reports whether the servers have hidden the hash of a digest, which they then write as "user:x": they show it only to
-// who has ADMIN on the node (FinalRequestProcessor, getACL).
+// hidden reports whether the servers have hidden the hash of a digest: they write "user:x" for clients without ADMIN on the node
+// (FinalRequestProcessor, getACL).
 func (a ACL) hidden() bool {
 	_, hash, _ := strings.Cut(a.ID, ":")
 	return a.Scheme == "digest" && hash == "x"
@@ -106,7 +104,7 @@ func (a ACL) hidden() bool {
 // List is an access list.
 type List []ACL
 
-// WorldAll is ZooKeeper's open list: everybody may do everything.
+// WorldAll is ZooKeeper's open list: every client may do everything.
 func WorldAll() List { return List{{Scheme: "world", ID: "anyone", Perms: PermAll}} }
 
 // String shows the entries, sorted, without the hashes of digests.
@@ -122,7 +120,7 @@ func (l List) String() string {
 // Masked reports whether the hash of an entry is hidden.
 func (l List) Masked() bool { return slices.ContainsFunc(l, ACL.hidden) }
 
-// Of returns the entries of an identity, and those that may be its own: the hash of one of the two is hidden.
+// Of returns the entries of an identity, and those that may be its own, because one of the two hashes is hidden.
 func (l List) Of(who ACL) (sure, perhaps List) {
 	user, _, _ := strings.Cut(who.ID, ":")
 	for _, a := range l {
@@ -138,9 +136,8 @@ func (l List) Of(who ACL) (sure, perhaps List) {
 	return sure, perhaps
 }
 
-// Rights adds up what the list surely gives to somebody with these identities, and what it may give besides: by entries whose
-// hash is hidden, and by those that only servers can match (addresses, names of plug-ins, "auth"). The rights of the world are
-// everybody's.
+// Rights adds up the rights that the list surely gives to a client with these identities, and those that it may give: by entries with a
+// hidden hash, and by entries that only servers can match (addresses, names of plug-ins, "auth"). Every client has the rights of the world.
 func (l List) Rights(who ...ACL) (sure, perhaps Perm) {
 	for _, a := range l {
 		ours, maybe := a.Scheme == "world", !slices.Contains([]string{"world", "digest", "sasl", "x509"}, a.Scheme)
@@ -158,16 +155,16 @@ func (l List) Rights(who ...ACL) (sure, perhaps Perm) {
 	return sure, perhaps
 }
 
-// Ours is Rights for those to whom the servers have shown the list. An entry with ADMIN whose hash is hidden from them is not
-// theirs: who has ADMIN is shown all hashes.
+// Ours is Rights for a client that has read the list itself. An entry with ADMIN and a hidden hash is not its own: servers show all hashes
+// to a client with ADMIN.
 func (l List) Ours(who ...ACL) (sure, perhaps Perm) {
 	return slices.DeleteFunc(slices.Clone(l), func(a ACL) bool { return a.hidden() && a.Perms&PermAdmin != 0 }).Rights(who...)
 }
 
-// Covers reports whether the list grants all that another one does, as far as hidden hashes allow to tell.
+// Covers reports whether the list grants all that another one does. Hidden hashes count as equal.
 func (l List) Covers(other List) bool { return len(other.Normalize().Without(l.Normalize())) == 0 }
 
-// Without returns the entries that no entry of another list covers, as far as hidden hashes allow to tell.
+// Without returns the entries that no entry of another list covers. Hidden hashes count as equal.
 func (l List) Without(other List) List {
 	return slices.DeleteFunc(slices.Clone(l), func(a ACL) bool {
 		same, alike := other.Of(a)
@@ -193,9 +190,8 @@ func (l List) Normalize() List {
 	return out
 }
 
-// Equal reports whether two lists grant the same. A hidden hash equals any of its user: the reader cannot know more. A user may
-// have several digests, such as two while a password is being replaced; hidden they look the same, but their number still
-// counts.
+// Equal reports whether two lists grant the same. A hidden hash equals any hash of its user. A user may have several digests, such as two
+// while a password is being replaced: hidden they look the same, but their number still counts.
 func (l List) Equal(other List) bool {
 	users := map[string]bool{} // whose hash is hidden in one of the lists
 	for _, list := range []List{l, other} {
@@ -252,9 +248,9 @@ func (l List) split(users map[string]bool) (rest List, of map[string]digests) {
 	return rest, of
 }
 
-// couldBe reports whether both may be the same digests. With the same number of entries they are if the permissions are the
-// same. A longer list, if hidden, may contain fewer digests than entries; of these only the sum is known, and that entries with the
-// same permissions are of different digests, because servers drop duplicates.
+// couldBe reports whether both may be the same digests. Lists of one length may be, if their permissions are the same. A longer list, if
+// hidden, may have several entries for one digest: then only the sum of its permissions is known. Its entries with the same permissions are
+// different digests, because servers drop duplicates.
 func (g digests) couldBe(other digests) bool {
 	more, fewer := g, other
 	if len(more.perms) < len(fewer.perms) {

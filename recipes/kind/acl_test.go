@@ -8,8 +8,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// What a list gives to somebody is certain, or it cannot be told because servers hide hashes, or because only they can match the
-// entry.
+// A list gives a right for certain, or perhaps: servers hide hashes, and only they can match some entries.
 func TestRightsThatCannotBeToldAreNotCertain(t *testing.T) {
 	const r, w, a, all = kind.PermRead, kind.PermWrite, kind.PermAdmin, kind.PermAll
 	ann, alike, hidden := kind.ACL{Scheme: "digest", ID: "ann:1"}, kind.ACL{Scheme: "digest", ID: "ann:2"}, kind.ACL{Scheme: "digest", ID: "ann:x"}

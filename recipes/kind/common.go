@@ -5,16 +5,13 @@ import (
 	"strings"
 )
 
-// The wire formats: naming schemes of a lock's contenders. Contenders with names of
-// different schemes do not exclude each other, so a lock has one wire format, on
-// which all its clients must agree.
+// The wire formats: naming schemes of a lock's contenders. Contenders with names of different schemes do not exclude each other, so all
+// clients of a lock must use one wire format.
 const (
-	// WireCurator writes the names of Apache Curator's recipes. Clients of
-	// Curator, go-zookeeper and this library exclude each other.
+	// WireCurator writes the names of Apache Curator's recipes. Clients of Curator, go-zookeeper and this library exclude each other.
 	WireCurator = "curator"
-	// WireKazoo writes the names of Python's kazoo. Stock kazoo clients,
-	// go-zookeeper and this library exclude each other; Curator clients do not
-	// see these contenders and must not use such a lock.
+	// WireKazoo writes the names of Python's kazoo. Stock kazoo clients, go-zookeeper and this library exclude each other; Curator clients
+	// do not see these contenders and must not use such a lock.
 	WireKazoo = "kazoo"
 )
 
@@ -23,14 +20,12 @@ type Common struct {
 	// Description is for people; it changes nothing.
 	Description string
 	Limits
-	// MaxWaiters bounds how many contenders may queue behind the holders; 0 means
-	// no bound. The library enforces it when it joins a queue; foreign clients
-	// ignore it.
+	// MaxWaiters bounds how many contenders may queue behind the holders; 0 means no bound. The library enforces it when it joins a queue;
+	// foreign clients ignore it.
 	MaxWaiters int
-	// Wire is the naming scheme of the contenders: [WireCurator], which is also
-	// meant by "", or [WireKazoo].
+	// Wire is the naming scheme of the contenders: [WireCurator], which is also meant by "", or [WireKazoo].
 	Wire string
-	// Order is the place of the lock in the order in which its namespace wants locks taken: see [Place]. "" means none.
+	// Order is the place of the lock in the order that its namespace declares: see [Place]. "" means none.
 	Order string
 }
 
@@ -47,8 +42,7 @@ func commonTable(wires ...string) []parameter {
 	return append([]parameter{
 		stringField("description", func(p shared) *string { return &p.common().Description }, "", "What the lock is for, for people who read the plan."),
 		intField("max_waiters", func(p shared) *int { return &p.common().MaxWaiters }, 0, 0, 1_000_000, "How many contenders may wait; 0 means no limit. Enforced by this library only."),
-		// Contenders of two naming schemes in one queue do not see each other, so
-		// the scheme can only change while the queue is empty.
+		// Contenders of two naming schemes in one queue do not see each other, so the scheme can only change while the queue is empty.
 		stringField("wire", func(p shared) *string { return &p.common().Wire }, WireCurator, "Naming scheme of the contenders: curator (Java) or kazoo (Python).", wires...).replaces(),
 		stringField("order", func(p shared) *string { return &p.common().Order }, "", "The place of the lock in the order of a namespace.").derived(),
 	}, limitsTable()...)

@@ -17,16 +17,14 @@ import (
 type Contender struct {
 	// Name is the name in ZooKeeper.
 	Name string
-	// GUID is what the client put before the marker to recognise its own node
-	// after a lost reply (without "_c_" and the closing dash); "" when it wrote none.
+	// GUID stands before the marker, so that the client recognises its own node after a lost reply (without "_c_" and the closing dash); ""
+	// when it wrote none.
 	GUID string
 	// Shared is true for a reader.
 	Shared bool
-	// Seq is the sequence number that ZooKeeper appended. It wraps at 2^31: only
-	// [SortContenders] compares it correctly.
+	// Seq is the sequence number that ZooKeeper appended. It wraps at 2^31: only [SortContenders] compares it correctly.
 	Seq int32
-	// Marker is the part of the name that makes it a contender. It hints at the
-	// client that wrote it.
+	// Marker is the part of the name that makes it a contender. It hints at the client that wrote it.
 	Marker string
 }
 
@@ -52,7 +50,11 @@ func ParseContender(name string) (Contender, bool) {
 		if !ok { // not a marker here, because more than a number follows
 			continue
 		}
-		return Contender{Name: name, GUID: guid(name[:i]), Shared: m.shared, Seq: seq, Marker: m.text}, true
+		c := Contender{Name: name, Shared: m.shared, Seq: seq, Marker: m.text}
+		if guid, ok := strings.CutPrefix(name[:i], "_c_"); ok { // Curator's protection
+			c.GUID = strings.TrimSuffix(guid, "-")
+		}
+		return c, true
 	}
 	return parseWriteLock(name)
 }
@@ -92,23 +94,13 @@ func parseSeq(s string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// guid is the id that Curator's protection puts before a name; "" if there is none.
-func guid(prefix string) string {
-	g, ok := strings.CutPrefix(prefix, "_c_")
-	if !ok {
-		return ""
-	}
-	return strings.TrimSuffix(g, "-")
-}
-
 // SortContenders splits child names into the queue, in order, and the rest.
 //
-// Numbers wrap at 2^31, so the queue is an arc of a circle; it begins after the widest gap. As long as it spans fewer
-// than 2^31 numbers, this is the order of serial arithmetic (RFC 1982), which compares two numbers at a time. Beyond that
-// span serial arithmetic is no order at all: a child that somebody creates with a number half way round the circle would
-// come after the waiter and before the holder, and in some of the orders in which a server lists children that would put
-// the waiter before the holder. Here such a child can come first or last, but never changes the order of numbers that are
-// close to each other.
+// Numbers wrap at 2^31, so the queue is an arc of a circle; it begins after the widest gap. As long as it spans fewer than 2^31 numbers,
+// this is the order of serial arithmetic (RFC 1982), which compares two numbers at a time. Beyond that span serial arithmetic is no order
+// at all. A child with a number half way round the circle would come after the waiter and before the holder, and some orders of a server's
+// list would then put the waiter before the holder. Here such a child can come first or last, but never changes the order of numbers that
+// are close to each other.
 //
 // Equal sequence numbers exist: Curator's downgrade reuses the writer's. The reader then comes after the writer it came
 // from, and names break the remaining ties.
@@ -149,21 +141,17 @@ func distance(a, b Contender) uint32 { return uint32(b.Seq) - uint32(a.Seq) }
 // compareContenders orders by number, as a plain integer: fromWidestGap finds where the circle begins. No two children of
 // a node compare equal, because their names differ, so every client gets the same order.
 func compareContenders(a, b Contender) int {
-	switch {
-	case a.Seq != b.Seq:
-		return cmp.Compare(a.Seq, b.Seq)
-	case a.Shared != b.Shared && !a.Shared:
-		return -1
-	case a.Shared != b.Shared:
+	if a.Seq == b.Seq && a.Shared != b.Shared {
+		if b.Shared {
+			return -1
+		}
 		return 1
-	default:
-		return cmp.Compare(a.Name, b.Name)
 	}
+	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Name, b.Name))
 }
 
-// maxName bounds a node name. ZooKeeper itself has no bound below its packet
-// size, but the names of all ephemerals of a session go into one transaction
-// when it closes (ZOOKEEPER-4306), and a contender's path starts with the lock's.
+// maxName bounds a node name. ZooKeeper itself has no bound below its packet size. But the paths of all ephemerals of a session go into one
+// transaction when it closes (ZOOKEEPER-4306), and a contender's path starts with the lock's.
 const maxName = 255
 
 // ValidateName returns why s cannot be the name of a znode, or nil. It accepts a

@@ -1,33 +1,25 @@
-// Package kind describes each recipe type: its parameters, the child nodes that
-// its wire format needs, the names of its contenders, which contenders of a queue
-// are admitted, and how all of that is stored in a znode.
+// Package kind describes each recipe type: its parameters, its child nodes, the names of its contenders, the rule that admits them, and the
+// payload that stores all of that in a znode.
 //
-// Programs need it for the parameters of a lock without a declaration
-// (recipes.WithParams), and to declare locks in tests:
+// Programs need it for the parameters of a lock without a declaration (recipes.WithParams), and to declare locks in tests:
 //
 //	err := server.Provision("/locks/ledger", &kind.Payload{Params: &kind.MutexParams{}})
 //
-// Nothing else describes recipe types. The configuration language builds its block
-// schemas from the parameter tables here, plan compares parameters through them,
-// apply writes the payload encoded here, and the library reads that payload when a
-// program uses a lock. A new recipe type is one file in this package and one in
-// package recipes.
+// No other package describes recipe types. The configuration language builds its block schemas from the parameter tables here, and plan
+// compares parameters through them. Apply writes the payload, and the library reads it when a program uses a lock. A new recipe type is one
+// file in this package and one in package recipes.
 //
 // # The payload
 //
-// A provisioned node keeps its declaration in its own data, as JSON, never in
-// a child: every child of a lock is a contender to some client (CURATOR-43).
-// [Decode] distinguishes data that is not ours ([ErrForeign]), data of a newer
-// format ([VersionError]) and data that is ours but damaged (any other error). It
-// keeps fields that it does not know, so that an older program that rewrites a
-// payload does not drop what a newer one wrote.
+// A provisioned node keeps its declaration in its own data, as JSON, never in a child: every child of a lock is a contender to some client
+// (CURATOR-43). [Decode] distinguishes data that is not ours ([ErrForeign]), data of a newer format ([VersionError]) and data that is ours
+// but damaged (any other error). It keeps fields that it does not know, so that an older program that rewrites a payload does not drop what
+// a newer one wrote.
 //
 // # Contenders
 //
-// [ParseContender] parses the names that Apache Curator, kazoo, go-zookeeper and
-// ZooKeeper's own WriteLock write, so that all clients of a queue see the same
-// order. Other children are not contenders: callers report them and never wait for
-// them.
+// [ParseContender] parses the names that Apache Curator, kazoo, go-zookeeper and ZooKeeper's own WriteLock write, so that all clients of a
+// queue see the same order. Other children are not contenders: callers report them and never wait for them.
 //
 // The package imports only the standard library and holds no state.
 package kind

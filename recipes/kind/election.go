@@ -2,9 +2,8 @@ package kind
 
 import "slices"
 
-// Election is the kind of a leader election, with the names of Curator's
-// LeaderLatch. A LeaderSelector or a mutex must not share its node: each would sort
-// the other's contenders wrongly.
+// Election is the kind of a leader election, with the names of Curator's LeaderLatch. A LeaderSelector or a mutex must not share its node:
+// each would sort the other's contenders wrongly.
 var Election = &Kind{
 	Name: "election",
 	Doc:  "A leader election: the first candidate leads, the next one follows when it leaves.",

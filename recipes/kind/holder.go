@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-// RevokeMessage is the data that asks a contender to give the lock back, as Curator writes it
-// (LockInternals.REVOKE_MESSAGE).
+// RevokeMessage is the data that asks a contender to give the lock back, as Curator writes it (LockInternals.REVOKE_MESSAGE).
 const RevokeMessage = "__REVOKE__"
 
-// Holder is what this library's contenders say about themselves in the data of their nodes. Held is when a contender that had
-// to wait was granted. It is written after the grant: at once in a long queue, otherwise when the lock has been held for a
-// moment. Whoever reads it knows that this contender is the front of its queue.
+// Holder is what this library's contenders say about themselves in the data of their nodes. Held is when a contender that had to wait was
+// granted. It is written after the grant: at once in a long queue, otherwise when the lock has been held for a moment. A reader of it knows
+// that this contender is the front of its queue.
 type Holder struct {
 	ID    string     `json:"id"`
 	Host  string     `json:"host"`
@@ -31,8 +30,8 @@ type Holder struct {
 	Permits int `json:"permits,omitempty"`
 }
 
-// Encode returns the holder as a node's data: as encoding/json does, but what most contenders say is written without
-// reflection, which would cost a client more than all else it does to make a contender.
+// Encode returns the holder as a node's data, in the bytes of encoding/json. It writes the usual fields without reflection, which would
+// cost a client more than all its other work to make a contender.
 func (h Holder) Encode() []byte {
 	if h.Held == nil && h.Limit == 0 && h.Permits == 0 &&
 		h.Since.Location() == time.UTC && h.Since.Year() >= 0 && h.Since.Year() <= 9999 {
@@ -127,8 +126,8 @@ func (o owner) append(b []byte) ([]byte, error) {
 	return append(append(b, ','), others[1:]...), nil
 }
 
-// ownerOthers returns what is in the JSON of an owner besides our fields, of which json.Unmarshal takes any letter case. Of
-// nearly all it is nothing, which costs no map.
+// ownerOthers returns the fields of an owner that are not ours; json.Unmarshal takes ours in any letter case. Nearly all owners have no
+// others, which costs no map.
 func ownerOthers(raw json.RawMessage, ours Owner) (others map[string]json.RawMessage) {
 	if plain, err := (owner{Owner: ours}).append(nil); err == nil && bytes.Equal(raw, plain) {
 		return nil
@@ -140,8 +139,7 @@ func ownerOthers(raw json.RawMessage, ours Owner) (others map[string]json.RawMes
 	return others
 }
 
-// appendString writes what json.Marshal writes, which has a form of its own for HTML's characters and for bytes that are
-// not UTF-8.
+// appendString writes what json.Marshal writes, which has a form of its own for HTML's characters and for bytes that are not UTF-8.
 func appendString(b []byte, s string) []byte {
 	whole := len(b)
 	b = append(b, '"')

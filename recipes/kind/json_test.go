@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is in the nodes was written by json.Marshal once, and an index has hashes of it.
+// json.Marshal once wrote the data of nodes, and an index has hashes of them.
 func TestEncodeWritesWhatMarshalWrites(t *testing.T) {
 	raws := func(r *rand.Rand) map[string]json.RawMessage {
 		all := map[string]json.RawMessage{}

@@ -13,10 +13,9 @@ type Verdict struct {
 	Permits int // that its node stands for; 0 if the kind has none, if that is not known, or if another of its nodes has the number
 }
 
-// Judge says who holds: by the kind's own rule, and of permits also those that were granted under a higher limit, because whoever
-// was granted one keeps it when the number is lowered. lines are the contenders of its queues, sorted by [SortContenders]; those
-// that have gone are left out, because they hold nobody up. Without parameters nothing is declared: then the number of permits is
-// not known, and whoever has a permit holds.
+// Judge finds the holders by the kind's own rule. A contender also keeps a permit that it was granted before the number was lowered. lines
+// are the contenders of the queues, sorted by [SortContenders], without those that have gone. nil params mean that nothing is declared:
+// then the number of permits is not known, and each contender with a permit holds.
 func (k *Kind) Judge(params Params, lines [][]Seen) [][]Verdict {
 	gated := map[int64]bool{} // sessions with a contender in an antechamber
 	for i, q := range k.Queues {
@@ -47,10 +46,9 @@ func (k *Kind) Judge(params Params, lines [][]Seen) [][]Verdict {
 	return out
 }
 
-// tentative reports whether the permit at place i, beyond the present limit, was created but not granted. Ours record the
-// limit under which they were created, and places only move forward: one that is at that place or behind it was never
-// within the limit. Curator's clients create theirs while they are still in the antechamber, and leave that when they are
-// granted.
+// tentative reports whether the permit at place i, beyond the present limit, was created but not granted. Our contenders record the limit
+// at their creation, and places only move forward: one at that place or behind it was never within the limit. Curator's clients create
+// theirs while they are still in the antechamber, and leave that when they are granted.
 func (c Seen) tentative(i int, gated map[int64]bool) bool {
 	if h, ok := ParseHolder(c.Data); ok && (h.Limit > 0 || h.Held != nil) {
 		return h.Held == nil && i >= h.Limit

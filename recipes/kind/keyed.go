@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Keyed is the kind of a family of locks, one for each key. Only the family's node is declared. The node of a key is
-// [KeyedParams.Path]: a client makes it when it locks the key, and the last client that uses the key deletes it.
+// Keyed is the kind of a family of locks, one for each key. Only the family's node is declared. The node of a key is at [KeyedParams.Path]:
+// the first client that locks the key makes it, and the last one deletes it.
 var Keyed = &Kind{
 	Name: "keyed",
 	Doc:  "A family of locks, one for each key. The node of a key exists only while somebody uses the key.",
@@ -22,7 +22,7 @@ var Keyed = &Kind{
 // KeyedParams are the parameters of a family.
 type KeyedParams struct {
 	Common
-	// Of is the kind of each lock, by name: mutex, rwlock or semaphore.
+	// Of names the kind of each lock: mutex, rwlock or semaphore.
 	Of string
 	// Permits is how many permits each semaphore has; 0 for the other kinds.
 	Permits int
@@ -38,8 +38,8 @@ func (*KeyedParams) Kind() *Kind { return Keyed }
 // Fields implements [Params].
 func (p *KeyedParams) Fields() []Field { return bind(keyedTable, p) }
 
-// The clients of one key must agree on its node and on who excludes whom, so these cannot be changed in place: a client with the
-// former declaration would use another node.
+// The clients of one key must agree on its node and on its rule of exclusion, so these cannot be changed in place: a client with the former
+// declaration would use another node.
 var keyedTable = append(func() []parameter {
 	table := commonTable(WireCurator, WireKazoo)
 	for i, f := range table {
@@ -118,10 +118,9 @@ func (p *KeyedParams) Path(path, key string) (string, error) {
 	return path + "/" + KeyName(key), nil
 }
 
-// KeyName is the name of a key's node. Most keys are their own names. A percent sign and two hexadecimal digits stand for each byte
-// of "%", "/" and of characters that ZooKeeper refuses. If a key means something else as a name, they also stand for the first byte of
-// ".", "..", and the children of a semaphore ("locks", "leases"), and for the last digit of what looks like a contender
-// ("order-lock-0000000001"). The empty key is "%".
+// KeyName is the name of a key's node. Most keys are their own names. A percent sign and two hexadecimal digits stand for each byte of "%",
+// "/" and of characters that ZooKeeper refuses. They also stand for the first byte of a key that has another meaning as a name (".", "..",
+// "locks", "leases"), and for the last digit of one that looks like a contender ("order-lock-0000000001"). The empty key is "%".
 func KeyName(key string) string {
 	if key == "" {
 		return "%"

@@ -53,7 +53,7 @@ func TestKeysHaveTheNamesThatAreDocumented(t *testing.T) {
 	}
 }
 
-// The page shows some of the vectors: each of its rows is one, unless it says in words what the key is.
+// The page shows some of the vectors: each of its rows is one, unless it describes the key in words.
 func TestThePageHasTheVectors(t *testing.T) {
 	page, err := os.ReadFile("../../docs/keyed.md")
 	require.NoError(t, err)

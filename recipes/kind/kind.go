@@ -4,9 +4,8 @@ import (
 	"slices"
 )
 
-// Kind describes one recipe type. Values are the package-level variables
-// [Namespace], [Mutex], [RWLock], [Semaphore], [Election], [Keyed] and [Once]; compare them
-// by pointer.
+// Kind describes one recipe type. Values are the package-level variables [Namespace], [Mutex], [RWLock], [Semaphore], [Election], [Keyed]
+// and [Once]; compare them by pointer.
 type Kind struct {
 	// Name is the block type in the configuration and "type" in the payload.
 	Name string
@@ -14,8 +13,7 @@ type Kind struct {
 	Doc string
 	// Container is true for a kind that holds other nodes instead of contenders.
 	Container bool
-	// Children are the persistent child nodes that the wire format needs. They are
-	// created and deleted in the same transaction as the node itself.
+	// Children are the persistent child nodes that the wire format needs, created and deleted in the same transaction as the node itself.
 	Children []string
 	// Record is the one of Children whose data the lock's users write, "" if there is none; see [Kind.PartACL].
 	Record string
@@ -32,8 +30,8 @@ type Kind struct {
 	Permits func(p Params) int
 }
 
-// PartACL is the access list of one of Children, where that of the lock node is list. Who may queue, which is to create, may write
-// the record instead, and create and delete nothing below it. Who administers it, or only reads, has the same rights as on the lock.
+// PartACL is the access list of one of Children, where that of the lock node is list. An identity that may queue (CREATE) may write the
+// record instead, and create and delete nothing below it. One that administers the lock, or only reads it, keeps its rights.
 func (k *Kind) PartACL(name string, list List) List {
 	if k == nil || name == "" || name != k.Record {
 		return list
@@ -53,21 +51,17 @@ type Queue struct {
 	Child string
 	// Gate marks an antechamber: being first in it grants nothing yet.
 	Gate bool
-	// Admit decides, for a queue sorted by [SortContenders], whether the
-	// contender at index i is admitted and, if not, behind which one it is: the
-	// index of the contender whose departure must be awaited, or [AnyChange] when
-	// no single departure decides; it means nothing if admitted. It is pure: the same queue gives the same answer
-	// to every client, so all clients agree without talking to each other.
+	// Admit decides, for a queue sorted by [SortContenders], whether the contender at index i is admitted. If not, behind is the index of
+	// the contender that must leave first, or [AnyChange] when no single departure decides. It is pure: the same queue gives the same
+	// answer to every client, so all clients agree without talking to each other.
 	Admit func(p Params, queue []Contender, i int) (admitted bool, behind int)
-	// Marked means that a contender that holds after a wait writes that into its
-	// node ([Holder].Held), unless it gives the lock back at once, and that its
-	// successor may conclude from this that it is next. That requires a queue in
-	// which nobody can appear ahead of others.
+	// Marked means that a contender that holds after a wait writes that into its node ([Holder].Held), unless it gives the lock back at
+	// once, and that its successor may conclude from this that it is next. That requires a queue in which no contender can appear ahead of
+	// others.
 	Marked bool
 	// Plain means that nodes contain only the ID of their owner, instead of a [Holder].
 	Plain bool
-	// Exclusive and Shared are the markers in contender names, by wire format.
-	// Shared is nil if the kind has no shared mode.
+	// Exclusive and Shared are the markers in contender names, by wire format. Shared is nil if the kind has no shared mode.
 	Exclusive, Shared map[string]string
 }
 
@@ -100,7 +94,6 @@ func (k *Kind) String() string {
 	return k.Name
 }
 
-// firstHolds is the admission rule of a queue with one holder: the front holds
-// and everybody else waits for its own predecessor, so that a departure wakes
-// exactly one (the herd-free rule of ZooKeeper's lock recipe).
+// firstHolds is the admission rule of a queue with one holder: the front holds, and each waiter waits for its predecessor, so a departure
+// wakes exactly one (the herd-free rule of ZooKeeper's lock recipe).
 func firstHolds(_ Params, _ []Contender, i int) (admitted bool, behind int) { return i == 0, i - 1 }

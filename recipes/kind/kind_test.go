@@ -128,8 +128,7 @@ func TestParseContender(t *testing.T) {
 	}
 }
 
-// recipes.md case 58: the counter wraps, and clients that compare strings or
-// plain integers let a newcomer overtake the holder.
+// recipes.md case 58: the counter wraps, and clients that compare strings or plain integers let a newcomer overtake the holder.
 func TestOrderSurvivesSequenceWrap(t *testing.T) {
 	queue, junk := kind.SortContenders([]string{
 		"lock--2147483647", "config", "lock-2147483646", "lock--2147483648", "lock-2147483647",
@@ -332,8 +331,8 @@ func TestNamesBeyondTheBasicPlaneAreNotZooKeepers(t *testing.T) {
 	require.NoError(t, kind.ValidateName("Schlüssel"))
 }
 
-// While a password is replaced a user has two, and a list that masks them has two entries of one text: compared with the
-// declaration they were one too few, so that whoever has no ADMIN saw a change in every plan.
+// While a password is replaced a user has two, and a list that masks them has two entries of one text. Compared with the declaration they
+// were one too few, so a user without ADMIN saw a change in every plan.
 func TestTwoPasswordsOfOneUserAreNoChangeWhereTheyAreMasked(t *testing.T) {
 	acl := func(entries ...string) (list kind.List) {
 		for _, e := range entries {

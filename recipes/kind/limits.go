@@ -9,12 +9,12 @@ import (
 	"unicode"
 )
 
-// Limits say what is normal for a lock, and whom to ask when something is not. They are information for people and
-// monitoring: no lease is lost and no wait ends because of them.
+// Limits describe normal use of a lock, and name the people to ask about it. They inform people and monitoring: no lease is lost and no
+// wait ends because of them.
 type Limits struct {
 	// MaxHold is the longest time that the lock should be held, such as "10m"; "" means no limit.
 	MaxHold string
-	// MaxWait is the longest time that anybody should wait for it, such as "30s"; "" means no limit.
+	// MaxWait is the longest time that a client should wait for it, such as "30s"; "" means no limit.
 	MaxWait string
 	// Owner is the team or the mail address that is responsible for it.
 	Owner string

@@ -1,7 +1,6 @@
 package kind
 
-// Mutex is the kind of a lock with one holder: Curator's InterProcessMutex,
-// kazoo's Lock.
+// Mutex is the kind of a lock with one holder: Curator's InterProcessMutex, kazoo's Lock.
 var Mutex = &Kind{
 	Name: "mutex",
 	Doc:  "A lock with one holder at a time, granted first come, first served.",

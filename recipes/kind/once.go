@@ -27,7 +27,7 @@ func init() { register(Once) }
 
 const onceRecord = "once-record"
 
-// What of a run counts, see OnceParams.Success.
+// The values of OnceParams.Success.
 const (
 	SuccessStart = "start"
 	SuccessEnd   = "end"
@@ -93,7 +93,7 @@ func (p *OnceParams) Times() (*slots.Schedule, error) {
 	return slots.ParseSchedule(p.Schedule, p.Timezone)
 }
 
-// Rules are what the parameters say about slots. With an error, which is that of Times, they are those of a job without a schedule.
+// Rules are the rules for slots in the parameters. With an error, which is that of Times, they are those of a job without a schedule.
 func (p *OnceParams) Rules() (slots.Rules, error) {
 	times, err := p.Times()
 	return slots.Rules{Schedule: times, Late: p.Late(), Keep: p.Keep, UntilSuccess: p.Success == SuccessEnd}, err

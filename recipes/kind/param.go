@@ -11,28 +11,26 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// Params are the declared parameters of one node. Each implementation is a plain
-// struct in the file of its kind; Fields binds the kind's table to that struct.
+// Params are the declared parameters of one node. Each implementation is a plain struct in the file of its kind.
 type Params interface {
 	// Kind is the recipe type these parameters belong to.
 	Kind() *Kind
-	// Fields is the parameter table, bound to this value: setting a field
-	// changes the receiver.
+	// Fields is the parameter table, bound to this value: setting a field changes the receiver.
 	Fields() []Field
 }
 
-// Field is one parameter: its declaration together with its value. It is passed by value and points into the parameters it
-// was made for, so a copy sets the same parameter.
+// Field is one parameter: its declaration together with its value. It points into the parameters it was made for, so a copy sets the same
+// parameter.
 type Field struct {
 	*parameter
 	of Params
 }
 
-// parameter is what a kind declares of a parameter: a row of its table, which all of its nodes share. A plan of 100,000
-// locks asks for their fields a dozen times each.
+// parameter is the declaration of a parameter: a row of the kind's table, which all of its nodes share. A plan of 100,000 locks asks for
+// their fields a dozen times each.
 //
-// A parameter is a string or a number. There is deliberately nothing richer: it has to survive HCL, JSON, a znode and a diff
-// without a conversion that can fail.
+// A parameter is a string or a number, and nothing richer: it must survive HCL, JSON, a znode and a diff without a conversion that can
+// fail.
 type parameter struct {
 	Name     string
 	Doc      string
@@ -47,13 +45,13 @@ type parameter struct {
 
 	at func(Params) any // *string or *int: where it is kept
 
-	refused map[string]string // strings that somebody will try, and why they are not allowed
+	refused map[string]string // strings that users will try, and why they are not allowed
 
 	rule func(string) error // the rule for a string; nil: none
 
 	// Cron: the configuration may write it in any form that cron has; it is kept in the canonical one ([slots.ScheduleText]).
 	Cron bool
-	// Zone: it names a time zone, which the configuration checks. Whether a machine knows it is for that machine to say.
+	// Zone: it names a time zone, which the configuration checks. A machine may not know it.
 	Zone bool
 }
 
@@ -87,7 +85,7 @@ func bind(table []parameter, p Params) []Field {
 func (f parameter) required() parameter { f.Required, f.Default = true, nil; return f }
 func (f parameter) replaces() parameter { f.Replace = true; return f }
 
-// refuses gives the reason why a string that somebody will try is not in OneOf.
+// refuses gives the reason why a string that users will try is not in OneOf.
 func (f parameter) refuses(value, why string) parameter {
 	f.refused = map[string]string{value: why}
 	return f
@@ -123,9 +121,8 @@ func (f Field) Get() any {
 	return f.Default
 }
 
-// Set checks a string, int, int64 or float64 (if it is a whole number) against
-// the declaration and stores it. The error is a [*ParamError]; the value then stays
-// as it was.
+// Set checks a string, int, int64 or float64 (if it is a whole number) against the declaration and stores it. The error is a [*ParamError];
+// the value then stays as it was.
 func (f Field) Set(v any) error {
 	if err := f.check(v); err != nil {
 		return &ParamError{Name: f.Name, Err: err}
@@ -139,8 +136,7 @@ func (f Field) Set(v any) error {
 	return nil
 }
 
-// check checks a value against the declaration: one from outside (Set) or the present one (Validate). So it accepts the types
-// of both.
+// check checks a value from outside (Set), or the present one (Validate), against the declaration. So it accepts the types of both.
 func (f *parameter) check(v any) error {
 	if !f.Number {
 		return f.checkString(v)
@@ -155,7 +151,7 @@ func (f *parameter) check(v any) error {
 	return nil
 }
 
-// Named are the strings of OneOf that somebody would write: the empty one is no value.
+// Named are the strings of OneOf that a user writes: the empty one is no value.
 func (f *parameter) Named() []string {
 	return slices.DeleteFunc(slices.Clone(f.OneOf), func(s string) bool { return s == "" })
 }
@@ -184,8 +180,7 @@ func (f *parameter) checkString(v any) error {
 	return nil
 }
 
-// maxString keeps a payload at about a kilobyte, which the plan's size estimate
-// assumes because of ZooKeeper's transaction limit of 1 MiB.
+// maxString keeps a payload at about a kilobyte, which the plan's size estimate assumes because of ZooKeeper's transaction limit of 1 MiB.
 const maxString = 512
 
 func wholeNumber(v any) (int, error) {
@@ -195,8 +190,7 @@ func wholeNumber(v any) (int, error) {
 	case int64:
 		return int(n), nil
 	case float64:
-		// Beyond 2^53 a float64 cannot represent every whole number, so what is
-		// written could differ from what was declared.
+		// Beyond 2^53 a float64 cannot represent every whole number, so the written number could differ from the declared one.
 		if n != math.Trunc(n) || math.Abs(n) > 1<<53 {
 			return 0, errors.New("must be a whole number")
 		}

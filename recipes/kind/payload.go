@@ -10,12 +10,10 @@ import (
 	"strings"
 )
 
-// Format is the version of the payload format that this package reads and writes. It
-// refuses newer ones.
+// Format is the version of the payload format that this package reads and writes. It refuses newer ones.
 const Format = 1
 
-// maxPayload is far more than we write (about a kilobyte). Larger data is not parsed,
-// so that somebody's megabyte costs us nothing.
+// maxPayload is far more than we write (about a kilobyte). Larger data is not parsed, so a foreign megabyte costs nothing.
 const maxPayload = 64 << 10
 
 // State says whether a provisioned lock may be used.
@@ -33,8 +31,8 @@ type Made string
 const (
 	// MadeHere: an apply created the node. It is persistent.
 	MadeHere Made = ""
-	// MadeElsewhere: another program created the node, and it was taken over as it was, because it was in use. It may be a
-	// container, which the servers delete some time after the last child left; no answer of a server tells (Curator's are).
+	// MadeElsewhere: another program created the node, and it was taken over while in use. It may be a container (Curator's are), which the
+	// servers delete some time after the last child left. No answer of a server tells.
 	MadeElsewhere Made = "elsewhere"
 )
 
@@ -52,8 +50,7 @@ func (o Owner) String() string {
 	return fmt.Sprintf("stack %q (%s)", o.Stack, o.Addr)
 }
 
-// Payload is the data of a provisioned node: its declaration as the library, plan and
-// other stacks see it.
+// Payload is the data of a provisioned node: its declaration as the library, plan and other stacks see it.
 type Payload struct {
 	Params   Params
 	Owner    Owner
@@ -63,10 +60,9 @@ type Payload struct {
 	State    State
 	Made     Made
 	// Since is when the schedule of a job was declared, in milliseconds since 1970 by the servers' clock: its slots count from then on. The
-	// write that declares a schedule cannot know when it is executed, and leaves it out: see [Payload.Read]. Later ones say it.
+	// write that declares a schedule cannot know its own time, and leaves it out: see [Payload.Read]. Later writes have it.
 	Since int64
-	// Sum is what an apply notes of the node as it leaves it, by which the next plan knows what was changed by hand since.
-	// "" for a node of no stack.
+	// Sum is the checksum that an apply notes of the node. The next plan sees by it what was changed by hand. "" for a node of no stack.
 	Sum string
 
 	Unknown *unknown // fields that a newer version wrote, kept for rewriting; nil for nearly all
@@ -74,12 +70,11 @@ type Payload struct {
 
 type unknown struct{ Doc, Spec, Owner map[string]json.RawMessage }
 
-// ErrForeign means that the data is not a payload of locktree: the node belongs to
-// somebody else, and must be left alone.
+// ErrForeign means that the data is not a payload of locktree: the node belongs to another program, and must be left alone.
 var ErrForeign = errors.New("kind: not a locktree node")
 
-// VersionError means that the payload is of a newer format than this program reads, or of a newer type or state: then Unknown
-// is `type "barrier"` and Got the present format.
+// VersionError means that the payload has a newer format than this program reads, or a newer type or state. In the second case Unknown is
+// `type "barrier"`, and Got is the present format.
 type VersionError struct {
 	Got     int
 	Unknown string
@@ -100,8 +95,7 @@ func damaged(field string, err error) error {
 	return fmt.Errorf("kind: damaged payload: %s: %w", field, err)
 }
 
-// Encode writes the payload as JSON with sorted keys: equal payloads give equal bytes. Of fields that Carry brought none
-// can replace one of ours.
+// Encode writes the payload as JSON with sorted keys: equal payloads give equal bytes. No field that Carry brought can replace one of ours.
 func (p *Payload) Encode() ([]byte, error) {
 	if p.Params == nil {
 		return nil, errors.New("kind: payload without parameters")
@@ -120,8 +114,7 @@ func (p *Payload) Encode() ([]byte, error) {
 		if (f.Inherit || f.Derived) && v == f.Default {
 			continue // its default means none in every version, so a node without it stays as older versions wrote it
 		}
-		// A default is written too: the declaration must keep its meaning when a
-		// later version changes the default.
+		// A default is written too: the declaration must keep its meaning when a later version changes the default.
 		spec = append(spec, member{f.Name, v})
 	}
 	doc := append(make(members, 0, 13), member{"locktree", Format}, member{"type", p.Params.Kind().Name},
@@ -163,8 +156,7 @@ func stateOr(s State) State {
 	return s
 }
 
-// Decode reads a payload. The error is [ErrForeign], a [*VersionError], or else means
-// that the data is damaged; no input makes it panic.
+// Decode reads a payload. An error other than [ErrForeign] and [*VersionError] means that the data is damaged. No input makes Decode panic.
 func Decode(data []byte) (*Payload, error) {
 	doc, err := envelope(data)
 	if err != nil {
@@ -210,8 +202,8 @@ func Decode(data []byte) (*Payload, error) {
 	return p, err
 }
 
-// Found returns p as it is at a node with the given data, which is faster than Decode. It returns nil if that has anything else
-// than p in it, except another generation and sum.
+// Found returns p with the generation and the sum in a node's data, which is faster than Decode. It returns nil if the data differ from p
+// in another field.
 func (p *Payload) Found(data []byte) *Payload {
 	_, gen, _ := bytes.Cut(data, []byte(`"gen":`))
 	gen, _, _ = bytes.Cut(gen, []byte(","))
@@ -259,8 +251,7 @@ func envelope(data []byte) (map[string]json.RawMessage, error) {
 	return doc, nil
 }
 
-// decodeSpec sets the known parameters and returns the others. An absent parameter
-// keeps its default; a required one must be there.
+// decodeSpec sets the known parameters and returns the others. An absent parameter keeps its default; a required one must be there.
 func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	for _, f := range p.Fields() {
 		raw, ok := spec[f.Name]
@@ -274,7 +265,7 @@ func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawM
 		if err := json.Unmarshal(raw, &v); err != nil {
 			return nil, damaged("spec."+f.Name, err)
 		}
-		// Values that are read must obey the declaration too: somebody else may have written them.
+		// Values that are read must obey the declaration too: another program may have written them.
 		if err := f.Set(v); err != nil {
 			return nil, damaged("spec."+f.Name, err)
 		}
@@ -283,8 +274,8 @@ func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawM
 	return spec, nil
 }
 
-// Carry copies into p what no declaration contains, from the payload found at the node: how the node was made, and the fields
-// that are unknown to this version. An update must call it, or it would drop what a newer version wrote.
+// Carry copies into p, from the payload found at the node, the fields that no declaration contains: how the node was made, and those that
+// are unknown to this version. An update must call it, or it would drop what a newer version wrote.
 func (p *Payload) Carry(live *Payload) {
 	p.Unknown, p.Made = live.Unknown, live.Made
 	p.CarrySince(live)

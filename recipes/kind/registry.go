@@ -8,8 +8,7 @@ var (
 	_     = register(Namespace, Mutex, RWLock, Semaphore, Election, Keyed)
 )
 
-// register makes kinds known. A further kind calls it in an init of its own file,
-// which runs after the line above.
+// register makes kinds known. A further kind calls it in an init of its own file, which runs after the line above.
 func register(more ...*Kind) bool {
 	for _, k := range more {
 		kinds = append(kinds, k)

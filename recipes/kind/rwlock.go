@@ -24,10 +24,9 @@ func (p *RWLockParams) Fields() []Field { return bind(rwlockTable, p) }
 
 var rwlockTable = commonTable(WireCurator, WireKazoo)
 
-// admitReadersTogether makes a reader wait for the nearest writer ahead of it, and a
-// writer for its immediate predecessor, whatever that is. Because readers wait for
-// the nearest writer and not for the first, a release wakes no reader that still has
-// another writer ahead (kazoo #649).
+// admitReadersTogether makes a reader wait for the nearest writer ahead of it, and a writer for its immediate predecessor, whatever that
+// is. Because readers wait for the nearest writer and not for the first, a release wakes no reader that still has another writer ahead
+// (kazoo #649).
 func admitReadersTogether(_ Params, queue []Contender, i int) (admitted bool, behind int) {
 	if !queue[i].Shared {
 		return firstHolds(nil, queue, i)

@@ -1,9 +1,7 @@
 package kind
 
-// Semaphore is the kind of a lock with a fixed number of permits, in the layout of
-// Curator's InterProcessSemaphoreV2: permits are nodes below "leases", and a client
-// that wants one first queues below "locks", so that only the front of that queue
-// competes for a free permit.
+// Semaphore is the kind of a lock with a fixed number of permits, in the layout of Curator's InterProcessSemaphoreV2. Permits are nodes
+// below "leases". A client that wants one first queues below "locks", and only the front of that queue competes for a free permit.
 var Semaphore = &Kind{
 	Name:     "semaphore",
 	Doc:      "A lock that up to a number of permits hold at a time.",
@@ -20,9 +18,8 @@ var Semaphore = &Kind{
 // SemaphoreParams are the parameters of a semaphore.
 type SemaphoreParams struct {
 	Common
-	// Permits is how many permits exist. Raising it admits waiters at once;
-	// lowering it interrupts nobody, but stops new grants until enough permits have
-	// come back.
+	// Permits is how many permits exist. Raising it admits waiters at once. Lowering it interrupts no holder, but stops new grants until
+	// enough permits have come back.
 	Permits int
 }
 
@@ -47,9 +44,8 @@ var semaphoreTable = func() []parameter {
 		"How many permits exist; can be changed while the semaphore is in use.").required())
 }()
 
-// admitUpToPermits admits the first Permits contenders. Any of them may leave first
-// and admit the next one, hence AnyChange: to wait for a fixed index was the lost
-// wake-up of Curator's first semaphore.
+// admitUpToPermits admits the first Permits contenders. Any of them may leave first and admit the next one, hence AnyChange: to wait for a
+// fixed index was the lost wake-up of Curator's first semaphore.
 func admitUpToPermits(p Params, _ []Contender, i int) (admitted bool, behind int) {
 	return i < p.(*SemaphoreParams).Permits, AnyChange
 }

@@ -17,9 +17,9 @@ const (
 	NotAsked Connection = "not_asked"
 	// Connected: a server lists it.
 	Connected Connection = "connected"
-	// Unseen: every server was asked, and none lists it; it was not asked a second time, or there is no list of sessions.
+	// Unseen: every server was asked once, and none lists it; or there is no list of sessions.
 	Unseen Connection = "unseen"
-	// CutOff: every server was asked twice, and none lists it. It may be connected to a server that nobody knows of.
+	// CutOff: every server was asked twice, and none lists it. It may be connected to an unknown server.
 	CutOff Connection = "cut_off"
 	// Silent: the leader has not heard from it for longer than a client that runs keeps silent, wherever it is connected.
 	Silent Connection = "silent"
@@ -27,8 +27,8 @@ const (
 	NoSession Connection = "no_session"
 )
 
-// Sight is what was seen of a holder or a waiter: the schema of every JSON document that has one, and by Line the text of
-// everything that shows one. What was not read is left out; Connection says whether the servers were asked.
+// Sight describes a holder or a waiter, for every JSON document and, by Line, for every text. Fields that were not read are left out;
+// Connection says whether the servers were asked.
 type Sight struct {
 	Node           string     `json:"node"`
 	Key            *string    `json:"key,omitempty"` // of a family
@@ -56,7 +56,7 @@ type Sight struct {
 	unread bool      // only its name is known
 }
 
-// NewSight is what a contender's node tells; at is when it was looked at, zero if that is not known. The servers were not asked.
+// NewSight describes a contender by its node alone. at is the time of the look, zero if that is not known.
 func NewSight(p Party, at time.Time) Sight {
 	s := Sight{Node: p.Path, ID: p.ID, Shared: p.Shared, Token: p.Token, Session: SessionID(p.Session), Permits: p.Permits,
 		Host: p.Host, PID: p.PID, Since: Stamp{p.Since}, Held: Stamp{p.Held}, Candidate: p.Candidate, Format: p.Writer, Connection: NotAsked, at: at,
@@ -81,7 +81,7 @@ func NewSight(p Party, at time.Time) Sight {
 // libraries do, counts from when it came.
 func (s Sight) since() time.Time { return cmp.Or(s.Held.Time, s.Since.Time) }
 
-// Who is the name, with what the contender is besides.
+// Who is the name, with "(reader)" and "(asked to release)" if these apply.
 func (s Sight) Who() string {
 	text := Visible(cmp.Or(s.ID, BaseName(s.Node)))
 	if s.Shared {
@@ -93,8 +93,8 @@ func (s Sight) Who() string {
 	return text
 }
 
-// Line says everything: who, the host and process, from which address, since when, and whether it is connected or when its place is
-// free by itself.
+// Line is the whole text: the name, the host and process, the address, since when, and the connection or the time at which its place will
+// be free.
 func (s Sight) Line() string { return s.Who() + s.details() }
 
 // Details are the line without the name.
@@ -121,8 +121,8 @@ func (s Sight) Process() string {
 	return Visible(text)
 }
 
-// When is since when it holds or waits, and for how long that is: "since 2026-11-02T08:00:00Z (1m30s)". Of who leads an election it
-// says since when it has been a candidate.
+// When is since when it holds or waits, and for how long that is: "since 2026-11-02T08:00:00Z (1m30s)". For a leader of an election it says
+// since when that has been a candidate.
 func (s Sight) When() string {
 	at := s.since()
 	if at.IsZero() {
@@ -146,7 +146,7 @@ func (s Sight) For() string {
 	return (time.Duration(s.ForMs) * time.Millisecond).Truncate(time.Second).String()
 }
 
-// State is whether it is connected, and if it may not be, when its place is free by itself.
+// State says whether it is connected, and if it may not be, when its place will be free.
 func (s Sight) State() string {
 	switch s.Connection {
 	case Connected:
@@ -172,10 +172,8 @@ func (s Sight) State() string {
 // Away reports whether it is cut off or silent.
 func (s Sight) Away() bool { return s.Connection == CutOff || s.Connection == Silent }
 
-func (s Sight) left() time.Duration { return max(0, s.SessionExpires.Sub(s.at)).Round(time.Second) }
-
 func (s Sight) free() string {
-	return fmt.Sprintf("in about %s (%s)", s.left(), s.SessionExpires.UTC().Format("15:04:05 MST"))
+	return fmt.Sprintf("in about %s (%s)", max(0, s.SessionExpires.Sub(s.at)).Round(time.Second), s.SessionExpires.UTC().Format("15:04:05 MST"))
 }
 
 // SessionID is a session id as ZooKeeper's own tools write it, "" for none.

@@ -11,7 +11,7 @@ import (
 type Party struct {
 	Path   string
 	Name   string // as found, like Path and Data; in all other strings control characters are escaped
-	GUID   string // the id by which its client recognises it
+	GUID   string // its client recognises it by this id
 	Seq    int32
 	Shared bool      // a reader
 	Writer string    // whose names it uses: "curator", "kazoo", "go-zookeeper", "writelock"
@@ -19,14 +19,14 @@ type Party struct {
 	Host   string    // where it runs
 	PID    int       // its process
 	Since  time.Time // when it queued
-	Held   time.Time // when it was granted, which only clients of this library write, after a wait; else zero
+	Held   time.Time // when it was granted; only clients of this library write it, after a wait; zero if not
 	// Candidate: it leads an election, and Since is when it became a candidate. When it was elected is not known.
 	Candidate bool
 	Session   int64  // the session that owns the node; 0 if it was not read
 	Token     uint64 // czxid: the fencing token it has, or will have
 	Revoked   bool   // it has been asked to release the lock
 	Permits   int    // of a semaphore: how many it holds or waits for; 0 if that is not known, or if another of its nodes has the number
-	Key       string // of a family's lock: the name of the key's node, see [KeyName]; else ""
+	Key       string // of a family's lock: the name of the key's node, see [KeyName]; "" of others
 	Data      []byte // as found
 	Written   uint64 // mzxid: that of the last write of Data
 }
@@ -42,13 +42,12 @@ func (p Party) String() string {
 
 // Usage is who used a lock when it was looked at.
 //
-// It informs people and warns in advance. Whether a lock is idle when it is deleted is decided by
-// ZooKeeper, which deletes no node that has children.
+// It informs people and warns in advance. ZooKeeper decides whether a lock is idle at its deletion: it deletes no node with children.
 type Usage struct {
 	// Holders and Waiters are in the order of the queue.
 	Holders, Waiters []Party
-	// Junk are children that are not contenders of any known client, sorted. Like every
-	// child they prevent deletion. Of a family, they are what stands where only nodes of keys should.
+	// Junk are children that are not contenders of any known client, sorted. Like every child they prevent deletion. In a family they are
+	// the nodes that are no keys.
 	Junk []string
 	// Keys counts the keys of a family, whose holders and waiters are those of the keys in use that were looked at. It is zero for
 	// other locks.
@@ -110,7 +109,7 @@ func (u *Usage) String() string {
 	return whole + strings.Join(parts, " and ")
 }
 
-// List names everybody, each as [Sight.Line]: "held by host-a/4121, since 2026-11-02T08:00:00Z, connection not asked".
+// List names all of them, each as [Sight.Line]: "held by host-a/4121, since 2026-11-02T08:00:00Z, connection not asked".
 func (u *Usage) List() (out []string) {
 	for _, p := range u.Holders {
 		out = append(out, p.of()+"held by "+NewSight(p, time.Time{}).Line())
@@ -136,8 +135,8 @@ func (p Party) of() string {
 	return fmt.Sprintf("key %q ", key)
 }
 
-// PerClient keeps the first of each client's nodes, of a family for each key, and adds up its permits: a semaphore has one for each. A node whose session
-// could not be read may be anybody's.
+// PerClient keeps the first of each client's nodes, of a family for each key, and adds up its permits: a semaphore has one for each. A node
+// with an unknown session counts alone.
 func PerClient(all []Party) (out []Party) {
 	type client struct {
 		session int64

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// Record is what the data of a job's record node says: which of the last slots were started, and what came of that. It is written as
-// a whole, guarded by the version of the node, so of all who start a slot one succeeds.
+// Record is the data of a job's record node: the last slots that were started, and their outcome. A program writes it as a whole, guarded
+// by the version of the node, so one of all that start a slot succeeds.
 type Record struct {
 	// Forgotten is the greatest slot that is not recorded any more; "" if there is none.
 	Forgotten string `json:"forgotten,omitempty"`
 	// Since is when the record began, in milliseconds since 1970 by the servers' clock; 0: when its node was created. A record that goes
 	// along to a new node says it, see [CarryRecord].
 	Since int64 `json:"since,omitempty"`
-	// Outlook are recorded slots, sorted.
+	// Slots are the recorded slots, sorted.
 	Slots []Run `json:"slots,omitempty"`
 }
 
-// State is what came of a slot.
+// State is the outcome of a slot.
 type State string
 
 // The states of a recorded slot.
@@ -99,8 +99,8 @@ func CarryRecord(data []byte, created int64) []byte {
 	return r.Encode()
 }
 
-// From is the time after which slots count: when their schedule was declared, or when the record began, if that was later. created is
-// when the record's node was.
+// From is the time after which slots count: the later of the declaration of their schedule and the begin of the record. created is the
+// creation of the record's node.
 func (r *Record) From(declared, created time.Time) time.Time {
 	if r.Since != 0 {
 		created = time.UnixMilli(r.Since)
@@ -125,26 +125,26 @@ func (r *Record) Run(slot string) *Run {
 	return nil
 }
 
-// Rules are what a job's declaration says about its slots.
+// Rules are the parts of a job's declaration about its slots.
 type Rules struct {
 	Schedule     *Schedule     // nil if programs name the slots, or its time zone is unknown here
 	Late         time.Duration // how long after its instant a slot may still be started
 	Keep         int           // how many slots the record has, one by one
-	UntilSuccess bool          // a slot is started until one run has succeeded; else once
+	UntilSuccess bool          // a slot is started until one run has succeeded; if false, once
 }
 
-// Verdict is what a record says about the start of a slot.
+// Verdict says whether a slot may be started.
 type Verdict int
 
 // The verdicts.
 const (
-	Open      Verdict = iota // whoever holds the job's lock may start it
+	Open      Verdict = iota // the holder of the job's lock may start it
 	Taken                    // it was started, with success = "start"; or it has succeeded
 	Skip                     // a person skipped it
-	Forgotten                // it sorts before what is recorded, so whether it was started is not known
+	Forgotten                // it sorts before the recorded slots, so its start is not known
 )
 
-// Judge says whether a slot may be started by the one who holds the job's lock.
+// Judge says whether the holder of the job's lock may start a slot.
 func (r *Record) Judge(slot string, p Rules) Verdict {
 	run := r.Run(slot)
 	switch {
@@ -160,7 +160,7 @@ func (r *Record) Judge(slot string, p Rules) Verdict {
 	return Open
 }
 
-// Put is the record with a slot recorded, of which at most keep remain: the least are forgotten.
+// Put is the record with one more slot. At most keep slots remain: the least are forgotten.
 func (r *Record) Put(run Run, keep int) *Record {
 	run.By, run.Result = shortened(run.By, maxSlotBy), shortened(run.Result, maxSlotResult)
 	next := *r
@@ -192,16 +192,16 @@ func shortened(s string, most int) string {
 	return s
 }
 
-// Outlook is what is to be said about a job: what a person, and a program that waits for its next slot, wants to know.
+// Outlook is the state of a job for people, and for a program that waits for its next slot.
 type Outlook struct {
 	Last   *Run        // the greatest slot that was started; nil if none is recorded
-	Next   time.Time   // the next instant of the schedule that nobody has skipped; zero if it has none
+	Next   time.Time   // the next instant of the schedule that was not skipped; zero if it has none
 	Due    []time.Time // to be started, in order: not started, or failed where that counts
 	Missed []time.Time // were due, and no program starts them any more, in order
 }
 
-// Look is what a record says at a time. Outlook count after from, see [Record.From]; both are times of the ensemble. holder
-// is the token of the job's holder, or 0: what that one runs is not due.
+// Look is the outlook at a time. Slots count after from, see [Record.From]; both are times of the ensemble. holder is the token of the
+// job's holder, or 0: the slot that it runs is not due.
 func (r *Record) Look(p Rules, from, now time.Time, holder uint64) Outlook {
 	s := Outlook{}
 	for i := len(r.Slots) - 1; i >= 0 && s.Last == nil; i-- {

@@ -4,8 +4,8 @@
 //	record, err := slots.ParseRecord(data)
 //	outlook := record.Look(rules, since, now, holder)
 //
-// A [Schedule] is a set of instants, by cron's rules in a time zone. A [Record] is the data of a job's record node: the last slots, and what
-// came of them. [Rules] are what the job's declaration says. The package reads no clock and no node.
+// A [Schedule] is a set of instants, by cron's rules in a time zone. A [Record] is the data of a job's record node: the last slots, and
+// what came of them. [Rules] come from the job's declaration. The package reads no clock and no node.
 package slots
 
 import (
@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// Schedule says at which instants something is due: those whose wall clock in a time zone is in five sets, of minutes, hours, days of
-// the month, months and days of the week.
+// Schedule is a set of instants: their wall clock in a time zone is in five sets, of minutes, hours, days of the month, months and days of
+// the week.
 //
-// A wall clock that a zone skips when it is put forward is no instant, so nothing is due then; one that a zone shows twice when the
-// clock is put back is two.
+// When a zone puts its clock forward, the times that it skips are no instants, so nothing is due then. When it puts the clock back, a time
+// that it shows twice is two instants.
 type Schedule struct {
 	minute, hour, day, month, weekday uint64
-	starDay, starWeekday              bool // "*" or a step over it: then both must match, as in cron, else either one suffices
+	starDay, starWeekday              bool // "*" or a step over it: then both must match, as in cron; if not, either one suffices
 	zone                              *time.Location
 }
 
@@ -48,16 +48,16 @@ func steps(i, by int) (set uint64) {
 	return set
 }
 
-// ScheduleText is the canonical form of a schedule: five fields as in cron, each "*" or its values in ascending order with commas
-// between them, such as "0 3 * * 1,2,3,4,5". Of days it may be "*/2", where the other days are restricted too and it differs from a list. Bit n of
-// a field stands for the value n, and the highest bit for "*" or a step over it.
+// ScheduleText is the canonical form of a schedule: five fields as in cron, each "*" or its values in ascending order with commas between
+// them, such as "0 3 * * 1,2,3,4,5". A field of days may be "*/2", if the other days are restricted too and it differs from a list. Bit n
+// of a field stands for the value n, and the highest bit for "*" or a step over it.
 func ScheduleText(fields [5]uint64) string {
 	var text [5]string
 	for i, f := range scheduleFields {
 		all := steps(i, 1)
 		set := fields[i] & all
 		day := i == 2 || i == 4
-		// Where both days are restricted, either one suffices, and a list of all is a restriction.
+		// If both days are restricted, either one suffices, and a list of all is a restriction.
 		if set == all && (fields[i]&star != 0 || !day) {
 			text[i] = "*"
 			continue
@@ -97,7 +97,7 @@ func ParseSchedule(text, zone string) (*Schedule, error) {
 // ErrUnknownZone: the machine's time zone database has no zone of that name.
 var ErrUnknownZone = errors.New("unknown time zone")
 
-// Zone finds a time zone of the IANA database by its name; "" is UTC. "Local" is none: it is another one on each machine.
+// Zone finds a time zone of the IANA database by its name; "" is UTC. "Local" is an error, because it differs from machine to machine.
 func Zone(name string) (*time.Location, error) {
 	at, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
