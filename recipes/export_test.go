@@ -151,7 +151,7 @@ func (m *Mutex) Client() *Client     { return m.q.c }
 func (l *Lease) Client() *Client           { return l.u.Listener().(*tenure).q.c }
 func (l *Lease) Session() *session.Session { return l.u.H.Session().Session }
 func (l *Lease) SessionID() int64          { return l.u.H.Session().Session.ID() }
-func (l *Lease) Reads() bool               { return lock.AboutOf(l.u).Q.Shared }
+func (l *Lease) Reads() bool               { return lock.SubjectOf(l.u).Handle.Shared }
 func (l *Lease) Ended() error              { return l.u.Ended() }
 
 // Run is what Do does with the lease that it took.
@@ -186,9 +186,6 @@ func (t *Turns) Heir(key string) string {
 	return next
 }
 func (t *Turns) Leave(key string) { t.turns.Leave(turn.Key{Path: key}) }
-func (t *Turns) WaitsFor(key string, holder *HeldError) {
-	t.turns.WaitsFor(turn.Key{Path: key}, &holder.Holder, holder.Position)
-}
 
 // Exchanged is what Downgrade does before it exchanges the lease.
 func (m *RWMutex) Exchanged(l *Lease) error {

@@ -25,7 +25,7 @@ type Lease struct{ u *held.Use }
 func (l *Lease) Context() context.Context { return l.u.Context() }
 
 // Path returns the lock's path.
-func (l *Lease) Path() string { return lock.AboutOf(l.u).Path }
+func (l *Lease) Path() string { return l.u.H.Of.Path() }
 
 // Node returns the path of the contender that holds the lock; for several permits, that of the first.
 func (l *Lease) Node() string { return l.u.H.Nodes()[0] }
@@ -125,7 +125,7 @@ func (l *Lease) Do(ctx context.Context, fn func(context.Context, *Lease) error) 
 // session can survive without its server.
 func (l *Lease) releasing(ctx context.Context) (context.Context, context.CancelFunc) {
 	most, set := l.u.H.Session().Session.Timeout(), l.u.Listener().(*tenure).q.MaxRelease
-	for _, q := range lock.AboutOf(l.u).Members {
+	for _, q := range lock.SubjectOf(l.u).Members {
 		set = lock.Shorter(set, q.MaxRelease)
 	}
 	late := lock.Shorter(most/6, set)

@@ -77,7 +77,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 
 // at is the handle on the lock where u holds it: a key's may be in a directory. Its error is that of finding out.
 func (m *RWMutex) at(ctx context.Context, u *held.Use) (*RWMutex, error) {
-	if b := lock.AboutOf(u); b.Path == m.Path() || b.Q.C != m.write.Handle.C {
+	if of := lock.SubjectOf(u); of.Path() == m.Path() || of.Handle.C != m.write.Handle.C {
 		return m, nil
 	}
 	write, err := m.write.present(ctx, m.write.c.state.StateOf(u.H.Session().Session))

@@ -52,10 +52,10 @@ func (l *Use) Alone() error {
 		return err
 	}
 	if h.leases > 1 {
-		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", h.path, h.leases)
+		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", h.Of.Path(), h.leases)
 	}
 	if !h.state.to(exchanging) { // an Unlock that comes from here on hands it on to nobody
-		return fmt.Errorf("recipes: %s is being exchanged by another call of Downgrade", h.path)
+		return fmt.Errorf("recipes: %s is being exchanged by another call of Downgrade", h.Of.Path())
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (l *Use) replace(ctx context.Context, g Grant, told Listener) (*Use, error)
 	} else {
 		l.become(now)
 	}
-	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.path), false) != over {
+	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.Of.Path()), false) != over {
 		old.close(nil, nil)
 	}
 	if err != nil {

@@ -29,15 +29,19 @@ type Turns interface {
 	HandOver(place *znode.Node, queue []string) bool // false: nobody is there any more to take it
 }
 
+// Subject says what is locked. It does not change while the lock is held.
+type Subject interface {
+	Path() string // for people: of a set, those of all members
+	Keys() []Key  // by which contexts find the lock
+}
+
 // Grant is what a lock is made of.
 type Grant struct {
-	Path  string // for people: of a set, those of all members
-	Keys  []Key  // by which contexts find it
+	Of    Subject
 	Owner *znode.SessionNodes
 	Nodes []*znode.Node
 	Turns Turns
 	Token int64 // where it has been read
-	About any   // the caller's own
 
 	was *Lock // which this lock replaces by an exchange; else nil
 }
@@ -49,12 +53,10 @@ type Grant struct {
 // contexts of its uses. The call that ended it deletes the nodes or hands them over, and after that passes the turn on (close), so that no
 // goroutine of this client meets the old nodes as rivals.
 type Lock struct {
-	path  string
-	keys  []Key
+	Of    Subject
 	owner *znode.SessionNodes
 	nodes []*znode.Node // one; a semaphore has one for each permit, a set one for each member
 	turns Turns
-	About any
 
 	drop  func()        // the session's hold
 	was   *Lock         // which an exchange has replaced by this one; else nil
@@ -97,7 +99,7 @@ type guard struct {
 
 // Hold starts a lock: the session heartbeats from here on. When it fails the nodes are still the caller's.
 func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
-	h := &Lock{path: g.Path, keys: g.Keys, owner: g.Owner, nodes: g.Nodes, turns: g.Turns, About: g.About, was: g.was}
+	h := &Lock{Of: g.Of, owner: g.Owner, nodes: g.Nodes, turns: g.Turns, was: g.was}
 	h.leases, h.czxid = 1, g.Token
 	inUse := h.inUse
 	for _, k := range h.nodes {
@@ -241,10 +243,10 @@ func (h *Lock) leave(l *Use) (last bool, why error) {
 	last, why = h.parting(l.g)
 	h.workEnded()
 	if !last {
-		l.end(Released(h.path))
+		l.end(Released(h.Of.Path()))
 		return false, why
 	}
-	if h.finish(Released(h.path), false) == over { // lost before, or at this moment: lose does what is left to do
+	if h.finish(Released(h.Of.Path()), false) == over { // lost before, or at this moment: lose does what is left to do
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return false, h.why

@@ -229,7 +229,7 @@ func (l *Use) Release() {
 
 // outlived is ctx, without the end that the release of l would bring it.
 func (l *Use) outlived(ctx context.Context) (context.Context, context.CancelFunc) {
-	own, _ := ctx.Value(l.H.keys[0]).(*Use)
+	own, _ := ctx.Value(l.H.Of.Keys()[0]).(*Use)
 	if own == nil || own.H != l.H || ctx.Err() != nil {
 		return ctx, func() {}
 	}
@@ -249,7 +249,7 @@ func (l *Use) release() (again bool) {
 		l.released = time.Now()
 	}
 	if l.over() == nil {
-		l.why = Released(l.H.path)
+		l.why = Released(l.H.Of.Path())
 	}
 	return again
 }
@@ -287,7 +287,7 @@ func (l *Use) within(ctx context.Context) context.Context { return &leased{ctx, 
 func (c *leased) Value(key any) any {
 	switch key := key.(type) {
 	case Key:
-		if slices.Contains(c.l.H.keys, key) {
+		if slices.Contains(c.l.H.Of.Keys(), key) {
 			return c.l
 		}
 	case usesKey:

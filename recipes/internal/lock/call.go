@@ -335,13 +335,11 @@ func (a *Call) nodes() (ks []*znode.Node) {
 // hold makes a lock of what is granted: the session heartbeats from here on.
 func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 	first := g.Entries[0]
-	b := &about{Path: a.Path, Q: a.members[0].Handle, D: first.Declared}
-	for _, e := range g.Entries {
-		b.places = ordersOf(e.Opened, b.places)
-	}
-	if a.set {
-		for _, m := range a.members {
-			b.Members = append(b.Members, m.Handle)
+	of := &Subject{path: a.Path, Handle: a.members[0].Handle, declared: first.Declared}
+	for i, e := range g.Entries {
+		of.places, of.keys = ordersOf(e.Opened, of.places), append(of.keys, a.members[i].Handle.ctxKey)
+		if a.set {
+			of.Members = append(of.Members, a.members[i].Handle)
 		}
 	}
 	t := &turns{Ticket: turn.Ticket[Handover]{Turns: &a.c.Turns}, set: a.set, of: first.Opened}
@@ -350,7 +348,7 @@ func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 	}
 	nodes := a.nodes()
 	told := a.caller.Tenure(nodes[0].Path, a.state.Session.ID())
-	return held.Hold(ctx, held.Grant{Path: a.Path, Keys: b.keys(), Owner: a.state.SessionNodes, Nodes: nodes, Turns: t, Token: g.Czxid, About: b}, told)
+	return held.Hold(ctx, held.Grant{Of: of, Owner: a.state.SessionNodes, Nodes: nodes, Turns: t, Token: g.Czxid}, told)
 }
 
 // turns are the goroutines of this client that wait behind a lock that is held. Readers and permits have none.
@@ -516,36 +514,33 @@ func (a *Call) usePathOfKey(e *declare.KeyPathError) {
 	a.want(members)
 }
 
-// about is what a lock that is held is for; it does not change.
-type about struct {
-	Path    string  // of the lock; of a multi-lock, those of all its members
-	Q       *Handle // the handle; of a multi-lock, that of its first member
-	D       *declare.Declaration
-	Members []*Handle // of a multi-lock; nil otherwise
-	places  []ordered // in declared orders
+// Subject is what a lock that is held is of: a [held.Subject].
+type Subject struct {
+	path     string
+	keys     []held.Key
+	Handle   *Handle   // of a multi-lock, that of its first member
+	Members  []*Handle // of a multi-lock; nil otherwise
+	declared *declare.Declaration
+	places   []ordered // in declared orders
 }
 
-func AboutOf(u *held.Use) *about { return u.H.About.(*about) }
+// SubjectOf returns what is locked.
+func SubjectOf(u *held.Use) *Subject { return u.H.Of.(*Subject) }
+
+// Path is that of the lock; of a multi-lock, those of all its members.
+func (s *Subject) Path() string { return s.path }
+
+// Keys are those of the lock, or of each member.
+func (s *Subject) Keys() []held.Key { return s.keys }
 
 // as is the way by which the lock at path came to be held.
-func (b *about) as(path string) *Handle {
-	for _, q := range b.Members {
+func (s *Subject) as(path string) *Handle {
+	for _, q := range s.Members {
 		if q.Path == path {
 			return q
 		}
 	}
-	return b.Q
-}
-
-// keys are those by which contexts find the lock.
-func (b *about) keys() (keys []held.Key) {
-	if b.Members == nil {
-		return []held.Key{b.Q.ctxKey}
-	}
-	for _, q := range b.Members {
-		keys = append(keys, q.ctxKey)
-	}
-	return keys
+	return s.Handle
 }
 
 // reenter answers a caller whose context tells that it holds the lock already. permits is how many it wants of a semaphore,
@@ -555,7 +550,7 @@ func (a *Call) reenter(ctx context.Context, q *Handle, permits int) (*held.Use, 
 	if outer == nil || outer.Ended() != nil {
 		return nil, nil
 	}
-	way := AboutOf(outer).as(q.Path)
+	way := SubjectOf(outer).as(q.Path)
 	if way.Kind != q.Kind { // another kind at the same path: the declaration will tell this handle
 		return nil, nil
 	}
@@ -597,8 +592,8 @@ func ordersOf(t *wait.Opened, all []ordered) []ordered {
 func (a *Call) inOrder(ctx context.Context) error {
 	var has []ordered
 	for _, l := range held.UsesOf(ctx) {
-		if b := AboutOf(l); b.Q.C == a.c { // another one's path may be of other servers
-			has = append(has, b.places...)
+		if of := SubjectOf(l); of.Handle.C == a.c { // another one's path may be of other servers
+			has = append(has, of.places...)
 		}
 	}
 	if len(has) == 0 {

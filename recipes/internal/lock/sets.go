@@ -53,7 +53,7 @@ func (a *Call) check(ctx context.Context) error {
 			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.Handle.Path)
 		case seen[each.Handle.Path]:
 			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, each.Handle.Path)
-		case own != nil && own.Ended() == nil && AboutOf(own).as(each.Handle.Path).Kind == each.Handle.Kind: // of another one the declaration tells
+		case own != nil && own.Ended() == nil && SubjectOf(own).as(each.Handle.Path).Kind == each.Handle.Kind: // of another one the declaration tells
 			return fmt.Errorf("%w: the context comes from a lease of %s, which the multi-lock wants too; give it back first, or leave the member out",
 				ErrWouldDeadlock, each.Handle.Path)
 		}
@@ -192,21 +192,21 @@ func (q *Handle) Exchange(ctx context.Context, u *held.Use, up caller) (*held.Us
 	if err := q.Mine(u); err != nil {
 		return nil, err
 	}
-	old := AboutOf(u)
-	t := &wait.Opened{Handle: &q.Handle, Owner: u.H.Session(), Declared: old.D}
+	old := SubjectOf(u)
+	t := &wait.Opened{Handle: &q.Handle, Owner: u.H.Session(), Declared: old.declared}
 	return u.Exchange(ctx, func() (*znode.Node, error) {
 		return q.Contender(t.Owner, t.Declared, q.Decides(), znode.HolderSelf(q.ID))
 	}, func(next *znode.Node) (held.Grant, held.Listener) {
-		b := &about{Path: q.Path, Q: q, D: old.D, places: old.places}
-		return held.Grant{Path: q.Path, Keys: b.keys(), Owner: t.Owner, Nodes: []*znode.Node{next}, Turns: &turns{of: t}, About: b},
+		of := &Subject{path: q.Path, keys: old.keys, Handle: q, declared: old.declared, places: old.places}
+		return held.Grant{Of: of, Owner: t.Owner, Nodes: []*znode.Node{next}, Turns: &turns{of: t}},
 			up.Tenure(next.Path, t.Owner.Session.ID())
 	})
 }
 
 // Mine checks that u is a write lease of this lock.
 func (q *Handle) Mine(u *held.Use) error {
-	if b := AboutOf(u); b.Q.C != q.C || b.Path != q.Path || b.Q.Kind != q.Kind || b.Q.Shared {
-		return fmt.Errorf("recipes: Downgrade needs a write lease of %s from this Client; got another lease, of %s", q.Path, b.Path)
+	if of := SubjectOf(u); of.Handle.C != q.C || of.path != q.Path || of.Handle.Kind != q.Kind || of.Handle.Shared {
+		return fmt.Errorf("recipes: Downgrade needs a write lease of %s from this Client; got another lease, of %s", q.Path, of.path)
 	}
 	return nil
 }
