@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
@@ -40,7 +41,7 @@ func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return e.q.lo
 func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	for {
 		var l *Lease
-		err := znode.Patiently(ctx, nil, Retryable, func() (err error) {
+		err := retry.Patiently(ctx, nil, Retryable, func() (err error) {
 			l, err = e.Campaign(ctx)
 			return err
 		})
@@ -55,7 +56,7 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 			deposed := context.Cause(l.Context())
 			again = errors.Is(deposed, ErrLost) || errors.Is(deposed, ErrRevoked)
 			if ctx.Err() != nil {
-				ended = znode.WhyEnded(ctx)
+				ended = retry.WhyEnded(ctx)
 			}
 			return ran
 		})
@@ -117,7 +118,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 				if ctx.Err() != nil || !yield(Contender{}, err) {
 					return
 				}
-				if !errors.Is(err, ErrSessionLost) || errors.Is(err, ErrClosed) || znode.Pause(ctx, nil, 100*time.Millisecond) != nil {
+				if !errors.Is(err, ErrSessionLost) || errors.Is(err, ErrClosed) || retry.Pause(ctx, nil, 100*time.Millisecond) != nil {
 					return
 				}
 				continue

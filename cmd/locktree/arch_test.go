@@ -21,7 +21,7 @@ const module = "github.com/locktree/locktree"
 // a lower one never sees a higher one.
 var (
 	sessions = []string{"recipes/internal/session", "recipes/internal/session/wire", "recipes/internal/session/sasl", "recipes/internal/session/servers", "recipes/internal/session/clock", "recipes/internal/session/identity", "recipes/internal/session/journal", "recipes/internal/errs", "recipes/internal/paths", "recipes/internal/seam", "github.com/go-zookeeper/zk"}
-	nodes    = with(sessions, "recipes/internal/znode", "recipes/kind", "recipes/kind/slots")
+	nodes    = with(sessions, "recipes/internal/retry", "recipes/internal/znode", "recipes/kind", "recipes/kind/slots")
 	looks    = with(sessions, "recipes/kind", "recipes/kind/slots", "recipes/inspect/internal/evidence", "recipes/inspect/internal/family", "recipes/inspect/internal/node", "recipes/inspect")
 	snaps    = with(looks, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan")
 	library  = with(nodes, "recipes", "recipes/direct", "recipes/inspect/internal/evidence", "recipes/inspect/internal/family", "recipes/inspect/internal/node", "recipes/inspect", "recipes/internal/turn", "recipes/internal/declare", "recipes/internal/wait", "recipes/internal/held", "recipes/internal/lock")
@@ -66,6 +66,7 @@ var importRules = []struct {
 	{"recipes/internal/session/identity", nil, "an identity follows from a certificate or a password alone"},
 	{"recipes/internal/session", sessions,
 		"a session that can be believed knows no lock: what a lock makes of it cannot reach down into its proofs"},
+	{"recipes/internal/retry", []string{"recipes/internal/errs"}, "a loop with pauses sends nothing: whoever calls it judges the errors"},
 	{"recipes/internal/znode", nodes,
 		"our nodes are created, found again after a lost reply and deleted for certain, whatever they are for"},
 	{"recipes/internal/turn", []string{"recipes/internal/paths", "recipes/kind", "recipes/kind/slots"},

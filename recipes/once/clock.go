@@ -9,7 +9,7 @@ import "time"
 //	start, attempt            a slot that is not due, from the time of our contender  recheck + stagger; then all is read again
 //	standBy                   a change of the record by those who queue               min(recheck, catch_up/8) + stagger
 //	lock                      the job's lock                                          the runs of others: unbounded, but see inTime
-//	tries.over                another try: doubled, up to 1 s, in Run 5 s             as said, for each try
+//	retry.Tries.Over          another try: doubled, up to 1 s, in Run 5 s             as said, for each try
 //	note                      the result is recorded                                  a session timeout
 //	begin: early              slot - 30 s <= a time that has passed                   the wait for the lock, never early
 //	begin: inTime, before     slot + catch_up >= that time                            the wait for the lock, so it decides only refusals

@@ -11,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
@@ -109,8 +110,8 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 		if s != nil || err != nil {
 			return s, err
 		}
-		if err := pause(ctx, nil, wait); err != nil {
-			return nil, errs.Errorf("recipes: once %s: its slot is not due yet by the ensemble's clock: %w", o.path, err)
+		if retry.Pause(ctx, nil, wait) != nil {
+			return nil, errs.Errorf("recipes: once %s: its slot is not due yet by the ensemble's clock: %w", o.path, retry.WhyEnded(ctx))
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
@@ -24,15 +25,15 @@ import (
 func (o *Once) Run(ctx context.Context, fn func(ctx context.Context, slot time.Time, l *recipes.Lease) error) error {
 	settled := time.Time{} // slots up to this one are not this client's to start, by what it knows
 	now := &clock{now: o.c.Now}
-	for try := (tries{longest: 5 * time.Second}); ; {
+	for try := (retry.Tries{Longest: 5 * time.Second}); ; {
 		settledTo, err := o.turn(ctx, settled, now, fn)
 		if settledTo.After(settled) {
-			settled, try = settledTo, tries{longest: 5 * time.Second}
+			settled, try = settledTo, retry.Tries{Longest: 5 * time.Second}
 		}
 		if ctx.Err() != nil {
-			return whyEnded(ctx)
+			return retry.WhyEnded(ctx)
 		}
-		if err != nil && try.over(ctx, nil, outlasted, &err) {
+		if err != nil && try.Over(ctx, nil, outlasted, &err) {
 			return err
 		}
 	}
@@ -110,7 +111,7 @@ func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool
 	if stat.Version == seen {
 		<-changed
 	}
-	return waiting.Err() == nil && pause(ctx, nil, stagger(p)) == nil
+	return waiting.Err() == nil && retry.Pause(ctx, nil, stagger(p)) == nil
 }
 
 // attempt starts a slot that is due, and runs fn. It returns the slot if this client has done with it: if its result is recorded, or somebody
@@ -124,7 +125,7 @@ func (o *Once) attempt(ctx context.Context, at, settled time.Time, now *clock, f
 	case err != nil:
 		return settled, err
 	case s == nil:
-		return settled, pause(ctx, nil, wait)
+		return settled, retry.Pause(ctx, nil, wait)
 	}
 	unrecorded, err := s.do(ctx, func(ctx context.Context, l *recipes.Lease) error { return fn(ctx, at, l) })
 	if err != nil {
@@ -147,10 +148,10 @@ func (o *Once) await(ctx context.Context, d *recipes.Declaration, by *clock, nex
 	case <-d.Changed:
 		return nil
 	case <-ctx.Done():
-		return whyEnded(ctx)
+		return retry.WhyEnded(ctx)
 	}
 	if now, _ := by.read(); next.IsZero() || next.After(now) {
 		return nil
 	}
-	return pause(ctx, nil, stagger(d.Params.(*kind.OnceParams)))
+	return retry.Pause(ctx, nil, stagger(d.Params.(*kind.OnceParams)))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
@@ -57,13 +58,13 @@ func (s *Start) contender() (own *zk.Stat, err error) {
 	ctx := s.Context()
 	sn, err := s.session(ctx)
 	if err == nil {
-		err = retry(ctx, sn, unanswered, func() (err error) { own, err = sn.Exists(ctx, s.Node()); return err })
+		err = retry.Do(ctx, sn, unanswered, func() (err error) { own, err = sn.Exists(ctx, s.Node()); return err })
 	}
 	if err == nil && own == nil {
 		err = zk.ErrNoNode
 	}
 	if err != nil {
-		return nil, granted(s.failed(ctx, err))
+		return nil, recipes.AfterGrant(s.failed(ctx, err))
 	}
 	return own, nil
 }
@@ -169,29 +170,29 @@ func (s *Start) note(ctx context.Context, result error) error {
 func (s *Start) change(ctx context.Context, to func(*slots.Record, *zk.Stat) (*slots.Record, error)) (*zk.Stat, error) {
 	sn, err := s.session(ctx)
 	if err != nil {
-		return nil, granted(s.failed(ctx, err))
+		return nil, recipes.AfterGrant(s.failed(ctx, err))
 	}
-	for try := (tries{}); ; {
+	for try := (retry.Tries{}); ; {
 		var data []byte
 		var stat *zk.Stat
-		err := retry(ctx, sn, unanswered, func() (err error) { data, stat, err = sn.Get(ctx, s.record); return err })
+		err := retry.Do(ctx, sn, unanswered, func() (err error) { data, stat, err = sn.Get(ctx, s.record); return err })
 		if err != nil {
-			return nil, granted(s.failed(ctx, err))
+			return nil, recipes.AfterGrant(s.failed(ctx, err))
 		}
 		record, err := slots.ParseRecord(data)
 		if err != nil {
-			return nil, granted(errs.Errorf("recipes: once %s: %w", s.Path(), err))
+			return nil, recipes.AfterGrant(errs.Errorf("recipes: once %s: %w", s.Path(), err))
 		}
 		next, err := to(record, stat)
 		if err != nil || next == nil {
-			return stat, granted(err)
+			return stat, recipes.AfterGrant(err)
 		}
 		done, err := s.Multi(ctx, &zk.SetDataRequest{Path: s.record, Data: next.Encode(), Version: stat.Version})
 		if err == nil {
 			return done[0].Stat, nil
 		}
-		if try.over(ctx, sn, unwritten, &err) {
-			return nil, granted(s.failed(ctx, err))
+		if try.Over(ctx, sn, unwritten, &err) {
+			return nil, recipes.AfterGrant(s.failed(ctx, err))
 		}
 	}
 }
@@ -213,7 +214,16 @@ func (s *Start) failed(ctx context.Context, err error) error {
 }
 
 // session is the client's. A lease of another one is over.
-func (s *Start) session(ctx context.Context) (*direct.Session, error) { return s.o.c.Session(ctx) }
+func (s *Start) session(ctx context.Context) (current, error) {
+	sn, err := s.o.c.Session(ctx)
+	return current{sn}, err
+}
+
+// current is the session in which a start is recorded, as package retry asks for it.
+type current struct{ *direct.Session }
+
+// Err is the error of a session that is over.
+func (current) Err() error { return recipes.ErrSessionLost }
 
 // over says why the lease is over; nil while it is held, also while it is asked back.
 func (s *Start) over() error {
@@ -222,3 +232,20 @@ func (s *Start) over() error {
 	}
 	return nil
 }
+
+// unanswered: no server has answered an operation, and this side did not refuse to send it.
+func unanswered(err error) bool {
+	var op *direct.OpError
+	switch {
+	case !errors.As(err, &op), errors.Is(err, recipes.ErrClosed), errors.Is(err, recipes.ErrSessionLost):
+		return false
+	case op.Outcome == direct.OutcomeDefinite:
+		return errors.Is(err, recipes.ErrThrottled)
+	}
+	return true
+}
+
+// unwritten: what was to be written to the version of a node that was read may not have been. Whoever reads it again sees.
+func unwritten(err error) bool { return errors.Is(err, zk.ErrBadVersion) || unanswered(err) }
+
+func isNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
@@ -332,7 +333,7 @@ func (e *Reader) declaration(ctx context.Context, path string) (*Declaration, er
 		select {
 		case <-reading: // with an error, perhaps: the next round finds nothing, and one of those who waited reads itself
 		case <-ctx.Done():
-			return nil, errs.Errorf("recipes: lock %s: %w", path, znode.WhyEnded(ctx))
+			return nil, errs.Errorf("recipes: lock %s: %w", path, retry.WhyEnded(ctx))
 		}
 	}
 	reading := make(chan struct{})
@@ -441,7 +442,7 @@ func above(path string) []string {
 func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 	for _, path := range above(q.Path) {
 		var data []byte
-		err := znode.Retry(ctx, e.s, znode.Unanswered, func() (err error) {
+		err := retry.Do(ctx, e.s, znode.Unanswered, func() (err error) {
 			data, _, err = e.s.Get(ctx, path)
 			return err
 		})
@@ -607,10 +608,10 @@ func CreateNode(ctx context.Context, s *session.Session, path string, acl []zk.A
 		_, err := s.Create(ctx, path, nil, 0, acl)
 		return err
 	}
-	err := znode.Retry(ctx, s, znode.Unanswered, create) // if it was applied, the next one finds the node
+	err := retry.Do(ctx, s, znode.Unanswered, create) // if it was applied, the next one finds the node
 	if znode.IsNoNode(err) {
 		if err = CreateNode(ctx, s, kind.ParentPath(path), acl); err == nil {
-			err = znode.Retry(ctx, s, znode.Unanswered, create)
+			err = retry.Do(ctx, s, znode.Unanswered, create)
 		}
 	}
 	if errors.Is(err, zk.ErrNoAuth) { // there, perhaps, and hidden from us: see Session.Exists

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
@@ -61,7 +62,7 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 // grant by writing into it. Read once for each time the declaration is read; a change of the node's ACL alone is not
 // noticed before that.
 func inheritedACL(ctx context.Context, s *session.Session, path string, authenticated bool) (acl []zk.ACL, err error) {
-	err = znode.Retry(ctx, s, znode.Unanswered, func() error {
+	err = retry.Do(ctx, s, znode.Unanswered, func() error {
 		acl, _, err = s.GetACL(ctx, path)
 		return err
 	})

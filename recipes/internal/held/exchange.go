@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
@@ -65,7 +66,7 @@ func (l *Use) Alone() error {
 func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next *znode.Node, err error) {
 	k := h.nodes[0]
 	var unapplied error // what was said of the first such try
-	err = znode.Retry(ctx, h.owner.Session, znode.DidNothing, func() error {
+	err = retry.Do(ctx, h.owner.Session, znode.DidNothing, func() error {
 		if next, err = node(); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
@@ -108,7 +109,7 @@ func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	paths := znode.Paths(h.nodes) // all: a heartbeat finds one that is gone even where its event was lost
 	// If the reply to the admitting write took longer than a lease lasts the session makes a fresh proof. One that is lost is
 	// made again (TestAProofThatIsLostIsMadeAgain).
-	err := znode.Retry(ctx, h.owner.Session, znode.Unanswered, func() (err error) {
+	err := retry.Do(ctx, h.owner.Session, znode.Unanswered, func() (err error) {
 		h.drop, err = h.owner.Session.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see starting
 		return err
 	})
@@ -558,7 +559,7 @@ func (h *Lock) look(watch, i int) {
 	o := &znode.Watch{K: h.nodes[i]}
 	for again := true; again; again = !phase.CompareAndSwap(lookReads, lookIsOver) {
 		phase.Store(lookReads)
-		err := znode.Retry(context.Background(), h.owner.Session, func(err error) bool { return znode.Unseen(err) && h.watches(watch) }, func() error {
+		err := retry.Do(context.Background(), h.owner.Session, func(err error) bool { return znode.Unseen(err) && h.watches(watch) }, func() error {
 			o.Unwatch()
 			if err := o.Read(context.Background(), news); err != nil || !o.Hidden {
 				return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
@@ -146,7 +147,7 @@ func (l *Use) Verify(ctx context.Context) error {
 	if err := l.Ended(); err != nil {
 		return err
 	}
-	err := znode.Retry(ctx, l.H.owner.Session, func(err error) bool { return znode.Unanswered(err) && l.Ended() == nil }, func() error {
+	err := retry.Do(ctx, l.H.owner.Session, func(err error) bool { return znode.Unanswered(err) && l.Ended() == nil }, func() error {
 		return l.H.owner.Session.Confirm(ctx, znode.Paths(l.H.nodes)...)
 	})
 	if znode.IsNoNode(err) {

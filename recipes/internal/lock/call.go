@@ -14,6 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/wait"
 	"github.com/locktree/locktree/recipes/internal/znode"
@@ -120,7 +121,7 @@ func (a *Call) take(ctx context.Context) (*held.Use, error) {
 
 // ended is the error of a call whose ctx has ended before there was anybody to wait for.
 func (a *Call) ended(ctx context.Context) error {
-	return errs.Errorf("recipes: lock %s: %w", a.Path, znode.WhyEnded(ctx))
+	return errs.Errorf("recipes: lock %s: %w", a.Path, retry.WhyEnded(ctx))
 }
 
 // enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has
@@ -157,7 +158,7 @@ func (a *Call) heldLocally(ctx context.Context, q *Handle, ahead *turn.Ahead) er
 		b.Holder, b.Local, b.State = kind.Party{ID: ahead.ID, Host: znode.Hostname(), PID: os.Getpid()}, true, ahead.State
 	}
 	if ahead.Ended {
-		b.Cause, b.Waited = znode.WhyEnded(ctx), time.Since(a.start)
+		b.Cause, b.Waited = retry.WhyEnded(ctx), time.Since(a.start)
 	}
 	return a.held(b)
 }
@@ -184,7 +185,7 @@ type Handover struct {
 
 // contend queues until granted. On an error the turn has been passed on and the contender is gone or going.
 func (a *Call) contend(ctx context.Context, t *Handover) (h *held.Use, err error) {
-	for try := (znode.Tries{}); ; t = nil { // what was inherited is used up, or went with its session
+	for try := (retry.Tries{}); ; t = nil { // what was inherited is used up, or went with its session
 		h, err = a.once(ctx, t)
 		switch {
 		case err == nil:

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/wait"
 	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
@@ -47,7 +48,7 @@ func (a *Call) permits(ctx context.Context) (*held.Use, error) {
 func (a *Call) direct(ctx context.Context) (h *held.Use, err error) {
 	defer a.asked()
 	var arrived []arrival
-	err = znode.Retry(ctx, nil, znode.DidNothing, func() error {
+	err = retry.Do(ctx, nil, znode.DidNothing, func() error {
 		arrived, err = a.create(ctx)
 		return err
 	})
@@ -122,7 +123,7 @@ func (a *Call) relist(ctx context.Context, at *arrival) error {
 	if at.lists != nil {
 		return nil
 	}
-	return znode.Retry(ctx, at.Owner.Session, znode.DidNothing, func() (err error) {
+	return retry.Do(ctx, at.Owner.Session, znode.DidNothing, func() (err error) {
 		if at.AmongPermits() {
 			at.lists, err = a.listed(ctx, at.Place)
 		} else {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/locktree/locktree/recipes/internal/held"
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/wait"
 	"github.com/locktree/locktree/recipes/internal/znode"
@@ -29,7 +30,7 @@ func (a *Call) takeAll(ctx context.Context) (*held.Use, error) {
 	var arrived []arrival
 	err := a.enterAll(ctx)
 	if err == nil {
-		err = znode.Retry(ctx, nil, znode.DidNothing, func() (err error) {
+		err = retry.Do(ctx, nil, znode.DidNothing, func() (err error) {
 			arrived, err = a.queueAll(ctx)
 			return err
 		})
@@ -180,7 +181,7 @@ func (a *Call) confirm(ctx context.Context) error {
 		paths = append(paths, k.Path)
 	}
 	s := a.places[0].Owner.Session
-	err := znode.Retry(ctx, s, znode.Unanswered, func() error { return s.Confirm(ctx, paths...) })
+	err := retry.Do(ctx, s, znode.Unanswered, func() error { return s.Confirm(ctx, paths...) })
 	if znode.IsNoNode(err) {
 		return znode.LostError(a.Path, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
@@ -24,7 +25,7 @@ import (
 func (w *waiter) serve(ctx context.Context) (Grant, error) {
 	permits := w.Handle.Decides().Dir(w.Handle.Path)
 	var known map[string]bool
-	for try := (znode.Tries{}); ; {
+	for try := (retry.Tries{}); ; {
 		if err := w.Possible(); err != nil {
 			return Grant{}, err
 		}
@@ -72,7 +73,7 @@ func (w *waiter) misplaced(err error) error {
 
 // take makes that transaction, and waits on among the permits: others may have created permits directly since we counted. Then
 // the last of ours is beyond the limit until enough older ones have gone. If it returns neither taken nor an error, look again.
-func (w *waiter) take(ctx context.Context, try *znode.Tries) (g Grant, taken bool, err error) {
+func (w *waiter) take(ctx context.Context, try *retry.Tries) (g Grant, taken bool, err error) {
 	e, err := w.Opened.Entry(w.Handle.Decides())
 	if err != nil {
 		return Grant{}, false, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -54,7 +55,7 @@ func (t *Opened) TimedOut(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return t.Listener.TimedOut(t, znode.WhyEnded(ctx))
+	return t.Listener.TimedOut(t, retry.WhyEnded(ctx))
 }
 
 // renew reads the declaration again: the lock may be drained, or have other parameters. It fails if the lock

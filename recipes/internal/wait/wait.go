@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
@@ -134,7 +135,7 @@ func (w *waiter) list(ctx context.Context) (children []string, ad admission, err
 		}
 	}
 	if !w.In.Gate && !w.AmongPermits() && w.named() && !w.aliveByHeartbeat() {
-		err = znode.Retry(ctx, w.Owner.Session, znode.Unanswered, func() error {
+		err = retry.Do(ctx, w.Owner.Session, znode.Unanswered, func() error {
 			b := w.Owner.Session.Batch()
 			check, list := b.Multi(&zk.CheckVersionRequest{Path: k.Path, Version: -1}), b.List(k.Dir)
 			if err := cmp.Or(b.Send(ctx), check.Wait(ctx)); err != nil {
@@ -312,7 +313,7 @@ func (w *waiter) confirm(ctx context.Context, ad admission) (marked bool, err er
 	// A check of our node is as good a commit as a write into it, and wakes nobody. But the node must name the holder, and
 	// where a mark will be wanted one write does for both; and a check takes READ.
 	mark, named := w.In.Marked && (w.long() || w.AmongPermits() || own.Hidden) || !w.named(), k.ID
-	err = znode.Retry(ctx, w.Owner.Session, znode.Unanswered, func() error {
+	err = retry.Do(ctx, w.Owner.Session, znode.Unanswered, func() error {
 		for {
 			var stat *zk.Stat
 			var err error

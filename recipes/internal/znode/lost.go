@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -148,7 +149,7 @@ func deleteOrphans(s *session.Session, orphans []orphan) {
 		for i, g := range some {
 			paths[i] = g.path
 		}
-		err := Retry(context.Background(), s, Unanswered, func() error {
+		err := retry.Do(context.Background(), s, Unanswered, func() error {
 			b := s.Batch()
 			b.Delete(paths...)
 			return b.Do(context.Background())
@@ -185,7 +186,7 @@ func (st *ClientNodes) close(s *session.Session, lost *SessionNodes) {
 	}
 	until := lost.until
 	st.mu.Unlock()
-	_ = Patiently(context.Background(), s, func(error) bool { return true }, func() error {
+	_ = retry.Patiently(context.Background(), s, func(error) bool { return true }, func() error {
 		if !time.Now().Before(until) {
 			return nil
 		}

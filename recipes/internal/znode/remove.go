@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -66,7 +67,7 @@ func AwaitRelease(ctx context.Context, done <-chan error, ks []*Node) error {
 		select {
 		case why = <-done:
 		case <-ctx.Done():
-			why = WhyEnded(ctx)
+			why = retry.WhyEnded(ctx)
 		}
 	}
 	if why == nil {
@@ -197,7 +198,7 @@ var errLeft = errors.New("nodes are left to be deleted")
 // for as long as the session lives. A lost session ends the pause, and makes the next sweep succeed.
 func (j *janitor) work() {
 	for !j.finished() {
-		_ = Patiently(context.Background(), j.e.Session, func(error) bool { return true }, j.sweep)
+		_ = retry.Patiently(context.Background(), j.e.Session, func(error) bool { return true }, j.sweep)
 	}
 }
 
@@ -431,7 +432,7 @@ func (n *KeyNode) left(ctx context.Context, looks []*session.Reply) (paths []str
 // sweep deletes the nodes if nobody is in them. It fails if that may not have been looked at.
 func (n *KeyNode) sweep(ctx context.Context, s *session.Session) error {
 	again := func(err error) bool { return Unanswered(err) || IsNoNode(err) }
-	return Retry(ctx, s, again, func() error {
+	return retry.Do(ctx, s, again, func() error {
 		b := s.Batch()
 		looks := n.look(b)
 		if err := b.Send(ctx); err != nil {

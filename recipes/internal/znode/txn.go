@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/errs"
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -201,7 +202,7 @@ func (t *Txn) name(paths []string) error {
 // searches, and leaves nodes that block a lock for everybody.
 func (t *Txn) resolve(ctx context.Context, cause error) (settled bool, err error) {
 	found := false
-	err = Patiently(ctx, t.Owner.Session, func(err error) bool { return !errors.Is(err, errPartly) && !errors.Is(err, session.ErrProtocol) }, func() (err error) {
+	err = retry.Patiently(ctx, t.Owner.Session, func(err error) bool { return !errors.Is(err, errPartly) && !errors.Is(err, session.ErrProtocol) }, func() (err error) {
 		found, err = t.look(ctx)
 		return err
 	})
@@ -209,7 +210,7 @@ func (t *Txn) resolve(ctx context.Context, cause error) (settled bool, err error
 	case errors.Is(err, errPartly), errors.Is(err, session.ErrProtocol):
 		return false, LostError(t.Born[0].Dir, errs.Errorf("%w: %w", err, cause))
 	case err != nil && ctx.Err() != nil: // what ended the search says nothing of what was searched for
-		return false, errs.Errorf("%w: %w", WhyEnded(ctx), cause)
+		return false, errs.Errorf("%w: %w", retry.WhyEnded(ctx), cause)
 	case err != nil:
 		return false, errs.Errorf("%w: %w", t.Owner.Session.Err(), cause)
 	case found:
@@ -541,7 +542,7 @@ func (t *Txn) Admits(ctx context.Context) error {
 		case err == nil:
 			list = r.ACL()
 		case Unanswered(err):
-			err = Retry(ctx, t.Owner.Session, Unanswered, func() (err error) {
+			err = retry.Do(ctx, t.Owner.Session, Unanswered, func() (err error) {
 				list, _, err = t.Owner.Session.GetACL(ctx, n.path())
 				return err
 			})

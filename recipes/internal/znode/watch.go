@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -47,7 +48,7 @@ func (o *Watch) Read(ctx context.Context, call func()) error {
 // such a lease has no token.
 func (o *Watch) Exists(ctx context.Context) error {
 	var stat *zk.Stat
-	err := Retry(ctx, o.K.Owner.Session, Unanswered, func() (err error) {
+	err := retry.Do(ctx, o.K.Owner.Session, Unanswered, func() (err error) {
 		stat, err = o.K.Owner.Session.Exists(ctx, o.K.Path)
 		return err
 	})
@@ -90,7 +91,7 @@ func Stop(w *session.Watch) *session.Watch {
 
 // ListChildren lists a node, however often the answer is lost with its connection.
 func ListChildren(ctx context.Context, s *session.Session, dir string) (children []string, err error) {
-	err = Retry(ctx, s, Unanswered, func() error {
+	err = retry.Do(ctx, s, Unanswered, func() error {
 		children, _, err = s.Children(ctx, dir)
 		return err
 	})
@@ -128,7 +129,7 @@ func ListAllAgain(ctx context.Context, s *session.Session, dirs []string, absent
 
 // GetCalledPersistent is GetCalled until it is answered.
 func GetCalledPersistent(ctx context.Context, s *session.Session, path string, call func()) (data []byte, stat *zk.Stat, w *session.Watch, err error) {
-	for t := (Tries{}); ; {
+	for t := (retry.Tries{}); ; {
 		if data, stat, w, err = s.GetCalled(ctx, path, call); t.Over(ctx, s, Unanswered, &err) {
 			return data, stat, w, err
 		}
@@ -137,7 +138,7 @@ func GetCalledPersistent(ctx context.Context, s *session.Session, path string, c
 
 // ChildrenCalledPersistent is ChildrenCalled until it is answered.
 func ChildrenCalledPersistent(ctx context.Context, s *session.Session, path string, call func()) (children []string, w *session.Watch, err error) {
-	err = Retry(ctx, s, Unanswered, func() error {
+	err = retry.Do(ctx, s, Unanswered, func() error {
 		children, _, w, err = s.ChildrenCalled(ctx, path, call)
 		return err
 	})

@@ -1,11 +1,7 @@
 package znode
 
 import (
-	"cmp"
-	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -25,64 +21,6 @@ import (
 //	a campaign                            while it may still be won (Retryable)    in the next session, patiently
 //
 // A session itself asks again for an answer that was lost, a few times (session.Session).
-
-// Retry calls try until it succeeds, or fails in a way that is not worth another try, or until ctx or s is over; without s
-// the next session will do. Pauses grow from 10 ms to a second.
-func Retry(ctx context.Context, s *session.Session, worth func(error) bool, try func() error) error {
-	return retryWithin(ctx, s, time.Second, worth, try)
-}
-
-// Patiently is retry for what may take long, and nobody or few wait for: pauses grow to 5 s.
-func Patiently(ctx context.Context, s *session.Session, worth func(error) bool, try func() error) error {
-	return retryWithin(ctx, s, 5*time.Second, worth, try)
-}
-
-func retryWithin(ctx context.Context, s *session.Session, longest time.Duration, worth func(error) bool, try func() error) error {
-	for t := (Tries{Longest: longest}); ; {
-		if err := try(); t.Over(ctx, s, worth, &err) {
-			return err
-		}
-	}
-}
-
-// Tries is retry as a loop, for what a waiter does: its stack is as deep as its calls.
-type Tries struct{ wait, Longest time.Duration }
-
-// Over reports whether err is final; else it has paused. What ends a pause becomes part of err.
-func (t *Tries) Over(ctx context.Context, s *session.Session, worth func(error) bool, err *error) bool {
-	if *err == nil || !worth(*err) {
-		return true
-	}
-	t.wait = max(10*time.Millisecond, min(2*t.wait, cmp.Or(t.Longest, time.Second)))
-	switch why := Pause(ctx, s, t.wait); {
-	case why == nil:
-		return false
-	case ctx.Err() == nil && errors.Is(*err, why):
-		*err = why
-	case ctx.Err() == nil: // not %w: that nothing was done in this session is no reason to go on in the next one
-		*err = errs.Errorf("%w: %v", why, *err)
-	case !errors.Is(*err, why):
-		*err = errs.Errorf("%w: %w", WhyEnded(ctx), *err)
-	}
-	return true
-}
-
-// Pause waits a little before another try; its error says why there must be none. A session that is over ends it at once,
-// which is what bounds every loop that pauses; s is nil where no session is concerned.
-func Pause(ctx context.Context, s *session.Session, d time.Duration) error {
-	var over <-chan struct{}
-	if s != nil {
-		over = s.Done()
-	}
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-over:
-		return s.Err()
-	}
-}
 
 // errNotQueued: the session was lost before it was used for more than reading.
 var errNotQueued = errors.New("no place in the queue was asked for yet")
@@ -143,15 +81,6 @@ func LostError(path string, cause error) error {
 		cause = errors.New("its node is gone")
 	}
 	return errs.Errorf("%w: %s: %w", ErrLost, path, cause)
-}
-
-// WhyEnded is the cause of ctx's end, which matches ctx.Err too: callers ask for either, whatever cause somebody gave.
-func WhyEnded(ctx context.Context) error {
-	why, err := context.Cause(ctx), ctx.Err()
-	if errors.Is(why, err) {
-		return why
-	}
-	return fmt.Errorf("%w%.0w", why, err) // .0: the text is the cause's alone
 }
 
 // IsNoNode saves its callers the spelling.
