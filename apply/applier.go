@@ -12,6 +12,7 @@ import (
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/apply/internal/lock"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -94,7 +95,7 @@ func (r *Run) lockFirst() error {
 	switch stat, err := s.Exists(r.ctx, path); {
 	case errors.Is(err, zk.ErrNoAuth): // it exists, see package read
 	case err != nil:
-		return failure.Read(path, err)
+		return refusal.Read(path, err)
 	case stat == nil:
 		return nil
 	}
@@ -232,13 +233,13 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	there := plan.AccessOf(wire.FromZK(list))
 	switch sure, perhaps := there.Admins.Ours(x.client.Identities()...); {
 	case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth):
-		return failure.Read(path, err)
+		return refusal.Read(path, err)
 	case sure|perhaps != 0:
 		return nil
 	case err != nil || named != nil:
 		return refused
 	}
-	return failure.NotAdmin(x.client, there, "of "+desired.Root, desired.Root)
+	return refusal.NotAdmin(x.client, there, "of "+desired.Root, desired.Root)
 }
 
 // among refuses a connection that is not one of the administrators of a set: an apply by anybody else would fail at some write, or
@@ -248,5 +249,5 @@ func (x *Applier) among(set *plan.Access, of, root string) error {
 	if sure, perhaps := set.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil
 	}
-	return failure.NotAdmin(x.client, set, of, root)
+	return refusal.NotAdmin(x.client, set, of, root)
 }

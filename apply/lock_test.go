@@ -16,6 +16,7 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/lock"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
@@ -70,7 +71,7 @@ func TestSecondApplierOverOneClientIsToldWhoIsAtIt(t *testing.T) {
 }
 
 func TestLockInfoOfSomebodyElseIsEscaped(t *testing.T) {
-	info := failure.ParseInfo(`{"ID":"7f3a","Who":"me\u001b[31m@\u202ehere","Operation":"a\nb"}`)
+	info := refusal.ParseInfo(`{"ID":"7f3a","Who":"me\u001b[31m@\u202ehere","Operation":"a\nb"}`)
 	require.NotNil(t, info)
 	require.Equal(t, `me\x1b[31m@\u202ehere`, info.Who)
 	require.Equal(t, `a\nb`, info.Operation)

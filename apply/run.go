@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/lists"
 	"github.com/locktree/locktree/apply/internal/lock"
 	"github.com/locktree/locktree/apply/internal/prepare"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -33,7 +34,7 @@ type job struct {
 	fresh   bool       // the lock was held before the plan was made
 	s       *direct.Session
 	total   int // transactions, as far as is known
-	besides failure.Besides
+	besides refusal.Besides
 }
 
 // run applies a plan that has changes.
@@ -119,7 +120,7 @@ func (r *job) measure() error {
 	r.own = wire.OwnACL(r.x.client, r.p.Set)
 	return tx.Each(r.p, r.id, r.own, func(batch *tx.Transaction) error {
 		if n := tx.Size(batch.Ops); n > tx.MaxTransaction {
-			return failure.TooLarge(batch.Changes, batch.Ops, false)
+			return refusal.TooLarge(batch.Changes, batch.Ops, false)
 		}
 		r.total++
 		return nil
@@ -138,10 +139,10 @@ func (r *job) lock(ctx context.Context) (ground *prepare.Ground, created []plan.
 	}
 	// A reader who planned took the set from the root without its hashes. To an administrator the servers show them.
 	if r.own, err = read.Shown(ctx, r.s, record.ScaffoldPath(r.p.Root), r.own); err != nil {
-		return nil, nil, failure.Read(record.ScaffoldPath(r.p.Root), err)
+		return nil, nil, refusal.Read(record.ScaffoldPath(r.p.Root), err)
 	}
 	if r.own.Masked() {
-		return nil, nil, failure.NotAdmin(r.x.client, r.p.Set, r.p.SetOf(), r.p.Root)
+		return nil, nil, refusal.NotAdmin(r.x.client, r.p.Set, r.p.SetOf(), r.p.Root)
 	}
 	both := tx.Admit(r.p, r.own)
 	if ground, err = prepare.Scaffold(ctx, r.s, r.p, r.own, both); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
@@ -64,7 +65,7 @@ func TestEveryAnswerHasANextStep(t *testing.T) {
 	} {
 		wrapped := &direct.OpError{Op: "get", Path: "/locks/a", Outcome: direct.OutcomeUnknown, Err: fmt.Errorf("%w: more", err)}
 		for _, e := range []error{
-			failure.Read("/locks/a", wrapped), failure.ACL(step, wrapped), failure.Scaffold("/locks/a", wrapped), failure.Lock("/locks/a", wrapped),
+			refusal.Read("/locks/a", wrapped), refusal.ACL(step, wrapped), refusal.Scaffold("/locks/a", wrapped), refusal.Lock("/locks/a", wrapped),
 		} {
 			node := errorAs[*failure.NodeError](t, e)
 			require.ErrorIs(t, e, err)

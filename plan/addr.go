@@ -106,14 +106,14 @@ func (a Addr) Module() Addr {
 
 // Local is the address within its module.
 func (a Addr) Local() Addr {
-	rest, _ := a.Within(a.Module())
+	rest, _ := a.within(a.Module())
 	return Addr(strings.TrimPrefix(string(rest), "."))
 }
 
 // Covers reports whether b is at the address a, an instance of it or something in it, as Within does for an address that a person
 // typed: one that ends within a key covers nothing.
 func (a Addr) Covers(b Addr) bool {
-	_, ok := b.Within(a)
+	_, ok := b.within(a)
 	ok = ok && a != ""
 	b.steps(func(s step) bool {
 		bracket := s.end - len(s.key) - len("[]")
@@ -127,7 +127,7 @@ func (a Addr) Covers(b Addr) bool {
 //
 // A dot or a bracket must follow, otherwise mutex.ab would be within mutex.a. It cannot be part of a key, because
 // base ends outside of quotes.
-func (a Addr) Within(base Addr) (rest Addr, ok bool) {
+func (a Addr) within(base Addr) (rest Addr, ok bool) {
 	text, ok := strings.CutPrefix(string(a), string(base))
 	return Addr(text), ok && (text == "" || base == "" || text[0] == '.' || text[0] == '[')
 }

@@ -166,7 +166,7 @@ func (a Action) Symbol() string {
 }
 
 // Verbs returns the "actions" array of Terraform's JSON plan.
-func (a Action) Verbs() []string {
+func (a Action) verbs() []string {
 	if a == Replace {
 		return []string{"delete", "create"}
 	}

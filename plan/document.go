@@ -92,7 +92,7 @@ func (c *Change) document(ensemble string) document.Change {
 		d.PreviousAddress = string(c.PreviousAddr)
 	}
 	n := &d.Change
-	n.Actions, n.Origin = c.Action.Verbs(), c.Origin()
+	n.Actions, n.Origin = c.Action.verbs(), c.Origin()
 	if c.Before != nil && c.Before.Payload != nil {
 		n.Before, n.Live = c.Before.settings(), c.Before.live()
 	}
@@ -211,7 +211,7 @@ func (o *Output) Document() document.Output {
 }
 
 func (o *OutputChange) document() document.OutputChange {
-	d := document.OutputChange{Actions: o.Action.Verbs()}
+	d := document.OutputChange{Actions: o.Action.verbs()}
 	if b := o.Before; b != nil {
 		d.BeforeSensitive, d.Before = b.Sensitive, b.Document().Value
 	}

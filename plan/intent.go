@@ -86,7 +86,7 @@ func (i Intent) Rename(addr Addr) Addr {
 		next := addr
 		best := -1
 		for _, m := range i.Moves {
-			rest, ok := addr.Within(m.From)
+			rest, ok := addr.within(m.From)
 			if m.One && strings.HasPrefix(string(rest), "[") {
 				continue
 			}
@@ -107,7 +107,7 @@ func (i Intent) Rename(addr Addr) Addr {
 func (i Intent) Removed(addr Addr) (best *Removal) {
 	for n := range i.Removals {
 		r := &i.Removals[n]
-		if _, ok := addr.Within(r.From); ok && (best == nil || len(r.From) > len(best.From)) {
+		if _, ok := addr.within(r.From); ok && (best == nil || len(r.From) > len(best.From)) {
 			best = r
 		}
 	}

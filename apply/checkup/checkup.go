@@ -18,6 +18,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
@@ -189,8 +190,8 @@ func standing(c *recipes.Client, access *plan.Access) (k check.Condition, admin 
 	default:
 		k.Verdict, k.What = check.Fails, "we are "+me+", neither an administrator of this stack nor a reader"
 		k.Next = "present the credentials of one of them, or have " + strings.Join(slices.Compact(plan.Names(access.Admins)), " or ") + " add us"
-		if failure.Namesake(c, slices.Concat(plan.Names(access.Admins), plan.Names(access.Readers))) {
-			k.What, k.Next = k.What+"; "+failure.WrongPassword, "check the password, which may have been changed since"
+		if refusal.Namesake(c, slices.Concat(plan.Names(access.Admins), plan.Names(access.Readers))) {
+			k.What, k.Next = k.What+"; "+refusal.WrongPassword, "check the password, which may have been changed since"
 		}
 	}
 	return k, administers != 0 || reader == 0 && maybeAdmin != 0
@@ -303,7 +304,7 @@ func checkID(ctx context.Context, s *direct.Session, declared *plan.Tree) ([]che
 	case errors.Is(err, zk.ErrNoAuth):
 		return nil, nil
 	case err != nil:
-		return nil, failure.Read(record.ScaffoldPath(declared.Root), err)
+		return nil, refusal.Read(record.ScaffoldPath(declared.Root), err)
 	case id == "": // no apply was here, or its node is of another program
 		return nil, nil
 	}

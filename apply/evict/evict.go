@@ -19,8 +19,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
@@ -170,19 +170,19 @@ func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 		}
 		ops = append(ops, note...)
 		results, err := s.Multi(ctx, wire.Requests(ops)...)
-		failed, refused := failure.FirstRefused(results, ops)
+		failed, refused := refusal.FirstRefused(results, ops)
 		switch {
 		case err == nil:
 			return done, nil
-		case failure.Unknown(err): // the next look shows it
+		case refusal.Unknown(err): // the next look shows it
 			perhaps = done
 		case refused && failed.Path == diary.path && errors.Is(err, zk.ErrNoAuth):
 			diary.why = "we may not read and write " + diary.path
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
 		case !refused:
-			return nil, failure.Denied(c, ops[0], err)
+			return nil, refusal.Denied(c, ops[0], err)
 		default:
-			return nil, failure.Denied(c, failed, err)
+			return nil, refusal.Denied(c, failed, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -201,7 +201,7 @@ func still(ctx context.Context, s *direct.Session, nodes []kind.Party, op func(s
 		stat, err := s.Exists(ctx, n.Path)
 		switch {
 		case err != nil:
-			return nil, failure.Read(n.Path, err)
+			return nil, refusal.Read(n.Path, err)
 		case stat != nil && uint64(stat.Czxid) == n.Token && stat.EphemeralOwner == n.Session:
 			ops = append(ops, op(n.Path, stat.Version))
 		}
@@ -229,7 +229,7 @@ func openDiary(ctx context.Context, s *direct.Session, in *inspect.Report) (*dia
 		case errors.Is(err, zk.ErrNoAuth):
 			return &diary{path: path, why: "we may not read and write " + path}, nil
 		case err != nil:
-			return nil, failure.Read(path, err)
+			return nil, refusal.Read(path, err)
 		case stat != nil:
 			return &diary{path: path}, nil
 		}

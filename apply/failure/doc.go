@@ -16,8 +16,8 @@
 //   - look: [UnknownError], [VerifyError];
 //   - change something: [ProblemsError], [TooLargeError], [NodeError], [WrongEnsembleError].
 //
-// The functions turn the answer of a server into one of these: [Read], [Lock], [Scaffold], [Denied], [ACL], [Commit]. [Unknown] and
-// [Overtaken] say what an answer means without words. [WhoWeAre] has the names of the connection.
+// apply/internal/refusal makes them of the answers of servers. [WhoWeAre] has the names of the connection, and [RefusedAt] the node that
+// refused.
 //
 // The package relies on plan for values and on recipes for the errors of a client. It reads and writes no node.
 package failure

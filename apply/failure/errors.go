@@ -6,21 +6,22 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 const (
 	// NothingWritten ends each error after which ZooKeeper is as it was.
 	NothingWritten = "Nothing was written."
-	planAgain      = `Run "locktree plan" to see what is there now, and apply that plan.`
-	lookAgain      = `Run "locktree plan" to see what is there now.`
+	// LookAgain is the next step after a change by others that a new plan shows.
+	LookAgain = `Run "locktree plan" to see what is there now.`
+	planAgain = `Run "locktree plan" to see what is there now, and apply that plan.`
 )
 
 // ProblemsError: the plan has errors and must not be applied.
@@ -376,11 +377,11 @@ type VerifyError struct {
 
 func (e *VerifyError) Explain() plan.Explanation {
 	if e.Err != nil {
-		return plan.Explain(e.Err).Within("The transaction was committed, but could not be read back", "", lookAgain)
+		return plan.Explain(e.Err).Within("The transaction was committed, but could not be read back", "", LookAgain)
 	}
 	return plan.Explanation{
 		Summary: "ZooKeeper does not hold what was written", Detail: "The transaction was committed, but reading it back showed something else:",
-		List: list(e.Differences), Next: "Somebody changed it at the same moment. " + lookAgain,
+		List: list(e.Differences), Next: "Somebody changed it at the same moment. " + LookAgain,
 	}
 }
 
@@ -422,14 +423,6 @@ func (e *PartialError) Unwrap() error  { return e.Err }
 func (e *ClosedError) Unwrap() error   { return e.Err }
 func (e *VerifyError) Unwrap() error   { return e.Err }
 
-func TooLarge(changes []*plan.Change, ops []tx.Op, refused bool) *TooLargeError {
-	e := &TooLargeError{Ops: len(ops), Bytes: tx.Size(ops), Limit: tx.MaxTransaction, Refused: refused}
-	if len(changes) > 0 {
-		e.Addr, e.Path = changes[0].Addr, changes[0].Path
-	}
-	return e
-}
-
 // WrongEnsembleError: the ensemble is not the one that the configuration pins. Nothing else was read, and nothing was written.
 type WrongEnsembleError struct {
 	Path      string // where the id is
@@ -454,45 +447,64 @@ func (e *WrongEnsembleError) Explain() plan.Explanation {
 
 func (e *WrongEnsembleError) Error() string { return message(e) }
 
-// Besides is what an apply has written that is not of its plan. The zero value is nothing.
-type Besides struct {
-	clauses []string
-	keys    atomic.Int32
-}
-
-// Add adds a clause.
-func (b *Besides) Add(clause string) { b.clauses = append(b.clauses, clause) }
-
-// Swept counts the node of a key that nobody used, which was deleted. It is safe for concurrent use.
-func (b *Besides) Swept() { b.keys.Add(1) }
-
-// Say adds to an error what the apply has written although nothing of the plan was, more included.
-func (b *Besides) Say(err error, more ...string) error {
-	switch n := b.keys.Swap(0); n {
-	case 0:
-	case 1:
-		b.Add("the node of a key, which nobody used, was deleted")
-	default:
-		b.Add(fmt.Sprintf("the nodes of %d keys, which nobody used, were deleted", n))
+// Cause is an error's text without the operation, the node and the outcome, which our own error
+// contains.
+func Cause(err error) string {
+	var op *direct.OpError
+	if errors.As(err, &op) && op.Err != nil {
+		if err = op.Err; op.Hint != "" {
+			return bare(err) + "; " + op.Hint
+		}
 	}
-	b.clauses = append(b.clauses, more...)
-	if len(b.clauses) == 0 || len(more) == 0 && !strings.Contains(plan.Explain(err).Written, NothingWritten) {
-		return err
+	return bare(err)
+}
+
+func bare(err error) string { return plan.Plain(err.Error()) }
+
+// WhoWeAre returns the names by which the servers know the connection, without hashes.
+func WhoWeAre(c *recipes.Client) []string {
+	var out []string
+	for _, id := range c.Identities() {
+		if id.Scheme != "world" {
+			out = append(out, plan.Identity{Scheme: id.Scheme, ID: id.ID}.String())
+		}
 	}
-	return &besidesError{b.clauses, err}
+	if len(out) == 0 {
+		return []string{"world:anyone"}
+	}
+	return out
 }
 
-// besidesError: nothing of the plan was written because of err, but what prepares it was.
-type besidesError struct {
-	prepared []string // clauses
-	err      error
+// RefusedAt returns the node whose access list refused a request: for creating and deleting that is the parent.
+func RefusedAt(err error) string {
+	var node *NodeError
+	var op *direct.OpError
+	path, verb := "", ""
+	switch {
+	case errors.As(err, &node):
+		path, verb = node.Path, node.Op
+	case errors.As(err, &op):
+		path, verb = op.Path, op.Op
+	}
+	if verb == "create" || verb == "delete" {
+		return kind.ParentPath(path)
+	}
+	return path
 }
 
-func (e *besidesError) Explain() plan.Explanation {
-	x := plan.Explain(e.err)
-	x.Written = strings.TrimSpace(strings.ReplaceAll(x.Written, NothingWritten, "") + " Nothing of the plan was written, but " + strings.Join(e.prepared, ", and ") + ".")
-	return x
+// LockInfo describes the holder of an apply lock, in the words of Terraform's "Lock Info".
+type LockInfo struct {
+	ID        string    // of the apply
+	Path      string    // of the lock
+	Operation string    // Options.Operation
+	Who       string    // user@host
+	Version   string    // of the program
+	Created   time.Time // by the clock of the applying machine, UTC
+	Info      string    // anything else
 }
 
-func (e *besidesError) Error() string { return message(e) }
-func (e *besidesError) Unwrap() error { return e.err }
+// String returns the block that users of Terraform know, without a final line break.
+func (l LockInfo) String() string {
+	return fmt.Sprintf("Lock Info:\n  ID:        %s\n  Path:      %s\n  Operation: %s\n  Who:       %s\n  Version:   %s\n  Created:   %s\n  Info:      %s",
+		l.ID, l.Path, l.Operation, l.Who, l.Version, l.Created.UTC().Format("2006-01-02 15:04:05 UTC"), l.Info)
+}

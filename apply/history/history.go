@@ -24,6 +24,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
@@ -164,7 +165,7 @@ func At(ctx context.Context, s *direct.Session, path string) (out []Entry, err e
 	h, err := Open(ctx, s, path)
 	switch {
 	case h.State == Closed:
-		err = failure.Read(path, zk.ErrNoAuth)
+		err = refusal.Read(path, zk.ErrNoAuth)
 	case h.damaged:
 		err = &failure.NodeError{Path: path, Op: "read", Why: "it is not a history", Next: "The next apply begins a new one."}
 	}
@@ -205,7 +206,7 @@ func Open(ctx context.Context, s *direct.Session, path string) (Node, error) {
 	case errors.Is(err, zk.ErrNoAuth):
 		return Node{Path: path, State: Closed}, nil
 	case err != nil:
-		return Node{Path: path}, failure.Read(path, err)
+		return Node{Path: path}, refusal.Read(path, err)
 	}
 	return Node{path, Whole, entries(data), stat.Version, len(data) > 0 && !json.Valid(data)}, nil
 }

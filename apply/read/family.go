@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/tx"
@@ -94,7 +94,7 @@ func (r *reader) keys(ctx context.Context, in *keyed, paths []string, use *kind.
 		case errors.Is(err, zk.ErrNoAuth):
 			continue // not looked at
 		case err != nil:
-			return failure.Read(path, err)
+			return refusal.Read(path, err)
 		}
 		key := &plan.Node{Path: path, Payload: &kind.Payload{Params: params}, Live: liveOf(stat)}
 		if err := r.contenders(ctx, ahead, key, described); errors.Is(err, zk.ErrNoAuth) {
@@ -260,7 +260,7 @@ func (f *keyed) look(ctx context.Context, s *direct.Session, key string) (ops []
 		case errors.Is(err, zk.ErrNoAuth):
 			return nil, &usedError{key}
 		case err != nil:
-			return nil, failure.Read(path, err)
+			return nil, refusal.Read(path, err)
 		case stat == nil:
 			continue
 		}
@@ -352,7 +352,7 @@ func KeySteps(ctx context.Context, s *direct.Session, p *plan.Plan, us []kind.AC
 				case errors.Is(err, zk.ErrNoNode):
 				case errors.Is(err, zk.ErrNoAuth) && ours: // so it is none of these lists
 				case err != nil:
-					return failure.Read(nodes[i], err)
+					return refusal.Read(nodes[i], err)
 				case slices.ContainsFunc(c.FormerLists, list.Equal): // others are not ours to set
 					found[i] = &plan.ACLStep{Addr: c.Addr, Path: nodes[i], Before: list, ACL: c.After.Payload.ChildACL, Aversion: stat.Aversion, OfKey: true}
 				}

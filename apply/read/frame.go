@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
@@ -31,7 +32,7 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 				found[i] = &plan.Framed{Path: paths[i], Closed: true}
 				return nil
 			case err != nil:
-				return failure.Read(paths[i], err)
+				return refusal.Read(paths[i], err)
 			}
 			found[i] = &plan.Framed{Path: paths[i], ACL: wire.FromZK(acl), Pin: PinOf(paths[i], plan.EnsembleAddr(r.tree.Ensemble), stat), Data: stat.DataLength > 0}
 			if paths[i] == records {
@@ -89,7 +90,7 @@ func Alone(ctx context.Context, s *direct.Session, root, stack string) (version 
 		switch {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth) && at != root:
 		case err != nil:
-			return 0, failure.Read(records, err)
+			return 0, refusal.Read(records, err)
 		case at == root:
 			version = stat.Version
 		}
@@ -128,7 +129,7 @@ func (r *reader) owner(ctx context.Context) error {
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 		return nil
 	case err != nil:
-		return failure.Read(r.tree.Root, err)
+		return refusal.Read(r.tree.Root, err)
 	}
 	r.tree.RootOwner = "another program"
 	p, err := kind.Decode(data)
@@ -172,7 +173,7 @@ func rightEnsemble(ctx context.Context, s *direct.Session, desired *plan.Tree) e
 	}
 	switch {
 	case err != nil:
-		return failure.Read(path, err)
+		return refusal.Read(path, err)
 	case got != pinned:
 		return &failure.WrongEnsembleError{Path: path, Want: pinned, Got: got, Absent: !there}
 	}
@@ -219,7 +220,7 @@ func HeadAt(ctx context.Context, s *direct.Session, path string) (Head, error) {
 		return Head{Pin: plan.Pin{Path: path, Absent: true}}, nil
 	}
 	if err != nil {
-		return Head{}, failure.Read(path, err)
+		return Head{}, refusal.Read(path, err)
 	}
 	h := Head{Pin: PinOf(path, "", stat)}
 	h.Index, err = record.Decode(data)

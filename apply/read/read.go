@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff/access"
@@ -62,7 +63,7 @@ func (t *Tally) Tree(ctx context.Context, s *direct.Session, desired *plan.Tree)
 		// record that was destroyed and created again may have the same version, but not the same czxid.
 		again, err := s.Exists(ctx, path)
 		if err != nil {
-			return nil, failure.Read(path, err)
+			return nil, refusal.Read(path, err)
 		}
 		if PinOf(path, "", again) == tree.IndexPin {
 			return tree, nil
@@ -79,7 +80,7 @@ func Record(ctx context.Context, s *direct.Session, desired *plan.Tree) (*plan.T
 	// A follower may not have seen yet what the last apply committed, which would look as if
 	// somebody had deleted it.
 	if err := s.Sync(ctx, "/"); err != nil {
-		return nil, failure.Read("/", err)
+		return nil, refusal.Read("/", err)
 	}
 	tree := &plan.Tree{Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack}
 	if err := readIndex(ctx, s, tree); err != nil {
@@ -108,7 +109,7 @@ func readLock(ctx context.Context, s *direct.Session, tree *plan.Tree) (err erro
 		tree.Destroys, err = Destroys(ctx, s, tree.Root, tree.Stack)
 		return err
 	case err != nil:
-		return failure.Read(path, err)
+		return refusal.Read(path, err)
 	}
 	tree.Destroys = stat.Version
 	if p, err := kind.Decode(data); err == nil {
@@ -121,7 +122,7 @@ func readLock(ctx context.Context, s *direct.Session, tree *plan.Tree) (err erro
 func Destroys(ctx context.Context, s *direct.Session, root, stack string) (int32, error) {
 	stat, err := s.Exists(ctx, record.LockPath(root, stack))
 	if err != nil {
-		return 0, failure.Read(record.LockPath(root, stack), err)
+		return 0, refusal.Read(record.LockPath(root, stack), err)
 	}
 	if stat == nil {
 		return 0, nil
@@ -165,7 +166,7 @@ func (r *reader) ours(n *plan.Node) bool {
 func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	names, _, err := r.s.Children(ctx, r.tree.Root)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return failure.Read(r.tree.Root, err)
+		return refusal.Read(r.tree.Root, err)
 	}
 	rootThere := err == nil
 	if rootThere {
@@ -283,7 +284,7 @@ func (r *reader) get(ctx context.Context, s *direct.Session, path string) (*plan
 	case errors.Is(err, zk.ErrNoAuth):
 		return r.unreadable(ctx, path)
 	case err != nil:
-		return nil, failure.Read(path, err)
+		return nil, refusal.Read(path, err)
 	}
 	n := &plan.Node{Path: path, Live: liveOf(stat)}
 	r.share.decode(n, data)
@@ -325,7 +326,7 @@ func (r *reader) complete(ctx context.Context, s *direct.Session, n *plan.Node) 
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil, nil
 	case err != nil:
-		return nil, nil, failure.Read(n.Path, err)
+		return nil, nil, refusal.Read(n.Path, err)
 	}
 	n.ACL = r.share.list(wire.FromZK(acl))
 	n.Live.AsLeft = r.tree.Index.Left(n.Path, n.Payload, n.ACL)
@@ -349,7 +350,7 @@ func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, error
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
 	case err != nil:
-		return nil, failure.Read(path, err)
+		return nil, refusal.Read(path, err)
 	case stat == nil:
 		return nil, nil
 	default:
@@ -373,7 +374,7 @@ func (r *reader) list(ctx context.Context, n *plan.Node) (_ *plan.Node, names []
 	if slices.Contains(names, ".locktree") { // the marks of a configuration with the name of our stack look like ours
 		inner, err := r.s.Exists(ctx, record.IndexPath(n.Path, r.tree.Stack))
 		if err != nil && !errors.Is(err, zk.ErrNoAuth) {
-			return nil, nil, failure.Read(n.Path, err)
+			return nil, nil, refusal.Read(n.Path, err)
 		}
 		walk = err == nil && inner == nil
 	}

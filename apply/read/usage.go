@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/direct"
@@ -87,7 +87,7 @@ func (r *reader) part(ctx context.Context, s *direct.Session, path, name string)
 		return plan.Part{Name: name, Absent: true}, nil
 	}
 	if err != nil {
-		return plan.Part{}, failure.Read(path, err)
+		return plan.Part{}, refusal.Read(path, err)
 	}
 	return plan.Part{
 		Name: name, Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion,
@@ -102,7 +102,7 @@ func (r *reader) record(ctx context.Context, s *direct.Session, path string, par
 	case errors.Is(err, zk.ErrNoNode):
 		return plan.Part{Name: part.Name, Absent: true}, nil
 	case err != nil:
-		return part, failure.Read(kind.JoinPath(path, part.Name), err)
+		return part, refusal.Read(kind.JoinPath(path, part.Name), err)
 	}
 	part.Version, part.Written, part.Record, part.CreatedMs = stat.Version, true, data, stat.Ctime
 	return part, nil
@@ -112,7 +112,7 @@ func (r *reader) record(ctx context.Context, s *direct.Session, path string, par
 func childrenOf(ctx context.Context, s *direct.Session, path string) ([]string, error) {
 	names, _, err := s.Children(ctx, path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, failure.Read(path, err)
+		return nil, refusal.Read(path, err)
 	}
 	return names, nil
 }
@@ -224,7 +224,7 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, most 
 		case errors.Is(err, zk.ErrNoAuth):
 			continue // its name is all we know
 		case err != nil:
-			return failure.Read(n.Path, err)
+			return refusal.Read(n.Path, err)
 		}
 		e.Party = inspect.NewContender(e.dir, e.seen.Contender, data, stat)
 		e.seen.Session, e.seen.Data, e.Data = e.Session, data, nil
@@ -256,7 +256,7 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 			continue
 		case err != nil:
-			return failure.Read(imp.Path, err)
+			return refusal.Read(imp.Path, err)
 		}
 		n.ACL = wire.FromZK(acl)
 		if as.Params.Kind().Container { // it must not be another stack's root

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
@@ -19,7 +20,7 @@ import (
 // still to be drained. It writes nothing. The error is a [*failure.StaleError] or an [*failure.InUseError].
 func Verify(ctx context.Context, s *direct.Session, p *plan.Plan) error {
 	if err := s.Sync(ctx, "/"); err != nil {
-		return failure.Read("/", err)
+		return refusal.Read("/", err)
 	}
 	pins := append(reachable(p.Pins), p.Index)
 	paths, absent := make([]string, len(pins)), map[string]bool{}
@@ -190,7 +191,7 @@ func nodes(c *plan.Change) []string {
 func Usage(ctx context.Context, s *direct.Session, n *plan.Node) (*kind.Usage, error) {
 	stat, err := s.Exists(ctx, n.Path)
 	if err != nil {
-		return nil, failure.Read(n.Path, err)
+		return nil, refusal.Read(n.Path, err)
 	}
 	if stat == nil {
 		return nil, nil
@@ -218,7 +219,7 @@ func Free(ctx context.Context, s *direct.Session, path string) error {
 		return nil
 	}
 	if err != nil {
-		return failure.Read(path, err)
+		return refusal.Read(path, err)
 	}
 	queue, _ := kind.SortContenders(names)
 	if len(queue) == 0 {
@@ -229,13 +230,13 @@ func Free(ctx context.Context, s *direct.Session, path string) error {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil // it has just ended
 	case err != nil && !errors.Is(err, zk.ErrNoAuth):
-		return failure.Read(path, err)
+		return refusal.Read(path, err)
 	}
 	var contender struct {
 		ID string `json:"id"`
 	}
 	_ = json.Unmarshal(data, &contender) // another program's data has no such field
-	return &failure.LockedError{Info: failure.ParseInfo(contender.ID), Path: path}
+	return &failure.LockedError{Info: refusal.ParseInfo(contender.ID), Path: path}
 }
 
 // existing reads the stats of nodes in parallel; absent ones have no entry. If the plan found a node
@@ -250,7 +251,7 @@ func existing(ctx context.Context, s *direct.Session, paths []string, absent map
 			case errors.Is(err, zk.ErrNoAuth) && absent[paths[i]]:
 				found[i] = &zk.Stat{}
 			case err != nil:
-				return failure.Read(paths[i], err)
+				return refusal.Read(paths[i], err)
 			}
 			return nil
 		})

@@ -34,8 +34,8 @@ var (
 	files    = with(planner, with(language, "golang.org/x/text", "config/internal/syntax")...)
 	values   = with(logins, slices.Concat(files, []string{"config/internal/forms", "config/internal/functions", "config/internal/static", "config/internal/eval", "github.com/robfig/cron"})...)
 	front    = with(values, "config", "github.com/google/go-cmp")
-	held     = with(library, with(differ, "apply/failure", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock")...)
-	engine   = with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "apply", "apply/failure", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock", "apply/internal/prepare", "apply/internal/commit", "apply/internal/lists")...)
+	held     = with(library, with(differ, "apply/failure", "apply/internal/refusal", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock")...)
+	engine   = with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "apply", "apply/failure", "apply/internal/refusal", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock", "apply/internal/prepare", "apply/internal/commit", "apply/internal/lists")...)
 	rendered = with(library, with(planner, with(language, "plan/diff/access", "plan/tx", "apply/failure", "cmd/locktree/internal/view", "golang.org/x/")...)...)
 	views    = with(engine, with(rendered, "recipes/inspect/check", "apply/evict", "apply/checkup", "cmd/locktree/internal/view/planview", "cmd/locktree/internal/view/lockview")...)
 )
@@ -150,13 +150,15 @@ var importRules = []struct {
 		"code is made of what the configuration says, and of nothing that a server, a plan or the command knows"},
 	{"apply/failure", with(library, with(differ, "apply/failure")...),
 		"an error is a value with its sentences: it reads no tree and knows no phase of an apply, so each phase can return it"},
+	{"apply/internal/refusal", with(library, with(differ, "apply/failure", "apply/internal/refusal")...),
+		"the answers of servers become errors in one place, below every phase that gets such an answer"},
 	{"apply/internal/wire", with(library, with(differ, "apply/internal/wire")...),
 		"values are translated for the client in one place, by whoever sends them"},
-	{"apply/read", with(library, with(differ, "apply/read", "apply/failure", "apply/internal/wire")...),
+	{"apply/read", with(library, with(differ, "apply/read", "apply/failure", "apply/internal/refusal", "apply/internal/wire")...),
 		"what reads the tree knows neither the apply lock nor a transaction: whatever it returns, nothing was written"},
-	{"apply/history", with(library, with(differ, "apply/history", "apply/failure")...),
+	{"apply/history", with(library, with(differ, "apply/history", "apply/failure", "apply/internal/refusal")...),
 		"the history is one node and its entries: whoever writes it, an apply or an eviction, sends it in a transaction of its own"},
-	{"apply/event", with(library, with(differ, "apply/event", "apply/history", "apply/failure")...),
+	{"apply/event", with(library, with(differ, "apply/event", "apply/history", "apply/failure", "apply/internal/refusal")...),
 		"events are values that each phase of an apply may emit, so they stand below all of them"},
 	{"apply/internal/lock", held,
 		"the apply lock, and single writes under it, know no phase of an apply: each of these is handed the lock"},
@@ -166,9 +168,9 @@ var importRules = []struct {
 		"a transaction and its outcome: what was prepared before, and which lists follow, reach it as values"},
 	{"apply/internal/lists", with(held, "apply/internal/lists"),
 		"the passes over the access lists begin from what the last transaction wrote, and cannot send another"},
-	{"apply/evict", with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "apply/evict", "apply/history", "apply/failure", "apply/internal/wire")...),
+	{"apply/evict", with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "apply/evict", "apply/history", "apply/failure", "apply/internal/refusal", "apply/internal/wire")...),
 		"an eviction knows no plan and no apply lock: it works while an apply is under way"},
-	{"apply/checkup", with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "recipes/inspect/check", "apply/checkup", "apply/read", "apply/failure", "apply/internal/wire")...),
+	{"apply/checkup", with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "recipes/inspect/check", "apply/checkup", "apply/read", "apply/failure", "apply/internal/refusal", "apply/internal/wire")...),
 		"a checkup only looks: it links nothing that writes"},
 	{"apply", engine,
 		"the engine returns values and events; what language declared the tree and who looks on is not its business"},
@@ -187,9 +189,9 @@ var importRules = []struct {
 		"a command runs under locks that a stack names: it needs no plan and no apply"},
 	{"cmd/locktree/internal/view", rendered,
 		"an output, a table and an error have one form, whatever they are about: of a plan and of a lock only the errors are known here"},
-	{"cmd/locktree/internal/view/planview", with(rendered, "cmd/locktree/internal/view/planview", "apply/event", "apply/history"),
+	{"cmd/locktree/internal/view/planview", with(rendered, "cmd/locktree/internal/view/planview", "apply/event", "apply/history", "apply/internal/refusal"),
 		"a view of a plan and of its apply renders values: it can neither make a plan nor look at a lock"},
-	{"cmd/locktree/internal/view/lockview", with(rendered, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "recipes/inspect/check", "cmd/locktree/internal/view/lockview", "apply/checkup", "apply/evict", "apply/history", "apply/read", "apply/internal/wire"),
+	{"cmd/locktree/internal/view/lockview", with(rendered, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "recipes/inspect/check", "cmd/locktree/internal/view/lockview", "apply/checkup", "apply/evict", "apply/history", "apply/read", "apply/internal/refusal", "apply/internal/wire"),
 		"a view of locks renders values: it can neither apply a plan nor load a configuration"},
 	{"cmd/locktree/internal/page", with(views, "cmd/locktree/internal/page", "cmd/locktree/internal/look", "go.yaml.in/yaml", "github.com/prometheus/", "github.com/beorn7/perks", "github.com/cespare/xxhash",
 		"github.com/coreos/go-systemd", "github.com/golang-jwt/jwt", "github.com/google/uuid", "github.com/jpillora/backoff", "github.com/mdlayher/", "github.com/munnerz/goautoneg",

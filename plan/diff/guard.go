@@ -393,7 +393,7 @@ func checkMass(p *plan.Plan, s *access.Sides) {
 // MaxListing is how long the names in a namespace may be together, as a server sends them. Servers send a listing of any
 // length in one reply; clients do not read one of any length: this library's read 16 MiB unless they are told otherwise
 // (recipes.Config.MaxReply). Our own reads are longer, so that what exists already can be planned and destroyed.
-const MaxListing = 16<<20 - 4096
+const maxListing = 16<<20 - 4096
 
 // javaListing is what Java clients and ZooKeeper's own shell read in one reply (jute.maxbuffer), without the stat and what is around it.
 const javaListing = 1<<20 - 1 - 100
@@ -434,15 +434,15 @@ func checkListings(p *plan.Plan, s *access.Sides) {
 		if s.Want[at] != nil {
 			n = s.Want[at]
 		}
-		if !grows[at] || length[at] <= MaxListing {
+		if !grows[at] || length[at] <= maxListing {
 			access.Tell(p, plan.Warning, plan.ProblemListing, n, "Java clients cannot list a namespace",
 				fmt.Sprintf("%s has %d nodes, whose names are %d bytes together. This library reads up to %d bytes, but Java clients and ZooKeeper's shell only up to %d "+
-					"(jute.maxbuffer), so that they cannot list the namespace. Divide the nodes among several namespaces, or give them shorter names.", at, nodes[at], length[at], MaxListing, javaListing))
+					"(jute.maxbuffer), so that they cannot list the namespace. Divide the nodes among several namespaces, or give them shorter names.", at, nodes[at], length[at], maxListing, javaListing))
 			continue
 		}
 		access.Tell(p, plan.Error, plan.ProblemListing, n, "Too many nodes in one namespace",
 			fmt.Sprintf("%s would have %d nodes, whose names are %d bytes together. A listing is one reply, and clients read up to %d bytes of it, "+
-				"so that nobody could list the namespace any more. Divide the nodes among several namespaces, or give them shorter names.", at, nodes[at], length[at], MaxListing))
+				"so that nobody could list the namespace any more. Divide the nodes among several namespaces, or give them shorter names.", at, nodes[at], length[at], maxListing))
 	}
 }
 
@@ -470,6 +470,6 @@ func checkCrowds(p *plan.Plan, s *access.Sides) {
 		}
 		access.Tell(p, plan.Warning, plan.ProblemListing, n, "Java clients cannot list a lock",
 			fmt.Sprintf("%s has a node with %d children. A listing of more than about %d is longer than Java clients and ZooKeeper's shell read (jute.maxbuffer), "+
-				"so that programs of Curator cannot take part, and one of more than about %d longer than this library reads. %s", c.Path, most, javaListing/contenderName/100*100, MaxListing/contenderName/1000*1000, next))
+				"so that programs of Curator cannot take part, and one of more than about %d longer than this library reads. %s", c.Path, most, javaListing/contenderName/100*100, maxListing/contenderName/1000*1000, next))
 	}
 }

@@ -42,7 +42,7 @@ type VersionError struct {
 }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("plan: the plan file was written by locktree %s (format %d), this is locktree %s (format %d), which may plan something else", e.Wrote, e.Format, e.Reads, Format)
+	return fmt.Sprintf("plan: the plan file was written by locktree %s (format %d), this is locktree %s (format %d), which may plan something else", e.Wrote, e.Format, e.Reads, format)
 }
 
 // Explain implements [plan.Explainer].

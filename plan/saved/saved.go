@@ -21,7 +21,7 @@ import (
 )
 
 // Format is the version of the files that this package writes and reads.
-const Format = 2
+const format = 2
 
 // maxFile bounds what [Decode] reads. README says how large the file of 100,000 locks is.
 const maxFile = 256 << 20
@@ -68,7 +68,7 @@ const (
 // Encode writes a question with the sum of its answer, which [Question.Answer] gave to this version of the program. It
 // writes piece by piece, so that the file is never in memory as a whole. Equal questions give equal bytes.
 func (q *Question) Encode(w io.Writer, version string, answer []*plan.Plan) error {
-	head, err := json.Marshal(header{Format, version, sumOf(answer)})
+	head, err := json.Marshal(header{format, version, sumOf(answer)})
 	if err != nil {
 		return fmt.Errorf("saved: encode: %w", err)
 	}
@@ -128,7 +128,7 @@ func open(data []byte, version string) (head header, body []byte, err error) {
 	}
 	// Before anything else is looked at: other formats look different. Of one that is cut off here, nothing is known.
 	n, _ := fmt.Sscanf(string(data[:min(len(data), 200)]), prefix+`%d,"version":%q`, &head.Format, &head.Version)
-	if n > 0 && head.Format != Format || n > 1 && head.Version != version {
+	if n > 0 && head.Format != format || n > 1 && head.Version != version {
 		return head, nil, &VersionError{Wrote: head.Version, Reads: version, Format: head.Format}
 	}
 	end := len(data) - sealLen

@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/lock"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan/tx"
@@ -46,7 +47,7 @@ func (r *Sender) commit(ctx context.Context) (resolved bool, err error) {
 		switch {
 		case err == nil:
 			return false, nil
-		case !failure.Unknown(err) && !lost:
+		case !refusal.Unknown(err) && !lost:
 			return false, r.refused(ctx, results, err)
 		}
 		// A refusal after a lost reply may be the echo of our own success.
@@ -62,7 +63,7 @@ func (r *Sender) commit(ctx context.Context) (resolved bool, err error) {
 			return resolved, err
 		}
 		if unread++; unread == unreadTries {
-			return false, failure.TooLarge(r.tx.Changes, r.all[r.notes:], true)
+			return false, refusal.TooLarge(r.tx.Changes, r.all[r.notes:], true)
 		}
 	}
 	return false, r.givenUp(failed)
@@ -74,7 +75,7 @@ func (r *Sender) givenUp(err error) error {
 	e := &failure.NodeError{Path: r.Plan.Root, Op: "commit to", Why: ErrLostAgain.Error(), Written: failure.NothingWritten,
 		Next: "Look at the network between here and the servers, then apply again.", Err: ErrLostAgain}
 	if errors.Is(err, direct.ErrServer) {
-		e.Why, e.Err = "the servers failed each time the transaction was sent: "+failure.ServerError(err), err
+		e.Why, e.Err = "the servers failed each time the transaction was sent: "+refusal.ServerError(err), err
 		e.Next = "Look at the servers' logs, then apply again."
 	}
 	return e
@@ -95,12 +96,12 @@ func (r *Sender) settle(ctx context.Context, results []zk.MultiResponse, err err
 			return true, nil
 		case got == undecided:
 			return false, &failure.UnknownError{ApplyID: r.tx.ID, Err: errors.Join(err, cause)}
-		case !failure.Unknown(err):
+		case !refusal.Unknown(err):
 			return false, r.refused(ctx, results, err)
 		case r.confirmed(ctx):
 			return false, nil
 		case r.Held.Lease.Context().Err() != nil:
-			return false, failure.Lock(r.Held.Lease.Path(), context.Cause(r.Held.Lease.Context()))
+			return false, refusal.Lock(r.Held.Lease.Path(), context.Cause(r.Held.Lease.Context()))
 		}
 	}
 }
@@ -260,7 +261,7 @@ func (r *Sender) landed(ctx context.Context, s *direct.Session) (read.Head, bool
 // person can use.
 func (r *Sender) refused(ctx context.Context, results []zk.MultiResponse, err error) error {
 	if errors.Is(err, recipes.ErrTooLarge) {
-		return failure.TooLarge(r.tx.Changes, r.all[r.notes:], false)
+		return refusal.TooLarge(r.tx.Changes, r.all[r.notes:], false)
 	}
 	return r.Held.Refusal(ctx, r.Plan, r.all, results, err)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/apply/internal/lock"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -42,7 +43,7 @@ type Sender struct {
 	History history.Node
 	Records int32 // the data version of the directory of records, before a first apply
 	Total   int   // transactions, as far as is known
-	Besides *failure.Besides
+	Besides *refusal.Besides
 	Left    []plan.Addr // locks that stay in what may be a container, because they are in use
 
 	// What was committed.
@@ -130,7 +131,7 @@ func (r *Sender) transact(ctx context.Context, batch *tx.Transaction) error {
 	defer cancel()
 	stat, err := r.Held.Session.Exists(after, r.Plan.Index.Path)
 	if err != nil {
-		return failure.Read(r.Plan.Index.Path, err)
+		return refusal.Read(r.Plan.Index.Path, err)
 	}
 	r.Record = read.PinOf(r.Plan.Index.Path, "", stat)
 	return nil
@@ -244,7 +245,7 @@ func (r *Sender) force(ctx context.Context) (resolved bool, err error) {
 		}
 		r.all = append(breaks, r.tx.Ops...)
 		if tx.Size(r.all) > tx.MaxTransaction {
-			large := failure.TooLarge(r.tx.Changes, r.all, false)
+			large := refusal.TooLarge(r.tx.Changes, r.all, false)
 			large.Breaks = len(breaks)
 			return false, large
 		}
@@ -341,7 +342,7 @@ func (r *Sender) clear(ctx context.Context, ops []tx.Op) error {
 	case err == nil:
 		r.Besides.Swept()
 		return nil
-	case failure.Overtaken(err), failure.Unknown(err):
+	case refusal.Overtaken(err), refusal.Unknown(err):
 		return nil // what is still there has the transaction refused
 	}
 	return r.Held.Refusal(ctx, r.Plan, ops, results, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/lock"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -107,7 +108,7 @@ func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
 func (r *Phase) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write *plan.ACLStep, done bool, err error) {
 	if !narrow {
 		if step.Before, err = read.Shown(ctx, r.Held.Session, step.Path, step.Before); err != nil {
-			return nil, false, failure.ACL(*step, err)
+			return nil, false, refusal.ACL(*step, err)
 		}
 	}
 	both := slices.Concat(step.Before, step.ACL).Normalize()
@@ -187,7 +188,7 @@ func ReadBack(ctx context.Context, h *lock.Held, p *plan.Plan, id string) error 
 		case errors.Is(err, zk.ErrNoAuth):
 			// as intended with allow_lockout
 		case err != nil:
-			return &failure.VerifyError{ApplyID: id, Err: failure.Read(want.Path, err)}
+			return &failure.VerifyError{ApplyID: id, Err: refusal.Read(want.Path, err)}
 		case !wire.FromZK(got).Equal(want.ACL):
 			diffs = append(diffs, failure.Difference{
 				Addr: want.Addr, Path: want.Path,

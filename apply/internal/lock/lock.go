@@ -20,6 +20,7 @@ import (
 
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
 )
@@ -43,7 +44,7 @@ func (h *Held) Lost() error {
 	if h.Lease.Context().Err() == nil {
 		return nil
 	}
-	return failure.Lock(h.Lease.Path(), context.Cause(h.Lease.Context()))
+	return refusal.Lock(h.Lease.Path(), context.Cause(h.Lease.Context()))
 }
 
 // Unlock releases the lock, even if ctx has ended. An error here does not affect what was
@@ -129,7 +130,7 @@ func (r Request) queue(ctx context.Context, c *recipes.Client) (*recipes.Lease, 
 	case errors.As(err, &holder) && !errors.Is(err, recipes.ErrUnreachable):
 		return nil, &failure.LockedError{Info: holderInfo(holder), Path: info.Path, Waited: time.Since(start)}
 	default:
-		return nil, failure.Lock(info.Path, err)
+		return nil, refusal.Lock(info.Path, err)
 	}
 }
 
@@ -171,7 +172,7 @@ func holderInfo(e *recipes.HeldError) *failure.LockInfo {
 	if e == nil {
 		return nil
 	}
-	return failure.ParseInfo(e.Holder.ID)
+	return refusal.ParseInfo(e.Holder.ID)
 }
 
 // Detached is a context for what must be finished once the transaction is sent: long

@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/tx"
@@ -40,7 +41,7 @@ func (h *Held) Explain(ctx context.Context, p *plan.Plan, op tx.Op, err error) e
 	case errors.Is(err, zk.ErrNoNode):
 		return conflict("it was deleted")
 	}
-	return failure.Denied(h.Client, op, err)
+	return refusal.Denied(h.Client, op, err)
 }
 
 // occupied is the error when a node to be deleted has children. In a lock that is a contender that
@@ -65,12 +66,12 @@ func About(c *plan.Change, addr plan.Addr, path string) bool {
 
 // Refusal is the error of a transaction that was certainly not committed. Its operations are short.
 func (h *Held) Refusal(ctx context.Context, p *plan.Plan, ops []tx.Op, results []zk.MultiResponse, err error) error {
-	if op, refused := failure.FirstRefused(results, ops); refused {
+	if op, refused := refusal.FirstRefused(results, ops); refused {
 		// err is this answer too, in words: go-zookeeper has none for some of its codes.
 		return h.Explain(ctx, p, op, err)
 	}
 	if errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrSessionLost) {
-		return failure.Lock(h.Lease.Path(), err)
+		return refusal.Lock(h.Lease.Path(), err)
 	}
-	return failure.Commit(p.Root, err)
+	return refusal.Commit(p.Root, err)
 }

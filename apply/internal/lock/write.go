@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -28,14 +28,14 @@ func (h *Held) Write(ctx context.Context, path string, data []byte, version int3
 		one, cancel := context.WithTimeout(ctx, h.Session.Timeout())
 		_, err = h.Lease.Multi(one, append(beside, &zk.SetDataRequest{Path: path, Data: data, Version: version})...)
 		cancel()
-		if err == nil || !failure.Unknown(err) && !lost {
+		if err == nil || !refusal.Unknown(err) && !lost {
 			return err
 		}
 		got, stat, readErr := h.Session.Get(ctx, path)
 		if readErr == nil && stat.Version == version+1 && bytes.Equal(got, data) {
 			return nil
 		}
-		if !failure.Unknown(err) {
+		if !refusal.Unknown(err) {
 			return err
 		}
 		lost = true
@@ -52,7 +52,7 @@ func (h *Held) SetACL(ctx context.Context, step plan.ACLStep) (aversion int32, e
 		if stat, err = h.Session.SetACL(ctx, step.Path, wire.ToZK(step.ACL), step.Aversion); err == nil {
 			return stat.Aversion, nil
 		}
-		if !failure.Unknown(err) && !errors.Is(err, zk.ErrBadVersion) {
+		if !refusal.Unknown(err) && !errors.Is(err, zk.ErrBadVersion) {
 			break
 		}
 		got, stat, readErr := h.Session.GetACL(ctx, step.Path)
@@ -64,19 +64,19 @@ func (h *Held) SetACL(ctx context.Context, step plan.ACLStep) (aversion int32, e
 		}
 		// Not set, and the version has changed or is unknown: do not overwrite somebody's list
 		// (TestAccessListChangedByHandIsNotOverwritten).
-		if readErr != nil || !failure.Unknown(err) {
+		if readErr != nil || !refusal.Unknown(err) {
 			break
 		}
 	}
 	if errors.Is(err, recipes.ErrSessionLost) {
 		return step.Aversion, h.LostSince(err)
 	}
-	return step.Aversion, failure.ACL(step, err)
+	return step.Aversion, refusal.ACL(step, err)
 }
 
 // LostSince is for a lock that is lost after the last transaction: ACLPhaseError says what to do next.
 func (h *Held) LostSince(err error) error {
-	e := failure.Lock(h.Lease.Path(), err)
+	e := refusal.Lock(h.Lease.Path(), err)
 	e.Written, e.Next = "", ""
 	return e
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/lock"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/tx"
@@ -56,14 +57,14 @@ func Leave(ctx context.Context, h *lock.Held, p *plan.Plan) (_ *plan.Plan, left 
 type Drained struct {
 	Plan    *plan.Plan // with the versions that draining wrote
 	held    *lock.Held
-	besides *failure.Besides
+	besides *refusal.Besides
 	closed  []*plan.Change
 }
 
 // Drain waits until the locks that must be idle are, if the plan asks for it: it lets
 // nobody in (state draining) and waits, or breaks them by force. If one is still in use
 // then, the error is an [*failure.InUseError], and the locks are opened again.
-func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *failure.Besides) (*Drained, error) {
+func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Besides) (*Drained, error) {
 	d := &Drained{Plan: p, held: h, besides: besides}
 	if p.Drain <= 0 && !slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Break }) {
 		return d, nil
@@ -114,7 +115,7 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *failure.Bes
 		case <-ctx.Done():
 			return nil, d.Reopen(ctx, context.Cause(ctx))
 		case <-h.Lease.Context().Done():
-			return nil, d.Reopen(ctx, failure.Lock(h.Lease.Path(), context.Cause(h.Lease.Context())))
+			return nil, d.Reopen(ctx, refusal.Lock(h.Lease.Path(), context.Cause(h.Lease.Context())))
 		case <-time.After(min(drainPoll, time.Until(deadline))):
 		}
 	}
@@ -184,7 +185,7 @@ func (d *Drained) Gone(changes []*plan.Change) {
 // we can know, that right was taken from us on purpose, and the error says what is missing.
 //
 // It returns the plan with the versions that it wrote.
-func Widen(ctx context.Context, h *lock.Held, p *plan.Plan, besides *failure.Besides) (*plan.Plan, error) {
+func Widen(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Besides) (*plan.Plan, error) {
 	var steps []int
 	for i := range p.Changes {
 		c := &p.Changes[i]

@@ -5,7 +5,7 @@
 //	drained, err := prepare.Drain(ctx, held, p, besides)
 //
 // [Scaffold] creates the nodes that an apply needs, [Widen] grants the rights that it lacks, and [Drain] waits until locks that are to go
-// are idle. Each tells a [failure.Besides] what it wrote. [Widen] and [Drain] note the versions that they write in a copy of the plan.
+// are idle. Each tells a [refusal.Besides] what it wrote. [Widen] and [Drain] note the versions that they write in a copy of the plan.
 //
 // The package relies on read for what is there and on a held lock for its writes. It writes nothing of the plan, so an apply that ends
 // here leaves what the next one finishes or undoes; [Drained.Reopen] opens the locks again.
@@ -18,8 +18,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -84,10 +84,10 @@ func Scaffold(ctx context.Context, s *direct.Session, p *plan.Plan, own, acl kin
 			}
 			g.Made = missing
 			return g, nil
-		case try < scaffoldTries && errors.Is(err, zk.ErrNodeExists), try < scaffoldTries && failure.Unknown(err):
+		case try < scaffoldTries && errors.Is(err, zk.ErrNodeExists), try < scaffoldTries && refusal.Unknown(err):
 			continue
 		}
-		return nil, failure.Scaffold(missing[0], err)
+		return nil, refusal.Scaffold(missing[0], err)
 	}
 }
 
@@ -138,7 +138,7 @@ func missingOf(ctx context.Context, s *direct.Session, paths []string) (missing 
 		switch {
 		case errors.Is(err, zk.ErrNoAuth): // it exists, see reader.unreadable; we need not be able to read what is above the root
 		case err != nil:
-			return nil, failure.Read(path, err)
+			return nil, refusal.Read(path, err)
 		case stat == nil:
 			missing = append(missing, path)
 		}
@@ -148,7 +148,7 @@ func missingOf(ctx context.Context, s *direct.Session, paths []string) (missing 
 
 // Identify gives an ensemble an id if another program has made its nodes. Whoever may not do that leaves it to others,
 // and a write whose outcome is not known is one that the next apply finds, or makes.
-func Identify(ctx context.Context, s *direct.Session, p *plan.Plan, besides *failure.Besides) {
+func Identify(ctx context.Context, s *direct.Session, p *plan.Plan, besides *refusal.Besides) {
 	path := record.ScaffoldPath(p.Root)
 	if !p.Unmarked() {
 		return

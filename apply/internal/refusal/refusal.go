@@ -1,4 +1,14 @@
-package failure
+// Package refusal turns the answers of servers into the errors of package failure.
+//
+//	if err := session.SetACL(ctx, step.Path, list, step.Aversion); err != nil {
+//		return refusal.ACL(step, err)
+//	}
+//
+// A function is named after the request that failed: [Read], [Lock], [Scaffold], [Denied], [ACL], [Commit]. [Unknown] and [Overtaken] ask
+// about an answer. [Besides] collects the writes of an apply that are not of its plan, and adds them to an error.
+//
+// The package relies on failure for the errors and on recipes for those of a client. It sends nothing.
+package refusal
 
 import (
 	"encoding/json"
@@ -7,11 +17,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+	"sync/atomic"
 	"unicode"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
@@ -21,19 +32,19 @@ import (
 
 // Denied is the error of an operation that was refused for a reason that is about rights and servers.
 func Denied(c *recipes.Client, op tx.Op, err error) error {
-	e := &NodeError{Addr: op.Addr, Path: op.Path, Op: string(op.Kind), Written: NothingWritten, Err: err}
+	e := &failure.NodeError{Addr: op.Addr, Path: op.Path, Op: string(op.Kind), Written: failure.NothingWritten, Err: err}
 	if errors.Is(err, zk.ErrNoAuth) {
 		perm, at := needed(op)
-		e.Named, e.Why = true, fmt.Sprintf("we (%s) do not have %s on %s", strings.Join(WhoWeAre(c), ", "), perm, at)
+		e.Named, e.Why = true, fmt.Sprintf("we (%s) do not have %s on %s", strings.Join(failure.WhoWeAre(c), ", "), perm, at)
 		e.Next = "Connect with an identity that has it, or have it granted."
 		return e
 	}
-	return e.meaning()
+	return meaning(e)
 }
 
 // meaning completes an error with what the server's answer means, if that is not about one node's state,
 // and with what to do. The most general case comes last: anything unknown is attributed to the connection.
-func (e *NodeError) meaning() *NodeError {
+func meaning(e *failure.NodeError) *failure.NodeError {
 	switch err := e.Err; {
 	case errors.Is(err, zk.ErrInvalidACL):
 		e.Why = "the servers do not accept its access list: they do not know a scheme in it, or an id is malformed"
@@ -49,29 +60,17 @@ func (e *NodeError) meaning() *NodeError {
 	case errors.Is(err, direct.ErrServer):
 		e.Why, e.Next = "the servers failed: "+ServerError(err), "Look at their logs, then try again."
 	case errors.Is(err, recipes.ErrTooLarge):
-		e.Why, e.Next = Cause(err), "The limit of a reply is this program's, not the servers'. If it is a namespace with very many nodes, delete those that nobody needs with another client, or have more read (recipes.Config.MaxReply)."
+		e.Why, e.Next = failure.Cause(err), "The limit of a reply is this program's, not the servers'. If it is a namespace with very many nodes, delete those that nobody needs with another client, or have more read (recipes.Config.MaxReply)."
 	case errors.Is(err, recipes.ErrAuth):
-		e.Why, e.Next = Cause(err), "Check the user name and the password."
+		e.Why, e.Next = failure.Cause(err), "Check the user name and the password."
 	default:
-		e.Why, e.Next = Cause(err), "Check that the servers run and can be reached, then try again."
+		e.Why, e.Next = failure.Cause(err), "Check that the servers run and can be reached, then try again."
 	}
 	return e
 }
 
 // ServerError is the text of an error of the servers.
-func ServerError(err error) string { return strings.TrimPrefix(Cause(err), "server error: ") }
-
-// Cause is an error's text without the operation, the node and the outcome, which our own error
-// contains.
-func Cause(err error) string {
-	var op *direct.OpError
-	if errors.As(err, &op) && op.Err != nil {
-		if err = op.Err; op.Hint != "" {
-			return bare(err) + "; " + op.Hint
-		}
-	}
-	return bare(err)
-}
+func ServerError(err error) string { return strings.TrimPrefix(failure.Cause(err), "server error: ") }
 
 // needed returns the permission that an operation needs, and where: creating and
 // deleting need it on the parent, a check needs READ (PrepRequestProcessor,
@@ -91,16 +90,16 @@ func needed(op tx.Op) (perm, path string) {
 
 // ACL is the error of an access list that could not be set.
 func ACL(step plan.ACLStep, err error) error {
-	e := &NodeError{Addr: step.Addr, Path: step.Path, Op: "set the access list of", Err: err}
+	e := &failure.NodeError{Addr: step.Addr, Path: step.Path, Op: "set the access list of", Err: err}
 	switch {
 	case errors.Is(err, zk.ErrBadVersion):
-		e.Why, e.Next = "somebody else changed it meanwhile", lookAgain
+		e.Why, e.Next = "somebody else changed it meanwhile", failure.LookAgain
 	case errors.Is(err, zk.ErrNoNode):
-		e.Why, e.Next = "it was deleted meanwhile", lookAgain
+		e.Why, e.Next = "it was deleted meanwhile", failure.LookAgain
 	case errors.Is(err, zk.ErrNoAuth):
 		e.Why, e.Next = "we do not have ADMIN on it", "Connect with an identity that has it."
 	default:
-		e.meaning()
+		meaning(e)
 	}
 	return e
 }
@@ -108,18 +107,18 @@ func ACL(step plan.ACLStep, err error) error {
 // Read explains a read that failed. NoAuth most often means a wrong password: to the servers every
 // password is a valid identity, but one without rights (DigestAuthenticationProvider).
 func Read(path string, err error) error {
-	e := &NodeError{Path: path, Op: "read", Err: err}
+	e := &failure.NodeError{Path: path, Op: "read", Err: err}
 	if errors.Is(err, zk.ErrNoAuth) {
 		e.Why = "we do not have READ on it"
 		e.Next = "Connect with an identity that has it. Check the user name and the password first: ZooKeeper accepts a wrong password without complaint."
 		return e
 	}
-	return e.meaning()
+	return meaning(e)
 }
 
 // Scaffold is the error of a node that an apply needs, which could not be created. path is the first of the missing ones.
 func Scaffold(path string, err error) error {
-	e := &NodeError{Path: path, Op: "create", Written: NothingWritten, Err: err}
+	e := &failure.NodeError{Path: path, Op: "create", Written: failure.NothingWritten, Err: err}
 	var op *direct.OpError
 	if errors.As(err, &op) && op.Path != "" {
 		e.Path = op.Path
@@ -129,12 +128,12 @@ func Scaffold(path string, err error) error {
 		e.Next = "Connect with an identity that has it, or create the node by hand and grant us everything on it."
 		return e
 	}
-	return e.meaning()
+	return meaning(e)
 }
 
 // Lock is the error when the apply lock could not be taken, or was lost before the transaction.
-func Lock(path string, err error) *NodeError {
-	e := &NodeError{Path: path, Op: "lock", Written: NothingWritten, Err: err}
+func Lock(path string, err error) *failure.NodeError {
+	e := &failure.NodeError{Path: path, Op: "lock", Written: failure.NothingWritten, Err: err}
 	switch {
 	case errors.Is(err, recipes.ErrNotProvisioned), errors.Is(err, recipes.ErrKindMismatch):
 		e.Why, e.Next = "the node is not the apply lock locktree made", "Delete it by hand while no apply is under way; the next apply creates it again."
@@ -142,9 +141,9 @@ func Lock(path string, err error) *NodeError {
 		e.Why = "we do not have the rights to queue there"
 		e.Next = "The lock belongs to the administrators that the last apply declared, or else to whoever applied first: present their credential, too, or have the access list of the node widened."
 	case errors.Is(err, recipes.ErrLost), errors.Is(err, recipes.ErrSessionLost):
-		e.Why, e.Next = fmt.Sprintf("the lock was lost (%s), so another apply may have begun", Cause(err)), "Apply again."
+		e.Why, e.Next = fmt.Sprintf("the lock was lost (%s), so another apply may have begun", failure.Cause(err)), "Apply again."
 	default:
-		e.meaning()
+		meaning(e)
 	}
 	return e
 }
@@ -176,42 +175,9 @@ func Overtaken(err error) bool {
 	return slices.ContainsFunc([]error{zk.ErrNotEmpty, zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNodeExists}, func(e error) bool { return errors.Is(err, e) })
 }
 
-func bare(err error) string { return plan.Plain(err.Error()) }
-
 // Commit is the error of a transaction that was not committed, for a reason that is not about one of its operations.
 func Commit(root string, err error) error {
-	return (&NodeError{Path: root, Op: "commit to", Written: NothingWritten, Err: err}).meaning()
-}
-
-// WhoWeAre returns the names by which the servers know the connection, without hashes.
-func WhoWeAre(c *recipes.Client) []string {
-	var out []string
-	for _, id := range c.Identities() {
-		if id.Scheme != "world" {
-			out = append(out, plan.Identity{Scheme: id.Scheme, ID: id.ID}.String())
-		}
-	}
-	if len(out) == 0 {
-		return []string{"world:anyone"}
-	}
-	return out
-}
-
-// RefusedAt returns the node whose access list refused a request: for creating and deleting that is the parent.
-func RefusedAt(err error) string {
-	var node *NodeError
-	var op *direct.OpError
-	path, verb := "", ""
-	switch {
-	case errors.As(err, &node):
-		path, verb = node.Path, node.Op
-	case errors.As(err, &op):
-		path, verb = op.Path, op.Op
-	}
-	if verb == "create" || verb == "delete" {
-		return kind.ParentPath(path)
-	}
-	return path
+	return meaning(&failure.NodeError{Path: root, Op: "commit to", Written: failure.NothingWritten, Err: err})
 }
 
 // WrongPassword is said of a connection that is none of those it has the name of.
@@ -227,37 +193,20 @@ func Namesake(c *recipes.Client, names []string) bool {
 // NotAdmin is the error of a connection that is none of the administrators of a set.
 func NotAdmin(c *recipes.Client, set *plan.Access, of, root string) error {
 	admins := plan.Names(set.Admins)
-	why := fmt.Sprintf("we are %s, and the administrators %s are %s", strings.Join(WhoWeAre(c), ", "), of, strings.Join(admins, ", "))
+	why := fmt.Sprintf("we are %s, and the administrators %s are %s", strings.Join(failure.WhoWeAre(c), ", "), of, strings.Join(admins, ", "))
 	if Namesake(c, admins) {
 		why = fmt.Sprintf("%s; %s", why, WrongPassword)
 	}
-	return &NodeError{
+	return &failure.NodeError{
 		Path: root, Op: "apply to", Why: why,
-		Written: NothingWritten,
+		Written: failure.NothingWritten,
 		Next:    "Present the credential of one of them, beside yours if need be (an auth block each), or have yours added to admins.",
 	}
 }
 
-// LockInfo describes the holder of an apply lock, in the words of Terraform's "Lock Info".
-type LockInfo struct {
-	ID        string    // of the apply
-	Path      string    // of the lock
-	Operation string    // Options.Operation
-	Who       string    // user@host
-	Version   string    // of the program
-	Created   time.Time // by the clock of the applying machine, UTC
-	Info      string    // anything else
-}
-
-// String returns the block that users of Terraform know, without a final line break.
-func (l LockInfo) String() string {
-	return fmt.Sprintf("Lock Info:\n  ID:        %s\n  Path:      %s\n  Operation: %s\n  Who:       %s\n  Version:   %s\n  Created:   %s\n  Info:      %s",
-		l.ID, l.Path, l.Operation, l.Who, l.Version, l.Created.UTC().Format("2006-01-02 15:04:05 UTC"), l.Info)
-}
-
 // ParseInfo reads the id of a contender; nil when no apply of ours wrote it.
-func ParseInfo(id string) *LockInfo {
-	var info LockInfo
+func ParseInfo(id string) *failure.LockInfo {
+	var info failure.LockInfo
 	if json.Unmarshal([]byte(id), &info) != nil || info.ID == "" {
 		return nil
 	}
@@ -268,3 +217,54 @@ func ParseInfo(id string) *LockInfo {
 	}
 	return &info
 }
+
+func TooLarge(changes []*plan.Change, ops []tx.Op, refused bool) *failure.TooLargeError {
+	e := &failure.TooLargeError{Ops: len(ops), Bytes: tx.Size(ops), Limit: tx.MaxTransaction, Refused: refused}
+	if len(changes) > 0 {
+		e.Addr, e.Path = changes[0].Addr, changes[0].Path
+	}
+	return e
+}
+
+// Besides is what an apply has written that is not of its plan. The zero value is nothing.
+type Besides struct {
+	clauses []string
+	keys    atomic.Int32
+}
+
+// Add adds a clause.
+func (b *Besides) Add(clause string) { b.clauses = append(b.clauses, clause) }
+
+// Swept counts the node of a key that nobody used, which was deleted. It is safe for concurrent use.
+func (b *Besides) Swept() { b.keys.Add(1) }
+
+// Say adds to an error what the apply has written although nothing of the plan was, more included.
+func (b *Besides) Say(err error, more ...string) error {
+	switch n := b.keys.Swap(0); n {
+	case 0:
+	case 1:
+		b.Add("the node of a key, which nobody used, was deleted")
+	default:
+		b.Add(fmt.Sprintf("the nodes of %d keys, which nobody used, were deleted", n))
+	}
+	b.clauses = append(b.clauses, more...)
+	if len(b.clauses) == 0 || len(more) == 0 && !strings.Contains(plan.Explain(err).Written, failure.NothingWritten) {
+		return err
+	}
+	return &besidesError{b.clauses, err}
+}
+
+// besidesError: nothing of the plan was written because of err, but what prepares it was.
+type besidesError struct {
+	prepared []string // clauses
+	err      error
+}
+
+func (e *besidesError) Explain() plan.Explanation {
+	x := plan.Explain(e.err)
+	x.Written = strings.TrimSpace(strings.ReplaceAll(x.Written, failure.NothingWritten, "") + " Nothing of the plan was written, but " + strings.Join(e.prepared, ", and ") + ".")
+	return x
+}
+
+func (e *besidesError) Error() string { return "apply: " + e.Explain().String() }
+func (e *besidesError) Unwrap() error { return e.err }
