@@ -2,6 +2,7 @@ package recipes_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -47,19 +48,27 @@ func TestAMultiLockThatFailsLeavesNothing(t *testing.T) {
 }
 
 func TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		paths := l.Mutexes(2)
-		x, err := l.Client("holder").Mutex(paths[1]).Lock(t.Context())
-		require.NoError(t, err)
-		w := l.Waiting(multi(l.Client("a"), paths...).Lock)
-		require.NoError(t, l.Srv.Delete(l.Queue(paths[0])[0]))
-		l.Settle()
-		l.Unlock(x)
-		r := <-w
-		require.ErrorIs(t, r.Err, recipes.ErrLost)
-		l.Settle()
-		require.Empty(t, l.Children(paths[1]))
-	})
+	for _, told := range []bool{true, false} {
+		t.Run(fmt.Sprintf("told=%v", told), func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				paths := l.Mutexes(2)
+				x, err := l.Client("holder").Mutex(paths[1]).Lock(t.Context())
+				require.NoError(t, err)
+				w := l.Waiting(multi(l.Client("a"), paths...).Lock)
+				node := l.Queue(paths[0])[0]
+				if !told {
+					l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Path == node }, zktest.DropEvent)
+				}
+				require.NoError(t, l.Srv.Delete(node))
+				l.Settle()
+				l.Unlock(x)
+				r := <-w
+				require.ErrorIs(t, r.Err, recipes.ErrLost)
+				l.Settle()
+				require.Empty(t, l.Children(paths[1]))
+			})
+		})
+	}
 }
 
 // A lease entered again outlives the one it was entered from, and its context still says what is held.

@@ -50,8 +50,8 @@ func TestWhatCountsAsTaken(t *testing.T) {
 func TestTheLargestRecordFitsIntoANode(t *testing.T) {
 	r := &Record{}
 	for i := range 501 {
-		r = r.Put(Run{Slot: fmt.Sprintf("%03d", i) + strings.Repeat(`"`, MaxName-3), State: Succeeded, By: strings.Repeat("\x01", 200), Token: 1<<64 - 1, Tries: 1e9,
-			Started: 1 << 53, Took: 1 << 53, Result: strings.Repeat("\u2028", 300)}, 500)
+		r = r.Put(Run{Slot: fmt.Sprintf("%03d", i) + strings.Repeat(`"`, MaxName-3), State: Succeeded, By: strings.Repeat("<", 200), Token: 1<<64 - 1, Tries: 1e9,
+			Started: 1 << 53, Took: 1 << 53, Result: strings.Repeat("<", 300)}, 500)
 	}
 	require.Len(t, r.Slots, 500)
 	require.Less(t, len(r.Encode()), 1<<20-8<<10)
