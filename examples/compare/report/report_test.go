@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,13 +83,20 @@ func example() *Report {
 func TestThePage(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, Page(&b, example()))
+	fixed := strings.Split(pageText, "\n")
+	var got strings.Builder // the page without the sentences that stand as they are in its template
+	for line := range strings.Lines(b.String()) {
+		if strings.ContainsAny(line[:1], "#|\n") || !slices.Contains(fixed, strings.TrimSuffix(line, "\n")) {
+			got.WriteString(line)
+		}
+	}
 	const golden = "testdata/page.md"
 	if os.Getenv("GOLDEN") != "" {
-		require.NoError(t, os.WriteFile(golden, b.Bytes(), 0o644))
+		require.NoError(t, os.WriteFile(golden, []byte(got.String()), 0o644))
 	}
 	want, err := os.ReadFile(golden)
 	require.NoError(t, err)
-	require.Equal(t, string(want), b.String(), "GOLDEN=1 go test ./report rewrites it")
+	require.Equal(t, string(want), got.String(), "GOLDEN=1 go test ./report rewrites it")
 }
 
 // What is written for machines has every sample.
