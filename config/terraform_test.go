@@ -19,7 +19,7 @@ import (
 func TestLanguageIsTerraforms(t *testing.T) {
 	recorded, err := os.ReadFile("../testdata/terraform/language.txt")
 	require.NoError(t, err)
-	topic, err := os.ReadFile("../cmd/locktree/topics/from-terraform.txt")
+	topic, err := os.ReadFile("../cmd/locktree/internal/help/topics/from-terraform.txt")
 	require.NoError(t, err)
 	expressions := expressionsIn(t, "", "")
 	var different []string

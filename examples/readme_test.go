@@ -273,7 +273,7 @@ func TestTheIndexHasEveryPage(t *testing.T) {
 	help, code := locktree(t, nil, "quickstart", "help")
 	require.Zero(t, code, help)
 	for _, m := range regexp.MustCompile(`(?m)^  locktree (\S+) +Runbook: `).FindAllStringSubmatch(help, -1) {
-		require.Contains(t, string(guide), "(../cmd/locktree/topics/"+m[1]+".txt)")
+		require.Contains(t, string(guide), "(../cmd/locktree/internal/help/topics/"+m[1]+".txt)")
 	}
 	commands, err := os.ReadFile("../docs/reference.md")
 	require.NoError(t, err)

@@ -176,6 +176,9 @@ var importRules = []struct {
 		"the engine returns values and events; what language declared the tree and who looks on is not its business"},
 	{"cmd/locktree/internal/exit", []string{"cmd/locktree/internal/exit", "cmd/locktree/internal/child", "golang.org/x/sys"},
 		"exit codes are an interface: a command, and what it calls, return them and end no process"},
+	{"cmd/locktree/internal/disk", nil, "a file is written whole, or not at all, whatever is in it"},
+	{"cmd/locktree/internal/help", with(rendered, "cmd/locktree/internal/help", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "github.com/spf13/"),
+		"the help describes commands as values of cobra: it runs none"},
 	{"cmd/locktree/internal/look", with(library, "cmd/locktree/internal/look"),
 		"a look needs a client and nothing of what is looked at"},
 	{"cmd/locktree/internal/stack", with(views, slices.Concat(front, []string{"plan/saved",
@@ -288,7 +291,7 @@ var visible = []string{"Brief", "CleanLines", "KeyName", "Line", "Unasked", "Vis
 // A file name, a node name and an error message were printed as they are, so they wrote lines that a CI runner obeys.
 func TestNothingForeignIsPrintedAsItIs(t *testing.T) {
 	files := token.NewFileSet()
-	for _, dir := range []string{".", "internal/view", "internal/view/planview", "internal/view/lockview"} {
+	for _, dir := range []string{".", "internal/change", "internal/demo", "internal/help", "internal/run", "internal/stack", "internal/view", "internal/view/planview", "internal/view/lockview"} {
 		names, err := filepath.Glob(dir + "/*.go")
 		require.NoError(t, err)
 		for _, name := range names {

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/help"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -176,7 +177,7 @@ var canaryLines = append(helpLines(), []string{
 
 // helpLines show every topic of the help.
 func helpLines() (out []string) {
-	for _, c := range topics() {
+	for _, c := range help.Topics() {
 		out = append(out, "help "+c.Name())
 	}
 	return out

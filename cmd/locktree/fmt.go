@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/disk"
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
@@ -126,7 +126,7 @@ func (f *formatter) file(name string) error {
 	if f.write {
 		info, err := os.Stat(f.loader().Path(name))
 		if err == nil {
-			err = replaceFile(f.loader().Path(name), info.Mode().Perm(), func(w io.Writer) error { _, err := w.Write(out); return err })
+			err = disk.Replace(f.loader().Path(name), info.Mode().Perm(), func(w io.Writer) error { _, err := w.Write(out); return err })
 		}
 		if err != nil {
 			return view.Failf("Cannot write "+name, "%v. The file is as it was.", err)
@@ -197,33 +197,4 @@ func (f *formatter) format(src []byte, name string) ([]byte, bool) {
 		return nil, false
 	}
 	return out, true
-}
-
-// replaceFile swaps the content in one step: an editor, or a crash, sees the old text or the new one.
-func replaceFile(path string, mode fs.FileMode, write func(io.Writer) error) error {
-	path = written(path)
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".locktree-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // fails harmlessly once renamed
-	if err := errors.Join(write(tmp), tmp.Chmod(mode), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
-}
-
-// written returns the file that a symbolic link names, also where there is none yet: a rename over the link would replace the link.
-func written(path string) string {
-	if file, err := filepath.EvalSymlinks(path); err == nil {
-		return file
-	}
-	to, err := os.Readlink(path)
-	switch {
-	case err != nil:
-		return path
-	case filepath.IsAbs(to):
-		return to
-	}
-	return filepath.Join(filepath.Dir(path), to)
 }

@@ -14,7 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/disk"
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/help"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/config/generate"
@@ -55,7 +57,7 @@ func generateCommand(a *app) *cobra.Command {
 
 func (g *generator) run(c *cobra.Command, lang string) error {
 	if lang != "go" {
-		advice := cmp.Or(formerCommands["generate "+lang], strings.TrimSpace(plan.DidYouMean(lang, []string{"go"})))
+		advice := cmp.Or(help.Former["generate "+lang], strings.TrimSpace(plan.DidYouMean(lang, []string{"go"})))
 		return usage(c, "Unknown language", "%s", strings.TrimSpace(fmt.Sprintf("No code is generated for %q. %s", lang, advice)))
 	}
 	if g.check && g.out == "" {
@@ -111,7 +113,7 @@ func (g *generator) write(source []byte) error {
 	if err := os.MkdirAll(filepath.Dir(g.loader().Path(g.out)), 0o777); err != nil {
 		return view.Failf("Cannot write "+g.out, "%v.", err)
 	}
-	if err := replaceFile(g.loader().Path(g.out), 0o644, func(w io.Writer) error { _, err := w.Write(source); return err }); err != nil {
+	if err := disk.Replace(g.loader().Path(g.out), 0o644, func(w io.Writer) error { _, err := w.Write(source); return err }); err != nil {
 		return view.Failf("Cannot write "+g.out, "%v. The file is as it was.", err)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/cmd/locktree/internal/change"
+	"github.com/locktree/locktree/cmd/locktree/internal/disk"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
@@ -212,7 +213,7 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *sur
 		return view.Failf("Nothing to generate", "No lock was recognised below %s, nor a node that may be one.", found.Path)
 	}
 	head := fmt.Sprintf("# What \"locktree import -from %s\" found. Read it, correct it, then run locktree plan.\n", found.Path)
-	if err := writeNew(a.loader().Path(f.generate), 0o600, append([]byte(head), made.Source...)); err != nil {
+	if err := disk.Create(a.loader().Path(f.generate), 0o600, append([]byte(head), made.Source...)); err != nil {
 		return view.Failf("Cannot write "+f.generate, "%v. Choose another file for -generate.", err)
 	}
 	a.Message(fmt.Sprintf("Wrote %s to %s. Nothing was written to ZooKeeper: \"locktree plan\" shows what an apply would do.", view.Plural(made.Imports, "import block"), f.generate))
@@ -231,15 +232,6 @@ func existing(found []*survey.Found) (out []*config.Existing) {
 		out = append(out, &config.Existing{Path: f.Path, Kind: f.Kind, Params: f.Params, ACL: f.ACL, Notes: f.Notes, Skip: f.Skip, Stops: f.Stops, Inside: existing(f.Inside)})
 	}
 	return out
-}
-
-func writeNew(name string, mode os.FileMode, content []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Close())
 }
 
 // declareImport adds an import that is in no file.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/disk"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 )
@@ -30,11 +31,11 @@ func initCommand(a *app) *cobra.Command {
 			"operators, and a module with the locks of each team.",
 		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			files := templates[template]
-			if files == nil {
+			starter := templates[template]
+			if starter == nil {
 				return usage(c, "Bad flag", "-template=%s: must be start or production.", template)
 			}
-			return a.init(c.Context(), &flags, files)
+			return a.init(c.Context(), &flags, starter)
 		},
 	}
 	flags.register(c)
@@ -43,8 +44,8 @@ func initCommand(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) init(ctx context.Context, flags *loadFlags, files []starterFile) error {
-	wrote, err := a.scaffold(files)
+func (a *app) init(ctx context.Context, flags *loadFlags, template []starterFile) error {
+	wrote, err := a.scaffold(template)
 	if err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (a *app) init(ctx context.Context, flags *loadFlags, files []starterFile) e
 	if err != nil {
 		return err
 	}
-	for _, f := range files {
+	for _, f := range template {
 		if wrote {
 			fmt.Fprintf(a.stdout, "Wrote %s: %s. Change it as you like.\n", f.name, f.about)
 		}
@@ -118,7 +119,7 @@ var templates = map[string][]starterFile{
 }
 
 // scaffold writes a template where there is no configuration at all.
-func (a *app) scaffold(files []starterFile) (wrote bool, err error) {
+func (a *app) scaffold(template []starterFile) (wrote bool, err error) {
 	dir := a.loader().Path(".")
 	for _, pattern := range []string{"*.locktree.hcl", "*.locktree.json"} {
 		if found, err := filepath.Glob(filepath.Join(dir, pattern)); err != nil || len(found) > 0 {
@@ -130,10 +131,10 @@ func (a *app) scaffold(files []starterFile) (wrote bool, err error) {
 		return false, err
 	}
 	fill := strings.NewReplacer("STACK", stackName(filepath.Base(abs)), "SERVERS", a.starterServers())
-	for _, f := range files {
+	for _, f := range template {
 		path := filepath.Join(dir, filepath.FromSlash(f.name))
 		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-			err = writeNew(path, 0o644, []byte(fill.Replace(f.text)))
+			err = disk.Create(path, 0o644, []byte(fill.Replace(f.text)))
 		}
 		if errors.Is(err, fs.ErrExist) && f.name == starterName {
 			return false, nil // another program created it first

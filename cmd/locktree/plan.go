@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/disk"
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -163,7 +164,7 @@ func (a *app) savePlan(name string, q *saved.Question, answer []*plan.Plan) erro
 	if info, err := os.Stat(path); err == nil && (!info.Mode().IsRegular() || info.Size() > 0 && !isPlan(path)) {
 		return view.Failf("Refusing to overwrite a file", "%s exists and is not a plan. Choose another name for -out, or remove the file.", name)
 	}
-	if err := replaceFile(path, 0o600, func(w io.Writer) error { return q.Encode(w, version(), answer) }); err != nil {
+	if err := disk.Replace(path, 0o600, func(w io.Writer) error { return q.Encode(w, version(), answer) }); err != nil {
 		return view.Failf("Cannot write the plan", "%v. Nothing was written to ZooKeeper either. Choose another file for -out.", err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package main
+package help
 
 import (
 	"os"
@@ -11,16 +11,15 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
-// writeManual writes a man page for each command, in section 1, and for each topic of the help, in section 7. A page has no date:
+// WriteManual writes a man page for each command, in section 1, and for each topic of the help, in section 7. A page has no date:
 // two builds of a release are equal.
-func (a *app) writeManual(root *cobra.Command, dir string) error {
-	to := a.loader().Path(dir)
+func WriteManual(root *cobra.Command, version, to, dir string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return view.Failf("Cannot write "+dir, "%v.", err)
 	}
 	for _, c := range documented(root) {
 		name := filepath.Join(to, manName(c)+"."+manSection(c))
-		if err := os.WriteFile(name, manPage(c), 0o644); err != nil { //nolint:gosec // it is to be read by all
+		if err := os.WriteFile(name, manPage(c, version), 0o644); err != nil { //nolint:gosec // it is to be read by all
 			return view.Failf("Cannot write "+dir, "%v. The pages before it are written.", err)
 		}
 	}
@@ -48,9 +47,9 @@ func manSection(c *cobra.Command) string {
 }
 
 // manPage is the help of a command in the language of man(7).
-func manPage(c *cobra.Command) []byte {
+func manPage(c *cobra.Command, version string) []byte {
 	var p manText
-	p.line(`.TH "` + roff(strings.ToUpper(manName(c))) + `" ` + manSection(c) + ` "" "locktree ` + roff(version()) + `" "locktree"`)
+	p.line(`.TH "` + roff(strings.ToUpper(manName(c))) + `" ` + manSection(c) + ` "" "locktree ` + roff(version) + `" "locktree"`)
 	p.line(".SH NAME")
 	p.line(roff(manName(c)) + ` \- ` + roff(c.Short))
 	if manSection(c) == "1" {

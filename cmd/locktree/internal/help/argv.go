@@ -1,4 +1,4 @@
-package main
+package help
 
 import (
 	"bytes"
@@ -14,10 +14,10 @@ import (
 // No command combines one-letter flags, so it cannot be mistaken for those.
 var longFlag = regexp.MustCompile(`^-[a-z][a-z-]+(=|$)`)
 
-// normalizeArgs gives flags in Terraform's spelling the second dash that cobra expects:
+// Normalize gives flags in Terraform's spelling the second dash that cobra expects:
 // -auto-approve becomes --auto-approve. The value after a flag that takes one, a
 // lone "-" (standard input), and everything after "--" are never touched.
-func normalizeArgs(root *cobra.Command, args []string) []string {
+func Normalize(root *cobra.Command, args []string) []string {
 	flags := map[string]*pflag.Flag{}
 	collectFlags(root, flags)
 	out := make([]string, 0, len(args))
@@ -53,8 +53,8 @@ func collectFlags(c *cobra.Command, into map[string]*pflag.Flag) {
 
 var twoDashes = regexp.MustCompile(`(?m)^( +(?:-[a-zA-Z], )?)--|( )--(help)`)
 
-// oneDashHelp writes the flags of a help text as the documentation does.
-func oneDashHelp(help func(*cobra.Command, []string)) func(*cobra.Command, []string) {
+// OneDash writes the flags of a help text as the documentation does.
+func OneDash(help func(*cobra.Command, []string)) func(*cobra.Command, []string) {
 	return func(c *cobra.Command, args []string) {
 		out := c.OutOrStdout()
 		var text bytes.Buffer

@@ -1,7 +1,8 @@
-package main
+package help
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,13 +56,13 @@ var terraformFlags = map[string]string{
 	"force":               "-auto-approve skips the question. Only -force-break=ADDRESS removes a lock in use.",
 }
 
-// unknownCommand says what to type instead of a command that does not exist. Of a command with subcommands, the advice may be about one.
-func unknownCommand(c *cobra.Command, args []string) error {
+// UnknownCommand says what to type instead of a command that does not exist. Of a command with subcommands, the advice may be about one.
+func UnknownCommand(c *cobra.Command, args []string) error {
 	path := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ") // "completion " of a subcommand
 	name, advice := args[0], ""
 	for n := min(2, len(args)); n > 0 && advice == ""; n-- {
 		name = strings.Join(args[:n], " ")
-		advice = cmp.Or(formerCommands[path+name], terraformCommands[path+name])
+		advice = cmp.Or(Former[path+name], terraformCommands[path+name])
 	}
 	if near := nearest(c, name); advice == "" && near != "" {
 		advice = fmt.Sprintf("Did you mean \"%s %s\"?", c.CommandPath(), near)
@@ -92,16 +93,16 @@ func nearest(c *cobra.Command, name string) string {
 	return ""
 }
 
-// flagText says what is wrong with a flag, in the spelling people use, and which flag is
+// FlagText says what is wrong with a flag, in the spelling people use, and which flag is
 // most like it.
-func flagText(c *cobra.Command, err error) string {
+func FlagText(c *cobra.Command, err error) string {
 	text := strings.ReplaceAll(err.Error(), "--", "-") + "."
 	text = strings.ToUpper(text[:1]) + text[1:]
 	if strings.Contains(text, "missing unit in duration") {
 		text += " Write it with its unit, such as 90s."
 	}
-	unknown, ok := asType[*pflag.NotExistError](err)
-	if !ok {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
 		return text
 	}
 	name := unknown.GetSpecifiedName()

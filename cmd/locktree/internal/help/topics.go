@@ -1,4 +1,9 @@
-package main
+// Package help has everything that the program says about itself, and how a command line is spelled: topics, man pages, the advice on
+// commands and flags that do not exist, and flags with one dash. It knows commands only as cobra's values, and runs none.
+//
+//	root.SetArgs(help.Normalize(root, args))
+//	root.AddCommand(help.Topics()...)
+package help
 
 import (
 	"embed"
@@ -34,8 +39,8 @@ var exitCodes = []struct {
 	{exit.NotFound, "exec: the command was not found"},
 }
 
-// topics are texts for "locktree help NAME": commands that do nothing else.
-func topics() []*cobra.Command {
+// Topics are texts for "locktree help NAME": commands that do nothing else.
+func Topics() []*cobra.Command {
 	var codes strings.Builder
 	codes.WriteString("Exit codes. Those listed with -detailed-exitcode need that flag.\n\n")
 	for _, e := range exitCodes {
@@ -72,40 +77,4 @@ func topics() []*cobra.Command {
 		c.Long = strings.TrimRight(string(text), "\n")
 	}
 	return all
-}
-
-// helpCommand shows the help of a command, or a topic, and is an error where there is
-// neither.
-func helpCommand(a *app) *cobra.Command {
-	var man string
-	help := &cobra.Command{
-		Use:     "help [COMMAND | TOPIC]",
-		Short:   "Help about a command or a topic",
-		GroupID: "other",
-		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-			if of, _, err := c.Root().Find(args); err == nil {
-				for _, sub := range of.Commands() {
-					names = append(names, sub.Name()+"\t"+sub.Short)
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			if man != "" {
-				return a.writeManual(c.Root(), man)
-			}
-			of, rest, err := c.Root().Find(args)
-			if err != nil {
-				return err
-			}
-			if len(rest) > 0 {
-				return unknownCommand(of, rest)
-			}
-			of.InitDefaultHelpFlag()
-			return of.Help()
-		},
-	}
-	help.Flags().StringVar(&man, "man", "", "write the whole help as man pages into the directory `DIR`")
-	_ = help.MarkFlagDirname("man") // it fails for unknown flags only
-	return help
 }

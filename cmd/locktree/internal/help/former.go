@@ -1,8 +1,7 @@
-package main
+package help
 
-// Commands and flags that existed before 0.1, and what to type instead. CHANGELOG.md lists what was removed.
-
-var formerCommands = map[string]string{
+// Former are commands that existed before 0.1, and what to type instead. CHANGELOG.md lists what was removed.
+var Former = map[string]string{
 	"compat":          "\"locktree doctor\" checks the conditions that locktree needs of the servers.",
 	"generate java":   "Java programs take the path of a lock from an output: see docs/provisioning.md.",
 	"generate python": "Python programs take the path of a lock from an output: see docs/provisioning.md.",
