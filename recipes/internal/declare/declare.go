@@ -30,6 +30,8 @@ type Declaration struct {
 	dropped chan struct{}                // closed when the client no longer keeps this declaration
 	brought *atomic.Pointer[Declaration] // what open made of it for the last handle that brought parameters
 
+	Kind       *kind.Kind  // of Params
+	Place      *kind.Place // in a declared order; nil where it has none
 	Params     kind.Params
 	Since      time.Time // of a job: when its schedule was declared, by the ensemble's clock
 	ACL        []zk.ACL  // of contenders
@@ -86,8 +88,8 @@ func (d *Declaration) open(k *kind.Kind, brought kind.Params) (*Declaration, err
 		d.brought.Store(&own)
 		return &own, nil
 	}
-	if got := d.payload.Params.Kind(); got != k {
-		return nil, d.mismatch(k.Name, got.Name)
+	if d.Kind != k {
+		return nil, d.mismatch(k.Name, d.Kind.Name)
 	}
 	if err := d.refuses(); err != nil {
 		return nil, err
@@ -110,7 +112,10 @@ func (d *Declaration) refuses() error {
 
 // set takes the parameters every kind has out of p.
 func (d *Declaration) set(p kind.Params, childACL kind.List) {
-	d.Params, d.ACL, d.Wire = p, d.shared, kind.WireCurator
+	d.Kind, d.Params, d.ACL, d.Wire = p.Kind(), p, d.shared, kind.WireCurator
+	if at, ok := kind.PlaceOf(p); ok {
+		d.Place = &at
+	}
 	if childACL != nil {
 		d.ACL = znode.ToZK(childACL)
 	}
@@ -173,9 +178,6 @@ func (e *Reader) End() {
 	clear(e.decls)
 }
 
-// Pin begins a call that needs declarations.
-func (c *Cache) Pin() *Pins { return &Pins{c: c} }
-
 // MaxDeclarations bounds how many declarations a client keeps (and watches) that no call under way needs; beyond it the
 // next lock opened pushes out another one, which costs that one a read more. One that is needed would be read again at
 // once, and push out another: they would chase each other for as long as the calls last.
@@ -185,7 +187,7 @@ const MaxDeclarations = 4096
 // out until it ends. If calls need more than the bound allows, each goes with the last call that needs it.
 // (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet)
 type Pins struct {
-	c     *Cache
+	In    *Cache
 	paths []string
 }
 
@@ -194,23 +196,23 @@ func (n *Pins) Add(path string) {
 		return
 	}
 	n.paths = append(n.paths, path)
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
-	if n.c.pins == nil {
-		n.c.pins = map[string]int{}
+	n.In.mu.Lock()
+	defer n.In.mu.Unlock()
+	if n.In.pins == nil {
+		n.In.pins = map[string]int{}
 	}
-	n.c.pins[path]++
+	n.In.pins[path]++
 }
 
 func (n *Pins) End() {
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
+	n.In.mu.Lock()
+	defer n.In.mu.Unlock()
 	for _, path := range n.paths {
-		if n.c.pins[path]--; n.c.pins[path] > 0 {
+		if n.In.pins[path]--; n.In.pins[path] > 0 {
 			continue
 		}
-		delete(n.c.pins, path)
-		if e := n.c.newest; e != nil && !e.decls.trim(n.c.MaxDecls, n.c.pins) {
+		delete(n.In.pins, path)
+		if e := n.In.newest; e != nil && !e.decls.trim(n.In.MaxDecls, n.In.pins) {
 			e.decls.drop(path)
 		}
 	}
@@ -263,11 +265,19 @@ func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 		return nil, q.Wrong
 	}
 	d, err := e.declaration(ctx, q.DeclaredAt())
-	if key, unknown := e.isKey(ctx, q, d, err); key != nil || unknown != nil {
-		if unknown != nil {
+	undeclared := err == nil && d.payload == nil && errors.Is(d.why, kind.ErrForeign) && !d.keyless.Load()
+	if q.Family == "" && (undeclared || znode.IsNoNode(err)) {
+		switch key, unknown := e.keyOf(ctx, q); {
+		case unknown != nil:
 			return nil, unknown
+		case key != nil:
+			if undeclared {
+				e.Outdated(d) // of a node that goes with its last contender nothing is kept
+			}
+			return nil, key
+		case undeclared:
+			d.keyless.Store(true)
 		}
-		return nil, key
 	}
 	// Once: if somebody deletes it again in between, it is not there.
 	if znode.IsNoNode(err) && q.Params != nil && q.Create {
@@ -291,29 +301,6 @@ func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 		return nil, err
 	}
 	return d, nil
-}
-
-// isKey looks whether q names the node of a key, if that has no declaration of its own.
-func (e *Reader) isKey(ctx context.Context, q *Name, d *Declaration, err error) (*KeyPathError, error) {
-	switch {
-	case q.Family != "":
-		return nil, nil
-	case znode.IsNoNode(err):
-		return e.keyOf(ctx, q)
-	case err != nil || d.payload != nil || !errors.Is(d.why, kind.ErrForeign):
-		return nil, nil
-	}
-	if d.keyless.Load() {
-		return nil, nil
-	}
-	key, err := e.keyOf(ctx, q)
-	switch {
-	case key != nil:
-		e.Outdated(d) // of a node that goes with its last contender nothing is kept
-	case err == nil:
-		d.keyless.Store(true)
-	}
-	return key, err
 }
 
 // declaration returns what is known about the node, reading it if need be. Callers of one path share one read.
@@ -524,9 +511,9 @@ func (d *Declaration) openKeys(k *kind.Kind) (*Declaration, error) {
 		return nil, errs.Errorf("%w: %s has no declaration that this program can read; declare it as a family of locks and run apply: %w",
 			ErrNotProvisioned, d.Path, d.why)
 	case d.keys == nil:
-		return nil, d.mismatch("the family of a key", d.payload.Params.Kind().Name)
-	case d.keys.Params.Kind() != k:
-		return nil, d.mismatch(fmt.Sprintf("a family of the kind %s", k), fmt.Sprintf("a family of the kind %s", d.keys.Params.Kind()))
+		return nil, d.mismatch("the family of a key", d.Kind.Name)
+	case d.keys.Kind != k:
+		return nil, d.mismatch(fmt.Sprintf("a family of the kind %s", k), fmt.Sprintf("a family of the kind %s", d.keys.Kind))
 	}
 	if err := d.refuses(); err != nil {
 		return nil, err
@@ -574,7 +561,7 @@ func (q *Name) missing() string {
 
 // Present is the handle on the lock where it is by now, with the error of its declaration there.
 func (e *Reader) Present(ctx context.Context, q *Name) (*Name, error) {
-	at, needs := q, e.c.Pin()
+	at, needs := q, Pins{In: e.c}
 	defer needs.End()
 	for {
 		needs.Add(at.DeclaredAt())

@@ -151,22 +151,6 @@ func (h *Lock) begin(told Listener) *tenure {
 	return g
 }
 
-// parting counts one lease of g less, and reports whether it was the last of the lock. A tenure that ends with that is finish's to
-// tell of.
-func (h *Lock) parting(g *tenure) (last bool, why error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	g.leases--
-	if h.leases--; h.leases == 0 {
-		return true, h.why
-	}
-	if h.why == nil && g.leases == 0 {
-		g.told.Ended(h.czxid, false, nil)
-		h.tenures = slices.DeleteFunc(h.tenures, func(t *tenure) bool { return t == g })
-	}
-	return false, h.why
-}
-
 // Nodes are the paths of what holds it.
 func (h *Lock) Nodes() []string { return znode.Paths(h.nodes) }
 
@@ -241,7 +225,14 @@ func (h *Lock) end(cause error) {
 // leave takes out l, which has been given back. If that was the last lease the nodes are the caller's to give back; else why is the
 // loss of the lock, if it was lost.
 func (h *Lock) leave(l *Use) (last bool, why error) {
-	last, why = h.parting(l.g)
+	h.mu.Lock()
+	l.g.leases--
+	h.leases--
+	if last, why = h.leases == 0, h.why; !last && why == nil && l.g.leases == 0 { // a tenure that ends with the lock is finish's to tell of
+		l.g.told.Ended(h.czxid, false, nil)
+		h.tenures = slices.DeleteFunc(h.tenures, func(t *tenure) bool { return t == l.g })
+	}
+	h.mu.Unlock()
 	h.workEnded()
 	if !last {
 		l.end(Released(h.Of.Path()))

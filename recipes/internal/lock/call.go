@@ -297,11 +297,11 @@ func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, err
 	if t.Left != nil {
 		a.undone = append(a.undone, t.Left)
 	}
-	for _, e := range entries {
-		err = e.Handle.Complete(ctx, e.Owner.Session, err) // the first that may be completed; the next try finds what else is missing
-	}
-	if err = a.reread(ctx, entries, err); err != nil {
-		return nil, a.missingNode(err)
+	if err != nil {
+		for _, e := range entries {
+			err = e.Handle.Complete(ctx, e.Owner.Session, err) // the first that may be completed; the next try finds what else is missing
+		}
+		return nil, a.missingNode(a.reread(ctx, entries, err))
 	}
 	a.places = entries
 	if err := t.Admits(ctx); err != nil {
@@ -338,7 +338,10 @@ func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 	first := g.Entries[0]
 	of := &Subject{path: a.Path, Handle: a.members[0].Handle, declared: first.Declared}
 	for i, e := range g.Entries {
-		of.places, of.keys = ordersOf(e.Opened, of.places), append(of.keys, a.members[i].Handle.ctxKey)
+		if at := e.Declared.Place; at != nil {
+			of.places = append(of.places, ordered{e.Handle.Path, *at})
+		}
+		of.keys = append(of.keys, a.members[i].Handle.ctxKey)
 		if a.set {
 			of.Members = append(of.Members, a.members[i].Handle)
 		}
@@ -461,7 +464,7 @@ func Shorter(d, e time.Duration) time.Duration {
 
 // follow takes the locks where they are: a key's may be in a directory that only the declaration names.
 func (a *Call) follow(ctx context.Context, take func(context.Context) (*held.Use, error)) (*held.Use, error) {
-	needs := a.c.Decl.Pin()
+	needs := declare.Pins{In: &a.c.Decl}
 	defer needs.End()
 	for {
 		for _, m := range a.members {
@@ -580,14 +583,6 @@ type ordered struct {
 	kind.Place
 }
 
-// ordersOf adds the lock to those that have a place.
-func ordersOf(t *wait.Opened, all []ordered) []ordered {
-	if at, ok := kind.PlaceOf(t.Declared.Params); ok {
-		all = append(all, ordered{t.Handle.Path, at})
-	}
-	return all
-}
-
 // inOrder refuses locks that a declared order has before one that the caller holds, by its context. The declarations are read only
 // if one of those has a place: others have nothing to compare with. What goes wrong here goes wrong again when the lock is opened.
 func (a *Call) inOrder(ctx context.Context) error {
@@ -605,16 +600,14 @@ func (a *Call) inOrder(ctx context.Context) error {
 		return nil
 	}
 	for _, m := range a.members {
-		t := &wait.Opened{Handle: &m.Handle.Handle}
-		if t.Declared, err = e.Decl.Of(ctx, &m.Handle.Name); err != nil {
+		d, err := e.Decl.Of(ctx, &m.Handle.Name)
+		if err != nil || d.Place == nil {
 			continue
 		}
-		for _, want := range ordersOf(t, nil) {
-			for _, has := range has {
-				if has.Of == want.Of && want.Rank < has.Rank {
-					return fmt.Errorf("%w: %s comes before %s in the order that %s declares, and the caller's context comes from a lease of %s; take %s first",
-						ErrLockOrder, want.path, has.path, want.Of, has.path, want.path)
-				}
+		for _, has := range has {
+			if has.Of == d.Place.Of && d.Place.Rank < has.Rank {
+				return fmt.Errorf("%w: %s comes before %s in the order that %s declares, and the caller's context comes from a lease of %s; take %s first",
+					ErrLockOrder, m.Handle.Path, has.path, has.Of, has.path, m.Handle.Path)
 			}
 		}
 	}

@@ -23,16 +23,16 @@ type Session interface {
 
 // Do calls try until it succeeds, until its error is not worth another try, or until ctx or s ends. Pauses grow from 10 ms to a second.
 func Do(ctx context.Context, s Session, worth func(error) bool, try func() error) error {
-	return within(ctx, s, time.Second, worth, try)
+	for t := (Tries{}); ; {
+		if err := try(); t.Over(ctx, s, worth, &err) {
+			return err
+		}
+	}
 }
 
 // Patiently is Do for work that may take long and that few wait for: pauses grow to 5 s.
 func Patiently(ctx context.Context, s Session, worth func(error) bool, try func() error) error {
-	return within(ctx, s, 5*time.Second, worth, try)
-}
-
-func within(ctx context.Context, s Session, longest time.Duration, worth func(error) bool, try func() error) error {
-	for t := (Tries{Longest: longest}); ; {
+	for t := (Tries{Longest: 5 * time.Second}); ; {
 		if err := try(); t.Over(ctx, s, worth, &err) {
 			return err
 		}

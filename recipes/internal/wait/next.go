@@ -121,7 +121,10 @@ func (w *waiter) unreadableAhead(ctx context.Context) bool {
 func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, error) {
 	var silence *time.Ticker
 	var silent <-chan time.Time
-	brief := ahead != nil && w.deferReads()
+	// Reads of our own node and of the holder's are put off for a moment: most waits are over by then, and the reads would cost them two
+	// requests and an event. The answer to its create says that our node is ours. In a long queue, and for the next in line, it is watched
+	// at once: see prove.
+	brief := ahead != nil && !w.waitedLong && w.Node().Czxid != 0 && !w.isNext
 	for {
 		switch {
 		case ahead != nil && ahead.Event() != 0:
@@ -211,8 +214,3 @@ func (w *waiter) waker() func() {
 	}
 	return w.wake
 }
-
-// deferReads reports whether what reads our own node and the holder's may be put off for a moment: most waits are over by then,
-// and it would cost them two requests and an event. Our node is known to be ours by the answer to its create. In a long
-// queue, and for the next in line, it is watched at once: see prove.
-func (w *waiter) deferReads() bool { return !w.waitedLong && w.Node().Czxid != 0 && !w.isNext }

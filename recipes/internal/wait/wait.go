@@ -35,17 +35,11 @@ type way struct {
 	looked bool           // lookAhead has watched our node
 }
 
-// forget stops the watches.
-func (w *way) forget() { w.behind, w.before = znode.Stop(w.behind), znode.Stop(w.before) }
-
 // Waiter begins to wait.
 func (e *Place) Waiter() *waiter { return &waiter{Place: e, own: znode.Watch{K: e.Node()}} }
 
-// End stops what watches our node, and the way.
-func (w *waiter) End() {
-	w.way.forget()
-	w.own.Unwatch()
-}
+// End stops the watch on our node.
+func (w *waiter) End() { w.own.Unwatch() }
 
 // fact is the first of the two that a grant rests on: see prove.
 type fact int
@@ -89,7 +83,7 @@ func (w *waiter) wait(ctx context.Context, lists [][]string) (Grant, error) {
 // admitted returns when the queue admits the contender, which lists may say. The first at a gate needs no proof, because it holds
 // nothing yet: the transaction that takes the permits deletes the place, and fails if the place or its session is gone.
 func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, err error) {
-	defer w.way.forget()
+	defer func() { w.way.behind, w.way.before = znode.Stop(w.way.behind), znode.Stop(w.way.before) }()
 	var children []string
 	if lists != nil { // the create was the write; that of an inherited place may name another goroutine of this client
 		ad, children = admission{fact: created, written: w.named()}, lists[0]
@@ -279,9 +273,11 @@ type Grant struct {
 // a later state. So a watch that is silent behind the first fact, which is behind our create, says that the declaration we
 // know was in force when we queued.
 func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, err error) {
-	marked, err := w.confirm(ctx, ad)
-	if err != nil {
-		return Grant{}, false, err
+	marked := false
+	if !ad.written && !w.aliveByHeartbeat() {
+		if marked, err = w.confirm(ctx); err != nil {
+			return Grant{}, false, err
+		}
 	}
 	if w.Declared.Stale() {
 		return Grant{}, false, w.renew(ctx)
@@ -303,12 +299,8 @@ func (w *waiter) aliveByHeartbeat() bool {
 	return w.named() && !w.AmongPermits() && (w.Node().Czxid != 0 || w.own.W != nil) && w.Owner.Session.Proven()
 }
 
-// confirm makes the write of prove, unless one was made behind what admits us, or a heartbeat does. marked reports that it says in
-// our node that we hold.
-func (w *waiter) confirm(ctx context.Context, ad admission) (marked bool, err error) {
-	if ad.written || w.aliveByHeartbeat() {
-		return false, nil
-	}
+// confirm makes the write of prove. marked reports that it says in our node that we hold.
+func (w *waiter) confirm(ctx context.Context) (marked bool, err error) {
 	k, own := w.Node(), &w.own
 	// A check of our node is as good a commit as a write into it, and wakes nobody. But the node must name the holder, and
 	// where a mark will be wanted one write does for both; and a check takes READ.

@@ -3,8 +3,6 @@ package znode
 import (
 	"errors"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/session"
 )
@@ -82,6 +80,3 @@ func LostError(path string, cause error) error {
 	}
 	return errs.Errorf("%w: %s: %w", ErrLost, path, cause)
 }
-
-// IsNoNode saves its callers the spelling.
-func IsNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }

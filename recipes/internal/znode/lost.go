@@ -12,35 +12,6 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// WorkEnded is called when what was done under nodes of a lost session may be over.
-func (e *SessionNodes) WorkEnded() {
-	e.Client.mu.Lock()
-	e.cleared = nil
-	now := e.Client.newest
-	e.Client.mu.Unlock()
-	if now.Session.Err() == nil {
-		e.Client.Clearing(now)
-	}
-}
-
-// Clearing returns what is closed when the idle contenders of lost sessions have been deleted through e's, or that is lost; nil if
-// there are none. It begins with that if nobody has.
-func (st *ClientNodes) Clearing(e *SessionNodes) <-chan struct{} {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.cleared == nil && len(st.Lost.uncleared(e)) > 0 {
-		done := make(chan struct{})
-		st.cleared = done
-		st.Spawn(func() {
-			defer close(done)
-			for todo := st.clears(e); todo != nil; todo = st.clears(e) {
-				st.clear(e.Session, todo)
-			}
-		})
-	}
-	return st.cleared
-}
-
 // lostSessions are those of sessions that the servers are not known to have ended. ClientNodes.mu guards them.
 //
 // A session that is lost by our clock lives on at the servers for up to its timeout, longer if a server was restarted, and so do

@@ -1,8 +1,10 @@
 package znode
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -65,6 +68,86 @@ func ProtectedPrefix(w string, marker string, u [16]byte) string {
 	}
 	return string(append(name, marker...))
 }
+
+// Watch is on a node of ours, which may be deleted under us, or carry a request to step back. Who waits has one, and
+// who holds one for each node.
+type Watch struct {
+	K       *Node
+	W       *session.Watch // nil while none is set
+	Hidden  bool           // we may not read the node
+	Version int32          // of its data
+	Czxid   int64          // its own; 0 until read
+}
+
+// Read reads and watches the node. A node that we may not read cannot be watched: it is hidden then, and exists looks for it.
+func (o *Watch) Read(ctx context.Context, call func()) error {
+	data, stat, w, err := GetCalledPersistent(ctx, o.K.Owner.Session, o.K.Path, call)
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		o.Hidden = true
+		return nil
+	case IsNoNode(err):
+		return o.deleted(err)
+	case err != nil:
+		return err
+	}
+	o.W = w
+	if err := o.Ours(stat); err != nil {
+		return err
+	}
+	if string(data) == kind.RevokeMessage {
+		return fmt.Errorf("%w: %s, while waiting", ErrRevoked, o.K.Path)
+	}
+	return nil
+}
+
+// Exists checks that a hidden node is still there and ours. Servers that hide it (see Session.Exists) say only that it is there:
+// such a lease has no token.
+func (o *Watch) Exists(ctx context.Context) error {
+	var stat *zk.Stat
+	err := retry.Do(ctx, o.K.Owner.Session, Unanswered, func() (err error) {
+		stat, err = o.K.Owner.Session.Exists(ctx, o.K.Path)
+		return err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		return nil
+	case err != nil:
+		return err
+	case stat == nil:
+		return o.deleted(zk.ErrNoNode)
+	}
+	return o.Ours(stat)
+}
+
+func (o *Watch) deleted(err error) error {
+	return LostError(o.K.Path, fmt.Errorf("the node was deleted by somebody else: %w", err))
+}
+
+// Ours checks whose the node is, and records its version and its token.
+func (o *Watch) Ours(stat *zk.Stat) error {
+	if id := o.K.Owner.Session.ID(); stat.EphemeralOwner != id {
+		return LostError(o.K.Path, fmt.Errorf("it belongs to session %#x, ours is %#x", stat.EphemeralOwner, id))
+	}
+	o.Version, o.Czxid = stat.Version, stat.Czxid
+	return nil
+}
+
+// Silent reports whether the node is watched, on the present connection, and was there at all that we have seen so far.
+func (o *Watch) Silent() bool { return o.W != nil && o.W.Event() == 0 }
+
+func (o *Watch) Unwatch() { o.W = Stop(o.W) }
+
+// Stop stops w, if there is one, and returns nil.
+func Stop(w *session.Watch) *session.Watch {
+	if w != nil {
+		w.Stop()
+	}
+	return nil
+}
+
+// IsNoNode saves its callers the spelling.
+func IsNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }
 
 // MarkerOf returns the marker in the names of a queue's contenders, or an error that says why the wire format has none.
 func MarkerOf(q kind.Queue, wire string, shared bool) (string, error) {
@@ -256,6 +339,35 @@ func (st *ClientNodes) Begin(s *session.Session) *SessionNodes {
 	e.Janitor.e = e
 	st.newest = e
 	return e
+}
+
+// WorkEnded is called when what was done under nodes of a lost session may be over.
+func (e *SessionNodes) WorkEnded() {
+	e.Client.mu.Lock()
+	e.cleared = nil
+	now := e.Client.newest
+	e.Client.mu.Unlock()
+	if now.Session.Err() == nil {
+		e.Client.Clearing(now)
+	}
+}
+
+// Clearing returns what is closed when the idle contenders of lost sessions have been deleted through e's, or that is lost; nil if
+// there are none. It begins with that if nobody has.
+func (st *ClientNodes) Clearing(e *SessionNodes) <-chan struct{} {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.cleared == nil && len(st.Lost) > 0 && len(st.Lost.uncleared(e)) > 0 {
+		done := make(chan struct{})
+		st.cleared = done
+		st.Spawn(func() {
+			defer close(done)
+			for todo := st.clears(e); todo != nil; todo = st.clears(e) {
+				st.clear(e.Session, todo)
+			}
+		})
+	}
+	return st.cleared
 }
 
 // Spawn runs f in a goroutine that join waits for. Everything spawned ends soon after its session does. Not a

@@ -133,9 +133,16 @@ func (t *Txn) settle(ctx context.Context) (settled bool, err error) {
 			k.Czxid = t.Sent.Zxid()
 		}
 		names := t.Sent.Created()
-		names = names[min(t.ahead, len(names)):]
-		err := t.name(names[:min(len(t.Born), len(names))])
-		return err == nil, err
+		if len(names) < t.ahead+len(t.Born) {
+			return false, fmt.Errorf("%w: %d results for %d creates", session.ErrProtocol, len(names), t.ahead+len(t.Born))
+		}
+		for i, k := range t.Born {
+			if err := k.found(names[t.ahead+i]); err != nil {
+				return false, err
+			}
+		}
+		freeAll(t.Gone)
+		return true, nil
 	case session.OutcomeOf(err) == session.OutcomeUnknown:
 		return t.resolve(ctx, err)
 	default:
@@ -163,20 +170,6 @@ func (t *Txn) abandon(cause error) error {
 		_ = t.Owner.Client.DropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
 	})
 	return cause
-}
-
-// name gives the born contenders the paths the server answered with.
-func (t *Txn) name(paths []string) error {
-	if len(paths) != len(t.Born) {
-		return fmt.Errorf("%w: %d results for %d creates", session.ErrProtocol, len(paths), len(t.Born))
-	}
-	for i, k := range t.Born {
-		if err := k.found(paths[i]); err != nil {
-			return err
-		}
-	}
-	freeAll(t.Gone)
-	return nil
 }
 
 // resolve finds out what became of a transaction whose reply did not come. A transaction is all or nothing, so any of its nodes
