@@ -32,12 +32,9 @@ func TestRequestBudgetsUncontended(t *testing.T) { // one round trip to acquire,
 			inLab(t, func(t *testing.T, l *lab) {
 				l.EveryKind()
 				take := b.take(l.Client("a"))
-				warm, err := take(t.Context())
-				require.NoError(t, err)
-				l.Unlock(warm)
+				l.Unlock(l.Lock(take))
 				var x *recipes.Lease
-				require.Equal(t, spent(1, b.acquire), l.Cost(func() { x, err = take(t.Context()) }), "to acquire")
-				require.NoError(t, err)
+				require.Equal(t, spent(1, b.acquire), l.Cost(func() { x = l.Lock(take) }), "to acquire")
 				require.Equal(t, spent(1, b.release), l.Cost(func() { l.Unlock(x) }), "to release")
 				l.NothingLeft()
 			})
@@ -90,8 +87,7 @@ func TestRequestBudgetsOfTheHandOff(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				l.EveryKind()
 				way := harness.Ways()[b.way]
-				x, err := way.Block(l.Client("holder"))(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(way.Block(l.Client("holder")))
 				w := l.Waiting(way.Take(l.Client("next")))
 				var rest []<-chan result[*recipes.Lease]
 				var ids []int64
@@ -137,12 +133,9 @@ func TestRequestBudgetsOfASetThatWaits(t *testing.T) {
 	// need, here the mutex no more than its event, then one proof of all.
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
-		x, err := l.Client("holder").Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("holder").Mutex("/m").Lock)
 		c := l.Client("c")
-		warm, err := c.MultiLock(c.RWMutex("/rw"), c.Election("/e")).Lock(t.Context())
-		require.NoError(t, err)
-		l.Unlock(warm)
+		l.Unlock(l.Lock(c.MultiLock(c.RWMutex("/rw"), c.Election("/e")).Lock))
 		l.Settle()
 		w := l.Waiting(c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw"), c.Election("/e")).Lock)
 		l.Settle()

@@ -95,8 +95,7 @@ func TestCallbacksUseTheClientFromEveryEvent(t *testing.T) {
 					cfg.Observer, cfg.Logger = u.Observe, slog.New(handler(func(line slog.Record) { u.use("log: " + line.Message) }))
 				})
 				u.client.Store(c)
-				x, err := l.Client("rival").Mutex(path).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(l.Client("rival").Mutex(path).Lock)
 				waiting := l.Locking(c.Mutex(path))
 				l.Unlock(x)
 				y := (<-waiting).V
@@ -109,7 +108,7 @@ func TestCallbacksUseTheClientFromEveryEvent(t *testing.T) {
 				lose(l, c, asleep)
 				<-ended(y)
 				require.ErrorIs(t, context.Cause(y.Context()), recipes.ErrLost)
-				err = within(t, time.Minute, func() error {
+				err := within(t, time.Minute, func() error {
 					return c.Mutex(path).Do(context.Background(), func(context.Context, *recipes.Lease) error { return nil })
 				})
 				require.NoError(t, err, "the client goes on")

@@ -71,8 +71,7 @@ func TestRequestBudgetsOfAContendedCycle(t *testing.T) {
 // A waiter that was next for long has nothing to ask and nothing to write: its heartbeats have gone on.
 func TestHandOffAfterALongWaitTakesNoRequest(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 		b := l.Client("b")
 		w := l.Locking(b.Mutex("/m"))
 		time.Sleep(time.Minute + b.Newest().Timeout()/12) // between two heartbeats
@@ -93,8 +92,7 @@ func TestAHolderThatWaitedSaysSoonSinceWhenItHolds(t *testing.T) {
 	for name, asked := range map[string]bool{"left alone": false, "asked back at once": true} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 				w := l.Locking(l.Client("b").Mutex("/m"))
 				time.Sleep(time.Minute)
 				l.Unlock(x)
@@ -123,8 +121,7 @@ func TestAHolderThatWaitedSaysSoonSinceWhenItHolds(t *testing.T) {
 func TestAPermitThatWaitedSaysThatItIsHeld(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(1)
-		x, err := l.Client("a").Semaphore("/s").Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		x := l.Lock(draws(1)(l.Client("a")))
 		w := l.drawing(l.Client("b"), 1)
 		take := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
 		l.Unlock(x)
@@ -134,14 +131,13 @@ func TestAPermitThatWaitedSaysThatItIsHeld(t *testing.T) {
 		notYet(t, w, "there is one permit")
 		l.Settle()
 		l.Semaphore(2)
-		r := <-w
-		require.NoError(t, r.Err)
+		r := l.Got(w)
 		l.Semaphore(1) // takes nothing from who holds
 		in, err := inspect.Lock(t.Context(), l.Client("who"), "/s")
 		require.NoError(t, err)
 		require.Len(t, in.Holders, 2)
 		require.Empty(t, in.Waiters)
-		l.Unlock(r.V)
+		l.Unlock(r)
 		require.NoError(t, l.Srv.Delete(other))
 	})
 }

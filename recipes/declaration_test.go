@@ -23,10 +23,9 @@ func TestPermitsAddedAreNotMissedWhenAnotherOneSeesThemFirst(t *testing.T) {
 	for range 20 {
 		inLab(t, func(t *testing.T, l *lab) {
 			l.Semaphore(1)
-			_, err := l.Client("holder").Semaphore("/s").Acquire(t.Context(), 1)
-			require.NoError(t, err)
+			l.Lock(draws(1)(l.Client("holder")))
 			c := l.Client("c")
-			err = c.Semaphore("/s").Declared(t.Context())
+			err := c.Semaphore("/s").Declared(t.Context())
 			require.NoError(t, err)
 			slow := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 				return r.Op == "getData" && strings.HasPrefix(r.Path, "/s/leases/")
@@ -136,9 +135,7 @@ func TestASemaphoreWhoseGateIsMissingIsCompleted(t *testing.T) {
 				time.Sleep(3 * oneWay)
 			}
 			for _, w := range got {
-				r := <-w
-				require.NoError(t, r.Err)
-				l.Unlock(r.V)
+				l.Unlock(l.Got(w))
 			}
 		}
 		require.NoError(t, l.Srv.Delete("/half0/locks"))
@@ -183,9 +180,7 @@ func TestWithCreateBelowWhatIsNotOursToCreateIn(t *testing.T) {
 		require.NoError(t, err)
 		_, err = s.SetACL(t.Context(), "/", zk.WorldACL(zk.PermRead), -1)
 		require.NoError(t, err)
-		x, err := admin.Mutex("/locks/a/b", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock(t.Context())
-		require.NoError(t, err)
-		l.Unlock(x)
+		l.Unlock(l.Lock(admin.Mutex("/locks/a/b", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock))
 	})
 }
 
@@ -200,9 +195,7 @@ func TestSessionLostWhileTheDeclarationIsRead(t *testing.T) {
 				got := async(func() (*recipes.Lease, error) { return reentry(c)[name](t.Context()) })
 				<-slow.Hit()
 				l.Srv.Expire(l.SessionID(c))
-				r := <-got
-				require.NoError(t, r.Err)
-				l.Unlock(r.V)
+				l.Unlock(l.Got(got))
 			})
 		})
 	}
@@ -212,8 +205,7 @@ func TestSessionLostWhileTheDeclarationIsRead(t *testing.T) {
 func TestAWaitKeepsItsDeclarations(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		a := l.Client("a")
-		x, err := way.Block(l.Client("b"))(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(way.Block(l.Client("b")))
 		waiting := l.Waiting(way.Take(a))
 		notYet(t, waiting, "it is held")
 		require.Contains(t, a.Pinned(), way.Path)
@@ -223,8 +215,7 @@ func TestAWaitKeepsItsDeclarations(t *testing.T) {
 		l.Unlock(y)
 		require.Empty(t, a.Pinned())
 
-		x, err = way.Block(l.Client("b"))(t.Context())
-		require.NoError(t, err)
+		x = l.Lock(way.Block(l.Client("b")))
 		waiting = l.Waiting(way.Take(a))
 		require.ElementsMatch(t, pinned, a.Pinned(), "of all members")
 		l.Unlock(x)

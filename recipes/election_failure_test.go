@@ -66,8 +66,7 @@ func TestTwoCandidatesThatReconnectTogetherDoNotDethroneEachOther(t *testing.T) 
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Election()
 		a, b := l.Client("a"), l.Client("b")
-		lead, err := a.Election("/e").Campaign(t.Context())
-		require.NoError(t, err)
+		lead := l.Lock(a.Election("/e").Campaign)
 		waiting := l.campaigning(b)
 		places := l.Queue("/e")
 		for range 10 {
@@ -169,8 +168,7 @@ func TestACandidateThatVanishesWhileTheyAreListedIsLeftOut(t *testing.T) { // ca
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				l.Election()
-				first, err := l.Client("first").Election("/e").Campaign(t.Context())
-				require.NoError(t, err)
+				first := l.Lock(l.Client("first").Election("/e").Campaign)
 				second := l.campaigning(l.Client("second"))
 				c := l.Client("watcher")
 				e := c.Election("/e")

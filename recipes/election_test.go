@@ -24,8 +24,7 @@ func TestCandidatesLeadInTurnUnderCuratorsNames(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		alpha := l.Client("alpha")
 		e := alpha.Election(l.Election())
-		first, err := e.Campaign(t.Context())
-		require.NoError(t, err)
+		first := l.Lock(e.Campaign)
 		require.Regexp(t, `^/e/_c_[0-9a-f-]{36}-latch-0000000000$`, first.Node())
 		n, _ := l.Srv.Get(first.Node())
 		require.Equal(t, "alpha", string(n.Data), "LeaderLatch.getParticipants decodes the data as the id")
@@ -62,8 +61,7 @@ func TestObserveTellsEveryLastStateAndNobody(t *testing.T) { // case 56: etcd's 
 			}
 		}()
 		require.Equal(t, "", <-states)
-		a, err := l.Client("a").Election("/e").Campaign(t.Context())
-		require.NoError(t, err)
+		a := l.Lock(l.Client("a").Election("/e").Campaign)
 		require.Equal(t, "a", <-states)
 		b := l.campaigning(l.Client("b"))
 		require.NoError(t, a.Unlock(t.Context()))
@@ -177,8 +175,7 @@ func TestAnObserverFollowsLeadersItMayNotRead(t *testing.T) {
 // elected has a new client lead.
 func (l *lab) elected(id string) *recipes.Lease {
 	l.T.Helper()
-	x, err := l.Client(id).Election("/e").Campaign(l.T.Context())
-	require.NoError(l.T, err)
+	x := l.Lock(l.Client(id).Election("/e").Campaign)
 	return x
 }
 

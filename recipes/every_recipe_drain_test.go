@@ -18,8 +18,7 @@ import (
 func TestACreateUnderWayWhenTheLockIsDrainedIsNotGranted(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		client := l.Client("late")
-		x, err := way.Take(client)(t.Context())
-		require.NoError(t, err, "the declaration is known from here on")
+		x := l.Lock(way.Take(client)) // the declaration is known from here on
 		l.Unlock(x)
 		l.NothingLeft()
 		rule := l.Srv.Inject(zktest.Once(l.enqueues(way)), zktest.Hold)
@@ -32,17 +31,14 @@ func TestACreateUnderWayWhenTheLockIsDrainedIsNotGranted(t *testing.T) {
 		l.NothingLeft()
 		l.redeclare(way, asIs, active)
 		l.Settle()
-		again, err := way.Take(client)(t.Context())
-		require.NoError(t, err)
-		l.Unlock(again)
+		l.Unlock(l.Lock(way.Take(client)))
 	})
 }
 
 // The same for a waiter whose turn has come: what it writes to prove it is under way, as its heartbeats have been for long.
 func TestAProofUnderWayWhenTheLockIsDrainedGrantsNothing(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
-		x, err := way.Block(l.Client("holder"))(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(way.Block(l.Client("holder")))
 		c := l.Client("waiter")
 		w := l.Waiting(way.Take(c))
 		notYet(t, w, "it is held")
@@ -63,10 +59,9 @@ func TestAProofUnderWayWhenTheLockIsDrainedGrantsNothing(t *testing.T) {
 func TestACreateUnderWayWhenTheLimitIsLoweredCountsUnderTheNewLimit(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
-		x, err := l.Client("first").Semaphore("/s").Acquire(t.Context(), 2)
-		require.NoError(t, err)
+		x := l.Lock(draws(2)(l.Client("first")))
 		client := l.Client("late")
-		err = client.Semaphore("/s").Declared(t.Context())
+		err := client.Semaphore("/s").Declared(t.Context())
 		require.NoError(t, err)
 		rule := l.Srv.Inject(zktest.Once(l.enqueues(harness.Ways()["semaphore"])), zktest.Hold)
 		w := async(func() (*recipes.Lease, error) { return client.Semaphore("/s").Acquire(t.Context(), 1) })

@@ -43,12 +43,11 @@ func ended(l *recipes.Lease) <-chan struct{} { return l.Context().Done() }
 func TestMaxWaitersBoundsTheQueueOfEveryRecipe(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		l.redeclare(way, oneWaiter, active)
-		x, err := way.Block(l.Client("holder"))(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(way.Block(l.Client("holder")))
 		w := l.Waiting(way.Take(l.Client("first")))
 		notYet(t, w, "one may wait")
 		before := len(l.Children(way.Queue))
-		_, err = way.Take(l.Client("second"))(t.Context())
+		_, err := way.Take(l.Client("second"))(t.Context())
 		require.ErrorIs(t, err, recipes.ErrQueueFull)
 		require.ErrorContains(t, err, "max_waiters is 1")
 		l.Settle()
@@ -64,33 +63,28 @@ func TestMaxWaitersBoundsTheQueueOfEveryRecipe(t *testing.T) {
 
 func TestADrainedLockGrantsNothingNewWhateverItsRecipe(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
-		x, err := way.Block(l.Client("holder"))(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(way.Block(l.Client("holder")))
 		w := l.Waiting(way.Take(l.Client("waiter")))
 		l.redeclare(way, asIs, draining)
 		require.ErrorIs(t, (<-w).Err, recipes.ErrDraining, "a waiter is sent away")
-		_, err = way.Take(l.Client("new"))(t.Context())
+		_, err := way.Take(l.Client("new"))(t.Context())
 		require.ErrorIs(t, err, recipes.ErrDraining)
 		require.NoError(t, x.Context().Err(), "a holder keeps what it has")
 		require.NoError(t, x.Verify(t.Context()))
 		l.Unlock(x)
 		l.NothingLeft()
 		l.redeclare(way, asIs, active)
-		again, err := way.Take(l.Client("again"))(t.Context())
-		require.NoError(t, err)
-		l.Unlock(again)
+		l.Unlock(l.Lock(way.Take(l.Client("again"))))
 	})
 }
 
 func TestARevocationRequestReachesHoldersAndWaitersOfEveryRecipe(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		admin := l.Client("admin")
-		x, err := way.Take(l.Client("holder"))(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(way.Take(l.Client("holder")))
 		for _, node := range x.Nodes() { // any of the nodes that hold will do
 			l.Unlock(x)
-			x, err = way.Take(l.Client("holder"))(t.Context())
-			require.NoError(t, err)
+			x = l.Lock(way.Take(l.Client("holder")))
 			in, err := inspect.Lock(t.Context(), admin, strings.TrimSuffix(kind.ParentPath(node), "/leases"))
 			require.NoError(t, err)
 			require.NotEmpty(t, in.Holders)
@@ -102,8 +96,7 @@ func TestARevocationRequestReachesHoldersAndWaitersOfEveryRecipe(t *testing.T) {
 		l.Unlock(x)
 		l.NothingLeft()
 
-		x, err = way.Block(l.Client("holder"))(t.Context())
-		require.NoError(t, err)
+		x = l.Lock(way.Block(l.Client("holder")))
 		w := l.Waiting(way.Take(l.Client("waiter")))
 		in, err := inspect.Lock(t.Context(), admin, way.Path)
 		require.NoError(t, err)
@@ -120,12 +113,10 @@ func TestARevocationRequestReachesHoldersAndWaitersOfEveryRecipe(t *testing.T) {
 
 func TestTheHolderIsNamedToWhoeverGivesUpWaitingWhateverTheRecipe(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
-		x, err := way.Block(l.Client("the holder"))(t.Context())
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
+		x := l.Lock(way.Block(l.Client("the holder")))
+		ctx := l.Within(3 * time.Second)
 		start := time.Now()
-		_, err = way.Take(l.Client("waiter"))(ctx)
+		_, err := way.Take(l.Client("waiter"))(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)

@@ -32,8 +32,7 @@ func TestAParentThatVanishesBetweenTwoTriesEndsTheLock(t *testing.T) { // case 9
 
 func TestAWaiterWhoseWholeLockIsDeletedIsTold(t *testing.T) { // case 9: a waiter must not hang when the parent vanishes
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 		w := l.Locking(l.Client("b").Mutex("/m"))
 		require.NoError(t, l.Srv.Delete("/m"))
 		start := time.Now()
@@ -46,8 +45,7 @@ func TestAWaiterWhoseWholeLockIsDeletedIsTold(t *testing.T) { // case 9: a waite
 func TestALeaderChangeThatProlongsSessionsProlongsNoLease(t *testing.T) { // case 30: a new leader gives every session its full timeout again
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
-		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex(l.Mutex()).Lock)
 		rival := l.Locking(l.Client("b").Mutex("/m"))
 		l.Srv.Partition(l.SessionID(c), zktest.Both)
 		cut := time.Now()
@@ -68,8 +66,7 @@ func TestALeaderChangeThatProlongsSessionsProlongsNoLease(t *testing.T) { // cas
 
 func TestUnlockOfANodeThatIsGoneIsDone(t *testing.T) { // case 39: NoNode is what a release wants
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 		l.Settle()
 		l.Srv.InjectEvent(func(zktest.Event) bool { return true }, zktest.DropEvent) // or the holder would know
 		require.NoError(t, l.Srv.Delete(x.Node()))
@@ -83,8 +80,7 @@ func TestAHeartbeatInFlightDoesNotKeepARelease(t *testing.T) { // case 40: pgloc
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				c := l.Client("a")
-				x, err := c.Mutex(l.Mutex()).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(c.Mutex(l.Mutex()).Lock)
 				id := l.SessionID(c)
 				beat := l.Srv.Inject(zktest.Once(at("multi")), fault)
 				<-beat.Hit()
@@ -102,12 +98,10 @@ func TestAHeartbeatInFlightDoesNotKeepARelease(t *testing.T) { // case 40: pgloc
 func TestAReleaseThatIsRefusedForLongCostsNoSession(t *testing.T) { // case 40, the other way round
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
-		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex(l.Mutex()).Lock)
 		id := l.SessionID(c)
 		refused := l.Srv.Inject(at("delete"), zktest.Fail(zktest.CodeThrottled))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := l.Within(time.Minute)
 		require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
 		require.Len(t, l.Children("/m"), 1)
 		refused.Remove()
@@ -125,10 +119,8 @@ func TestTheEndOfTheSequenceStartsNoStormOfElections(t *testing.T) { // case 59:
 			require.NoError(t, l.Srv.SetCreateCount(dir, recipes.LastSequence))
 		}
 		holder := l.Client("holder")
-		x, err := holder.Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
-		leading, err := holder.Election(e).Campaign(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(holder.Mutex(m).Lock)
+		leading := l.Lock(holder.Election(e).Campaign)
 		late := l.Client("late")
 		l.Srv.ResetCounts()
 		for range 10 {
@@ -158,9 +150,8 @@ func TestTheOrderHoldsAcrossTheEndOfTheSequence(t *testing.T) { // failure matri
 		w := l.Locking(l.Client("a").Mutex(m))
 		notYet(t, w, "one is ahead")
 		require.NoError(t, l.Srv.Delete(ahead))
-		r := <-w
-		require.NoError(t, r.Err, "those behind the end of the sequence are behind")
-		l.Unlock(r.V)
+		r := l.Got(w) // those behind the end of the sequence are behind
+		l.Unlock(r)
 	})
 }
 
@@ -170,8 +161,7 @@ func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) 
 			inLab(t, func(t *testing.T, l *lab) {
 				m := l.Client("a").Mutex(l.Mutex())
 				l.warm(m)
-				first, err := l.Client("b").Mutex("/m").Lock(t.Context())
-				require.NoError(t, err)
+				first := l.Lock(l.Client("b").Mutex("/m").Lock)
 				token := first.Token()
 				l.Unlock(first)
 				rule := l.Srv.Inject(zktest.Once(at(op)), fault)
@@ -198,8 +188,7 @@ func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) 
 				} else {
 					require.True(t, errors.Is(r.Err, recipes.ErrLost) || errors.Is(r.Err, recipes.ErrNotProvisioned), "%v", r.Err)
 				}
-				x, err := m.Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(m.Lock)
 				require.Greater(t, x.Token(), token)
 				l.Unlock(x)
 				l.nextIsServed("/m")
@@ -243,8 +232,7 @@ func TestALockWaitsForServersThatComeUpLate(t *testing.T) { // failure matrix, r
 		l.Srv.RefuseDials(true)
 		l.Srv.Expire(l.SessionID(c))
 		start = time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), 7*time.Second)
-		defer cancel()
+		ctx := l.Within(7 * time.Second)
 		_, err = c.Mutex(m).Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.InDelta(t, 7*time.Second, time.Since(start), float64(100*time.Millisecond))
@@ -252,16 +240,13 @@ func TestALockWaitsForServersThatComeUpLate(t *testing.T) { // failure matrix, r
 		time.Sleep(time.Hour)
 		notYet(t, got, "nobody is up")
 		l.Srv.RefuseDials(false)
-		r := <-got
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(got))
 	})
 }
 
 func TestDeclaredIsReadAgainAfterALostWatch(t *testing.T) { // failure matrix, row 9: it changed while there was no connection
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.Client("0").Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("0").Mutex(l.Mutex()).Lock)
 		c := l.Client("1")
 		w := l.Locking(c.Mutex("/m"))
 		l.Srv.RefuseDials(true)
@@ -270,9 +255,7 @@ func TestDeclaredIsReadAgainAfterALostWatch(t *testing.T) { // failure matrix, r
 		require.NoError(t, l.Srv.Delete(x.Node()))
 		l.Declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.Gen++ })
 		l.Srv.RefuseDials(false)
-		r := <-w
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(w))
 	})
 }
 
@@ -281,11 +264,10 @@ func TestAReleaseCutOverAndOverIsNotReportedDoneWhileItsNodeIsThere(t *testing.T
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				c := l.Client("a")
-				x, err := c.Mutex(l.Mutex()).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(c.Mutex(l.Mutex()).Lock)
 				id := l.SessionID(c)
 				l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= cuts }, zktest.CutBefore)
-				err = x.Unlock(context.Background())
+				err := x.Unlock(context.Background())
 				if err == nil {
 					require.Empty(t, l.Children("/m"))
 				} else {

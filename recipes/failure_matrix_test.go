@@ -42,8 +42,7 @@ func TestALateOrLostWatchEventCostsAtMostASessionTimeout(t *testing.T) { // row 
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.Client("0").Mutex(l.Mutex()).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(l.Client("0").Mutex(l.Mutex()).Lock)
 				c2 := l.Client("1")
 				id := l.SessionID(c2)
 				w := l.Locking(c2.Mutex("/m"))
@@ -71,12 +70,9 @@ func TestWhateverIsHeldLearnsItsUnreportedDeletionFromAHeartbeat(t *testing.T) {
 			var first *recipes.Lease
 			if others > 0 {
 				l.Declare("/first", kind.Mutex.New())
-				var err error
-				first, err = a.Mutex("/first").Lock(t.Context())
-				require.NoError(t, err)
+				first = l.Lock(a.Mutex("/first").Lock)
 			}
-			x, err := way.Take(a)(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(way.Take(a))
 			l.Settle()
 			node := x.Nodes()[len(x.Nodes())-1]
 			l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Path == node }, zktest.DropEvent)
@@ -147,8 +143,7 @@ func TestAnEventForAContenderMayComeBeforeTheReplyThatNamesIt(t *testing.T) { //
 					}
 				})
 				for range 5 {
-					x, err := c.Mutex("/m").Lock(t.Context())
-					require.NoError(t, err)
+					x := l.Lock(c.Mutex("/m").Lock)
 					require.NoError(t, x.Verify(t.Context()))
 					l.Unlock(x)
 				}
@@ -166,8 +161,7 @@ func TestAnExpiryBetweenTheFrontAndTheGrantGrantsNothing(t *testing.T) { // row 
 				c := l.Client("b")
 				l.warm(c.Mutex(m))
 				proof := map[bool]string{false: "multi", true: "create"}[free]
-				x, err := l.Client("a").Mutex(m).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(l.Client("a").Mutex(m).Lock)
 				if free {
 					l.Unlock(x)
 				}
@@ -180,8 +174,7 @@ func TestAnExpiryBetweenTheFrontAndTheGrantGrantsNothing(t *testing.T) { // row 
 				}
 				<-held.Hit()
 				l.Srv.Expire(old)
-				rival, err := l.Client("rival").Mutex(m).Lock(t.Context())
-				require.NoError(t, err)
+				rival := l.Lock(l.Client("rival").Mutex(m).Lock)
 				held.Release()
 				time.Sleep(time.Minute)
 				require.NoError(t, rival.Context().Err())
@@ -206,8 +199,7 @@ func TestASessionEndedInItsOwnersNameIsLost(t *testing.T) { // rows 11 and 12: f
 		m := l.Mutex()
 		a, b := &harness.Thief{Next: l.Srv.DialContext}, &harness.Thief{Next: l.Srv.DialContext}
 		holder := l.Client("holder", func(c *recipes.Config) { c.Dialer = a.Dial })
-		x, err := holder.Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(holder.Mutex(m).Lock)
 		waiter := l.Client("waiter", func(c *recipes.Config) { c.Dialer = b.Dial })
 		w := l.Locking(waiter.Mutex(m))
 		last := l.Locking(l.Client("last").Mutex(m))
@@ -217,10 +209,9 @@ func TestASessionEndedInItsOwnersNameIsLost(t *testing.T) { // rows 11 and 12: f
 		a.End(t, holder.Newest())
 		<-x.Context().Done()
 		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-		r := <-last
-		require.NoError(t, r.Err)
-		require.Greater(t, r.V.Token(), x.Token())
-		l.Unlock(r.V)
+		r := l.Got(last)
+		require.Greater(t, r.Token(), x.Token())
+		l.Unlock(r)
 	})
 }
 
@@ -233,8 +224,7 @@ func TestACallGivenUpAtAnyInstantLeavesNothing(t *testing.T) { // row 46: 1,000 
 		l.warm(b)
 		granted, gaveUp := 0, 0
 		for i := range 1000 {
-			x, err := b.Lock(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(b.Lock)
 			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*240*time.Microsecond)
 			w := async(func() (*recipes.Lease, error) { return a.Lock(ctx) })
 			time.Sleep(100 * time.Millisecond)
@@ -261,8 +251,7 @@ func TestClosingAtAnyInstantEndsEverything(t *testing.T) { // row 47
 			m := l.Mutex()
 			other := l.Client("other")
 			c := l.Client("closing")
-			x, err := other.Mutex(m).Lock(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(other.Mutex(m).Lock)
 			id := l.SessionID(c)
 			var wg sync.WaitGroup
 			for range 3 { // waiting, granted, releasing and locking again while it closes
@@ -303,8 +292,7 @@ func TestARefusalIsNeverTakenForSuccess(t *testing.T) { // row 51: throttled, ov
 					m := l.Mutex()
 					c := l.Client("a")
 					l.warmDeclaration(c.Mutex(m))
-					x, err := l.Client("b").Mutex(m).Lock(t.Context())
-					require.NoError(t, err)
+					x := l.Lock(l.Client("b").Mutex(m).Lock)
 					id := l.SessionID(c)
 					rule := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == op && r.Session == id }), zktest.Fail(code))
 					w := l.Locking(c.Mutex(m))
@@ -352,8 +340,7 @@ func TestAServerThatMovesToAnotherAddressIsFollowed(t *testing.T) { // row 52: p
 			}})
 		require.NoError(t, err)
 		defer c.Close()
-		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex(l.Mutex()).Lock)
 		here.Store("10.0.0.2")
 		l.Srv.Disconnect(l.SessionID(c))
 		time.Sleep(time.Minute)

@@ -24,8 +24,7 @@ func at(op string) func(zktest.Request) bool {
 // nextIsServed requires that another client gets the lock, that is, that nothing was left in the queue.
 func (l *lab) nextIsServed(m string) {
 	l.T.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
+	ctx := l.Within(time.Minute)
 	x, err := l.Client("next").Mutex(m).Lock(ctx)
 	require.NoError(l.T, err)
 	l.Unlock(x)
@@ -36,9 +35,7 @@ func (l *lab) nextIsServed(m string) {
 // warm takes and releases the lock once, so that the declaration is known.
 func (l *lab) warm(m *recipes.Mutex) {
 	l.T.Helper()
-	x, err := m.Lock(l.T.Context())
-	require.NoError(l.T, err)
-	l.Unlock(x)
+	l.Unlock(l.Lock(m.Lock))
 	l.Settle()
 }
 
@@ -49,8 +46,7 @@ func TestALostCreateReplyIsResolvedToOneNodeAndTheLockContinues(t *testing.T) { 
 				m := l.Client("a").Mutex(l.Mutex())
 				l.warm(m)
 				rule := l.Srv.Inject(zktest.Once(at("create")), fault)
-				x, err := m.Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(m.Lock)
 				require.Equal(t, 1, rule.Hits())
 				l.Settle()
 				require.Equal(t, []string{x.Node()[len("/m/"):]}, l.Children("/m"))
@@ -73,8 +69,7 @@ func TestALostReplyWhoseSearchFailsTooLeavesNoOrphan(t *testing.T) { // case 4, 
 			return at("create")(r) && creates == 1
 		}, zktest.DropReply)
 		searches := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.N <= 4 }, zktest.CutBefore)
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(m.Lock)
 		require.Equal(t, 4, searches.Hits())
 		require.Equal(t, 1, creates)
 		require.Len(t, l.Children("/m"), 1)
@@ -94,11 +89,10 @@ func TestACreateThatCommitsAfterItsClientMovedOnIsFoundOnce(t *testing.T) { // g
 		l.Srv.Disconnect(l.SessionID(c))
 		time.Sleep(100 * time.Millisecond)
 		held.Release()
-		r := <-got
-		require.NoError(t, r.Err)
+		r := l.Got(got)
 		l.Settle()
 		require.Len(t, l.Children("/m"), 1)
-		l.Unlock(r.V)
+		l.Unlock(r)
 		l.nextIsServed("/m")
 	})
 }
@@ -170,8 +164,7 @@ func TestAClosedClientAndAMissingServerAnswer(t *testing.T) { // case 8: kazoo #
 		l.warm(m)
 		l.Srv.RefuseDials(true)
 		l.Srv.Disconnect(0)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
+		ctx := l.Within(2 * time.Second)
 		start := time.Now()
 		_, err := m.Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -214,9 +207,7 @@ func TestAMissingOrForeignNodeIsNotProvisionedAndNothingIsWritten(t *testing.T) 
 		require.False(t, there)
 		// Provisioned later: the next try finds it, nothing is remembered against it.
 		l.Declare("/nowhere/lock", kind.Mutex.New())
-		x, err := c.Mutex("/nowhere/lock").Lock(t.Context())
-		require.NoError(t, err)
-		l.Unlock(x)
+		l.Unlock(l.Lock(c.Mutex("/nowhere/lock").Lock))
 	})
 }
 
@@ -225,9 +216,7 @@ func TestBroughtParametersServeUnprovisionedTreesButNeverOverruleADeclaration(t 
 		c := l.Client("a")
 		_, err := c.Mutex("/own/lock", recipes.WithParams(kind.Mutex.New())).Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrNotProvisioned, "without WithCreate the node must exist")
-		x, err := c.Mutex("/own/lock", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock(t.Context())
-		require.NoError(t, err)
-		l.Unlock(x)
+		l.Unlock(l.Lock(c.Mutex("/own/lock", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock))
 		sem := &kind.SemaphoreParams{Permits: 2}
 		p, err := c.Semaphore("/own/sem", recipes.WithParams(sem), recipes.WithCreate()).Acquire(t.Context(), 2)
 		require.NoError(t, err)
@@ -244,8 +233,7 @@ func TestJunkChildrenAreIgnored(t *testing.T) { // case 11: CURATOR-43, samuel #
 		for _, junk := range []string{"config", "0-meta", "_c_x", "lock-", "lock-12", "sub/lock-0000000000", "lock-99999999999"} {
 			require.NoError(t, l.Srv.Create(m+"/"+junk, nil))
 		}
-		x, err := l.Client("a").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("a").Mutex(m).Lock)
 		w := l.Locking(l.Client("b").Mutex(m))
 		notYet(t, w, "held")
 		l.Unlock(x)
@@ -263,14 +251,11 @@ func TestAPredecessorWeMayNotReadIsWaitedForAllTheSame(t *testing.T) { // case 1
 		l.Declare(m, kind.Mutex.New(), func(p *kind.Payload) {
 			p.ChildACL = kind.List{{Scheme: "digest", ID: zktest.DigestID("a:a"), Perms: kind.PermAll}}
 		})
-		x, err := l.Client("a", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} }).Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("a", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} }).Mutex(m).Lock)
 		l.Declare(m, kind.Mutex.New())
 		w := l.Locking(l.Client("b").Mutex(m))
 		notYet(t, w, "held by a contender we may not read")
 		l.Unlock(x)
-		r := <-w
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(w))
 	})
 }

@@ -27,8 +27,7 @@ func (l *lab) replace(node string) {
 func TestAGrantNeedsAServerThatCommits(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()
-		x, err := l.Client("a").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("a").Mutex(m).Lock)
 		c := l.Client("b")
 		w := l.Locking(c.Mutex(m))
 		id := l.SessionID(c)
@@ -61,8 +60,7 @@ func TestMultiLocksOfOppositeOrderStartedAtOnceBothGetTheirTurn(t *testing.T) { 
 			start := time.Now().Truncate(time.Second).Add(2 * time.Second)
 			go func() {
 				time.Sleep(time.Until(start))
-				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-				defer cancel()
+				ctx := l.Within(time.Minute)
 				both := c.MultiLock(c.Mutex(order[0]), c.Mutex(order[1]))
 				done <- both.Do(ctx, func(context.Context, *recipes.Lease) error { return nil })
 			}()
@@ -78,8 +76,7 @@ func TestAnyPermitThatComesBackIsNoticed(t *testing.T) { // case 45: Curator V1 
 			l.Semaphore(2)
 			var held [2]*recipes.Lease
 			for i := range held {
-				x, err := l.Client("holder").Semaphore("/s").Acquire(t.Context(), 1)
-				require.NoError(t, err)
+				x := l.Lock(draws(1)(l.Client("holder")))
 				held[i] = x
 			}
 			w := l.drawing(l.Client("waiter"), 1)
@@ -100,8 +97,7 @@ func TestALeaseEndsWithItsSession(t *testing.T) { // etcd #10811, consul #2332; 
 			"expired": l.Srv.Expire,
 			"swapped": func(id int64) { l.Srv.SwapSessionID(id); l.Srv.Disconnect(id) },
 		} {
-			x, err := way.Take(c)(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(way.Take(c))
 			l.Settle()
 			end(l.SessionID(c))
 			time.Sleep(20 * time.Second) // a session timeout and more, in case only a deadline notices
@@ -133,8 +129,7 @@ func TestALeaseEndsAtOnceWithAnyOfItsNodes(t *testing.T) { // cases 28, 29: CURA
 		c := l.Client("a")
 		for how, lose := range l.losses() {
 			for i, all := 0, 1; i < all; i++ {
-				x, err := way.Take(c)(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(way.Take(c))
 				l.Settle()
 				all = len(x.Nodes())
 				node := x.Nodes()[i]
@@ -156,8 +151,7 @@ func TestAWaiterWhoseNodeIsDeletedOrAnothersIsNeverGranted(t *testing.T) { // ca
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		for how, lose := range l.losses() {
 			for _, free := range []bool{false, true} {
-				x, err := way.Block(l.Client("holder"))(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(way.Block(l.Client("holder")))
 				w := l.Waiting(way.Take(l.Client("waiter")))
 				line := l.Queue(way.Queue)
 				node := line[len(line)-1]
@@ -182,9 +176,7 @@ func TestAWaiterWhoseNodeIsDeletedOrAnothersIsNeverGranted(t *testing.T) { // ca
 func TestANodeOfAnotherSessionIsNeverOurs(t *testing.T) { // cases 2, 28, 35, 49: CURATOR-498, CURATOR-604
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c := l.Client("a")
-		warm, err := way.Take(c)(t.Context())
-		require.NoError(t, err)
-		l.Unlock(warm)
+		l.Unlock(l.Lock(way.Take(c)))
 		l.Settle()
 		id := l.SessionID(c)
 		rule := l.Srv.Inject(zktest.Once(l.enqueues(way)), zktest.DropReply)
@@ -202,8 +194,7 @@ func TestANodeOfAnotherSessionIsNeverOurs(t *testing.T) { // cases 2, 28, 35, 49
 		} else {
 			require.ErrorIs(t, r.Err, recipes.ErrSessionLost)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := l.Within(time.Minute)
 		x, err := way.Take(l.Client("next"))(ctx)
 		require.NoError(t, err, "a node was left behind")
 		l.Unlock(x)

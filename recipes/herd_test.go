@@ -15,8 +15,7 @@ import (
 func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // failure matrix, row 43
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Mutex()
-		x, err := l.Client("holder").Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("holder").Mutex("/m").Lock)
 		ctx, cancel := context.WithCancel(t.Context())
 		sessions, each := 100, effort.Of(100, 10)
 		var ids []int64
@@ -59,8 +58,7 @@ func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // failure matrix
 func TestACrashOfManyWaitersKeepsTheOrderOfTheOthers(t *testing.T) { // failure matrix, row 44
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Mutex()
-		x, err := l.Client("holder").Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("holder").Mutex("/m").Lock)
 		const sessions = 120
 		var dead []int64
 		var alive []int

@@ -29,13 +29,12 @@ func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
 		l.EveryKind()
 		c := l.Client("c")
 		for path, lock := range named(c, "holder") {
-			x, err := lock(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(lock)
 			long, cancelLong := context.WithTimeout(t.Context(), time.Minute)
 			waiting := async(func() (*recipes.Lease, error) { return named(c, "first")[path](long) })
 			l.Settle()
 			short, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, err = named(c, "second")[path](short)
+			_, err := named(c, "second")[path](short)
 			cancel()
 			for position, err := range []error{(<-waiting).Err, err} {
 				var held *recipes.HeldError
@@ -50,9 +49,8 @@ func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
 			l.Unlock(x)
 			l.NothingLeft()
 		}
-		x, err := c.Mutex("/m", recipes.WithID("holder")).Lock(t.Context())
-		require.NoError(t, err)
-		_, err = c.Mutex("/m", recipes.WithID("caller")).TryLock(t.Context())
+		x := l.Lock(c.Mutex("/m", recipes.WithID("holder")).Lock)
+		_, err := c.Mutex("/m", recipes.WithID("caller")).TryLock(t.Context())
 		require.EqualError(t, err, "recipes: lock /m is held by this client (holder), 1 ahead")
 		l.Unlock(x)
 	})
@@ -65,9 +63,8 @@ func TestHeldErrorSaysThisClientOfItsOtherWaysToTheLock(t *testing.T) {
 		c := l.Client("c")
 		ways := reentry(c)
 		for has, wants := range map[string]string{"writer": "reader", "reader": "writer", "semaphore": "semaphore"} {
-			x, err := ways[has](t.Context())
-			require.NoError(t, err)
-			_, err = ways[wants+", try"](t.Context())
+			x := l.Lock(ways[has])
+			_, err := ways[wants+", try"](t.Context())
 			require.ErrorContains(t, err, " is held by this client, ")
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			behind := async(func() (*recipes.Lease, error) {
@@ -107,13 +104,12 @@ func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 				}
 				return named(c, id)[path]
 			}
-			x, err := lock(other, "stranger")(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(lock(other, "stranger"))
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			first := async(func() (*recipes.Lease, error) { return lock(c, "first")(ctx) })
 			l.Settle()
 			short, cancelShort := context.WithTimeout(t.Context(), 2*time.Second)
-			_, err = lock(c, "second")(short)
+			_, err := lock(c, "second")(short)
 			cancelShort()
 			require.ErrorIs(t, (<-first).Err, context.DeadlineExceeded)
 			cancel()
@@ -158,8 +154,7 @@ func TestAPlaceMadeForAnotherIsRenamed(t *testing.T) {
 		l.EveryKind()
 		c := l.Client("c")
 		for path := range named(c, "") {
-			x, err := named(c, "same")[path](t.Context())
-			require.NoError(t, err)
+			x := l.Lock(named(c, "same")[path])
 			l.Settle()
 			ctx, cancel := context.WithCancel(t.Context())
 			gone := async(func() (*recipes.Lease, error) { return named(c, "same")[path](ctx) })
@@ -189,8 +184,7 @@ func TestTheNodeNamesTheGoroutineThatHolds(t *testing.T) {
 		l.EveryKind()
 		c := l.Client("c")
 		for path := range named(c, "") {
-			x, err := named(c, "0")[path](t.Context())
-			require.NoError(t, err)
+			x := l.Lock(named(c, "0")[path])
 			for _, id := range []string{"1", "2", "2", "3"} {
 				w := async(func() (*recipes.Lease, error) { return named(c, id)[path](t.Context()) })
 				l.Settle()

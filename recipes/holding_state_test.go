@@ -18,16 +18,14 @@ import (
 func TestALeaseIsDowngradedOnce(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").RWMutex(l.RWLock())
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(m.Lock)
 		first := async(func() (*recipes.Lease, error) { return m.Downgrade(t.Context(), x) })
 		synctest.Wait()
-		_, err = m.Downgrade(t.Context(), x)
+		_, err := m.Downgrade(t.Context(), x)
 		require.ErrorContains(t, err, "recipes: /rw is being exchanged by another call of Downgrade")
-		r := <-first
-		require.NoError(t, r.Err)
-		require.NoError(t, r.V.Verify(t.Context()))
-		l.Unlock(r.V)
+		r := l.Got(first)
+		require.NoError(t, r.Verify(t.Context()))
+		l.Unlock(r)
 	})
 }
 

@@ -47,17 +47,15 @@ func TestContendersAreNotMoreOpenThanTheirLock(t *testing.T) {
 					c.client = func(*recipes.Config) {}
 				}
 				one, two := l.Client("one", c.client).Mutex(m), l.Client("two", c.client).Mutex(m)
-				x, err := one.Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(one.Lock)
 				n, ok := l.Srv.Get(x.Node())
 				require.True(t, ok)
 				require.Equal(t, c.want, n.ACL)
 				w := l.Locking(two)
 				l.Unlock(x)
-				r := <-w
-				require.NoError(t, r.Err, "the lock must still work")
-				require.NoError(t, r.V.Verify(t.Context()))
-				l.Unlock(r.V)
+				r := l.Got(w) // the lock must still work
+				require.NoError(t, r.Verify(t.Context()))
+				l.Unlock(r)
 			})
 		})
 	}

@@ -109,13 +109,12 @@ func TestAKeyThatComesAndGoesIsTakenAllTheSame(t *testing.T) {
 					l.Settle()
 					l.Unlock(x)
 				}
-				r := <-w
-				require.NoError(t, r.Err)
+				r := l.Got(w)
 				require.Equal(t, len(keys), l.Srv.Counts().ByOp["create"], "one form of each key's anchor")
-				for _, node := range r.V.Nodes() {
+				for _, node := range r.Nodes() {
 					require.Len(t, l.Children(kind.ParentPath(node)), 1, "an anchor is left")
 				}
-				l.Unlock(r.V)
+				l.Unlock(r)
 				l.noKeys("/km")
 			})
 		})
@@ -163,8 +162,7 @@ func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
 					inLab(t, func(t *testing.T, l *lab) {
 						l.families()
 						c := l.Client("a")
-						x, err := take(c)(t.Context())
-						require.NoError(t, err)
+						x := l.Lock(take(c))
 						l.Unlock(x)
 						seen := 0
 						l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
@@ -174,15 +172,14 @@ func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
 							return seen == nth
 						}), fault)
 						for range 2 {
-							x, err = take(c)(t.Context())
+							x, err := take(c)(t.Context())
 							if err == nil {
 								_ = x.Unlock(t.Context())
 							}
 						}
 						time.Sleep(12 * time.Second)
 						l.noKeys("/km", "/krw", "/ks")
-						x, err = take(c)(t.Context())
-						require.NoError(t, err)
+						x = l.Lock(take(c))
 						l.Unlock(x)
 						l.noKeys("/km", "/krw", "/ks")
 					})
@@ -200,9 +197,7 @@ func TestAKeyIsMadeAnewByALateTransactionAndFound(t *testing.T) {
 		w := async(func() (*recipes.Lease, error) { return k.Lock(context.Background(), "1") })
 		<-late.Hit()
 		l.Srv.Disconnect(l.SessionID(k.Mutex("").Client()))
-		r := <-w // by another transaction
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(w)) // by another transaction
 		l.noKeys("/km")
 		late.Release()
 		time.Sleep(oneWay)
@@ -221,8 +216,7 @@ func TestWhatACrashLeavesOfKeysIsCollected(t *testing.T) {
 			func(ctx context.Context) (*recipes.Lease, error) {
 				return c.Keyed("/ks").Semaphore("1").Acquire(ctx, 3)
 			}} {
-			_, err := take(t.Context())
-			require.NoError(t, err)
+			l.Lock(take)
 		}
 		waiting, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -363,12 +357,11 @@ func TestNoKeyIsGrantedByTheDeclarationOfADestroyedFamily(t *testing.T) {
 					l.Settle()
 				}
 				held.Release()
-				r := <-got
-				require.NoError(t, r.Err)
-				require.Equal(t, "/km/4/order-17", r.V.Path())
+				r := l.Got(got)
+				require.Equal(t, "/km/4/order-17", r.Path())
 				now, _ := l.Srv.Get("/km")
 				require.Greater(t, now.Stat.Cversion, n.Stat.Cversion, "the late transaction was applied")
-				l.Unlock(r.V)
+				l.Unlock(r)
 				time.Sleep(time.Minute)
 				for _, dir := range []string{"/km", "/km/4"} {
 					n, _ = l.Srv.Get(dir)

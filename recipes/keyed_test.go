@@ -59,8 +59,7 @@ func TestAKeyLivesOnlyWhileItIsUsed(t *testing.T) {
 			},
 			"/km/a + /km/%2F": func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/km").Lock(ctx, "a", "/") },
 		} {
-			x, err := take(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(take)
 			require.Equal(t, name, x.Path())
 			for _, node := range x.Nodes() {
 				n, _ := l.Srv.Get(node)
@@ -105,12 +104,9 @@ func TestRequestBudgetsOfKeys(t *testing.T) { // a key that is free costs what a
 			inLab(t, func(t *testing.T, l *lab) {
 				l.families()
 				take := b.take(l.Client("a"))
-				warm, err := take(t.Context())
-				require.NoError(t, err)
-				l.Unlock(warm)
+				l.Unlock(l.Lock(take))
 				var x *recipes.Lease
-				require.Equal(t, spent(1, b.acquire), l.Cost(func() { x, err = take(t.Context()) }), "to acquire")
-				require.NoError(t, err)
+				require.Equal(t, spent(1, b.acquire), l.Cost(func() { x = l.Lock(take) }), "to acquire")
 				require.Equal(t, spent(1, b.release), l.Cost(func() { l.Unlock(x) }), "to release")
 				l.noKeys("/km", "/krw", "/ks")
 			})
@@ -135,9 +131,8 @@ func TestRequestBudgetsOfAKeyInUse(t *testing.T) {
 		}), "one round trip more than of a declared lock")
 		w := l.Locking(b.Mutex("1"))
 		require.Equal(t, spent(2, "delete exists 2getData multi setData"), l.Cost(func() { l.Unlock(x) }), "who did not know of its rival finds out")
-		r := <-w
-		require.NoError(t, r.Err)
-		require.Equal(t, spent(2, "2delete exists"), l.Cost(func() { l.Unlock(r.V) }), "who has waited expects others")
+		r := l.Got(w)
+		require.Equal(t, spent(2, "2delete exists"), l.Cost(func() { l.Unlock(r) }), "who has waited expects others")
 		l.noKeys("/km")
 	})
 }
@@ -168,10 +163,9 @@ func TestASetOfKeysOfWhichSomeAreInUse(t *testing.T) {
 		for _, x := range held {
 			l.Unlock(x)
 		}
-		r := <-w
-		require.NoError(t, r.Err)
-		require.Len(t, r.V.Nodes(), 8)
-		l.Unlock(r.V)
+		r := l.Got(w)
+		require.Len(t, r.Nodes(), 8)
+		l.Unlock(r)
 		l.noKeys("/km")
 	})
 }
@@ -288,9 +282,7 @@ func TestManyKeysLeaveNothingInTheClient(t *testing.T) {
 					return c.Keyed("/ks").Semaphore(fmt.Sprint(i)).Acquire(ctx, 1)
 				},
 			} {
-				x, err := take(t.Context())
-				require.NoError(t, err)
-				l.Unlock(x)
+				l.Unlock(l.Lock(take))
 			}
 		}
 		require.Equal(t, 2, c.Declarations(), "of the families")
@@ -321,12 +313,10 @@ func TestAKeysLockIsLikeAnyOther(t *testing.T) { // reentrancy, downgrade
 		l.noKeys("/km")
 
 		m := c.Keyed("/krw").RWMutex("4")
-		x, err := m.Lock(t.Context())
+		x := l.Lock(m.Lock)
+		x, err := m.Downgrade(t.Context(), x)
 		require.NoError(t, err)
-		x, err = m.Downgrade(t.Context(), x)
-		require.NoError(t, err)
-		r, err := l.Client("c").Keyed("/krw").RWMutex("4").TryRLock(t.Context())
-		require.NoError(t, err)
+		r := l.Lock(l.Client("c").Keyed("/krw").RWMutex("4").TryRLock)
 		l.Unlock(x)
 		l.Unlock(r)
 		l.noKeys("/krw")

@@ -35,9 +35,7 @@ func (l *lab) lateSet(c *recipes.Client) (late *zktest.Injection) {
 	paths := l.Mutexes(2)
 	var got <-chan result[*recipes.Lease]
 	late = l.stuck(c, func() { got = async(func() (*recipes.Lease, error) { return multi(c, paths...).Lock(l.T.Context()) }) })
-	r := <-got
-	require.NoError(l.T, r.Err)
-	l.Unlock(r.V)
+	l.Unlock(l.Got(got))
 	return late
 }
 
@@ -75,9 +73,7 @@ func TestASetThatIsAppliedWhileItIsSearchedForIsGranted(t *testing.T) {
 		late.Release()
 		l.Settle()
 		look.Release()
-		r := <-got
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(got))
 		l.Settle()
 		require.Empty(t, append(l.Children(paths[0]), l.Children(paths[1])...))
 	})
@@ -109,8 +105,7 @@ func TestADowngradeThatMayStillBeExecutedEndsTheLease(t *testing.T) {
 			warm, err := read()
 			require.NoError(t, err)
 			l.Unlock(warm)
-			w, err := m.Lock(t.Context())
-			require.NoError(t, err)
+			w := l.Lock(m.Lock)
 			l.Settle()
 			ctx, cancel := context.WithCancel(t.Context())
 			var down <-chan result[*recipes.Lease]

@@ -38,8 +38,7 @@ func TestALazyClientConnectsWhenItIsFirstUsed(t *testing.T) {
 			require.Equal(t, sixth, time.Since(start), name)
 			time.Sleep(time.Minute)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := l.Within(time.Second)
 		_, err := c.Mutex("/m").Lock(ctx)
 		require.ErrorIs(t, err, recipes.ErrUnreachable)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -47,9 +46,7 @@ func TestALazyClientConnectsWhenItIsFirstUsed(t *testing.T) {
 		time.Sleep(time.Minute)
 		notYet(t, waits, "nobody is there")
 		l.Srv.RefuseDials(false)
-		r := <-waits
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(waits))
 	})
 }
 

@@ -20,15 +20,13 @@ import (
 func TestTheDeadlineOfALeaseThatHasEndedIsPast(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c := l.Client("a")
-		held, err := c.Mutex("/other", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock(t.Context())
-		require.NoError(t, err)
+		held := l.Lock(c.Mutex("/other", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock)
 		end := map[string]func(*recipes.Lease){
 			"released": func(x *recipes.Lease) { l.Unlock(x) },
 			"lost":     func(x *recipes.Lease) { require.NoError(t, l.Srv.Delete(x.Node())) },
 		}
 		for how, end := range end {
-			x, err := way.Take(c)(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(way.Take(c))
 			require.True(t, time.Now().Before(x.Deadline()))
 			end(x)
 			<-ended(x)
@@ -40,10 +38,8 @@ func TestTheDeadlineOfALeaseThatHasEndedIsPast(t *testing.T) {
 	})
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").RWMutex(l.RWLock())
-		x, err := m.RLock(t.Context())
-		require.NoError(t, err)
-		y, err := m.RLock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(m.RLock)
+		y := l.Lock(m.RLock)
 		l.Unlock(x)
 		over := time.Now()
 		time.Sleep(time.Minute)
@@ -58,8 +54,7 @@ func TestTheFirstLookAtALeasesContextAfterAStopTellsTheLoss(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		var asleep atomic.Int64
 		c := l.Asleep("a", l.Srv.DialContext, func() time.Duration { return time.Duration(asleep.Load()) }) // with a session timeout of 40 s
-		x, err := way.Take(c)(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(way.Take(c))
 		asleep.Add(int64(5 * time.Second))
 		require.NoError(t, x.Context().Err(), "a nap")
 		l.Settle()
@@ -93,8 +88,7 @@ func TestTheFirstLookAtALeasesContextAfterAStopTellsTheLoss(t *testing.T) {
 // answered ErrReleasePending before the servers could confirm.
 func TestAReleaseIsNotCutShortByTheContextThatItEnds(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
-		x, err := way.Take(l.Client("a"))(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(way.Take(l.Client("a")))
 		ctx, cancel := context.WithCancel(x.Context())
 		defer cancel()
 		require.NoError(t, x.Unlock(ctx))
@@ -110,8 +104,7 @@ func TestAReleaseIsNotCutShortByTheContextThatItEnds(t *testing.T) {
 		l.Srv.Inject(zktest.On("delete", "multi"), zktest.Fail(zktest.CodeThrottled))
 		for given, waited := range map[time.Duration]time.Duration{time.Second: time.Second, time.Hour: 12 * time.Second} {
 			l.Declare("/"+given.String(), kind.Mutex.New())
-			x, err := c.Mutex("/" + given.String()).Lock(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(c.Mutex("/" + given.String()).Lock)
 			ctx, cancel := context.WithTimeout(x.Context(), given)
 			defer cancel()
 			began := time.Now()
@@ -124,8 +117,7 @@ func TestAReleaseIsNotCutShortByTheContextThatItEnds(t *testing.T) {
 // One lost reply was the end of a Verify, with an error that was not worth another try.
 func TestVerifySurvivesALostReply(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 		confirm := func(r zktest.Request) bool { return r.Op == "multi" && r.Path == x.Node() }
 		for name, fault := range map[string]zktest.Fault{"cut after": zktest.DropReply, "cut before": zktest.CutBefore, "lost alone": zktest.LoseReply} {
 			lost := l.Srv.Inject(zktest.Once(confirm), fault)
@@ -134,8 +126,7 @@ func TestVerifySurvivesALostReply(t *testing.T) {
 		}
 
 		all := l.Srv.Inject(confirm, zktest.DropReply)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := l.Within(time.Second)
 		start := time.Now()
 		require.ErrorIs(t, x.Verify(ctx), context.DeadlineExceeded)
 		require.Equal(t, time.Second, time.Since(start))
@@ -156,8 +147,7 @@ func TestAGuardedWriteIsAppliedOnlyBeforeTheNextGrant(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				path := l.Mutex()
 				require.NoError(t, l.Srv.Create("/guarded", nil))
-				x, err := l.Client("a").Mutex(path).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(l.Client("a").Mutex(path).Lock)
 				rival := l.Locking(l.Client("b").Mutex(path))
 				stuck := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && len(r.Paths) == 2 && r.Paths[1] == "/guarded" }), zktest.Hold)
 				written := async(func() ([]zk.MultiResponse, error) {
@@ -185,12 +175,10 @@ func TestAGuardedWriteIsAppliedOnlyBeforeTheNextGrant(t *testing.T) {
 func TestALeasesContextThatIsAskedForLateKnowsTheEnd(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
-		released, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		released := l.Lock(m.Lock)
 		l.Unlock(released)
 		require.ErrorIs(t, context.Cause(released.Context()), recipes.ErrReleased)
-		lost, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		lost := l.Lock(m.Lock)
 		time.Sleep(time.Second)
 		require.NoError(t, l.Srv.Delete(lost.Node()))
 		l.Settle()
@@ -212,12 +200,11 @@ func TestAReleaseAfterAStopTellsTheLoss(t *testing.T) {
 		} {
 			var asleep atomic.Int64
 			c := l.Asleep(how, l.Srv.DialContext, func() time.Duration { return time.Duration(asleep.Load()) })
-			x, err := c.Mutex(m).Lock(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(c.Mutex(m).Lock)
 			asleep.Add(int64(21 * time.Second))
 			require.ErrorIs(t, release(x), recipes.ErrLost, how)
 			require.NoError(t, c.Close())
-			err = l.Awake("do", l.Srv.DialContext).Mutex(m).Do(t.Context(), func(context.Context, *recipes.Lease) error { return nil })
+			err := l.Awake("do", l.Srv.DialContext).Mutex(m).Do(t.Context(), func(context.Context, *recipes.Lease) error { return nil })
 			require.NoError(t, err)
 		}
 	})
@@ -242,13 +229,11 @@ func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
 					l.EveryKind()
 					require.NoError(t, l.Srv.Create("/data", []byte("0")))
 					take := harness.Ways()[name].Take(l.Client("a"))
-					x, err := take(t.Context())
-					require.NoError(t, err)
+					x := l.Lock(take)
 					next := l.Waiting(take)
 					l.Srv.Inject(zktest.Once(zktest.On("multi")), f.fault)
 					wrote := async(func() ([]zk.MultiResponse, error) {
-						ctx, cancel := context.WithTimeout(context.Background(), f.first)
-						defer cancel()
+						ctx := l.Within(f.first)
 						return x.Multi(ctx, &zk.SetDataRequest{Path: "/data", Data: []byte("1"), Version: -1})
 					})
 					synctest.Wait()
@@ -257,14 +242,13 @@ func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
 						time.Sleep(time.Second) // until there is a connection again
 					}
 					l.Unlock(x)
-					r := <-next
-					require.NoError(t, r.Err)
-					require.NotEqual(t, x.Node(), r.V.Node(), "handed over while a write may still come")
+					r := l.Got(next)
+					require.NotEqual(t, x.Node(), r.Node(), "handed over while a write may still come")
 					before, _ := l.Srv.Get("/data")
 					time.Sleep(10 * time.Second)
 					after, _ := l.Srv.Get("/data")
 					require.Equal(t, before.Data, after.Data, "written under the next holder")
-					l.Unlock(r.V)
+					l.Unlock(r)
 				})
 			})
 		}

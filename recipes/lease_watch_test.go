@@ -23,8 +23,7 @@ func TestWhatHappensInTheFirstMomentIsToldWhenItIsOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 				start := time.Now()
 				require.NoError(t, tt.happens(l, x.Node()))
 				<-x.Context().Done()
@@ -41,8 +40,7 @@ func TestLooksAtANodeDoNotMultiply(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
 		require.NoError(t, m.Declared(t.Context()))
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(m.Lock)
 		s, err := m.Client().Live(t.Context())
 		require.NoError(t, err)
 		cut := l.Srv.Inject(zktest.On("getData"), zktest.CutBefore)

@@ -19,8 +19,7 @@ const codeUnimplemented zktest.Code = -6
 // third queues a client behind a holder and another waiter, and returns when it has looked ahead.
 func (l *lab) third(c *recipes.Client) (x *recipes.Lease, second, w <-chan result[*recipes.Lease]) {
 	l.T.Helper()
-	x, err := l.Client("first").Mutex(l.Mutex()).Lock(l.T.Context())
-	require.NoError(l.T, err)
+	x = l.Lock(l.Client("first").Mutex(l.Mutex()).Lock)
 	second = l.Locking(l.Client("second").Mutex("/m"))
 	l.warmDeclaration(c.Mutex("/m"))
 	w = async(func() (*recipes.Lease, error) { return c.Mutex("/m").Lock(context.Background()) })
@@ -54,8 +53,7 @@ func TestWaitersThatLeaveInTheMiddleMakeNobodyTheFirst(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"slowly": time.Second, "at once": 0} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.Client("0").Mutex(l.Mutex()).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(l.Client("0").Mutex(l.Mutex()).Lock)
 				var leave []context.CancelFunc
 				var left []<-chan result[*recipes.Lease]
 				for range 3 {
@@ -97,8 +95,7 @@ func TestALookAheadThatFailsCostsNobodyItsTurn(t *testing.T) {
 					inLab(t, func(t *testing.T, l *lab) {
 						l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "setWatches" && r.N <= n }, f)
 						a, b := l.Client("a"), l.Client("b")
-						x, err := a.Mutex(l.Mutex()).Lock(t.Context())
-						require.NoError(t, err)
+						x := l.Lock(a.Mutex(l.Mutex()).Lock)
 						ctx, cancel := context.WithCancel(t.Context())
 						second := async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(ctx) })
 						l.Settle()
@@ -161,8 +158,7 @@ func TestADepartureThatWasHeardWhileBusyIsNoTurn(t *testing.T) {
 // holder; the departure was not its.
 func TestADepartureWhileTheWaiterListsIsNotTheHolders(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 		ctx, cancel := context.WithCancel(t.Context())
 		scout := async(func() (*recipes.Lease, error) { return l.Client("b").Mutex("/m").Lock(ctx) })
 		l.Settle()
@@ -216,8 +212,7 @@ func TestARefusedLookAheadLeavesNoWatchInTheBooks(t *testing.T) {
 	for name, code := range map[string]zktest.Code{"throttled": zktest.CodeThrottled, "unknown to the server": codeUnimplemented} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 				second := l.Locking(l.Client("b").Mutex("/m"))
 				l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "setWatches" }, zktest.Fail(code))
 				m := l.Client("c").Mutex("/m")
@@ -237,8 +232,7 @@ func TestAWaiterThatLooksAheadLeavesNoWatches(t *testing.T) {
 		c := l.Client("c")
 		ctx, cancel := context.WithCancel(t.Context())
 		m := c.Mutex("/m")
-		x, err := l.Client("first").Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("first").Mutex(l.Mutex()).Lock)
 		second := l.Locking(l.Client("second").Mutex("/m"))
 		w := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
 		l.Settle()

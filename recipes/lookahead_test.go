@@ -19,8 +19,7 @@ import (
 // long as a listing takes is enough for that.
 func TestAHandOffInAShortQueueTakesNoRoundTrip(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.Client("holder").Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("holder").Mutex(l.Mutex()).Lock)
 		var line []<-chan result[*recipes.Lease]
 		for i := range 6 {
 			line = append(line, l.Locking(l.Client(fmt.Sprint(i)).Mutex("/m")))
@@ -60,8 +59,7 @@ func TestWhatHappensBeforeAWaiterLooksAheadIsNotMissed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for range 20 { // who hears of several things at once takes one of them
 				inLab(t, func(t *testing.T, l *lab) {
-					x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-					require.NoError(t, err)
+					x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 					second := l.Locking(l.Client("b").Mutex("/m"))
 					c3, beats := l.beating()
 					l.warmDeclaration(c3.Mutex("/m"))
@@ -108,8 +106,7 @@ func TestAPredecessorThatMayNotBeReadWakesItsSuccessor(t *testing.T) {
 	for name, hidden := range map[string]bool{"exists answers": false, "exists is refused": true} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 				foreign := l.Foreign("/m", "_c_11111111-1111-4111-8111-111111111111-lock-0000000005", "")
 				for range 5 { // the next numbers are higher
 					require.NoError(t, l.Srv.Create("/m/x", nil))
@@ -143,8 +140,7 @@ func TestAPredecessorThatMayNotBeReadWakesItsSuccessor(t *testing.T) {
 // node, make no turn.
 func TestADepartureToldOnTheLastConnectionIsNoTurn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 		s := l.Locking(l.Client("s").Mutex("/m"))
 		var moved atomic.Bool
 		behind := l.Srv.Replica()

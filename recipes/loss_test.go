@@ -21,8 +21,7 @@ func TestAPartitionedHolderKnowsBeforeItsRivalIsGranted(t *testing.T) { // case 
 			inLab(t, func(t *testing.T, l *lab) {
 				m := l.Mutex()
 				c := l.Client("a")
-				x, err := c.Mutex(m).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(c.Mutex(m).Lock)
 				rival := l.Locking(l.Client("b").Mutex(m))
 				time.Sleep(time.Minute)
 				l.Srv.Partition(l.SessionID(c), dir)
@@ -49,8 +48,7 @@ func TestAPartitionedHolderKnowsBeforeItsRivalIsGranted(t *testing.T) { // case 
 func TestAShortPartitionKeepsTheLease(t *testing.T) { // case 26
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
-		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex(l.Mutex()).Lock)
 		token := x.Token()
 		for range 5 {
 			l.Srv.Partition(l.SessionID(c), zktest.Both)
@@ -70,15 +68,14 @@ func TestAShortPartitionKeepsTheLease(t *testing.T) { // case 26
 // Verify and Multi of a lease that was lost said that it had been released, once its Unlock had been called.
 func TestALeaseLostBeforeItsUnlockSaidReleased(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 		l.Settle()
 		require.NoError(t, l.Srv.Delete(x.Node()))
 		<-x.Context().Done()
 		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
 		require.NoError(t, x.Unlock(t.Context()), "again")
 		require.ErrorIs(t, x.Verify(t.Context()), recipes.ErrLost)
-		_, err = x.Multi(t.Context())
+		_, err := x.Multi(t.Context())
 		require.ErrorIs(t, err, recipes.ErrLost)
 		require.NotErrorIs(t, err, recipes.ErrReleased)
 	})
@@ -87,8 +84,7 @@ func TestALeaseLostBeforeItsUnlockSaidReleased(t *testing.T) {
 func TestAGuardedWriteOfAStaleHolderWritesNothing(t *testing.T) { // case 32
 	inLab(t, func(t *testing.T, l *lab) {
 		require.NoError(t, l.Srv.Create("/data", []byte("0")))
-		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 		res, err := x.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: []byte("1"), Version: -1})
 		require.NoError(t, err)
 		require.Len(t, res, 1)
@@ -102,8 +98,7 @@ func TestAGuardedWriteOfAStaleHolderWritesNothing(t *testing.T) { // case 32
 		require.ErrorIs(t, err, recipes.ErrLost)
 		n, _ := l.Srv.Get("/data")
 		require.Equal(t, "1", string(n.Data))
-		y, err := l.Client("b").Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
+		y := l.Lock(l.Client("b").Mutex("/m").Lock)
 		l.Unlock(y)
 		_, err = y.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: []byte("after"), Version: -1})
 		require.ErrorIs(t, err, recipes.ErrReleased)
@@ -119,24 +114,20 @@ func TestAReleaseForAWaiterOfTheSameClientCostsNoSession(t *testing.T) {
 		l.Mutex()
 		l.Declare("/other", kind.Mutex.New())
 		a, b := l.Client("a"), l.Client("b")
-		other, err := b.Mutex("/other").Lock(t.Context())
-		require.NoError(t, err)
-		x, err := a.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
+		other := l.Lock(b.Mutex("/other").Lock)
+		x := l.Lock(a.Mutex("/m").Lock)
 		near, far := l.Locking(a.Mutex("/m")), l.Locking(a.Mutex("/other"))
 		line := l.Queue("/other")
 		l.Srv.RefuseDials(true)
 		l.Srv.Disconnect(l.SessionID(a))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := l.Within(time.Second)
 		require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
 		time.Sleep(7 * time.Second) // a lease lasts 6 s
 		notYet(t, far, "its place is lost")
 		l.Srv.RefuseDials(false)
-		r := <-near
-		require.NoError(t, r.Err)
+		r := l.Got(near)
 		require.Equal(t, line, l.Queue("/other"))
-		l.Unlock(r.V)
+		l.Unlock(r)
 		l.Unlock(other)
 		l.Unlock((<-far).V)
 	})
@@ -160,12 +151,11 @@ func TestReleasingRacesTheLossWithoutRecreatingAnything(t *testing.T) { // case 
 		c := l.Client("a")
 		m := c.Mutex(l.Mutex())
 		for i := range 200 {
-			x, err := m.Lock(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(m.Lock)
 			node := x.Node()
 			go func() { _ = l.Srv.Delete(node) }()
 			time.Sleep(time.Duration(i) * oneWay / 50)
-			err = x.Unlock(t.Context())
+			err := x.Unlock(t.Context())
 			require.True(t, err == nil || errors.Is(err, recipes.ErrLost), "%v", err)
 		}
 		l.Settle()
@@ -232,9 +222,8 @@ func TestAReleaseOfASetThatTheServerRefusesNamesWhatIsStillThere(t *testing.T) {
 		l.Mutexes(4)
 		free1, free2 := l.keeps("/m1"), l.keeps("/m2")
 		c := l.Client("b")
-		x, err := multi(c, "/m0", "/m1", "/m2", "/m3").Lock(t.Context())
-		require.NoError(t, err)
-		err = x.Unlock(t.Context())
+		x := l.Lock(multi(c, "/m0", "/m1", "/m2", "/m3").Lock)
+		err := x.Unlock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrReleasePending)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.ErrorContains(t, err, "pending: "+l.Queue("/m1")[0]+" and 1 more: ")
@@ -256,15 +245,13 @@ func TestAReleaseOfASetThatTheServerRefusesNamesWhatIsStillThere(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.Empty(t, l.Children("/m1"))
 		free1 = l.keeps("/m1")
-		first, err := l.Client("c").Mutex("/m0").Lock(t.Context())
-		require.NoError(t, err)
+		first := l.Lock(l.Client("c").Mutex("/m0").Lock)
 		_, err = multi(c, "/m0", "/m1").TryLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld)
 		require.NotContains(t, err.Error(), "this client")
 		_, err = multi(c, "/m1", "/m2").TryLock(t.Context())
 		ours(err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := l.Within(time.Minute)
 		waits := async(func() (*recipes.Lease, error) { return c.Mutex("/m1").Lock(ctx) })
 		l.Settle()
 		_, err = c.Mutex("/m1").TryLock(t.Context()) // behind that goroutine, which waits for our own node
@@ -280,8 +267,7 @@ func TestAReleaseOfASetThatTheServerRefusesNamesWhatIsStillThere(t *testing.T) {
 func TestLoseOnSuspectEndsTheSessionAtTheFirstDoubt(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })
-		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex(l.Mutex()).Lock)
 		time.Sleep(time.Second)
 		start := time.Now()
 		l.Srv.Disconnect(x.SessionID())
@@ -302,8 +288,7 @@ func TestLoseOnSuspectEndsTheSessionAtTheFirstDoubt(t *testing.T) {
 func TestLoseOnSuspectIsForSessionsThatHold(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })
-		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex(l.Mutex()).Lock)
 		l.Unlock(x)
 		s, err := c.Live(t.Context())
 		require.NoError(t, err)
@@ -325,15 +310,13 @@ func TestLoseOnSuspectIsForSessionsThatHold(t *testing.T) {
 func TestASecondUnlockDeletesNoNodeOfAnother(t *testing.T) { // case 39: the numbers of a lock made anew begin again
 	for _, lost := range []bool{false, true} {
 		inLab(t, func(t *testing.T, l *lab) {
-			x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 			if !lost {
 				l.Unlock(x)
 			}
 			require.NoError(t, l.Srv.Delete("/m"))
 			l.Mutex()
-			y, err := l.Client("b").Mutex("/m").Lock(t.Context())
-			require.NoError(t, err)
+			y := l.Lock(l.Client("b").Mutex("/m").Lock)
 			require.Equal(t, x.Node()[len(x.Node())-10:], y.Node()[len(y.Node())-10:], "the scenario needs equal numbers")
 			require.Greater(t, y.Token(), x.Token())
 			if lost {

@@ -29,8 +29,7 @@ func TestAReplyLostAloneIsMissedWithinTwoTimeouts(t *testing.T) {
 						seen++
 						return seen == n
 					}, lose)
-					x, err := way.Block(a)(t.Context())
-					require.NoError(t, err)
+					x := l.Lock(way.Block(a))
 					done := async(func() (any, error) {
 						x, err := way.Take(b)(context.Background())
 						if err != nil {

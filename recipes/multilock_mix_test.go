@@ -16,8 +16,7 @@ import (
 // holdsPermits takes a set, and all permits of the semaphore, and returns how to give them back.
 func (l *lab) holdsPermits(c *recipes.Client, members ...recipes.Member) (release func()) {
 	l.T.Helper()
-	set, err := c.MultiLock(members...).Lock(l.T.Context())
-	require.NoError(l.T, err)
+	set := l.Lock(c.MultiLock(members...).Lock)
 	permits, err := c.Semaphore("/s").Acquire(l.T.Context(), 3)
 	require.NoError(l.T, err)
 	return func() {
@@ -29,15 +28,13 @@ func (l *lab) holdsPermits(c *recipes.Client, members ...recipes.Member) (releas
 func TestASetExcludesWhatItsMembersExclude(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
-		x, err := mixed(l.Client("a")).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(mixed(l.Client("a")).Lock)
 		b := l.Client("b")
-		_, err = b.Mutex("/m").TryLock(t.Context())
+		_, err := b.Mutex("/m").TryLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld)
 		_, err = b.RWMutex("/rw").TryLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld)
-		r, err := b.RWMutex("/rw").TryRLock(t.Context())
-		require.NoError(t, err, "the member reads only")
+		r := l.Lock(b.RWMutex("/rw").TryRLock) // the member reads only
 		l.Unlock(r)
 		leader, ok, err := b.Election("/e").Leader(t.Context())
 		require.NoError(t, err)
@@ -178,14 +175,13 @@ func TestGoroutinesOfOneClientKeepOneContenderInEachQueueOfASet(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		paths := l.Mutexes(3)
 		c := l.Client("a")
-		x, err := multi(c, paths...).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(multi(c, paths...).Lock)
 		var ws []<-chan result[*recipes.Lease]
 		for i := range 10 {
 			ws = append(ws, l.Waiting(multi(c, paths[i%3], paths[(i+1)%3]).Lock))
 		}
 		single := l.Locking(c.Mutex(paths[0]))
-		_, err = c.Mutex(paths[1]).TryLock(t.Context())
+		_, err := c.Mutex(paths[1]).TryLock(t.Context())
 		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
 		require.True(t, held.Local)
@@ -203,8 +199,7 @@ func TestGoroutinesOfOneClientKeepOneContenderInEachQueueOfASet(t *testing.T) {
 			}()
 		}
 		l.Settle()
-		last, err := multi(c, paths...).Lock(t.Context())
-		require.NoError(t, err, "a turn was not passed on")
+		last := l.Lock(multi(c, paths...).Lock) // a turn was not passed on
 		l.Unlock(last)
 		l.Settle()
 		for _, p := range paths {
@@ -217,10 +212,8 @@ func TestASetDoesNotUseAPlaceItInherits(t *testing.T) { // it is of another tran
 	inLab(t, func(t *testing.T, l *lab) {
 		paths := l.Mutexes(2)
 		c := l.Client("a")
-		x, err := c.Mutex(paths[0]).Lock(t.Context())
-		require.NoError(t, err)
-		blocker, err := l.Client("b").Mutex(paths[1]).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex(paths[0]).Lock)
+		blocker := l.Lock(l.Client("b").Mutex(paths[1]).Lock)
 		w := l.Waiting(multi(c, paths...).Lock)
 		l.Unlock(x) // hands a place over, as to any goroutine that waits
 		l.Settle()
@@ -231,9 +224,7 @@ func TestASetDoesNotUseAPlaceItInherits(t *testing.T) { // it is of another tran
 		}
 		require.Equal(t, born(paths[0]), born(paths[1]), "places of different transactions")
 		l.Unlock(blocker)
-		r := <-w
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(w))
 	})
 }
 

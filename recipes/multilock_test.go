@@ -24,15 +24,13 @@ func multi(c *recipes.Client, paths ...string) *recipes.MultiLock {
 func TestAMultiLockThatFailsLeavesNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		paths := l.Mutexes(3)
-		x, err := l.Client("holder").Mutex(paths[1]).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("holder").Mutex(paths[1]).Lock)
 		c := l.Client("a")
-		_, err = multi(c, paths...).TryLock(t.Context())
+		_, err := multi(c, paths...).TryLock(t.Context())
 		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, paths[1], held.Path)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
+		ctx := l.Within(10 * time.Second)
 		start := time.Now()
 		_, err = multi(c, paths...).Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -52,8 +50,7 @@ func TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor(t *te
 		t.Run(fmt.Sprintf("told=%v", told), func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				paths := l.Mutexes(2)
-				x, err := l.Client("holder").Mutex(paths[1]).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(l.Client("holder").Mutex(paths[1]).Lock)
 				w := l.Waiting(multi(l.Client("a"), paths...).Lock)
 				node := l.Queue(paths[0])[0]
 				if !told {
@@ -76,8 +73,7 @@ func TestAMemberIsEnteredAgainFromTheLeaseThatIsLeft(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
 		c := l.Client("a")
-		outer, err := c.MultiLock(c.Mutex("/m"), c.Election("/e")).Lock(t.Context())
-		require.NoError(t, err)
+		outer := l.Lock(c.MultiLock(c.Mutex("/m"), c.Election("/e")).Lock)
 		inner, err := c.Mutex("/m", recipes.WithReentrancy()).Lock(outer.Context())
 		require.NoError(t, err)
 		l.Unlock(outer)
@@ -109,14 +105,13 @@ func TestVerifyAsksForEveryNodeThatIsHeld(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c := l.Client("a")
 		for i, all := 0, 1; i < all; i++ {
-			x, err := way.Take(c)(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(way.Take(c))
 			l.Settle()
 			all = len(x.Nodes())
 			node := x.Nodes()[i]
 			late := l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Path == node }, zktest.DropEvent)
 			require.NoError(t, l.Srv.Delete(node))
-			err = x.Verify(t.Context())
+			err := x.Verify(t.Context())
 			require.ErrorIs(t, err, recipes.ErrLost, "node %d", i)
 			require.ErrorContains(t, err, node)
 			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)

@@ -30,8 +30,7 @@ func TestASetKeepsNoTurnFromAHolderThatItWaitsFor(t *testing.T) {
 					}
 					return c.Mutex("/" + n)
 				}
-				b, err := lock("b").Lock(t.Context())
-				require.NoError(t, err)
+				b := l.Lock(lock("b").Lock)
 				set := async(func() (*recipes.Lease, error) { return c.MultiLock(lock("a"), lock("b")).Lock(context.Background()) })
 				l.Settle()
 				nested, done := context.WithTimeout(b.Context(), time.Second)
@@ -42,9 +41,7 @@ func TestASetKeepsNoTurnFromAHolderThatItWaitsFor(t *testing.T) {
 				l.Settle()
 				notYet(t, set, "a is held")
 				l.Unlock(a)
-				r := <-set
-				require.NoError(t, r.Err)
-				l.Unlock(r.V)
+				l.Unlock(l.Got(set))
 				require.Empty(t, c.Leftovers())
 			})
 		})
@@ -56,16 +53,13 @@ func TestATryOfASetTakesNoTurn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		paths := l.Mutexes(2)
 		c := l.Client("c")
-		x, err := c.Mutex(paths[1]).Lock(t.Context())
-		require.NoError(t, err)
-		_, err = multi(c, paths...).TryLock(t.Context())
+		x := l.Lock(c.Mutex(paths[1]).Lock)
+		_, err := multi(c, paths...).TryLock(t.Context())
 		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, paths[1], held.Path)
 		require.True(t, held.Local)
-		y, err := c.Mutex(paths[0]).TryLock(t.Context())
-		require.NoError(t, err)
-		l.Unlock(y)
+		l.Unlock(l.Lock(c.Mutex(paths[0]).TryLock))
 		l.Unlock(x)
 		require.Empty(t, c.Leftovers())
 	})

@@ -26,8 +26,7 @@ func TestASetIsGivenUpWhenSomethingHappensToAMemberItHasAlready(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				l.EveryKind()
-				x, err := l.Client("holder").Election("/e").Campaign(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(l.Client("holder").Election("/e").Campaign)
 				w := l.Waiting(mixed(l.Client("a")).Lock)
 				l.Settle() // the first look at four declarations takes its time
 				notYet(t, w, "the election is not won")
@@ -49,10 +48,9 @@ func TestASetIsRefusedByAFullQueueAndLeavesNothing(t *testing.T) {
 		p := kind.Election.New().(*kind.ElectionParams)
 		p.MaxWaiters = 1
 		l.Declare("/e", p)
-		_, err := l.Client("leader").Election("/e").Campaign(t.Context())
-		require.NoError(t, err)
+		l.Lock(l.Client("leader").Election("/e").Campaign)
 		l.campaigning(l.Client("second"))
-		_, err = mixed(l.Client("a")).Lock(t.Context())
+		_, err := mixed(l.Client("a")).Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrQueueFull)
 		l.Settle()
 		require.Empty(t, l.Children("/m"))
@@ -66,15 +64,12 @@ func TestTheDeadlineOfAMixedSetIsOneForAllMembers(t *testing.T) { // Curator giv
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
 		holder := l.Client("holder")
-		m, err := holder.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
-		s, err := holder.Election("/e").Campaign(t.Context())
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
+		m := l.Lock(holder.Mutex("/m").Lock)
+		s := l.Lock(holder.Election("/e").Campaign)
+		ctx := l.Within(10 * time.Second)
 		time.AfterFunc(8*time.Second, func() { _ = m.Unlock(context.Background()) })
 		start := time.Now()
-		_, err = mixed(l.Client("a")).Lock(ctx)
+		_, err := mixed(l.Client("a")).Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)

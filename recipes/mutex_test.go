@@ -15,8 +15,7 @@ import (
 func TestHandOffInALongQueueTakesNoRequestAndConstantBytes(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()
-		holder, err := l.Client("holder").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		holder := l.Lock(l.Client("holder").Mutex(m).Lock)
 		var waiting []<-chan result[*recipes.Lease]
 		for range 10 {
 			c := l.Client("w")
@@ -51,8 +50,7 @@ func TestHandOffInALongQueueTakesNoRequestAndConstantBytes(t *testing.T) {
 func TestGoroutinesOfAClientHandALockOverInOneTransactionWithOneContender(t *testing.T) { // case 21: g goroutines, one znode
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(m.Lock)
 		var waiting []<-chan result[*recipes.Lease]
 		for range 50 {
 			waiting = append(waiting, l.Locking(m))
@@ -82,8 +80,7 @@ func TestOtherProcessesComeBetweenGoroutinesOfAClient(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()
 		a := l.Client("a").Mutex(m)
-		x, err := a.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(a.Lock)
 		second := l.Locking(a)
 		other := l.Locking(l.Client("b").Mutex(m))
 		l.Unlock(x)
@@ -153,8 +150,7 @@ func TestAPlaceIsNotKeptByACallerThatHasLeft(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
 		for range 50 {
-			x, err := m.Lock(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(m.Lock)
 			ctx, leave := context.WithCancel(t.Context())
 			left := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
 			synctest.Wait()

@@ -90,8 +90,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 		b.are(l, way.Path, 0, 0)
 
 		l.SessionID(c) // the next one: who waits for it waits for no lock
-		holder, err := way.Block(l.Client("holder"))(t.Context())
-		require.NoError(t, err)
+		holder := l.Lock(way.Block(l.Client("holder")))
 		for why, result := range map[error]string{context.DeadlineExceeded: "timeout", errors.New("enough"): "cancelled"} {
 			bounded, cancel := context.WithCancelCause(ctx)
 			first := async(func() (*recipes.Lease, error) { return take(bounded) })
@@ -107,7 +106,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 		other, leave := context.WithCancel(t.Context())
 		w := l.Waiting(func(context.Context) (*recipes.Lease, error) { return way.Take(l.Client("other"))(other) })
 		l.Settle()
-		_, err = take(ctx)
+		_, err := take(ctx)
 		require.ErrorIs(t, err, recipes.ErrQueueFull)
 		b.are(l, way.Path, 0, 0)
 		require.Equal(t, "quota", b.latest(recipes.EventRefused).Result)
@@ -142,8 +141,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 // Who is ahead can be asked, by a callback too.
 func TestQueuedSaysWhoIsAhead(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.Client("the holder").Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("the holder").Mutex(l.Mutex()).Lock)
 		who := make(chan inspect.Contender, 1)
 		c := l.Client("a", func(cfg *recipes.Config) {
 			cfg.Observer = func(e recipes.Event) {
@@ -166,8 +164,7 @@ func TestQueuedSaysWhoIsAhead(t *testing.T) {
 func TestWithoutAnObserverNothingIsAllocatedForOne(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(m.Lock)
 		refused := error(&recipes.HeldError{})
 		require.Zero(t, testing.AllocsPerRun(100, func() { m.Told(t.Context(), refused, x) }))
 		l.Unlock(x)
@@ -249,8 +246,7 @@ func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 		w = grant(rw.Lock(t.Context())) // an exchange of unknown outcome
 		lost := b.count(recipes.EventLost)
 		l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := l.Within(time.Second)
 		_, err = rw.Downgrade(ctx, w)
 		require.ErrorIs(t, err, recipes.ErrLost)
 		require.ErrorIs(t, w.Unlock(t.Context()), recipes.ErrLost)

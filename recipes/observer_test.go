@@ -41,11 +41,9 @@ func inside(f func()) {
 func (l *lab) throughEveryEvent(c *recipes.Client, way harness.Way) {
 	t := l.T
 	t.Helper()
-	x, err := way.Block(l.Client("other"))(t.Context())
-	require.NoError(t, err)
+	x := l.Lock(way.Block(l.Client("other")))
 	inside(func() {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := l.Within(time.Second)
 		_, err := way.Take(c)(ctx)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 	})
@@ -66,15 +64,13 @@ func (l *lab) throughEveryEvent(c *recipes.Client, way harness.Way) {
 	require.NoError(t, within(t, time.Second, func() error { return y.Unlock(t.Context()) }))
 	l.grantedSoon(way, "after the release")
 
-	inside(func() { y, err = way.Take(c)(t.Context()) })
-	require.NoError(t, err)
+	inside(func() { y = l.Lock(way.Take(c)) })
 	l.Srv.Disconnect(l.SessionID(c))
 	synctest.Wait()
 	within(t, time.Second, func() struct{} { <-ended(y); return struct{}{} })
 	require.ErrorIs(t, context.Cause(y.Context()), recipes.ErrLost)
 	require.ErrorIs(t, within(t, time.Second, func() error { return y.Unlock(t.Context()) }), recipes.ErrLost)
-	inside(func() { y, err = way.Take(c)(t.Context()) }) // the next session deletes what the lost one has left
-	require.NoError(t, err)
+	inside(func() { y = l.Lock(way.Take(c)) }) // the next session deletes what the lost one has left
 	require.NoError(t, within(t, time.Second, func() error { return y.Unlock(t.Context()) }))
 	l.grantedSoon(way, "after the loss")
 }

@@ -23,8 +23,7 @@ func TestTheLogSaysOnceThatZooKeeperIsAwayAndOnceThatItIsBack(t *testing.T) {
 		c := l.Client("a", func(cfg *recipes.Config) { cfg.Observer, cfg.Logger = recipes.LogEvents(log), log })
 		m := c.Mutex(l.Mutex())
 		id := l.SessionID(c)
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(m.Lock)
 		l.Settle()
 		require.Empty(t, out.String(), "what goes well is logged at LevelDebug")
 

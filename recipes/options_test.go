@@ -33,12 +33,10 @@ func TestHandlesOfOneNodeHaveTheirOwnParameters(t *testing.T) {
 		curators := c.Mutex("/m", recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate())
 		kazoos := c.Mutex("/m", recipes.WithParams(&kind.MutexParams{Common: kind.Common{Wire: kind.WireKazoo}}), recipes.WithCreate())
 		for range 2 {
-			x, err := curators.Lock(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(curators.Lock)
 			require.Contains(t, x.Node(), "-lock-")
 			l.Unlock(x)
-			y, err := kazoos.Lock(t.Context())
-			require.NoError(t, err)
+			y := l.Lock(kazoos.Lock)
 			require.Contains(t, y.Node(), "__lock__")
 			l.Unlock(y)
 		}
@@ -54,9 +52,7 @@ func TestWhatParametersLeaveOutIsDefault(t *testing.T) {
 		x, err := m.Acquire(t.Context(), 3)
 		require.NoError(t, err)
 		l.Unlock(x)
-		y, err := c.RWMutex("/rw", recipes.WithParams(&kind.RWLockParams{}), recipes.WithCreate()).RLock(t.Context())
-		require.NoError(t, err)
-		l.Unlock(y)
+		l.Unlock(l.Lock(c.RWMutex("/rw", recipes.WithParams(&kind.RWLockParams{}), recipes.WithCreate()).RLock))
 		for leader, err := range c.Election("/e", recipes.WithParams(&kind.ElectionParams{}), recipes.WithCreate()).Observe(t.Context()) {
 			require.NoError(t, err)
 			require.Empty(t, leader.Name)
@@ -96,8 +92,7 @@ func TestAHandleThatWasMadeWronglySaysWhatIsWrong(t *testing.T) {
 		_, _, err := c.Election("/").Leader(t.Context()) // it listed the root, and said that nobody leads
 		require.ErrorContains(t, err, "the root of the tree is no lock")
 		require.Empty(t, l.requests())
-		x, err := c.RWMutex(l.RWLock()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(c.RWMutex(l.RWLock()).Lock)
 		_, err = c.RWMutex("/rw", nil).Downgrade(t.Context(), x) // it exchanged the lease
 		require.ErrorContains(t, err, "an option is nil")
 		l.Unlock(x)

@@ -29,16 +29,13 @@ func TestAnOutageIsNotContentionForTheFirstCallerNorForTheTenth(t *testing.T) {
 		t.Run(fmt.Sprintf("%v of outage", before), func(t *testing.T) {
 			forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 				c, seen := l.tallied()
-				warm, err := way.Take(c)(t.Context())
-				require.NoError(t, err)
-				l.Unlock(warm)
+				l.Unlock(l.Lock(way.Take(c)))
 				l.goes()
 				time.Sleep(before)
 				var all []<-chan result[*recipes.Lease]
 				for range 10 {
 					all = append(all, async(func() (*recipes.Lease, error) {
-						ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-						defer cancel()
+						ctx := l.Within(3 * time.Second)
 						return way.Take(c)(ctx)
 					}))
 				}
@@ -62,16 +59,14 @@ func TestAnOutageIsNotContentionForTheFirstCallerNorForTheTenth(t *testing.T) {
 
 func TestAWaitThatEndsInAnOutageSaysBothWhoWasAheadAndThatNobodyCanBeReached(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
-		x, err := way.Block(l.Client("holder"))(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(way.Block(l.Client("holder")))
 		waiting := async(func() (*recipes.Lease, error) {
-			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
-			defer cancel()
+			ctx := l.Within(8 * time.Second)
 			return way.Take(l.Client("waiter"))(ctx)
 		})
 		l.Settle()
 		l.goes()
-		err = (<-waiting).Err
+		err := (<-waiting).Err
 		require.ErrorIs(t, err, recipes.ErrUnreachable)
 		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
@@ -83,11 +78,9 @@ func TestAWaitThatEndsInAnOutageSaysBothWhoWasAheadAndThatNobodyCanBeReached(t *
 func TestAWaitBehindAHolderOfTheSameClientSaysThatItIsHeld(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		_, err = m.Lock(ctx)
+		x := l.Lock(m.Lock)
+		ctx := l.Within(3 * time.Second)
+		_, err := m.Lock(ctx)
 		require.ErrorContains(t, err, "recipes: lock /m is held by this client (a), 1 ahead, gave up after 3s: context deadline exceeded")
 		require.NotErrorIs(t, err, recipes.ErrUnreachable)
 		l.Unlock(x)
@@ -99,9 +92,7 @@ func TestATryWhileDisconnectedAnswersAtOnce(t *testing.T) {
 		l.EveryKind()
 		c, seen := l.tallied()
 		for _, try := range tries(c) { // knows the declarations
-			x, err := try(t.Context())
-			require.NoError(t, err)
-			l.Unlock(x)
+			l.Unlock(l.Lock(try))
 		}
 		l.goes()
 		for _, passed := range []time.Duration{sixth, 3 * time.Second, 20 * time.Second} {
@@ -122,9 +113,7 @@ func TestATryWhileDisconnectedAnswersAtOnce(t *testing.T) {
 		l.Srv.RefuseDials(false)
 		time.Sleep(10 * time.Second)
 		for name, try := range tries(c) {
-			x, err := try(t.Context())
-			require.NoError(t, err, name)
-			l.Unlock(x)
+			l.Unlock(l.Lock(try, name))
 		}
 		l.NothingLeft()
 		seen.mu.Lock()
@@ -142,9 +131,7 @@ func TestATryOutlivesAShortInterruptionAndNoLongerOne(t *testing.T) {
 					l.EveryKind()
 					c := l.Client("a")
 					try := tries(c)[name]
-					warm, err := try(t.Context())
-					require.NoError(t, err)
-					l.Unlock(warm)
+					l.Unlock(l.Lock(try))
 					l.goes()
 					time.AfterFunc(lasts, func() { l.Srv.RefuseDials(false) })
 					time.Sleep(sixth / 4)
@@ -181,9 +168,7 @@ func TestATryAfterAnOutageThatAnotherHasMetWaitsForAConnection(t *testing.T) {
 					time.Sleep(time.Minute)
 				}
 				time.AfterFunc(sixth/2, func() { l.Srv.RefuseDials(false) })
-				x, err := try(context.Background())
-				require.NoError(t, err)
-				l.Unlock(x)
+				l.Unlock(l.Lock(try))
 			})
 		})
 	}
@@ -196,13 +181,11 @@ func TestATryWhoseReplyIsLostInAnOutageAnswersSoonAndLeavesNothing(t *testing.T)
 				l.EveryKind()
 				c := l.Client("a")
 				try := tries(c)[name]
-				warm, err := try(t.Context())
-				require.NoError(t, err)
-				l.Unlock(warm)
+				l.Unlock(l.Lock(try))
 				lost := l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DropReply)
 				go func() { <-lost.Hit(); l.Srv.RefuseDials(true) }()
 				start := time.Now()
-				_, err = try(context.Background())
+				_, err := try(context.Background())
 				require.ErrorIs(t, err, recipes.ErrUnreachable)
 				require.LessOrEqual(t, time.Since(start), sixth+time.Second/4)
 				l.Srv.RefuseDials(false)
@@ -216,12 +199,11 @@ func TestATryWhoseReplyIsLostInAnOutageAnswersSoonAndLeavesNothing(t *testing.T)
 func TestATryOfALockThatThisClientHoldsIsRefusedAsHeldInAnOutageToo(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(m.Lock)
 		l.goes()
 		for _, passed := range []time.Duration{0, sixth} {
 			time.Sleep(passed)
-			_, err = m.TryLock(context.Background())
+			_, err := m.TryLock(context.Background())
 			require.ErrorIs(t, err, recipes.ErrHeld)
 			require.NotErrorIs(t, err, recipes.ErrUnreachable)
 			require.ErrorContains(t, err, "is held by this client (a)")
@@ -255,9 +237,7 @@ func TestAClientWhoseSessionIsOverTriesAgainWhenItIsAsked(t *testing.T) {
 		time.Sleep(time.Minute)
 		l.Srv.RefuseDials(false)
 		time.Sleep(time.Minute)
-		x, err := c.Mutex("/m").TryLock(t.Context())
-		require.NoError(t, err)
-		l.Unlock(x)
+		l.Unlock(l.Lock(c.Mutex("/m").TryLock))
 	})
 }
 

@@ -20,9 +20,7 @@ func TestALockThatNobodyElseWantsCostsThreeRequestsAndTwoRoundTrips(t *testing.T
 		l.warm(m)
 		for range 5 {
 			require.Equal(t, spent(2, "create delete getChildren2"), l.Cost(func() {
-				x, err := m.Lock(t.Context())
-				require.NoError(t, err)
-				l.Unlock(x)
+				l.Unlock(l.Lock(m.Lock))
 			}))
 		}
 	})
@@ -55,8 +53,7 @@ func TestAQueueThatWasMadeAgainUnheardGrantsNothing(t *testing.T) {
 func TestAnUnlockWithAnEndedContextHandsThePlaceOnAtOnce(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(m.Lock)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 6 {
@@ -101,8 +98,7 @@ func TestTwoNeverHoldALockWhenARequestOrReplyIsLost(t *testing.T) {
 						l.warm(a)
 						id := l.SessionID(c)
 						var ours []<-chan result[*recipes.Lease]
-						x, err := a.Lock(t.Context())
-						require.NoError(t, err)
+						x := l.Lock(a.Lock)
 						if op == "multi" {
 							ours = append(ours, l.Locking(a))
 						}

@@ -38,8 +38,7 @@ func inLine(t *testing.T, f func(t *testing.T, l *line)) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, lab *lab) {
 				l := &line{lab: lab, path: lab.Mutex(), follower: lab.Srv.Replica()}
-				first, err := l.Client("holder").Mutex(l.path).Lock(t.Context())
-				require.NoError(t, err)
+				first := l.Lock(l.Client("holder").Mutex(l.path).Lock)
 				var second <-chan result[*recipes.Lease]
 				if l.held = first; ahead {
 					second = l.Locking(l.Client("second").Mutex(l.path))
@@ -71,9 +70,7 @@ func (l *line) node() string { return l.Queue(l.path)[1] }
 func (l *line) heartbeat() {
 	l.T.Helper()
 	l.Declare("/fresh", kind.Mutex.New())
-	x, err := l.waiting.Mutex("/fresh").Lock(l.T.Context())
-	require.NoError(l.T, err)
-	l.Unlock(x)
+	l.Unlock(l.Lock(l.waiting.Mutex("/fresh").Lock))
 }
 
 // busy gives the waiter something to read when the follower catches up, before all else.
@@ -215,8 +212,7 @@ func (l *lab) beating() (c *recipes.Client, beats *recipes.Lease) {
 	l.T.Helper()
 	l.Declare("/beats", kind.Mutex.New())
 	c = l.Client("b")
-	beats, err := c.Mutex("/beats").Lock(context.Background())
-	require.NoError(l.T, err)
+	beats = l.Lock(c.Mutex("/beats").Lock)
 	return c, beats
 }
 
@@ -234,8 +230,7 @@ func TestADepartureIsNoTurnWhereOurOwnNodeWentUnheard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 				front := x.Node()
 				b, beats := l.beating()
 				l.warmDeclaration(b.Mutex("/m"))
@@ -273,8 +268,7 @@ func TestADepartureIsNoTurnWhereOurOwnNodeWentUnheard(t *testing.T) {
 // its own node too.
 func TestAServerThatForgetsWatchesTellsOfNoTurn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 		b, beats := l.beating()
 		w := l.Locking(b.Mutex("/m"))
 		id := l.SessionID(b)

@@ -24,8 +24,7 @@ func (l *lab) unreadable(c *recipes.Client) (beats *recipes.Lease) {
 		p.ChildACL = kind.List{{Scheme: "digest", ID: zktest.DigestID("other:x"), Perms: kind.PermAll}}
 	})
 	l.Declare("/beats", kind.Mutex.New())
-	beats, err := c.Mutex("/beats").Lock(context.Background())
-	require.NoError(l.T, err)
+	beats = l.Lock(c.Mutex("/beats").Lock)
 	return beats
 }
 
@@ -34,8 +33,7 @@ func TestALeaseWhoseNodeMayNotBeReadOutlivesAnyNumberOfLostConnections(t *testin
 		c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second }) // eight reconnects take a while
 		beats := l.unreadable(c)
 		cuts := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.N <= 8 }, zktest.CutBefore)
-		x, err := c.Mutex("/m").Lock(context.Background())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex("/m").Lock)
 		time.Sleep(time.Minute)
 		require.Equal(t, 8, cuts.Hits())
 		require.NoError(t, context.Cause(x.Context()))
@@ -51,8 +49,7 @@ func TestALeaseWhoseNodeMayNotBeReadOutlivesAServerThatThrottles(t *testing.T) {
 		c := l.Client("a")
 		beats := l.unreadable(c)
 		shed := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.N <= 3 }, zktest.Fail(zktest.CodeThrottled))
-		x, err := c.Mutex("/m").Lock(context.Background())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex("/m").Lock)
 		require.NotZero(t, x.Token(), "asked for again")
 		time.Sleep(time.Minute)
 		require.Equal(t, 3, shed.Hits())
@@ -66,8 +63,7 @@ func TestADeletedNodeThatMayNotBeReadEndsItsLease(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
 		beats := l.unreadable(c)
-		x, err := c.Mutex("/m").Lock(context.Background())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex("/m").Lock)
 		time.Sleep(time.Minute)
 		require.NoError(t, l.Srv.Delete(x.Node()))
 		start := time.Now()
@@ -128,8 +124,7 @@ func eachFlap(t *testing.T, stride int, scene func(t *testing.T, l *lab, c *reci
 // heartbeat that fails: what we do meanwhile must not be to sleep.
 func TestAHeldLeaseOutlivesEightCutsInARow(t *testing.T) {
 	eachFlap(t, effort.Of(1, 6), func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
-		x, err := c.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex("/m").Lock)
 		time.Sleep(time.Minute)
 		cuts := l.flapping(c, k, n)
 		l.Srv.Disconnect(l.SessionID(c))
@@ -146,8 +141,7 @@ func TestALockIsHadThroughEightCutsInARow(t *testing.T) {
 		time.Sleep(time.Minute)
 		cuts := l.flapping(c, k, n)
 		l.Srv.Disconnect(l.SessionID(c))
-		x, err := c.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex("/m").Lock)
 		time.Sleep(time.Minute)
 		require.NoError(t, context.Cause(x.Context()))
 		require.Equal(t, n, cuts.Hits())
@@ -157,8 +151,7 @@ func TestALockIsHadThroughEightCutsInARow(t *testing.T) {
 
 func TestAPlaceInTheQueueOutlivesEightCutsInARow(t *testing.T) {
 	eachFlap(t, effort.Of(1, 6), func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
-		x, err := l.Client("holder").Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("holder").Mutex("/m").Lock)
 		waiting := l.Locking(c.Mutex("/m"))
 		line := l.Queue("/m")
 		require.Len(t, line, 2)
@@ -170,17 +163,15 @@ func TestAPlaceInTheQueueOutlivesEightCutsInARow(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(t, line, l.Queue("/m"))
 		l.Unlock(x)
-		r := <-waiting
-		require.NoError(t, r.Err)
-		require.Equal(t, line[1], r.V.Node())
-		l.Unlock(r.V)
+		r := l.Got(waiting)
+		require.Equal(t, line[1], r.Node())
+		l.Unlock(r)
 	})
 }
 
 func TestALockIsGivenBackThroughEightCutsInARow(t *testing.T) {
 	eachFlap(t, effort.Of(1, 6), func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
-		x, err := c.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex("/m").Lock)
 		time.Sleep(time.Minute)
 		cuts := l.flapping(c, k, n)
 		l.Srv.Disconnect(l.SessionID(c))
@@ -198,8 +189,7 @@ func TestALeaseIsKeptByAServerThatIsBackJustBeforeItsEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &lab{harness.NewLab(t, zktest.WithLatency(0))}
 				c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = timeout })
-				x, err := c.Mutex(l.Mutex()).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(c.Mutex(l.Mutex()).Lock)
 				time.Sleep(time.Minute + timeout*time.Duration(step)/32) // wherever it stands between two heartbeats
 				l.Srv.RefuseDials(true)
 				l.Srv.Disconnect(l.SessionID(c))

@@ -92,8 +92,7 @@ func TestReentrancyAcrossModes(t *testing.T) {
 		c := l.Client("a")
 		for first, seconds := range relocks {
 			for _, second := range seconds {
-				outer, err := reentry(c)[first](t.Context())
-				require.NoError(t, err, first)
+				outer := l.Lock(reentry(c)[first], first)
 				before := l.nodes()
 				inner, err := reentry(c, recipes.WithReentrancy())[second](outer.Context())
 				switch {
@@ -125,9 +124,8 @@ func TestMorePermitsThanAreHeldAreNotEntered(t *testing.T) {
 		for _, outer := range []taking{
 			func(ctx context.Context) (*recipes.Lease, error) { return m.Acquire(ctx, 2) },
 		} {
-			x, err := outer(t.Context())
-			require.NoError(t, err)
-			_, err = m.Acquire(x.Context(), 3)
+			x := l.Lock(outer)
+			_, err := m.Acquire(x.Context(), 3)
 			require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
 			require.ErrorContains(t, err, "a lease of 2 permits of /s, 3 are wanted")
 			y, err := m.Acquire(x.Context(), 1)

@@ -16,8 +16,7 @@ import (
 func TestAReleaseThatIsNeverAnsweredIsAskedAgain(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
-		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex(l.Mutex()).Lock)
 		l.Settle() // until the node is watched
 		l.Srv.Inject(zktest.Once(zktest.On("delete")), zktest.DropRequest)
 		done := async(func() (any, error) { return nil, x.Unlock(context.Background()) })
@@ -32,12 +31,10 @@ func TestAReleaseThatIsNeverAnsweredIsAskedAgain(t *testing.T) {
 func TestAReleaseWaitedForTheListingOfTheNextHolder(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(m.Lock)
 		next := l.Locking(m)
 		slow := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return strings.HasPrefix(r.Op, "getChildren") }), zktest.DelayReply(10*time.Second))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := l.Within(time.Second)
 		began := time.Now()
 		require.NoError(t, x.Unlock(ctx))
 		require.LessOrEqual(t, time.Since(began), time.Second)
@@ -57,8 +54,7 @@ func TestAReleaseIsTriedUntilItIsDone(t *testing.T) { // case 36: CURATOR-486, C
 			inLab(t, func(t *testing.T, l *lab) {
 				// A session long enough to outlast the cuts: one that is lost takes its node along, and Unlock is content.
 				a := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
-				x, err := a.Mutex(l.Mutex()).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(a.Mutex(l.Mutex()).Lock)
 				cuts := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= c.times }, c.fault)
 				l.Unlock(x)
 				require.Equal(t, c.times, cuts.Hits())

@@ -41,8 +41,7 @@ func TestASearchOnAServerThatLagsFindsTheNode(t *testing.T) { // case 2: a follo
 	inLab(t, func(t *testing.T, l *lab) {
 		_, m, _, lost := l.createLostOn((*zktest.Replica).Lag)
 		before := l.Changes("/m")
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
+		ctx := l.Within(5 * time.Second)
 		x, err := m.Lock(ctx)
 		require.Equal(t, 1, lost.Hits())
 		require.NoError(t, err, "it stands behind itself: %v", l.Children("/m"))
@@ -65,10 +64,9 @@ func TestASearchOnALeaderThatWasCutOffFindsTheNode(t *testing.T) {
 		l.Srv.Disconnect(l.SessionID(c))
 		time.Sleep(3 * time.Second)
 		require.Len(t, w, 1, "it stands behind itself: %v", l.Children("/m"))
-		r := <-w
-		require.NoError(t, r.Err)
+		r := l.Got(w)
 		require.Len(t, l.Children("/m"), 1)
 		require.EqualValues(t, 1, l.Changes("/m")-before, "a second one was made, and one deleted")
-		l.Unlock(r.V)
+		l.Unlock(r)
 	})
 }

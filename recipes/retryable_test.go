@@ -179,8 +179,7 @@ func struck(t *testing.T, name string, n int, m mishap, contended bool) (request
 			case <-over:
 			}
 		}()
-		ctx, cancel := context.WithTimeout(t.Context(), goesOnFor)
-		defer cancel()
+		ctx := l.Within(goesOnFor)
 		runs, perLease, err := inALoop(ctx, waysToWork()[name](c), func(err error, ran bool) {
 			if err == nil {
 				return
@@ -378,8 +377,7 @@ func TestTheLossOfALeaseIsNoReasonToRepeatItsWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				c := l.Client("a")
-				x, err := c.Mutex(l.Mutex()).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(c.Mutex(l.Mutex()).Lock)
 				l.Settle()
 				end(l, c, x)
 				<-x.Context().Done()
@@ -395,8 +393,7 @@ func TestTheLossOfALeaseIsNoReasonToRepeatItsWork(t *testing.T) {
 func TestALoopAroundDialEndsWithItsContext(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Srv.RefuseDials(true)
-		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
-		defer cancel()
+		ctx := l.Within(12 * time.Second)
 		dials := 0
 		for dials < 10 {
 			dials++

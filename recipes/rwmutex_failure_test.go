@@ -48,8 +48,7 @@ func TestAnExchangeThatTheNetworkPreventsIsTriedAgain(t *testing.T) { // a downg
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
 		m := c.RWMutex(l.RWLock())
-		w, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		w := l.Lock(m.Lock)
 		l.Settle()
 		id, cuts := l.SessionID(c), 0
 		rule := l.Srv.Inject(func(q zktest.Request) bool {
@@ -59,7 +58,7 @@ func TestAnExchangeThatTheNetworkPreventsIsTriedAgain(t *testing.T) { // a downg
 			}
 			return hit
 		}, zktest.CutBefore)
-		w, err = m.Downgrade(t.Context(), w)
+		w, err := m.Downgrade(t.Context(), w)
 		require.NoError(t, err)
 		require.Equal(t, 2, rule.Hits())
 		require.NoError(t, w.Context().Err())
@@ -75,14 +74,12 @@ func TestAnExchangeWhoseContextEndsKeepsTheLease(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
 		m := c.RWMutex(l.RWLock())
-		w, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		w := l.Lock(m.Lock)
 		l.Settle()
 		id := l.SessionID(c)
 		rule := l.Srv.Inject(func(q zktest.Request) bool { return q.Session == id && q.Op == "multi" }, zktest.CutBefore)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		_, err = m.Downgrade(ctx, w)
+		ctx := l.Within(2 * time.Second)
+		_, err := m.Downgrade(ctx, w)
 		require.Error(t, err)
 		rule.Remove()
 		if w.Context().Err() == nil { // else the outcome was unknown when ctx ended, and the lease was given up
@@ -98,8 +95,7 @@ func TestAnExchangeWhoseContextEndsKeepsTheLease(t *testing.T) {
 func TestDowngradeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("c").RWMutex(l.RWLock())
-		w, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		w := l.Lock(m.Lock)
 		l.Settle()
 		l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
 		r, err := m.Downgrade(t.Context(), w)
@@ -122,8 +118,7 @@ func TestAProofDuringADowngradeIsNoLoss(t *testing.T) {
 			}
 		})
 		m := c.RWMutex(l.RWLock())
-		w, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		w := l.Lock(m.Lock)
 		l.Settle()
 		l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
 		search := l.Srv.Inject(zktest.On("getChildren2"), zktest.Hold) // of Downgrade, for what became of the exchange
@@ -136,14 +131,13 @@ func TestAProofDuringADowngradeIsNoLoss(t *testing.T) {
 		})
 		l.Settle()
 		search.Release()
-		r := <-exchanged
-		require.NoError(t, r.Err)
+		r := l.Got(exchanged)
 		for _, err := range []error{(<-verified).Err, (<-wrote).Err} {
 			require.Error(t, err)
 			require.NotErrorIs(t, err, recipes.ErrLost)
 		}
 		require.ErrorIs(t, context.Cause(w.Context()), recipes.ErrReleased)
-		l.Unlock(r.V)
+		l.Unlock(r)
 		l.Settle()
 		require.Empty(t, lost)
 	})
@@ -152,13 +146,10 @@ func TestAProofDuringADowngradeIsNoLoss(t *testing.T) {
 func TestAnExchangeOfALeaseThatIsGivenBackMeanwhileLeavesNoGoroutine(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a", func(cfg *recipes.Config) { cfg.Observer = func(recipes.Event) {} }).RWMutex(l.RWLock())
-		before, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		l.Unlock(before)
+		l.Unlock(l.Lock(m.Lock))
 		l.Settle()
 		goroutines := l.Goroutines()
-		w, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		w := l.Lock(m.Lock)
 		shed := l.Srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
 		exchanged := async(func() (*recipes.Lease, error) { return m.Downgrade(t.Context(), w) })
 		<-shed.Hit()
@@ -176,8 +167,7 @@ func TestADowngradeInASessionThatIsFullKeepsTheLease(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
 		m := c.RWMutex(l.RWLock())
-		w, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		w := l.Lock(m.Lock)
 		full := c.PathBytes(c.Newest())
 		full.Add(recipes.MaxEphemeralBytes)
 		same, err := m.Downgrade(t.Context(), w)
@@ -218,10 +208,9 @@ func TestNoErrorOfADowngradeIsWorthAnotherCallOfTheWork(t *testing.T) {
 			t.Run(name+" "+by, func(t *testing.T) {
 				inLab(t, func(t *testing.T, l *lab) {
 					c := l.Client("a")
-					w, err := c.RWMutex(l.RWLock()).Lock(t.Context())
-					require.NoError(t, err)
+					w := l.Lock(c.RWMutex(l.RWLock()).Lock)
 					fail(l, c, w.Node())
-					_, err = c.RWMutex(by).Downgrade(t.Context(), w)
+					_, err := c.RWMutex(by).Downgrade(t.Context(), w)
 					require.Error(t, err)
 					require.False(t, recipes.Retryable(err), "%v", err)
 					_ = w.Unlock(t.Context())

@@ -16,17 +16,15 @@ import (
 func TestReadersShareAndWritersExclude(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		p := l.RWLock()
-		r1, err := l.Client("r1").RWMutex(p).RLock(t.Context())
-		require.NoError(t, err)
-		r2, err := l.Client("r2").RWMutex(p).RLock(t.Context())
-		require.NoError(t, err)
+		r1 := l.Lock(l.Client("r1").RWMutex(p).RLock)
+		r2 := l.Lock(l.Client("r2").RWMutex(p).RLock)
 		w := l.Waiting(l.Client("w").RWMutex(p).Lock)
 		r3 := l.Waiting(l.Client("r3").RWMutex(p).RLock)
 		l.Unlock(r2)
 		l.Settle()
 		notYet(t, w, "a writer beside a reader")
 		notYet(t, r3, "a reader overtook the writer before it")
-		_, err = l.Client("try").RWMutex(p).TryRLock(t.Context())
+		_, err := l.Client("try").RWMutex(p).TryRLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld)
 		l.Unlock(r1)
 		writer := <-w
@@ -34,17 +32,14 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 		l.Settle()
 		notYet(t, r3, "a reader beside a writer")
 		l.Unlock(writer.V)
-		r := <-r3
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(r3))
 	})
 }
 
 func TestAReaderBehindTwoWritersWaitsForTheNearest(t *testing.T) { // case 42, kazoo #649
 	inLab(t, func(t *testing.T, l *lab) {
 		p := l.RWLock()
-		w1, err := l.Client("w1").RWMutex(p).Lock(t.Context())
-		require.NoError(t, err)
+		w1 := l.Lock(l.Client("w1").RWMutex(p).Lock)
 		w2 := l.Waiting(l.Client("w2").RWMutex(p).Lock)
 		reader := l.Client("r")
 		r := l.Waiting(reader.RWMutex(p).RLock)
@@ -73,8 +68,7 @@ func TestAReaderBehindTwoWritersWaitsForTheNearest(t *testing.T) { // case 42, k
 func TestReadersBehindOneWriterAreAllWokenByItsRelease(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		p := l.RWLock()
-		w, err := l.Client("w").RWMutex(p).Lock(t.Context())
-		require.NoError(t, err)
+		w := l.Lock(l.Client("w").RWMutex(p).Lock)
 		var rs []<-chan result[*recipes.Lease]
 		for range 5 {
 			rs = append(rs, l.Waiting(l.Client("r").RWMutex(p).RLock))
@@ -93,8 +87,7 @@ func TestDowngradeLetsNobodyInBetween(t *testing.T) { // case 43, CURATOR-276, C
 	inLab(t, func(t *testing.T, l *lab) {
 		p := l.RWLock()
 		m := l.Client("a").RWMutex(p)
-		w, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		w := l.Lock(m.Lock)
 		other := l.Waiting(l.Client("w").RWMutex(p).Lock)
 		behind := l.Waiting(l.Client("r").RWMutex(p).RLock)
 		r, err := m.Downgrade(t.Context(), w)
@@ -123,8 +116,7 @@ func TestDowngradeLetsNobodyInBetween(t *testing.T) { // case 43, CURATOR-276, C
 func TestDowngradeReturnsTheLeaseThatItCouldNotExchange(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").RWMutex(l.RWLock(), recipes.WithReentrancy())
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(m.Lock)
 		inner, err := m.Lock(x.Context())
 		require.NoError(t, err)
 		x, err = m.Downgrade(t.Context(), x)
@@ -203,9 +195,7 @@ func (l *lab) leases(all []<-chan result[*recipes.Lease]) []*recipes.Lease {
 	l.T.Helper()
 	leases := make([]*recipes.Lease, len(all))
 	for i, ch := range all {
-		r := <-ch
-		require.NoError(l.T, r.Err)
-		leases[i] = r.V
+		leases[i] = l.Got(ch)
 	}
 	return leases
 }
@@ -226,8 +216,7 @@ func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 			l.Unlock(x)
 		}
 		l.NothingLeft()
-		x, err := l.Client("writer").RWMutex(p).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("writer").RWMutex(p).Lock)
 		waiting := l.reading(m, 2)
 		start := time.Now()
 		for _, r := range tries() {

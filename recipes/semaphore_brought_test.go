@@ -50,8 +50,6 @@ func TestProgramsThatBringDifferentNumbersOfPermitsObeyEachItsOwn(t *testing.T) 
 		time.Sleep(time.Minute)
 		notYet(t, w, "three are held, and it knows of two")
 		l.Unlock(y)
-		r := <-w
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(w))
 	})
 }

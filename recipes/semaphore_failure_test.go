@@ -75,8 +75,7 @@ func TestACancelledTakeLeavesNoPermit(t *testing.T) { // case 47: cancelled whil
 func TestOnePermitThatComesBackWakesOneWaiter(t *testing.T) { // a herd is Curator's and kazoo's way only at the front
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(4)
-		x, err := l.Client("holder").Semaphore("/s").Acquire(t.Context(), 4)
-		require.NoError(t, err)
+		x := l.Lock(draws(4)(l.Client("holder")))
 		var ws []<-chan result[*recipes.Lease]
 		var ids []int64
 		for i := range 6 {
@@ -104,8 +103,7 @@ func TestOnePermitThatComesBackWakesOneWaiter(t *testing.T) { // a herd is Curat
 func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(1)
-		held, err := l.Client("holder").Semaphore("/s").Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		held := l.Lock(draws(1)(l.Client("holder")))
 		c := l.Client("c")
 		ctx, cancel := context.WithCancel(t.Context())
 		first := async(func() (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) })
@@ -131,8 +129,7 @@ func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
 func TestAWaiterLearnsTheNumberOfPermitsFromARefusalWhereItsEventIsLost(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(1)
-		x, err := l.Client("b").Semaphore("/s").Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		x := l.Lock(draws(1)(l.Client("b")))
 		a := l.Client("a")
 		id := l.SessionID(a)
 		w := l.drawing(a, 1)
@@ -201,8 +198,7 @@ func TestAThousandGoroutinesThatWantPermitsAtOnceDoNotAllAskForThem(t *testing.T
 func TestTheFirstAtAGateAsksServersThatShedItsRequestEverMoreRarely(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
-		x, err := l.Client("holder").Semaphore("/s").Acquire(t.Context(), 3)
-		require.NoError(t, err)
+		x := l.Lock(draws(3)(l.Client("holder")))
 		w := async(func() (*recipes.Lease, error) { return l.Client("waiter").Semaphore("/s").Acquire(t.Context(), 1) })
 		l.Settle()
 		l.Unlock(x)
@@ -210,9 +206,7 @@ func TestTheFirstAtAGateAsksServersThatShedItsRequestEverMoreRarely(t *testing.T
 		time.Sleep(time.Minute)
 		require.Less(t, shed.Hits(), 100)
 		shed.Remove()
-		r := <-w
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(w))
 		l.NothingLeft()
 	})
 }
@@ -221,8 +215,7 @@ func TestTheFirstAtAGateAsksServersThatShedItsRequestEverMoreRarely(t *testing.T
 func TestAPlaceAtTheGateThatWentWithItsSemaphoreIsLost(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(1)
-		holder, err := l.Client("a").Semaphore("/s").Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		holder := l.Lock(draws(1)(l.Client("a")))
 		c := l.Client("b")
 		waiting := async(func() (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(t.Context(), 1) })
 		l.Settle()

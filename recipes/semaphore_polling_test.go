@@ -68,9 +68,7 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 							}
 							// See waiter.serve: it may have had to wait for as many permits as there are, and for those twice.
 							require.LessOrEqual(t, p.Grants.Load()-before, int64(2*limit*(i+1)), "went before waiter %d", i)
-							r := <-w
-							require.NoError(t, r.Err)
-							l.Unlock(r.V)
+							l.Unlock(l.Got(w))
 						}
 						p.End()
 						l.Settle()
@@ -87,8 +85,7 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 func TestPermitsThatWereBeingWithdrawnKeptTheFrontWaiting(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(2)
-		x, err := l.Client("holder").Semaphore("/s").Acquire(t.Context(), 2)
-		require.NoError(t, err)
+		x := l.Lock(draws(2)(l.Client("holder")))
 		w := l.drawing(l.Client("w"), 2)
 		others, err := l.Client("others").Session(t.Context())
 		require.NoError(t, err)

@@ -40,8 +40,7 @@ func TestTwoClientsWantingAllPermitsDoNotBlockEachOther(t *testing.T) { // case 
 func TestTheLimitIsFollowedLive(t *testing.T) { // case 48: raised 1 to 3 with waiters, lowered 3 to 1
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(1)
-		first, err := l.Client("0").Semaphore("/s").Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		first := l.Lock(draws(1)(l.Client("0")))
 		w1, w2, w3 := l.drawing(l.Client("1"), 1), l.drawing(l.Client("2"), 1), l.drawing(l.Client("3"), 1)
 		l.Semaphore(3)
 		second, third := <-w1, <-w2
@@ -65,18 +64,15 @@ func TestTheLimitIsFollowedLive(t *testing.T) { // case 48: raised 1 to 3 with w
 func TestAWaiterForManyIsNotOvertakenByOneForFew(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(3)
-		x, err := l.Client("0").Semaphore("/s").Acquire(t.Context(), 2)
-		require.NoError(t, err)
+		x := l.Lock(draws(2)(l.Client("0")))
 		many := l.drawing(l.Client("many"), 3)
 		few := l.drawing(l.Client("few"), 1)
 		notYet(t, many, "three of three while two are taken")
 		notYet(t, few, "one permit is free, but others came first")
-		_, err = l.Client("try").Semaphore("/s").TryAcquire(t.Context(), 1)
+		_, err := l.Client("try").Semaphore("/s").TryAcquire(t.Context(), 1)
 		require.ErrorIs(t, err, recipes.ErrHeld)
 		l.Unlock(x)
-		r := <-many
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(many))
 		require.NoError(t, (<-few).Err)
 	})
 }
@@ -85,8 +81,7 @@ func TestGoroutinesOfOneClientKeepOnePlaceInTheQueue(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(1)
 		c := l.Client("a")
-		x, err := c.Semaphore("/s").Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		x := l.Lock(draws(1)(c))
 		var ws []<-chan result[*recipes.Lease]
 		for range 20 {
 			ws = append(ws, l.drawing(c, 1))
@@ -94,9 +89,7 @@ func TestGoroutinesOfOneClientKeepOnePlaceInTheQueue(t *testing.T) {
 		require.Len(t, l.Children("/s/locks"), 1)
 		for _, w := range ws {
 			l.Unlock(x)
-			r := <-w
-			require.NoError(t, r.Err)
-			x = r.V
+			x = l.Got(w)
 		}
 		l.Unlock(x)
 	})
@@ -133,8 +126,7 @@ func TestALimitLoweredWhileAPermitIsTakenIsObeyed(t *testing.T) { // case 48: th
 		l.Semaphore(3)
 		var held []*recipes.Lease
 		for range 3 {
-			x, err := l.Client("holder").Semaphore("/s").Acquire(t.Context(), 1)
-			require.NoError(t, err)
+			x := l.Lock(draws(1)(l.Client("holder")))
 			held = append(held, x)
 		}
 		w := l.drawing(l.Client("w"), 1)
@@ -156,11 +148,10 @@ func TestAPermitTakenFromTheQueueCountsThoseCreatedDirectlyMeanwhile(t *testing.
 	// alone sees nothing wrong. Only the order of the permits does.
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(3)
-		x, err := l.Client("0").Semaphore("/s").Acquire(t.Context(), 3)
-		require.NoError(t, err)
+		x := l.Lock(draws(3)(l.Client("0")))
 		front, direct := l.Client("front"), l.Client("direct")
 		sessionOf := map[string]int64{"front": l.SessionID(front), "direct": l.SessionID(direct)}
-		err = direct.Semaphore("/s").Declared(t.Context()) // knows the declaration from here on
+		err := direct.Semaphore("/s").Declared(t.Context()) // knows the declaration from here on
 		require.NoError(t, err)
 		w := l.drawing(front, 3)
 		taking := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == sessionOf["front"] }), zktest.Hold)
@@ -178,9 +169,7 @@ func TestAPermitTakenFromTheQueueCountsThoseCreatedDirectlyMeanwhile(t *testing.
 		l.Settle()
 		notYet(t, w, "five permits of three")
 		l.Unlock(got.V)
-		r := <-w
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(w))
 		require.Empty(t, l.Children("/s/leases"))
 	})
 }
@@ -188,12 +177,10 @@ func TestAPermitTakenFromTheQueueCountsThoseCreatedDirectlyMeanwhile(t *testing.
 func TestAWaitForTakenPermitsThatEndsWithdrawsThem(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(2)
-		x, err := l.Client("0").Semaphore("/s").Acquire(t.Context(), 2)
-		require.NoError(t, err)
+		x := l.Lock(draws(2)(l.Client("0")))
 		front := l.Client("front")
 		id := l.SessionID(front)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
+		ctx := l.Within(time.Minute)
 		w := l.Waiting(func(context.Context) (*recipes.Lease, error) { return front.Semaphore("/s").Acquire(ctx, 2) })
 		taking := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == id }), zktest.Hold)
 		l.Unlock(x)
@@ -205,11 +192,10 @@ func TestAWaitForTakenPermitsThatEndsWithdrawsThem(t *testing.T) {
 		require.Len(t, l.Children("/s/leases"), 3)
 		next := l.drawing(front, 1) // must not inherit a permit as a place in the queue
 		require.ErrorIs(t, (<-w).Err, context.DeadlineExceeded)
-		r := <-next
-		require.NoError(t, r.Err)
+		r := l.Got(next)
 		l.Settle()
 		require.Len(t, l.Children("/s/leases"), 2)
-		l.Unlock(r.V)
+		l.Unlock(r)
 		require.NoError(t, l.Srv.Delete(other))
 		require.Empty(t, l.Children("/s/leases"))
 	})

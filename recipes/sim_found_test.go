@@ -48,9 +48,7 @@ func TestCloseEndsLeasesBeforeItTellsTheServers(t *testing.T) { // simulation, s
 					}}, nil
 				}
 			})
-			var err error
-			x, err = c.Mutex(l.Mutex()).Lock(t.Context())
-			require.NoError(t, err)
+			x = l.Lock(c.Mutex(l.Mutex()).Lock)
 			require.NoError(t, c.Close())
 			require.True(t, closed)
 		})
@@ -63,9 +61,7 @@ func TestATransactionWhoseReplyIsLostIsLostWhenItsNodesAreDeleted(t *testing.T) 
 			inLab(t, func(t *testing.T, l *lab) {
 				paths := l.Mutexes(2)
 				c := l.Client("a")
-				warm, err := multi(c, paths...).Lock(t.Context())
-				require.NoError(t, err)
-				l.Unlock(warm)
+				l.Unlock(l.Lock(multi(c, paths...).Lock))
 				l.Settle()
 				lost := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
 				got := async(func() (*recipes.Lease, error) { return multi(c, paths...).Lock(context.Background()) })
@@ -84,9 +80,7 @@ func TestATransactionWhoseReplyIsLostIsLostWhenItsNodesAreDeleted(t *testing.T) 
 				for _, path := range paths {
 					require.Empty(t, l.Children(path), "a ghost")
 				}
-				again, err := multi(c, paths...).Lock(t.Context())
-				require.NoError(t, err)
-				l.Unlock(again)
+				l.Unlock(l.Lock(multi(c, paths...).Lock))
 			})
 		})
 	}

@@ -51,8 +51,7 @@ func TestAStreamOfLocksCostsOneRoundTripEach(t *testing.T) {
 				all := l.stream(l.Client("a"), locks)
 				got := l.Cost(func() {
 					for _, m := range all {
-						x, err := m.Lock(t.Context())
-						require.NoError(t, err)
+						x := l.Lock(m.Lock)
 						c.give(l, x)
 						require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrReleased)
 					}
@@ -68,8 +67,7 @@ func TestEveryRecipeIsReleasedWithoutWaiting(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c, b := l.tallied()
 		for range 3 {
-			x, err := way.Take(c)(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(way.Take(c))
 			w := l.Waiting(way.Block(l.Client("b")))
 			start := time.Now()
 			x.Release()
@@ -79,9 +77,7 @@ func TestEveryRecipeIsReleasedWithoutWaiting(t *testing.T) {
 			require.Zero(t, held, "the event is of the local end")
 			x.Release() // again
 			l.Unlock(x)
-			r := <-w
-			require.NoError(t, r.Err)
-			l.Unlock(r.V)
+			l.Unlock(l.Got(w))
 			l.Settle()
 			require.Empty(t, c.Leftovers())
 		}
@@ -92,8 +88,7 @@ func TestEveryRecipeIsReleasedWithoutWaiting(t *testing.T) {
 func TestAReleaseOfALostLeaseSaysSoInItsContext(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c, b := l.tallied()
-		x, err := c.Mutex(l.Mutex()).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(c.Mutex(l.Mutex()).Lock)
 		l.Srv.Expire(x.SessionID())
 		<-x.Context().Done()
 		x.Release()
@@ -114,8 +109,7 @@ func TestAReleaseWaitsWhileAsManyAreUnderWay(t *testing.T) {
 		all := l.stream(c, most+3)
 		var leases []*recipes.Lease
 		for _, m := range all {
-			x, err := m.Lock(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(m.Lock)
 			leases = append(leases, x)
 		}
 		s, err := c.Live(t.Context())
@@ -146,8 +140,7 @@ func TestAReleaseWaitsWhileAsManyAreUnderWay(t *testing.T) {
 func TestAReleaseWithoutAConnectionGoesOnInTheBackground(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
-		x, err := way.Take(c)(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(way.Take(c))
 		l.Settle()
 		l.Srv.RefuseDials(true)
 		l.Srv.Disconnect(x.SessionID())
@@ -177,11 +170,9 @@ func TestASessionThatEndsWhileAReleaseIsUnderWay(t *testing.T) {
 				inLab(t, func(t *testing.T, l *lab) {
 					c := l.Client("a")
 					all := l.stream(c, 2)
-					x, err := all[0].Lock(t.Context())
-					require.NoError(t, err)
+					x := l.Lock(all[0].Lock)
 					w := l.Locking(all[0])
-					y, err := all[1].Lock(t.Context())
-					require.NoError(t, err)
+					y := l.Lock(all[1].Lock)
 					x.Release() // to a goroutine that waits
 					y.Release()
 					time.Sleep(wait)
@@ -205,8 +196,7 @@ func TestAClientIsClosedBehindItsReleases(t *testing.T) {
 		c := l.Client("a")
 		all := l.stream(c, 20)
 		for _, m := range all {
-			x, err := m.Lock(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(m.Lock)
 			x.Release()
 		}
 		require.NoError(t, c.Close())
@@ -221,17 +211,14 @@ func TestAWriterThatFollowsItsClientsReaderIsServedBehindItsDelete(t *testing.T)
 		l.Declare("/rw", kind.RWLock.New())
 		m := l.Client("a").RWMutex("/rw")
 		for range 3 {
-			x, err := m.RLock(t.Context())
-			require.NoError(t, err)
+			x := l.Lock(m.RLock)
 			l.Settle()
 			start := time.Now()
 			x.Release()
-			y, err := m.TryLock(t.Context())
-			require.NoError(t, err)
+			y := l.Lock(m.TryLock)
 			require.Equal(t, 2*oneWay, time.Since(start))
 			y.Release()
-			z, err := m.TryRLock(t.Context())
-			require.NoError(t, err)
+			z := l.Lock(m.TryRLock)
 			require.Equal(t, 4*oneWay, time.Since(start))
 			z.Release()
 			l.Settle()
@@ -264,8 +251,7 @@ func TestAStreamOfKeysCostsOneRoundTripEach(t *testing.T) {
 func TestWhoWaitsIsGrantedBeforeTheNextLockOfTheOneWhoReleases(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		a := l.Client("a").Mutex(l.Mutex())
-		x, err := a.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(a.Lock)
 		w := l.Locking(l.Client("b").Mutex("/m"))
 		start := time.Now()
 		x.Release()
@@ -288,14 +274,12 @@ func TestTheNextLockOfTheSameLockWaitsForItsOwnDelete(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				m := l.Client("a").Mutex(l.Mutex())
 				for range 3 {
-					x, err := m.Lock(t.Context())
-					require.NoError(t, err)
+					x := l.Lock(m.Lock)
 					if name != "not cut" {
 						defer l.Srv.Inject(zktest.Once(at("delete")), fault).Remove()
 					}
 					x.Release()
-					y, err := m.TryLock(t.Context())
-					require.NoError(t, err, "its own old node is in the way")
+					y := l.Lock(m.TryLock) // its own old node is in the way
 					require.Greater(t, y.Token(), x.Token())
 					l.Unlock(y)
 				}
@@ -311,24 +295,22 @@ func TestAReleaseMakesThePlaceOfTheNextGoroutine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				m := l.Client("a").Mutex(l.Mutex())
-				x, err := m.Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(m.Lock)
 				w := l.Locking(m)
 				rule := l.Srv.Inject(func(r zktest.Request) bool { return name != "not cut" && at("multi")(r) && r.N == 1 }, fault)
 				l.Srv.ResetCounts()
 				start := time.Now()
 				x.Release()
 				require.Zero(t, time.Since(start))
-				r := <-w
-				require.NoError(t, r.Err)
+				r := l.Got(w)
 				if name == "not cut" {
 					require.Equal(t, 2*oneWay, time.Since(start))
 					require.Equal(t, "getChildren2 multi", harness.Operations(l.Srv.Counts().ByOp))
 				} else {
 					require.Equal(t, 1, rule.Hits())
 				}
-				require.Greater(t, r.V.Token(), x.Token())
-				r.V.Release()
+				require.Greater(t, r.Token(), x.Token())
+				r.Release()
 				l.noneLeft(m)
 			})
 		})
@@ -338,17 +320,14 @@ func TestAReleaseMakesThePlaceOfTheNextGoroutine(t *testing.T) {
 func TestAReleaseThatIsRefusedIsTriedUntilItIsAllowed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(m.Lock)
 		refused := l.Srv.Inject(at("delete"), zktest.Fail(zktest.CodeNoAuth))
 		x.Release()
 		w := l.Locking(m) // waits for its own delete
 		time.Sleep(10 * time.Second)
 		notYet(t, w, "the node is there")
 		refused.Remove()
-		r := <-w
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(w))
 		l.noneLeft(m)
 	})
 }
@@ -361,8 +340,7 @@ func TestAReleaseLeavesAsAnUnlockDoes(t *testing.T) {
 		none.Release()
 
 		entered := c.Mutex("/m", recipes.WithReentrancy())
-		x, err := entered.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(entered.Lock)
 		inner, err := entered.Lock(x.Context())
 		require.NoError(t, err)
 		x.Release()
@@ -372,8 +350,7 @@ func TestAReleaseLeavesAsAnUnlockDoes(t *testing.T) {
 		l.noneLeft(entered)
 
 		rw := c.RWMutex("/rw")
-		writer, err := rw.Lock(t.Context())
-		require.NoError(t, err)
+		writer := l.Lock(rw.Lock)
 		_, err = rw.Downgrade(t.Context(), writer)
 		require.NoError(t, err)
 		writer.Release() // gives the read lease back

@@ -26,8 +26,7 @@ func TestTakeServesEveryKind(t *testing.T) {
 			}
 			l.Declare(path, k.New())
 			for _, shared := range []bool{false, true} { // a kind without readers has one way
-				lease, err := c.Locker(k, path, shared, 1).TryLock(t.Context())
-				require.NoError(t, err, k)
+				lease := l.Lock(c.Locker(k, path, shared, 1).TryLock, k)
 				in, err := inspect.Lock(t.Context(), c, path)
 				require.NoError(t, err)
 				require.Same(t, k, in.Kind)
@@ -45,8 +44,7 @@ func TestAHandleOfAnotherKindIsRefusedByEveryMethodAlsoWhileItsClientHoldsTheLoc
 		l.EveryKind()
 		c := l.Client("a")
 		for declared, path := range paths {
-			held, err := c.Locker(declared, path, false, 1).Lock(t.Context())
-			require.NoError(t, err)
+			held := l.Lock(c.Locker(declared, path, false, 1).Lock)
 			for opened := range paths {
 				if opened == declared {
 					continue
@@ -72,7 +70,7 @@ func TestAHandleOfAnotherKindIsRefusedByEveryMethodAlsoWhileItsClientHoldsTheLoc
 				}
 			}
 			if declared != kind.Election {
-				_, _, err = c.Election(path).Leader(t.Context())
+				_, _, err := c.Election(path).Leader(t.Context())
 				require.ErrorIs(t, err, recipes.ErrKindMismatch)
 				for _, err := range c.Election(path).Observe(t.Context()) {
 					require.ErrorIs(t, err, recipes.ErrKindMismatch)

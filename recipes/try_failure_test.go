@@ -18,13 +18,10 @@ func TestATryOfAFreeLockIsNotRefusedBecauseItsListingWasLost(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				l.EveryKind()
 				try := tries(l.Client("a"))[name]
-				warm, err := try(t.Context())
-				require.NoError(t, err)
-				l.Unlock(warm)
+				l.Unlock(l.Lock(try))
 				l.Settle()
 				l.Srv.Inject(zktest.Once(zktest.On("getChildren2")), zktest.CutBefore)
-				x, err := try(t.Context())
-				require.NoError(t, err, "nobody holds it, nobody waits")
+				x := l.Lock(try) // nobody holds it, nobody waits
 				l.Unlock(x)
 			})
 		})
@@ -55,8 +52,7 @@ func TestAnObservationOutlivesAnyNumberOfLostConnections(t *testing.T) {
 			lost++
 			return true
 		}, zktest.CutBefore)
-		lead, err := l.Client("b").Election("/e").Campaign(t.Context())
-		require.NoError(t, err)
+		lead := l.Lock(l.Client("b").Election("/e").Campaign)
 		select {
 		case leader := <-seen:
 			require.Equal(t, lead.Node(), leader.Path)
@@ -75,16 +71,13 @@ func TestARefusedTryIsNotInTheWayOfTheNextCallOfItsClient(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.RWLock()
 		l.Semaphore(3)
-		x, err := l.Client("holder").RWMutex("/rw").RLock(t.Context())
-		require.NoError(t, err)
-		two, err := l.Client("holder").Semaphore("/s").Acquire(t.Context(), 2)
-		require.NoError(t, err)
+		x := l.Lock(l.Client("holder").RWMutex("/rw").RLock)
+		two := l.Lock(draws(2)(l.Client("holder")))
 		c := l.Client("b")
 		for range 300 {
-			_, err = c.RWMutex("/rw").TryLock(t.Context())
+			_, err := c.RWMutex("/rw").TryLock(t.Context())
 			require.ErrorIs(t, err, recipes.ErrHeld)
-			r, err := c.RWMutex("/rw").TryRLock(t.Context())
-			require.NoError(t, err, "others only read; our own refused writer is in the way")
+			r := l.Lock(c.RWMutex("/rw").TryRLock) // others only read; our own refused writer is in the way
 			l.Unlock(r)
 			_, err = c.Semaphore("/s").TryAcquire(t.Context(), 2)
 			require.ErrorIs(t, err, recipes.ErrHeld)
@@ -106,8 +99,7 @@ func TestAProofThatIsLostIsMadeAgain(t *testing.T) { // simulation, seed 25699
 			l.Settle()
 			l.Srv.Inject(zktest.Once(zktest.On("create")), zktest.DelayReply(delay)) // beyond T/2 the grant needs another proof
 			proof := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
-			x, err := m.Lock(t.Context())
-			require.NoError(t, err, "the session and the context live; the proof was lost %d times, after %v", proof.Hits(), delay)
+			x := l.Lock(m.Lock, "the session and the context live; the proof was lost %d times, after %v", proof.Hits(), delay)
 			require.NoError(t, x.Context().Err())
 			l.Unlock(x)
 		})
@@ -120,8 +112,7 @@ func TestATryIsNotRefusedBecauseOfAWaiterThatHasGivenUp(t *testing.T) {
 			return
 		}
 		a := l.Client("a")
-		x, err := way.Block(l.Client("b"))(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(way.Block(l.Client("b")))
 		ctx, cancel := context.WithCancel(t.Context())
 		waiting := async(func() (*recipes.Lease, error) { return way.Take(a)(ctx) })
 		l.Settle()
@@ -137,9 +128,8 @@ func TestATryIsNotRefusedBecauseOfAWaiterThatHasGivenUp(t *testing.T) {
 		tried := async(func() (*recipes.Lease, error) { return way.Try(a)(t.Context()) })
 		l.Settle()
 		leaving.Release()
-		r := <-tried
-		require.NoError(t, r.Err, "nobody holds it, and nobody waits but for the end of its own cleaning")
-		l.Unlock(r.V)
+		r := l.Got(tried) // nobody holds it, and nobody waits but for the end of its own cleaning
+		l.Unlock(r)
 		l.NothingLeft()
 	})
 }
@@ -149,8 +139,7 @@ func TestATryForPermitsEndsWhenTheTurnGoesToAWaiter(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(1)
 		a, b := l.Client("a"), l.Client("b")
-		x, err := b.Semaphore("/s").Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		x := l.Lock(draws(1)(b))
 		ctx, cancel := context.WithCancel(t.Context())
 		first := async(func() (*recipes.Lease, error) { return a.Semaphore("/s").Acquire(ctx, 1) })
 		l.Settle()
@@ -179,8 +168,7 @@ func TestATryIsRefusedOnceTheTurnHasGoneToAWaiter(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		a, b := l.Client("a"), l.Client("b")
 		m := l.Mutex()
-		x, err := b.Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(b.Mutex(m).Lock)
 		ctx, cancel := context.WithCancel(t.Context())
 		first := async(func() (*recipes.Lease, error) { return a.Mutex(m).Lock(ctx) })
 		l.Settle()

@@ -44,8 +44,7 @@ func TestTryThatIsBeatenToTheTurnWaitedForIt(t *testing.T) {
 func TestTurnGivenUpTwice(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		path := l.Mutex()
-		held, err := l.Client("holder").Mutex(path).Lock(t.Context())
-		require.NoError(t, err)
+		held := l.Lock(l.Client("holder").Mutex(path).Lock)
 		c := l.Client("c")
 		m := c.Mutex(path)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -70,8 +69,7 @@ func TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("c")
 		m := c.Mutex(l.Mutex())
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(m.Lock)
 		ctx, cancel := context.WithCancel(t.Context())
 		waiting := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
 		l.Settle()
@@ -81,8 +79,7 @@ func TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, (<-waiting).Err, context.Canceled)
 		<-slow.Hit()
-		next, err := m.TryLock(t.Context())
-		require.NoError(t, err)
+		next := l.Lock(m.TryLock)
 		require.NoError(t, (<-unlocked).Err)
 		l.Unlock(next)
 	})

@@ -17,8 +17,7 @@ import (
 func TestAPredecessorThatVanishesBeforeItsWatchIsNotWaitedFor(t *testing.T) { // case 13: ZooKeeper's WriteLock never wakes
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()
-		x, err := l.Client("a").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("a").Mutex(m).Lock)
 		b := l.Client("b").Mutex(m)
 		l.warmDeclaration(b)
 		held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == x.Node() }), zktest.Hold)
@@ -26,9 +25,7 @@ func TestAPredecessorThatVanishesBeforeItsWatchIsNotWaitedFor(t *testing.T) { //
 		<-held.Hit()
 		l.Unlock(x)
 		held.Release()
-		r := <-w
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(w))
 	})
 }
 
@@ -41,8 +38,7 @@ func (l *lab) warmDeclaration(m *recipes.Mutex) {
 func TestAMiddleWaiterThatLeavesDoesNotGrantTheOneBehind(t *testing.T) { // case 14
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()
-		x, err := l.Client("0").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("0").Mutex(m).Lock)
 		ctx, leave := context.WithCancel(context.Background())
 		first := l.Client("1").Mutex(m)
 		middle := l.Waiting(func(context.Context) (*recipes.Lease, error) { return first.Lock(ctx) })
@@ -66,8 +62,7 @@ func TestAWaiterNotInTheListIsNotTheLowest(t *testing.T) { // go-zookeeper's Loc
 func TestTheDeadlineHoldsWhilePredecessorsLeaveOneByOne(t *testing.T) { // case 18: kazoo takes 3.2 s for 1 s
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()
-		x, err := l.Client("0").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("0").Mutex(m).Lock)
 		for range 6 {
 			ctx, cancel := context.WithCancel(context.Background())
 			c := l.Client("w")
@@ -85,9 +80,8 @@ func TestTheDeadlineHoldsWhilePredecessorsLeaveOneByOne(t *testing.T) { // case 
 			}
 		}()
 		start := time.Now()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_, err = c.Lock(ctx)
+		ctx := l.Within(time.Second)
+		_, err := c.Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.InDelta(t, time.Second, time.Since(start), float64(50*time.Millisecond))
 		l.Unlock(x)
@@ -97,8 +91,7 @@ func TestTheDeadlineHoldsWhilePredecessorsLeaveOneByOne(t *testing.T) { // case 
 func TestManyCancelledWaitersShareOneWatch(t *testing.T) { // case 19: samuel #94, PR #110, dubbo's leak
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()
-		x, err := l.Client("0").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("0").Mutex(m).Lock)
 		c := l.Client("1")
 		for range 300 {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -119,11 +112,9 @@ func TestManyCancelledWaitersShareOneWatch(t *testing.T) { // case 19: samuel #9
 func TestATimeoutDuringADisconnectLeavesNothing(t *testing.T) { // case 20: kazoo #732, #429, #430
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()
-		x, err := l.Client("0").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("0").Mutex(m).Lock)
 		c := l.Client("1")
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
+		ctx := l.Within(2 * time.Second)
 		w := l.Waiting(func(context.Context) (*recipes.Lease, error) { return c.Mutex(m).Lock(ctx) })
 		id := l.SessionID(c)
 		l.Srv.RefuseDials(true)
@@ -141,8 +132,7 @@ func TestATimeoutDuringADisconnectLeavesNothing(t *testing.T) { // case 20: kazo
 func TestWaitingSendsOneLookASessionTimeout(t *testing.T) { // case 23: go-zookeeper PR #145 spun
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()
-		x, err := l.Client("0").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("0").Mutex(m).Lock)
 		c := l.Client("1")
 		w := l.Locking(c.Mutex(m))
 		id := l.SessionID(c)
@@ -184,8 +174,7 @@ func TestKazoosNamesAreWrittenWhereDeclared(t *testing.T) {
 		l.Declare("/m", p)
 		m := l.Client("a").Mutex("/m")
 		rule := l.Srv.Inject(zktest.Once(at("create")), zktest.DropReply) // its name must be found again, too
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(m.Lock)
 		require.Equal(t, 1, rule.Hits())
 		require.Regexp(t, `^/m/[0-9a-f]{32}__lock__0000000000$`, x.Node())
 		l.Unlock(x)
@@ -196,8 +185,7 @@ func TestKazoosNamesAreWrittenWhereDeclared(t *testing.T) {
 func TestAReadLostManyTimesDoesNotCostAPlaceInTheQueue(t *testing.T) { // a session asks again three times, a waiter must go on
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()
-		x, err := l.Client("0").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("0").Mutex(m).Lock)
 		c := l.Client("1").Mutex(m)
 		l.warmDeclaration(c)
 		rule := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == x.Node() }, zktest.CutAt(5))
@@ -209,17 +197,14 @@ func TestAReadLostManyTimesDoesNotCostAPlaceInTheQueue(t *testing.T) { // a sess
 		rule.Remove()
 		l.Settle()
 		l.Unlock(x)
-		r := <-w
-		require.NoError(t, r.Err)
-		l.Unlock(r.V)
+		l.Unlock(l.Got(w))
 	})
 }
 
 // A server that sheds a request has done nothing with it: there is nothing to lose a place for.
 func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
-		x, err := way.Block(l.Client("holder"))(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(way.Block(l.Client("holder")))
 		c := l.Client("waiter")
 		id := l.SessionID(c)
 		w := l.Waiting(way.Take(c))
@@ -236,10 +221,9 @@ func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		notYet(t, w, "it is held")
 		l.Unlock(x)
-		r := <-w
-		require.NoError(t, r.Err)
+		r := l.Got(w)
 		require.GreaterOrEqual(t, len(shed), 2)
-		l.Unlock(r.V)
+		l.Unlock(r)
 	})
 }
 
@@ -267,8 +251,7 @@ func TestAWaitThatEndsWithACauseOfItsOwnIsStillATimeout(t *testing.T) {
 		wait(t.Context(), "another goroutine reads the declaration")
 		l.Unlock((<-first).V)
 		slow.Remove()
-		x, err := way.Block(other)(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(way.Block(other))
 		wait(t.Context(), "in the queue")
 		ctx, leave := context.WithCancel(t.Context())
 		first = async(func() (*recipes.Lease, error) { return way.Take(c)(ctx) })
@@ -282,8 +265,7 @@ func TestAWaitThatEndsWithACauseOfItsOwnIsStillATimeout(t *testing.T) {
 
 func TestAWaiterWhoseSessionExpiresIsToldAtOnce(t *testing.T) { // cases 15, 56: etcd #19597 waits on; a phantom leader
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
-		x, err := way.Block(l.Client("holder"))(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(way.Block(l.Client("holder")))
 		c := l.Client("waiter")
 		w := l.Waiting(way.Take(c))
 		l.Srv.Expire(l.SessionID(c))

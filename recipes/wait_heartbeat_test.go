@@ -26,8 +26,7 @@ func TestAWaiterThatWasNextHeartbeatsNoMoreWhenItLeaves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				x, err := l.Client("a").Mutex(l.Mutex()).Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 				b := l.Client("b").Mutex("/m")
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()

@@ -89,8 +89,7 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 				require.NoError(t, err)
 				l.Unlock(meanwhile)
 				callers.Wait()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
+				ctx := l.Within(time.Second)
 				x, err := take(ctx, b, 0)
 				require.NoError(t, err, "%s", l.Srv.Dump())
 				l.Unlock(x)
@@ -156,8 +155,7 @@ func TestCallersThatTimeOutUnderLoadLeaveNothing(t *testing.T) {
 	callers.Wait()
 	stop.Store(true)
 	busy.Wait()
-	ctx, cancel := context.WithTimeout(t.Context(), hostile.Patience)
-	defer cancel()
+	ctx := l.Within(hostile.Patience)
 	for name, take := range takers {
 		for i := range n {
 			x, err := take(ctx, b, i)
@@ -228,8 +226,7 @@ func TestACreateExecutedLateIsDeleted(t *testing.T) {
 				require.NoError(t, err)
 				l.Unlock(x)
 				time.Sleep(21 * time.Second)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
+				ctx := l.Within(time.Minute)
 				x, err = take(ctx, b, 0)
 				require.NoError(t, err)
 				l.Unlock(x)
@@ -251,19 +248,16 @@ func TestAnUnreadableNodeWhoseMarkLostItsReplyIsConfirmedAtAnyVersion(t *testing
 		})
 		a, b := l.Client("a"), l.Client("b")
 		b.Crowd(1)
-		x, err := a.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		x := l.Lock(a.Mutex("/m").Lock)
+		ctx := l.Within(time.Minute)
 		ch := async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(ctx) })
 		time.Sleep(b.Newest().Timeout() / 3) // it cannot heartbeat on it either: the grant takes a write
 		l.Srv.Inject(zktest.Once(zktest.On("setData")), zktest.DropReply)
 		before := l.Srv.Counts().Total
 		l.Unlock(x)
-		r := <-ch
-		require.NoError(t, r.Err)
+		r := l.Got(ch)
 		require.Less(t, l.Srv.Counts().Total-before, 40)
-		l.Unlock(r.V)
+		l.Unlock(r)
 	})
 }
 
@@ -286,8 +280,7 @@ func TestADialerThatNeverReturnsHoldsUpNothing(t *testing.T) {
 		block.Store(true)
 		l.Srv.Disconnect(0)
 		<-blocked
-		x, err := c.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err, "the next attempt is made beside the one that hangs")
+		x := l.Lock(c.Mutex("/m").Lock) // the next attempt is made beside the one that hangs
 		l.Unlock(x)
 		block.Store(true)
 		l.Srv.Disconnect(0)

@@ -28,18 +28,15 @@ func TestTwoProgramsThatHoldWhatTheOtherWantsAreADeadlock(t *testing.T) {
 	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		paths := l.Mutexes(3)
 		a, b := l.Client("A"), l.Client("B")
-		xa, err := a.Mutex(paths[0]).Lock(t.Context())
-		require.NoError(t, err)
-		xb, err := b.Mutex(paths[1]).Lock(t.Context())
-		require.NoError(t, err)
+		xa := l.Lock(a.Mutex(paths[0]).Lock)
+		xb := l.Lock(b.Mutex(paths[1]).Lock)
 		wa := l.Locking(a.Mutex(paths[1]))
 		require.Empty(t, look(l, paths...).Deadlocks, "only one of them waits")
 		ctx, cancel := context.WithCancel(context.Background())
 		wb := l.Waiting(func(context.Context) (*recipes.Lease, error) { return b.Mutex(paths[0]).Lock(ctx) })
 		// A third one waits for the circle, and is not in it; a fourth has nothing to do with it.
 		wc := l.Locking(l.Client("C").Mutex(paths[0]))
-		_, err = l.Client("D").Mutex(paths[2]).Lock(t.Context())
-		require.NoError(t, err)
+		l.Lock(l.Client("D").Mutex(paths[2]).Lock)
 		seen := look(l, paths...)
 		require.Equal(t, []string{"deadlock: A holds /m0 and waits for /m1; B holds /m1 and waits for /m0"}, sorted(texts(seen)))
 		require.Equal(t, l.SessionID(a), owner(seen.Deadlocks[0], "A"))
@@ -85,8 +82,7 @@ func set(c *recipes.Client, paths ...string) harness.Take {
 func TestMultiLocksThatWaitAreNoDeadlock(t *testing.T) {
 	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		paths := l.Mutexes(3)
-		x, err := l.Client("holder").Mutex(paths[0]).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("holder").Mutex(paths[0]).Lock)
 		w1 := l.Waiting(set(l.Client("p"), paths[0], paths[1], paths[2]))
 		w2 := l.Waiting(set(l.Client("q"), paths[2], paths[1], paths[0]))
 		waits := look(l, paths...)

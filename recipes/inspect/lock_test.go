@@ -21,8 +21,7 @@ import (
 func TestInspectNamesOurHoldersAndWaitersInOrder(t *testing.T) {
 	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		m := l.Mutex()
-		x, err := l.Client("ledger-1").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(l.Client("ledger-1").Mutex(m).Lock)
 		second, third := l.Client("ledger-2"), l.Client("ledger-3")
 		l.Locking(second.Mutex(m))
 		l.Locking(third.Mutex(m))
@@ -111,12 +110,11 @@ func TestInspectOfNothing(t *testing.T) {
 func TestInspectWritesNothing(t *testing.T) {
 	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		m := l.Mutex()
-		_, err := l.Client("a").Mutex(m).Lock(t.Context())
-		require.NoError(t, err)
+		l.Lock(l.Client("a").Mutex(m).Lock)
 		l.Settle()
 		c := l.Client("who", func(cfg *recipes.Config) { cfg.ReadOnly = true })
 		l.Srv.ResetCounts()
-		_, err = inspect.Lock(t.Context(), c, m)
+		_, err := inspect.Lock(t.Context(), c, m)
 		require.NoError(t, err)
 		require.Equal(t, map[string]int{"getData": 2, "getChildren2": 1}, l.Srv.Counts().ByOp)
 		_, err = c.Mutex(m).TryLock(t.Context())
@@ -128,12 +126,10 @@ func TestInspectAfterASemaphoreWasShrunkStillShowsItsHolders(t *testing.T) {
 	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		l.Semaphore(3)
 		for _, id := range []string{"a", "b"} {
-			_, err := l.Client(id).Semaphore("/s").Acquire(t.Context(), 1)
-			require.NoError(t, err)
+			l.Lock(harness.Draw("/s", 1)(l.Client(id)))
 		}
 		c := l.Client("c")
-		last, err := c.Semaphore("/s").Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		last := l.Lock(harness.Draw("/s", 1)(c))
 		waited := l.Waiting(harness.Draw("/s", 1)(l.Client("d"))) // its permit will be one taken from the queue
 		l.Unlock(last)
 		require.NoError(t, (<-waited).Err)
@@ -181,8 +177,7 @@ func TestInspectSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 			require.NoError(t, err)
 			return in
 		}
-		x, err := l.Client("gw").Semaphore("/s").Acquire(t.Context(), 7)
-		require.NoError(t, err)
+		x := l.Lock(harness.Draw("/s", 7)(l.Client("gw")))
 		gw2 := l.Client("gw2")
 		ctx, cancel := context.WithCancel(context.Background())
 		first := l.Waiting(func(context.Context) (*recipes.Lease, error) { return gw2.Semaphore("/s").Acquire(ctx, 7) })

@@ -181,6 +181,29 @@ func (l *Lab) Settle() {
 	synctest.Wait()
 }
 
+// Lock takes a lock and requires success.
+func (l *Lab) Lock(take Take, about ...any) *recipes.Lease {
+	l.T.Helper()
+	x, err := take(l.T.Context())
+	require.NoError(l.T, err, about...)
+	return x
+}
+
+// Got waits for a call that Waiting began, and requires success.
+func (l *Lab) Got(ch <-chan Result[*recipes.Lease], about ...any) *recipes.Lease {
+	l.T.Helper()
+	r := <-ch
+	require.NoError(l.T, r.Err, about...)
+	return r.V
+}
+
+// Within is a context that ends after d, or with the test.
+func (l *Lab) Within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(l.T.Context(), d)
+	l.T.Cleanup(cancel)
+	return ctx
+}
+
 // Unlock gives a lease back and requires success.
 func (l *Lab) Unlock(x *recipes.Lease) {
 	l.T.Helper()
