@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/cmd/locktree/internal/change"
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
@@ -61,20 +62,20 @@ func applyCommand(a *app) *cobra.Command {
 	f.register(c)
 	f.registerChanges(c)
 	c.Flags().BoolVar(&f.Destroy, "destroy", false, "remove everything this stack owns, as destroy does")
-	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve or a plan file")
+	a.jsonFlag(c, screen.Stream, "print a stream of JSON messages; needs -auto-approve or a plan file")
 	a.completeAddresses(c, &f.loadFlags)
 	return c
 }
 
 func (a *app) apply(ctx context.Context, f *applyFlags) error {
-	if a.json != 0 && !f.autoApprove {
+	if a.JSON != 0 && !f.autoApprove {
 		return view.Failf("Plan file or auto-approve required", "With -json, nobody can be asked for approval. Add -auto-approve, or apply a plan file written with \"plan -out\".")
 	}
 	opts, err := f.options()
 	if err != nil {
 		return err
 	}
-	defer a.interruptible(ctx)()
+	defer a.Interruptible(ctx)()
 	cfg, err := a.loader().Load(f.loadFlags.inputs)
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 	if err := f.none(); err != nil {
 		return err
 	}
-	defer a.interruptible(ctx)()
+	defer a.Interruptible(ctx)()
 	file, err := a.readPlan(name)
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func destroyCommand(a *app) *cobra.Command {
 	f.intentFlags.register(c)
 	says(c, "target", "remove only this `ADDRESS` and everything in it; may be repeated")
 	says(c, "allow-mass-destroy", "accepted for compatibility; destroy removes more than 30 % of a namespace without it")
-	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve")
+	a.jsonFlag(c, screen.Stream, "print a stream of JSON messages; needs -auto-approve")
 	a.completeAddresses(c, &f.loadFlags)
 	return c
 }

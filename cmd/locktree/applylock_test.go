@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -31,7 +32,7 @@ const ledger = "mutex \"ledger\" {\n  acl = acl.open\n}\n"
 func (b *bench) start(in *asked, args ...string) (end func(code int) string) {
 	var out strings.Builder
 	env := []string{"LOCKTREE_VAR_zk=" + b.addr(), "LOCKTREE_VAR_root=/t", "ZOOKEEPER_SESSION=40"}
-	a := &app{terminal: terminal{stdin: in, stdout: &out, stderr: &out, env: env}, dialClient: b.dial}
+	a := &app{Screen: &screen.Screen{Stdin: in, Stdout: &out, Stderr: &out, Env: env}, dialClient: b.dial}
 	got := make(chan int)
 	go func() { got <- a.run(b.t.Context(), append([]string{"-chdir=" + b.dir}, args...)) }()
 	return func(code int) string {

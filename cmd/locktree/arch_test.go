@@ -184,6 +184,9 @@ var importRules = []struct {
 	{"cmd/locktree/internal/stack", with(views, slices.Concat(front, []string{"plan/saved",
 		"cmd/locktree/internal/stack", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "cmd/locktree/internal/look"})...),
 		"a stack is loaded, dialled and read before a command shows or applies it: it knows no command and no page"},
+	{"cmd/locktree/internal/screen", with(views, slices.Concat(front, []string{"plan/saved",
+		"cmd/locktree/internal/screen", "cmd/locktree/internal/stack", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "cmd/locktree/internal/look"})...),
+		"a run shows, asks and is interrupted in one way: which command shows or asks does not matter"},
 	{"cmd/locktree/internal/change", with(engine, slices.Concat(views, front, []string{"plan/saved",
 		"cmd/locktree/internal/change", "cmd/locktree/internal/stack", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "cmd/locktree/internal/look"})...),
 		"an apply is shown, approved and carried out for a host: which flags and which command asked for it does not matter"},
@@ -291,7 +294,7 @@ var visible = []string{"Brief", "CleanLines", "KeyName", "Line", "Unasked", "Vis
 // A file name, a node name and an error message were printed as they are, so they wrote lines that a CI runner obeys.
 func TestNothingForeignIsPrintedAsItIs(t *testing.T) {
 	files := token.NewFileSet()
-	for _, dir := range []string{".", "internal/change", "internal/demo", "internal/help", "internal/run", "internal/stack", "internal/view", "internal/view/planview", "internal/view/lockview"} {
+	for _, dir := range []string{".", "internal/change", "internal/demo", "internal/help", "internal/run", "internal/screen", "internal/stack", "internal/view", "internal/view/planview", "internal/view/lockview"} {
 		names, err := filepath.Glob(dir + "/*.go")
 		require.NoError(t, err)
 		for _, name := range names {

@@ -217,7 +217,7 @@ func TestCanaryLinesNameEveryCommand(t *testing.T) {
 			return command == name || strings.HasPrefix(command, name+" ") || !c.Runnable() && command == "help "+name
 		}), "no line runs %q", name)
 	}
-	walk((&app{}).rootCommand())
+	walk(appWith().rootCommand())
 }
 
 func newCanary(t *testing.T) *canary {

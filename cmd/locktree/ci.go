@@ -91,5 +91,5 @@ func who() string {
 
 // signed says who does something, and why.
 func (a *app) signed(why messageFlag) history.Author {
-	return history.Author{Who: who(), Version: version(), CI: ciRun(a.env), Message: string(why)}
+	return history.Author{Who: who(), Version: version(), CI: ciRun(a.Env), Message: string(why)}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -24,7 +25,7 @@ import (
 )
 
 func appWith(env ...string) *app {
-	return &app{terminal: terminal{env: env, stderr: &strings.Builder{}}}
+	return &app{Screen: &screen.Screen{Env: env, Stderr: &strings.Builder{}}}
 }
 
 // Servers that do not answer are given up when the connect timeout is over: nobody waits longer, nor gives up before.
@@ -56,7 +57,7 @@ func TestLookingCommandsConnectReadOnly(t *testing.T) {
 	} {
 		var asked []recipes.Config
 		a := appWith("P=password")
-		a.stdout, a.stdin = io.Discard, strings.NewReader("")
+		a.Stdout, a.Stdin = io.Discard, strings.NewReader("")
 		a.dialClient = func(_ context.Context, cfg recipes.Config) (*recipes.Client, error) {
 			asked = append(asked, cfg)
 			return nil, recipes.ErrUnreachable

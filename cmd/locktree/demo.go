@@ -20,8 +20,8 @@ func demoCommand(a *app) *cobra.Command {
 			"shows them.",
 		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			d := &demo.Demo{Out: a.stdout, Starter: starterName, Command: func(ctx context.Context, dir string, env []string, args ...string) int {
-				return start(ctx, append([]string{"-chdir=" + dir}, args...), append(a.env, env...), a.stdin, a.stdout, a.stdout)
+			d := &demo.Demo{Out: a.Stdout, Starter: starterName, Command: func(ctx context.Context, dir string, env []string, args ...string) int {
+				return start(ctx, append([]string{"-chdir=" + dir}, args...), append(a.Env, env...), a.Stdin, a.Stdout, a.Stdout)
 			}}
 			if page {
 				return d.Show(c.Context(), listen)

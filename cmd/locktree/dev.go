@@ -33,7 +33,7 @@ func devCommand(a *app) *cobra.Command {
 			if err != nil {
 				return view.Failf("Cannot listen on "+listen, "%s. Choose another address with -listen, such as -listen=127.0.0.1:0 for any free port.", strings.TrimPrefix(err.Error(), "zktest: "))
 			}
-			fmt.Fprintln(a.stdout, addr)
+			fmt.Fprintln(a.Stdout, addr)
 			a.Message("An in-memory ZooKeeper is serving on " + addr + ".\n" +
 				"It is for development only: it forgets everything when it stops. Stop it with Ctrl-C.")
 			<-c.Context().Done()

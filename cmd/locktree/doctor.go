@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/apply/checkup"
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
@@ -46,7 +47,7 @@ func doctorCommand(a *app) *cobra.Command {
 			"they have seen come from the words conf and mntr.",
 		Args: atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			defer a.interruptible(c.Context())()
+			defer a.Interruptible(c.Context())()
 			cfg, err := a.loader().Load(flags.inputs)
 			if err != nil {
 				return err
@@ -73,7 +74,7 @@ func doctorCommand(a *app) *cobra.Command {
 		},
 	}
 	flags.register(c)
-	a.jsonFlag(c, documentJSON, "print one JSON document")
+	a.jsonFlag(c, screen.Document, "print one JSON document")
 	return c
 }
 

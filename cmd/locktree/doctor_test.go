@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -33,7 +34,7 @@ ensemble "main" {
 `), 0o600))
 	for _, format := range []string{"text", "-json"} {
 		var out, errs strings.Builder
-		a := &app{terminal: terminal{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}, dialClient: func(ctx context.Context, cfg recipes.Config) (*recipes.Client, error) {
+		a := &app{Screen: &screen.Screen{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}, dialClient: func(ctx context.Context, cfg recipes.Config) (*recipes.Client, error) {
 			if cfg.Servers[0] == "closed:1" {
 				return nil, fmt.Errorf("%w: the servers want SASL", recipes.ErrAuth)
 			}
@@ -66,7 +67,7 @@ ensemble "main" { servers = ["`+srv.Addr()+`"] }
 	var errs strings.Builder
 	var first sync.Once
 	dials := 0
-	a := &app{terminal: terminal{stdin: strings.NewReader(""), stdout: &strings.Builder{}, stderr: &errs}, dialClient: func(ctx context.Context, cfg recipes.Config) (*recipes.Client, error) {
+	a := &app{Screen: &screen.Screen{Stdin: strings.NewReader(""), Stdout: &strings.Builder{}, Stderr: &errs}, dialClient: func(ctx context.Context, cfg recipes.Config) (*recipes.Client, error) {
 		if dials++; dials == 2 { // the first one is for the server's own conditions
 			cfg.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 				c, err := (&net.Dialer{}).DialContext(ctx, network, addr)

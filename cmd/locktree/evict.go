@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply/evict"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
@@ -65,7 +66,7 @@ func (a *app) evictCommand(f *evicting, c *cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return usage(c, "Lock missing", "Say which lock: its address, or its path.")
 		}
-		defer a.interruptible(c.Context())()
+		defer a.Interruptible(c.Context())()
 		cfg, err := f.configured(c, a.loader(), args[0])
 		if err != nil {
 			return err
@@ -78,7 +79,7 @@ func (a *app) evictCommand(f *evicting, c *cobra.Command) *cobra.Command {
 	c.Flags().BoolVar(&f.approved, "auto-approve", false, "do not ask for approval")
 	f.key.register(c)
 	f.message.register(c)
-	a.jsonFlag(c, documentJSON, "print one JSON document; needs -auto-approve")
+	a.jsonFlag(c, screen.Document, "print one JSON document; needs -auto-approve")
 	c.ValidArgsFunction = a.firstAddress(&f.loadFlags, cobra.ShellCompDirectiveNoFileComp)
 	return c
 }
@@ -114,7 +115,7 @@ func (a *app) evict(ctx context.Context, s *stack.Stack, f *evicting) error {
 	if f.breaks {
 		one.Set(found.Snapshot)
 	}
-	if found.Acquisition = one; a.json == 0 {
+	if found.Acquisition = one; a.JSON == 0 {
 		a.Show(found)
 	}
 	if err := a.confirmEviction(ctx, f); err != nil {
@@ -141,7 +142,7 @@ func (a *app) confirmEviction(ctx context.Context, f *evicting) error {
 	switch {
 	case f.approved:
 		return nil
-	case a.json != 0 || !isTerminal(a.stdin):
+	case a.JSON != 0 || !screen.IsTerminal(a.Stdin):
 		return view.Failf("Approval needed", "Nobody can be asked: standard input is no terminal, or -json was given. Add -auto-approve.")
 	case f.breaks:
 		what, question = "Break", "Do you really want to remove it?\n  There is no undo."

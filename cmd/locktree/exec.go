@@ -5,6 +5,7 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/run"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 )
 
 const execHelp = `exec takes locks, runs a command while it holds them, and releases them. LOCK is an address in the
@@ -67,7 +68,7 @@ func execCommand(a *app) *cobra.Command {
 	f.IntVarP(&o.Conflict, run.ConflictFlag, "E", exit.Conflict, "exit with this code, without an error, if the lock was not acquired")
 	key.register(c)
 	f.BoolVar(&o.Quiet, "quiet", false, "do not say that the lock is waited for, granted, skipped or released")
-	a.jsonFlag(c, logJSON, "print JSON messages on standard error")
+	a.jsonFlag(c, screen.Log, "print JSON messages on standard error")
 	return c
 }
 

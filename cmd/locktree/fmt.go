@@ -66,7 +66,7 @@ func (f *formatter) run(args []string) error {
 
 func (f *formatter) target(arg string) error {
 	if arg == "-" {
-		src, err := io.ReadAll(io.LimitReader(f.stdin, 32<<20)) // Format refuses less
+		src, err := io.ReadAll(io.LimitReader(f.Stdin, 32<<20)) // Format refuses less
 		if err != nil {
 			return view.Failf("Cannot read standard input", "%v.", err)
 		}
@@ -118,7 +118,7 @@ func (f *formatter) file(name string) error {
 	}
 	f.changed = true
 	if f.list {
-		fmt.Fprintln(f.stdout, view.Line(name))
+		fmt.Fprintln(f.Stdout, view.Line(name))
 	}
 	if f.diff {
 		f.printDiff(name, src, out)
@@ -144,16 +144,16 @@ func (f *formatter) standardInput(src []byte) {
 	case f.diff && differs:
 		f.printDiff("<stdin>", src, out)
 	case ok && !f.check && !f.diff:
-		_, _ = f.stdout.Write(out) // run reports an error
+		_, _ = f.Stdout.Write(out) // run reports an error
 	}
 }
 
 // printDiff prints the lines that change, each with up to three lines around it. Formatting adds no line and removes none.
 func (f *formatter) printDiff(name string, before, after []byte) {
 	was, is := strings.SplitAfter(string(before), "\n"), strings.SplitAfter(string(after), "\n")
-	fmt.Fprintf(f.stdout, "--- old/%s\n+++ new/%s\n", name, name)
+	fmt.Fprintf(f.Stdout, "--- old/%s\n+++ new/%s\n", name, name)
 	const around = 3
-	line := func(mark, text string) { fmt.Fprintf(f.stdout, "%s%s\n", mark, strings.TrimRight(text, "\r\n")) }
+	line := func(mark, text string) { fmt.Fprintf(f.Stdout, "%s%s\n", mark, strings.TrimRight(text, "\r\n")) }
 	for at := 0; at < len(was); at++ {
 		if was[at] == is[at] {
 			continue
@@ -168,7 +168,7 @@ func (f *formatter) printDiff(name string, before, after []byte) {
 		if was[to-1] == "" { // behind the last line end
 			to--
 		}
-		fmt.Fprintf(f.stdout, "@@ -%d,%d +%d,%d @@\n", from+1, to-from, from+1, to-from)
+		fmt.Fprintf(f.Stdout, "@@ -%d,%d +%d,%d @@\n", from+1, to-from, from+1, to-from)
 		for i := from; i < to; {
 			end := i
 			for end < to && was[end] != is[end] {
@@ -193,7 +193,7 @@ func (f *formatter) format(src []byte, name string) ([]byte, bool) {
 	out, diags := config.Format(src, name)
 	if diags.HasErrors() {
 		f.broken = true
-		f.view().Diagnostics(diags, map[string]*hcl.File{name: {Bytes: src}})
+		f.View().Diagnostics(diags, map[string]*hcl.File{name: {Bytes: src}})
 		return nil, false
 	}
 	return out, true

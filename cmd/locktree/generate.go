@@ -73,7 +73,7 @@ func (g *generator) run(c *cobra.Command, lang string) error {
 	if len(code.Ensembles) == 0 && !diags.HasErrors() {
 		diags = append(diags, g.loader().NoEnsemble())
 	}
-	g.view().Diagnostics(diags, code.Sources)
+	g.View().Diagnostics(diags, code.Sources)
 	if diags.HasErrors() {
 		return exit.With(exit.Failed)
 	}
@@ -82,7 +82,7 @@ func (g *generator) run(c *cobra.Command, lang string) error {
 		return err
 	}
 	if g.out == "" {
-		_, err := g.stdout.Write(source)
+		_, err := g.Stdout.Write(source)
 		return err
 	}
 	return g.write(source)

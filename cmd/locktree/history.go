@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply/history"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/recipes/direct"
@@ -29,7 +30,7 @@ func historyCommand(a *app) *cobra.Command {
 		},
 	}
 	flags.register(c)
-	a.jsonFlag(c, documentJSON, "print one JSON document")
+	a.jsonFlag(c, screen.Document, "print one JSON document")
 	return c
 }
 

@@ -71,7 +71,7 @@ func importCommand(a *app) *cobra.Command {
 // importOne is an import block on the command line: a plan of one address, which is shown,
 // approved and applied.
 func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) error {
-	defer a.interruptible(ctx)()
+	defer a.Interruptible(ctx)()
 	cfg, err := a.loader().Load(f.loadFlags.inputs)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	if _, err := os.Lstat(a.loader().Path(f.generate)); f.generate != "" && err == nil {
 		return view.Failf("Refusing to overwrite a file", "%s exists. Choose another name for -generate, or remove it.", f.generate)
 	}
-	defer a.interruptible(ctx)()
+	defer a.Interruptible(ctx)()
 	cfg, err := a.loader().Load(f.loadFlags.inputs)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	}
 	leaveOut(found, "")
 	for _, line := range found.Lines() {
-		fmt.Fprintln(a.stdout, view.Line(line))
+		fmt.Fprintln(a.Stdout, view.Line(line))
 	}
 	if f.generate == "" {
 		return mixed

@@ -55,18 +55,18 @@ func (a *app) init(ctx context.Context, flags *loadFlags, template []starterFile
 	}
 	for _, f := range template {
 		if wrote {
-			fmt.Fprintf(a.stdout, "Wrote %s: %s. Change it as you like.\n", f.name, f.about)
+			fmt.Fprintf(a.Stdout, "Wrote %s: %s. Change it as you like.\n", f.name, f.about)
 		}
 	}
 	if !wrote {
-		fmt.Fprintln(a.stdout, "This directory already has a configuration. Nothing was written.")
+		fmt.Fprintln(a.Stdout, "This directory already has a configuration. Nothing was written.")
 	}
 	for _, e := range cfg.Ensembles {
 		if a.reach(ctx, e); ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
-	fmt.Fprintln(a.stdout, "\nlocktree has been successfully initialized! Next, try \"locktree plan\".")
+	fmt.Fprintln(a.Stdout, "\nlocktree has been successfully initialized! Next, try \"locktree plan\".")
 	return nil
 }
 
@@ -81,14 +81,14 @@ func (a *app) reach(ctx context.Context, e *config.Ensemble) {
 	case err != nil:
 		detail := view.Explain(err)[0]
 		if detail.Detail == "" { // the library's own words
-			fmt.Fprintf(a.stdout, "%s cannot be used. %s\n", name, view.Brief(err))
+			fmt.Fprintf(a.Stdout, "%s cannot be used. %s\n", name, view.Brief(err))
 			return
 		}
-		fmt.Fprintf(a.stdout, "%s does not answer yet. %s\nFor a first try, \"locktree dev\" serves one on this machine.\n", name, view.CleanLines(detail.Detail))
+		fmt.Fprintf(a.Stdout, "%s does not answer yet. %s\nFor a first try, \"locktree dev\" serves one on this machine.\n", name, view.CleanLines(detail.Detail))
 		return
 	}
 	_ = client.Close()
-	fmt.Fprintf(a.stdout, "%s is reachable.\n", name)
+	fmt.Fprintf(a.Stdout, "%s is reachable.\n", name)
 }
 
 // starterFile is a file that init writes, with STACK and SERVERS to be filled in.
@@ -150,7 +150,7 @@ func (a *app) scaffold(template []starterFile) (wrote bool, err error) {
 // names its servers can be reviewed.
 func (a *app) starterServers() string {
 	servers := []string{devAddress}
-	if list := a.env.Get("ZOOKEEPER_SERVERS"); list != "" {
+	if list := a.Env.Get("ZOOKEEPER_SERVERS"); list != "" {
 		servers = strings.Split(list, ",")
 	}
 	quoted := make([]string, len(servers))

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -283,7 +284,7 @@ func TestAnInterruptWhileConnectingIsNoOutage(t *testing.T) {
 	for _, command := range []string{"init", "plan", "status", "doctor", "import -from=/", "once skip /a x", "revoke -auto-approve /a"} {
 		ctx, interrupt := context.WithCancel(t.Context())
 		var out, errs lockedBuffer
-		a := &app{terminal: terminal{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}, dialClient: func(ctx context.Context, cfg recipes.Config) (*recipes.Client, error) {
+		a := &app{Screen: &screen.Screen{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}, dialClient: func(ctx context.Context, cfg recipes.Config) (*recipes.Client, error) {
 			interrupt()
 			return recipes.Dial(ctx, cfg)
 		}}

@@ -3,9 +3,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
-	"github.com/locktree/locktree/cmd/locktree/internal/run"
 )
 
 // The collector may let the heap grow by so many percent of what was in use, and not to twice that: a plan of 100,000 locks takes
@@ -32,7 +29,7 @@ const (
 
 // lasting is for a command that does not end: it may need more than memoryGoal for long, and the collector would run all the time.
 func (a *app) lasting() {
-	if a.env.Get("GOMEMLIMIT") == "" {
+	if a.Env.Get("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(math.MaxInt64)
 	}
 }
@@ -60,9 +57,6 @@ func main() {
 	os.Exit(start(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
 
-// grace is how long an interrupted command may take to end by itself.
-const grace = time.Second
-
 // twin is how long after the first signal a second one counts as the same: timeout(1) signals the process and then its group.
 const twin = 300 * time.Millisecond
 
@@ -80,49 +74,4 @@ func onSignals(signals <-chan os.Signal, cancel func(), stderr io.Writer, end fu
 	}
 	fmt.Fprintln(stderr, "\nTwo interrupts received. Exiting immediately. Run the command again to see what is left to do.")
 	end(exit.Failed)
-}
-
-// await waits for the command. Nothing can interrupt the evaluation of an expression or the reading of a FIFO, so if a command
-// has not ended some time after an interrupt, the program ends without it. It first waits for what is under way, and lets
-// nothing new begin.
-func (a *app) await(ctx context.Context, done <-chan error) error {
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-done:
-		return err
-	case a.underWay <- struct{}{}:
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(grace):
-	}
-	return cmp.Or(run.BySignal(ctx), context.Canceled)
-}
-
-// interruptible shows what happens when ctx is cancelled while a command works, in
-// Terraform's words. The returned function, to be called once, ends that, and waits for a
-// message that is being written.
-func (a *app) interruptible(ctx context.Context) (stop func()) {
-	v, said := a.view(), make(chan struct{}) // not in the function: that runs concurrently
-	cancel := context.AfterFunc(ctx, func() {
-		defer close(said)
-		if errors.Is(context.Cause(ctx), syscall.EPIPE) {
-			return // "status | head -1" has all it wants
-		}
-		what := "Gracefully shutting down..."
-		if a.changing.Load() {
-			what = "Changes are under way. Please wait for locktree to finish or undo them."
-		}
-		v.Message("\nInterrupt received.\n" + what + "\n")
-	})
-	return func() {
-		if !cancel() {
-			<-said
-		}
-	}
 }

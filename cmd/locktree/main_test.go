@@ -46,43 +46,6 @@ func TestSecondInterruptExits(t *testing.T) {
 	})
 }
 
-// heldUp is a stream that takes what is written only when it is let go.
-type heldUp struct {
-	strings.Builder
-	free chan struct{}
-}
-
-func (h *heldUp) Write(b []byte) (int, error) {
-	<-h.free
-	return h.Builder.Write(b)
-}
-
-// What an interrupt is answered with is said beside the command: a command that ended at once took its answer along.
-func TestInterruptIsAnsweredBeforeTheCommandEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, interrupt := context.WithCancel(t.Context())
-		stderr := &heldUp{free: make(chan struct{})}
-		a := &app{terminal: terminal{stdout: &strings.Builder{}, stderr: stderr}}
-		stop, ended := a.interruptible(ctx), make(chan struct{})
-		interrupt()
-		go func() {
-			defer close(ended)
-			stop()
-		}()
-		synctest.Wait()
-		select {
-		case <-ended:
-			require.Fail(t, "the command ended, and nothing was said")
-		default:
-		}
-		close(stderr.free)
-		<-ended
-		require.Contains(t, stderr.String(), "Interrupt received.")
-
-		a.interruptible(t.Context())() // nor does it wait for an interrupt that does not come
-	})
-}
-
 // A thousand changes of one transaction are not a thousand lines every ten seconds.
 func TestStillNamesAFew(t *testing.T) {
 	var out strings.Builder

@@ -48,7 +48,7 @@ func onceSkipCommand(a *app) *cobra.Command {
 			if len(args) != 2 {
 				return usage(c, "Job or slot missing", "Write the job and the slot, for example \"locktree once skip once.invoices 2026-11-26T02:00:00Z\".")
 			}
-			defer a.interruptible(c.Context())()
+			defer a.Interruptible(c.Context())()
 			e, paths, err := a.loader().Locks(flags.inputs, args[:1], ensemble)
 			if err != nil {
 				return err
@@ -67,7 +67,7 @@ func onceSkipCommand(a *app) *cobra.Command {
 			if err := once.New(client, paths[0]).Skip(c.Context(), slot); err != nil {
 				return skipError(c.Context(), client, err)
 			}
-			fmt.Fprintf(a.stdout, "%s of %s is skipped.\n", kind.Visible(slot), kind.Visible(paths[0]))
+			fmt.Fprintf(a.Stdout, "%s of %s is skipped.\n", kind.Visible(slot), kind.Visible(paths[0]))
 			return nil
 		},
 	}

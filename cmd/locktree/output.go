@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
@@ -25,7 +26,7 @@ func outputCommand(a *app) *cobra.Command {
 		Args:              atMost(1),
 		ValidArgsFunction: completes(func() []string { return a.outputNames(&flags) }),
 		RunE: func(c *cobra.Command, args []string) error {
-			if raw && (len(args) == 0 || a.json != 0) {
+			if raw && (len(args) == 0 || a.JSON != 0) {
 				return usage(c, "The -raw option needs one output", "Give the name of one output, without -json.")
 			}
 			outputs, err := a.outputs(c.Context(), &flags)
@@ -35,7 +36,7 @@ func outputCommand(a *app) *cobra.Command {
 			if len(args) == 1 {
 				return a.oneOutput(outputs, args[0], raw)
 			}
-			if len(outputs) == 0 && a.json == 0 {
+			if len(outputs) == 0 && a.JSON == 0 {
 				a.Message("No outputs found. Declare them with output blocks, then run \"locktree apply\".")
 				return nil
 			}
@@ -45,7 +46,7 @@ func outputCommand(a *app) *cobra.Command {
 	}
 	flags.register(c)
 	c.Flags().BoolVar(&raw, "raw", false, "print only the value of one output, without quotes or a line end")
-	a.jsonFlag(c, documentJSON, "print JSON")
+	a.jsonFlag(c, screen.Document, "print JSON")
 	return c
 }
 
@@ -86,20 +87,20 @@ func (a *app) oneOutput(outputs planview.Outputs, name string, raw bool) error {
 		}
 		switch v := v.(type) {
 		case string:
-			if isTerminal(a.stdout) { // which would obey it
+			if screen.IsTerminal(a.Stdout) { // which would obey it
 				v = view.CleanLines(v)
 			}
-			fmt.Fprint(a.stdout, v)
+			fmt.Fprint(a.Stdout, v)
 			return nil
 		case float64, bool:
-			fmt.Fprintf(a.stdout, "%s", o.Value) // as stored: a float64 may print as 1e+08
+			fmt.Fprintf(a.Stdout, "%s", o.Value) // as stored: a float64 may print as 1e+08
 			return nil
 		}
 		return view.Failf("Unsupported value for raw output", "%q is not a string, number or bool. Use -json, which shows every value.", name)
-	case a.json != 0:
-		fmt.Fprintf(a.stdout, "%s\n", view.VisibleJSON(o.Value))
+	case a.JSON != 0:
+		fmt.Fprintf(a.Stdout, "%s\n", view.VisibleJSON(o.Value))
 	default:
-		fmt.Fprintln(a.stdout, planview.OutputValue(o))
+		fmt.Fprintln(a.Stdout, planview.OutputValue(o))
 	}
 	return nil
 }

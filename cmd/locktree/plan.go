@@ -14,6 +14,7 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/disk"
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
@@ -55,7 +56,7 @@ func planCommand(a *app) *cobra.Command {
 	c.Flags().BoolVar(&f.detailedExitcode, "detailed-exitcode", false, "exit with 2 if there are changes")
 	f.shownFlags.register(c)
 	c.Flags().Bool("input", true, "accepted for compatibility; plan never asks")
-	a.jsonFlag(c, streamJSON, "print a stream of JSON messages")
+	a.jsonFlag(c, screen.Stream, "print a stream of JSON messages")
 	a.completeAddresses(c, &f.loadFlags)
 	return c
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -65,7 +66,7 @@ mutex "shard" {
 			s := screens[0]
 			screens = screens[1:]
 			env := []string{"LOCKTREE_VAR_zk=" + b.addr(), "LOCKTREE_VAR_root=/t", "ZOOKEEPER_SESSION=40", "NO_COLOR=1"}
-			a := &app{terminal: terminal{stdin: strings.NewReader(""), stdout: s.tty, stderr: s.tty, env: env}, dialClient: b.dial}
+			a := &app{Screen: &screen.Screen{Stdin: strings.NewReader(""), Stdout: s.tty, Stderr: s.tty, Env: env}, dialClient: b.dial}
 			code := a.run(t.Context(), append([]string{"-chdir=" + b.dir}, args...))
 			said := s.text()
 			require.Zero(t, code, said)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -113,7 +114,7 @@ func (b *bench) runUnder(ctx context.Context, code int, args ...string) (stdout,
 	b.t.Helper()
 	var out, errs lockedBuffer // a command that is interrupted may write after its end
 	env := []string{"LOCKTREE_VAR_zk=" + b.addr(), "LOCKTREE_VAR_root=/t", "ZOOKEEPER_SESSION=40"}
-	a := &app{terminal: terminal{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: env}, dialClient: b.dial}
+	a := &app{Screen: &screen.Screen{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: env}, dialClient: b.dial}
 	got := a.run(ctx, append([]string{"-chdir=" + b.dir}, args...))
 	if code >= 0 {
 		require.Equal(b.t, code, got, "%s%s", out.String(), errs.String())
@@ -150,7 +151,7 @@ func TestNoCommandForcesALockOpen(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk((&app{}).rootCommand())
+	walk(appWith().rootCommand())
 	require.Contains(t, names, "bash", "subcommands were looked at too")
 }
 

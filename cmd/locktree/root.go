@@ -3,61 +3,34 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/help"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
 )
 
-// start is the whole program without its process: no globals, no os.Exit, so that tests and
-// the demo can call it often.
+// start is the whole program without its process: it has no globals and does not call os.Exit, so that tests and the demo can call it often.
 func start(ctx context.Context, args []string, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{terminal: terminal{stdin: stdin, stdout: stdout, stderr: stderr, env: env}, dialClient: recipes.Dial}
+	a := &app{Screen: &screen.Screen{Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: env}, dialClient: recipes.Dial}
 	return a.run(ctx, args)
 }
 
 func (a *app) run(ctx context.Context, args []string) int {
-	if isTerminal(a.stdout) {
-		return a.command(ctx, args)
-	}
-	out := &checked{Writer: a.stdout, unread: func() { a.interrupt(errors.Join(context.Canceled, syscall.EPIPE)) }}
-	a.stdout = out
-	code := a.command(ctx, args)
-	if err := out.failed(); err != nil {
-		view.NewHuman(view.Stream{}, a.stream(a.stderr)).Diagnostics(view.Explain(err), nil) // with -json, too
-		if code == exit.OK || code == exit.Changes {
-			return exit.Failed
-		}
-	}
-	return code
-}
-
-// command runs the command that the arguments name.
-func (a *app) command(ctx context.Context, args []string) int {
-	root := a.rootCommand()
-	root.SetArgs(help.Normalize(root, args))
-	root.SetIn(a.stdin)
-	root.SetErr(a.stderr)
-	a.underWay = make(chan struct{}, 1)
-	ctx, a.interrupt = context.WithCancelCause(ctx)
-	defer a.interrupt(nil)
-	done := make(chan error, 1)
-	go func() { done <- root.ExecuteContext(ctx) }()
-	err := a.await(ctx, done)
-	if err != nil && err.Error() != "" {
-		a.view().Diagnostics(view.Explain(err), nil)
-	}
-	a.showing.Lock()
-	defer a.showing.Unlock()
-	return exit.Code(err)
+	a.Version = version()
+	return a.Run(ctx, func(ctx context.Context) error {
+		root := a.rootCommand()
+		root.SetArgs(help.Normalize(root, args))
+		root.SetIn(a.Stdin)
+		root.SetErr(a.Stderr)
+		return root.ExecuteContext(ctx)
+	})
 }
 
 // mainVerbs is how many of them are main commands.
@@ -89,13 +62,12 @@ func (a *app) rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if showVersion {
-				return a.version()
+				return a.showVersion()
 			}
 			_ = c.Help()
 			return exit.With(exit.Failed)
 		},
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			a.view() // before anything runs concurrently
 			var err error
 			c.Flags().Visit(func(f *pflag.Flag) {
 				if f.Value.Type() == "duration" && strings.HasPrefix(f.Value.String(), "-") {
@@ -105,9 +77,9 @@ func (a *app) rootCommand() *cobra.Command {
 			return cmp.Or(err, a.checkDir())
 		},
 	}
-	root.SetOut(a.stdout) // before the completion command, which takes it as it is then
+	root.SetOut(a.Stdout) // before the completion command, which takes it as it is then
 	root.PersistentFlags().StringVar(&a.dir, "chdir", "", "switch to this `directory` before doing anything else")
-	root.PersistentFlags().BoolVar(&a.noColor, "no-color", false, "no colours, even on a terminal")
+	root.PersistentFlags().BoolVar(&a.NoColor, "no-color", false, "no colours, even on a terminal")
 	root.Flags().BoolVarP(&showVersion, "version", "v", false, "the same as the version command")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if c.HasAvailableSubCommands() && c.Flags().NArg() > 0 { // it is the command's flag, and there is no such command

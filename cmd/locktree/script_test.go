@@ -161,7 +161,7 @@ func webServer(env *testscript.Env) string {
 // The flags of one name must be of one sort everywhere: the normaliser decides
 // by the name alone whether the next word is a value.
 func TestFlagsOfOneNameAreOfOneSort(t *testing.T) {
-	a := &app{}
+	a := appWith()
 	takesValue := map[string]bool{}
 	root := a.rootCommand()
 	for _, c := range append(root.Commands(), root) {
@@ -182,7 +182,7 @@ func TestFlagsOfOneNameAreOfOneSort(t *testing.T) {
 }
 
 func TestNormalizeArgs(t *testing.T) {
-	root := (&app{}).rootCommand()
+	root := appWith().rootCommand()
 	for in, want := range map[string]string{
 		"plan -out p -json":                  "plan --out p --json",
 		"plan --out=p --json=false":          "plan --out=p --json=false",

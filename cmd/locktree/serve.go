@@ -175,7 +175,7 @@ func (s *service) run(ctx context.Context, stacks []pageOf) error {
 		first, service.Read = append(first, one.first), append(service.Read, one.again)
 	}
 	err = service.Run(ctx, l, first, again, func(address string) {
-		fmt.Fprintln(s.stdout, address)
+		fmt.Fprintln(s.Stdout, address)
 		s.Message("The page is served at " + address + ". Stop it with Ctrl-C.")
 	})
 	s.Message("Stopped.")

@@ -27,10 +27,10 @@ import (
 // keepInput keeps what standard input has, which can be read once.
 func (s *service) keepInput() (err error) {
 	if slices.ContainsFunc(s.inputs, func(in config.Input) bool { return in.File == "-" }) {
-		if s.input, err = io.ReadAll(io.LimitReader(s.stdin, 32<<20)); err != nil {
+		if s.input, err = io.ReadAll(io.LimitReader(s.Stdin, 32<<20)); err != nil {
 			return view.Failf("Cannot read standard input", "%v.", err)
 		}
-		s.stdin = bytes.NewReader(s.input)
+		s.Stdin = bytes.NewReader(s.input)
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (s *service) stacks(c *cobra.Command) ([]pageOf, error) {
 // of is the service of one directory.
 func (s *service) of(dir string) *service {
 	one := *s
-	one.app = &app{terminal: s.terminal, dir: absolute(s.loader().Path(dir)), dialClient: s.dialClient}
+	one.app = &app{Screen: s.Screen, dir: absolute(s.loader().Path(dir)), dialClient: s.dialClient}
 	return &one
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
@@ -41,7 +42,7 @@ func showCommand(a *app) *cobra.Command {
 	}
 	flags.register(c)
 	shown.register(c)
-	a.jsonFlag(c, documentJSON, "print one JSON document, in the form of Terraform's show -json")
+	a.jsonFlag(c, screen.Document, "print one JSON document, in the form of Terraform's show -json")
 	return c
 }
 
@@ -59,14 +60,14 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags, addresses []string
 	if err == nil {
 		err = outputsKnown(trees)
 	}
-	if a.json != 0 {
+	if a.JSON != 0 {
 		return err // the document has the outputs, or is about locks
 	}
 	if err == nil && !slices.ContainsFunc(trees, func(t *plan.Tree) bool { return len(t.Nodes) > 0 }) {
 		a.Message("This stack has nothing in ZooKeeper. \"locktree plan\" shows what an apply would create.")
 	}
 	if outputs := planview.StoredOutputs(trees); len(outputs) > 0 {
-		fmt.Fprint(a.stdout, "\nOutputs:\n\n")
+		fmt.Fprint(a.Stdout, "\nOutputs:\n\n")
 		a.Show(outputs)
 	}
 	return err

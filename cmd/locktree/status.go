@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
@@ -62,7 +63,7 @@ func statusCommand(a *app) *cobra.Command {
 			case tree.servers+at != "" && detailedExitcode:
 				return usage(c, "The -detailed-exitcode option is about the whole stack", "Give it without an address, a path or -servers.")
 			}
-			defer a.interruptible(c.Context())()
+			defer a.Interruptible(c.Context())()
 			cfg, err := tree.configured(c, a.loader(), at)
 			if err != nil {
 				return err
@@ -90,7 +91,7 @@ func statusCommand(a *app) *cobra.Command {
 	c.Flags().IntVar(&reads, "reads", reads, "the most requests of a look at a path; 0 means no limit")
 	c.Flags().BoolVar(&watch, "watch", false, "go on, and show what changes, until interrupted")
 	key.register(c)
-	a.jsonFlag(c, documentJSON, "print one JSON document; with -watch one for each change")
+	a.jsonFlag(c, screen.Document, "print one JSON document; with -watch one for each change")
 	return c
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 )
@@ -27,6 +28,6 @@ func validateCommand(a *app) *cobra.Command {
 		},
 	}
 	flags.register(c)
-	a.jsonFlag(c, documentJSON, "print the verdict and the diagnostics as one JSON object")
+	a.jsonFlag(c, screen.Document, "print the verdict and the diagnostics as one JSON object")
 	return c
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -23,13 +24,13 @@ func versionCommand(a *app) *cobra.Command {
 		Use:   "version",
 		Short: "Show the version of this program",
 		Args:  atMost(0),
-		RunE:  func(*cobra.Command, []string) error { return a.version() },
+		RunE:  func(*cobra.Command, []string) error { return a.showVersion() },
 	}
-	a.jsonFlag(c, documentJSON, "print one JSON object")
+	a.jsonFlag(c, screen.Document, "print one JSON object")
 	return c
 }
 
-func (a *app) version() error {
+func (a *app) showVersion() error {
 	v := view.Version{Version: version(), Platform: runtime.GOOS + "_" + runtime.GOARCH, PayloadFormat: kind.Format, Revision: commit}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings { // what the build recorded of its working copy

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/page"
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
@@ -25,21 +26,21 @@ const watchEvery = 2 * time.Second
 // changed. If a look fails, or takes longer, the last result stays, with its age.
 func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter lockview.Filter, reads int) error {
 	a.lasting()
-	screen, _ := a.stdout.(*os.File)
-	if screen != nil && (a.json != 0 || !isTerminal(screen) || a.env.Get("TERM") == "dumb") {
-		screen = nil
+	tty, _ := a.Stdout.(*os.File)
+	if tty != nil && (a.JSON != 0 || !screen.IsTerminal(tty) || a.Env.Get("TERM") == "dumb") {
+		tty = nil
 	}
-	if screen != nil {
+	if tty != nil {
 		// The alternate screen of the terminal, so that its content comes back afterwards; no cursor; too long lines are cut.
-		fmt.Fprint(screen, "\x1b[?1049h\x1b[?25l\x1b[?7l")
-		defer fmt.Fprint(screen, "\x1b[?7h\x1b[?25h\x1b[?1049l")
+		fmt.Fprint(tty, "\x1b[?1049h\x1b[?25l\x1b[?7l")
+		defer fmt.Fprint(tty, "\x1b[?7h\x1b[?25h\x1b[?1049l")
 	}
 	shown, last := false, ""
 	_, errs := page.Follow(ctx, a.targets(cfg, path, reads), watchEvery, func(known []lockview.LocksOf, _ int) bool {
 		locks := lockview.Locks{Ensembles: known, Filter: filter, NowMs: time.Now().UnixMilli()}
 		seen := slices.ContainsFunc(known, func(of lockview.LocksOf) bool { return of.Snapshot != nil })
-		if state := locks.State(); screen != nil {
-			a.paint(screen, locks)
+		if state := locks.State(); tty != nil {
+			a.paint(tty, locks)
 		} else if seen && (!shown || state != last) {
 			a.Show(locks)
 			last = state
@@ -56,14 +57,14 @@ func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter
 }
 
 // paint paints over the last frame, so that nothing flickers. If the terminal is gone, a signal ends the program.
-func (a *app) paint(screen *os.File, locks lockview.Locks) {
-	width, height, err := term.GetSize(int(screen.Fd()))
+func (a *app) paint(tty *os.File, locks lockview.Locks) {
+	width, height, err := term.GetSize(int(tty.Fd()))
 	if err != nil {
 		width, height = 80, 24
 	}
 	var frame bytes.Buffer
-	view.NewHuman(view.Stream{Writer: &frame, Color: a.color(screen), Terminal: true, Width: width}, view.Stream{Writer: &frame}).Show(locks)
-	_, _ = screen.Write(repainted(frame.Bytes(), height))
+	view.NewHuman(view.Stream{Writer: &frame, Color: a.Color(tty), Terminal: true, Width: width}, view.Stream{Writer: &frame}).Show(locks)
+	_, _ = tty.Write(repainted(frame.Bytes(), height))
 }
 
 // repainted is a frame as a terminal of this height shows it in the place of the last one.

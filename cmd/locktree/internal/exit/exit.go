@@ -7,6 +7,7 @@
 package exit
 
 import (
+	"context"
 	"errors"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
@@ -59,6 +60,14 @@ func With(code int) error {
 		return nil
 	}
 	return &Error{Code: code}
+}
+
+// Asked is the end that an interrupt asks for; nil without an interrupt, or if the interrupt asks for none.
+func Asked(ctx context.Context) error {
+	if e := (*Error)(nil); errors.As(context.Cause(ctx), &e) {
+		return e
+	}
+	return nil
 }
 
 // Code returns the exit code for the result of a command.

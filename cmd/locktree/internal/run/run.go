@@ -87,19 +87,6 @@ func newJob(h Host, o Options) *job {
 	return x
 }
 
-// interrupted is a signal that ends exec while no command runs.
-type interrupted struct{ os.Signal }
-
-func (i interrupted) Error() string { return "interrupted: " + i.String() }
-
-// BySignal is the end of exec if a signal ended it; nil otherwise.
-func BySignal(ctx context.Context) error {
-	if by := (interrupted{}); errors.As(context.Cause(ctx), &by) {
-		return exit.With(128 + child.Number(by.Signal))
-	}
-	return nil
-}
-
 // jobSession is the session timeout that exec asks for if neither the command line nor the ensemble has one. With the 15 s that suit
 // programs, which try again, an election of the ensemble would end a job of hours.
 const jobSession = time.Minute
@@ -129,7 +116,7 @@ func Exec(ctx context.Context, h Host, o Options) error {
 	}
 	close(before)
 	<-listens // or it would take a signal that is the command's
-	if err = cmp.Or(BySignal(ctx), err); err != nil {
+	if err = cmp.Or(exit.Asked(ctx), err); err != nil {
 		return err
 	}
 	x.tell(view.Job{Event: view.JobGranted, Path: lease.Path(), Token: token, Session: session.Timeout(), Asked: x.asked})

@@ -1,10 +1,11 @@
-package main
+package screen
 
 import (
 	"context"
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,8 +30,8 @@ func TestColor(t *testing.T) {
 		"a longer name is another variable": {stack.Environ{"NO_COLORS=1", "CLICOLOR_FORCE=1"}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			term := terminal{env: c.env, noColor: c.flag}
-			require.Equal(t, c.want, term.color(&strings.Builder{}))
+			term := Screen{Env: c.env, NoColor: c.flag}
+			require.Equal(t, c.want, term.Color(&strings.Builder{}))
 		})
 	}
 }
@@ -41,18 +42,55 @@ func TestApprovalEndsWithTheInterrupt(t *testing.T) {
 	defer w.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	a := app{terminal: terminal{stdin: never, stderr: io.Discard}}
-	require.ErrorIs(t, a.Approve(ctx, "It", "?", ""), context.Canceled)
+	s := Screen{Stdin: never, Stderr: io.Discard}
+	require.ErrorIs(t, s.Approve(ctx, "It", "?", ""), context.Canceled)
 }
 
 // A last line without its end is an answer too: printf yes | locktree apply.
 func TestApprovalWithoutLineEnd(t *testing.T) {
-	a := app{terminal: terminal{stdin: strings.NewReader("yes"), stderr: io.Discard}}
-	require.NoError(t, a.Approve(t.Context(), "It", "?", ""))
-	a.stdin = strings.NewReader("yes, of course")
-	require.Equal(t, exit.Failed, exit.Code(a.Approve(t.Context(), "It", "?", "")))
-	a.stdin = strings.NewReader("")
-	err := a.Approve(t.Context(), "It", "?", "")
+	s := Screen{Stdin: strings.NewReader("yes"), Stderr: io.Discard}
+	require.NoError(t, s.Approve(t.Context(), "It", "?", ""))
+	s.Stdin = strings.NewReader("yes, of course")
+	require.Equal(t, exit.Failed, exit.Code(s.Approve(t.Context(), "It", "?", "")))
+	s.Stdin = strings.NewReader("")
+	err := s.Approve(t.Context(), "It", "?", "")
 	require.ErrorContains(t, err, "EOF")
 	require.ErrorContains(t, err, `Answer "yes" there, or add -auto-approve.`, "what saves no plan advised to apply a saved one")
+}
+
+// heldUp is a stream that takes what is written only when it is let go.
+type heldUp struct {
+	strings.Builder
+	free chan struct{}
+}
+
+func (h *heldUp) Write(b []byte) (int, error) {
+	<-h.free
+	return h.Builder.Write(b)
+}
+
+// What an interrupt is answered with is said beside the command: a command that ended at once took its answer along.
+func TestInterruptIsAnsweredBeforeTheCommandEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		stderr := &heldUp{free: make(chan struct{})}
+		s := &Screen{Stdout: &strings.Builder{}, Stderr: stderr}
+		stop, ended := s.Interruptible(ctx), make(chan struct{})
+		interrupt()
+		go func() {
+			defer close(ended)
+			stop()
+		}()
+		synctest.Wait()
+		select {
+		case <-ended:
+			require.Fail(t, "the command ended, and nothing was said")
+		default:
+		}
+		close(stderr.free)
+		<-ended
+		require.Contains(t, stderr.String(), "Interrupt received.")
+
+		s.Interruptible(t.Context())() // nor does it wait for an interrupt that does not come
+	})
 }

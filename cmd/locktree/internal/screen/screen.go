@@ -1,0 +1,203 @@
+// Package screen is what one run of the program shows and asks: its three streams, the form of its output, the progress of long steps,
+// approvals, and the answer to an interrupt.
+//
+// It relies on package view for every text of a result. It never writes to ZooKeeper, and it never ends the process. Several
+// goroutines may use a [Screen] once View was called.
+//
+//	s := &screen.Screen{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ()}
+//	defer s.Interruptible(ctx)()
+//	s.Show(result)
+package screen
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+)
+
+// Screen shows results, and asks a person. Data goes to Stdout and messages to Stderr.
+type Screen struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Env            stack.Environ
+	NoColor        bool // -no-color
+	JSON           JSON // -json
+	Version        string
+
+	Interrupt context.CancelCauseFunc // interrupts the command of Run
+
+	once     sync.Once // an interrupt is shown concurrently
+	v        view.Output
+	underWay chan struct{} // holds one while an interrupt must wait
+	changing atomic.Bool   // an apply has begun to write
+}
+
+// JSON is the form of -json.
+type JSON int
+
+// The forms. Without -json a person reads the output.
+const (
+	Text JSON = iota
+	Document
+	Stream
+	Log // a stream on standard error: standard output is the command's that exec runs
+)
+
+// Run runs a command, shows its error, and returns its exit code.
+func (s *Screen) Run(ctx context.Context, command func(context.Context) error) (code int) {
+	out := &checked{Writer: s.Stdout, unread: func() { s.Interrupt(errors.Join(context.Canceled, syscall.EPIPE)) }}
+	if !IsTerminal(s.Stdout) {
+		s.Stdout = out
+	}
+	err := s.await(ctx, command)
+	if err != nil && err.Error() != "" {
+		s.View().Diagnostics(view.Explain(err), nil)
+	}
+	code = exit.Code(err)
+	if err := out.failed(); err != nil {
+		view.NewHuman(view.Stream{}, s.stream(s.Stderr)).Diagnostics(view.Explain(err), nil) // with -json, too
+		if code == exit.OK || code == exit.Changes {
+			return exit.Failed
+		}
+	}
+	return code
+}
+
+// grace is how long an interrupted command may take to end by itself.
+const grace = time.Second
+
+// await waits for the command. The evaluation of an expression and the reading of a FIFO cannot be interrupted, so await gives a command up
+// when it has not ended some time after an interrupt. It first waits for what is under way, and lets nothing new begin.
+func (s *Screen) await(ctx context.Context, command func(context.Context) error) error {
+	s.underWay = make(chan struct{}, 1)
+	ctx, s.Interrupt = context.WithCancelCause(ctx)
+	defer s.Interrupt(nil)
+	done := make(chan error, 1)
+	go func() { done <- command(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case s.underWay <- struct{}{}:
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(grace):
+	}
+	return cmp.Or(exit.Asked(ctx), context.Canceled)
+}
+
+// Interruptible answers an interrupt of ctx in Terraform's words while a command works. The returned function, which is to be called once,
+// ends that, and waits for an answer that is being written.
+func (s *Screen) Interruptible(ctx context.Context) (stop func()) {
+	said := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(said)
+		if errors.Is(context.Cause(ctx), syscall.EPIPE) {
+			return // "status | head -1" has all it wants
+		}
+		what := "Gracefully shutting down..."
+		if s.changing.Load() {
+			what = "Changes are under way. Please wait for locktree to finish or undo them."
+		}
+		s.Message("\nInterrupt received.\n" + what + "\n")
+	})
+	return func() {
+		if !cancel() {
+			<-said
+		}
+	}
+}
+
+// Uninterrupted lets an interrupt wait until the returned function. After an interrupt it is an error.
+func (s *Screen) Uninterrupted(ctx context.Context) (over func(), err error) {
+	select {
+	case s.underWay <- struct{}{}:
+		return func() { <-s.underWay }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Changing says whether an apply has begun to write: an interrupt is then answered with other words.
+func (s *Screen) Changing(on bool) { s.changing.Store(on) }
+
+// View is the output. Its form follows from JSON and NoColor at the first call.
+func (s *Screen) View() view.Output {
+	s.once.Do(func() {
+		switch stderr := s.stream(s.Stderr); s.JSON {
+		case Stream:
+			s.v = view.NewStream(s.Stdout, s.Version, time.Now)
+		case Log:
+			s.v = view.NewStream(s.Stderr, s.Version, time.Now)
+		case Document:
+			s.v = view.NewDocuments(s.Stdout, stderr, s.Version)
+		default:
+			s.v = view.NewHuman(s.stream(s.Stdout), stderr)
+		}
+	})
+	return s.v
+}
+
+// Show shows a result.
+func (s *Screen) Show(r view.Result) { s.View().Show(r) }
+
+// Message shows a text to a person.
+func (s *Screen) Message(text string) { s.View().Message(text) }
+
+// Diagnostics shows errors and warnings of a configuration.
+func (s *Screen) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
+	s.View().Diagnostics(diags, files)
+}
+
+// Grouped reports whether equal changes are shown as one, which suits a person at a terminal.
+func (s *Screen) Grouped() bool { return s.JSON == Text && IsTerminal(s.Stdout) }
+
+// farEvery is the interval at which a long step shows its progress.
+const farEvery = time.Second
+
+// During shows the progress of a long step until the returned function; see [stack.Screen].
+func (s *Screen) During(what string, far func(*view.Progress)) (stop func()) {
+	if s.JSON == Text && s.Env.Get("TERM") == "dumb" { // it cannot remove what was shown
+		return func() {}
+	}
+	v, began, stopped := s.View(), time.Now(), make(chan struct{})
+	var over sync.WaitGroup
+	over.Go(func() {
+		tick := time.NewTicker(farEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stopped:
+				v.Progress(nil)
+				return
+			case now := <-tick.C:
+				p := view.Progress{What: what, Elapsed: now.Sub(began)}
+				if far != nil {
+					far(&p)
+				}
+				v.Progress(&p)
+			}
+		}
+	})
+	return func() {
+		close(stopped)
+		over.Wait()
+	}
+}
