@@ -16,6 +16,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -288,7 +289,7 @@ func TestRootThatIsOpenToEverybodyIsWarnedOf(t *testing.T) {
 	require.Len(t, warned(), 1, "before the first apply, too")
 	s.apply(c, s.shop())
 	require.Len(t, warned(), 1)
-	require.Equal(t, plan.ProblemOpen, warned()[0].Code)
+	require.Equal(t, problem.Open, warned()[0].Code)
 	require.Contains(t, warned()[0].Detail, "/locks grants world:anyone:cdrwa")
 	require.NotContains(t, warned()[0].Detail, ".locktree", "the tool's own nodes are ours")
 	s.shut(c)

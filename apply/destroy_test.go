@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/prepare"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -144,7 +145,7 @@ func TestLiveResizeDoesNotDisturbHolders(t *testing.T) {
 	tree := s.shop()
 	set("permits", 1)(tree.Nodes[4])
 	p := s.plan(c, tree)
-	require.Equal(t, plan.ProblemShrink, p.Problems[0].Code)
+	require.Equal(t, problem.Shrink, p.Problems[0].Code)
 	s.runs(c, p)
 	require.NoError(t, lease.Verify(t.Context()))
 	live, err := read.Tree(t.Context(), s.session(c), tree)
@@ -164,7 +165,7 @@ func TestNodesThatAreNotOursSurviveADestroy(t *testing.T) {
 	require.NoError(t, s.server.Create("/locks/theirs", data))
 
 	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
-	require.Equal(t, plan.ProblemUnmanaged, p.Problems[0].Code)
+	require.Equal(t, problem.Unmanaged, p.Problems[0].Code)
 	s.runs(c, p)
 	left := s.dump(c)
 	require.Contains(t, left, "/locks/pay/alien")
@@ -192,7 +193,7 @@ func TestProtectedLockSurvivesADestroy(t *testing.T) {
 	s.apply(c, s.shop(keep))
 	s.wroteNothing(c, func() {
 		e := errorAs[*failure.ProblemsError](t, s.destroy(c, s.shop()), "though the configuration no longer protects it")
-		require.Equal(t, plan.ProblemProtected, e.Problems[0].Code)
+		require.Equal(t, problem.Protected, e.Problems[0].Code)
 	})
 	s.apply(c, s.shop())
 	require.NoError(t, s.destroy(c, s.shop()))

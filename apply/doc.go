@@ -1,5 +1,5 @@
 // Package apply reads the live tree of a stack and carries out a plan. It prints nothing: it
-// reports what happens as values of [event.Event], and its errors are [plan.Explainer].
+// reports what happens as values of [event.Event], and its errors are [explain.Explainer].
 //
 //	run, err := apply.Begin(ctx, client, e.Tree, apply.Options{Events: show}) // e is one of the Ensembles of config.Load
 //	defer run.Close()

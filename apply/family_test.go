@@ -16,6 +16,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -264,7 +265,7 @@ func TestRefusedApplySaysThatLeftoversWereDeleted(t *testing.T) {
 		}
 		_, err := x.Run(t.Context(), p)
 		require.Error(t, err)
-		require.Contains(t, plan.Explain(err).Text(), said)
+		require.Contains(t, explain.Of(err).Text(), said)
 		for i := range n {
 			_, there := s.server.Get(keyPath(tree, fmt.Sprint(i)))
 			require.False(t, there)

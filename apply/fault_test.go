@@ -16,6 +16,7 @@ import (
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -364,7 +365,7 @@ func (s *site) converges(c *recipes.Client, tree *plan.Tree, opts plan.Options) 
 	require.Empty(s.t, again.Resumes, "the journal of access lists is done")
 	require.Empty(s.t, again.Drifted, "the record agrees with the nodes")
 	for _, q := range again.Problems { // of what other programs have made, and of a lock that was imported while it was in use
-		require.Contains(s.t, []plan.ProblemCode{plan.ProblemUnmanaged, plan.ProblemContainer}, q.Code, q.Detail)
+		require.Contains(s.t, []problem.Code{problem.Unmanaged, problem.Container}, q.Code, q.Detail)
 	}
 }
 

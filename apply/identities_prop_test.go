@@ -16,6 +16,7 @@ import (
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -285,9 +286,9 @@ func (l *land) turn(next *charter, by []string) bool {
 	}
 	if !p.Applyable() {
 		for _, q := range p.Problems {
-			if q.Severity == plan.Error && q.Code != plan.ProblemLockOut {
+			if q.Severity == problem.Error && q.Code != problem.LockOut {
 				// What an earlier charter has left, closed to those who apply, may stand where this one declares something.
-				closed := q.Code == plan.ProblemUnreadable && !slices.ContainsFunc(by, func(who string) bool { return rights(before[q.Path], who)&kind.PermRead != 0 })
+				closed := q.Code == problem.Unreadable && !slices.ContainsFunc(by, func(who string) bool { return rights(before[q.Path], who)&kind.PermRead != 0 })
 				left := func() bool {
 					return closed && !slices.ContainsFunc(was.tree(l.site).Nodes, func(n *plan.Node) bool { return n.Path == q.Path })
 				}

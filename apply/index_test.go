@@ -13,6 +13,8 @@ import (
 
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -71,7 +73,7 @@ func TestLostRecordIsToldAndWrittenAnew(t *testing.T) {
 				require.True(t, p.Applyable(), "%s", p)
 				require.True(t, p.HasChanges())
 				require.True(t, len(nodes) < 250 || len(p.Batches) > 1)
-				require.Equal(t, plan.ProblemIndex, p.Problems[0].Code)
+				require.Equal(t, problem.Index, p.Problems[0].Code)
 				require.Equal(t, loss.says, p.Problems[0].Summary)
 				require.Contains(t, p.Problems[0].Detail, at)
 				saved := s.resaved(p)
@@ -221,7 +223,7 @@ func TestARootThatIsANamespaceOfAStackIsAnError(t *testing.T) {
 		change(tree)
 		_, err := read.Tree(t.Context(), s.session(c), tree)
 		require.Error(t, err, name)
-		require.Equal(t, "Could not read a node", plan.Explain(err).Summary)
+		require.Equal(t, "Could not read a node", explain.Of(err).Summary)
 		require.ErrorContains(t, err, `a configuration of the same stack, "shop", declares this root`)
 		tree.Stack = "other"
 		_, err = read.Tree(t.Context(), s.session(c), tree)

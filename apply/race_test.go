@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/read"
-	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -138,7 +138,7 @@ func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
 		late := 0
 		for _, err := range errs {
 			var e *failure.StaleError
-			if errors.As(err, &e) || err != nil && plan.Explain(err).Summary == "Root belongs to another stack" {
+			if errors.As(err, &e) || err != nil && explain.Of(err).Summary == "Root belongs to another stack" {
 				late++
 				continue
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -30,7 +31,7 @@ func TestForeignNodesInTheWayAreFoundAtEveryDepth(t *testing.T) {
 	p := s.plan(c, s.shop())
 	var paths []string
 	for _, q := range p.Problems {
-		require.Equal(t, plan.ProblemForeign, q.Code)
+		require.Equal(t, problem.Foreign, q.Code)
 		paths = append(paths, q.Path)
 	}
 	require.Equal(t, []string{"/locks/pay", "/locks/pay/ledger"}, paths)
@@ -245,7 +246,7 @@ func TestUnreadableNodeIsThereAllTheSame(t *testing.T) {
 	require.NoError(t, err)
 	p := s.plan(s.provisioner(), s.shop())
 	require.Len(t, p.Problems, 1)
-	require.Equal(t, plan.ProblemUnreadable, p.Problems[0].Code)
+	require.Equal(t, problem.Unreadable, p.Problems[0].Code)
 }
 
 // Servers from 3.8.4 and 3.9.2 on tell nobody of a node they may not read, not even that it
@@ -271,7 +272,7 @@ func TestServersThatHideUnreadableNodesAreTakenAtTheirWord(t *testing.T) {
 
 	p := s.plan(c, s.shop())
 	require.Len(t, p.Problems, 1)
-	require.Equal(t, plan.ProblemUnreadable, p.Problems[0].Code)
+	require.Equal(t, problem.Unreadable, p.Problems[0].Code)
 	require.Equal(t, "/platform/locks/solo", p.Problems[0].Path)
 
 	others := plan.Options{Targets: []string{"pay"}}
@@ -300,13 +301,13 @@ func TestHiddenNodeMadeSinceThePlanIsAChange(t *testing.T) {
 func TestUndeclaredNodeThatCannotBeUnderstoodIsNamed(t *testing.T) {
 	owner := func(stack string) string { return `"owner":{"stack":"` + stack + `","addr":"pay.ledger.mutex"}` }
 	for data, want := range map[string]struct {
-		code  plan.ProblemCode
+		code  problem.Code
 		whose string
 	}{
-		`{"locktree":99,` + owner(stack) + `}`:                         {plan.ProblemNewer, "It says that it is this stack's pay.ledger.mutex, but"},
-		`{"locktree":1,"type":"gate",` + owner(stack) + `}`:            {plan.ProblemNewer, "It says that"},
-		`{"locktree":1,"type":"mutex","gen":"x",` + owner(stack) + `}`: {plan.ProblemDamaged, "It says that"},
-		`{"locktree":1,"type":"mutex"`:                                 {plan.ProblemDamaged, "It may be this stack's, but"},
+		`{"locktree":99,` + owner(stack) + `}`:                         {problem.Newer, "It says that it is this stack's pay.ledger.mutex, but"},
+		`{"locktree":1,"type":"gate",` + owner(stack) + `}`:            {problem.Newer, "It says that"},
+		`{"locktree":1,"type":"mutex","gen":"x",` + owner(stack) + `}`: {problem.Damaged, "It says that"},
+		`{"locktree":1,"type":"mutex"`:                                 {problem.Damaged, "It may be this stack's, but"},
 		`{"locktree":99,` + owner("other") + `}`:                       {},
 		`{"locktree":99,` + owner("") + `}`:                            {},
 		"readme":                                                       {},
@@ -329,7 +330,7 @@ func TestUndeclaredNodeThatCannotBeUnderstoodIsNamed(t *testing.T) {
 				continue
 			}
 			require.Len(t, said, 1, data)
-			require.Equal(t, []any{plan.Warning, want.code}, []any{said[0].Severity, said[0].Code}, data)
+			require.Equal(t, []any{problem.Warning, want.code}, []any{said[0].Severity, said[0].Code}, data)
 			require.Contains(t, said[0].Detail, "/pay/ledger is not declared, and its mark cannot be understood: ")
 			require.Contains(t, said[0].Detail, want.whose)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes/direct"
@@ -154,7 +155,7 @@ func (r *job) lock(ctx context.Context) (ground *prepare.Ground, created []plan.
 		}
 	}
 	if len(ground.Made) > 0 {
-		r.besides.Add("the nodes that an apply needs were created (" + plan.Few(ground.Made, 3) + ")")
+		r.besides.Add("the nodes that an apply needs were created (" + explain.Few(ground.Made, 3) + ")")
 		r.x.emit(event.Scaffolded{Paths: ground.Made})
 	}
 	if !r.fresh {

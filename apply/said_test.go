@@ -16,6 +16,7 @@ import (
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -43,7 +44,7 @@ func TestKeysThatCannotBeListedAreNotTakenForANoteThatIsLeft(t *testing.T) {
 	require.Empty(t, p.ACLSteps())
 	_, err := x.Run(t.Context(), p)
 	errorAs[*failure.ACLPhaseError](t, err)
-	require.Equal(t, "Not all access lists are set", plan.Explain(err).Summary)
+	require.Equal(t, "Not all access lists are set", explain.Of(err).Summary)
 	require.NotContains(t, err.Error(), "does no harm")
 	s.apply(c, next)
 	require.True(t, s.list(c, keyPath(tree, "order-17")).Equal(kind.List{admin, crew, joined}))
@@ -156,7 +157,7 @@ func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
 	x.Events = on(func(event.LockAcquired) { require.NoError(t, s.server.Create(s.root+"/pay", nil)) })
 	_, err := x.Run(t.Context(), s.plan(c, s.shop()))
 	errorAs[*failure.StaleError](t, err)
-	require.Contains(t, plan.Explain(err).Written, "Nothing of the plan was written, but the nodes that an apply needs were created ("+s.root+", ")
+	require.Contains(t, explain.Of(err).Written, "Nothing of the plan was written, but the nodes that an apply needs were created ("+s.root+", ")
 	require.NoError(t, s.server.Delete(s.root+"/pay"))
 	s.apply(c, s.shop())
 
@@ -171,8 +172,8 @@ func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
 	require.True(t, slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action == plan.Update }))
 	_, err = x.Run(t.Context(), p)
 	errorAs[*failure.ConflictError](t, err)
-	require.Contains(t, plan.Explain(err).Written, "Nothing of the plan was written, but ")
-	require.Contains(t, plan.Explain(err).Written, "/pay/ledger")
+	require.Contains(t, explain.Of(err).Written, "Nothing of the plan was written, but ")
+	require.Contains(t, explain.Of(err).Written, "/pay/ledger")
 }
 
 // "Saved plan is stale", of a first apply that nobody had saved a plan for, when another one was first.

@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -154,7 +155,7 @@ func (s *site) tellsOfDraining(c *recipes.Client, tree *plan.Tree) {
 	require.Empty(s.t, p.Drifted)
 	told := map[string]bool{}
 	for _, q := range p.Problems {
-		told[q.Path] = told[q.Path] || q.Code == plan.ProblemDraining
+		told[q.Path] = told[q.Path] || q.Code == problem.Draining
 	}
 	for i := range p.Changes {
 		if ch := &p.Changes[i]; ch.Before != nil && ch.Before.Payload.State == kind.StateDraining {

@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -90,7 +91,7 @@ func TestARootBelongsToOneStack(t *testing.T) {
 			s.wroteNothing(both, func() {
 				_, err := read.Tree(t.Context(), s.session(both), b)
 				require.ErrorContains(t, err, belongs)
-				require.Equal(t, "Root belongs to another stack", plan.Explain(err).Summary)
+				require.Equal(t, "Root belongs to another stack", explain.Of(err).Summary)
 				_, err = apply.Begin(t.Context(), both, b, apply.Options{})
 				require.ErrorContains(t, err, belongs)
 				_, err = executor(both).Run(t.Context(), early)

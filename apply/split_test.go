@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -118,7 +119,7 @@ func TestLockNoServerReadsIsAProblemOfThePlan(t *testing.T) {
 	long.Payload.ChildACL = append(long.Payload.ChildACL, kind.ACL{Scheme: "digest", ID: "x:" + strings.Repeat("A", 950_000), Perms: kind.PermRead})
 	p := s.plan(c, s.tree(declare("/a", kind.Mutex), long, declare("/z", kind.Mutex)))
 	require.False(t, p.Applyable())
-	require.Equal(t, plan.ProblemBudget, p.Problems[0].Code)
+	require.Equal(t, problem.Budget, p.Problems[0].Code)
 	require.EqualValues(t, "long.mutex", p.Problems[0].Addr)
 	require.Len(t, p.Problems, 1)
 

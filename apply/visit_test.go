@@ -15,6 +15,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -169,7 +170,7 @@ func TestChangesOfListsByHandAreSeen(t *testing.T) {
 				}
 			}
 			for _, q := range p.Problems {
-				if q.Code == plan.ProblemUnreadable {
+				if q.Code == problem.Unreadable {
 					changed = append(changed, strings.TrimPrefix(q.Path, s.root))
 				}
 			}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -27,7 +29,7 @@ func TestNamespaceThatIsTooLongToListIsRefusedAndCanBeDestroyed(t *testing.T) {
 		require.NoError(t, s.server.Create(s.root+name(i), nil)) // by somebody else
 	}
 	_, err := read.Tree(t.Context(), s.session(c), tree)
-	x := plan.Explain(err)
+	x := explain.Of(err)
 	require.Equal(t, "Could not read a node", x.Summary)
 	require.Contains(t, x.Detail, "bytes; this client reads up to 16777216 (Config.MaxReply)")
 	require.Contains(t, x.Next, "The limit of a reply is this program's, not the servers'.")
@@ -40,7 +42,7 @@ func TestNamespaceThatIsTooLongToListIsRefusedAndCanBeDestroyed(t *testing.T) {
 	more := s.tree(declare("/wide", kind.Namespace), declare("/wide/lock", kind.Mutex))
 	p = s.plan(reader, more)
 	require.False(t, p.Applyable())
-	require.Equal(t, plan.ProblemListing, p.Problems[0].Code)
+	require.Equal(t, problem.Listing, p.Problems[0].Code)
 	require.Equal(t, plan.Addr("wide.namespace"), p.Problems[0].Addr, "with its place")
 	require.Contains(t, p.Problems[0].Detail, fmt.Sprintf("/locks/wide would have %d nodes", many+1))
 	tree.Nodes = append(tree.Nodes, s.tree(declare("/solo", kind.Mutex)).Nodes...)

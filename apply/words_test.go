@@ -12,6 +12,7 @@ import (
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
@@ -52,7 +53,7 @@ func TestPlansOfDamagedNodesNameNoPackage(t *testing.T) {
 
 func TestWordInTheMiddleOfAnErrorIsNoPackage(t *testing.T) {
 	require.Equal(t, "lock is of another kind: /t/ledger (damaged: unexpected end)",
-		plan.Plain("recipes: lock is of another kind: /t/ledger (kind: damaged: json: unexpected end)"))
+		explain.Plain("recipes: lock is of another kind: /t/ledger (kind: damaged: json: unexpected end)"))
 }
 
 // Whatever the servers answer, the error says what to do next.

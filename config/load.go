@@ -16,6 +16,7 @@ import (
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -184,7 +185,7 @@ func trees(e *eval.Evaluation, stack string) []*Ensemble {
 			origins[i.Node] = e.Where(i.Node.Head)
 		}
 		if _, err := drafts[i.Ensemble].Add(i.Addr, i.Params, i.PlanNode(origins[i.Node], own[i.Ensemble])); err != nil {
-			e.Errorf(i.Node.Head, "No node", "%s This is a bug in locktree: please report it.", plan.Sentence(err.Error()))
+			e.Errorf(i.Node.Head, "No node", "%s This is a bug in locktree: please report it.", explain.Sentence(err.Error()))
 		}
 	}
 	if len(e.Moves)+len(e.Imports)+len(e.Removals) > 0 {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/locktree/locktree/config"
-	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -156,7 +156,7 @@ func TestSuggestionsAreNearAndNotNoise(t *testing.T) {
 		"permit": "permits", "nmae": "name", "naem": "name", "max_waiter": "max_waiters", "foreach": "for_each",
 		"life": "", "x": "", "": "", "acl": "", "permitsperm": "",
 	} {
-		got := plan.DidYouMean(given, names)
+		got := explain.DidYouMean(given, names)
 		if want == "" {
 			require.Empty(t, got, given)
 		} else {

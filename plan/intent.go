@@ -136,7 +136,7 @@ type Options struct {
 	// Replace are addresses of locks to delete and create again, or of what they are in.
 	Replace []string
 	// AllowMassDestroy lets a plan delete more than 30 % of a namespace's nodes
-	// (at least five), which is otherwise a [ProblemMassDestroy]. Destroy implies it.
+	// (at least five), which is otherwise a [problem.MassDestroy]. Destroy implies it.
 	AllowMassDestroy bool
 	// Drain is how long an apply waits until locks that are to be deleted are idle,
 	// after telling the library to grant nothing new there; 0 does not drain.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -214,7 +215,7 @@ func (p *Plan) Summary() Counts {
 // changes is applyable. A lock in use does not matter: it may be idle when the plan is
 // applied, and if not, apply refuses; see [Plan.InUse].
 func (p *Plan) Applyable() bool {
-	return !slices.ContainsFunc(p.Problems, func(q Problem) bool { return q.Severity == Error })
+	return !slices.ContainsFunc(p.Problems, func(q Problem) bool { return q.Severity == problem.Error })
 }
 
 // Each goes through the changes in place, in their order.
@@ -289,7 +290,7 @@ func (p *Plan) Seals() bool {
 	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Unsealed && !record.Sealed(p.Before.Key, c.Before.Payload) })
 }
 
-// MendsIndex reports whether an apply restores the record; see [ProblemIndex].
+// MendsIndex reports whether an apply restores the record; see [problem.Index].
 func (p *Plan) MendsIndex() bool { return p.Before.Lost }
 
 // Keyed is the plan with a key for the sums that it writes, if the stack has none yet. The key must be random, of [record.KeyLen] digits.
@@ -401,62 +402,16 @@ func (p *Plan) ACLSteps() []ACLStep {
 	return append(rest, slices.DeleteFunc(steps, func(s ACLStep) bool { return !own(s) })...)
 }
 
-// Severity says whether a problem prevents an apply.
-type Severity string
-
-// The severities.
-const (
-	Warning Severity = "warning"
-	Error   Severity = "error" // the plan must not be applied
-)
-
-// ProblemCode says what kind of problem it is, for programs.
-type ProblemCode string
-
-// The problems.
-const (
-	ProblemForeign       ProblemCode = "foreign_node"    // somebody else's node is at a declared path
-	ProblemOtherStack    ProblemCode = "other_stack"     // another stack's node is there
-	ProblemNewer         ProblemCode = "newer_format"    // ours, written by a newer version
-	ProblemDamaged       ProblemCode = "damaged"         // ours, but its data makes no sense
-	ProblemUnreadable    ProblemCode = "unreadable"      // we may not read it
-	ProblemMarkerLost    ProblemCode = "marker_lost"     // a namespace of ours whose mark says something else
-	ProblemProtected     ProblemCode = "protected"       // deletion of a protected node
-	ProblemInUse         ProblemCode = "in_use"          // deletion of a lock with holders or waiters; a warning
-	ProblemShrink        ProblemCode = "shrink"          // more permits held than the new parameters admit; a warning
-	ProblemUnmanaged     ProblemCode = "unmanaged_child" // a namespace stays because of what is in it; a warning
-	ProblemParent        ProblemCode = "no_parent"       // a declared node's parent is not declared, or is a lock
-	ProblemDuplicate     ProblemCode = "duplicate_path"  // two addresses declare one path
-	ProblemPath          ProblemCode = "illegal_path"    // outside the root, or not a path
-	ProblemWorldWritable ProblemCode = "world_writable"  // everybody may write, without allow_world
-	ProblemLockOut       ProblemCode = "lock_out"        // we would lose our own rights, without allow_lockout
-	ProblemIdentities    ProblemCode = "no_identities"   // Options.Identities is empty
-	ProblemNoACL         ProblemCode = "no_acl"          // a declared node without an access list
-	ProblemMassDestroy   ProblemCode = "mass_destroy"    // too much of a namespace would be deleted, without AllowMassDestroy
-	ProblemTarget        ProblemCode = "target"          // a target, replacement or lock to break that matches nothing
-	ProblemTargeted      ProblemCode = "targeted"        // not all of the configuration was planned; a warning
-	ProblemImport        ProblemCode = "import"          // the znode to import does not exist or cannot be taken over
-	ProblemContainer     ProblemCode = "container"       // an imported node may be a container; a warning
-	ProblemDraining      ProblemCode = "draining"        // an interrupted apply left a lock closed; a warning
-	ProblemIndex         ProblemCode = "index"           // the stack's record is missing or damaged; a warning
-	ProblemOpen          ProblemCode = "open_root"       // others may create or delete the stack's nodes; a warning
-	ProblemAccess        ProblemCode = "access"          // the lists of the tool's own nodes are not declared, or cannot be as declared
-	ProblemForceBreak    ProblemCode = "force_break"     // contenders are deleted by force; a warning
-	ProblemListing       ProblemCode = "too_wide"        // a namespace would be too long to be listed
-	ProblemBudget        ProblemCode = "too_large"       // a change does not fit into a transaction that servers accept
-	ProblemOutputs       ProblemCode = "outputs"         // the outputs are too long to be written by every apply
-)
-
 // Problem is something the author of the configuration has to know before this
 // plan is applied.
 type Problem struct {
-	Severity Severity    `json:"severity"`
-	Code     ProblemCode `json:"code"`
-	Addr     Addr        `json:"address"`
-	Path     string      `json:"path"`
-	Origin   string      `json:"origin,omitempty"` // where it is declared, "" if it is not
-	Summary  string      `json:"summary"`          // one line, no full stop
-	Detail   string      `json:"detail"`           // what, why and what to do next
+	Severity problem.Severity `json:"severity"`
+	Code     problem.Code     `json:"code"`
+	Addr     Addr             `json:"address"`
+	Path     string           `json:"path"`
+	Origin   string           `json:"origin,omitempty"` // where it is declared, "" if it is not
+	Summary  string           `json:"summary"`          // one line, no full stop
+	Detail   string           `json:"detail"`           // what, why and what to do next
 }
 
 // foldAbove is how many problems that say the same are still listed one by one.

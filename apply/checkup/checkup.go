@@ -21,6 +21,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
@@ -139,7 +140,7 @@ func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, 
 		return nil, err
 	}
 	for _, k := range r.found {
-		k.Name = "access " + plan.Few(r.at[k.What], 3)
+		k.Name = "access " + explain.Few(r.at[k.What], 3)
 		k.Why = "plan and status read every node"
 		if r.admin {
 			k.Why = "an apply needs its rights on every node"

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
@@ -28,10 +30,10 @@ const (
 type ProblemsError struct{ Problems []plan.Problem }
 
 // Explain returns the first error, and says how many more there are.
-func (e *ProblemsError) Explain() (x plan.Explanation) {
-	errs := slices.DeleteFunc(slices.Clone(e.Problems), func(p plan.Problem) bool { return p.Severity != plan.Error })
+func (e *ProblemsError) Explain() (x explain.Explanation) {
+	errs := slices.DeleteFunc(slices.Clone(e.Problems), func(p plan.Problem) bool { return p.Severity != problem.Error })
 	if len(errs) > 0 {
-		x.Summary, x.Detail, x.Addr = errs[0].Summary, errs[0].Detail, errs[0].Addr
+		x.Summary, x.Detail, x.Addr = errs[0].Summary, errs[0].Detail, string(errs[0].Addr)
 	}
 	if len(errs) > 1 {
 		x.Next = fmt.Sprintf("The plan has %d more errors.", len(errs)-1)
@@ -46,18 +48,18 @@ type StaleError struct {
 	Locked, First bool
 }
 
-func (e *StaleError) Explain() plan.Explanation {
+func (e *StaleError) Explain() explain.Explanation {
 	if e.Locked || e.First {
 		by := "Somebody changed it by hand"
 		if e.First {
 			by = "Another apply was first, or somebody changed it by hand"
 		}
-		return plan.Explanation{
+		return explain.Explanation{
 			Summary: "ZooKeeper was changed during the apply", Detail: by + ", after the plan was made:",
 			List: list(e.Differences), Written: NothingWritten, Next: "Apply again: the new plan shows it.",
 		}
 	}
-	return plan.Explanation{
+	return explain.Explanation{
 		Summary: "Saved plan is stale", Detail: "The plan can no longer be applied, because ZooKeeper was changed after it was made:",
 		List: list(e.Differences), Written: NothingWritten, Next: "Make a new plan and apply that.",
 	}
@@ -124,7 +126,7 @@ type LockedError struct {
 	Waited time.Duration
 }
 
-func (e *LockedError) Explain() plan.Explanation {
+func (e *LockedError) Explain() explain.Explanation {
 	detail := "Another apply of this stack is under way, and its lock was not free"
 	if e.Waited >= time.Second {
 		detail += " within " + e.Waited.Round(time.Second).String()
@@ -135,7 +137,7 @@ func (e *LockedError) Explain() plan.Explanation {
 	} else {
 		detail += "The lock is " + e.Path + "."
 	}
-	return plan.Explanation{
+	return explain.Explanation{
 		Summary: "Error acquiring the apply lock", Detail: detail, Written: NothingWritten,
 		Next: "The lock belongs to the session of that apply and disappears with it, even if its program dies. Wait for it with -lock-timeout=2m.",
 	}
@@ -168,13 +170,13 @@ func InUseBy(usage *kind.Usage, busy ...*plan.Change) *InUseError {
 	}
 }
 
-func (e *InUseError) Explain() plan.Explanation {
+func (e *InUseError) Explain() explain.Explanation {
 	verb := "destroyed"
 	if e.Action == plan.Replace {
 		verb = "replaced"
 	}
-	x := plan.Explanation{
-		Summary: "Lock is in use", Addr: e.Addr, Path: e.Path, Written: NothingWritten,
+	x := explain.Explanation{
+		Summary: "Lock is in use", Addr: string(e.Addr), Path: e.Path, Written: NothingWritten,
 		Detail: fmt.Sprintf("%s cannot be %s while it is in use.", Named(e.Addr, e.Path), verb),
 		Next:   `Run the command again when it is idle; "locktree status" shows who uses it.`,
 	}
@@ -201,9 +203,9 @@ type ConflictError struct {
 	Err  error
 }
 
-func (e *ConflictError) Explain() plan.Explanation {
-	return plan.Explanation{
-		Summary: "ZooKeeper was changed during the apply", Addr: e.Addr, Path: e.Path, Written: NothingWritten, Next: planAgain,
+func (e *ConflictError) Explain() explain.Explanation {
+	return explain.Explanation{
+		Summary: "ZooKeeper was changed during the apply", Addr: string(e.Addr), Path: e.Path, Written: NothingWritten, Next: planAgain,
 		Detail: fmt.Sprintf("After %s was verified, %s.", Named(e.Addr, e.Path), e.Why),
 	}
 }
@@ -221,14 +223,14 @@ type TooLargeError struct {
 	Refused           bool
 }
 
-func (e *TooLargeError) Explain() plan.Explanation {
+func (e *TooLargeError) Explain() explain.Explanation {
 	what := e.Addr
 	if what == "" {
 		what = "The record"
 	}
 	if e.Refused {
-		return plan.Explanation{
-			Summary: "The servers take no transaction of this size", Addr: e.Addr, Path: e.Path,
+		return explain.Explanation{
+			Summary: "The servers take no transaction of this size", Addr: string(e.Addr), Path: e.Path,
 			Detail: fmt.Sprintf("%s was sent as %d operations and %d bytes, and the servers ended the connection each time, as they do with requests longer than their jute.maxbuffer.",
 				what, e.Ops, e.Bytes),
 			Written: "It was not applied.", Next: "Set jute.maxbuffer to 1 MiB, the default, on all servers.",
@@ -238,8 +240,8 @@ func (e *TooLargeError) Explain() plan.Explanation {
 	if e.Breaks > 0 {
 		next = fmt.Sprintf("%d of the operations delete what programs have in its queue: end some of these programs first.", e.Breaks)
 	}
-	return plan.Explanation{
-		Summary: "The change is too large for one transaction", Addr: e.Addr, Path: e.Path,
+	return explain.Explanation{
+		Summary: "The change is too large for one transaction", Addr: string(e.Addr), Path: e.Path,
 		Detail: fmt.Sprintf("%s takes %d operations and %d bytes in one transaction; at most %d are sent, as a ZooKeeper server reads no more than 1 MiB.",
 			what, e.Ops, e.Bytes, e.Limit),
 		Written: NothingWritten, Next: next,
@@ -256,16 +258,16 @@ type NodeError struct {
 	Op      string // "create", "set", "delete", "check", "read", "lock", "apply to", "commit to", "use", "set the access list of"
 	Why     string // what the answer means: a clause
 	Named   bool   // Why says who the servers take us for
-	Written string // as in [plan.Explanation]
+	Written string // as in [explain.Explanation]
 	Next    string // what to do: sentences
 	Err     error
 }
 
-func (e *NodeError) Explain() plan.Explanation {
+func (e *NodeError) Explain() explain.Explanation {
 	if errors.Is(e.Err, context.Canceled) {
-		return plan.Explain(context.Canceled)
+		return explain.Of(context.Canceled)
 	}
-	x := plan.Explanation{Summary: "ZooKeeper refused to " + e.Op + " a node", Addr: e.Addr, Path: e.Path, Detail: e.Path, Written: e.Written, Next: e.Next}
+	x := explain.Explanation{Summary: "ZooKeeper refused to " + e.Op + " a node", Addr: string(e.Addr), Path: e.Path, Detail: e.Path, Written: e.Written, Next: e.Next}
 	if e.Addr != "" {
 		x.Detail = Named(e.Addr, e.Path)
 	}
@@ -295,9 +297,9 @@ type UnknownError struct {
 	Err     error
 }
 
-func (e *UnknownError) Explain() plan.Explanation {
-	why := strings.TrimSuffix(strings.ReplaceAll(plan.Plain(e.Err.Error()), "\n", "; "), ".")
-	return plan.Explanation{
+func (e *UnknownError) Explain() explain.Explanation {
+	why := strings.TrimSuffix(strings.ReplaceAll(explain.Plain(e.Err.Error()), "\n", "; "), ".")
+	return explain.Explanation{
 		Summary: "It is not known whether the transaction was committed",
 		Detail: "The connection was lost while the transaction was sent, and its outcome could not be found out afterwards: " + why + ".\n\n" +
 			"It was committed as a whole or not at all; the id of the apply is " + e.ApplyID + ".",
@@ -315,17 +317,17 @@ type ACLPhaseError struct {
 	Err         error // why it stopped
 }
 
-func (e *ACLPhaseError) Explain() plan.Explanation {
+func (e *ACLPhaseError) Explain() explain.Explanation {
 	were := fmt.Sprintf("%d of %d access lists of existing nodes were", e.Done, e.Total)
 	switch {
 	case e.Unlisted:
 		were = "no access list of an existing node was"
 	case e.Done == e.Total:
-		return plan.Explain(e.Err).Within("A note about access lists is left",
+		return explain.Of(e.Err).Within("A note about access lists is left",
 			fmt.Sprintf("The transaction was committed, and all %d access lists of existing nodes were set. The record still notes them as pending, because the note could not be removed: ", e.Total),
 			"The note does no harm: the next apply that changes anything removes it.")
 	}
-	return plan.Explain(e.Err).Within("Not all access lists are set", "The transaction was committed, and "+were+" set. Then: ",
+	return explain.Of(e.Err).Within("Not all access lists are set", "The transaction was committed, and "+were+" set. Then: ",
 		`The rest is noted in ZooKeeper: "locktree plan" shows it, and the next apply finishes it.`)
 }
 
@@ -337,12 +339,12 @@ type PartialError struct {
 	Err         error
 }
 
-func (e *PartialError) Explain() plan.Explanation {
+func (e *PartialError) Explain() explain.Explanation {
 	next := "The next one was not"
 	if unknown := new(UnknownError); errors.As(e.Err, &unknown) {
 		next = "It is not known whether the next one was"
 	}
-	return plan.Explain(e.Err).Within("Only a part of the plan was applied",
+	return explain.Of(e.Err).Within("Only a part of the plan was applied",
 		fmt.Sprintf("%d of %d transactions were committed. %s: ", e.Done, e.Total, next),
 		"Each committed transaction left the tree consistent. "+planAgain)
 }
@@ -356,14 +358,14 @@ type ClosedError struct {
 	Why   error    // why they could not be opened; nil when the apply lock was lost
 }
 
-// Explain implements [plan.Explainer]. Users notice closed locks before whoever applied
+// Explain implements [explain.Explainer]. Users notice closed locks before whoever applied
 // does, so this is said together with what ended the apply.
-func (e *ClosedError) Explain() plan.Explanation {
-	next := "Locks that were being drained could not be opened again, so nobody new gets in: " + plan.Few(e.Locks, 5) + "."
+func (e *ClosedError) Explain() explain.Explanation {
+	next := "Locks that were being drained could not be opened again, so nobody new gets in: " + explain.Few(e.Locks, 5) + "."
 	if e.Why != nil {
-		next = plan.Explain(e.Why).Within("", next+" ", "").Text()
+		next = explain.Of(e.Why).Within("", next+" ", "").Text()
 	}
-	x := plan.Explain(e.Err)
+	x := explain.Of(e.Err)
 	return x.Within(x.Summary, "", next+"\n\n"+`Run "locktree apply" again: it opens the locks that are declared, and finishes with the others.`)
 }
 
@@ -375,11 +377,11 @@ type VerifyError struct {
 	Err         error // why it could not be read back; nil when it could
 }
 
-func (e *VerifyError) Explain() plan.Explanation {
+func (e *VerifyError) Explain() explain.Explanation {
 	if e.Err != nil {
-		return plan.Explain(e.Err).Within("The transaction was committed, but could not be read back", "", LookAgain)
+		return explain.Of(e.Err).Within("The transaction was committed, but could not be read back", "", LookAgain)
 	}
-	return plan.Explanation{
+	return explain.Explanation{
 		Summary: "ZooKeeper does not hold what was written", Detail: "The transaction was committed, but reading it back showed something else:",
 		List: list(e.Differences), Next: "Somebody changed it at the same moment. " + LookAgain,
 	}
@@ -391,15 +393,15 @@ type MovedError struct {
 	Tries int
 }
 
-func (e *MovedError) Explain() plan.Explanation {
-	return plan.Explanation{
+func (e *MovedError) Explain() explain.Explanation {
+	return explain.Explanation{
 		Summary: "The tree keeps changing",
 		Detail:  fmt.Sprintf("The record %s changed during each of %d reads: other applies of this stack are under way.", e.Path, e.Tries),
 		Next:    "Run the command again when they are done.",
 	}
 }
 
-func message(e plan.Explainer) string { return "apply: " + e.Explain().String() }
+func message(e explain.Explainer) string { return "apply: " + e.Explain().String() }
 
 func (e *ProblemsError) Error() string { return message(e) }
 func (e *StaleError) Error() string    { return message(e) }
@@ -430,8 +432,8 @@ type WrongEnsembleError struct {
 	Absent    bool   // there is no such node
 }
 
-func (e *WrongEnsembleError) Explain() plan.Explanation {
-	x := plan.Explanation{Summary: "Another ensemble", Path: e.Path, Written: NothingWritten,
+func (e *WrongEnsembleError) Explain() explain.Explanation {
+	x := explain.Explanation{Summary: "Another ensemble", Path: e.Path, Written: NothingWritten,
 		Detail: fmt.Sprintf("The ensemble block pins the id %s, and %s has the id %s. Nothing else was read.", e.Want, e.Path, e.Got),
 		Next:   "Check the servers and the root of the block. If this is the ensemble that you mean, correct id there."}
 	switch {
@@ -459,7 +461,7 @@ func Cause(err error) string {
 	return bare(err)
 }
 
-func bare(err error) string { return plan.Plain(err.Error()) }
+func bare(err error) string { return explain.Plain(err.Error()) }
 
 // WhoWeAre returns the names by which the servers know the connection, without hashes.
 func WhoWeAre(c *recipes.Client) []string {

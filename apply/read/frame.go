@@ -12,6 +12,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
@@ -229,9 +230,9 @@ func HeadAt(ctx context.Context, s *direct.Session, path string) (Head, error) {
 	// Writing it again would drop what a newer program wrote
 	// (TestRecordOfANewerVersionIsLeftAlone).
 	case errors.As(err, &newer):
-		return Head{}, &failure.NodeError{Path: path, Op: "read", Why: plan.Plain(err.Error()), Err: err}
+		return Head{}, &failure.NodeError{Path: path, Op: "read", Why: explain.Plain(err.Error()), Err: err}
 	case err != nil:
-		h.trouble = plan.Plain(err.Error())
+		h.trouble = explain.Plain(err.Error())
 	}
 	return h, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff/access"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
@@ -407,9 +408,9 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 	case errors.Is(err, kind.ErrForeign):
 		return nil, plan.TroubleForeign, ""
 	case errors.As(err, &newer):
-		return nil, plan.TroubleNewer, plan.Plain(err.Error())
+		return nil, plan.TroubleNewer, explain.Plain(err.Error())
 	default:
-		return nil, plan.TroubleDamaged, plan.Plain(err.Error())
+		return nil, plan.TroubleDamaged, explain.Plain(err.Error())
 	}
 }
 

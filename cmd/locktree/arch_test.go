@@ -28,7 +28,7 @@ var (
 	logins   = with(library, "recipes/kerberos", "github.com/jcmturner/", "github.com/hashicorp/go-uuid", "golang.org/x/crypto", "golang.org/x/net")
 	server   = []string{"recipes/zktest", "recipes/zktest/internal/digestmd5", "recipes/zktest/internal/outbox", "recipes/zktest/internal/pipe", "recipes/zktest/internal/release",
 		"recipes/zktest/internal/store", "recipes/zktest/internal/watch", "recipes/zktest/internal/wire", "recipes/zktest/internal/words"}
-	planner  = []string{"plan", "plan/document", "plan/record", "recipes/internal/paths", "recipes/kind", "recipes/kind/slots", "github.com/go-zookeeper/zk"}
+	planner  = []string{"plan", "plan/explain", "plan/problem", "plan/document", "plan/record", "recipes/internal/paths", "recipes/kind", "recipes/kind/slots", "github.com/go-zookeeper/zk"}
 	differ   = with(planner, "plan/diff/access", "plan/tx", "plan/diff")
 	language = []string{"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap"}
 	files    = with(planner, with(language, "golang.org/x/text", "config/internal/syntax")...)
@@ -120,6 +120,9 @@ var importRules = []struct {
 		"tests of other projects import it, and it can tell on the client only if it shares nothing with it"},
 	{"recipes/recipetest", with(library, with(server, "recipes/recipetest")...),
 		"tests of programs that use the library import it: it brings no configuration language, and no more than the library does"},
+	{"plan/problem", nil, "the codes of problems are an interface, and nothing that finds one"},
+	{"plan/explain", []string{"recipes/internal/paths", "recipes/kind", "recipes/kind/slots"},
+		"how an error is worded for a person is a rule about texts: it needs no plan"},
 	{"plan/document", []string{"recipes/internal/paths", "recipes/kind", "recipes/kind/slots"},
 		"documents are types: what a plan and a command print in common, and nothing that makes them"},
 	{"plan/record", []string{"recipes/internal/paths", "recipes/kind", "recipes/kind/slots"},

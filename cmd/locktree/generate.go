@@ -20,7 +20,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/config/generate"
-	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 )
 
 // generator is one run of generate.
@@ -57,7 +57,7 @@ func generateCommand(a *app) *cobra.Command {
 
 func (g *generator) run(c *cobra.Command, lang string) error {
 	if lang != "go" {
-		advice := cmp.Or(help.Former["generate "+lang], strings.TrimSpace(plan.DidYouMean(lang, []string{"go"})))
+		advice := cmp.Or(help.Former["generate "+lang], strings.TrimSpace(explain.DidYouMean(lang, []string{"go"})))
 		return usage(c, "Unknown language", "%s", strings.TrimSpace(fmt.Sprintf("No code is generated for %q. %s", lang, advice)))
 	}
 	if g.check && g.out == "" {

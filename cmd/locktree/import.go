@@ -20,6 +20,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes/inspect/survey"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -82,7 +83,7 @@ func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) 
 	return a.loader().ConnectAll(ctx, cfg, false, func(s *stack.Stack) error {
 		opts := plan.Options{Targets: []string{addr}, OverwriteData: f.OverwriteData}
 		return change.Run(ctx, a, f.change(a, opts), s, func(p *plan.Plan) { // about one address: no warning that others are left out
-			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
+			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == problem.Targeted })
 		})
 	})
 }

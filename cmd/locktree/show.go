@@ -14,6 +14,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 )
 
 func showCommand(a *app) *cobra.Command {
@@ -83,7 +84,7 @@ func (a *app) showSome(trees []*plan.Tree, address string) error {
 		return len(tree.Nodes) == 0
 	})
 	if len(trees) == 0 {
-		return view.Failf("No such address", "This stack has nothing at %s in ZooKeeper. \"locktree show\" shows what it has.%s", address, plan.NearestAddr(address, addrs))
+		return view.Failf("No such address", "This stack has nothing at %s in ZooKeeper. \"locktree show\" shows what it has.%s", address, explain.NearestAddr(address, addrs))
 	}
 	a.Show(planview.Live(trees))
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -47,12 +48,12 @@ func TestOthersWhoMayDeleteInTheRootAreNamed(t *testing.T) {
 			require.False(t, p.HasChanges(), "a warning is no change")
 			if c.says == "" {
 				for _, q := range p.Problems {
-					require.NotEqual(t, plan.ProblemOpen, q.Code, q.Detail)
+					require.NotEqual(t, problem.Open, q.Code, q.Detail)
 				}
 				return
 			}
-			require.Equal(t, plan.ProblemOpen, p.Problems[0].Code)
-			require.Equal(t, plan.Warning, p.Problems[0].Severity)
+			require.Equal(t, problem.Open, p.Problems[0].Code)
+			require.Equal(t, problem.Warning, p.Problems[0].Severity)
 			require.Contains(t, p.Problems[0].Detail, c.says)
 			require.NotContains(t, p.Problems[0].Detail, "BBBB", "digests are not shown")
 		})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff/access"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 )
@@ -74,7 +75,7 @@ func begin(current, desired *plan.Tree, opts plan.Options) (*plan.Plan, *access.
 		p.Index = plan.Pin{Path: record.IndexPath(p.Root, p.Stack), Absent: true}
 	}
 	if len(opts.Identities) == 0 {
-		access.Tell(p, plan.Error, plan.ProblemIdentities, &plan.Node{Path: p.Root}, "Nobody is named who applies",
+		access.Tell(p, problem.Error, problem.Identities, &plan.Node{Path: p.Root}, "Nobody is named who applies",
 			"Options.Identities is empty, so nothing can be said of the rights that the plan leaves us. Give those of the client, as apply.Begin does: every client has one.")
 	}
 	fillMaps(p, s, desired)
@@ -240,7 +241,7 @@ func onlyUnmatched(plans []*plan.Plan) {
 	}
 	for i, p := range plans { // the first is compared with the others as they are
 		p.Problems = slices.DeleteFunc(slices.Clone(p.Problems), func(q plan.Problem) bool {
-			return q.Code == plan.ProblemTarget && (i > 0 || matched(q)) || q.Code == plan.ProblemTargeted && i > 0
+			return q.Code == problem.Target && (i > 0 || matched(q)) || q.Code == problem.Targeted && i > 0
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -63,8 +64,8 @@ func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 			require.Equal(t, c.action, at.Action)
 			var told []string
 			for _, q := range p.Problems {
-				if q.Code == plan.ProblemDraining {
-					require.Equal(t, plan.Warning, q.Severity)
+				if q.Code == problem.Draining {
+					require.Equal(t, problem.Warning, q.Severity)
 					told = append(told, q.Detail)
 				}
 			}
@@ -97,6 +98,6 @@ func TestADestroyDoesNotAskForADeclarationThatIsThere(t *testing.T) {
 	current := m.read(t, testRoot, testStack)
 	current.Find("/locks/solo").Payload.State = kind.StateDraining
 	p := diff.Compare(current, base(), plan.Options{Identities: us, Destroy: true})
-	require.Equal(t, plan.ProblemDraining, p.Problems[len(p.Problems)-1].Code)
+	require.Equal(t, problem.Draining, p.Problems[len(p.Problems)-1].Code)
 	require.NotContains(t, p.Problems[len(p.Problems)-1].Detail, "Declare it again")
 }

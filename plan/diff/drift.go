@@ -8,6 +8,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff/access"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes/kind"
@@ -169,7 +170,7 @@ func warnLost(p *plan.Plan, s *access.Sides) {
 		then = "Nodes of this stack outside of its namespaces, or where others may create nodes, are not known, so they stay where they are."
 	}
 	p.Before.Lost = true
-	access.Tell(p, plan.Warning, plan.ProblemIndex, &plan.Node{}, summary, fmt.Sprintf("%s %s. %s", p.Index.Path, why, then))
+	access.Tell(p, problem.Warning, problem.Index, &plan.Node{}, summary, fmt.Sprintf("%s %s. %s", p.Index.Path, why, then))
 }
 
 // warnUnseen warns of nodes that we may not read, or cannot understand, and nobody declares: they may be this stack's.
@@ -179,7 +180,7 @@ func warnUnseen(p *plan.Plan, s *access.Sides) {
 	}
 	for _, path := range s.Current.Unreadable {
 		if s.Want[path] == nil {
-			access.Tell(p, plan.Warning, plan.ProblemUnreadable, &plan.Node{Path: path}, "Node cannot be read",
+			access.Tell(p, problem.Warning, problem.Unreadable, &plan.Node{Path: path}, "Node cannot be read",
 				fmt.Sprintf("We may not read %s, so it is not known whether it is this stack's. If it is, connect with an identity that has READ there and try again.", path))
 		}
 	}
@@ -188,11 +189,11 @@ func warnUnseen(p *plan.Plan, s *access.Sides) {
 		if n.Addr != "" {
 			whose = fmt.Sprintf("It says that it is this stack's %s", n.Addr)
 		}
-		code, summary, next := plan.ProblemDamaged, "Node is damaged", " Restore its data, or delete the node by hand."
+		code, summary, next := problem.Damaged, "Node is damaged", " Restore its data, or delete the node by hand."
 		if n.Live.Trouble == plan.TroubleNewer {
-			code, summary, next = plan.ProblemNewer, "Node written by a newer version", ""
+			code, summary, next = problem.Newer, "Node written by a newer version", ""
 		}
-		access.Tell(p, plan.Warning, code, n, summary, fmt.Sprintf("%s is not declared, and its mark cannot be understood: %s. %s, but nothing is planned for it.%s",
+		access.Tell(p, problem.Warning, code, n, summary, fmt.Sprintf("%s is not declared, and its mark cannot be understood: %s. %s, but nothing is planned for it.%s",
 			n.Path, n.Live.Detail, whose, next))
 	}
 }
@@ -217,7 +218,7 @@ func checkUntracked(p *plan.Plan) {
 		size += len(path) + len(`"",`)
 	}
 	if size > maxUntracked {
-		access.Tell(p, plan.Error, plan.ProblemListing, &plan.Node{Path: kind.ParentPath(paths[len(paths)-1])}, "Too many nodes where others may create nodes",
+		access.Tell(p, problem.Error, problem.Listing, &plan.Node{Path: kind.ParentPath(paths[len(paths)-1])}, "Too many nodes where others may create nodes",
 			fmt.Sprintf("The record would name %d nodes of this stack in %d bytes, and it has room for %d. It names those in namespaces in which others may create nodes. "+
 				"Declare an acl there by which only administrators create nodes, or give the others a namespace of their own.", len(paths), size, maxUntracked))
 	}
@@ -251,7 +252,7 @@ func dropUntrusted(p *plan.Plan, s *access.Sides) {
 	if len(paths) > 1 {
 		first += fmt.Sprintf(" (and %d more)", len(paths)-1)
 	}
-	access.Tell(p, plan.Warning, plan.ProblemForeign, &plan.Node{Path: paths[0]}, "Others may have written a node",
+	access.Tell(p, problem.Warning, problem.Foreign, &plan.Node{Path: paths[0]}, "Others may have written a node",
 		first+" has this stack's mark and is not declared. Others may write there, and no apply of this stack has left it so. "+
 			"It counts as another program's and is left alone. If it is this stack's, declare it.")
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff/access"
+	"github.com/locktree/locktree/plan/explain"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -20,19 +22,19 @@ import (
 func declaredWell(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
 	switch {
 	case n.Payload == nil || n.Payload.Params == nil:
-		access.Tell(p, plan.Error, plan.ProblemDamaged, n, "Declaration without parameters",
+		access.Tell(p, problem.Error, problem.Damaged, n, "Declaration without parameters",
 			fmt.Sprintf("%s declares nothing for %s. Give it the parameters of a recipe type.", n.Addr, n.Path))
 	case s.Want[n.Path] != nil:
-		access.Tell(p, plan.Error, plan.ProblemDuplicate, n, "Path declared twice",
+		access.Tell(p, problem.Error, problem.Duplicate, n, "Path declared twice",
 			fmt.Sprintf("%s is declared by %s and by %s. Give one of them another name.", n.Path, s.Want[n.Path].Addr, n.Addr))
 	case kind.ValidatePath(n.Path) != nil:
-		access.Tell(p, plan.Error, plan.ProblemPath, n, "Illegal path", plan.Sentence(kind.ValidatePath(n.Path).Error()))
+		access.Tell(p, problem.Error, problem.Path, n, "Illegal path", explain.Sentence(kind.ValidatePath(n.Path).Error()))
 	case !access.Under(n.Path, p.Root) || n.Path == record.ScaffoldPath(p.Root) || access.Under(n.Path, record.ScaffoldPath(p.Root)):
-		access.Tell(p, plan.Error, plan.ProblemPath, n, "Path outside the tree",
+		access.Tell(p, problem.Error, problem.Path, n, "Path outside the tree",
 			fmt.Sprintf("%s must be below the root %s, and not below %s, where locktree keeps its own nodes.",
 				n.Path, p.Root, record.ScaffoldPath(p.Root)))
 	case kind.Validate(n.Payload.Params) != nil:
-		access.Tell(p, plan.Error, plan.ProblemDamaged, n, "Invalid parameters", plan.Sentence(kind.Validate(n.Payload.Params).Error()))
+		access.Tell(p, problem.Error, problem.Damaged, n, "Invalid parameters", explain.Sentence(kind.Validate(n.Payload.Params).Error()))
 	default:
 		return true
 	}
@@ -43,38 +45,38 @@ func declaredWell(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
 // declaration cannot be fulfilled, and the other node must not be overwritten. It is a warning if the declaration lets others create
 // nodes in a namespace, and nothing is declared in it: those others must not stop the plan.
 func obstacle(p *plan.Plan, s *access.Sides, want, have *plan.Node) {
-	severity, then := plan.Error, ""
+	severity, then := problem.Error, ""
 	if want.Kind().Container && access.OthersCreateAfter(p, want.ACL) && !slices.ContainsFunc(s.Desired, func(n *plan.Node) bool { return access.Under(n.Path, want.Path) }) {
-		severity, then = plan.Warning, " Nothing else that is declared depends on it, so the plan goes on without it."
+		severity, then = problem.Warning, " Nothing else that is declared depends on it, so the plan goes on without it."
 	}
-	tell := func(code plan.ProblemCode, summary, detail string) {
+	tell := func(code problem.Code, summary, detail string) {
 		access.Tell(p, severity, code, want, summary, detail+then)
 	}
 	at := fmt.Sprintf("%s is declared at %s, ", want.Addr, want.Path)
 	switch trouble, detail := troubleOf(have); trouble {
 	case "":
 		if access.IsOurs(p, have) {
-			tell(plan.ProblemMarkerLost, "Namespace was made a lock",
+			tell(problem.MarkerLost, "Namespace was made a lock",
 				fmt.Sprintf("%s is a namespace, and somebody wrote a declaration of the type %s into it. It has %d node%s in it, so it cannot be replaced. Restore its data, or delete by hand what is in it.",
-					want.Path, have.Kind().Name, have.Live.Children, plan.Plural(have.Live.Children)))
+					want.Path, have.Kind().Name, have.Live.Children, explain.Plural(have.Live.Children)))
 			return
 		}
 		if have.Payload.Owner.Stack == "" {
-			tell(plan.ProblemForeign, "Path is taken by a lock that was let go",
+			tell(problem.Foreign, "Path is taken by a lock that was let go",
 				at+fmt.Sprintf("where there is a %s that its stack has forgotten. Take it over: import { to = %s, path = %q }.",
 					have.Kind().Name, want.Addr, want.Path))
 			return
 		}
-		tell(plan.ProblemOtherStack, "Path belongs to another stack",
+		tell(problem.OtherStack, "Path belongs to another stack",
 			at+fmt.Sprintf("where stack %q already keeps %s. Choose another path, or remove it from that stack first.",
 				have.Payload.Owner.Stack, have.Owned()))
 	case plan.TroubleNewer:
-		tell(plan.ProblemNewer, "Node written by a newer version", at+"where "+detail+".")
+		tell(problem.Newer, "Node written by a newer version", at+"where "+detail+".")
 	case plan.TroubleDamaged:
-		tell(plan.ProblemDamaged, "Node is damaged",
+		tell(problem.Damaged, "Node is damaged",
 			at+"where a locktree node cannot be understood ("+detail+"). Restore its data, or write it anew: "+healing(want)+".")
 	case plan.TroubleUnreadable:
-		tell(plan.ProblemUnreadable, "Node cannot be read",
+		tell(problem.Unreadable, "Node cannot be read",
 			at+"where there is a node that this connection cannot read. Connect with an identity that has READ there.")
 	default:
 		left := "It is left alone: choose another path, or take it over: " + takeover("", want) + "."
@@ -85,7 +87,7 @@ func obstacle(p *plan.Plan, s *access.Sides, want, have *plan.Node) {
 		case have.Live.DataLength > 0:
 			left = "It is left alone: choose another path, or take it over, or back if somebody replaced its data: " + healing(want) + "."
 		}
-		tell(plan.ProblemForeign, "Path is taken", at+"where a node exists that does not carry locktree's mark. "+left)
+		tell(problem.Foreign, "Path is taken", at+"where a node exists that does not carry locktree's mark. "+left)
 	}
 }
 
@@ -142,7 +144,7 @@ func checkRemoval(p *plan.Plan, c *plan.Change, want *plan.Node) {
 		verb = "replaced"
 	}
 	if c.Before.Payload.Protect || want != nil && want.Payload.Protect {
-		access.Tell(p, plan.Error, plan.ProblemProtected, n, "Protected node cannot be "+verb,
+		access.Tell(p, problem.Error, problem.Protected, n, "Protected node cannot be "+verb,
 			fmt.Sprintf("%s would be %s, but it is protected (prevent_destroy). The protection is stored in the node: "+
 				"declare it with prevent_destroy = false, apply that, and try again.", n.Addr, verb))
 	}
@@ -184,11 +186,11 @@ func checkShrink(p *plan.Plan, c *plan.Change) {
 	switch {
 	case over == 0:
 	case c.Kind.Key != nil:
-		access.Tell(p, plan.Warning, plan.ProblemShrink, c.After, "More permits held than the new limit",
+		access.Tell(p, problem.Warning, problem.Shrink, c.After, "More permits held than the new limit",
 			fmt.Sprintf("%s: of the keys that were looked at, %d hold%s more permits than the new parameters admit, %d together. Nobody is interrupted: "+
 				"nothing new is granted for a key until enough of its permits are released.", c.Addr, keys, map[bool]string{true: "s"}[keys == 1], over))
 	default:
-		access.Tell(p, plan.Warning, plan.ProblemShrink, c.After, "More permits held than the new limit",
+		access.Tell(p, problem.Warning, problem.Shrink, c.After, "More permits held than the new limit",
 			fmt.Sprintf("%s: %d permits are held, %d more than the new parameters admit. Nobody is interrupted: "+
 				"nothing new is granted until that many of them are released.", c.Addr, all, over))
 	}
@@ -217,7 +219,7 @@ func contentsOf(p *plan.Plan, s *access.Sides) contents {
 	}
 	for _, path := range slices.Sorted(maps.Keys(s.Current.Unread)) {
 		if n := s.Current.Unread[path]; n > 0 {
-			staying = append(staying, fmt.Sprintf("%s/* (%d node%s%s", path, n, plan.Plural(n), notRead))
+			staying = append(staying, fmt.Sprintf("%s/* (%d node%s%s", path, n, explain.Plural(n), notRead))
 		}
 	}
 	for _, u := range staying {
@@ -259,11 +261,11 @@ func keepOccupied(p *plan.Plan, s *access.Sides) {
 			if mine {
 				way = "delete the removed block that keeps what is in it and plan the whole configuration"
 			}
-			access.Tell(p, plan.Error, plan.ProblemUnmanaged, n, "Namespace is not empty",
+			access.Tell(p, problem.Error, problem.Unmanaged, n, "Namespace is not empty",
 				fmt.Sprintf("%s: it cannot be replaced. Give %s another name, or %s.", what, c.Addr, way))
 			continue
 		default:
-			access.Tell(p, plan.Warning, plan.ProblemUnmanaged, n, "Namespace is not empty", what+": "+then+".")
+			access.Tell(p, problem.Warning, problem.Unmanaged, n, "Namespace is not empty", what+": "+then+".")
 		}
 		leave(c)
 	}
@@ -306,10 +308,10 @@ func checkParents(p *plan.Plan, s *access.Sides) {
 		}
 		switch around := s.Want[parent]; {
 		case around == nil:
-			access.Tell(p, plan.Error, plan.ProblemParent, n, "Parent is not declared",
+			access.Tell(p, problem.Error, problem.Parent, n, "Parent is not declared",
 				fmt.Sprintf("%s is declared at %s, but nothing declares %s. Declare a namespace there.", n.Addr, n.Path, parent))
 		case !around.Kind().Container:
-			access.Tell(p, plan.Error, plan.ProblemParent, n, "Parent is a lock",
+			access.Tell(p, problem.Error, problem.Parent, n, "Parent is a lock",
 				fmt.Sprintf("%s is declared inside %s, which is a %s: every child of a lock counts as a contender.",
 					n.Addr, around.Addr, around.Kind().Name))
 		}
@@ -338,7 +340,7 @@ func warnDraining(p *plan.Plan) {
 		case c.Action == plan.Delete:
 			then = "This plan finishes: it is deleted when it is idle. An apply of a configuration that declares it opens it instead."
 		}
-		access.Tell(p, plan.Warning, plan.ProblemDraining, n, "Lock was left draining",
+		access.Tell(p, problem.Warning, problem.Draining, n, "Lock was left draining",
 			fmt.Sprintf("An apply was interrupted while it waited for %s to become idle, and since then nobody new gets in. %s", c.Addr, then))
 	}
 }
@@ -385,7 +387,7 @@ func checkMass(p *plan.Plan, s *access.Sides) {
 		if have := s.Have[at]; have != nil {
 			n.Addr = have.Addr
 		}
-		access.Tell(p, plan.Error, plan.ProblemMassDestroy, n, "Most of a namespace would be destroyed",
+		access.Tell(p, problem.Error, problem.MassDestroy, n, "Most of a namespace would be destroyed",
 			fmt.Sprintf("%d of the %d nodes in %s would be deleted. If that is intended, plan again with -allow-mass-destroy.", gone[at], total[at], at))
 	}
 }
@@ -435,12 +437,12 @@ func checkListings(p *plan.Plan, s *access.Sides) {
 			n = s.Want[at]
 		}
 		if !grows[at] || length[at] <= maxListing {
-			access.Tell(p, plan.Warning, plan.ProblemListing, n, "Java clients cannot list a namespace",
+			access.Tell(p, problem.Warning, problem.Listing, n, "Java clients cannot list a namespace",
 				fmt.Sprintf("%s has %d nodes, whose names are %d bytes together. This library reads up to %d bytes, but Java clients and ZooKeeper's shell only up to %d "+
 					"(jute.maxbuffer), so that they cannot list the namespace. Divide the nodes among several namespaces, or give them shorter names.", at, nodes[at], length[at], maxListing, javaListing))
 			continue
 		}
-		access.Tell(p, plan.Error, plan.ProblemListing, n, "Too many nodes in one namespace",
+		access.Tell(p, problem.Error, problem.Listing, n, "Too many nodes in one namespace",
 			fmt.Sprintf("%s would have %d nodes, whose names are %d bytes together. A listing is one reply, and clients read up to %d bytes of it, "+
 				"so that nobody could list the namespace any more. Divide the nodes among several namespaces, or give them shorter names.", at, nodes[at], length[at], maxListing))
 	}
@@ -468,7 +470,7 @@ func checkCrowds(p *plan.Plan, s *access.Sides) {
 		if want := s.Want[c.Path]; want != nil { // else it moves away from there
 			n.Origin = want.Origin
 		}
-		access.Tell(p, plan.Warning, plan.ProblemListing, n, "Java clients cannot list a lock",
+		access.Tell(p, problem.Warning, problem.Listing, n, "Java clients cannot list a lock",
 			fmt.Sprintf("%s has a node with %d children. A listing of more than about %d is longer than Java clients and ZooKeeper's shell read (jute.maxbuffer), "+
 				"so that programs of Curator cannot take part, and one of more than about %d longer than this library reads. %s", c.Path, most, javaListing/contenderName/100*100, maxListing/contenderName/1000*1000, next))
 	}

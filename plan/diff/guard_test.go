@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -206,7 +207,7 @@ func TestLockOutIsRefused(t *testing.T) {
 	}
 	p := replan(t, m, tree)
 	require.False(t, p.Applyable())
-	require.Equal(t, plan.ProblemLockOut, p.Problems[0].Code)
+	require.Equal(t, problem.LockOut, p.Problems[0].Code)
 	require.Contains(t, p.Problems[0].Detail, "on /locks/pay, which depends on digest:provisioner now")
 	for _, n := range tree.Nodes {
 		n.AllowLockout = true

@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -83,7 +84,7 @@ func TestAPlanSaysOnceForWhomPasswordsWereNotCompared(t *testing.T) {
 	p := replan(t, m, base())
 	said := uncompared(p)
 	require.Len(t, said, 1)
-	require.Equal(t, plan.Warning, said[0].Severity)
+	require.Equal(t, problem.Warning, said[0].Severity)
 	require.Contains(t, said[0].Detail, "hides the password hashes of digest:provisioner, digest:worker from this connection")
 	require.Contains(t, said[0].Detail, "compared these entries by scheme and name")
 	require.NotContains(t, said[0].Detail, "AAAA")

@@ -6,6 +6,8 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff/access"
+	"github.com/locktree/locktree/plan/explain"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -83,10 +85,10 @@ func warnVacated(p *plan.Plan, s *access.Sides) {
 		}
 	}
 	if n > 0 {
-		access.Tell(p, plan.Warning, plan.ProblemOpen, &plan.Node{Addr: first.Addr, Path: first.Path}, "Others may create a lock at an old path",
+		access.Tell(p, problem.Warning, problem.Open, &plan.Node{Addr: first.Addr, Path: first.Path}, "Others may create a lock at an old path",
 			fmt.Sprintf("Apply replaces %d lock%s by one at another path, %s first. %s. A program of another library that still uses an old path can create a lock there, "+
 				"and hold it beside the holder at the new path. Stop such programs, or give them the new path, before you apply.",
-				n, plan.Plural(n), first.Path, who))
+				n, explain.Plural(n), first.Path, who))
 	}
 }
 
@@ -139,15 +141,15 @@ func busy(p *plan.Plan, c *plan.Change, verb string) {
 	n := &plan.Node{Addr: c.Addr, Path: c.Path}
 	switch {
 	case c.Break:
-		access.Tell(p, plan.Warning, plan.ProblemForceBreak, n, "Lock is broken by force",
+		access.Tell(p, problem.Warning, problem.ForceBreak, n, "Lock is broken by force",
 			fmt.Sprintf("%s will be %s although it has %s: their places in it are deleted. Each of them learns that it lost the lock "+
 				"only afterwards, so for a moment two programs may believe that they hold it.", c.Addr, verb, c.Usage))
 	case p.Drain > 0:
-		access.Tell(p, plan.Warning, plan.ProblemInUse, n, "Lock is in use",
+		access.Tell(p, problem.Warning, problem.InUse, n, "Lock is in use",
 			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %s for it to become idle, and refuses otherwise.",
 				c.Addr, verb, c.Usage, seconds(p.Drain)))
 	default:
-		access.Tell(p, plan.Warning, plan.ProblemInUse, n, "Lock is in use",
+		access.Tell(p, problem.Warning, problem.InUse, n, "Lock is in use",
 			fmt.Sprintf("%s would be %s, but it has %s. Apply refuses until it is idle.", c.Addr, verb, c.Usage))
 	}
 }
@@ -155,7 +157,7 @@ func busy(p *plan.Plan, c *plan.Change, verb string) {
 // seconds is a time in words, rounded up.
 func seconds(ms int64) string {
 	n := (ms + 999) / 1000
-	return fmt.Sprintf("%d second%s", n, plan.Plural(int(n)))
+	return fmt.Sprintf("%d second%s", n, explain.Plural(int(n)))
 }
 
 // adoptions prepares the declared imports. A znode is taken over at its path, which has to be the declared one.
@@ -202,7 +204,7 @@ func importedAlready(p *plan.Plan, s *access.Sides, imp *plan.Import, want *plan
 	case have.Payload != nil && have.Payload.Owner.Stack != "":
 		who = fmt.Sprintf("%s belongs to stack %q (%s). Leave it there, or correct the path.", imp.Path, have.Payload.Owner.Stack, have.Owned())
 	}
-	access.Tell(p, plan.Error, plan.ProblemImport, &plan.Node{Addr: want.Addr, Path: imp.Path, Origin: imp.Origin}, "Import of a lock that is there already",
+	access.Tell(p, problem.Error, problem.Import, &plan.Node{Addr: want.Addr, Path: imp.Path, Origin: imp.Origin}, "Import of a lock that is there already",
 		fmt.Sprintf("%s is to be imported from %s, but the stack has it already, at %s. %s", want.Addr, imp.Path, want.Path, who))
 }
 
@@ -212,7 +214,7 @@ func vanished(p *plan.Plan, s *access.Sides, imp *plan.Import, want *plan.Node) 
 	if imp.ByCommand || s.Have[imp.Path] != nil || insideLock(s, imp.Path) {
 		return false
 	}
-	access.Tell(p, plan.Warning, plan.ProblemImport, &plan.Node{Addr: want.Addr, Path: imp.Path, Origin: imp.Origin}, "Nothing to import",
+	access.Tell(p, problem.Warning, problem.Import, &plan.Node{Addr: want.Addr, Path: imp.Path, Origin: imp.Origin}, "Nothing to import",
 		fmt.Sprintf("%s is to be imported from %s, where no node exists, so nothing is taken over: it is planned as declared. "+
 			"Correct the path if programs use another one, or remove the import block.", want.Addr, imp.Path))
 	return true
@@ -232,7 +234,7 @@ func insideLock(s *access.Sides, path string) bool {
 func adoptable(p *plan.Plan, s *access.Sides, imp *plan.Import, want, have *plan.Node) bool {
 	n := &plan.Node{Addr: want.Addr, Path: imp.Path, Origin: imp.Origin}
 	refuse := func(summary, format string, args ...any) bool {
-		access.Tell(p, plan.Error, plan.ProblemImport, n, summary, fmt.Sprintf(format, args...))
+		access.Tell(p, problem.Error, problem.Import, n, summary, fmt.Sprintf(format, args...))
 		return false
 	}
 	if have == nil && insideLock(s, imp.Path) {
@@ -256,7 +258,7 @@ func adoptable(p *plan.Plan, s *access.Sides, imp *plan.Import, want, have *plan
 			imp.Path, have.Owned(), have.Owned(), want.Addr)
 	case trouble == "" && have.Payload.Owner.Stack == "" && have.Kind().Container && !want.Kind().Container && have.Live != nil && have.Live.Children > 0:
 		return refuse("Import of a namespace as a lock", "%s is a namespace and holds %d node%s, so it cannot become %s: every child of a lock counts as a contender. "+
-			"Declare a namespace there and import that, or delete by hand what is in it.", imp.Path, have.Live.Children, plan.Plural(have.Live.Children), want.Addr)
+			"Declare a namespace there and import that, or delete by hand what is in it.", imp.Path, have.Live.Children, explain.Plural(have.Live.Children), want.Addr)
 	case trouble == "" && have.Payload.Owner.Stack != "":
 		return refuse("Import from another stack", "%s belongs to stack %q (%s). Declare removed { from = %s } with destroy = false there, and apply that first.",
 			imp.Path, have.Payload.Owner.Stack, have.Owned(), have.Owned())
@@ -333,10 +335,10 @@ func warnContainers(p *plan.Plan) {
 		}
 	}
 	if n := len(paths); n > 0 {
-		access.Tell(p, plan.Warning, plan.ProblemContainer, &plan.Node{}, "Locks may be containers",
+		access.Tell(p, problem.Warning, problem.Container, &plan.Node{}, "Locks may be containers",
 			fmt.Sprintf("%d lock%s in use in a node that another program made: %s. If that is a container, the servers delete it soon after the last program leaves, "+
 				"and programs that use this library are refused until the next apply. Apply again later: an apply replaces those that are idle by nodes that stay.",
-				n, map[bool]string{true: " is", false: "s are"}[n == 1], plan.Few(paths, 3)))
+				n, map[bool]string{true: " is", false: "s are"}[n == 1], explain.Few(paths, 3)))
 	}
 }
 

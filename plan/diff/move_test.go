@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -320,7 +321,7 @@ func TestAPlanSaysWhoCanCreateTheOldPath(t *testing.T) {
 			i := slices.IndexFunc(p.Problems, func(q plan.Problem) bool { return q.Summary == "Others may create a lock at an old path" })
 			require.Equal(t, c.says == "", i < 0, "%v", p.Problems)
 			if i >= 0 {
-				require.Equal(t, plan.Warning, p.Problems[i].Severity)
+				require.Equal(t, problem.Warning, p.Problems[i].Severity)
 				require.Contains(t, p.Problems[i].Detail, "Apply replaces 1 lock by one at another path, /locks/pay/ledger first. "+c.says)
 			}
 		})

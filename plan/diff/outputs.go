@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff/access"
+	"github.com/locktree/locktree/plan/problem"
 )
 
 // maxOutputs bounds the outputs, which every transaction of an apply writes, in bytes.
@@ -59,7 +60,7 @@ func compareOutputs(p *plan.Plan, s *access.Sides, planned map[plan.Addr]bool) {
 		}
 	}
 	if size > maxOutputs {
-		access.Tell(p, plan.Error, plan.ProblemOutputs, &plan.Node{}, "Outputs are too large",
+		access.Tell(p, problem.Error, problem.Outputs, &plan.Node{}, "Outputs are too large",
 			fmt.Sprintf("The outputs have %d bytes, and the limit is %d: every apply writes them. Remove or shorten outputs that have long values.", size, maxOutputs))
 	}
 }

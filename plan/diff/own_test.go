@@ -10,6 +10,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes/kind"
@@ -30,7 +31,7 @@ func administered(a *plan.Access, nodes ...*plan.Node) *plan.Tree {
 	return t
 }
 
-func problemsOf(p *plan.Plan, code plan.ProblemCode) (out []string) {
+func problemsOf(p *plan.Plan, code problem.Code) (out []string) {
 	for _, q := range p.Problems {
 		if q.Code == code {
 			out = append(out, fmt.Sprintf("%s: %s: %s", q.Severity, q.Summary, q.Detail))
@@ -60,7 +61,7 @@ func TestAdministratorsAreNotLockedOut(t *testing.T) {
 			m := applied(t, declared(declare("/locks/a", kind.Mutex, acl(oldAdmin), func(n *plan.Node) { n.AllowLockout = true })))
 			a := &plan.Access{Admins: c.admins, Readers: kind.List{looker}}
 			p := diff.Compare(m.read(t, testRoot, testStack), administered(a, declare("/locks/a", kind.Mutex, acl(c.list...))), plan.Options{Identities: us})
-			got := strings.Join(append(problemsOf(p, plan.ProblemLockOut), problemsOf(p, plan.ProblemAccess)...), "\n")
+			got := strings.Join(append(problemsOf(p, problem.LockOut), problemsOf(p, problem.Access)...), "\n")
 			if c.says == "" {
 				require.Empty(t, got)
 				return
@@ -165,7 +166,7 @@ func TestAReaderPlansWithWhatItIsShown(t *testing.T) {
 	current.Frame[0].ACL = kind.List{hidden("sre", kind.PermAll), hidden(user, kind.PermAll)}
 	p = diff.Compare(current, desired, plan.Options{Identities: us})
 	require.Empty(t, p.Access)
-	require.Contains(t, strings.Join(problemsOf(p, plan.ProblemAccess), "\n"), "warning: Access list cannot be planned: The access list of /locks may differ from digest:provisioner:cdrwa, digest:sre:cdrwa: ZooKeeper hides")
+	require.Contains(t, strings.Join(problemsOf(p, problem.Access), "\n"), "warning: Access list cannot be planned: The access list of /locks may differ from digest:provisioner:cdrwa, digest:sre:cdrwa: ZooKeeper hides")
 }
 
 // An apply that presents neither of two credentials it needs would fail at the first list.
@@ -175,7 +176,7 @@ func TestAnApplyThatNeedsTwoCredentialsIsTold(t *testing.T) {
 	desired.Intent.Access = &plan.Access{Admins: kind.List{admin}}
 	says := func(who ...plan.Identity) string {
 		p := diff.Compare(framed(m, t, oldAdmin), desired, plan.Options{Identities: who})
-		return strings.Join(problemsOf(p, plan.ProblemAccess), "\n")
+		return strings.Join(problemsOf(p, problem.Access), "\n")
 	}
 	old, mine := plan.Identity{Scheme: "digest", ID: oldAdmin.ID}, plan.Identity{Scheme: "digest", ID: admin.ID}
 	require.Contains(t, says(old), "6 access lists of the tool's own nodes (/locks first) can be set only by digest:old, which is not a declared administrator")
@@ -188,7 +189,7 @@ func TestAnApplyThatNeedsTwoCredentialsIsTold(t *testing.T) {
 	closed := oldAdmin
 	closed.Perms = kind.PermRead
 	p := diff.Compare(framed(m, t, closed), desired, plan.Options{Identities: []plan.Identity{mine}})
-	require.Contains(t, strings.Join(problemsOf(p, plan.ProblemAccess), "\n"), "6 access lists of the tool's own nodes (/locks first) give ADMIN to nobody, so only a superuser of the servers can set them")
+	require.Contains(t, strings.Join(problemsOf(p, problem.Access), "\n"), "6 access lists of the tool's own nodes (/locks first) give ADMIN to nobody, so only a superuser of the servers can set them")
 }
 
 // Both identities of a user whose password is replaced have one name.
@@ -198,7 +199,7 @@ func TestWhichDigestOfAUserIsTold(t *testing.T) {
 	m := applied(t, base())
 	at := func(admins kind.List, list ...kind.ACL) string {
 		p := diff.Compare(framed(m, t, oldAdmin), administered(&plan.Access{Admins: admins}, declare("/locks/a", kind.Mutex, acl(list...))), plan.Options{Identities: us})
-		return strings.Join(append(problemsOf(p, plan.ProblemAccess), problemsOf(p, plan.ProblemOpen)...), "\n")
+		return strings.Join(append(problemsOf(p, problem.Access), problemsOf(p, problem.Open)...), "\n")
 	}
 	require.Contains(t, at(kind.List{oldAdmin, next}, oldAdmin), "digest:old (another digest of that user) cannot manage 1 node that only digest:old can manage")
 	require.Contains(t, at(kind.List{next}, next), "can be set only by digest:old (another digest of that user), which is not a declared administrator")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/problem"
 )
 
 // 47 nodes that could not be read were 47 times the same sentence.
@@ -16,7 +17,7 @@ func TestProblemsThatSayTheSameAreFolded(t *testing.T) {
 	add := func(n int, summary, detail string) {
 		for i := range n {
 			addr, path := fmt.Sprintf("mutex.m%d", i), fmt.Sprintf("/t/m%d", i)
-			all = append(all, plan.Problem{Severity: plan.Error, Addr: plan.Addr(addr), Path: path, Origin: fmt.Sprint(i), Summary: summary, Detail: fmt.Sprintf(detail, addr, path)})
+			all = append(all, plan.Problem{Severity: problem.Error, Addr: plan.Addr(addr), Path: path, Origin: fmt.Sprint(i), Summary: summary, Detail: fmt.Sprintf(detail, addr, path)})
 		}
 	}
 	add(1, "Other", "%s at %s.")

@@ -6,6 +6,8 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff/access"
+	"github.com/locktree/locktree/plan/explain"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -24,16 +26,16 @@ func covers(given []string, addrs ...plan.Addr) bool {
 func checkUnused(p *plan.Plan, what string, given []string, addrs []plan.Addr) {
 	for _, g := range given {
 		if !slices.ContainsFunc(addrs, plan.Addr(g).Covers) {
-			unmatched(p, plan.Error, what, g, "address", addrs)
+			unmatched(p, problem.Error, what, g, "address", addrs)
 		}
 	}
 }
 
 // unmatched tells of an address that matches nothing, most often a typing mistake.
-func unmatched(p *plan.Plan, severity plan.Severity, what, given, kind string, addrs []plan.Addr) {
-	access.Tell(p, severity, plan.ProblemTarget, &plan.Node{Addr: plan.Addr(given)}, "Nothing matches "+what,
+func unmatched(p *plan.Plan, severity problem.Severity, what, given, kind string, addrs []plan.Addr) {
+	access.Tell(p, severity, problem.Target, &plan.Node{Addr: plan.Addr(given)}, "Nothing matches "+what,
 		fmt.Sprintf("%s %q matches no %s of the configuration or of the ensemble: correct it, or leave it out.%s",
-			plan.Sentence(what)[:len(what)], given, kind, plan.NearestAddr(given, addrs)))
+			explain.Sentence(what)[:len(what)], given, kind, explain.NearestAddr(given, addrs)))
 }
 
 // checkForced warns of addresses to break that are not locks: an apply that is run again after it was interrupted may have deleted them.
@@ -41,7 +43,7 @@ func checkForced(p *plan.Plan, s *access.Sides) {
 	addrs := addrs(p, s, false)
 	for _, given := range s.Opts.ForceBreak {
 		if !slices.Contains(addrs, plan.Addr(given)) {
-			unmatched(p, plan.Warning, "lock to break", given, "lock", addrs)
+			unmatched(p, problem.Warning, "lock to break", given, "lock", addrs)
 		}
 	}
 }
@@ -86,7 +88,7 @@ func limitToTargets(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]boo
 		}
 	}
 	checkUnused(p, "target", s.Opts.Targets, addrs)
-	access.Tell(p, plan.Warning, plan.ProblemTargeted, &plan.Node{}, "Resource targeting is in effect",
+	access.Tell(p, problem.Warning, problem.Targeted, &plan.Node{}, "Resource targeting is in effect",
 		"The plan was limited with -target, so it may not represent everything the configuration asks for. "+
 			"This option is for exceptional situations, such as recovering from mistakes: plan again without it afterwards.")
 	return planned

@@ -13,6 +13,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -91,11 +92,11 @@ func TestAddressThatMatchesNothingIsQuotedWithWhatWasMeant(t *testing.T) {
 		} {
 			o.Identities = us
 			p := diff.Compare(m.read(t, testRoot, testStack), tree, o)
-			i := slices.IndexFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTarget })
+			i := slices.IndexFunc(p.Problems, func(q plan.Problem) bool { return q.Code == problem.Target })
 			require.NotEqual(t, -1, i, what)
 			require.EqualValues(t, given, p.Problems[i].Addr)
 			refused := o.ForceBreak == nil
-			require.Equal(t, refused, p.Problems[i].Severity == plan.Error, what)
+			require.Equal(t, refused, p.Problems[i].Severity == problem.Error, what)
 			require.Equal(t, refused, !p.Applyable(), what)
 			require.Contains(t, p.Problems[i].Detail, fmt.Sprintf("%s %q matches no ", what, given))
 			require.True(t, strings.HasSuffix(p.Problems[i].Detail, ": correct it, or leave it out."+near), p.Problems[i].Detail)
@@ -129,7 +130,7 @@ func TestWhatWasMeantIsLookedForInAllEnsembles(t *testing.T) {
 			o.Identities = us
 			detail := ""
 			for _, q := range diff.Compare(nil, tree, o).Problems {
-				if q.Code == plan.ProblemTarget {
+				if q.Code == problem.Target {
 					detail = q.Detail
 				}
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -63,10 +64,10 @@ func TestFormerAddressSelectsChangesAndProblems(t *testing.T) {
 // so that nobody could manage it.
 func TestProblemOfSeveralNodesStaysWithThoseThatArePlanned(t *testing.T) {
 	const ledger, pool, solo = "namespace.x.mutex.locks_pay_ledger", "namespace.x.semaphore.locks_pay_pool", "namespace.x.election.locks_solo"
-	for code, list := range map[plan.ProblemCode]kind.List{
-		plan.ProblemWorldWritable: kind.WorldAll(),
-		plan.ProblemLockOut:       {{Scheme: "digest", ID: "somebody:else", Perms: kind.PermAll}},
-		plan.ProblemNoACL:         nil,
+	for code, list := range map[problem.Code]kind.List{
+		problem.WorldWritable: kind.WorldAll(),
+		problem.LockOut:       {{Scheme: "digest", ID: "somebody:else", Perms: kind.PermAll}},
+		problem.NoACL:         nil,
 	} {
 		tree := base()
 		tree.Nodes[1].ACL, tree.Nodes[3].ACL = list, list

@@ -16,6 +16,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -47,7 +48,7 @@ type File struct {
 // CheckStack returns an error when the saved plan is not of this stack.
 func (f *File) CheckStack(stack string) error {
 	if f.Stack != stack {
-		return &refusal{plan.Explanation{Summary: "Saved plan is of another stack"},
+		return &refusal{explain.Explanation{Summary: "Saved plan is of another stack"},
 			fmt.Sprintf("the saved plan is of stack %q, this configuration is of stack %q: apply it from its own directory", f.Stack, stack)}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -367,7 +368,7 @@ func Measure(p *plan.Plan) {
 		return
 	}
 	// If a transaction was too long and cutting it helped, drop the problem noted on the way.
-	p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemBudget })
+	p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == problem.Budget })
 	for _, s := range each {
 		p.Transaction.Ops += s.Ops
 		p.Transaction.Bytes += s.Bytes
@@ -382,11 +383,11 @@ func Measure(p *plan.Plan) {
 // tooLong notes a change for which no transaction is large enough. It replaces an earlier note: the
 // last one counts, if no smaller transactions are accepted either. Outputs that are too long are a problem already.
 func tooLong(p *plan.Plan, tx *Transaction, s plan.Stats) {
-	if slices.ContainsFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemOutputs }) {
+	if slices.ContainsFunc(p.Problems, func(q plan.Problem) bool { return q.Code == problem.Outputs }) {
 		return
 	}
 	q := plan.Problem{
-		Severity: plan.Error, Code: plan.ProblemBudget, Summary: "Change is too large for a transaction",
+		Severity: problem.Error, Code: problem.Budget, Summary: "Change is too large for a transaction",
 		Detail: fmt.Sprintf("It takes %d operations with %d bytes in one transaction, and the limit is %d bytes: a ZooKeeper server drops the connection "+
 			"at 1 MiB. Shorten the declaration, most often an access list.", s.Ops, s.Bytes, MaxTransaction),
 	}
@@ -396,7 +397,7 @@ func tooLong(p *plan.Plan, tx *Transaction, s plan.Stats) {
 			q.Origin = n.Origin
 		}
 	}
-	p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemBudget })
+	p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == problem.Budget })
 	p.Problems = slices.Insert(p.Problems, 0, q)
 }
 

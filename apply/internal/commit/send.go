@@ -28,6 +28,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes/kind"
@@ -157,10 +158,11 @@ func (r *Sender) leftNow(err error) bool {
 // failed reports the change because of which the transaction was refused. If there is none (the record, the
 // lock, the connection), it reports nothing besides the error.
 func (r *Sender) failed(err error) {
-	at := plan.Explain(err)
+	x := explain.Of(err)
+	addr := plan.Addr(x.Addr)
 	for _, c := range r.tx.Changes {
-		if at.Addr != "" && lock.About(c, at.Addr, at.Path) && c.Action != plan.NoOp {
-			r.Held.Emit(event.Failed{Addr: at.Addr, Path: at.Path, Action: c.Action, Err: err})
+		if addr != "" && lock.About(c, addr, x.Path) && c.Action != plan.NoOp {
+			r.Held.Emit(event.Failed{Addr: addr, Path: x.Path, Action: c.Action, Err: err})
 		}
 	}
 }

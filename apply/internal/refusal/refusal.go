@@ -24,6 +24,7 @@ import (
 
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
@@ -248,7 +249,7 @@ func (b *Besides) Say(err error, more ...string) error {
 		b.Add(fmt.Sprintf("the nodes of %d keys, which nobody used, were deleted", n))
 	}
 	b.clauses = append(b.clauses, more...)
-	if len(b.clauses) == 0 || len(more) == 0 && !strings.Contains(plan.Explain(err).Written, failure.NothingWritten) {
+	if len(b.clauses) == 0 || len(more) == 0 && !strings.Contains(explain.Of(err).Written, failure.NothingWritten) {
 		return err
 	}
 	return &besidesError{b.clauses, err}
@@ -260,8 +261,8 @@ type besidesError struct {
 	err      error
 }
 
-func (e *besidesError) Explain() plan.Explanation {
-	x := plan.Explain(e.err)
+func (e *besidesError) Explain() explain.Explanation {
+	x := explain.Of(e.err)
 	x.Written = strings.TrimSpace(strings.ReplaceAll(x.Written, failure.NothingWritten, "") + " Nothing of the plan was written, but " + strings.Join(e.prepared, ", and ") + ".")
 	return x
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/config/internal/forms"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kerberos"
@@ -90,7 +91,7 @@ func evaluateRoot(s scope, e *Ensemble) {
 		return
 	}
 	if err := kind.ValidatePath(root); err != nil {
-		s.wrong(a, "Illegal path", plan.Sentence(err.Error()))
+		s.wrong(a, "Illegal path", explain.Sentence(err.Error()))
 		root = "/" // or every node below would be reported as well
 	}
 	e.Root = root

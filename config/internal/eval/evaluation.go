@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -214,7 +215,7 @@ func (e *Evaluation) Stack() string {
 	err := kind.ValidateName(stack)
 	switch {
 	case err != nil:
-		s.wrong(a, "Invalid stack", plan.Sentence(err.Error()))
+		s.wrong(a, "Invalid stack", explain.Sentence(err.Error()))
 	case len(stack) > maxStack:
 		s.wrong(a, "Invalid stack", "A stack's name is written into every node: use at most 128 bytes.")
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -85,7 +86,7 @@ func evaluateImport(s scope) {
 		return
 	}
 	if err := kind.ValidatePath(path); err != nil {
-		s.wrong(a, "Illegal path", plan.Sentence(err.Error()))
+		s.wrong(a, "Illegal path", explain.Sentence(err.Error()))
 		return
 	}
 	if _, lost, found := s.Declared.Lookup(d.Intent.To); !found {

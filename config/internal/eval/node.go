@@ -12,6 +12,7 @@ import (
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
@@ -296,7 +297,7 @@ func setField(s scope, a *syntax.Attribute, f kind.Field) {
 	}
 	detail := a.Name + ": " + strings.TrimSuffix(err.Error(), ".") + "."
 	if !f.Number {
-		detail += plan.DidYouMean(v.AsString(), f.OneOf)
+		detail += explain.DidYouMean(v.AsString(), f.OneOf)
 	}
 	s.wrong(a, "Invalid value for "+a.Name, detail)
 }
@@ -349,7 +350,7 @@ func placeNode(s scope, i *Instance) {
 		if i.Node.Attr("name") == nil {
 			next = "Set name = ... to call the znode differently."
 		}
-		s.Errorf(i.Node.NameAt(), summary, "%s It would be the znode of %s. %s", plan.Sentence(err.Error()), i.Addr, next)
+		s.Errorf(i.Node.NameAt(), summary, "%s It would be the znode of %s. %s", explain.Sentence(err.Error()), i.Addr, next)
 	}
 	if err != nil || parent == "" {
 		i.Path = ""

@@ -14,6 +14,7 @@ import (
 	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -120,10 +121,10 @@ func evaluatePrincipal(s scope) {
 		}
 		// The line of a digest may hold a password where its hash belongs.
 		if at == nil || at == idAttr && scheme == "digest" {
-			s.refuse(d.Head, summary, "%s", plan.Sentence(err.Error()))
+			s.refuse(d.Head, summary, "%s", explain.Sentence(err.Error()))
 			return
 		}
-		s.wrong(at, summary, plan.Sentence(err.Error()))
+		s.wrong(at, summary, explain.Sentence(err.Error()))
 		return
 	}
 	// A file usually ends in a newline, which is no part of an id.
@@ -181,7 +182,7 @@ func evaluateGrant(s scope, g *syntax.Block, p *policy) {
 	if okAllow {
 		var err error
 		if perms, err = forms.GrantPerms(word); err != nil {
-			s.wrong(allow, "Invalid permissions", plan.Sentence(err.Error()))
+			s.wrong(allow, "Invalid permissions", explain.Sentence(err.Error()))
 			okAllow = false
 		}
 	}
@@ -249,7 +250,7 @@ func principalsIn(s scope, a *syntax.Attribute, v cty.Value) (kind.List, bool) {
 			if secret { // it may have been written here as an object, with any scheme
 				err = errWithheld
 			}
-			s.wrong(a, "Invalid principal", plan.Sentence(err.Error()))
+			s.wrong(a, "Invalid principal", explain.Sentence(err.Error()))
 			return nil, false
 		}
 		out = append(out, p)

@@ -10,7 +10,7 @@ import (
 	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
-	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 )
 
 // evaluateVariables gives the variables their values, and checks their rules when all of them have one, because a rule may refer
@@ -226,7 +226,7 @@ func (e *Evaluation) constant(v *static.Variable, expr hcl.Expression, from stri
 func (e *Evaluation) readInputFile(shown string, read func() ([]byte, error)) {
 	src, err := read()
 	if err != nil {
-		e.Errorf(syntax.FileStart(shown), "Cannot read the file", "%s", plan.Sentence(syntax.PlainError(err)))
+		e.Errorf(syntax.FileStart(shown), "Cannot read the file", "%s", explain.Sentence(syntax.PlainError(err)))
 		e.unread = true
 		return
 	}
@@ -254,7 +254,7 @@ func (e *Evaluation) readInputFile(shown string, read func() ([]byte, error)) {
 			e.Add(syntax.WarningAt(a.NameRange, "Value for undeclared variable",
 				fmt.Sprintf("There is no variable %q, so its value is not used.%s", name, syntax.Hint(name, e.Declared.Names["var"], "None is declared."))))
 			// It may be a misspelt sensitive one, whose value would be quoted.
-			quotable = quotable && plan.DidYouMean(name, e.Declared.Names["var"]) == ""
+			quotable = quotable && explain.DidYouMean(name, e.Declared.Names["var"]) == ""
 			continue
 		}
 		quotable = quotable && !v.Sensitive

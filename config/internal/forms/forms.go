@@ -16,6 +16,7 @@ import (
 
 	"github.com/locktree/locktree/config/internal/syntax"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
@@ -116,7 +117,7 @@ func GrantPerms(word string) (plan.RolePerms, error) {
 	}
 	p, err := kind.ParsePerm(word)
 	if err != nil {
-		return plan.RolePerms{}, fmt.Errorf("the argument allow must be a role (%s) or letters of cdrwa: %w.%s", syntax.OrList(plan.Roles), err, plan.DidYouMean(word, plan.Roles))
+		return plan.RolePerms{}, fmt.Errorf("the argument allow must be a role (%s) or letters of cdrwa: %w.%s", syntax.OrList(plan.Roles), err, explain.DidYouMean(word, plan.Roles))
 	}
 	ns := p
 	if p&kind.PermAdmin == 0 {

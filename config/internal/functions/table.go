@@ -20,7 +20,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
 	"github.com/locktree/locktree/config/internal/syntax"
-	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 )
 
 // pure are the functions that need nothing but their arguments: those of go-cty's standard library that Terraform has too, and ours.
@@ -235,7 +235,7 @@ func Compute(expr hcl.Expression, ctx *hcl.EvalContext, src []byte) (v cty.Value
 	v, diags = expr.Value(ctx)
 	secret := len(diags) > 0 && mentionsSecret(expr, ctx, src)
 	for i, d := range diags {
-		diags[i] = explain(d, ctx, secret)
+		diags[i] = advise(d, ctx, secret)
 	}
 	return v, diags
 }
@@ -253,9 +253,9 @@ var fixedReasons = map[string]bool{
 
 const withheld = "The reason is not shown because it could contain a sensitive value. To see it, evaluate the expression with another value."
 
-// explain returns a diagnostic of hcl with advice and without a sensitive value. Nothing searches a finished message for secrets:
+// advise returns a diagnostic of hcl with advice and without a sensitive value. Nothing searches a finished message for secrets:
 // that would damage other words and give them away.
-func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext, secret bool) *hcl.Diagnostic {
+func advise(d *hcl.Diagnostic, ctx *hcl.EvalContext, secret bool) *hcl.Diagnostic {
 	var failed error
 	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d); ok {
 		failed = call.FunctionCallError()
@@ -272,7 +272,7 @@ func explain(d *hcl.Diagnostic, ctx *hcl.EvalContext, secret bool) *hcl.Diagnost
 	}
 	if call, ok := d.Expression.(*hclsyntax.FunctionCallExpr); ok && d.Summary == "Call to unknown function" {
 		// Of several names hcl suggests another one each time.
-		c.Detail = fmt.Sprintf("There is no function named %q.%s", call.Name, plan.DidYouMean(call.Name, slices.Collect(maps.Keys(ctx.Functions))))
+		c.Detail = fmt.Sprintf("There is no function named %q.%s", call.Name, explain.DidYouMean(call.Name, slices.Collect(maps.Keys(ctx.Functions))))
 	}
 	if secret && loop {
 		c.Expression, c.EvalContext = nil, nil

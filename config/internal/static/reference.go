@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/locktree/locktree/config/internal/syntax"
-	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -116,7 +116,7 @@ func (r resolver) rootHint(given string) string {
 		}
 	}
 	roots := append([]string{"path", "each"}, namedRoots...)
-	if s := plan.DidYouMean(given, append(roots, kindNames()...)); s != "" {
+	if s := explain.DidYouMean(given, append(roots, kindNames()...)); s != "" {
 		return s
 	}
 	return ` References start with var, local, principal, acl, ensemble, module, each, path or the type of a block; a string needs quotes.`

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 )
 
 // ErrorAt makes a diagnostic that says what (summary) and why and what to type
@@ -130,10 +130,10 @@ func OrList(names []string) string {
 	}
 }
 
-// Hint is [plan.DidYouMean], or else the list of what there is, when it is short
+// Hint is [explain.DidYouMean], or else the list of what there is, when it is short
 // enough to be read.
 func Hint(given string, names []string, none string) string {
-	if s := plan.DidYouMean(given, names); s != "" {
+	if s := explain.DidYouMean(given, names); s != "" {
 		return s
 	}
 	switch {
@@ -148,7 +148,7 @@ func Hint(given string, names []string, none string) string {
 
 // HintIn is [Hint] for names behind a dot. The list shows them as they are written.
 func HintIn(root, given string, names []string, none string) string {
-	if s := plan.DidYouMean(given, names); s != "" {
+	if s := explain.DidYouMean(given, names); s != "" {
 		return s
 	}
 	full := make([]string, len(names))

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/json"
 
-	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 )
 
 const (
@@ -83,7 +83,7 @@ func (s *Sources) Parse(name string) hcl.Body {
 	shown := s.Display(name)
 	src, err := ReadText(s.FS, name)
 	if err != nil {
-		s.Errorf(FileStart(shown), "Cannot read the file", "%s", plan.Sentence(PlainError(err)))
+		s.Errorf(FileStart(shown), "Cannot read the file", "%s", explain.Sentence(PlainError(err)))
 		return nil
 	}
 	isJSON := strings.HasSuffix(shown, ".json")
@@ -159,7 +159,7 @@ func FileStart(name string) hcl.Range {
 
 // NoDirectory reports a directory that cannot be read.
 func (r *Report) NoDirectory(dir string, err error) {
-	r.Errorf(FileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", plan.Sentence(PlainError(err)), nativeSuffix)
+	r.Errorf(FileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", explain.Sentence(PlainError(err)), nativeSuffix)
 }
 
 // system is the machine's file system, under the names that programs use.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -25,11 +27,11 @@ func CheckDeclared(p *plan.Plan, s *Sides) {
 	k := &accessCheck{}
 	for _, n := range s.Desired {
 		if len(n.ACL) == 0 {
-			Tell(p, plan.Error, plan.ProblemNoACL, n, "No access list", fmt.Sprintf("%s has no access list, which ZooKeeper refuses. Declare an acl.", n.Addr))
+			Tell(p, problem.Error, problem.NoACL, n, "No access list", fmt.Sprintf("%s has no access list, which ZooKeeper refuses. Declare an acl.", n.Addr))
 			continue
 		}
 		if who := cmp.Or(openTo(n.ACL), openTo(n.Payload.ChildACL)); who != "" && !n.AllowWorld {
-			Tell(p, plan.Error, plan.ProblemWorldWritable, n, "Everybody could change this lock",
+			Tell(p, problem.Error, problem.WorldWritable, n, "Everybody could change this lock",
 				fmt.Sprintf("The access list of %s grants %s: anybody who can reach the servers could take, release or delete its locks. "+
 					"Grant to principals, or set allow_world = true on the acl if that is intended.", n.Addr, who))
 		}
@@ -65,11 +67,11 @@ func checkLockOut(p *plan.Plan, s *Sides, n *plan.Node) {
 	if missing == 0 {
 		return
 	}
-	severity, summary := plan.Error, "Apply would lock itself out"
+	severity, summary := problem.Error, "Apply would lock itself out"
 	if missing&^maybe == 0 { // only the servers know whether an address matches
-		severity, summary = plan.Warning, "Apply may lock itself out"
+		severity, summary = problem.Warning, "Apply may lock itself out"
 	}
-	Tell(p, severity, plan.ProblemLockOut, n, summary,
+	Tell(p, severity, problem.LockOut, n, summary,
 		fmt.Sprintf("The access list of %s (%s) would leave us without %q on %s%s. Add a grant with allow = \"admin\" "+
 			"for the identity that applies, or set allow_lockout = true on the acl if that is intended.%s",
 			n.Addr, n.ACL, missing, n.Path, administeredNow(s, n.Path, Us(s)), misspelt(s, n.ACL)))
@@ -145,11 +147,11 @@ func checkAdmins(p *plan.Plan, s *Sides, k *accessCheck, n *plan.Node) {
 	v := verdictOn(s, k, n)
 	switch {
 	case v.able == "" && !n.AllowLockout:
-		severity, summary := plan.Error, "Apply would lock the administrators out"
+		severity, summary := problem.Error, "Apply would lock the administrators out"
 		if v.perhaps {
-			severity, summary = plan.Warning, "Apply may lock the administrators out"
+			severity, summary = problem.Warning, "Apply may lock the administrators out"
 		}
-		Tell(p, severity, plan.ProblemLockOut, n, summary,
+		Tell(p, severity, problem.LockOut, n, summary,
 			fmt.Sprintf("The access list of %s (%s) gives none of them (%s) %q on %s%s. Add a grant with allow = \"admin\" to one of them, "+
 				"or set allow_lockout = true on the acl if that is intended.%s",
 				n.Addr, n.ACL, whoText(s.Intent.Access.Admins), plan.Need(n.Kind()), n.Path, administeredNow(s, n.Path, s.Intent.Access.Admins), misspelt(s, n.ACL)))
@@ -227,8 +229,8 @@ func noteRemark(k *accessCheck, n *plan.Node, summary, who, why, next string) {
 func tellRemarks(p *plan.Plan, k *accessCheck) {
 	for _, r := range k.remarks {
 		n := len(r.addrs)
-		Tell(p, plan.Warning, plan.ProblemAccess, r.first, r.summary,
-			fmt.Sprintf("%s %d node%s %s: %s. %s", r.who, n, plan.Plural(n), r.why, plan.Few(r.addrs, 5), r.next))
+		Tell(p, problem.Warning, problem.Access, r.first, r.summary,
+			fmt.Sprintf("%s %d node%s %s: %s. %s", r.who, n, explain.Plural(n), r.why, explain.Few(r.addrs, 5), r.next))
 	}
 }
 
@@ -282,14 +284,14 @@ func checkSetters(p *plan.Plan, s *Sides) {
 	}
 	at := &plan.Node{Addr: plan.EnsembleAddr(p.Ensemble), Path: first}
 	if len(who) == 0 {
-		Tell(p, plan.Warning, plan.ProblemAccess, at, "Nobody can set an access list",
+		Tell(p, problem.Warning, problem.Access, at, "Nobody can set an access list",
 			fmt.Sprintf("%d access list%s of the tool's own nodes (%s first) give ADMIN to nobody, so only a superuser of the servers can set them: "+
-				"see \"locktree help take-over-stack\".", n, plan.Plural(n), first))
+				"see \"locktree help take-over-stack\".", n, explain.Plural(n), first))
 		return
 	}
-	Tell(p, plan.Warning, plan.ProblemAccess, at, "Apply needs two credentials",
+	Tell(p, problem.Warning, problem.Access, at, "Apply needs two credentials",
 		fmt.Sprintf("%d access list%s of the tool's own nodes (%s first) can be set only by %s, which is not a declared administrator. "+
-			"Apply with both its credential and an administrator's: an auth block for each.", n, plan.Plural(n), first, whoBut(who, p.Set.Admins)))
+			"Apply with both its credential and an administrator's: an auth block for each.", n, explain.Plural(n), first, whoBut(who, p.Set.Admins)))
 }
 
 // IsSuper reports whether we present the user that servers make their superuser, who can set any list. Whether the password is right

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -68,7 +70,7 @@ func tellOpen(p *plan.Plan, s *Sides) {
 		return
 	}
 	ensemble := plan.EnsembleAddr(p.Ensemble)
-	Tell(p, plan.Warning, plan.ProblemAccess, &plan.Node{Addr: ensemble, Path: p.Root}, "No administrators are declared",
+	Tell(p, problem.Warning, problem.Access, &plan.Node{Addr: ensemble, Path: p.Root}, "No administrators are declared",
 		fmt.Sprintf("%s does not say who may apply, so the stack's record, its apply lock and all nodes without an acl belong to %s. "+
 			"Nobody else can plan or apply, and nobody at all once that credential is replaced. Declare admins = [principal.NAME] in the ensemble block, and readers for those who only plan.",
 			ensemble, cmp.Or(whoText(withAdmin(p.RootSet.There)), "whoever applies first")))
@@ -119,7 +121,7 @@ func ownLists(p *plan.Plan, s *Sides) {
 		}
 	}
 	if len(closed) > 0 {
-		Tell(p, plan.Warning, plan.ProblemAccess, &plan.Node{Addr: plan.EnsembleAddr(p.Ensemble), Path: closed[0]}, "Access lists cannot be read",
+		Tell(p, problem.Warning, problem.Access, &plan.Node{Addr: plan.EnsembleAddr(p.Ensemble), Path: closed[0]}, "Access lists cannot be read",
 			fmt.Sprintf("%d of the tool's own nodes (%s first) cannot be read by this connection, so their access lists are not checked. Run the plan with the credentials of an administrator.", len(closed), closed[0]))
 	}
 	checkSetters(p, s)
@@ -147,7 +149,7 @@ func ownDrift(p *plan.Plan, s *Sides) {
 // stay: which of the hidden ones are theirs is not known.
 func ownChange(p *plan.Plan, c plan.AccessChange, joined bool) {
 	if c.After.Masked() || joined && c.Before.Masked() {
-		Tell(p, plan.Warning, plan.ProblemAccess, &plan.Node{Addr: c.Addr, Path: c.Pin.Path}, "Access list cannot be planned",
+		Tell(p, problem.Warning, problem.Access, &plan.Node{Addr: c.Addr, Path: c.Pin.Path}, "Access list cannot be planned",
 			fmt.Sprintf("The access list of %s may differ from %s: ZooKeeper hides its password hashes from this connection. Run the plan with the credentials of an administrator.", c.Pin.Path, c.Before))
 		return
 	}
@@ -250,7 +252,7 @@ func auditFrame(p *plan.Plan, s *Sides) {
 	if len(open) == 0 {
 		return
 	}
-	Tell(p, plan.Warning, plan.ProblemOpen, &plan.Node{}, "Others may create or delete nodes of this stack",
+	Tell(p, problem.Warning, problem.Open, &plan.Node{}, "Others may create or delete nodes of this stack",
 		strings.Join(open, "; ")+". In ZooKeeper, creating and deleting are rights on the parent: whatever the access lists of the locks say, "+
 			"an idle lock or one of the tool's own nodes there can be deleted, or created by somebody else. "+
 			"Grant c, d and a there only to those who apply, for example with zkCli.sh's setAcl.")
@@ -304,7 +306,7 @@ func checkRoot(p *plan.Plan, s *Sides, f *plan.Framed) {
 	if s.Current.RootOwner != "" {
 		owner = "it is of " + s.Current.RootOwner
 	}
-	Tell(p, plan.Warning, plan.ProblemAccess, &plan.Node{Addr: plan.EnsembleAddr(p.Ensemble), Path: f.Path}, "Administrators have no rights on the root",
+	Tell(p, problem.Warning, problem.Access, &plan.Node{Addr: plan.EnsembleAddr(p.Ensemble), Path: f.Path}, "Administrators have no rights on the root",
 		fmt.Sprintf("%s grants CREATE and DELETE to none of %s, who need both to manage the nodes right below it. This stack does not set its access list, because %s: "+
 			"ask there for a grant of \"admin\" (it has %s), or choose a root of your own.", f.Path, whoText(p.Set.Admins), owner, f.ACL))
 }
@@ -341,8 +343,8 @@ func WarnUncompared(p *plan.Plan, s *Sides) {
 	}
 	names := plan.Names(who)
 	slices.Sort(names)
-	Tell(p, plan.Warning, plan.ProblemAccess, first, "Passwords were not compared",
+	Tell(p, problem.Warning, problem.Access, first, "Passwords were not compared",
 		fmt.Sprintf("ZooKeeper hides the password hashes of %s from this connection, in %d access list%s (%s first). This plan compared these entries by scheme and name, "+
 			"so it does not show a password that has changed. Run the plan with the credentials of an administrator to compare them.",
-			plan.Few(slices.Compact(names), 10), n, plan.Plural(n), first.Path))
+			explain.Few(slices.Compact(names), 10), n, explain.Plural(n), first.Path))
 }

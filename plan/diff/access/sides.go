@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -22,7 +23,7 @@ type Sides struct {
 }
 
 // Tell adds a problem to a plan. A problem has one line, and quotes what others wrote.
-func Tell(p *plan.Plan, s plan.Severity, code plan.ProblemCode, n *plan.Node, summary, detail string) {
+func Tell(p *plan.Plan, s problem.Severity, code problem.Code, n *plan.Node, summary, detail string) {
 	p.Problems = append(p.Problems, plan.Problem{
 		Severity: s, Code: code, Addr: n.Addr, Path: n.Path, Origin: n.Origin, Summary: kind.Visible(summary), Detail: kind.Visible(detail),
 	})

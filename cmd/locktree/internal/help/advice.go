@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 )
 
 // What people who know Terraform type, and what to type here instead.
@@ -87,7 +87,7 @@ func nearest(c *cobra.Command, name string) string {
 		}
 		names = append(names, sub.Name())
 	}
-	if near := plan.Nearest(name, names); near != "" {
+	if near := explain.Nearest(name, names); near != "" {
 		return "help " + near
 	}
 	return ""
@@ -111,7 +111,7 @@ func FlagText(c *cobra.Command, err error) string {
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "-"+f.Name) })
-	if best := plan.Nearest("-"+name, names); best != "" {
+	if best := explain.Nearest("-"+name, names); best != "" {
 		text += " Did you mean " + best + "?"
 	}
 	return text

@@ -6,6 +6,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -30,7 +31,7 @@ func Declared(cfg *config.Config, addr string) (e *config.Ensemble, path string,
 		return e, n.Path, nil
 	}
 	return nil, "", view.Failf("Not declared", "The configuration declares nothing at the address %q.%s \"locktree status\" shows what is declared. A path begins with a slash.",
-		addr, plan.NearestAddr(addr, Addresses(cfg)))
+		addr, explain.NearestAddr(addr, Addresses(cfg)))
 }
 
 // Addresses are those of everything that is declared.

@@ -22,6 +22,7 @@ import (
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes"
@@ -196,7 +197,7 @@ func (s *Stack) Ask(ctx context.Context, opts plan.Options) (*saved.Question, []
 	plans := s.answer(question)
 	if err != nil { // an address may be in one of the other ensembles
 		for _, p := range plans {
-			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTarget })
+			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == problem.Target })
 		}
 	}
 	return question, plans, err

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/locktree/locktree/apply/failure"
-	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
 )
@@ -26,49 +26,49 @@ func Explain(err error) hcl.Diagnostics {
 		}
 		return out
 	}
-	x := explain(err)
+	x := partsOf(err)
 	return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: x.Summary, Detail: x.Text(), Extra: Address(x.Addr)}}
 }
 
 // Brief is an error in one line, as pages show it.
 func Brief(err error) string {
-	x := explain(err)
+	x := partsOf(err)
 	if x.Detail == "" {
-		return Clean(plan.Sentence(x.Summary))
+		return Clean(explain.Sentence(x.Summary))
 	}
 	return Clean(x.String())
 }
 
 const CredentialsAre = "The credentials are an auth block of the ensemble, or ZOOKEEPER_USERNAME and ZOOKEEPER_PASSWORD."
 
-func explain(err error) plan.Explanation {
-	var explained plan.Explainer
+func partsOf(err error) explain.Explanation {
+	var explained explain.Explainer
 	switch {
 	case errors.As(err, &explained):
 	case errors.Is(err, recipes.ErrUnreachable) && !errors.Is(err, context.Canceled): // which is an interrupt
-		return plan.Explanation{
-			Summary: "Cannot reach ZooKeeper", Detail: plan.Sentence(strings.TrimPrefix(Sentence(err), "ZooKeeper unreachable: ")),
+		return explain.Explanation{
+			Summary: "Cannot reach ZooKeeper", Detail: explain.Sentence(strings.TrimPrefix(Sentence(err), "ZooKeeper unreachable: ")),
 			Next: "Check that these servers run, and that this machine reaches them. The ensemble block names them, or ZOOKEEPER_SERVERS; " +
 				"connect_timeout limits how long the command waits, and a tls block or ZOOKEEPER_TLS_ENABLED encrypts the connection.",
 		}
 	case errors.Is(err, recipes.ErrThrottled):
-		return plan.Explanation{Summary: "ZooKeeper sheds requests", Detail: plan.Sentence(Sentence(err)),
+		return explain.Explanation{Summary: "ZooKeeper sheds requests", Detail: explain.Sentence(Sentence(err)),
 			Next: "The servers are overloaded, or their limits (request_throttle_max_requests, throttled_op_wait_time) are too low. Try again later."}
 	case errors.Is(err, recipes.ErrAuth):
-		return plan.Explanation{Summary: "ZooKeeper refused the authentication", Detail: plan.Sentence(Sentence(err)) + " " + CredentialsAre}
+		return explain.Explanation{Summary: "ZooKeeper refused the authentication", Detail: explain.Sentence(Sentence(err)) + " " + CredentialsAre}
 	}
-	return plan.Explain(err)
+	return explain.Of(err)
 }
 
 // Reason is why something failed, in a line for which there is little place, without what to do next.
 func Reason(err error) string {
-	x := explain(err)
-	why, _, _ := strings.Cut(cmp.Or(x.Detail, plan.Sentence(x.Summary)), "\n")
+	x := partsOf(err)
+	why, _, _ := strings.Cut(cmp.Or(x.Detail, explain.Sentence(x.Summary)), "\n")
 	return Clean(why)
 }
 
 // Sentence is an error's text without the name of the package that made it.
-func Sentence(err error) string { return plan.Plain(err.Error()) }
+func Sentence(err error) string { return explain.Plain(err.Error()) }
 
 // Failure is an error that already says what happened, in one line, and where,
 // why and what to do next, in sentences.
@@ -89,9 +89,9 @@ func Failf(summary, detail string, args ...any) error {
 
 func (f *Failure) Error() string { return f.Summary + ": " + f.Detail }
 
-// Explain implements [plan.Explainer].
-func (f *Failure) Explain() plan.Explanation {
-	return plan.Explanation{Summary: f.Summary, Detail: f.Detail}
+// Explain implements [explain.Explainer].
+func (f *Failure) Explain() explain.Explanation {
+	return explain.Explanation{Summary: f.Summary, Detail: f.Detail}
 }
 
 // SomeEnsembles is an error on one ensemble after the plans of others were applied.
@@ -107,12 +107,12 @@ func (s *SomeEnsembles) Error() string { return s.Err.Error() }
 func (s *SomeEnsembles) Unwrap() error { return s.Err }
 
 // Explain says what was written first: the error itself knows of its own ensemble only.
-func (s *SomeEnsembles) Explain() plan.Explanation {
+func (s *SomeEnsembles) Explain() explain.Explanation {
 	quoted := make([]string, len(s.Applied))
 	for i, name := range s.Applied {
 		quoted[i] = Quote(name)
 	}
-	return explain(s.Err).Within("Only some of the ensembles were changed",
+	return partsOf(s.Err).Within("Only some of the ensembles were changed",
 		fmt.Sprintf("The changes of %s %s are applied. Then, on ensemble %s: ",
 			PluralWord(len(s.Applied), "ensemble", "ensembles"), strings.Join(quoted, ", "), Quote(s.Failed)),
 		`Each ensemble has a transaction of its own. Run "locktree plan" to see what is there now, and apply that plan.`)
@@ -145,11 +145,11 @@ func (u Unseen) Error() string { return u.Err.Error() }
 
 func (u Unseen) Unwrap() error { return u.Err }
 
-// Explain implements [plan.Explainer].
-func (u Unseen) Explain() plan.Explanation {
-	x := explain(u.Err)
+// Explain implements [explain.Explainer].
+func (u Unseen) Explain() explain.Explanation {
+	x := partsOf(u.Err)
 	if x.Detail == "" { // the library's own words, which are long
-		x.Summary, x.Detail = "Cannot use the servers", plan.Sentence(x.Summary)
+		x.Summary, x.Detail = "Cannot use the servers", explain.Sentence(x.Summary)
 	}
 	if u.Only {
 		return x
@@ -187,16 +187,16 @@ func (d *Denied) Error() string { return d.Err.Error() }
 func (d *Denied) Unwrap() error { return d.Err }
 
 // Explain adds whom the servers take us for to what the error says itself.
-func (d *Denied) Explain() plan.Explanation {
-	x := explain(d.Err)
+func (d *Denied) Explain() explain.Explanation {
+	x := partsOf(d.Err)
 	var node *failure.NodeError
 	errors.As(d.Err, &node)
 	named := node != nil && node.Named
 	if x.Detail == "" { // the library's own words, which are long
-		x.Summary, x.Detail = "ZooKeeper refused a request", plan.Sentence(x.Summary)
+		x.Summary, x.Detail = "ZooKeeper refused a request", explain.Sentence(x.Summary)
 		if failed := (*direct.OpError)(nil); errors.As(d.Err, &failed) { // its hint is for programs; what follows says more
 			named = true
-			x.Detail = plan.Sentence(strings.TrimSuffix(strings.TrimSuffix(x.Detail, "."), "; "+failed.Hint))
+			x.Detail = explain.Sentence(strings.TrimSuffix(strings.TrimSuffix(x.Detail, "."), "; "+failed.Hint))
 		}
 	}
 	said := x.Text()

@@ -13,6 +13,8 @@ import (
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
@@ -30,7 +32,7 @@ func TestExplain(t *testing.T) {
 	_, cutOff := saved.Decode(strings.NewReader(`{"locktree_p`), "1.2.3")
 	_, damaged := saved.Decode(strings.NewReader(`{"locktree_plan":2,"version":"1.2.3"`+"\n\n"+strings.Repeat("0", 64)+"\n"), "1.2.3")
 	errs := []error{
-		&failure.ProblemsError{Problems: []plan.Problem{{Severity: plan.Error, Addr: "mutex.a", Summary: "It stands", Detail: "Move it."}}},
+		&failure.ProblemsError{Problems: []plan.Problem{{Severity: problem.Error, Addr: "mutex.a", Summary: "It stands", Detail: "Move it."}}},
 		&failure.StaleError{Differences: differences},
 		&failure.LockedError{Info: info, Path: info.Path, Waited: 90 * time.Second},
 		&failure.LockedError{Path: info.Path},
@@ -113,7 +115,7 @@ func TestOnlyWhatAnErrorBeginsWithIsItsPackage(t *testing.T) {
 		"cannot read /a: recipes: get /a: zk: not authenticated":     "cannot read /a: get /a: not authenticated",
 		"lost (recipes: session lost); kind: no payload":             "lost (session lost); no payload",
 	} {
-		require.Equal(t, want, plan.Plain(text))
+		require.Equal(t, want, explain.Plain(text))
 	}
 }
 

@@ -6,6 +6,6 @@ const UIVersion = uiVersion
 
 var (
 	DiagnosticsJSON = diagnosticsJSON
-	Explained       = explain
+	Explained       = partsOf
 	Snippet         = snippet
 )

@@ -4,12 +4,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/locktree/locktree/apply/checkup"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes/inspect/check"
 	"github.com/locktree/locktree/recipes/inspect/scan"
-
-	"github.com/locktree/locktree/apply/checkup"
-	"github.com/locktree/locktree/plan"
 )
 
 // Checkup is what doctor found, by ensemble.
@@ -102,12 +101,12 @@ func (c Checkup) WriteText(h *view.Human) {
 func conditions(h *view.Human, list []check.Condition) {
 	for _, k := range list {
 		colour := map[check.Verdict]string{check.Holds: view.Green, check.Unsure: view.Yellow, check.Fails: view.Red}[k.Verdict]
-		h.Out.Printf("  %s  %s: %s\n", h.Out.Paint(colour)((k.Verdict.String() + "      ")[:6]), view.Clean(k.Name), view.Clean(plan.Plain(k.What)))
+		h.Out.Printf("  %s  %s: %s\n", h.Out.Paint(colour)((k.Verdict.String() + "      ")[:6]), view.Clean(k.Name), view.Clean(explain.Plain(k.What)))
 		if k.Verdict == check.Holds {
 			continue
 		}
-		h.Out.Printf("          %s\n", plan.Sentence(view.Clean(k.Why)))
-		h.Out.Printf("          %s\n", plan.Sentence(view.Clean(next(k))))
+		h.Out.Printf("          %s\n", explain.Sentence(view.Clean(k.Why)))
+		h.Out.Printf("          %s\n", explain.Sentence(view.Clean(next(k))))
 	}
 	if len(list) > 0 {
 		h.Out.Printf("\n")
@@ -118,9 +117,9 @@ func conditions(h *view.Human, list []check.Condition) {
 func next(k check.Condition) string {
 	switch {
 	case k.Verdict != check.Holds && strings.Contains(k.Next, "session timeout"):
-		return plan.Sentence(k.Next) + " The session timeout is session_timeout of the ensemble block, or ZOOKEEPER_SESSION."
+		return explain.Sentence(k.Next) + " The session timeout is session_timeout of the ensemble block, or ZOOKEEPER_SESSION."
 	case k.Verdict != check.Holds && strings.Contains(k.Next, "credentials"):
-		return plan.Sentence(k.Next) + " " + view.CredentialsAre
+		return explain.Sentence(k.Next) + " " + view.CredentialsAre
 	}
 	return k.Next
 }
@@ -162,7 +161,7 @@ type conditionDoc struct {
 func conditionDocs(ks []check.Condition) []conditionDoc {
 	out := []conditionDoc{}
 	for _, k := range ks {
-		out = append(out, conditionDoc{k.Name, k.Verdict.String(), strings.TrimSpace(plan.Plain(k.What)), k.Why, next(k)})
+		out = append(out, conditionDoc{k.Name, k.Verdict.String(), strings.TrimSpace(explain.Plain(k.What)), k.Why, next(k)})
 	}
 	return out
 }

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
 	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/document"
+	"github.com/locktree/locktree/plan/explain"
 )
 
 // Event is what happens during an apply on an ensemble.
@@ -179,7 +179,7 @@ var progress = map[plan.Action][2]string{
 // leftText counts the locks whose node an apply did not create again.
 func leftText(e event.Left) string {
 	return fmt.Sprintf("%s in use by now and not created again (%s). The node may be a container: the next apply tries again.",
-		view.Plural(len(e.Addrs), "lock")+view.PluralWord(len(e.Addrs), " is", " are"), view.Clean(plan.Few(e.Addrs, 3)))
+		view.Plural(len(e.Addrs), "lock")+view.PluralWord(len(e.Addrs), " is", " are"), view.Clean(explain.Few(e.Addrs, 3)))
 }
 
 func stillText(o Ongoing, now time.Time) string {

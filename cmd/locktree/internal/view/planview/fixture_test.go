@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/stretchr/testify/require"
+
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/stretchr/testify/require"
 )
 
 // golden compares got with testdata/name.
@@ -109,7 +111,7 @@ func richPlan() *plan.Plan {
 				Before: node(ns+".mutex.ledger", "/locks/payments/ledger", kind.Mutex.New()), After: node(ns+".mutex.ledger", "/locks/payments/ledger", kind.Mutex.New())},
 		},
 		Drifted: []plan.Drift{{Addr: ns, Path: created.Path, Deleted: true}, {Addr: plan.Addr(pool), Path: before.Path}},
-		Problems: []plan.Problem{{Severity: plan.Warning, Code: plan.ProblemInUse, Addr: books.Addr, Path: books.Path, Origin: "locks.locktree.hcl:2",
+		Problems: []plan.Problem{{Severity: problem.Warning, Code: problem.InUse, Addr: books.Addr, Path: books.Path, Origin: "locks.locktree.hcl:2",
 			Summary: "1 lock to be destroyed is in use", Detail: "The apply will refuse until it is idle."}},
 		Outputs: []plan.OutputChange{
 			{Name: "ledger_path", Action: plan.Create, After: &plan.Output{Name: "ledger_path", Type: json.RawMessage(`"string"`), Value: json.RawMessage(`"/locks/payments/ledger"`)}},
@@ -195,7 +197,7 @@ func smallPlan(ensemble string) *plan.Plan {
 
 func failingPlan() *plan.Plan {
 	p := smallPlan("main")
-	p.Problems = []plan.Problem{{Severity: plan.Error, Code: plan.ProblemForeign, Addr: "mutex.a", Path: "/a", Origin: "locks.locktree.hcl:2",
+	p.Problems = []plan.Problem{{Severity: problem.Error, Code: problem.Foreign, Addr: "mutex.a", Path: "/a", Origin: "locks.locktree.hcl:2",
 		Summary: "Somebody else's node stands at /a", Detail: "Choose another name, or remove it."}}
 	return p
 }

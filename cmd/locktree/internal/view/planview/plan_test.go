@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/stretchr/testify/require"
 )
 
 func TestPlanText(t *testing.T) {
@@ -176,7 +178,7 @@ func TestFindingsAlikeAreFoldedForPeople(t *testing.T) {
 	p := &plan.Plan{}
 	for i := range 47 {
 		addr := fmt.Sprintf("mutex.m[\"%d\"]", i)
-		p.Problems = append(p.Problems, plan.Problem{Severity: plan.Error, Addr: plan.Addr(addr), Path: "/m", Summary: "Node cannot be read", Detail: addr + " may not be read by us."})
+		p.Problems = append(p.Problems, plan.Problem{Severity: problem.Error, Addr: plan.Addr(addr), Path: "/m", Summary: "Node cannot be read", Detail: addr + " may not be read by us."})
 	}
 	human, _, errs := capture(nil)
 	human.Show(planview.Plan{Plans: []*plan.Plan{p}})

@@ -11,8 +11,10 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/problem"
 )
 
 // Problems turns the problems of plans into diagnostics, with the line that declares
@@ -21,7 +23,7 @@ func Problems(p Plan) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	for _, one := range p.Plans {
 		for i := range one.Problems {
-			out = append(out, problem(&one.Problems[i], p.Files))
+			out = append(out, diagnostic(&one.Problems[i], p.Files))
 		}
 	}
 	return out
@@ -33,7 +35,7 @@ func folded(p Plan) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	for _, one := range p.Plans {
 		for _, same := range plan.Fold(one.Problems) {
-			d := problem(&same[0], p.Files)
+			d := diagnostic(&same[0], p.Files)
 			var others []string
 			for _, p := range same[1:] {
 				others = append(others, cmp.Or(string(p.Addr), p.Path))
@@ -47,9 +49,9 @@ func folded(p Plan) hcl.Diagnostics {
 	return out
 }
 
-func problem(p *plan.Problem, files map[string]*hcl.File) *hcl.Diagnostic {
+func diagnostic(p *plan.Problem, files map[string]*hcl.File) *hcl.Diagnostic {
 	d := &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: p.Summary, Detail: p.Detail, Extra: view.Address(p.Addr)}
-	if p.Severity == plan.Error {
+	if p.Severity == problem.Error {
 		d.Severity = hcl.DiagError
 	}
 	d.Subject = declaration(p.Origin, files)

@@ -1,4 +1,4 @@
-package plan
+package explain
 
 import (
 	"fmt"
@@ -58,7 +58,10 @@ func distance(a, b string) int {
 
 // NearestAddr suggests what was meant by an unknown address: the keys of the for_each block that it names, one that is written
 // almost like it, or the only one that ends with it, if the namespaces around it were left out.
-func NearestAddr(given string, addrs []Addr) string {
+func NearestAddr[Addr interface {
+	~string
+	Block() Addr
+}](given string, addrs []Addr) string {
 	var names, ends, keys []string
 	for _, a := range addrs {
 		names = append(names, string(a))

@@ -1,4 +1,11 @@
-package plan
+// Package explain words errors for a person: what failed, where and why, what was written, and what to do next.
+//
+//	x := explain.Of(err)
+//	fmt.Printf("Error: %s\n\n%s\n", x.Summary, x.Text())
+//
+// An error that has such parts is an [Explainer]; package apply/failure makes most of them. [DidYouMean] and [NearestAddr] suggest names
+// for one that is misspelt. The package relies on no plan and reads nothing.
+package explain
 
 import (
 	"context"
@@ -16,7 +23,7 @@ import (
 // words it, once. String is one line, for logs; Text is for a screen, below the Summary.
 type Explanation struct {
 	Summary string   // what failed: one line, no full stop
-	Addr    Addr     // of the change it is about; "" when there is none
+	Addr    string   // of the change it is about; "" when there is none
 	Path    string   // of the node
 	Detail  string   // where and why, in sentences
 	List    []string // follows a Detail that ends with a colon
@@ -30,8 +37,8 @@ type Explainer interface {
 	Explain() Explanation
 }
 
-// Explain returns the parts of an error. If it has none, the first line of its text is the summary.
-func Explain(err error) Explanation {
+// Of returns the parts of an error. If it has none, the first line of its text is the summary.
+func Of(err error) Explanation {
 	text := Plain(err.Error())
 	var e Explainer
 	switch {
@@ -115,6 +122,7 @@ func Sentence(s string) string {
 	return s
 }
 
+// Plural is the ending of a noun that counts n things.
 func Plural(n int) string {
 	if n == 1 {
 		return ""
