@@ -17,6 +17,7 @@ import (
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/diff/access"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 )
@@ -196,11 +197,20 @@ func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 
 // job begins one apply. If Begin took the lock, the job has the id that was written into it.
 func (x *Applier) job(p *plan.Plan) *job {
-	r := &job{x: x, p: p.Keyed(newKey()), id: history.NewID(), start: time.Now(), held: x.held, fresh: x.held != nil}
+	r := &job{x: x, p: keyed(p), id: history.NewID(), start: time.Now(), held: x.held, fresh: x.held != nil}
 	if r.fresh {
 		r.id, r.s = r.held.ID, r.held.Session
 	}
 	return r
+}
+
+// keyed is the plan with a key for the sums that it writes, if the stack has none yet.
+func keyed(p *plan.Plan) *plan.Plan {
+	q := *p
+	if q.Before.Key == "" {
+		q.Before.Key, q.Before.Fresh = newKey(), true
+	}
+	return &q
 }
 
 // lock takes the apply lock at path.
@@ -221,7 +231,7 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	named, path := desired.Intent.Access, record.ScaffoldPath(desired.Root)
 	var refused error
 	if named != nil {
-		if refused = x.among(named, plan.SetDeclared, desired.Root); refused == nil {
+		if refused = x.among(named, declared, desired.Root); refused == nil {
 			return nil
 		}
 	}
@@ -230,7 +240,7 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 		return err
 	}
 	list, _, err := s.GetACL(ctx, path)
-	there := plan.AccessOf(wire.FromZK(list))
+	there := access.AccessOf(wire.FromZK(list))
 	switch sure, perhaps := there.Admins.Ours(x.client.Identities()...); {
 	case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth):
 		return refusal.Read(path, err)

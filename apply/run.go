@@ -109,7 +109,18 @@ func (r *job) permitted() error {
 	case !r.p.HasChanges(), r.p.Set == nil:
 		return nil
 	}
-	return r.x.among(r.p.Set, r.p.SetOf(), r.p.Root)
+	return r.x.among(r.p.Set, r.setOf(), r.p.Root)
+}
+
+// declared is where the administrators come from that a stack names itself.
+const declared = "declared in the ensemble block"
+
+// setOf says where the administrators of the plan come from.
+func (r *job) setOf() string {
+	if r.p.RootSet.Named() {
+		return declared
+	}
+	return "of " + r.p.Root
 }
 
 // measure checks all transactions, without a server, so that none is sent if one of them
@@ -143,7 +154,7 @@ func (r *job) lock(ctx context.Context) (ground *prepare.Ground, created []plan.
 		return nil, nil, refusal.Read(record.ScaffoldPath(r.p.Root), err)
 	}
 	if r.own.Masked() {
-		return nil, nil, refusal.NotAdmin(r.x.client, r.p.Set, r.p.SetOf(), r.p.Root)
+		return nil, nil, refusal.NotAdmin(r.x.client, r.p.Set, r.setOf(), r.p.Root)
 	}
 	both := tx.Admit(r.p, r.own)
 	if ground, err = prepare.Scaffold(ctx, r.s, r.p, r.own, both); err != nil {

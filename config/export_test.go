@@ -10,10 +10,10 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/config/internal/eval"
+	"github.com/locktree/locktree/config/internal/forms"
 	"github.com/locktree/locktree/config/internal/functions"
 	"github.com/locktree/locktree/config/internal/static"
 	"github.com/locktree/locktree/config/internal/syntax"
-	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -84,7 +84,7 @@ func (x *Expressions) Value(src string) (cty.Value, bool) {
 
 // RolePerms are a role's permissions on a namespace and on a lock node.
 func RolePerms(word string) (namespace, lock kind.Perm) {
-	p, _ := plan.Role(word).Perms()
+	p, _ := forms.Role(word).Perms()
 	return p.Namespace, p.Lock
 }
 

@@ -69,24 +69,8 @@ type Plan struct {
 
 	// Before is what is known of the stack before the plan, and RootSet whose the root is. Package plan/diff finds both, and the
 	// transactions need them.
-	Before  Before
-	RootSet RootSet
-}
-
-// Before is what the record and the nodes that were read say of the stack, as far as the transactions need it.
-type Before struct {
-	Key       string                     // of the sums, "" if the stack has none yet
-	Fresh     bool                       // the key is that of this apply
-	Noted     kind.List                  // the set of the root, by the record
-	Next      kind.List                  // the one that was to take its place
-	Named     kind.List                  // the administrators that the stack names
-	Insiders  kind.List                  // those who apply after the plan, and everybody while the stack is open
-	Leaving   kind.List                  // the administrators whom the plan shuts out
-	Lost      bool                       // the record is damaged, or gone although there are nodes of the stack
-	Unmarked  bool                       // the ensemble was found without an id, where an apply had been
-	Untracked []string                   // what the record names and cannot be understood, to be kept
-	Left      record.Roll                // the nodes that are there before the plan, and those that are missing
-	Extra     map[string]json.RawMessage // unknown fields of the record, to be kept
+	Before  record.Before
+	RootSet record.RootSet
 }
 
 // Pin is the state of a node on which a plan relied.
@@ -153,7 +137,7 @@ func (p *Plan) Sum() string {
 		}
 		return string(record.SlowSum(p.Before.Key, l))
 	}
-	add(p.Index.Path, p.Destroy, p.Drain, p.Resumes, p.MendsIndex())
+	add(p.Index.Path, p.Destroy, p.Drain, p.Resumes, p.Before.Lost)
 	for c := range p.Each() {
 		if c.Action == NoOp && !c.Renamed() && !c.Unsealed {
 			continue
@@ -235,7 +219,7 @@ func (p *Plan) Each() iter.Seq[*Change] {
 // mark contains the address.
 func (p *Plan) HasChanges() bool {
 	return p.Summary() != Counts{} || slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.Action != NoOp }) ||
-		p.DropsIndex() && !p.Index.Absent || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Renamed() }) || p.MendsIndex() || p.Seals()
+		p.DropsIndex() && !p.Index.Absent || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Renamed() }) || p.Before.Lost || p.Seals()
 }
 
 // InUse returns the changes that need an idle lock (see [Change.NeedsIdle]) which was in
@@ -269,15 +253,6 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
-// Pin returns the pin of a path, nil when the plan did not rely on it.
-func (p *Plan) Pin(path string) *Pin {
-	i, ok := slices.BinarySearchFunc(p.Pins, path, func(pin Pin, path string) int { return cmp.Compare(pin.Path, path) })
-	if !ok {
-		return nil
-	}
-	return &p.Pins[i]
-}
-
 // DropsIndex reports whether no record is left: everything is destroyed, nothing had to
 // stay, and there is no output to keep. The record may also have been lost already.
 func (p *Plan) DropsIndex() bool {
@@ -289,21 +264,6 @@ func (p *Plan) DropsIndex() bool {
 func (p *Plan) Seals() bool {
 	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Unsealed && !record.Sealed(p.Before.Key, c.Before.Payload) })
 }
-
-// MendsIndex reports whether an apply restores the record; see [problem.Index].
-func (p *Plan) MendsIndex() bool { return p.Before.Lost }
-
-// Keyed is the plan with a key for the sums that it writes, if the stack has none yet. The key must be random, of [record.KeyLen] digits.
-func (p *Plan) Keyed(fresh string) *Plan {
-	q := *p
-	if q.Before.Key == "" {
-		q.Before.Key, q.Before.Fresh = fresh, true
-	}
-	return &q
-}
-
-// Unmarked reports whether the ensemble was found without an id, where an apply had been.
-func (p *Plan) Unmarked() bool { return p.Before.Unmarked }
 
 // Shown are the changes as a person reads them, in their order: the two ends of a path that changes are one replacement.
 func (p *Plan) Shown() []*Change {
@@ -336,17 +296,6 @@ func (p *Plan) Shown() []*Change {
 // NotesAccess reports whether the record does not have the set yet that the stack names.
 func (p *Plan) NotesAccess() bool {
 	return p.RootSet.Named() && !p.RootSet.Limited && !p.Index.Absent && !p.Set.List().Equal(p.Before.Noted)
-}
-
-// SetDeclared is where administrators are from that a stack names itself.
-const SetDeclared = "declared in the ensemble block"
-
-// SetOf says where those of Set are from.
-func (p *Plan) SetOf() string {
-	if p.RootSet.Named() {
-		return SetDeclared
-	}
-	return "of " + p.Root
 }
 
 // AccessChange is an access list of one of the tool's own nodes that changes.

@@ -21,6 +21,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff/access"
 	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
@@ -170,10 +171,10 @@ func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, 
 
 // standing finds the role of a connection in a stack. Only the servers know whether an address, or a name of a plug-in's
 // scheme, is ours.
-func standing(c *recipes.Client, access *plan.Access) (k check.Condition, admin bool) {
+func standing(c *recipes.Client, set *plan.Access) (k check.Condition, admin bool) {
 	me := strings.Join(failure.WhoWeAre(c), " and ")
-	administers, maybeAdmin := access.Admins.Ours(c.Identities()...)
-	reader, maybeReader := access.Readers.Ours(c.Identities()...)
+	administers, maybeAdmin := set.Admins.Ours(c.Identities()...)
+	reader, maybeReader := set.Readers.Ours(c.Identities()...)
 	k = check.Condition{Name: "identity", Why: "the ensemble block says who may apply this stack (admins), and who may plan and look (readers)"}
 	maybe := func(what, does string) {
 		k.Verdict, k.Next = check.Unsure, does+" from where the servers know us as one"
@@ -190,8 +191,8 @@ func standing(c *recipes.Client, access *plan.Access) (k check.Condition, admin 
 		maybe("readers", "plan")
 	default:
 		k.Verdict, k.What = check.Fails, "we are "+me+", neither an administrator of this stack nor a reader"
-		k.Next = "present the credentials of one of them, or have " + strings.Join(slices.Compact(plan.Names(access.Admins)), " or ") + " add us"
-		if refusal.Namesake(c, slices.Concat(plan.Names(access.Admins), plan.Names(access.Readers))) {
+		k.Next = "present the credentials of one of them, or have " + strings.Join(slices.Compact(access.Names(set.Admins)), " or ") + " add us"
+		if refusal.Namesake(c, slices.Concat(access.Names(set.Admins), access.Names(set.Readers))) {
 			k.What, k.Next = k.What+"; "+refusal.WrongPassword, "check the password, which may have been changed since"
 		}
 	}
@@ -266,7 +267,7 @@ func (r *findings) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, 
 		case live.Payload == nil || live.Payload.Owner.Stack != tree.Stack:
 			r.add(check.Unsure, n.Path, "what is there is not this stack's", "run plan, which says what to do about it")
 		default:
-			r.judge(ctx, n.Path, live.ACL, plan.Need(n.Kind()))
+			r.judge(ctx, n.Path, live.ACL, access.Need(n.Kind()))
 			if sure, maybe := live.Payload.ChildACL.Ours(r.c.Identities()...); (sure|maybe)&kind.PermRead == 0 && len(live.Payload.ChildACL) > 0 {
 				r.add(check.Fails, n.Path, "this connection cannot read its contenders, so its holders and waiters are not known", "grant \"observe\" to us in its acl")
 			}

@@ -189,3 +189,41 @@ func MarkedAs(data []byte) string {
 	}
 	return m.ID
 }
+
+// Standing is what a stack has to do with the set of its root.
+type Standing string
+
+// The standings.
+const (
+	StandsOpen     Standing = "open"     // nobody names one: it belongs to whoever applies first
+	StandsInForce  Standing = "in force" // what is named is there, or comes with the first apply
+	StandsReplaces Standing = "replaces" // what is named takes the place of what is there
+)
+
+// RootSet is the set of a root, seen from one stack.
+type RootSet struct {
+	Standing Standing
+	There    kind.List // nil if there is none yet, or we may not read it
+	Limited  bool      // the plan leaves the lists of the tool's nodes as they are
+}
+
+// Named reports whether the set is after the plan what the stack names.
+func (s RootSet) Named() bool {
+	return s.Standing == StandsInForce || s.Standing == StandsReplaces && !s.Limited
+}
+
+// Before is what the record and the nodes that were read say of the stack, as far as the transactions need it.
+type Before struct {
+	Key       string                     // of the sums, "" if the stack has none yet
+	Fresh     bool                       // the key is that of this apply
+	Noted     kind.List                  // the set of the root, by the record
+	Next      kind.List                  // the one that was to take its place
+	Named     kind.List                  // the administrators that the stack names
+	Insiders  kind.List                  // those who apply after the plan, and everybody while the stack is open
+	Leaving   kind.List                  // the administrators whom the plan shuts out
+	Lost      bool                       // the record is damaged, or gone although there are nodes of the stack
+	Unmarked  bool                       // the ensemble was found without an id, where an apply had been
+	Untracked []string                   // what the record names and cannot be understood, to be kept
+	Left      Roll                       // the nodes that are there before the plan, and those that are missing
+	Extra     map[string]json.RawMessage // unknown fields of the record, to be kept
+}

@@ -276,7 +276,7 @@ func noteSet(p *plan.Plan, x *record.Record, pending bool) {
 	switch {
 	case p.RootSet.Limited && !p.Index.Absent:
 		x.Next = p.Before.Next
-	case p.RootSet.Standing == plan.StandsReplaces && pending:
+	case p.RootSet.Standing == record.StandsReplaces && pending:
 		if x.Access, x.Next = between(&p.Before), p.Set.List(); !p.RootSet.There.Masked() {
 			x.Access = p.RootSet.There
 		}
@@ -346,4 +346,4 @@ func keyOf(p *plan.Plan) string {
 const maxPending = 64 << 10
 
 // between is all that may be in the set while it is replaced.
-func between(p *plan.Before) kind.List { return slices.Concat(p.Noted, p.Next).Normalize() }
+func between(p *record.Before) kind.List { return slices.Concat(p.Noted, p.Next).Normalize() }

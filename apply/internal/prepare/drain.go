@@ -3,6 +3,7 @@ package prepare
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/locktree/locktree/apply/event"
@@ -11,6 +12,7 @@ import (
 	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff/access"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -138,7 +140,7 @@ func (d *Drained) setState(ctx context.Context, c *plan.Change, state kind.State
 	}
 	live.Version++
 	before.Live, before.Payload, c.Before = &live, &payload, &before
-	if pin := d.Plan.Pin(c.Path); pin != nil {
+	if pin := pinOf(d.Plan, c.Path); pin != nil {
 		pin.Version = live.Version
 	}
 	return nil
@@ -223,7 +225,7 @@ func Widen(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 		besides.Add("we were given the rights that we lacked on " + c.Path)
 		h.Emit(event.ACLWidened{Addr: c.Addr, Path: c.Path})
 		before.Live, c.Before = &live, &before
-		if pin := p.Pin(c.Path); pin != nil {
+		if pin := pinOf(p, c.Path); pin != nil {
 			pin.Aversion = live.Aversion
 		}
 	}
@@ -235,9 +237,18 @@ func Widen(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 // of plug-ins) do not count here. At worst we grant ourselves too much, until the plan's list is set.
 func lacks(h *lock.Held, c *plan.Change, list kind.List) kind.Perm {
 	need := kind.PermWrite
-	if plan.Need(c.Kind)&kind.PermCreate != 0 {
+	if access.Need(c.Kind)&kind.PermCreate != 0 {
 		need |= kind.PermCreate | kind.PermDelete
 	}
 	sure, _ := list.Rights(h.Client.Identities()...)
 	return need &^ sure
+}
+
+// pinOf is the pin of a path, nil if the plan did not rely on it.
+func pinOf(p *plan.Plan, path string) *plan.Pin {
+	i, ok := slices.BinarySearchFunc(p.Pins, path, func(pin plan.Pin, path string) int { return strings.Compare(pin.Path, path) })
+	if !ok {
+		return nil
+	}
+	return &p.Pins[i]
 }

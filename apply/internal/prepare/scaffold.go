@@ -150,7 +150,7 @@ func missingOf(ctx context.Context, s *direct.Session, paths []string) (missing 
 // and a write whose outcome is not known is one that the next apply finds, or makes.
 func Identify(ctx context.Context, s *direct.Session, p *plan.Plan, besides *refusal.Besides) {
 	path := record.ScaffoldPath(p.Root)
-	if !p.Unmarked() {
+	if !p.Before.Unmarked {
 		return
 	}
 	if data, stat, err := s.Get(ctx, path); err == nil && len(data) == 0 {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff/access"
 	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
@@ -193,7 +194,7 @@ func Namesake(c *recipes.Client, names []string) bool {
 
 // NotAdmin is the error of a connection that is none of the administrators of a set.
 func NotAdmin(c *recipes.Client, set *plan.Access, of, root string) error {
-	admins := plan.Names(set.Admins)
+	admins := access.Names(set.Admins)
 	why := fmt.Sprintf("we are %s, and the administrators %s are %s", strings.Join(failure.WhoWeAre(c), ", "), of, strings.Join(admins, ", "))
 	if Namesake(c, admins) {
 		why = fmt.Sprintf("%s; %s", why, WrongPassword)

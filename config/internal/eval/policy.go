@@ -178,7 +178,7 @@ func evaluateACL(s scope) {
 func evaluateGrant(s scope, g *syntax.Block, p *policy) {
 	to, allow := g.Arg("to"), g.Arg("allow")
 	word, okAllow := s.text(allow)
-	var perms plan.RolePerms
+	var perms forms.RolePerms
 	if okAllow {
 		var err error
 		if perms, err = forms.GrantPerms(word); err != nil {
@@ -261,8 +261,8 @@ func principalsIn(s scope, a *syntax.Attribute, v cty.Value) (kind.List, bool) {
 // evaluateAccess reads who may apply here (admins) and who may plan and look (readers). It returns nil when the block has
 // neither argument.
 func evaluateAccess(s scope, b *syntax.Block) *plan.Access {
-	admins := declaredTo(s, b.Arg("admins"), plan.RoleAdmin)
-	readers := declaredTo(s, b.Arg("readers"), plan.RoleObserve)
+	admins := declaredTo(s, b.Arg("admins"), forms.RoleAdmin)
+	readers := declaredTo(s, b.Arg("readers"), forms.RoleObserve)
 	if s.r.Failed || admins == nil && readers == nil {
 		return nil
 	}
@@ -293,7 +293,7 @@ func evaluateAccess(s scope, b *syntax.Block) *plan.Access {
 }
 
 // declaredTo is a list of principals with the rights of a role; nil when the argument is not set.
-func declaredTo(s scope, a *syntax.Attribute, as plan.Role) kind.List {
+func declaredTo(s scope, a *syntax.Attribute, as forms.Role) kind.List {
 	if a == nil {
 		return nil
 	}

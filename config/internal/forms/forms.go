@@ -15,7 +15,6 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/locktree/locktree/config/internal/syntax"
-	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
@@ -111,19 +110,19 @@ var kerberosName = regexp.MustCompile(`^[^/@]*(/[^/@]*)?@[^/@]*$`)
 // contenders. On namespaces c and d are left out of them, because d there deletes
 // any lock; unless a is granted as well, which gives everything
 // else anyway.
-func GrantPerms(word string) (plan.RolePerms, error) {
-	if perms, ok := plan.Role(word).Perms(); ok {
+func GrantPerms(word string) (RolePerms, error) {
+	if perms, ok := Role(word).Perms(); ok {
 		return perms, nil
 	}
 	p, err := kind.ParsePerm(word)
 	if err != nil {
-		return plan.RolePerms{}, fmt.Errorf("the argument allow must be a role (%s) or letters of cdrwa: %w.%s", syntax.OrList(plan.Roles), err, explain.DidYouMean(word, plan.Roles))
+		return RolePerms{}, fmt.Errorf("the argument allow must be a role (%s) or letters of cdrwa: %w.%s", syntax.OrList(Roles), err, explain.DidYouMean(word, Roles))
 	}
 	ns := p
 	if p&kind.PermAdmin == 0 {
 		ns &^= kind.PermCreate | kind.PermDelete
 	}
-	return plan.RolePerms{Namespace: ns, Lock: p, Contender: p}, nil
+	return RolePerms{Namespace: ns, Lock: p, Contender: p}, nil
 }
 
 // The form in which servers write the subject of a certificate: that of X500Principal.getName() of Java, RFC 2253. They compare it
@@ -234,4 +233,41 @@ func sundays(field string) string {
 		}
 	}
 	return strings.Join(parts, ",")
+}
+
+// Role is a word for a set of permissions. It means different permissions in different places, because deleting a lock needs a
+// right on its namespace, and deleting a contender one on its lock.
+type Role string
+
+// The roles.
+const (
+	RoleLock    Role = "lock"    // use the locks: queue, hold, release
+	RoleObserve Role = "observe" // see who holds and waits
+	RoleAdmin   Role = "admin"   // everything
+)
+
+// Roles are the words.
+var Roles = []string{string(RoleLock), string(RoleObserve), string(RoleAdmin)}
+
+// RolePerms are a role's permissions on a namespace, on a lock node (and the children its wire format needs) and on a
+// contender.
+type RolePerms struct{ Namespace, Lock, Contender kind.Perm }
+
+// Perms expands the role; ok is false for a word that is not a role.
+//
+// "lock" never gets c or d on a namespace: with d there, a program could delete a lock on which it has no right at all. On the
+// lock node it gets exactly crd: c to queue, r to list, d to release. On contenders it also gets w, for the confirming write
+// and for revocation requests.
+func (r Role) Perms() (RolePerms, bool) {
+	const queue = kind.PermCreate | kind.PermRead | kind.PermDelete
+	switch r {
+	case RoleLock:
+		return RolePerms{kind.PermRead, queue, queue | kind.PermWrite}, true
+	case RoleObserve:
+		return RolePerms{kind.PermRead, kind.PermRead, kind.PermRead}, true
+	case RoleAdmin:
+		return RolePerms{kind.PermAll, kind.PermAll, kind.PermAll}, true
+	default:
+		return RolePerms{}, false
+	}
 }

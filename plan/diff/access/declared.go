@@ -63,7 +63,7 @@ func checkLockOut(p *plan.Plan, s *Sides, n *plan.Node) {
 		return
 	}
 	kept, maybe := n.ACL.Rights(append(Us(s), kind.ACL{Scheme: "auth"})...) // what is written for "auth" is whoever writes it
-	missing := plan.Need(n.Kind()) &^ kept
+	missing := Need(n.Kind()) &^ kept
 	if missing == 0 {
 		return
 	}
@@ -154,7 +154,7 @@ func checkAdmins(p *plan.Plan, s *Sides, k *accessCheck, n *plan.Node) {
 		Tell(p, severity, problem.LockOut, n, summary,
 			fmt.Sprintf("The access list of %s (%s) gives none of them (%s) %q on %s%s. Add a grant with allow = \"admin\" to one of them, "+
 				"or set allow_lockout = true on the acl if that is intended.%s",
-				n.Addr, n.ACL, whoText(s.Intent.Access.Admins), plan.Need(n.Kind()), n.Path, administeredNow(s, n.Path, s.Intent.Access.Admins), misspelt(s, n.ACL)))
+				n.Addr, n.ACL, whoText(s.Intent.Access.Admins), Need(n.Kind()), n.Path, administeredNow(s, n.Path, s.Intent.Access.Admins), misspelt(s, n.ACL)))
 	case v.unable != "" && !n.AllowLockout:
 		noteRemark(k, n, "Not every administrator can manage every node", v.unable+" cannot manage", "that only "+v.able+" can manage",
 			fmt.Sprintf("Grant \"admin\" on them before %s goes.", v.able))
@@ -178,7 +178,7 @@ type listNeed struct {
 }
 
 func verdictOn(s *Sides, k *accessCheck, n *plan.Node) verdict {
-	key := listNeed{listHead{&n.ACL[0], len(n.ACL)}, plan.Need(n.Kind())}
+	key := listNeed{listHead{&n.ACL[0], len(n.ACL)}, Need(n.Kind())}
 	if v, ok := k.verdicts[key]; ok {
 		return v
 	}
@@ -242,7 +242,7 @@ func administeredNow(s *Sides, path string, others kind.List) string {
 	return ""
 }
 
-func whoText(list kind.List) string { return strings.Join(plan.Names(list), ", ") }
+func whoText(list kind.List) string { return strings.Join(Names(list), ", ") }
 
 // whoBut lists identities. A user who is among others with another digest, because the password is
 // being replaced, is marked as such.
@@ -250,7 +250,7 @@ func whoBut(list, others kind.List) string {
 	var out []string
 	for _, a := range list {
 		text := whoText(kind.List{a})
-		if !masked(a) && !Granted(others, a) && slices.Contains(plan.Names(others), text) {
+		if !masked(a) && !Granted(others, a) && slices.Contains(Names(others), text) {
 			text += " (another digest of that user)"
 		}
 		out = append(out, text)

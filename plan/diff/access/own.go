@@ -28,16 +28,16 @@ func Stand(p *plan.Plan, s *Sides) {
 	set.There = FrameAt(s, record.ScaffoldPath(p.Root)).ACL
 	switch there := set.There; {
 	case named == nil:
-		set.Standing = plan.StandsOpen
+		set.Standing = record.StandsOpen
 	case there == nil, there.Equal(named.List()):
-		set.Standing = plan.StandsInForce
+		set.Standing = record.StandsInForce
 	default:
-		set.Standing = plan.StandsReplaces
+		set.Standing = record.StandsReplaces
 	}
 	if set.Named() {
 		p.Set = named
-	} else if set.Standing != plan.StandsOpen {
-		p.Set = plan.AccessOf(set.There)
+	} else if set.Standing != record.StandsOpen {
+		p.Set = AccessOf(set.There)
 	}
 	p.Before.Insiders = insidersOf(p, s)
 }
@@ -66,7 +66,7 @@ func leaving(p *plan.Plan, s *Sides) kind.List {
 
 // tellOpen says that nobody is named who may apply. That concerns nobody's locks.
 func tellOpen(p *plan.Plan, s *Sides) {
-	if p.RootSet.Standing != plan.StandsOpen || s.Current.Frame == nil || p.RootSet.Limited || !hasIdentity(s) {
+	if p.RootSet.Standing != record.StandsOpen || s.Current.Frame == nil || p.RootSet.Limited || !hasIdentity(s) {
 		return
 	}
 	ensemble := plan.EnsembleAddr(p.Ensemble)
@@ -341,7 +341,7 @@ func WarnUncompared(p *plan.Plan, s *Sides) {
 	if n == 0 {
 		return
 	}
-	names := plan.Names(who)
+	names := Names(who)
 	slices.Sort(names)
 	Tell(p, problem.Warning, problem.Access, first, "Passwords were not compared",
 		fmt.Sprintf("ZooKeeper hides the password hashes of %s from this connection, in %d access list%s (%s first). This plan compared these entries by scheme and name, "+

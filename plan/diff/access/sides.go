@@ -137,3 +137,29 @@ func Administers(p *plan.Plan, list kind.List) bool {
 	}
 	return slices.ContainsFunc(slices.Concat(p.Set.Admins, p.Before.Named, p.Before.Leaving), func(a kind.ACL) bool { return mayAdminister(a, list) })
 }
+
+// Need returns the rights that an administrator needs on a node of this kind to manage it later. The
+// rights to create and delete children are rights on the parent. So on a lock without structural
+// children we need no c or d: its contenders are not ours to delete. Breaking a lock needs d, and the
+// transaction fails with a clear error when it is missing.
+func Need(k *kind.Kind) kind.Perm {
+	if k.Container || len(k.Children) > 0 {
+		return kind.PermAll
+	}
+	return kind.PermRead | kind.PermWrite | kind.PermAdmin
+}
+
+// Names returns the identities of a list, without hashes.
+func Names(list kind.List) (out []string) {
+	for _, a := range list {
+		out = append(out, plan.Identity{Scheme: a.Scheme, ID: a.ID}.String())
+	}
+	return out
+}
+
+// AccessOf is who a set is.
+func AccessOf(list kind.List) *plan.Access {
+	admins := slices.DeleteFunc(slices.Clone(list), func(a kind.ACL) bool { return a.Perms&kind.PermAdmin == 0 })
+	readers := slices.DeleteFunc(slices.Clone(list), func(a kind.ACL) bool { return a.Perms&kind.PermAdmin != 0 })
+	return &plan.Access{Admins: admins, Readers: readers}
+}

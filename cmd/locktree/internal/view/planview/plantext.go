@@ -243,7 +243,7 @@ func (t planText) summary(p Plan) {
 		}
 		what := "You can apply this plan to save these new output values, without changing any locks."
 		switch {
-		case slices.ContainsFunc(p.Plans, (*plan.Plan).MendsIndex):
+		case slices.ContainsFunc(p.Plans, func(one *plan.Plan) bool { return one.Before.Lost }):
 			what = "You can apply this plan to write the record of the stack again, without changing any locks."
 		case slices.ContainsFunc(p.Plans, (*plan.Plan).Seals):
 			what = "Some nodes have no sum of what the last apply left. You can apply this plan to add it, without changing any locks."
