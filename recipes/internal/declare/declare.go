@@ -145,20 +145,24 @@ func (d *Declaration) OfKey() bool { return d.family != nil }
 
 // Cache keeps what the declarations of one client's sessions have in common. Its zero value is ready but for Authenticated.
 type Cache struct {
+	common
+	newest *Reader
+}
+
+// common is what the declarations of all sessions of a client share.
+type common struct {
 	Authenticated func() bool // it has identities besides world:anyone
 	MaxDecls      int         // how many are kept, if not MaxDeclarations: tests have few
 
-	mu     sync.Mutex
-	pins   map[string]int // calls under way that need the declaration, by lock node
-	newest *Reader
+	mu   sync.Mutex     // guards the declarations of each Reader too
+	pins map[string]int // calls under way that need the declaration, by lock node
 }
 
 // Reader reads and keeps the declarations of one session; they end with it.
 type Reader struct {
-	c *Cache
+	*common
 	s *session.Session
 
-	// Client.mu guards these.
 	decls   declarations
 	loading map[string]chan struct{} // closed when it has been read
 }
@@ -167,14 +171,14 @@ type Reader struct {
 func (c *Cache) Begin(s *session.Session) *Reader {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.newest = &Reader{c: c, s: s, decls: declarations{}, loading: map[string]chan struct{}{}}
+	c.newest = &Reader{common: &c.common, s: s, decls: declarations{}, loading: map[string]chan struct{}{}}
 	return c.newest
 }
 
 // End forgets all declarations, for a client that is used no more.
 func (e *Reader) End() {
-	e.c.mu.Lock()
-	defer e.c.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	clear(e.decls)
 }
 
@@ -242,8 +246,8 @@ func (all declarations) trim(limit int, pins map[string]int) bool {
 
 // Outdated drops d, which a server has said is not what the node holds.
 func (e *Reader) Outdated(d *Declaration) {
-	e.c.mu.Lock()
-	defer e.c.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if kept := e.decls[d.Path]; kept != nil && kept.w == d.w { // d may be a copy: see open
 		e.decls.drop(d.Path)
 	}
@@ -305,18 +309,17 @@ func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 
 // declaration returns what is known about the node, reading it if need be. Callers of one path share one read.
 func (e *Reader) declaration(ctx context.Context, path string) (*Declaration, error) {
-	st := e.c
 	for {
-		st.mu.Lock()
+		e.mu.Lock()
 		if d := e.decls[path]; d != nil && !d.Stale() {
-			st.mu.Unlock()
+			e.mu.Unlock()
 			return d, nil
 		}
 		reading := e.loading[path]
 		if reading == nil {
 			break // with mu held: what follows is this caller's to read
 		}
-		st.mu.Unlock()
+		e.mu.Unlock()
 		select {
 		case <-reading: // with an error, perhaps: the next round finds nothing, and one of those who waited reads itself
 		case <-ctx.Done():
@@ -325,12 +328,12 @@ func (e *Reader) declaration(ctx context.Context, path string) (*Declaration, er
 	}
 	reading := make(chan struct{})
 	e.loading[path] = reading
-	st.mu.Unlock()
+	e.mu.Unlock()
 
 	d, err := e.readDeclaration(ctx, path)
 
-	st.mu.Lock()
-	defer st.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	delete(e.loading, path)
 	close(reading)
 	e.decls.drop(path) // a stale one
@@ -339,7 +342,7 @@ func (e *Reader) declaration(ctx context.Context, path string) (*Declaration, er
 	}
 	d.keys = d.ofKeys()
 	e.decls[path] = d
-	e.decls.trim(st.MaxDecls, st.pins)
+	e.decls.trim(e.MaxDecls, e.pins)
 	return d, nil
 }
 
@@ -560,8 +563,8 @@ func (q *Name) missing() string {
 }
 
 // Present is the handle on the lock where it is by now, with the error of its declaration there.
-func (e *Reader) Present(ctx context.Context, q *Name) (*Name, error) {
-	at, needs := q, Pins{In: e.c}
+func (c *Cache) Present(ctx context.Context, e *Reader, q *Name) (*Name, error) {
+	at, needs := q, Pins{In: c}
 	defer needs.End()
 	for {
 		needs.Add(at.DeclaredAt())

@@ -24,7 +24,7 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 	var notInherited error
 	aside, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
-	reading.Go(func() { inherited, notInherited = inheritedACL(aside, e.s, path, e.c.Authenticated()) })
+	reading.Go(func() { inherited, notInherited = inheritedACL(aside, e.s, path, e.Authenticated()) })
 	data, stat, w, err := znode.GetCalledPersistent(ctx, e.s, path, nil)
 	if err != nil {
 		cancel() // it would ask for the list as long as the session lives

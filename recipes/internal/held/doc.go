@@ -14,6 +14,8 @@
 //	    │     exchanging ──┤
 //	    └──────────────────┘
 //
+// Within it, a lease moves through states of its own (useState): used ──> released ──> exchanged.
+//
 // A lock ends at most half a session timeout after the last committed write was sent (package session). Its end cancels the contexts of
 // its uses, once and before a rival can be granted it. The package knows no queue and no declaration.
 package held

@@ -104,7 +104,7 @@ func (l *Use) replace(ctx context.Context, g Grant, told Listener) (*Use, error)
 		old.close(nil, nil)
 	}
 	if err != nil {
-		_ = g.Owner.Client.Drop(ctx, g.Nodes, func() {}) // goes on in the background if it must
+		_ = znode.Drop(ctx, g.Nodes, func() {}) // goes on in the background if it must
 		return nil, err
 	}
 	return now, nil

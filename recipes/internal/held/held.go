@@ -182,10 +182,10 @@ func (h *Lock) Lose(cause error) {
 // abandon does behind lose what takes time.
 func (h *Lock) abandon() {
 	h.turns.Leaving()
-	h.owner.Client.Spawn(func() {
+	h.owner.Spawn(func() {
 		h.drop() // as in giveBack: deleting takes a connection, and may take long
 		if h.owner.Session.State() != session.StateLost {
-			_ = h.owner.Client.DropNow(context.Background(), h.nodes) // nobody waits for the answer; the janitor goes on
+			_ = znode.DropNow(context.Background(), h.nodes) // nobody waits for the answer; the janitor goes on
 		}
 		h.close(nil, nil)
 	})
@@ -275,7 +275,7 @@ func (h *Lock) giveBack(ctx context.Context) error {
 	next := h.next()
 	if next == nil {
 		h.turns.Leaving()
-		return h.owner.Client.Drop(ctx, h.nodes, func() { h.close(nil, nil) })
+		return znode.Drop(ctx, h.nodes, func() { h.close(nil, nil) })
 	}
 	var p *passing
 	answered := false
@@ -288,7 +288,7 @@ func (h *Lock) giveBack(ctx context.Context) error {
 		}
 	}
 	done := make(chan error, 1)
-	h.owner.Client.Spawn(func() { // as in drop: the caller may leave before
+	h.owner.Spawn(func() { // as in drop: the caller may leave before
 		if p == nil {
 			p = h.pass(context.WithoutCancel(ctx), next)
 		}
@@ -312,16 +312,14 @@ func (h *Lock) releaseAsync() {
 	ctx, cancel := context.WithTimeout(context.Background(), h.owner.Session.Timeout()/6)
 	defer cancel()
 	h.drop()
-	st := h.owner.Client
-
 	next := h.next()
 	if next == nil || h.owner.Session.State() != session.StateActive {
 		h.turns.Leaving()
-		h.owner.Client.LeaveBehind(ctx, h.nodes, func() { h.close(nil, nil) })
+		znode.LeaveBehind(ctx, h.nodes, func() { h.close(nil, nil) })
 		return
 	}
 	p := h.pass(ctx, next)
-	st.Spawn(func() {
+	h.owner.Spawn(func() {
 		if !p.passed(context.Background()) {
 			_ = p.undo(context.Background())
 		}
@@ -378,7 +376,7 @@ func (p *passing) undo(ctx context.Context) error {
 		<-p.t.Left
 	}
 	p.h.turns.Leaving()
-	return p.h.owner.Client.DropNow(ctx, p.h.nodes)
+	return znode.DropNow(ctx, p.h.nodes)
 }
 
 // close ends the watching and passes the turn on, with a place if there is one. It deletes a place that nobody is there to take.
@@ -390,8 +388,8 @@ func (h *Lock) close(place *znode.Node, queue []string) {
 		h.turns.Leave()
 	case !h.turns.HandOver(place, queue): // who it was made for has given up since (TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn)
 		h.turns.Leaving()
-		h.owner.Client.Spawn(func() {
-			_ = h.owner.Client.DropNow(context.Background(), []*znode.Node{place}) // the janitor goes on
+		h.owner.Spawn(func() {
+			_ = znode.DropNow(context.Background(), []*znode.Node{place}) // the janitor goes on
 			h.turns.Leave()
 		})
 	}
@@ -419,13 +417,16 @@ var moves = map[holdState][]holdState{
 	exchanging: {held, over}, // held again only if the exchange cannot be executed any more
 }
 
-// to moves the lock, and reports whether that was legal; else nothing has changed.
-func (s *holdState) to(next holdState) bool {
-	legal := slices.Contains(moves[*s], next)
-	if legal {
-		*s = next
+// to moves the lock, and reports whether that was legal.
+func (s *holdState) to(next holdState) bool { return step(moves, s, next) }
+
+// step moves a state by its table of legal moves. An illegal move changes nothing.
+func step[S comparable](legal map[S][]S, now *S, next S) bool {
+	ok := slices.Contains(legal[*now], next)
+	if ok {
+		*now = next
 	}
-	return legal
+	return ok
 }
 
 // watched reports whether what happens to the nodes is somebody else's doing, and ends the lock.
@@ -501,7 +502,7 @@ func (h *Lock) watchNodes() {
 	h.timer, h.own = nil, make([]func(), len(h.nodes))
 	watch := h.watch
 	for i := range h.nodes {
-		h.owner.Client.Spawn(func() { h.look(watch, i) })
+		h.owner.Spawn(func() { h.look(watch, i) })
 	}
 }
 
@@ -541,7 +542,7 @@ func (h *Lock) look(watch, i int) {
 	// A release deletes the node first and ends the watching when that is confirmed: its event is no news.
 	news := func() {
 		if !phase.CompareAndSwap(lookReads, lookReadsAgain) && phase.CompareAndSwap(lookIsOver, lookIsFollowed) && h.watches(watch) {
-			h.owner.Client.Spawn(func() { h.look(watch, i) })
+			h.owner.Spawn(func() { h.look(watch, i) })
 		}
 	}
 	if say := h.nodes[i].Mark.Swap(nil); say != nil { // before it is read: a request to step back that came first is not overwritten

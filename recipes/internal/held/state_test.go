@@ -45,7 +45,7 @@ func TestTheStateOfAHoldingHasOneWriter(t *testing.T) {
 		}
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		for range regexp.MustCompile(`\b(h|l|old|next)\.state = |\*s = next\b`).FindAll(text, -1) {
+		for range regexp.MustCompile(`\b(h|l|old|next)\.state = |\*now = next\b`).FindAll(text, -1) {
 			writers = append(writers, file)
 		}
 	}

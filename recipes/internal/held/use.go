@@ -21,12 +21,24 @@ type Use struct {
 	Caller context.Context // of the call that took the lock
 
 	// The lock's mu guards the rest.
-	ctx      context.Context // nil while nobody asks for it
+	state    useState
+	ctx      context.Context // nil until a caller asks for it
 	cancel   context.CancelCauseFunc
 	why      error     // it ended before the lock did
 	released time.Time // when Unlock was called
-	became   *Use      // what an exchange has turned it into, if one has
+	became   *Use      // once it is exchanged
 }
+
+// useState says what has become of a lease: its own part of the picture in the package comment.
+type useState int
+
+const (
+	used      useState = iota // it is held for as long as its lock is
+	released                  // its owner has given it back
+	exchanged                 // Unlock gives back what it became
+)
+
+var useMoves = map[useState][]useState{used: {released}, released: {exchanged}}
 
 // Listener is what was told of the grant.
 func (l *Use) Listener() Listener { return l.g.told }
@@ -36,7 +48,7 @@ func (l *Use) Listener() Listener { return l.g.told }
 func (l *Use) Enter(ctx context.Context, told Listener) *Use {
 	h := l.H
 	h.mu.Lock()
-	if h.state == over || !l.released.IsZero() {
+	if h.state == over || l.state != used {
 		h.mu.Unlock()
 		return nil
 	}
@@ -246,7 +258,7 @@ func (l *Use) release() (again bool) {
 	l.H.overdue()
 	l.H.mu.Lock()
 	defer l.H.mu.Unlock()
-	if again = !l.released.IsZero(); !again {
+	if again = !step(useMoves, &l.state, released); !again {
 		l.released = time.Now()
 	}
 	if l.over() == nil {
@@ -260,7 +272,9 @@ func (l *Use) become(now *Use) {
 	l.release()
 	l.H.mu.Lock()
 	defer l.H.mu.Unlock()
-	l.became = now
+	if step(useMoves, &l.state, exchanged) {
+		l.became = now
+	}
 }
 
 func (l *Use) turnedInto() *Use {

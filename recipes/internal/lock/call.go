@@ -393,7 +393,7 @@ func (a *Call) giveUp(ctx context.Context, err error) error {
 			st.whenLeft(left, func() { st.Turns.Leave(key) })
 		}
 	}
-	a.c.LeaveBehind(ctx, nodes, func() { st.whenLeft(left, ticket.Leave) })
+	znode.LeaveBehind(ctx, nodes, func() { st.whenLeft(left, ticket.Leave) })
 	return err
 }
 

@@ -92,7 +92,7 @@ func (st *Client) StateOf(s *session.Session) *SessionState {
 
 // Present is the way to the lock where it is by now, with the error of its declaration there.
 func (e *SessionState) Present(ctx context.Context, q *Handle) (*Handle, error) {
-	at, err := e.Decl.Present(ctx, &q.Name)
+	at, err := q.C.Decl.Present(ctx, e.Decl, &q.Name)
 	if at == &q.Name {
 		return q, err
 	}

@@ -21,10 +21,13 @@ const (
 	Asks   State = iota // it asks for the lock, or waits for it
 	Holds               // it holds the lock
 	Leaves              // it is only cleaning up
+	Free                // no goroutine has the turn: all that wait are sets that cannot have the others of their turns
 )
 
 // String completes the sentence "the lock is ... by this client".
-func (s State) String() string { return [...]string{"asked for", "held", "being given back"}[s] }
+func (s State) String() string {
+	return [...]string{"asked for", "held", "being given back", "free"}[s]
+}
 
 // Ahead says who is in the way of a goroutine.
 type Ahead struct {
@@ -55,7 +58,6 @@ type Turns[Place any] struct {
 type queue[Place any] struct {
 	owner    string // the ID of the goroutine that has the turn
 	state    State  // of the owner
-	free     bool   // nobody has the turn: all that wait are sets that cannot have the others of their turns
 	waiters  []waiter[Place]
 	holder   *kind.Party   // what the owner waits for, if it is known to wait
 	position int           // how many are ahead of the owner then
@@ -155,7 +157,7 @@ func (t *Turns[Place]) EnterAll(ctx context.Context, set []Member, try bool, wai
 		w.id = m.ID
 		q := t.queues[m.Key]
 		if q == nil {
-			q = &queue[Place]{free: true}
+			q = &queue[Place]{state: Free}
 			t.queues[m.Key] = q
 		}
 		q.waiters = append(q.waiters, w)
@@ -182,7 +184,7 @@ func (t *Turns[Place]) EnterAll(ctx context.Context, set []Member, try bool, wai
 			ahead.Ended = true
 		}
 		q.remove(at)
-		if q.free && len(q.waiters) == 0 {
+		if q.state == Free && len(q.waiters) == 0 {
 			delete(t.queues, m.Key)
 		}
 	}
@@ -190,7 +192,7 @@ func (t *Turns[Place]) EnterAll(ctx context.Context, set []Member, try bool, wai
 }
 
 // taken reports whether somebody has the turn.
-func (q *queue[Place]) taken() bool { return q != nil && !q.free }
+func (q *queue[Place]) taken() bool { return q != nil && q.state != Free }
 
 // index is where w waits.
 func (q *queue[Place]) index(w waiter[Place]) int {
@@ -217,7 +219,7 @@ func (t *Turns[Place]) begin(key Key, id string, what State) {
 		q = &queue[Place]{}
 		t.queues[key] = q
 	}
-	q.owner, q.state, q.holder, q.free = id, what, nil, false
+	q.owner, q.state, q.holder = id, what, nil
 	if q.left != nil { // Owner looks again, and finds somebody who is not cleaning up
 		close(q.left)
 		q.left = nil
@@ -293,7 +295,7 @@ func (t *Turns[Place]) Leave(key Key) {
 	if q.left != nil {
 		close(q.left)
 	}
-	if q.free, q.left, q.holder = true, nil, nil; len(q.waiters) == 0 {
+	if q.state, q.left, q.holder = Free, nil, nil; len(q.waiters) == 0 {
 		delete(t.queues, key)
 	}
 }

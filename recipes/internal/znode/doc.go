@@ -2,7 +2,7 @@
 //
 //	txn := &znode.Txn{Owner: nodes, Born: []*znode.Node{node}}
 //	lists, err := txn.Run(ctx, node.Dir) // created, with a listing behind it
-//	err = nodes.Client().Drop(ctx, []*znode.Node{node}, func() {})
+//	err = znode.Drop(ctx, []*znode.Node{node}, func() {})
 //
 // A [Node] is one ephemeral node of ours in a queue. Its name begins with 122 random bits, so it is known again when the reply to its
 // create was lost. A [Txn] creates and deletes nodes in one transaction. After an error none of the new nodes exists, now or once

@@ -131,7 +131,7 @@ func deleteOrphans(s *session.Session, orphans []orphan) {
 		for _, g := range some {
 			g.Owner.forget(g.Node)
 			if g.Key != nil {
-				g.Owner.Client.Spawn(func() { _ = g.Key.sweep(context.Background(), s) })
+				g.Owner.Spawn(func() { _ = g.Key.sweep(context.Background(), s) })
 			}
 		}
 		return true

@@ -300,21 +300,29 @@ func ToZK(acl kind.List) []zk.ACL {
 	return out
 }
 
-// ClientNodes makes and deletes the nodes of one client, in one session after another.
-type ClientNodes struct {
+// Workers are the goroutines that clean up for a client.
+type Workers struct {
 	mu      sync.Mutex
-	newest  *SessionNodes
-	Lost    lostSessions  // that the servers are not known to have ended
-	cleared chan struct{} // closed when the clearing that is under way has ended; nil while none is
-
-	work    sync.Mutex
 	running int
 	idle    *sync.Cond // running has fallen to 0; nil while nobody waits
 }
 
+// ClientNodes makes and deletes the nodes of one client, in one session after another.
+type ClientNodes struct {
+	Workers
+
+	mu      sync.Mutex
+	newest  *SessionNodes
+	Lost    lostSessions  // that the servers are not known to have ended
+	cleared chan struct{} // closed when the clearing that is under way has ended; nil while none is
+}
+
 // SessionNodes is what one session has in the tree.
 type SessionNodes struct {
-	Client  *ClientNodes // whose session it is
+	*Workers
+	// WorkEnded is called when the work under nodes of the session, which is lost, may be over.
+	WorkEnded func()
+
 	Session *session.Session
 	Janitor janitor
 	Bytes   atomic.Int64 // of the paths of the session's contenders
@@ -335,20 +343,21 @@ func (st *ClientNodes) Begin(s *session.Session) *SessionNodes {
 	if st.newest != nil {
 		st.Lost = append(st.Lost, st.newest)
 	}
-	e := &SessionNodes{Client: st, Session: s, nodes: map[string]orphan{}, timers: map[*time.Timer]struct{}{}}
-	e.Janitor.e = e
+	e := &SessionNodes{Workers: &st.Workers, Session: s, nodes: map[string]orphan{}, timers: map[*time.Timer]struct{}{}}
+	e.WorkEnded = func() { st.workEnded(e) }
+	e.Janitor.s, e.Janitor.spawn = s, st.Spawn
 	st.newest = e
 	return e
 }
 
-// WorkEnded is called when what was done under nodes of a lost session may be over.
-func (e *SessionNodes) WorkEnded() {
-	e.Client.mu.Lock()
-	e.cleared = nil
-	now := e.Client.newest
-	e.Client.mu.Unlock()
+// workEnded has the nodes of a lost session looked at again.
+func (st *ClientNodes) workEnded(lost *SessionNodes) {
+	st.mu.Lock()
+	lost.cleared = nil
+	now := st.newest
+	st.mu.Unlock()
 	if now.Session.Err() == nil {
-		e.Client.Clearing(now)
+		st.Clearing(now)
 	}
 }
 
@@ -372,34 +381,34 @@ func (st *ClientNodes) Clearing(e *SessionNodes) <-chan struct{} {
 
 // Spawn runs f in a goroutine that join waits for. Everything spawned ends soon after its session does. Not a
 // sync.WaitGroup: a call of Lock may still spawn while Close waits.
-func (st *ClientNodes) Spawn(f func()) {
-	st.work.Lock()
-	st.running++
-	st.work.Unlock()
+func (w *Workers) Spawn(f func()) {
+	w.mu.Lock()
+	w.running++
+	w.mu.Unlock()
 	go func() {
-		defer st.finished()
+		defer w.finished()
 		f()
 	}()
 }
 
-func (st *ClientNodes) finished() {
-	st.work.Lock()
-	defer st.work.Unlock()
-	if st.running--; st.running == 0 && st.idle != nil {
-		st.idle.Broadcast()
+func (w *Workers) finished() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running--; w.running == 0 && w.idle != nil {
+		w.idle.Broadcast()
 	}
 }
 
 // Join waits until every goroutine of the recipes has ended; for Close, after all sessions are Lost. What a call that
 // is still under way starts later finds its session lost and ends at once.
-func (st *ClientNodes) Join() {
-	st.work.Lock()
-	defer st.work.Unlock()
-	if st.idle == nil {
-		st.idle = sync.NewCond(&st.work)
+func (w *Workers) Join() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.idle == nil {
+		w.idle = sync.NewCond(&w.mu)
 	}
-	for st.running > 0 {
-		st.idle.Wait()
+	for w.running > 0 {
+		w.idle.Wait()
 	}
 }
 
@@ -458,7 +467,7 @@ func (e *SessionNodes) after(d time.Duration, f func()) {
 		defer e.mu.Unlock()
 		if _, runs := e.timers[timer]; runs {
 			delete(e.timers, timer)
-			e.Client.Spawn(f)
+			e.Spawn(f)
 		}
 	})
 	e.timers[timer] = struct{}{}

@@ -21,14 +21,14 @@ import (
 // go with it.
 //
 // The caller's goroutine deletes them. If that fails another one goes on, so that the end of ctx does not end the deletion.
-func (c *ClientNodes) Drop(ctx context.Context, ks []*Node, then func()) error {
+func Drop(ctx context.Context, ks []*Node, then func()) error {
 	if deleteAll(ctx, ks) == nil {
 		then()
 		return nil
 	}
 	done := make(chan error, 1)
-	c.Spawn(func() {
-		err := c.DropNow(ctx, ks)
+	ks[0].Owner.Spawn(func() {
+		err := DropNow(ctx, ks)
 		then()
 		done <- err
 	})
@@ -38,7 +38,7 @@ func (c *ClientNodes) Drop(ctx context.Context, ks []*Node, then func()) error {
 // LeaveBehind deletes contenders in the background, and calls then when they are gone. It returns when the request is on its
 // way, or if there is no connection. Servers obey a session in order, so what this client asks next does not meet its own dying
 // contenders. Who gives up is not kept for longer.
-func (c *ClientNodes) LeaveBehind(ctx context.Context, ks []*Node, then func()) {
+func LeaveBehind(ctx context.Context, ks []*Node, then func()) {
 	if len(ks) == 0 {
 		then()
 		return
@@ -48,9 +48,9 @@ func (c *ClientNodes) LeaveBehind(ctx context.Context, ks []*Node, then func()) 
 	}
 	r := newRemoval(ks)
 	_ = r.batch().Offer(ctx) // what was not sent is the janitor's, too
-	c.Spawn(func() {
+	ks[0].Owner.Spawn(func() {
 		defer then()
-		_ = c.dropped(ks, r.finish(context.Background())) // nobody waits for the answer
+		_ = dropped(ks, r.finish(context.Background())) // nobody waits for the answer
 	})
 }
 
@@ -99,15 +99,15 @@ func notFreed(ks []*Node) (left []*Node) {
 //
 // It does not ask what became of the first request: to delete again is no error, and the names are ours alone, even in a parent
 // that was deleted and made again.
-func (c *ClientNodes) DropNow(ctx context.Context, ks []*Node) error {
+func DropNow(ctx context.Context, ks []*Node) error {
 	if len(ks) == 0 {
 		return nil
 	}
-	return c.dropped(ks, deleteAll(context.WithoutCancel(ctx), ks))
+	return dropped(ks, deleteAll(context.WithoutCancel(ctx), ks))
 }
 
 // dropped is what dropNow does when the first request has ended with err.
-func (c *ClientNodes) dropped(ks []*Node, err error) error {
+func dropped(ks []*Node, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -162,7 +162,8 @@ func deleted(ks []*Node, err error) error {
 // janitor removes what a session must not leave behind. One goroutine per session works through all chores until none is left
 // or the session is over: ten thousand failed searches are one goroutine.
 type janitor struct {
-	e *SessionNodes
+	s     *session.Session
+	spawn func(func())
 
 	Mu      sync.Mutex
 	Chores  []*chore
@@ -186,7 +187,7 @@ func (j *janitor) Remove(ks ...*Node) *sync.WaitGroup {
 	}
 	if !j.Running && len(j.Chores) > 0 {
 		j.Running = true
-		j.e.Client.Spawn(j.work)
+		j.spawn(j.work)
 	}
 	return &gone
 }
@@ -198,7 +199,7 @@ var errLeft = errors.New("nodes are left to be deleted")
 // for as long as the session lives. A lost session ends the pause, and makes the next sweep succeed.
 func (j *janitor) work() {
 	for !j.finished() {
-		_ = retry.Patiently(context.Background(), j.e.Session, func(error) bool { return true }, j.sweep)
+		_ = retry.Patiently(context.Background(), j.s, func(error) bool { return true }, j.sweep)
 	}
 }
 
@@ -263,7 +264,7 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 		switch err := j.try(c.k); {
 		case err == nil:
 			c.finish()
-		case j.e.Session.State() == session.StateLost:
+		case j.s.State() == session.StateLost:
 			c.done.Done()
 		case session.OutcomeOf(err) == session.OutcomeDefinite:
 			left = append(left, c) // this node's own trouble (its parent's ACL, say); the others may do better
@@ -277,11 +278,11 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 // try deletes one contender; nil when it is known not to exist, nor the node of its key if nobody is in that. Its deadline keeps the
 // janitor free for the others.
 func (j *janitor) try(k *Node) error {
-	ctx, cancel := context.WithTimeout(context.Background(), j.e.Session.Timeout())
+	ctx, cancel := context.WithTimeout(context.Background(), j.s.Timeout())
 	defer cancel()
 	path := k.Path
 	if path == "" {
-		name, err := Find(ctx, j.e.Session, k)
+		name, err := Find(ctx, j.s, k)
 		if err != nil {
 			return err
 		}
@@ -290,12 +291,12 @@ func (j *janitor) try(k *Node) error {
 		}
 	}
 	if path != "" {
-		if err := j.e.Session.Delete(ctx, path, -1); err != nil && !IsNoNode(err) {
+		if err := j.s.Delete(ctx, path, -1); err != nil && !IsNoNode(err) {
 			return err
 		}
 	}
 	if k.Key != nil {
-		return k.Key.sweep(ctx, j.e.Session)
+		return k.Key.sweep(ctx, j.s)
 	}
 	return nil
 }

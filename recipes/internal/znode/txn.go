@@ -155,7 +155,7 @@ func (t *Txn) settle(ctx context.Context) (settled bool, err error) {
 // first waits for the answer, or the end of the connection: mostly that leaves nothing to search for.
 func (t *Txn) abandon(cause error) error {
 	t.Left = make(chan struct{})
-	t.Owner.Client.Spawn(func() {
+	t.Owner.Spawn(func() {
 		defer close(t.Left)
 		ks := t.Gone
 		switch settled, err := t.settle(context.Background()); {
@@ -167,7 +167,7 @@ func (t *Txn) abandon(cause error) error {
 		case err == nil:
 			ks = t.Born
 		}
-		_ = t.Owner.Client.DropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
+		_ = DropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
 	})
 	return cause
 }
