@@ -28,43 +28,39 @@ func TestRequestBudgetsUncontended(t *testing.T) { // one round trip to acquire,
 			return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw")).Lock
 		}, "2getChildren2 2getData multi", "multi"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.EveryKind()
-				take := b.take(l.Client("a"))
-				l.Unlock(l.Lock(take))
-				var x *recipes.Lease
-				require.Equal(t, spent(1, b.acquire), l.Cost(func() { x = l.Lock(take) }), "to acquire")
-				require.Equal(t, spent(1, b.release), l.Cost(func() { l.Unlock(x) }), "to release")
-				l.NothingLeft()
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.EveryKind()
+			take := b.take(l.Client("a"))
+			l.Unlock(l.Lock(take))
+			var x *recipes.Lease
+			require.Equal(t, spent(1, b.acquire), l.Cost(func() { x = l.Lock(take) }), "to acquire")
+			require.Equal(t, spent(1, b.release), l.Cost(func() { l.Unlock(x) }), "to release")
+			l.NothingLeft()
 		})
 	}
 }
 
 func TestRequestBudgetsOfATryThatFails(t *testing.T) { // one round trip, no watch left behind
 	for name := range tries(new(recipes.Client)) {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.EveryKind()
-				holder := l.Client("holder")
-				release := l.holdsPermits(holder, holder.Mutex("/m"), holder.RWMutex("/rw"))
-				c := l.Client("c")
-				refused := func() {
-					_, err := tries(c)[name](t.Context())
-					require.ErrorIs(t, err, recipes.ErrHeld)
-				}
-				refused() // knows the declarations from here on
-				id := l.SessionID(c)
-				got := l.Cost(refused)
-				require.Equal(t, 1, got.Trips)
-				require.NotContains(t, got.Ops, "getData")
-				before := l.Srv.SessionCounts(id).WatchEvents
-				release()
-				l.Settle()
-				require.Equal(t, before, l.Srv.SessionCounts(id).WatchEvents, "a watch was left behind")
-				l.NothingLeft()
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.EveryKind()
+			holder := l.Client("holder")
+			release := l.holdsPermits(holder, holder.Mutex("/m"), holder.RWMutex("/rw"))
+			c := l.Client("c")
+			refused := func() {
+				_, err := tries(c)[name](t.Context())
+				require.ErrorIs(t, err, recipes.ErrHeld)
+			}
+			refused() // knows the declarations from here on
+			id := l.SessionID(c)
+			got := l.Cost(refused)
+			require.Equal(t, 1, got.Trips)
+			require.NotContains(t, got.Ops, "getData")
+			before := l.Srv.SessionCounts(id).WatchEvents
+			release()
+			l.Settle()
+			require.Equal(t, before, l.Srv.SessionCounts(id).WatchEvents, "a watch was left behind")
+			l.NothingLeft()
 		})
 	}
 }
@@ -83,47 +79,45 @@ func TestRequestBudgetsOfTheHandOff(t *testing.T) {
 		"election":  {"election", 1, "delete getChildren2 getData"},
 		"semaphore": {"semaphore", 2, "delete 2getChildren2 3getData multi"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.EveryKind()
-				way := harness.Ways()[b.way]
-				x := l.Lock(way.Block(l.Client("holder")))
-				w := l.Waiting(way.Take(l.Client("next")))
-				var rest []<-chan result[*recipes.Lease]
-				var ids []int64
-				if name != "reader" {
-					for i := range 5 {
-						c := l.Client(fmt.Sprint(i))
-						ids = append(ids, l.SessionID(c))
-						rest = append(rest, l.Waiting(way.Take(c)))
-					}
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.EveryKind()
+			way := harness.Ways()[b.way]
+			x := l.Lock(way.Block(l.Client("holder")))
+			w := l.Waiting(way.Take(l.Client("next")))
+			var rest []<-chan result[*recipes.Lease]
+			var ids []int64
+			if name != "reader" {
+				for i := range 5 {
+					c := l.Client(fmt.Sprint(i))
+					ids = append(ids, l.SessionID(c))
+					rest = append(rest, l.Waiting(way.Take(c)))
 				}
-				l.Settle()
-				l.Srv.ResetCounts()
-				start := time.Now()
-				l.Unlock(x)
-				committed := start.Add(oneWay) // when it reached the server
-				r := <-w
-				require.NoError(t, r.Err)
-				// The event takes one way, each round trip two.
-				require.Equal(t, oneWay+time.Duration(b.trips)*2*oneWay, r.At.Sub(committed))
-				l.Settle()
-				woken := 0
-				for _, id := range ids {
-					woken += l.Srv.SessionCounts(id).WatchEvents
-				}
-				if b.way == "mutex" {
-					require.LessOrEqual(t, woken, 2, "its successor looks ahead, and learns that it is the front now; nobody else learns anything")
-				}
-				if len(rest) == 0 {
-					require.Equal(t, b.ops, harness.Operations(l.Srv.Counts().ByOp))
-				}
-				l.Unlock(r.V)
-				for _, next := range rest {
-					l.Unlock((<-next).V)
-				}
-				l.NothingLeft()
-			})
+			}
+			l.Settle()
+			l.Srv.ResetCounts()
+			start := time.Now()
+			l.Unlock(x)
+			committed := start.Add(oneWay) // when it reached the server
+			r := <-w
+			require.NoError(t, r.Err)
+			// The event takes one way, each round trip two.
+			require.Equal(t, oneWay+time.Duration(b.trips)*2*oneWay, r.At.Sub(committed))
+			l.Settle()
+			woken := 0
+			for _, id := range ids {
+				woken += l.Srv.SessionCounts(id).WatchEvents
+			}
+			if b.way == "mutex" {
+				require.LessOrEqual(t, woken, 2, "its successor looks ahead, and learns that it is the front now; nobody else learns anything")
+			}
+			if len(rest) == 0 {
+				require.Equal(t, b.ops, harness.Operations(l.Srv.Counts().ByOp))
+			}
+			l.Unlock(r.V)
+			for _, next := range rest {
+				l.Unlock((<-next).V)
+			}
+			l.NothingLeft()
 		})
 	}
 }

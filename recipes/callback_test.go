@@ -86,39 +86,37 @@ func TestCallbacksUseTheClientFromEveryEvent(t *testing.T) {
 			l.Srv.Thaw()
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.Declare("/aside", kind.Mutex.New())
-				path, asleep, u := l.Mutex(), new(atomic.Int64), &user{seen: map[string]int{}}
-				l.Seams.Slept = func() time.Duration { return time.Duration(asleep.Load()) }
-				c := l.Client("observed", func(cfg *recipes.Config) {
-					cfg.Observer, cfg.Logger = u.Observe, slog.New(handler(func(line slog.Record) { u.use("log: " + line.Message) }))
-				})
-				u.client.Store(c)
-				x := l.Lock(l.Client("rival").Mutex(path).Lock)
-				waiting := l.Locking(c.Mutex(path))
-				l.Unlock(x)
-				y := (<-waiting).V
-				time.Sleep(time.Minute)
-				l.Srv.Disconnect(l.SessionID(c))
-				for !u.saw(session.EventConnected) { // a client waits a random time before it connects again
-					time.Sleep(oneWay)
-				}
-
-				lose(l, c, asleep)
-				<-ended(y)
-				require.ErrorIs(t, context.Cause(y.Context()), recipes.ErrLost)
-				err := within(t, time.Minute, func() error {
-					return c.Mutex(path).Do(context.Background(), func(context.Context, *recipes.Lease) error { return nil })
-				})
-				require.NoError(t, err, "the client goes on")
-				require.NoError(t, within(t, time.Minute, c.Close))
-				for _, what := range []recipes.EventType{recipes.EventQueued, recipes.EventAcquired, recipes.EventReleased, recipes.EventLost,
-					recipes.EventHeartbeat, session.EventSuspected, session.EventConnected, recipes.EventSessionLost} {
-					assert.True(t, u.saw(what), what)
-				}
-				assert.True(t, u.saw("log: session lost"), "the log line")
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.Declare("/aside", kind.Mutex.New())
+			path, asleep, u := l.Mutex(), new(atomic.Int64), &user{seen: map[string]int{}}
+			l.Seams.Slept = func() time.Duration { return time.Duration(asleep.Load()) }
+			c := l.Client("observed", func(cfg *recipes.Config) {
+				cfg.Observer, cfg.Logger = u.Observe, slog.New(handler(func(line slog.Record) { u.use("log: " + line.Message) }))
 			})
+			u.client.Store(c)
+			x := l.Lock(l.Client("rival").Mutex(path).Lock)
+			waiting := l.Locking(c.Mutex(path))
+			l.Unlock(x)
+			y := (<-waiting).V
+			time.Sleep(time.Minute)
+			l.Srv.Disconnect(l.SessionID(c))
+			for !u.saw(session.EventConnected) { // a client waits a random time before it connects again
+				time.Sleep(oneWay)
+			}
+
+			lose(l, c, asleep)
+			<-ended(y)
+			require.ErrorIs(t, context.Cause(y.Context()), recipes.ErrLost)
+			err := within(t, time.Minute, func() error {
+				return c.Mutex(path).Do(context.Background(), func(context.Context, *recipes.Lease) error { return nil })
+			})
+			require.NoError(t, err, "the client goes on")
+			require.NoError(t, within(t, time.Minute, c.Close))
+			for _, what := range []recipes.EventType{recipes.EventQueued, recipes.EventAcquired, recipes.EventReleased, recipes.EventLost,
+				recipes.EventHeartbeat, session.EventSuspected, session.EventConnected, recipes.EventSessionLost} {
+				assert.True(t, u.saw(what), what)
+			}
+			assert.True(t, u.saw("log: session lost"), "the log line")
 		})
 	}
 }

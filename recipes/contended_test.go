@@ -90,29 +90,27 @@ func TestHandOffAfterALongWaitTakesNoRequest(t *testing.T) {
 // behind the grant, and never in the way of a request to step back.
 func TestAHolderThatWaitedSaysSoonSinceWhenItHolds(t *testing.T) {
 	for name, asked := range map[string]bool{"left alone": false, "asked back at once": true} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
-				w := l.Locking(l.Client("b").Mutex("/m"))
-				time.Sleep(time.Minute)
-				l.Unlock(x)
-				r := <-w
-				require.NoError(t, r.Err)
-				if asked {
-					require.NoError(t, l.Srv.Set(r.V.Node(), []byte(kind.RevokeMessage)))
-				}
-				l.Settle()
-				in, err := inspect.Lock(t.Context(), l.Client("who"), "/m")
-				require.NoError(t, err)
-				require.Len(t, in.Holders, 1)
-				require.Equal(t, asked, in.Holders[0].Revoked)
-				if asked {
-					require.ErrorIs(t, context.Cause(r.V.Context()), recipes.ErrRevoked)
-				} else {
-					require.Equal(t, r.At.UTC(), in.Holders[0].Held.UTC())
-				}
-				l.Unlock(r.V)
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
+			w := l.Locking(l.Client("b").Mutex("/m"))
+			time.Sleep(time.Minute)
+			l.Unlock(x)
+			r := <-w
+			require.NoError(t, r.Err)
+			if asked {
+				require.NoError(t, l.Srv.Set(r.V.Node(), []byte(kind.RevokeMessage)))
+			}
+			l.Settle()
+			in, err := inspect.Lock(t.Context(), l.Client("who"), "/m")
+			require.NoError(t, err)
+			require.Len(t, in.Holders, 1)
+			require.Equal(t, asked, in.Holders[0].Revoked)
+			if asked {
+				require.ErrorIs(t, context.Cause(r.V.Context()), recipes.ErrRevoked)
+			} else {
+				require.Equal(t, r.At.UTC(), in.Holders[0].Held.UTC())
+			}
+			l.Unlock(r.V)
 		})
 	}
 }

@@ -88,35 +88,33 @@ func TestEveryCallerOfACrowdReadAllPermits(t *testing.T) {
 	const clients, asking, own = 10, 64, 8
 	sizes := []int{250, 500, 1000, 2000, 4000}
 	for _, permits := range effort.Of(sizes, sizes[:3]) {
-		t.Run(fmt.Sprint(permits), func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.Semaphore(permits)
-				var bytes atomic.Int64
-				var all sync.WaitGroup
-				for i := range clients {
-					c := l.Client(fmt.Sprint(i), func(cfg *recipes.Config) {
-						dial := cfg.Dialer
-						cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-							conn, err := dial(ctx, network, address)
-							return received{conn, &bytes}, err
-						}
-					})
-					for range permits / clients {
-						all.Go(func() {
-							_, err := c.Semaphore("/s").Acquire(t.Context(), 1)
-							assert.NoError(t, err, "all are free")
-						})
+		runInLab(t, fmt.Sprint(permits), func(t *testing.T, l *lab) {
+			l.Semaphore(permits)
+			var bytes atomic.Int64
+			var all sync.WaitGroup
+			for i := range clients {
+				c := l.Client(fmt.Sprint(i), func(cfg *recipes.Config) {
+					dial := cfg.Dialer
+					cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+						conn, err := dial(ctx, network, address)
+						return received{conn, &bytes}, err
 					}
+				})
+				for range permits / clients {
+					all.Go(func() {
+						_, err := c.Semaphore("/s").Acquire(t.Context(), 1)
+						assert.NoError(t, err, "all are free")
+					})
 				}
-				l.Srv.ResetCounts()
-				all.Wait()
-				require.Equal(t, permits, l.permits())
-				waves := (permits/clients + asking - 1) / asking
-				listings := clients * (own + 2*waves)
-				require.LessOrEqual(t, l.Srv.Counts().ByOp["getChildren2"], 2*listings, "permits and gate")
-				const name, perCaller = 64, 1 << 10
-				require.LessOrEqual(t, bytes.Load(), int64(listings*permits*name+permits*perCaller))
-			})
+			}
+			l.Srv.ResetCounts()
+			all.Wait()
+			require.Equal(t, permits, l.permits())
+			waves := (permits/clients + asking - 1) / asking
+			listings := clients * (own + 2*waves)
+			require.LessOrEqual(t, l.Srv.Counts().ByOp["getChildren2"], 2*listings, "permits and gate")
+			const name, perCaller = 64, 1 << 10
+			require.LessOrEqual(t, bytes.Load(), int64(listings*permits*name+permits*perCaller))
 		})
 	}
 }
@@ -125,34 +123,32 @@ func TestEveryCallerOfACrowdReadAllPermits(t *testing.T) {
 // created and withdrawn.
 func TestNobodyOfACrowdWaitsWhileAPermitIsFree(t *testing.T) {
 	for _, limit := range []int{1, 3, 40, 100, 300} {
-		t.Run(fmt.Sprint(limit), func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.Semaphore(limit)
-				ctx, end := context.WithCancel(t.Context())
-				var granted atomic.Int64
-				var all sync.WaitGroup
-				for i := range 4 {
-					m := l.Client(fmt.Sprint(i)).Semaphore("/s")
-					for range 100 {
-						all.Go(func() {
-							switch _, err := m.Acquire(ctx, 1); {
-							case err == nil:
-								granted.Add(1)
-							default:
-								assert.ErrorIs(t, err, context.Canceled)
-							}
-						})
-					}
+		runInLab(t, fmt.Sprint(limit), func(t *testing.T, l *lab) {
+			l.Semaphore(limit)
+			ctx, end := context.WithCancel(t.Context())
+			var granted atomic.Int64
+			var all sync.WaitGroup
+			for i := range 4 {
+				m := l.Client(fmt.Sprint(i)).Semaphore("/s")
+				for range 100 {
+					all.Go(func() {
+						switch _, err := m.Acquire(ctx, 1); {
+						case err == nil:
+							granted.Add(1)
+						default:
+							assert.ErrorIs(t, err, context.Canceled)
+						}
+					})
 				}
-				time.Sleep(time.Minute)
-				require.Equal(t, int64(limit), granted.Load())
-				require.Equal(t, limit, l.permits())
-				end()
-				all.Wait()
-				l.Settle()
-				require.Equal(t, limit, l.permits(), "who gave up left some")
-				require.Empty(t, l.Children("/s/locks"))
-			})
+			}
+			time.Sleep(time.Minute)
+			require.Equal(t, int64(limit), granted.Load())
+			require.Equal(t, limit, l.permits())
+			end()
+			all.Wait()
+			l.Settle()
+			require.Equal(t, limit, l.permits(), "who gave up left some")
+			require.Empty(t, l.Children("/s/locks"))
 		})
 	}
 }

@@ -74,21 +74,19 @@ func TestWithCreateFailedWhereTheAnswerToACreateWasLost(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore, "half an answer": zktest.CutAt(9),
 		"not applied, and the session is lost": zktest.CutBefore} {
 		for _, path := range []string{"/a", "/a/b", "/a/b/s", "/a/b/s/leases", "/a/b/s/locks"} { // whose create meets the fault
-			t.Run(name+" "+path, func(t *testing.T) {
-				inLab(t, func(t *testing.T, l *lab) {
-					c := l.Client("a")
-					expires := name == "not applied, and the session is lost"
-					rule := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
-						if r.Op == "create" && r.Path == path && expires {
-							l.Srv.Expire(r.Session)
-						}
-						return r.Op == "create" && r.Path == path
-					}), fault)
-					x, err := c.Semaphore("/a/b/s", recipes.WithParams(&kind.SemaphoreParams{Permits: 2}), recipes.WithCreate()).Acquire(t.Context(), 1)
-					require.NoError(t, err)
-					require.Equal(t, 1, rule.Hits())
-					l.Unlock(x)
-				})
+			runInLab(t, name+" "+path, func(t *testing.T, l *lab) {
+				c := l.Client("a")
+				expires := name == "not applied, and the session is lost"
+				rule := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
+					if r.Op == "create" && r.Path == path && expires {
+						l.Srv.Expire(r.Session)
+					}
+					return r.Op == "create" && r.Path == path
+				}), fault)
+				x, err := c.Semaphore("/a/b/s", recipes.WithParams(&kind.SemaphoreParams{Permits: 2}), recipes.WithCreate()).Acquire(t.Context(), 1)
+				require.NoError(t, err)
+				require.Equal(t, 1, rule.Hits())
+				l.Unlock(x)
 			})
 		}
 	}
@@ -187,16 +185,14 @@ func TestWithCreateBelowWhatIsNotOursToCreateIn(t *testing.T) {
 // Locks, of any kind, that are asked for while the session is being lost go on in the next one.
 func TestSessionLostWhileTheDeclarationIsRead(t *testing.T) {
 	for name := range reentry(new(recipes.Client)) {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.EveryKind()
-				c := l.Client("c")
-				slow := l.Srv.Inject(zktest.Once(zktest.On("getData")), zktest.Delay(time.Second))
-				got := async(func() (*recipes.Lease, error) { return reentry(c)[name](t.Context()) })
-				<-slow.Hit()
-				l.Srv.Expire(l.SessionID(c))
-				l.Unlock(l.Got(got))
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.EveryKind()
+			c := l.Client("c")
+			slow := l.Srv.Inject(zktest.Once(zktest.On("getData")), zktest.Delay(time.Second))
+			got := async(func() (*recipes.Lease, error) { return reentry(c)[name](t.Context()) })
+			<-slow.Hit()
+			l.Srv.Expire(l.SessionID(c))
+			l.Unlock(l.Got(got))
 		})
 	}
 }

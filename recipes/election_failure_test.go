@@ -165,23 +165,21 @@ func TestACandidateThatVanishesWhileTheyAreListedIsLeftOut(t *testing.T) { // ca
 			return "", errors.New("nothing observed")
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.Election()
-				first := l.Lock(l.Client("first").Election("/e").Campaign)
-				second := l.campaigning(l.Client("second"))
-				c := l.Client("watcher")
-				e := c.Election("/e")
-				held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == first.Node() }), zktest.Hold)
-				seen := async(func() (string, error) { return look(c, e) })
-				<-held.Hit()
-				require.NoError(t, first.Unlock(t.Context()))
-				held.Release()
-				r := <-seen
-				require.NoError(t, r.Err)
-				require.Equal(t, "second", r.V)
-				require.NoError(t, (<-second).Err)
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.Election()
+			first := l.Lock(l.Client("first").Election("/e").Campaign)
+			second := l.campaigning(l.Client("second"))
+			c := l.Client("watcher")
+			e := c.Election("/e")
+			held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == first.Node() }), zktest.Hold)
+			seen := async(func() (string, error) { return look(c, e) })
+			<-held.Hit()
+			require.NoError(t, first.Unlock(t.Context()))
+			held.Release()
+			r := <-seen
+			require.NoError(t, r.Err)
+			require.Equal(t, "second", r.V)
+			require.NoError(t, (<-second).Err)
 		})
 	}
 }

@@ -92,46 +92,44 @@ func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // failure mat
 		}, ""},
 		"the first one appears": {"/e", func(t *testing.T, l *lab, _ *recipes.Lease) *recipes.Lease { return l.elected("b") }, "b"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.Election()
-				var leader *recipes.Lease
-				path := c.event
-				if path == "" {
-					leader = l.elected("a")
-					path = leader.Node()
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.Election()
+			var leader *recipes.Lease
+			path := c.event
+			if path == "" {
+				leader = l.elected("a")
+				path = leader.Node()
+			}
+			states := make(chan string, 10)
+			watcher := l.Client("watcher")
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				defer close(states)
+				for k := range watcher.Election("/e").Observe(ctx) {
+					states <- k.ID
 				}
-				states := make(chan string, 10)
-				watcher := l.Client("watcher")
-				ctx, cancel := context.WithCancel(t.Context())
-				go func() {
-					defer close(states)
-					for k := range watcher.Election("/e").Observe(ctx) {
-						states <- k.ID
-					}
-				}()
-				<-states
-				id := l.SessionID(watcher)
-				lost := l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id && e.Path == path }, zktest.DropEvent)
-				leader = c.change(t, l, leader)
-				start := time.Now()
-				select {
-				case s := <-states:
-					require.Equal(t, c.then, s)
-				case <-time.After(time.Hour):
-					require.Fail(t, "never")
-				}
-				require.Equal(t, 1, lost.Hits())
-				require.LessOrEqual(t, time.Since(start), 12*time.Second+6*oneWay, "a session timeout")
-				time.Sleep(2 * time.Minute)
-				require.Empty(t, states, "nothing new")
-				cancel()
-				for range states {
-				}
-				if leader != nil {
-					require.NoError(t, leader.Unlock(t.Context()))
-				}
-			})
+			}()
+			<-states
+			id := l.SessionID(watcher)
+			lost := l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id && e.Path == path }, zktest.DropEvent)
+			leader = c.change(t, l, leader)
+			start := time.Now()
+			select {
+			case s := <-states:
+				require.Equal(t, c.then, s)
+			case <-time.After(time.Hour):
+				require.Fail(t, "never")
+			}
+			require.Equal(t, 1, lost.Hits())
+			require.LessOrEqual(t, time.Since(start), 12*time.Second+6*oneWay, "a session timeout")
+			time.Sleep(2 * time.Minute)
+			require.Empty(t, states, "nothing new")
+			cancel()
+			for range states {
+			}
+			if leader != nil {
+				require.NoError(t, leader.Unlock(t.Context()))
+			}
 		})
 	}
 }

@@ -77,20 +77,18 @@ func TestUnlockOfANodeThatIsGoneIsDone(t *testing.T) { // case 39: NoNode is wha
 
 func TestAHeartbeatInFlightDoesNotKeepARelease(t *testing.T) { // case 40: pglock #36 marked released, and skipped the release
 	for name, fault := range map[string]zktest.Fault{"held back": zktest.Hold, "cut": zktest.CutBefore, "its answer lost": zktest.DropReply} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				c := l.Client("a")
-				x := l.Lock(c.Mutex(l.Mutex()).Lock)
-				id := l.SessionID(c)
-				beat := l.Srv.Inject(zktest.Once(at("multi")), fault)
-				<-beat.Hit()
-				released := async(func() (struct{}, error) { return struct{}{}, x.Unlock(context.Background()) })
-				time.Sleep(oneWay)
-				beat.Release()
-				require.NoError(t, (<-released).Err)
-				require.Empty(t, l.Children("/m"))
-				require.Equal(t, id, l.SessionID(c), "released by a delete, not with the session")
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			c := l.Client("a")
+			x := l.Lock(c.Mutex(l.Mutex()).Lock)
+			id := l.SessionID(c)
+			beat := l.Srv.Inject(zktest.Once(at("multi")), fault)
+			<-beat.Hit()
+			released := async(func() (struct{}, error) { return struct{}{}, x.Unlock(context.Background()) })
+			time.Sleep(oneWay)
+			beat.Release()
+			require.NoError(t, (<-released).Err)
+			require.Empty(t, l.Children("/m"))
+			require.Equal(t, id, l.SessionID(c), "released by a delete, not with the session")
 		})
 	}
 }
@@ -157,42 +155,40 @@ func TestTheOrderHoldsAcrossTheEndOfTheSequence(t *testing.T) { // failure matri
 
 func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) { // failure matrix, row 34
 	for op, fault := range map[string]zktest.Fault{"create": zktest.Hold, "getChildren2": zktest.Hold, "getData": zktest.Hold} {
-		t.Run(op, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				m := l.Client("a").Mutex(l.Mutex())
-				l.warm(m)
-				first := l.Lock(l.Client("b").Mutex("/m").Lock)
-				token := first.Token()
-				l.Unlock(first)
-				rule := l.Srv.Inject(zktest.Once(at(op)), fault)
-				got := async(func() (*recipes.Lease, error) {
-					x, err := m.Lock(context.Background())
-					if err == nil {
-						err = x.Verify(context.Background())
-					}
-					return x, err
-				})
-				<-rule.Hit()
-				time.Sleep(oneWay)
-				require.NoError(t, l.Srv.Delete("/m"))
-				l.Mutex()
-				rule.Release()
-				r := <-got
-				time.Sleep(4 * oneWay) // until it is known whether that was its node
-				if r.Err == nil && r.V.Context().Err() == nil {
-					require.Greater(t, r.V.Token(), token)
-					require.Len(t, l.Children("/m"), 1)
-					l.Unlock(r.V)
-				} else if r.Err == nil {
-					require.ErrorIs(t, context.Cause(r.V.Context()), recipes.ErrLost)
-				} else {
-					require.True(t, errors.Is(r.Err, recipes.ErrLost) || errors.Is(r.Err, recipes.ErrNotProvisioned), "%v", r.Err)
+		runInLab(t, op, func(t *testing.T, l *lab) {
+			m := l.Client("a").Mutex(l.Mutex())
+			l.warm(m)
+			first := l.Lock(l.Client("b").Mutex("/m").Lock)
+			token := first.Token()
+			l.Unlock(first)
+			rule := l.Srv.Inject(zktest.Once(at(op)), fault)
+			got := async(func() (*recipes.Lease, error) {
+				x, err := m.Lock(context.Background())
+				if err == nil {
+					err = x.Verify(context.Background())
 				}
-				x := l.Lock(m.Lock)
-				require.Greater(t, x.Token(), token)
-				l.Unlock(x)
-				l.nextIsServed("/m")
+				return x, err
 			})
+			<-rule.Hit()
+			time.Sleep(oneWay)
+			require.NoError(t, l.Srv.Delete("/m"))
+			l.Mutex()
+			rule.Release()
+			r := <-got
+			time.Sleep(4 * oneWay) // until it is known whether that was its node
+			if r.Err == nil && r.V.Context().Err() == nil {
+				require.Greater(t, r.V.Token(), token)
+				require.Len(t, l.Children("/m"), 1)
+				l.Unlock(r.V)
+			} else if r.Err == nil {
+				require.ErrorIs(t, context.Cause(r.V.Context()), recipes.ErrLost)
+			} else {
+				require.True(t, errors.Is(r.Err, recipes.ErrLost) || errors.Is(r.Err, recipes.ErrNotProvisioned), "%v", r.Err)
+			}
+			x := l.Lock(m.Lock)
+			require.Greater(t, x.Token(), token)
+			l.Unlock(x)
+			l.nextIsServed("/m")
 		})
 	}
 }
@@ -261,23 +257,21 @@ func TestDeclaredIsReadAgainAfterALostWatch(t *testing.T) { // failure matrix, r
 
 func TestAReleaseCutOverAndOverIsNotReportedDoneWhileItsNodeIsThere(t *testing.T) { // zoo: half a session timeout passed in the middle of it
 	for name, cuts := range map[string]int{"some cuts": 6, "until the session is over": 1000} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				c := l.Client("a")
-				x := l.Lock(c.Mutex(l.Mutex()).Lock)
-				id := l.SessionID(c)
-				l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= cuts }, zktest.CutBefore)
-				err := x.Unlock(context.Background())
-				if err == nil {
-					require.Empty(t, l.Children("/m"))
-				} else {
-					require.ErrorIs(t, err, recipes.ErrReleasePending)
-				}
-				if cuts < 10 {
-					require.NoError(t, err)
-					require.Equal(t, id, l.SessionID(c))
-				}
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			c := l.Client("a")
+			x := l.Lock(c.Mutex(l.Mutex()).Lock)
+			id := l.SessionID(c)
+			l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= cuts }, zktest.CutBefore)
+			err := x.Unlock(context.Background())
+			if err == nil {
+				require.Empty(t, l.Children("/m"))
+			} else {
+				require.ErrorIs(t, err, recipes.ErrReleasePending)
+			}
+			if cuts < 10 {
+				require.NoError(t, err)
+				require.Equal(t, id, l.SessionID(c))
+			}
 		})
 	}
 }

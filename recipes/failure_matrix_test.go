@@ -40,24 +40,22 @@ func TestALateOrLostWatchEventCostsAtMostASessionTimeout(t *testing.T) { // row 
 		"two timeouts late": {zktest.Delay(24 * time.Second), 12*time.Second + 6*oneWay},
 		"lost":              {zktest.DropEvent, 12*time.Second + 6*oneWay},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				x := l.Lock(l.Client("0").Mutex(l.Mutex()).Lock)
-				c2 := l.Client("1")
-				id := l.SessionID(c2)
-				w := l.Locking(c2.Mutex("/m"))
-				third := l.Locking(l.Client("2").Mutex("/m"))
-				event := l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id && e.Path == x.Node() }, c.fault)
-				l.Unlock(x)
-				start := time.Now()
-				r := <-w
-				require.NoError(t, r.Err)
-				require.LessOrEqual(t, r.At.Sub(start), c.most)
-				require.Equal(t, 1, event.Hits())
-				notYet(t, third, "the second holds")
-				l.Unlock(r.V)
-				l.Unlock((<-third).V)
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			x := l.Lock(l.Client("0").Mutex(l.Mutex()).Lock)
+			c2 := l.Client("1")
+			id := l.SessionID(c2)
+			w := l.Locking(c2.Mutex("/m"))
+			third := l.Locking(l.Client("2").Mutex("/m"))
+			event := l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id && e.Path == x.Node() }, c.fault)
+			l.Unlock(x)
+			start := time.Now()
+			r := <-w
+			require.NoError(t, r.Err)
+			require.LessOrEqual(t, r.At.Sub(start), c.most)
+			require.Equal(t, 1, event.Hits())
+			notYet(t, third, "the second holds")
+			l.Unlock(r.V)
+			l.Unlock((<-third).V)
 		})
 	}
 }
@@ -119,77 +117,73 @@ func rewriting(server net.Conn, f func(body []byte) [][]byte) net.Conn {
 
 func TestAnEventForAContenderMayComeBeforeTheReplyThatNamesIt(t *testing.T) { // row 10
 	for name, kind := range map[string]zk.EventType{"deleted": zk.EventNodeDeleted, "changed": zk.EventNodeDataChanged, "created": zk.EventNodeCreated} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.Mutex()
-				var early atomic.Int32
-				c := l.Client("a", func(cfg *recipes.Config) {
-					cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-						conn, err := l.Srv.DialContext(ctx, network, address)
-						if err != nil {
-							return nil, err
-						}
-						return rewriting(conn, func(body []byte) [][]byte {
-							const header, xidEvent = 16, -1
-							reply := body[min(len(body), header):] // what a create answers with, and nothing else that parses as one
-							if len(reply) < 7 || int(binary.BigEndian.Uint32(reply)) != len(reply)-4 || string(reply[4:7]) != "/m/" {
-								return [][]byte{body}
-							}
-							early.Add(1)
-							path := reply[4:]
-							event := hostile.Cat(hostile.Be32(xidEvent), hostile.Be64(-1), hostile.Be32(0), hostile.Be32(int32(kind)), hostile.Be32(3), hostile.Be32(int32(len(path))), path)
-							return [][]byte{event, body}
-						}), nil
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.Mutex()
+			var early atomic.Int32
+			c := l.Client("a", func(cfg *recipes.Config) {
+				cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+					conn, err := l.Srv.DialContext(ctx, network, address)
+					if err != nil {
+						return nil, err
 					}
-				})
-				for range 5 {
-					x := l.Lock(c.Mutex("/m").Lock)
-					require.NoError(t, x.Verify(t.Context()))
-					l.Unlock(x)
+					return rewriting(conn, func(body []byte) [][]byte {
+						const header, xidEvent = 16, -1
+						reply := body[min(len(body), header):] // what a create answers with, and nothing else that parses as one
+						if len(reply) < 7 || int(binary.BigEndian.Uint32(reply)) != len(reply)-4 || string(reply[4:7]) != "/m/" {
+							return [][]byte{body}
+						}
+						early.Add(1)
+						path := reply[4:]
+						event := hostile.Cat(hostile.Be32(xidEvent), hostile.Be64(-1), hostile.Be32(0), hostile.Be32(int32(kind)), hostile.Be32(3), hostile.Be32(int32(len(path))), path)
+						return [][]byte{event, body}
+					}), nil
 				}
-				require.EqualValues(t, 5, early.Load())
 			})
+			for range 5 {
+				x := l.Lock(c.Mutex("/m").Lock)
+				require.NoError(t, x.Verify(t.Context()))
+				l.Unlock(x)
+			}
+			require.EqualValues(t, 5, early.Load())
 		})
 	}
 }
 
 func TestAnExpiryBetweenTheFrontAndTheGrantGrantsNothing(t *testing.T) { // row 13: etcd #11456
 	for name, free := range map[string]bool{"queued": false, "free": true} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				m := l.Mutex()
-				c := l.Client("b")
-				l.warm(c.Mutex(m))
-				proof := map[bool]string{false: "multi", true: "create"}[free]
-				x := l.Lock(l.Client("a").Mutex(m).Lock)
-				if free {
-					l.Unlock(x)
-				}
-				old := l.SessionID(c)
-				held := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == proof && r.Session == old }, zktest.Hold)
-				w := l.Locking(c.Mutex(m))
-				if !free { // its heartbeats are under way for so long that it needs a proof of its own
-					time.Sleep(c.Newest().Timeout()/6 + time.Second)
-					l.Unlock(x)
-				}
-				<-held.Hit()
-				l.Srv.Expire(old)
-				rival := l.Lock(l.Client("rival").Mutex(m).Lock)
-				held.Release()
-				time.Sleep(time.Minute)
-				require.NoError(t, rival.Context().Err())
-				require.NoError(t, rival.Verify(t.Context()))
-				select {
-				case r := <-w:
-					require.ErrorIs(t, r.Err, recipes.ErrSessionLost)
-				default: // it queues again, in a new session, behind the rival
-				}
-				for _, path := range l.Queue(m) {
-					n, _ := l.Srv.Get(path)
-					require.NotEqual(t, old, n.Stat.EphemeralOwner)
-				}
-				l.Unlock(rival)
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			m := l.Mutex()
+			c := l.Client("b")
+			l.warm(c.Mutex(m))
+			proof := map[bool]string{false: "multi", true: "create"}[free]
+			x := l.Lock(l.Client("a").Mutex(m).Lock)
+			if free {
+				l.Unlock(x)
+			}
+			old := l.SessionID(c)
+			held := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == proof && r.Session == old }, zktest.Hold)
+			w := l.Locking(c.Mutex(m))
+			if !free { // its heartbeats are under way for so long that it needs a proof of its own
+				time.Sleep(c.Newest().Timeout()/6 + time.Second)
+				l.Unlock(x)
+			}
+			<-held.Hit()
+			l.Srv.Expire(old)
+			rival := l.Lock(l.Client("rival").Mutex(m).Lock)
+			held.Release()
+			time.Sleep(time.Minute)
+			require.NoError(t, rival.Context().Err())
+			require.NoError(t, rival.Verify(t.Context()))
+			select {
+			case r := <-w:
+				require.ErrorIs(t, r.Err, recipes.ErrSessionLost)
+			default: // it queues again, in a new session, behind the rival
+			}
+			for _, path := range l.Queue(m) {
+				n, _ := l.Srv.Get(path)
+				require.NotEqual(t, old, n.Stat.EphemeralOwner)
+			}
+			l.Unlock(rival)
 		})
 	}
 }
@@ -287,40 +281,38 @@ func TestClosingAtAnyInstantEndsEverything(t *testing.T) { // row 47
 func TestARefusalIsNeverTakenForSuccess(t *testing.T) { // row 51: throttled, over quota, moved
 	for _, code := range []zktest.Code{zktest.CodeThrottled, zktest.CodeQuotaExceeded, codeSessionMoved, zktest.CodeSystemError, codeOperationTimeout} {
 		for _, op := range []string{"create", "getChildren2", "getData", "setData", "delete", "multi"} {
-			t.Run(code.String()+" "+op, func(t *testing.T) {
-				inLab(t, func(t *testing.T, l *lab) {
-					m := l.Mutex()
-					c := l.Client("a")
-					l.warmDeclaration(c.Mutex(m))
-					x := l.Lock(l.Client("b").Mutex(m).Lock)
-					id := l.SessionID(c)
-					rule := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == op && r.Session == id }), zktest.Fail(code))
-					w := l.Locking(c.Mutex(m))
-					require.True(t, len(w) == 0 || rule.Hits() == 1, "an answer while another holds")
-					start := time.Now()
-					l.Unlock(x)
-					r := <-w
-					if r.Err == nil {
-						require.False(t, r.At.Before(start), "granted while another holds")
-						if proof := r.V.Verify(t.Context()); op == "multi" && (code == zktest.CodeQuotaExceeded || code == codeSessionMoved) {
-							require.Error(t, proof, "a proof that was refused")
-						} else { // or asked for again
-							require.NoError(t, proof)
-						}
-						require.NoError(t, r.V.Verify(t.Context()))
-						require.Len(t, l.Children(m), 1)
-						_ = r.V.Unlock(t.Context())
-					} else {
-						var failed *direct.OpError
-						require.ErrorAs(t, r.Err, &failed, "%v", r.Err)
+			runInLab(t, code.String()+" "+op, func(t *testing.T, l *lab) {
+				m := l.Mutex()
+				c := l.Client("a")
+				l.warmDeclaration(c.Mutex(m))
+				x := l.Lock(l.Client("b").Mutex(m).Lock)
+				id := l.SessionID(c)
+				rule := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == op && r.Session == id }), zktest.Fail(code))
+				w := l.Locking(c.Mutex(m))
+				require.True(t, len(w) == 0 || rule.Hits() == 1, "an answer while another holds")
+				start := time.Now()
+				l.Unlock(x)
+				r := <-w
+				if r.Err == nil {
+					require.False(t, r.At.Before(start), "granted while another holds")
+					if proof := r.V.Verify(t.Context()); op == "multi" && (code == zktest.CodeQuotaExceeded || code == codeSessionMoved) {
+						require.Error(t, proof, "a proof that was refused")
+					} else { // or asked for again
+						require.NoError(t, proof)
 					}
-					time.Sleep(10 * time.Second)
-					require.Empty(t, l.Children(m))
-					l.nextIsServed(m)
-					if op == "create" {
-						require.Equal(t, 1, rule.Hits())
-					}
-				})
+					require.NoError(t, r.V.Verify(t.Context()))
+					require.Len(t, l.Children(m), 1)
+					_ = r.V.Unlock(t.Context())
+				} else {
+					var failed *direct.OpError
+					require.ErrorAs(t, r.Err, &failed, "%v", r.Err)
+				}
+				time.Sleep(10 * time.Second)
+				require.Empty(t, l.Children(m))
+				l.nextIsServed(m)
+				if op == "create" {
+					require.Equal(t, 1, rule.Hits())
+				}
 			})
 		}
 	}

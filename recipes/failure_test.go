@@ -41,18 +41,16 @@ func (l *lab) warm(m *recipes.Mutex) {
 
 func TestALostCreateReplyIsResolvedToOneNodeAndTheLockContinues(t *testing.T) { // case 1: samuel #229, CURATOR-45
 	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore, "half a reply": zktest.CutAt(9)} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				m := l.Client("a").Mutex(l.Mutex())
-				l.warm(m)
-				rule := l.Srv.Inject(zktest.Once(at("create")), fault)
-				x := l.Lock(m.Lock)
-				require.Equal(t, 1, rule.Hits())
-				l.Settle()
-				require.Equal(t, []string{x.Node()[len("/m/"):]}, l.Children("/m"))
-				l.Unlock(x)
-				l.nextIsServed("/m")
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			m := l.Client("a").Mutex(l.Mutex())
+			l.warm(m)
+			rule := l.Srv.Inject(zktest.Once(at("create")), fault)
+			x := l.Lock(m.Lock)
+			require.Equal(t, 1, rule.Hits())
+			l.Settle()
+			require.Equal(t, []string{x.Node()[len("/m/"):]}, l.Children("/m"))
+			l.Unlock(x)
+			l.nextIsServed("/m")
 		})
 	}
 }

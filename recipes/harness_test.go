@@ -46,6 +46,11 @@ func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
 	harness.InLab(t, func(t *testing.T, l *harness.Lab) { f(t, &lab{l}) })
 }
 
+// runInLab runs a subtest in a laboratory of its own.
+func runInLab(t *testing.T, name string, f func(t *testing.T, l *lab)) {
+	t.Run(name, func(t *testing.T) { inLab(t, f) })
+}
+
 func forEveryRecipe(t *testing.T, f func(t *testing.T, l *lab, way harness.Way)) {
 	harness.EachWay(t, func(t *testing.T, l *harness.Lab, way harness.Way) { f(t, &lab{l}, way) })
 }

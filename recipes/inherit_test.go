@@ -36,27 +36,25 @@ func TestContendersAreNotMoreOpenThanTheirLock(t *testing.T) {
 			[]zktest.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: ops},
 				{Perms: zk.PermRead | zk.PermWrite | zk.PermAdmin, Scheme: "digest", ID: ops}, {Perms: zk.PermRead | zk.PermWrite, Scheme: "digest", ID: app}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				m := l.Mutex()
-				admin, err := l.Client("admin").Session(t.Context())
-				require.NoError(t, err)
-				_, err = admin.SetACL(t.Context(), m, c.node, -1)
-				require.NoError(t, err)
-				if c.client == nil {
-					c.client = func(*recipes.Config) {}
-				}
-				one, two := l.Client("one", c.client).Mutex(m), l.Client("two", c.client).Mutex(m)
-				x := l.Lock(one.Lock)
-				n, ok := l.Srv.Get(x.Node())
-				require.True(t, ok)
-				require.Equal(t, c.want, n.ACL)
-				w := l.Locking(two)
-				l.Unlock(x)
-				r := l.Got(w) // the lock must still work
-				require.NoError(t, r.Verify(t.Context()))
-				l.Unlock(r)
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			m := l.Mutex()
+			admin, err := l.Client("admin").Session(t.Context())
+			require.NoError(t, err)
+			_, err = admin.SetACL(t.Context(), m, c.node, -1)
+			require.NoError(t, err)
+			if c.client == nil {
+				c.client = func(*recipes.Config) {}
+			}
+			one, two := l.Client("one", c.client).Mutex(m), l.Client("two", c.client).Mutex(m)
+			x := l.Lock(one.Lock)
+			n, ok := l.Srv.Get(x.Node())
+			require.True(t, ok)
+			require.Equal(t, c.want, n.ACL)
+			w := l.Locking(two)
+			l.Unlock(x)
+			r := l.Got(w) // the lock must still work
+			require.NoError(t, r.Verify(t.Context()))
+			l.Unlock(r)
 		})
 	}
 }

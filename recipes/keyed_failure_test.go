@@ -71,52 +71,50 @@ func TestAKeysNodeOfTheFamilysOwnListIsNotForeign(t *testing.T) {
 // A client that meets its key's node deleted between two steps begins again. After three times it depends on luck no more.
 func TestAKeyThatComesAndGoesIsTakenAllTheSame(t *testing.T) {
 	for name, keys := range map[string][]string{"a key": {"1"}, "a set": {"1", "2", "3"}} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.families()
-				a, b := l.warmed("a", "/km"), l.warmed("b", "/km")
-				var x *recipes.Lease
-				toggle := func() {
-					if x != nil {
-						l.Unlock(x)
-						x = nil
-						return
-					}
-					var err error
-					x, err = a.Lock(t.Context(), "1")
-					require.NoError(t, err)
-				}
-				toggle()
-				refused := 0
-				var rule *zktest.Injection
-				next := func() { rule = l.Srv.Inject(zktest.Once(l.of(b, "multi")), zktest.Hold) }
-				next()
-				l.Srv.ResetCounts()
-				w := async(func() (*recipes.Lease, error) { return b.Lock(context.Background(), keys...) })
-				for ; refused < 3; refused++ { // it always guesses wrong
-					<-rule.Hit()
-					if refused > 0 {
-						toggle()
-					}
-					held := rule
-					next()
-					held.Release()
-				}
-				<-rule.Hit() // the forms of the fourth, which nothing that happened before can spoil
-				toggle()
-				rule.Release()
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.families()
+			a, b := l.warmed("a", "/km"), l.warmed("b", "/km")
+			var x *recipes.Lease
+			toggle := func() {
 				if x != nil {
-					l.Settle()
 					l.Unlock(x)
+					x = nil
+					return
 				}
-				r := l.Got(w)
-				require.Equal(t, len(keys), l.Srv.Counts().ByOp["create"], "one form of each key's anchor")
-				for _, node := range r.Nodes() {
-					require.Len(t, l.Children(kind.ParentPath(node)), 1, "an anchor is left")
+				var err error
+				x, err = a.Lock(t.Context(), "1")
+				require.NoError(t, err)
+			}
+			toggle()
+			refused := 0
+			var rule *zktest.Injection
+			next := func() { rule = l.Srv.Inject(zktest.Once(l.of(b, "multi")), zktest.Hold) }
+			next()
+			l.Srv.ResetCounts()
+			w := async(func() (*recipes.Lease, error) { return b.Lock(context.Background(), keys...) })
+			for ; refused < 3; refused++ { // it always guesses wrong
+				<-rule.Hit()
+				if refused > 0 {
+					toggle()
 				}
-				l.Unlock(r)
-				l.noKeys("/km")
-			})
+				held := rule
+				next()
+				held.Release()
+			}
+			<-rule.Hit() // the forms of the fourth, which nothing that happened before can spoil
+			toggle()
+			rule.Release()
+			if x != nil {
+				l.Settle()
+				l.Unlock(x)
+			}
+			r := l.Got(w)
+			require.Equal(t, len(keys), l.Srv.Counts().ByOp["create"], "one form of each key's anchor")
+			for _, node := range r.Nodes() {
+				require.Len(t, l.Children(kind.ParentPath(node)), 1, "an anchor is left")
+			}
+			l.Unlock(r)
+			l.noKeys("/km")
 		})
 	}
 }
@@ -158,31 +156,29 @@ func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
 	for name, take := range takes {
 		for what, fault := range map[string]zktest.Fault{"before": zktest.CutBefore, "after": zktest.CutAfter, "reply": zktest.DropReply, "half": zktest.CutAt(7), "throttled": zktest.Fail(zktest.CodeThrottled)} {
 			for nth := 1; nth <= 3; nth++ {
-				t.Run(fmt.Sprint(name, " ", what, " ", nth), func(t *testing.T) {
-					inLab(t, func(t *testing.T, l *lab) {
-						l.families()
-						c := l.Client("a")
-						x := l.Lock(take(c))
-						l.Unlock(x)
-						seen := 0
-						l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
-							if zktest.On("multi", "delete")(r) {
-								seen++
-							}
-							return seen == nth
-						}), fault)
-						for range 2 {
-							x, err := take(c)(t.Context())
-							if err == nil {
-								_ = x.Unlock(t.Context())
-							}
+				runInLab(t, fmt.Sprint(name, " ", what, " ", nth), func(t *testing.T, l *lab) {
+					l.families()
+					c := l.Client("a")
+					x := l.Lock(take(c))
+					l.Unlock(x)
+					seen := 0
+					l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
+						if zktest.On("multi", "delete")(r) {
+							seen++
 						}
-						time.Sleep(12 * time.Second)
-						l.noKeys("/km", "/krw", "/ks")
-						x = l.Lock(take(c))
-						l.Unlock(x)
-						l.noKeys("/km", "/krw", "/ks")
-					})
+						return seen == nth
+					}), fault)
+					for range 2 {
+						x, err := take(c)(t.Context())
+						if err == nil {
+							_ = x.Unlock(t.Context())
+						}
+					}
+					time.Sleep(12 * time.Second)
+					l.noKeys("/km", "/krw", "/ks")
+					x = l.Lock(take(c))
+					l.Unlock(x)
+					l.noKeys("/km", "/krw", "/ks")
 				})
 			}
 		}
@@ -259,50 +255,48 @@ func TestOneKeyAndSetsOfEightForSixtyFourClients(t *testing.T) { // progress is 
 		"sets of many":   func(_ *recipes.Keyed, i, n int) []string { return some(8, 600, i*7+n*13) },
 		"different keys": func(_ *recipes.Keyed, i, n int) []string { return []string{fmt.Sprint(i, n%2)} },
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.families()
-				const clients, rounds = 64, 5
-				var all []*recipes.Keyed
-				for i := range clients {
-					all = append(all, l.warmed(fmt.Sprint(i), "/km"))
-				}
-				l.Settle()
-				l.Srv.ResetCounts()
-				start := time.Now()
-				done := make(chan error)
-				for i, k := range all {
-					go func() {
-						for n := range rounds {
-							time.Sleep(time.Duration((i*31+n*17)%40) * time.Millisecond)
-							x, err := k.Lock(context.Background(), draw(k, i, n)...)
-							if err == nil {
-								time.Sleep(time.Duration((i+n)%3) * oneWay)
-								err = x.Unlock(context.Background())
-							}
-							if err != nil {
-								done <- err
-								return
-							}
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.families()
+			const clients, rounds = 64, 5
+			var all []*recipes.Keyed
+			for i := range clients {
+				all = append(all, l.warmed(fmt.Sprint(i), "/km"))
+			}
+			l.Settle()
+			l.Srv.ResetCounts()
+			start := time.Now()
+			done := make(chan error)
+			for i, k := range all {
+				go func() {
+					for n := range rounds {
+						time.Sleep(time.Duration((i*31+n*17)%40) * time.Millisecond)
+						x, err := k.Lock(context.Background(), draw(k, i, n)...)
+						if err == nil {
+							time.Sleep(time.Duration((i+n)%3) * oneWay)
+							err = x.Unlock(context.Background())
 						}
-						done <- nil
-					}()
-				}
-				for range clients {
-					require.NoError(t, <-done)
-				}
-				took, requests := time.Since(start), 0
-				by := l.Srv.Counts().ByOp
-				for op, n := range by {
-					if op != "ping" {
-						requests += n
+						if err != nil {
+							done <- err
+							return
+						}
 					}
+					done <- nil
+				}()
+			}
+			for range clients {
+				require.NoError(t, <-done)
+			}
+			took, requests := time.Since(start), 0
+			by := l.Srv.Counts().ByOp
+			for op, n := range by {
+				if op != "ping" {
+					requests += n
 				}
-				t.Logf("%v, %d requests: %v", took, requests, by)
-				require.Less(t, by["multi"], 10*clients*rounds, "transactions in vain")
-				require.Less(t, took, clients*rounds*8*oneWay)
-				l.noKeys("/km")
-			})
+			}
+			t.Logf("%v, %d requests: %v", took, requests, by)
+			require.Less(t, by["multi"], 10*clients*rounds, "transactions in vain")
+			require.Less(t, took, clients*rounds*8*oneWay)
+			l.noKeys("/km")
 		})
 	}
 }
@@ -335,39 +329,37 @@ func TestAQuotaIsReportedAsOne(t *testing.T) {
 // one made the node of a key where nobody else looks for it, and the key was granted there.
 func TestNoKeyIsGrantedByTheDeclarationOfADestroyedFamily(t *testing.T) {
 	for _, cut := range []bool{false, true} {
-		t.Run(fmt.Sprint("cut ", cut), func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.family("/km", &kind.KeyedParams{Of: "mutex"})
-				k := l.warmed("a", "/km")
-				fault := zktest.Hold
-				if cut {
-					fault = zktest.HoldReader // it comes later than what the client sends on the next connection
-				}
-				held := l.Srv.Inject(zktest.Once(l.of(k, "multi")), fault)
-				got := async(func() (*recipes.Lease, error) { return k.Lock(t.Context(), "order-17") })
-				<-held.Hit()
-				if cut { // its reply is lost
-					l.Srv.Disconnect(0)
-				}
-				require.NoError(t, l.Srv.Delete("/km"))
-				l.family("/km", &kind.KeyedParams{Of: "mutex", Fanout: "16"})
-				n, _ := l.Srv.Get("/km")
-				require.Zero(t, n.Stat.Version)
-				if cut {
-					l.Settle()
-				}
-				held.Release()
-				r := l.Got(got)
-				require.Equal(t, "/km/4/order-17", r.Path())
-				now, _ := l.Srv.Get("/km")
-				require.Greater(t, now.Stat.Cversion, n.Stat.Cversion, "the late transaction was applied")
-				l.Unlock(r)
-				time.Sleep(time.Minute)
-				for _, dir := range []string{"/km", "/km/4"} {
-					n, _ = l.Srv.Get(dir)
-					require.NotContains(t, n.Children, "order-17")
-				}
-			})
+		runInLab(t, fmt.Sprint("cut ", cut), func(t *testing.T, l *lab) {
+			l.family("/km", &kind.KeyedParams{Of: "mutex"})
+			k := l.warmed("a", "/km")
+			fault := zktest.Hold
+			if cut {
+				fault = zktest.HoldReader // it comes later than what the client sends on the next connection
+			}
+			held := l.Srv.Inject(zktest.Once(l.of(k, "multi")), fault)
+			got := async(func() (*recipes.Lease, error) { return k.Lock(t.Context(), "order-17") })
+			<-held.Hit()
+			if cut { // its reply is lost
+				l.Srv.Disconnect(0)
+			}
+			require.NoError(t, l.Srv.Delete("/km"))
+			l.family("/km", &kind.KeyedParams{Of: "mutex", Fanout: "16"})
+			n, _ := l.Srv.Get("/km")
+			require.Zero(t, n.Stat.Version)
+			if cut {
+				l.Settle()
+			}
+			held.Release()
+			r := l.Got(got)
+			require.Equal(t, "/km/4/order-17", r.Path())
+			now, _ := l.Srv.Get("/km")
+			require.Greater(t, now.Stat.Cversion, n.Stat.Cversion, "the late transaction was applied")
+			l.Unlock(r)
+			time.Sleep(time.Minute)
+			for _, dir := range []string{"/km", "/km/4"} {
+				n, _ = l.Srv.Get(dir)
+				require.NotContains(t, n.Children, "order-17")
+			}
 		})
 	}
 }

@@ -100,16 +100,14 @@ func TestRequestBudgetsOfKeys(t *testing.T) { // a key that is free costs what a
 		"set of three":    {set, "3getChildren2 3getData multi", "multi"},
 		"by its own path": {func(c *recipes.Client) taking { return c.Mutex("/km/1").Lock }, "getChildren2 getData multi", "multi"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.families()
-				take := b.take(l.Client("a"))
-				l.Unlock(l.Lock(take))
-				var x *recipes.Lease
-				require.Equal(t, spent(1, b.acquire), l.Cost(func() { x = l.Lock(take) }), "to acquire")
-				require.Equal(t, spent(1, b.release), l.Cost(func() { l.Unlock(x) }), "to release")
-				l.noKeys("/km", "/krw", "/ks")
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.families()
+			take := b.take(l.Client("a"))
+			l.Unlock(l.Lock(take))
+			var x *recipes.Lease
+			require.Equal(t, spent(1, b.acquire), l.Cost(func() { x = l.Lock(take) }), "to acquire")
+			require.Equal(t, spent(1, b.release), l.Cost(func() { l.Unlock(x) }), "to release")
+			l.noKeys("/km", "/krw", "/ks")
 		})
 	}
 }

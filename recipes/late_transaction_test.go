@@ -42,17 +42,15 @@ func (l *lab) lateSet(c *recipes.Client) (late *zktest.Injection) {
 // Seen in 2 of 6,329 simulated worlds: the node stayed for as long as its session lived, and blocked its lock for everybody.
 func TestASetThatIsAppliedBetweenTheListingsOfItsQueuesLeavesNoNode(t *testing.T) {
 	for _, second := range []string{"/m0", "/m1"} {
-		t.Run(second, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				late := l.lateSet(l.Client("a"))
-				look := l.Listing(second, zktest.HoldReader)
-				<-look.Hit() // "/m1": "/m0" has been listed
-				late.Release()
-				l.Settle()
-				look.Release()
-				time.Sleep(time.Minute)
-				require.Empty(t, append(l.Children("/m0"), l.Children("/m1")...), "a node that nobody owns")
-			})
+		runInLab(t, second, func(t *testing.T, l *lab) {
+			late := l.lateSet(l.Client("a"))
+			look := l.Listing(second, zktest.HoldReader)
+			<-look.Hit() // "/m1": "/m0" has been listed
+			late.Release()
+			l.Settle()
+			look.Release()
+			time.Sleep(time.Minute)
+			require.Empty(t, append(l.Children("/m0"), l.Children("/m1")...), "a node that nobody owns")
 		})
 	}
 }

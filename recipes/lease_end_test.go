@@ -143,30 +143,28 @@ func TestVerifySurvivesALostReply(t *testing.T) {
 // session timeout, before its node goes.
 func TestAGuardedWriteIsAppliedOnlyBeforeTheNextGrant(t *testing.T) {
 	for name, granted := range map[string]bool{"lease over, nobody else granted": false, "somebody else granted": true} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				path := l.Mutex()
-				require.NoError(t, l.Srv.Create("/guarded", nil))
-				x := l.Lock(l.Client("a").Mutex(path).Lock)
-				rival := l.Locking(l.Client("b").Mutex(path))
-				stuck := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && len(r.Paths) == 2 && r.Paths[1] == "/guarded" }), zktest.Hold)
-				written := async(func() ([]zk.MultiResponse, error) {
-					return x.Multi(context.Background(), &zk.SetDataRequest{Path: "/guarded", Data: []byte("late"), Version: -1})
-				})
-				<-stuck.Hit() // and with it all that the session sends behind it
-				<-ended(x)
-				require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-				if granted {
-					require.NoError(t, (<-rival).Err)
-				} else {
-					require.Empty(t, rival)
-				}
-				stuck.Release()
-				require.Error(t, (<-written).Err)
-				l.Settle()
-				g, _ := l.Srv.Get("/guarded")
-				require.Equal(t, !granted, string(g.Data) == "late")
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			path := l.Mutex()
+			require.NoError(t, l.Srv.Create("/guarded", nil))
+			x := l.Lock(l.Client("a").Mutex(path).Lock)
+			rival := l.Locking(l.Client("b").Mutex(path))
+			stuck := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && len(r.Paths) == 2 && r.Paths[1] == "/guarded" }), zktest.Hold)
+			written := async(func() ([]zk.MultiResponse, error) {
+				return x.Multi(context.Background(), &zk.SetDataRequest{Path: "/guarded", Data: []byte("late"), Version: -1})
 			})
+			<-stuck.Hit() // and with it all that the session sends behind it
+			<-ended(x)
+			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
+			if granted {
+				require.NoError(t, (<-rival).Err)
+			} else {
+				require.Empty(t, rival)
+			}
+			stuck.Release()
+			require.Error(t, (<-written).Err)
+			l.Settle()
+			g, _ := l.Srv.Get("/guarded")
+			require.Equal(t, !granted, string(g.Data) == "late")
 		})
 	}
 }
@@ -224,32 +222,30 @@ func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
 	}
 	for _, name := range []string{"mutex", "writer", "election"} {
 		for how, f := range faults {
-			t.Run(name+", "+how, func(t *testing.T) {
-				inLab(t, func(t *testing.T, l *lab) {
-					l.EveryKind()
-					require.NoError(t, l.Srv.Create("/data", []byte("0")))
-					take := harness.Ways()[name].Take(l.Client("a"))
-					x := l.Lock(take)
-					next := l.Waiting(take)
-					l.Srv.Inject(zktest.Once(zktest.On("multi")), f.fault)
-					wrote := async(func() ([]zk.MultiResponse, error) {
-						ctx := l.Within(f.first)
-						return x.Multi(ctx, &zk.SetDataRequest{Path: "/data", Data: []byte("1"), Version: -1})
-					})
-					synctest.Wait()
-					if how != "under way" {
-						require.Error(t, (<-wrote).Err)
-						time.Sleep(time.Second) // until there is a connection again
-					}
-					l.Unlock(x)
-					r := l.Got(next)
-					require.NotEqual(t, x.Node(), r.Node(), "handed over while a write may still come")
-					before, _ := l.Srv.Get("/data")
-					time.Sleep(10 * time.Second)
-					after, _ := l.Srv.Get("/data")
-					require.Equal(t, before.Data, after.Data, "written under the next holder")
-					l.Unlock(r)
+			runInLab(t, name+", "+how, func(t *testing.T, l *lab) {
+				l.EveryKind()
+				require.NoError(t, l.Srv.Create("/data", []byte("0")))
+				take := harness.Ways()[name].Take(l.Client("a"))
+				x := l.Lock(take)
+				next := l.Waiting(take)
+				l.Srv.Inject(zktest.Once(zktest.On("multi")), f.fault)
+				wrote := async(func() ([]zk.MultiResponse, error) {
+					ctx := l.Within(f.first)
+					return x.Multi(ctx, &zk.SetDataRequest{Path: "/data", Data: []byte("1"), Version: -1})
 				})
+				synctest.Wait()
+				if how != "under way" {
+					require.Error(t, (<-wrote).Err)
+					time.Sleep(time.Second) // until there is a connection again
+				}
+				l.Unlock(x)
+				r := l.Got(next)
+				require.NotEqual(t, x.Node(), r.Node(), "handed over while a write may still come")
+				before, _ := l.Srv.Get("/data")
+				time.Sleep(10 * time.Second)
+				after, _ := l.Srv.Get("/data")
+				require.Equal(t, before.Data, after.Data, "written under the next holder")
+				l.Unlock(r)
 			})
 		}
 	}

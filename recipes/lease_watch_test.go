@@ -21,16 +21,14 @@ func TestWhatHappensInTheFirstMomentIsToldWhenItIsOver(t *testing.T) {
 		"deleted":    {func(l *lab, node string) error { return l.Srv.Delete(node) }, recipes.ErrLost},
 		"asked back": {func(l *lab, node string) error { return l.Srv.Set(node, []byte(kind.RevokeMessage)) }, recipes.ErrRevoked},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
-				start := time.Now()
-				require.NoError(t, tt.happens(l, x.Node()))
-				<-x.Context().Done()
-				require.ErrorIs(t, context.Cause(x.Context()), tt.cause)
-				require.Equal(t, 100*time.Millisecond+2*oneWay, time.Since(start))
-				_ = x.Unlock(t.Context())
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
+			start := time.Now()
+			require.NoError(t, tt.happens(l, x.Node()))
+			<-x.Context().Done()
+			require.ErrorIs(t, context.Cause(x.Context()), tt.cause)
+			require.Equal(t, 100*time.Millisecond+2*oneWay, time.Since(start))
+			_ = x.Unlock(t.Context())
 		})
 	}
 }

@@ -51,33 +51,31 @@ func TestANodeThatIsReplacedInTheFirstMomentIsNotOurs(t *testing.T) {
 // The one ahead of the predecessor leaves, and then the predecessor: the holder has not.
 func TestWaitersThatLeaveInTheMiddleMakeNobodyTheFirst(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"slowly": time.Second, "at once": 0} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				x := l.Lock(l.Client("0").Mutex(l.Mutex()).Lock)
-				var leave []context.CancelFunc
-				var left []<-chan result[*recipes.Lease]
-				for range 3 {
-					ctx, cancel := context.WithCancel(t.Context())
-					m := l.Client("x").Mutex("/m")
-					leave = append(leave, cancel)
-					left = append(left, async(func() (*recipes.Lease, error) { return m.Lock(ctx) }))
-					l.Settle()
-				}
-				w := l.Locking(l.Client("w").Mutex("/m"))
-				for i, cancel := range leave {
-					cancel()
-					require.ErrorIs(t, (<-left[i]).Err, context.Canceled)
-					time.Sleep(pause)
-				}
-				time.Sleep(time.Minute)
-				notYet(t, w, "the holder is there")
-				start := time.Now()
-				l.Unlock(x)
-				r := <-w
-				require.NoError(t, r.Err)
-				require.Equal(t, 2*oneWay, r.At.Sub(start), "it is next")
-				l.Unlock(r.V)
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			x := l.Lock(l.Client("0").Mutex(l.Mutex()).Lock)
+			var leave []context.CancelFunc
+			var left []<-chan result[*recipes.Lease]
+			for range 3 {
+				ctx, cancel := context.WithCancel(t.Context())
+				m := l.Client("x").Mutex("/m")
+				leave = append(leave, cancel)
+				left = append(left, async(func() (*recipes.Lease, error) { return m.Lock(ctx) }))
+				l.Settle()
+			}
+			w := l.Locking(l.Client("w").Mutex("/m"))
+			for i, cancel := range leave {
+				cancel()
+				require.ErrorIs(t, (<-left[i]).Err, context.Canceled)
+				time.Sleep(pause)
+			}
+			time.Sleep(time.Minute)
+			notYet(t, w, "the holder is there")
+			start := time.Now()
+			l.Unlock(x)
+			r := <-w
+			require.NoError(t, r.Err)
+			require.Equal(t, 2*oneWay, r.At.Sub(start), "it is next")
+			l.Unlock(r.V)
 		})
 	}
 }
@@ -91,38 +89,36 @@ func TestALookAheadThatFailsCostsNobodyItsTurn(t *testing.T) {
 	} {
 		for times, n := range map[string]int{"once": 1, "always": 1000} {
 			for who, leaver := range map[string]int{"the holder leaves": 0, "the predecessor leaves": 1} {
-				t.Run(name+"/"+times+"/"+who, func(t *testing.T) {
-					inLab(t, func(t *testing.T, l *lab) {
-						l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "setWatches" && r.N <= n }, f)
-						a, b := l.Client("a"), l.Client("b")
-						x := l.Lock(a.Mutex(l.Mutex()).Lock)
-						ctx, cancel := context.WithCancel(t.Context())
-						second := async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(ctx) })
-						l.Settle()
-						c := l.Client("c")
-						m := c.Mutex("/m")
-						w := l.Locking(m)
-						time.Sleep(time.Minute)
-						if leaver == 0 {
-							l.Unlock(x)
-							x = (<-second).V
-						} else {
-							cancel()
-							require.Error(t, (<-second).Err)
-						}
-						time.Sleep(time.Minute)
-						notYet(t, w, "somebody is ahead")
-						start := time.Now()
+				runInLab(t, name+"/"+times+"/"+who, func(t *testing.T, l *lab) {
+					l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "setWatches" && r.N <= n }, f)
+					a, b := l.Client("a"), l.Client("b")
+					x := l.Lock(a.Mutex(l.Mutex()).Lock)
+					ctx, cancel := context.WithCancel(t.Context())
+					second := async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(ctx) })
+					l.Settle()
+					c := l.Client("c")
+					m := c.Mutex("/m")
+					w := l.Locking(m)
+					time.Sleep(time.Minute)
+					if leaver == 0 {
 						l.Unlock(x)
-						r := <-w
-						require.NoError(t, r.Err)
-						require.LessOrEqual(t, r.At.Sub(start), 4*oneWay)
-						l.Unlock(r.V)
+						x = (<-second).V
+					} else {
 						cancel()
-						l.Settle()
-						require.Empty(t, l.Children("/m"))
-						require.Len(t, c.Newest().Stats().Watches, 1, "of the declaration")
-					})
+						require.Error(t, (<-second).Err)
+					}
+					time.Sleep(time.Minute)
+					notYet(t, w, "somebody is ahead")
+					start := time.Now()
+					l.Unlock(x)
+					r := <-w
+					require.NoError(t, r.Err)
+					require.LessOrEqual(t, r.At.Sub(start), 4*oneWay)
+					l.Unlock(r.V)
+					cancel()
+					l.Settle()
+					require.Empty(t, l.Children("/m"))
+					require.Len(t, c.Newest().Stats().Watches, 1, "of the declaration")
 				})
 			}
 		}
@@ -210,18 +206,16 @@ func TestTheSilenceOfAnUnreadableNodeIsNoProof(t *testing.T) {
 // A server that has refused to set watches has set none: the books said otherwise until the connection ended.
 func TestARefusedLookAheadLeavesNoWatchInTheBooks(t *testing.T) {
 	for name, code := range map[string]zktest.Code{"throttled": zktest.CodeThrottled, "unknown to the server": codeUnimplemented} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
-				second := l.Locking(l.Client("b").Mutex("/m"))
-				l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "setWatches" }, zktest.Fail(code))
-				m := l.Client("c").Mutex("/m")
-				w := l.Locking(m)
-				l.Unlock(x)
-				l.Unlock((<-second).V)
-				l.Unlock((<-w).V)
-				l.noneLeft(m)
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
+			second := l.Locking(l.Client("b").Mutex("/m"))
+			l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "setWatches" }, zktest.Fail(code))
+			m := l.Client("c").Mutex("/m")
+			w := l.Locking(m)
+			l.Unlock(x)
+			l.Unlock((<-second).V)
+			l.Unlock((<-w).V)
+			l.noneLeft(m)
 		})
 	}
 }

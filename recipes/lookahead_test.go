@@ -104,33 +104,31 @@ func (l *lab) only(node string) {
 // Servers send no event to who may not read the node, and those before 3.8.4 answer exists all the same.
 func TestAPredecessorThatMayNotBeReadWakesItsSuccessor(t *testing.T) {
 	for name, hidden := range map[string]bool{"exists answers": false, "exists is refused": true} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
-				foreign := l.Foreign("/m", "_c_11111111-1111-4111-8111-111111111111-lock-0000000005", "")
-				for range 5 { // the next numbers are higher
-					require.NoError(t, l.Srv.Create("/m/x", nil))
-					require.NoError(t, l.Srv.Delete("/m/x"))
-				}
-				l.only(foreign)
-				shown := func() {}
-				if hidden {
-					shown = l.hide(foreign)
-				}
-				w := l.Locking(l.Client("b").Mutex("/m"))
-				require.Equal(t, foreign, l.Queue("/m")[1])
-				time.Sleep(time.Second)
-				l.Unlock(x)
-				time.Sleep(time.Second)
-				notYet(t, w, "the foreign one holds")
-				shown()
-				start := time.Now()
-				require.NoError(t, l.Srv.Delete(foreign))
-				r := hostile.Soon(t, w, "nobody is ahead")
-				require.NoError(t, r.Err)
-				require.Less(t, r.At.Sub(start), time.Second)
-				l.Unlock(r.V)
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
+			foreign := l.Foreign("/m", "_c_11111111-1111-4111-8111-111111111111-lock-0000000005", "")
+			for range 5 { // the next numbers are higher
+				require.NoError(t, l.Srv.Create("/m/x", nil))
+				require.NoError(t, l.Srv.Delete("/m/x"))
+			}
+			l.only(foreign)
+			shown := func() {}
+			if hidden {
+				shown = l.hide(foreign)
+			}
+			w := l.Locking(l.Client("b").Mutex("/m"))
+			require.Equal(t, foreign, l.Queue("/m")[1])
+			time.Sleep(time.Second)
+			l.Unlock(x)
+			time.Sleep(time.Second)
+			notYet(t, w, "the foreign one holds")
+			shown()
+			start := time.Now()
+			require.NoError(t, l.Srv.Delete(foreign))
+			r := hostile.Soon(t, w, "nobody is ahead")
+			require.NoError(t, r.Err)
+			require.Less(t, r.At.Sub(start), time.Second)
+			l.Unlock(r.V)
 		})
 	}
 }

@@ -17,30 +17,28 @@ import (
 
 func TestAPartitionedHolderKnowsBeforeItsRivalIsGranted(t *testing.T) { // case 25: CURATOR-206, etcd #10811, redisson #3636
 	for name, dir := range map[string]zktest.Direction{"both ways": zktest.Both, "to the server": zktest.ToServer, "to the client": zktest.ToClient} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				m := l.Mutex()
-				c := l.Client("a")
-				x := l.Lock(c.Mutex(m).Lock)
-				rival := l.Locking(l.Client("b").Mutex(m))
-				time.Sleep(time.Minute)
-				l.Srv.Partition(l.SessionID(c), dir)
-				start := time.Now()
-				told := make(chan time.Time, 1)
-				context.AfterFunc(x.Context(), func() { told <- time.Now() })
-				r := <-rival
-				require.NoError(t, r.Err)
-				lost := <-told
-				require.True(t, lost.Before(r.At), "told %v after the cut, the rival was granted after %v", lost.Sub(start), r.At.Sub(start))
-				require.Less(t, lost.Sub(start), 12*time.Second)
-				require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-				require.Greater(t, r.V.Token(), x.Token())
-				last := start // that the server heard of it
-				if dir == zktest.ToClient {
-					last = lost // its session is not closed while what ran under the lease may still run
-				}
-				require.LessOrEqual(t, r.At.Sub(last), 12*time.Second+2*2*time.Second, "session timeout and two ticks")
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			m := l.Mutex()
+			c := l.Client("a")
+			x := l.Lock(c.Mutex(m).Lock)
+			rival := l.Locking(l.Client("b").Mutex(m))
+			time.Sleep(time.Minute)
+			l.Srv.Partition(l.SessionID(c), dir)
+			start := time.Now()
+			told := make(chan time.Time, 1)
+			context.AfterFunc(x.Context(), func() { told <- time.Now() })
+			r := <-rival
+			require.NoError(t, r.Err)
+			lost := <-told
+			require.True(t, lost.Before(r.At), "told %v after the cut, the rival was granted after %v", lost.Sub(start), r.At.Sub(start))
+			require.Less(t, lost.Sub(start), 12*time.Second)
+			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
+			require.Greater(t, r.V.Token(), x.Token())
+			last := start // that the server heard of it
+			if dir == zktest.ToClient {
+				last = lost // its session is not closed while what ran under the lease may still run
+			}
+			require.LessOrEqual(t, r.At.Sub(last), 12*time.Second+2*2*time.Second, "session timeout and two ticks")
 		})
 	}
 }

@@ -47,23 +47,21 @@ func TestAMultiLockThatFailsLeavesNothing(t *testing.T) {
 
 func TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor(t *testing.T) {
 	for _, told := range []bool{true, false} {
-		t.Run(fmt.Sprintf("told=%v", told), func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				paths := l.Mutexes(2)
-				x := l.Lock(l.Client("holder").Mutex(paths[1]).Lock)
-				w := l.Waiting(multi(l.Client("a"), paths...).Lock)
-				node := l.Queue(paths[0])[0]
-				if !told {
-					l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Path == node }, zktest.DropEvent)
-				}
-				require.NoError(t, l.Srv.Delete(node))
-				l.Settle()
-				l.Unlock(x)
-				r := <-w
-				require.ErrorIs(t, r.Err, recipes.ErrLost)
-				l.Settle()
-				require.Empty(t, l.Children(paths[1]))
-			})
+		runInLab(t, fmt.Sprintf("told=%v", told), func(t *testing.T, l *lab) {
+			paths := l.Mutexes(2)
+			x := l.Lock(l.Client("holder").Mutex(paths[1]).Lock)
+			w := l.Waiting(multi(l.Client("a"), paths...).Lock)
+			node := l.Queue(paths[0])[0]
+			if !told {
+				l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Path == node }, zktest.DropEvent)
+			}
+			require.NoError(t, l.Srv.Delete(node))
+			l.Settle()
+			l.Unlock(x)
+			r := <-w
+			require.ErrorIs(t, r.Err, recipes.ErrLost)
+			l.Settle()
+			require.Empty(t, l.Children(paths[1]))
 		})
 	}
 }

@@ -18,32 +18,30 @@ import (
 // A set took the turn for one member and waited for the other, whose holder wanted the first: both waited for good.
 func TestASetKeepsNoTurnFromAHolderThatItWaitsFor(t *testing.T) {
 	for _, keyed := range []bool{false, true} {
-		t.Run(fmt.Sprintf("keyed %v", keyed), func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.Declare("/a", kind.Mutex.New())
-				l.Declare("/b", kind.Mutex.New())
-				l.Declare("/k", &kind.KeyedParams{Of: "mutex", Foreign: "false"})
-				c := l.Client("c")
-				lock := func(n string) *recipes.Mutex {
-					if keyed {
-						return c.Keyed("/k").Mutex(n)
-					}
-					return c.Mutex("/" + n)
+		runInLab(t, fmt.Sprintf("keyed %v", keyed), func(t *testing.T, l *lab) {
+			l.Declare("/a", kind.Mutex.New())
+			l.Declare("/b", kind.Mutex.New())
+			l.Declare("/k", &kind.KeyedParams{Of: "mutex", Foreign: "false"})
+			c := l.Client("c")
+			lock := func(n string) *recipes.Mutex {
+				if keyed {
+					return c.Keyed("/k").Mutex(n)
 				}
-				b := l.Lock(lock("b").Lock)
-				set := async(func() (*recipes.Lease, error) { return c.MultiLock(lock("a"), lock("b")).Lock(context.Background()) })
-				l.Settle()
-				nested, done := context.WithTimeout(b.Context(), time.Second)
-				defer done()
-				a, err := lock("a").Lock(nested)
-				require.NoError(t, err, "the set waits for b, and does not keep a meanwhile")
-				l.Unlock(b)
-				l.Settle()
-				notYet(t, set, "a is held")
-				l.Unlock(a)
-				l.Unlock(l.Got(set))
-				require.Empty(t, c.Leftovers())
-			})
+				return c.Mutex("/" + n)
+			}
+			b := l.Lock(lock("b").Lock)
+			set := async(func() (*recipes.Lease, error) { return c.MultiLock(lock("a"), lock("b")).Lock(context.Background()) })
+			l.Settle()
+			nested, done := context.WithTimeout(b.Context(), time.Second)
+			defer done()
+			a, err := lock("a").Lock(nested)
+			require.NoError(t, err, "the set waits for b, and does not keep a meanwhile")
+			l.Unlock(b)
+			l.Settle()
+			notYet(t, set, "a is held")
+			l.Unlock(a)
+			l.Unlock(l.Got(set))
+			require.Empty(t, c.Leftovers())
 		})
 	}
 }

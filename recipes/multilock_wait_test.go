@@ -23,21 +23,19 @@ func TestASetIsGivenUpWhenSomethingHappensToAMemberItHasAlready(t *testing.T) {
 			l.Declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
 		}, recipes.ErrDraining},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.EveryKind()
-				x := l.Lock(l.Client("holder").Election("/e").Campaign)
-				w := l.Waiting(mixed(l.Client("a")).Lock)
-				l.Settle() // the first look at four declarations takes its time
-				notYet(t, w, "the election is not won")
-				start := time.Now()
-				c.do(l)
-				r := <-w
-				require.ErrorIs(t, r.Err, c.want)
-				require.Less(t, r.At.Sub(start), time.Second, "told long after")
-				require.NoError(t, x.Unlock(t.Context()))
-				l.NothingLeft()
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.EveryKind()
+			x := l.Lock(l.Client("holder").Election("/e").Campaign)
+			w := l.Waiting(mixed(l.Client("a")).Lock)
+			l.Settle() // the first look at four declarations takes its time
+			notYet(t, w, "the election is not won")
+			start := time.Now()
+			c.do(l)
+			r := <-w
+			require.ErrorIs(t, r.Err, c.want)
+			require.Less(t, r.At.Sub(start), time.Second, "told long after")
+			require.NoError(t, x.Unlock(t.Context()))
+			l.NothingLeft()
 		})
 	}
 }

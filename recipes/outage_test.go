@@ -126,25 +126,23 @@ func TestATryOutlivesAShortInterruptionAndNoLongerOne(t *testing.T) {
 	// The client tries to connect at least every T/12.
 	for _, lasts := range []time.Duration{sixth / 3, time.Minute} {
 		for name := range tries(new(recipes.Client)) {
-			t.Run(fmt.Sprintf("%s, %v", name, lasts), func(t *testing.T) {
-				inLab(t, func(t *testing.T, l *lab) {
-					l.EveryKind()
-					c := l.Client("a")
-					try := tries(c)[name]
-					l.Unlock(l.Lock(try))
-					l.goes()
-					time.AfterFunc(lasts, func() { l.Srv.RefuseDials(false) })
-					time.Sleep(sixth / 4)
-					start := time.Now()
-					x, err := try(context.Background())
-					if lasts < sixth {
-						require.NoError(t, err)
-						l.Unlock(x)
-						return
-					}
-					require.ErrorIs(t, err, recipes.ErrUnreachable)
-					require.InDelta(t, sixth*3/4, time.Since(start), float64(oneWay), "the loss of the connection takes its time to arrive")
-				})
+			runInLab(t, fmt.Sprintf("%s, %v", name, lasts), func(t *testing.T, l *lab) {
+				l.EveryKind()
+				c := l.Client("a")
+				try := tries(c)[name]
+				l.Unlock(l.Lock(try))
+				l.goes()
+				time.AfterFunc(lasts, func() { l.Srv.RefuseDials(false) })
+				time.Sleep(sixth / 4)
+				start := time.Now()
+				x, err := try(context.Background())
+				if lasts < sixth {
+					require.NoError(t, err)
+					l.Unlock(x)
+					return
+				}
+				require.ErrorIs(t, err, recipes.ErrUnreachable)
+				require.InDelta(t, sixth*3/4, time.Since(start), float64(oneWay), "the loss of the connection takes its time to arrive")
 			})
 		}
 	}
@@ -153,45 +151,41 @@ func TestATryOutlivesAShortInterruptionAndNoLongerOne(t *testing.T) {
 // What an attempt to connect has found is no reason to refuse a Try that comes when it is long over.
 func TestATryAfterAnOutageThatAnotherHasMetWaitsForAConnection(t *testing.T) {
 	for name := range tries(new(recipes.Client)) {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.EveryKind()
-				c := l.Client("a", func(cfg *recipes.Config) { cfg.ConnectTimeout = sixth / 4 })
-				try := tries(c)[name]
-				l.goes()
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.EveryKind()
+			c := l.Client("a", func(cfg *recipes.Config) { cfg.ConnectTimeout = sixth / 4 })
+			try := tries(c)[name]
+			l.goes()
+			time.Sleep(time.Minute)
+			for range 2 {
+				start := time.Now()
+				_, err := try(context.Background())
+				require.ErrorIs(t, err, recipes.ErrUnreachable)
+				require.Equal(t, sixth, time.Since(start), "of several attempts")
 				time.Sleep(time.Minute)
-				for range 2 {
-					start := time.Now()
-					_, err := try(context.Background())
-					require.ErrorIs(t, err, recipes.ErrUnreachable)
-					require.Equal(t, sixth, time.Since(start), "of several attempts")
-					time.Sleep(time.Minute)
-				}
-				time.AfterFunc(sixth/2, func() { l.Srv.RefuseDials(false) })
-				l.Unlock(l.Lock(try))
-			})
+			}
+			time.AfterFunc(sixth/2, func() { l.Srv.RefuseDials(false) })
+			l.Unlock(l.Lock(try))
 		})
 	}
 }
 
 func TestATryWhoseReplyIsLostInAnOutageAnswersSoonAndLeavesNothing(t *testing.T) {
 	for name := range tries(new(recipes.Client)) {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.EveryKind()
-				c := l.Client("a")
-				try := tries(c)[name]
-				l.Unlock(l.Lock(try))
-				lost := l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DropReply)
-				go func() { <-lost.Hit(); l.Srv.RefuseDials(true) }()
-				start := time.Now()
-				_, err := try(context.Background())
-				require.ErrorIs(t, err, recipes.ErrUnreachable)
-				require.LessOrEqual(t, time.Since(start), sixth+time.Second/4)
-				l.Srv.RefuseDials(false)
-				time.Sleep(time.Minute)
-				l.NothingLeft()
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.EveryKind()
+			c := l.Client("a")
+			try := tries(c)[name]
+			l.Unlock(l.Lock(try))
+			lost := l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DropReply)
+			go func() { <-lost.Hit(); l.Srv.RefuseDials(true) }()
+			start := time.Now()
+			_, err := try(context.Background())
+			require.ErrorIs(t, err, recipes.ErrUnreachable)
+			require.LessOrEqual(t, time.Since(start), sixth+time.Second/4)
+			l.Srv.RefuseDials(false)
+			time.Sleep(time.Minute)
+			l.NothingLeft()
 		})
 	}
 }
@@ -276,52 +270,48 @@ func TestMaxWaitBoundsTheWaitAndNotTheWork(t *testing.T) {
 
 func TestDoAndLeadReturnSoonAfterTheirContextInAnOutage(t *testing.T) {
 	for name := range waysToDo(new(recipes.Client)) {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.EveryKind()
-				ctx, cancel := context.WithCancel(t.Context())
-				var left time.Time
-				err := waysToDo(l.Client("a"))[name](ctx, func(ctx context.Context, _ *recipes.Lease) error {
-					l.goes()
-					time.AfterFunc(time.Second, cancel)
-					<-ctx.Done()
-					left = time.Now()
-					return nil
-				})
-				require.ErrorIs(t, err, recipes.ErrReleasePending)
-				require.False(t, recipes.Retryable(err))
-				require.Equal(t, sixth, time.Since(left))
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.EveryKind()
+			ctx, cancel := context.WithCancel(t.Context())
+			var left time.Time
+			err := waysToDo(l.Client("a"))[name](ctx, func(ctx context.Context, _ *recipes.Lease) error {
+				l.goes()
+				time.AfterFunc(time.Second, cancel)
+				<-ctx.Done()
+				left = time.Now()
+				return nil
 			})
+			require.ErrorIs(t, err, recipes.ErrReleasePending)
+			require.False(t, recipes.Retryable(err))
+			require.Equal(t, sixth, time.Since(left))
 		})
 	}
 }
 
 func TestMaxReleaseBoundsTheRelease(t *testing.T) {
 	for name := range waysToDo(new(recipes.Client)) {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.EveryKind()
-				c := l.Client("a")
-				for _, most := range []time.Duration{0, time.Second} {
-					var left time.Time
-					err := waysToDo(c, recipes.WithMaxRelease(most))[name](t.Context(), func(context.Context, *recipes.Lease) error {
-						l.goes()
-						left = time.Now()
-						return nil
-					})
-					require.ErrorIs(t, err, recipes.ErrReleasePending)
-					if most > 0 {
-						require.Equal(t, most, time.Since(left))
-						require.ErrorContains(t, err, "not confirmed within 1s")
-					} else {
-						require.Greater(t, time.Since(left), 5*time.Second)
-						require.LessOrEqual(t, time.Since(left), 12*time.Second)
-					}
-					l.Srv.RefuseDials(false)
-					time.Sleep(time.Minute)
-					l.NothingLeft()
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.EveryKind()
+			c := l.Client("a")
+			for _, most := range []time.Duration{0, time.Second} {
+				var left time.Time
+				err := waysToDo(c, recipes.WithMaxRelease(most))[name](t.Context(), func(context.Context, *recipes.Lease) error {
+					l.goes()
+					left = time.Now()
+					return nil
+				})
+				require.ErrorIs(t, err, recipes.ErrReleasePending)
+				if most > 0 {
+					require.Equal(t, most, time.Since(left))
+					require.ErrorContains(t, err, "not confirmed within 1s")
+				} else {
+					require.Greater(t, time.Since(left), 5*time.Second)
+					require.LessOrEqual(t, time.Since(left), 12*time.Second)
 				}
-			})
+				l.Srv.RefuseDials(false)
+				time.Sleep(time.Minute)
+				l.NothingLeft()
+			}
 		})
 	}
 }

@@ -74,29 +74,27 @@ func TestALostSessionThatCannotBeClosedIsNotKeptAliveForLong(t *testing.T) {
 // A server thread stood still with a create, and executed it when its client had a new session.
 func TestALateCreateOfALostSessionIsRefused(t *testing.T) {
 	for name, take := range takers {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				queues := l.declareAll(1)
-				a := l.Client("a")
-				l.read(take, a)
-				id := l.SessionID(a)
-				l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(11500*time.Millisecond))
-				ctx := l.Within(time.Second)
-				_, err := take(ctx, a, 0)
-				require.Error(t, err)
-				l.cut(a)
-				x, err := again(take, a)
-				require.NoError(t, err)
-				l.Unlock(x)
-				l.Settle()
-				require.False(t, l.lives(id))
-				for range 100 {
-					time.Sleep(100 * time.Millisecond)
-					for _, dir := range queues {
-						require.Empty(t, l.Children(dir), dir)
-					}
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			queues := l.declareAll(1)
+			a := l.Client("a")
+			l.read(take, a)
+			id := l.SessionID(a)
+			l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(11500*time.Millisecond))
+			ctx := l.Within(time.Second)
+			_, err := take(ctx, a, 0)
+			require.Error(t, err)
+			l.cut(a)
+			x, err := again(take, a)
+			require.NoError(t, err)
+			l.Unlock(x)
+			l.Settle()
+			require.False(t, l.lives(id))
+			for range 100 {
+				time.Sleep(100 * time.Millisecond)
+				for _, dir := range queues {
+					require.Empty(t, l.Children(dir), dir)
 				}
-			})
+			}
 		})
 	}
 }

@@ -91,38 +91,36 @@ func TestTwoNeverHoldALockWhenARequestOrReplyIsLost(t *testing.T) {
 			"reply lost": zktest.DropReply, "cut before": zktest.CutBefore, "cut after": zktest.CutAfter, "reply cut": zktest.CutAt(3),
 		} {
 			for what, happens := range upheavals {
-				t.Run(op+"/"+name+"/"+what, func(t *testing.T) {
-					inLab(t, func(t *testing.T, l *lab) {
-						c := l.Client("a")
-						a, b := c.Mutex(l.Mutex()), l.Client("b").Mutex("/m")
-						l.warm(a)
-						id := l.SessionID(c)
-						var ours []<-chan result[*recipes.Lease]
-						x := l.Lock(a.Lock)
-						if op == "multi" {
-							ours = append(ours, l.Locking(a))
-						}
-						rule := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == op }), f)
-						released := make(chan struct{})
-						go func() {
-							_ = x.Unlock(context.Background()) // of a node that may have gone with its queue
-							close(released)
-						}()
-						if op == "create" {
-							<-released
-							ours = append(ours, async(func() (*recipes.Lease, error) { return a.Lock(context.Background()) }))
-						}
-						<-rule.Hit()
-						l.Srv.RefuseDials(true)
-						l.Srv.Disconnect(id)
-						l.Srv.RefuseDials(false)
-						rival := happens(l, b)
+				runInLab(t, op+"/"+name+"/"+what, func(t *testing.T, l *lab) {
+					c := l.Client("a")
+					a, b := c.Mutex(l.Mutex()), l.Client("b").Mutex("/m")
+					l.warm(a)
+					id := l.SessionID(c)
+					var ours []<-chan result[*recipes.Lease]
+					x := l.Lock(a.Lock)
+					if op == "multi" {
+						ours = append(ours, l.Locking(a))
+					}
+					rule := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == op }), f)
+					released := make(chan struct{})
+					go func() {
+						_ = x.Unlock(context.Background()) // of a node that may have gone with its queue
+						close(released)
+					}()
+					if op == "create" {
 						<-released
 						ours = append(ours, async(func() (*recipes.Lease, error) { return a.Lock(context.Background()) }))
-						l.alternate(append(ours, rival))
-						require.Empty(t, l.Children("/m"))
-						require.Empty(t, c.Leftovers())
-					})
+					}
+					<-rule.Hit()
+					l.Srv.RefuseDials(true)
+					l.Srv.Disconnect(id)
+					l.Srv.RefuseDials(false)
+					rival := happens(l, b)
+					<-released
+					ours = append(ours, async(func() (*recipes.Lease, error) { return a.Lock(context.Background()) }))
+					l.alternate(append(ours, rival))
+					require.Empty(t, l.Children("/m"))
+					require.Empty(t, c.Leftovers())
 				})
 			}
 		}

@@ -35,30 +35,28 @@ type line struct {
 // waiter was next from the start, or it came when another was ahead of the holder: then it has looked ahead.
 func inLine(t *testing.T, f func(t *testing.T, l *line)) {
 	for name, ahead := range map[string]bool{"next": false, "looked ahead": true} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, lab *lab) {
-				l := &line{lab: lab, path: lab.Mutex(), follower: lab.Srv.Replica()}
-				first := l.Lock(l.Client("holder").Mutex(l.path).Lock)
-				var second <-chan result[*recipes.Lease]
-				if l.held = first; ahead {
-					second = l.Locking(l.Client("second").Mutex(l.path))
-				}
-				var moved atomic.Bool
-				moved.Store(true)
-				l.waiting = l.Client("waiter", l.movedTo(l.follower, &moved))
-				l.next = l.Locking(l.waiting.Mutex(l.path))
-				l.rival = l.Locking(l.Client("rival").Mutex(l.path))
-				if ahead {
-					l.Srv.ResetCounts()
-					l.Unlock(first)
-					l.held = (<-second).V
-					l.Settle()
-					n := l.Srv.SessionCounts(l.SessionID(l.waiting))
-					require.Equal(t, 1, n.ByOp["getChildren2"], "it looks ahead")
-				}
-				time.Sleep(time.Minute)
-				f(t, l)
-			})
+		runInLab(t, name, func(t *testing.T, lab *lab) {
+			l := &line{lab: lab, path: lab.Mutex(), follower: lab.Srv.Replica()}
+			first := l.Lock(l.Client("holder").Mutex(l.path).Lock)
+			var second <-chan result[*recipes.Lease]
+			if l.held = first; ahead {
+				second = l.Locking(l.Client("second").Mutex(l.path))
+			}
+			var moved atomic.Bool
+			moved.Store(true)
+			l.waiting = l.Client("waiter", l.movedTo(l.follower, &moved))
+			l.next = l.Locking(l.waiting.Mutex(l.path))
+			l.rival = l.Locking(l.Client("rival").Mutex(l.path))
+			if ahead {
+				l.Srv.ResetCounts()
+				l.Unlock(first)
+				l.held = (<-second).V
+				l.Settle()
+				n := l.Srv.SessionCounts(l.SessionID(l.waiting))
+				require.Equal(t, 1, n.ByOp["getChildren2"], "it looks ahead")
+			}
+			time.Sleep(time.Minute)
+			f(t, l)
 		})
 	}
 }
@@ -228,38 +226,36 @@ func TestADepartureIsNoTurnWhereOurOwnNodeWentUnheard(t *testing.T) {
 			again: func(l *lab, b *recipes.Client, _ string) { l.Srv.Disconnect(l.SessionID(b)) }},
 		"while it looks again": {parked: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
-				front := x.Node()
-				b, beats := l.beating()
-				l.warmDeclaration(b.Mutex("/m"))
-				var w <-chan result[*recipes.Lease]
-				if c.parked {
-					w = l.Locking(b.Mutex("/m"))
-				}
-				look := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == front }), zktest.Hold)
-				if c.parked {
-					n, _ := l.Srv.Get(front)
-					require.NoError(t, l.Srv.Set(front, n.Data)) // so it looks at that
-				} else {
-					w = async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(context.Background()) })
-				}
-				<-look.Hit()
-				own := l.Queue("/m")[1]
-				if c.deaf {
-					l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Path == own }, zktest.DropEvent)
-				}
-				require.NoError(t, l.Srv.Delete(own))
-				require.NoError(t, l.Srv.Delete(front))
-				if c.again != nil {
-					c.again(l, b, front)
-				}
-				look.Release()
-				require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").Err, recipes.ErrLost)
-				_ = x.Unlock(t.Context()) // of a lease that is lost
-				l.Unlock(beats)
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
+			front := x.Node()
+			b, beats := l.beating()
+			l.warmDeclaration(b.Mutex("/m"))
+			var w <-chan result[*recipes.Lease]
+			if c.parked {
+				w = l.Locking(b.Mutex("/m"))
+			}
+			look := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == front }), zktest.Hold)
+			if c.parked {
+				n, _ := l.Srv.Get(front)
+				require.NoError(t, l.Srv.Set(front, n.Data)) // so it looks at that
+			} else {
+				w = async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(context.Background()) })
+			}
+			<-look.Hit()
+			own := l.Queue("/m")[1]
+			if c.deaf {
+				l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Path == own }, zktest.DropEvent)
+			}
+			require.NoError(t, l.Srv.Delete(own))
+			require.NoError(t, l.Srv.Delete(front))
+			if c.again != nil {
+				c.again(l, b, front)
+			}
+			look.Release()
+			require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").Err, recipes.ErrLost)
+			_ = x.Unlock(t.Context()) // of a lease that is lost
+			l.Unlock(beats)
 		})
 	}
 }

@@ -50,16 +50,14 @@ func TestAReleaseIsTriedUntilItIsDone(t *testing.T) { // case 36: CURATOR-486, C
 		fault zktest.Fault
 		times int
 	}{"not applied": {zktest.CutBefore, 4}, "applied": {zktest.DropReply, 1}} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				// A session long enough to outlast the cuts: one that is lost takes its node along, and Unlock is content.
-				a := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
-				x := l.Lock(a.Mutex(l.Mutex()).Lock)
-				cuts := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= c.times }, c.fault)
-				l.Unlock(x)
-				require.Equal(t, c.times, cuts.Hits())
-				require.Empty(t, l.Children("/m"), "Unlock said that it is gone")
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			// A session long enough to outlast the cuts: one that is lost takes its node along, and Unlock is content.
+			a := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
+			x := l.Lock(a.Mutex(l.Mutex()).Lock)
+			cuts := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= c.times }, c.fault)
+			l.Unlock(x)
+			require.Equal(t, c.times, cuts.Hits())
+			require.Empty(t, l.Children("/m"), "Unlock said that it is gone")
 		})
 	}
 }

@@ -374,18 +374,16 @@ func TestTheLossOfALeaseIsNoReasonToRepeatItsWork(t *testing.T) {
 			require.NoError(l.T, c.Revoke(l.T.Context(), x.Node()))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				c := l.Client("a")
-				x := l.Lock(c.Mutex(l.Mutex()).Lock)
-				l.Settle()
-				end(l, c, x)
-				<-x.Context().Done()
-				_, written := x.Multi(t.Context(), &zk.CheckVersionRequest{Path: "/m", Version: -1})
-				for _, err := range []error{context.Cause(x.Context()), x.Verify(t.Context()), written, x.Unlock(t.Context())} {
-					require.False(t, recipes.Retryable(err), err)
-				}
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			c := l.Client("a")
+			x := l.Lock(c.Mutex(l.Mutex()).Lock)
+			l.Settle()
+			end(l, c, x)
+			<-x.Context().Done()
+			_, written := x.Multi(t.Context(), &zk.CheckVersionRequest{Path: "/m", Version: -1})
+			for _, err := range []error{context.Cause(x.Context()), x.Verify(t.Context()), written, x.Unlock(t.Context())} {
+				require.False(t, recipes.Retryable(err), err)
+			}
 		})
 	}
 }

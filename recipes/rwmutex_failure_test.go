@@ -205,16 +205,14 @@ func TestNoErrorOfADowngradeIsWorthAnotherCallOfTheWork(t *testing.T) {
 		},
 	} {
 		for _, by := range []string{"/rw"} {
-			t.Run(name+" "+by, func(t *testing.T) {
-				inLab(t, func(t *testing.T, l *lab) {
-					c := l.Client("a")
-					w := l.Lock(c.RWMutex(l.RWLock()).Lock)
-					fail(l, c, w.Node())
-					_, err := c.RWMutex(by).Downgrade(t.Context(), w)
-					require.Error(t, err)
-					require.False(t, recipes.Retryable(err), "%v", err)
-					_ = w.Unlock(t.Context())
-				})
+			runInLab(t, name+" "+by, func(t *testing.T, l *lab) {
+				c := l.Client("a")
+				w := l.Lock(c.RWMutex(l.RWLock()).Lock)
+				fail(l, c, w.Node())
+				_, err := c.RWMutex(by).Downgrade(t.Context(), w)
+				require.Error(t, err)
+				require.False(t, recipes.Retryable(err), "%v", err)
+				_ = w.Unlock(t.Context())
 			})
 		}
 	}

@@ -158,19 +158,17 @@ func TestReadersRespectEveryKnownWriter(t *testing.T) { // kazoo writers and pla
 		"_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-__WRIT__0000000000", "0123456789abcdef0123456789abcdef__lock__0000000000",
 		"_c_0123456789abcdef0123456789abcdef-lock-0000000000", "x-72057594037927936-0000000000",
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				p := l.RWLock()
-				writer := l.Foreign(p, name, "")
-				require.NoError(t, l.Srv.SetCreateCount(p, 7))
-				r := l.Waiting(l.Client("r").RWMutex(p).RLock)
-				notYet(t, r, "a reader beside a foreign writer")
-				require.NoError(t, l.Srv.Delete(writer))
-				got := <-r
-				require.NoError(t, got.Err)
-				synctest.Wait()
-				l.Unlock(got.V)
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			p := l.RWLock()
+			writer := l.Foreign(p, name, "")
+			require.NoError(t, l.Srv.SetCreateCount(p, 7))
+			r := l.Waiting(l.Client("r").RWMutex(p).RLock)
+			notYet(t, r, "a reader beside a foreign writer")
+			require.NoError(t, l.Srv.Delete(writer))
+			got := <-r
+			require.NoError(t, got.Err)
+			synctest.Wait()
+			l.Unlock(got.V)
 		})
 	}
 }

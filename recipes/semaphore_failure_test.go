@@ -28,24 +28,22 @@ func TestAPermitWhoseReplyIsLostIsNeitherLeftNorTakenTwice(t *testing.T) { // ca
 	}
 	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore, "half a reply": zktest.CutAt(9)} {
 		for _, n := range []int{1, 3} {
-			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
-				inLab(t, func(t *testing.T, l *lab) {
-					l.Semaphore(3)
-					m := l.Client("a").Semaphore("/s")
-					warm, err := m.Acquire(t.Context(), 1)
-					require.NoError(t, err)
-					l.Unlock(warm)
-					l.Settle()
-					rule := l.Srv.Inject(zktest.Once(create), fault)
-					x, err := m.Acquire(t.Context(), n)
-					require.NoError(t, err)
-					require.Equal(t, 1, rule.Hits())
-					l.Settle()
-					require.Equal(t, n, l.permits())
-					l.Unlock(x)
-					l.Settle()
-					require.Zero(t, l.permits())
-				})
+			runInLab(t, fmt.Sprint(name, " ", n), func(t *testing.T, l *lab) {
+				l.Semaphore(3)
+				m := l.Client("a").Semaphore("/s")
+				warm, err := m.Acquire(t.Context(), 1)
+				require.NoError(t, err)
+				l.Unlock(warm)
+				l.Settle()
+				rule := l.Srv.Inject(zktest.Once(create), fault)
+				x, err := m.Acquire(t.Context(), n)
+				require.NoError(t, err)
+				require.Equal(t, 1, rule.Hits())
+				l.Settle()
+				require.Equal(t, n, l.permits())
+				l.Unlock(x)
+				l.Settle()
+				require.Zero(t, l.permits())
 			})
 		}
 	}
@@ -244,48 +242,46 @@ func TestNeverMorePermitsThanDeclared(t *testing.T) { // case 48: kazoo #213 adm
 		"clients that try":           {6, 1, (*recipes.Semaphore).TryAcquire},
 		"goroutines with one handle": {1, 8, (*recipes.Semaphore).Acquire},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.Semaphore(3)
-				var mu sync.Mutex
-				now, most, grants := 0, 0, 0
-				count := func(n int) {
-					mu.Lock()
-					defer mu.Unlock()
-					now += n
-					most, grants = max(most, now), grants+1
-				}
-				var all sync.WaitGroup
-				for i := range c.clients {
-					m := l.Client(fmt.Sprint(i)).Semaphore("/s")
-					for j := range c.goroutines {
-						rnd := rand.New(rand.NewPCG(uint64(i), uint64(j)))
-						all.Go(func() {
-							for range 40 {
-								time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
-								x, err := c.take(m, context.Background(), 1+rnd.IntN(2))
-								if errors.Is(err, recipes.ErrHeld) {
-									continue
-								}
-								if !assert.NoError(t, err) {
-									return
-								}
-								count(len(x.Nodes()))
-								time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
-								assert.NoError(t, context.Cause(x.Context()), "granted and over")
-								count(-len(x.Nodes()))
-								assert.NoError(t, x.Unlock(context.Background()))
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.Semaphore(3)
+			var mu sync.Mutex
+			now, most, grants := 0, 0, 0
+			count := func(n int) {
+				mu.Lock()
+				defer mu.Unlock()
+				now += n
+				most, grants = max(most, now), grants+1
+			}
+			var all sync.WaitGroup
+			for i := range c.clients {
+				m := l.Client(fmt.Sprint(i)).Semaphore("/s")
+				for j := range c.goroutines {
+					rnd := rand.New(rand.NewPCG(uint64(i), uint64(j)))
+					all.Go(func() {
+						for range 40 {
+							time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
+							x, err := c.take(m, context.Background(), 1+rnd.IntN(2))
+							if errors.Is(err, recipes.ErrHeld) {
+								continue
 							}
-						})
-					}
+							if !assert.NoError(t, err) {
+								return
+							}
+							count(len(x.Nodes()))
+							time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
+							assert.NoError(t, context.Cause(x.Context()), "granted and over")
+							count(-len(x.Nodes()))
+							assert.NoError(t, x.Unlock(context.Background()))
+						}
+					})
 				}
-				all.Wait()
-				require.Equal(t, 3, most, "the limit, reached and not passed")
-				require.Greater(t, grants, 40, "the test refused nearly everything")
-				l.Settle()
-				require.Zero(t, l.permits())
-				require.Empty(t, l.Children("/s/locks"))
-			})
+			}
+			all.Wait()
+			require.Equal(t, 3, most, "the limit, reached and not passed")
+			require.Greater(t, grants, 40, "the test refused nearly everything")
+			l.Settle()
+			require.Zero(t, l.permits())
+			require.Empty(t, l.Children("/s/locks"))
 		})
 	}
 }

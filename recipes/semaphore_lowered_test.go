@@ -49,30 +49,28 @@ func TestAWaiterThatWantsMoreThanALoweredLimitIsRefused(t *testing.T) {
 		},
 	}
 	for where, bring := range places {
-		t.Run(where, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.Mutex()
-				l.Semaphore(3)
-				a := l.Client("a")
-				l.Unlock(l.Lock(way(a)))
-				l.Settle()
-				w, end := bring(l, way(a))
-				l.Settle()
-				notYet(t, w, "not all three are free")
-				l.Semaphore(2)
-				select {
-				case r := <-w:
-					require.ErrorIs(t, r.Err, recipes.ErrTooManyPermits)
-					require.ErrorContains(t, r.Err, "3 permits asked for, 2 are declared")
-				case <-time.After(time.Second):
-					require.Fail(t, "neither granted nor told")
-				}
-				end()
-				b := l.drawing(l.Client("b"), 2)
-				l.Settle()
-				require.Len(t, b, 1, "something is left of the waiter")
-				l.Unlock((<-b).V)
-			})
+		runInLab(t, where, func(t *testing.T, l *lab) {
+			l.Mutex()
+			l.Semaphore(3)
+			a := l.Client("a")
+			l.Unlock(l.Lock(way(a)))
+			l.Settle()
+			w, end := bring(l, way(a))
+			l.Settle()
+			notYet(t, w, "not all three are free")
+			l.Semaphore(2)
+			select {
+			case r := <-w:
+				require.ErrorIs(t, r.Err, recipes.ErrTooManyPermits)
+				require.ErrorContains(t, r.Err, "3 permits asked for, 2 are declared")
+			case <-time.After(time.Second):
+				require.Fail(t, "neither granted nor told")
+			}
+			end()
+			b := l.drawing(l.Client("b"), 2)
+			l.Settle()
+			require.Len(t, b, 1, "something is left of the waiter")
+			l.Unlock((<-b).V)
 		})
 	}
 }

@@ -33,48 +33,46 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 	for name, f := range pollers {
 		for _, n := range []int{1, 2, 4, 8, 12} {
 			for _, pause := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond} {
-				t.Run(fmt.Sprint(name, " ", n, " ", pause), func(t *testing.T) {
-					inLab(t, func(t *testing.T, l *lab) {
-						l.Mutex()
-						l.Semaphore(limit)
-						holder := l.Client("holder").Semaphore("/s")
-						_, err := holder.Acquire(t.Context(), 1) // for good
-						require.NoError(t, err)
-						x, err := holder.Acquire(t.Context(), 2)
-						require.NoError(t, err)
-						ctx, cancel := context.WithCancel(t.Context())
-						defer cancel()
-						var waiting []<-chan result[*recipes.Lease]
-						for i := range 2 {
-							c := l.Client(fmt.Sprint("w", i))
-							waiting = append(waiting, l.Waiting(func(context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) }))
-						}
-						var clients []*recipes.Client
-						for i := range n {
-							clients = append(clients, l.Client(fmt.Sprint("p", i)))
-						}
-						p := harness.Poll(t, clients, f, pause)
-						time.Sleep(time.Second)
-						l.Unlock(x)
-						before := p.Grants.Load()
-						require.Zero(t, before, "all was held, and somebody waited")
-						for i, w := range waiting {
-							for most := p.Calls.Load() + int64(calls*n); len(w) == 0; time.Sleep(oneWay) {
-								if p.Calls.Load() > most {
-									cancel()
-									p.End()
-									require.Fail(t, "starved", "waiter %d, %d calls and %d grants later: %v", i, calls*n, p.Grants.Load(), (<-w).Err)
-								}
+				runInLab(t, fmt.Sprint(name, " ", n, " ", pause), func(t *testing.T, l *lab) {
+					l.Mutex()
+					l.Semaphore(limit)
+					holder := l.Client("holder").Semaphore("/s")
+					_, err := holder.Acquire(t.Context(), 1) // for good
+					require.NoError(t, err)
+					x, err := holder.Acquire(t.Context(), 2)
+					require.NoError(t, err)
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					var waiting []<-chan result[*recipes.Lease]
+					for i := range 2 {
+						c := l.Client(fmt.Sprint("w", i))
+						waiting = append(waiting, l.Waiting(func(context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) }))
+					}
+					var clients []*recipes.Client
+					for i := range n {
+						clients = append(clients, l.Client(fmt.Sprint("p", i)))
+					}
+					p := harness.Poll(t, clients, f, pause)
+					time.Sleep(time.Second)
+					l.Unlock(x)
+					before := p.Grants.Load()
+					require.Zero(t, before, "all was held, and somebody waited")
+					for i, w := range waiting {
+						for most := p.Calls.Load() + int64(calls*n); len(w) == 0; time.Sleep(oneWay) {
+							if p.Calls.Load() > most {
+								cancel()
+								p.End()
+								require.Fail(t, "starved", "waiter %d, %d calls and %d grants later: %v", i, calls*n, p.Grants.Load(), (<-w).Err)
 							}
-							// See waiter.serve: it may have had to wait for as many permits as there are, and for those twice.
-							require.LessOrEqual(t, p.Grants.Load()-before, int64(2*limit*(i+1)), "went before waiter %d", i)
-							l.Unlock(l.Got(w))
 						}
-						p.End()
-						l.Settle()
-						require.Len(t, l.Children("/s/leases"), 1)
-						require.Empty(t, l.Children("/s/locks"))
-					})
+						// See waiter.serve: it may have had to wait for as many permits as there are, and for those twice.
+						require.LessOrEqual(t, p.Grants.Load()-before, int64(2*limit*(i+1)), "went before waiter %d", i)
+						l.Unlock(l.Got(w))
+					}
+					p.End()
+					l.Settle()
+					require.Len(t, l.Children("/s/leases"), 1)
+					require.Empty(t, l.Children("/s/locks"))
 				})
 			}
 		}
@@ -110,32 +108,30 @@ func TestPermitsThatWereBeingWithdrawnKeptTheFrontWaiting(t *testing.T) {
 // permits once and from then on only reads.
 func TestPollersKeptCuratorsFrontWaiting(t *testing.T) {
 	for name, f := range pollers {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.Mutex()
-				l.Semaphore(2)
-				front := l.Foreign("/s/locks", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "10.0.0.1")
-				var clients []*recipes.Client
-				for i := range 4 {
-					clients = append(clients, l.Client(fmt.Sprint("p", i)))
-				}
-				require.NoError(t, l.Srv.SetCreateCount("/s/locks", 1))
-				p := harness.Poll(t, clients, f, 0)
-				time.Sleep(time.Second)
-				n, _ := l.Srv.Get("/s/leases")
-				before, calls := n.Stat.Cversion, p.Calls.Load()
-				time.Sleep(10 * time.Second)
-				n, _ = l.Srv.Get("/s/leases")
-				require.Equal(t, before, n.Stat.Cversion, "permits were created, or withdrawn")
-				require.Greater(t, p.Calls.Load(), calls+100)
-				require.Zero(t, p.Grants.Load())
-				require.NoError(t, l.Srv.Delete(front))
-				time.Sleep(time.Second)
-				require.Positive(t, p.Grants.Load(), "who looks first must see when nobody is in the way any more")
-				p.End()
-				l.Settle()
-				require.Empty(t, l.Children("/s/leases"))
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.Mutex()
+			l.Semaphore(2)
+			front := l.Foreign("/s/locks", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "10.0.0.1")
+			var clients []*recipes.Client
+			for i := range 4 {
+				clients = append(clients, l.Client(fmt.Sprint("p", i)))
+			}
+			require.NoError(t, l.Srv.SetCreateCount("/s/locks", 1))
+			p := harness.Poll(t, clients, f, 0)
+			time.Sleep(time.Second)
+			n, _ := l.Srv.Get("/s/leases")
+			before, calls := n.Stat.Cversion, p.Calls.Load()
+			time.Sleep(10 * time.Second)
+			n, _ = l.Srv.Get("/s/leases")
+			require.Equal(t, before, n.Stat.Cversion, "permits were created, or withdrawn")
+			require.Greater(t, p.Calls.Load(), calls+100)
+			require.Zero(t, p.Grants.Load())
+			require.NoError(t, l.Srv.Delete(front))
+			time.Sleep(time.Second)
+			require.Positive(t, p.Grants.Load(), "who looks first must see when nobody is in the way any more")
+			p.End()
+			l.Settle()
+			require.Empty(t, l.Children("/s/leases"))
 		})
 	}
 }

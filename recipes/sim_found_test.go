@@ -57,31 +57,29 @@ func TestCloseEndsLeasesBeforeItTellsTheServers(t *testing.T) { // simulation, s
 
 func TestATransactionWhoseReplyIsLostIsLostWhenItsNodesAreDeleted(t *testing.T) { // simulation, seed 2130: searched for ever
 	for deleted := range 2 {
-		t.Run(fmt.Sprint("node ", deleted), func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				paths := l.Mutexes(2)
-				c := l.Client("a")
-				l.Unlock(l.Lock(multi(c, paths...).Lock))
-				l.Settle()
-				lost := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
-				got := async(func() (*recipes.Lease, error) { return multi(c, paths...).Lock(context.Background()) })
-				<-lost.Hit()
-				l.Srv.RefuseDials(true)
-				l.Settle()
-				require.NoError(t, l.Srv.Delete(l.Queue(paths[deleted])[0]))
-				l.Srv.RefuseDials(false)
-				select {
-				case r := <-got:
-					require.ErrorIs(t, r.Err, recipes.ErrLost)
-				case <-time.After(time.Minute):
-					require.Fail(t, "still searching")
-				}
-				time.Sleep(time.Second)
-				for _, path := range paths {
-					require.Empty(t, l.Children(path), "a ghost")
-				}
-				l.Unlock(l.Lock(multi(c, paths...).Lock))
-			})
+		runInLab(t, fmt.Sprint("node ", deleted), func(t *testing.T, l *lab) {
+			paths := l.Mutexes(2)
+			c := l.Client("a")
+			l.Unlock(l.Lock(multi(c, paths...).Lock))
+			l.Settle()
+			lost := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
+			got := async(func() (*recipes.Lease, error) { return multi(c, paths...).Lock(context.Background()) })
+			<-lost.Hit()
+			l.Srv.RefuseDials(true)
+			l.Settle()
+			require.NoError(t, l.Srv.Delete(l.Queue(paths[deleted])[0]))
+			l.Srv.RefuseDials(false)
+			select {
+			case r := <-got:
+				require.ErrorIs(t, r.Err, recipes.ErrLost)
+			case <-time.After(time.Minute):
+				require.Fail(t, "still searching")
+			}
+			time.Sleep(time.Second)
+			for _, path := range paths {
+				require.Empty(t, l.Children(path), "a ghost")
+			}
+			l.Unlock(l.Lock(multi(c, paths...).Lock))
 		})
 	}
 }

@@ -46,19 +46,17 @@ func TestAStreamOfLocksCostsOneRoundTripEach(t *testing.T) {
 		"Release": {func(_ *lab, x *recipes.Lease) { x.Release() }, locks},
 		"Unlock":  {func(l *lab, x *recipes.Lease) { l.Unlock(x) }, 2 * locks},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				all := l.stream(l.Client("a"), locks)
-				got := l.Cost(func() {
-					for _, m := range all {
-						x := l.Lock(m.Lock)
-						c.give(l, x)
-						require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrReleased)
-					}
-				})
-				require.Equal(t, spent(c.trips, fmt.Sprintf("%dcreate %ddelete %dgetChildren2", locks, locks, locks)), got)
-				l.emptied(all)
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			all := l.stream(l.Client("a"), locks)
+			got := l.Cost(func() {
+				for _, m := range all {
+					x := l.Lock(m.Lock)
+					c.give(l, x)
+					require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrReleased)
+				}
 			})
+			require.Equal(t, spent(c.trips, fmt.Sprintf("%dcreate %ddelete %dgetChildren2", locks, locks, locks)), got)
+			l.emptied(all)
 		})
 	}
 }
@@ -166,25 +164,23 @@ func TestASessionThatEndsWhileAReleaseIsUnderWay(t *testing.T) {
 		"an outage":        func(l *lab, _ *recipes.Client, _ int64) { l.outage(30*time.Second, true) },
 	} {
 		for phase, wait := range map[string]time.Duration{"sent": 0, "received": oneWay, "answered": oneWay + oneWay/2} {
-			t.Run(name+", "+phase, func(t *testing.T) {
-				inLab(t, func(t *testing.T, l *lab) {
-					c := l.Client("a")
-					all := l.stream(c, 2)
-					x := l.Lock(all[0].Lock)
-					w := l.Locking(all[0])
-					y := l.Lock(all[1].Lock)
-					x.Release() // to a goroutine that waits
-					y.Release()
-					time.Sleep(wait)
-					end(l, c, x.SessionID())
-					if r := <-w; r.Err == nil {
-						_ = r.V.Unlock(t.Context())
-					}
-					time.Sleep(time.Minute)
-					for _, m := range all {
-						l.nextIsServed(m.Path())
-					}
-				})
+			runInLab(t, name+", "+phase, func(t *testing.T, l *lab) {
+				c := l.Client("a")
+				all := l.stream(c, 2)
+				x := l.Lock(all[0].Lock)
+				w := l.Locking(all[0])
+				y := l.Lock(all[1].Lock)
+				x.Release() // to a goroutine that waits
+				y.Release()
+				time.Sleep(wait)
+				end(l, c, x.SessionID())
+				if r := <-w; r.Err == nil {
+					_ = r.V.Unlock(t.Context())
+				}
+				time.Sleep(time.Minute)
+				for _, m := range all {
+					l.nextIsServed(m.Path())
+				}
 			})
 		}
 	}
@@ -270,21 +266,19 @@ func TestWhoWaitsIsGrantedBeforeTheNextLockOfTheOneWhoReleases(t *testing.T) {
 // Without the wait its create may go out on the next connection, and it waits, or is refused, because of its own client's node.
 func TestTheNextLockOfTheSameLockWaitsForItsOwnDelete(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{"not cut": {}, "lost with its connection": zktest.CutBefore, "reply lost": zktest.DropReply, "shed": zktest.Fail(zktest.CodeThrottled)} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				m := l.Client("a").Mutex(l.Mutex())
-				for range 3 {
-					x := l.Lock(m.Lock)
-					if name != "not cut" {
-						defer l.Srv.Inject(zktest.Once(at("delete")), fault).Remove()
-					}
-					x.Release()
-					y := l.Lock(m.TryLock) // its own old node is in the way
-					require.Greater(t, y.Token(), x.Token())
-					l.Unlock(y)
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			m := l.Client("a").Mutex(l.Mutex())
+			for range 3 {
+				x := l.Lock(m.Lock)
+				if name != "not cut" {
+					defer l.Srv.Inject(zktest.Once(at("delete")), fault).Remove()
 				}
-				l.noneLeft(m)
-			})
+				x.Release()
+				y := l.Lock(m.TryLock) // its own old node is in the way
+				require.Greater(t, y.Token(), x.Token())
+				l.Unlock(y)
+			}
+			l.noneLeft(m)
 		})
 	}
 }
@@ -292,27 +286,25 @@ func TestTheNextLockOfTheSameLockWaitsForItsOwnDelete(t *testing.T) {
 // A goroutine of the client that waits gets a place in the transaction that deletes the one of the lease, as by Unlock.
 func TestAReleaseMakesThePlaceOfTheNextGoroutine(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{"not cut": {}, "not sent": zktest.CutBefore, "reply lost": zktest.DropReply, "refused": zktest.Fail(zktest.CodeThrottled)} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				m := l.Client("a").Mutex(l.Mutex())
-				x := l.Lock(m.Lock)
-				w := l.Locking(m)
-				rule := l.Srv.Inject(func(r zktest.Request) bool { return name != "not cut" && at("multi")(r) && r.N == 1 }, fault)
-				l.Srv.ResetCounts()
-				start := time.Now()
-				x.Release()
-				require.Zero(t, time.Since(start))
-				r := l.Got(w)
-				if name == "not cut" {
-					require.Equal(t, 2*oneWay, time.Since(start))
-					require.Equal(t, "getChildren2 multi", harness.Operations(l.Srv.Counts().ByOp))
-				} else {
-					require.Equal(t, 1, rule.Hits())
-				}
-				require.Greater(t, r.Token(), x.Token())
-				r.Release()
-				l.noneLeft(m)
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			m := l.Client("a").Mutex(l.Mutex())
+			x := l.Lock(m.Lock)
+			w := l.Locking(m)
+			rule := l.Srv.Inject(func(r zktest.Request) bool { return name != "not cut" && at("multi")(r) && r.N == 1 }, fault)
+			l.Srv.ResetCounts()
+			start := time.Now()
+			x.Release()
+			require.Zero(t, time.Since(start))
+			r := l.Got(w)
+			if name == "not cut" {
+				require.Equal(t, 2*oneWay, time.Since(start))
+				require.Equal(t, "getChildren2 multi", harness.Operations(l.Srv.Counts().ByOp))
+			} else {
+				require.Equal(t, 1, rule.Hits())
+			}
+			require.Greater(t, r.Token(), x.Token())
+			r.Release()
+			l.noneLeft(m)
 		})
 	}
 }

@@ -14,16 +14,14 @@ import (
 
 func TestATryOfAFreeLockIsNotRefusedBecauseItsListingWasLost(t *testing.T) {
 	for name := range tries(new(recipes.Client)) {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				l.EveryKind()
-				try := tries(l.Client("a"))[name]
-				l.Unlock(l.Lock(try))
-				l.Settle()
-				l.Srv.Inject(zktest.Once(zktest.On("getChildren2")), zktest.CutBefore)
-				x := l.Lock(try) // nobody holds it, nobody waits
-				l.Unlock(x)
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.EveryKind()
+			try := tries(l.Client("a"))[name]
+			l.Unlock(l.Lock(try))
+			l.Settle()
+			l.Srv.Inject(zktest.Once(zktest.On("getChildren2")), zktest.CutBefore)
+			x := l.Lock(try) // nobody holds it, nobody waits
+			l.Unlock(x)
 		})
 	}
 }

@@ -24,25 +24,23 @@ func TestAWaiterThatWasNextHeartbeatsNoMoreWhenItLeaves(t *testing.T) {
 			require.NoError(l.T, l.Srv.Set(l.Queue("/m")[1], []byte(kind.RevokeMessage)))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
-				b := l.Client("b").Mutex("/m")
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				w := async(func() (*recipes.Lease, error) { return b.Lock(ctx) })
-				time.Sleep(30 * time.Second)
-				end(l, x, cancel)
-				l.Settle()
-				r := <-w
-				require.Error(t, r.Err)
-				_ = x.Unlock(t.Context())
-				l.Settle()
-				l.Srv.ResetCounts()
-				time.Sleep(time.Minute)
-				require.Zero(t, l.Srv.Counts().ByOp["multi"])
-				require.Empty(t, b.Client().Leftovers())
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
+			b := l.Client("b").Mutex("/m")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			w := async(func() (*recipes.Lease, error) { return b.Lock(ctx) })
+			time.Sleep(30 * time.Second)
+			end(l, x, cancel)
+			l.Settle()
+			r := <-w
+			require.Error(t, r.Err)
+			_ = x.Unlock(t.Context())
+			l.Settle()
+			l.Srv.ResetCounts()
+			time.Sleep(time.Minute)
+			require.Zero(t, l.Srv.Counts().ByOp["multi"])
+			require.Empty(t, b.Client().Leftovers())
 		})
 	}
 }

@@ -52,53 +52,51 @@ func (l *lab) read(take func(context.Context, *recipes.Client, int) (*recipes.Le
 func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	for name, take := range takers {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				queues := l.declareAll(1)
-				a, b := l.Client("a"), l.Client("b")
-				l.read(take, a, b)
-				most, sid := 0, l.SessionID(a)
-				l.Srv.Inject(func(zktest.Request) bool {
-					for _, dir := range queues {
-						own := 0
-						for _, child := range l.Children(dir) {
-							if n, ok := l.Srv.Get(kind.JoinPath(dir, child)); ok && n.Stat.EphemeralOwner == sid {
-								own++
-							}
-						}
-						most = max(most, own)
-					}
-					return false
-				}, zktest.Fault{})
-				end := time.Now().Add(20 * time.Second)
-				var callers sync.WaitGroup
-				for range impatient(name) {
-					callers.Go(func() {
-						for time.Now().Before(end) {
-							ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
-							x, err := take(ctx, a, 0)
-							cancel()
-							if err == nil {
-								_ = x.Unlock(context.Background())
-							}
-						}
-					})
-				}
-				time.Sleep(10 * time.Second)
-				meanwhile, err := take(t.Context(), b, 0)
-				require.NoError(t, err)
-				l.Unlock(meanwhile)
-				callers.Wait()
-				ctx := l.Within(time.Second)
-				x, err := take(ctx, b, 0)
-				require.NoError(t, err, "%s", l.Srv.Dump())
-				l.Unlock(x)
-				l.Settle()
-				require.LessOrEqual(t, most, contenders(name), "contenders of one client in one queue")
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			queues := l.declareAll(1)
+			a, b := l.Client("a"), l.Client("b")
+			l.read(take, a, b)
+			most, sid := 0, l.SessionID(a)
+			l.Srv.Inject(func(zktest.Request) bool {
 				for _, dir := range queues {
-					require.Empty(t, l.Children(dir))
+					own := 0
+					for _, child := range l.Children(dir) {
+						if n, ok := l.Srv.Get(kind.JoinPath(dir, child)); ok && n.Stat.EphemeralOwner == sid {
+							own++
+						}
+					}
+					most = max(most, own)
 				}
-			})
+				return false
+			}, zktest.Fault{})
+			end := time.Now().Add(20 * time.Second)
+			var callers sync.WaitGroup
+			for range impatient(name) {
+				callers.Go(func() {
+					for time.Now().Before(end) {
+						ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+						x, err := take(ctx, a, 0)
+						cancel()
+						if err == nil {
+							_ = x.Unlock(context.Background())
+						}
+					}
+				})
+			}
+			time.Sleep(10 * time.Second)
+			meanwhile, err := take(t.Context(), b, 0)
+			require.NoError(t, err)
+			l.Unlock(meanwhile)
+			callers.Wait()
+			ctx := l.Within(time.Second)
+			x, err := take(ctx, b, 0)
+			require.NoError(t, err, "%s", l.Srv.Dump())
+			l.Unlock(x)
+			l.Settle()
+			require.LessOrEqual(t, most, contenders(name), "contenders of one client in one queue")
+			for _, dir := range queues {
+				require.Empty(t, l.Children(dir))
+			}
 		})
 	}
 }
@@ -175,33 +173,31 @@ func TestCallersThatTimeOutUnderLoadLeaveNothing(t *testing.T) {
 // The search for the contender found none and was done with it; then the create went out: a contender nobody knew of.
 func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 	for name, take := range takers {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				queues := l.declareAll(1)
-				ctx, cancel := context.WithCancel(t.Context())
-				var due atomic.Bool
-				l.Seams.Preempt = func() {
-					if due.CompareAndSwap(true, false) {
-						cancel()
-						time.Sleep(10 * time.Second)
-					}
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			queues := l.declareAll(1)
+			ctx, cancel := context.WithCancel(t.Context())
+			var due atomic.Bool
+			l.Seams.Preempt = func() {
+				if due.CompareAndSwap(true, false) {
+					cancel()
+					time.Sleep(10 * time.Second)
 				}
-				a, b := l.Client("a"), l.Client("b")
-				l.read(take, a, b)
-				due.Store(true)
-				_, err := take(ctx, a, 0)
-				require.ErrorIs(t, err, context.Canceled)
-				time.Sleep(11 * time.Second)
-				l.Settle()
-				for _, dir := range queues {
-					require.Empty(t, l.Children(dir), dir)
-				}
-				ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				x, err := take(ctx, b, 0)
-				require.NoError(t, err)
-				l.Unlock(x)
-			})
+			}
+			a, b := l.Client("a"), l.Client("b")
+			l.read(take, a, b)
+			due.Store(true)
+			_, err := take(ctx, a, 0)
+			require.ErrorIs(t, err, context.Canceled)
+			time.Sleep(11 * time.Second)
+			l.Settle()
+			for _, dir := range queues {
+				require.Empty(t, l.Children(dir), dir)
+			}
+			ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			x, err := take(ctx, b, 0)
+			require.NoError(t, err)
+			l.Unlock(x)
 		})
 	}
 }
@@ -210,31 +206,29 @@ func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 // absent: a contender nobody knew of stood for as long as the session lived.
 func TestACreateExecutedLateIsDeleted(t *testing.T) {
 	for name, take := range takers {
-		t.Run(name, func(t *testing.T) {
-			inLab(t, func(t *testing.T, l *lab) {
-				queues := l.declareAll(1)
-				a, b := l.Client("a"), l.Client("b")
-				l.read(take, a)
-				sid := l.SessionID(a)
-				rule := l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(20*time.Second))
-				go func() {
-					<-rule.Hit()
-					l.Settle()
-					l.Srv.Disconnect(sid)
-				}()
-				x, err := take(t.Context(), a, 0)
-				require.NoError(t, err)
-				l.Unlock(x)
-				time.Sleep(21 * time.Second)
-				ctx := l.Within(time.Minute)
-				x, err = take(ctx, b, 0)
-				require.NoError(t, err)
-				l.Unlock(x)
-				time.Sleep(20 * time.Second)
-				for _, dir := range queues {
-					require.Empty(t, l.Children(dir), dir)
-				}
-			})
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			queues := l.declareAll(1)
+			a, b := l.Client("a"), l.Client("b")
+			l.read(take, a)
+			sid := l.SessionID(a)
+			rule := l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(20*time.Second))
+			go func() {
+				<-rule.Hit()
+				l.Settle()
+				l.Srv.Disconnect(sid)
+			}()
+			x, err := take(t.Context(), a, 0)
+			require.NoError(t, err)
+			l.Unlock(x)
+			time.Sleep(21 * time.Second)
+			ctx := l.Within(time.Minute)
+			x, err = take(ctx, b, 0)
+			require.NoError(t, err)
+			l.Unlock(x)
+			time.Sleep(20 * time.Second)
+			for _, dir := range queues {
+				require.Empty(t, l.Children(dir), dir)
+			}
 		})
 	}
 }
