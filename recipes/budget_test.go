@@ -48,8 +48,7 @@ func TestRequestBudgetsOfATryThatFails(t *testing.T) { // one round trip, no wat
 			release := l.holdsPermits(holder, holder.Mutex("/m"), holder.RWMutex("/rw"))
 			c := l.Client("c")
 			refused := func() {
-				_, err := tries(c)[name](t.Context())
-				require.ErrorIs(t, err, recipes.ErrHeld)
+				l.Refused(tries(c)[name], recipes.ErrHeld)
 			}
 			refused() // knows the declarations from here on
 			id := l.SessionID(c)
@@ -98,8 +97,7 @@ func TestRequestBudgetsOfTheHandOff(t *testing.T) {
 			start := time.Now()
 			l.Unlock(x)
 			committed := start.Add(oneWay) // when it reached the server
-			r := <-w
-			require.NoError(t, r.Err)
+			r := l.Granted(w)
 			// The event takes one way, each round trip two.
 			require.Equal(t, oneWay+time.Duration(b.trips)*2*oneWay, r.At.Sub(committed))
 			l.Settle()
@@ -135,8 +133,7 @@ func TestRequestBudgetsOfASetThatWaits(t *testing.T) {
 		l.Settle()
 		start := time.Now()
 		l.Unlock(x)
-		r := <-w
-		require.NoError(t, r.Err)
+		r := l.Granted(w)
 		require.Equal(t, oneWay+oneWay+2*oneWay, r.At.Sub(start), "release, event, the proof of all")
 		l.Unlock(r.V)
 		l.NothingLeft()

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -78,8 +77,7 @@ func TestHandOffAfterALongWaitTakesNoRequest(t *testing.T) {
 		l.Srv.ResetCounts()
 		l.Unlock(x)
 		released := time.Now()
-		r := <-w
-		require.NoError(t, r.Err)
+		r := l.Granted(w)
 		require.Equal(t, released, r.At, "the event comes with the reply to the delete")
 		require.Zero(t, l.Srv.SessionCounts(l.SessionID(b)).Total)
 		l.Unlock(r.V)
@@ -95,14 +93,12 @@ func TestAHolderThatWaitedSaysSoonSinceWhenItHolds(t *testing.T) {
 			w := l.Locking(l.Client("b").Mutex("/m"))
 			time.Sleep(time.Minute)
 			l.Unlock(x)
-			r := <-w
-			require.NoError(t, r.Err)
+			r := l.Granted(w)
 			if asked {
 				require.NoError(t, l.Srv.Set(r.V.Node(), []byte(kind.RevokeMessage)))
 			}
 			l.Settle()
-			in, err := inspect.Lock(t.Context(), l.Client("who"), "/m")
-			require.NoError(t, err)
+			in := l.look(l.Client("who"), "/m")
 			require.Len(t, in.Holders, 1)
 			require.Equal(t, asked, in.Holders[0].Revoked)
 			if asked {
@@ -131,8 +127,7 @@ func TestAPermitThatWaitedSaysThatItIsHeld(t *testing.T) {
 		l.Semaphore(2)
 		r := l.Got(w)
 		l.Semaphore(1) // takes nothing from who holds
-		in, err := inspect.Lock(t.Context(), l.Client("who"), "/s")
-		require.NoError(t, err)
+		in := l.look(l.Client("who"), "/s")
 		require.Len(t, in.Holders, 2)
 		require.Empty(t, in.Waiters)
 		l.Unlock(r)

@@ -40,8 +40,7 @@ func TestACrowdThatReadsCostAnUnrelatedLease(t *testing.T) {
 				c := l.Client("a")
 				x := l.Lock(c.Mutex("/m").Lock)
 				y := l.Lock(c.Mutex("/other").Lock)
-				s, err := c.Session(t.Context())
-				require.NoError(t, err)
+				s := l.session(c)
 				ctx, end := context.WithCancel(t.Context())
 				var crowd sync.WaitGroup
 				callers := effort.Of(5<<10, 2<<10)

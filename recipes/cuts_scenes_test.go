@@ -48,13 +48,13 @@ func scenes() []scene {
 		}},
 		{"set of keys", func(l *lab) { l.families() }, []string{"/km"}, func(s *stage) {
 			set := func(c *recipes.Client, keys ...string) taking {
-				return func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/km").Lock(ctx, keys...) }
+				return locked(c.Keyed("/km"), keys...)
 			}
 			s.alternate(set(s.victim, "1", "2"), set(s.rival, "2", "3"))
 		}},
 		{"key of a semaphore", func(l *lab) { l.family("/s", &kind.KeyedParams{Of: "semaphore", Permits: 2}) }, []string{"/s"}, func(s *stage) {
 			draw := func(c *recipes.Client) taking {
-				return func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/s").Semaphore("1").Acquire(ctx, 2) }
+				return permits(c.Keyed("/s").Semaphore("1"), 2)
 			}
 			s.alternatePermits(draw(s.victim), draw(s.rival))
 		}},

@@ -25,8 +25,7 @@ func TestPermitsAddedAreNotMissedWhenAnotherOneSeesThemFirst(t *testing.T) {
 			l.Semaphore(1)
 			l.Lock(draws(1)(l.Client("holder")))
 			c := l.Client("c")
-			err := c.Semaphore("/s").Declared(t.Context())
-			require.NoError(t, err)
+			require.NoError(t, c.Semaphore("/s").Declared(t.Context()))
 			slow := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 				return r.Op == "getData" && strings.HasPrefix(r.Path, "/s/leases/")
 			}), zktest.Delay(2*time.Second))
@@ -35,10 +34,8 @@ func TestPermitsAddedAreNotMissedWhenAnotherOneSeesThemFirst(t *testing.T) {
 			start := time.Now()
 			l.Semaphore(2)
 			l.Settle()
-			err = c.Semaphore("/s").Declared(t.Context())
-			require.NoError(t, err)
-			got := <-waited
-			require.NoError(t, got.Err)
+			require.NoError(t, c.Semaphore("/s").Declared(t.Context()))
+			got := l.Granted(waited)
 			require.Less(t, got.At.Sub(start), 4*time.Second)
 		})
 	}
@@ -83,8 +80,7 @@ func TestWithCreateFailedWhereTheAnswerToACreateWasLost(t *testing.T) {
 					}
 					return r.Op == "create" && r.Path == path
 				}), fault)
-				x, err := c.Semaphore("/a/b/s", recipes.WithParams(&kind.SemaphoreParams{Permits: 2}), recipes.WithCreate()).Acquire(t.Context(), 1)
-				require.NoError(t, err)
+				x := l.Lock(permits(c.Semaphore("/a/b/s", recipes.WithParams(&kind.SemaphoreParams{Permits: 2}), recipes.WithCreate()), 1))
 				require.Equal(t, 1, rule.Hits())
 				l.Unlock(x)
 			})
@@ -98,9 +94,7 @@ func TestWithCreateCompletesWhatIsMissing(t *testing.T) {
 		require.NoError(t, l.Srv.Create("/s", nil))
 		c := l.Client("c")
 		open := []recipes.Option{recipes.WithParams(kind.Semaphore.New()), recipes.WithCreate()}
-		x, err := c.Semaphore("/s", open...).Acquire(t.Context(), 1)
-		require.NoError(t, err)
-		l.Unlock(x)
+		l.Unlock(l.Lock(permits(c.Semaphore("/s", open...), 1)))
 	})
 }
 
@@ -151,10 +145,8 @@ func TestWhatWithCreateMakesHasTheListOfItsCaller(t *testing.T) {
 		known := func(cfg *recipes.Config) { cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "team:secret"}} }
 		team := zk.DigestACL(zk.PermAll, "team", "secret")
 		create := []recipes.Option{recipes.WithParams(&kind.SemaphoreParams{Permits: 1}), recipes.WithCreate(team...)}
-		x, err := l.Client("a", known).Semaphore("/pools/p", create...).Acquire(t.Context(), 1)
-		require.NoError(t, err)
-		admin, err := l.Client("admin", known).Session(t.Context())
-		require.NoError(t, err)
+		x := l.Lock(permits(l.Client("a", known).Semaphore("/pools/p", create...), 1))
+		admin := l.session(l.Client("admin", known))
 		for _, path := range []string{"/pools", "/pools/p", "/pools/p/leases", "/pools/p/locks"} {
 			acl, _, err := admin.GetACL(t.Context(), path)
 			require.NoError(t, err)
@@ -174,9 +166,8 @@ func TestWithCreateBelowWhatIsNotOursToCreateIn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		require.NoError(t, l.Srv.Create("/locks", nil))
 		admin := l.Client("admin")
-		s, err := admin.Session(t.Context())
-		require.NoError(t, err)
-		_, err = s.SetACL(t.Context(), "/", zk.WorldACL(zk.PermRead), -1)
+		s := l.session(admin)
+		_, err := s.SetACL(t.Context(), "/", zk.WorldACL(zk.PermRead), -1)
 		require.NoError(t, err)
 		l.Unlock(l.Lock(admin.Mutex("/locks/a/b", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock))
 	})

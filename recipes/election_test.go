@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -29,12 +28,10 @@ func TestCandidatesLeadInTurnUnderCuratorsNames(t *testing.T) {
 		n, _ := l.Srv.Get(first.Node())
 		require.Equal(t, "alpha", string(n.Data), "LeaderLatch.getParticipants decodes the data as the id")
 		b := l.campaigning(l.Client("beta"))
-		in, err := inspect.Lock(t.Context(), alpha, "/e")
-		require.NoError(t, err)
+		in := l.look(alpha, "/e")
 		require.Equal(t, []string{"alpha", "beta"}, []string{in.Holders[0].ID, in.Waiters[0].ID})
 		require.NoError(t, first.Unlock(t.Context()))
-		second := <-b
-		require.NoError(t, second.Err)
+		second := l.Granted(b)
 		require.Greater(t, second.V.Token(), first.Token())
 		leader, ok, err := e.Leader(t.Context())
 		require.NoError(t, err)

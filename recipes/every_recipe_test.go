@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -47,8 +46,7 @@ func TestMaxWaitersBoundsTheQueueOfEveryRecipe(t *testing.T) {
 		w := l.Waiting(way.Take(l.Client("first")))
 		notYet(t, w, "one may wait")
 		before := len(l.Children(way.Queue))
-		_, err := way.Take(l.Client("second"))(t.Context())
-		require.ErrorIs(t, err, recipes.ErrQueueFull)
+		err := l.Refused(way.Take(l.Client("second")), recipes.ErrQueueFull)
 		require.ErrorContains(t, err, "max_waiters is 1")
 		l.Settle()
 		require.Len(t, l.Children(way.Queue), before, "who was refused left something")
@@ -67,8 +65,7 @@ func TestADrainedLockGrantsNothingNewWhateverItsRecipe(t *testing.T) {
 		w := l.Waiting(way.Take(l.Client("waiter")))
 		l.redeclare(way, asIs, draining)
 		require.ErrorIs(t, (<-w).Err, recipes.ErrDraining, "a waiter is sent away")
-		_, err := way.Take(l.Client("new"))(t.Context())
-		require.ErrorIs(t, err, recipes.ErrDraining)
+		l.Refused(way.Take(l.Client("new")), recipes.ErrDraining)
 		require.NoError(t, x.Context().Err(), "a holder keeps what it has")
 		require.NoError(t, x.Verify(t.Context()))
 		l.Unlock(x)
@@ -85,8 +82,7 @@ func TestARevocationRequestReachesHoldersAndWaitersOfEveryRecipe(t *testing.T) {
 		for _, node := range x.Nodes() { // any of the nodes that hold will do
 			l.Unlock(x)
 			x = l.Lock(way.Take(l.Client("holder")))
-			in, err := inspect.Lock(t.Context(), admin, strings.TrimSuffix(kind.ParentPath(node), "/leases"))
-			require.NoError(t, err)
+			in := l.look(admin, strings.TrimSuffix(kind.ParentPath(node), "/leases"))
 			require.NotEmpty(t, in.Holders)
 			require.NoError(t, admin.Revoke(t.Context(), in.Holders[len(in.Holders)-1].Path))
 			<-ended(x)
@@ -98,8 +94,7 @@ func TestARevocationRequestReachesHoldersAndWaitersOfEveryRecipe(t *testing.T) {
 
 		x = l.Lock(way.Block(l.Client("holder")))
 		w := l.Waiting(way.Take(l.Client("waiter")))
-		in, err := inspect.Lock(t.Context(), admin, way.Path)
-		require.NoError(t, err)
+		in := l.look(admin, way.Path)
 		require.Len(t, in.Waiters, 1)
 		require.NoError(t, admin.Revoke(t.Context(), in.Waiters[0].Path))
 		r := <-w
@@ -118,8 +113,7 @@ func TestTheHolderIsNamedToWhoeverGivesUpWaitingWhateverTheRecipe(t *testing.T) 
 		start := time.Now()
 		_, err := way.Take(l.Client("waiter"))(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		var held *recipes.HeldError
-		require.ErrorAs(t, err, &held)
+		held := heldBy(t, err)
 		require.Equal(t, way.Path, held.Path)
 		require.Equal(t, x.Node(), held.Holder.Path)
 		require.Equal(t, "the holder", held.Holder.ID)

@@ -54,8 +54,7 @@ func TestALeaderChangeThatProlongsSessionsProlongsNoLease(t *testing.T) { // cas
 		time.Sleep(4 * time.Second)
 		l.Srv.SetReadOnly(true) // no quorum, then a new leader
 		l.Srv.SetReadOnly(false)
-		r := <-rival
-		require.NoError(t, r.Err)
+		r := l.Granted(rival)
 		lost := <-told
 		require.LessOrEqual(t, lost.Sub(cut), 6*time.Second, "half a session timeout after the last commit, whatever servers do")
 		require.GreaterOrEqual(t, r.At.Sub(cut), 16*time.Second, "the scenario needs the session to be prolonged")
@@ -122,9 +121,8 @@ func TestTheEndOfTheSequenceStartsNoStormOfElections(t *testing.T) { // case 59:
 		late := l.Client("late")
 		l.Srv.ResetCounts()
 		for range 10 {
-			_, err := late.Mutex(m).Lock(t.Context())
-			require.ErrorIs(t, err, recipes.ErrSequenceExhausted)
-			err = late.Election(e).Lead(t.Context(), func(context.Context, *recipes.Lease) error { return nil })
+			l.Refused(late.Mutex(m).Lock, recipes.ErrSequenceExhausted)
+			err := late.Election(e).Lead(t.Context(), func(context.Context, *recipes.Lease) error { return nil })
 			require.ErrorIs(t, err, recipes.ErrSequenceExhausted)
 		}
 		time.Sleep(time.Hour)
@@ -199,9 +197,8 @@ func TestAQueueThatIsClosedToAWaiterTellsItAndKeepsNoNode(t *testing.T) { // fai
 		first, second := l.Foreign(m, "lock-0000000000", ""), l.Foreign(m, "lock-0000000001", "")
 		require.NoError(t, l.Srv.SetCreateCount(m, 2))
 		w := l.Locking(l.Client("a").Mutex(m))
-		admin, err := l.Client("admin", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "admin:x"}} }).Session(t.Context())
-		require.NoError(t, err)
-		_, err = admin.SetACL(t.Context(), m, zk.DigestACL(zk.PermAll, "admin", "x"), -1)
+		admin := l.session(l.Client("admin", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "admin:x"}} }))
+		_, err := admin.SetACL(t.Context(), m, zk.DigestACL(zk.PermAll, "admin", "x"), -1)
 		require.NoError(t, err)
 		require.NoError(t, l.Srv.Delete(second)) // which stood before us: who is next must be read, and may not be
 		r := <-w

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -140,8 +139,7 @@ func TestTenThousandFailedSearchesAreOneGoroutine(t *testing.T) { // case 6: Cur
 		c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
 		m := c.Mutex(l.Mutex())
 		l.warm(m)
-		s, err := c.Live(t.Context())
-		require.NoError(t, err)
+		s := l.live(c)
 		ks, err := m.Contenders(t.Context(), s, 10_000)
 		require.NoError(t, err)
 		rule := l.Srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
@@ -169,26 +167,21 @@ func TestAClosedClientAndAMissingServerAnswer(t *testing.T) { // case 8: kazoo #
 		require.LessOrEqual(t, time.Since(start), 2*time.Second+50*time.Millisecond)
 		l.Srv.RefuseDials(false)
 		_ = c.Close()
-		_, err = m.Lock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrClosed)
-		_, err = m.TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrClosed)
+		l.Refused(m.Lock, recipes.ErrClosed)
+		l.Refused(m.TryLock, recipes.ErrClosed)
 	})
 }
 
 func TestAMissingOrForeignNodeIsNotProvisionedAndNothingIsWritten(t *testing.T) { // case 9
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
-		_, err := c.Mutex("/nowhere/lock").Lock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrNotProvisioned)
+		err := l.Refused(c.Mutex("/nowhere/lock").Lock, recipes.ErrNotProvisioned)
 		require.ErrorContains(t, err, "/nowhere/lock")
 		require.NoError(t, l.Srv.Create("/foreign", []byte("10.0.0.1")))
-		_, err = c.Mutex("/foreign").Lock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrNotProvisioned)
+		err = l.Refused(c.Mutex("/foreign").Lock, recipes.ErrNotProvisioned)
 		require.ErrorIs(t, err, kind.ErrForeign)
 		l.RWLock()
-		_, err = c.Mutex("/rw").Lock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrKindMismatch)
+		err = l.Refused(c.Mutex("/rw").Lock, recipes.ErrKindMismatch)
 		require.ErrorContains(t, err, "declared as rwlock by ")
 		require.NotContains(t, err.Error(), `stack "" ()`, "one whose stack has let it go")
 		payload := &kind.Payload{Params: kind.RWLock.New(), State: kind.StateActive}
@@ -212,15 +205,12 @@ func TestAMissingOrForeignNodeIsNotProvisionedAndNothingIsWritten(t *testing.T) 
 func TestBroughtParametersServeUnprovisionedTreesButNeverOverruleADeclaration(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
-		_, err := c.Mutex("/own/lock", recipes.WithParams(kind.Mutex.New())).Lock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrNotProvisioned, "without WithCreate the node must exist")
+		l.Refused(c.Mutex("/own/lock", recipes.WithParams(kind.Mutex.New())).Lock, recipes.ErrNotProvisioned, "without WithCreate the node must exist")
 		l.Unlock(l.Lock(c.Mutex("/own/lock", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock))
 		sem := &kind.SemaphoreParams{Permits: 2}
-		p, err := c.Semaphore("/own/sem", recipes.WithParams(sem), recipes.WithCreate()).Acquire(t.Context(), 2)
-		require.NoError(t, err)
-		l.Unlock(p)
+		l.Unlock(l.Lock(permits(c.Semaphore("/own/sem", recipes.WithParams(sem), recipes.WithCreate()), 2)))
 		l.Semaphore(1)
-		_, err = c.Semaphore("/s", recipes.WithParams(sem)).Acquire(t.Context(), 2)
+		_, err := c.Semaphore("/s", recipes.WithParams(sem)).Acquire(t.Context(), 2)
 		require.ErrorContains(t, err, "1 are declared")
 	})
 }
@@ -236,8 +226,7 @@ func TestJunkChildrenAreIgnored(t *testing.T) { // case 11: CURATOR-43, samuel #
 		notYet(t, w, "held")
 		l.Unlock(x)
 		require.NoError(t, (<-w).Err)
-		in, err := inspect.Lock(t.Context(), l.Client("i"), m)
-		require.NoError(t, err)
+		in := l.look(l.Client("i"), m)
 		require.Len(t, in.Junk, 7)
 		require.Len(t, in.Holders, 1)
 	})

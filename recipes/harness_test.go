@@ -9,7 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/harness"
+	"github.com/locktree/locktree/recipes/internal/session"
 )
 
 var openACL = zk.WorldACL(zk.PermAll)
@@ -57,6 +60,45 @@ func forEveryRecipe(t *testing.T, f func(t *testing.T, l *lab, way harness.Way))
 
 func draws(n int) func(*recipes.Client) taking { return harness.Draw("/s", n) }
 func campaign(c *recipes.Client) taking        { return c.Election("/e").Campaign }
+
+// permits takes n of a semaphore, locked takes keys of a family.
+func permits(s *recipes.Semaphore, n int) taking {
+	return func(ctx context.Context) (*recipes.Lease, error) { return s.Acquire(ctx, n) }
+}
+
+func locked(k *recipes.Keyed, keys ...string) taking {
+	return func(ctx context.Context) (*recipes.Lease, error) { return k.Lock(ctx, keys...) }
+}
+
+// heldBy is the HeldError in err.
+func heldBy(t *testing.T, err error, about ...any) (held *recipes.HeldError) {
+	t.Helper()
+	require.ErrorAs(t, err, &held, about...)
+	return held
+}
+
+// look inspects a lock.
+func (l *lab) look(c *recipes.Client, path string) *inspect.Report {
+	l.T.Helper()
+	in, err := inspect.Lock(l.T.Context(), c, path)
+	require.NoError(l.T, err)
+	return in
+}
+
+// live is a client's session with what programs do not see of it, session is what they see.
+func (l *lab) live(c *recipes.Client) *session.Session {
+	l.T.Helper()
+	s, err := c.Live(l.T.Context())
+	require.NoError(l.T, err)
+	return s
+}
+
+func (l *lab) session(c *recipes.Client) *direct.Session {
+	l.T.Helper()
+	s, err := c.Session(l.T.Context())
+	require.NoError(l.T, err)
+	return s
+}
 
 // mixed is a set over all kinds that a set takes.
 func mixed(c *recipes.Client) *recipes.MultiLock {

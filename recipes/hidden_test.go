@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -57,8 +56,7 @@ func TestALostReplyIsResolvedWhereOurNodeIsHidden(t *testing.T) {
 		lost := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 			return strings.HasPrefix(r.Path, "/m/") && (r.Op == "multi" || r.Op == "create")
 		}), zktest.DropReply)
-		_, err := c.Mutex("/m").Lock(context.Background())
-		require.ErrorIs(t, err, session.ErrCannotHeartbeat)
+		l.Refused(c.Mutex("/m").Lock, session.ErrCannotHeartbeat)
 		require.Equal(t, 1, lost.Hits())
 		time.Sleep(time.Second) // it is taken away in the background
 		require.Empty(t, l.Children("/m"))
@@ -72,8 +70,7 @@ func TestInspectNamesAContenderThatIsHidden(t *testing.T) {
 		beats := l.unreadable(c)
 		l.hide("/m/")
 		x := l.Lock(c.Mutex("/m").Lock)
-		in, err := inspect.Lock(t.Context(), l.Client("who"), "/m")
-		require.NoError(t, err)
+		in := l.look(l.Client("who"), "/m")
 		require.Len(t, in.Holders, 1)
 		require.Equal(t, x.Node(), in.Holders[0].Path)
 		require.Zero(t, in.Holders[0].Session)
@@ -88,9 +85,8 @@ func TestWithCreateBelowANodeThatIsHidden(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		require.NoError(t, l.Srv.Create("/theirs", nil))
 		c := l.Client("a")
-		s, err := c.Live(t.Context())
-		require.NoError(t, err)
-		_, err = s.SetACL(t.Context(), "/", zk.WorldACL(zk.PermRead), -1)
+		s := l.live(c)
+		_, err := s.SetACL(t.Context(), "/", zk.WorldACL(zk.PermRead), -1)
 		require.NoError(t, err)
 		hidden := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == "/theirs" }, zktest.Fail(zktest.CodeNoAuth))
 		x := l.Lock(c.Mutex("/theirs/a/m", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock)

@@ -37,8 +37,7 @@ func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
 			_, err := named(c, "second")[path](short)
 			cancel()
 			for position, err := range []error{(<-waiting).Err, err} {
-				var held *recipes.HeldError
-				require.ErrorAs(t, err, &held)
+				held := heldBy(t, err)
 				require.Equal(t, "holder", held.Holder.ID, path)
 				require.Equal(t, recipes.Hostname(), held.Holder.Host)
 				require.NotZero(t, held.Holder.PID)
@@ -76,8 +75,7 @@ func TestHeldErrorSaysThisClientOfItsOtherWaysToTheLock(t *testing.T) {
 			_, err = ways[wants](ctx)
 			cancel()
 			for _, err := range []error{err, (<-behind).Err} {
-				var held *recipes.HeldError
-				require.ErrorAs(t, err, &held)
+				held := heldBy(t, err)
 				require.True(t, held.Local)
 				require.ErrorContains(t, err, " is held by this client (c), ")
 			}
@@ -93,9 +91,7 @@ func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 		l.EveryKind()
 		c, other := l.Client("c"), l.Client("other")
 		permits := func(c *recipes.Client, id string) func(context.Context) (*recipes.Lease, error) {
-			return func(ctx context.Context) (*recipes.Lease, error) {
-				return c.Semaphore("/s", recipes.WithID(id)).Acquire(ctx, 2)
-			}
+			return permits(c.Semaphore("/s", recipes.WithID(id)), 2)
 		}
 		for _, path := range []string{"/m", "/rw", "/e", "/s"} {
 			lock := func(c *recipes.Client, id string) func(context.Context) (*recipes.Lease, error) {
@@ -113,8 +109,7 @@ func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 			cancelShort()
 			require.ErrorIs(t, (<-first).Err, context.DeadlineExceeded)
 			cancel()
-			var held *recipes.HeldError
-			require.ErrorAs(t, err, &held, path)
+			held := heldBy(t, err, path)
 			require.Equal(t, "stranger", held.Holder.ID, path)
 			require.False(t, held.Local, path)
 			require.Greater(t, held.Position, 1, path)
@@ -156,9 +151,7 @@ func TestAPlaceMadeForAnotherIsRenamed(t *testing.T) {
 		for path := range named(c, "") {
 			x := l.Lock(named(c, "same")[path])
 			l.Settle()
-			ctx, cancel := context.WithCancel(t.Context())
-			gone := async(func() (*recipes.Lease, error) { return named(c, "same")[path](ctx) })
-			l.Settle()
+			gone, cancel := l.Leaving(named(c, "same")[path])
 			w := async(func() (*recipes.Lease, error) { return named(c, "heir")[path](t.Context()) })
 			l.Settle()
 			slow := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Delay(time.Second))

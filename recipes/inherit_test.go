@@ -38,9 +38,8 @@ func TestContendersAreNotMoreOpenThanTheirLock(t *testing.T) {
 	} {
 		runInLab(t, name, func(t *testing.T, l *lab) {
 			m := l.Mutex()
-			admin, err := l.Client("admin").Session(t.Context())
-			require.NoError(t, err)
-			_, err = admin.SetACL(t.Context(), m, c.node, -1)
+			admin := l.session(l.Client("admin"))
+			_, err := admin.SetACL(t.Context(), m, c.node, -1)
 			require.NoError(t, err)
 			if c.client == nil {
 				c.client = func(*recipes.Config) {}

@@ -19,9 +19,7 @@ import (
 func (l *lab) warmed(id, path string) *recipes.Keyed {
 	l.T.Helper()
 	k := l.Client(id).Keyed(path)
-	x, err := k.Lock(l.T.Context(), "warm")
-	require.NoError(l.T, err)
-	l.Unlock(x)
+	l.Unlock(l.Lock(locked(k, "warm")))
 	return k
 }
 
@@ -58,8 +56,7 @@ func TestAKeysNodeOfTheFamilysOwnListIsNotForeign(t *testing.T) {
 			p.ChildACL = kind.List{{Scheme: "world", ID: "anyone", Perms: kind.PermAll &^ kind.PermAdmin}}
 		})
 		a, b := l.warmed("a", "/km"), l.warmed("b", "/km")
-		x, err := a.Lock(t.Context(), "1")
-		require.NoError(t, err)
+		x := l.Lock(locked(a, "1"))
 		w := l.Locking(b.Mutex("1"))
 		notYet(t, w, "it waits")
 		l.Unlock(x)
@@ -81,9 +78,7 @@ func TestAKeyThatComesAndGoesIsTakenAllTheSame(t *testing.T) {
 					x = nil
 					return
 				}
-				var err error
-				x, err = a.Lock(t.Context(), "1")
-				require.NoError(t, err)
+				x = l.Lock(locked(a, "1"))
 			}
 			toggle()
 			refused := 0
@@ -145,12 +140,10 @@ func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
 			return c.Keyed("/krw").RWMutex("1").RLock
 		},
 		"permits": func(c *recipes.Client) taking {
-			return func(ctx context.Context) (*recipes.Lease, error) {
-				return c.Keyed("/ks").Semaphore("1").Acquire(ctx, 2)
-			}
+			return permits(c.Keyed("/ks").Semaphore("1"), 2)
 		},
 		"set": func(c *recipes.Client) taking {
-			return func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/km").Lock(ctx, "1", "2") }
+			return locked(c.Keyed("/km"), "1", "2")
 		},
 	}
 	for name, take := range takes {
@@ -209,9 +202,7 @@ func TestWhatACrashLeavesOfKeysIsCollected(t *testing.T) {
 		l.families()
 		c := l.Client("a")
 		for _, take := range []taking{c.Keyed("/km").Mutex("1").Lock, c.Keyed("/krw").RWMutex("1").Lock,
-			func(ctx context.Context) (*recipes.Lease, error) {
-				return c.Keyed("/ks").Semaphore("1").Acquire(ctx, 3)
-			}} {
+			permits(c.Keyed("/ks").Semaphore("1"), 3)} {
 			l.Lock(take)
 		}
 		waiting, cancel := context.WithCancel(t.Context())
@@ -316,8 +307,7 @@ func TestAQuotaIsReportedAsOne(t *testing.T) {
 		c := l.Client("a")
 		for name, take := range map[string]taking{"a key": c.Keyed("/km").Mutex("1").Lock, "a lock": c.Mutex("/m").Lock} {
 			full := l.Srv.Inject(zktest.On("multi", "create"), zktest.Fail(-125))
-			_, err := take(t.Context())
-			require.ErrorIs(t, err, recipes.ErrQuotaExceeded, name)
+			err := l.Refused(take, recipes.ErrQuotaExceeded, name)
 			require.Equal(t, "quota", recipes.ResultOf(err))
 			full.Remove()
 		}

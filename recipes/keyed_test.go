@@ -52,12 +52,10 @@ func TestAKeyLivesOnlyWhileItIsUsed(t *testing.T) {
 		l.families()
 		c := l.Client("a")
 		for name, take := range map[string]taking{
-			"/km/17":  c.Keyed("/km").Mutex("17").Lock,
-			"/krw/17": c.Keyed("/krw").RWMutex("17").RLock,
-			"/ks/17": func(ctx context.Context) (*recipes.Lease, error) {
-				return c.Keyed("/ks").Semaphore("17").Acquire(ctx, 2)
-			},
-			"/km/a + /km/%2F": func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/km").Lock(ctx, "a", "/") },
+			"/km/17":          c.Keyed("/km").Mutex("17").Lock,
+			"/krw/17":         c.Keyed("/krw").RWMutex("17").RLock,
+			"/ks/17":          permits(c.Keyed("/ks").Semaphore("17"), 2),
+			"/km/a + /km/%2F": locked(c.Keyed("/km"), "a", "/"),
 		} {
 			x := l.Lock(take)
 			require.Equal(t, name, x.Path())
@@ -79,12 +77,10 @@ func TestAKeyLivesOnlyWhileItIsUsed(t *testing.T) {
 
 func TestRequestBudgetsOfKeys(t *testing.T) { // a key that is free costs what a declared lock costs
 	draw := func(c *recipes.Client) taking {
-		return func(ctx context.Context) (*recipes.Lease, error) {
-			return c.Keyed("/ks").Semaphore("1").Acquire(ctx, 1)
-		}
+		return permits(c.Keyed("/ks").Semaphore("1"), 1)
 	}
 	set := func(c *recipes.Client) taking {
-		return func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/km").Lock(ctx, "1", "2", "3") }
+		return locked(c.Keyed("/km"), "1", "2", "3")
 	}
 	for name, b := range map[string]struct {
 		take             func(*recipes.Client) taking
@@ -117,12 +113,9 @@ func TestRequestBudgetsOfAKeyInUse(t *testing.T) {
 		l.families()
 		a, b := l.Client("a").Keyed("/km"), l.Client("b").Keyed("/km")
 		for _, k := range []*recipes.Keyed{a, b} { // both know the declaration
-			x, err := k.Lock(t.Context(), "warm")
-			require.NoError(t, err)
-			l.Unlock(x)
+			l.Unlock(l.Lock(locked(k, "warm")))
 		}
-		x, err := a.Lock(t.Context(), "1")
-		require.NoError(t, err)
+		x := l.Lock(locked(a, "1"))
 		require.Equal(t, spent(2, "delete exists 2getChildren2 2multi"), l.Cost(func() {
 			_, err := b.TryLock(t.Context(), "1")
 			require.ErrorIs(t, err, recipes.ErrHeld)
@@ -144,13 +137,11 @@ func TestASetOfKeysOfWhichSomeAreInUse(t *testing.T) {
 		for i := range 8 {
 			keys = append(keys, fmt.Sprint(i))
 			if i%2 == 0 {
-				x, err := a.Lock(t.Context(), keys[i])
-				require.NoError(t, err)
+				x := l.Lock(locked(a, keys[i]))
 				held = append(held, x)
 			}
 		}
-		x, err := b.Lock(t.Context(), "warm")
-		require.NoError(t, err)
+		x := l.Lock(locked(b, "warm"))
 		l.Unlock(x)
 		require.Equal(t, 2, l.Cost(func() {
 			_, err := b.TryLock(t.Context(), keys...)
@@ -172,8 +163,7 @@ func TestASemaphoresKeyHasAGateWhenSomebodyWaits(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
 		a, b, c := l.Client("a").Keyed("/ks").Semaphore("k"), l.Client("b").Keyed("/ks").Semaphore("k"), l.Client("c").Keyed("/ks").Semaphore("k")
-		x, err := a.Acquire(t.Context(), 2)
-		require.NoError(t, err)
+		x := l.Lock(permits(a, 2))
 		require.ElementsMatch(t, []string{"leases"}, l.Children("/ks/k"))
 		w := async(func() (*recipes.Lease, error) { return b.Acquire(context.Background(), 2) })
 		l.Settle()
@@ -181,11 +171,9 @@ func TestASemaphoresKeyHasAGateWhenSomebodyWaits(t *testing.T) {
 		v := async(func() (*recipes.Lease, error) { return c.Acquire(context.Background(), 3) })
 		l.Settle()
 		l.Unlock(x)
-		r := <-w
-		require.NoError(t, r.Err)
+		r := l.Granted(w)
 		l.Unlock(r.V)
-		r = <-v
-		require.NoError(t, r.Err)
+		r = l.Granted(v)
 		require.Len(t, l.Children("/ks/k/leases"), 3)
 		l.Unlock(r.V)
 		l.noKeys("/ks")
@@ -199,13 +187,10 @@ func TestAKeyInADirectory(t *testing.T) {
 		path, err := p.Path("/f", "order 1")
 		require.NoError(t, err)
 		a := l.Client("a")
-		x, err := a.Keyed("/f").Lock(t.Context(), "order 1")
-		require.NoError(t, err)
+		x := l.Lock(locked(a.Keyed("/f"), "order 1"))
 		require.Equal(t, path, x.Path())
-		_, err = a.Mutex(path).TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
-		_, err = l.Client("b").Mutex(path).TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
+		l.Refused(a.Mutex(path).TryLock, recipes.ErrHeld)
+		l.Refused(l.Client("b").Mutex(path).TryLock, recipes.ErrHeld)
 		_, err = a.Keyed("/f").Mutex("order 1").TryLock(x.Context())
 		require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
 		l.Unlock(x)
@@ -249,20 +234,18 @@ func TestADrainedFamilyGrantsNothingNew(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
 		a, b := l.Client("a").Keyed("/km"), l.Client("b").Keyed("/km")
-		x, err := a.Lock(t.Context(), "1")
-		require.NoError(t, err)
+		x := l.Lock(locked(a, "1"))
 		w := l.Locking(b.Mutex("1"))
 		l.Declare("/km", &kind.KeyedParams{Of: "mutex", Common: kind.Common{Wire: kind.WireCurator}, Foreign: "false"}, draining)
 		require.ErrorIs(t, (<-w).Err, recipes.ErrDraining)
-		_, err = b.Lock(t.Context(), "2")
+		_, err := b.Lock(t.Context(), "2")
 		require.ErrorIs(t, err, recipes.ErrDraining)
 		require.NoError(t, x.Verify(t.Context()))
 		l.Unlock(x)
 		l.noKeys("/km")
 		l.families()
 		l.Settle()
-		x, err = b.Lock(t.Context(), "2")
-		require.NoError(t, err)
+		x = l.Lock(locked(b, "2"))
 		l.Unlock(x)
 	})
 }
@@ -276,9 +259,7 @@ func TestManyKeysLeaveNothingInTheClient(t *testing.T) {
 		for i := range 1000 {
 			for _, take := range []taking{
 				c.Keyed("/km").Mutex(fmt.Sprint(i)).Lock, c.Mutex(fmt.Sprint("/km/by path ", i)).Lock,
-				func(ctx context.Context) (*recipes.Lease, error) {
-					return c.Keyed("/ks").Semaphore(fmt.Sprint(i)).Acquire(ctx, 1)
-				},
+				permits(c.Keyed("/ks").Semaphore(fmt.Sprint(i)), 1),
 			} {
 				l.Unlock(l.Lock(take))
 			}

@@ -32,8 +32,7 @@ func TestALazyClientConnectsWhenItIsFirstUsed(t *testing.T) {
 		require.Empty(t, seen.told, "there was no session to tell of")
 		for name, try := range tries(c) {
 			start := time.Now()
-			_, err := try(t.Context())
-			require.ErrorIs(t, err, recipes.ErrUnreachable, name)
+			err := l.Refused(try, recipes.ErrUnreachable, name)
 			require.ErrorContains(t, err, "zk:2181: connection refused", name)
 			require.Equal(t, sixth, time.Since(start), name)
 			time.Sleep(time.Minute)
@@ -54,8 +53,7 @@ func TestALazyClientThatWasNeverUsedIsClosed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.lazy()
 		require.NoError(t, c.Close())
-		_, err := c.Mutex("/m").TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrClosed)
+		l.Refused(c.Mutex("/m").TryLock, recipes.ErrClosed)
 	})
 }
 

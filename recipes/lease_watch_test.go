@@ -39,8 +39,7 @@ func TestLooksAtANodeDoNotMultiply(t *testing.T) {
 		m := l.Client("a").Mutex(l.Mutex())
 		require.NoError(t, m.Declared(t.Context()))
 		x := l.Lock(m.Lock)
-		s, err := m.Client().Live(t.Context())
-		require.NoError(t, err)
+		s := l.live(m.Client())
 		cut := l.Srv.Inject(zktest.On("getData"), zktest.CutBefore)
 		most := 0
 		for i := 0; s.Stats().Connections < 6; i++ {

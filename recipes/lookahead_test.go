@@ -95,9 +95,8 @@ func TestWhatHappensBeforeAWaiterLooksAheadIsNotMissed(t *testing.T) {
 // only makes a node readable by others only.
 func (l *lab) only(node string) {
 	l.T.Helper()
-	s, err := l.Client("admin").Session(l.T.Context())
-	require.NoError(l.T, err)
-	_, err = s.SetACL(l.T.Context(), node, zk.DigestACL(zk.PermAll, "other", "x"), -1)
+	s := l.session(l.Client("admin"))
+	_, err := s.SetACL(l.T.Context(), node, zk.DigestACL(zk.PermAll, "other", "x"), -1)
 	require.NoError(l.T, err)
 }
 

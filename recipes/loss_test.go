@@ -27,8 +27,7 @@ func TestAPartitionedHolderKnowsBeforeItsRivalIsGranted(t *testing.T) { // case 
 			start := time.Now()
 			told := make(chan time.Time, 1)
 			context.AfterFunc(x.Context(), func() { told <- time.Now() })
-			r := <-rival
-			require.NoError(t, r.Err)
+			r := l.Granted(rival)
 			lost := <-told
 			require.True(t, lost.Before(r.At), "told %v after the cut, the rival was granted after %v", lost.Sub(start), r.At.Sub(start))
 			require.Less(t, lost.Sub(start), 12*time.Second)
@@ -204,9 +203,8 @@ func TestClosingWhileALockIsBeingResolvedEndsIt(t *testing.T) {
 
 // keeps lets nobody delete what is in the node, until free is called. DELETE is a right of the parent.
 func (l *lab) keeps(path string) (free func()) {
-	s, err := l.Client("a", func(cfg *recipes.Config) { cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} }).Session(l.T.Context())
-	require.NoError(l.T, err)
-	_, err = s.SetACL(l.T.Context(), path, append(zk.DigestACL(zk.PermAll, "a", "a"), zk.WorldACL(zk.PermRead|zk.PermCreate)...), -1)
+	s := l.session(l.Client("a", func(cfg *recipes.Config) { cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} }))
+	_, err := s.SetACL(l.T.Context(), path, append(zk.DigestACL(zk.PermAll, "a", "a"), zk.WorldACL(zk.PermRead|zk.PermCreate)...), -1)
 	require.NoError(l.T, err)
 	return func() {
 		_, err := s.SetACL(l.T.Context(), path, zk.WorldACL(zk.PermAll), -1)
@@ -231,8 +229,7 @@ func TestAReleaseOfASetThatTheServerRefusesNamesWhatIsStillThere(t *testing.T) {
 		require.Empty(t, l.Children("/m3"))
 		ours := func(err error) {
 			t.Helper()
-			var held *recipes.HeldError
-			require.ErrorAs(t, err, &held)
+			held := heldBy(t, err)
 			require.True(t, held.Local)
 			require.ErrorContains(t, err, "recipes: lock /m1 is being given back by this client")
 		}
@@ -244,8 +241,7 @@ func TestAReleaseOfASetThatTheServerRefusesNamesWhatIsStillThere(t *testing.T) {
 		require.Empty(t, l.Children("/m1"))
 		free1 = l.keeps("/m1")
 		first := l.Lock(l.Client("c").Mutex("/m0").Lock)
-		_, err = multi(c, "/m0", "/m1").TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
+		err = l.Refused(multi(c, "/m0", "/m1").TryLock, recipes.ErrHeld)
 		require.NotContains(t, err.Error(), "this client")
 		_, err = multi(c, "/m1", "/m2").TryLock(t.Context())
 		ours(err)
@@ -288,8 +284,7 @@ func TestLoseOnSuspectIsForSessionsThatHold(t *testing.T) {
 		c := l.Client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })
 		x := l.Lock(c.Mutex(l.Mutex()).Lock)
 		l.Unlock(x)
-		s, err := c.Live(t.Context())
-		require.NoError(t, err)
+		s := l.live(c)
 		l.Srv.RefuseDials(true)
 		l.Srv.Disconnect(x.SessionID())
 		time.Sleep(time.Second)

@@ -17,8 +17,7 @@ import (
 func (l *lab) holdsPermits(c *recipes.Client, members ...recipes.Member) (release func()) {
 	l.T.Helper()
 	set := l.Lock(c.MultiLock(members...).Lock)
-	permits, err := c.Semaphore("/s").Acquire(l.T.Context(), 3)
-	require.NoError(l.T, err)
+	permits := l.Lock(permits(c.Semaphore("/s"), 3))
 	return func() {
 		_ = set.Unlock(context.Background())
 		_ = permits.Unlock(context.Background())
@@ -30,10 +29,8 @@ func TestASetExcludesWhatItsMembersExclude(t *testing.T) {
 		l.EveryKind()
 		x := l.Lock(mixed(l.Client("a")).Lock)
 		b := l.Client("b")
-		_, err := b.Mutex("/m").TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
-		_, err = b.RWMutex("/rw").TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
+		l.Refused(b.Mutex("/m").TryLock, recipes.ErrHeld)
+		l.Refused(b.RWMutex("/rw").TryLock, recipes.ErrHeld)
 		r := l.Lock(b.RWMutex("/rw").TryRLock) // the member reads only
 		l.Unlock(r)
 		leader, ok, err := b.Election("/e").Leader(t.Context())
@@ -161,8 +158,7 @@ func TestTryOfAMixedSetNamesTheMemberThatIsHeldAndLeavesNothing(t *testing.T) {
 			x, err := take(l.Client("holder"))
 			require.NoError(t, err)
 			_, err = mixed(l.Client("a")).TryLock(t.Context())
-			var held *recipes.HeldError
-			require.ErrorAs(t, err, &held)
+			held := heldBy(t, err)
 			require.Equal(t, path, held.Path)
 			require.Equal(t, x.Node(), held.Holder.Path)
 			l.Unlock(x)
@@ -182,11 +178,9 @@ func TestGoroutinesOfOneClientKeepOneContenderInEachQueueOfASet(t *testing.T) {
 		}
 		single := l.Locking(c.Mutex(paths[0]))
 		_, err := c.Mutex(paths[1]).TryLock(t.Context())
-		var held *recipes.HeldError
-		require.ErrorAs(t, err, &held)
+		held := heldBy(t, err)
 		require.True(t, held.Local)
-		_, err = multi(c, paths...).TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
+		l.Refused(multi(c, paths...).TryLock, recipes.ErrHeld)
 		for _, p := range paths {
 			require.Len(t, l.Children(p), 1)
 		}

@@ -53,8 +53,7 @@ func TestATryOfASetTakesNoTurn(t *testing.T) {
 		c := l.Client("c")
 		x := l.Lock(c.Mutex(paths[1]).Lock)
 		_, err := multi(c, paths...).TryLock(t.Context())
-		var held *recipes.HeldError
-		require.ErrorAs(t, err, &held)
+		held := heldBy(t, err)
 		require.Equal(t, paths[1], held.Path)
 		require.True(t, held.Local)
 		l.Unlock(l.Lock(c.Mutex(paths[0]).TryLock))

@@ -28,8 +28,7 @@ func TestHandOffInALongQueueTakesNoRequestAndConstantBytes(t *testing.T) {
 			l.Srv.ResetCounts()
 			l.Unlock(holder)
 			released := time.Now() // the delete was committed one way ago
-			r := <-w
-			require.NoError(t, r.Err)
+			r := l.Granted(w)
 			// The event arrives as the holder's reply does.
 			require.Zero(t, r.At.Sub(released), "waiter %d", i)
 			require.Greater(t, r.V.Token(), last)
@@ -61,8 +60,7 @@ func TestGoroutinesOfAClientHandALockOverInOneTransactionWithOneContender(t *tes
 			l.Srv.ResetCounts()
 			start, last := time.Now(), x.Token()
 			l.Unlock(x)
-			r := <-w
-			require.NoError(t, r.Err)
+			r := l.Granted(w)
 			require.Equal(t, 2*oneWay, r.At.Sub(start))
 			require.Greater(t, r.V.Token(), last, "a grant without a fresh token")
 			n := l.Srv.Counts()
@@ -84,12 +82,10 @@ func TestOtherProcessesComeBetweenGoroutinesOfAClient(t *testing.T) {
 		second := l.Locking(a)
 		other := l.Locking(l.Client("b").Mutex(m))
 		l.Unlock(x)
-		r := <-other
-		require.NoError(t, r.Err)
+		r := l.Granted(other)
 		notYet(t, second, "the goroutine of the same client went first")
 		l.Unlock(r.V)
-		r = <-second
-		require.NoError(t, r.Err)
+		r = l.Granted(second)
 		l.Unlock(r.V)
 	})
 }

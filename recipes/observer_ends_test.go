@@ -200,12 +200,10 @@ func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 		x := grant(m.Lock(t.Context()))
 		next := l.Waiting(m.Lock)
 		b.are(l, "/m", 1, 1)
-		var held *recipes.HeldError
-		require.ErrorAs(t, b.latest(recipes.EventQueued).Cause, &held)
+		held := heldBy(t, b.latest(recipes.EventQueued).Cause)
 		require.True(t, held.Local)
-		_, err := m.TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
-		_, err = m.Lock(x.Context())
+		l.Refused(m.TryLock, recipes.ErrHeld)
+		_, err := m.Lock(x.Context())
 		require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
 		b.are(l, "/m", 1, 1)
 		l.Unlock(x)
@@ -216,8 +214,7 @@ func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 		waiting := l.Waiting(set.Lock)
 		b.are(l, "/m", 1, 1)
 		b.are(l, "/e", 0, 1)
-		_, err = set.TryLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
+		l.Refused(set.TryLock, recipes.ErrHeld)
 		l.Unlock(x)
 		all := (<-waiting).V
 		b.are(l, "/m", 1, 0)
@@ -233,7 +230,7 @@ func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 		other := l.Client("holder") // every try is refused once, and a call that cannot be
 		release := l.holdsPermits(other, other.Mutex("/m"), other.RWMutex("/rw"), other.Election("/e"))
 		calls := tries(c)
-		calls["no permit"] = func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 0) }
+		calls["no permit"] = permits(c.Semaphore("/s"), 0)
 		for name, call := range calls {
 			before := b.count(recipes.EventRefused)
 			_, err := call(t.Context())

@@ -71,8 +71,7 @@ func TestDetachedWorkOutlivesTheLeaseAndMayWaitForTheLock(t *testing.T) {
 				return nil
 			})
 		}))
-		got := <-again
-		require.NoError(t, got.Err)
+		got := l.Granted(again)
 		require.NoError(t, detached.Err())
 		require.Equal(t, 7, detached.Value(request{}))
 		x, err := n.Lock(detached)

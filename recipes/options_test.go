@@ -14,9 +14,8 @@ import (
 func TestWithCreateLooksAtTheParametersBeforeItCreates(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("c")
-		_, err := c.Mutex("/a/b/wrong-kind", recipes.WithParams(kind.RWLock.New()), recipes.WithCreate()).Lock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrKindMismatch)
-		_, err = c.Semaphore("/a/none", recipes.WithParams(&kind.SemaphoreParams{}), recipes.WithCreate()).Acquire(t.Context(), 1)
+		l.Refused(c.Mutex("/a/b/wrong-kind", recipes.WithParams(kind.RWLock.New()), recipes.WithCreate()).Lock, recipes.ErrKindMismatch)
+		_, err := c.Semaphore("/a/none", recipes.WithParams(&kind.SemaphoreParams{}), recipes.WithCreate()).Acquire(t.Context(), 1)
 		require.ErrorContains(t, err, `recipes: semaphore /a/none: parameter "permits": 0 is out of range`)
 		_, err = c.MultiLock(c.Mutex("/a/m", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()),
 			c.Mutex("/a/wrong", recipes.WithParams(kind.RWLock.New()), recipes.WithCreate())).Lock(t.Context())
@@ -49,9 +48,7 @@ func TestWhatParametersLeaveOutIsDefault(t *testing.T) {
 		brought := &kind.SemaphoreParams{Permits: 3}
 		m := c.Semaphore("/s", recipes.WithParams(brought), recipes.WithCreate())
 		brought.Permits = 1 // the handle has what it was given
-		x, err := m.Acquire(t.Context(), 3)
-		require.NoError(t, err)
-		l.Unlock(x)
+		l.Unlock(l.Lock(permits(m, 3)))
 		l.Unlock(l.Lock(c.RWMutex("/rw", recipes.WithParams(&kind.RWLockParams{}), recipes.WithCreate()).RLock))
 		for leader, err := range c.Election("/e", recipes.WithParams(&kind.ElectionParams{}), recipes.WithCreate()).Observe(t.Context()) {
 			require.NoError(t, err)

@@ -35,7 +35,7 @@ func TestLocksTakenAgainstTheDeclaredOrderAreRefusedAtOnce(t *testing.T) {
 			return x
 		}
 		key := func(k string) taking {
-			return func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/keys").Lock(ctx, k) }
+			return locked(c.Keyed("/keys"), k)
 		}
 		second := take(t.Context(), c.RWMutex("/second").RLock)
 		for name, f := range map[string]taking{

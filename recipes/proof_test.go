@@ -132,8 +132,7 @@ func TestAWaiterBehindAServerThatIsCutOffIsNoSecondHolder(t *testing.T) {
 					l.heartbeat()
 				}
 				if c.reads {
-					s, err := l.waiting.Session(t.Context())
-					require.NoError(t, err)
+					s := l.session(l.waiting)
 					var reading sync.WaitGroup
 					defer reading.Wait()
 					reading.Go(func() {

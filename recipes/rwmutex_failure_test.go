@@ -34,8 +34,7 @@ func TestAWriterWaitsForTheReadersAheadOfItAndNoOthers(t *testing.T) { // failur
 		for i := range 8 { // a reader arrives more often than one leaves
 			readers = append(readers, read(fmt.Sprint("after ", i)))
 		}
-		got := <-w
-		require.NoError(t, got.Err)
+		got := l.Granted(w)
 		require.Less(t, got.At.Sub(start), 5*time.Second+4*oneWay, "readers that came later went first")
 		l.Unlock(got.V)
 		for _, r := range readers {

@@ -24,11 +24,9 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 		l.Settle()
 		notYet(t, w, "a writer beside a reader")
 		notYet(t, r3, "a reader overtook the writer before it")
-		_, err := l.Client("try").RWMutex(p).TryRLock(t.Context())
-		require.ErrorIs(t, err, recipes.ErrHeld)
+		l.Refused(l.Client("try").RWMutex(p).TryRLock, recipes.ErrHeld)
 		l.Unlock(r1)
-		writer := <-w
-		require.NoError(t, writer.Err)
+		writer := l.Granted(w)
 		l.Settle()
 		notYet(t, r3, "a reader beside a writer")
 		l.Unlock(writer.V)
@@ -48,19 +46,16 @@ func TestAReaderBehindTwoWritersWaitsForTheNearest(t *testing.T) { // case 42, k
 		l.Settle()
 		l.Srv.ResetCounts()
 		l.Unlock(w1)
-		second := <-w2
-		require.NoError(t, second.Err)
+		second := l.Granted(w2)
 		l.Settle()
 		require.Zero(t, l.Srv.SessionCounts(id).WatchEvents, "the reader was woken by a writer that is not its nearest")
 		notYet(t, r, "a reader beside the second writer")
 		l.Unlock(second.V)
-		got := <-r
-		require.NoError(t, got.Err)
+		got := l.Granted(r)
 		l.Settle()
 		notYet(t, w3, "a writer beside the reader before it")
 		l.Unlock(got.V)
-		third := <-w3
-		require.NoError(t, third.Err)
+		third := l.Granted(w3)
 		l.Unlock(third.V)
 	})
 }
@@ -76,8 +71,7 @@ func TestReadersBehindOneWriterAreAllWokenByItsRelease(t *testing.T) {
 		start := time.Now()
 		l.Unlock(w)
 		for _, ch := range rs {
-			r := <-ch
-			require.NoError(t, r.Err)
+			r := l.Granted(ch)
 			require.Equal(t, 4*oneWay, r.At.Sub(start), "release and one round trip")
 		}
 	})
@@ -103,8 +97,7 @@ func TestDowngradeLetsNobodyInBetween(t *testing.T) { // case 43, CURATOR-276, C
 		r2, err := l.Client("b").RWMutex(p).TryRLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld, "a reader overtook the waiting writer: %v", r2)
 		l.Unlock(r)
-		got := <-other
-		require.NoError(t, got.Err)
+		got := l.Granted(other)
 		l.Settle()
 		notYet(t, behind, "reader beside writer")
 		l.Unlock(got.V)
@@ -165,8 +158,7 @@ func TestReadersRespectEveryKnownWriter(t *testing.T) { // kazoo writers and pla
 			r := l.Waiting(l.Client("r").RWMutex(p).RLock)
 			notYet(t, r, "a reader beside a foreign writer")
 			require.NoError(t, l.Srv.Delete(writer))
-			got := <-r
-			require.NoError(t, got.Err)
+			got := l.Granted(r)
 			synctest.Wait()
 			l.Unlock(got.V)
 		})
@@ -218,8 +210,7 @@ func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 		waiting := l.reading(m, 2)
 		start := time.Now()
 		for _, r := range tries() {
-			var held *recipes.HeldError
-			require.ErrorAs(t, (<-r).Err, &held)
+			held := heldBy(t, (<-r).Err)
 			require.Equal(t, x.Node(), held.Holder.Path)
 		}
 		require.Less(t, time.Since(start), time.Second)

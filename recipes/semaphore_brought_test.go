@@ -1,7 +1,6 @@
 package recipes_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -20,16 +19,12 @@ func TestAGrantOfAnUndeclaredSemaphoreReadEveryOlderPermit(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := brought(l.Client("a"), "/own", 250)
 		for range 3 {
-			_, err := brought(l.Client("b"), "/own", 250).Acquire(t.Context(), 50)
-			require.NoError(t, err)
+			l.Lock(permits(brought(l.Client("b"), "/own", 250), 50))
 		}
-		warm, err := m.Acquire(t.Context(), 1)
-		require.NoError(t, err)
-		l.Unlock(warm)
+		l.Unlock(l.Lock(permits(m, 1)))
 		l.Settle()
 		var x *recipes.Lease
-		require.Equal(t, spent(1, "create 2getChildren2 getData"), l.Cost(func() { x, err = m.Acquire(t.Context(), 1) }), "as if it were declared")
-		require.NoError(t, err)
+		require.Equal(t, spent(1, "create 2getChildren2 getData"), l.Cost(func() { x = l.Lock(permits(m, 1)) }), "as if it were declared")
 		l.Unlock(x)
 	})
 }
@@ -38,15 +33,13 @@ func TestAGrantOfAnUndeclaredSemaphoreReadEveryOlderPermit(t *testing.T) {
 func TestProgramsThatBringDifferentNumbersOfPermitsObeyEachItsOwn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		two, five := brought(l.Client("two"), "/s", 2), brought(l.Client("five"), "/s", 5)
-		x, err := two.Acquire(t.Context(), 2)
-		require.NoError(t, err)
-		y, err := five.Acquire(t.Context(), 3)
-		require.NoError(t, err)
-		_, err = five.TryAcquire(t.Context(), 1)
+		x := l.Lock(permits(two, 2))
+		y := l.Lock(permits(five, 3))
+		_, err := five.TryAcquire(t.Context(), 1)
 		require.ErrorIs(t, err, recipes.ErrHeld)
 		l.Unlock(x)
 		l.Settle()
-		w := l.Waiting(func(ctx context.Context) (*recipes.Lease, error) { return two.Acquire(ctx, 1) })
+		w := l.Waiting(permits(two, 1))
 		time.Sleep(time.Minute)
 		notYet(t, w, "three are held, and it knows of two")
 		l.Unlock(y)

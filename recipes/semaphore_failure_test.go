@@ -31,13 +31,10 @@ func TestAPermitWhoseReplyIsLostIsNeitherLeftNorTakenTwice(t *testing.T) { // ca
 			runInLab(t, fmt.Sprint(name, " ", n), func(t *testing.T, l *lab) {
 				l.Semaphore(3)
 				m := l.Client("a").Semaphore("/s")
-				warm, err := m.Acquire(t.Context(), 1)
-				require.NoError(t, err)
-				l.Unlock(warm)
+				l.Unlock(l.Lock(permits(m, 1)))
 				l.Settle()
 				rule := l.Srv.Inject(zktest.Once(create), fault)
-				x, err := m.Acquire(t.Context(), n)
-				require.NoError(t, err)
+				x := l.Lock(permits(m, n))
 				require.Equal(t, 1, rule.Hits())
 				l.Settle()
 				require.Equal(t, n, l.permits())
@@ -54,8 +51,7 @@ func TestACancelledTakeLeavesNoPermit(t *testing.T) { // case 47: cancelled whil
 		l.Semaphore(3)
 		c := l.Client("a")
 		id := l.SessionID(c)
-		err := c.Semaphore("/s").Declared(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, c.Semaphore("/s").Declared(t.Context()))
 		held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "multi" }), zktest.Hold)
 		ctx, cancel := context.WithCancel(t.Context())
 		got := async(func() (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) })
@@ -83,8 +79,7 @@ func TestOnePermitThatComesBackWakesOneWaiter(t *testing.T) { // a herd is Curat
 		}
 		l.Srv.ResetCounts()
 		l.Unlock(x)
-		first := <-ws[0]
-		require.NoError(t, first.Err)
+		first := l.Granted(ws[0])
 		l.Settle()
 		for i, id := range ids[2:] {
 			require.Zero(t, l.Srv.SessionCounts(id).WatchEvents, "waiter %d", i+2)
@@ -113,8 +108,7 @@ func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
 		<-slow.Hit()
 		cancel()
 		require.ErrorIs(t, (<-first).Err, context.Canceled)
-		got := <-second
-		require.NoError(t, got.Err)
+		got := l.Granted(second)
 		l.Unlock(got.V)
 		l.Settle()
 		require.Empty(t, l.Children("/s/locks"))

@@ -17,13 +17,11 @@ func TestAWaiterThatWantsMoreThanALoweredLimitIsRefused(t *testing.T) {
 	// Each brings a waiter for 3 of 3 to some place, and returns how to end what keeps it there.
 	places := map[string]func(*lab, taking) (waiting <-chan result[*recipes.Lease], end func()){
 		"at the front": func(l *lab, take taking) (<-chan result[*recipes.Lease], func()) {
-			x, err := l.Client("holder").Semaphore("/s").Acquire(l.T.Context(), 1)
-			require.NoError(l.T, err)
+			x := l.Lock(permits(l.Client("holder").Semaphore("/s"), 1))
 			return l.Waiting(take), func() { l.Unlock(x) }
 		},
 		"behind another waiter": func(l *lab, take taking) (<-chan result[*recipes.Lease], func()) {
-			x, err := l.Client("holder").Semaphore("/s").Acquire(l.T.Context(), 3)
-			require.NoError(l.T, err)
+			x := l.Lock(permits(l.Client("holder").Semaphore("/s"), 3))
 			next := l.drawing(l.Client("next"), 1)
 			return l.Waiting(take), func() {
 				l.Unlock(x)
@@ -31,8 +29,7 @@ func TestAWaiterThatWantsMoreThanALoweredLimitIsRefused(t *testing.T) {
 			}
 		},
 		"within the order": func(l *lab, take taking) (<-chan result[*recipes.Lease], func()) {
-			x, err := l.Client("holder").Semaphore("/s").Acquire(l.T.Context(), 1)
-			require.NoError(l.T, err)
+			x := l.Lock(permits(l.Client("holder").Semaphore("/s"), 1))
 			w := l.Waiting(take)
 			// Another client's direct permit, created an instant before the front takes its own.
 			other := "/s/leases/_c_11111111-1111-4111-8111-111111111111-lease-0000000004"
@@ -79,8 +76,7 @@ func TestALimitLoweredWhilePermitsAreCreatedDirectlyWasCalledHeld(t *testing.T) 
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(3)
 		a := l.Client("a")
-		err := a.Semaphore("/s").Declared(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, a.Semaphore("/s").Declared(t.Context()))
 		late := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
 		try := async(func() (*recipes.Lease, error) { return a.Semaphore("/s").TryAcquire(t.Context(), 3) })
 		<-late.Hit()

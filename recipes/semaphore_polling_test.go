@@ -39,8 +39,7 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 					holder := l.Client("holder").Semaphore("/s")
 					_, err := holder.Acquire(t.Context(), 1) // for good
 					require.NoError(t, err)
-					x, err := holder.Acquire(t.Context(), 2)
-					require.NoError(t, err)
+					x := l.Lock(permits(holder, 2))
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
 					var waiting []<-chan result[*recipes.Lease]
@@ -85,8 +84,7 @@ func TestPermitsThatWereBeingWithdrawnKeptTheFrontWaiting(t *testing.T) {
 		l.Semaphore(2)
 		x := l.Lock(draws(2)(l.Client("holder")))
 		w := l.drawing(l.Client("w"), 2)
-		others, err := l.Client("others").Session(t.Context())
-		require.NoError(t, err)
+		others := l.session(l.Client("others"))
 		create := func() string {
 			path, err := others.Create(t.Context(), "/s/leases/lease-", nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 
 // drawing starts an Acquire and waits until it queues.
 func (l *lab) drawing(c *recipes.Client, n int) <-chan result[*recipes.Lease] {
-	return l.Waiting(func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, n) })
+	return l.Waiting(permits(c.Semaphore("/s"), n))
 }
 
 func TestTwoClientsWantingAllPermitsDoNotBlockEachOther(t *testing.T) { // case 46: Curator V2 deadlocks 10 of 10
@@ -55,8 +55,7 @@ func TestTheLimitIsFollowedLive(t *testing.T) { // case 48: raised 1 to 3 with w
 		notYet(t, w3, "admitted above the lowered limit")
 		require.NoError(t, third.V.Context().Err(), "lowering interrupted a holder")
 		l.Unlock(third.V)
-		fourth := <-w3
-		require.NoError(t, fourth.Err)
+		fourth := l.Granted(w3)
 		l.Unlock(fourth.V)
 	})
 }
@@ -164,8 +163,7 @@ func TestAPermitTakenFromTheQueueCountsThoseCreatedDirectlyMeanwhile(t *testing.
 		taking.Release()
 		l.Settle()
 		looking.Release()
-		got := <-try
-		require.NoError(t, got.Err, "its permits are the oldest and nobody is seen to wait")
+		got := l.Granted(try) // its permits are the oldest and nobody is seen to wait
 		l.Settle()
 		notYet(t, w, "five permits of three")
 		l.Unlock(got.V)

@@ -20,8 +20,7 @@ func inSession(t *testing.T, f func(t *testing.T, l *lab, c *recipes.Client, s *
 	inLab(t, func(t *testing.T, l *lab) {
 		require.NoError(t, l.Srv.Create("/a", []byte("1")))
 		c := l.Client("a")
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
+		s := l.session(c)
 		f(t, l, c, s)
 	})
 }
@@ -161,8 +160,7 @@ func TestAWatchEndsWithItsContextOrItsSession(t *testing.T) {
 		<-s.Done()
 		_, _, err = s.Get(t.Context(), "/a")
 		require.ErrorIs(t, err, recipes.ErrSessionLost)
-		next, err := c.Session(t.Context())
-		require.NoError(t, err)
+		next := l.session(c)
 		require.NotEqual(t, s.ID(), next.ID())
 	})
 }

@@ -92,7 +92,7 @@ func TestAWaitThatEndsBetweenTwoTriesSaysThatItEnded(t *testing.T) { // simulati
 		l.warm(c.Mutex("/m"))
 		for name, f := range map[string]taking{
 			"mutex":      c.Mutex("/m").Lock,
-			"semaphore":  func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) },
+			"semaphore":  permits(c.Semaphore("/s"), 1),
 			"multi-lock": multi(c, "/m").Lock,
 		} {
 			for ms := 100; ms < 400; ms += 3 { // cut, reconnect, search: somewhere in here lies the pause

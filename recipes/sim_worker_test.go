@@ -74,7 +74,7 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*reci
 		return lock(m.Lock, m.TryLock)
 	case "semaphore":
 		m := w.semaphore(c, at, st, opts...)
-		return lock(func(ctx context.Context) (*recipes.Lease, error) { return m.Acquire(ctx, st.n) },
+		return lock(permits(m, st.n),
 			func(ctx context.Context) (*recipes.Lease, error) { return m.TryAcquire(ctx, st.n) })
 	case "election":
 		lead, err := c.Election(w.spelled(at, st)).Campaign(ctx)

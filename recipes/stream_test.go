@@ -110,8 +110,7 @@ func TestAReleaseWaitsWhileAsManyAreUnderWay(t *testing.T) {
 			x := l.Lock(m.Lock)
 			leases = append(leases, x)
 		}
-		s, err := c.Live(t.Context())
-		require.NoError(t, err)
+		s := l.live(c)
 		booked := c.PathBytes(s).Load()
 		slow := l.Srv.Inject(at("delete"), zktest.HoldReply)
 		start := time.Now()
@@ -229,13 +228,10 @@ func TestAStreamOfKeysCostsOneRoundTripEach(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
 		orders := l.Client("a").Keyed("/km")
-		warm, err := orders.Lock(t.Context(), "warm")
-		require.NoError(t, err)
-		l.Unlock(warm)
+		l.Unlock(l.Lock(locked(orders, "warm")))
 		require.Equal(t, spent(keys, fmt.Sprintf("%dgetChildren2 %dmulti", keys, 2*keys)), l.Cost(func() {
 			for i := range keys {
-				x, err := orders.Lock(t.Context(), strconv.Itoa(i))
-				require.NoError(t, err)
+				x := l.Lock(locked(orders, strconv.Itoa(i)))
 				x.Release()
 			}
 		}))
@@ -253,8 +249,7 @@ func TestWhoWaitsIsGrantedBeforeTheNextLockOfTheOneWhoReleases(t *testing.T) {
 		x.Release()
 		require.Zero(t, time.Since(start))
 		again := async(func() (*recipes.Lease, error) { return a.Lock(context.Background()) })
-		r := <-w
-		require.NoError(t, r.Err)
+		r := l.Granted(w)
 		require.Equal(t, 2*oneWay, r.At.Sub(start), "the delete, and its event")
 		notYet(t, again, "b holds")
 		l.Unlock(r.V)

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -20,15 +19,13 @@ func TestTakeServesEveryKind(t *testing.T) {
 		for _, k := range append(kind.All(), nil) {
 			path := "/" + k.String()
 			if k == nil || k.Container || k == kind.Keyed { // a family's locks are those of its keys
-				_, err := c.Locker(k, path, false, 0).Lock(t.Context())
-				require.ErrorIs(t, err, recipes.ErrKindMismatch)
+				l.Refused(c.Locker(k, path, false, 0).Lock, recipes.ErrKindMismatch)
 				continue
 			}
 			l.Declare(path, k.New())
 			for _, shared := range []bool{false, true} { // a kind without readers has one way
 				lease := l.Lock(c.Locker(k, path, shared, 1).TryLock, k)
-				in, err := inspect.Lock(t.Context(), c, path)
-				require.NoError(t, err)
+				in := l.look(c, path)
 				require.Same(t, k, in.Kind)
 				require.Equal(t, shared && k == kind.RWLock, in.Holders[0].Shared)
 				require.NoError(t, lease.Unlock(t.Context()))

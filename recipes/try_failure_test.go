@@ -73,11 +73,10 @@ func TestARefusedTryIsNotInTheWayOfTheNextCallOfItsClient(t *testing.T) {
 		two := l.Lock(draws(2)(l.Client("holder")))
 		c := l.Client("b")
 		for range 300 {
-			_, err := c.RWMutex("/rw").TryLock(t.Context())
-			require.ErrorIs(t, err, recipes.ErrHeld)
+			l.Refused(c.RWMutex("/rw").TryLock, recipes.ErrHeld)
 			r := l.Lock(c.RWMutex("/rw").TryRLock) // others only read; our own refused writer is in the way
 			l.Unlock(r)
-			_, err = c.Semaphore("/s").TryAcquire(t.Context(), 2)
+			_, err := c.Semaphore("/s").TryAcquire(t.Context(), 2)
 			require.ErrorIs(t, err, recipes.ErrHeld)
 			p, err := c.Semaphore("/s").TryAcquire(t.Context(), 1)
 			require.NoError(t, err, "one of three is free; our own refused permits are in the way")
@@ -111,9 +110,7 @@ func TestATryIsNotRefusedBecauseOfAWaiterThatHasGivenUp(t *testing.T) {
 		}
 		a := l.Client("a")
 		x := l.Lock(way.Block(l.Client("b")))
-		ctx, cancel := context.WithCancel(t.Context())
-		waiting := async(func() (*recipes.Lease, error) { return way.Take(a)(ctx) })
-		l.Settle()
+		waiting, cancel := l.Leaving(way.Take(a))
 		notYet(t, waiting, "it is held")
 		id := l.SessionID(a)
 		leaving := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
@@ -167,9 +164,7 @@ func TestATryIsRefusedOnceTheTurnHasGoneToAWaiter(t *testing.T) {
 		a, b := l.Client("a"), l.Client("b")
 		m := l.Mutex()
 		x := l.Lock(b.Mutex(m).Lock)
-		ctx, cancel := context.WithCancel(t.Context())
-		first := async(func() (*recipes.Lease, error) { return a.Mutex(m).Lock(ctx) })
-		l.Settle()
+		first, cancel := l.Leaving(a.Mutex(m).Lock)
 		id := l.SessionID(a)
 		leaving := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "delete" }), zktest.Hold)
 		cancel()

@@ -197,6 +197,29 @@ func (l *Lab) Got(ch <-chan Result[*recipes.Lease], about ...any) *recipes.Lease
 	return r.V
 }
 
+// Granted is Got, for a test that asks when the call came back.
+func (l *Lab) Granted(ch <-chan Result[*recipes.Lease], about ...any) Result[*recipes.Lease] {
+	l.T.Helper()
+	r := <-ch
+	require.NoError(l.T, r.Err, about...)
+	return r
+}
+
+// Refused takes a lock and requires an error, which it returns.
+func (l *Lab) Refused(take Take, with error, about ...any) error {
+	l.T.Helper()
+	_, err := take(l.T.Context())
+	require.ErrorIs(l.T, err, with, about...)
+	return err
+}
+
+// Leaving is Waiting, for a caller that leave makes give up.
+func (l *Lab) Leaving(f Take) (w <-chan Result[*recipes.Lease], leave context.CancelFunc) {
+	ctx, leave := context.WithCancel(l.T.Context())
+	l.T.Cleanup(leave)
+	return l.Waiting(func(context.Context) (*recipes.Lease, error) { return f(ctx) }), leave
+}
+
 // Within is a context that ends after d, or with the test.
 func (l *Lab) Within(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(l.T.Context(), d)
