@@ -50,7 +50,6 @@ type recorder struct {
 	*shell
 	dir      string
 	addr     string
-	instead  map[string]string // commands that a test types otherwise
 	commands int
 	early    []string // what programs printed while a command ran
 }
@@ -60,13 +59,10 @@ func newRecorder(t *testing.T, addr string) *recorder {
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
 	return &recorder{
-		shell: newShell(t, dir, append(environ(addr), "GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off", "GOSUMDB=off")), dir: dir, addr: addr,
-		// The module is this checkout, and nothing is downloaded.
-		instead: map[string]string{"go get " + module + "/recipes@latest": "go mod edit -require=" + module + "@v0.0.0 -replace=" + module + "=" + root},
+		shell: newShell(t, dir, append(environ(addr), "CLONE="+root, "GOWORK=off", "GOPROXY=off", "GOSUMDB=off")), // nothing is downloaded
+		dir:   dir, addr: addr,
 	}
 }
-
-const module = "github.com/locktree/locktree"
 
 var (
 	console = regexp.MustCompile("(?ms)((?:^<!-- [^\n]+ -->\n)*)^```(console|hcl|go)\n(.*?)^```$")
@@ -120,11 +116,7 @@ func (r *recorder) page(text string) string {
 // that it has a permit, or that it waits.
 func (r *recorder) run(command string) string {
 	r.commands++
-	typed, other := r.instead[command]
-	if !other {
-		typed = strings.ReplaceAll(command, "127.0.0.1:2181", r.addr)
-	}
-	r.send(typed)
+	r.send(strings.ReplaceAll(command, "127.0.0.1:2181", r.addr))
 	open := map[string]bool{"command": true, "program": strings.HasSuffix(command, " &")}
 	var b bytes.Buffer
 	for open["command"] || open["program"] {

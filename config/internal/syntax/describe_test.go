@@ -42,7 +42,7 @@ func reference() string {
 			b.WriteString("\n")
 		}
 	}
-	b.WriteString("# Arguments that several of the blocks below have. \"Also\" lists them there.\n")
+	b.WriteString("# Shared arguments of the blocks below.\n")
 	writeArguments(&b, "", slices.SortedFunc(maps.Values(shared), func(a, b describedArgument) int {
 		return cmp.Or(a.order-b.order, strings.Compare(a.name, b.name))
 	}))
@@ -124,13 +124,12 @@ func (t *BlockType) write(b *strings.Builder, indent string, shared map[string]d
 	}
 	fmt.Fprintf(b, "%s# %s\n%s%s {\n", indent, doc, indent, t.header())
 	var own []describedArgument
-	var also []string
+	without := maps.Clone(shared)
 	for _, a := range t.described() {
-		if known, ok := shared[a.name]; ok && known.text() == a.text() {
-			also = append(also, a.name)
-		} else {
+		if known, ok := shared[a.name]; !ok || known.text() != a.text() {
 			own = append(own, a)
 		}
+		delete(without, a.name)
 	}
 	writeArguments(b, indent+"  ", own)
 	if t.anyArgs {
@@ -142,13 +141,17 @@ func (t *BlockType) write(b *strings.Builder, indent string, shared map[string]d
 		case n.Kind != nil:
 			inside = append(inside, n.Name)
 		case shared != nil && n.Name == "lifecycle":
-			also = append(also, n.Name)
+			// It stands among the shared arguments.
 		default:
 			n.write(b, indent+"  ", nil)
 		}
 	}
-	if len(also) > 0 {
-		fmt.Fprintf(b, "%s  # Also: %s.\n", indent, strings.Join(also, ", "))
+	switch missing := strings.Join(slices.Sorted(maps.Keys(without)), ", "); {
+	case shared == nil:
+	case missing == "":
+		fmt.Fprintf(b, "%s  # Also the shared arguments.\n", indent)
+	default:
+		fmt.Fprintf(b, "%s  # Also the shared arguments except %s.\n", indent, missing)
 	}
 	if len(inside) > 0 {
 		fmt.Fprintf(b, "%s  # Inside: %s.\n", indent, strings.Join(inside, ", "))
