@@ -42,7 +42,7 @@ func Here(plan bench.Plan) *Report {
 
 // pageText is the page, of what carries over to other machines: ratios within one round, and counts. The samples have the rest.
 //
-//go:embed page.md
+//go:embed page.tmpl
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{"cell": cell}).Parse(pageText))
