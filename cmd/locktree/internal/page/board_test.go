@@ -80,6 +80,11 @@ func board(t testing.TB, snaps ...*scan.Snapshot) *Board {
 	return b
 }
 
+// problemsAt are the problems that a board shows.
+func problemsAt(b *Board, now time.Time) []Problem {
+	return problems(b.sources, b.ensembles, now, b.opts.Interval)
+}
+
 func get(t testing.TB, h http.Handler, target string) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -123,7 +128,7 @@ func TestPages(t *testing.T) {
 	}
 	next.Locks = append(next.Locks, declared("/locks/workers", kind.Semaphore, nil, nil), hourly(), orders())
 	b.Saw("main", next)
-	b.Reread([]lockview.Source{{Path: "/etc/locktree", Files: 2, Fingerprint: "8b1a9953", Read: noon}})
+	b.Show([]lockview.Source{{Path: "/etc/locktree", Files: 2, Fingerprint: "8b1a9953", Read: noon}}, b.ensembles)
 	golden(t, "metrics.txt", get(t, b.Handler(), "/metrics").Body.String())
 }
 
@@ -221,7 +226,7 @@ func TestAFamilyIsOneRowOfThePage(t *testing.T) {
 	require.Contains(t, unread.Body.String(), "only some keys are looked at")
 
 	var found []string
-	for _, p := range b.problems(noon) {
+	for _, p := range problemsAt(b, noon) {
 		found = append(found, p.What+" "+p.Locks[0]+" "+p.Text)
 	}
 	require.Equal(t, []string{"stuck /orders/stuck 1 waiter, and nobody holds it.",
@@ -236,7 +241,7 @@ func TestProblemsAreFoundWorstFirst(t *testing.T) {
 	second.At = noon.Add(time.Second)
 	b.Saw("main", &second)
 	var got []string
-	for _, p := range b.problems(noon.Add(time.Second)) {
+	for _, p := range problemsAt(b, noon.Add(time.Second)) {
 		got = append(got, strings.TrimSpace(fmt.Sprintf("%d %s %s %s", p.Severity, p.Beyond(), p.What, strings.Join(p.Locks, " "))))
 	}
 	require.Equal(t, []string{
@@ -244,10 +249,10 @@ func TestProblemsAreFoundWorstFirst(t *testing.T) {
 		"1  oversized session", "0  silent holder /python/jobs", "0  foreign node /python/jobs", "0  certificate",
 	}, got)
 	b.Failed("main", errors.New("no answer\x1b[2J"))
-	require.Equal(t, "stale", b.problems(noon)[0].What)
-	require.NotContains(t, b.problems(noon)[0].Text, "\x1b")
-	require.Equal(t, "stale", board(t, scene()).problems(noon.Add(time.Minute))[0].What, "without a word")
-	require.Equal(t, "starting", board(t).problems(noon)[0].What)
+	require.Equal(t, "stale", problemsAt(b, noon)[0].What)
+	require.NotContains(t, problemsAt(b, noon)[0].Text, "\x1b")
+	require.Equal(t, "stale", problemsAt(board(t, scene()), noon.Add(time.Minute))[0].What, "without a word")
+	require.Equal(t, "starting", problemsAt(board(t), noon)[0].What)
 }
 
 // An election without a leader is an accident once it had one.
@@ -259,7 +264,7 @@ func TestAnElectionThatLostItsLeaderIsAProblemNow(t *testing.T) {
 	require.Contains(t, get(t, board(t, led).Handler(), "/lock?ensemble=main&path=/locks/mailer").Body.String(), "candidate since <time")
 	require.Contains(t, get(t, board(t, led).Handler(), "/locks").Body.String(), "1m30s <small>as a candidate</small>")
 	for want, looks := range map[Severity][]*scan.Snapshot{Watch: {vacant, vacant}, Now: {led, vacant, vacant}} {
-		problems := board(t, looks...).problems(noon)
+		problems := problemsAt(board(t, looks...), noon)
 		require.Len(t, problems, 1)
 		require.Equal(t, "leaderless", problems[0].What)
 		require.Equal(t, want, problems[0].Severity)
@@ -273,7 +278,7 @@ func TestLockThatMayBeAContainerIsAProblem(t *testing.T) {
 	in.Payload.Made = kind.MadeElsewhere
 	in.Payload.Owner = kind.Owner{Stack: "shop", Addr: `mutex.ours["a"]`}
 	snap.Locks = append(snap.Locks, in)
-	problems := board(t, snap).problems(noon)
+	problems := problemsAt(board(t, snap), noon)
 	i := slices.IndexFunc(problems, func(p Problem) bool { return p.What == "container" })
 	require.GreaterOrEqual(t, i, 0)
 	require.Equal(t, "/locks/ours", problems[i].Locks[0])

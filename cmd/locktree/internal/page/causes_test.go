@@ -76,7 +76,7 @@ func TestOneCauseIsOneProblem(t *testing.T) {
 				}
 			})
 			var got []string
-			for _, p := range b.problems(noon) {
+			for _, p := range problemsAt(b, noon) {
 				head := strings.TrimSpace(fmt.Sprintf("%d %s %s %s", p.Severity, p.Beyond(), p.What, strings.Join(p.Locks, " ")))
 				got = append(got, strings.Join(append([]string{head + ": " + p.Command}, p.Also...), "; "))
 				if len(p.Locks) > 0 && p.Locks[0] != "/locks/z" {
@@ -98,7 +98,7 @@ func TestOfManyCausesEachIsToldWhole(t *testing.T) {
 		held.Locks = append(held.Locks, declared(path, kind.Mutex, []inspect.Contender{contender(path, fmt.Sprint("p", session), session)}, nil))
 		held.Sessions[session] = &words.Session{ID: session, Away: true}
 	}
-	problems, both := board(t, held).problems(noon), 0
+	problems, both := problemsAt(board(t, held), noon), 0
 	require.Len(t, problems, mostListed)
 	for _, p := range problems {
 		require.Equal(t, "silent holder", p.What)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 // Guard lets through what may be asked, under a name that is ours.
@@ -71,8 +69,5 @@ func Server(h http.Handler) *http.Server {
 	}
 }
 
-// maxConnections is how many are served at a time.
+// maxConnections is how many are served at a time: the next one waits until another ends. One that asks for nothing ends soon, see Server.
 const maxConnections = 1024
-
-// Limit bounds the connections of a listener: the next one waits until another ends. One that asks for nothing ends soon, see Server.
-func Limit(l net.Listener) net.Listener { return netutil.LimitListener(l, maxConnections) }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
+	"golang.org/x/net/netutil"
 )
 
 func TestWhoMayAskWhat(t *testing.T) {
@@ -109,7 +110,9 @@ func behind(t *testing.T, d *Door, say func(string)) string {
 	s := Server(board(t, scene()).Handler())
 	s.ErrorLog = log.New(sayings(say), "", 0)
 	ended := make(chan error, 1)
-	go func() { ended <- d.serve(Limit(l), s, []string{"locks.example.com"}, say) }()
+	go func() {
+		ended <- d.serve(netutil.LimitListener(l, maxConnections), s, []string{"locks.example.com"}, say)
+	}()
 	t.Cleanup(func() {
 		require.NoError(t, s.Close())
 		require.ErrorIs(t, <-ended, http.ErrServerClosed)

@@ -228,7 +228,7 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 func (b *Board) view(name string, q url.Values) *shown {
 	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(),
 		Program: b.opts.Version, Sources: b.sources, Ensembles: b.ensembles, Path: "/" + name + "?" + q.Encode()}
-	v.Problems = b.problems(v.Now)
+	v.Problems = problems(b.sources, b.ensembles, v.Now, b.opts.Interval)
 	for i := range v.Problems {
 		p := &v.Problems[i]
 		if p.Severity >= Now {
@@ -244,15 +244,22 @@ func (b *Board) view(name string, q url.Values) *shown {
 	case "problems":
 		v.Path = "/"
 	case "locks":
-		v.Locks = b.locks(q)
+		v.Locks = locks(b.ensembles, q)
 	case "lock":
-		v.lock(b, q.Get("ensemble"), q.Get("path"))
+		path := q.Get("path")
+		e, in := find(b.ensembles, q.Get("ensemble"), path)
+		if in == nil {
+			v.Gone, v.Look = path, e.look(path)
+			break
+		}
+		r := e.row(in, maxQueue)
+		v.Lock, v.Title = &r, path
 	case "waits":
 		for i := range b.ensembles {
 			if e := &b.ensembles[i]; e.Snapshot != nil {
-				v.Waits = append(v.Waits, e.waits()...)
+				v.Waits = append(v.Waits, waits(e)...)
 				for _, d := range e.Snapshot.Waits.Deadlocks {
-					v.Circles = append(v.Circles, e.circle(d))
+					v.Circles = append(v.Circles, circle(e, d))
 				}
 			}
 		}
@@ -274,16 +281,6 @@ func (b *Board) view(name string, q url.Values) *shown {
 // maxQueue is how many of a queue one page lists.
 const maxQueue = 500
 
-func (v *shown) lock(b *Board, ensemble, path string) {
-	e, in := b.find(ensemble, path)
-	if in == nil {
-		v.Gone, v.Look = path, e.look(path)
-		return
-	}
-	r := e.row(in, maxQueue)
-	v.Lock, v.Title = &r, path
-}
-
 // PageLink is the address of the list with another page, order or choice.
 func (l list) PageLink(page int, sort, show string) string {
 	q := url.Values{"show": {show}, "sort": {sort}}
@@ -295,14 +292,3 @@ func (l list) PageLink(page int, sort, show string) string {
 	}
 	return "/locks?" + q.Encode()
 }
-
-// Next and Before are the numbers of the pages beside this one, 0 where there is none.
-func (l list) Next() int {
-	if l.Page < l.Pages {
-		return l.Page + 1
-	}
-	return 0
-}
-
-// Before is the page before this one.
-func (l list) Before() int { return l.Page - 1 }

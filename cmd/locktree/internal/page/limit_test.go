@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/netutil"
 )
 
 // pipes is a listener without a network.
@@ -45,7 +46,7 @@ func inTime(t *testing.T, f func(t *testing.T, p *pipes)) {
 		p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 		s, door := Server(b.Handler()), &Door{}
 		ended := make(chan error, 1)
-		go func() { ended <- door.serve(Limit(p), s, nil, func(string) {}) }()
+		go func() { ended <- door.serve(netutil.LimitListener(p, maxConnections), s, nil, func(string) {}) }()
 		f(t, p)
 		require.NoError(t, s.Shutdown(context.Background()))
 		require.ErrorIs(t, <-ended, http.ErrServerClosed)

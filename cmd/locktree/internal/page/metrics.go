@@ -81,7 +81,7 @@ func (b *Board) exposition() []byte {
 		}
 	}
 	for i := range b.ensembles {
-		b.ensembleMetrics(f, &b.ensembles[i], now)
+		f.ensemble(&b.ensembles[i], now, b.opts.Interval)
 	}
 	var out bytes.Buffer
 	for _, m := range f.order {
@@ -102,9 +102,9 @@ func stackLabel(stack string) []string {
 	return []string{"stack", stack}
 }
 
-func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
+func (f *families) ensemble(e *Ensemble, now time.Time, interval time.Duration) {
 	en := append([]string{"ensemble", e.Name}, stackLabel(e.Stack)...)
-	f.add("locktree_up", "gauge", "1 if the last scan of the ensemble succeeded and is recent.", number(b.fresh(e, now) && e.Error == ""), en...)
+	f.add("locktree_up", "gauge", "1 if the last scan of the ensemble succeeded and is recent.", number(e.fresh(now, interval) && e.Error == ""), en...)
 	f.add("locktree_scan_errors_total", "counter", "Scans that failed.", float64(e.failures), en...)
 	if e.Drift != nil {
 		c := e.Drift.Summary()

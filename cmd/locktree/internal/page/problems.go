@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -47,8 +48,8 @@ const (
 )
 
 // problems are those of all ensembles, the worst first.
-func (b *Board) problems(now time.Time) (out []Problem) {
-	for _, s := range b.sources {
+func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, interval time.Duration) (out []Problem) {
+	for _, s := range sources {
 		if s.Error == "" {
 			continue
 		}
@@ -56,17 +57,19 @@ func (b *Board) problems(now time.Time) (out []Problem) {
 		if s.Read.IsZero() {
 			text = fmt.Sprintf("Since %s it cannot be read, so nothing of it is looked at: %s", when(s.Failed, now), clip(s.Error))
 		}
-		if len(b.sources) > 1 {
+		if len(sources) > 1 {
 			text = "Stack " + clip(s.Stack) + ". " + text
 		}
 		out = append(out, Problem{Severity: Now, What: "configuration", Text: text, Command: "locktree validate"})
 	}
-	for i := range b.ensembles {
-		e := &b.ensembles[i]
-		p := problemsOf{b: b, e: e, now: now, causes: map[int64]int{}, missing: map[string]bool{}}
+	for i := range ensembles {
+		e := &ensembles[i]
+		p := problemsOf{e: e, now: now, interval: interval, causes: map[int64]int{}, missing: map[string]bool{}}
 		p.connection()
 		if e.Snapshot != nil {
-			p.unasked()
+			if slices.ContainsFunc(e.Snapshot.Unasked, func(u words.Unasked) bool { return !u.Forbids }) { // what they do not allow is no news
+				p.add(false, "server without an answer", "", clip(lockview.Unasked(e.Snapshot)), "locktree doctor")
+			}
 			p.deadlocks()
 			p.silent()
 			p.locks()
@@ -119,12 +122,12 @@ func times(x float64) string {
 const stale, unreachable = "stale", "unreachable"
 
 type problemsOf struct {
-	b       *Board
-	e       *Ensemble
-	now     time.Time
-	found   []Problem
-	causes  map[int64]int   // sessions that keep others from going on, and which of found says so
-	missing map[string]bool // declared locks that do not exist
+	e        *Ensemble
+	now      time.Time
+	interval time.Duration // between two looks
+	found    []Problem
+	causes   map[int64]int   // sessions that keep others from going on, and which of found says so
+	missing  map[string]bool // declared locks that do not exist
 }
 
 func (p *problemsOf) add(bad bool, what, lock, text, command string) *Problem {
@@ -174,21 +177,14 @@ func (p *problemsOf) connection() {
 		p.add(true, stale, "", fmt.Sprintf("Last updated at %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor").Severity = Urgent
 	case p.e.looking != "":
 		p.add(false, "slow look", "", fmt.Sprintf("Last updated at %s. %s", clock(p.e.Snapshot.At), p.e.looking), "")
-	case !p.b.fresh(p.e, p.now):
+	case !p.e.fresh(p.now, p.interval):
 		p.add(true, stale, "", fmt.Sprintf("Last updated at %s; ZooKeeper has not answered since.", clock(p.e.Snapshot.At)), "locktree doctor").Severity = Urgent
-	}
-}
-
-// unasked names servers that did not answer. What they do not allow is their configuration, and no news.
-func (p *problemsOf) unasked() {
-	if slices.ContainsFunc(p.e.Snapshot.Unasked, func(u words.Unasked) bool { return !u.Forbids }) {
-		p.add(false, "server without an answer", "", clip(lockview.Unasked(p.e.Snapshot)), "locktree doctor")
 	}
 }
 
 func (p *problemsOf) deadlocks() {
 	for _, d := range p.e.Snapshot.Waits.Deadlocks {
-		c := p.e.circle(d)
+		c := circle(p.e, d)
 		last := slices.MaxFunc(c, func(a, b party) int { return a.Waiter.At.Compare(b.Waiter.At) })
 		text := sentence(d) + ". None of them goes on until one gives up."
 		command := p.e.look(last.Waits)
@@ -278,17 +274,14 @@ func (p *problemsOf) use(in *inspect.Report, same bool) {
 	switch {
 	case len(in.Holders) > 0 || !same: // twice the same is needed: a look may meet a change of hands
 	case in.Kind.Kept:
-		p.add(len(in.Waiters) > 0 || p.e.held[in.Path], "leaderless", in.Path, leaderless(len(in.Waiters)), p.e.look(in.Path))
+		text := "Nobody leads, and there is no candidate."
+		if n := len(in.Waiters); n > 0 {
+			text = fmt.Sprintf("Nobody leads; %s.", view.Plural(n, "candidate"))
+		}
+		p.add(len(in.Waiters) > 0 || p.e.held[in.Path], "leaderless", in.Path, text, p.e.look(in.Path))
 	default:
 		p.add(true, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), p.e.look(in.Path))
 	}
-}
-
-func leaderless(candidates int) string {
-	if candidates == 0 {
-		return "Nobody leads, and there is no candidate."
-	}
-	return fmt.Sprintf("Nobody leads; %s.", view.Plural(candidates, "candidate"))
 }
 
 // slots finds what a job has missed, and a last run that has not succeeded.
@@ -369,6 +362,43 @@ func (p *problemsOf) certificates() {
 	if k := check.Certificates(p.e.Snapshot.Certificates, p.now); k.Verdict != check.Holds {
 		p.add(k.Verdict == check.Fails, "certificate", "", clip(k.What)+".", "locktree doctor")
 	}
+}
+
+func (p *problemsOf) conditions() {
+	if p.e.Checkup == nil {
+		return
+	}
+	all := together(slices.DeleteFunc(p.e.Checkup.Findings(), func(k lockview.Finding) bool {
+		return k.Verdict != check.Fails || p.missing[strings.TrimPrefix(k.Name, "access ")] // which is told already
+	}))
+	for _, k := range all[:min(len(all), mostListed)] {
+		p.add(true, "condition", "", clip(k.Where+": "+k.Name+": "+k.What), "locktree doctor")
+	}
+	if n := len(all) - mostListed; n > 0 {
+		p.add(true, "condition", "", fmt.Sprintf("%d more conditions fail.", n), "locktree doctor")
+	}
+}
+
+// together makes one finding of those that say the same of several servers or nodes.
+func together(all []lockview.Finding) (out []lockview.Finding) {
+	type same struct {
+		verdict    check.Verdict
+		what, next string
+	}
+	at, where, names := map[same]int{}, [][]string{}, [][]string{}
+	for _, k := range all {
+		key := same{k.Verdict, k.What, k.Next}
+		i, ok := at[key]
+		if !ok {
+			i = len(out)
+			at[key], out, where, names = i, append(out, k), append(where, nil), append(names, nil)
+		}
+		where[i], names[i] = with(where[i], k.Where), with(names[i], k.Name)
+	}
+	for i := range out {
+		out[i].Where, out[i].Name = view.FirstFew(where[i]), view.FirstFew(names[i])
+	}
+	return out
 }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 MST") }

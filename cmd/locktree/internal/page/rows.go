@@ -69,12 +69,13 @@ func (r *row) keys(e *Ensemble, k *inspect.Keys) {
 
 // list is what /locks shows, and what of it.
 type list struct {
-	Rows        []row
-	Total, Page int
-	Pages       int
-	Query       string
-	Show, Sort  string
-	Several     bool // ensembles
+	Rows         []row
+	Total, Page  int
+	Pages        int
+	Before, Next int // the numbers of the pages beside this one, 0 where there is none
+	Query        string
+	Show, Sort   string
+	Several      bool // ensembles
 }
 
 const rowsPerPage = 100
@@ -98,8 +99,8 @@ var sorts = map[string]func(a, b entry) int{
 }
 
 // locks filters and sorts. It is told by the query of the address, so that a view can be sent to somebody.
-func (b *Board) locks(q url.Values) list {
-	l := list{Query: clip(q.Get("q")), Show: q.Get("show"), Sort: q.Get("sort"), Several: len(b.ensembles) > 1}
+func locks(ensembles []Ensemble, q url.Values) list {
+	l := list{Query: clip(q.Get("q")), Show: q.Get("show"), Sort: q.Get("sort"), Several: len(ensembles) > 1}
 	if l.Show != "all" {
 		l.Show = "used"
 	}
@@ -109,8 +110,8 @@ func (b *Board) locks(q url.Values) list {
 	}
 	var rows []entry
 	words := wordsOf(l.Query)
-	for i := range b.ensembles {
-		e := &b.ensembles[i]
+	for i := range ensembles {
+		e := &ensembles[i]
 		if e.Snapshot == nil {
 			continue
 		}
@@ -129,6 +130,9 @@ func (b *Board) locks(q url.Values) list {
 	l.Total, l.Pages = len(rows), max(1, (len(rows)+rowsPerPage-1)/rowsPerPage)
 	_, _ = fmt.Sscan(q.Get("page"), &l.Page) // what is no number is the first page
 	l.Page = min(max(l.Page, 1), l.Pages)
+	if l.Before = l.Page - 1; l.Page < l.Pages {
+		l.Next = l.Page + 1
+	}
 	for _, r := range rows[(l.Page-1)*rowsPerPage : min(l.Page*rowsPerPage, len(rows))] {
 		l.Rows = append(l.Rows, r.e.row(r.in, 3))
 	}
@@ -157,9 +161,7 @@ const mostWords = 8
 
 // wordsOf are the words of a query, each once.
 func wordsOf(query string) []string {
-	words := strings.Fields(strings.ToLower(query))
-	slices.Sort(words)
-	words = slices.Compact(words)
+	words := slices.Compact(slices.Sorted(slices.Values(strings.Fields(strings.ToLower(query)))))
 	return words[:min(len(words), mostWords)]
 }
 
@@ -186,9 +188,9 @@ func matches(e *Ensemble, in *inspect.Report, words []string) bool {
 }
 
 // find is an ensemble, which is empty if there is none of that name, and a lock of its newest snapshot; nil if it has none there.
-func (b *Board) find(ensemble, path string) (*Ensemble, *inspect.Report) {
-	for i := range b.ensembles {
-		switch e := &b.ensembles[i]; {
+func find(ensembles []Ensemble, ensemble, path string) (*Ensemble, *inspect.Report) {
+	for i := range ensembles {
+		switch e := &ensembles[i]; {
 		case e.Name != ensemble:
 		case e.Snapshot == nil:
 			return e, nil
@@ -301,4 +303,33 @@ func clip(s string) string {
 		s = string(r[:longestText]) + "…"
 	}
 	return kind.Visible(s)
+}
+
+// look is the command that shows a lock.
+func (e *Ensemble) look(path string) string { return e.command("status", path) }
+
+// command is a command about a lock. Where there is no configuration, it says on which servers.
+func (e *Ensemble) command(verb, path string) string {
+	text := "locktree " + verb + " " + shellWord(path)
+	if e.Stack == "" && e.Servers != "" {
+		text += " -servers=" + shellWord(e.Servers)
+	}
+	return text
+}
+
+// evict asks somebody for a lock, or takes a place away. Who is told by the session where the name is nothing to type.
+func (e *Ensemble) evict(verb, path string, c inspect.Contender) string {
+	whom := c.ID
+	if whom == "" || clip(whom) != whom || len(whom) > 60 {
+		whom = document.Session(c.Session)
+	}
+	return e.command(verb, path) + " -holder=" + shellWord(whom)
+}
+
+// shellWord quotes what a shell would take apart.
+func shellWord(s string) string {
+	if s = kind.Visible(s); strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:,") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect/scan"
+	"golang.org/x/net/netutil"
 )
 
 // Setup is what one configuration says to look at. One that could not be read has a Source with
@@ -80,7 +81,7 @@ func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, again
 	s.adopt(ctx)
 	s.watching.Go(func() { s.followFiles(ctx, again) })
 	ended := make(chan error, 1)
-	go func() { ended <- s.Door.serve(Limit(l), handler, s.Hosts, s.Say) }()
+	go func() { ended <- s.Door.serve(netutil.LimitListener(l, maxConnections), handler, s.Hosts, s.Say) }()
 	var err error
 	select {
 	case err = <-ended:
@@ -117,13 +118,15 @@ func (s *Service) end(handler *http.Server) {
 func (s *Service) adopt(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var sources []lockview.Source
 	var ensembles []Ensemble
 	for _, setup := range s.setups {
+		sources = append(sources, setup.Source)
 		for _, t := range setup.Targets {
 			ensembles = append(ensembles, t.Ensemble)
 		}
 	}
-	s.board.Show(s.sources(), ensembles)
+	s.board.Show(sources, ensembles)
 	old := s.watched
 	s.watched = map[string]*watched{}
 	for _, setup := range s.setups {
@@ -145,14 +148,6 @@ func (s *Service) adopt(ctx context.Context) {
 	}
 }
 
-// sources are those of the configurations in force.
-func (s *Service) sources() (all []lockview.Source) {
-	for _, setup := range s.setups {
-		all = append(all, setup.Source)
-	}
-	return all
-}
-
 // Apart returns an error if an ensemble of one has the name of another's: stacks are told apart by their names.
 func Apart(one *Setup, others ...*Setup) error {
 	for _, other := range others {
@@ -167,23 +162,20 @@ func (s *Service) watch(ctx context.Context, name string, w *watched) {
 	ctx, w.end = context.WithCancel(ctx)
 	target := w.target
 	tell := func(snap *scan.Snapshot, err error) {
+		line := ""
 		if err != nil {
-			s.tell(s.board.Failed(name, err))
-			return
+			line = s.board.Failed(name, err)
+		} else {
+			line = s.board.Saw(name, snap)
 		}
-		s.tell(s.board.Saw(name, snap))
+		if line != "" {
+			s.Say(line)
+		}
 	}
 	s.watching.Go(func() {
 		far := func(text string) { s.board.Change(name, func(e *Ensemble) { e.looking = text }) }
 		target.watch(ctx, s.Interval, tell, far, func(ctx context.Context, client *recipes.Client) { s.compare(ctx, name, w, client) })
 	})
-}
-
-// tell passes on a line about an outage, if there is one.
-func (s *Service) tell(line string) {
-	if line != "" {
-		s.Say(line)
-	}
 }
 
 // health is what a -healthcheck on this machine leaves, again and again: it asks in plain text, whatever is served.
@@ -303,22 +295,16 @@ func (s *Service) followFiles(ctx context.Context, told <-chan os.Signal) {
 func (s *Service) reread(ctx context.Context) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	news := false
 	for i := range s.setups {
-		adopted := s.rereadOne(ctx, i)
-		news = news || adopted
+		s.rereadOne(ctx, i)
 	}
-	switch {
-	case ctx.Err() != nil:
-	case news:
+	if ctx.Err() == nil {
 		s.adopt(ctx)
-	default:
-		s.board.Reread(s.sources())
 	}
 }
 
-// rereadOne reports whether there is something new to put in force.
-func (s *Service) rereadOne(ctx context.Context, i int) bool {
+// rereadOne notes the configuration as it is now, or why it cannot be used.
+func (s *Service) rereadOne(ctx context.Context, i int) {
 	was := s.setups[i]
 	before := was.Stamps()
 	setup, err := s.Read[i]()
@@ -328,7 +314,7 @@ func (s *Service) rereadOne(ctx context.Context, i int) bool {
 	}
 	changing := before != was.Stamps() // while it was read: it is read once more
 	if ctx.Err() != nil {
-		return false
+		return
 	}
 	which := "The configuration"
 	if len(s.setups) > 1 {
@@ -348,7 +334,7 @@ func (s *Service) rereadOne(ctx context.Context, i int) bool {
 		}
 		now.Source.Error = said
 		s.setups[i], s.stamps[i] = &now, before
-		return false
+		return
 	}
 	if was.Source.Error != "" {
 		s.Say(which + " was read again and is active.")
@@ -357,5 +343,4 @@ func (s *Service) rereadOne(ctx context.Context, i int) bool {
 	if changing {
 		s.stamps[i] = before
 	}
-	return true
 }

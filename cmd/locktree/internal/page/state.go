@@ -5,6 +5,7 @@ package page
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -81,20 +82,15 @@ func (b *Board) Saw(ensemble string, snap *scan.Snapshot) (line string) {
 			line = fmt.Sprintf("Ensemble %s answers again, after %s.", ensemble, snap.At.Sub(e.failed).Round(time.Second))
 		}
 		e.before, e.Snapshot, e.Error, e.looking, e.told = e.Snapshot, snap, "", "", time.Time{}
-		e.noteHeld()
+		held := map[string]bool{}
+		for _, in := range snap.Locks {
+			if in.Kind.Kept && (len(in.Holders) > 0 || e.held[in.Path]) { // one that was never held is no accident
+				held[in.Path] = true
+			}
+		}
+		e.held = held
 	})
 	return line
-}
-
-// noteHeld notes the locks that should always be held and are. One that was never held is no accident while it has no holder.
-func (e *Ensemble) noteHeld() {
-	held := map[string]bool{}
-	for _, in := range e.Snapshot.Locks {
-		if in.Kind.Kept && (len(in.Holders) > 0 || e.held[in.Path]) {
-			held[in.Path] = true
-		}
-	}
-	e.held = held
 }
 
 // tellAgain is how soon another reason of the same outage is told.
@@ -154,17 +150,9 @@ func (b *Board) Show(sources []lockview.Source, ensembles []Ensemble) {
 	b.news()
 }
 
-// Reread says what came of reading the configurations again, when none of what was read is used.
-func (b *Board) Reread(sources []lockview.Source) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.sources = sources
-	b.news()
-}
-
 // fresh reports whether the snapshot is of now, or the servers are answering what the next one is made of.
-func (b *Board) fresh(e *Ensemble, now time.Time) bool {
-	return e.Snapshot != nil && (e.looking != "" || now.Sub(e.Snapshot.At) <= 3*b.opts.Interval+e.Snapshot.Took)
+func (e *Ensemble) fresh(now time.Time, interval time.Duration) bool {
+	return e.Snapshot != nil && (e.looking != "" || now.Sub(e.Snapshot.At) <= 3*interval+e.Snapshot.Took)
 }
 
 // ready reports whether everything that is shown is of now, and what is not.
@@ -173,9 +161,82 @@ func (b *Board) ready() (stale []string) {
 	defer b.mu.Unlock()
 	now := b.opts.Now()
 	for i := range b.ensembles {
-		if !b.fresh(&b.ensembles[i], now) {
+		if !b.ensembles[i].fresh(now, b.opts.Interval) {
 			stale = append(stale, b.ensembles[i].Name)
 		}
 	}
 	return stale
+}
+
+// planLine is a line of a plan, with the class of the colour that its symbol has in a terminal.
+type planLine struct{ Class, Text string }
+
+var planClasses = map[string]string{"+": "good", "-": "bad", "-/+": "bad", "~": "warn", ".": "warn"}
+
+// PlanLines are what would put the configuration in force.
+func (e *Ensemble) PlanLines() (out []planLine) {
+	for line := range strings.SplitSeq(e.Plan, "\n") {
+		symbol, _, _ := strings.Cut(strings.TrimLeft(line, " "), " ")
+		out = append(out, planLine{planClasses[symbol], line})
+	}
+	return out
+}
+
+// edit is a node that somebody has changed by other means than an apply.
+type edit struct {
+	Path, What string
+	At         time.Time // when its data was written last; zero if that is not known, or not what has changed
+}
+
+// mostEdits is how many the page shows.
+const mostEdits = 100
+
+// Edits are the nodes that differ from what the last apply left.
+func (e *Ensemble) Edits() (out []edit) {
+	if e.Drift == nil {
+		return nil
+	}
+	live := map[string]*plan.Node{}
+	for c := range e.Drift.Each() {
+		live[c.Path] = c.Before
+	}
+	for _, d := range e.Drift.Drifted[:min(len(e.Drift.Drifted), mostEdits)] {
+		one := edit{Path: d.Path, What: "not as the last apply left it"}
+		var names []string
+		written := len(d.Attributes) == 0
+		for _, a := range d.Attributes {
+			names = append(names, a.Name)
+			written = written || a.Name != "acl"
+		}
+		switch {
+		case d.Deleted:
+			one.What = "deleted"
+		case len(names) > 0:
+			one.What = strings.Join(names, ", ")
+		}
+		if n := live[d.Path]; n != nil && n.Live != nil && n.Live.ModifiedMs > 0 && written {
+			one.At = time.UnixMilli(n.Live.ModifiedMs)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// mostApplies is how many of the last applies the page shows.
+const mostApplies = 5
+
+// adopt notes who applied last, or why that is not known.
+func (e *Ensemble) adopt(history []history.Entry, err error) {
+	e.Applied, e.AppliedTrouble = nil, ""
+	switch {
+	case err != nil:
+		e.AppliedTrouble = "the history of the stack could not be read: " + view.Brief(err)
+	case len(history) == 0:
+		e.AppliedTrouble = "the stack has no history."
+	}
+	for _, one := range history {
+		if one.Changes != nil && len(e.Applied) < mostApplies { // the rest was done to holders
+			e.Applied = append(e.Applied, one)
+		}
+	}
 }

@@ -21,7 +21,7 @@ type waitLine struct {
 const maxWaits = 500
 
 // waits are who waits for whom, in words, without the waits that are in a circle.
-func (e *Ensemble) waits() (out []waitLine) {
+func waits(e *Ensemble) (out []waitLine) {
 	in := map[inspect.Step]bool{}
 	for _, d := range e.Snapshot.Waits.Deadlocks {
 		for _, s := range d {
@@ -50,18 +50,13 @@ func (e *Ensemble) waits() (out []waitLine) {
 		if n := len(w.Behind); n > 0 {
 			text += fmt.Sprintf(", behind %d more", n)
 		}
-		s := e.sight(w.Waiter)
-		out = append(out, waitLine{w.Lock, lockLink(e.Name, w.Lock), text, s.For(), beyond(s, e.limits(w.Lock).Wait())})
+		s, most := e.sight(w.Waiter), time.Duration(0)
+		if in := e.find(w.Lock); in != nil {
+			most = in.Payload.Limits().Wait()
+		}
+		out = append(out, waitLine{w.Lock, lockLink(e.Name, w.Lock), text, s.For(), beyond(s, most)})
 	}
 	return out
-}
-
-// limits are those of a lock, or of a key.
-func (e *Ensemble) limits(path string) kind.Limits {
-	if in := e.find(path); in != nil {
-		return in.Payload.Limits()
-	}
-	return kind.Limits{}
 }
 
 // beyond reports whether somebody has held or waited for longer than declared.
@@ -78,7 +73,7 @@ type party struct {
 }
 
 // circle is a deadlock with what is known of its parties.
-func (e *Ensemble) circle(d inspect.Deadlock) (out []party) {
+func circle(e *Ensemble, d inspect.Deadlock) (out []party) {
 	of := func(cs []inspect.Contender, s inspect.Step) (c inspect.Contender) {
 		if i := slices.IndexFunc(cs, func(c inspect.Contender) bool { return c.Session == s.Owner && (s.Owner != 0 || who(c) == clip(s.Who)) }); i >= 0 {
 			c = cs[i]

@@ -71,7 +71,11 @@ func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*sc
 				far(text)
 			}
 		})
-		snap, err := t.look(ctx, client, scanner)
+		var snap *scan.Snapshot
+		err := look.On(ctx, client, t.Patience, func(*direct.Session) (err error) { // until the servers are silent
+			snap, err = scanner.Scan(ctx)
+			return err
+		})
 		over()
 		telling.Wait()
 		if ctx.Err() == nil {
@@ -80,15 +84,6 @@ func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*sc
 	}
 	besides.Wait()
 	_ = client.Close() // it holds nothing
-}
-
-// look is one look. It lasts until the servers are silent.
-func (t Target) look(ctx context.Context, client *recipes.Client, scanner *scan.Scanner) (snap *scan.Snapshot, err error) {
-	err = look.On(ctx, client, t.Patience, func(*direct.Session) error {
-		snap, err = scanner.Scan(ctx)
-		return err
-	})
-	return snap, err
 }
 
 // pause waits for d; false when ctx has ended.
