@@ -165,14 +165,6 @@ func (a Action) Symbol() string {
 	return string(a)
 }
 
-// Verbs returns the "actions" array of Terraform's JSON plan.
-func (a Action) verbs() []string {
-	if a == Replace {
-		return []string{"delete", "create"}
-	}
-	return []string{a.String()}
-}
-
 // MarshalText writes the word of String.
 func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 

@@ -13,9 +13,9 @@
 // [Problem] for everything that a person has to know first.
 //
 // Package plan/diff compares two trees, with plan/diff/access for who may do what. Package plan/tx makes transactions of a plan,
-// plan/record is what .locktree holds, plan/saved keeps plans in files, and plan/document is their JSON, which document.go fills in.
-// plan/problem has the codes of problems, and plan/explain words errors. This package relies on plan/record, plan/document,
-// plan/problem and kind. It compares no trees and reads no server.
+// plan/record is what .locktree holds, plan/saved keeps plans in files, and plan/document is their JSON. plan/problem has
+// the codes of problems, and plan/explain words errors. This package relies on plan/record, plan/problem and kind. It compares no
+// trees and reads no server.
 //
 // # Guarantees
 //

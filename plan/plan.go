@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -17,8 +18,7 @@ import (
 
 // Plan is what an apply to one ensemble would do. It is plain data.
 //
-// Its JSON is the document of "locktree show -json", and complete; the hashes of digests are left out. That of the other types
-// leaves out access lists.
+// Package plan/document makes its JSON, as "locktree show -json" prints it. The JSON of the other types leaves out access lists.
 type Plan struct {
 	Ensemble string
 	Root     string
@@ -166,6 +166,11 @@ func (p *Plan) Sum() string {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// MarshalJSON fails: JSON of these fields would leave out changes without an error.
+func (p Plan) MarshalJSON() ([]byte, error) {
+	return nil, errors.New("plan: document.Of makes the JSON of a plan")
 }
 
 // Summary counts what the plan does.

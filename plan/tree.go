@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -206,50 +205,6 @@ func (p Part) Pin(path string, addr Addr) Pin {
 	}
 	return Pin{Path: path, Addr: addr, Czxid: p.Czxid, Version: p.Version, Aversion: p.Aversion, Written: p.Written}
 }
-
-// Gap is a node of which a read knows only that the stack has it, or should have.
-type Gap struct {
-	Path string
-	// Addr and Type are as declared; "" if the path is not.
-	Addr Addr
-	Type string
-	// Trouble says why it cannot be read; "" if it is missing, or contains no declaration.
-	Trouble Trouble
-	Detail  string
-}
-
-// Gaps returns what is missing from a current tree, by path: nodes that cannot be read, and declared ones that do
-// not exist, if the stack was ever applied. Without them the rest looks complete.
-func (t *Tree) Gaps(desired *Tree) []Gap {
-	var out []Gap
-	known := map[string]Gap{}
-	for _, want := range desired.Nodes {
-		g := Gap{Path: want.Path, Addr: want.Addr, Type: want.Kind().Name}
-		known[want.Path] = g
-		if n := t.Find(want.Path); t.Index != nil && (n == nil || n.Live != nil && n.Live.Trouble == TroubleForeign) {
-			out = append(out, g)
-		}
-	}
-	for _, n := range t.Nodes {
-		if n.Live != nil && n.Live.Trouble != "" && n.Live.Trouble != TroubleForeign {
-			g := known[n.Path]
-			g.Path, g.Trouble, g.Detail = n.Path, n.Live.Trouble, n.Live.Detail
-			out = append(out, g)
-		}
-	}
-	if t.Index == nil { // any node that cannot be read may be the stack's
-		for _, path := range t.Unreadable {
-			if t.Find(path) == nil {
-				out = append(out, Gap{Path: path, Trouble: TroubleUnreadable})
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b Gap) int { return cmp.Compare(a.Path, b.Path) })
-	return out
-}
-
-// String writes "mutex namespace.payments.mutex.ledger at /locks/payments/ledger".
-func (n *Node) String() string { return fmt.Sprintf("%s %s at %s", n.Kind(), n.Addr, n.Path) }
 
 // Drift is a node that is not as the last apply left it.
 type Drift struct {

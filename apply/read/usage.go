@@ -1,6 +1,7 @@
 package read
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -274,4 +275,45 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 		n.Live = tmp.Live
 	}
 	return nil
+}
+
+// Gap is a node of which a read knows only that the stack has it, or should have.
+type Gap struct {
+	Path string
+	// Addr and Type are as declared; "" if the path is not.
+	Addr plan.Addr
+	Type string
+	// Trouble says why it cannot be read; "" if it is missing, or contains no declaration.
+	Trouble plan.Trouble
+	Detail  string
+}
+
+// Gaps returns what is missing from a tree that was read, by path: nodes that cannot be read, and declared ones that do
+// not exist, if the stack was ever applied. Without them the rest looks complete.
+func Gaps(t, desired *plan.Tree) []Gap {
+	var out []Gap
+	known := map[string]Gap{}
+	for _, want := range desired.Nodes {
+		g := Gap{Path: want.Path, Addr: want.Addr, Type: want.Kind().Name}
+		known[want.Path] = g
+		if n := t.Find(want.Path); t.Index != nil && (n == nil || n.Live != nil && n.Live.Trouble == plan.TroubleForeign) {
+			out = append(out, g)
+		}
+	}
+	for _, n := range t.Nodes {
+		if n.Live != nil && n.Live.Trouble != "" && n.Live.Trouble != plan.TroubleForeign {
+			g := known[n.Path]
+			g.Path, g.Trouble, g.Detail = n.Path, n.Live.Trouble, n.Live.Detail
+			out = append(out, g)
+		}
+	}
+	if t.Index == nil { // any node that cannot be read may be the stack's
+		for _, path := range t.Unreadable {
+			if t.Find(path) == nil {
+				out = append(out, Gap{Path: path, Trouble: plan.TroubleUnreadable})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Gap) int { return cmp.Compare(a.Path, b.Path) })
+	return out
 }

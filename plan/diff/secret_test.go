@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -28,7 +29,7 @@ func richPlan(t testing.TB) *plan.Plan {
 
 func TestNothingPrintedShowsADigest(t *testing.T) {
 	p := richPlan(t)
-	doc, err := json.Marshal(p)
+	doc, err := json.Marshal(document.Of("", nil, p))
 	require.NoError(t, err)
 	printed := string(doc) + p.String()
 	for i := range p.Changes {

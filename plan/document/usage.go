@@ -1,5 +1,10 @@
-// Package document has the JSON documents of plans and locks, as types. A plan and the commands render the same ones; whatever
-// is in a document is in its type. Names and meanings are an interface: programs search for them.
+// Package document has the JSON documents of plans and locks. A plan and the commands render the same ones; whatever is in a document
+// is in its type. Names and meanings are an interface: programs search for them.
+//
+//	err := json.NewEncoder(os.Stdout).Encode(document.Of(version, cfg.Checks, p)) // as "locktree show -json"
+//
+// [Of] makes a [Plan], and [OfTrees] a [State]. The package relies on plan and kind, and reads nothing. No document has the hash of a
+// password, nor the value of a sensitive output.
 package document
 
 import (

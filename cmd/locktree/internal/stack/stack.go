@@ -220,9 +220,9 @@ func (s *Stack) Unread(ctx context.Context, i int, closed []string, refused stri
 // AllRead is Unread for the trees.
 func (s *Stack) AllRead(ctx context.Context, trees []*plan.Tree) error {
 	for i, tree := range trees {
-		gaps, refused := tree.Gaps(s.Ensembles[i].Tree), ""
+		gaps, refused := read.Gaps(tree, s.Ensembles[i].Tree), ""
 		closed := lockview.Closed(gaps)
-		if slices.ContainsFunc(gaps, func(g plan.Gap) bool { return g.Trouble == plan.TroubleUnreadable }) {
+		if slices.ContainsFunc(gaps, func(g read.Gap) bool { return g.Trouble == plan.TroubleUnreadable }) {
 			refused = closed[0]
 		}
 		if err := s.Unread(ctx, i, closed, refused); err != nil {

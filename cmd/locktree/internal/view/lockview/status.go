@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/inspect/scan"
@@ -28,7 +28,7 @@ func (s Status) WriteText(h *view.Human) {
 		}
 		h.Out.Printf("%s  %s  stack %s\n\n", h.Out.Paint(view.Bold)(view.Clean(tree.Ensemble)), view.Clean(s.Servers[i]), view.Clean(tree.Stack))
 		h.Out.Printf("%s\n", view.Clean(tree.Root))
-		locks, gaps := s.reports(i), tree.Gaps(s.Declared[i])
+		locks, gaps := s.reports(i), read.Gaps(tree, s.Declared[i])
 		shown := s.Filter.of(locks, time.UnixMilli(s.NowMs))
 		b := branch{unread: tree.Unread, seen: seen{s.look(i), time.UnixMilli(s.NowMs)}}
 		b.children(s.rootOf(tree, shown, gaps), "")
@@ -54,12 +54,12 @@ func (s Status) WriteText(h *view.Human) {
 type twig struct {
 	path string
 	node *inspect.Report // nil for a gap, and for what this stack does not own
-	gap  *plan.Gap
+	gap  *read.Gap
 	subs []*twig
 }
 
 // rootOf hangs every path below its nearest ancestor that is shown. What is no lock passes no filter.
-func (s Status) rootOf(tree *plan.Tree, nodes []*inspect.Report, gaps []plan.Gap) *twig {
+func (s Status) rootOf(tree *plan.Tree, nodes []*inspect.Report, gaps []read.Gap) *twig {
 	root := &twig{path: tree.Root}
 	all := []*twig{}
 	for _, n := range nodes {
@@ -160,7 +160,7 @@ func driftLine(p *plan.Plan) string {
 }
 
 // gapText says why nothing is known of a node.
-func gapText(g *plan.Gap) string {
+func gapText(g *read.Gap) string {
 	switch g.Trouble {
 	case "":
 		return "missing"
@@ -182,7 +182,7 @@ func notSeen(missing, closed int) (text string) {
 }
 
 // Closed are the paths of the gaps that exist but cannot be read.
-func Closed(gaps []plan.Gap) (paths []string) {
+func Closed(gaps []read.Gap) (paths []string) {
 	for _, g := range gaps {
 		if g.Trouble != "" {
 			paths = append(paths, g.Path)
@@ -192,9 +192,9 @@ func Closed(gaps []plan.Gap) (paths []string) {
 }
 
 // unmanaged are the children of namespaces that this stack does not own, without its own that cannot be read.
-func unmanaged(tree *plan.Tree, gaps []plan.Gap) []string {
+func unmanaged(tree *plan.Tree, gaps []read.Gap) []string {
 	return slices.DeleteFunc(slices.Clone(tree.Unmanaged), func(path string) bool {
-		return slices.ContainsFunc(gaps, func(g plan.Gap) bool { return g.Path == path })
+		return slices.ContainsFunc(gaps, func(g read.Gap) bool { return g.Path == path })
 	})
 }
 

@@ -3,8 +3,8 @@ package lockview
 import (
 	"time"
 
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes"
@@ -220,7 +220,7 @@ func newQueuesDoc(locks []lockDoc, w *inspect.Waits) *queuesDoc {
 func (s Status) WriteJSON(m *view.Machine) {
 	doc := newStatusDoc(s.NowMs, s.Filter)
 	for i, tree := range s.Trees {
-		nodes, gaps := s.reports(i), tree.Gaps(s.Declared[i])
+		nodes, gaps := s.reports(i), read.Gaps(tree, s.Declared[i])
 		locks, unreadable := []lockDoc{}, []gapDoc{}
 		at := seen{s.look(i), time.UnixMilli(s.NowMs)}
 		for _, in := range s.Filter.of(nodes, at.at) {

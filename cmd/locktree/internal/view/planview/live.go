@@ -35,7 +35,7 @@ func (trees Live) WriteText(h *view.Human) {
 
 // Live writes the trees in the form of Terraform's show -json of a state.
 func (trees Live) WriteJSON(m *view.Machine) {
-	m.Document(plan.StateDocument(m.Version, outputsJSON(StoredOutputs(trees)), trees...))
+	m.Document(document.OfTrees(m.Version, outputsJSON(StoredOutputs(trees)), trees...))
 }
 
 // Outputs are output values, each shown as name = value.
@@ -53,7 +53,7 @@ func (outputs Outputs) WriteJSON(m *view.Machine) { m.Document(outputsJSON(outpu
 func outputsJSON(outputs []plan.Output) map[string]document.Output {
 	out := map[string]document.Output{}
 	for _, o := range outputs {
-		out[o.Name] = o.Document()
+		out[o.Name] = document.OfOutput(&o)
 	}
 	return out
 }

@@ -37,10 +37,10 @@ func (p Plan) WriteJSON(m *view.Machine) {
 }
 
 // Saved writes plans and checks as one document.
-func (p Saved) WriteJSON(m *view.Machine) { m.Document(plan.Document(m.Version, p.Checks, p.Plans...)) }
+func (p Saved) WriteJSON(m *view.Machine) { m.Document(document.Of(m.Version, p.Checks, p.Plans...)) }
 
 func planned(m *view.Machine, ensemble string, c *plan.Change) {
-	one := change{Action: c.Action.String(), Resource: newPlanned(ensemble, c.Addr), Reason: string(c.Reason), Origin: c.Origin()}
+	one := change{Action: c.Action.String(), Resource: newPlanned(ensemble, c.Addr), Reason: string(c.Reason), Origin: document.OriginOf(c)}
 	if moved(c) {
 		one.Previous = &previous{c.PreviousAddr}
 	}
@@ -59,7 +59,7 @@ func plannedAccess(m *view.Machine, p *plan.Plan) {
 	if len(p.Access) > 0 || p.NotesAccess() {
 		addr := plan.EnsembleAddr(p.Ensemble)
 		m.Send("info", "planned_change", string(addr)+": Plan to update",
-			view.Fields{"change": &change{Action: "update", Resource: newPlanned(p.Ensemble, addr), Access: p.AccessDocument()}})
+			view.Fields{"change": &change{Action: "update", Resource: newPlanned(p.Ensemble, addr), Access: document.AccessOf(p)}})
 	}
 }
 
@@ -71,7 +71,7 @@ func plannedOutputs(m *view.Machine, plans []*plan.Plan) {
 	out := map[string]document.Output{}
 	for _, p := range plans {
 		for _, o := range p.Outputs {
-			one := cmp.Or(o.After, o.Before).Document()
+			one := document.OfOutput(cmp.Or(o.After, o.Before))
 			one.Value, one.Action = nil, strings.ReplaceAll(o.Action.String(), "-", "") // "no-op" is one word in the stream
 			out[o.Name] = one
 		}

@@ -1,10 +1,11 @@
-package plan_test
+package read_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
@@ -27,12 +28,12 @@ func TestGapsAreWhatIsDeclaredAndTheTreeDoesNotHave(t *testing.T) {
 		Nodes: []*plan.Node{node("/closed", plan.TroubleUnreadable), node("/new", plan.TroubleNewer), node("/stranger", plan.TroubleForeign), node("/there", ""), node("/wiped", plan.TroubleForeign)},
 		Index: &record.Record{},
 	}
-	require.Equal(t, []plan.Gap{
+	require.Equal(t, []read.Gap{
 		{Path: "/closed", Addr: "mutex.closed", Type: "mutex", Trouble: plan.TroubleUnreadable, Detail: "detail"},
 		{Path: "/gone", Addr: "mutex.gone", Type: "mutex"},
 		{Path: "/new", Trouble: plan.TroubleNewer, Detail: "detail"},
 		{Path: "/wiped", Addr: "mutex.wiped", Type: "mutex"},
-	}, tree.Gaps(declared))
+	}, read.Gaps(tree, declared))
 	tree.Index, tree.Nodes = nil, nil
-	require.Empty(t, tree.Gaps(declared), "of a stack that was never applied, nothing is missing")
+	require.Empty(t, read.Gaps(tree, declared), "of a stack that was never applied, nothing is missing")
 }
