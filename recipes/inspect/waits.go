@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,80 +58,54 @@ func (s Step) String() string {
 // unrelated things under one Client may therefore seem to hold one lock while it waits for another, and appear in a Deadlock that does not
 // exist. No party waits for itself. The reports may also be of different moments; a real deadlock is still there at the next look.
 func WaitsFor(locks ...*Report) *Waits {
-	g := &waitGraph{parties: map[partyKey]*party{}}
+	g := &waitGraph{names: map[party]string{}, waits: map[party][]Wait{}}
 	for _, in := range locks {
 		g.add(in)
 	}
-	out := &Waits{}
-	for _, e := range g.edges {
-		out.All = append(out.All, e.Wait)
-	}
 	g.settle()
-	out.Deadlocks = g.deadlocks()
-	return out
+	return &Waits{g.all, g.deadlocks()}
 }
 
-// partyKey is the session, or the node if no session owns the contender.
-type partyKey struct {
+// party is a session, or the node of a contender without one.
+type party struct {
 	session int64
 	node    string
 }
 
-// party is a session, or a node without one, with the result of settle.
-type party struct {
-	key   partyKey
-	name  string
-	free  bool // will go on sooner or later
-	waits []*waitEdge
-	next  *party // the party it waits for, once it is known to be stuck
-	step  Step   // only Waits: the lock for which it waits for next
-	ahead bool   // next is ahead of it in the queue, and does not hold the lock
-}
-
-// waitEdge is a Wait with the parties of its contenders.
-type waitEdge struct {
-	Wait
-	who          *party
-	behind, held []*party
+func partyOf(c Contender) party {
+	if c.Session != 0 {
+		return party{session: c.Session}
+	}
+	return party{node: c.Path}
 }
 
 type waitGraph struct {
-	parties map[partyKey]*party
-	order   []*party // as they were met, so that the same reports give the same answer
-	edges   []*waitEdge
+	all   []Wait
+	names map[party]string // the first ID of each
+	order []party          // those that wait, as they were met, so that the same reports give the same answer
+	waits map[party][]Wait // of those that are not known to go on
 }
 
-// party returns the party that c belongs to, the owner of its session. The first ID found is its name.
-func (g *waitGraph) party(in *Report, c Contender) *party {
-	key := partyKey{session: c.Session}
-	if c.Session == 0 {
-		key.node = c.Path
-	}
-	p := g.parties[key]
-	if p == nil {
-		p = &party{key: key}
-		g.parties[key], g.order = p, append(g.order, p)
-	}
-	if p.name == "" {
-		p.name = c.ID
-	}
-	return p
+// step is the wait that keeps a party from going on, and the party that it waits for.
+type step struct {
+	next  party
+	lock  string
+	ahead bool // next is ahead of it in the queue, and does not hold the lock
 }
 
-func (p *party) who() string {
+func (g *waitGraph) name(p party) string {
 	switch {
-	case p.name != "":
-		return p.name
-	case p.key.session != 0:
-		return fmt.Sprintf("session %#x", p.key.session)
+	case g.names[p] != "":
+		return g.names[p]
+	case p.session != 0:
+		return "session " + kind.SessionID(p.session)
 	}
-	return kind.BaseName(p.key.node)
+	return kind.BaseName(p.node)
 }
 
 // add adds the waits of one lock. Readers do not wait for readers.
 func (g *waitGraph) add(in *Report) {
-	inTheWay := func(of Contender, all []Contender) []Contender {
-		var out []Contender
+	inTheWay := func(of Contender, all []Contender) (out []Contender) {
 		for _, c := range all {
 			if !of.Shared || !c.Shared {
 				out = append(out, c)
@@ -138,79 +113,84 @@ func (g *waitGraph) add(in *Report) {
 		}
 		return out
 	}
+	for _, c := range slices.Concat(in.Waiters, in.Holders) {
+		g.names[partyOf(c)] = cmp.Or(g.names[partyOf(c)], c.ID)
+	}
 	for i, c := range in.Waiters {
-		e := &waitEdge{who: g.party(in, c), Wait: Wait{Lock: in.Path, Waiter: c, Any: in.Kind != nil && in.Kind.Permits != nil,
-			Behind: inTheWay(c, in.Waiters[:i]), Held: inTheWay(c, in.Holders)}}
-		for _, b := range e.Behind {
-			e.behind = append(e.behind, g.party(in, b))
+		w := Wait{Lock: in.Path, Waiter: c, Any: in.Kind != nil && in.Kind.Permits != nil,
+			Behind: inTheWay(c, in.Waiters[:i]), Held: inTheWay(c, in.Holders)}
+		p := partyOf(c)
+		if g.waits[p] == nil {
+			g.order = append(g.order, p)
 		}
-		for _, h := range e.Held {
-			e.held = append(e.held, g.party(in, h))
-		}
-		e.who.waits = append(e.who.waits, e)
-		g.edges = append(g.edges, e)
+		g.all, g.waits[p] = append(g.all, w), append(g.waits[p], w)
 	}
 }
 
-// blocker returns a party that keeps the wait from ending, given those known to go on; nil if there is none. All those ahead
+// blocker returns a party that keeps the wait from ending, given those known to go on; false if there is none. All those ahead
 // must go first. All holders must leave too, except where one permit may be enough: then one holder that goes on suffices. A
 // waiter may need several permits, but a Report does not show that, so a deadlock over several may be missed.
-func (e *waitEdge) blocker() (p *party, ahead bool) {
-	stuck := func(q *party) bool { return q != e.who && !q.free }
-	if i := slices.IndexFunc(e.held, stuck); i >= 0 && (!e.Any || !slices.ContainsFunc(e.held, func(q *party) bool { return !stuck(q) })) {
-		return e.held[i], false
+func (g *waitGraph) blocker(w Wait) (step, bool) {
+	stuck := func(c Contender) bool { return partyOf(c) != partyOf(w.Waiter) && g.waits[partyOf(c)] != nil }
+	goesOn := func(c Contender) bool { return !stuck(c) }
+	if i := slices.IndexFunc(w.Held, stuck); i >= 0 && (!w.Any || !slices.ContainsFunc(w.Held, goesOn)) {
+		return step{partyOf(w.Held[i]), w.Lock, false}, true
 	}
-	if i := slices.IndexFunc(e.behind, stuck); i >= 0 {
-		return e.behind[i], true
+	if i := slices.IndexFunc(w.Behind, stuck); i >= 0 {
+		return step{partyOf(w.Behind[i]), w.Lock, true}, true
 	}
-	return nil, false
+	return step{}, false
 }
 
-// settle marks the parties that will go on, beginning with those that do not wait, until nothing changes. The rest are in a cycle or wait
-// for one: each of them waits for another one of the rest, and there are finitely many. A party goes on only if all its waits end: it may
+// next returns the first step that keeps a party from going on; false if there is none. A party goes on only if all its waits end: it may
 // need each of them before it gives back what it holds.
-func (g *waitGraph) settle() {
-	for again := true; again; {
-		again = false
-		for _, p := range g.order {
-			if p.free || slices.ContainsFunc(p.waits, func(e *waitEdge) bool { b, _ := e.blocker(); return b != nil }) {
-				continue
-			}
-			p.free, again = true, true
+func (g *waitGraph) next(p party) (step, bool) {
+	for _, w := range g.waits[p] {
+		if s, ok := g.blocker(w); ok {
+			return s, true
 		}
 	}
-	for _, p := range g.order {
-		for _, e := range p.waits {
-			if b, ahead := e.blocker(); b != nil && p.next == nil {
-				p.next, p.ahead, p.step = b, ahead, Step{Waits: e.Lock}
+	return step{}, false
+}
+
+// settle forgets the waits of parties that will go on, until nothing changes. The rest are in a cycle or wait for one: each of them waits
+// for another one of the rest, and there are finitely many.
+func (g *waitGraph) settle() {
+	for left := -1; left != len(g.waits); {
+		left = len(g.waits)
+		for _, p := range g.order {
+			if _, stuck := g.next(p); !stuck {
+				delete(g.waits, p)
 			}
 		}
 	}
 }
 
 // deadlocks follows, from every party that is stuck, the party it waits for. Each such walk ends in a cycle; each cycle is returned once.
-func (g *waitGraph) deadlocks() []Deadlock {
-	var out []Deadlock
+func (g *waitGraph) deadlocks() (out []Deadlock) {
 	// A walk that meets its own steps has found a cycle. One that meets an earlier walk has found nothing new, because that
 	// one went on to its end. Each party has one next, so no two cycles share a party.
-	seen := map[*party]int{} // the walk that came by, counted from 1
-	for walk, start := range g.order {
-		p := start
-		for p.next != nil && seen[p] == 0 {
-			seen[p] = walk + 1
-			p = p.next
-		}
-		if p.next == nil || seen[p] != walk+1 {
+	seen := map[party]int{} // the walk that came by, counted from 1
+	for walk, p := range g.order {
+		if g.waits[p] == nil {
 			continue
 		}
-		var d Deadlock
-		// The party before p in the cycle waits for the lock that p holds.
-		before := p
-		for before.next != p {
-			before = before.next
+		var path []party
+		for seen[p] == 0 {
+			path, seen[p] = append(path, p), walk+1
+			s, _ := g.next(p)
+			p = s.next
 		}
-		for q := p; len(d) == 0 || q != p; before, q = q, q.next {
-			d = append(d, Step{Who: q.who(), Owner: q.key.session, Holds: before.step.Waits, Ahead: before.ahead, Waits: q.step.Waits})
+		if seen[p] != walk+1 {
+			continue
+		}
+		cycle := path[slices.Index(path, p):]
+		before, _ := g.next(cycle[len(cycle)-1])
+		var d Deadlock
+		for _, q := range cycle {
+			s, _ := g.next(q)
+			d = append(d, Step{Who: g.name(q), Owner: q.session, Holds: before.lock, Ahead: before.ahead, Waits: s.lock})
+			before = s
 		}
 		out = append(out, d)
 	}
