@@ -141,6 +141,18 @@ func TestInspectAfterASemaphoreWasShrunkStillShowsItsHolders(t *testing.T) {
 	})
 }
 
+// A scan named such a child, and Lock did not.
+func TestInspectNamesAForeignChildBesideTheQueuesOfASemaphore(t *testing.T) {
+	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
+		s := l.Semaphore(2)
+		harness.Foreign(t, l.Srv, s+"/readme")
+		in, err := inspect.Lock(t.Context(), l.Client("who"), s)
+		require.NoError(t, err)
+		require.Len(t, in.Junk, 1)
+		require.Contains(t, in.Junk[0], s+"/readme")
+	})
+}
+
 func TestInspectTellsTentativePermitsFromHeldOnes(t *testing.T) {
 	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		l.Semaphore(1)

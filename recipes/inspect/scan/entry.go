@@ -63,17 +63,6 @@ func (e *entry) dir(path string) *directory {
 	return d
 }
 
-// due reports whether the nodes of all contenders are to be read, and notes that. A change brings that forward, because a new holder may
-// note its grant a little later.
-func (e *entry) due(deep, changed bool) bool {
-	if deep = deep && time.Since(e.noted) >= notesEvery; deep {
-		e.noted = time.Now()
-	} else if changed {
-		e.noted = time.Time{}
-	}
-	return deep
-}
-
 // show makes in the report of the entry. A report that says the same stays the same pointer.
 func (e *entry) show(in *inspect.Report) {
 	if !same(in, e.report) {

@@ -262,46 +262,53 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 		return err
 	}
 	in.Kind, in.Guessed = found.Kind, in.Payload == nil
-	if e.kazoo = found.Kazoo > 0 && in.Kind != nil; e.kazoo {
-		return r.updateKazoo(ctx, e, in, changed, deep)
-	}
+	e.kazoo = found.Kazoo > 0 && in.Kind != nil
 	if in.Kind == nil || in.Kind.Container {
 		if e.report = nil; changed || r.s.leavesOut() { // if nodes were left out there may be room now
 			r.lead(e.path, own.names)
 		}
 		return nil
 	}
-	for _, q := range in.Kind.Queues {
-		if q.Child == "" || first && !r.s.once && r.dumped() && r.told.Owners[q.Dir(e.path)] == nil {
+	dirs := []string{e.path + evidence.KazooQueue}
+	if !e.kazoo {
+		dirs = nil
+		for _, q := range in.Kind.Queues {
+			if q.Child != "" {
+				dirs = append(dirs, q.Dir(e.path))
+			}
+		}
+	}
+	for _, dir := range dirs {
+		if first && !r.s.once && r.dumped() && r.told.Owners[dir] == nil {
 			continue // no contender is there; its turn will show other children
 		}
-		new, err := r.listQueue(ctx, e.dir(q.Dir(e.path)), deep || !r.dumped() && !first)
+		new, err := r.listQueue(ctx, e.dir(dir), deep || !r.dumped() && !first)
 		if err != nil {
 			return err
 		}
 		changed = changed || new
 	}
 	changed = changed || e.report == nil || e.report.Payload != in.Payload
-	notes := e.due(deep, changed)
+	notes := deep && time.Since(e.noted) >= notesEvery // whether to read the nodes of all contenders again
+	if notes {
+		e.noted = time.Now()
+	} else if changed { // which brings that forward: a new holder may note its grant a little later
+		e.noted = time.Time{}
+	}
 	if !changed && !notes {
 		return nil
 	}
-	if err := r.fill(ctx, e, in, found.Params, notes); err != nil {
+	listed := func(dir string) ([]string, error) { return e.dir(dir).names, nil }
+	if in.Holders, in.Waiters, in.Junk, err = node.Contenders(e.path, found, listed, r.reading(ctx, e, notes)); err != nil {
 		return err
 	}
-	e.show(in)
-	return nil
-}
-
-// updateKazoo is update for a semaphore of kazoo's.
-func (r *round) updateKazoo(ctx context.Context, e *entry, in *inspect.Report, changed, deep bool) error {
-	queue := e.dir(in.Path + evidence.KazooQueue)
-	new, err := r.listQueue(ctx, queue, (deep || !r.dumped()) && queue.listed)
-	notes := e.due(deep, changed || new)
-	if err != nil || !changed && !new && !notes {
-		return err
+	if in.Kind == kind.Once {
+		r.count()
+		if in.Job, err = inspect.ReadJob(ctx, r.live, in.Path, in.Kind, e.payload); err != nil {
+			return err
+		}
 	}
-	if in.Holders, in.Waiters, in.Junk, err = node.ReadKazoo(e.path, e.dir(e.path).names, queue.names, r.reading(ctx, e, notes)); err != nil {
+	if err := r.granted(ctx, e, in); err != nil {
 		return err
 	}
 	e.show(in)
@@ -358,33 +365,6 @@ func (r *round) lead(path string, names []string) {
 			r.found = append(r.found, child)
 		}
 	}
-}
-
-// fill reads the contenders: with deep all of them, otherwise the new ones.
-func (r *round) fill(ctx context.Context, e *entry, in *inspect.Report, params kind.Params, deep bool) error {
-	read := r.reading(ctx, e, deep)
-	lines := make([][]inspect.Contender, len(in.Kind.Queues))
-	for i, q := range in.Kind.Queues {
-		d := e.dir(q.Dir(in.Path))
-		line, junk, err := node.ReadQueue(d.path, d.names, read(d.path))
-		if err != nil {
-			return err
-		}
-		in.Junk = append(in.Junk, node.Junk(in.Kind, in.Path, d.path, junk)...)
-		lines[i] = line
-	}
-	if !slices.ContainsFunc(in.Kind.Queues, func(q kind.Queue) bool { return q.Child == "" }) {
-		in.Junk = append(in.Junk, node.Junk(in.Kind, in.Path, in.Path, e.dir(in.Path).names)...)
-	}
-	in.Holders, in.Waiters = node.Judge(in.Kind, params, lines)
-	if in.Kind == kind.Once {
-		r.count()
-		var err error
-		if in.Job, err = inspect.ReadJob(ctx, r.live, in.Path, in.Kind, e.payload); err != nil {
-			return err
-		}
-	}
-	return r.granted(ctx, e, in)
 }
 
 // reading reads the contenders in a directory of an entry, except for those that are known, unless it is deep.

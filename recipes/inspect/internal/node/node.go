@@ -3,7 +3,7 @@
 //	n, err := node.Read(ctx, session, "/locks/payments/ledger") // the node and the names of its children
 //	err = n.Recognise(ctx, session)                             // its kind, holders and waiters
 //
-// A caller that has listed the queues already (package scan) uses the steps alone: [ReadQueue], [Judge] and [Junk]. The package
+// A caller that has listed the queues already (package scan) uses the steps alone: [Contenders], [Judge] and [Junk]. The package
 // remembers nothing and writes nothing.
 package node
 
@@ -53,49 +53,34 @@ func Read(ctx context.Context, s *session.Session, path string) (*Node, error) {
 
 // Recognise finds out what the node is, and reads its contenders if it is a lock.
 func (n *Node) Recognise(ctx context.Context, s *session.Session) (err error) {
+	children := func(dir string) ([]string, error) {
+		if dir == n.Path {
+			return n.Children, nil
+		}
+		names, _, err := s.Children(ctx, dir)
+		if errors.Is(err, zk.ErrNoNode) {
+			err = nil
+		}
+		return names, err
+	}
 	n.Found, err = evidence.Of(n.Path, n.Payload, n.Data, n.Children, func(name string) ([]string, error) {
-		names, _, err := s.Children(ctx, kind.JoinPath(n.Path, name))
-		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
+		names, err := children(kind.JoinPath(n.Path, name))
+		if errors.Is(err, zk.ErrNoAuth) {
 			err = nil
 		}
 		return names, err
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case n.Kind == nil || n.Kind.Container:
+	}
+	if n.Kind == nil || n.Kind.Container {
 		n.Junk = Junk(n.Kind, n.Path, n.Path, n.Children)
 		return nil
-	case n.Kazoo > 0:
-		waiting, _, err := s.Children(ctx, n.Path+evidence.KazooQueue)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-		n.Holders, n.Waiters, n.Junk, err = ReadKazoo(n.Path, n.Children, waiting, func(dir string) Reader { return reader(ctx, s, dir) })
-		return err
 	}
-	// Read all queues before judging any, and the permits before the antechamber. A Curator client that is granted its permit in between
-	// has left the antechamber by then, and counts as a holder.
-	lines := make([][]kind.Party, len(n.Kind.Queues))
-	for i, q := range n.Kind.Queues {
-		dir, names := q.Dir(n.Path), n.Children
-		if q.Child != "" {
-			if names, _, err = s.Children(ctx, dir); err != nil && !errors.Is(err, zk.ErrNoNode) {
-				return err
-			}
-		}
-		var junk []string
-		if lines[i], junk, err = ReadQueue(dir, names, reader(ctx, s, dir)); err != nil {
-			return err
-		}
-		n.Junk = append(n.Junk, Junk(n.Kind, n.Path, dir, junk)...)
-	}
-	n.Holders, n.Waiters = Judge(n.Kind, n.Params, lines)
-	return nil
-}
-
-func reader(ctx context.Context, s *session.Session, dir string) Reader {
-	return func(k kind.Contender) (*kind.Party, error) { return ReadContender(ctx, s, dir, k) }
+	n.Holders, n.Waiters, n.Junk, err = Contenders(n.Path, n.Found, children, func(dir string) Reader {
+		return func(k kind.Contender) (*kind.Party, error) { return ReadContender(ctx, s, dir, k) }
+	})
+	return err
 }
 
 // List is an access list in the library's own type.

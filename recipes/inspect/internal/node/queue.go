@@ -55,11 +55,55 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.C
 	return &c, nil
 }
 
-// ReadQueue reads the contenders among the children of dir, in order. It leaves out those that have gone. junk are the other children.
-func ReadQueue(dir string, children []string, read Reader) (line []kind.Party, junk []string, err error) {
-	queue, junk := kind.SortContenders(children)
-	line, err = readAll(dir, queue, read)
-	return line, junk, err
+// Contenders reads the holders and the waiters of the lock at path, and finds its junk. children lists the children of a node, none if the
+// node does not exist. It reads all queues before it judges any, and the permits before the antechamber. A Curator client that is granted
+// its permit in between has left the antechamber by then, and counts as a holder.
+func Contenders(path string, f evidence.Found, children func(dir string) ([]string, error), read func(dir string) Reader) (holders, waiters []kind.Party, junk []string, err error) {
+	queue := func(dir string) ([]kind.Party, error) {
+		names, err := children(dir)
+		if err != nil {
+			return nil, err
+		}
+		line, others := kind.SortContenders(names)
+		junk = append(junk, Junk(f.Kind, path, dir, others)...)
+		return readAll(dir, line, read(dir))
+	}
+	if f.Kazoo > 0 {
+		taken, err := children(path)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		var permits []kind.Contender
+		for _, name := range taken {
+			permits = append(permits, kind.Contender{Name: name, Marker: "__lock__"})
+		}
+		if holders, err = readAll(path, permits, read(path)); err != nil {
+			return nil, nil, nil, err
+		}
+		slices.SortFunc(holders, func(a, b kind.Party) int { return cmp.Compare(a.Token, b.Token) })
+		waiters, err = queue(path + evidence.KazooQueue)
+		for _, line := range [][]kind.Party{holders, waiters} {
+			for i := range line {
+				line[i].Permits = 1
+			}
+		}
+		return holders, waiters, junk, err
+	}
+	lines := make([][]kind.Party, len(f.Kind.Queues))
+	for i, q := range f.Kind.Queues {
+		if lines[i], err = queue(q.Dir(path)); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	if !slices.ContainsFunc(f.Kind.Queues, func(q kind.Queue) bool { return q.Child == "" }) {
+		names, err := children(path)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		junk = append(junk, Junk(f.Kind, path, path, names)...)
+	}
+	holders, waiters = Judge(f.Kind, f.Params, lines)
+	return holders, waiters, junk, nil
 }
 
 func readAll(dir string, queue []kind.Contender, read Reader) ([]kind.Party, error) {
@@ -111,24 +155,4 @@ func Junk(k *kind.Kind, path, dir string, names []string) (junk []string) {
 		junk = append(junk, kind.JoinPath(dir, name))
 	}
 	return junk
-}
-
-// ReadKazoo reads who has a permit of the kazoo semaphore at path, and who waits for one.
-func ReadKazoo(path string, taken, waiting []string, read func(dir string) Reader) (holders, waiters []kind.Party, junk []string, err error) {
-	var permits []kind.Contender
-	for _, name := range taken {
-		permits = append(permits, kind.Contender{Name: name, Marker: "__lock__"})
-	}
-	if holders, err = readAll(path, permits, read(path)); err != nil {
-		return nil, nil, nil, err
-	}
-	slices.SortFunc(holders, func(a, b kind.Party) int { return cmp.Compare(a.Token, b.Token) })
-	queue := path + evidence.KazooQueue
-	waiters, junk, err = ReadQueue(queue, waiting, read(queue))
-	for _, line := range [][]kind.Party{holders, waiters} {
-		for i := range line {
-			line[i].Permits = 1
-		}
-	}
-	return holders, waiters, Junk(kind.Semaphore, path, queue, junk), err
 }
