@@ -94,21 +94,21 @@ func checkConnections(snap *scan.Snapshot) Condition {
 // follows from the oldest contender of this epoch: its token is the id of the transaction that created it.
 func checkZxid(snap *scan.Snapshot) Condition {
 	k := Condition{Name: "transaction ids", Why: "when those of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
-	ids, sure := layoutOf(snap)
+	used, sure := EpochUsed(snap)
 	if !sure { // the condition names the worse of the two
 		k.What = "if the servers count with 32 bits (they may have zookeeper.wideCounterZxidEnabled, with which the ids last for decades), "
 	}
-	left := (1 - ids.used(snap.Zxid)) * ids.ids()
-	k.What += fmt.Sprintf("%.0f%% of this epoch's are used", ids.used(snap.Zxid)*100)
+	left := (1 - used) * epochIDs
+	k.What += fmt.Sprintf("%.0f%% of this epoch's are used", used*100)
 	var first *inspect.Contender
 	for _, in := range snap.Locks {
 		for c := range in.Contenders {
-			if ids.epoch(int64(c.Token)) == ids.epoch(snap.Zxid) && !c.Since.IsZero() && (first == nil || c.Token < first.Token) { //nolint:gosec // a zxid
+			if int64(c.Token)/epochIDs == snap.Zxid/epochIDs && !c.Since.IsZero() && (first == nil || c.Token < first.Token) { //nolint:gosec // a zxid
 				first = c
 			}
 		}
 	}
-	soon := left < ids.ids()/10
+	soon := left < epochIDs/10
 	if first == nil || snap.At.Sub(first.Since) < shortestTrack || snap.Zxid < int64(first.Token) { //nolint:gosec // a zxid
 		k.What += "; how long the rest will last is not known, because no holder or waiter has been there for a minute of this epoch"
 	} else {
@@ -126,35 +126,22 @@ func checkZxid(snap *scan.Snapshot) Condition {
 	return k
 }
 
-// layout is how a transaction id is divided: how many of its 64 bits count within an epoch.
-type layout uint
+// epochIDs is how many transactions an epoch has, in every release so far. A coming one may have 2^40 (ZOOKEEPER-2789), if
+// zookeeper.wideCounterZxidEnabled is set.
+const epochIDs = 1 << 32
 
-const (
-	narrow layout = 32 // of every release so far
-	wide   layout = 40 // of a coming one, if zookeeper.wideCounterZxidEnabled is set (ZOOKEEPER-2789)
-)
-
-// layoutOf returns that of the servers, and whether it is known. No server says it. Releases before 3.10 know only one, and the first id of
-// the wide one is 2^40: a smaller one is narrow. A larger one may be wide, or narrow in an epoch from 256 on. Then layoutOf returns narrow,
-// because its ids are used up sooner.
-func layoutOf(snap *scan.Snapshot) (l layout, known bool) {
+// EpochUsed is the share of the transaction ids of the leader's epoch that is used, and whether it is known how servers count them. No
+// server says that. Releases before 3.10 count in one way, and the first id of the other way is 2^40. A larger one may be of either, or of
+// an epoch from 256 on. Then EpochUsed assumes the way whose ids are used up sooner.
+func EpochUsed(snap *scan.Snapshot) (ratio float64, known bool) {
+	ratio, known = float64(snap.Zxid%epochIDs)/epochIDs, snap.Zxid < 1<<40
 	for _, at := range snap.Servers {
 		if v := words.ParseVersion("version: " + at.Version); v != nil && slices.Compare(v, []int{3, 10}) < 0 {
-			return narrow, true
+			return ratio, true
 		}
 	}
-	return narrow, snap.Zxid < 1<<wide
+	return ratio, known
 }
-
-// EpochUsed is the share of the transaction ids of the leader's epoch that is used, and whether it is known how servers count them.
-func EpochUsed(snap *scan.Snapshot) (ratio float64, known bool) {
-	l, known := layoutOf(snap)
-	return l.used(snap.Zxid), known
-}
-
-func (l layout) ids() float64            { return float64(int64(1) << l) }
-func (l layout) used(zxid int64) float64 { return float64(zxid&(1<<l-1)) / l.ids() }
-func (l layout) epoch(zxid int64) int64  { return zxid >> l }
 
 func days(seconds float64) string {
 	if n := seconds / (24 * 60 * 60); n < 1000 {

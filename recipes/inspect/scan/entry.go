@@ -65,22 +65,16 @@ func (e *entry) dir(path string) *directory {
 
 // show makes in the report of the entry. A report that says the same stays the same pointer.
 func (e *entry) show(in *inspect.Report) {
-	if !same(in, e.report) {
-		e.report = in
-	}
-}
-
-// same reports whether two reports say the same.
-func same(in, old *inspect.Report) bool {
 	alike := func(a, b inspect.Contender) bool {
 		return a.Path == b.Path && a.Token == b.Token && a.Session == b.Session && a.Permits == b.Permits && bytes.Equal(a.Data, b.Data)
 	}
-	return old != nil && idle(in.Keys) && idle(old.Keys) && in.Kind == old.Kind && in.Payload == old.Payload &&
-		slices.EqualFunc(in.Holders, old.Holders, alike) && slices.EqualFunc(in.Waiters, old.Waiters, alike) && slices.Equal(in.Junk, old.Junk) && reflect.DeepEqual(in.Job, old.Job)
+	idle := func(k *inspect.Keys) bool { return k == nil || k.InUse+k.Empty == 0 && k.Listed == k.Dirs }
+	old := e.report
+	if old == nil || !idle(in.Keys) || !idle(old.Keys) || in.Kind != old.Kind || in.Payload != old.Payload || !reflect.DeepEqual(in.Job, old.Job) ||
+		!slices.EqualFunc(in.Holders, old.Holders, alike) || !slices.EqualFunc(in.Waiters, old.Waiters, alike) || !slices.Equal(in.Junk, old.Junk) {
+		e.report = in
+	}
 }
-
-// idle reports whether no key is known to be in use.
-func idle(k *inspect.Keys) bool { return k == nil || k.InUse+k.Empty == 0 && k.Listed == k.Dirs }
 
 // wanted reports whether the children of the node itself are to be listed: they may be contenders, or locks, or something that
 // does not belong there.

@@ -53,31 +53,16 @@ type keyNode struct {
 	gone    bool
 }
 
-// allowance is how many requests may still be sent.
-type allowance struct {
-	left atomic.Int64
-	r    *round
-}
-
-// take takes one, and counts the request that follows.
-func (a *allowance) take() bool {
-	if !a.reserve() {
-		return false
-	}
-	a.r.count()
-	return true
-}
-
-// reserve takes one for a request that counts itself.
-func (a *allowance) reserve() bool { return a.r.left() > 0 && a.left.Add(-1) >= 0 }
+// allowed takes one of the requests that a look at a family may still send; false if there is none left.
+func (r *round) allowed(left *atomic.Int64) bool { return r.left() > 0 && left.Add(-1) >= 0 }
 
 // updateFamily is update for a family, whose keys take turns: first those that are known, or seem, to be waited for.
 func (r *round) updateFamily(ctx context.Context, e *entry, stat *zk.Stat) error {
 	f := e.keyed
-	allowed := &allowance{r: r}
-	allowed.left.Store(familyReads)
+	var left atomic.Int64
+	left.Store(familyReads)
 	in := &inspect.Report{Path: e.path, Kind: kind.Keyed, Payload: e.payload, Keys: &inspect.Keys{}}
-	if err := r.listKeys(ctx, e, stat, allowed); err != nil {
+	if err := r.listKeys(ctx, e, stat, &left); err != nil {
 		return err
 	}
 	f.looks++
@@ -85,8 +70,8 @@ func (r *round) updateFamily(ctx context.Context, e *entry, stat *zk.Stat) error
 	due := f.due(r)
 	errs := make([]error, len(due))
 	node.Together(node.MaxReads, len(due), func(i int) {
-		if allowed.left.Load() > 0 && r.left() > 0 {
-			errs[i] = r.readKey(ctx, f, due[i], allowed)
+		if left.Load() > 0 && r.left() > 0 {
+			errs[i] = r.readKey(ctx, f, due[i], &left)
 		}
 	})
 	if err := errors.Join(errs...); err != nil {
@@ -98,7 +83,7 @@ func (r *round) updateFamily(ctx context.Context, e *entry, stat *zk.Stat) error
 }
 
 // listKeys lists the nodes of keys.
-func (r *round) listKeys(ctx context.Context, e *entry, stat *zk.Stat, allowed *allowance) error {
+func (r *round) listKeys(ctx context.Context, e *entry, stat *zk.Stat, left *atomic.Int64) error {
 	f, own := e.keyed, e.dir(e.path)
 	again := !r.dumped() || f.looks%listEvery == 0
 	if again {
@@ -123,7 +108,7 @@ func (r *round) listKeys(ctx context.Context, e *entry, stat *zk.Stat, allowed *
 	}
 	f.turn += n
 	node.Together(node.MaxReads, n, func(i int) {
-		if !r.s.once && !allowed.reserve() {
+		if !r.s.once && !r.allowed(left) {
 			return
 		}
 		_, errs[i] = r.listQueue(ctx, due[i], false)
@@ -162,35 +147,30 @@ func (f *keyed) meet(e *entry, in *inspect.Report, r *round) {
 	if in.Keys.Dirs = len(fanned); r.dumped() || in.Keys.Listed >= in.Keys.Dirs {
 		in.Keys.Listed, in.Keys.Dirs = 0, 0
 	}
-	for path, sign := range f.signs(r) {
+	if !r.dumped() {
+		return
+	}
+	signs := map[string]uint64{} // hashes of the contenders that dump lists in the nodes of keys
+	for dir, names := range r.told.Owners {
+		if !strings.HasPrefix(dir, f.Path+"/") {
+			continue
+		}
+		if path := f.NodeOf(dir); path != "" {
+			signs[path] += r.s.sign(dir, names)
+		}
+	}
+	for path, n := range f.keys {
+		if n.sign != 0 && signs[path] == 0 {
+			n.sign, n.report, n.waiters = 0, nil, 0 // its contenders have left
+		}
+	}
+	for path, sign := range signs {
 		n := note(path)
 		if n.sign != sign {
 			n.sign, n.report = sign, nil
 			n.waiters = len(f.byName(path, r).Waiters)
 		}
 	}
-}
-
-// signs are hashes of the contenders that dump lists in the nodes of keys.
-func (f *keyed) signs(r *round) map[string]uint64 {
-	out := map[string]uint64{}
-	if !r.dumped() {
-		return out
-	}
-	for dir, names := range r.told.Owners {
-		if !strings.HasPrefix(dir, f.Path+"/") {
-			continue
-		}
-		if path := f.NodeOf(dir); path != "" {
-			out[path] += r.s.sign(dir, names)
-		}
-	}
-	for path, n := range f.keys {
-		if n.sign != 0 && out[path] == 0 {
-			n.sign, n.report, n.waiters = 0, nil, 0 // its contenders have left
-		}
-	}
-	return out
 }
 
 // byName is a key as the names of its contenders alone show it, which dump lists. Permits are then those of the first places: that
@@ -244,7 +224,7 @@ func (f *keyed) due(r *round) []*keyNode {
 }
 
 // readKey reads the first contenders of a key. If the requests are used up in the middle, it is as if nothing had been read.
-func (r *round) readKey(ctx context.Context, f *keyed, n *keyNode, allowed *allowance) error {
+func (r *round) readKey(ctx context.Context, f *keyed, n *keyNode, left *atomic.Int64) error {
 	in := reportOf(f.Family, n.path)
 	lines := make([][]inspect.Contender, len(in.Kind.Queues))
 	missing := 0
@@ -253,9 +233,10 @@ func (r *round) readKey(ctx context.Context, f *keyed, n *keyNode, allowed *allo
 		owners := r.told.Owners[dir]
 		names := slices.Collect(maps.Keys(owners))
 		if n.sign == 0 {
-			if !allowed.take() {
+			if !r.allowed(left) {
 				return nil
 			}
+			r.count()
 			var err error
 			switch names, _, err = r.live.Children(ctx, dir); {
 			case errors.Is(err, zk.ErrNoNode):
@@ -272,9 +253,10 @@ func (r *round) readKey(ctx context.Context, f *keyed, n *keyNode, allowed *allo
 		for place, k := range line {
 			c := node.NewContender(dir, k, nil, nil)
 			if place < firstFew {
-				if !allowed.take() {
+				if !r.allowed(left) {
 					return nil
 				}
+				r.count()
 				read, err := node.ReadContender(ctx, r.live, dir, k)
 				switch {
 				case err != nil:
@@ -290,9 +272,10 @@ func (r *round) readKey(ctx context.Context, f *keyed, n *keyNode, allowed *allo
 	}
 	n.closed = false
 	if missing == len(lines) {
-		if !allowed.take() {
+		if !r.allowed(left) {
 			return nil
 		}
+		r.count()
 		stat, err := r.live.Exists(ctx, n.path)
 		if n.gone = err == nil && stat == nil; n.gone || err != nil {
 			return err

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/locktree/locktree/recipes/inspect"
@@ -24,9 +25,17 @@ func Look(ctx context.Context, c session.Source, opts Options) (*Snapshot, error
 			snap.Sessions[id] = &words.Session{ID: id}
 		}
 	}
-	if !snap.missesOne(opts.Sessions) {
+	shown := slices.Clone(opts.Sessions)
+	for _, in := range snap.Locks {
+		for c := range in.Contenders {
+			shown = append(shown, c.Session)
+		}
+	}
+	unseen := func(id int64) bool { return id != 0 && snap.Sessions[id].Address == "" }
+	if len(snap.Unasked) > 0 || !slices.ContainsFunc(shown, unseen) {
 		return snap, nil
 	}
+	// One of them seems to be away. Asking the words a second time settles that.
 	live, err := session.Live(ctx, c)
 	if err != nil {
 		return nil, err
@@ -41,26 +50,6 @@ func Look(ctx context.Context, c session.Source, opts Options) (*Snapshot, error
 		}
 	}
 	return snap, nil
-}
-
-// missesOne reports whether a holder or a waiter, or one of other sessions, seems to be away. Asking the words a second time settles that.
-func (snap *Snapshot) missesOne(others []int64) bool {
-	if len(snap.Unasked) > 0 {
-		return false
-	}
-	for _, id := range others {
-		if id != 0 && snap.Sessions[id].Address == "" {
-			return true
-		}
-	}
-	for _, in := range snap.Locks {
-		for c := range in.Contenders {
-			if s := snap.Sessions[c.Session]; c.Session != 0 && s.Address == "" {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // Sight describes a contender by its node and by the servers' answers about its session. A nil Snapshot has no such answers.

@@ -44,7 +44,7 @@ func (o Surveyor) Survey(ctx context.Context, c session.Source, path string) (to
 	if err != nil {
 		return nil, false, err
 	}
-	w := walk{s: s, most: o.Most, acl: true, enter: o.judge}
+	w := walk{o: o, s: s}
 	n, err := w.from(ctx, path)
 	if err != nil {
 		return nil, false, err
@@ -59,7 +59,7 @@ func (o Surveyor) Around(ctx context.Context, c session.Source, inner *Found, ro
 	if err != nil {
 		return nil, err
 	}
-	w := walk{s: s, acl: true}
+	w := walk{o: o, s: s}
 	for path := kind.ParentPath(inner.Path); inner.Path != root && path != root && kind.Below(path, root); path = kind.ParentPath(path) {
 		n, err := w.look(ctx, path)
 		if err != nil {

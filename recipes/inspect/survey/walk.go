@@ -20,7 +20,7 @@ const maxLooks = 32
 // visited is one node of a walk.
 type visited struct {
 	node.Node
-	acl    kind.List // with walk.acl, if we may read it
+	acl    kind.List // if we may read it
 	closed bool      // we may not read it
 	misfit *evidence.Misfit
 
@@ -31,10 +31,8 @@ type visited struct {
 // walk reads a subtree level by level, the nodes of a level concurrently. Which nodes it reaches depends only on the tree,
 // even if it stops at the bound.
 type walk struct {
-	s     *session.Session
-	most  int  // how many nodes it reads
-	acl   bool // read access lists too
-	enter func(*visited) bool
+	o Surveyor
+	s *session.Session
 
 	seen    int
 	cut     bool    // there are more nodes
@@ -63,7 +61,7 @@ func (w *walk) below(ctx context.Context, level []*visited) ([]*visited, error) 
 		if m := n.misfit; m != nil && !m.Part {
 			w.misfits = append(w.misfits, fmt.Errorf("%s: %w", kind.Visible(n.Path), m))
 		}
-		if n.closed || !w.enter(n) {
+		if n.closed || !w.o.judge(n) {
 			continue
 		}
 		for _, name := range slices.Sorted(slices.Values(n.Children)) {
@@ -72,7 +70,7 @@ func (w *walk) below(ctx context.Context, level []*visited) ([]*visited, error) 
 			}
 		}
 	}
-	if most := max(w.most-w.seen, 0); len(paths) > most {
+	if most := max(w.o.Most-w.seen, 0); len(paths) > most {
 		w.cut, paths = true, paths[:most]
 	}
 	read, errs := make([]*visited, len(paths)), make([]error, len(paths))
@@ -108,9 +106,6 @@ func (w *walk) look(ctx context.Context, path string) (*visited, error) {
 		return nil, err
 	}
 	n := &visited{Node: *read}
-	if !w.acl {
-		return n, nil
-	}
 	if acl, _, err := w.s.GetACL(ctx, path); err == nil {
 		n.acl = node.List(acl)
 	}
