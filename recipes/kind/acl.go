@@ -184,14 +184,16 @@ func (l List) Normalize() List {
 		}
 		out = append(out, a)
 	}
-	slices.SortFunc(out, func(a, b ACL) int {
-		return cmp.Or(cmp.Compare(a.Scheme, b.Scheme), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(out, ACL.compare)
 	return out
 }
 
-// Equal reports whether two lists grant the same. A hidden hash equals any hash of its user. A user may have several digests, such as two
-// while a password is being replaced: hidden they look the same, but their number still counts.
+func (a ACL) compare(b ACL) int {
+	return cmp.Or(cmp.Compare(a.Scheme, b.Scheme), cmp.Compare(a.ID, b.ID))
+}
+
+// Equal reports whether two lists grant the same. A hidden hash equals any hash of its user: the entries of such a user are compared by
+// their number and their permissions.
 func (l List) Equal(other List) bool {
 	users := map[string]bool{} // whose hash is hidden in one of the lists
 	for _, list := range []List{l, other} {
@@ -204,77 +206,20 @@ func (l List) Equal(other List) bool {
 	if len(users) == 0 { // the fast path, which nearly all comparisons of a large tree take
 		return slices.Equal(l.Normalize(), other.Normalize())
 	}
-	mine, ours := l.split(users)
-	rest, theirs := other.split(users)
-	if !slices.Equal(mine, rest) {
-		return false
-	}
-	for user := range users {
-		if !ours[user].couldBe(theirs[user]) {
-			return false
+	hide := func(list List) List {
+		out := slices.DeleteFunc(slices.Clone(list), ACL.hidden).Normalize()
+		for i, a := range out {
+			if user, _, _ := strings.Cut(a.ID, ":"); a.Scheme == "digest" && users[user+":x"] {
+				out[i].ID = user + ":x"
+			}
 		}
-	}
-	return true
-}
-
-// digests are what a list grants to one user: the permissions of each digest, sorted.
-type digests struct {
-	perms  []Perm
-	hidden bool // several of them may belong to one digest that the list contains more than once
-}
-
-// split takes the digests of some users ("name:x") out of a list, and normalises the rest.
-func (l List) split(users map[string]bool) (rest List, of map[string]digests) {
-	of = map[string]digests{}
-	var shown List
-	for _, a := range l {
-		if a.hidden() {
-			of[a.ID] = digests{append(of[a.ID].perms, a.Perms), true}
-		} else {
-			shown = append(shown, a)
+		for _, a := range list { // these are not merged: a user may have several digests
+			if a.hidden() {
+				out = append(out, a)
+			}
 		}
+		slices.SortFunc(out, func(a, b ACL) int { return cmp.Or(a.compare(b), cmp.Compare(a.Perms, b.Perms)) })
+		return out
 	}
-	for _, a := range shown.Normalize() {
-		user, _, _ := strings.Cut(a.ID, ":")
-		if user += ":x"; a.Scheme == "digest" && users[user] {
-			of[user] = digests{append(of[user].perms, a.Perms), of[user].hidden}
-		} else {
-			rest = append(rest, a)
-		}
-	}
-	for _, g := range of {
-		slices.Sort(g.perms)
-	}
-	return rest, of
-}
-
-// couldBe reports whether both may be the same digests. Lists of one length may be, if their permissions are the same. A longer list, if
-// hidden, may have several entries for one digest: then only the sum of its permissions is known. Its entries with the same permissions are
-// different digests, because servers drop duplicates.
-func (g digests) couldBe(other digests) bool {
-	more, fewer := g, other
-	if len(more.perms) < len(fewer.perms) {
-		more, fewer = other, g
-	}
-	if len(more.perms) == len(fewer.perms) {
-		return slices.Equal(more.perms, fewer.perms)
-	}
-	return more.hidden && most(more.perms) <= len(fewer.perms) && len(fewer.perms) > 0 && sum(more.perms) == sum(fewer.perms)
-}
-
-// most is how many of the permissions are the same, at most.
-func most(perms []Perm) (n int) {
-	of := map[Perm]int{}
-	for _, p := range perms {
-		of[p]++
-		n = max(n, of[p])
-	}
-	return n
-}
-
-func sum(perms []Perm) (all Perm) {
-	for _, p := range perms {
-		all |= p
-	}
-	return all
+	return slices.Equal(hide(l), hide(other))
 }

@@ -15,7 +15,7 @@ const (
 	WireKazoo = "kazoo"
 )
 
-// Common are the parameters that every recipe has.
+// Common are the parameters that every recipe has. A namespace has its description and its limits alone.
 type Common struct {
 	// Description is for people; it changes nothing.
 	Description string
@@ -29,23 +29,25 @@ type Common struct {
 	Order string
 }
 
-func (c *Common) common() *Common { return c }
-
-// shared are parameters with the common ones among them.
-type shared interface {
-	Params
-	common() *Common
+// Limits returns the limits declared for the node, including inherited ones.
+func (p *Payload) Limits() Limits {
+	if p == nil {
+		return Limits{}
+	}
+	return p.Params.common().Limits
 }
+
+func (c *Common) common() *Common { return c }
 
 // commonTable is the table of the common parameters. wires are the wire formats for which the kind has names.
 func commonTable(wires ...string) []parameter {
 	return append([]parameter{
-		stringField("description", func(p shared) *string { return &p.common().Description }, "", "What the lock is for, for people who read the plan."),
-		intField("max_waiters", func(p shared) *int { return &p.common().MaxWaiters }, 0, 0, 1_000_000, "How many contenders may wait; 0 means no limit. Enforced by this library only."),
+		stringField("description", func(p Params) *string { return &p.common().Description }, "", "What the lock is for, for people who read the plan."),
+		intField("max_waiters", func(p Params) *int { return &p.common().MaxWaiters }, 0, 0, 1_000_000, "How many contenders may wait; 0 means no limit. Enforced by this library only."),
 		// Contenders of two naming schemes in one queue do not see each other, so the scheme can only change while the queue is empty.
-		stringField("wire", func(p shared) *string { return &p.common().Wire }, WireCurator, "Naming scheme of the contenders: curator (Java) or kazoo (Python).", wires...).replaces(),
-		stringField("order", func(p shared) *string { return &p.common().Order }, "", "The place of the lock in the order of a namespace.").derived(),
-	}, limitsTable()...)
+		stringField("wire", func(p Params) *string { return &p.common().Wire }, WireCurator, "Naming scheme of the contenders: curator (Java) or kazoo (Python).", wires...).replaces(),
+		stringField("order", func(p Params) *string { return &p.common().Order }, "", "The place of the lock in the order of a namespace.").derived(),
+	}, limitsTable...)
 }
 
 // Place is a lock's place in an order that a namespace declares: of two locks of one order, the one with the lower rank is taken first.
@@ -59,11 +61,7 @@ func (p Place) String() string { return strconv.Itoa(p.Rank) + " " + p.Of }
 
 // PlaceOf returns the place that the parameters have; false if they have none.
 func PlaceOf(p Params) (Place, bool) {
-	s, ok := p.(shared)
-	if !ok {
-		return Place{}, false
-	}
-	rank, of, ok := strings.Cut(s.common().Order, " ")
+	rank, of, ok := strings.Cut(p.common().Order, " ")
 	n, err := strconv.Atoi(rank)
 	return Place{of, n}, ok && err == nil
 }

@@ -36,21 +36,11 @@ func stated(text string) time.Duration {
 	return d
 }
 
-func (l *Limits) limits() *Limits { return l }
-
-// limited are parameters with limits: those of every kind.
-type limited interface {
-	Params
-	limits() *Limits
-}
-
-func limitsTable() []parameter {
-	return []parameter{
-		stringField("max_hold", func(p limited) *string { return &p.limits().MaxHold }, "", `The longest time that anybody should hold a lock, such as "10m". Reported, not enforced; nodes inside inherit it.`).inherits(checkDuration),
-		stringField("max_wait", func(p limited) *string { return &p.limits().MaxWait }, "", `The longest time that anybody should wait for a lock, such as "30s". Reported, not enforced; nodes inside inherit it.`).inherits(checkDuration),
-		stringField("owner", func(p limited) *string { return &p.limits().Owner }, "", "Who is responsible: a team or a mail address; nodes inside inherit it.").inherits(checkPrintable),
-		stringField("runbook", func(p limited) *string { return &p.limits().Runbook }, "", "URL of the page that says what to do when something is wrong; nodes inside inherit it.").inherits(checkURL),
-	}
+var limitsTable = []parameter{
+	stringField("max_hold", func(p Params) *string { return &p.common().MaxHold }, "", `The longest time that anybody should hold a lock, such as "10m". Reported, not enforced; nodes inside inherit it.`).inherits(checkDuration),
+	stringField("max_wait", func(p Params) *string { return &p.common().MaxWait }, "", `The longest time that anybody should wait for a lock, such as "30s". Reported, not enforced; nodes inside inherit it.`).inherits(checkDuration),
+	stringField("owner", func(p Params) *string { return &p.common().Owner }, "", "Who is responsible: a team or a mail address; nodes inside inherit it.").inherits(checkPrintable),
+	stringField("runbook", func(p Params) *string { return &p.common().Runbook }, "", "URL of the page that says what to do when something is wrong; nodes inside inherit it.").inherits(checkURL),
 }
 
 func checkDuration(s string) error {

@@ -9,11 +9,7 @@ var Namespace = &Kind{
 }
 
 // NamespaceParams are the parameters of a namespace.
-type NamespaceParams struct {
-	// Description is for people; it changes nothing.
-	Description string
-	Limits
-}
+type NamespaceParams struct{ Common }
 
 // Kind implements [Params].
 func (*NamespaceParams) Kind() *Kind { return Namespace }
@@ -22,5 +18,5 @@ func (*NamespaceParams) Kind() *Kind { return Namespace }
 func (p *NamespaceParams) Fields() []Field { return bind(namespaceTable, p) }
 
 var namespaceTable = append([]parameter{
-	stringField("description", func(p *NamespaceParams) *string { return &p.Description }, "", "What the namespace is for, for people who read the plan."),
-}, limitsTable()...)
+	stringField("description", func(p Params) *string { return &p.common().Description }, "", "What the namespace is for, for people who read the plan."),
+}, limitsTable...)

@@ -11,12 +11,14 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// Params are the declared parameters of one node. Each implementation is a plain struct in the file of its kind.
+// Params are the declared parameters of one node. Each implementation is a plain struct in the file of its kind, with a [Common] in it.
 type Params interface {
 	// Kind is the recipe type these parameters belong to.
 	Kind() *Kind
 	// Fields is the parameter table, bound to this value: setting a field changes the receiver.
 	Fields() []Field
+
+	common() *Common
 }
 
 // Field is one parameter: its declaration together with its value. It points into the parameters it was made for, so a copy sets the same

@@ -143,15 +143,13 @@ func (p *Payload) Children() []string {
 	return p.Params.Kind().Children
 }
 
+// stateOr returns one string for all nodes of a state: the decoder makes a copy for each, which matters with a hundred thousand.
 func stateOr(s State) State {
-	// One string for all nodes: the decoder makes a copy for each, which matters with a hundred thousand.
-	for _, known := range []State{StateActive, StateDraining} {
-		if s == known {
-			return known
-		}
-	}
-	if s == "" {
+	switch s {
+	case "", StateActive:
 		return StateActive
+	case StateDraining:
+		return StateDraining
 	}
 	return s
 }
@@ -295,16 +293,6 @@ func (p *Payload) Read(written int64) {
 	if p.Since == 0 && p.Params.Kind() == Once {
 		p.Since = written
 	}
-}
-
-// Limits returns the limits declared for the node, including inherited ones.
-func (p *Payload) Limits() Limits {
-	if p != nil {
-		if l, ok := p.Params.(limited); ok {
-			return *l.limits()
-		}
-	}
-	return Limits{}
 }
 
 // Provisioner is what [Provision] needs of a zktest.Server.
