@@ -112,42 +112,29 @@ func SortContenders(children []string) (queue []Contender, junk []string) {
 			junk = append(junk, name)
 		}
 	}
-	slices.SortFunc(queue, compareContenders)
+	// As plain integers: the gap shows where the circle begins. No two children of a node compare equal, because their names differ, so
+	// every client gets the same order.
+	slices.SortFunc(queue, func(a, b Contender) int {
+		if a.Seq == b.Seq && a.Shared != b.Shared {
+			if b.Shared {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Name, b.Name))
+	})
 	slices.Sort(junk)
-	return fromWidestGap(queue), junk
-}
-
-// fromWidestGap rotates a sorted queue so that it begins after its widest gap. If a queue spans fewer than 2^31 numbers, its
-// widest gap is the rest of the circle, which is more than 2^31 numbers.
-func fromWidestGap(queue []Contender) []Contender {
-	if len(queue) == 0 {
-		return queue
-	}
-	first, widest := 0, distance(queue[len(queue)-1], queue[0])
-	for i := 1; i < len(queue); i++ {
-		if d := distance(queue[i-1], queue[i]); d > widest {
-			first, widest = i, d
+	first, widest := 0, uint32(0)
+	for i, c := range queue {
+		before := queue[(i+len(queue)-1)%len(queue)]
+		if gap := uint32(c.Seq) - uint32(before.Seq); gap > widest { // across the wrap
+			first, widest = i, gap
 		}
 	}
 	if first == 0 {
-		return queue
+		return queue, junk
 	}
-	return append(slices.Clone(queue[first:]), queue[:first]...)
-}
-
-// distance is how many numbers after a's b's was handed out, across the wrap.
-func distance(a, b Contender) uint32 { return uint32(b.Seq) - uint32(a.Seq) }
-
-// compareContenders orders by number, as a plain integer: fromWidestGap finds where the circle begins. No two children of
-// a node compare equal, because their names differ, so every client gets the same order.
-func compareContenders(a, b Contender) int {
-	if a.Seq == b.Seq && a.Shared != b.Shared {
-		if b.Shared {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Name, b.Name))
+	return append(slices.Clone(queue[first:]), queue[:first]...), junk
 }
 
 // maxName bounds a node name. ZooKeeper itself has no bound below its packet size. But the paths of all ephemerals of a session go into one
@@ -194,13 +181,12 @@ func illegalRune(r rune) string {
 // ValidatePath returns why s cannot be the absolute path of one of our nodes, or nil.
 // "/" is valid; "/zookeeper" and everything below belong to ZooKeeper.
 func ValidatePath(s string) error {
-	if s == "/" {
+	switch {
+	case s == "/":
 		return nil
-	}
-	if !strings.HasPrefix(s, "/") {
+	case !strings.HasPrefix(s, "/"):
 		return fmt.Errorf("the path %q must start with a slash", s)
-	}
-	if strings.HasSuffix(s, "/") {
+	case strings.HasSuffix(s, "/"):
 		return fmt.Errorf("the path %q must not end with a slash", s)
 	}
 	names := strings.Split(s[1:], "/")

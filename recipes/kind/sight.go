@@ -3,6 +3,7 @@ package kind
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,18 +96,12 @@ func (s Sight) Who() string {
 
 // Line is the whole text: the name, the host and process, the address, since when, and the connection or the time at which its place will
 // be free.
-func (s Sight) Line() string { return s.Who() + s.details() }
+func (s Sight) Line() string { return s.Who() + ", " + s.Details() }
 
 // Details are the line without the name.
-func (s Sight) Details() string { return strings.TrimPrefix(s.details(), ", ") }
-
-func (s Sight) details() (text string) {
-	for _, part := range []string{s.Process(), s.ClientAddress, s.When(), s.State()} {
-		if part != "" {
-			text += ", " + part
-		}
-	}
-	return text
+func (s Sight) Details() string {
+	parts := []string{s.Process(), s.ClientAddress, s.When(), s.State()}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ", ")
 }
 
 // Process is the host and the process, as "host/pid"; "" where the contender does not say, or where that is its name.

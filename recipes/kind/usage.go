@@ -85,28 +85,27 @@ func (u *Usage) String() string {
 	if !u.Busy() {
 		return "nobody"
 	}
-	whole := ""
-	if u.Keys.Used+u.Keys.unseen() > 0 {
-		whole = u.Keys.String()
-	}
 	var parts []string
-	holders := PerClient(u.Holders)
-	for _, g := range []struct {
-		n    int
-		noun string
-		who  []Party
-	}{{len(holders), "holder", holders}, {len(PerClient(u.Waiters)), "waiter", nil}, {len(u.Junk), "foreign child node", nil}} {
+	count := func(n int, noun, who string) {
 		switch {
-		case g.n == 1:
-			parts = append(parts, fmt.Sprintf("1 %s%s", g.noun, ids(g.who)))
-		case g.n > 1:
-			parts = append(parts, fmt.Sprintf("%d %ss%s", g.n, g.noun, ids(g.who)))
+		case n == 1:
+			parts = append(parts, "1 "+noun+who)
+		case n > 1:
+			parts = append(parts, fmt.Sprintf("%d %ss%s", n, noun, who))
 		}
 	}
-	if whole != "" && len(parts) > 0 {
-		whole += ": "
+	holders := PerClient(u.Holders)
+	count(len(holders), "holder", ids(holders))
+	count(len(PerClient(u.Waiters)), "waiter", "")
+	count(len(u.Junk), "foreign child node", "")
+	text := strings.Join(parts, " and ")
+	switch {
+	case u.Keys.Used+u.Keys.unseen() == 0:
+		return text
+	case text == "":
+		return u.Keys.String()
 	}
-	return whole + strings.Join(parts, " and ")
+	return u.Keys.String() + ": " + text
 }
 
 // List names all of them, each as [Sight.Line]: "held by host-a/4121, since 2026-11-02T08:00:00Z, connection not asked".
