@@ -19,51 +19,33 @@ func DigestID(userPassword string) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// auth answers zxid 0, and a failure ends the connection.
+// auth adds to the connection's identities what the credentials prove. A wrong password is no error: it makes another identity. The reply
+// has zxid 0, and a failure ends the connection.
 func (c *conn) auth(r *wire.Request) ([]byte, bool) {
-	ids, ok := authenticate(c.s.opts, c.ids, c.ip, r.Scheme, r.Auth)
-	if !ok {
+	var proved []store.Identity
+	switch r.Scheme {
+	case "digest":
+		id := DigestID(string(r.Auth))
+		if id == c.s.opts.superDigest {
+			proved = append(proved, store.Identity{Scheme: "super"})
+		}
+		proved = append(proved, store.Identity{Scheme: "digest", ID: id})
+	case "ip":
+		proved = append(proved, store.Identity{Scheme: "ip", ID: c.ip})
+	default:
 		return wire.ReplyFrame(r.Xid, 0, wire.CodeAuthFailed), true
 	}
-	c.ids = ids
+	for _, i := range proved {
+		if !slices.Contains(c.ids, i) {
+			c.ids = append(c.ids, i)
+		}
+	}
 	return wire.ReplyFrame(r.Xid, 0, wire.CodeOK), false
 }
 
-// authenticate adds to a connection's identities what the credentials prove.
-// A wrong password is no error: it makes another identity.
-func authenticate(o options, ids []store.Identity, ip, scheme string, auth []byte) ([]store.Identity, bool) {
-	add := func(i store.Identity) {
-		if !slices.Contains(ids, i) {
-			ids = append(ids, i)
-		}
-	}
-	switch scheme {
-	case "digest":
-		id := DigestID(string(auth))
-		if id == o.superDigest {
-			add(store.Identity{Scheme: "super"})
-		}
-		add(store.Identity{Scheme: "digest", ID: id})
-	case "ip":
-		add(store.Identity{Scheme: "ip", ID: ip})
-	default:
-		return ids, false
-	}
-	return ids, true
-}
-
-// unwelcome reports whether a request is refused because nobody has logged in. A ping
-// is, too.
+// unwelcome reports whether a request, or a ping, is refused because the client has not logged in.
 func (c *conn) unwelcome() bool {
-	if !c.s.opts.saslRequired {
-		return false
-	}
-	for _, i := range c.ids {
-		if i.Scheme == "sasl" {
-			return false
-		}
-	}
-	return true
+	return c.s.opts.saslRequired && !slices.ContainsFunc(c.ids, func(i store.Identity) bool { return i.Scheme == "sasl" })
 }
 
 // sasl answers a token. A refusal ends the connection, and the session lives on

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"crypto/tls"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -84,8 +85,11 @@ func newConn(s *Server, v *view, nc net.Conn) *conn {
 	}
 	s.nextConn++
 	c := &conn{
-		s: s, v: v, nc: secure(nc, s.opts.tls), raw: nc, ip: ip, id: s.nextConn, since: time.Now(), ids: []store.Identity{{Scheme: "ip", ID: ip}},
+		s: s, v: v, nc: nc, raw: nc, ip: ip, id: s.nextConn, since: time.Now(), ids: []store.Identity{{Scheme: "ip", ID: ip}},
 		room: make(chan struct{}, 1),
+	}
+	if s.opts.tls != nil {
+		c.nc = tls.Server(nc, s.opts.tls)
 	}
 	c.out = outbox.New(&s.mu, c.nc, nc, c.sent, c.dropped)
 	c.partition()
@@ -170,17 +174,11 @@ func (c *conn) deliver(it inbound) bool {
 	c.inSize += it.raw
 	// Timers may fire in any order; pump takes what is due from the front.
 	if s.opts.latency > 0 {
-		time.AfterFunc(s.opts.latency, c.lockedPump)
+		s.after(s.opts.latency, c.pump)
 	} else {
 		c.pump()
 	}
 	return !c.out.Dead()
-}
-
-func (c *conn) lockedPump() {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	c.pump()
 }
 
 // pump lets everything that is due arrive, which touches the session, and then

@@ -1,8 +1,6 @@
 package zktest
 
 import (
-	"time"
-
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
@@ -14,15 +12,6 @@ type Event struct {
 	N       int // counts, from 1, the events of this type offered to this rule
 }
 
-// eventRule is a fault on watch events; Server.mu guards it.
-type eventRule struct {
-	i     *Injection
-	match func(Event) bool
-	f     Fault
-	seen  map[string]int
-	held  []func()
-}
-
 // InjectEvent puts a fault in force for the watch events that match accepts.
 // [DropEvent] swallows the event, [Delay] sends it later, and [Hold] sends it at
 // [Injection.Release]. None of them delays anything else, which no ordinary server
@@ -31,11 +20,11 @@ type eventRule struct {
 // Unlike the predicate of [Server.Inject], match runs with the server locked: it
 // must not call the server.
 func (s *Server) InjectEvent(match func(Event) bool, f Fault) *Injection {
-	i := &Injection{s: s, hit: make(chan struct{}), gate: make(chan struct{})}
+	i := newInjection(s, f)
+	i.matchEvent = match
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i.events = &eventRule{i: i, match: match, f: f, seen: map[string]int{}}
-	s.eventRules = append(s.eventRules, i.events)
+	s.eventRules = append(s.eventRules, i)
 	return i
 }
 
@@ -51,29 +40,26 @@ func (c *conn) sendEvent(typ wire.EventType, path string, zxid int64) {
 	frame := wire.EventFrame(typ, path, zxid)
 	r := c.s.eventFault(Event{Session: c.sid.Load(), Type: typ.String(), Path: path})
 	switch {
-	case r != nil && r.f.kind == faultDropRequest:
-	case r != nil && r.f.kind == faultDelay:
-		time.AfterFunc(r.f.d, func() {
-			c.s.mu.Lock()
-			defer c.s.mu.Unlock()
-			c.reply(frame)
-		})
-	case r != nil && r.f.kind == faultHold:
-		r.held = append(r.held, func() { c.reply(frame) })
+	case r == nil:
+		c.reply(frame)
+	case r.fault.kind == faultDropRequest:
+	case r.fault.kind == faultDelay:
+		c.s.after(r.fault.d, func() { c.reply(frame) })
+	case r.fault.kind == faultHold:
+		r.waiting = append(r.waiting, func() { c.reply(frame) })
 	default:
 		c.reply(frame)
 	}
 }
 
 // eventFault finds the first rule that matches.
-func (s *Server) eventFault(e Event) *eventRule {
-	var hit *eventRule
+func (s *Server) eventFault(e Event) (hit *Injection) {
 	for _, r := range s.eventRules {
 		r.seen[e.Type]++
 		e.N = r.seen[e.Type]
-		if hit == nil && r.match(e) {
+		if hit == nil && r.matchEvent(e) {
 			hit = r
-			r.i.strike()
+			r.strike()
 		}
 	}
 	return hit

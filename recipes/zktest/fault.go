@@ -110,16 +110,21 @@ func Fail(code Code) Fault { return Fault{kind: faultFail, code: wire.Code(code)
 // Injection is one fault in force, from [Server.Inject].
 type Injection struct {
 	s     *Server
-	match func(Request) bool
 	fault Fault
-	seen  map[string]int // by operation; guarded by rules.mu
-	hits  int            // guarded by rules.mu; of an event rule by Server.mu
 	hit   chan struct{}
+	// What follows is guarded by rules.mu, or by Server.mu if the fault is one of events.
+	match      func(Request) bool
+	matchEvent func(Event) bool // of InjectEvent; nil of others
+	seen       map[string]int   // by operation, or by type of event
+	hits       int
 
 	released bool     // guarded by Server.mu, as is waiting
 	waiting  []func() // resume what is held
 	gate     chan struct{}
-	events   *eventRule // of InjectEvent
+}
+
+func newInjection(s *Server, f Fault) *Injection {
+	return &Injection{s: s, fault: f, seen: map[string]int{}, hit: make(chan struct{}), gate: make(chan struct{})}
 }
 
 // rules are the faults in force. Their own lock serialises the predicates, which
@@ -135,10 +140,8 @@ type rules struct {
 // and never by two goroutines at a time. It may inspect the server but must not
 // inject or remove faults. See [Once] and [On].
 func (s *Server) Inject(match func(Request) bool, f Fault) *Injection {
-	i := &Injection{
-		s: s, match: match, fault: f, seen: map[string]int{},
-		hit: make(chan struct{}), gate: make(chan struct{}),
-	}
+	i := newInjection(s, f)
+	i.match = match
 	s.rules.mu.Lock()
 	defer s.rules.mu.Unlock()
 	s.rules.all = append(s.rules.all, i)
@@ -148,7 +151,7 @@ func (s *Server) Inject(match func(Request) bool, f Fault) *Injection {
 // Hits returns the number of requests that the fault has struck.
 func (i *Injection) Hits() int {
 	lock := &i.s.rules.mu
-	if i.events != nil {
+	if i.matchEvent != nil {
 		lock = &i.s.mu
 	}
 	lock.Lock()
@@ -164,15 +167,13 @@ func (i *Injection) Hit() <-chan struct{} { return i.hit }
 // Remove ends the fault for requests that have not been read yet. What it holds stays
 // held until [Injection.Release].
 func (i *Injection) Remove() {
-	if i.events != nil {
-		i.s.mu.Lock()
-		defer i.s.mu.Unlock()
-		i.s.eventRules = slices.DeleteFunc(i.s.eventRules, func(r *eventRule) bool { return r == i.events })
-		return
+	lock, all := &i.s.rules.mu, &i.s.rules.all
+	if i.matchEvent != nil {
+		lock, all = &i.s.mu, &i.s.eventRules
 	}
-	i.s.rules.mu.Lock()
-	defer i.s.rules.mu.Unlock()
-	i.s.rules.all = slices.DeleteFunc(i.s.rules.all, func(x *Injection) bool { return x == i })
+	lock.Lock()
+	defer lock.Unlock()
+	*all = slices.DeleteFunc(*all, func(x *Injection) bool { return x == i })
 }
 
 // Release lets everything that is held go on, in order, and removes the fault.
@@ -187,11 +188,6 @@ func (i *Injection) Release() {
 	close(i.gate)
 	for c := range i.s.conns {
 		c.out.Wake()
-	}
-	if i.events != nil {
-		for _, send := range i.events.held {
-			send()
-		}
 	}
 	for _, resume := range i.waiting {
 		resume()
@@ -253,11 +249,7 @@ func (c *conn) park(it *inbound, delay, hold faultKind, stalled *bool) bool {
 	}
 	switch it.fault.kind {
 	case delay:
-		time.AfterFunc(it.fault.d, func() {
-			c.s.mu.Lock()
-			defer c.s.mu.Unlock()
-			resume()
-		})
+		c.s.after(it.fault.d, resume)
 	case hold:
 		if it.inj.released {
 			return false

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"io"
 
-	"github.com/locktree/locktree/recipes/zktest/internal/store"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 	"github.com/locktree/locktree/recipes/zktest/internal/words"
 )
@@ -57,16 +56,4 @@ func (c *conn) next(in *bufio.Reader, first bool) (inbound, error) {
 		it.req, err = wire.DecodeRequest(body)
 	}
 	return it, err
-}
-
-// identify adds the identity of the client's certificate.
-func (c *conn) identify() error {
-	name, ok, err := certified(c.nc)
-	if err != nil || !ok {
-		return err
-	}
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	c.ids = append(c.ids, store.Identity{Scheme: "x509", ID: name})
-	return nil
 }

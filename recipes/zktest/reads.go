@@ -17,7 +17,12 @@ func (c *conn) readOp(r *wire.Request, e *wire.Encoder) wire.Code {
 	case wire.OpGetChildren, wire.OpGetChildren2:
 		return c.getChildren(r, e)
 	case wire.OpGetACL:
-		return c.getACL(r, e)
+		acl, stat, code := c.v.tree().GetACL(c.caller(), r.Path)
+		if code == wire.CodeOK {
+			e.ACLs(acl)
+			e.Stat(stat)
+		}
+		return code
 	case wire.OpSync: // of any path, existing or not; execute has caught up
 		e.String(r.Path)
 		return wire.CodeOK
@@ -27,7 +32,11 @@ func (c *conn) readOp(r *wire.Request, e *wire.Encoder) wire.Code {
 	case wire.OpMultiRead:
 		return c.multiRead(r, e)
 	case wire.OpGetAllChildrenNumber:
-		return c.countBelow(r, e)
+		n, code := c.v.tree().CountBelow(c.caller(), r.Path)
+		if code == wire.CodeOK {
+			e.Int32(int32(n))
+		}
+		return code
 	case wire.OpGetEphemerals:
 		e.Strings(c.v.tree().GetEphemerals(c.caller(), r.Path))
 		return wire.CodeOK
@@ -36,7 +45,12 @@ func (c *conn) readOp(r *wire.Request, e *wire.Encoder) wire.Code {
 	case wire.OpCheckWatches, wire.OpRemoveWatches:
 		return c.removeWatches(r)
 	case wire.OpWhoAmI:
-		c.whoAmI(e)
+		e.Int32(int32(len(c.ids)))
+		for _, i := range c.ids { // without secrets
+			user, _, _ := strings.Cut(i.ID, ":")
+			e.String(i.Scheme)
+			e.String(user)
+		}
 		return wire.CodeOK
 	}
 	return wire.CodeUnimplemented
@@ -84,15 +98,6 @@ func (c *conn) getChildren(r *wire.Request, e *wire.Encoder) wire.Code {
 	return wire.CodeOK
 }
 
-func (c *conn) getACL(r *wire.Request, e *wire.Encoder) wire.Code {
-	acl, stat, code := c.v.tree().GetACL(c.caller(), r.Path)
-	if code == wire.CodeOK {
-		e.ACLs(acl)
-		e.Stat(stat)
-	}
-	return code
-}
-
 // multiRead answers each read separately: one that fails does not fail the others.
 // A write among them fails the whole, but the answers before it are sent.
 func (c *conn) multiRead(r *wire.Request, e *wire.Encoder) wire.Code {
@@ -110,14 +115,6 @@ func (c *conn) multiRead(r *wire.Request, e *wire.Encoder) wire.Code {
 		e.Append(body)
 	}
 	return wire.CodeOK
-}
-
-func (c *conn) countBelow(r *wire.Request, e *wire.Encoder) wire.Code {
-	n, code := c.v.tree().CountBelow(c.caller(), r.Path)
-	if code == wire.CodeOK {
-		e.Int32(int32(n))
-	}
-	return code
 }
 
 // addWatch watches a path until the watch is removed: mode 0 the node and its
@@ -158,16 +155,6 @@ func (c *conn) removeWatches(r *wire.Request) wire.Code {
 		return wire.CodeNoWatcher
 	}
 	return wire.CodeOK
-}
-
-// whoAmI lists the connection's identities, without secrets.
-func (c *conn) whoAmI(e *wire.Encoder) {
-	e.Int32(int32(len(c.ids)))
-	for _, i := range c.ids {
-		user, _, _ := strings.Cut(i.ID, ":")
-		e.String(i.Scheme)
-		e.String(user)
-	}
 }
 
 // watch sets a watch. A connection that the server has ended gets none: its watches have been forgotten and will not be again.

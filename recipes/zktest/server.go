@@ -36,7 +36,7 @@ type Server struct {
 	tree        *store.Tree
 	zxid        int64
 	views       []*view // the first is the server's own
-	eventRules  []*eventRule
+	eventRules  []*Injection
 	sessions    map[int64]*session
 	nextSession int64
 	conns       map[*conn]struct{}
@@ -118,6 +118,15 @@ func (s *Server) password(id int64) []byte {
 	binary.BigEndian.PutUint64(b[:], uint64(id))
 	sum := sha256.Sum256(append(s.secret[:], b[:]...))
 	return sum[:16]
+}
+
+// after calls f later, with the server locked.
+func (s *Server) after(d time.Duration, f func()) *time.Timer {
+	return time.AfterFunc(d, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		f()
+	})
 }
 
 func nowMillis() int64 { return time.Now().UnixMilli() }

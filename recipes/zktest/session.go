@@ -36,7 +36,11 @@ func (s *Server) openSession(timeout time.Duration) *session {
 	s.nextSession++
 	s.sessions[x.id] = x
 	x.deadline = s.expiry(timeout)
-	x.timer = time.AfterFunc(time.Until(x.deadline), func() { s.checkExpiry(x) })
+	x.timer = s.after(time.Until(x.deadline), func() {
+		if !s.closed && !s.frozen && s.sessions[x.id] == x {
+			s.expireIfDue(x)
+		}
+	})
 	return x
 }
 
@@ -52,18 +56,8 @@ func (s *Server) expiry(timeout time.Duration) time.Time {
 // touch extends a session, as every packet of its client except credentials does.
 func (s *Server) touch(x *session) { x.deadline = s.expiry(x.timeout) }
 
-// checkExpiry runs when a session's deadline may have passed. Packets only move
-// the deadline, so a live session's timer runs out early and is set again.
-func (s *Server) checkExpiry(x *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed && !s.frozen && s.sessions[x.id] == x {
-		s.expireIfDue(x)
-	}
-}
-
-// expireIfDue ends the session if its time is up. A deadline that has moved on since
-// the timer was set sets it again.
+// expireIfDue ends the session if its time is up. Packets only move the deadline: one that has moved on since the timer was set sets it
+// again.
 func (s *Server) expireIfDue(x *session) {
 	if left := time.Until(x.deadline); left > 0 {
 		x.timer.Reset(left)

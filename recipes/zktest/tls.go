@@ -4,7 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509/pkix"
 	"encoding/asn1"
-	"net"
+
+	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
 // WithTLS makes the server speak TLS on all its connections, TCP and pipe, like
@@ -14,29 +15,27 @@ func WithTLS(cfg *tls.Config) Option {
 	return func(o *options) { o.tls, o.x509 = cfg, true }
 }
 
-// secure wraps an accepted connection, if there is a configuration.
-func secure(nc net.Conn, cfg *tls.Config) net.Conn {
-	if cfg == nil {
-		return nc
-	}
-	return tls.Server(nc, cfg)
-}
-
-// certified finishes the TLS handshake, and returns the subject of the client's certificate, false if there is none.
-func certified(nc net.Conn) (string, bool, error) {
-	t, ok := nc.(*tls.Conn)
+// identify finishes the TLS handshake, and adds the identity of the client's certificate, if it has one.
+func (c *conn) identify() error {
+	t, ok := c.nc.(*tls.Conn)
 	if !ok {
-		return "", false, nil
+		return nil
 	}
 	if err := t.Handshake(); err != nil {
-		return "", false, err
+		return err
 	}
 	certs := t.ConnectionState().PeerCertificates
 	if len(certs) == 0 {
-		return "", false, nil
+		return nil
 	}
 	name, err := subject(certs[0].RawSubject)
-	return name, true, err
+	if err != nil {
+		return err
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.ids = append(c.ids, store.Identity{Scheme: "x509", ID: name})
+	return nil
 }
 
 // subject renders a distinguished name as Java's X500Principal does: RFC 2253,

@@ -223,18 +223,7 @@ func (n *Network) StartEnsemble(servers int, opts Options) []*Server {
 		all[i].net, all[i].host = n, n.add()
 		peers = append(peers, fmt.Sprintf("server.%d=%s:2888:3888", i+1, all[i].host.ip))
 	}
-	if servers == 1 {
-		peers = nil
-	}
-	for i, s := range all {
-		s.write("data/myid", fmt.Sprint(i+1))
-		s.configure(s.host.ip, 2181, peers)
-		s.start()
-	}
-	for _, s := range all {
-		s.awaitReady()
-	}
-	return all
+	return run(all, peers, func(i int) (string, int) { return all[i].host.ip, 2181 })
 }
 
 // plug runs cmd in a network namespace of its own, where it begins its work when

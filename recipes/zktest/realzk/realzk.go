@@ -83,40 +83,42 @@ const Void = "void: the server lost a commit"
 
 const install = "apt-get install -y zookeeper default-jdk-headless libcurator-recipes-java python3-kazoo"
 
-// Start runs a standalone server until the test ends and returns once it
-// serves.
+// Start runs a standalone server until the test ends and returns once it serves.
 func Start(tb TB, opts Options) *Server {
 	tb.Helper()
-	port := FreePorts(tb, 1)[0] // kept until after the server has ended
-	s := prepare(tb, opts)
-	s.configure("127.0.0.1", port, nil)
-	s.start()
-	s.awaitReady()
-	return s
+	return StartEnsemble(tb, 1, opts)[0]
 }
 
-// StartEnsemble runs n servers as one ensemble until the test ends and returns
-// once all of them serve.
+// StartEnsemble runs n servers as one ensemble until the test ends and returns once all of them serve.
 func StartEnsemble(tb TB, n int, opts Options) []*Server {
 	tb.Helper()
-	ports := FreePorts(tb, 3*n)
+	ports := FreePorts(tb, 3*n) // kept until after the servers have ended
+	all := make([]*Server, n)
 	var peers []string
-	for i := range n {
+	for i := range all {
+		all[i] = prepare(tb, opts)
 		peers = append(peers, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, ports[3*i+1], ports[3*i+2]))
 	}
-	servers := make([]*Server, n)
-	for i := range servers {
-		servers[i] = prepare(tb, opts)
-		servers[i].write("data/myid", fmt.Sprint(i+1))
-		servers[i].configure("127.0.0.1", ports[3*i], peers)
+	return run(all, peers, func(i int) (string, int) { return "127.0.0.1", ports[3*i] })
+}
+
+// run starts servers at their addresses for clients, and returns once all of them serve. One server has no peers.
+func run(all []*Server, peers []string, at func(i int) (ip string, port int)) []*Server {
+	if len(all) == 1 {
+		peers = nil
 	}
-	for _, s := range servers {
+	for i, s := range all {
+		ip, port := at(i)
+		s.write("data/myid", fmt.Sprint(i+1))
+		s.configure(ip, port, peers)
+	}
+	for _, s := range all {
 		s.start()
 	}
-	for _, s := range servers {
+	for _, s := range all {
 		s.awaitReady()
 	}
-	return servers
+	return all
 }
 
 // Stop ends the process as an administrator would and waits for it. Sessions
@@ -129,8 +131,7 @@ func (s *Server) Kill() { s.end(syscall.SIGKILL) }
 // Restart starts the stopped or killed server again on the same port and data.
 func (s *Server) Restart() {
 	s.tb.Helper()
-	s.Stop()
-	s.start()
+	s.RestartWithoutWaiting()
 	s.awaitReady()
 }
 

@@ -63,7 +63,10 @@ func DecodeRequest(b []byte) (Request, error) {
 func (d *Decoder) body(r *Request) {
 	switch r.Op {
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
-		d.create(r)
+		r.Path, r.Data, r.ACL, r.Flags = d.string(), d.Buffer(), d.acls(), d.Int32()
+		if r.Op == OpCreateTTL {
+			r.TTL = d.Int64()
+		}
 	case OpDelete, OpCheck:
 		r.Path, r.Version = d.string(), d.Int32()
 	case OpSetData:
@@ -79,7 +82,14 @@ func (d *Decoder) body(r *Request) {
 	case OpAddWatch, OpCheckWatches, OpRemoveWatches:
 		r.Path, r.Mode = d.string(), d.Int32()
 	case OpSetWatches, OpSetWatches2:
-		d.setWatches(r)
+		r.Zxid = d.Int64()
+		n := 3 // vectors of paths: data, exist, child
+		if r.Op == OpSetWatches2 {
+			n = 5 // and persistent, recursive
+		}
+		for i := range n {
+			r.Watches[i] = d.strings()
+		}
 	case OpAuth:
 		d.Int32()
 		r.Scheme, _ = d.optString()
@@ -94,26 +104,6 @@ func (d *Decoder) body(r *Request) {
 			d.optString()
 		}
 		d.Int64()
-	}
-}
-
-func (d *Decoder) create(r *Request) {
-	r.Path, r.Data, r.ACL, r.Flags = d.string(), d.Buffer(), d.acls(), d.Int32()
-	if r.Op == OpCreateTTL {
-		r.TTL = d.Int64()
-	}
-}
-
-// setWatches reads three vectors of paths (data, exist, child), or with setWatches2
-// five (persistent, and persistent recursive).
-func (d *Decoder) setWatches(r *Request) {
-	r.Zxid = d.Int64()
-	n := 3
-	if r.Op == OpSetWatches2 {
-		n = 5
-	}
-	for i := range n {
-		r.Watches[i] = d.strings()
 	}
 }
 

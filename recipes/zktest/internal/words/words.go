@@ -53,11 +53,17 @@ type Session struct {
 // server does not answer.
 var words = map[string]func(Server, *strings.Builder){
 	"ruok": func(_ Server, b *strings.Builder) { b.WriteString("imok") },
-	"isro": Server.wordIsRO,
-	"srvr": Server.wordSrvr,
-	"stat": Server.wordStat,
+	"isro": func(s Server, b *strings.Builder) {
+		if s.ReadOnly {
+			b.WriteString("ro")
+		} else {
+			b.WriteString("rw")
+		}
+	},
+	"srvr": func(s Server, b *strings.Builder) { s.statWord(b, false) },
+	"stat": func(s Server, b *strings.Builder) { s.statWord(b, true) },
 	"mntr": Server.wordMntr,
-	"cons": Server.wordCons,
+	"cons": func(s Server, b *strings.Builder) { s.listConns(b, true) },
 	"dump": Server.wordDump,
 	"wchs": Server.wordWchs,
 	"wchp": Server.wordWchp,
@@ -89,14 +95,6 @@ func Answer(word string, allowed bool, s Server) string {
 	return b.String()
 }
 
-func (s Server) wordIsRO(b *strings.Builder) {
-	if s.ReadOnly {
-		b.WriteString("ro")
-	} else {
-		b.WriteString("rw")
-	}
-}
-
 func (s Server) mode() string {
 	if s.ReadOnly {
 		return "read-only"
@@ -106,9 +104,6 @@ func (s Server) mode() string {
 
 // znodes counts as ZooKeeper does, which files the root under two names.
 func (s Server) znodes() int { return s.Tree.Len() + 1 }
-
-func (s Server) wordSrvr(b *strings.Builder) { s.statWord(b, false) }
-func (s Server) wordStat(b *strings.Builder) { s.statWord(b, true) }
 
 func (s Server) statWord(b *strings.Builder, clients bool) {
 	fmt.Fprintf(b, "Zookeeper version: %s\n", s.Version)
@@ -155,8 +150,6 @@ func (s Server) wordMntr(b *strings.Builder) {
 		fmt.Fprintf(b, "zk_%s\t%v\n", m.key, m.value)
 	}
 }
-
-func (s Server) wordCons(b *strings.Builder) { s.listConns(b, true) }
 
 // listConns writes one line per connection; details exist only with a session.
 func (s Server) listConns(b *strings.Builder, details bool) {
