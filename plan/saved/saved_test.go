@@ -16,6 +16,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes/kind"
@@ -217,7 +218,7 @@ func TestSecretsAreNotInTheFile(t *testing.T) {
 	require.Contains(t, string(data), admin.ID, "an apply needs the digest")
 	f, err := decode(data)
 	require.NoError(t, err)
-	doc, err := json.Marshal(f)
+	doc, err := json.Marshal(document.Of("", f.Checks, f.Plans...))
 	require.NoError(t, err)
 	require.NotContains(t, string(doc), "AAAA")
 	require.NotContains(t, string(doc), "BBBB")
