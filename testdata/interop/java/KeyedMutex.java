@@ -17,7 +17,7 @@ import org.apache.zookeeper.ZooKeeper;
  * Curator's mutex for a key of a locktree family of mutexes (docs/keyed.md) that is declared with {@code foreign = true}. Its first
  * contender makes the node of the key, a container, in one transaction with itself. Its last one takes it along, also where another
  * program made it. A Java team copies this file and KeyNames.java, and puts its access list where OPEN_ACL_UNSAFE stands. The framework must have no
- * namespace. A family that is being drained or moved is not noticed: as with any lock, Curator's programs do not read declarations.
+ * namespace. A family that is being drained is not noticed: as with any lock, Curator's programs do not read declarations.
  */
 public final class KeyedMutex extends InterProcessMutex {
     private final CuratorFramework client;

@@ -1,7 +1,7 @@
 """kazoo's locks for the keys of a locktree family of mutexes or read-write locks (docs/keyed.md) that is declared with foreign = true.
 
 The first contender makes the node of the key, a container, in one transaction with itself. The last one takes it along, also where
-another program made it. A Python team copies this file beside curator_locks.py and key_names.py. A family that is being drained or moved is not
+another program made it. A Python team copies this file beside curator_locks.py and key_names.py. A family that is being drained is not
 noticed: as with any lock, kazoo's programs do not read declarations.
 """
 from kazoo.exceptions import EXCEPTIONS, NodeExistsError, NoNodeError, NotEmptyError

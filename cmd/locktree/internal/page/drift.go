@@ -19,7 +19,7 @@ func (p *problemsOf) drift() {
 		return
 	}
 	if unfinished(d) {
-		p.add(true, "apply unfinished", "", fmt.Sprintf("An apply is under way or was interrupted: access lists are still to be set, or locks admit nobody new (checked at %s).", clock(p.e.DriftAt)), "locktree plan")
+		p.add(true, "apply unfinished", "", fmt.Sprintf("An apply is under way or was interrupted: access lists are still to be set, or locks admit no further holder (checked at %s).", clock(p.e.DriftAt)), "locktree plan")
 	}
 	c := d.Summary()
 	if at := slices.IndexFunc(p.found, func(f Problem) bool { return f.What == "missing" }); at >= 0 && d.Applyable() && p.onlyMissing(d, c) {

@@ -111,7 +111,7 @@ func (f *families) ensemble(e *Ensemble, now time.Time, interval time.Duration) 
 		for i, n := range []int{c.Add, c.Change, c.Destroy} {
 			f.add("locktree_drift_changes", "gauge", "Changes that an apply would make.", float64(n), append(en, "action", []string{"add", "change", "destroy"}[i])...)
 		}
-		f.add("locktree_apply_incomplete", "gauge", "1 while an apply is under way or was interrupted: access lists are still to be set, or locks admit nobody new.", number(unfinished(e.Drift)), en...)
+		f.add("locktree_apply_incomplete", "gauge", "1 while an apply is under way or was interrupted: access lists are still to be set, or locks admit no further holder.", number(unfinished(e.Drift)), en...)
 	}
 	if e.Compare { // from the beginning: an alert sees the age of what there is
 		checked := 0.0
@@ -224,10 +224,10 @@ func (f *families) ages(in *inspect.Report, at time.Time, l []string) {
 func (f *families) keys(in *inspect.Report, at time.Time, l []string) {
 	k := in.Keys
 	f.add("locktree_family_keys", "gauge", "Keys of the family that are in use.", float64(k.InUse), l...)
-	f.add("locktree_family_keys_queues_known", "gauge", "Keys in use of which it is known how many wait.", float64(k.Queues), l...)
-	f.add("locktree_family_keys_with_waiters", "gauge", "Keys with waiters, among those of which that is known.", float64(k.Waited), l...)
+	f.add("locktree_family_keys_queues_known", "gauge", "Keys in use whose number of waiters is known.", float64(k.Queues), l...)
+	f.add("locktree_family_keys_with_waiters", "gauge", "Keys with waiters, among those whose number is known.", float64(k.Waited), l...)
 	f.add("locktree_family_keys_looked_at", "gauge", "Keys in use whose holders were read.", float64(k.Looked), l...)
-	f.add("locktree_family_keys_empty", "gauge", "Nodes of keys in which nobody was when they were read.", float64(k.Empty), l...)
+	f.add("locktree_family_keys_empty", "gauge", "Nodes of keys that had no contender when they were read.", float64(k.Empty), l...)
 	f.ages(in, at, l)
 	f.add("locktree_lock_foreign_children", "gauge", "Nodes in the lock that are not contenders.", float64(len(in.Junk)), l...)
 }
