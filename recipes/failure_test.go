@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -38,18 +39,22 @@ func (l *lab) warm(m *recipes.Mutex) {
 	l.Settle()
 }
 
-func TestALostCreateReplyIsResolvedToOneNodeAndTheLockContinues(t *testing.T) { // case 1: samuel #229, CURATOR-45
+func TestALostCreateReplyIsResolvedToItsNodesAndTheLockContinues(t *testing.T) { // cases 1, 47: samuel #229, CURATOR-45, -335, -315, -462
 	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore, "half a reply": zktest.CutAt(9)} {
-		runInLab(t, name, func(t *testing.T, l *lab) {
-			m := l.Client("a").Mutex(l.Mutex())
-			l.warm(m)
-			rule := l.Srv.Inject(zktest.Once(at("create")), fault)
-			x := l.Lock(m.Lock)
-			require.Equal(t, 1, rule.Hits())
-			l.Settle()
-			require.Equal(t, []string{x.Node()[len("/m/"):]}, l.Children("/m"))
-			l.Unlock(x)
-			l.nextIsServed("/m")
+		t.Run(name, func(t *testing.T) {
+			forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+				take := way.Take(l.Client("a"))
+				l.Unlock(l.Lock(take))
+				l.Settle()
+				rule := l.Srv.Inject(zktest.Once(l.enqueues(way)), fault)
+				x := l.Lock(take)
+				require.Equal(t, 1, rule.Hits())
+				l.Settle()
+				require.ElementsMatch(t, x.Nodes(), l.nodes())
+				l.Unlock(x)
+				l.NothingLeft()
+				l.Unlock(l.Lock(way.Take(l.Client("next"))))
+			})
 		})
 	}
 }

@@ -2,6 +2,7 @@ package recipes_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -234,6 +235,7 @@ func TestASetThatCannotBeIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		} {
 			_, err := m.Lock(t.Context())
 			require.ErrorContains(t, err, want)
+			require.Equal(t, want == "names /m twice", errors.Is(err, recipes.ErrWouldDeadlock))
 		}
 		require.Zero(t, l.Srv.Counts().ByOp["multi"])
 		l.NothingLeft()

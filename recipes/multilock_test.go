@@ -21,28 +21,6 @@ func multi(c *recipes.Client, paths ...string) *recipes.MultiLock {
 	return c.MultiLock(members...)
 }
 
-func TestAMultiLockThatFailsLeavesNothing(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		paths := l.Mutexes(3)
-		x := l.Lock(l.Client("holder").Mutex(paths[1]).Lock)
-		c := l.Client("a")
-		_, err := multi(c, paths...).TryLock(t.Context())
-		held := heldBy(t, err)
-		require.Equal(t, paths[1], held.Path)
-		ctx := l.Within(10 * time.Second)
-		start := time.Now()
-		_, err = multi(c, paths...).Lock(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Less(t, time.Since(start), 10*time.Second+50*time.Millisecond, "one deadline for all members")
-		l.Settle()
-		require.Empty(t, l.Children(paths[0]))
-		require.Len(t, l.Children(paths[1]), 1)
-		require.Empty(t, l.Children(paths[2]))
-		l.Unlock(x)
-		l.Refused(multi(c, paths[0], paths[0]).Lock, recipes.ErrWouldDeadlock)
-	})
-}
-
 func TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		runInLab(t, fmt.Sprintf("told=%v", told), func(t *testing.T, l *lab) {

@@ -43,30 +43,39 @@ func TestAWriterWaitsForTheReadersAheadOfItAndNoOthers(t *testing.T) { // failur
 	})
 }
 
-func TestAnExchangeThatTheNetworkPreventsIsTriedAgain(t *testing.T) { // a downgrade known not to have happened is no failure
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.Client("a")
-		m := c.RWMutex(l.RWLock())
-		w := l.Lock(m.Lock)
-		l.Settle()
-		id, cuts := l.SessionID(c), 0
-		rule := l.Srv.Inject(func(q zktest.Request) bool {
-			hit := q.Session == id && q.Op == "multi" && cuts < 2
-			if hit {
-				cuts++
-			}
-			return hit
-		}, zktest.CutBefore)
-		w, err := m.Downgrade(t.Context(), w)
-		require.NoError(t, err)
-		require.Equal(t, 2, rule.Hits())
-		require.NoError(t, w.Context().Err())
-		l.Settle()
-		require.Equal(t, []string{w.Node()}, l.Queue("/rw"))
-		l.Unlock(w)
-		l.Settle()
-		require.Empty(t, l.Children("/rw"))
-	})
+// A downgrade that is known not to have happened is no failure. While its outcome is found out, a heartbeat on the writer's node
+// finds it gone, as it should be.
+func TestAnExchangeOutlivesALostRequestOrReply(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault zktest.Fault
+		times int
+	}{"requests lost": {zktest.CutBefore, 2}, "reply lost": {zktest.DropReply, 1}} {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			a := l.Client("a")
+			m := a.RWMutex(l.RWLock())
+			w := l.Lock(m.Lock)
+			l.Settle()
+			id, cuts := l.SessionID(a), 0
+			rule := l.Srv.Inject(func(q zktest.Request) bool {
+				hit := q.Session == id && q.Op == "multi" && cuts < c.times
+				if hit {
+					cuts++
+				}
+				return hit
+			}, c.fault)
+			r, err := m.Downgrade(t.Context(), w)
+			require.NoError(t, err)
+			require.Equal(t, c.times, rule.Hits())
+			require.ErrorIs(t, context.Cause(w.Context()), recipes.ErrReleased)
+			require.NotErrorIs(t, context.Cause(w.Context()), recipes.ErrLost)
+			require.NoError(t, r.Context().Err())
+			l.Settle()
+			require.Equal(t, []string{r.Node()}, l.Queue("/rw"))
+			l.Unlock(r)
+			l.Settle()
+			require.Empty(t, l.Children("/rw"))
+		})
+	}
 }
 
 func TestAnExchangeWhoseContextEndsKeepsTheLease(t *testing.T) {
@@ -87,21 +96,6 @@ func TestAnExchangeWhoseContextEndsKeepsTheLease(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		require.Empty(t, l.Children("/rw"))
-	})
-}
-
-// While the outcome of a downgrade is found out, a heartbeat on the writer's node finds it gone, as it should be.
-func TestDowngradeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.Client("c").RWMutex(l.RWLock())
-		w := l.Lock(m.Lock)
-		l.Settle()
-		l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
-		r, err := m.Downgrade(t.Context(), w)
-		require.NoError(t, err)
-		require.ErrorIs(t, context.Cause(w.Context()), recipes.ErrReleased)
-		require.NotErrorIs(t, context.Cause(w.Context()), recipes.ErrLost)
-		l.Unlock(r)
 	})
 }
 

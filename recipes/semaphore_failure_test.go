@@ -22,30 +22,6 @@ import (
 // permits are the nodes below leases.
 func (l *lab) permits() int { return len(l.Children("/s/leases")) }
 
-func TestAPermitWhoseReplyIsLostIsNeitherLeftNorTakenTwice(t *testing.T) { // case 47: CURATOR-335, -315, -462
-	create := func(r zktest.Request) bool {
-		return r.Op == "create" && strings.HasPrefix(r.Path, "/s/leases") || r.Op == "multi" && strings.HasPrefix(r.Path, "/s/leases")
-	}
-	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore, "half a reply": zktest.CutAt(9)} {
-		for _, n := range []int{1, 3} {
-			runInLab(t, fmt.Sprint(name, " ", n), func(t *testing.T, l *lab) {
-				l.Semaphore(3)
-				m := l.Client("a").Semaphore("/s")
-				l.Unlock(l.Lock(permits(m, 1)))
-				l.Settle()
-				rule := l.Srv.Inject(zktest.Once(create), fault)
-				x := l.Lock(permits(m, n))
-				require.Equal(t, 1, rule.Hits())
-				l.Settle()
-				require.Equal(t, n, l.permits())
-				l.Unlock(x)
-				l.Settle()
-				require.Zero(t, l.permits())
-			})
-		}
-	}
-}
-
 func TestACancelledTakeLeavesNoPermit(t *testing.T) { // case 47: cancelled while the permit is being created
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(3)

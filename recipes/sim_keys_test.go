@@ -106,21 +106,21 @@ func (w *simWorld) mutex(c *recipes.Client, lock string, st simStep, opts ...rec
 	if family, key := w.family(lock); w.keyed(lock) && st.byKey {
 		return c.Keyed(family, opts...).Mutex(key)
 	}
-	return c.Mutex(w.spelled(lock, st), opts...)
+	return c.Mutex(w.node(lock), opts...)
 }
 
 func (w *simWorld) rwmutex(c *recipes.Client, lock string, st simStep, opts ...recipes.Option) *recipes.RWMutex {
 	if family, key := w.family(lock); w.keyed(lock) && st.byKey {
 		return c.Keyed(family, opts...).RWMutex(key)
 	}
-	return c.RWMutex(w.spelled(lock, st), opts...)
+	return c.RWMutex(w.node(lock), opts...)
 }
 
 func (w *simWorld) semaphore(c *recipes.Client, lock string, st simStep, opts ...recipes.Option) *recipes.Semaphore {
 	if family, key := w.family(lock); w.keyed(lock) && st.byKey {
 		return c.Keyed(family, opts...).Semaphore(key)
 	}
-	return c.Semaphore(w.spelled(lock, st), opts...)
+	return c.Semaphore(w.node(lock), opts...)
 }
 
 // keysAtRest requires that nothing is left of keys, but the nodes that other programs have made.

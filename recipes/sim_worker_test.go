@@ -77,7 +77,7 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*reci
 		return lock(permits(m, st.n),
 			func(ctx context.Context) (*recipes.Lease, error) { return m.TryAcquire(ctx, st.n) })
 	case "election":
-		lead, err := c.Election(w.spelled(at, st)).Campaign(ctx)
+		lead, err := c.Election(w.node(at)).Campaign(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func (w *simWorld) members(c *recipes.Client, st simStep) (members []recipes.Mem
 				members = append(members, m)
 			}
 		case "election":
-			members = append(members, c.Election(w.spelled(of.path, st)))
+			members = append(members, c.Election(w.node(of.path)))
 		default:
 			members = append(members, w.mutex(c, of.path, st))
 		}
