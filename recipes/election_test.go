@@ -14,9 +14,27 @@ import (
 )
 
 func (l *lab) campaigning(c *recipes.Client) <-chan result[*recipes.Lease] {
-	ch := async(func() (*recipes.Lease, error) { return c.Election("/e").Campaign(context.Background()) })
-	l.Settle()
-	return ch
+	return l.Waiting(c.Election("/e").Campaign)
+}
+
+// observing follows who leads until end; an error is a state, too.
+func (l *lab) observing(c *recipes.Client) (states chan recipes.Contender, end func()) {
+	states = make(chan recipes.Contender, 10)
+	ctx, cancel := context.WithCancel(l.T.Context())
+	go func() {
+		defer close(states)
+		for k, err := range c.Election("/e").Observe(ctx) {
+			if err != nil {
+				k.ID = "error"
+			}
+			states <- k
+		}
+	}()
+	return states, func() {
+		cancel()
+		for range states {
+		}
+	}
 }
 
 func TestCandidatesLeadInTurnUnderCuratorsNames(t *testing.T) {
@@ -44,36 +62,23 @@ func TestCandidatesLeadInTurnUnderCuratorsNames(t *testing.T) {
 func TestObserveTellsEveryLastStateAndNobody(t *testing.T) { // case 56: etcd's Observe misses deletions (#18163)
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Election()
-		states := make(chan string, 10)
-		ctx, cancel := context.WithCancel(context.Background())
 		watcher := l.Client("watcher")
-		go func() {
-			defer close(states)
-			for c, err := range watcher.Election("/e").Observe(ctx) {
-				if err != nil {
-					states <- "error"
-					continue
-				}
-				states <- c.ID
-			}
-		}()
-		require.Equal(t, "", <-states)
-		a := l.Lock(l.Client("a").Election("/e").Campaign)
-		require.Equal(t, "a", <-states)
+		states, end := l.observing(watcher)
+		require.Equal(t, "", (<-states).ID)
+		a := l.elected("a")
+		require.Equal(t, "a", (<-states).ID)
 		b := l.campaigning(l.Client("b"))
-		require.NoError(t, a.Unlock(t.Context()))
-		require.Equal(t, "b", <-states)
+		l.Unlock(a)
+		require.Equal(t, "b", (<-states).ID)
 		l.Srv.Expire(l.SessionID(watcher))
-		require.NoError(t, (<-b).V.Unlock(t.Context()))
+		l.Unlock((<-b).V)
 		for s := range states { // the expiry shows as an error or not at all; the last state must come
-			if s == "" {
+			if s.ID == "" {
 				break
 			}
-			require.Contains(t, []string{"error", "b"}, s)
+			require.Contains(t, []string{"error", "b"}, s.ID)
 		}
-		cancel()
-		_, open := <-states
-		require.False(t, open)
+		end()
 	})
 }
 
@@ -97,15 +102,8 @@ func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // failure mat
 				leader = l.elected("a")
 				path = leader.Node()
 			}
-			states := make(chan string, 10)
 			watcher := l.Client("watcher")
-			ctx, cancel := context.WithCancel(t.Context())
-			go func() {
-				defer close(states)
-				for k := range watcher.Election("/e").Observe(ctx) {
-					states <- k.ID
-				}
-			}()
+			states, end := l.observing(watcher)
 			<-states
 			id := l.SessionID(watcher)
 			lost := l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id && e.Path == path }, zktest.DropEvent)
@@ -113,7 +111,7 @@ func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // failure mat
 			start := time.Now()
 			select {
 			case s := <-states:
-				require.Equal(t, c.then, s)
+				require.Equal(t, c.then, s.ID)
 			case <-time.After(time.Hour):
 				require.Fail(t, "never")
 			}
@@ -121,9 +119,7 @@ func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // failure mat
 			require.LessOrEqual(t, time.Since(start), 12*time.Second+6*oneWay, "a session timeout")
 			time.Sleep(2 * time.Minute)
 			require.Empty(t, states, "nothing new")
-			cancel()
-			for range states {
-			}
+			end()
 			if leader != nil {
 				require.NoError(t, leader.Unlock(t.Context()))
 			}
@@ -140,38 +136,24 @@ func TestAnObserverFollowsLeadersItMayNotRead(t *testing.T) {
 		l.Srv.Inject(func(r zktest.Request) bool {
 			return r.Session == id && r.Op == "getData" && strings.HasPrefix(r.Path, "/e/")
 		}, zktest.Fail(zktest.CodeNoAuth))
-		ctx, cancel := context.WithCancel(t.Context())
-		states := make(chan string, 10)
-		go func() {
-			defer close(states)
-			for k, err := range watcher.Election("/e").Observe(ctx) {
-				if err != nil {
-					states <- err.Error()
-					return
-				}
-				states <- k.Path
-			}
-		}()
-		require.Equal(t, "", <-states)
+		states, end := l.observing(watcher)
+		require.Empty(t, <-states)
 		a := l.elected("a")
-		require.Equal(t, a.Node(), <-states)
+		require.Equal(t, a.Node(), (<-states).Path)
 		next := l.campaigning(l.Client("b"))
-		require.NoError(t, a.Unlock(t.Context()))
+		l.Unlock(a)
 		b := (<-next).V
-		require.Equal(t, b.Node(), <-states)
-		require.NoError(t, b.Unlock(t.Context()))
-		require.Equal(t, "", <-states)
-		cancel()
-		for range states {
-		}
+		require.Equal(t, b.Node(), (<-states).Path)
+		l.Unlock(b)
+		require.Empty(t, <-states)
+		end()
 	})
 }
 
 // elected has a new client lead.
 func (l *lab) elected(id string) *recipes.Lease {
 	l.T.Helper()
-	x := l.Lock(l.Client(id).Election("/e").Campaign)
-	return x
+	return l.Lock(l.Client(id).Election("/e").Campaign)
 }
 
 func TestLeadGivesUpOnlyAfterItsFunctionHasReturned(t *testing.T) { // case 57: client-go releases while the leader still runs

@@ -24,8 +24,7 @@ func TestALockThatIsHeldHasNoGoroutineOfItsOwn(t *testing.T) {
 			for i := range locks + 1 {
 				path := fmt.Sprintf("/m%d", i)
 				l.Declare(path, kind.Mutex.New())
-				x := l.Lock(c.Mutex(path).Lock)
-				leases = append(leases, x)
+				leases = append(leases, l.Lock(c.Mutex(path).Lock))
 				if i == 0 { // what the session has in any case
 					time.Sleep(time.Second)
 					l.Settle()

@@ -76,8 +76,7 @@ func TestAnyPermitThatComesBackIsNoticed(t *testing.T) { // case 45: Curator V1 
 			l.Semaphore(2)
 			var held [2]*recipes.Lease
 			for i := range held {
-				x := l.Lock(draws(1)(l.Client("holder")))
-				held[i] = x
+				held[i] = l.Lock(draws(1)(l.Client("holder")))
 			}
 			w := l.drawing(l.Client("waiter"), 1)
 			l.Unlock(held[which])

@@ -137,8 +137,7 @@ func TestASetOfKeysOfWhichSomeAreInUse(t *testing.T) {
 		for i := range 8 {
 			keys = append(keys, fmt.Sprint(i))
 			if i%2 == 0 {
-				x := l.Lock(locked(a, keys[i]))
-				held = append(held, x)
+				held = append(held, l.Lock(locked(a, keys[i])))
 			}
 		}
 		x := l.Lock(locked(b, "warm"))

@@ -149,17 +149,10 @@ func TestASetTakesNoPermits(t *testing.T) {
 func TestTryOfAMixedSetNamesTheMemberThatIsHeldAndLeavesNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
-		for path, take := range map[string]func(*recipes.Client) (*recipes.Lease, error){
-			"/m": func(c *recipes.Client) (*recipes.Lease, error) { return c.Mutex("/m").Lock(t.Context()) },
-			"/e": func(c *recipes.Client) (*recipes.Lease, error) {
-				lead, err := c.Election("/e").Campaign(t.Context())
-				return lead, err
-			},
-		} {
-			x, err := take(l.Client("holder"))
-			require.NoError(t, err)
-			_, err = mixed(l.Client("a")).TryLock(t.Context())
-			held := heldBy(t, err)
+		holder := l.Client("holder")
+		for path, take := range map[string]taking{"/m": holder.Mutex("/m").Lock, "/e": holder.Election("/e").Campaign} {
+			x := l.Lock(take)
+			held := heldBy(t, l.Refused(mixed(l.Client("a")).TryLock, recipes.ErrHeld))
 			require.Equal(t, path, held.Path)
 			require.Equal(t, x.Node(), held.Holder.Path)
 			l.Unlock(x)

@@ -55,13 +55,7 @@ func TestAMemberIsEnteredAgainFromTheLeaseThatIsLeft(t *testing.T) {
 		defer cancel()
 		for _, again := range []taking{
 			c.Mutex("/m", recipes.WithReentrancy()).Lock,
-			func(ctx context.Context) (*recipes.Lease, error) {
-				l, err := c.Election("/e", recipes.WithReentrancy()).Campaign(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return l, nil
-			},
+			c.Election("/e", recipes.WithReentrancy()).Campaign,
 		} {
 			x, err := again(ctx)
 			require.NoError(t, err)

@@ -197,16 +197,14 @@ func TestNoErrorOfADowngradeIsWorthAnotherCallOfTheWork(t *testing.T) {
 			}, zktest.DropReply)
 		},
 	} {
-		for _, by := range []string{"/rw"} {
-			runInLab(t, name+" "+by, func(t *testing.T, l *lab) {
-				c := l.Client("a")
-				w := l.Lock(c.RWMutex(l.RWLock()).Lock)
-				fail(l, c, w.Node())
-				_, err := c.RWMutex(by).Downgrade(t.Context(), w)
-				require.Error(t, err)
-				require.False(t, recipes.Retryable(err), "%v", err)
-				_ = w.Unlock(t.Context())
-			})
-		}
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			c := l.Client("a")
+			w := l.Lock(c.RWMutex(l.RWLock()).Lock)
+			fail(l, c, w.Node())
+			_, err := c.RWMutex("/rw").Downgrade(t.Context(), w)
+			require.Error(t, err)
+			require.False(t, recipes.Retryable(err), "%v", err)
+			_ = w.Unlock(t.Context())
+		})
 	}
 }

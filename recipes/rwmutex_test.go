@@ -165,36 +165,11 @@ func TestReadersRespectEveryKnownWriter(t *testing.T) { // kazoo writers and pla
 	}
 }
 
-// sharing declares a read-write lock among locks of every kind, so that nothingLeft can look at all.
-func (l *lab) sharing() string {
-	l.EveryKind()
-	return "/rw"
-}
-
-// reading starts n calls of RLock and waits until they are stuck, or have their answers.
-func (l *lab) reading(m *recipes.RWMutex, n int) []<-chan result[*recipes.Lease] {
-	all := make([]<-chan result[*recipes.Lease], n)
-	for i := range all {
-		all[i] = async(func() (*recipes.Lease, error) { return m.RLock(context.Background()) })
-	}
-	l.Settle()
-	return all
-}
-
-func (l *lab) leases(all []<-chan result[*recipes.Lease]) []*recipes.Lease {
-	l.T.Helper()
-	leases := make([]*recipes.Lease, len(all))
-	for i, ch := range all {
-		leases[i] = l.Got(ch)
-	}
-	return leases
-}
-
 // Many tries at once on a lock that is free all succeed; on one that is held none waits for it.
 func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		p := l.sharing()
-		m := l.Client("readers").RWMutex(p)
+		l.EveryKind()
+		m := l.Client("readers").RWMutex("/rw")
 		tries := func() []<-chan result[*recipes.Lease] {
 			all := make([]<-chan result[*recipes.Lease], 10)
 			for i := range all {
@@ -202,12 +177,12 @@ func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 			}
 			return all
 		}
-		for _, x := range l.leases(tries()) {
-			l.Unlock(x)
+		for _, r := range tries() {
+			l.Unlock(l.Got(r))
 		}
 		l.NothingLeft()
-		x := l.Lock(l.Client("writer").RWMutex(p).Lock)
-		waiting := l.reading(m, 2)
+		x := l.Lock(l.Client("writer").RWMutex("/rw").Lock)
+		waiting := []<-chan result[*recipes.Lease]{l.Waiting(m.RLock), l.Waiting(m.RLock)}
 		start := time.Now()
 		for _, r := range tries() {
 			held := heldBy(t, (<-r).Err)
@@ -215,8 +190,8 @@ func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 		}
 		require.Less(t, time.Since(start), time.Second)
 		l.Unlock(x)
-		for _, r := range l.leases(waiting) {
-			l.Unlock(r)
+		for _, r := range waiting {
+			l.Unlock(l.Got(r))
 		}
 		l.NothingLeft()
 	})

@@ -125,8 +125,7 @@ func TestALimitLoweredWhileAPermitIsTakenIsObeyed(t *testing.T) { // case 48: th
 		l.Semaphore(3)
 		var held []*recipes.Lease
 		for range 3 {
-			x := l.Lock(draws(1)(l.Client("holder")))
-			held = append(held, x)
+			held = append(held, l.Lock(draws(1)(l.Client("holder"))))
 		}
 		w := l.drawing(l.Client("w"), 1)
 		taking := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)

@@ -32,8 +32,7 @@ func TestSimulationOfKeys(t *testing.T) {
 // newKeyed is the schedule of a seed of another simulation.
 func newKeyed(seed uint64) *schedule {
 	s := newSchedule(seed)
-	switch seed % 4 {
-	case 2:
+	if seed%4 == 2 {
 		s = newLate(seed)
 	}
 	if seed%16 == 3 { // one world costs as much as forty of the others, and TestSimulationOfAllRecipesTogether plays many

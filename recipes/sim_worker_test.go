@@ -77,11 +77,7 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*reci
 		return lock(permits(m, st.n),
 			func(ctx context.Context) (*recipes.Lease, error) { return m.TryAcquire(ctx, st.n) })
 	case "election":
-		lead, err := c.Election(w.node(at)).Campaign(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return lead, nil
+		return c.Election(w.node(at)).Campaign(ctx)
 	case "multi":
 		m := c.MultiLock(w.members(c, st)...)
 		return lock(m.Lock, m.TryLock)

@@ -124,13 +124,10 @@ func (w *simWorld) declareAll() {
 	}
 	for _, of := range w.locks {
 		w.declareLock(of)
-		paths := []string{w.node(of.path)}
-		for _, path := range paths {
-			if of.recipe == "semaphore" {
-				w.dirs = append(w.dirs, path+"/leases", path+"/locks")
-			} else {
-				w.dirs = append(w.dirs, path)
-			}
+		if path := w.node(of.path); of.recipe == "semaphore" {
+			w.dirs = append(w.dirs, path+"/leases", path+"/locks")
+		} else {
+			w.dirs = append(w.dirs, path)
 		}
 	}
 }

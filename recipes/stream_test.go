@@ -107,8 +107,7 @@ func TestAReleaseWaitsWhileAsManyAreUnderWay(t *testing.T) {
 		all := l.stream(c, most+3)
 		var leases []*recipes.Lease
 		for _, m := range all {
-			x := l.Lock(m.Lock)
-			leases = append(leases, x)
+			leases = append(leases, l.Lock(m.Lock))
 		}
 		s := l.live(c)
 		booked := c.PathBytes(s).Load()
@@ -191,8 +190,7 @@ func TestAClientIsClosedBehindItsReleases(t *testing.T) {
 		c := l.Client("a")
 		all := l.stream(c, 20)
 		for _, m := range all {
-			x := l.Lock(m.Lock)
-			x.Release()
+			l.Lock(m.Lock).Release()
 		}
 		require.NoError(t, c.Close())
 		for _, m := range all {
@@ -231,8 +229,7 @@ func TestAStreamOfKeysCostsOneRoundTripEach(t *testing.T) {
 		l.Unlock(l.Lock(locked(orders, "warm")))
 		require.Equal(t, spent(keys, fmt.Sprintf("%dgetChildren2 %dmulti", keys, 2*keys)), l.Cost(func() {
 			for i := range keys {
-				x := l.Lock(locked(orders, strconv.Itoa(i)))
-				x.Release()
+				l.Lock(locked(orders, strconv.Itoa(i))).Release()
 			}
 		}))
 		l.noKeys("/km")
