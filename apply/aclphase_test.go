@@ -126,32 +126,6 @@ func TestServerThatRewritesTheListIsNoticed(t *testing.T) {
 	require.NotContains(t, err.Error(), admin.ID)
 }
 
-// We may set access lists but nothing else: the plan that gives us everything first
-// grants us what its own transaction takes.
-func TestApplyWithNothingButAdminWidensFirst(t *testing.T) {
-	s, c := shopped(t)
-	weak := kind.List{{Scheme: "digest", ID: admin.ID, Perms: kind.PermAdmin | kind.PermRead}}
-	for _, path := range []string{"/pay", "/pay/ledger"} {
-		s.setByHand(c, s.root+path, weak...)
-	}
-	more := s.tree(append(s.shopNodes(set("description", "new")), declare("/pay/another", kind.Mutex))...)
-	p := s.plan(c, more)
-	require.True(t, p.Applyable(), "%s", p)
-	var ev events
-	x := executor(c)
-	x.Events = ev.add
-	_, err := x.Run(t.Context(), p)
-	require.NoError(t, err)
-	var widened []string
-	for _, e := range ev {
-		if e, ok := e.(event.ACLWidened); ok {
-			widened = append(widened, e.Path)
-		}
-	}
-	require.Equal(t, []string{s.root + "/pay", s.root + "/pay/ledger"}, widened)
-	require.False(t, s.plan(c, more).HasChanges())
-}
-
 // All lists were set, and "0 of 8 access lists" were said to be left.
 func TestInterruptAfterTheLastAccessListSaysThatAllAreSet(t *testing.T) {
 	s, c := shopped(t)

@@ -5,13 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/prepare"
-	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes"
@@ -34,34 +32,12 @@ func destroyAll(t *testing.T, s *site) {
 	s.apply(c, s.shop())
 }
 
-func TestDestroyOfAHeldLockIsRefusedAndTheHolderUnharmed(t *testing.T) { destroyHeld(t, inMemory(t)) }
-
-func destroyHeld(t *testing.T, s *site) {
-	c := s.provisioner()
-	s.apply(c, s.shop())
-	w := s.dial("worker:w")
-	lease, err := w.Mutex(s.root + "/pay/ledger").Lock(t.Context())
-	require.NoError(t, err)
-	token := lease.Token()
-
-	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
-	require.Len(t, p.InUse(), 1)
-	require.Equal(t, "worker", p.InUse()[0].Usage.Holders[0].ID)
-	require.Equal(t, token, p.InUse()[0].Usage.Holders[0].Token)
-	s.unchanged(c, func() {
-		_, err = executor(c).Run(t.Context(), p)
-		used := errorAs[*failure.InUseError](t, err)
-		require.EqualValues(t, "pay.ledger.mutex", used.Addr)
-		require.ErrorContains(t, err, "held by worker")
-	})
-	require.NoError(t, lease.Verify(t.Context()), "the holder still holds")
-	require.NoError(t, lease.Context().Err())
-	require.NoError(t, lease.Unlock(t.Context()))
-	s.runs(c, p)
-}
-
 func TestEveryKindIsRefusedWhileInUse(t *testing.T) {
 	for name, take := range map[string]func(context.Context, *recipes.Client) (func(), error){
+		"/pay/ledger": func(ctx context.Context, c *recipes.Client) (func(), error) {
+			l, err := c.Mutex("/locks/pay/ledger").Lock(ctx)
+			return func() { _ = l.Unlock(ctx) }, err
+		},
 		"/pay/batch/nightly": func(ctx context.Context, c *recipes.Client) (func(), error) {
 			l, err := c.RWMutex("/locks/pay/batch/nightly").RLock(ctx)
 			return func() { _ = l.Unlock(ctx) }, err
@@ -88,21 +64,6 @@ func TestEveryKindIsRefusedWhileInUse(t *testing.T) {
 			require.NoError(t, s.destroy(c, s.shop()))
 		})
 	}
-}
-
-func TestReplacementOfALockInUseIsRefused(t *testing.T) {
-	s, c := shopped(t)
-	lease := s.locks("worker:w", "/locks/pay/ledger")
-	p := s.plan(c, s.shop(set("wire", "kazoo")))
-	require.Equal(t, plan.Counts{Add: 1, Destroy: 1}, p.Summary())
-	s.wroteNothing(c, func() {
-		_, err := executor(c).Run(t.Context(), p)
-		errorAs[*failure.InUseError](t, err)
-		require.ErrorContains(t, err, "cannot be replaced")
-	})
-	require.NoError(t, lease.Unlock(t.Context()))
-	s.runs(c, p)
-	require.False(t, s.plan(c, s.shop(set("wire", "kazoo"))).HasChanges())
 }
 
 // A contender that arrives between the last look and the transaction: ZooKeeper
@@ -137,25 +98,6 @@ func lastMoment(t *testing.T, s *site) {
 	require.NoError(t, lease.Verify(t.Context()))
 }
 
-func TestLiveResizeDoesNotDisturbHolders(t *testing.T) {
-	s, c := shopped(t)
-	w := s.dial("worker:w")
-	lease, err := w.Semaphore("/locks/pay/pool").Acquire(t.Context(), 3)
-	require.NoError(t, err)
-	tree := s.shop()
-	set("permits", 1)(tree.Nodes[4])
-	p := s.plan(c, tree)
-	require.Equal(t, problem.Shrink, p.Problems[0].Code)
-	s.runs(c, p)
-	require.NoError(t, lease.Verify(t.Context()))
-	live, err := read.Tree(t.Context(), s.session(c), tree)
-	require.NoError(t, err)
-	u := live.Find("/locks/pay/pool").Live.Usage
-	require.Len(t, u.Holders, 3, "who was granted a permit keeps it")
-	require.Empty(t, u.Waiters)
-	require.NoError(t, lease.Unlock(t.Context()))
-}
-
 func TestNodesThatAreNotOursSurviveADestroy(t *testing.T) {
 	s, c := shopped(t)
 	require.NoError(t, s.server.Create("/locks/pay/alien", []byte("keep me")))
@@ -172,31 +114,6 @@ func TestNodesThatAreNotOursSurviveADestroy(t *testing.T) {
 	require.Contains(t, left, "/locks/theirs")
 	require.NotContains(t, left, "/locks/pay/ledger")
 	require.NotContains(t, left, "/locks/solo")
-}
-
-func TestSomethingNewInANamespaceAbortsItsDeletion(t *testing.T) {
-	s, c := shopped(t)
-	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
-	require.NoError(t, s.server.Create("/locks/pay/batch/new", nil))
-	s.unchanged(c, func() {
-		_, err := executor(c).Run(t.Context(), p)
-		e := errorAs[*failure.ConflictError](t, err)
-		require.Equal(t, "/locks/pay/batch", e.Path)
-		require.ErrorIs(t, err, zk.ErrNotEmpty)
-	})
-}
-
-func TestProtectedLockSurvivesADestroy(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	keep := func(n *plan.Node) { n.Payload.Protect = true }
-	s.apply(c, s.shop(keep))
-	s.wroteNothing(c, func() {
-		e := errorAs[*failure.ProblemsError](t, s.destroy(c, s.shop()), "though the configuration no longer protects it")
-		require.Equal(t, problem.Protected, e.Problems[0].Code)
-	})
-	s.apply(c, s.shop())
-	require.NoError(t, s.destroy(c, s.shop()))
 }
 
 func find[E event.Event](ev events) (out E) {

@@ -144,46 +144,6 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 	}
 }
 
-// By force: the holder learns it, and the apply says whose place it was.
-func TestForceBreakDeletesTheContendersAndNamesThem(t *testing.T) {
-	s := inMemory(t)
-	forceBreak(t, s)
-}
-
-func forceBreak(t *testing.T, s *site) {
-	c := s.provisioner()
-	s.apply(c, s.shop())
-	program := s.dial("provisioner:secret")
-	lease, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
-	require.NoError(t, err)
-	permit, err := program.Semaphore(s.root+"/pay/pool").Acquire(t.Context(), 1)
-	require.NoError(t, err)
-	tree := s.shopWithout()
-	set("permits", 3)(tree.Nodes[3])
-	p := s.plan(c, tree, plan.Options{ForceBreak: []string{"pay.ledger.mutex", "pay.pool.semaphore"}, Replace: []string{"pay.pool.semaphore"}})
-	var broken []string
-	x := executor(c)
-	x.Events = on(func(e event.Breaking) {
-		broken = append(broken, string(e.Addr))
-		require.Equal(t, "provisioner", e.Usage.Holders[0].ID)
-	})
-	_, err = x.Run(t.Context(), p)
-	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"pay.ledger.mutex", "pay.pool.semaphore"}, broken)
-	<-lease.Context().Done()
-	<-permit.Context().Done()
-	require.False(t, s.plan(c, tree).HasChanges())
-
-	// Another lock is not broken because one was named.
-	leader, err := program.Election(s.root + "/solo").Campaign(t.Context())
-	require.NoError(t, err)
-	s.unchanged(c, func() {
-		_, err = executor(c).Run(t.Context(), s.plan(c, s.tree(), plan.Options{ForceBreak: []string{"pay.pool.semaphore"}}))
-		errorAs[*failure.InUseError](t, err)
-	})
-	require.NoError(t, leader.Context().Err())
-}
-
 // One lock that other programs took between plan and apply stopped the apply of all of them. It stays in its node, which may be a
 // container, and the next apply that finds it idle creates it again.
 func TestAContainerInUseIsLeftAndEachApplyTriesAgain(t *testing.T) {

@@ -217,38 +217,6 @@ func TestForeignWaiterBehindManyPermitsIsNoHolder(t *testing.T) {
 	require.Len(t, u.Waiters, 2)
 }
 
-func TestTroubledNodesOfOursAreToldApart(t *testing.T) {
-	s, c := shopped(t)
-	for data, want := range map[string]plan.Trouble{
-		"": plan.TroubleForeign, "x": plan.TroubleForeign, `{"locktree":99}`: plan.TroubleNewer, `{"locktree":1,"type":"mutex","gen":"x"}`: plan.TroubleDamaged,
-	} {
-		require.NoError(t, s.server.Set("/locks/solo", []byte(data)))
-		live, err := read.Tree(t.Context(), s.session(c), s.shop())
-		require.NoError(t, err)
-		require.Equal(t, want, live.Find("/locks/solo").Live.Trouble, data)
-		p := s.plan(c, s.shop())
-		require.False(t, p.Applyable())
-		s.wroteNothing(c, func() {
-			_, err := executor(c).Run(t.Context(), p)
-			errorAs[*failure.ProblemsError](t, err)
-		})
-	}
-}
-
-func TestUnreadableNodeIsThereAllTheSame(t *testing.T) {
-	s := inMemory(t)
-	other := s.dial("other:o")
-	_, err := s.session(other).Create(t.Context(), "/locks", nil, 0,
-		wire.ToZK(kind.List{admin, {Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
-	require.NoError(t, err)
-	_, err = s.session(other).Create(t.Context(), "/locks/solo", nil, 0,
-		wire.ToZK(kind.List{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
-	require.NoError(t, err)
-	p := s.plan(s.provisioner(), s.shop())
-	require.Len(t, p.Problems, 1)
-	require.Equal(t, problem.Unreadable, p.Problems[0].Code)
-}
-
 // Servers from 3.8.4 and 3.9.2 on tell nobody of a node they may not read, not even that it
 // exists. Every plan failed for one such node anywhere in the root, whoever's it was, and
 // the first apply for one above it.

@@ -7,20 +7,16 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/read"
-	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -30,10 +26,6 @@ func TestRealZooKeeper(t *testing.T) {
 	t.Parallel()
 	server := realzk.Start(t, realzk.Options{Config: map[string]string{"enforceQuota": "true"}})
 	for name, body := range map[string]func(*testing.T, *site){
-		"a thousand locks are one transaction":       thousandLocks,
-		"hand edit is put back":                      handEdit,
-		"saved plan is refused after an edit":        staleSavedPlan,
-		"destroy of a held lock is refused":          destroyHeld,
 		"destroy removes everything":                 destroyAll,
 		"access lists are set after the transaction": accessLists,
 		"second applier is told who is at it":        secondApplier,
@@ -41,15 +33,11 @@ func TestRealZooKeeper(t *testing.T) {
 		"appliers at once are serialised or refused": func(t *testing.T, s *site) { manyAppliers(t, s, 10) },
 		"lost reply is resolved":                     lostReply,
 		"large plan is applied in batches":           batched,
-		"contenders are broken by force":             forceBreak,
 		"everything at once":                         everything,
 		"contender at the last moment is unharmed":   lastMoment,
-		"destroy without a record leaves nothing":    destroyBlind,
 		"long request that asks changes nothing":     asking,
 		"refusal for a quota says so":                quotaRefusal,
 		"what would be refused is known before":      checkRefuses,
-		"administrators are rotated":                 rotation,
-		"reader plans and administrator applies":     readerPlans,
 		"rotation that dies at every list":           rotationDies,
 		"family is made with its directories":        func(t *testing.T, s *site) { families(t, s, "256") },
 		"family with a key in use stays":             familyHeld,
@@ -60,32 +48,6 @@ func TestRealZooKeeper(t *testing.T) {
 			body(t, real(t, server.Addr, "/"+strings.ReplaceAll(name, " ", "-")))
 		})
 	}
-}
-
-func thousandLocks(t *testing.T, s *site) {
-	c := s.provisioner()
-	nodes := []*plan.Node{declare("/many", kind.Namespace)}
-	for i := range 1000 {
-		nodes = append(nodes, declare(fmt.Sprintf("/many/lock-%04d", i), kind.Mutex))
-	}
-	tree := s.tree(nodes...)
-	start := time.Now()
-	p := s.plan(c, tree)
-	planned := time.Now()
-	res, err := executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
-	t.Logf("1,000 locks: planned in %v, applied in %v, %d operations, %d bytes", planned.Sub(start), time.Since(planned), res.Ops, res.Bytes)
-
-	live, err := read.Tree(t.Context(), s.session(c), tree)
-	require.NoError(t, err)
-	require.Len(t, live.Nodes, 1001)
-	for _, n := range live.Nodes {
-		require.Equal(t, live.IndexPin.Czxid, n.Live.Czxid, "%s and the record are of one transaction", n.Path)
-	}
-	start = time.Now()
-	p = s.plan(c, tree)
-	t.Logf("1,000 locks: planned again in %v", time.Since(start))
-	require.False(t, p.HasChanges())
 }
 
 // axe is a dialer that breaks a connection of a program at one of its writes: before it is sent, or when its answer arrives. The servers

@@ -1,7 +1,6 @@
 package apply_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -99,53 +98,6 @@ func TestPlanOfAThousandNewLocksCostsAHandfulOfRequests(t *testing.T) {
 		// Two verifications of all nodes and the record, whose data is read, too; the directory of records, the lock and the history.
 		n := s.server.Counts().ByOp
 		require.Equal(t, []int{2*(len(p.Pins)+1) + 2, 2 + 1, 1}, []int{n["exists"], n["getData"], n["multi"]}, "%v", n)
-	})
-}
-
-func TestHandEditIsPutBack(t *testing.T) { handEdit(t, inMemory(t)) }
-
-func handEdit(t *testing.T, s *site) {
-	c := s.provisioner()
-	s.apply(c, s.shop())
-	session := s.session(c)
-	path := s.root + "/pay/pool"
-	data, stat, err := session.Get(t.Context(), path)
-	require.NoError(t, err)
-	edited := bytes.Replace(data, []byte(`"permits":3`), []byte(`"permits":99`), 1)
-	require.NotEqual(t, data, edited)
-	_, err = session.Set(t.Context(), path, edited, stat.Version)
-	require.NoError(t, err)
-
-	p := s.plan(c, s.shop())
-	require.Equal(t, plan.Counts{Change: 1}, p.Summary())
-	for i := range p.Changes {
-		require.Equal(t, p.Changes[i].Path == path, p.Changes[i].Drift)
-	}
-	s.runs(c, p)
-	data, _, err = session.Get(t.Context(), path)
-	require.NoError(t, err)
-	require.Contains(t, string(data), `"permits":3`)
-	require.False(t, s.plan(c, s.shop()).HasChanges())
-}
-
-func TestSavedPlanIsRefusedAfterAnEdit(t *testing.T) { staleSavedPlan(t, inMemory(t)) }
-
-func staleSavedPlan(t *testing.T, s *site) {
-	c := s.provisioner()
-	s.apply(c, s.shop())
-	p := s.resaved(s.plan(c, s.shop(set("description", "new"))))
-	session := s.session(c)
-
-	// Somebody edits a node the plan does not even change.
-	_, err := session.Set(t.Context(), s.root+"/solo", []byte("edited"), -1)
-	require.NoError(t, err)
-	s.unchanged(c, func() {
-		_, err = executor(c).Run(t.Context(), p)
-		stale := errorAs[*failure.StaleError](t, err)
-		require.Len(t, stale.Differences, 1)
-		require.Equal(t, "data changed", stale.Differences[0].What)
-		require.EqualValues(t, "solo.election", stale.Differences[0].Addr)
-		require.ErrorContains(t, err, "version 0 -> 1")
 	})
 }
 
@@ -303,44 +255,6 @@ func TestSizeIsWhatGoesOverTheWire(t *testing.T) {
 		}) - tx.Size(nil)
 		require.Equal(t, int64(res.Bytes+note)+check, out-in)
 	})
-}
-
-func TestForbiddenOperationNamesThePermission(t *testing.T) {
-	s, c := shopped(t)
-	// The namespace lets us no longer delete in it.
-	weak := admin
-	weak.Perms &^= kind.PermDelete
-	s.setByHand(c, "/locks/pay", weak)
-	tree := s.shop()
-	tree.Nodes[0].ACL = kind.List{weak}
-	tree.Nodes[0].AllowLockout = true
-	tree.Nodes = append(tree.Nodes[:3:3], tree.Nodes[4:]...)
-	p := s.plan(c, tree)
-	s.unchanged(c, func() {
-		_, err := executor(c).Run(t.Context(), p)
-		e := errorAs[*failure.NodeError](t, err)
-		require.ErrorIs(t, err, zk.ErrNoAuth)
-		require.EqualValues(t, "pay.ledger.mutex", e.Addr)
-		require.ErrorContains(t, err, "we (digest:provisioner) do not have DELETE on /locks/pay")
-		require.NotContains(t, err.Error(), admin.ID)
-	})
-}
-
-func TestUnknownSchemeAbortsWhole(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	require.NoError(t, s.server.Create("/locks", nil))
-	bad := func(n *plan.Node) { n.ACL = append(n.ACL, kind.ACL{Scheme: "kerberos", ID: "x", Perms: kind.PermRead}) }
-	p := s.plan(c, s.shop(bad))
-	before := s.dump(c)
-	_, err := executor(c).Run(t.Context(), p)
-	require.ErrorIs(t, err, zk.ErrInvalidACL)
-	require.ErrorContains(t, err, "do not know a scheme")
-	for path := range s.dump(c) {
-		if _, ok := before[path]; !ok {
-			require.Contains(t, path, "/.locktree", "only the scaffold may have been made")
-		}
-	}
 }
 
 func TestErrorsUnwrap(t *testing.T) {

@@ -41,8 +41,9 @@ var scenes = []struct {
 	{"cut by what the servers read", 6, cutScene, []zktest.Option{zktest.WithMaxFrame(100_000)}},
 	{"paths changed of a namespace's locks", 3, pathScene, nil},
 	{"record written anew", 4, lostScene, nil},
-	{"all destroyed", 3, destroyScene(false), nil},
-	{"all destroyed, without a record", 3, destroyScene(true), nil},
+	{"all destroyed", 3, destroyScene(nil), nil},
+	{"all destroyed, without a record", 3, destroyScene(losses["gone"]), nil},
+	{"all destroyed, with a damaged record", 3, destroyScene(losses["cut off"]), nil},
 	{"many destroyed, without a record", 4, deepScene, nil},
 	{"imports, some made anew", 5, importScene, nil},
 	{"keys in use get another access list", 8, relistScene, nil},
@@ -265,11 +266,11 @@ func lostScene(t *testing.T, s *site, c *recipes.Client) *scene {
 }
 
 // destroyScene: everything goes, and perhaps no record says what that is.
-func destroyScene(recordless bool) func(*testing.T, *site, *recipes.Client) *scene {
+func destroyScene(lose func(*testing.T, *zktest.Server, string)) func(*testing.T, *site, *recipes.Client) *scene {
 	return func(t *testing.T, s *site, c *recipes.Client) *scene {
 		s.apply(c, s.shop())
-		if recordless {
-			require.NoError(t, s.server.Delete(record.IndexPath(s.root, stack)))
+		if lose != nil {
+			lose(t, s.server, record.IndexPath(s.root, stack))
 		}
 		destroy := plan.Options{Destroy: true}
 		return &scene{tree: s.shop(), options: destroy, next: s.tree(), again: destroy}

@@ -2,7 +2,6 @@ package apply_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -144,19 +143,8 @@ func TestAReaderWithTheNameOfAnAdministratorCannotApply(t *testing.T) {
 	s.quiet(next, oldKey, nextKey)
 }
 
-// A list that somebody changed by hand is put back.
-func TestTheSetThatSomebodyChangedIsPutBack(t *testing.T) {
-	s := inMemory(t)
-	a := s.of("a", may([]string{oldKey}, []string{ciKey}))
-	s.apply(s.as(oldKey), a)
-	s.setByHand(s.as(oldKey), record.ScaffoldPath(s.root), allOf(oldKey), allOf("mate:x"))
-	p := s.plan(s.as(oldKey), a)
-	require.Len(t, p.Access, 1)
-	require.Len(t, p.Drifted, 1)
-	s.apply(s.as(oldKey), a)
-	s.quiet(a, oldKey, ciKey)
-
-	// A root that is open to everybody gets the set that is named first.
+// A root that is open to everybody gets the set that is named first.
+func TestARootThatIsOpenGetsTheSetThatIsNamedFirst(t *testing.T) {
 	open := inMemory(t)
 	open.apply(open.as(), func() *plan.Tree {
 		tree := open.of("a", nil)
@@ -182,9 +170,8 @@ func (s *site) lists(c *recipes.Client, paths ...string) map[string]string {
 	return out
 }
 
-// A root that somebody made is added to, and what an apply of ours added goes again. One that is a declaration
-// of another stack is refused, and another program's is left alone.
-func TestARootOfSomebodyElseIsAddedToOrLeftAlone(t *testing.T) {
+// A root that another program made is added to, and what an apply of ours added goes again.
+func TestARootOfAnotherProgramIsAddedTo(t *testing.T) {
 	s := inMemory(t)
 	c, sre := s.as(oldKey, newKey), kind.ACL{Scheme: "digest", ID: digest("sre:x"), Perms: kind.PermAll}
 	make := func(path string, data []byte, acl ...kind.ACL) {
@@ -200,30 +187,6 @@ func TestARootOfSomebodyElseIsAddedToOrLeftAlone(t *testing.T) {
 	s.apply(c, second)
 	require.Equal(t, "digest:sre:cdrwa, digest:successor:cdrwa", s.lists(c, "/locks")["/locks"])
 	require.Empty(t, s.plan(c, second).Problems)
-
-	team := declare("/x", kind.Namespace).Payload
-	team.Owner.Stack = "platform"
-	data, err := team.Encode()
-	require.NoError(t, err)
-	make("/team", data, sre, admin)
-	s.root = "/team"
-	s.wroteNothing(c, func() {
-		_, err := read.Tree(t.Context(), s.session(c), s.administered(may([]string{oldKey}, nil)))
-		require.ErrorContains(t, err, `this root belongs to stack "platform" (which declares it as x.namespace)`)
-	})
-
-	// Another program's root has data of its own.
-	make("/jobs", []byte("theirs"), sre, admin)
-	s.root = "/jobs"
-	of := s.administered(may([]string{oldKey}, []string{ciKey}))
-	s.apply(c, of)
-	p := s.plan(c, of)
-	require.False(t, p.HasChanges(), "%v", p.Access)
-	require.Empty(t, p.Problems)
-	require.Equal(t, "digest:provisioner:cdrwa, digest:sre:cdrwa", s.lists(c, "/jobs")["/jobs"])
-	p = s.plan(c, s.administered(may([]string{newKey}, nil)))
-	require.Contains(t, strings.Join(warnings(p), "\n"), "/jobs grants CREATE and DELETE to none of digest:successor, who need both to manage the nodes right below it. "+
-		"This stack does not set its access list, because it is of another program: ask there")
 }
 
 // What is above the root and was made with it follows, but never takes anything from others.
