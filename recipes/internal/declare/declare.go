@@ -20,22 +20,22 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Declaration is what the node of a lock says about it, kept per client and path. There is no goroutine behind it:
-// a fired watch makes the next use read again, and who waits in a queue waits for the watch too.
+// Declaration is the data of a lock's node, kept per client and path. It has no goroutine: a fired watch makes the next use read again,
+// and a waiter waits for the watch too.
 type Declaration struct {
 	Path    string
 	payload *kind.Payload                // nil when the node carries none
-	why     error                        // why not
+	why     error                        // of the payload that is missing
 	w       *session.Watch               // fires when it must be read again
 	dropped chan struct{}                // closed when the client no longer keeps this declaration
-	brought *atomic.Pointer[Declaration] // what open made of it for the last handle that brought parameters
+	brought *atomic.Pointer[Declaration] // the copy of open for the last handle that brought parameters
 
 	Kind       *kind.Kind  // of Params
 	Place      *kind.Place // in a declared order; nil where it has none
 	Params     kind.Params
 	Since      time.Time // of a job: when its schedule was declared, by the ensemble's clock
 	ACL        []zk.ACL  // of contenders
-	shared     []zk.ACL  // what acl is where nothing is declared
+	shared     []zk.ACL  // ACL where nothing is declared
 	Wire       string
 	MaxWaiters int // max_waiters
 
@@ -51,10 +51,10 @@ type revision struct {
 
 // familiar is what a declaration has to do with families of locks.
 type familiar struct {
-	keys    *Declaration      // of a family: what holds for each of its keys
-	family  *kind.KeyedParams // of what holds for each key: the family's
-	nodeACL []zk.ACL          // of that too: the list of a key's node
-	keyless *atomic.Bool      // of a node without a declaration: it was found not to be that of a key
+	keys    *Declaration      // of a family: the declaration of each of its keys
+	family  *kind.KeyedParams // of a key: its family's
+	nodeACL []zk.ACL          // of a key: the list of its node
+	keyless *atomic.Bool      // of a node without a declaration: it is no key's
 }
 
 // Stale says that the node may have another declaration by now.
@@ -69,7 +69,7 @@ func (d *Declaration) Stale() bool {
 	}
 }
 
-// open checks the declaration against the kind the program expects, and completes it with brought parameters.
+// open checks the declaration against the kind that the program expects, and completes it with the program's parameters.
 func (d *Declaration) open(k *kind.Kind, brought kind.Params) (*Declaration, error) {
 	if d.payload == nil {
 		// Parameters stand in for a declaration that was never made, not for one that is damaged or too new for us: what
@@ -182,14 +182,13 @@ func (e *Reader) End() {
 	clear(e.decls)
 }
 
-// MaxDeclarations bounds how many declarations a client keeps (and watches) that no call under way needs; beyond it the
-// next lock opened pushes out another one, which costs that one a read more. One that is needed would be read again at
-// once, and push out another: they would chase each other for as long as the calls last.
+// MaxDeclarations bounds the declarations that a client keeps and watches, beside those of calls under way. Beyond it the next lock
+// opened pushes out another, which costs a read. A declaration that is needed would be read again at once, and push out another, and so
+// on.
 const MaxDeclarations = 4096
 
-// Pins are the paths whose declarations a call needs. Once they are read they are not pushed
-// out until it ends. If calls need more than the bound allows, each goes with the last call that needs it.
-// (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet)
+// Pins keep the declarations that a call needs until it ends. If calls need more than the bound allows, each declaration goes with the
+// last call that needs it (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet).
 type Pins struct {
 	In    *Cache
 	paths []string
@@ -225,8 +224,8 @@ func (n *Pins) End() {
 // declarations are those of a session, by lock node. Cache.mu guards them, so their methods are called with mu held.
 type declarations map[string]*Declaration
 
-// trim pushes out a declaration that is not pinned if there are more than limit, or MaxDeclarations if that is 0. It looks at a
-// few only, which are others each time (a map is walked from a random place), and reports false when all of these are pinned.
+// trim pushes out a declaration without a pin if there are more than limit, or MaxDeclarations if that is 0. It looks at a few only,
+// which are others each time because a map is walked from a random place. It reports false when all of these are pinned.
 func (all declarations) trim(limit int, pins map[string]int) bool {
 	if len(all) <= cmp.Or(limit, MaxDeclarations) {
 		return true
@@ -244,7 +243,7 @@ func (all declarations) trim(limit int, pins map[string]int) bool {
 	return false
 }
 
-// Outdated drops d, which a server has said is not what the node holds.
+// Outdated drops d: a server has said that the node has other data.
 func (e *Reader) Outdated(d *Declaration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -253,7 +252,7 @@ func (e *Reader) Outdated(d *Declaration) {
 	}
 }
 
-// drop forgets a declaration. Its users hear of that by dropped: their watch is stopped.
+// drop forgets a declaration, and tells its users by closing dropped: their watch is stopped.
 func (all declarations) drop(path string) {
 	if d := all[path]; d != nil {
 		d.w.Remove()
@@ -262,8 +261,9 @@ func (all declarations) drop(path string) {
 	}
 }
 
-// Of returns the declaration of q's lock, checked against what the program opens, reading it only when it is
-// not known or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, a SpelledError of a key that is somewhere else, or what reading it gave.
+// Of returns the declaration of q's lock, checked against the program's expectations. It reads only a declaration that is unknown or has
+// changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, a *KeyPathError of a key that is somewhere different, or that of the
+// read.
 func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 	if q.Wrong != nil {
 		return nil, q.Wrong
@@ -276,7 +276,7 @@ func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 			return nil, unknown
 		case key != nil:
 			if undeclared {
-				e.Outdated(d) // of a node that goes with its last contender nothing is kept
+				e.Outdated(d) // a key's node goes with its last contender
 			}
 			return nil, key
 		case undeclared:
@@ -307,7 +307,7 @@ func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 	return d, nil
 }
 
-// declaration returns what is known about the node, reading it if need be. Callers of one path share one read.
+// declaration returns the node's declaration, and reads it if need be. Callers of one path share one read.
 func (e *Reader) declaration(ctx context.Context, path string) (*Declaration, error) {
 	for {
 		e.mu.Lock()
@@ -317,11 +317,11 @@ func (e *Reader) declaration(ctx context.Context, path string) (*Declaration, er
 		}
 		reading := e.loading[path]
 		if reading == nil {
-			break // with mu held: what follows is this caller's to read
+			break // with mu held: this caller reads
 		}
 		e.mu.Unlock()
 		select {
-		case <-reading: // with an error, perhaps: the next round finds nothing, and one of those who waited reads itself
+		case <-reading: // perhaps with an error: then one of the waiters reads itself
 		case <-ctx.Done():
 			return nil, errs.Errorf("recipes: lock %s: %w", path, retry.WhyEnded(ctx))
 		}
@@ -363,14 +363,14 @@ func (c *Cache) Pinned() []string {
 	return slices.Collect(maps.Keys(c.pins))
 }
 
-// Name is how a handle names a lock.
+// Name names a lock, for a handle.
 type Name struct {
 	Kind   *kind.Kind
 	Path   string // the lock node
 	Family string // of a key: the node of its family; "" for other locks
 	Key    string // the key
-	Fanout string // that of the declaration by which Path is where the node of the key is
-	Wrong  error  // with how the handle was made; every use of it says so, before it sends anything
+	Fanout string // of the declaration that gave Path
+	Wrong  error  // error of the handle's making, which each use returns
 
 	Params    kind.Params // for a node without a declaration
 	Create    bool        // it, where it is missing
@@ -385,13 +385,13 @@ func (q *Name) DeclaredAt() string {
 	return q.Path
 }
 
-// at is the queue of q's key where the family's declaration says that it is.
+// at is q at the path that the family's declaration gives its key.
 func (q *Name) at(family *kind.KeyedParams) *Name {
 	if q.Fanout == family.Fanout {
 		return q
 	}
 	path, err := family.Path(q.Family, q.Key)
-	if err != nil { // what is wrong with a key was found when the handle was made
+	if err != nil { // a wrong key was found when the handle was made
 		return q
 	}
 	at := *q
@@ -406,7 +406,7 @@ func (e *KeyPathError) Error() string {
 	return fmt.Sprintf("recipes: %s is a key of %s, at %s", e.Was.Path, e.Is.Family, e.Is.Path)
 }
 
-// keyOf is the handle q, on the node of a key of a family.
+// keyOf is the name of q as a key of a family; nil if it is none.
 func (q *Name) keyOf(path string, family *kind.KeyedParams) *KeyPathError {
 	name, ok := kind.ParseKeyName(kind.BaseName(q.Path))
 	if !ok {
@@ -427,8 +427,8 @@ func above(path string) []string {
 	return []string{parent, kind.ParentPath(parent)}
 }
 
-// keyOf looks whether a node that has no declaration of its own is that of a key. Nothing is kept of what it reads: if there is a
-// family, its declaration is read again as such.
+// keyOf looks whether a node without a declaration of its own is that of a key. It keeps nothing: a family's declaration is read again as
+// such.
 func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 	for _, path := range above(q.Path) {
 		var data []byte
@@ -437,7 +437,7 @@ func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 			return err
 		})
 		if err != nil {
-			if errors.Is(err, zk.ErrNoAuth) || znode.IsNoNode(err) { // who may not read a declaration cannot use it
+			if errors.Is(err, zk.ErrNoAuth) || znode.IsNoNode(err) { // a declaration that we may not read is of no use
 				continue
 			}
 			return nil, err
@@ -452,8 +452,8 @@ func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 	return nil, nil
 }
 
-// Elsewhere is the error of a lock that is known to be somewhere else than q says: it is that of a key. Its caller needs
-// neither a request nor a place in the local queue.
+// Elsewhere is the error of a lock that is known to be a key at another path than q's. Its caller needs neither a request nor a place in
+// the local queue.
 func (c *Cache) Elsewhere(q *Name) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -478,7 +478,7 @@ func (c *Cache) Elsewhere(q *Name) error {
 	return nil
 }
 
-// keyPathChanged is the error of a key whose path is another one by its family's declaration.
+// keyPathChanged is the error of a key that has another path by its family's declaration.
 func (q *Name) keyPathChanged(d *Declaration) error {
 	if d.family == nil {
 		return nil
@@ -489,7 +489,7 @@ func (q *Name) keyPathChanged(d *Declaration) error {
 	return nil
 }
 
-// ofKeys is the declaration that holds for each key of a family; nil for other kinds.
+// ofKeys is the declaration of each key of a family; nil for other kinds.
 func (d *Declaration) ofKeys() *Declaration {
 	if d.payload == nil {
 		return nil
@@ -524,13 +524,13 @@ func (d *Declaration) openKeys(k *kind.Kind) (*Declaration, error) {
 	return d.keys, nil
 }
 
-// KeyNode is that of the key, for a place in a queue; nil where q is no key's. Who goes to a gate does so because of contenders.
+// KeyNode is that of the key, for a place in a queue; nil if q is no key's. A place at the gate exists because of other contenders.
 func (q *Name) KeyNode(d *Declaration, in kind.Queue) *znode.KeyNode {
 	if d.family == nil {
 		return nil
 	}
 	n := &znode.KeyNode{Family: d.OfFamily(), Foreign: d.family.Foreign == "true" || d.payload.ChildACL == nil, Dirs: []string{q.Path}}
-	for _, child := range q.Kind.Children { // the gate is the last: only who has to wait makes it
+	for _, child := range q.Kind.Children { // the gate is the last: only a waiter creates it
 		n.Dirs = append(n.Dirs, kind.JoinPath(q.Path, child))
 	}
 	n.Made, n.Needed = make([]bool, len(n.Dirs)), len(n.Dirs)
@@ -546,7 +546,7 @@ func (q *Name) KeyNode(d *Declaration, in kind.Queue) *znode.KeyNode {
 	return n
 }
 
-// OfFamily is what the nodes of keys need of it.
+// OfFamily is what the nodes of keys take from it.
 func (d *Declaration) OfFamily() *znode.Family {
 	return &znode.Family{Path: d.Path, Version: d.Version, ACL: d.ACL, NodeACL: d.nodeACL, Declares: d.payload.ChildACL}
 }
@@ -591,8 +591,8 @@ func createTree(ctx context.Context, s *session.Session, path string, k *kind.Ki
 	return err
 }
 
-// CreateNode makes a node unless it is there, and its parents only where they are missing: a server looks at the rights
-// before it looks whether a node exists, and those of the nodes on the way may not be ours.
+// CreateNode creates a node unless it exists, and its parents only where they are missing: a server looks at the rights before it looks
+// whether a node exists, and we may have none on the way.
 func CreateNode(ctx context.Context, s *session.Session, path string, acl []zk.ACL) error {
 	create := func() error {
 		_, err := s.Create(ctx, path, nil, 0, acl)
@@ -615,8 +615,8 @@ func CreateNode(ctx context.Context, s *session.Session, path string, acl []zk.A
 	return err
 }
 
-// Complete makes, with WithCreate, what err, a NoNode, says is missing of the layout: another try may succeed then,
-// as errNotApplied says. (Of looks at the lock node only, whose children may be missing.)
+// Complete creates, with WithCreate, the missing part of the layout that err, a NoNode, is about. Then another try may succeed, and the
+// error is ErrNotApplied. (Of looks at the lock's node only, and its children may be missing.)
 func (q *Name) Complete(ctx context.Context, s *session.Session, err error) error {
 	if !znode.IsNoNode(err) || q.Params == nil || !q.Create {
 		return err

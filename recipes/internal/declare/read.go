@@ -17,7 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// readDeclaration reads what the node says, watches it until forget, and reads what its contenders are to be created with.
+// readDeclaration reads and watches the node, and reads the access list for its contenders.
 func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration, error) {
 	// Both at once: the access list costs no round trip of its own, and may turn out not to be needed.
 	var inherited []zk.ACL
@@ -57,10 +57,9 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 	return d, nil
 }
 
-// inheritedACL is what contenders in a lock node are created with when its declaration does not say: ZooKeeper itself
-// hands nothing down, and a contender open to everybody in a lock that is not would let everybody end, or pretend, its
-// grant by writing into it. Read once for each time the declaration is read; a change of the node's ACL alone is not
-// noticed before that.
+// inheritedACL is the access list of contenders whose lock does not declare one. ZooKeeper hands none down. Contenders open to everybody,
+// in a lock that is not, would let everybody end a grant, or pretend one. It is read with the declaration; a change of the node's list
+// alone is not noticed before the next read.
 func inheritedACL(ctx context.Context, s *session.Session, path string, authenticated bool) (acl []zk.ACL, err error) {
 	err = retry.Do(ctx, s, znode.Unanswered, func() error {
 		acl, _, err = s.GetACL(ctx, path)
@@ -72,9 +71,9 @@ func inheritedACL(ctx context.Context, s *session.Session, path string, authenti
 	return ContendersACL(acl, authenticated), nil
 }
 
-// ContendersACL turns the ACL of a lock node, nil where we may not read it, into that of its contenders: who may
-// contend (CREATE) reads and writes them, who may look looks. A lock that everybody may use has contenders open to
-// everybody, which is what Curator's and kazoo's are.
+// ContendersACL turns the ACL of a lock node, nil if we may not read it, into that of its contenders. Identities that may contend
+// (CREATE) read and write them; those that may look, read them. A lock that everybody may use has contenders open to everybody, as
+// Curator's and kazoo's.
 func ContendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
 	// CREATE and DELETE make and unmake contenders, READ sees them.
 	const use, look = zk.PermCreate | zk.PermDelete, zk.PermRead
@@ -106,8 +105,7 @@ func ContendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
 	return acl
 }
 
-// keyNodeACL turns the ACL of contenders into that of the nodes of keys: who may write a contender, because it may contend, makes and
-// unmakes its own in the node of a key.
+// keyNodeACL turns the ACL of contenders into that of the nodes of keys: identities that may contend create and delete contenders there.
 func keyNodeACL(contenders []zk.ACL) []zk.ACL {
 	node := slices.Clone(contenders)
 	for i, e := range node {

@@ -14,15 +14,15 @@ import (
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
 
-// Exchange replaces the lock of l by another one, whose node node makes and which it has in the same transaction. grant completes what the new
-// lock is. With an error l is held as before if no server can execute the transaction any more, else it has ended.
+// Exchange replaces the lock of l by another one in the same transaction; node makes its node, and grant completes it. After an error l
+// is held as before if no server can execute the transaction any more. Otherwise l has ended.
 func (l *Use) Exchange(ctx context.Context, node func() (*znode.Node, error), grant func(*znode.Node) (Grant, Listener)) (*Use, error) {
 	if err := l.Alone(); err != nil {
 		return nil, err
 	}
 	old := l.H
 	// It is still held, and heartbeats go on; sessionSays ignores a node that they find gone meanwhile.
-	old.stopWatching() // what happens to the node now is our doing
+	old.stopWatching() // from here on we change the node
 	next, err := old.swap(ctx, node)
 	if err == nil {
 		g, told := grant(next)
@@ -44,7 +44,7 @@ func (l *Use) Exchange(ctx context.Context, node func() (*znode.Node, error), gr
 	return nil, l.Ended()
 }
 
-// Alone checks that l is held, and not entered again. Then it is its caller's to exchange, and nobody else's.
+// Alone checks that l is held and not entered again, and reserves its lock for an exchange.
 func (l *Use) Alone() error {
 	h := l.H
 	h.mu.Lock()
@@ -55,17 +55,17 @@ func (l *Use) Alone() error {
 	if h.leases > 1 {
 		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", h.Of.Path(), h.leases)
 	}
-	if !h.state.to(exchanging) { // an Unlock that comes from here on hands it on to nobody
+	if !h.state.to(exchanging) { // an Unlock from here on hands it to no goroutine
 		return fmt.Errorf("recipes: %s is being exchanged by another call of Downgrade", h.Of.Path())
 	}
 	return nil
 }
 
-// swap exchanges our node for another one of the same number, again as long as a try has done nothing. Its error is
-// ErrNotApplied if that was said of any of the tries.
+// swap exchanges our node for another one of the same number. It tries again while a try has done nothing. Its error is ErrNotApplied if
+// that was the error of any try.
 func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next *znode.Node, err error) {
 	k := h.nodes[0]
-	var unapplied error // what was said of the first such try
+	var unapplied error // the error of the first such try
 	err = retry.Do(ctx, h.owner.Session, znode.DidNothing, func() error {
 		if next, err = node(); err != nil {
 			return err
@@ -88,8 +88,7 @@ func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next
 	return next, err
 }
 
-// replace ends l and hands out a use of another lock, whose nodes exist. That is held before l is let go: the session is never
-// without a hold in between, and so never without heartbeats.
+// replace ends l and hands out a use of the new lock. The new lock is held before l ends, so the session heartbeats throughout.
 func (l *Use) replace(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	old := l.H
 	g.was = old

@@ -26,14 +26,14 @@ type Turns interface {
 	Granted()
 	Leaving()                                        // the lock is about to be free
 	Leave()                                          // it is
-	Next() *znode.Node                               // to be made for who is next; nil if nobody waits that takes one
-	HandOver(place *znode.Node, queue []string) bool // false: nobody is there any more to take it
+	Next() *znode.Node                               // to be created for the next one; nil if none waits that takes a place
+	HandOver(place *znode.Node, queue []string) bool // false: it has left
 }
 
 // Subject says what is locked. It does not change while the lock is held.
 type Subject interface {
 	Path() string // for people: of a set, those of all members
-	Keys() []Key  // by which contexts find the lock
+	Keys() []Key  // contexts find the lock by them
 }
 
 // Grant is what a lock is made of.
@@ -44,15 +44,14 @@ type Grant struct {
 	Turns Turns
 	Token int64 // where it has been read
 
-	was *Lock // which this lock replaces by an exchange; else nil
+	was *Lock // the lock that an exchange has replaced by this one; otherwise nil
 }
 
-// Lock is what a grant means to this process: the nodes that hold, and what watches over them. Several uses share one when a lock is
-// entered again.
+// Lock is a grant in this process: the nodes that hold, and their watches. Several uses share one when a lock is entered again.
 //
-// It ends once, by finish: when its last use is given back (leave) or when it is lost (Lose), whichever comes first. That cancels the
-// contexts of its uses. The call that ended it deletes the nodes or hands them over, and after that passes the turn on (close), so that no
-// goroutine of this client meets the old nodes as rivals.
+// It ends once, by finish: when its last use is given back (leave) or when it is lost (Lose). That cancels the contexts of its uses. The
+// call that ended it deletes the nodes or hands them over, and then passes the turn on (close), so that no goroutine of this client meets
+// the old nodes as rivals.
 type Lock struct {
 	Of    Subject
 	owner *znode.SessionNodes
@@ -60,7 +59,7 @@ type Lock struct {
 	turns Turns
 
 	drop  func()        // the session's hold
-	was   *Lock         // which an exchange has replaced by this one; else nil
+	was   *Lock         // see Grant
 	known chan struct{} // closed: czxid is known; nil if it was known from the start
 	runs  atomic.Int32  // functions that run under it
 
@@ -68,7 +67,7 @@ type Lock struct {
 	life
 }
 
-// life is what changes while a lock lasts. The lock's mu guards it, so its methods are called with mu held.
+// life changes while a lock lasts. The lock's mu guards it, so its methods are called with mu held.
 type life struct {
 	state   holdState
 	revoked bool
@@ -77,15 +76,15 @@ type life struct {
 	leases  int
 	tenures []*tenure // that have begun and not ended
 
-	contexts map[*Use]struct{} // whose contexts end with it
-	cause    error             // what they end with
-	why      error             // it is over
+	contexts map[*Use]struct{} // their contexts end with it
+	cause    error             // of the end of these contexts
+	why      error             // of the end of the lock
 	ended    time.Time
 
 	guard
 }
 
-// tenure is what a Listener is told of: a use, and those that entered it again.
+// tenure is one grant to a Listener: a use, and those that entered it again.
 type tenure struct {
 	told   Listener
 	leases int
@@ -93,12 +92,12 @@ type tenure struct {
 
 // guard watches the nodes.
 type guard struct {
-	timer *time.Timer // after which they are watched
+	timer *time.Timer // starts the watching
 	watch int         // how often the watching was ended
-	own   []func()    // of each: ends its watch, or stops the timer after which it is looked at again; nil before the first look
+	own   []func()    // for each: ends its watch, or stops the timer of its next look; nil before the first look
 }
 
-// Hold starts a lock: the session heartbeats from here on. When it fails the nodes are still the caller's.
+// Hold starts a lock: the session heartbeats from here on. After an error the nodes are still the caller's.
 func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	h := &Lock{Of: g.Of, owner: g.Owner, nodes: g.Nodes, turns: g.Turns, was: g.was}
 	h.leases, h.czxid = 1, g.Token
@@ -137,7 +136,7 @@ func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	return &Use{H: h, g: first, Caller: ctx}, nil
 }
 
-// begin begins a tenure. One of a lock that has been lost meanwhile ends at once.
+// begin begins a tenure, which ends at once if the lock has been lost meanwhile.
 func (h *Lock) begin(told Listener) *tenure {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -151,13 +150,13 @@ func (h *Lock) begin(told Listener) *tenure {
 	return g
 }
 
-// Nodes are the paths of what holds it.
+// Nodes are the paths of the nodes that hold it.
 func (h *Lock) Nodes() []string { return znode.Paths(h.nodes) }
 
-// Session is the one under which it is held.
+// Session has the nodes of the session that holds it.
 func (h *Lock) Session() *znode.SessionNodes { return h.owner }
 
-// revoke tells the holder that somebody wants the lock. It stays held until Unlock.
+// revoke tells the holder that another program wants the lock. It stays held until Unlock.
 func (h *Lock) revoke() {
 	h.mu.Lock()
 	h.revoked = true
@@ -165,27 +164,26 @@ func (h *Lock) revoke() {
 	h.end(AfterGrant(fmt.Errorf("%w: %s", znode.ErrRevoked, h.nodes[0].Path)))
 }
 
-// Lose ends the lock against its holder's will: when it returns the contexts of its uses are cancelled. A goroutine then deletes
-// the nodes that are left, so that no contender waits for a holder that knows it is none (CURATOR-202). The session calls Lose,
-// and waits for it (see Session.Hold).
+// Lose ends the lock against its holder's will: when it returns the contexts of its uses are cancelled. A goroutine then deletes the
+// nodes that are left, so that no contender waits for them (CURATOR-202). The session calls Lose and waits for it (see Session.Hold).
 func (h *Lock) Lose(cause error) {
 	err := cause
 	if !errors.Is(err, znode.ErrLost) {
 		err = znode.LostError(h.nodes[0].Path, cause)
 	}
 	err = AfterGrant(err)
-	if was := h.finish(err, true); was != over && was != starting { // hold does the rest of what abandon needs first
+	if was := h.finish(err, true); was != over && was != starting { // while starting, Hold abandons it
 		h.abandon()
 	}
 }
 
-// abandon does behind lose what takes time.
+// abandon does the part of Lose that takes time.
 func (h *Lock) abandon() {
 	h.turns.Leaving()
 	h.owner.Spawn(func() {
 		h.drop() // as in giveBack: deleting takes a connection, and may take long
 		if h.owner.Session.State() != session.StateLost {
-			_ = znode.DropNow(context.Background(), h.nodes) // nobody waits for the answer; the janitor goes on
+			_ = znode.DropNow(context.Background(), h.nodes) // no caller waits for the answer; the janitor goes on
 		}
 		h.close(nil, nil)
 	})
@@ -208,7 +206,7 @@ func (h *Lock) finish(why error, lost bool) (was holdState) {
 	return was
 }
 
-// end cancels the leases' contexts, those that are made later too. The first cause counts.
+// end cancels the contexts of the leases, later ones too. The first cause counts.
 func (h *Lock) end(cause error) {
 	h.mu.Lock()
 	if h.cause == nil {
@@ -222,8 +220,8 @@ func (h *Lock) end(cause error) {
 	}
 }
 
-// leave takes out l, which has been given back. If that was the last lease the nodes are the caller's to give back; else why is the
-// loss of the lock, if it was lost.
+// leave takes out l, which has been given back. After the last lease the caller gives the nodes back. Otherwise why is the loss of the
+// lock, if it was lost.
 func (h *Lock) leave(l *Use) (last bool, why error) {
 	h.mu.Lock()
 	l.g.leases--
@@ -238,7 +236,7 @@ func (h *Lock) leave(l *Use) (last bool, why error) {
 		l.end(Released(h.Of.Path()))
 		return false, why
 	}
-	if h.finish(Released(h.Of.Path()), false) == over { // lost before, or at this moment: lose does what is left to do
+	if h.finish(Released(h.Of.Path()), false) == over { // lost before, or at this moment: Lose does the rest
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return false, h.why
@@ -261,7 +259,7 @@ func (h *Lock) unused() {
 	h.workEnded()
 }
 
-// workEnded is called when works may have become false. What kept the contenders of a lost session may be over.
+// workEnded is called when inUse may have become false: the nodes of a lost session may be deleted then.
 func (h *Lock) workEnded() {
 	if h.owner.Session.Err() == nil || h.inUse() {
 		return
@@ -269,9 +267,9 @@ func (h *Lock) workEnded() {
 	h.owner.WorkEnded()
 }
 
-// giveBack deletes our nodes, or makes a place for the goroutine of this client that waits. Its error is that of Client.drop.
+// giveBack deletes our nodes, or makes a place for the next goroutine of this client. Its error is that of znode.Drop.
 func (h *Lock) giveBack(ctx context.Context) error {
-	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
+	h.drop() // a slow release must not end the session
 	next := h.next()
 	if next == nil {
 		h.turns.Leaving()
@@ -279,7 +277,7 @@ func (h *Lock) giveBack(ctx context.Context) error {
 	}
 	var p *passing
 	answered := false
-	if ctx.Err() == nil && h.owner.Session.State() == session.StateActive { // else the caller may leave before anything is sent
+	if ctx.Err() == nil && h.owner.Session.State() == session.StateActive { // otherwise the caller may leave before anything is sent
 		p = h.pass(ctx, next)
 		answered = p.sent() && p.t.Sent.Wait(ctx) == nil
 		if answered && p.passed(ctx) {
@@ -288,7 +286,7 @@ func (h *Lock) giveBack(ctx context.Context) error {
 		}
 	}
 	done := make(chan error, 1)
-	h.owner.Spawn(func() { // as in drop: the caller may leave before
+	h.owner.Spawn(func() { // as in Drop: the caller may leave before
 		if p == nil {
 			p = h.pass(context.WithoutCancel(ctx), next)
 		}
@@ -302,12 +300,11 @@ func (h *Lock) giveBack(ctx context.Context) error {
 	return znode.AwaitRelease(ctx, done, h.nodes)
 }
 
-// releaseAsync is giveBack for a caller that waits for no answer: the request is on its way when it returns, or left to the background. The
-// lanes of a session bound how many are under way, and ctx the wait for room there.
+// releaseAsync is giveBack for a caller that waits for no answer: when it returns, the request is on its way or left to the background.
+// The lanes of a session bound how many are under way, and ctx bounds the wait for room there.
 //
-// The turn is passed on when the nodes are gone, as by giveBack. That would not be needed on one connection, where the create
-// of the next place is served behind the delete of this one. But it may go out on the next connection, when the delete was lost with the
-// one before: then this client would wait, or be refused, because of its own node.
+// The turn is passed on when the nodes are gone. On one connection that is needless, because the servers execute the next create behind
+// this delete. But the delete may be lost with the connection: then this client's next call would meet its own node.
 func (h *Lock) releaseAsync() {
 	ctx, cancel := context.WithTimeout(context.Background(), h.owner.Session.Timeout()/6)
 	defer cancel()
@@ -335,8 +332,8 @@ func (h *Lock) next() *znode.Node {
 	return h.turns.Next()
 }
 
-// passing is the transaction that deletes our node and makes a place for the next local holder. The place is the last in the
-// queue, so that other processes get their turn.
+// passing is the transaction that deletes our node and creates the next local holder's. Its place is the last in the queue, so other
+// processes get their turn.
 type passing struct {
 	h     *Lock
 	t     *znode.Txn
@@ -346,7 +343,7 @@ type passing struct {
 
 // pass sends the transaction.
 func (h *Lock) pass(ctx context.Context, k *znode.Node) *passing {
-	k.Key = h.nodes[0].Key // it stays: somebody is in it at any moment
+	k.Key = h.nodes[0].Key // it stays: a contender is in it at any moment
 	p := &passing{h: h, t: &znode.Txn{Owner: h.owner, Born: []*znode.Node{k}, Gone: h.nodes}}
 	_ = p.t.Begin(ctx, k.Dir) // see sent
 	return p
@@ -354,8 +351,7 @@ func (h *Lock) pass(ctx context.Context, k *znode.Node) *passing {
 
 func (p *passing) sent() bool { return p.t.Sent != nil }
 
-// passed waits for the answer, and reports whether there is a place for the next holder. The listing behind it is the next holder's:
-// when ctx ends, that one lists the queue itself.
+// passed waits for the answer, and reports whether the next holder has a place. When ctx ends, the next holder lists the queue itself.
 func (p *passing) passed(ctx context.Context) bool {
 	if !p.sent() {
 		return false
@@ -370,7 +366,7 @@ func (p *passing) passed(ctx context.Context) bool {
 	return true
 }
 
-// undo deletes our node where the transaction had no effect. Where its outcome is unknown it waits until the nodes are gone.
+// undo deletes our node if the transaction had no effect. While its outcome is unknown it waits until the nodes are gone.
 func (p *passing) undo(ctx context.Context) error {
 	if p.t.Left != nil {
 		<-p.t.Left
@@ -379,7 +375,7 @@ func (p *passing) undo(ctx context.Context) error {
 	return znode.DropNow(ctx, p.h.nodes)
 }
 
-// close ends the watching and passes the turn on, with a place if there is one. It deletes a place that nobody is there to take.
+// close ends the watching and passes the turn on, with a place if there is one. It deletes a place that no goroutine takes.
 func (h *Lock) close(place *znode.Node, queue []string) {
 	h.stopWatching()
 	h.drop()
@@ -395,14 +391,14 @@ func (h *Lock) close(place *znode.Node, queue []string) {
 	}
 }
 
-// holdState says whether a lock is held: its life is a walk through the table of moves, and to is the only step.
+// holdState says whether a lock is held. It moves only by to, through the table of moves.
 type holdState int
 
 const (
 	starting   holdState = iota // hold is not through: what ends it now is left to hold
 	held                        // it has leases
-	exchanging                  // its node is about to be another's, by our own hand: see RWMutex.Downgrade
-	over                        // for good; why says why
+	exchanging                  // we replace its node: see RWMutex.Downgrade
+	over                        // for good
 )
 
 // String completes the sentence "the lock is ...".
@@ -429,7 +425,7 @@ func step[S comparable](legal map[S][]S, now *S, next S) bool {
 	return ok
 }
 
-// watched reports whether what happens to the nodes is somebody else's doing, and ends the lock.
+// watched reports whether a change of the nodes ends the lock.
 func (s holdState) watched() bool { return s != exchanging && s != over }
 
 // ErrReleased: Unlock gave the lease back.
@@ -444,7 +440,7 @@ func (Released) Unwrap() error      { return ErrReleased }
 // ErrGranted marks what went wrong behind a grant.
 var ErrGranted = errors.New("the lock was granted")
 
-// AfterGrant marks err, and leaves its text and what it wraps as they are; nil stays nil.
+// AfterGrant marks err, and leaves its text and its chain as they are; nil stays nil.
 func AfterGrant(err error) error {
 	if err == nil {
 		return nil
@@ -455,12 +451,11 @@ func AfterGrant(err error) error {
 // moment is how long a lock is held before its nodes are watched.
 const moment = 100 * time.Millisecond
 
-// Two things watch over a lock. The session's hold (see sessionSays) ends it by the clock, and with the session: that is
-// what the promise rests on. A watch on each node tells what the clock cannot, a node that was deleted or asked back while the
-// session lives. It is set when the lock has been held for a moment: to set it costs a request, and an event when the node goes.
+// Two things watch over a lock. The session's hold (see sessionSays) ends it by the clock, and with the session: the promise rests on
+// that. A watch on each node tells of a deletion, or a request to give it back, while the session lives. A watch costs a request, and an
+// event when the node goes, so it is set when the lock has been held for a moment.
 
-// startWatching watches over the lock: at once where the token is still to be read. No goroutine stays for that: the session calls
-// when there is something to read.
+// startWatching watches over the lock: at once if its token is still to be read. No goroutine stays for that; the session calls.
 func (h *Lock) startWatching() {
 	h.mu.Lock()
 	ended, now := h.state == over, h.czxid == 0 // it may have been given back while an exchange failed
@@ -506,15 +501,14 @@ func (h *Lock) watchNodes() {
 	}
 }
 
-// watches reports whether the nodes are still watched, for the same time: after an exchange that failed they are watched anew.
+// watches reports whether the nodes are still watched by the same watching: after an exchange that failed another begins.
 func (h *Lock) watches(watch int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.state.watched() && h.watch == watch
 }
 
-// sessionSays is what the session calls. A heartbeat, or a proof of the holder's own, may find the node gone that is just being exchanged for
-// another.
+// sessionSays is called by the session. During an exchange a heartbeat, or the holder's own proof, may find the old node gone.
 func (h *Lock) sessionSays(err error) {
 	h.mu.Lock()
 	ignore := h.state == exchanging && znode.IsNoNode(err)
@@ -524,7 +518,7 @@ func (h *Lock) sessionSays(err error) {
 	}
 }
 
-// Of a look at a node: what it will do about news.
+// How far a look at a node is, and so how it takes news.
 const (
 	lookReads int32 = iota // read it again
 	lookReadsAgain
@@ -532,11 +526,11 @@ const (
 	lookIsFollowed
 )
 
-// look reads one of our nodes, and has itself called again when there is news: that it is gone, or that somebody wants it back.
-// The first node tells the token.
+// look reads one of our nodes, and is called again when there is news: that it is gone, or that another program wants it back. The first
+// node tells the token.
 //
-// One look at a node is under way at a time. A connection that ends calls for each watch, also for one whose read it was to
-// answer: if each made another look, connections that break in turn would double them.
+// One look at each node is under way at a time. A connection that ends calls for each watch, also for one whose read it was to answer: if
+// each made another look, connections that break in turn would double them.
 func (h *Lock) look(watch, i int) {
 	var phase atomic.Int32
 	// A release deletes the node first and ends the watching when that is confirmed: its event is no news.
@@ -577,8 +571,8 @@ func (h *Lock) look(watch, i int) {
 	}
 }
 
-// watching keeps the watch on a node, to be stopped; the one before it has called. Of a node that is hidden from us there is
-// none: it is looked at again after a session timeout.
+// watching keeps the watch on a node, to be stopped; the one before it has called. A hidden node has none: it is looked at again after a
+// session timeout.
 func (h *Lock) watching(watch, i int, o *znode.Watch, again func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -594,7 +588,7 @@ func (h *Lock) watching(watch, i int, o *znode.Watch, again func()) bool {
 	return true
 }
 
-// tokenIs lets go of who waits for the token; 0 where it cannot be read.
+// tokenIs ends the wait for the token; 0 if it cannot be read.
 func (h *Lock) tokenIs(czxid int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -610,7 +604,7 @@ func (h *Lock) tokenIs(czxid int64) {
 	}
 }
 
-// resumed is held again after an exchange that cannot be executed any more, and watched again; not if it was given back meanwhile.
+// resumed watches again, after an exchange that cannot be executed any more. The lock is held again unless it was given back meanwhile.
 func (h *Lock) resumed() {
 	h.mu.Lock()
 	h.state.to(held)

@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
 
-// Use is one use of a lock: by who took it, or by who entered it again. A lease is one.
+// Use is one use of a lock, by its taker or by a caller that entered it again. A lease is one.
 type Use struct {
 	H      *Lock
 	g      *tenure
@@ -43,8 +43,8 @@ var useMoves = map[useState][]useState{used: {released}, released: {exchanged}}
 // Listener is what was told of the grant.
 func (l *Use) Listener() Listener { return l.g.told }
 
-// Enter is another use of the lock by a caller whose context tells that it has l; nil if that has ended. told, if not nil, is told of it as
-// of a grant of its own.
+// Enter is another use of the lock, by a caller with a context of l; nil if that has ended. told, if not nil, is told of it as of a
+// grant.
 func (l *Use) Enter(ctx context.Context, told Listener) *Use {
 	h := l.H
 	h.mu.Lock()
@@ -64,7 +64,7 @@ func (l *Use) Enter(ctx context.Context, told Listener) *Use {
 	return &Use{H: h, g: g, Caller: ctx}
 }
 
-// Do runs fn under the lock and gives it back, for which releasing makes the context.
+// Do runs fn under the lock and gives it back; releasing makes the context for that.
 func (l *Use) Do(ctx context.Context, fn func(context.Context) error, releasing func() (context.Context, context.CancelFunc)) (err error) {
 	inner, cancel := context.WithCancelCause(l.within(ctx))
 	l.H.runs.Add(1)
@@ -81,7 +81,7 @@ func (l *Use) Do(ctx context.Context, fn func(context.Context) error, releasing 
 	return fn(looking{inner, l.H})
 }
 
-// end cancels the context of a lease that ends before its lock, also if it is asked for later.
+// end cancels the context of a lease that ends before its lock.
 func (l *Use) end(why error) {
 	l.H.mu.Lock()
 	l.why = why
@@ -168,7 +168,7 @@ func (l *Use) Verify(ctx context.Context) error {
 	return cmp.Or(l.Ended(), AfterGrant(err))
 }
 
-// Ended says why the lease is no longer held; nil while it is, also while it is asked back.
+// Ended says why the lease is no longer held; nil while it is, also after a request to give it back.
 func (l *Use) Ended() error {
 	l.H.mu.Lock()
 	defer l.H.mu.Unlock()
@@ -267,7 +267,7 @@ func (l *Use) release() (again bool) {
 	return again
 }
 
-// become ends the lease in favour of now, which its Unlock gives back from then on.
+// become ends the lease in favour of now; its Unlock gives now back.
 func (l *Use) become(now *Use) {
 	l.release()
 	l.H.mu.Lock()
@@ -291,7 +291,7 @@ type Key struct {
 
 type usesKey struct{}
 
-// leased is a context in which what l holds, of a set each member, is found by its Key; the last of all uses by usesKey.
+// leased is a context under l. The Key of its lock, or of each member of a set, finds l; usesKey finds the innermost use.
 type leased struct {
 	context.Context
 	l *Use
@@ -311,7 +311,7 @@ func (c *leased) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// UsesOf are the uses that ctx comes from, the last first.
+// UsesOf are the uses that ctx comes from, the innermost first.
 func UsesOf(ctx context.Context) (all []*Use) {
 	for {
 		c, ok := ctx.Value(usesKey{}).(*leased)
@@ -338,8 +338,8 @@ func (c useless) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// looking is a context that ends with a lease, and whose Err reads the clock: after a process or its machine was stopped for
-// longer than a lease lasts, no timer has run yet when it asks.
+// looking is a context that ends with a lease, and its Err reads the clock: if the process or its machine was stopped for longer than a
+// lease lasts, no timer has run yet.
 type looking struct {
 	context.Context
 	h *Lock
@@ -349,6 +349,6 @@ func (c looking) Err() error {
 	if err := c.Context.Err(); err != nil || !c.h.overdue() {
 		return err
 	}
-	<-c.Context.Done() // what has ended the lease ends this too
+	<-c.Context.Done() // it ends with the lease
 	return c.Context.Err()
 }

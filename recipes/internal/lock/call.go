@@ -74,7 +74,7 @@ func (a *Call) End() {
 // Call is one call that takes a lock, or several in one transaction: a place in the queue of each.
 type Call struct {
 	c       *Client
-	Path    string // of the lock; of a set, of all its members
+	Path    string // of the lock; those of all members of a set
 	members []Member
 	set     bool // a MultiLock's
 	Try     bool
@@ -84,8 +84,8 @@ type Call struct {
 	done    context.CancelFunc // of the bound; nil if there is none
 
 	ticket turn.Ticket[Handover]
-	places []*wait.Place     // whose nodes exist, or may
-	undone []<-chan struct{} // each is closed when something that we asked for and left is undone
+	places []*wait.Place     // their nodes exist, or may
+	undone []<-chan struct{} // each is closed when a request that we abandoned is undone
 	state  *SessionState     // of the newest try
 	asking chan struct{}     // of the crowd that it is one of; see ask
 }
@@ -119,15 +119,14 @@ func (a *Call) take(ctx context.Context) (*held.Use, error) {
 	return h, nil
 }
 
-// ended is the error of a call whose ctx has ended before there was anybody to wait for.
+// ended is the error of a call whose ctx ended before there was a contender to wait for.
 func (a *Call) ended(ctx context.Context) error {
 	return errs.Errorf("recipes: lock %s: %w", a.Path, retry.WhyEnded(ctx))
 }
 
-// enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has
-// the turn: that goroutine holds the lock or is ahead of us.
+// enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has the turn.
 //
-// Readers need no turn: they wait only for what others have given up and is not undone; see Turns.KeepOut.
+// Readers need no turn: they wait only until the requests of abandoned calls are undone; see Turns.KeepOut.
 func (a *Call) enter(ctx context.Context, q *Handle) (*Handover, error) {
 	if q.Shared {
 		if ahead := a.c.Turns.Owner(ctx, q.turnKey()); ahead != nil && ahead.Ended {
@@ -149,7 +148,7 @@ func (a *Call) enter(ctx context.Context, q *Handle) (*Handover, error) {
 	return t, nil
 }
 
-// heldLocally is the error of a call that others of this client are ahead of.
+// heldLocally is the error of a call behind others of this client.
 func (a *Call) heldLocally(ctx context.Context, q *Handle, ahead *turn.Ahead) error {
 	b := &Blocked{Path: q.Path, Position: ahead.Position, At: ahead.At}
 	if ahead.Holder != nil {
@@ -163,7 +162,7 @@ func (a *Call) heldLocally(ctx context.Context, q *Handle, ahead *turn.Ahead) er
 	return a.held(b)
 }
 
-// held is the error of a call that b says is blocked. A contender of our own is not told of as a stranger's.
+// held is the error of a call that is blocked. A contender of our own is not shown as a stranger's.
 func (a *Call) held(b *Blocked) error {
 	if k := a.c.Own(b.Holder.Path); k != nil && !b.Local {
 		works := k.InUse.Load()
@@ -177,7 +176,7 @@ func (a *Call) held(b *Blocked) error {
 	return a.caller.Held(b)
 }
 
-// Handover is a place in the queue that the goroutine which had the turn last has made for the next one.
+// Handover is a place in the queue, created for the next goroutine by the last owner of the turn.
 type Handover struct {
 	node  *znode.Node
 	queue []string // the queue as of k's creation, or nil
@@ -185,7 +184,7 @@ type Handover struct {
 
 // contend queues until granted. On an error the turn has been passed on and the contender is gone or going.
 func (a *Call) contend(ctx context.Context, t *Handover) (h *held.Use, err error) {
-	for try := (retry.Tries{}); ; t = nil { // what was inherited is used up, or went with its session
+	for try := (retry.Tries{}); ; t = nil { // the inherited place is used up, or went with its session
 		h, err = a.once(ctx, t)
 		switch {
 		case err == nil:
@@ -240,7 +239,7 @@ func (a *Call) arrive(ctx context.Context, t *Handover) (arrival, error) {
 	return arrived[0], e.Exhausted()
 }
 
-// open finds the session, and the declaration of each member. Only a place that is inherited has a node yet.
+// open finds the session, and the declaration of each member.
 func (a *Call) open(ctx context.Context, inherited *znode.Node) ([]wait.Opened, error) {
 	a.places = nil
 	all := make([]wait.Opened, len(a.members))
@@ -277,8 +276,8 @@ func (a *Call) open(ctx context.Context, inherited *znode.Node) ([]wait.Opened, 
 	return all, nil
 }
 
-// join creates the nodes of the entries in one transaction, and lists the queues behind it: one round trip. When it succeeds they
-// are the call's.
+// join creates the nodes of the entries in one transaction, and lists the queues behind it: one round trip. When it succeeds they are the
+// call's.
 func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, error) {
 	t := &znode.Txn{Owner: entries[0].Owner, Born: entries[0].Nodes}
 	var dirs []string
@@ -286,7 +285,7 @@ func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, err
 		if i > 0 {
 			t.Born = append(slices.Clip(t.Born), e.Nodes...)
 		}
-		if !e.AmongPermits() || len(a.asking) <= ownListings { // else it shares a listing with other calls
+		if !e.AmongPermits() || len(a.asking) <= ownListings { // otherwise it shares a listing with other calls
 			dirs = append(dirs, e.Dirs()...)
 		}
 		if n := e.Node().Key; n != nil {
@@ -299,7 +298,7 @@ func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, err
 	}
 	if err != nil {
 		for _, e := range entries {
-			err = e.Handle.Complete(ctx, e.Owner.Session, err) // the first that may be completed; the next try finds what else is missing
+			err = e.Handle.Complete(ctx, e.Owner.Session, err) // the first that may be completed; the next try finds other missing nodes
 		}
 		return nil, a.missingNode(a.reread(ctx, entries, err))
 	}
@@ -310,14 +309,14 @@ func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, err
 	arrived := make([]arrival, len(entries))
 	for i, e := range entries {
 		arrived[i].Place = e
-		if n := len(e.Dirs()); n <= len(lists) { // else they were lost with their connection, or others list for it
+		if n := len(e.Dirs()); n <= len(lists) { // otherwise they were lost with their connection, or others list for it
 			arrived[i].lists, lists = lists[:n], lists[n:]
 		}
 	}
 	return arrived, nil
 }
 
-// missingNode says what a NoNode for a queue means.
+// missingNode explains a NoNode for a queue.
 func (a *Call) missingNode(err error) error {
 	if !znode.IsNoNode(err) {
 		return err
@@ -333,7 +332,7 @@ func (a *Call) nodes() (ks []*znode.Node) {
 	return ks
 }
 
-// hold makes a lock of what is granted: the session heartbeats from here on.
+// hold makes a lock of a grant: the session heartbeats from here on.
 func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 	first := g.Entries[0]
 	of := &Subject{path: a.Path, Handle: a.members[0].Handle, declared: first.Declared}
@@ -362,7 +361,7 @@ type turns struct {
 	of  *wait.Opened
 }
 
-// Next is for who waits for one lock: a place in a set would be of another transaction than the set's.
+// Next makes no place for a set: that would need another transaction than the set's.
 func (t *turns) Next() *znode.Node {
 	if t.set || len(t.Keys) == 0 {
 		return nil
@@ -382,8 +381,8 @@ func (t *turns) HandOver(k *znode.Node, queue []string) bool {
 	return t.Turns.HandOver(t.Keys[0], &Handover{k, queue})
 }
 
-// giveUp leaves the queues. The nodes are deleted in the background, and the turns are passed on after that, so that no goroutine of this client meets the nodes as rivals. That
-// includes nodes that may or may not exist: callers that give up before the network answers leave one behind at most.
+// giveUp leaves the queues. The nodes are deleted in the background, also those that may not exist, and then the turns are passed on: no
+// goroutine of this client meets the nodes as rivals. So callers that give up before the network answers leave one node at most.
 func (a *Call) giveUp(ctx context.Context, err error) error {
 	st, ticket, nodes, left := a.c, a.ticket, a.nodes(), a.undone
 	a.ticket.Keys, a.places, a.undone = nil, nil, nil
@@ -397,7 +396,7 @@ func (a *Call) giveUp(ctx context.Context, err error) error {
 	return err
 }
 
-// whenLeft calls f when all that is left is undone: at once, if there is nothing to wait for.
+// whenLeft calls f when all abandoned transactions are undone: at once, if there are none.
 func (st *Client) whenLeft(left []<-chan struct{}, f func()) {
 	if len(left) == 0 {
 		f()
@@ -411,7 +410,7 @@ func (st *Client) whenLeft(left []<-chan struct{}, f func()) {
 	})
 }
 
-// What a wait tells and asks: see listener.
+// The listener of a wait: see package wait.
 
 // Ahead tells the goroutines of this client that wait behind us who holds the lock.
 func (a *Call) Ahead(t *wait.Opened) {
@@ -448,10 +447,10 @@ func (a *Call) Left(undone <-chan struct{}) {
 
 func (a *Call) GoesOn(e *wait.Place) { a.places = []*wait.Place{e} }
 
-// arrival is an entry with the listings of its queues (see dirs) behind the transaction that made it.
+// arrival is a place with the listings of its queues (see Dirs) behind the transaction that created it.
 type arrival struct {
 	*wait.Place
-	lists [][]string // nil where they were lost with their connection, or others list for it
+	lists [][]string // nil if they were lost with their connection, or others list for it
 }
 
 // Shorter is the shorter of two bounds, where 0 is none.
@@ -462,7 +461,7 @@ func Shorter(d, e time.Duration) time.Duration {
 	return d
 }
 
-// follow takes the locks where they are: a key's may be in a directory that only the declaration names.
+// follow takes the locks where they are: only the declaration names the directory of a key.
 func (a *Call) follow(ctx context.Context, take func(context.Context) (*held.Use, error)) (*held.Use, error) {
 	needs := declare.Pins{In: &a.c.Decl}
 	defer needs.End()
@@ -489,9 +488,9 @@ func (a *Call) want(members []Member) {
 	a.caller.Names(a.Path, members)
 }
 
-// reread finds out, when a server has refused our contenders, whether that is because the declarations are others by now.
+// reread finds out, when a server has refused our contenders, whether the declarations have changed.
 func (a *Call) reread(ctx context.Context, entries []*wait.Place, refusal error) error {
-	older := errors.Is(refusal, zk.ErrBadVersion) // the declaration that a key was to be used under is not in force any more
+	older := errors.Is(refusal, zk.ErrBadVersion) // the declaration of a key is not in force any more
 	if !older && !znode.IsNoNode(refusal) && !errors.Is(refusal, zk.ErrNoAuth) {
 		return refusal
 	}
@@ -507,7 +506,7 @@ func (a *Call) reread(ctx context.Context, entries []*wait.Place, refusal error)
 	return refusal
 }
 
-// usePathOfKey makes a handle's member the one at the path that its key has.
+// usePathOfKey replaces a member by the handle at its key's path.
 func (a *Call) usePathOfKey(e *declare.KeyPathError) {
 	members := slices.Clone(a.members)
 	for i, m := range members {
@@ -518,7 +517,7 @@ func (a *Call) usePathOfKey(e *declare.KeyPathError) {
 	a.want(members)
 }
 
-// Subject is what a lock that is held is of: a [held.Subject].
+// Subject is locked by a lock that is held: a [held.Subject].
 type Subject struct {
 	path     string
 	keys     []held.Key
@@ -528,7 +527,7 @@ type Subject struct {
 	places   []ordered // in declared orders
 }
 
-// SubjectOf returns what is locked.
+// SubjectOf returns the subject of a use.
 func SubjectOf(u *held.Use) *Subject { return u.H.Of.(*Subject) }
 
 // Path is that of the lock; of a multi-lock, those of all its members.
@@ -537,7 +536,7 @@ func (s *Subject) Path() string { return s.path }
 // Keys are those of the lock, or of each member.
 func (s *Subject) Keys() []held.Key { return s.keys }
 
-// as is the way by which the lock at path came to be held.
+// as is the handle that took the lock at path.
 func (s *Subject) as(path string) *Handle {
 	for _, q := range s.Members {
 		if q.Path == path {
@@ -547,8 +546,7 @@ func (s *Subject) as(path string) *Handle {
 	return s.Handle
 }
 
-// reenter answers a caller whose context tells that it holds the lock already. permits is how many it wants of a semaphore,
-// else 0.
+// reenter answers a caller that holds the lock already, by its context. permits is how many it wants of a semaphore, otherwise 0.
 func (a *Call) reenter(ctx context.Context, q *Handle, permits int) (*held.Use, error) {
 	outer, _ := ctx.Value(q.key).(*held.Use)
 	if outer == nil || outer.Ended() != nil {
@@ -583,12 +581,12 @@ type ordered struct {
 	kind.Place
 }
 
-// inOrder refuses locks that a declared order has before one that the caller holds, by its context. The declarations are read only
-// if one of those has a place: others have nothing to compare with. What goes wrong here goes wrong again when the lock is opened.
+// inOrder refuses locks that a declared order puts before one that the caller holds, by its context. It reads declarations only if the
+// caller holds a lock with a place. The opening of the lock reports errors here.
 func (a *Call) inOrder(ctx context.Context) error {
 	var has []ordered
 	for _, l := range held.UsesOf(ctx) {
-		if of := SubjectOf(l); of.Handle.C == a.c { // another one's path may be of other servers
+		if of := SubjectOf(l); of.Handle.C == a.c { // another client's path may be on other servers
 			has = append(has, of.places...)
 		}
 	}

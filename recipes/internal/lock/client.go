@@ -15,13 +15,12 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Client is what the recipes keep per client; its zero value is ready. Its mutex is never held across a request:
-// everything that waits, waits on channels.
+// Client is shared by the calls of one client. Its zero value is ready. Its mutex is never held across a request: waits are on channels.
 //
 // Mutexes are taken in this order: Client.Mu, that of a declare.Cache or of a SessionNodes, then that of a session or of a held lock
-// (never both), then those that are held for a moment only: of links, of servers, of the queues for events and log lines. So a
-// session, or a held lock, lets go of its own before it tells the recipes anything. The contexts of leases are cancelled, and
-// Observers called, with no mutex held.
+// (never both), then those that are held for a moment only: of links, servers, and the queues for events and log lines. So a session, or
+// a held lock, lets go of its own before it tells the recipes anything. No mutex is held when a context is cancelled or an Observer
+// called.
 type Client struct {
 	znode.ClientNodes
 	Conn *session.Client
@@ -34,8 +33,8 @@ type Client struct {
 	Newest *SessionState // the newest session's; nil before the first use
 }
 
-// SessionState is what belongs to one session. It is made when the session is first used, and dropped with it: the next one has
-// its own, and looks at nothing of this. Only nodes that the servers may still have of a lost session outlive it (ClientNodes.Lost).
+// SessionState belongs to one session, from its first use to its end. Only nodes that the servers may still have outlive it
+// (ClientNodes.Lost).
 type SessionState struct {
 	*znode.SessionNodes
 
@@ -61,12 +60,12 @@ func (st *Client) Live(ctx context.Context) (*SessionState, error) {
 		select {
 		case <-cleared:
 		case <-ctx.Done():
-			return e, nil // whatever is asked of it ends at once
+			return e, nil // each request ends at once
 		}
 	}
 }
 
-// StateOf returns the state of s, which it begins where s is new; nil where s is over, and another may have begun since.
+// StateOf returns the state of s, and begins it if s is new; nil if s is over, because another session may have begun.
 func (st *Client) StateOf(s *session.Session) *SessionState {
 	st.Mu.Lock()
 	defer st.Mu.Unlock()
@@ -99,7 +98,7 @@ func (e *SessionState) Present(ctx context.Context, q *Handle) (*Handle, error) 
 	return q.named(at), err
 }
 
-// Handle is how a program wants one lock: everything that does not change from one call to the next.
+// Handle says which lock a program wants, and how. It does not change from one call to the next.
 type Handle struct {
 	C *Client
 	wait.Handle
@@ -118,7 +117,7 @@ func (q *Handle) named(n *declare.Name) *Handle {
 	return &at
 }
 
-// turnKey names the local queue of the goroutines that want the same. Readers need no turn.
+// turnKey names the local queue for the lock.
 func (q *Handle) turnKey() turn.Key { return turn.Key{Kind: q.Kind, Path: q.Path, Shared: q.Shared} }
 
 // Keyed sets the key of its path.
@@ -127,13 +126,13 @@ func (q *Handle) Keyed() {
 	q.key = q.ctxKey
 }
 
-// caller is told what happens to a call, and makes its errors.
+// caller is told about a call, and makes its errors.
 type caller interface {
-	Observed() bool                                  // somebody wants to know
-	Names(path string, members []Member)             // what the call is for, where it is by now
+	Observed() bool                                  // there is an Observer
+	Names(path string, members []Member)             // the locks of the call, by their present paths
 	Queued(node string, why func() error)            // the call waits, once
 	WasQueued() bool                                 // it does
-	Held(b *Blocked) error                           // who is in the way
+	Held(b *Blocked) error                           // the error of a call that is blocked
 	Tenure(node string, session int64) held.Listener // the call was granted the lock
 }
 
@@ -150,13 +149,12 @@ type Blocked struct {
 }
 
 var (
-	// ErrHeld: somebody else holds the lock. It arrives as a *HeldError, from Try methods and from waits whose
-	// context ended.
+	// ErrHeld: another contender holds the lock. It arrives as a *HeldError, from Try methods and from waits whose context ended.
 	ErrHeld = errors.New("recipes: held by another contender")
 	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use
 	// WithReentrancy if the calls nest. Also returned for a MultiLock that names a lock twice. Nothing was sent.
 	ErrWouldDeadlock = errors.New("recipes: would deadlock")
-	// ErrLockOrder: the caller's context comes from a lease, of the same Client, of a lock that the namespace's order has behind this
+	// ErrLockOrder: the caller's context comes from a lease, of the same Client, of a lock that the namespace's order puts behind this
 	// one. Take this one first. Nothing was queued. A Try gets it too.
 	ErrLockOrder = errors.New("recipes: wrong order of locks")
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// permits takes the permits of one semaphore: directly if no goroutine of this client waits, else with the turn of the local
-// queue and through the gate. The turn is passed on once the permits are ours: many goroutines of one client hold permits.
+// permits takes the permits of one semaphore: directly if no goroutine of this client waits, otherwise with the turn of the local queue
+// and through the gate. The turn is passed on once the permits are ours: many goroutines of one client hold permits.
 func (a *Call) permits(ctx context.Context) (*held.Use, error) {
 	q, st := a.members[0].Handle, a.c
 	if a.Try {
@@ -30,7 +30,7 @@ func (a *Call) permits(ctx context.Context) (*held.Use, error) {
 		if !errors.Is(err, ErrHeld) {
 			return h, err
 		}
-		// Somebody was first: from here on the local queue and the gate keep the order.
+		// Another call was first: from here on the local queue and the gate keep the order.
 	}
 	t, err := a.enter(ctx, q)
 	if err != nil {
@@ -43,8 +43,8 @@ func (a *Call) permits(ctx context.Context) (*held.Use, error) {
 	return h, err
 }
 
-// direct takes the permits at once, in one transaction, if they are free; else it fails with ErrHeld. It tries again while a try
-// has done nothing, in the next session if need be. Once the nodes exist there is one try: whatever ends one ends all.
+// direct takes the permits at once, in one transaction, if they are free; otherwise it fails with ErrHeld. It tries again while a try has
+// done nothing, in the next session if need be. Once the nodes exist there is one try.
 func (a *Call) direct(ctx context.Context) (h *held.Use, err error) {
 	defer a.asked()
 	var arrived []arrival
@@ -85,13 +85,15 @@ func (a *Call) create(ctx context.Context) ([]arrival, error) {
 	return a.join(ctx, e)
 }
 
-// atOnce says who is ahead of what was just created; nobody if it was granted at once. A listing that was lost with its connection
-// is read again: a later one shows everybody who is still ahead, and our places as long as they exist.
+// atOnce returns the error that names the contender ahead of the new places; nil if all were granted at once. A listing that was lost is
+// read again: a later one shows all contenders still ahead, and our places as long as they exist.
 //
-// The order of the permits alone keeps a semaphore's limit. A permit is granted when, in a listing behind its creation,
-// fewer than the limit are older. Take all permits held at some moment, and the newest of them: the others are older and
-// were in the listing that granted it, so they were fewer than the limit. The gate is looked at for fairness only: a place
-// given up between our create and our listing leaves no trace.
+// The order of the permits alone keeps a semaphore's limit:
+//  1. A permit is granted when, in a listing behind its creation, fewer than the limit are older.
+//  2. Of all permits held at some moment, the others are older than the newest, and were in the listing that granted it. So they were
+//     fewer than the limit.
+//
+// The gate is looked at for fairness only: a place given up between our create and our listing leaves no trace.
 func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error) {
 	opened := make([]*wait.Opened, len(arrived))
 	for i, at := range arrived {
@@ -117,8 +119,8 @@ func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error)
 	return nil, nil
 }
 
-// relist reads listings that were shared in a crowd, lost with their connection, or cut off from the create by it. The gate may be
-// missing: another program makes the layout now, or Curator's, a container, was reaped.
+// relist reads listings that were shared in a crowd, or lost with their connection. The gate may be missing: another program creates the
+// layout now, or Curator's, a container, was reaped.
 func (a *Call) relist(ctx context.Context, at *arrival) error {
 	if at.lists != nil {
 		return nil
@@ -133,8 +135,8 @@ func (a *Call) relist(ctx context.Context, at *arrival) error {
 	})
 }
 
-// granted returns nil if the place was granted when it was created, else who is in the way. The create before the listings is
-// the committed write that proves the grant: see prove.
+// granted returns nil if the place was granted when it was created, otherwise the error that names the contender in the way. The create
+// before the listings is the committed write that proves the grant: see prove.
 func (a *Call) granted(at *arrival) error {
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	var v wait.Verdict
@@ -155,13 +157,12 @@ func (a *Call) granted(at *arrival) error {
 	return a.heldBy(at.Opened, line[:max(0, v.Position+1-len(at.Nodes))], waiting)
 }
 
-// look refuses permits without creating any, if those created directly were refused the last time. So a caller that polls
-// a busy semaphore reads, and writes nothing: a permit that is created only to be withdrawn is in the way of Curator's
-// clients, which count every permit there is, and of everybody else's tries. The first try after that costs one round trip
-// more.
+// look refuses permits without creating any, if those created directly were refused the last time. So a caller that polls a busy
+// semaphore writes nothing. A permit that is created only to be withdrawn is in the way of other tries, and of Curator's clients, which
+// count every permit. The first try after that costs one round trip more.
 //
-// Once a waiter has a place at the gate, a client creates such permits in the calls that are under way and in one more: the
-// listing of that one shows the place, and so does every later look of that session.
+// Once a waiter has a place at the gate, a client creates such permits in the calls that are under way and in one more. The listing of
+// that one shows the place, and so does every later look of that session.
 func (a *Call) look(ctx context.Context, t *wait.Opened) error {
 	if !a.crowd(t).busy.Load() {
 		return nil
@@ -197,10 +198,9 @@ func (a *Call) heldBy(t *wait.Opened, line, waiting []kind.Contender) error {
 	return a.Held(t)
 }
 
-// crowd is what the calls of one client share that ask for permits of one semaphore directly. Each creates its permits itself,
-// and needs a listing behind that, which names all permits that exist. If each of a thousand listed them, a thousand would read a
-// million names. So a bounded number ask at a time, and all but a few of those share listings: in a crowd what a client reads
-// grows with the permits, not with its callers.
+// crowd is shared by the calls of one client that ask for permits of one semaphore directly. Each creates its permits itself, and needs a
+// listing behind that. If each of a thousand listed them, they would read a million names. So a bounded number ask at a time, and most of
+// those share listings: the bytes that a client reads grow with the permits, not with its callers.
 type crowd struct {
 	asking chan struct{} // one for each call that asks
 	busy   atomic.Bool   // permits created directly were refused the last time; see look
@@ -210,14 +210,14 @@ type crowd struct {
 }
 
 const (
-	// maxAsking bounds the calls that ask at a time, and so the permits that a crowd creates and withdraws when there are too few.
-	// The next calls wait for those, and not in the local queue: permits may be free.
+	// maxAsking bounds the calls that ask at a time, and so the permits that a crowd creates and withdraws when there are too few. The
+	// next calls wait for those, and not in the local queue: permits may be free.
 	maxAsking = 64
 	// ownListings is how many calls list behind their own create, in one round trip. The others list when that is answered.
 	ownListings = 8
 )
 
-// maxCrowds bounds for how many semaphores a crowd is kept. Another one begins where it was forgotten: then its calls share less.
+// maxCrowds bounds the semaphores with a crowd. Calls of one that was forgotten share less.
 const maxCrowds = 256
 
 // crowds are those of a session, by path.
@@ -246,7 +246,7 @@ func (cs *crowds) of(path string) *crowd {
 	return own
 }
 
-// crowd is what the calls for the lock share.
+// crowd is that of the lock.
 func (a *Call) crowd(t *wait.Opened) *crowd { return a.state.Crowds.of(t.Handle.Path) }
 
 func newCrowd() *crowd { return &crowd{asking: make(chan struct{}, maxAsking)} }
@@ -258,10 +258,10 @@ type listing struct {
 	err   error
 }
 
-// ask waits until the call may ask for permits directly. It fails with ErrHeld if others of this client wait in the local queue
-// by then: an Acquire joins them.
+// ask waits until the call may ask for permits directly. It fails with ErrHeld if others of this client wait in the local queue by then:
+// an Acquire joins them.
 func (a *Call) ask(ctx context.Context, t *wait.Opened) error {
-	if a.asking != nil { // by an earlier try
+	if a.asking != nil { // an earlier try has the right
 		return nil
 	}
 	asking := a.crowd(t).asking
@@ -285,7 +285,7 @@ func (a *Call) ask(ctx context.Context, t *wait.Opened) error {
 	return wait.Obey(ctx, t) // the wait may have been long
 }
 
-// asked ends what ask began.
+// asked ends the right that ask gave.
 func (a *Call) asked() {
 	if a.asking != nil {
 		<-a.asking
@@ -293,8 +293,8 @@ func (a *Call) asked() {
 	}
 }
 
-// listed returns a listing that shows our permits. They exist, so one that begins now shows them; one that is under way may. A
-// listing that shows them is behind their creation, and so is that of the gate, which is read after it.
+// listed returns a listing that shows our permits. They exist, so one that begins now shows them; one that is under way may. Such a
+// listing is behind their creation, and so is that of the gate, which is read after it.
 func (a *Call) listed(ctx context.Context, e *wait.Place) ([][]string, error) {
 	return a.listWithOthers(ctx, e.Opened, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], e.Node().Name) })
 }
@@ -324,8 +324,7 @@ func inOrder(children []string) []string {
 	return names
 }
 
-// join returns the listing that is under way, or begins one. It goes on without its callers, because they
-// may have ended when others wait for it.
+// join returns the listing that is under way, or begins one. It goes on without its callers, which may end while others wait for it.
 func (c *crowd) join(t *wait.Opened, spawn func(func())) (l *listing, begun bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -337,7 +336,7 @@ func (c *crowd) join(t *wait.Opened, spawn func(func())) (l *listing, begun bool
 	dirs := []string{t.Handle.Decides().Dir(t.Handle.Path), t.Handle.Entrance().Dir(t.Handle.Path)}
 	spawn(func() {
 		l.lists, l.err = znode.ListAll(context.Background(), t.Owner.Session, dirs, t.Declared.OfKey())
-		for i, names := range l.lists { // once for all, who sort again what is in order
+		for i, names := range l.lists { // once for all callers, because sorting again is cheap
 			l.lists[i] = inOrder(names)
 		}
 		c.mu.Lock()

@@ -63,7 +63,7 @@ func (a *Call) check(ctx context.Context) error {
 	return nil
 }
 
-// enterAll takes the turns of the members that exclude, all at one moment. Neither a turn nor a node is ours while it waits.
+// enterAll takes the turns of the members that exclude, all at one moment. While it waits, neither a turn nor a node is ours.
 func (a *Call) enterAll(ctx context.Context) error {
 	var qs []*Handle
 	var set []turn.Member
@@ -109,7 +109,7 @@ func (a *Call) queueAll(ctx context.Context) ([]arrival, error) {
 	return a.join(ctx, entries...)
 }
 
-// holdAll makes a lock of what queueAll has begun, now or after a wait.
+// holdAll makes a lock of the places, now or after a wait.
 func (a *Call) holdAll(ctx context.Context, arrived []arrival) (*held.Use, error) {
 	ahead, err := a.atOnce(ctx, arrived)
 	if err == nil && ahead != nil && a.Try {
@@ -124,7 +124,7 @@ func (a *Call) holdAll(ctx context.Context, arrived []arrival) (*held.Use, error
 	return a.hold(ctx, wait.Grant{Entries: a.places})
 }
 
-// waitAll waits for what was not free at once.
+// waitAll waits for a set that was not free at once.
 func (a *Call) waitAll(ctx context.Context, arrived []arrival) error {
 	if err := a.reachAll(ctx, arrived); err != nil {
 		return err
@@ -142,8 +142,8 @@ func (a *Call) waitAll(ctx context.Context, arrived []arrival) error {
 // errAll ends the wait for several places.
 var errAll = errors.New("all members are granted")
 
-// reachAll waits in all queues at once, and fails when one fails. Each member has a goroutine, which stays with it until all
-// are granted: a place that is deleted, asked back or drained is noticed at once, also after it was granted.
+// reachAll waits in all queues at once, and fails when one fails. The goroutine of a member stays until all are granted: it notices at
+// once when a place is deleted, asked back or drained.
 func (a *Call) reachAll(ctx context.Context, arrived []arrival) error {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -171,9 +171,8 @@ func (a *Call) reachAll(ctx context.Context, arrived []arrival) error {
 	return cmp.Or(errs...) // the caller's ctx has ended, which fails all that were not granted: the first of them is named
 }
 
-// confirm confirms all members of a set at one moment: while one was waited for, the node of another may have been deleted.
-// A transaction that only checks is committed like any other, so the grant rests on this write, whatever each member has
-// proven for itself before. It fails as a whole if one node is gone
+// confirm confirms all members of a set at one moment: while one was waited for, the node of another may have been deleted. A transaction
+// that only checks is committed like any other, so the grant rests on this write. It fails as a whole if one node is gone
 // (TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor).
 func (a *Call) confirm(ctx context.Context) error {
 	var paths []string
@@ -188,7 +187,7 @@ func (a *Call) confirm(ctx context.Context) error {
 	return err
 }
 
-// Exchange exchanges a write lock for a read lock, which q is the way to.
+// Exchange exchanges a write lock for a read lock by q.
 func (q *Handle) Exchange(ctx context.Context, u *held.Use, up caller) (*held.Use, error) {
 	if err := q.Mine(u); err != nil {
 		return nil, err

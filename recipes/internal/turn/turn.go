@@ -1,8 +1,17 @@
-// Package turn lets one goroutine of a client at a time contend for a lock; the others wait here, first come first served. It is what
-// keeps a thousand goroutines down to one node. It knows no ZooKeeper.
+// Package turn lets one goroutine of a client at a time contend for a lock. The others wait here, first come first served, so a thousand
+// goroutines keep one node. It knows no ZooKeeper.
 //
-// A set of locks takes its turns at one moment: all, or none. It has none while it waits, or a goroutine that holds one of the locks
-// and wants another one would wait for the set, and the set for it. So single callers overtake a set that cannot go on yet.
+//	place, ahead := turns.Enter(ctx, turn.Key{Kind: kind.Mutex, Path: path}, id, false, nil)
+//	defer turns.Leave(key)
+//
+// [Turns] are those of a client; a [Ticket] has the turns of one call. The owner of a turn moves through these states (State):
+//
+//	Asks ──> Holds ──> Leaves ──> the next goroutine Asks, or the queue is gone
+//	  └──────────────────▲
+//
+// A turn is Free while only sets wait that cannot go on. A set of locks takes its turns at one moment: all, or none. It has none while it
+// waits, or a goroutine that holds one of the locks and wants another would wait for the set, and the set for it. So single callers
+// overtake a set that cannot go on yet.
 package turn
 
 import (
@@ -14,7 +23,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// State is what the goroutine that has the turn does.
+// State is what the owner of a turn does.
 type State int
 
 const (
@@ -29,18 +38,18 @@ func (s State) String() string {
 	return [...]string{"asked for", "held", "being given back", "free"}[s]
 }
 
-// Ahead says who is in the way of a goroutine.
+// Ahead is the contender in the way of a goroutine.
 type Ahead struct {
 	ID       string      // of the goroutine that has the turn
 	State    State       // of that one
-	Holder   *kind.Party // somebody else's contender, for which that one waits; nil if none is known
+	Holder   *kind.Party // the foreign contender that it waits for; nil if none is known
 	Position int         // how many are ahead
-	At       time.Time   // when that was so
-	Ended    bool        // the wait for that one was ended by its context
+	At       time.Time   // of this view
+	Ended    bool        // the waiter's context ended the wait
 }
 
 // Key is the lock that goroutines of a client want, as one of a kind and for reading or not. A handle of the wrong kind waits for no
-// other: it is to be refused.
+// other, because it will be refused.
 type Key struct {
 	Kind   *kind.Kind
 	Path   string
@@ -59,9 +68,9 @@ type queue[Place any] struct {
 	owner    string // the ID of the goroutine that has the turn
 	state    State  // of the owner
 	waiters  []waiter[Place]
-	holder   *kind.Party   // what the owner waits for, if it is known to wait
+	holder   *kind.Party   // the contender that the owner waits for, if known
 	position int           // how many are ahead of the owner then
-	left     chan struct{} // closed when who has the turn has left; nil while nobody asks
+	left     chan struct{} // closed when the owner has left; nil while no call asks
 }
 
 // waiter is a goroutine that waits for the turn.
@@ -71,20 +80,20 @@ type waiter[Place any] struct {
 	pass chan *Place // of capacity 1: handing over never blocks
 }
 
-// ahead says who is in the way of a goroutine with i others between it and the owner.
+// ahead describes the contender in the way of a goroutine with i others between it and the owner.
 func (q *queue[Place]) ahead(i int) *Ahead {
-	if q.holder != nil { // which all of us wait for
+	if q.holder != nil { // all of us wait for it
 		return &Ahead{Holder: q.holder, Position: q.position + i + 1, At: time.Now()}
 	}
 	return &Ahead{ID: q.owner, Position: i + 1, State: q.state}
 }
 
-// idle reports whether the turn is about to be free: its owner is only cleaning up, and nobody is to follow.
+// idle reports whether the turn is about to be free: its owner is only cleaning up, and none is to follow.
 func (q *queue[Place]) idle() bool { return q.state == Leaves && len(q.waiters) == 0 }
 
-// Enter waits for the turn, which may come with a place. ahead says who was in the way when ctx ended (it is Ended).
-// A try ends when somebody is in the way, unless that one is only cleaning up. waits, if not nil, is told whom this call waits for, with a
-// mutex held.
+// Enter waits for the turn, which may come with a place. ahead is the contender in the way when ctx ended (it is Ended). A try ends when
+// another is in the way, unless that one is only cleaning up. waits, if not nil, is told of the contender that this call waits for, with
+// a mutex held.
 func (t *Turns[Place]) Enter(ctx context.Context, key Key, id string, try bool, waits func(*Ahead)) (place *Place, ahead *Ahead) {
 	t.mu.Lock()
 	q := t.queues[key]
@@ -126,11 +135,11 @@ type Member struct {
 	ID  string
 }
 
-// EnterAll waits for the turns of a set's locks, and takes all of them at one moment. ahead says who was in the way at the member
-// of. Its other results and parameters are those of Enter.
+// EnterAll waits for the turns of a set's locks, and takes all of them at one moment. ahead is in the way at the member of. Otherwise it
+// is as Enter.
 func (t *Turns[Place]) EnterAll(ctx context.Context, set []Member, try bool, waits func(of int, ahead *Ahead)) (of int, ahead *Ahead) {
 	t.mu.Lock()
-	idle := true // those that are in the way are only cleaning up
+	idle := true // those in the way are only cleaning up
 	for i, m := range slices.Backward(set) {
 		if q := t.queues[m.Key]; q.taken() && (idle || !q.idle()) {
 			of, ahead, idle = i, q.ahead(len(q.waiters)), q.idle()
@@ -191,7 +200,7 @@ func (t *Turns[Place]) EnterAll(ctx context.Context, set []Member, try bool, wai
 	return of, ahead
 }
 
-// taken reports whether somebody has the turn.
+// taken reports whether a goroutine has the turn.
 func (q *queue[Place]) taken() bool { return q != nil && q.state != Free }
 
 // index is where w waits.
@@ -199,7 +208,7 @@ func (q *queue[Place]) index(w waiter[Place]) int {
 	return slices.IndexFunc(q.waiters, func(x waiter[Place]) bool { return x.pass == w.pass })
 }
 
-// remove takes out who waits at i.
+// remove takes out the waiter at i.
 func (q *queue[Place]) remove(i int) {
 	if i > 0 {
 		q.waiters = slices.Delete(q.waiters, i, i+1)
@@ -209,7 +218,7 @@ func (q *queue[Place]) remove(i int) {
 	q.waiters = q.waiters[1:] // not moved up: a thousand wait
 }
 
-// begin gives the turn, which nobody has, to id, whose state is what.
+// begin gives a free turn to id, in state what.
 func (t *Turns[Place]) begin(key Key, id string, what State) {
 	if t.queues == nil {
 		t.queues = map[Key]*queue[Place]{}
@@ -220,7 +229,7 @@ func (t *Turns[Place]) begin(key Key, id string, what State) {
 		t.queues[key] = q
 	}
 	q.owner, q.state, q.holder = id, what, nil
-	if q.left != nil { // Owner looks again, and finds somebody who is not cleaning up
+	if q.left != nil { // Owner looks again, and finds an owner that is not cleaning up
 		close(q.left)
 		q.left = nil
 	}
@@ -235,11 +244,11 @@ type Ticket[Place any] struct {
 // Granted says that the owner holds the locks.
 func (t *Ticket[Place]) Granted() { t.set(Holds) }
 
-// Leaving says that the owner is about to leave. A try that comes now waits until the nodes are deleted, which takes a round trip:
-// otherwise nodes of its own client would refuse it.
+// Leaving says that the owner is about to leave. A try that comes now waits a round trip, until the nodes are deleted: otherwise nodes of
+// its own client would refuse it.
 func (t *Ticket[Place]) Leaving() { t.set(Leaves) }
 
-// set changes the state of the owner, who waits for nobody any more.
+// set changes the state of the owner, which no longer waits.
 func (t *Ticket[Place]) set(what State) {
 	if len(t.Keys) == 0 {
 		return
@@ -260,8 +269,8 @@ func (t *Ticket[Place]) Leave() {
 	}
 }
 
-// KeepOut makes the next callers wait, as for an owner that is only cleaning up, until Leave. It is for what abandoned calls of a recipe
-// that takes no turn leave undone, and does nothing, and reports false, while somebody has the turn.
+// KeepOut makes the next callers wait, as for an owner that is only cleaning up, until Leave. It is for the unfinished requests of
+// abandoned calls that took no turn. It does nothing, and reports false, while a goroutine has the turn.
 func (t *Turns[Place]) KeepOut(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -272,7 +281,7 @@ func (t *Turns[Place]) KeepOut(key Key) bool {
 	return true
 }
 
-// WaitsFor says which contender the owner waits for, and how many are ahead of it, for those who wait behind it.
+// WaitsFor tells the goroutines behind the owner which contender it waits for, and how many are ahead of it.
 func (t *Turns[Place]) WaitsFor(key Key, holder *kind.Party, position int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -281,7 +290,7 @@ func (t *Turns[Place]) WaitsFor(key Key, holder *kind.Party, position int) {
 	}
 }
 
-// Leave passes the turn on, or frees the lock when nobody waits.
+// Leave passes the turn on, or frees the lock when no goroutine waits.
 func (t *Turns[Place]) Leave(key Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -300,16 +309,16 @@ func (t *Turns[Place]) Leave(key Key) {
 	}
 }
 
-// HandOver passes the turn on with a place. It reports false when nobody waits that takes one: the turn is still the caller's, and the
-// place the caller's to undo.
+// HandOver passes the turn on with a place. It reports false when no goroutine waits that takes one: the turn is still the caller's, and
+// the caller undoes the place.
 func (t *Turns[Place]) HandOver(key Key, place *Place) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.pass(key, place)
 }
 
-// pass gives the turn to the first who can go on with it, and reports whether somebody does. Under mu a waiter is taken out here, or
-// takes itself out, never both: the turn goes to exactly one.
+// pass gives the turn to the first waiter that can go on with it, and reports whether there is one. Under mu a waiter is taken out here,
+// or takes itself out, never both: the turn goes to exactly one.
 func (t *Turns[Place]) pass(key Key, place *Place) bool {
 	i := t.next(key)
 	if i < 0 {
@@ -333,7 +342,7 @@ func (t *Turns[Place]) pass(key Key, place *Place) bool {
 	return true
 }
 
-// next is where the first waits who can go on once the turn is free; -1 if nobody can.
+// next is the index of the first waiter that can go on once the turn is free; -1 if there is none.
 func (t *Turns[Place]) next(key Key) int {
 	q := t.queues[key]
 	if q == nil {
@@ -344,8 +353,8 @@ func (t *Turns[Place]) next(key Key) int {
 	})
 }
 
-// Next is the ID of the goroutine that is next, if one waits that takes a place. It may give up at any moment, so who makes a place for
-// it must be able to undo that.
+// Next is the ID of the next goroutine, if it takes a place. It may give up at any moment, so the maker of a place must be able to undo
+// it.
 func (t *Turns[Place]) Next(key Key) (id string, waits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -355,8 +364,8 @@ func (t *Turns[Place]) Next(key Key) (id string, waits bool) {
 	return "", false
 }
 
-// Owner returns nil when nobody has the turn, else who has, or had when ctx ended (it is Ended). It waits for an owner that is only cleaning
-// up, if nobody is to follow.
+// Owner returns nil when the turn is free, otherwise its owner, also of when ctx ended (it is Ended). It waits for an owner that is only
+// cleaning up, if none is to follow.
 func (t *Turns[Place]) Owner(ctx context.Context, key Key) (ahead *Ahead) {
 	for {
 		t.mu.Lock()
@@ -382,14 +391,14 @@ func (t *Turns[Place]) Owner(ctx context.Context, key Key) (ahead *Ahead) {
 	}
 }
 
-// Taken reports whether somebody has the turn. It may be another's, or nobody's, when the caller acts on that.
+// Taken reports whether a goroutine has the turn, which may have changed when the caller acts on it.
 func (t *Turns[Place]) Taken(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.queues[key].taken()
 }
 
-// Keys are the locks for which somebody has the turn.
+// Keys are the locks with a turn that is taken.
 func (t *Turns[Place]) Keys() (keys []Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,14 +14,16 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// serve waits, as the first at the gate, until the permits are free, and takes them in the transaction that gives the place up.
+// serve waits, as the first at the gate, until the permits are free. It takes them in the transaction that gives the place up.
 //
-// Why callers that poll cannot keep the first waiting. It counts the permits that exist when it becomes the first, and none
-// that are created later: nobody else takes permits through the gate meanwhile, and a client that creates some directly finds
-// our place in its listing and withdraws them. So of L declared permits it waits for at most L that are held; the others are
-// being withdrawn. After take it waits for direct permits older than ours. Those are being withdrawn too, unless their listing
-// was read behind our transaction, which deletes our place: then at most L are granted. So the first waits for 2L releases at
-// most, and each waiter behind it for that many more. For Curator's clients see look.
+// Callers that poll cannot keep the first waiting. With L declared permits it waits for 2L releases at most, and each waiter behind it
+// for that many more:
+//  1. It counts only permits that existed when it became the first. No other client takes permits through the gate meanwhile. A client
+//     that creates some directly finds our place in its listing and withdraws them. So at most L of the counted permits are held.
+//  2. After take it waits for older direct permits. They are being withdrawn too, unless their listing was read behind our transaction,
+//     which deletes our place. At most L of those are granted.
+//
+// For Curator's clients see look.
 func (w *waiter) serve(ctx context.Context) (Grant, error) {
 	permits := w.Handle.Decides().Dir(w.Handle.Path)
 	var known map[string]bool
@@ -30,7 +32,7 @@ func (w *waiter) serve(ctx context.Context) (Grant, error) {
 			return Grant{}, err
 		}
 		children, change, err := znode.ChildrenCalledPersistent(ctx, w.Owner.Session, permits, w.waker())
-		if znode.IsNoNode(err) && w.Node().Key != nil { // nobody holds one: take makes it
+		if znode.IsNoNode(err) && w.Node().Key != nil { // there is no permit: take makes it
 			err, w.Node().Key.Made[1] = nil, false
 		}
 		if err != nil {
@@ -51,7 +53,7 @@ func (w *waiter) serve(ctx context.Context) (Grant, error) {
 			}
 			continue
 		}
-		// line is not empty: if it were, n would be more than the limit, which possible has refused.
+		// line is not empty: otherwise Possible would have refused.
 		if err = w.behind(permits, &Verdict{Position: len(line), first: &line[0]}); err == nil {
 			w.identify(ctx)
 			_, err = w.Next(ctx, change)
@@ -63,7 +65,7 @@ func (w *waiter) serve(ctx context.Context) (Grant, error) {
 	}
 }
 
-// misplaced says what a NoNode means to who has a place at the gate.
+// misplaced says what NoNode means to a waiter at the gate.
 func (w *waiter) misplaced(err error) error {
 	if !znode.IsNoNode(err) {
 		return err
@@ -71,8 +73,8 @@ func (w *waiter) misplaced(err error) error {
 	return errs.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", znode.LostError(w.Node().Path, err), w.Handle.Path, w.Handle.Kind.Children)
 }
 
-// take makes that transaction, and waits on among the permits: others may have created permits directly since we counted. Then
-// the last of ours is beyond the limit until enough older ones have gone. If it returns neither taken nor an error, look again.
+// take makes that transaction, and waits on among the permits: others may have created permits directly since we counted. Then the last
+// of ours is beyond the limit until enough older ones have gone. Without a grant and without an error, look again.
 func (w *waiter) take(ctx context.Context, try *retry.Tries) (g Grant, taken bool, err error) {
 	e, err := w.Opened.Entry(w.Handle.Decides())
 	if err != nil {
@@ -90,7 +92,7 @@ func (w *waiter) take(ctx context.Context, try *retry.Tries) (g Grant, taken boo
 		}
 	}
 	lists, err := t.RunKeyed(ctx, e.Dirs()[0])
-	if t.Left != nil { // abandoned: the background deletes the place and the permits, and nobody can inherit it
+	if t.Left != nil { // abandoned: the background deletes the place and the permits, so there is nothing to inherit
 		w.Listener.Left(t.Left)
 	}
 	switch {

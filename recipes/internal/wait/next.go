@@ -13,11 +13,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// moment is how long a wait goes on before we read what most waits, which are over by then, need not know; and how long a lock is held
-// before its nodes are watched.
+// moment is how long a wait goes on before we read who holds: most waits are over by then.
 const moment = 100 * time.Millisecond
 
-// watchAhead watches the contender that v names, or the queue if v names none or we may not read that one. It sets no watch,
+// watchAhead watches the contender that v names. It watches the queue if v names none, or one that we may not read. It sets no watch,
 // without an error, if the queue has changed already. held reports whether the contender says that it holds.
 func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err error) {
 	dir := w.Node().Dir
@@ -50,8 +49,7 @@ func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err err
 	return false, w.watchQueue(ctx, v)
 }
 
-// watchQueue watches the queue, unless that has changed. The watch reports changes after the listing it came with. The verdict
-// is of an older listing, so decide again.
+// watchQueue watches the queue, unless the verdict is too old: the watch reports only changes after the listing that it came with.
 func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
 	children, queue, err := znode.ChildrenCalledPersistent(ctx, w.Owner.Session, w.Node().Dir, w.waker())
 	if err != nil {
@@ -66,14 +64,14 @@ func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
 	return nil
 }
 
-// lookAhead watches before, which is ahead of the contender at path, which is right ahead of us. When before goes, wait lists
-// again: while our predecessor holds, and not when it has gone and everybody waits for us. Such a listing shows it first, and
-// then its departure is all we need (see wayClear). This is for short queues. In a long one the mark says as much. Nothing rests
-// on before: without it we list when the way is clear. It is watched like a list of children, so that its mark wakes nobody.
+// lookAhead watches before, which is ahead of the contender at path, our predecessor. When before goes, wait lists again: while our
+// predecessor holds, and not when it has gone and the queue waits for us. Such a listing shows our predecessor first, and then its
+// departure is all we need (see wayClear). This is for short queues: in a long one the mark says as much. Nothing rests on before,
+// because without it we list when the way is clear. It is watched like a list of children, so that its mark wakes no waiter.
 //
-// The first request watches our own node too, because a grant without a listing takes that (see prove), and the predecessor,
-// whose data nobody needs yet. That is only where everybody may read our node: see Session.SetWatches. A foreign predecessor can
-// have another access list than ours; unreadableAhead finds that out.
+// The first request also watches our own node, which a grant without a listing needs (see prove), and the predecessor, whose data can
+// wait. It does so only where everybody may read our node: see Session.SetWatches. A foreign predecessor can have another access list
+// than ours; unreadableAhead finds that out.
 func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 	k, way := w.Node(), &w.way
 	if way.before != nil && (way.before.Path() != before || way.before.Event() != 0) {
@@ -87,7 +85,7 @@ func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 	if k.Czxid == 0 || data == nil && (way.behind == nil || way.before != nil) {
 		return
 	}
-	way.looked = true // once: what was changed after our node was created fires a watch at once, and would do so again
+	way.looked = true // once: a change after our node was created fires a watch at once, and would do so again
 	set, err := w.Owner.Session.SetWatches(ctx, since, data, []string{before}, w.waker())
 	if err != nil { // read it instead
 		return
@@ -98,8 +96,8 @@ func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 	way.before = set[len(data)]
 }
 
-// unreadableAhead reports that no event will come from the watch that lookAhead set: the contender has gone, or we may not read it. Then the
-// caller lists, and the queue is watched instead of a contender that we may not read.
+// unreadableAhead reports that the watch of lookAhead will have no event: the contender has gone, or we may not read it. Then the caller
+// lists, and the queue is watched instead.
 func (w *waiter) unreadableAhead(ctx context.Context) bool {
 	path := w.way.behind.Path()
 	data, _, err := w.Owner.Session.Get(ctx, path)
@@ -112,10 +110,10 @@ func (w *waiter) unreadableAhead(ctx context.Context) bool {
 	return w.way.behind == nil || znode.IsNoNode(err)
 }
 
-// Next waits until another look is worth it, and says why: it returns the event of ahead, which watches what is in the way and
-// may be nil, or zk.EventNotWatching after that of way.before, after a change of the declaration, or of our own node if ahead is
-// nil. It fails when our node was deleted or asked back, when the declaration refuses us, when the session is lost, or when ctx
-// ends. After a session timeout without news it looks by itself: a server that forgot a watch must cost no more than that.
+// Next waits until another look is worth it, and says why. It returns the event of ahead, the watch on the contender in the way, which
+// may be nil. It returns zk.EventNotWatching after an event of way.before, a change of the declaration, or, if ahead is nil, an event of
+// our own node. It fails when our node was deleted or asked back, when the declaration refuses us, when the session is lost, or when ctx
+// ends. After a session timeout without news it looks by itself, because a server can forget a watch.
 //
 // Watches only wake it (waker). Before it waits it looks at all of them, so none is missed.
 func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, error) {
@@ -135,7 +133,7 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 		case w.way.before != nil && w.way.before.Event() != 0:
 			w.way.before = znode.Stop(w.way.before)
 			return zk.EventNotWatching, nil
-		case w.own.W != nil && w.own.W.Event() != 0: // whatever the event is: the next read counts
+		case w.own.W != nil && w.own.W.Event() != 0: // the next read counts, not the event
 			w.own.Unwatch()
 			if brief = false; ahead == nil {
 				return zk.EventNotWatching, nil
@@ -165,9 +163,9 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 			}
 		case <-w.Declared.Changed():
 			return zk.EventNotWatching, w.renew(ctx)
-		case <-w.Declared.Dropped(): // perhaps it has changed, and another call saw that first
+		case <-w.Declared.Dropped(): // it may have changed, and another call saw that first
 			was := w.Declared.Mzxid
-			// If there is a new connection, ahead has fired: what it told is of the old one, and the caller lists (see prove).
+			// On a new connection ahead has fired: its news is of the old one, and the caller lists (see prove).
 			if err := w.renew(ctx); err != nil || w.Declared.Mzxid != was || ahead != nil && ahead.Event() != 0 {
 				return zk.EventNotWatching, err
 			}
@@ -177,8 +175,8 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 	}
 }
 
-// poll looks for what next may have missed, after a moment and then after each session timeout. It reports whether the
-// caller of next should look.
+// poll looks for news that Next may have missed, after a moment and then after each session timeout. It reports whether the caller of
+// Next should look.
 func (w *waiter) poll(ctx context.Context, ahead *session.Watch) (look bool, err error) {
 	switch {
 	case ahead != nil && !w.waitedLong:
@@ -193,7 +191,7 @@ func (w *waiter) poll(ctx context.Context, ahead *session.Watch) (look bool, err
 		}
 	case ahead.OfChildren(): // look again
 		return true, nil
-	default: // whatever else goes wrong here is met by the next reconnect, or the next look
+	default: // the next reconnect, or the next look, meets other errors
 		// A server that has lost this event may have lost that of our own node: no grant rests on it.
 		stat, err := w.Owner.Session.Exists(ctx, ahead.Path())
 		return err == nil && stat == nil, nil
@@ -201,7 +199,7 @@ func (w *waiter) poll(ctx context.Context, ahead *session.Watch) (look bool, err
 	return false, nil
 }
 
-// waker returns what watches call to wake next.
+// waker returns the function by which watches wake Next.
 func (w *waiter) waker() func() {
 	if w.wake == nil {
 		news := make(chan struct{}, 1)

@@ -40,13 +40,13 @@ type Opened struct {
 	Holder   *Rival // the first of them; nil if none is known
 }
 
-// listener is told what happens to who waits, and makes the errors of those that wait no longer.
+// listener is told what happens to a waiter, and makes the errors of waits that end.
 type listener interface {
-	Ahead(t *Opened)                       // who is ahead is known, or more is known of that one
-	Waits(t *Opened, node string)          // somebody is ahead, so the call waits
-	Held(t *Opened) error                  // of a try
-	TimedOut(t *Opened, cause error) error // of a wait that cause has ended
-	Left(undone <-chan struct{})           // the nodes are the background's to delete, which says when that is done
+	Ahead(t *Opened)                       // the contender ahead is known, or more is known of it
+	Waits(t *Opened, node string)          // another contender is ahead, so the call waits
+	Held(t *Opened) error                  // the error of a try
+	TimedOut(t *Opened, cause error) error // the error of a wait that cause has ended
+	Left(undone <-chan struct{})           // the background deletes the nodes, and then closes undone
 	GoesOn(e *Place)                       // a place was exchanged for this one
 }
 
@@ -58,8 +58,7 @@ func (t *Opened) TimedOut(ctx context.Context, err error) error {
 	return t.Listener.TimedOut(t, retry.WhyEnded(ctx))
 }
 
-// renew reads the declaration again: the lock may be drained, or have other parameters. It fails if the lock
-// grants nothing any more.
+// renew reads the declaration again. It fails if the lock grants nothing any more.
 func (t *Opened) renew(ctx context.Context) error {
 	d, err := t.Reader.Of(ctx, &t.Handle.Name)
 	if err != nil {
@@ -69,29 +68,27 @@ func (t *Opened) renew(ctx context.Context) error {
 	return nil
 }
 
-// Obey reads changed declarations again until all are those in force. It is for callers that decide by the listing that came
-// with their create; wait lists again instead. See prove.
+// Obey reads changed declarations again until all are in force. It is for callers that decide by the listing behind their create; a
+// waiter lists again instead. See prove.
 func Obey(ctx context.Context, all ...*Opened) error {
 	for i := 0; i < len(all); i++ {
 		if t := all[i]; t.Declared.Stale() {
 			if err := t.renew(ctx); err != nil {
 				return err
 			}
-			i = -1 // the others' may have changed in that time
+			i = -1 // the others may have changed meanwhile
 		}
 	}
 	return nil
 }
 
-// says records what the holder says about itself. Only the error of a wait that ends needs it, and reads it then. Goroutines that
-// wait behind us make errors of the same holder.
+// says records what the holder says about itself, for the error of a wait that ends.
 func (t *Opened) says(data []byte) {
 	t.Holder.data = data
 	t.Listener.Ahead(t)
 }
 
-// identify reads who the holder is, for the error of a wait that ends: the predecessor's data came with its watch, but
-// the holder may be another contender. Best effort, once for each holder.
+// identify reads who the holder is, once for each holder, for the error of a wait that ends. Failure is no error.
 func (t *Opened) identify(ctx context.Context) {
 	if t.Holder.data == nil {
 		t.says([]byte{})
@@ -123,8 +120,8 @@ func (t *Opened) Entry(in kind.Queue) (*Place, error) {
 	return &Place{t, in, nodes}, nil
 }
 
-// Place is ours in one queue: a contender, or among permits one for each. For a semaphore that is a place at the gate
-// first, and then one among the permits.
+// Place is ours in one queue: a contender, or among permits one for each. A semaphore has a place at the gate first, and then one among
+// the permits.
 type Place struct {
 	*Opened
 	In    kind.Queue
@@ -134,14 +131,14 @@ type Place struct {
 // Node is the contender that waits.
 func (e *Place) Node() *znode.Node { return e.Nodes[len(e.Nodes)-1] }
 
-// Seen notes what a listing says: who has seen others in the queue of a key expects some when it leaves.
+// Seen notes the verdict's listing: a client that has seen others in the queue of a key expects some when it leaves.
 func (e *Place) Seen(v *Verdict) {
 	if n := e.Node().Key; n != nil && v.total > len(e.Nodes) {
 		n.SeenOthers = true
 	}
 }
 
-// AmongPermits reports whether the place is among the permits. Other clients count those as held from their creation.
+// AmongPermits reports whether the place is among the permits, which other clients count as held from their creation.
 func (e *Place) AmongPermits() bool { return e.Permits > 0 && !e.In.Gate }
 
 // Dirs are the queues that decide: for permits their own and the gate's, else the place's own.
@@ -163,15 +160,15 @@ func (e *Place) Exhausted() error {
 	return nil
 }
 
-// named reports whether the node has our ID. An inherited one may have that of another goroutine of this client. Then
-// prove writes ours, in the write that it makes anyway unless the place was granted already.
+// named reports whether the node has our ID. An inherited one may name another goroutine of this client. Then the write of prove names
+// ours.
 func (e *Place) named() bool { return e.Node().ID == e.Handle.ID }
 
 // Rival is a contender ahead of us, as far as it is known.
 type Rival struct {
 	kind.Contender
 	Dir  string
-	data []byte // what it says about itself; nil until it is read
+	data []byte // about itself; nil until it is read
 }
 
 func (r *Rival) path() string { return kind.JoinPath(r.Dir, r.Name) }
@@ -180,17 +177,17 @@ func (r *Rival) Party() kind.Party {
 	return kind.Party{Path: r.path(), Name: r.Name, GUID: r.GUID, Seq: r.Seq, Shared: r.Shared, Data: r.data}
 }
 
-// Handle is how a caller wants a lock.
+// Handle says which lock a caller wants, and how.
 type Handle struct {
 	declare.Name
 	Shared bool
-	ID     string // whom its nodes name
+	ID     string // the holder or waiter that its nodes name
 }
 
 // Decides is the queue that decides who holds.
 func (q *Handle) Decides() kind.Queue { return q.Kind.Queues[0] }
 
-// Entrance is the queue in which to wait: the gate, where the kind has one.
+// Entrance is the queue to wait in: the gate, where the kind has one.
 func (q *Handle) Entrance() kind.Queue { return q.Kind.Queues[len(q.Kind.Queues)-1] }
 
 // Dir is where the contenders of the deciding queue are.
@@ -220,13 +217,12 @@ type Verdict struct {
 	first    *kind.Contender
 }
 
-// ErrNotListed: our own contender is not in the list. It is never read as "nobody is ahead" (go-zookeeper's Lock does).
+// ErrNotListed: our own contender is not in the list. That never means that the queue is empty (go-zookeeper's Lock reads it so).
 var ErrNotListed = errors.New("our contender is not in the queue")
 
-// Decide asks the kind about the contender called name, of all those in its queue. (A verdict is large: it is made where it is
-// needed, and not handed through the frames between.)
+// Decide asks the kind about the contender called name, of all those in its queue. A verdict is large, so it is made where it is needed.
 func (v *Verdict) Decide(k kind.Queue, p kind.Params, children []string, name string) error {
-	line, _ := kind.SortContenders(children) // junk is nobody's place: neither waited for nor counted
+	line, _ := kind.SortContenders(children) // junk is neither waited for nor counted
 	i := slices.IndexFunc(line, func(c kind.Contender) bool { return c.Name == name })
 	if i < 0 {
 		return ErrNotListed
@@ -257,8 +253,8 @@ var (
 	ErrTooManyPermits = errors.New("recipes: too many permits")
 )
 
-// Possible refuses more permits than are declared. A waiter asks whenever it is not admitted (see ahead): the number may have
-// been lowered, and its place, or permits of its own that were not granted, would keep everybody else out.
+// Possible refuses more permits than are declared. A waiter asks whenever it is not admitted: after the number was lowered its place, or
+// its own permits that were not granted, would keep every other contender out.
 func (t *Opened) Possible() error {
 	if t.Permits == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
 
-// waiter is an entry whose turn is waited for. Whoever makes one ends it.
+// waiter waits for a place to be granted. Its maker ends it.
 type waiter struct {
 	*Place
 	own znode.Watch // the last node
@@ -22,15 +22,15 @@ type waiter struct {
 
 	news       chan struct{} // of capacity 1: wakes next; see waker
 	wake       func()
-	queued     bool // others were ahead: it is not on arrival any more
+	queued     bool // others were ahead, so it has waited
 	waitedLong bool // it has waited for a moment
-	isNext     bool // what is right ahead of us is the first, or the queue is long: our node is watched from the start
+	isNext     bool // our predecessor is the first, or the queue is long: our node is watched from the start
 	total      int  // contenders in the newest listing
 }
 
 // way are the watches on those ahead of a waiter.
 type way struct {
-	behind *session.Watch // on what is in the way; see wayClear
+	behind *session.Watch // on the contender in the way, or the queue; see wayClear
 	before *session.Watch // on the contender ahead of that; see lookAhead
 	looked bool           // lookAhead has watched our node
 }
@@ -50,7 +50,7 @@ const (
 	departed             // our predecessor, the front, has gone
 )
 
-// admission is what the queue says once it admits us.
+// admission is the answer of a queue that admits us.
 type admission struct {
 	fact    fact
 	written bool // a committed write was made after that, or by it
@@ -80,12 +80,12 @@ func (w *waiter) wait(ctx context.Context, lists [][]string) (Grant, error) {
 	}
 }
 
-// admitted returns when the queue admits the contender, which lists may say. The first at a gate needs no proof, because it holds
-// nothing yet: the transaction that takes the permits deletes the place, and fails if the place or its session is gone.
+// admitted returns when the queue admits the contender, which lists may say. The first at a gate needs no proof, because it holds nothing
+// yet: the transaction that takes the permits deletes the place, and fails if the place or its session is gone.
 func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, err error) {
 	defer func() { w.way.behind, w.way.before = znode.Stop(w.way.behind), znode.Stop(w.way.before) }()
 	var children []string
-	if lists != nil { // the create was the write; that of an inherited place may name another goroutine of this client
+	if lists != nil { // the create was the write; an inherited place may name another goroutine of this client
 		ad, children = admission{fact: created, written: w.named()}, lists[0]
 	}
 	for missing := false; ; children = nil {
@@ -118,7 +118,7 @@ func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, 
 	}
 }
 
-// list reads the queue again. Where a write will be needed (see prove) it goes with the listing, in one round trip.
+// list reads the queue again, in one round trip with the write that a grant will need (see prove).
 func (w *waiter) list(ctx context.Context) (children []string, ad admission, err error) {
 	k := w.Node()
 	ad.fact = listed
@@ -184,14 +184,14 @@ func (w *waiter) behind(dir string, v *Verdict) error {
 	return nil
 }
 
-// wayClear waits for the contender that v says is in the way. first is true if its departure alone makes us the first;
-// otherwise the caller lists again.
+// wayClear waits for the contender that v says is in the way. first is true if its departure alone makes us the first; otherwise the
+// caller lists again. We know without a listing that we are the first if all of this holds:
+//  1. Our predecessor is the front of the queue. A listing shows that, in time for a short queue (lookAhead), or its own node says that
+//     it was granted after a wait (mark).
+//  2. It has gone. Numbers only grow, so no contender comes between it and us.
+//  3. The watch on our own node is silent, so our node is still there (see prove).
 //
-// How we know without a listing that we are the first: a contender that was granted after a wait says so in its own node, in
-// a long queue at once (mark). We watch that node anyway, so we learn that our predecessor is the first. Numbers only grow,
-// so nobody can come between: when it goes, we are the first, if our own node is still there, which its watch says (see
-// prove). The chain starts at a listing that shows the predecessor first, which a short queue has in time (lookAhead). A
-// predecessor that has not said that it holds, one that leaves while it waits, or a reconnect breaks it: then we list.
+// A predecessor that has not said that it holds, one that leaves while it waits, or a reconnect breaks the chain: then we list.
 func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err error) {
 	ordered := w.In.Marked || w.In.Gate
 	first = v.head && ordered
@@ -217,7 +217,7 @@ func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err erro
 			w.identify(ctx)
 		}
 		event, err := w.Next(ctx, w.way.behind)
-		if b := w.way.behind; b != nil && b.Event() != 0 { // what it told must not be used once the declaration has been read again
+		if b := w.way.behind; b != nil && b.Event() != 0 { // its news must not be used once the declaration has been read again
 			w.way.behind = znode.Stop(b)
 		}
 		if err != nil {
@@ -239,39 +239,26 @@ type Grant struct {
 	Czxid   int64    // of the node, where it has been read
 }
 
-// prove makes a grant certain: it is the one step between "the queue admits us" and a lease. done is false if the
-// declaration has changed; then the caller asks the queue again, under the new one.
+// prove makes a grant certain: it is the one step between "the queue admits us" and a lease. done is false if the declaration has
+// changed; then the caller asks the queue again. A grant rests on two facts.
+//  1. At one transaction our node existed, was our session's, and every contender ahead was gone. The caller brings this fact as a or b:
+//     a) A listing has our node and admits us. A server shows the state behind one transaction, whole. Older contenders were created
+//     before our node, so a server that lags can show contenders that have left, but hides none. b) Our predecessor, the front, was
+//     deleted, by an event or a read, and the watch on our own node is silent behind that (wayClear). A server sends events in the order
+//     of its log, and before any reply of a later state, so our node was there at that deletion. All of it is of one connection: a new
+//     one fires every watch, also the one on the declaration, which is older and looked at last. A watch that is not set, or has fired,
+//     tells no more: then the caller lists. The reply to the create, or a read (Ours), said that the node is our session's.
+//  2. The session is alive. A follower that is cut off shows nodes of sessions that have expired (5.82 s of two believed holders were
+//     measured). A committed write of this session, sent at m, before or behind fact 1, bounds that. No server expires the session before
+//     m + T less a tick (session, proof), and the lease ends at m + T/2. Until then our node keeps out everybody behind us. A write
+//     younger than T/6 will do: it leaves as much time as heartbeats leave a lease. A waiter that is next sends heartbeats (wayClear), so
+//     there mostly is one; otherwise confirm makes one.
 //
-// A grant rests on two facts.
+// A node that others delete while our server lags is in neither fact: the event, or the next heartbeat, ends such a lease.
 //
-// The first: at one transaction our node existed, was our session's, and every contender ahead was gone. The caller brings
-// it, in one of two forms.
-//  1. A listing that has our node and admits us. A server shows the state behind some transaction, whole. Our node is in it,
-//     so it is behind our create, and whoever is ahead was created earlier: a server that lags can show contenders that have
-//     left, but hide none. A listing is a fact by itself, whatever the connection.
-//  2. The deletion of our predecessor, the front, as an event or as a read that finds no node, while the watch on our own
-//     node is silent when looked at behind that (wayClear). A server sends events in the order of its log, and before any
-//     reply of a later state, so our node was there at that deletion. All of that is of one connection: a new one fires every
-//     watch of ours, so also the one on the declaration, which is older than the others and looked at last. Where our own
-//     watch is not set or has fired, even for a change of the data, it could not tell us more: then the caller lists.
-//
-// The node is our session's: the reply to its create, or a read of it (ours), said so.
-//
-// The second: the session is alive now. The first may be long past: a follower cut off from its leader goes on telling events
-// and showing a node whose session has expired (5.82 s of two believed holders were measured). What bounds that is a committed
-// write of this session, sent at some moment m, before or behind the first fact. No server expires the session before
-// m + T less a tick (session, proof), and the lease ends at m + T/2. Until then our node exists, so it keeps out everybody
-// behind us, and nobody comes ahead of it. A write that is less than T/6 old is enough: it leaves a lease as much time as
-// the heartbeats leave one that is held, and a server that commits nothing grants nothing after T/6. A waiter that is next
-// heartbeats (wayClear), so there mostly is one. Else confirm makes one.
-//
-// Neither fact tells of a node that somebody else deletes while our server lags: such a lease is lost like one whose node is
-// deleted after the grant, with the event or the next heartbeat.
-//
-// The declaration is looked at last. Nothing in ZooKeeper compares it with our create: a lock can be drained, seen to
-// be idle, between the reading of one and the commit of the other. But a server tells a session of a change before anything of
-// a later state. So a watch that is silent behind the first fact, which is behind our create, says that the declaration we
-// know was in force when we queued.
+// The declaration is looked at last: a lock can be drained, seen to be idle, between our reading and our create. A server tells a session
+// of a change before anything of a later state. So a watch that is silent behind fact 1 says that the declaration was in force when we
+// queued.
 func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, err error) {
 	marked := false
 	if !ad.written && !w.aliveByHeartbeat() {
@@ -292,9 +279,9 @@ func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, e
 	return g, true, nil
 }
 
-// aliveByHeartbeat reports whether a heartbeat does for the write of prove. Of a node that was found when the reply to its create
-// was lost, and has not been read since, we do not know whose it is. One that has to name its holder is written in any
-// case, and so is a permit, which is rare: to whoever looks, the mark tells permits that are held from those that wait.
+// aliveByHeartbeat reports whether a heartbeat serves as the write of prove. It does not for a node that was found after a lost reply and
+// not read since, because it may be another session's. It does not for a node that has to name its holder, nor for a permit: its mark
+// tells permits that are held from those that wait.
 func (w *waiter) aliveByHeartbeat() bool {
 	return w.named() && !w.AmongPermits() && (w.Node().Czxid != 0 || w.own.W != nil) && w.Owner.Session.Proven()
 }
@@ -345,19 +332,17 @@ func (w *waiter) confirm(ctx context.Context) (marked bool, err error) {
 	return false, w.TimedOut(ctx, err)
 }
 
-// longQueue is from how many contenders on a queue is long. To list n of them costs a reply of 60 n bytes. A mark costs a
-// commit, an event, and the successor's next look at the node: three messages of some 200 bytes each to every follower that
-// logs it, and to the two clients. So a listing of 32, 2 KB, is about where the two cost the same bytes; the
-// commit, which costs the servers more than either, is saved.
+// longQueue is the number of contenders beyond which a queue is long. A listing of n costs 60 n bytes. A mark costs a commit, an event
+// and the successor's next look: three messages of some 200 bytes to each follower and the two clients. At 32 both cost about the same
+// bytes, and the listing saves the commit.
 const longQueue = 32
 
 // long reports whether the queue was long when it was last listed.
 func (w *waiter) long() bool { return w.total > cmp.Or(w.Many, longQueue) }
 
-// mark says in our node that we hold, and since when, behind the grant: what is sent later is behind it, the release too, and
-// nobody waits for it. In a long queue it goes at once, for our successor. In a short one only who looks wants to know, so it
-// goes with the watch of a lock that is held for a moment (see moment). If it is lost, or somebody else has written our
-// node, the successor lists, and who looks counts from when we queued. What was granted on arrival has no mark.
+// mark says in our node that we hold, and since when, behind the grant, without waiting for an answer. In a long queue it is sent at
+// once, for our successor. In a short one it is only for people, so it goes with the watch of a lock that is held for a moment (see
+// moment). If it is lost, or others have written our node, the successor lists. A lock that was granted on arrival has no mark.
 func (w *waiter) mark() {
 	if !w.In.Marked {
 		return
@@ -366,7 +351,7 @@ func (w *waiter) mark() {
 	say := func() {
 		b := s.Batch()
 		b.Set(k.Path, znode.HeldData(q.Decides(), k.Data, q.ID, at), version)
-		_ = b.Offer(ended) // who holds the lock waits for nothing
+		_ = b.Offer(ended) // the holder waits for nothing
 	}
 	if w.long() {
 		say()
@@ -375,7 +360,7 @@ func (w *waiter) mark() {
 	}
 }
 
-// ended is the context of what is done at once or not at all.
+// ended is the context of a request that is sent at once or not at all.
 var ended = func() context.Context {
 	ctx, end := context.WithCancel(context.Background())
 	end()

@@ -7,18 +7,18 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session"
 )
 
-// What is tried again, for how long, and where:
+// The library tries again, for as long as this table says:
 //
-//	a place in a queue, made anew         while nothing was done (didNothing)      in the next session, if need be
-//	an exchange of nodes that exist       while nothing was done                   in the session they are of
-//	a read, a check, the mark of a grant  until a server answers (unanswered)      in the session it was asked in
-//	a node that WithCreate makes          until a server answers                   in that session, or in the next one
-//	a look at a node that is held         until one says if it is there (unseen)   in the session that holds it
-//	what became of a transaction          until it is known (txn.resolve)          in its session, patiently, also without its caller
-//	the deletion of what must not stay    until it is gone (janitor.work)          in its session, patiently
-//	a campaign                            while it may still be won (Retryable)    in the next session, patiently
+//	a new place in a queue                while nothing was done (DidNothing)       in the next session, if need be
+//	an exchange of nodes that exist       while nothing was done                    in their session
+//	a read, a check, the mark of a grant  until a server answers (Unanswered)       in the session of the first try
+//	a node that WithCreate makes          until a server answers                    in that session, or in the next one
+//	a look at a node that holds           until a server says if it exists (Unseen) in the session that holds it
+//	the outcome of a transaction          until it is known (Txn.resolve)           in its session, patiently, also without its caller
+//	the deletion of a node                until it is gone (janitor.work)           in its session, patiently
+//	a campaign                            while it can still be won (Retryable)     in the next session, patiently
 //
-// A session itself asks again for an answer that was lost, a few times (session.Session).
+// A session itself repeats a read a few times when its answer was lost (session.Session).
 
 // errNotQueued: the session was lost before it was used for more than reading.
 var errNotQueued = errors.New("no place in the queue was asked for yet")
@@ -36,9 +36,9 @@ func DidNothing(err error) bool {
 	return errors.Is(err, ErrNotApplied) || errors.Is(err, errNotQueued) && !errors.Is(err, session.ErrClosed) || session.Retryable(err)
 }
 
-// Unanswered: no server has answered an operation, and this side did not refuse to send it. A session bounds how often it asks
-// again; who waits in a queue must not lose its place to a network that cuts a fourth connection while session and context
-// live. A request that was shed was not looked at: a place in the queue, or a grant, is too much to pay for it.
+// Unanswered: no server has answered an operation, and this side did not refuse to send it. A session bounds how often it repeats a
+// request. A waiter must not lose its place because a network cuts every fourth connection. A server does not look at a request that it
+// sheds, so that is no reason to give up a place or a grant either.
 func Unanswered(err error) bool {
 	var op *session.OpError
 	switch {
@@ -56,20 +56,19 @@ func Unseen(err error) bool { return !errors.Is(err, ErrLost) && !errors.Is(err,
 var (
 	// ErrLost: the lease, or the place in the queue, ended without being given back. Final.
 	ErrLost = errors.New("recipes: lock lost")
-	// ErrRevoked: somebody asked the holder to give the lock back. It is still held until Unlock.
+	// ErrRevoked: a program asked the holder to give the lock back. It is still held until Unlock.
 	ErrRevoked = errors.New("recipes: revocation requested")
-	// ErrReleasePending: the lease is released, but its node is not yet known to be gone. The client keeps deleting
-	// it in the background until that succeeds or the session is over; others may have to wait until then.
+	// ErrReleasePending: the lease is released, but its node may still exist. The client goes on deleting it in the background, until
+	// that succeeds or the session is over. Others may have to wait until then.
 	ErrReleasePending = errors.New("recipes: release pending")
-	// ErrKeyForeign: the node of a key has another access list than its family declares, so another program has made it. Whoever the
-	// list admits could end the lock. Delete the node when nobody uses it, or declare the family with foreign = true.
+	// ErrKeyForeign: the node of a key has another access list than its family declares, so another program made it. Identities on that
+	// list can end the lock. Delete the node while the key is unused, or declare the family with foreign = true.
 	ErrKeyForeign = errors.New("recipes: the node of the key is another program's")
-	// ErrSequenceExhausted: the node has numbered almost 2^31 contenders, and ZooKeeper would soon hand out
-	// duplicates. Delete the node and apply it again while nobody queues.
+	// ErrSequenceExhausted: the node has numbered almost 2^31 contenders, and ZooKeeper would soon give two the same number. Delete the
+	// node while its queue is empty, and apply it again.
 	ErrSequenceExhausted = errors.New("recipes: sequence numbers exhausted")
-	// ErrSessionFull: the paths of this session's contenders add up to more than 512 KiB. A server must be
-	// able to list them all in the transaction that ends the session (ZOOKEEPER-4306). Release some locks, or
-	// use another Client.
+	// ErrSessionFull: the paths of this session's contenders add up to more than 512 KiB. A server must list them all in the transaction
+	// that ends the session (ZOOKEEPER-4306). Release some locks, or use another Client.
 	ErrSessionFull = errors.New("recipes: too many contenders in one session")
 )
 

@@ -12,24 +12,20 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// lostSessions are those of sessions that the servers are not known to have ended. ClientNodes.mu guards them.
+// lostSessions are those that the servers may not have ended yet. ClientNodes.mu guards them.
 //
-// A session that is lost by our clock lives on at the servers for up to its timeout, longer if a server was restarted, and so do
-// its contenders. This client does not wait for them: the first request that the recipes send in the next session deletes them by
-// name, and the lost session is closed beside it, for what has no name yet: creates that are executed late.
-//
-// Two things make that safe.
-//  1. Nobody else's node is deleted. A contender belongs to one session, and its name has 122 random bits, so what has that name
-//     is its node, whatever became of the queue meanwhile. Only a process that was restored from a snapshot beside its original
-//     has the same session, and so the same contenders: the two end each other's.
-//  2. Nothing is ended early under work that may still run. A lease that is lost ends its context, which is no more than a
-//     request to stop: until all leases of a place are given back, and the functions of all calls of Do and Lead that use it have
-//     returned (Node.InUse), its contenders stay, and the session is not closed. A session that is lost grants nothing more, so
-//     what is idle stays idle.
+// A session that is lost by our clock lives on at the servers for up to its timeout, or longer if a server was restarted. So do its
+// contenders. This client does not wait: the first request of the next session deletes them by name. The lost session is closed beside
+// it, because a create that is executed late has no name yet. This is safe:
+//  1. Only our own nodes are deleted. A contender belongs to one session, and its name has 122 random bits. (A process that was restored
+//     from a snapshot beside its original has the same session: the two end each other's contenders.)
+//  2. Work that may still run keeps its contenders. Losing a lease only asks that work to stop. Its nodes stay, and the session is not
+//     closed, until all leases of a place are given back and the functions of Do and Lead have returned (Node.InUse).
+//  3. A lost session is granted nothing more, so an idle contender stays idle.
 type lostSessions []*SessionNodes
 
-// uncleared are those of which contenders may have become idle since they were last cleared, or were never cleared through e. It
-// forgets those whose sessions the servers know to be over.
+// uncleared are those with contenders that may have become idle since they were last cleared, or that were never cleared through e. It
+// forgets sessions that the servers know to be over.
 func (all *lostSessions) uncleared(e *SessionNodes) (todo []*SessionNodes) {
 	*all = slices.DeleteFunc(*all, func(lost *SessionNodes) bool { return lost.Session.Gone() })
 	for _, lost := range *all {
@@ -40,7 +36,7 @@ func (all *lostSessions) uncleared(e *SessionNodes) (todo []*SessionNodes) {
 	return todo
 }
 
-// clears returns what is to be cleared next; nil if that is nothing, which ends the clearing.
+// clears returns the sessions to be cleared next; nil if there are none, which ends the clearing.
 func (st *ClientNodes) clears(e *SessionNodes) []*SessionNodes {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -49,7 +45,7 @@ func (st *ClientNodes) clears(e *SessionNodes) []*SessionNodes {
 		st.cleared = nil
 		return nil
 	}
-	for _, lost := range todo { // before it is looked who works: whoever ends that later undoes this
+	for _, lost := range todo { // before the look at who works: WorkEnded undoes this
 		lost.cleared = e
 	}
 	return todo
@@ -58,10 +54,10 @@ func (st *ClientNodes) clears(e *SessionNodes) []*SessionNodes {
 // orphan is a contender of a lost session.
 type orphan struct {
 	*Node
-	path, prefix string // as of when it was looked at: a call that is about to fail may still write into the contender
+	path, prefix string // as of that look: a call that is about to fail may still write into the contender
 }
 
-// idle are the contenders that nobody works under; some says that there are others.
+// idle are the contenders without work under them; some says that there are others.
 func (e *SessionNodes) idle() (idle []orphan, some bool) {
 	e.mu.Lock()
 	all := slices.Collect(maps.Values(e.nodes))
@@ -76,7 +72,7 @@ func (e *SessionNodes) idle() (idle []orphan, some bool) {
 	return idle, some
 }
 
-// clear deletes the idle contenders of lost sessions, and has the sessions closed that have no others.
+// clear deletes the idle contenders of lost sessions, and closes the sessions that have no others.
 func (st *ClientNodes) clear(s *session.Session, todo []*SessionNodes) {
 	var named, unnamed []orphan
 	for _, lost := range todo {
@@ -96,8 +92,7 @@ func (st *ClientNodes) clear(s *session.Session, todo []*SessionNodes) {
 	deleteOrphans(s, search(s, unnamed))
 }
 
-// search finds the names of orphans whose create was not answered. What is not there, or cannot be listed, is left to the end
-// of its session.
+// search finds the names of orphans whose create was not answered. The end of the session removes the others.
 func search(s *session.Session, orphans []orphan) (there []orphan) {
 	lists := map[string][]string{}
 	for _, g := range orphans {
@@ -112,8 +107,7 @@ func search(s *session.Session, orphans []orphan) (there []orphan) {
 	return there
 }
 
-// deleteOrphans deletes orphans, many in one transaction. If one of these is gone already, or cannot be deleted, each is deleted by
-// itself.
+// deleteOrphans deletes many orphans in one transaction. If that fails, it deletes each by itself.
 func deleteOrphans(s *session.Session, orphans []orphan) {
 	remove := func(some ...orphan) bool {
 		paths := make([]string, len(some))
@@ -148,8 +142,8 @@ func deleteOrphans(s *session.Session, orphans []orphan) {
 	}
 }
 
-// close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session. So after a
-// session timeout it is left to them to expire it.
+// close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session, so after a session timeout
+// the servers are left to expire it.
 func (st *ClientNodes) close(s *session.Session, lost *SessionNodes) {
 	st.mu.Lock()
 	if lost.until.IsZero() {

@@ -21,28 +21,27 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// MaxEphemeralBytes caps the paths of one session's contenders. 38,400 locks (2.4 MB of paths) in one session made a
-// server unable to restart after that session closed; the limit there is 2,097,150 bytes (ZOOKEEPER-4306).
+// MaxEphemeralBytes caps the paths of one session's contenders. A server could not restart after a session with 38,400 locks (2.4 MB of
+// paths) had closed: its limit is 2,097,150 bytes (ZOOKEEPER-4306).
 const MaxEphemeralBytes = 512 << 10
 
-// LastSequence is the highest number a contender may get: beyond it the queue is too close to 2^31-1, where an idle
-// ZooKeeper 3.8 numbers every further child 2147483647.
+// LastSequence is the highest number a contender may get. At 2^31-1 an idle ZooKeeper 3.8 gives every further child the same number.
 const LastSequence = math.MaxInt32 - 1<<20
 
-// Node is one node of ours in a queue, wanted, existing or gone. Its name starts with a random prefix, so that
-// we know it again whatever happened to the reply of its create.
+// Node is one node of ours in a queue, wanted, existing or gone. Its name starts with a random prefix, so this client knows it again when
+// the reply to its create was lost.
 type Node struct {
 	Owner  *SessionNodes
 	Dir    string // the queue it is in
 	Prefix string // unique part of its name, up to the sequence number
 	Digits string // the number, where the server is not to choose it
 	Data   []byte
-	ID     string // whom data names; "" while a write that changes that is under way
+	ID     string // the holder or waiter that Data names; "" while a write changes that
 	ACL    []zk.ACL
 	Flags  int32
 	Key    *KeyNode // of the key whose queue it is in; nil where that is declared
 	freed  atomic.Bool
-	InUse  atomic.Pointer[func() bool] // reports whether what it was granted for may still be worked under
+	InUse  atomic.Pointer[func() bool] // reports whether work under its grant may still run
 	Mark   atomic.Pointer[func()]      // says in the node that it is held; nil once it does
 
 	node
@@ -69,8 +68,7 @@ func ProtectedPrefix(w string, marker string, u [16]byte) string {
 	return string(append(name, marker...))
 }
 
-// Watch is on a node of ours, which may be deleted under us, or carry a request to step back. Who waits has one, and
-// who holds one for each node.
+// Watch is on a node of ours, which others may delete, or ask back. A waiter has one, and a holder one for each node.
 type Watch struct {
 	K       *Node
 	W       *session.Watch // nil while none is set
@@ -101,8 +99,8 @@ func (o *Watch) Read(ctx context.Context, call func()) error {
 	return nil
 }
 
-// Exists checks that a hidden node is still there and ours. Servers that hide it (see Session.Exists) say only that it is there:
-// such a lease has no token.
+// Exists checks that a hidden node is still there and ours. Servers that hide it (see Session.Exists) say only that it is there: such a
+// lease has no token.
 func (o *Watch) Exists(ctx context.Context) error {
 	var stat *zk.Stat
 	err := retry.Do(ctx, o.K.Owner.Session, Unanswered, func() (err error) {
@@ -133,7 +131,7 @@ func (o *Watch) Ours(stat *zk.Stat) error {
 	return nil
 }
 
-// Silent reports whether the node is watched, on the present connection, and was there at all that we have seen so far.
+// Silent reports whether the node is watched, on the present connection, and has had no event.
 func (o *Watch) Silent() bool { return o.W != nil && o.W.Event() == 0 }
 
 func (o *Watch) Unwatch() { o.W = Stop(o.W) }
@@ -146,7 +144,7 @@ func Stop(w *session.Watch) *session.Watch {
 	return nil
 }
 
-// IsNoNode saves its callers the spelling.
+// IsNoNode reports whether a server says that a node does not exist.
 func IsNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }
 
 // MarkerOf returns the marker in the names of a queue's contenders, or an error that says why the wire format has none.
@@ -169,13 +167,13 @@ func NewUUID() (u [16]byte) {
 	return u
 }
 
-// reserve books the bytes of the node about to be created: its path with the ten digits a number has. One with a sign has
-// eleven characters, and is given back at once (exhausted).
+// reserve books the bytes of the node about to be created: its path with the ten digits of a number. A number with a sign has eleven
+// characters, and such a node is given back at once (Exhausted).
 func (k *Node) reserve() error {
 	size := int64(len(k.Dir) + 1 + len(k.Prefix) + 10)
 	if k.Owner.Bytes.Add(size) > MaxEphemeralBytes {
 		k.Owner.Bytes.Add(-size)
-		k.freed.Store(true) // nothing is booked, so there is nothing to give back
+		k.freed.Store(true) // nothing was booked
 		return &session.OpError{Op: "create", Path: k.Dir, Outcome: session.OutcomeNotSent, Hint: "open another Client",
 			Err: fmt.Errorf("%w: %d bytes of node paths would pass the limit of %d", ErrSessionFull, k.Owner.Bytes.Load()+size, MaxEphemeralBytes)}
 	}
@@ -234,8 +232,7 @@ func (k *Node) Exhausted() error {
 	return fmt.Errorf("%w: %s handed out number %d; delete the node and apply it again while nobody queues", ErrSequenceExhausted, k.Dir, k.seq)
 }
 
-// pick returns the child that is the contender of that prefix, or "". It has 122 random bits and ends in the marker, so no other name
-// begins with it.
+// pick returns the child with that prefix, or "". The prefix has 122 random bits and ends in the marker, so it is unique.
 func pick(children []string, prefix string) string {
 	for _, name := range children {
 		if strings.HasPrefix(name, prefix) {
@@ -304,7 +301,7 @@ func ToZK(acl kind.List) []zk.ACL {
 type Workers struct {
 	mu      sync.Mutex
 	running int
-	idle    *sync.Cond // running has fallen to 0; nil while nobody waits
+	idle    *sync.Cond // signals that running has fallen to 0; nil while Join is not called
 }
 
 // ClientNodes makes and deletes the nodes of one client, in one session after another.
@@ -313,7 +310,7 @@ type ClientNodes struct {
 
 	mu      sync.Mutex
 	newest  *SessionNodes
-	Lost    lostSessions  // that the servers are not known to have ended
+	Lost    lostSessions  // which the servers may not have ended yet
 	cleared chan struct{} // closed when the clearing that is under way has ended; nil while none is
 }
 
@@ -328,12 +325,12 @@ type SessionNodes struct {
 	Bytes   atomic.Int64 // of the paths of the session's contenders
 
 	// ClientNodes.mu guards these.
-	cleared *SessionNodes // of a lost session: through which the nodes that nobody works under were deleted last
-	until   time.Time     // it is tried to close the lost session until then; zero before the first try
+	cleared *SessionNodes // of a lost session: the session that last deleted its idle nodes
+	until   time.Time     // the tries to close the lost session end then; zero before the first
 
 	mu     sync.Mutex
 	nodes  map[string]orphan        // those that exist, or may, by the unique parts of their names
-	timers map[*time.Timer]struct{} // of after
+	timers map[*time.Timer]struct{} // see after
 }
 
 // Begin notes that s is the newest session; the one before it is lost.
@@ -361,8 +358,8 @@ func (st *ClientNodes) workEnded(lost *SessionNodes) {
 	}
 }
 
-// Clearing returns what is closed when the idle contenders of lost sessions have been deleted through e's, or that is lost; nil if
-// there are none. It begins with that if nobody has.
+// Clearing returns a channel that is closed when e has deleted the idle contenders of lost sessions, or is lost; nil if there are none.
+// It starts that work if need be.
 func (st *ClientNodes) Clearing(e *SessionNodes) <-chan struct{} {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -379,8 +376,8 @@ func (st *ClientNodes) Clearing(e *SessionNodes) <-chan struct{} {
 	return st.cleared
 }
 
-// Spawn runs f in a goroutine that join waits for. Everything spawned ends soon after its session does. Not a
-// sync.WaitGroup: a call of Lock may still spawn while Close waits.
+// Spawn runs f in a goroutine that Join waits for. Each ends soon after its session. This is no sync.WaitGroup: a call of Lock may still
+// spawn while Close waits.
 func (w *Workers) Spawn(f func()) {
 	w.mu.Lock()
 	w.running++
@@ -399,8 +396,8 @@ func (w *Workers) finished() {
 	}
 }
 
-// Join waits until every goroutine of the recipes has ended; for Close, after all sessions are Lost. What a call that
-// is still under way starts later finds its session lost and ends at once.
+// Join waits until every goroutine has ended, for Close, after all sessions are lost. A call that is still under way finds its session
+// lost, so a goroutine that it starts later ends at once.
 func (w *Workers) Join() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -454,11 +451,11 @@ func (st *ClientNodes) Own(path string) *Node {
 	return nil
 }
 
-// after has f run when d has passed, unless the session is over by then.
+// after runs f when d has passed, unless the session is over by then.
 func (e *SessionNodes) after(d time.Duration, f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.Session.Err() != nil { // else rest comes later
+	if e.Session.Err() != nil { // otherwise Rest comes later
 		return
 	}
 	var timer *time.Timer

@@ -18,8 +18,8 @@ func ListChildren(ctx context.Context, s *session.Session, dir string) (children
 	return children, err
 }
 
-// ListAll lists several nodes in one round trip, however often the answers are lost. What is absent may count as empty: the gate of
-// a key is created when somebody has to wait.
+// ListAll lists several nodes in one round trip, however often the answers are lost. With absent a missing node counts as empty: the gate
+// of a key is created when a caller has to wait.
 func ListAll(ctx context.Context, s *session.Session, dirs []string, absent bool) ([][]string, error) {
 	b := s.Batch()
 	sent := make([]*session.Reply, len(dirs))

@@ -17,8 +17,7 @@ import (
 )
 
 // Drop deletes contenders for good, and calls then when they are gone or nothing more can be done. It returns nil when they are known to
-// be gone, else ErrReleasePending: ctx ended first or a server refused, and the deletion goes on; or their session ended first, and they
-// go with it.
+// be gone. Otherwise the error is ErrReleasePending: ctx ended first, a server refused, or the session ended, which removes them.
 //
 // The caller's goroutine deletes them. If that fails another one goes on, so that the end of ctx does not end the deletion.
 func Drop(ctx context.Context, ks []*Node, then func()) error {
@@ -35,9 +34,8 @@ func Drop(ctx context.Context, ks []*Node, then func()) error {
 	return AwaitRelease(ctx, done, ks)
 }
 
-// LeaveBehind deletes contenders in the background, and calls then when they are gone. It returns when the request is on its
-// way, or if there is no connection. Servers obey a session in order, so what this client asks next does not meet its own dying
-// contenders. Who gives up is not kept for longer.
+// LeaveBehind deletes contenders in the background, and calls then when they are gone. It returns when the request is on its way, or at
+// once without a connection. Servers obey a session in order, so this client's next request does not meet its own dying contenders.
 func LeaveBehind(ctx context.Context, ks []*Node, then func()) {
 	if len(ks) == 0 {
 		then()
@@ -47,18 +45,17 @@ func LeaveBehind(ctx context.Context, ks []*Node, then func()) {
 		k.InUse.CompareAndSwap(nil, &none)
 	}
 	r := newRemoval(ks)
-	_ = r.batch().Offer(ctx) // what was not sent is the janitor's, too
+	_ = r.batch().Offer(ctx) // the janitor takes a request that was not sent
 	ks[0].Owner.Spawn(func() {
 		defer then()
-		_ = dropped(ks, r.finish(context.Background())) // nobody waits for the answer
+		_ = dropped(ks, r.finish(context.Background())) // no caller waits for the answer
 	})
 }
 
 // none is the work under a contender that was never granted, and is given up.
 var none = func() bool { return false }
 
-// AwaitRelease waits for done. It prefers that to the end of ctx: an Unlock with an ended ctx, of a lock that is given back, is
-// no error.
+// AwaitRelease waits for done, and prefers it to the end of ctx: an Unlock with an ended ctx is no error if the lock was given back.
 func AwaitRelease(ctx context.Context, done <-chan error, ks []*Node) error {
 	var why error
 	select {
@@ -73,7 +70,7 @@ func AwaitRelease(ctx context.Context, done <-chan error, ks []*Node) error {
 	if why == nil {
 		return nil
 	}
-	if left := notFreed(ks); left != nil { // else they have gone since
+	if left := notFreed(ks); left != nil { // otherwise they have gone since
 		ks = left
 	}
 	path := cmp.Or(ks[0].Path, kind.JoinPath(ks[0].Dir, ks[0].Prefix))
@@ -93,12 +90,11 @@ func notFreed(ks []*Node) (left []*Node) {
 	return left
 }
 
-// DropNow deletes, and returns nil when the contenders are known to be gone. If their session ends first it returns that error:
-// the nodes go, but nobody has confirmed it. It returns a server's refusal (an access list, say) at once, while the janitor
-// goes on trying: lists can be changed.
+// DropNow deletes contenders, and returns nil when they are known to be gone. If their session ends first, that is the error: they go
+// unconfirmed. A server's refusal (an access list, say) is returned at once, while the janitor goes on trying: lists can be changed.
 //
-// It does not ask what became of the first request: to delete again is no error, and the names are ours alone, even in a parent
-// that was deleted and made again.
+// It does not ask for the outcome of the first request. To delete again is no error, because the names are ours alone, even in a parent
+// that was deleted and created again.
 func DropNow(ctx context.Context, ks []*Node) error {
 	if len(ks) == 0 {
 		return nil
@@ -112,7 +108,7 @@ func dropped(ks []*Node, err error) error {
 		return nil
 	}
 	s := ks[0].Owner.Session
-	if errors.Is(err, zk.ErrNoAuth) && len(ks) > 1 { // a server that keeps one keeps all: each by itself
+	if errors.Is(err, zk.ErrNoAuth) && len(ks) > 1 { // one refusal keeps all: delete each by itself
 		each := make([]error, len(ks))
 		for i := range ks {
 			each[i] = deleteAll(context.Background(), ks[i:i+1])
@@ -133,8 +129,7 @@ func dropped(ks []*Node, err error) error {
 	return nil
 }
 
-// deleteAll deletes in one request. Of several nodes one that is gone already fails it, and the janitor takes the others
-// one by one.
+// deleteAll deletes in one request. One node that is gone already fails it, and the janitor then takes the nodes one by one.
 func deleteAll(ctx context.Context, ks []*Node) error {
 	if keysOf(ks) == nil {
 		b := ks[0].Owner.Session.Batch()
@@ -159,8 +154,8 @@ func deleted(ks []*Node, err error) error {
 	return err
 }
 
-// janitor removes what a session must not leave behind. One goroutine per session works through all chores until none is left
-// or the session is over: ten thousand failed searches are one goroutine.
+// janitor removes the nodes that a session must not leave behind. One goroutine works through all chores until none is left or the
+// session is over: ten thousand failed searches are one goroutine.
 type janitor struct {
 	s     *session.Session
 	spawn func(func())
@@ -170,13 +165,13 @@ type janitor struct {
 	Running bool
 }
 
-// chore is a contender to be deleted, under its name if that is known, or found by its prefix.
+// chore is a contender to be deleted, by its name if that is known, or by its prefix.
 type chore struct {
 	k    *Node
 	done *sync.WaitGroup
 }
 
-// Remove takes the contenders over; what it returns is done when all are gone, or their session is.
+// Remove takes the contenders over. The result is done when all are gone, or their session is.
 func (j *janitor) Remove(ks ...*Node) *sync.WaitGroup {
 	j.Mu.Lock()
 	defer j.Mu.Unlock()
@@ -195,16 +190,15 @@ func (j *janitor) Remove(ks ...*Node) *sync.WaitGroup {
 // errLeft: not everything could be deleted.
 var errLeft = errors.New("nodes are left to be deleted")
 
-// work sweeps until nothing is left. Pauses grow while something is: a parent that does not let us delete may stay like that
-// for as long as the session lives. A lost session ends the pause, and makes the next sweep succeed.
+// work sweeps until nothing is left, with growing pauses: a parent may refuse our deletes for as long as the session lives. A lost
+// session ends the pause, and makes the next sweep succeed.
 func (j *janitor) work() {
 	for !j.finished() {
 		_ = retry.Patiently(context.Background(), j.s, func(error) bool { return true }, j.sweep)
 	}
 }
 
-// finished says that no chore is there, which ends the worker, in the same hold of mu: a chore that comes later starts
-// another one, and none comes in between unseen.
+// finished ends the worker if there is no chore. It does so under mu, so a chore that comes later starts another worker.
 func (j *janitor) finished() bool {
 	j.Mu.Lock()
 	defer j.Mu.Unlock()
@@ -215,7 +209,7 @@ func (j *janitor) finished() bool {
 // batch is how many nodes the janitor deletes in one request.
 const batch = 100
 
-// sweep tries every chore once: many at a time where nothing is in the way.
+// sweep tries every chore once, many in one request where possible.
 func (j *janitor) sweep() error {
 	j.Mu.Lock()
 	todo := j.Chores
@@ -267,16 +261,16 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 		case j.s.State() == session.StateLost:
 			c.done.Done()
 		case session.OutcomeOf(err) == session.OutcomeDefinite:
-			left = append(left, c) // this node's own trouble (its parent's ACL, say); the others may do better
+			left = append(left, c) // this node's own trouble (its parent's ACL, say): go on with the others
 		default:
-			return append(append(left, c), todo[i+1:]...) // no connection: none would do better
+			return append(append(left, c), todo[i+1:]...) // no connection: none would succeed
 		}
 	}
 	return left
 }
 
-// try deletes one contender; nil when it is known not to exist, nor the node of its key if nobody is in that. Its deadline keeps the
-// janitor free for the others.
+// try deletes one contender, and the node of its key if that is empty; nil when both are known to be gone. Its deadline keeps the janitor
+// free for the others.
 func (j *janitor) try(k *Node) error {
 	ctx, cancel := context.WithTimeout(context.Background(), j.s.Timeout())
 	defer cancel()
@@ -301,16 +295,15 @@ func (j *janitor) try(k *Node) error {
 	return nil
 }
 
-// How the node of a key goes. Whoever deletes a contender of a key, does one of two things:
+// How the node of a key goes. A client that deletes a contender of a key does one of two things:
+//   - It deletes the node in the same transaction. ZooKeeper refuses the whole transaction if the queue has another contender.
+//   - It deletes the contender alone: at once if it has seen others, or after such a refusal. Behind that, on the same connection, it
+//     looks whether the queue is empty, and deletes the node if so. If a contender has come meanwhile, ZooKeeper refuses.
 //
-//   - It deletes the node in the same transaction, which ZooKeeper refuses as a whole if anybody else is in the queue.
-//   - It deletes the contender alone, at once where others were seen and else after such a refusal, and looks behind that, on the same
-//     connection, whether anybody is left. If not it deletes the node; if somebody has come meanwhile, ZooKeeper refuses that.
-//
-// So the last of several that leave at once finds that nobody is left: its look shows a state behind all deletions. What is left is
-// left by a crash, and is a container, which ZooKeeper collects.
+// So the last of several that leave together finds the queue empty: its look shows a state behind all deletions. A crash leaves a
+// container, which ZooKeeper collects.
 
-// removal deletes contenders, some of which are those of keys.
+// removal deletes contenders, some of keys.
 type removal struct {
 	ks    []*Node
 	keys  []*KeyNode // of these
@@ -350,14 +343,14 @@ func (r *removal) batch() *session.Batch {
 	return b
 }
 
-// alone reports whether the node is to go in the transaction that deletes our contenders: nobody else was seen, and all of it is known
-// to exist.
+// alone reports whether the node goes in the transaction that deletes our contenders: no other was seen, and all of it exists, as far as
+// this client knows.
 func (n *KeyNode) alone() bool { return !n.SeenOthers && !slices.Contains(n.Made[:n.Needed], false) }
 
-// finish waits until the contenders are gone, and with them the nodes that nobody is left in.
+// finish waits until the contenders are gone, and the nodes of keys that are empty then.
 func (r *removal) finish(ctx context.Context) error {
 	err := r.sent.Wait(ctx)
-	if r.whole && refused(err) { // mostly somebody has queued
+	if r.whole && refused(err) { // mostly another contender has queued
 		r.whole = false
 		if err = r.batch().Send(ctx); err == nil {
 			err = r.sent.Wait(ctx)
@@ -385,8 +378,8 @@ func (r *removal) finish(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes nodes that nobody was in. It is no error that somebody has come. Of a NoNode the servers' collector may be the cause,
-// which has taken one of several: then look again.
+// remove deletes empty nodes. It is no error if a contender has come. NoNode may mean that the servers' collector took one of several, so
+// the caller looks again.
 func remove(ctx context.Context, s *session.Session, paths []string) error {
 	b := s.Batch()
 	b.Delete(paths...)
@@ -401,7 +394,8 @@ func refused(err error) bool {
 	return err != nil && session.OutcomeOf(err) == session.OutcomeDefinite && !errors.Is(err, session.ErrThrottled)
 }
 
-// look asks for the stat of each node, children first: what the servers' collector takes meanwhile is not taken for somebody.
+// look asks for the stat of each node, children first, so that a child which the servers' collector takes meanwhile is not counted as a
+// contender.
 func (n *KeyNode) look(b *session.Batch) []*session.Reply {
 	looks := make([]*session.Reply, len(n.Dirs))
 	for i, dir := range slices.Backward(n.Dirs) {
@@ -410,13 +404,13 @@ func (n *KeyNode) look(b *session.Batch) []*session.Reply {
 	return looks
 }
 
-// left are the nodes to be deleted if nobody is in them, children first; nil if somebody is, or nothing is there.
+// left are the nodes to be deleted, children first; nil if a contender is in them, or all are gone.
 func (n *KeyNode) left(ctx context.Context, looks []*session.Reply) (paths []string, err error) {
 	children := 0
 	for i, r := range slices.Backward(looks) {
 		switch err := r.Wait(ctx); {
 		case IsNoNode(err):
-		case refused(err): // another program's node, which we may not look at
+		case refused(err): // another program's node, hidden from us
 			return nil, nil
 		case err != nil:
 			return nil, err
@@ -430,7 +424,7 @@ func (n *KeyNode) left(ctx context.Context, looks []*session.Reply) (paths []str
 	return paths, nil
 }
 
-// sweep deletes the nodes if nobody is in them. It fails if that may not have been looked at.
+// sweep deletes the nodes if they are empty. An error says that it may not have looked.
 func (n *KeyNode) sweep(ctx context.Context, s *session.Session) error {
 	again := func(err error) bool { return Unanswered(err) || IsNoNode(err) }
 	return retry.Do(ctx, s, again, func() error {

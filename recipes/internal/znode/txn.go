@@ -25,21 +25,21 @@ type Txn struct {
 	Born  []*Node
 	Gone  []*Node
 	With  []any      // further operations, after the creates
-	Keys  []*KeyNode // whose nodes it makes where they are missing; see runKeyed
+	Keys  []*KeyNode // it creates their missing nodes; see RunKeyed
 
 	ahead    int              // operations ahead of the creates
 	Sent     *session.Reply   // nil until it is sent
 	lists    []*session.Reply // behind it
 	lookedAt []*session.Reply // access lists of the nodes of keys that are not made; nil for the others
 
-	// left is closed when the background has undone a transaction that was abandoned: run failed without knowing its outcome.
+	// Left is closed when the background has undone a transaction that was abandoned, because Run failed without knowing its outcome.
 	// Callers keep others from the queue until then (lock.Client.whenLeft). Nil otherwise.
 	Left chan struct{}
 }
 
-// Run executes the transaction, with the listings pipelined behind it. After an error no born contender exists, now or once
-// left is closed; the gone ones do, unless the transaction was abandoned. An error that is errNotApplied or has OutcomeNotSent
-// allows another try. children is nil when the transaction succeeded and its listings did not: list again.
+// Run executes the transaction, with the listings pipelined behind it. After an error no born contender exists, now or once Left is
+// closed. The gone ones do, unless the transaction was abandoned. An error that is ErrNotApplied or has OutcomeNotSent allows another
+// try. children is nil when the transaction succeeded and its listings did not: list again.
 func (t *Txn) Run(ctx context.Context, lists ...string) (children [][]string, err error) {
 	if err := t.Begin(ctx, lists...); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (t *Txn) Run(ctx context.Context, lists ...string) (children [][]string, er
 	return t.End(ctx)
 }
 
-// Begin is the first half of run. It sends the transaction, with an error if nothing was sent.
+// Begin is the first half of Run: it sends the transaction. An error means that nothing was sent.
 func (t *Txn) Begin(ctx context.Context, lists ...string) error {
 	// Before anything is sent: a session that is full must not find out when the nodes exist.
 	for i, k := range t.Born {
@@ -70,7 +70,7 @@ func (t *Txn) batch(lists []string) (b *session.Batch, sent *session.Reply) {
 	if len(t.Keys) > 0 {
 		t.anchored(b)
 	}
-	if len(t.Born) == 1 && len(t.Gone) == 0 && len(t.With) == 0 && len(t.Keys) == 0 { // a plain create: most are, and the pipelining saves most for them
+	if len(t.Born) == 1 && len(t.Gone) == 0 && len(t.With) == 0 && len(t.Keys) == 0 { // a plain create: most are
 		sent = b.Create(t.Born[0].createRequest())
 	} else {
 		sent = b.Multi(t.ops()...)
@@ -88,7 +88,7 @@ func (t *Txn) batch(lists []string) (b *session.Batch, sent *session.Reply) {
 	return b, sent
 }
 
-// End is the second half: it waits for the answer, and makes of it what run returns.
+// End is the second half of Run: it waits for the answer.
 func (t *Txn) End(ctx context.Context) (children [][]string, err error) {
 	if err := t.Sent.Wait(ctx); !t.Sent.Answered() { // the caller has left
 		return nil, t.abandon(err)
@@ -104,7 +104,7 @@ func (t *Txn) End(ctx context.Context) (children [][]string, err error) {
 	return children, nil
 }
 
-// ops are the operations. Behind what makes the nodes of keys, the creates come first: results are found by their place.
+// ops are the operations: the nodes of keys, then the creates. Results are found by their place.
 func (t *Txn) ops() []any {
 	ops := make([]any, 0, len(t.Born)+len(t.With)+len(t.Gone)+2*len(t.Keys))
 	for i, n := range t.Keys {
@@ -124,8 +124,8 @@ func (t *Txn) ops() []any {
 	return ops
 }
 
-// settle says what became of the transaction: applied when err is nil, else not. Not settled: nobody knows yet, or it was
-// applied and its answer is of no use.
+// settle finds the outcome: applied when err is nil, otherwise not. It is not settled while the outcome is unknown, or when the answer is
+// unusable.
 func (t *Txn) settle(ctx context.Context) (settled bool, err error) {
 	switch err := t.Sent.Wait(ctx); {
 	case err == nil:
@@ -151,8 +151,8 @@ func (t *Txn) settle(ctx context.Context) (settled bool, err error) {
 	}
 }
 
-// abandon leaves it to the background to find out what the transaction did, and to undo that. It returns cause. The background
-// first waits for the answer, or the end of the connection: mostly that leaves nothing to search for.
+// abandon returns cause, and lets the background find the outcome and undo the transaction. The background first waits for the answer, or
+// for the end of the connection: then there is mostly nothing to search for.
 func (t *Txn) abandon(cause error) error {
 	t.Left = make(chan struct{})
 	t.Owner.Spawn(func() {
@@ -162,37 +162,28 @@ func (t *Txn) abandon(cause error) error {
 		case !settled: // the session is over, or some of the nodes cannot be told by name
 			ks = append(append([]*Node(nil), t.Born...), t.Gone...)
 			t.Owner.Janitor.Remove(ks...).Wait()
-			t.recheck(time.Second) // what it did not find may still come: see resolve
+			t.recheck(time.Second) // a node that it did not find may still come: see recheck
 			return
 		case err == nil:
 			ks = t.Born
 		}
-		_ = DropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
+		_ = DropNow(context.Background(), ks) // no caller waits for the answer; the janitor goes on
 	})
 	return cause
 }
 
-// resolve finds out what became of a transaction whose reply did not come. A transaction is all or nothing, so any of its nodes
-// shows that it was applied. It looks for all of them: see errPartly.
-//
-// A node that is absent behind a committed write was not created, and nearly always never will be:
-//  1. The request was sent before the write, or never will be: a connection writes in order, and nothing once it has ended.
-//  2. A server takes the requests of a session in the order it reads them. The leader refuses one that comes through a server
-//     that is no longer the session's (SESSIONMOVED; Leader.revalidateSession, SessionTrackerImpl.checkSession).
-//  3. What a leader that was cut off has not committed, the others take over before they commit anything of their own, or it is
-//     gone for good.
+// resolve finds the outcome of a transaction whose reply was lost. A transaction is all or nothing, so any of its nodes shows that it was
+// applied (but see errPartly). A node that is absent behind a committed write was not created, and will not be (but see recheck):
+//  1. The request was sent before the write, or never will be: a connection writes in order, and nothing after its end.
+//  2. A server takes the requests of a session in the order in which it reads them. The leader refuses one through a server that has lost
+//     the session (SESSIONMOVED; Leader.revalidateSession, SessionTrackerImpl.checkSession).
+//  3. Requests that a leader had not committed when it was cut off are committed by its successor first, or never.
 //  4. We have seen the zxid of the write, so a server behind it does not let us in (ZooKeeperServer.processConnectRequest).
 //
 // A sync proves none of this: a leader that was cut off answers it by itself (Leader.processSync, ZOOKEEPER-1675).
 //
-// Nearly: a server of 3.8.0 in which a thread stood still executed a request after that write, when the session had come back
-// to that server meanwhile (measured; the new connection overtakes the old one in NIOServerCnxn, and Learner.validateSession
-// overtakes the follower's queues). Only the end of the session makes absence final, so recheck looks again. Of a transaction
-// that also deletes, the callers delete the same nodes or try again before they rely on anything; of two transactions that
-// delete one node the second fails as a whole.
-//
-// The search goes on as long as the session does, in the background when ctx has ended. go-zookeeper gives up after a few
-// searches, and leaves nodes that block a lock for everybody.
+// The search goes on as long as the session does, in the background when ctx has ended. go-zookeeper gives up after a few searches, and
+// leaves nodes that block a lock.
 func (t *Txn) resolve(ctx context.Context, cause error) (settled bool, err error) {
 	found := false
 	err = retry.Patiently(ctx, t.Owner.Session, func(err error) bool { return !errors.Is(err, errPartly) && !errors.Is(err, session.ErrProtocol) }, func() (err error) {
@@ -202,7 +193,7 @@ func (t *Txn) resolve(ctx context.Context, cause error) (settled bool, err error
 	switch {
 	case errors.Is(err, errPartly), errors.Is(err, session.ErrProtocol):
 		return false, LostError(t.Born[0].Dir, errs.Errorf("%w: %w", err, cause))
-	case err != nil && ctx.Err() != nil: // what ended the search says nothing of what was searched for
+	case err != nil && ctx.Err() != nil: // the error of the search is not the outcome
 		return false, errs.Errorf("%w: %w", retry.WhyEnded(ctx), cause)
 	case err != nil:
 		return false, errs.Errorf("%w: %w", t.Owner.Session.Err(), cause)
@@ -215,13 +206,18 @@ func (t *Txn) resolve(ctx context.Context, cause error) (settled bool, err error
 	return true, errs.Errorf("%w: %w", ErrNotApplied, cause)
 }
 
-// recheckUntil bounds the pauses of recheck, so that its last look is more than an hour behind the transaction. A request waits
-// as long as a thread of a server stands still while the rest of the server goes on.
+// recheckUntil bounds the pauses of recheck: its last look is more than an hour behind the transaction. A request can wait as long as one
+// thread of a server stands still while the others go on.
 const recheckUntil = 4096 * time.Second
 
-// recheck looks for the contenders of a transaction that was found not applied, after wait and then ever more rarely, and
-// deletes what a slow server has created after all. Otherwise it would block the queue until the session ends. A look that a
-// server did not answer in full is not the last one.
+// recheck looks for the contenders of a transaction that was found not applied, after wait and then ever more rarely. It deletes nodes
+// that a slow server has created after all, which would block the queue until the session ends. A look without a full answer is not the
+// last one.
+//
+// A server of 3.8.0 whose thread stood still has executed a request after the write of resolve: the session had come back to that server
+// meanwhile. (Measured. The new connection overtakes the old one in NIOServerCnxn, and Learner.validateSession overtakes the follower's
+// queues.) Only the end of the session makes absence final. Callers of a transaction that also deletes do not rely on absence: they
+// delete the same nodes, or try again, and of two transactions that delete one node the second fails as a whole.
 func (t *Txn) recheck(wait time.Duration) {
 	t.Owner.after(wait, func() {
 		if late, err := t.late(); late {
@@ -232,8 +228,8 @@ func (t *Txn) recheck(wait time.Duration) {
 	})
 }
 
-// late reports whether one of the contenders exists after all. Then all do, or did: the transaction may have been applied
-// between the listings of two queues, so the janitor looks for each of them behind what was seen here.
+// late reports whether one of the contenders exists after all. Then all exist, or did, so the janitor looks for each: the transaction may
+// have been applied between the listings of two queues.
 func (t *Txn) late() (bool, error) {
 	var unknown error
 	for _, k := range t.Born {
@@ -250,11 +246,11 @@ func (t *Txn) late() (bool, error) {
 	return false, unknown
 }
 
-// errPartly: of a transaction's nodes some exist and some do not. It was applied, then, and somebody has deleted some.
+// errPartly: some of a transaction's nodes exist and some do not. So it was applied, and others were deleted since.
 var errPartly = errors.New("some of the nodes it created have been deleted")
 
-// look searches for the born contenders. Where it sees some of them it looks again: a transaction that is applied between two
-// of its listings shows those of the second.
+// look searches for the born contenders. If it sees only some it looks again: the transaction may have been applied between two of its
+// listings.
 func (t *Txn) look(ctx context.Context) (found bool, err error) {
 	there, err := t.count(ctx)
 	if err == nil && there > 0 && there < len(t.Born) {
@@ -284,8 +280,8 @@ func (t *Txn) count(ctx context.Context) (there int, err error) {
 	return there, nil
 }
 
-// Find returns the name under which the contender exists in this session, or "", behind a committed write. A node of that
-// name that belongs to another session is a dying one and counts as absent (CURATOR-498, CURATOR-604).
+// Find returns the contender's name in this session, or "", behind a committed write. A node of that name in another session is dying and
+// counts as absent (CURATOR-498, CURATOR-604).
 func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 	// A refusal is committed like what succeeds (PrepRequestProcessor makes it a transaction of errors). So it says as
 	// much where the directory is gone, or not ours to read; but not where the request was shed, or the session moved on.
@@ -293,7 +289,7 @@ func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 		return "", err
 	}
 	children, _, err := s.Children(ctx, k.Dir)
-	if IsNoNode(err) { // what does not exist contains nothing
+	if IsNoNode(err) { // a missing node has no children
 		return "", nil
 	}
 	if err != nil {
@@ -318,38 +314,33 @@ func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 
 // KeyNode is the node of a key, with the children that its kind needs, as one place knows it.
 //
-// The node of a key lives from its first contender to its last. Each life is a node of its own, with a czxid of its own, and the
-// numbers of its contenders begin anew. Why that changes nothing in who is admitted:
+// The node of a key lives from its first contender to its last. Each life is a new node with its own czxid, and its contenders are
+// numbered from 0 again. Admission is as for a declared lock:
+//  1. A contender is in one life, and no life ends while a contender is in it: ZooKeeper deletes no node that has children. This client
+//     and the servers' collector delete the node in no other way.
+//  2. So all contenders that exist at one moment are in one life, and a listing compares numbers of one life only.
+//  3. A waiter that finds without a listing that it is first (waiter.wayClear) has watched its own node. While that was silent its life
+//     went on, and its predecessor was in it, because names are never used twice.
+//  4. A client that held in an earlier life knows by its own clock when its session may have expired (waiter.prove). Its guarded writes
+//     check its contender, which never exists again.
+//  5. Tokens are the czxids of contenders, which grow from one life to the next too.
+//  6. One transaction creates a set's contenders and the missing nodes of its keys. Two sets that share a key are in one life of it while
+//     both wait, and in the same order everywhere (see MultiLock).
 //
-//  1. A contender is in one life, and no life ends while a contender is in it: ZooKeeper deletes no node that has children. Nobody
-//     deletes the node of a key in any other way, and the servers' collector looks in the same transaction, as everybody does.
-//  2. So all contenders that exist at one moment are in one life, and a listing, which shows one moment, compares numbers of one life
-//     only. What excludes, the order of the contenders that exist, is that of a declared lock's.
-//  3. A waiter that concludes without a listing that it is the first (waiter.wayClear) has watched its own node. While that was
-//     silent its life went on, and its predecessor was in it: names are never used twice, so no contender of another life was
-//     taken for it.
-//  4. A client that held in an earlier life knows by its own clock when its session may have expired (waiter.prove), which does not
-//     depend on where its contender was. Its guarded writes check that contender, which is never there again.
-//  5. Tokens are the czxids of contenders. Those only grow, also from one life to the next.
-//  6. A set's contenders are created by one transaction, with the nodes of keys that are missing. Two sets that share a key are in one
-//     life of it while both wait, and in the same order everywhere (see MultiLock).
+// Every transaction that creates the node, or a contender in it, checks the version of the family's declaration. A family that was
+// destroyed and declared again starts at version 0 again, so a late transaction may pass that check and create a node in the wrong place.
+// Exclusion does not rest on it: before a grant the client looks whether the declaration has changed (waiter.prove), reads where the key
+// is, and gives up a place elsewhere (declare.Reader.Of). The late node is found and deleted (Txn.recheck). A family that replaces
+// another in one apply has a version of its own (plan).
 //
-// Every transaction that makes the node, or a contender in it, also checks the version of the family's declaration, so it fails if
-// that says something else by now. Versions begin anew with a family that was destroyed and declared again, so a late transaction may
-// fit that one and make a node where its keys are not. Exclusion does not rest on the check: before it grants, a client looks
-// whether the declaration has changed since, as for every lock (waiter.prove), and the watch that it looks at has heard of the
-// deletion. What it reads then says where the key is, and a place elsewhere is given up (declare.Reader.Of). A late node that its client knows
-// nothing of is found and deleted (txn.recheck). A family that replaces another one in one apply has a version of its own (plan).
-//
-// A client guesses which nodes exist, and learns from a refusal what it did not know (learn). A refusal because of that means that
-// another contender came or went meanwhile.
+// A client guesses which nodes exist, and learns from a refusal (learn): then another contender came or went meanwhile.
 type KeyNode struct {
 	Family     *Family  // what is declared for each key
 	Foreign    bool     // any access list will do
 	Dirs       []string // the node, and then its children
 	Made       []bool   // of these: is believed to exist
 	Needed     int      // how many of these the place needs
-	SeenOthers bool     // somebody else was seen in the queue
+	SeenOthers bool     // another contender was seen in the queue
 }
 
 // path is that of the node itself.
@@ -391,8 +382,8 @@ type Family struct {
 // haste is after how many refusals in a row a client no longer guesses.
 const haste = 3
 
-// RunKeyed is run, also for places in the queues of keys, whose nodes the transaction makes where they are missing. A refusal because of
-// that is no error: the next transaction knows better. After a few in a row it depends on no guess (anchor).
+// RunKeyed is Run, also for places in the queues of keys: the transaction creates missing nodes of keys. A refusal because of such a node
+// is no error, because the next transaction knows better. After a few in a row it depends on no guess (anchor).
 func (t *Txn) RunKeyed(ctx context.Context, lists ...string) (children [][]string, err error) {
 	gone := t.Gone
 	for refused := 0; ; refused++ {
@@ -419,10 +410,9 @@ func (t *Txn) RunKeyed(ctx context.Context, lists ...string) (children [][]strin
 	}
 }
 
-// anchor makes the transaction independent of what others do meanwhile. On the same connection, ahead of it, both forms of one more
-// transaction are sent for each key: one that makes the key's node and one that finds it, each with an ephemeral child that is no
-// contender. Whichever succeeds, the node stays until the transaction has deleted that child again. All fail only if, in the instant
-// between the forms, another contender came and went.
+// anchor makes the transaction independent of what others do meanwhile. Ahead of it, on the same connection, go two forms of another
+// transaction for each key: one creates the key's node, one finds it. Each creates an ephemeral child that is no contender, so the node
+// stays until our transaction has deleted that child. Both forms fail only if another contender came and went between them.
 func (t *Txn) anchor() {
 	t.Gone = slices.Clip(t.Gone)
 	for _, n := range t.Keys {
@@ -432,7 +422,7 @@ func (t *Txn) anchor() {
 		dir := n.Dirs[n.Needed-1]
 		u := NewUUID()
 		name := anchorPrefix + hex.EncodeToString(u[:])
-		own := *n // what the janitor may still have when n has learnt more
+		own := *n // the janitor may still have it when n has learnt more
 		own.Made = slices.Clone(n.Made)
 		k := &Node{Owner: t.Owner, Dir: dir, Prefix: name, ACL: n.Family.ACL, Flags: zk.FlagEphemeral, Key: &own,
 			node: node{Name: name, Path: kind.JoinPath(dir, name)}}
@@ -441,7 +431,7 @@ func (t *Txn) anchor() {
 	}
 }
 
-// anchorPrefix begins the names of anchors. Curator and kazoo sort what has such a name behind all contenders.
+// anchorPrefix begins the names of anchors. Curator and kazoo sort such names behind all contenders.
 const anchorPrefix = "_key_"
 
 // anchored adds the forms to a batch.
@@ -462,8 +452,8 @@ func (t *Txn) anchored(b *session.Batch) {
 	}
 }
 
-// learn reports whether a transaction was refused because somebody has made or deleted the node of a key, or a child that its kind
-// needs, which was not known. The listings behind it tell about each key.
+// learn reports whether a transaction was refused because another client has created or deleted the node of a key, or a child of it. The
+// listings behind the transaction tell about each key.
 func (t *Txn) learn(ctx context.Context, lists []string, err error) (learnt bool) {
 	var op *session.OpError
 	if !errors.As(err, &op) || op.Outcome != session.OutcomeDefinite {
@@ -504,7 +494,7 @@ func (t *Txn) learn(ctx context.Context, lists []string, err error) (learnt bool
 	return true
 }
 
-// refusal says whose node it is that does not let us in.
+// refusal names the foreign node that does not let us in.
 func (t *Txn) refusal(err error) error {
 	var op *session.OpError
 	if !errors.As(err, &op) || !errors.Is(err, zk.ErrNoAuth) {
@@ -518,8 +508,8 @@ func (t *Txn) refusal(err error) error {
 	return err
 }
 
-// Admits notes, behind the transaction, that all nodes exist. Of those that somebody else has made it looks at the access list, which
-// came with the transaction.
+// Admits notes that all nodes exist, behind the transaction. It looks at the access lists of nodes that other clients created, which came
+// with the transaction.
 func (t *Txn) Admits(ctx context.Context) error {
 	for i, n := range t.Keys {
 		for j := range n.Needed {
