@@ -19,7 +19,7 @@
 //   - [Election]: one leader, and followers that observe who leads.
 //   - [MultiLock]: several of these, but no semaphore, all or none.
 //   - [Keyed]: a lock for each key, of which only the family is declared (docs/keyed.md).
-//   - [Once]: a job that runs once for each slot of its schedule, whichever machine starts it (docs/once.md).
+//   - Package once: a job that runs once for each slot of its schedule, whichever machine starts it (docs/once.md).
 //
 // Locks are granted in the order of arrival at ZooKeeper. Goroutines of one client wait in the process, share one place in the
 // queue, and queue at the end again after each of them. Contenders have the names of Apache Curator's recipes, so Java programs
@@ -66,7 +66,7 @@
 //     only when these are over, and then ends the lease.
 //   - Exclusion across different wire formats: Curator's clients do not see kazoo's contenders.
 //
-// Nothing outlasts the session, because every contender is an ephemeral node; a call that has given up leaves none behind. The page
-// docs/safety.md says which errors there are and which are worth another try; docs/safety.md what a grant rests on, and where
-// the proofs are. Package zktest is a ZooKeeper server in memory, for tests.
+// Nothing outlasts the session, because every contender is an ephemeral node; a call that has given up leaves none behind. docs/safety.md
+// says what a grant rests on, which errors there are, and which of them are worth another try. Package zktest is a ZooKeeper server
+// in memory, for tests.
 package recipes

@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 		if ctx.Err() == nil {
 			r.Claims = (&claims.Env{Plan: plan, Results: r.Results, TTL: 4 * time.Second}).Run(ctx, *quick)
 		}
-		// What was measured before an interrupt is not thrown away.
+		// Keep the samples that were measured before an interrupt.
 		lock.Check(os.MkdirAll(*to, 0o755))
 		page := lock.Must(os.Create(filepath.Join(*to, "page.md")))
 		lock.Check(cmp.Or(report.Page(page, r), page.Close()))
@@ -88,7 +88,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	})
 }
 
-// be is a process of an experiment: what hangs or is killed in it takes nothing else along. Its arguments are those that
+// be is a process of an experiment, so that a hang or a kill takes nothing along. Its arguments are those that
 // [drivers.System.Command] makes; those of a holder may follow.
 func be(args []string, in io.Reader, out io.Writer) {
 	driver, ttl := lock.Must(drivers.Find(args[0])).Driver, lock.Must(time.ParseDuration(args[1]))

@@ -96,7 +96,7 @@ func countRelease(ctx context.Context, n int, lock herdLock) (counts zktest.Coun
 		waiting.Go(func() {
 			unlock, err := lock(ctx, c, dir, gate)
 			if err != nil {
-				cancel(err) // nobody waits for one that does not come
+				cancel(err) // do not wait for a worker that will not come
 				return
 			}
 			unlocks <- unlock

@@ -175,13 +175,11 @@ func (w worker) attempt(ctx context.Context) (empty bool, err error) {
 	return empty, err
 }
 
-// draw moves a random amount from the pot to the worker's wallet: two reads,
-// then both new values in one transaction. Between the reads and the write
-// somebody else could do the same, unless there is a lock.
+// draw moves a random amount from the pot to the worker's wallet: two reads, then both new values in one transaction. Between the
+// reads and the write another worker could do the same, unless there is a lock.
 //
-// Under the lock the transaction is the lease's, so that it fails once the lock
-// is gone: a worker that was stopped between its reads and its write, however
-// long, changes nothing when it wakes up.
+// Under the lock the transaction is the lease's, so it fails once the lock is gone. A worker that was stopped between its reads
+// and its write changes nothing when it wakes up.
 func (w worker) draw(ctx context.Context, lease *recipes.Lease) (empty bool, err error) {
 	s, err := w.client.Session(ctx)
 	if err != nil {

@@ -34,7 +34,7 @@ var Workloads = []Workload{
 // Sample is one workload of one system in one round.
 type Sample struct {
 	lock.Result
-	Missing          string  // why there is nothing else
+	Missing          string  // why the rest is empty
 	Requests, Events float64 // per cycle; negative where the server does not count them
 }
 
@@ -51,12 +51,12 @@ type Plan struct {
 	Limit     time.Duration // for an answer: a system that needs longer is left out, and told so
 	Members   int           // of the ZooKeeper ensemble
 	Self      string        // this program
-	Dir       string        // for what is compiled
-	// Tell is called with what is going on.
+	Dir       string        // for compiled drivers
+	// Tell reports progress.
 	Tell func(format string, args ...any) `json:"-"`
 }
 
-// Results are all samples, and on what they were taken.
+// Results are all samples, and the servers that they were taken on.
 type Results struct {
 	Rounds  int                       // that ended
 	Samples map[string][]Sample       // by workload/system: one for each round
@@ -64,7 +64,7 @@ type Results struct {
 	Missing map[string]string         // by system, or workload/system: why it does not run
 }
 
-// Run runs the plan until the context ends. What cannot run is in the results with the reason.
+// Run runs the plan until the context ends. The results name each system that cannot run, with the reason.
 func Run(ctx context.Context, scope *server.Scope, p Plan) *Results {
 	r := &run{Plan: p, scope: scope, processes: map[string]*lock.Process{},
 		out: &Results{Samples: map[string][]Sample{}, Servers: map[string]*server.Server{}, Missing: map[string]string{}}}

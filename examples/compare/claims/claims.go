@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package claims measures what is said of lock services.
+// Package claims measures claims about lock services.
 package claims
 
 import (
@@ -50,7 +50,7 @@ func (r *Results) Handover(of Fair) string {
 // Row is what the rows of all experiments have.
 type Row struct {
 	System  string
-	Missing string // why there is nothing else
+	Missing string // why the rest is empty
 }
 
 func (r *Row) row() *Row { return r }
@@ -65,15 +65,15 @@ func (r *Row) try(experiment func()) {
 // Env is what the experiments run on.
 type Env struct {
 	bench.Plan
-	*bench.Results               // its servers; nobody waits again for a system that does not run
+	*bench.Results               // its servers; a system that does not run is asked once
 	TTL            time.Duration // how long a lock may outlive its holder
 }
 
 // patience bounds what must happen.
 const patience = time.Minute
 
-// Run runs all experiments. Those that wait for seconds to pass do so at the same time; what a server counts is counted
-// while nobody else talks to it.
+// Run runs all experiments. Those that wait for seconds to pass do so at the same time. Those that use a server's counts have the
+// server to themselves.
 func (e *Env) Run(ctx context.Context, quick bool) (r Results) {
 	window, waiters, trials := 3*time.Second, []int{10, 100, 1000}, 5
 	if quick {
@@ -117,8 +117,8 @@ func (e *Env) measured(inGo bool) (all []drivers.System) {
 	return all
 }
 
-// each runs an experiment for each system: at the same time, for a fact, or a wait of seconds; or one after the other for the
-// systems of one server, for what the server counts.
+// each runs an experiment for each system: at the same time, or, if the server's counts matter, one system of a server after the
+// other.
 func each[R any, P interface {
 	*R
 	row() *Row
@@ -178,7 +178,7 @@ func ask(l lock.Locker, while time.Duration) (granted bool, err error) {
 	}
 }
 
-// Fair is how a lock goes from hand to hand, where there is always somebody who wants it.
+// Fair is how a lock goes from hand to hand while others always wait for it.
 type Fair struct {
 	Row
 	Sample bench.Sample
@@ -261,7 +261,7 @@ func (e *Env) Idle() []Idle {
 			lock.Check(l.Lock(context.Background()))
 		}
 		passed := relay.Sent.Pieces.Load
-		// What follows a grant, such as a watch, is over when hardly anything passes by any more.
+		// A grant's late requests, such as a watch, are over when hardly any packet passes.
 		for last, limit := int64(-10), time.Now().Add(patience); passed()-last > 5 && time.Now().Before(limit); {
 			last = passed()
 			time.Sleep(e.TTL / 16)
@@ -285,7 +285,7 @@ type Release struct {
 	Bytes    int64 // to and from all clients
 }
 
-// herds are the ways to wait, with the folder in which each keeps its contenders.
+// herds are the ways to wait, and each one's folder of contenders.
 var herds = []struct{ name, dir string }{
 	{"all watch the parent", "/herd"},
 	{"go-zookeeper", "/go-zookeeper"}, // watches the contender before it

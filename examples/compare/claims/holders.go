@@ -19,9 +19,9 @@ import (
 	"github.com/locktree/locktree/examples/compare/server"
 )
 
-// Hold is the process of a holder, which can be paused and killed. It takes a lock and writes to a store for as long as it believes
-// that it holds it: a line a write. It ends with its input, or when it is told that the lock is lost; if it has a token, it writes
-// on, as a program does that ignores the loss. It fails as lock.Check does.
+// Hold is the process of a holder, which can be paused and killed. It takes a lock and writes to a store for as long as it
+// believes that it holds it: a line a write. It ends with its input, or when it is told that the lock is lost. With a token, it
+// writes on, as a program does that ignores the loss. It fails as lock.Check does.
 func Hold(c lock.Client, name string, in io.Reader, out io.Writer) {
 	l := c.Locker(name)
 	fmt.Fprintln(out, "waiting")
@@ -90,8 +90,8 @@ type Pause struct {
 // enough writes of a holder that does not know better: two seconds. deaf are those of one that ignores the loss.
 const enough, deaf = 400, 20
 
-// Paused pauses a holder of each system, all at the same time, until a rival has the lock; where no time to live ends it, for
-// three times that of the others.
+// Paused pauses a holder of each system, all at the same time, until a rival has the lock. A lock without a time to live is
+// paused for three times that of the others.
 func (e *Env) Paused() []Pause { return each(e, e.measured(false), false, e.pause) }
 
 func (e *Env) pause(s drivers.System, p *Pause) {
@@ -163,7 +163,7 @@ func (k *Killed) Does() string {
 	return fmt.Sprintf("%.1f", k.Lives)
 }
 
-// Crossed is what becomes of two holders each of whom asks for the lock that the other has.
+// Crossed is the fate of two holders that each ask for the other's lock.
 type Crossed struct {
 	Row
 	Refused  string // the error that one of them was given
@@ -171,8 +171,8 @@ type Crossed struct {
 	Together bool   // a lock that takes both at once was granted in opposite orders: no deadlock
 }
 
-// Crossed crosses two locks of each system, and looks for three times the time to live what comes of it. Who is refused the second
-// lock gives back the first.
+// Crossed crosses two locks of each system, and looks for three times the time to live what comes of it. A client that is refused
+// the second lock gives back the first.
 func (e *Env) Crossed() []Crossed {
 	return each(e, e.measured(true), false, func(s drivers.System, c *Crossed) {
 		var clients [2]lock.Client
@@ -277,7 +277,7 @@ func (e *Env) Failover(trials int) (all []Failover) {
 	if e.runs("zookeeper") {
 		rows := e.elect()
 		if slices.ContainsFunc(rows, func(f Failover) bool { return f.Missing != "" && e.Missing[f.System] == "" }) {
-			rows = e.elect() // a busy machine may lose a session that nobody killed
+			rows = e.elect() // a busy machine may lose a session without a kill
 		}
 		all = append(all, rows...)
 	}
@@ -319,8 +319,8 @@ func (e *Env) elect() []Failover {
 	if failed == nil {
 		failed = lock.Try(func() { up.FailOver() })
 	}
-	// One after the other: a look takes seconds, and the sessions outlast them all. A grant now is a second one, since nobody has
-	// released the lock.
+	// One after the other: a look takes seconds, and the sessions outlast them all. A grant now is a second one, since the lock
+	// was not released.
 	for i := range all {
 		if f := &all[i]; f.Missing == "" {
 			f.try(func() {

@@ -65,9 +65,9 @@ var sources embed.FS
 
 var preparing sync.Mutex
 
-// Command is what runs the system's process. self is this program, which serves the drivers in Go; dir is where programs
-// in other languages are laid out, and compiled once; ttl is how long a lock may outlive who holds it, where that can be said.
-// An error says what is missing.
+// Command runs the system's process. self is this program, which serves the drivers in Go. dir has the programs in other
+// languages, compiled once. ttl is how long a lock may outlive its holder, if the system lets a client choose. An error says what
+// is missing.
 func (s System) Command(self, dir string, ttl time.Duration) ([]string, error) {
 	if s.Driver != nil {
 		return []string{self, "be", s.Name, ttl.String()}, nil

@@ -83,8 +83,8 @@ type silent struct{}
 func (silent) Printf(string, ...any) {}
 
 // Herd is the lock of the articles whose waiters all watch the parent: each release wakes everybody, to find out who is the
-// lowest. They queue, and begin to watch when the gate opens, if there is one: on the way to a queue of a thousand every arrival
-// would wake everybody who is there, and what a release costs is asked for.
+// lowest. They queue, and begin to watch when the gate opens, if there is one. Otherwise each arrival would wake all waiters on
+// the way to a queue of a thousand, and the experiment is about a release.
 func Herd(gate <-chan struct{}) lock.Driver {
 	return func(addrs []string, ttl time.Duration) lock.Client {
 		c, _ := dialZooKeeper(addrs, ttl)

@@ -22,9 +22,8 @@ import (
 	"time"
 )
 
-// Driver makes one client of a lock service in the way its documentation recommends: what a process of a program would have, with
-// a session or connections of its own. ttl is how long a lock may outlive its holder: the session's timeout, or the time to live
-// of a key. It fails as [Check] does.
+// Driver makes one client of a lock service as the service's documentation recommends, with a session or connections of its own.
+// ttl is how long a lock may outlive its holder: the session's timeout, or the time to live of a key. It fails as [Check] does.
 type Driver func(addrs []string, ttl time.Duration) Client
 
 // Client is one client of a lock service.
@@ -278,7 +277,7 @@ func (p *Process) Stop() error {
 	return err
 }
 
-// Kill ends the process, with what it started, and waits for it.
+// Kill ends the process and its children, and waits for it.
 func (p *Process) Kill() {
 	p.end.Do(func() {
 		_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // its group is its own
@@ -288,7 +287,7 @@ func (p *Process) Kill() {
 	})
 }
 
-// ErrLost is of a process that ended, or did not answer, and is of no more use. ErrLate is of a line that did not come in time.
+// ErrLost means that the process has ended, or does not answer. ErrLate is of a line that did not come in time.
 var ErrLost, ErrLate = errors.New("lost the process"), errors.New("late")
 
 // Said is a line of a process.
@@ -318,7 +317,7 @@ func (p *Process) Await(patience time.Duration, verbs ...string) (said Said, err
 	}
 }
 
-// Drain forgets what the process has said and nobody has awaited.
+// Drain forgets the lines of the process that were not awaited.
 func (p *Process) Drain() {
 	for len(p.lines) > 0 {
 		<-p.lines

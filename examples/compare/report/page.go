@@ -40,7 +40,8 @@ func Here(plan bench.Plan) *Report {
 	return r
 }
 
-// pageText is the page, of what carries over to other machines: ratios within one round, and counts. The samples have the rest.
+// pageText is the page. It has what carries over to other machines: counts, and ratios within one round. The samples have the
+// rest.
 //
 //go:embed page.tmpl
 var pageText string
@@ -109,7 +110,7 @@ func (r *Report) Rows(work bench.Workload) (rows []row) {
 	return rows
 }
 
-// Notes are what is not in the table of a workload, and what went wrong in what is.
+// Notes name the systems that are missing from the table of a workload, and the failures of those in it.
 func (r *Report) Notes(work bench.Workload) (notes []string) {
 	for _, s := range r.Plan.Systems {
 		missing, first, failed, overlaps := "", "", int64(0), int64(0)

@@ -34,10 +34,10 @@ type Server struct {
 	Addrs      []string
 	Version    string
 	Durability string        // what it has done with a write when it answers
-	Missing    string        // why it does not run, and there is nothing else
+	Missing    string        // why it does not run; the rest is empty then
 	Counts     func() Counts `json:"-"` // fails as lock.Check does
-	// FailOver kills a process of the service, and returns the addresses of what takes its place. It fails as lock.Check does, and
-	// is nil where nothing takes its place.
+	// FailOver kills a process of the service, and returns the addresses of its successor. It fails as lock.Check does, and is
+	// nil where nothing takes its place.
 	FailOver func() []string `json:"-"`
 
 	asking int64 // requests that Counts itself adds to the counts
@@ -51,7 +51,7 @@ func (s *Server) Between(from, to Counts) Counts {
 	return Counts{to.Requests - from.Requests - s.asking, to.Events - from.Events}
 }
 
-// starter starts a server. What the server needs to end goes to the scope. members are those of a ZooKeeper ensemble.
+// starter starts a server. The scope ends the server. members are those of a ZooKeeper ensemble.
 type starter func(s *Scope, members int) *Server
 
 var starters = map[string]starter{
@@ -74,7 +74,7 @@ func Start(s *Scope, name string, members int) (*Server, error) {
 	return begin(s, func(s *Scope) *Server { return start(s, members) })
 }
 
-// begin starts something. A start that fails takes away what it has made, and nothing else.
+// begin starts something. A start that fails removes only what it has made.
 func begin(s *Scope, start func(*Scope) *Server) (started *Server, err error) {
 	own := &Scope{}
 	if err = lock.Try(func() { started = start(own) }); err != nil {
@@ -117,7 +117,8 @@ type program struct {
 	done chan struct{}
 }
 
-// newProgram finds a program of a package, and makes the folder. Databases refuse to run as root: for them it belongs to nobody.
+// newProgram finds a program of a package, and makes the folder. Databases refuse to run as root: their folder belongs to the
+// user nobody.
 func newProgram(s *Scope, asNobody bool, pkg, name string) *program {
 	if all, _ := filepath.Glob(name); len(all) > 0 { // the pattern is well formed
 		name = all[len(all)-1]
@@ -175,7 +176,7 @@ func (p *program) kill() {
 	<-p.done
 }
 
-// version is the first line of what a program says of its version.
+// version is the first line of a program's version text.
 func (p *program) version() string {
 	out, _ := exec.Command(p.name, "--version").Output()
 	first, _, _ := strings.Cut(string(out), "\n")
@@ -206,7 +207,7 @@ type Distance struct {
 	ctx    context.Context
 	relays sync.WaitGroup
 	mu     sync.Mutex
-	heard  []*Traffic // by connection, in the order in which they came: to its client
+	heard  []*Traffic // by connection, in the order of arrival: to its client
 }
 
 // Traffic is what passed in one direction.
@@ -274,7 +275,7 @@ func (d *Distance) accept(l net.Listener, server string) {
 	}
 }
 
-// relay hands on what it reads when its time has come. Whichever way ends first ends both.
+// relay delays all that it reads, and passes it on. Whichever way ends first ends both.
 func (d *Distance) relay(from, to net.Conn, t *Traffic) {
 	type piece struct {
 		due  time.Time

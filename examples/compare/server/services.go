@@ -74,7 +74,7 @@ func zooKeeper(s *Scope, members int) *Server {
 // Every node that is created, written or deleted adds the number of those who are told.
 var mntr = regexp.MustCompile(`(?m)^zk_(?:packets_received|(sum_node_(?:created|changed|deleted|children)_watch_count))\t(\d+)`)
 
-// add adds lines of what a server says of itself: those with a name are events, and the others are requests.
+// add adds the counters of a server: the named ones are events, the others requests.
 func (c *Counts) add(text string, lines *regexp.Regexp) {
 	all := lines.FindAllStringSubmatch(text, -1)
 	if all == nil {
@@ -131,8 +131,8 @@ func (p *program) startRedis(addr string, args []string) *client.Client {
 	return c
 }
 
-// StartRedisPair starts a Redis with a replica, to which it fails over as Sentinel does. The replica hears of a write so much
-// later than it would on loopback: Redis replicates after it has answered.
+// StartRedisPair starts a Redis with a replica. It fails over as Sentinel does. The replica hears of a write so much later than
+// it would on loopback: Redis replicates after it has answered.
 func StartRedisPair(s *Scope, lag time.Duration) (*Server, error) {
 	return begin(s, func(s *Scope) *Server {
 		addrs, _ := free(s, 2)
@@ -157,7 +157,7 @@ func StartRedisPair(s *Scope, lag time.Duration) (*Server, error) {
 	})
 }
 
-// info is a line of what Redis says of itself.
+// info is a line of Redis' INFO.
 func info(c *client.Client, name string) string {
 	_, value, _ := strings.Cut(lock.Must(c.Info(context.Background()).Result()), "\r\n"+name+":")
 	value, _, _ = strings.Cut(value, "\r\n")

@@ -51,7 +51,7 @@ func (t *table) read(ctx context.Context) error {
 		}
 	}
 	select {
-	case <-t.all: // the first time they read until all do: were it one at a time, nobody would get on
+	case <-t.all: // the first time, each reads until all do: with one reader at a time, none would go on
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -135,7 +135,7 @@ func renewer(ctx context.Context, prices *table) error {
 	return nil
 }
 
-// dial connects to ZOOKEEPER_SERVERS, or to what `locktree dev` serves.
+// dial connects to ZOOKEEPER_SERVERS, or to the server of `locktree dev`.
 func dial(ctx context.Context, id string) (*recipes.Client, error) {
 	servers := os.Getenv("ZOOKEEPER_SERVERS")
 	if servers == "" {

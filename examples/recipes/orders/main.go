@@ -92,7 +92,7 @@ func run(ctx context.Context, orders int) error {
 	return nil
 }
 
-// work charges orders until no more are delivered.
+// work charges orders until the deliveries end.
 func work(ctx context.Context, orders locks.KeyedMutex, deliveries <-chan string, db *store) error {
 	// keyed: begin
 	for id := range deliveries {
@@ -119,7 +119,7 @@ type store struct {
 
 type row struct {
 	charged int
-	token   uint64 // the highest with which it was written
+	token   uint64 // the highest that wrote it
 }
 
 // charge charges the order, unless that is done.
@@ -185,7 +185,7 @@ func leftBehind(ctx context.Context) (int, error) {
 	}
 }
 
-// dial connects to ZOOKEEPER_SERVERS, or to what `locktree dev` serves.
+// dial connects to ZOOKEEPER_SERVERS, or to the server of `locktree dev`.
 func dial(ctx context.Context, id string) (*recipes.Client, error) {
 	servers := os.Getenv("ZOOKEEPER_SERVERS")
 	if servers == "" {

@@ -95,7 +95,7 @@ func program(ctx context.Context, seed uint64, accounts bank) error {
 	return nil
 }
 
-// dial connects to ZOOKEEPER_SERVERS, or to what `locktree dev` serves.
+// dial connects to ZOOKEEPER_SERVERS, or to the server of `locktree dev`.
 func dial(ctx context.Context, id string) (*recipes.Client, error) {
 	servers := os.Getenv("ZOOKEEPER_SERVERS")
 	if servers == "" {

@@ -113,7 +113,7 @@ func program(ctx context.Context, who int, q queued, inside, order *atomic.Int64
 	return t
 }
 
-// dial connects to ZOOKEEPER_SERVERS, or to what `locktree dev` serves.
+// dial connects to ZOOKEEPER_SERVERS, or to the server of `locktree dev`.
 func dial(ctx context.Context, id string, observe func(recipes.Event)) (*recipes.Client, error) {
 	servers := os.Getenv("ZOOKEEPER_SERVERS")
 	if servers == "" {

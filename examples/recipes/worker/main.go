@@ -74,7 +74,7 @@ func work(ctx context.Context, id string, leaders, done *atomic.Int64) error {
 	// election: end
 }
 
-// dial connects to ZOOKEEPER_SERVERS, or to what `locktree dev` serves.
+// dial connects to ZOOKEEPER_SERVERS, or to the server of `locktree dev`.
 func dial(ctx context.Context, id string) (*recipes.Client, error) {
 	servers := os.Getenv("ZOOKEEPER_SERVERS")
 	if servers == "" {
