@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -280,6 +281,22 @@ func TestTheIndexHasEveryPage(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+)  +[A-Z]`).FindAllStringSubmatch(help, -1) {
 		require.Regexp(t, "(?m)^    locktree "+m[1]+" ", string(commands))
 	}
+}
+
+// The blocks of the guide are one configuration. A block behind "`PATH`:" is a file of its own.
+func TestTheGuideIsAConfiguration(t *testing.T) {
+	guide, err := os.ReadFile("../docs/provisioning.md")
+	require.NoError(t, err)
+	dir, files := t.TempDir(), map[string]string{"worker.digest": "worker:kZ2CnRJYgWTJrMXwRbJdnFfGBlM=\n"}
+	for _, m := range regexp.MustCompile("(?ms)(?:`(\\S+\\.locktree\\.hcl)`:\n\n)?^```hcl\n(.*?)^```$").FindAllStringSubmatch(string(guide), -1) {
+		files[cmp.Or(m[1], "guide.locktree.hcl")] += m[2]
+	}
+	for name, text := range files {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	out, code := locktree(t, nil, dir, "validate")
+	require.Zero(t, code, out)
 }
 
 // A runbook said that no command breaks a lock. Now it names the one that does: commands and flags in the middle of a sentence exist.
