@@ -50,9 +50,7 @@ func TestTheEndOfTheSessionFreesWhoeverWaitsForAnAnswer(t *testing.T) {
 
 // The write is submitted at the moment the session ends: after its caller has looked and before the connection is gone.
 func TestNothingIsSentOnceTheSessionIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t, zktest.WithLatency(10*time.Millisecond))
-		_, s := open(t, srv)
+	inSlowSession(t, 10*time.Millisecond, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mu.Lock()
 		l := s.link
 		s.mu.Unlock()
@@ -108,20 +106,16 @@ func TestRequestsGoOutInOrderWhileAWriteIsSlow(t *testing.T) {
 				return &slow{Conn: conn}, err
 			}}, seam.Seams{})
 		require.NoError(t, err)
-		c.session = newSession(c)
-		err = c.connect(t.Context(), c.session)
-		require.NoError(t, err)
+		c.dialled(t)
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {
-				_, _, err := c.session.Get(t.Context(), "/")
-				require.NoError(t, err)
+				c.session.mustRead(t, "/")
 			})
 			time.Sleep(time.Millisecond)
 		}
 		// A caller whose context ends is not kept by the write that another one is waiting for.
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
+		ctx := within(t, 100*time.Millisecond)
 		_, _, err = c.session.Get(ctx, "/")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		wg.Wait()
@@ -138,14 +132,12 @@ func TestASessionThatWasIdleBeatsAsSoonAsItHolds(t *testing.T) {
 			s.mustCreate(t, "/mine", zk.FlagEphemeral)
 			synctest.Wait()
 			srv.ResetCounts()
-			release, err := s.Hold(t.Context(), nil, "/mine")
-			require.NoError(t, err)
+			release := s.mustHold(t, nil, "/mine")
 			time.Sleep(s.Timeout()/6 + time.Millisecond)
 			require.Equal(t, 1, srv.Counts().ByOp["multi"], "one heartbeat after T/6")
 			release()
 			time.Sleep(s.Timeout())
-			release, err = s.Hold(t.Context(), nil, "/mine")
-			require.NoError(t, err)
+			release = s.mustHold(t, nil, "/mine")
 			defer release()
 			time.Sleep(time.Minute)
 			require.NoError(t, s.Err())
@@ -162,8 +154,7 @@ func TestWhatHasEndedRefersToNothingThatCameLater(t *testing.T) {
 		require.NoError(t, b.Do(t.Context()))
 		require.Nil(t, first.next)
 		require.Nil(t, second.next)
-		_, _, w, err := s.GetW(t.Context(), "/")
-		require.NoError(t, err)
+		w := s.watch(t, "/")
 		w.Stop()
 		require.Nil(t, w.prev)
 		require.Empty(t, s.Stats().Watches)

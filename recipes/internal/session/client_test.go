@@ -78,22 +78,19 @@ func TestCloseWaitsForABusyServer(t *testing.T) {
 		"held, and the server goes":            {busy: time.Hour, held: true, gone: true, took: time.Second},
 		"nothing held, and the server is busy": {busy: 5 * time.Second, took: politely},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
-				s.mustCreate(t, "/mine", zk.FlagEphemeral)
-				if test.held {
-					_, err := s.Hold(t.Context(), nil, "/mine")
-					require.NoError(t, err)
-				}
-				srv.Inject(func(r zktest.Request) bool { return r.Op == "closeSession" }, zktest.Delay(test.busy))
-				if test.gone {
-					time.AfterFunc(time.Second, func() { srv.Disconnect(s.ID()) })
-				}
-				start := time.Now()
-				err := c.Close()
-				require.Equal(t, test.took, time.Since(start))
-				require.Equal(t, test.confirmed, err == nil, err)
-			})
+		runInSession(t, name, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
+			s.mustCreate(t, "/mine", zk.FlagEphemeral)
+			if test.held {
+				s.mustHold(t, nil, "/mine")
+			}
+			srv.Inject(func(r zktest.Request) bool { return r.Op == "closeSession" }, zktest.Delay(test.busy))
+			if test.gone {
+				time.AfterFunc(time.Second, func() { srv.Disconnect(s.ID()) })
+			}
+			start := time.Now()
+			err := c.Close()
+			require.Equal(t, test.took, time.Since(start))
+			require.Equal(t, test.confirmed, err == nil, err)
 		})
 	}
 }
@@ -110,9 +107,7 @@ func TestCloseReturnsBehindAPingThatIsUnderWay(t *testing.T) {
 			return 0
 		}})
 		require.NoError(t, err)
-		c.session = newSession(c)
-		err = c.connect(t.Context(), c.session)
-		require.NoError(t, err)
+		c.dialled(t)
 		<-begun
 		closed := make(chan error, 1)
 		go func() { closed <- c.Close() }()
@@ -211,21 +206,19 @@ func TestCloseReturnsBehindTheCallsOfALoss(t *testing.T) {
 			srv.Disconnect(s.ID())
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
-				s.mustCreate(t, "/mine", zk.FlagEphemeral)
-				var told atomic.Bool
-				_, err := s.Hold(t.Context(), func(error) {
-					time.Sleep(time.Second)
-					told.Store(true)
-				}, "/mine")
-				require.NoError(t, err)
-				lose(srv, s)
-				<-s.Done()
-				require.NoError(t, c.Close())
-				require.True(t, told.Load())
-				srv.Thaw()
-			})
+		runInSession(t, name, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
+			s.mustCreate(t, "/mine", zk.FlagEphemeral)
+			var told atomic.Bool
+			_, err := s.Hold(t.Context(), func(error) {
+				time.Sleep(time.Second)
+				told.Store(true)
+			}, "/mine")
+			require.NoError(t, err)
+			lose(srv, s)
+			<-s.Done()
+			require.NoError(t, c.Close())
+			require.True(t, told.Load())
+			srv.Thaw()
 		})
 	}
 }
@@ -248,16 +241,13 @@ func TestCloseEndsDialling(t *testing.T) {
 
 // A digest password travels in no error, log line or dump, and neither does the hash of one.
 func TestNoAuthNamesTheMissingRightAndTheIdentity(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		owner, s := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "alice:hunter2"}} })
+	inSessionWith(t, func(c *Config) { c.Auth = []Auth{{"digest", "alice:hunter2"}} }, func(t *testing.T, srv *zktest.Server, owner *Client, s *Session) {
 		mine := zk.DigestACL(zk.PermAll, "alice", "hunter2")
 		_, err := s.Create(t.Context(), "/a", nil, 0, mine)
 		require.NoError(t, err)
 		require.Equal(t, []Identity{{"world", "anyone"}, {"digest", mine[0].ID}}, owner.Newest().Identities())
 		srv.Disconnect(s.ID())
-		_, _, err = s.Get(t.Context(), "/a")
-		require.NoError(t, err, "presented again after a reconnect")
+		s.mustRead(t, "/a") // presented again after a reconnect
 
 		_, wrong := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "alice:sesame"}} })
 		_, nobody := open(t, srv)
@@ -297,17 +287,14 @@ func TestAuthIsProvenBeforeTheSessionIsHandedOut(t *testing.T) {
 		require.NoError(t, err)
 		srv.ResetCounts()
 		srv.Disconnect(s.ID())
-		_, _, err = s.Get(t.Context(), "/a")
-		require.NoError(t, err)
+		s.mustRead(t, "/a")
 		require.Equal(t, 1, srv.Counts().ByOp["auth"], "each identity once")
 	})
 }
 
 // Raw, go-zookeeper reconnects for ever.
 func TestAuthRefusedAfterReconnectLosesTheSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "a:b"}} })
+	inSessionWith(t, func(c *Config) { c.Auth = []Auth{{"digest", "a:b"}} }, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		srv.Inject(zktest.On("auth"), zktest.Fail(-115)) // AuthFailed
 		srv.Disconnect(s.ID())
 		<-s.Done()
@@ -370,8 +357,7 @@ func TestNothingLeaksOverTCP(t *testing.T) {
 	for range 3 {
 		c, err := Dial(t.Context(), Config{Servers: []string{srv.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience})
 		require.NoError(t, err)
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
+		s := c.mustSession(t)
 		b := s.Batch()
 		made, list := b.Create(&zk.CreateRequest{Path: "/q-", Acl: openACL, Flags: 3}), b.List("/")
 		require.NoError(t, b.Do(t.Context()))
@@ -379,14 +365,12 @@ func TestNothingLeaksOverTCP(t *testing.T) {
 		require.Contains(t, list.Names(), created[1:])
 		release, err := s.hold(nil, created)
 		require.NoError(t, err)
-		_, _, w, err := s.GetW(t.Context(), created)
-		require.NoError(t, err)
+		w := s.watch(t, created)
 		hostile.Closed(t, c)
 		<-w.C()
 		release()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx := within(t, 50*time.Millisecond)
 	srv.Freeze()
 	_, err := Dial(ctx, Config{Servers: []string{srv.Addr()}})
 	require.ErrorIs(t, err, context.DeadlineExceeded)

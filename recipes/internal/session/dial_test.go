@@ -46,17 +46,15 @@ func TestHostilePeerDuringHandshake(t *testing.T) {
 		"negative timeout":  {hostile.Saying(grantOf(7, -4)), "timeout of -4 ms"},
 		"session of 0":      {hostile.Saying(grantOf(0, 9000)), "session 0x0"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := &peers{scripts: map[string]hostile.Script{"bad:2181": c.peer}}
-				began := time.Now()
-				_, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial})
-				require.ErrorIs(t, err, ErrUnreachable)
-				require.ErrorContains(t, err, "bad:2181: ")
-				require.ErrorContains(t, err, c.says)
-				require.LessOrEqual(t, time.Since(began), 8*time.Second, "5 s of ConnectTimeout and 3 to clean up")
-				p.wg.Wait()
-			})
+		runInBubble(t, name, func(t *testing.T) {
+			p := &peers{scripts: map[string]hostile.Script{"bad:2181": c.peer}}
+			began := time.Now()
+			_, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial})
+			require.ErrorIs(t, err, ErrUnreachable)
+			require.ErrorContains(t, err, "bad:2181: ")
+			require.ErrorContains(t, err, c.says)
+			require.LessOrEqual(t, time.Since(began), 8*time.Second, "5 s of ConnectTimeout and 3 to clean up")
+			p.wg.Wait()
 		})
 	}
 }
@@ -88,25 +86,22 @@ func TestHostilePeerAfterHandshake(t *testing.T) {
 		},
 		"event of nothing": func(int32) []byte { return hostile.Frame(header(wire.XidEvent)...) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := &peers{scripts: map[string]hostile.Script{"bad:2181": answering(7, 9000, func(r request) []byte { return wrong(r.xid) })}}
-				c, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial})
-				require.NoError(t, err)
-				s, err := c.Session(t.Context())
-				require.NoError(t, err)
-				_, _, err = s.Children(t.Context(), "/a")
-				if name == "length beyond maximum" {
-					require.ErrorIs(t, err, ErrTooLarge)
-					require.ErrorContains(t, err, "a reply of 16777217 bytes; this client reads up to 16777216 (Config.MaxReply)")
-				} else {
-					require.ErrorIs(t, err, ErrProtocol)
-				}
-				require.Equal(t, OutcomeUnknown, OutcomeOf(err))
-				require.Equal(t, 1+maxRetries, p.dials, "each violation costs a connection, and the asking ends")
-				_ = c.Close() // an error when the peer is not back yet
-				p.wg.Wait()
-			})
+		runInBubble(t, name, func(t *testing.T) {
+			p := &peers{scripts: map[string]hostile.Script{"bad:2181": answering(7, 9000, func(r request) []byte { return wrong(r.xid) })}}
+			c, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial})
+			require.NoError(t, err)
+			s := c.mustSession(t)
+			_, _, err = s.Children(t.Context(), "/a")
+			if name == "length beyond maximum" {
+				require.ErrorIs(t, err, ErrTooLarge)
+				require.ErrorContains(t, err, "a reply of 16777217 bytes; this client reads up to 16777216 (Config.MaxReply)")
+			} else {
+				require.ErrorIs(t, err, ErrProtocol)
+			}
+			require.Equal(t, OutcomeUnknown, OutcomeOf(err))
+			require.Equal(t, 1+maxRetries, p.dials, "each violation costs a connection, and the asking ends")
+			_ = c.Close() // an error when the peer is not back yet
+			p.wg.Wait()
 		})
 	}
 }
@@ -120,18 +115,16 @@ func TestHostilePeerAnswersTransactionShort(t *testing.T) {
 		"unknown type": hostile.Cat(hostile.Be32(15), []byte{0}, hostile.Be32(0), done),
 		"without end":  hostile.Cat(hostile.Be32(wire.OpCheck), []byte{0}, hostile.Be32(0)),
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				_, s := meet(t, answering(7, 9000, func(r request) []byte {
-					return hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(9), hostile.Be32(0), results)...)
-				}))
-				before := s.Deadline()
-				time.Sleep(time.Millisecond)
-				err := s.Confirm(t.Context(), "/a")
-				require.ErrorIs(t, err, ErrProtocol)
-				require.Equal(t, OutcomeUnknown, OutcomeOf(err))
-				require.Equal(t, before, s.Deadline(), "a malformed answer proves no commit")
-			})
+		runInBubble(t, name, func(t *testing.T) {
+			_, s := meet(t, answering(7, 9000, func(r request) []byte {
+				return hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(9), hostile.Be32(0), results)...)
+			}))
+			before := s.Deadline()
+			time.Sleep(time.Millisecond)
+			err := s.Confirm(t.Context(), "/a")
+			require.ErrorIs(t, err, ErrProtocol)
+			require.Equal(t, OutcomeUnknown, OutcomeOf(err))
+			require.Equal(t, before, s.Deadline(), "a malformed answer proves no commit")
 		})
 	}
 }
@@ -155,8 +148,7 @@ func TestStalledFrameCostsThirdOfTimeout(t *testing.T) {
 		stall := answering(7, 9000, func(r request) []byte { return hostile.Cat(hostile.Be32(100), hostile.Be32(r.xid)) })
 		_, s := meet(t, stall)
 		began, changed := time.Now(), s.Changed()
-		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-		defer cancel()
+		ctx := within(t, 4*time.Second)
 		go func() { _, _ = s.Exists(ctx, "/a") }()
 		<-changed
 		require.Equal(t, 3*time.Second, time.Since(began))
@@ -203,35 +195,33 @@ func TestReconnectIsPaced(t *testing.T) {
 			_, _ = c.Write(hostile.Cat(grantOf(7, 40_000), hostile.Be32(3)))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := &peers{scripts: map[string]hostile.Script{}}
-				if peer != nil {
-					p.scripts["a:2181"], p.scripts["b:2181"] = peer, peer
-				}
-				var dials []time.Time
-				dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-					dials = append(dials, time.Now())
-					return p.dial(ctx, network, address)
-				}
-				c, err := newClient(Config{Servers: []string{"a", "b"}, Dialer: dial, ConnectTimeout: time.Minute}, seam.Seams{})
-				require.NoError(t, err)
-				s := newSession(c)
-				go s.stayConnected()
-				time.Sleep(30 * time.Second)
-				s.lose(errors.New("enough"))
-				<-s.joined
-				pause := time.Second
-				if s.ID() != 0 {
-					pause = 40 * time.Second / 64
-				}
-				require.Zero(t, dials[1].Sub(dials[0]), "the other server is tried at once")
-				require.GreaterOrEqual(t, dials[2].Sub(dials[1]), pause, "and then there is a pause")
-				require.GreaterOrEqual(t, len(dials), 12, "it goes on trying")
-				require.LessOrEqual(t, len(dials), 66, "two servers, at most one pass a second or a session timeout's 64th")
-				c.end()
-				p.wg.Wait()
-			})
+		runInBubble(t, name, func(t *testing.T) {
+			p := &peers{scripts: map[string]hostile.Script{}}
+			if peer != nil {
+				p.scripts["a:2181"], p.scripts["b:2181"] = peer, peer
+			}
+			var dials []time.Time
+			dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+				dials = append(dials, time.Now())
+				return p.dial(ctx, network, address)
+			}
+			c, err := newClient(Config{Servers: []string{"a", "b"}, Dialer: dial, ConnectTimeout: time.Minute}, seam.Seams{})
+			require.NoError(t, err)
+			s := newSession(c)
+			go s.stayConnected()
+			time.Sleep(30 * time.Second)
+			s.lose(errors.New("enough"))
+			<-s.joined
+			pause := time.Second
+			if s.ID() != 0 {
+				pause = 40 * time.Second / 64
+			}
+			require.Zero(t, dials[1].Sub(dials[0]), "the other server is tried at once")
+			require.GreaterOrEqual(t, dials[2].Sub(dials[1]), pause, "and then there is a pause")
+			require.GreaterOrEqual(t, len(dials), 12, "it goes on trying")
+			require.LessOrEqual(t, len(dials), 66, "two servers, at most one pass a second or a session timeout's 64th")
+			c.end()
+			p.wg.Wait()
 		})
 	}
 }
@@ -302,8 +292,7 @@ func TestALinkThatDiesWhileItIsGrantedIsForgotten(t *testing.T) { // the next gr
 		})
 		s.present().fail(errSilent)
 		time.Sleep(10 * time.Second)
-		_, _, err := s.Get(t.Context(), "/")
-		require.NoError(t, err)
+		s.mustRead(t, "/")
 		require.Equal(t, StateActive, s.State())
 		require.Equal(t, 4, s.Stats().Connections)
 	})
@@ -312,24 +301,21 @@ func TestALinkThatDiesWhileItIsGrantedIsForgotten(t *testing.T) { // the next gr
 // A server that loses a request and goes on would keep its caller waiting for ever: contexts need not end.
 func TestAnAnswerOutOfOrderEndsTheConnection(t *testing.T) {
 	for name, lose := range map[string]zktest.Fault{"request lost": zktest.DropRequest, "reply lost": zktest.LoseReply} {
-		t.Run(name, func(t *testing.T) {
-			inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
-				id := s.ID()
-				rule := srv.Inject(zktest.Once(zktest.On("create")), lose)
-				got := make(chan error, 1)
-				go func() {
-					_, err := s.Create(context.Background(), "/a", nil, 0, openACL)
-					got <- err
-				}()
-				<-rule.Hit()
-				time.Sleep(time.Second)
-				require.Empty(t, got, "nothing tells yet that the answer will not come")
-				_, _, err := s.Get(t.Context(), "/")
-				require.NoError(t, err, "asked again on the next connection")
-				err = <-got
-				require.Equal(t, OutcomeUnknown, OutcomeOf(err), "%v", err)
-				require.Equal(t, id, s.ID())
-			})
+		runInSession(t, name, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
+			id := s.ID()
+			rule := srv.Inject(zktest.Once(zktest.On("create")), lose)
+			got := make(chan error, 1)
+			go func() {
+				_, err := s.Create(context.Background(), "/a", nil, 0, openACL)
+				got <- err
+			}()
+			<-rule.Hit()
+			time.Sleep(time.Second)
+			require.Empty(t, got, "nothing tells yet that the answer will not come")
+			s.mustRead(t, "/") // asked again on the next connection
+			err := <-got
+			require.Equal(t, OutcomeUnknown, OutcomeOf(err), "%v", err)
+			require.Equal(t, id, s.ID())
 		})
 	}
 }

@@ -31,18 +31,88 @@ func open(t *testing.T, srv *zktest.Server, change ...func(*Config)) (*Client, *
 	c, err := Dial(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	s, err := c.Session(t.Context())
-	require.NoError(t, err)
+	s := c.mustSession(t)
 	return c, s
 }
 
 // inSession runs f in a bubble, with a server, a client and its session.
-func inSession(t *testing.T, f func(t *testing.T, srv *zktest.Server, c *Client, s *Session)) {
+func inSession(t *testing.T, f scene) { inSessionWith(t, func(*Config) {}, f) }
+
+// scene is what a test does in a session.
+type scene = func(t *testing.T, srv *zktest.Server, c *Client, s *Session)
+
+func inSessionWith(t *testing.T, change func(*Config), f scene) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
+		c, s := open(t, srv, change)
+		f(t, srv, c, s)
+	})
+}
+
+// inSlowSession has a network that takes so long, each way.
+func inSlowSession(t *testing.T, latency time.Duration, f scene) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.WithLatency(latency))
 		c, s := open(t, srv)
 		f(t, srv, c, s)
 	})
+}
+
+func runInSession(t *testing.T, name string, f scene) {
+	t.Run(name, func(t *testing.T) { inSession(t, f) })
+}
+
+func runInBubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+// within is a context that ends after d, or with the test.
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// dialled connects a client that newClient made.
+func (c *Client) dialled(t *testing.T) {
+	t.Helper()
+	c.session = newSession(c)
+	require.NoError(t, c.connect(t.Context(), c.session))
+}
+
+func (c *Client) mustSession(t *testing.T) *Session {
+	t.Helper()
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	return s
+}
+
+func (s *Session) mustHold(t *testing.T, lost func(error), paths ...string) (release func()) {
+	t.Helper()
+	release, err := s.Hold(t.Context(), lost, paths...)
+	require.NoError(t, err)
+	return release
+}
+
+func (s *Session) mustRead(t *testing.T, path string) {
+	t.Helper()
+	_, _, err := s.Get(t.Context(), path)
+	require.NoError(t, err)
+}
+
+// watch reads and watches a node, watchList its children.
+func (s *Session) watch(t *testing.T, path string) *Watch {
+	t.Helper()
+	_, _, w, err := s.GetW(t.Context(), path)
+	require.NoError(t, err)
+	return w
+}
+
+func (s *Session) watchList(t *testing.T, path string) *Watch {
+	t.Helper()
+	_, _, w, err := s.ChildrenW(t.Context(), path)
+	require.NoError(t, err)
+	return w
 }
 
 // holding makes an ephemeral node, and holds it until the test ends.
@@ -113,8 +183,7 @@ func meet(t *testing.T, script hostile.Script) (*peers, *Session) {
 		_ = c.Close() // an error when the peer is not back yet
 		p.wg.Wait()
 	})
-	s, err := c.Session(t.Context())
-	require.NoError(t, err)
+	s := c.mustSession(t)
 	return p, s
 }
 

@@ -30,25 +30,23 @@ func TestAKeeperIsRefusedAtTheHandshake(t *testing.T) {
 		"before an identity":     {0, func(cfg *Config) { cfg.Auth = []Auth{{"digest", "ann:p"}} }},
 		"with hours to spare":    {0, func(cfg *Config) { cfg.ConnectTimeout = time.Hour }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				keeper := hostile.Saying(keeperGrant(c.version))
-				p := &peers{scripts: map[string]hostile.Script{"k1:2181": keeper, "k2:2181": keeper, "k3:2181": keeper}}
-				cfg := Config{Servers: []string{"k1", "k2", "k3"}, Dialer: p.dial}
-				c.change(&cfg)
-				began := time.Now()
-				_, err := Dial(t.Context(), cfg)
-				require.ErrorIs(t, err, wire.ErrKeeper)
-				require.NotErrorIs(t, err, ErrUnreachable)
-				require.False(t, Retryable(err))
-				at, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "recipes: "), ":2181")
-				require.Contains(t, cfg.Servers, at)
-				require.EqualError(t, err, "recipes: "+at+":2181 is a ClickHouse Keeper, whose sessions end with their connection, "+
-					"so a lock there cannot survive a reconnect; locktree needs Apache ZooKeeper: name its servers instead")
-				require.Zero(t, time.Since(began))
-				p.wg.Wait()
-				require.Equal(t, 1, p.dials)
-			})
+		runInBubble(t, name, func(t *testing.T) {
+			keeper := hostile.Saying(keeperGrant(c.version))
+			p := &peers{scripts: map[string]hostile.Script{"k1:2181": keeper, "k2:2181": keeper, "k3:2181": keeper}}
+			cfg := Config{Servers: []string{"k1", "k2", "k3"}, Dialer: p.dial}
+			c.change(&cfg)
+			began := time.Now()
+			_, err := Dial(t.Context(), cfg)
+			require.ErrorIs(t, err, wire.ErrKeeper)
+			require.NotErrorIs(t, err, ErrUnreachable)
+			require.False(t, Retryable(err))
+			at, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "recipes: "), ":2181")
+			require.Contains(t, cfg.Servers, at)
+			require.EqualError(t, err, "recipes: "+at+":2181 is a ClickHouse Keeper, whose sessions end with their connection, "+
+				"so a lock there cannot survive a reconnect; locktree needs Apache ZooKeeper: name its servers instead")
+			require.Zero(t, time.Since(began))
+			p.wg.Wait()
+			require.Equal(t, 1, p.dials)
 		})
 	}
 }
@@ -93,8 +91,7 @@ func TestAGrantedSessionPassesAKeeperBy(t *testing.T) {
 		}}}
 		c, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: p.dial})
 		require.NoError(t, err)
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
+		s := c.mustSession(t)
 		elsewhere.Store(true)
 		drop <- struct{}{}
 		time.Sleep(time.Second)

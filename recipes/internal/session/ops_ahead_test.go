@@ -28,6 +28,12 @@ func ten(t *testing.T, srv *zktest.Server) (s *Session, reads Reads) {
 	return s, reads
 }
 
+func (a *Ahead) mustRead(t *testing.T, path string) {
+	t.Helper()
+	_, _, err := a.Get(t.Context(), path)
+	require.NoError(t, err)
+}
+
 func (a *Ahead) askAll(t *testing.T) {
 	t.Helper()
 	for i := range 10 {
@@ -62,20 +68,17 @@ func TestWhatWasNotSentAheadIsReadWhenItIsAskedFor(t *testing.T) {
 		srv := zktest.Start(t)
 		s, reads := ten(t, srv)
 		a := s.ReadAhead(t.Context(), reads)
-		_, _, err := a.Get(t.Context(), "/7")
-		require.NoError(t, err)
+		a.mustRead(t, "/7")
 		synctest.Wait() // the server has counted all of them
 		srv.ResetCounts()
 		for _, path := range []string{"/8", "/3"} {
-			_, _, err = a.Get(t.Context(), path)
-			require.NoError(t, err)
+			a.mustRead(t, path)
 		}
 		require.Zero(t, srv.Counts().Total, "they may be asked for in any order")
 		for _, path := range []string{"/8", "/3"} {
-			_, _, err = a.Get(t.Context(), path)
-			require.NoError(t, err)
+			a.mustRead(t, path)
 		}
-		_, _, err = a.Get(t.Context(), "none")
+		_, _, err := a.Get(t.Context(), "none")
 		require.ErrorIs(t, err, zk.ErrInvalidPath)
 		require.Equal(t, 2, srv.Counts().Total, "an answer is given once")
 	})
@@ -86,15 +89,13 @@ func TestAReadSentAheadWhoseAnswerIsLostIsRepeated(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{
 		"cut before": zktest.CutBefore, "cut after": zktest.CutAfter, "reply dropped": zktest.DropReply, "request dropped": zktest.DropRequest,
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.Start(t)
-				s, reads := ten(t, srv)
-				srv.Inject(func(r zktest.Request) bool { return r.Op == "getACL" && r.N == 5 }, fault)
-				a := s.ReadAhead(t.Context(), reads)
-				a.askAll(t)
-				require.Equal(t, 2, a.Stats().Connections)
-			})
+		runInBubble(t, name, func(t *testing.T) {
+			srv := zktest.Start(t)
+			s, reads := ten(t, srv)
+			srv.Inject(func(r zktest.Request) bool { return r.Op == "getACL" && r.N == 5 }, fault)
+			a := s.ReadAhead(t.Context(), reads)
+			a.askAll(t)
+			require.Equal(t, 2, a.Stats().Connections)
 		})
 	}
 }
@@ -106,8 +107,7 @@ func TestReadAheadWithoutAConnection(t *testing.T) {
 		srv.RefuseDials(true)
 		srv.Disconnect(s.ID())
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		a := s.ReadAhead(ctx, reads)
 		_, _, err := a.Get(ctx, "/1")
 		require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -74,29 +74,25 @@ func TestOutcomeOfAWrite(t *testing.T) {
 		"exists":           {zktest.Fail(zktest.CodeNodeExists), OutcomeDefinite, zk.ErrNodeExists, false},
 		"expired":          {zktest.Fail(zktest.Code(wire.CodeSessionExpired)), OutcomeDefinite, errExpired, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
-				rule := srv.Inject(zktest.Once(zktest.On("create")), c.fault)
-				_, err := s.Create(t.Context(), "/a", nil, 0, openACL)
-				require.ErrorIs(t, err, c.is)
-				require.Equal(t, c.outcome, OutcomeOf(err), err)
-				require.Equal(t, c.outcome == OutcomeUnknown, strings.Contains(err.Error(), "outcome unknown"), err)
-				_, there := srv.Get("/a")
-				require.Equal(t, c.executed, there)
-				require.Equal(t, 1, rule.Hits(), "a write is never repeated")
-			})
+		runInSession(t, name, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
+			rule := srv.Inject(zktest.Once(zktest.On("create")), c.fault)
+			_, err := s.Create(t.Context(), "/a", nil, 0, openACL)
+			require.ErrorIs(t, err, c.is)
+			require.Equal(t, c.outcome, OutcomeOf(err), err)
+			require.Equal(t, c.outcome == OutcomeUnknown, strings.Contains(err.Error(), "outcome unknown"), err)
+			_, there := srv.Get("/a")
+			require.Equal(t, c.executed, there)
+			require.Equal(t, 1, rule.Hits(), "a write is never repeated")
 		})
 	}
 }
 
 func TestReadsAreAskedAgainAfterACut(t *testing.T) {
 	for _, cuts := range []int{1, maxRetries, maxRetries + 1} {
-		t.Run(fmt.Sprint(cuts), func(t *testing.T) {
-			inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
-				srv.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.N <= cuts }, zktest.CutBefore)
-				_, _, err := s.Get(t.Context(), "/")
-				require.Equal(t, cuts > maxRetries, err != nil, "%v", err)
-			})
+		runInSession(t, fmt.Sprint(cuts), func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
+			srv.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.N <= cuts }, zktest.CutBefore)
+			_, _, err := s.Get(t.Context(), "/")
+			require.Equal(t, cuts > maxRetries, err != nil, "%v", err)
 		})
 	}
 }
@@ -151,8 +147,7 @@ func TestDisconnectedOperationsWaitAndThenAreSent(t *testing.T) {
 		srv.RefuseDials(true)
 		srv.Disconnect(s.ID())
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		_, err := s.Create(ctx, "/impatient", nil, 0, openACL)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, OutcomeNotSent, OutcomeOf(err))
@@ -175,8 +170,7 @@ func TestAbandonedOperationsAreBounded(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 * inFlight[laneAny] {
 			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
+				ctx := within(t, time.Second)
 				_, err := s.Exists(ctx, "/")
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 			})
@@ -214,8 +208,7 @@ func TestTooLargeIsNotSent(t *testing.T) {
 		}
 		_, err = s.Multi(t.Context(), ops...)
 		require.ErrorIs(t, err, ErrTooLarge)
-		_, _, err = s.Get(t.Context(), "/bignode")
-		require.NoError(t, err)
+		s.mustRead(t, "/bignode")
 		require.Equal(t, 1, s.Stats().Connections)
 	})
 }
@@ -268,9 +261,7 @@ func createAndList(s *Session, path string, flags int32, dirs ...string) (b *Bat
 
 // One round trip, and the order certain: go-zookeeper alone gave 99.1 %, in the wrong order the rest.
 func TestABatchIsOneOrderedRoundTrip(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t, zktest.WithLatency(20*time.Millisecond))
-		_, s := open(t, srv)
+	inSlowSession(t, 20*time.Millisecond, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/q", 0)
 		s.mustCreate(t, "/r", 0)
 		stop := make(chan struct{})
@@ -301,9 +292,7 @@ func TestABatchIsOneOrderedRoundTrip(t *testing.T) {
 }
 
 func TestATransactionWithAListingIsOneOrderedRoundTrip(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t, zktest.WithLatency(20*time.Millisecond))
-		_, s := open(t, srv)
+	inSlowSession(t, 20*time.Millisecond, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/q", 0)
 		began := time.Now()
 		b := s.Batch()
@@ -337,25 +326,23 @@ func TestListingOverAnotherConnectionIsRefused(t *testing.T) {
 		"create's reply lost": {"create", zktest.DropReply}, "cut before the create": {"create", zktest.CutBefore},
 		"cut before the listing": {"getChildren2", zktest.CutBefore}, "cut after the listing": {"getChildren2", zktest.CutAfter},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
-				srv.Inject(zktest.Once(zktest.On(c.op)), c.fault)
-				link := s.Stats().Connections
-				b, p, list := createAndList(s, "/u", 0, "/")
-				require.NoError(t, b.Send(t.Context()))
-				if list[0].Wait(t.Context()) == nil {
-					require.NoError(t, p.Wait(t.Context()))
-					require.Equal(t, "/u", p.Created()[0])
-					require.Contains(t, list[0].Names(), "u")
-					require.Equal(t, "cut after the listing", name)
-					return
-				}
-				if err := p.Wait(t.Context()); c.op == "create" {
-					require.Equal(t, OutcomeUnknown, OutcomeOf(err), "%v", err)
-				}
-				time.Sleep(3 * time.Second)
-				require.Equal(t, link+1, s.Stats().Connections)
-			})
+		runInSession(t, name, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
+			srv.Inject(zktest.Once(zktest.On(c.op)), c.fault)
+			link := s.Stats().Connections
+			b, p, list := createAndList(s, "/u", 0, "/")
+			require.NoError(t, b.Send(t.Context()))
+			if list[0].Wait(t.Context()) == nil {
+				require.NoError(t, p.Wait(t.Context()))
+				require.Equal(t, "/u", p.Created()[0])
+				require.Contains(t, list[0].Names(), "u")
+				require.Equal(t, "cut after the listing", name)
+				return
+			}
+			if err := p.Wait(t.Context()); c.op == "create" {
+				require.Equal(t, OutcomeUnknown, OutcomeOf(err), "%v", err)
+			}
+			time.Sleep(3 * time.Second)
+			require.Equal(t, link+1, s.Stats().Connections)
 		})
 	}
 }
@@ -365,8 +352,7 @@ func TestABatchThatWasNotSentIsKnownNotToBe(t *testing.T) {
 		srv.RefuseDials(true)
 		srv.Disconnect(s.ID())
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		for _, c := range []struct {
 			send func(*Batch, context.Context) error
 			took time.Duration

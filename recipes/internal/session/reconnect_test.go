@@ -24,25 +24,23 @@ func TestNeitherReadsNorPingsProlongALease(t *testing.T) {
 		// Answered until a heartbeat is due; behind that one they wait.
 		"reads": func(ctx context.Context, s *Session) { _, _, _ = s.Get(ctx, "/mine") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
-				s.holding(t, "/mine")
-				time.Sleep(61 * time.Second) // no heartbeat is under way
-				srv.Inject(zktest.On("multi"), zktest.DropRequest)
-				srv.ResetCounts()
-				last := s.Deadline()
-				for time.Now().Before(last) {
-					require.Equal(t, last, s.Deadline())
-					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-					ask(ctx, s)
-					<-ctx.Done()
-					cancel()
-				}
-				require.Equal(t, StateLost, s.State())
-				require.ErrorContains(t, s.Err(), "no write was committed")
-				n := srv.Counts()
-				require.Positive(t, n.ByOp["getData"]+n.Pings, "the scenario needs something that is answered")
-			})
+		runInSession(t, name, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
+			s.holding(t, "/mine")
+			time.Sleep(61 * time.Second) // no heartbeat is under way
+			srv.Inject(zktest.On("multi"), zktest.DropRequest)
+			srv.ResetCounts()
+			last := s.Deadline()
+			for time.Now().Before(last) {
+				require.Equal(t, last, s.Deadline())
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				ask(ctx, s)
+				<-ctx.Done()
+				cancel()
+			}
+			require.Equal(t, StateLost, s.State())
+			require.ErrorContains(t, s.Err(), "no write was committed")
+			n := srv.Counts()
+			require.Positive(t, n.ByOp["getData"]+n.Pings, "the scenario needs something that is answered")
 		})
 	}
 }
@@ -52,8 +50,7 @@ func TestEveryWaiterOfOneEventHearsOfIt(t *testing.T) { // case 34: go-zookeeper
 		s.mustCreate(t, "/a", 0)
 		var all []*Watch
 		for range 100 {
-			_, _, w, err := s.GetW(t.Context(), "/a")
-			require.NoError(t, err)
+			w := s.watch(t, "/a")
 			all = append(all, w)
 		}
 		require.NoError(t, srv.Set("/a", []byte("x")))
@@ -134,7 +131,6 @@ func TestAuthenticationThatCannotBeWrittenAgainIsTriedElsewhere(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		require.EqualValues(t, 3, dials.Load())
 		require.Equal(t, StateActive, s.State())
-		_, _, err := s.Get(t.Context(), "/")
-		require.NoError(t, err)
+		s.mustRead(t, "/")
 	})
 }

@@ -94,25 +94,23 @@ func TestALoginThatIsRefusedSaysWhatToLookAt(t *testing.T) {
 		"a password that cannot be read": {nil, sasl.DigestMD5("ann", func() (Secret, error) { return "", errors.New("no such file") }),
 			[]string{"the password of ann: no such file"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.Start(t, c.server...)
-				began := time.Now()
-				cfg := Config{Servers: []string{"zk"}, Dialer: srv.DialContext, SASL: c.login}
-				client, err := Dial(t.Context(), cfg)
-				if err == nil { // the refusal comes with the first request, or ping
-					s, _ := client.Session(t.Context())
-					_, err = s.Exists(t.Context(), "/")
-					_ = client.Close()
-				}
-				require.ErrorIs(t, err, ErrAuth)
-				for _, part := range c.says {
-					require.ErrorContains(t, err, part)
-				}
-				require.NotContains(t, err.Error(), "right")
-				require.NotContains(t, err.Error(), "wrong\"")
-				require.LessOrEqual(t, time.Since(began), time.Second, "it does not try until its time is up")
-			})
+		runInBubble(t, name, func(t *testing.T) {
+			srv := zktest.Start(t, c.server...)
+			began := time.Now()
+			cfg := Config{Servers: []string{"zk"}, Dialer: srv.DialContext, SASL: c.login}
+			client, err := Dial(t.Context(), cfg)
+			if err == nil { // the refusal comes with the first request, or ping
+				s, _ := client.Session(t.Context())
+				_, err = s.Exists(t.Context(), "/")
+				_ = client.Close()
+			}
+			require.ErrorIs(t, err, ErrAuth)
+			for _, part := range c.says {
+				require.ErrorContains(t, err, part)
+			}
+			require.NotContains(t, err.Error(), "right")
+			require.NotContains(t, err.Error(), "wrong\"")
+			require.LessOrEqual(t, time.Since(began), time.Second, "it does not try until its time is up")
 		})
 	}
 }
@@ -141,8 +139,7 @@ func TestAServerThatRefusesDoesNotEndTheSessionWhileAnotherMayAccept(t *testing.
 		_, err = c.Session(t.Context())
 		require.ErrorIs(t, err, ErrAuth)
 		users.Store("old")
-		_, err = c.Session(t.Context())
-		require.NoError(t, err, "the next one asks again")
+		c.mustSession(t) // the next one asks again
 	})
 	synctest.Test(t, func(t *testing.T) {
 		strict := zktest.Start(t, zktest.WithSASL(func(string) string { return "new" }))
@@ -167,11 +164,9 @@ func TestALostSessionIsClosedAfterALogin(t *testing.T) {
 		srv := zktest.Start(t, zktest.WithSASL(annOf(passwordOf("p"))), zktest.WithSASLRequired())
 		c, lost := open(t, srv, loggingIn(constant("p")), func(cfg *Config) { cfg.Auth = []Auth{{"digest", "bob:b"}} })
 		lost.mustCreate(t, "/mine", zk.FlagEphemeral)
-		_, err := lost.Hold(t.Context(), nil, "/mine")
-		require.NoError(t, err)
+		lost.mustHold(t, nil, "/mine")
 		lost.lose(errors.New("enough"))
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
+		s := c.mustSession(t)
 		require.NoError(t, s.CloseLost(t.Context(), lost))
 		require.Len(t, srv.Sessions(), 1)
 	})
@@ -277,26 +272,22 @@ func TestHostilePeerDuringLogin(t *testing.T) {
 		"challenges without end":   {endless(token(challenge)), "has not proven"},
 		"an unexpected error":      {say(reply(-4)), "code -4"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := &peers{scripts: map[string]hostile.Script{"bad:2181": c.peer}}
-				began := time.Now()
-				_, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial, SASL: sasl.DigestMD5("ann", constant("p"))})
-				require.Error(t, err)
-				require.ErrorContains(t, err, "bad:2181: SASL login: ")
-				require.ErrorContains(t, err, c.says)
-				require.LessOrEqual(t, time.Since(began), 8*time.Second, "5 s of ConnectTimeout and 3 to clean up")
-				p.wg.Wait()
-			})
-		})
-	}
-	t.Run("a login without end", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			p := &peers{scripts: map[string]hostile.Script{"bad:2181": endless(token(challenge))}}
-			login := scripted{func() error { return nil }, func([]byte) ([]byte, bool, error) { return []byte("more"), false, nil }}
-			_, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial, SASL: login})
-			require.ErrorContains(t, err, "the server goes on after 8 answers")
+		runInBubble(t, name, func(t *testing.T) {
+			p := &peers{scripts: map[string]hostile.Script{"bad:2181": c.peer}}
+			began := time.Now()
+			_, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial, SASL: sasl.DigestMD5("ann", constant("p"))})
+			require.Error(t, err)
+			require.ErrorContains(t, err, "bad:2181: SASL login: ")
+			require.ErrorContains(t, err, c.says)
+			require.LessOrEqual(t, time.Since(began), 8*time.Second, "5 s of ConnectTimeout and 3 to clean up")
 			p.wg.Wait()
 		})
+	}
+	runInBubble(t, "a login without end", func(t *testing.T) {
+		p := &peers{scripts: map[string]hostile.Script{"bad:2181": endless(token(challenge))}}
+		login := scripted{func() error { return nil }, func([]byte) ([]byte, bool, error) { return []byte("more"), false, nil }}
+		_, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial, SASL: login})
+		require.ErrorContains(t, err, "the server goes on after 8 answers")
+		p.wg.Wait()
 	})
 }

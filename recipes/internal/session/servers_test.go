@@ -47,8 +47,7 @@ func openWith(t *testing.T, seams seam.Seams, cfg Config) (*Client, *Session) {
 	c, err := Dial(seam.With(t.Context(), seams), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	s, err := c.Session(t.Context())
-	require.NoError(t, err)
+	s := c.mustSession(t)
 	return c, s
 }
 
@@ -62,8 +61,7 @@ func TestASessionLeavesAServerThatIsNotInTheListAnyMore(t *testing.T) {
 		n.at = map[string]func(context.Context, string, string) (net.Conn, error){"old:2181": srv.DialContext, "new:2181": srv.Replica().DialContext}
 		c, s := openWith(t, seam.Seams{Jitter: longest}, Config{Servers: []string{"old"}, Dialer: n.dial})
 		mine := s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		release, err := s.Hold(t.Context(), func(err error) { t.Errorf("lost: %v", err) }, mine)
-		require.NoError(t, err)
+		release := s.mustHold(t, func(err error) { t.Errorf("lost: %v", err) }, mine)
 		time.Sleep(time.Minute)
 
 		require.ErrorContains(t, c.SetServers([]string{"new", "zk://x"}), "zk://x")
@@ -74,8 +72,7 @@ func TestASessionLeavesAServerThatIsNotInTheListAnyMore(t *testing.T) {
 		id, began := s.ID(), time.Now()
 		require.NoError(t, c.SetServers([]string{"new"}))
 		synctest.Wait()
-		_, _, err = s.Get(t.Context(), mine)
-		require.NoError(t, err)
+		s.mustRead(t, mine)
 		require.LessOrEqual(t, time.Since(began), time.Second, "a twelfth of the timeout")
 		require.Equal(t, []string{"old:2181", "new:2181"}, n.tried)
 		require.Equal(t, "new:2181", s.Stats().Server)
@@ -86,8 +83,7 @@ func TestASessionLeavesAServerThatIsNotInTheListAnyMore(t *testing.T) {
 		release()
 		srv.Expire(id)
 		<-s.Done()
-		next, err := c.Session(t.Context())
-		require.NoError(t, err)
+		next := c.mustSession(t)
 		require.Equal(t, "new:2181", next.Stats().Server, "and so does the next session")
 	})
 }
@@ -212,8 +208,7 @@ func TestAServerIsReachedByIPv6(t *testing.T) {
 			}
 			_, s := openWith(t, seam.Seams{Resolve: both}, cfg)
 			require.Equal(t, addr, s.At().Addr)
-			_, _, err := s.Get(t.Context(), "/")
-			require.NoError(t, err)
+			s.mustRead(t, "/")
 		})
 	}
 }
@@ -231,8 +226,7 @@ func TestTheFirstAttemptAfterAConnectionWaitsUpToATwelfthOfTheTimeout(t *testing
 		cut := time.Now()
 		srv.Disconnect(s.ID())
 		_, _, _ = s.Get(t.Context(), "/") // it goes out on the old connection, or waits for the new one
-		_, _, err := s.Get(t.Context(), "/")
-		require.NoError(t, err)
+		s.mustRead(t, "/")
 		synctest.Wait()
 		require.Equal(t, []time.Duration{time.Second}, waits)
 		require.Equal(t, time.Second/2, time.Since(cut))
@@ -254,8 +248,7 @@ func TestNoLeaseEndsBecauseTheFirstAttemptWaits(t *testing.T) {
 				return most
 			}}, Config{Servers: []string{"zk"}, Dialer: srv.DialContext})
 			mine := s.mustCreate(t, "/mine", zk.FlagEphemeral)
-			release, err := s.Hold(t.Context(), func(err error) { t.Errorf("lost: %v", err) }, mine)
-			require.NoError(t, err)
+			release := s.mustHold(t, func(err error) { t.Errorf("lost: %v", err) }, mine)
 			defer release()
 			time.Sleep(time.Minute + timeout*time.Duration(step)/6/48) // anywhere between two heartbeats
 			synctest.Wait()                                            // for the one that may be due now

@@ -31,8 +31,7 @@ func TestExpiryEndsTheHandle(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Empty(t, srv.Sessions(), "no session that nobody asked for")
 
-		next, err := c.Session(t.Context())
-		require.NoError(t, err)
+		next := c.mustSession(t)
 		require.NotEqual(t, s.ID(), next.ID())
 		next.mustCreate(t, "/again", 0)
 	})
@@ -70,8 +69,7 @@ func TestRequestsOfALostSessionNeverRunInTheNext(t *testing.T) {
 		for range 20 {
 			require.ErrorIs(t, <-errs, ErrLost)
 		}
-		_, err := c.Session(t.Context())
-		require.NoError(t, err)
+		c.mustSession(t)
 		root, _ := srv.Get("/")
 		require.Equal(t, []string{"zookeeper"}, root.Children)
 	})
@@ -93,28 +91,26 @@ func TestLossPrecedesServerExpiry(t *testing.T) {
 	for name, cut := range map[string]zktest.Direction{"both": zktest.Both, "to server": zktest.ToServer, "to client": zktest.ToClient} {
 		for _, holding := range []bool{true, false} {
 			for phase := range 6 {
-				t.Run(name, func(t *testing.T) {
-					inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
-						s.mustCreate(t, "/mine", zk.FlagEphemeral)
-						within := s.Timeout()
-						if holding {
-							release, err := s.hold(nil, "/mine")
-							require.NoError(t, err)
-							defer release()
-							within /= 2
-						}
-						time.Sleep(time.Minute + time.Duration(phase)*700*time.Millisecond)
-						srv.Partition(s.ID(), cut)
-						began := time.Now()
-						<-s.Done()
-						lost := time.Now()
-						require.LessOrEqual(t, lost.Sub(began), within)
-						if cut != zktest.ToClient { // otherwise our pings go on arriving, and the server keeps the session
-							require.Greater(t, gone(srv, "/mine").Sub(lost), time.Second)
-						}
-						require.ErrorIs(t, s.Err(), ErrLost)
-						srv.Heal(0)
-					})
+				runInSession(t, name, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
+					s.mustCreate(t, "/mine", zk.FlagEphemeral)
+					within := s.Timeout()
+					if holding {
+						release, err := s.hold(nil, "/mine")
+						require.NoError(t, err)
+						defer release()
+						within /= 2
+					}
+					time.Sleep(time.Minute + time.Duration(phase)*700*time.Millisecond)
+					srv.Partition(s.ID(), cut)
+					began := time.Now()
+					<-s.Done()
+					lost := time.Now()
+					require.LessOrEqual(t, lost.Sub(began), within)
+					if cut != zktest.ToClient { // otherwise our pings go on arriving, and the server keeps the session
+						require.Greater(t, gone(srv, "/mine").Sub(lost), time.Second)
+					}
+					require.ErrorIs(t, s.Err(), ErrLost)
+					srv.Heal(0)
 				})
 			}
 		}
@@ -126,8 +122,7 @@ func TestEventsDoNotKeepADeafConnectionAlive(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		for _, p := range []string{"/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8", "/9"} {
 			require.NoError(t, srv.Create(p, nil))
-			_, _, w, err := s.GetW(t.Context(), p)
-			require.NoError(t, err)
+			w := s.watch(t, p)
 			defer w.Stop()
 		}
 		srv.Partition(s.ID(), zktest.ToServer)
@@ -148,9 +143,7 @@ func TestEventsDoNotKeepADeafConnectionAlive(t *testing.T) {
 
 // A server that commits nothing is left for another one in time to keep the lease.
 func TestUncommittingServerIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv, func(c *Config) { c.Servers = []string{"zk1", "zk2"} })
+	inSessionWith(t, func(c *Config) { c.Servers = []string{"zk1", "zk2"} }, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.holding(t, "/mine")
 		time.Sleep(time.Minute)
 		stall := srv.Inject(zktest.On("multi"), zktest.DropRequest)
@@ -192,8 +185,7 @@ func TestHeldSessionReturnsFromSuspectByCommitOnly(t *testing.T) {
 		<-heartbeat.Hit()
 		synctest.Wait()
 		require.Equal(t, 2, s.Stats().Connections, "connected again")
-		_, _, err := s.Get(t.Context(), "/mine")
-		require.NoError(t, err)
+		s.mustRead(t, "/mine")
 		require.Equal(t, StateSuspect, s.State(), "an answered read proves nothing")
 		changed := s.Changed()
 		heartbeat.Remove()
@@ -222,9 +214,7 @@ func TestStaleProofHoldsNothing(t *testing.T) {
 
 // A lease counts from the send of the write: the reply's arrival overstates it by the round trip.
 func TestLeaseCountsFromSend(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t, zktest.WithLatency(500*time.Millisecond))
-		_, s := open(t, srv)
+	inSlowSession(t, 500*time.Millisecond, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/mine", zk.FlagEphemeral)
 		require.Equal(t, 5*time.Second, time.Until(s.Deadline()))
 	})
@@ -256,8 +246,7 @@ func TestHeartbeatIsOneQuietWrite(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		for range 50 {
 			p := s.mustCreate(t, "/n-", zk.FlagEphemeralSequential)
-			_, _, w, err := s.GetW(t.Context(), p)
-			require.NoError(t, err)
+			w := s.watch(t, p)
 			defer w.Stop()
 			release, err := s.hold(nil, p)
 			require.NoError(t, err)
@@ -271,9 +260,7 @@ func TestHeartbeatIsOneQuietWrite(t *testing.T) {
 }
 
 func TestTimeoutIsWhatTheServerGranted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv, func(c *Config) { c.SessionTimeout = time.Hour })
+	inSessionWith(t, func(c *Config) { c.SessionTimeout = time.Hour }, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		require.Equal(t, 40*time.Second, s.Timeout())
 	})
 }
@@ -351,10 +338,8 @@ func TestWhatIsHeldHearsOfTheLossBeforeAnybodyElse(t *testing.T) {
 // The link lived on, and was pinged: the servers kept what was held for ever.
 func TestAPanicInALossCallbackEndsTheLinkAllTheSame(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
-		_, err := s.Hold(t.Context(), func(error) { panic("of a callback") }, s.mustCreate(t, "/held", zk.FlagEphemeral))
-		require.NoError(t, err)
-		_, _, w, err := s.GetW(t.Context(), "/held")
-		require.NoError(t, err)
+		s.mustHold(t, func(error) { panic("of a callback") }, s.mustCreate(t, "/held", zk.FlagEphemeral))
+		w := s.watch(t, "/held")
 		require.PanicsWithValue(t, "of a callback", func() { s.lose(errors.New("lost")) })
 		defer func() { // otherwise Close waits for it
 			if l := s.present(); l != nil {
@@ -373,8 +358,7 @@ func TestSessionWaitObeysContext(t *testing.T) {
 		srv.RefuseDials(true)
 		srv.Expire(s.ID())
 		<-s.Done()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
+		ctx := within(t, 20*time.Second)
 		began := time.Now()
 		_, err := c.Session(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -386,8 +370,7 @@ func TestSessionWaitObeysContext(t *testing.T) {
 			time.Sleep(30 * time.Second)
 			srv.RefuseDials(false)
 		}()
-		next, err := c.Session(t.Context())
-		require.NoError(t, err, "servers that come up late")
+		next := c.mustSession(t) // servers that come up late
 		require.Equal(t, StateActive, next.State())
 	})
 }
@@ -399,8 +382,7 @@ func TestWaitersShareOneDial(t *testing.T) {
 		got := make(chan *Session, 100)
 		for range 100 {
 			go func() {
-				s, err := c.Session(t.Context())
-				require.NoError(t, err)
+				s := c.mustSession(t)
 				got <- s
 			}()
 		}
@@ -415,8 +397,7 @@ func TestWaitersShareOneDial(t *testing.T) {
 // A lease may end before its session is in doubt: when little was sent before the write that proves it. See proof.
 func TestStateFindsALeaseThatEndedBeforeADoubt(t *testing.T) {
 	inSession(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
-		_, err := s.Hold(t.Context(), nil, s.mustCreate(t, "/a", zk.FlagEphemeral))
-		require.NoError(t, err)
+		s.mustHold(t, nil, s.mustCreate(t, "/a", zk.FlagEphemeral))
 		require.Equal(t, StateActive, s.State())
 		s.mu.Lock()
 		s.proof.touched.At = time.Now().Add(-s.timeout)
@@ -429,11 +410,9 @@ func TestStateFindsALeaseThatEndedBeforeADoubt(t *testing.T) {
 func TestALostSessionWhoseCloseIsRefusedIsReportedAtOnce(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, lost *Session) {
 		lost.mustCreate(t, "/mine", zk.FlagEphemeral)
-		_, err := lost.Hold(t.Context(), nil, "/mine")
-		require.NoError(t, err)
+		lost.mustHold(t, nil, "/mine")
 		lost.lose(errors.New("enough"))
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
+		s := c.mustSession(t)
 		rule := srv.Inject(zktest.On("closeSession"), zktest.Fail(zktest.Code(wire.CodeSASLRequired)))
 		began := time.Now()
 		require.ErrorContains(t, s.CloseLost(t.Context(), lost), "not closed: recipes: authentication refused")

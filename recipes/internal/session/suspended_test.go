@@ -28,9 +28,7 @@ func sleeperThrough(t *testing.T, dial func(context.Context, string, string) (ne
 	c, err := newClient(Config{Servers: servers, Dialer: dial, SessionTimeout: 12 * time.Second}, seam.Seams{})
 	require.NoError(t, err)
 	c.slept = func() time.Duration { return time.Duration(asleep.Load()) }
-	c.session = newSession(c)
-	err = c.connect(t.Context(), c.session)
-	require.NoError(t, err)
+	c.dialled(t)
 	c.session.mustCreate(t, "/mine", zk.FlagEphemeral)
 	_, err = c.session.hold(nil, "/mine")
 	require.NoError(t, err)
@@ -163,13 +161,11 @@ func TestWhatHearsOfALossFoundBySessionMayUseTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, asleep := sleeper(t, "zk")
 		var heard *Session
-		_, err := c.session.Hold(t.Context(), func(error) { heard = c.Newest() }, "/mine")
-		require.NoError(t, err)
+		c.session.mustHold(t, func(error) { heard = c.Newest() }, "/mine")
 		lost := c.session
 		synctest.Wait()
 		asleep.Add(int64(time.Minute))
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
+		s := c.mustSession(t)
 		require.NotSame(t, lost, s)
 		require.Same(t, lost, heard)
 		require.NoError(t, c.Close())
@@ -184,8 +180,7 @@ func TestNoPathsAreHeldOrDeletedWithoutAPanic(t *testing.T) {
 		require.ErrorContains(t, nothing.Do(t.Context()), "at least one operation")
 		require.NoError(t, s.Batch().Do(t.Context()))
 		time.Sleep(time.Minute) // the proof is stale
-		release, err := s.Hold(t.Context(), nil)
-		require.NoError(t, err)
+		release := s.mustHold(t, nil)
 		require.Zero(t, s.Stats().Holds)
 		release()
 		release()
@@ -193,7 +188,7 @@ func TestNoPathsAreHeldOrDeletedWithoutAPanic(t *testing.T) {
 		b := s.Batch()
 		b.Delete("/x")
 		require.ErrorIs(t, b.Offer(t.Context()), ErrLost)
-		_, err = s.Hold(t.Context(), nil)
+		_, err := s.Hold(t.Context(), nil)
 		require.ErrorIs(t, err, ErrLost)
 	})
 }

@@ -97,8 +97,7 @@ func TestTLSVerifiesTheNameInServers(t *testing.T) {
 			s, _ := client.Session(t.Context())
 			s.mustCreate(t, "/a-", zk.FlagEphemeralSequential)
 			srv.Disconnect(s.ID())
-			_, _, err = s.Get(t.Context(), "/")
-			require.NoError(t, err)
+			s.mustRead(t, "/")
 			hostile.Closed(t, client)
 		})
 	}
@@ -133,8 +132,7 @@ func TestAuthoritiesAndCertificatesAreThoseOfTheNewestConnection(t *testing.T) {
 					return &tls.Config{RootCAs: a.Pool, Certificates: []tls.Certificate{ours[a]}}, nil
 				}})
 			require.NoError(t, err)
-			s, err := client.Session(t.Context())
-			require.NoError(t, err)
+			s := client.mustSession(t)
 			require.Contains(t, s.Identities(), Identity{"x509", "CN=first"})
 			node := s.mustCreate(t, "/a-", zk.FlagEphemeralSequential)
 
@@ -143,8 +141,7 @@ func TestAuthoritiesAndCertificatesAreThoseOfTheNewestConnection(t *testing.T) {
 			require.Eventually(t, func() bool { return strings.Contains(s.hosts.Report(), "unknown authority") }, hostile.Patience, time.Millisecond,
 				"whoever did not follow the servers is refused as before")
 			trusts.Store(fresh)
-			_, _, err = s.Get(t.Context(), node)
-			require.NoError(t, err)
+			s.mustRead(t, node)
 			require.Contains(t, s.Identities(), Identity{"x509", "CN=second"})
 			hostile.Closed(t, client)
 		})
@@ -269,8 +266,7 @@ func TestAServerThatWasNotListedGetsNoClientCertificate(t *testing.T) {
 		}})
 	require.NoError(t, err)
 	defer c.Close()
-	s, err := c.Session(t.Context())
-	require.NoError(t, err)
+	s := c.mustSession(t)
 	ask := func(at servers.Server) string {
 		var answer []byte
 		require.NoError(t, s.Aside(t.Context(), at, []byte("ruok"), func(r io.Reader) (err error) {
@@ -368,8 +364,7 @@ func TestASessionKnowsTheCertificatesOfItsConnection(t *testing.T) {
 			return (&net.Dialer{}).DialContext(ctx, network, secure)
 		}})
 	require.NoError(t, err)
-	s, err := c.Session(t.Context())
-	require.NoError(t, err)
+	s := c.mustSession(t)
 	require.Equal(t, []Certificate{
 		{true, ours.Subject.String(), ours.NotAfter}, {false, leaf.Subject.String(), leaf.NotAfter}, {false, a.Cert.Subject.String(), a.Cert.NotAfter},
 	}, s.Certificates())

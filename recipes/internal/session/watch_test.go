@@ -26,10 +26,8 @@ import (
 func TestWatchFiresForChangeAndDeletion(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/a", 0)
-		_, _, data, err := s.GetW(t.Context(), "/a")
-		require.NoError(t, err)
-		_, _, list, err := s.ChildrenW(t.Context(), "/a")
-		require.NoError(t, err)
+		data := s.watch(t, "/a")
+		list := s.watchList(t, "/a")
 		require.Zero(t, data.Event())
 		require.NoError(t, srv.Create("/a/b", nil))
 		<-list.C()
@@ -38,10 +36,8 @@ func TestWatchFiresForChangeAndDeletion(t *testing.T) {
 		require.NoError(t, srv.Set("/a", []byte("x")))
 		<-data.C()
 		require.Equal(t, zk.EventNodeDataChanged, data.Event())
-		_, _, data, err = s.GetW(t.Context(), "/a")
-		require.NoError(t, err)
-		_, _, list, err = s.ChildrenW(t.Context(), "/a")
-		require.NoError(t, err)
+		data = s.watch(t, "/a")
+		list = s.watchList(t, "/a")
 		require.NoError(t, srv.Delete("/a"))
 		<-data.C()
 		<-list.C()
@@ -60,16 +56,14 @@ func TestWatchersShareOneServerWatch(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/a", 0)
 		for range 1000 {
-			_, _, w, err := s.GetW(t.Context(), "/a")
-			require.NoError(t, err)
+			w := s.watch(t, "/a")
 			w.Stop()
 			w.Stop()
 		}
 		require.Empty(t, s.watches)
 		var fired sync.WaitGroup
 		for range 100 {
-			_, _, w, err := s.GetW(t.Context(), "/a")
-			require.NoError(t, err)
+			w := s.watch(t, "/a")
 			fired.Go(func() { <-w.C(); w.Stop() })
 		}
 		srv.ResetCounts()
@@ -121,16 +115,13 @@ func TestSetWatchesTellsWhatHasHappenedAtOnce(t *testing.T) {
 func TestReconnectWakesEveryWaiter(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/a", 0)
-		_, _, data, err := s.GetW(t.Context(), "/a")
-		require.NoError(t, err)
-		_, _, list, err := s.ChildrenW(t.Context(), "/a")
-		require.NoError(t, err)
+		data := s.watch(t, "/a")
+		list := s.watchList(t, "/a")
 		srv.Disconnect(s.ID())
 		hostile.Soon(t, data.C(), "the data may have changed meanwhile")
 		hostile.Soon(t, list.C(), "the children may have changed meanwhile")
 		require.Equal(t, zk.EventSession, data.Event())
-		_, _, again, err := s.GetW(t.Context(), "/a")
-		require.NoError(t, err)
+		again := s.watch(t, "/a")
 		require.NoError(t, srv.Set("/a", []byte("x")))
 		<-again.C()
 	})
@@ -138,8 +129,7 @@ func TestReconnectWakesEveryWaiter(t *testing.T) {
 
 func TestLossWakesEveryWaiter(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
-		_, _, w, err := s.GetW(t.Context(), "/")
-		require.NoError(t, err)
+		w := s.watch(t, "/")
 		srv.Partition(s.ID(), zktest.Both) // raw, a waiter hangs for ever
 		<-w.C()
 		require.Equal(t, zk.EventNotWatching, w.Event())
@@ -208,14 +198,11 @@ func TestAConnectRequestHasTheNewestZxid(t *testing.T) {
 			}
 		}
 		_, s := meet(t, serve)
-		_, _, w, err := s.GetW(t.Context(), "/a")
-		require.NoError(t, err)
-		_, _, err = s.Get(t.Context(), "/a")
-		require.NoError(t, err)
+		w := s.watch(t, "/a")
+		s.mustRead(t, "/a")
 		_, _, _ = s.Get(t.Context(), "/a") // zxid 102, then the end
 		<-w.C()
-		_, _, err = s.Get(t.Context(), "/a")
-		require.NoError(t, err)
+		s.mustRead(t, "/a")
 		require.Equal(t, []int64{0, 102}, connects)
 	})
 }
@@ -316,19 +303,15 @@ func watchesOn(t *testing.T, s *Session) (n int) {
 
 // Stop leaves the watch on the server, where the watches of paths that were used once added up until the connection ended.
 func TestARemovedWatchIsOffTheServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t, zktest.WithLatency(time.Millisecond))
-		_, s := open(t, srv)
+	inSlowSession(t, time.Millisecond, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		_, other := open(t, srv)
 		s.mustCreate(t, "/a", 0)
 		get := func(s *Session) *Watch {
-			_, _, w, err := s.GetW(t.Context(), "/a")
-			require.NoError(t, err)
+			w := s.watch(t, "/a")
 			return w
 		}
 		theirs, ours, beside := get(other), get(s), get(s)
-		_, _, list, err := s.ChildrenW(t.Context(), "/a")
-		require.NoError(t, err)
+		list := s.watchList(t, "/a")
 		srv.ResetCounts()
 		ours.Remove()
 		ours.Remove()
@@ -363,20 +346,16 @@ func TestARemovedWatchTakesNoOtherAlong(t *testing.T) {
 			}
 			return 0
 		}
-		c.session = newSession(c)
-		err = c.connect(t.Context(), c.session)
-		require.NoError(t, err)
+		c.dialled(t)
 		defer c.Close()
 		s := c.session
 		s.mustCreate(t, "/a", 0)
-		_, _, w, err := s.GetW(t.Context(), "/a")
-		require.NoError(t, err)
+		w := s.watch(t, "/a")
 		synctest.Wait()
 		next := make(chan *Watch, 1)
 		read := func() {
 			go func() {
-				_, _, w, err := s.GetW(t.Context(), "/a")
-				require.NoError(t, err)
+				w := s.watch(t, "/a")
 				next <- w
 			}()
 			for range 1000 {
@@ -401,8 +380,7 @@ func TestAServerThatCannotRemoveWatchesIsAskedOnce(t *testing.T) {
 		refused := srv.Inject(func(r zktest.Request) bool { return r.Op == "removeWatches" }, zktest.Fail(-6))
 		for _, path := range []string{"/a", "/b"} {
 			s.mustCreate(t, path, 0)
-			_, _, w, err := s.GetW(t.Context(), path)
-			require.NoError(t, err)
+			w := s.watch(t, path)
 			w.Remove()
 			synctest.Wait()
 		}
