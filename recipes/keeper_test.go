@@ -64,6 +64,9 @@ func TestAKeeperIsRefused(t *testing.T) {
 			require.LessOrEqual(t, dials, most, name)
 		}
 		require.Zero(t, time.Since(began))
+		dials = 0
+		time.Sleep(3 * time.Hour)
+		require.Zero(t, dials, "none behind its callers' backs")
 		require.NoError(t, c.Close())
 	})
 }

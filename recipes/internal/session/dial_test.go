@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -30,6 +31,7 @@ func TestHostilePeerDuringHandshake(t *testing.T) {
 		peer hostile.Script
 		says string
 	}{
+		"mute, with TLS":    {hostile.Silence, "time allowed for one attempt"},
 		"HTTP":              {hostile.Saying([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")), "answers in HTTP"},
 		"TLS alert":         {hostile.Saying([]byte{0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46}), "connect with TLS"},
 		"random bytes":      {hostile.Saying(random), "frame length"},
@@ -49,7 +51,11 @@ func TestHostilePeerDuringHandshake(t *testing.T) {
 		runInBubble(t, name, func(t *testing.T) {
 			p := &peers{scripts: map[string]hostile.Script{"bad:2181": c.peer}}
 			began := time.Now()
-			_, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial})
+			cfg := Config{Servers: []string{"bad"}, Dialer: p.dial}
+			if strings.Contains(name, "with TLS") {
+				cfg.TLS = &tls.Config{}
+			}
+			_, err := Dial(t.Context(), cfg)
 			require.ErrorIs(t, err, ErrUnreachable)
 			require.ErrorContains(t, err, "bad:2181: ")
 			require.ErrorContains(t, err, c.says)

@@ -51,23 +51,6 @@ func TestAKeeperIsRefusedAtTheHandshake(t *testing.T) {
 	}
 }
 
-// A session that is refused is not dialled again behind its caller's back, even if that could wait for hours.
-func TestAKeeperIsAskedOnceForEachCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &peers{scripts: map[string]hostile.Script{"zk:2181": hostile.Saying(keeperGrant(0))}}
-		c, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: p.dial, Lazy: true})
-		require.NoError(t, err)
-		for i := range 3 {
-			_, err = c.Session(t.Context())
-			require.ErrorIs(t, err, wire.ErrKeeper)
-			time.Sleep(time.Hour)
-			require.Equal(t, i+1, p.dials)
-		}
-		require.NoError(t, c.Close())
-		p.wg.Wait()
-	})
-}
-
 // A session that ZooKeeper has granted outlives an address that leads to a Keeper for a while.
 func TestAGrantedSessionPassesAKeeperBy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

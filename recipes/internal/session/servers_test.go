@@ -51,6 +51,16 @@ func openWith(t *testing.T, seams seam.Seams, cfg Config) (*Client, *Session) {
 	return c, s
 }
 
+// pausing has a client that pauses for this part of what it may, and notes what that was.
+func pausing(t *testing.T, part time.Duration) (srv *zktest.Server, s *Session, waits *[]time.Duration) {
+	srv, waits = zktest.Start(t), new([]time.Duration)
+	_, s = openWith(t, seam.Seams{Jitter: func(most time.Duration) time.Duration {
+		*waits = append(*waits, most)
+		return most / part
+	}}, Config{Servers: []string{"zk"}, Dialer: srv.DialContext})
+	return srv, s, waits
+}
+
 func longest(most time.Duration) time.Duration { return most }
 
 // CURATOR-7: a session was lost when the list of servers changed.
@@ -216,19 +226,14 @@ func TestAServerIsReachedByIPv6(t *testing.T) {
 // When a server ends all its connections, their clients came back in one moment.
 func TestTheFirstAttemptAfterAConnectionWaitsUpToATwelfthOfTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		var waits []time.Duration
-		_, s := openWith(t, seam.Seams{Jitter: func(most time.Duration) time.Duration {
-			waits = append(waits, most)
-			return most / 2
-		}}, Config{Servers: []string{"zk"}, Dialer: srv.DialContext})
+		srv, s, waits := pausing(t, 2)
 		time.Sleep(time.Minute)
 		cut := time.Now()
 		srv.Disconnect(s.ID())
 		_, _, _ = s.Get(t.Context(), "/") // it goes out on the old connection, or waits for the new one
 		s.mustRead(t, "/")
 		synctest.Wait()
-		require.Equal(t, []time.Duration{time.Second}, waits)
+		require.Equal(t, []time.Duration{time.Second}, *waits)
 		require.Equal(t, time.Second/2, time.Since(cut))
 		time.Sleep(time.Minute)
 		require.NoError(t, s.Err())
@@ -241,12 +246,7 @@ func TestNoLeaseEndsBecauseTheFirstAttemptWaits(t *testing.T) {
 	const timeout = 12 * time.Second
 	for step := range 48 {
 		synctest.Test(t, func(t *testing.T) {
-			srv := zktest.Start(t)
-			var waits []time.Duration
-			_, s := openWith(t, seam.Seams{Jitter: func(most time.Duration) time.Duration {
-				waits = append(waits, most)
-				return most
-			}}, Config{Servers: []string{"zk"}, Dialer: srv.DialContext})
+			srv, s, waits := pausing(t, 1)
 			mine := s.mustCreate(t, "/mine", zk.FlagEphemeral)
 			release := s.mustHold(t, func(err error) { t.Errorf("lost: %v", err) }, mine)
 			defer release()
@@ -255,10 +255,10 @@ func TestNoLeaseEndsBecauseTheFirstAttemptWaits(t *testing.T) {
 			due := s.Deadline().Add(timeout/6 - timeout/2)
 			srv.Disconnect(s.ID())
 			synctest.Wait()
-			require.Len(t, waits, 1)
-			require.LessOrEqual(t, waits[0], timeout/12)
-			require.False(t, time.Now().Add(waits[0]).After(due), "step %d", step)
-			require.Equal(t, min(timeout/12, max(0, time.Until(due))), waits[0], "step %d", step)
+			require.Len(t, *waits, 1)
+			require.LessOrEqual(t, (*waits)[0], timeout/12)
+			require.False(t, time.Now().Add((*waits)[0]).After(due), "step %d", step)
+			require.Equal(t, min(timeout/12, max(0, time.Until(due))), (*waits)[0], "step %d", step)
 			time.Sleep(time.Minute)
 			require.NoError(t, s.Err())
 		})
@@ -267,18 +267,13 @@ func TestNoLeaseEndsBecauseTheFirstAttemptWaits(t *testing.T) {
 
 func TestASilentConnectionIsFollowedByTheNextAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		var waits []time.Duration
-		_, s := openWith(t, seam.Seams{Jitter: func(most time.Duration) time.Duration {
-			waits = append(waits, most)
-			return most
-		}}, Config{Servers: []string{"zk"}, Dialer: srv.DialContext})
+		srv, s, waits := pausing(t, 1)
 		time.Sleep(time.Minute)
 		silent, gone := srv.Inject(zktest.On("ping"), zktest.DropRequest), s.Changed()
 		<-gone
 		synctest.Wait()
 		silent.Remove()
-		require.Equal(t, []time.Duration{0}, waits, "it has had 2T/3 of its time")
+		require.Equal(t, []time.Duration{0}, *waits, "it has had 2T/3 of its time")
 		require.NoError(t, s.Err())
 	})
 }

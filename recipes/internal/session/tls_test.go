@@ -53,6 +53,13 @@ func terminate(srv *zktest.Server, config *tls.Config) hostile.Script {
 	}
 }
 
+// to dials one address, whatever the server's name.
+func to(addr string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}
+}
+
 // Mutual TLS, the server's certificate verified against the name in Servers; and every way to get it wrong.
 func TestTLSVerifiesTheNameInServers(t *testing.T) {
 	good, other := hostile.Authority(t), hostile.Authority(t)
@@ -79,15 +86,11 @@ func TestTLSVerifiesTheNameInServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-				if address == "plain:2181" {
-					address = plain
-				} else {
-					address = secure
-				}
-				return (&net.Dialer{}).DialContext(ctx, network, address)
+			at := secure
+			if c.host == "plain" {
+				at = plain
 			}
-			cfg := Config{Servers: []string{c.host}, Dialer: dial, TLS: c.config, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience}
+			cfg := Config{Servers: []string{c.host}, Dialer: to(at), TLS: c.config, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience}
 			if c.fails != "" {
 				refused(t, cfg, c.fails)
 				return
@@ -124,9 +127,7 @@ func TestAuthoritiesAndCertificatesAreThoseOfTheNewestConnection(t *testing.T) {
 				return &tls.Config{Certificates: []tls.Certificate{certificates[a]}, ClientCAs: a.Pool, ClientAuth: tls.RequireAndVerifyClientCert}, nil
 			}}))
 			client, err := Dial(t.Context(), Config{Servers: []string{host}, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience,
-				Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-					return (&net.Dialer{}).DialContext(ctx, network, secure)
-				},
+				Dialer: to(secure),
 				GetTLS: func() (*tls.Config, error) {
 					a := trusts.Load()
 					return &tls.Config{RootCAs: a.Pool, Certificates: []tls.Certificate{ours[a]}}, nil
@@ -234,9 +235,7 @@ func TestOurCertificateThatExpiredIsNamed(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				logged[text]++
-			})), Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-				return (&net.Dialer{}).DialContext(ctx, network, c.at)
-			}}, c.says)
+			})), Dialer: to(c.at)}, c.says)
 			mu.Lock()
 			defer mu.Unlock()
 			require.NotZero(t, len(logged))
@@ -261,9 +260,7 @@ func TestAServerThatWasNotListedGetsNoClientCertificate(t *testing.T) {
 	addr := hostile.Listen(t, terminate(srv, config))
 	c, err := Dial(t.Context(), Config{Servers: []string{"zk1"}, TLS: &tls.Config{RootCAs: a.Pool, Certificates: []tls.Certificate{client}}, ReadOnly: true,
 		ConnectTimeout: hostile.Patience, SessionTimeout: 40 * time.Second,
-		Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, addr)
-		}})
+		Dialer: to(addr)})
 	require.NoError(t, err)
 	defer c.Close()
 	s := c.mustSession(t)
@@ -280,19 +277,6 @@ func TestAServerThatWasNotListedGetsNoClientCertificate(t *testing.T) {
 	require.Equal(t, before, shown.Load())
 	require.Equal(t, "imok", ask(s.Servers()[0]))
 	require.Equal(t, before+1, shown.Load(), "one that is listed does")
-}
-
-// A TLS handshake that stalls is bounded like any other.
-func TestStalledTLSHandshakeIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &peers{scripts: map[string]hostile.Script{"zk:2181": hostile.Silence}}
-		began := time.Now()
-		_, err := Dial(context.Background(), Config{Servers: []string{"zk"}, Dialer: p.dial, TLS: &tls.Config{}})
-		require.ErrorIs(t, err, ErrUnreachable)
-		require.ErrorContains(t, err, "time allowed for one attempt")
-		require.LessOrEqual(t, time.Since(began), 8*time.Second)
-		p.wg.Wait()
-	})
 }
 
 // tls.Conn.Close waits up to five seconds for a peer that does not read; State must not.
@@ -359,10 +343,8 @@ func TestASessionKnowsTheCertificatesOfItsConnection(t *testing.T) {
 	srv := zktest.Start(t)
 	secure := hostile.Listen(t, terminate(srv, &tls.Config{Certificates: []tls.Certificate{server}, ClientCAs: a.Pool, ClientAuth: tls.RequireAndVerifyClientCert}))
 	c, err := Dial(t.Context(), Config{Servers: []string{"zk1"}, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience,
-		TLS: &tls.Config{RootCAs: a.Pool, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &client, nil }},
-		Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, secure)
-		}})
+		TLS:    &tls.Config{RootCAs: a.Pool, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &client, nil }},
+		Dialer: to(secure)})
 	require.NoError(t, err)
 	s := c.mustSession(t)
 	require.Equal(t, []Certificate{
