@@ -18,8 +18,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// binary builds the programs under test once: the examples are walked the way
-// a user would, through the command line.
+// binary builds the programs under test once: the examples are walked the way a user would, through the command line.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "locktree-examples-")
 	if err != nil {

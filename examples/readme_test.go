@@ -39,8 +39,7 @@ func pages(t *testing.T) []string {
 //	<!-- in use: ARGS -->        what `locktree ARGS` prints while worker-1 holds the ledger and worker-2 waits for it
 var generated = regexp.MustCompile("(?m)^<!-- (file|run|in use): (.+) -->\n(```[a-z]*\n)((?s:.*?))```$")
 
-// Everything the pages show is what the code does: configurations and
-// programs are the tested examples, and output is output.
+// Everything the pages show is what the code does: configurations and programs are the tested examples, and output is output.
 func TestReadme(t *testing.T) {
 	srv := zktest.Start(t)
 	blocks := 0
@@ -70,9 +69,8 @@ func TestReadme(t *testing.T) {
 	require.GreaterOrEqual(t, blocks, 11, "the blocks were not recognised")
 }
 
-// What differs from run to run without meaning anything: where the server
-// listens, which zxid a token is, and seconds on a slow machine, with what is said
-// meanwhile.
+// What differs from run to run without meaning anything: where the server listens, which zxid a token is, and seconds on a slow machine,
+// with what is said meanwhile.
 func steady(srv *zktest.Server, out string) string { return steadyAt(srv.Addr(), out) }
 
 var (
@@ -100,8 +98,7 @@ func steadyAt(addr, out string) string {
 	return regexp.MustCompile(`after (\d+[hm])*\d+s`).ReplaceAllString(out, "after 0s")
 }
 
-// The blocks stand in the order a reader would type them, so they run in that
-// order against one server.
+// The blocks stand in the order a reader would type them, so they run in that order against one server.
 func produce(t *testing.T, srv *zktest.Server, what, arg string) string {
 	t.Helper()
 	switch what {

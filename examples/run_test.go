@@ -43,9 +43,8 @@ func TestReadmeRecordedRun(t *testing.T) {
 	}
 }
 
-// recorder types the commands of a page into a shell and writes down what it
-// shows. What programs in the background print comes out between, as on a
-// terminal.
+// recorder types the commands of a page into a shell and writes down what it shows. What programs in the background print comes out
+// between, as on a terminal.
 type recorder struct {
 	*shell
 	dir      string
@@ -112,8 +111,7 @@ func (r *recorder) page(text string) string {
 	})
 }
 
-// run types one command. A program started in the background says one line:
-// that it has a permit, or that it waits.
+// run types one command. A program started in the background says one line: that it has a permit, or that it waits.
 func (r *recorder) run(command string) string {
 	r.commands++
 	r.send(strings.ReplaceAll(command, "127.0.0.1:2181", r.addr))

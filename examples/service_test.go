@@ -374,8 +374,7 @@ func TestTheContainerServesThePage(t *testing.T) {
 	require.Error(t, health())
 }
 
-// systemd understands every line of the units, and has little left to advise on the one that serves. The man page is in the
-// package.
+// systemd understands every line of the units, and has little left to advise on the one that serves. The man page is in the package.
 func TestTheUnitsAreUnderstoodBySystemd(t *testing.T) {
 	units := understood(t, "service/locktree-serve.service", "service/locktree-job.service", "service/locktree-job.timer")
 	analyze(t, "security", "--offline=true", "--threshold=20", units[0]) // 2.0, of 10

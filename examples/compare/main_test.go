@@ -70,8 +70,7 @@ const patience = time.Minute
 
 var load = lock.Load{Clients: 2, Workers: 4, Locks: 1, Hold: time.Millisecond}
 
-// Every driver excludes, on a real server, with several clients: a driver that got its figures by not locking would have
-// the best of them.
+// Every driver excludes, on a real server, with several clients: a driver that got its figures by not locking would have the best of them.
 func TestEveryDriverExcludes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -459,8 +459,7 @@ func TestPrometheusSeesWhatHappens(t *testing.T) {
 	}
 }
 
-// The program runs with its locks declared as they stand beside it, and its metrics are such that promtool finds nothing to
-// complain about.
+// The program runs with its locks declared as they stand beside it, and its metrics are such that promtool finds nothing to complain about.
 func TestTheProgram(t *testing.T) {
 	srv := zktest.Start(t)
 	locktree := buildLocktree(t)

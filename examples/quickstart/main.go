@@ -1,5 +1,4 @@
-// Command quickstart holds the mutex that locks.locktree.hcl declares while it
-// does its work, and says which fencing token it got.
+// Command quickstart holds the mutex that locks.locktree.hcl declares while it does its work, and says which fencing token it got.
 package main
 
 import (

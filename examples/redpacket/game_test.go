@@ -50,8 +50,7 @@ func TestThePotIsPaidExactly(t *testing.T) {
 	require.Greater(t, res.Payments, int64(100))
 }
 
-// Replies are lost, connections cut and sessions expired while 100 workers
-// draw: what a retry finds in ZooKeeper is what was paid.
+// Replies are lost, connections cut and sessions expired while 100 workers draw: what a retry finds in ZooKeeper is what was paid.
 func TestThePotIsPaidExactlyWhateverDies(t *testing.T) {
 	for seed := range uint64(5) {
 		var cuts, expiries int

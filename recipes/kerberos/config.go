@@ -31,9 +31,8 @@ type Config struct {
 	Service string
 	// ServerRealm is the servers' realm (zookeeper.server.realm); "" = the client's own.
 	ServerRealm string
-	// AsConfigured takes the servers' hosts as they are in recipes.Config.Servers
-	// (zookeeper.sasl.client.canonicalize.hostname=false). Otherwise, as in ZooKeeper, the host is the name that the address has in
-	// DNS, if that name has the address in turn.
+	// AsConfigured takes the servers' hosts as they are in recipes.Config.Servers (zookeeper.sasl.client.canonicalize.hostname=false).
+	// Otherwise, as in ZooKeeper, the host is the name that the address has in DNS, if that name has the address in turn.
 	AsConfigured bool
 
 	// RemoveHost and RemoveRealm say that the servers do, before they compare a name with access lists
@@ -90,9 +89,8 @@ func New(cfg Config) (*Login, error) {
 	return l, nil
 }
 
-// Identity is the name by which the servers know the principal, as they write it into access lists: the principal, without its host
-// if they remove that (Config.RemoveHost), and without its realm if they remove that. Rules that servers have in auth_to_local are
-// not known here.
+// Identity is the name by which the servers know the principal, as they write it into access lists: the principal, without its host if they
+// remove that (Config.RemoveHost), and without its realm if they remove that. Rules that servers have in auth_to_local are not known here.
 func (l *Login) Identity() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -41,9 +41,8 @@ var (
 // Option changes an Observer.
 type Option func(*Observer)
 
-// WithLabel makes the label of a lock from its path: the address it is declared with, or a path whose variable parts are
-// replaced. It must return the same label for the same path every time, or gauges drift, and must be safe for use by many
-// goroutines.
+// WithLabel makes the label of a lock from its path: the address it is declared with, or a path whose variable parts are replaced. It must
+// return the same label for the same path every time, or gauges drift, and must be safe for use by many goroutines.
 func WithLabel(label func(path string) string) Option { return func(o *Observer) { o.label = label } }
 
 // WithMaxLocks caps the number of different values of the label lock; the default is 1,000. Further ones become "other".

@@ -108,9 +108,8 @@ func (c *Cluster) session(client *recipes.Client) int64 {
 	return s.ID()
 }
 
-// Expire ends the client's session, as the servers do when they have not heard from it for its timeout: others may have its locks at
-// once. The client learns of it when it hears from the server again, which is soon: wait for the lease's Context. It goes on with a
-// new session.
+// Expire ends the client's session, as the servers do when they have not heard from it for its timeout: others may have its locks at once.
+// The client learns of it when it hears from the server again, which is soon: wait for the lease's Context. It goes on with a new session.
 func (c *Cluster) Expire(client *recipes.Client) {
 	c.tb.Helper()
 	c.Server.Expire(c.session(client))

@@ -10,9 +10,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// DigestID is the id ZooKeeper derives from "user:password" for the digest
-// scheme: the user, a colon, and the SHA-1 of the whole in base 64. It is what
-// an ACL of that scheme holds and what [WithSuperDigest] takes.
+// DigestID is the id ZooKeeper derives from "user:password" for the digest scheme: the user, a colon, and the SHA-1 of the whole in base
+// 64. It is what an ACL of that scheme holds and what [WithSuperDigest] takes.
 func DigestID(userPassword string) string {
 	user, _, _ := strings.Cut(userPassword, ":")
 	sum := sha1.Sum([]byte(userPassword))
@@ -48,8 +47,7 @@ func (c *conn) unwelcome() bool {
 	return c.s.opts.saslRequired && !slices.ContainsFunc(c.ids, func(i store.Identity) bool { return i.Scheme == "sasl" })
 }
 
-// sasl answers a token. A refusal ends the connection, and the session lives on
-// (ZooKeeperServer.processSasl).
+// sasl answers a token. A refusal ends the connection, and the session lives on (ZooKeeperServer.processSasl).
 func (c *conn) sasl(r *wire.Request) ([]byte, bool) {
 	answer := []byte(nil)
 	if c.s.opts.saslPassword != nil { // a server without SASL answers every token with none

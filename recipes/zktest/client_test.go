@@ -10,8 +10,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// client is a go-zookeeper connection that a bubble can end with: closing it
-// waits for its goroutines.
+// client is a go-zookeeper connection that a bubble can end with: closing it waits for its goroutines.
 type client struct {
 	*zk.Conn
 	events <-chan zk.Event
@@ -22,9 +21,8 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// hosts is a host provider without shuffling or name resolution, so that a test
-// in fake time is the same every time: the hosts in turn, a pause after each
-// pass.
+// hosts is a host provider without shuffling or name resolution, so that a test in fake time is the same every time: the hosts in turn, a
+// pause after each pass.
 type hosts struct {
 	fixed []string // in this order, whatever Init is told
 	i     int

@@ -13,15 +13,13 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// conn is one connection: a reader and a writer goroutine with a queue each, so
-// that an unbuffered pipe, a stalled client or a partition never makes the
-// server wait. All fields below nc are guarded by Server.mu.
+// conn is one connection: a reader and a writer goroutine with a queue each, so that an unbuffered pipe, a stalled client or a partition
+// never makes the server wait. All fields below nc are guarded by Server.mu.
 type conn struct {
 	s  *Server
 	v  *view // of the server it is connected to
 	nc net.Conn
-	// raw is the connection below TLS, or nc itself. It is the one to close: closing a
-	// TLS connection writes, and nothing here may wait.
+	// raw is the connection below TLS, or nc itself. It is the one to close: closing a TLS connection writes, and nothing here may wait.
 	raw net.Conn
 	ip  string
 
@@ -69,15 +67,13 @@ type inbound struct {
 	read  bool   // the server's reader had it already: it arrives even if the connection ends
 }
 
-// Queues beyond these sizes stop the reading of further requests, and a client
-// that lets events pile up to maxQueue is cut.
+// Queues beyond these sizes stop the reading of further requests, and a client that lets events pile up to maxQueue is cut.
 const (
 	softQueue = 8 << 20
 	maxQueue  = 64 << 20
 )
 
-// newConn adopts a connection; Server.mu is held. One without a TCP address is a pipe
-// and counts as coming from the same machine.
+// newConn adopts a connection; Server.mu is held. One without a TCP address is a pipe and counts as coming from the same machine.
 func newConn(s *Server, v *view, nc net.Conn) *conn {
 	ip := "127.0.0.1"
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
@@ -96,8 +92,7 @@ func newConn(s *Server, v *view, nc net.Conn) *conn {
 	return c
 }
 
-// signal wakes the goroutine that waits on ch, or will. ch has capacity one, so that
-// signal itself never waits.
+// signal wakes the goroutine that waits on ch, or will. ch has capacity one, so that signal itself never waits.
 func signal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -105,8 +100,7 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// close ends the connection on the server's side: what was sent before still leaves,
-// and in a partition the client does not notice.
+// close ends the connection on the server's side: what was sent before still leaves, and in a partition the client does not notice.
 func (c *conn) close() {
 	if c.closed {
 		return
@@ -155,8 +149,7 @@ func (c *conn) dropped() {
 	}
 }
 
-// deliver queues what was read off the wire. It returns false when the connection is
-// gone.
+// deliver queues what was read off the wire. It returns false when the connection is gone.
 func (c *conn) deliver(it inbound) bool {
 	s := c.s
 	s.mu.Lock()
@@ -181,9 +174,8 @@ func (c *conn) deliver(it inbound) bool {
 	return !c.out.Dead()
 }
 
-// pump lets everything that is due arrive, which touches the session, and then
-// executes in order until the queue is empty or a fault holds it up. These are two
-// steps because a held request must not keep the pings behind it from counting.
+// pump lets everything that is due arrive, which touches the session, and then executes in order until the queue is empty or a fault holds
+// it up. These are two steps because a held request must not keep the pings behind it from counting.
 func (c *conn) pump() {
 	if c.behind != nil {
 		c.behind.pump() // it may no longer be in Server.conns
@@ -238,8 +230,7 @@ func (c *conn) waits() bool {
 	return c.behind != nil && c.in[0].req.Op != wire.OpAuth && c.in[0].req.Op != wire.OpSASL
 }
 
-// arrive is called when a frame reaches the server: it counts the frame, and touches
-// the session.
+// arrive is called when a frame reaches the server: it counts the frame, and touches the session.
 func (c *conn) arrive(it *inbound) {
 	if it.eof {
 		return

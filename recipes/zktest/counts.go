@@ -9,8 +9,7 @@ import (
 
 // Counts is the clients' traffic; see [Server.Counts].
 type Counts struct {
-	// Total is the number of requests that arrived, without pings and
-	// handshakes. A multi is one request.
+	// Total is the number of requests that arrived, without pings and handshakes. A multi is one request.
 	Total int
 	// ByOp splits Total by operation: "create", "getChildren2", "multi", ...
 	ByOp map[string]int
@@ -18,10 +17,9 @@ type Counts struct {
 	// are counted separately. Connections is 0 for a single session.
 	Pings       int
 	Connections int
-	// RoundTrips is how often a client had to wait: requests sent before the
-	// reply to the first of them is back count as one. The number is exact with
-	// [WithLatency]. Without it a reply can overtake a pipelined request, and the
-	// number is an upper bound. Pings and handshakes are not counted.
+	// RoundTrips is how often a client had to wait: requests sent before the reply to the first of them is back count as one. The number is
+	// exact with [WithLatency]. Without it a reply can overtake a pipelined request, and the number is an upper bound. Pings and handshakes
+	// are not counted.
 	RoundTrips int
 	// WatchEvents is the number of watch events sent.
 	WatchEvents int
@@ -43,8 +41,7 @@ func (s *Server) Counts() Counts {
 	return s.counts.clone()
 }
 
-// SessionCounts is Counts for one session; all zero when there is no such session
-// (any more).
+// SessionCounts is Counts for one session; all zero when there is no such session (any more).
 func (s *Server) SessionCounts(session int64) Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,8 +1,7 @@
 package zktest
 
-// Expire ends a session at once, as if its timeout had run out: its ephemerals
-// go, its connection is cut, and a reconnect is told that it has expired. It
-// does nothing when there is no such session.
+// Expire ends a session at once, as if its timeout had run out: its ephemerals go, its connection is cut, and a reconnect is told that it
+// has expired. It does nothing when there is no such session.
 func (s *Server) Expire(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -11,8 +10,7 @@ func (s *Server) Expire(session int64) {
 	}
 }
 
-// Disconnect cuts the session's connection; the session lives on and may
-// reconnect. Session 0 means every connection.
+// Disconnect cuts the session's connection; the session lives on and may reconnect. Session 0 means every connection.
 func (s *Server) Disconnect(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -23,12 +21,10 @@ func (s *Server) Disconnect(session int64) {
 	}
 }
 
-// Partition makes a black hole between the session's client and the server, in
-// one direction or both, for its present and all later connections. Nothing is
-// closed and neither side notices. As with TCP, what is sent meanwhile, including
-// the end of a connection, arrives after [Server.Heal] if the connection still
-// exists on the receiving side. Session 0 means every client, even those without
-// a session. Dialling still succeeds.
+// Partition makes a black hole between the session's client and the server, in one direction or both, for its present and all later
+// connections. Nothing is closed and neither side notices. As with TCP, what is sent meanwhile, including the end of a connection, arrives
+// after [Server.Heal] if the connection still exists on the receiving side. Session 0 means every client, even those without a session.
+// Dialling still succeeds.
 func (s *Server) Partition(session int64, dir Direction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,8 +43,7 @@ func (s *Server) Heal(session int64) {
 	s.repartition()
 }
 
-// repartition applies the partitions to every connection, oldest first, so that
-// what was held back arrives in a fixed order.
+// repartition applies the partitions to every connection, oldest first, so that what was held back arrives in a fixed order.
 func (s *Server) repartition() {
 	for _, c := range s.connections() {
 		c.partition()
@@ -56,17 +51,15 @@ func (s *Server) repartition() {
 	}
 }
 
-// Freeze stops the server as SIGSTOP would: it accepts connections and bytes,
-// answers nothing, and expires no session.
+// Freeze stops the server as SIGSTOP would: it accepts connections and bytes, answers nothing, and expires no session.
 func (s *Server) Freeze() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.frozen = true
 }
 
-// Thaw resumes a frozen server. Sessions whose time has run out meanwhile expire
-// first; then everything that was sent to it arrives. On a real server the two
-// race; this is the outcome that is worse for its clients.
+// Thaw resumes a frozen server. Sessions whose time has run out meanwhile expire first; then everything that was sent to it arrives. On a
+// real server the two race; this is the outcome that is worse for its clients.
 func (s *Server) Thaw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,9 +83,8 @@ func (s *Server) RefuseDials(refuse bool) {
 	s.refusing = refuse
 }
 
-// SwapSessionID makes the session's next reconnect end it silently: the client
-// is given a new session as if it were the old one, with another id and without
-// the ephemerals.
+// SwapSessionID makes the session's next reconnect end it silently: the client is given a new session as if it were the old one, with
+// another id and without the ephemerals.
 func (s *Server) SwapSessionID(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,14 +93,11 @@ func (s *Server) SwapSessionID(session int64) {
 	}
 }
 
-// SetReadOnly switches read-only mode, in which ZooKeeper serves without a
-// quorum (readonlymode.enabled, localSessionsEnabled). The switch cuts every
-// connection. Only clients that ask for read-only service are then accepted, with a
-// session that only this server knows. Earlier sessions cannot reconnect, but do not
-// expire. The answer to writes and syncs is NotReadOnly.
+// SetReadOnly switches read-only mode, in which ZooKeeper serves without a quorum (readonlymode.enabled, localSessionsEnabled). The switch
+// cuts every connection. Only clients that ask for read-only service are then accepted, with a session that only this server knows. Earlier
+// sessions cannot reconnect, but do not expire. The answer to writes and syncs is NotReadOnly.
 //
-// Switching back ends the local sessions and gives the others their full
-// timeout again, as a newly elected leader does.
+// Switching back ends the local sessions and gives the others their full timeout again, as a newly elected leader does.
 func (s *Server) SetReadOnly(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,8 +1,6 @@
-// Package zktest is an in-memory ZooKeeper server for tests and development. It
-// speaks ZooKeeper's wire protocol, so programs use it through the client
-// library they use in production: over TCP, or over net.Pipe inside a
-// testing/synctest bubble. Time in a bubble is fake: a session timeout has its
-// exact length, and your test does not wait for it.
+// Package zktest is an in-memory ZooKeeper server for tests and development. It speaks ZooKeeper's wire protocol, so programs use it
+// through the client library they use in production: over TCP, or over net.Pipe inside a testing/synctest bubble. Time in a bubble is fake:
+// a session timeout has its exact length, and your test does not wait for it.
 //
 //	func TestALostLockEndsItsWork(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) { // fake time: timeouts take none
@@ -26,14 +24,11 @@
 //
 //	c, _, err := zk.Connect([]string{"zk"}, 10*time.Second, zk.WithDialer(s.Dialer()))
 //
-// [Start] closes the server with the test; programs that run without one use
-// [New]. Outside a bubble [Server.Addr] is a TCP address. The package needs
-// the standard library only.
+// [Start] closes the server with the test; programs that run without one use [New]. Outside a bubble [Server.Addr] is a TCP address. The
+// package needs the standard library only.
 //
-// It is not for production. Everything is kept in memory and lost when the
-// process ends, nothing is replicated, and anybody who reaches the port may do
-// anything. Programs run on real ZooKeeper without a change: the protocol is the
-// same.
+// It is not for production. Everything is kept in memory and lost when the process ends, nothing is replicated, and anybody who reaches the
+// port may do anything. Programs run on real ZooKeeper without a change: the protocol is the same.
 //
 // # What it can do besides serving
 //
@@ -52,23 +47,17 @@
 //
 // # Limits
 //
-// A packet longer than [WithMaxFrame] allows ends its connection before memory
-// is allocated for it. When a connection has 8 MiB of requests waiting, or 8 MiB
-// of replies unread, the server reads no more from it. Watch events for a client
-// that does not read pile up to 64 MiB; then the server cuts the connection. Only
-// memory limits the tree.
+// A packet longer than [WithMaxFrame] allows ends its connection before memory is allocated for it. When a connection has 8 MiB of requests
+// waiting, or 8 MiB of replies unread, the server reads no more from it. Watch events for a client that does not read pile up to 64 MiB;
+// then the server cuts the connection. Only memory limits the tree.
 //
 // # Fidelity
 //
-// It answers as Apache ZooKeeper 3.8.0 does, standalone, in the build of Debian
-// 12 (3.8.0-11+deb12u2). Package conformance checks that with written scenarios
-// (about 900 replies and events of the real server) and with random sequences
-// from three sessions, played to both servers. In the last long run 11,000
-// sequences with 442,713 replies and events were identical: results, codes,
-// Stats, children, data, the order of events and replies, and the exact zxid of
-// each. kazoo and Curator run their locks, elections and caches on it.
-// CONFORMANCE.md lists every operation and fault with the test that exercises
-// it, and the differences found on the way.
+// It answers as Apache ZooKeeper 3.8.0 does, standalone, in the build of Debian 12 (3.8.0-11+deb12u2). Package conformance checks that with
+// written scenarios (about 900 replies and events of the real server) and with random sequences from three sessions, played to both
+// servers. In the last long run 11,000 sequences with 442,713 replies and events were identical: results, codes, Stats, children, data, the
+// order of events and replies, and the exact zxid of each. kazoo and Curator run their locks, elections and caches on it. CONFORMANCE.md
+// lists every operation and fault with the test that exercises it, and the differences found on the way.
 //
 // Supported:
 //
@@ -108,13 +97,10 @@ package zktest
 // what, internal/outbox what a connection has yet to send, internal/words what the four-letter words say, internal/digestmd5 a login,
 // internal/release in what releases of ZooKeeper differ, and internal/pipe a network without sockets.
 //
-// The files, along a frame's way: listen.go accepts connections, read.go has wire cut the
-// stream into frames and decode them, fault.go decides what goes wrong, conn.go queues
-// requests, exec.go and reads.go ask the store and encode what it says, and session.go and
-// auth.go say who asks. replica.go is another server's view of the tree, and tells who watches
-// it. reap.go and the sessions' timers act by themselves. inspect.go, counts.go, disrupt.go
-// and event.go serve the test; words.go tells internal/words how the server is.
+// The files, along a frame's way: listen.go accepts connections, read.go has wire cut the stream into frames and decode them, fault.go
+// decides what goes wrong, conn.go queues requests, exec.go and reads.go ask the store and encode what it says, and session.go and auth.go
+// say who asks. replica.go is another server's view of the tree, and tells who watches it. reap.go and the sessions' timers act by
+// themselves. inspect.go, counts.go, disrupt.go and event.go serve the test; words.go tells internal/words how the server is.
 //
-// One lock guards all of it and is never held across I/O or a sleep: in a bubble a
-// goroutine that waits for a mutex stops time. So whatever may block (a reader, a
-// writer, a fault's predicate) runs without it.
+// One lock guards all of it and is never held across I/O or a sleep: in a bubble a goroutine that waits for a mutex stops time. So whatever
+// may block (a reader, a writer, a fault's predicate) runs without it.

@@ -12,13 +12,11 @@ type Event struct {
 	N       int // counts, from 1, the events of this type offered to this rule
 }
 
-// InjectEvent puts a fault in force for the watch events that match accepts.
-// [DropEvent] swallows the event, [Delay] sends it later, and [Hold] sends it at
-// [Injection.Release]. None of them delays anything else, which no ordinary server
-// would do. Other faults do nothing to an event.
+// InjectEvent puts a fault in force for the watch events that match accepts. [DropEvent] swallows the event, [Delay] sends it later, and
+// [Hold] sends it at [Injection.Release]. None of them delays anything else, which no ordinary server would do. Other faults do nothing to
+// an event.
 //
-// Unlike the predicate of [Server.Inject], match runs with the server locked: it
-// must not call the server.
+// Unlike the predicate of [Server.Inject], match runs with the server locked: it must not call the server.
 func (s *Server) InjectEvent(match func(Event) bool, f Fault) *Injection {
 	i := newInjection(s, f)
 	i.matchEvent = match

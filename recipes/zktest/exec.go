@@ -5,9 +5,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// run executes one request that has arrived. The client may be gone by now; its
-// write is executed all the same as long as the session lives, as on a server that
-// has the request in its pipeline already.
+// run executes one request that has arrived. The client may be gone by now; its write is executed all the same as long as the session
+// lives, as on a server that has the request in its pipeline already.
 func (c *conn) run(it *inbound) {
 	s := c.s
 	switch {
@@ -48,8 +47,7 @@ func (c *conn) gone() {
 	delete(c.s.conns, c)
 }
 
-// execute executes a request. It returns the reply's frame, nil for none, and whether
-// the connection ends with it.
+// execute executes a request. It returns the reply's frame, nil for none, and whether the connection ends with it.
 func (c *conn) execute(r *wire.Request) (frame []byte, end bool) {
 	s := c.s
 	if r.Op == wire.OpConnect {
@@ -112,8 +110,7 @@ func (c *conn) execute(r *wire.Request) (frame []byte, end bool) {
 	return e.Frame(), false
 }
 
-// dispatch executes one operation and encodes its result. A read-only server
-// refuses before it decodes (ReadOnlyRequestProcessor).
+// dispatch executes one operation and encodes its result. A read-only server refuses before it decodes (ReadOnlyRequestProcessor).
 func (c *conn) dispatch(r *wire.Request, e *wire.Encoder) wire.Code {
 	s := c.s
 	write := wire.IsWrite(r.Op)
@@ -133,8 +130,7 @@ func (c *conn) dispatch(r *wire.Request, e *wire.Encoder) wire.Code {
 	return c.readOp(r, e)
 }
 
-// write1 executes a single write as a transaction. Like every failed write in
-// ZooKeeper, one that is refused has taken a zxid.
+// write1 executes a single write as a transaction. Like every failed write in ZooKeeper, one that is refused has taken a zxid.
 func (c *conn) write1(r *wire.Request, e *wire.Encoder) wire.Code {
 	at := c.s.stamp()
 	switch r.Op {
@@ -238,9 +234,8 @@ func (s *Server) stamp() store.Stamp {
 	return store.Stamp{Zxid: s.zxid, Millis: nowMillis()}
 }
 
-// committed fires the watches, on every server of the ensemble, in the order of the
-// operations. The replies are not sent yet, so a client sees the event before it can
-// read the change, as ZooKeeper promises.
+// committed fires the watches, on every server of the ensemble, in the order of the operations. The replies are not sent yet, so a client
+// sees the event before it can read the change, as ZooKeeper promises.
 func (s *Server) committed(changes []store.Change) {
 	s.scheduleReap()
 	for _, c := range changes {

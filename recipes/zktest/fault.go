@@ -8,17 +8,15 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// Request is a request that has just been read off the wire, as a fault's predicate
-// sees it.
+// Request is a request that has just been read off the wire, as a fault's predicate sees it.
 type Request struct {
 	Session int64    // 0 before the first handshake is answered
 	Op      string   // "create", "getChildren2", "ping", ...; "connect" for the handshake
 	Path    string   // of a multi: that of its first operation
 	Paths   []string // every path named
 	Xid     int32
-	// N counts, from 1, the requests with this Op that this rule has seen since it
-	// was injected: r.Op == "create" && r.N == 2 is the second create from now on,
-	// of any session.
+	// N counts, from 1, the requests with this Op that this rule has seen since it was injected: r.Op == "create" && r.N == 2 is the second
+	// create from now on, of any session.
 	N int
 }
 
@@ -52,44 +50,33 @@ const (
 
 // Faults without a parameter.
 var (
-	// DropRequest swallows the request: it is neither executed nor answered, while
-	// the connection and everything else on it goes on.
+	// DropRequest swallows the request: it is neither executed nor answered, while the connection and everything else on it goes on.
 	DropRequest = Fault{kind: faultDropRequest}
 	// DropEvent swallows a watch event, see [Server.InjectEvent].
 	DropEvent = Fault{kind: faultDropRequest}
-	// DropReply executes the request, swallows the reply and cuts the connection: the
-	// client cannot know what happened.
+	// DropReply executes the request, swallows the reply and cuts the connection: the client cannot know what happened.
 	DropReply = Fault{kind: faultDropReply}
-	// LoseReply executes the request and swallows the reply, while the connection and
-	// everything else on it goes on.
+	// LoseReply executes the request and swallows the reply, while the connection and everything else on it goes on.
 	LoseReply = Fault{kind: faultLoseReply}
 	// CutBefore cuts the connection instead of executing the request.
 	CutBefore = Fault{kind: faultCutBefore}
 	// CutAfter cuts the connection once the reply is sent in full.
 	CutAfter = Fault{kind: faultCutAfter}
-	// Hold keeps the request in the server's pipeline until [Injection.Release],
-	// as a slow disk does, and behind it all later requests of its session at this
-	// server, even those of a new connection. Their arrival keeps the session
-	// alive. If the client leaves meanwhile, they are still executed at release,
-	// unless the session is over by then or attached to another server
-	// ([Replica]).
+	// Hold keeps the request in the server's pipeline until [Injection.Release], as a slow disk does, and behind it all later requests of
+	// its session at this server, even those of a new connection. Their arrival keeps the session alive. If the client leaves meanwhile,
+	// they are still executed at release, unless the session is over by then or attached to another server ([Replica]).
 	Hold = Fault{kind: faultHold}
-	// HoldReader stops the thread that has read the request, until
-	// [Injection.Release]: the request is not in the pipeline yet, and nothing more
-	// is read from its connection. If that is cut, on either side, the request is
-	// executed at release all the same. A new connection of its session overtakes it,
-	// so that it can be executed after writes that were sent later and answered.
-	// ZooKeeper does that when the thread is not given a processor in time. To a
-	// program it looks the same when its session has moved to another server and
-	// back while the first one was slow, which is less rare.
+	// HoldReader stops the thread that has read the request, until [Injection.Release]: the request is not in the pipeline yet, and nothing
+	// more is read from its connection. If that is cut, on either side, the request is executed at release all the same. A new connection
+	// of its session overtakes it, so that it can be executed after writes that were sent later and answered. ZooKeeper does that when the
+	// thread is not given a processor in time. To a program it looks the same when its session has moved to another server and back while
+	// the first one was slow, which is less rare.
 	HoldReader = Fault{kind: faultHoldReader}
-	// HoldReply executes the request and keeps its reply, and everything sent
-	// on the connection after it, until [Injection.Release].
+	// HoldReply executes the request and keeps its reply, and everything sent on the connection after it, until [Injection.Release].
 	HoldReply = Fault{kind: faultHoldReply}
 )
 
-// CutAt executes the request and cuts the connection after n bytes of its
-// reply, counting the four bytes of length.
+// CutAt executes the request and cuts the connection after n bytes of its reply, counting the four bytes of length.
 func CutAt(n int) Fault { return Fault{kind: faultCutAt, n: n} }
 
 // Delay is [Hold] for d.
@@ -98,13 +85,11 @@ func Delay(d time.Duration) Fault { return Fault{kind: faultDelay, d: d} }
 // DelayReader is [HoldReader] for d.
 func DelayReader(d time.Duration) Fault { return Fault{kind: faultDelayReader, d: d} }
 
-// DelayReply executes the request and sends its reply, and everything on the
-// connection after it, d later.
+// DelayReply executes the request and sends its reply, and everything on the connection after it, d later.
 func DelayReply(d time.Duration) Fault { return Fault{kind: faultDelayReply, d: d} }
 
-// Fail answers the request with code instead of executing it. A handshake
-// ("connect") can be refused in one way only: the client is told that its session
-// has expired.
+// Fail answers the request with code instead of executing it. A handshake ("connect") can be refused in one way only: the client is told
+// that its session has expired.
 func Fail(code Code) Fault { return Fault{kind: faultFail, code: wire.Code(code)} }
 
 // Injection is one fault in force, from [Server.Inject].
@@ -134,11 +119,9 @@ type rules struct {
 	all []*Injection
 }
 
-// Inject puts a fault in force for every request that match accepts, until
-// [Injection.Remove]. If several rules match, the one injected first wins. match is
-// called once for each request, in the order they are read off each connection,
-// and never by two goroutines at a time. It may inspect the server but must not
-// inject or remove faults. See [Once] and [On].
+// Inject puts a fault in force for every request that match accepts, until [Injection.Remove]. If several rules match, the one injected
+// first wins. match is called once for each request, in the order they are read off each connection, and never by two goroutines at a time.
+// It may inspect the server but must not inject or remove faults. See [Once] and [On].
 func (s *Server) Inject(match func(Request) bool, f Fault) *Injection {
 	i := newInjection(s, f)
 	i.match = match
@@ -159,13 +142,11 @@ func (i *Injection) Hits() int {
 	return i.hits
 }
 
-// Hit returns a channel that is closed when the fault strikes for the first time.
-// With [Hold] and [HoldReader] the request may still be on its way then; it will not
-// be executed before the release.
+// Hit returns a channel that is closed when the fault strikes for the first time. With [Hold] and [HoldReader] the request may still be on
+// its way then; it will not be executed before the release.
 func (i *Injection) Hit() <-chan struct{} { return i.hit }
 
-// Remove ends the fault for requests that have not been read yet. What it holds stays
-// held until [Injection.Release].
+// Remove ends the fault for requests that have not been read yet. What it holds stays held until [Injection.Release].
 func (i *Injection) Remove() {
 	lock, all := &i.s.rules.mu, &i.s.rules.all
 	if i.matchEvent != nil {
@@ -292,9 +273,8 @@ func (c *conn) finish(it *inbound, frame []byte, end bool) {
 	}
 }
 
-// Code is an error code of the client protocol, as in ZooKeeper's
-// KeeperException.Code. [Fail] makes the server answer with one; those that have no
-// name here can be given by number, such as Code(-118).
+// Code is an error code of the client protocol, as in ZooKeeper's KeeperException.Code. [Fail] makes the server answer with one; those that
+// have no name here can be given by number, such as Code(-118).
 type Code int32
 
 // The codes that tests inject or ask for.

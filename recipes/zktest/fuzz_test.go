@@ -39,8 +39,7 @@ func seedFrames() [][]byte {
 	return append(seeds, e.Frame()[4:])
 }
 
-// FuzzConnection: whatever follows a handshake, the server answers the next
-// client, and the connection ends when its client does.
+// FuzzConnection: whatever follows a handshake, the server answers the next client, and the connection ends when its client does.
 func FuzzConnection(f *testing.F) {
 	for _, s := range seedFrames() {
 		f.Add(append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...), true)
@@ -72,8 +71,7 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// FuzzTwoFrames: the answer to a request is one well-formed frame with its xid,
-// whatever came before it.
+// FuzzTwoFrames: the answer to a request is one well-formed frame with its xid, whatever came before it.
 func FuzzTwoFrames(f *testing.F) {
 	for _, s := range seedFrames() {
 		f.Add(s, []byte("/a"))

@@ -51,8 +51,7 @@ type Session struct {
 	Requests   int           // since the last ResetCounts, without pings
 }
 
-// Get returns a node, false when there is none. It does not count as a request and
-// sets no watch.
+// Get returns a node, false when there is none. It does not count as a request and sets no watch.
 func (s *Server) Get(path string) (Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,9 +66,8 @@ func (s *Server) Get(path string) (Node, bool) {
 	return out, true
 }
 
-// Create makes a persistent node that anyone may change, and its missing parents,
-// without a client: one transaction for each, and watches fire. The error wraps a
-// [Code] and names the path.
+// Create makes a persistent node that anyone may change, and its missing parents, without a client: one transaction for each, and watches
+// fire. The error wraps a [Code] and names the path.
 func (s *Server) Create(path string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,16 +93,14 @@ func (s *Server) create(path string, data []byte) error {
 
 // declaration is the data of a provisioned lock's node and the children it needs.
 // *kind.Payload implements it. It is an interface because this package imports only
-// the standard library, and an alias so that package kind can describe Provision without
-// importing this package.
+// the standard library, and an alias so that package kind can describe Provision without importing this package.
 type declaration = interface {
 	Encode() ([]byte, error)
 	Children() []string
 }
 
-// Provision declares a lock, as locktree apply would: it creates the node, the
-// children it needs and its missing parents, open to everybody, before any client
-// can see one of them. If the node exists, its declaration is replaced.
+// Provision declares a lock, as locktree apply would: it creates the node, the children it needs and its missing parents, open to
+// everybody, before any client can see one of them. If the node exists, its declaration is replaced.
 func (s *Server) Provision(path string, d declaration) error {
 	data, err := d.Encode()
 	if err != nil {
@@ -136,8 +132,7 @@ func (s *Server) set(path string, data []byte) error {
 	return editError("set", path, s.edit(store.SetData{Path: path, Data: slices.Clone(data), Version: -1}))
 }
 
-// Delete removes a node and everything below it, children first, whatever
-// their versions and ACLs, in one transaction for each.
+// Delete removes a node and everything below it, children first, whatever their versions and ACLs, in one transaction for each.
 func (s *Server) Delete(path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,9 +165,8 @@ func editError(what, path string, code wire.Code) error {
 	return fmt.Errorf("zktest: %s %s: %w", what, path, Code(code))
 }
 
-// SetCreateCount sets how many children a node has ever had, without creating them;
-// the next sequence number is that count. ZooKeeper has no such operation. It serves
-// to test what happens near 2^31.
+// SetCreateCount sets how many children a node has ever had, without creating them; the next sequence number is that count. ZooKeeper has
+// no such operation. It serves to test what happens near 2^31.
 func (s *Server) SetCreateCount(path string, n int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,10 +176,9 @@ func (s *Server) SetCreateCount(path string, n int32) error {
 	return nil
 }
 
-// Dump returns the whole tree as text, one line per node, children indented below
-// their parent and in order: name, data, and anything out of the ordinary. It
-// contains no times, ids or zxids, so that equal trees make equal dumps; an
-// ephemeral's owner appears as its rank among the live sessions.
+// Dump returns the whole tree as text, one line per node, children indented below their parent and in order: name, data, and anything out
+// of the ordinary. It contains no times, ids or zxids, so that equal trees make equal dumps; an ephemeral's owner appears as its rank among
+// the live sessions.
 func (s *Server) Dump() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,8 +229,7 @@ func permString(p int32) string {
 	return b.String()
 }
 
-// Sessions lists the live sessions in the order of their ids, that is, of their
-// creation.
+// Sessions lists the live sessions in the order of their ids, that is, of their creation.
 func (s *Server) Sessions() []Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -111,8 +111,7 @@ func TestARefusedDialLooksLikeAServerThatIsDown(t *testing.T) {
 	})
 }
 
-// A held request, a delayed one, a partition and a frozen server must not keep
-// Close, or a bubble, from ending.
+// A held request, a delayed one, a partition and a frozen server must not keep Close, or a bubble, from ending.
 func TestCloseJoinsEverythingWhateverIsHeld(t *testing.T) {
 	hold := map[string]func(s *zktest.Server, c *client){
 		"hold":       func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.Hold) },

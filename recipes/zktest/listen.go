@@ -9,9 +9,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/pipe"
 )
 
-// Addr is the server's TCP address, host:port on the loopback interface. The
-// first call starts listening on a free port. Like httptest, it panics when it
-// cannot listen.
+// Addr is the server's TCP address, host:port on the loopback interface. The first call starts listening on a free port. Like httptest, it
+// panics when it cannot listen.
 func (s *Server) Addr() string {
 	s.mu.Lock()
 	addr := s.addr
@@ -75,15 +74,13 @@ func (s *Server) accept(l net.Listener, v *view) {
 	}
 }
 
-// Dialer returns a function for zk.WithDialer that connects to the server through
-// net.Pipe, whatever the address. That makes the server work in a
-// testing/synctest bubble, where sockets cannot be used.
+// Dialer returns a function for zk.WithDialer that connects to the server through net.Pipe, whatever the address. That makes the server
+// work in a testing/synctest bubble, where sockets cannot be used.
 func (s *Server) Dialer() func(network, address string, timeout time.Duration) (net.Conn, error) {
 	return s.views[0].dial
 }
 
-// DialContext is [Server.Dialer] for clients that dial with a context, as
-// [net.Dialer.DialContext] does. It fits recipes.Config.Dialer.
+// DialContext is [Server.Dialer] for clients that dial with a context, as [net.Dialer.DialContext] does. It fits recipes.Config.Dialer.
 func (s *Server) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return s.views[0].dialContext(ctx, network, address)
 }

@@ -42,54 +42,45 @@ func (o options) rules() store.Rules {
 	}
 }
 
-// WithTickTime sets ZooKeeper's tickTime, 2 s by default, a millisecond at least.
-// Session timeouts are clamped to between 2 and 20 ticks, and sessions expire at
-// whole ticks since the server's start, up to one tick after their timeout.
+// WithTickTime sets ZooKeeper's tickTime, 2 s by default, a millisecond at least. Session timeouts are clamped to between 2 and 20 ticks,
+// and sessions expire at whole ticks since the server's start, up to one tick after their timeout.
 func WithTickTime(d time.Duration) Option { return func(o *options) { o.tick = d } }
 
 // WithLatency makes every byte take d in each direction, so that a round trip
 // takes 2d and a dial one round trip. In a synctest bubble that is exact.
 func WithLatency(d time.Duration) Option { return func(o *options) { o.latency = d } }
 
-// WithMaxFrame sets jute.maxbuffer, 1,048,575 bytes by default: a client that
-// announces a longer packet loses its connection.
+// WithMaxFrame sets jute.maxbuffer, 1,048,575 bytes by default: a client that announces a longer packet loses its connection.
 func WithMaxFrame(n int) Option { return func(o *options) { o.maxFrame = n } }
 
-// WithSuperDigest sets the digest identity that may do everything, in the form
-// of [DigestID]. By default there is none.
+// WithSuperDigest sets the digest identity that may do everything, in the form of [DigestID]. By default there is none.
 func WithSuperDigest(id string) Option { return func(o *options) { o.superDigest = id } }
 
 // WithExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled). Without it
 // the answer to their creation is Unimplemented, as in ZooKeeper.
 func WithExtendedTypes() Option { return func(o *options) { o.extendedTypes = true } }
 
-// WithReapInterval sets how often empty containers and TTL nodes past their
-// lifetime are removed (znode.container.checkIntervalMs), one minute by default, a
-// millisecond at least.
+// WithReapInterval sets how often empty containers and TTL nodes past their lifetime are removed (znode.container.checkIntervalMs), one
+// minute by default, a millisecond at least.
 func WithReapInterval(d time.Duration) Option { return func(o *options) { o.reapInterval = d } }
 
-// WithQuotaEnforcement makes hard quota limits refuse writes (enforceQuota).
-// Quotas are counted either way.
+// WithQuotaEnforcement makes hard quota limits refuse writes (enforceQuota). Quotas are counted either way.
 func WithQuotaEnforcement() Option { return func(o *options) { o.enforceQuota = true } }
 
-// WithWords allows these four-letter words and no others
-// (4lw.commands.whitelist). By default all are answered; in ZooKeeper only srvr is.
+// WithWords allows these four-letter words and no others (4lw.commands.whitelist). By default all are answered; in ZooKeeper only srvr is.
 func WithWords(words ...string) Option {
 	return func(o *options) { o.words = append([]string{}, words...) }
 }
 
-// WithSASL makes the server take logins by SASL's mechanism DIGEST-MD5, like one
-// whose JAAS section Server has ZooKeeper's DigestLoginModule. It turns on the scheme
-// sasl. password is asked at each login; it returns "" for a user that does not
-// exist, and must not use the server. A connection that has not logged in is served
-// as before, unless WithSASLRequired says otherwise.
+// WithSASL makes the server take logins by SASL's mechanism DIGEST-MD5, like one whose JAAS section Server has ZooKeeper's
+// DigestLoginModule. It turns on the scheme sasl. password is asked at each login; it returns "" for a user that does not exist, and must
+// not use the server. A connection that has not logged in is served as before, unless WithSASLRequired says otherwise.
 func WithSASL(password func(user string) string) Option {
 	return func(o *options) { o.saslPassword = password }
 }
 
-// WithSASLRequired makes the server serve only connections that have logged in by
-// SASL (sessionRequireClientSASLAuth, or enforce.auth.schemes=sasl). Others get
-// SessionClosedRequireSaslAuth (-124) and lose their connection.
+// WithSASLRequired makes the server serve only connections that have logged in by SASL (sessionRequireClientSASLAuth, or
+// enforce.auth.schemes=sasl). Others get SessionClosedRequireSaslAuth (-124) and lose their connection.
 func WithSASLRequired() Option { return func(o *options) { o.saslRequired = true } }
 
 // WithVersion makes the server answer as another release of ZooKeeper does, "3.9" or "3.9.1", as far as it differs from 3.8.0 in

@@ -8,8 +8,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/words"
 )
 
-// read is the reader goroutine: it cuts the stream into frames, asks the faults
-// about each, and hands it on.
+// read is the reader goroutine: it cuts the stream into frames, asks the faults about each, and hands it on.
 func (c *conn) read() {
 	defer c.s.wg.Done()
 	in := bufio.NewReader(c.nc)
@@ -34,8 +33,7 @@ func (c *conn) read() {
 	c.deliver(inbound{eof: true})
 }
 
-// next reads one frame. Any error ends the connection. So does a length beyond the
-// limit, before anything is allocated for it.
+// next reads one frame. Any error ends the connection. So does a length beyond the limit, before anything is allocated for it.
 func (c *conn) next(in *bufio.Reader, first bool) (inbound, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {

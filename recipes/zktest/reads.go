@@ -68,8 +68,7 @@ func (c *conn) exists(r *wire.Request, e *wire.Encoder) wire.Code {
 	return code
 }
 
-// getData sets a watch only if it answers with data: not on a node that is missing
-// or may not be read.
+// getData sets a watch only if it answers with data: not on a node that is missing or may not be read.
 func (c *conn) getData(r *wire.Request, e *wire.Encoder) wire.Code {
 	data, stat, code := c.v.tree().GetData(c.caller(), r.Path)
 	if code != wire.CodeOK {
@@ -117,8 +116,7 @@ func (c *conn) multiRead(r *wire.Request, e *wire.Encoder) wire.Code {
 	return wire.CodeOK
 }
 
-// addWatch watches a path until the watch is removed: mode 0 the node and its
-// children, mode 1 the whole subtree. The node need not exist.
+// addWatch watches a path until the watch is removed: mode 0 the node and its children, mode 1 the whole subtree. The node need not exist.
 func (c *conn) addWatch(r *wire.Request, e *wire.Encoder) wire.Code {
 	mode := watch.Persistent
 	switch r.Mode {
@@ -134,8 +132,7 @@ func (c *conn) addWatch(r *wire.Request, e *wire.Encoder) wire.Code {
 	return wire.CodeOK
 }
 
-// removeWatches removes a watch, or only looks for it (checkWatches), by kind:
-// 1 children, 2 data, 3 any.
+// removeWatches removes a watch, or only looks for it (checkWatches), by kind: 1 children, 2 data, 3 any.
 func (c *conn) removeWatches(r *wire.Request) wire.Code {
 	if r.Mode < 1 || r.Mode > 3 {
 		return wire.CodeMarshallingError
@@ -164,10 +161,9 @@ func (c *conn) watch(t *watch.Table[*conn], path string, mode watch.Mode) {
 	}
 }
 
-// rearm restores a reconnected client's watches (setWatches): what has happened since
-// the zxid it saw last is sent at once, everything else is watched again. Deletions
-// and creations follow from whether the node exists; a change of data or children is
-// missed if the client has meanwhile seen a newer zxid.
+// rearm restores a reconnected client's watches (setWatches): what has happened since the zxid it saw last is sent at once, everything else
+// is watched again. Deletions and creations follow from whether the node exists; a change of data or children is missed if the client has
+// meanwhile seen a newer zxid.
 func (c *conn) rearm(r *wire.Request) {
 	t, w := c.v.tree(), c.v.watches
 	for _, p := range r.Watches[0] {

@@ -6,9 +6,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
-// scheduleReap starts the reaper's timer if there is something it might remove. It
-// keeps the fixed beat of the real one, which starts with the server, but does not
-// run when there is nothing to do.
+// scheduleReap starts the reaper's timer if there is something it might remove. It keeps the fixed beat of the real one, which starts with
+// the server, but does not run when there is nothing to do.
 func (s *Server) scheduleReap() {
 	if s.reaper != nil || !s.tree.Reapable() || s.closed {
 		return
@@ -17,9 +16,8 @@ func (s *Server) scheduleReap() {
 	s.reaper = time.AfterFunc(every-time.Since(s.born)%every, s.reap)
 }
 
-// reap removes containers that have had children and have none left, and TTL
-// nodes without children that have not been written for longer than their
-// lifetime. Each removal is a transaction.
+// reap removes containers that have had children and have none left, and TTL nodes without children that have not been written for longer
+// than their lifetime. Each removal is a transaction.
 func (s *Server) reap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

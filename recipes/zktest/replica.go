@@ -9,9 +9,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/watch"
 )
 
-// view is the data as one server of an ensemble shows it to its clients. The server
-// itself is the leader, whose view is the live tree; a lagging [Replica] shows an
-// older tree and owes its watchers the changes since.
+// view is the data as one server of an ensemble shows it to its clients. The server itself is the leader, whose view is the live tree; a
+// lagging [Replica] shows an older tree and owes its watchers the changes since.
 type view struct {
 	s       *Server
 	watches *watch.Set[*conn]
@@ -107,16 +106,13 @@ func (v *view) session(id int64) *session {
 	return nil
 }
 
-// Replica is another server of the same ensemble: a follower with its own
-// address, watches and view of the data. Writes through it change the same tree,
-// and sessions move freely between the servers.
+// Replica is another server of the same ensemble: a follower with its own address, watches and view of the data. Writes through it change
+// the same tree, and sessions move freely between the servers.
 //
-// When a session has moved to another server, its old connection is cut at the next
-// write it sends there (SessionMoved).
+// When a session has moved to another server, its old connection is cut at the next write it sends there (SessionMoved).
 type Replica struct{ v *view }
 
-// Replica adds a follower, up to date until [Replica.Lag]. It ends with the
-// server.
+// Replica adds a follower, up to date until [Replica.Lag]. It ends with the server.
 func (s *Server) Replica() *Replica {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,11 +140,9 @@ func (r *Replica) Listen(addr string) (string, error) {
 	return l.Addr().String(), nil
 }
 
-// Lag makes the follower fall behind: it keeps showing the data as it is now, keeps
-// its watchers waiting, and refuses clients that have seen more. As on a real
-// follower, a write or a sync through it brings it up to the zxid of that request
-// before the answer; after that it lags again. It learns of the end of a session in
-// the same order: until then it answers the session's pings and reads.
+// Lag makes the follower fall behind: it keeps showing the data as it is now, keeps its watchers waiting, and refuses clients that have
+// seen more. As on a real follower, a write or a sync through it brings it up to the zxid of that request before the answer; after that it
+// lags again. It learns of the end of a session in the same order: until then it answers the session's pings and reads.
 func (r *Replica) Lag() {
 	v := r.v
 	v.s.mu.Lock()
@@ -169,9 +163,8 @@ func (r *Replica) CutOff() {
 	r.v.cutOff = true
 }
 
-// Advance brings a follower that lags or is cut off up to date, once; it still lags or is cut off. So it plays a follower that
-// is cut off in one direction: it receives what the leader commits, while what it sends, its clients' writes and pings, is
-// lost.
+// Advance brings a follower that lags or is cut off up to date, once; it still lags or is cut off. So it plays a follower that is cut off
+// in one direction: it receives what the leader commits, while what it sends, its clients' writes and pings, is lost.
 func (r *Replica) Advance() {
 	r.v.s.mu.Lock()
 	defer r.v.s.mu.Unlock()

@@ -24,9 +24,8 @@ type testingTB interface {
 	Logf(format string, args ...any)
 }
 
-// Server is one in-memory ZooKeeper server. Its methods are safe for use by many
-// goroutines. A server created inside a testing/synctest bubble lives in the
-// bubble's fake time.
+// Server is one in-memory ZooKeeper server. Its methods are safe for use by many goroutines. A server created inside a testing/synctest
+// bubble lives in the bubble's fake time.
 type Server struct {
 	opts   options
 	born   time.Time
@@ -57,8 +56,7 @@ type Server struct {
 	wg    sync.WaitGroup
 }
 
-// Start makes a server that closes itself when the test, such as a *testing.T,
-// ends, in the manner of net/http/httptest.
+// Start makes a server that closes itself when the test, such as a *testing.T, ends, in the manner of net/http/httptest.
 func Start(tb testingTB, opts ...Option) *Server {
 	tb.Helper()
 	s := New(opts...)
@@ -66,8 +64,7 @@ func Start(tb testingTB, opts ...Option) *Server {
 	return s
 }
 
-// New makes a server. The caller closes it. It listens nowhere until asked to:
-// see [Server.Addr], [Server.Listen] and [Server.Dialer].
+// New makes a server. The caller closes it. It listens nowhere until asked to: see [Server.Addr], [Server.Listen] and [Server.Dialer].
 func New(opts ...Option) *Server {
 	s := &Server{
 		opts: defaults(), born: time.Now(),
@@ -80,15 +77,13 @@ func New(opts ...Option) *Server {
 	s.opts.tick, s.opts.reapInterval = max(s.opts.tick, time.Millisecond), max(s.opts.reapInterval, time.Millisecond)
 	s.tree = store.New(s.opts.rules())
 	rand.Read(s.secret[:])
-	// ZooKeeper's own recipe for ids: the clock in the middle, the server's
-	// number on top, and one more for every session.
+	// ZooKeeper's own recipe for ids: the clock in the middle, the server's number on top, and one more for every session.
 	s.nextSession = int64(uint64(s.born.UnixMilli())<<24>>8) | 1<<56
 	return s
 }
 
-// Close ends every connection and session and waits for the server's
-// goroutines. Clients see their connection end, not their session. Calling it
-// again does nothing.
+// Close ends every connection and session and waits for the server's goroutines. Clients see their connection end, not their session.
+// Calling it again does nothing.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -111,8 +106,7 @@ func (s *Server) Close() {
 // errRefused is the cause of a refused dial, wrapped as net wraps its own.
 var errRefused = errors.New("connection refused by zktest")
 
-// password is the session's secret. It cannot be guessed, and is derived from the
-// id so that it need not be stored.
+// password is the session's secret. It cannot be guessed, and is derived from the id so that it need not be stored.
 func (s *Server) password(id int64) []byte {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(id))

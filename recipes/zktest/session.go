@@ -6,8 +6,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// session is one client session. It outlives its connections until its
-// deadline passes or it is closed.
+// session is one client session. It outlives its connections until its deadline passes or it is closed.
 type session struct {
 	id       int64
 	timeout  time.Duration
@@ -44,9 +43,8 @@ func (s *Server) openSession(timeout time.Duration) *session {
 	return x
 }
 
-// expiry is when a session heard of just now expires: its timeout from now, rounded
-// up to a whole tick, since ZooKeeper expires sessions in buckets
-// (ExpiryQueue.roundToNextInterval). So it is never early, and up to a tick late.
+// expiry is when a session heard of just now expires: its timeout from now, rounded up to a whole tick, since ZooKeeper expires sessions in
+// buckets (ExpiryQueue.roundToNextInterval). So it is never early, and up to a tick late.
 func (s *Server) expiry(timeout time.Duration) time.Time {
 	age := time.Since(s.born).Truncate(time.Millisecond)
 	ticks := (age+timeout)/s.opts.tick + 1
@@ -69,8 +67,7 @@ func (s *Server) expireIfDue(x *session) {
 	s.endSession(x)
 }
 
-// endSession closes a session: its ephemerals go in one transaction, their
-// watches fire, its connection is cut.
+// endSession closes a session: its ephemerals go in one transaction, their watches fire, its connection is cut.
 func (s *Server) endSession(x *session) {
 	x.timer.Stop()
 	delete(s.sessions, x.id)
@@ -86,8 +83,7 @@ func (s *Server) endSession(x *session) {
 	}
 }
 
-// handshake answers a connection's first frame, in the order of
-// ZooKeeperServer.processConnectRequest. The second result says that the
+// handshake answers a connection's first frame, in the order of ZooKeeperServer.processConnectRequest. The second result says that the
 // connection ends with the answer.
 func (s *Server) handshake(c *conn, r *wire.ConnectRequest) ([]byte, bool) {
 	if c.session != nil || r.LastZxid > c.v.zxid() || s.readOnly && !r.ReadOnly {
@@ -122,8 +118,7 @@ func (s *Server) handshake(c *conn, r *wire.ConnectRequest) ([]byte, bool) {
 	return s.attach(c, x, timeout), false
 }
 
-// attach gives the session to the connection. Its timeout is what this handshake
-// asked for: a reconnect may change it.
+// attach gives the session to the connection. Its timeout is what this handshake asked for: a reconnect may change it.
 func (s *Server) attach(c *conn, x *session, timeout time.Duration) []byte {
 	c.session, x.conn, x.view, x.timeout = x, c, c.v, timeout
 	c.follow(x.pipes[c.v])

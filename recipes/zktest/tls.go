@@ -8,9 +8,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
-// WithTLS makes the server speak TLS on all its connections, TCP and pipe, like
-// ZooKeeper's secureClientPort. It turns on the x509 scheme: a client that presents
-// a certificate, for which cfg.ClientAuth asks, is authenticated by its subject.
+// WithTLS makes the server speak TLS on all its connections, TCP and pipe, like ZooKeeper's secureClientPort. It turns on the x509 scheme:
+// a client that presents a certificate, for which cfg.ClientAuth asks, is authenticated by its subject.
 func WithTLS(cfg *tls.Config) Option {
 	return func(o *options) { o.tls, o.x509 = cfg, true }
 }
@@ -38,9 +37,8 @@ func (c *conn) identify() error {
 	return nil
 }
 
-// subject renders a distinguished name as Java's X500Principal does: RFC 2253,
-// the last part of the encoding first. Certificate.Subject.String changes the order
-// of unusual names.
+// subject renders a distinguished name as Java's X500Principal does: RFC 2253, the last part of the encoding first.
+// Certificate.Subject.String changes the order of unusual names.
 func subject(raw []byte) (string, error) {
 	var rdns pkix.RDNSequence
 	if _, err := asn1.Unmarshal(raw, &rdns); err != nil {

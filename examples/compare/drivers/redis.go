@@ -14,8 +14,7 @@ import (
 	"github.com/locktree/locktree/examples/compare/lock"
 )
 
-// redisLock is SET NX PX with a release that compares the token: package redislock, which tries again every 100 ms as in
-// its documentation.
+// redisLock is SET NX PX with a release that compares the token: package redislock, which tries again every 100 ms as in its documentation.
 func redisLock(addrs []string, ttl time.Duration) lock.Client {
 	c := redis.NewClient(&redis.Options{Addr: addrs[0]})
 	locker := redislock.New(c)

@@ -1,6 +1,5 @@
-// Command transfer moves money between three accounts, from six programs at once, in both directions. Each transfer
-// takes the locks of both accounts together, in one transaction, so no transfers deadlock, whatever order they name the
-// locks in.
+// Command transfer moves money between three accounts, from six programs at once, in both directions. Each transfer takes the locks of both
+// accounts together, in one transaction, so no transfers deadlock, whatever order they name the locks in.
 package main
 
 import (

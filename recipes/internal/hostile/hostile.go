@@ -149,8 +149,7 @@ func Relay(to, from net.Conn) {
 	}
 }
 
-// Listen serves a script on loopback until the test ends: TLS alerts need a connection with buffers, which a pipe
-// lacks.
+// Listen serves a script on loopback until the test ends: TLS alerts need a connection with buffers, which a pipe lacks.
 func Listen(t *testing.T, serve Script) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -21,9 +21,8 @@ func newReference(opts ...zktest.Option) *zktest.Server {
 	return zktest.New(append(opts, zktest.WithReapInterval(24*time.Hour))...)
 }
 
-// sequences numbers the roots of sequences within the process, so that one
-// server can be given many. The number has a fixed width: nothing a server
-// answers may depend on it.
+// sequences numbers the roots of sequences within the process, so that one server can be given many. The number has a fixed width: nothing
+// a server answers may depend on it.
 var sequences atomic.Int64
 
 // Compare plays one sequence against two servers. It returns how many replies
@@ -44,8 +43,7 @@ func Compare(got, want Dial, ops []Op) (int, error) {
 	return n, nil
 }
 
-// firstDifference compares two transcripts and shows where they part, with what
-// led there.
+// firstDifference compares two transcripts and shows where they part, with what led there.
 func firstDifference(got, want []string) (same int, diff string) {
 	for i := range max(len(got), len(want)) {
 		g, w := "(nothing more)", "(nothing more)"

@@ -1,9 +1,7 @@
-// Package conformance is the suite that a ZooKeeper server must pass to be
-// taken for Apache ZooKeeper 3.8.0: zktest's server in memory, and the real one,
-// to show that the suite tells the truth.
+// Package conformance is the suite that a ZooKeeper server must pass to be taken for Apache ZooKeeper 3.8.0: zktest's server in memory, and
+// the real one, to show that the suite tells the truth.
 //
-// The tests of this package play scenarios and random sequences against a server
-// of their own, and write down what it says.
+// The tests of this package play scenarios and random sequences against a server of their own, and write down what it says.
 //
 // It speaks the protocol by itself, without a client library, because no Go
 // client can send all of its requests, and with a codec of its own.

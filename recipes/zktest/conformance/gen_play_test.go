@@ -6,8 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The names are few, so that sequences collide: create what exists, delete what
-// is watched, expect versions that are there.
+// The names are few, so that sequences collide: create what exists, delete what is watched, expect versions that are there.
 var (
 	genPath = rapid.SampledFrom([]string{
 		"/a", "/a", "/a", "/b", "/b", "/a/c", "/a/c", "/a/d", "/a/c/e", "/b/c", "", "/nosuch", "/nosuch/x",
@@ -38,8 +37,7 @@ func genAnyPath(t *rapid.T) string {
 	return genPath.Draw(t, "path")
 }
 
-// genCreate draws a create of any kind; paths of sequential ones end in "s-" so
-// that their numbers can be guessed by later steps.
+// genCreate draws a create of any kind; paths of sequential ones end in "s-" so that their numbers can be guessed by later steps.
 func genCreate(t *rapid.T, inMulti bool) Op {
 	o := Op{
 		Op: opCreate, Path: genAnyPath(t), Data: genData.Draw(t, "data"),
@@ -156,16 +154,14 @@ func genWatchOp(t *rapid.T) Op {
 	}
 }
 
-// racy reports whether ZooKeeper treats what follows a request closely as its
-// threads happen to run: after setACL it checks against the list before or after.
-// Of a createContainer with the flag of an ephemeral node it makes a container,
-// but refuses children to it until that is committed.
+// racy reports whether ZooKeeper treats what follows a request closely as its threads happen to run: after setACL it checks against the
+// list before or after. Of a createContainer with the flag of an ephemeral node it makes a container, but refuses children to it until that
+// is committed.
 func racy(o Op) bool {
 	return o.Op == opSetACL || o.Op == opCreateContainer && (o.Flags == 1 || o.Flags == 3) || slices.ContainsFunc(o.Ops, racy)
 }
 
-// genPipeline draws requests to be sent together. Those that end the connection
-// do not take part, nor do those whose effect is racy.
+// genPipeline draws requests to be sent together. Those that end the connection do not take part, nor do those whose effect is racy.
 func genPipeline(t *rapid.T) Op {
 	o := Op{Op: stepPipeline}
 	for range rapid.IntRange(2, 6).Draw(t, "depth") {
@@ -185,8 +181,7 @@ func genAny(t *rapid.T) Op {
 	return genStep(t)
 }
 
-// genSequence draws a sequence. It starts from a small tree, so that even short
-// ones find something.
+// genSequence draws a sequence. It starts from a small tree, so that even short ones find something.
 func genSequence(t *rapid.T) []Op {
 	ops := []Op{
 		{Op: opCreate, Path: "/a", Data: []byte("a"), ACL: anyone},

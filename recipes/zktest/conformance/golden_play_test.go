@@ -15,10 +15,9 @@ import (
 //go:embed testdata/golden.txt
 var golden string
 
-// Scripted plays the suite's written scenarios and its handshakes against the
-// server and compares every reply and event with what ZooKeeper answered; for a
-// server of another release, with what zktest answers as that. The
-// server must be a new one, with extended types and quota enforcement on.
+// Scripted plays the suite's written scenarios and its handshakes against the server and compares every reply and event with what ZooKeeper
+// answered; for a server of another release, with what zktest answers as that. The server must be a new one, with extended types and quota
+// enforcement on.
 func Scripted(t *testing.T, dial Dial) {
 	t.Helper()
 	want := parseGolden(golden)
@@ -60,8 +59,7 @@ func record(t *testing.T, dial Dial) []part {
 	return append(parts, part{"handshakes", handshakes(t, dial)})
 }
 
-// The file has a line "# name" before each transcript; lines that continue an
-// entry are indented deeper than any entry begins.
+// The file has a line "# name" before each transcript; lines that continue an entry are indented deeper than any entry begins.
 func formatGolden(parts []part) string {
 	var b strings.Builder
 	for _, p := range parts {

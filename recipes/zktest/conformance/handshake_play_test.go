@@ -52,8 +52,7 @@ type shaker struct {
 	granted []*session
 }
 
-// endSessions leaves no session behind that would expire, as a transaction of
-// its own, while something else is being compared.
+// endSessions leaves no session behind that would expire, as a transaction of its own, while something else is being compared.
 func (h *shaker) endSessions() {
 	for _, s := range h.granted {
 		s.conn.Close()
@@ -87,8 +86,7 @@ func (h *shaker) connect() *session {
 	return &session{conn: c}
 }
 
-// greet sends a handshake and writes down the answer, without the parts that
-// differ from server to server.
+// greet sends a handshake and writes down the answer, without the parts that differ from server to server.
 func (h *shaker) greet(what string, hi hello, granted bool) *session {
 	h.t.Helper()
 	s := h.connect()
@@ -127,8 +125,7 @@ func (h *shaker) expectEnd(what string, s *session) {
 	h.say("%s: %s", what, ending(err))
 }
 
-// ending tells a silence from an end, and of ends no more: a reset or a closed pipe is
-// the network's business.
+// ending tells a silence from an end, and of ends no more: a reset or a closed pipe is the network's business.
 func ending(err error) string {
 	var timeout net.Error
 	switch {
@@ -140,8 +137,7 @@ func ending(err error) string {
 	return "connection closed"
 }
 
-// afterwards sends raw bytes on an established session. A nil outcome means
-// that the server waits for more.
+// afterwards sends raw bytes on an established session. A nil outcome means that the server waits for more.
 func (h *shaker) afterwards(what string, raw []byte, outcome error) {
 	h.t.Helper()
 	s := h.greet("a session for "+what, hello{timeout: 30_000}, true)

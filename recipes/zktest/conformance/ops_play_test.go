@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Operation codes, as in ZooDefs.OpCode; written down a second time, as the codec is
-// (see out).
+// Operation codes, as in ZooDefs.OpCode; written down a second time, as the codec is (see out).
 const (
 	opCreate          int32 = 1
 	opDelete          int32 = 2
@@ -65,9 +64,8 @@ type ACL struct {
 
 var anyone = []ACL{{31, "world", "anyone"}}
 
-// Op is one step of a sequence: a request of session S. Paths are below the
-// sequence's own root unless they begin with "!", which stands for a path as it
-// is.
+// Op is one step of a sequence: a request of session S. Paths are below the sequence's own root unless they begin with "!", which stands
+// for a path as it is.
 type Op struct {
 	S       int
 	Op      int32
@@ -175,8 +173,7 @@ func (o Op) encode(p *player, w *out, s *session) {
 	}
 }
 
-// encodeWatches says since when by the newest zxid this session has seen: the servers'
-// own differ.
+// encodeWatches says since when by the newest zxid this session has seen: the servers' own differ.
 func (o Op) encodeWatches(p *player, w *out, s *session) {
 	w.i64(max(0, s.last-o.Back))
 	n := 3

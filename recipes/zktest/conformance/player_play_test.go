@@ -10,9 +10,8 @@ import (
 // Dial opens one connection to a server.
 type Dial func() (net.Conn, error)
 
-// player runs a sequence against one server and writes down, in words that do
-// not depend on the server's clock, zxids or session ids, everything the server
-// said.
+// player runs a sequence against one server and writes down, in words that do not depend on the server's clock, zxids or session ids,
+// everything the server said.
 type player struct {
 	dial     Dial
 	root     string
@@ -27,8 +26,7 @@ const sessionCount = 3
 
 const codeNoNode, codeNodeExists = -101, -110
 
-// play runs a sequence below root, which it creates unless it is there. The transcript has one
-// entry for every reply and every event.
+// play runs a sequence below root, which it creates unless it is there. The transcript has one entry for every reply and every event.
 func play(dial Dial, root string, ops []Op) ([]string, error) {
 	return (&player{dial: dial, root: root}).play(ops)
 }
@@ -56,8 +54,7 @@ func (p *player) play(ops []Op) ([]string, error) {
 	return p.lines, nil
 }
 
-// close ends the sessions on the server too: one that expired later would be a
-// transaction amid the next sequence.
+// close ends the sessions on the server too: one that expired later would be a transaction amid the next sequence.
 func (p *player) close() {
 	for _, s := range p.sessions {
 		s.call(opClose, nil)
@@ -133,8 +130,7 @@ func (p *player) step(op Op) error {
 	return p.flush(op)
 }
 
-// pipeline sends requests back to back and then reads their replies, which must
-// come in order.
+// pipeline sends requests back to back and then reads their replies, which must come in order.
 func (p *player) pipeline(op Op, s *session) error {
 	var xids []int32
 	for _, sub := range op.Ops {
@@ -181,8 +177,7 @@ func (p *player) flush(op Op) error {
 	return nil
 }
 
-// lost is a connection that the server has ended: a fact to compare, after which
-// the session is taken up again.
+// lost is a connection that the server has ended: a fact to compare, after which the session is taken up again.
 func (p *player) lost(i int) error {
 	p.log("   s%d connection lost", i)
 	return p.reconnect(i)
@@ -201,9 +196,8 @@ func (p *player) reconnect(i int) error {
 	return nil
 }
 
-// events writes down what a session received. The end of a session deletes its
-// ephemerals in the order of a Java hash set, which is no promise: those events
-// are told in order of path.
+// events writes down what a session received. The end of a session deletes its ephemerals in the order of a Java hash set, which is no
+// promise: those events are told in order of path.
 func (p *player) events(op Op, session int, events []frame) {
 	var lines []string
 	for _, f := range events {

@@ -126,8 +126,7 @@ func (p *player) stat(i *in) string {
 		p.zxid(czxid), p.zxid(mzxid), p.zxid(pzxid), version, cversion, aversion, who, length, kids, when)
 }
 
-// results renders a transaction's, up to the header that says done. Their types tell
-// which record follows.
+// results renders a transaction's, up to the header that says done. Their types tell which record follows.
 func (p *player) results(i *in) string {
 	var b strings.Builder
 	for {

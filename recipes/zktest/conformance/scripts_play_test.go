@@ -1,7 +1,6 @@
 package conformance
 
-// script is a scenario whose answers by real ZooKeeper are kept in
-// testdata/golden.txt.
+// script is a scenario whose answers by real ZooKeeper are kept in testdata/golden.txt.
 type script struct {
 	name string
 	ops  []Op
@@ -79,8 +78,7 @@ func keys() []Op {
 	}
 }
 
-// oddPaths sends every path a server must have an opinion on with every
-// operation that takes one.
+// oddPaths sends every path a server must have an opinion on with every operation that takes one.
 func oddPaths() []Op {
 	ops := []Op{create(0, "/a", 0)}
 	for _, path := range []string{
@@ -157,8 +155,7 @@ func multis() []Op {
 	}
 }
 
-// persistentWatches mixes the three kinds on the same paths: which of them is told of
-// what, and which replaces which.
+// persistentWatches mixes the three kinds on the same paths: which of them is told of what, and which replaces which.
 func persistentWatches() []Op {
 	watch := func(path string, mode int32) Op { return Op{S: 1, Op: opAddWatch, Path: path, Mode: mode} }
 	remove := func(path string, mode int32) Op { return Op{S: 1, Op: opRemoveWatches, Path: path, Mode: mode} }
@@ -173,8 +170,7 @@ func persistentWatches() []Op {
 	}
 }
 
-// rearmed lets things happen between the end of a connection and setWatches, and
-// gives zxids from before and after them.
+// rearmed lets things happen between the end of a connection and setWatches, and gives zxids from before and after them.
 func rearmed() []Op {
 	again := func(back int64, lists ...[]string) Op {
 		o := Op{S: 1, Op: opSetWatches, Back: back}

@@ -13,8 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// A sequence number that stops growing would break every lock, so what happens
-// after 2^31 creates is compared, not believed.
+// A sequence number that stops growing would break every lock, so what happens after 2^31 creates is compared, not believed.
 func TestSequenceNumbersEndAsInZooKeeper(t *testing.T) {
 	t.Parallel()
 	real := realzk.Start(t, realzk.Options{Prepare: func(dir, classPath string) error {

@@ -15,8 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// extended is the configuration both servers are given, so that TTL nodes and
-// quotas have something to be compared by.
+// extended is the configuration both servers are given, so that TTL nodes and quotas have something to be compared by.
 var (
 	extended     = []zktest.Option{zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement()}
 	extendedReal = realzk.Options{
@@ -33,8 +32,7 @@ func TestTheRealServerPassesTheSuite(t *testing.T) {
 	conformance.Run(t, conformance.TCP(realzk.Start(t, extendedReal).Addr))
 }
 
-// For the server in memory the random part says that it answers equally every
-// time; that it answers rightly is what the test above says.
+// For the server in memory the random part says that it answers equally every time; that it answers rightly is what the test above says.
 func TestTheServerInMemoryPassesTheSuite(t *testing.T) {
 	conformance.Run(t, conformance.TCP(zktest.Start(t, extended...).Addr()))
 }

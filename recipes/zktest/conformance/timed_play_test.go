@@ -5,17 +5,15 @@ import (
 	"time"
 )
 
-// Clock is how a server under [Timed] has been configured. In real time short
-// times make a short test.
+// Clock is how a server under [Timed] has been configured. In real time short times make a short test.
 type Clock struct {
 	Tick time.Duration // tickTime
 	Reap time.Duration // how often containers and TTL nodes are looked after
 }
 
-// Timed is what a server does by itself, by name: it ends sessions that have fallen
-// silent, not before their timeout, and removes containers and TTL nodes that have
-// outlived their purpose, and no others. The server must have extended types on,
-// and allow sessions of 30 s. Each part can be run in fake time.
+// Timed is what a server does by itself, by name: it ends sessions that have fallen silent, not before their timeout, and removes
+// containers and TTL nodes that have outlived their purpose, and no others. The server must have extended types on, and allow sessions of
+// 30 s. Each part can be run in fake time.
 var Timed = map[string]func(*testing.T, Dial, Clock){
 	"a silent session expires, not early": expiry,
 	"credentials keep no session alive":   credentials,
@@ -177,8 +175,7 @@ func openFor(dial Dial, timeout time.Duration) (*session, error) {
 	return s, nil
 }
 
-// reaping has of each kind one that must go and one that must stay: in use, never
-// used, or not yet old enough.
+// reaping has of each kind one that must go and one that must stay: in use, never used, or not yet old enough.
 func reaping(t *testing.T, dial Dial, clock Clock) {
 	a := newActor(t, dial, "/reaping")
 	ttl := 2 * clock.Reap

@@ -58,8 +58,7 @@ type in struct{ b []byte }
 
 var errShort = errors.New("the server's answer is shorter than its record")
 
-// next panics with errShort, so that records read without a check after each field.
-// greet, session.next and player.reply recover it.
+// next panics with errShort, so that records read without a check after each field. greet, session.next and player.reply recover it.
 func (i *in) next(n int) []byte {
 	if n < 0 || n > len(i.b) {
 		panic(errShort)
@@ -106,8 +105,7 @@ type session struct {
 	last   int64 // newest zxid seen
 }
 
-// open connects, with id 0 for a new session, and says whether the server
-// accepted it.
+// open connects, with id 0 for a new session, and says whether the server accepted it.
 func open(dial Dial, id int64, passwd []byte, last int64) (*session, error) {
 	return greet(dial, id, passwd, last, false)
 }

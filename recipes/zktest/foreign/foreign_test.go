@@ -30,8 +30,7 @@ func run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// both runs a client against the server in memory and, to show that the
-// program is right, against ZooKeeper.
+// both runs a client against the server in memory and, to show that the program is right, against ZooKeeper.
 func both(t *testing.T, client func(t *testing.T, address string)) {
 	t.Run("in memory", func(t *testing.T) {
 		s := zktest.Start(t)

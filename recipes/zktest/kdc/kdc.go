@@ -1,12 +1,10 @@
 //go:build linux
 
-// Package kdc starts a key distribution center for tests: MIT Kerberos from Debian
-// (krb5-kdc, krb5-admin-server), with a realm, a database, keys and a loopback port of
-// its own. No file of the system is read or written, and every process that it starts
-// it ends by that process's id.
+// Package kdc starts a key distribution center for tests: MIT Kerberos from Debian (krb5-kdc, krb5-admin-server), with a realm, a database,
+// keys and a loopback port of its own. No file of the system is read or written, and every process that it starts it ends by that process's
+// id.
 //
-// When the programs are not installed the test fails, naming the command that installs
-// them. It never skips.
+// When the programs are not installed the test fails, naming the command that installs them. It never skips.
 package kdc
 
 import (
@@ -27,8 +25,7 @@ const Realm = "LOCKTREE.TEST"
 
 // Options of a center.
 type Options struct {
-	// Lifetime is how long tickets last that are got with its Conf, a second at least;
-	// 0 = an hour.
+	// Lifetime is how long tickets last that are got with its Conf, a second at least; 0 = an hour.
 	Lifetime time.Duration
 	// Ahead is how far its clock is ahead.
 	Ahead time.Duration

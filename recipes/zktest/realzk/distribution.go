@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// jars are the class path of Debian's package: ZooKeeper's own manifest names the rest, except for
-// what Debian's lacks.
+// jars are the class path of Debian's package: ZooKeeper's own manifest names the rest, except for what Debian's lacks.
 var jars = []string{
 	"zookeeper.jar", "slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar",
 	"netty-transport-native-unix-common.jar",

@@ -18,14 +18,11 @@ import (
 // inside marks the process that InNetwork started.
 const inside = "LOCKTREE_TEST_INSIDE_NETWORK"
 
-// Network is a switch of this process's own with a host for every server
-// started on it, so that what crosses a network can be lost between any two of
-// them: what signals and a proxy in front of one server cannot do. The test
-// itself is one more host.
+// Network is a switch of this process's own with a host for every server started on it, so that what crosses a network can be lost between
+// any two of them: what signals and a proxy in front of one server cannot do. The test itself is one more host.
 //
-// It is made of Linux namespaces of the test's own: no setting of the machine is
-// changed, and the kernel removes it all with the process. What it needs is the
-// ip program, and a kernel that lets users make namespaces, or root.
+// It is made of Linux namespaces of the test's own: no setting of the machine is changed, and the kernel removes it all with the process.
+// What it needs is the ip program, and a kernel that lets users make namespaces, or root.
 type Network struct {
 	tb TB
 
@@ -50,11 +47,9 @@ type NetworkTB interface {
 	Deadline() (time.Time, bool)
 }
 
-// InNetwork runs the calling top-level test once more, alone, in a process with
-// namespaces of its own. There it returns the network. Here, in the first
-// process, it returns nil when that one has passed, after handing on what it
-// printed, and fails the test when it failed: the caller returns at once. A run
-// that says it is [Void] is made again, up to three times in all.
+// InNetwork runs the calling top-level test once more, alone, in a process with namespaces of its own. There it returns the network. Here,
+// in the first process, it returns nil when that one has passed, after handing on what it printed, and fails the test when it failed: the
+// caller returns at once. A run that says it is [Void] is made again, up to three times in all.
 func InNetwork(tb NetworkTB) *Network {
 	tb.Helper()
 	if os.Getenv(inside) != "" {
@@ -169,9 +164,8 @@ func (h *host) at(args ...string) []string {
 	return append([]string{"nsenter", "-t", fmt.Sprint(h.pid), "-n"}, args...)
 }
 
-// Lose loses what from sends to to, or no longer; nil is the test itself. The
-// packets vanish without a word to either, and connections stay open: what is
-// sent again after a loss has ended arrives.
+// Lose loses what from sends to to, or no longer; nil is the test itself. The packets vanish without a word to either, and connections stay
+// open: what is sent again after a loss has ended arrives.
 func (n *Network) Lose(from, to *Server, lost bool) {
 	n.tb.Helper()
 	n.mu.Lock()
@@ -212,8 +206,7 @@ func (n *Network) lose(from, to *host, lost bool) {
 	n.must(from.at("ip", "neigh", "del", to.ip, "dev", from.device)...)
 }
 
-// StartEnsemble is [StartEnsemble] with a host for each server. Their directories
-// are in the file system of the test.
+// StartEnsemble is [StartEnsemble] with a host for each server. Their directories are in the file system of the test.
 func (n *Network) StartEnsemble(servers int, opts Options) []*Server {
 	n.tb.Helper()
 	all := make([]*Server, servers)
@@ -226,9 +219,8 @@ func (n *Network) StartEnsemble(servers int, opts Options) []*Server {
 	return run(all, peers, func(i int) (string, int) { return all[i].host.ip, 2181 })
 }
 
-// plug runs cmd in a network namespace of its own, where it begins its work when
-// begin has been called: the namespace is there as soon as the process is, its cable
-// only when attach has been given its id, and ZooKeeper binds its address at once.
+// plug runs cmd in a network namespace of its own, where it begins its work when begin has been called: the namespace is there as soon as
+// the process is, its cable only when attach has been given its id, and ZooKeeper binds its address at once.
 func (h *host) plug(cmd *exec.Cmd) (begin func() error, err error) {
 	cmd.Args = append([]string{"sh", "-c", `read -r _ && exec "$@"`, "sh"}, cmd.Args...)
 	cmd.Path = "/bin/sh"

@@ -9,10 +9,9 @@ import (
 	"os"
 )
 
-// FreePorts finds n TCP ports of the loopback interface that nobody listens on,
-// and keeps them for the test: the kernel gives them to nobody who connects or
-// asks for any port at all, and no other test that asks here gets them, in
-// whatever process. A program that wants one of them by its number can have it.
+// FreePorts finds n TCP ports of the loopback interface that nobody listens on, and keeps them for the test: the kernel gives them to
+// nobody who connects or asks for any port at all, and no other test that asks here gets them, in whatever process. A program that wants
+// one of them by its number can have it.
 func FreePorts(tb TB, n int) []int {
 	tb.Helper()
 	low, high := ephemeral()

@@ -1,13 +1,10 @@
 //go:build linux
 
-// Package realzk starts Apache ZooKeeper servers for tests: the oracle beside
-// which zktest, and everything proven on zktest, is checked. It runs the jars of
-// Debian's zookeeper package, or those that ZOOKEEPER_HOME names (see classPath),
-// on loopback ports, in directories of their own, and ends every process it starts
-// by that process's id.
+// Package realzk starts Apache ZooKeeper servers for tests: the oracle beside which zktest, and everything proven on zktest, is checked. It
+// runs the jars of Debian's zookeeper package, or those that ZOOKEEPER_HOME names (see classPath), on loopback ports, in directories of
+// their own, and ends every process it starts by that process's id.
 //
-// When Java or ZooKeeper is not installed the test fails, naming the command
-// that installs them. It never skips.
+// When Java or ZooKeeper is not installed the test fails, naming the command that installs them. It never skips.
 package realzk
 
 import (
@@ -39,30 +36,24 @@ type TB interface {
 type Options struct {
 	// TickTime is ZooKeeper's tickTime, 2 s when zero.
 	TickTime time.Duration
-	// Config are further lines of zoo.cfg, such as "enforceQuota": "true".
-	// ZooKeeper turns a key it does not know into the system property
+	// Config are further lines of zoo.cfg, such as "enforceQuota": "true". ZooKeeper turns a key it does not know into the system property
 	// zookeeper.<key>.
 	Config map[string]string
 	// Properties are further Java system properties.
 	Properties map[string]string
-	// JVM are further options of the Java virtual machine. They win over those that a server has here because it lives
-	// for seconds.
+	// JVM are further options of the Java virtual machine. They win over those that a server has here because it lives for seconds.
 	JVM []string
-	// Prepare, when not nil, is given the server's data directory and its class
-	// path before the first start, to put a snapshot there.
+	// Prepare, when not nil, is given the server's data directory and its class path before the first start, to put a snapshot there.
 	Prepare func(dataDir, classPath string) error
-	// HeapMiB bounds the server's Java heap, 192 when zero: 100,000 nodes with their
-	// requests need more.
+	// HeapMiB bounds the server's Java heap, 192 when zero: 100,000 nodes with their requests need more.
 	HeapMiB int
-	// ReadyWithin is how long the server may take to serve, five minutes when zero:
-	// one that ends instead is noticed at once.
+	// ReadyWithin is how long the server may take to serve, five minutes when zero: one that ends instead is noticed at once.
 	ReadyWithin time.Duration
 	// Debug is for [Server.Halt].
 	Debug bool
 }
 
-// Server is one running ZooKeeper process. Its fields do not change while it
-// runs; Pid does at Restart.
+// Server is one running ZooKeeper process. Its fields do not change while it runs; Pid does at Restart.
 type Server struct {
 	Addr string // host:port for clients, on the loopback interface or in a [Network]
 	Dir  string // configuration, data and zookeeper.log; removed with the test
@@ -121,8 +112,7 @@ func run(all []*Server, peers []string, at func(i int) (ip string, port int)) []
 	return all
 }
 
-// Stop ends the process as an administrator would and waits for it. Sessions
-// and data stay in Dir.
+// Stop ends the process as an administrator would and waits for it. Sessions and data stay in Dir.
 func (s *Server) Stop() { s.end(syscall.SIGTERM) }
 
 // Kill ends the process as a crash would.
@@ -135,8 +125,7 @@ func (s *Server) Restart() {
 	s.awaitReady()
 }
 
-// RestartWithoutWaiting is Restart for a member of an ensemble that has no
-// quorum yet.
+// RestartWithoutWaiting is Restart for a member of an ensemble that has no quorum yet.
 func (s *Server) RestartWithoutWaiting() {
 	s.tb.Helper()
 	s.Stop()
@@ -194,8 +183,7 @@ func (s *Server) Log() string {
 	return string(b)
 }
 
-// prepare makes the server's directory and command line. Not its port: those of an
-// ensemble are in the configuration of every member.
+// prepare makes the server's directory and command line. Not its port: those of an ensemble are in the configuration of every member.
 func prepare(tb TB, opts Options) *Server {
 	tb.Helper()
 	java, err := exec.LookPath("java")
@@ -287,8 +275,7 @@ func (s *Server) write(name, text string) {
 	}
 }
 
-// start runs the process. It dies with the test's own process, also when that
-// is killed.
+// start runs the process. It dies with the test's own process, also when that is killed.
 func (s *Server) start() {
 	s.tb.Helper()
 	log, err := os.OpenFile(filepath.Join(s.Dir, "zookeeper.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -323,8 +310,7 @@ func (s *Server) start() {
 	}(s.cmd)
 }
 
-// awaitReady polls, since a server under way has no other way to say that it
-// serves.
+// awaitReady polls, since a server under way has no other way to say that it serves.
 func (s *Server) awaitReady() {
 	s.tb.Helper()
 	within := s.opts.ReadyWithin
@@ -351,8 +337,7 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// end sends the signal and waits, 20 s for a server that takes its time; then it is
-// killed: Restart needs its port and its directory.
+// end sends the signal and waits, 20 s for a server that takes its time; then it is killed: Restart needs its port and its directory.
 func (s *Server) end(sig syscall.Signal) {
 	if s.cmd == nil {
 		return

@@ -123,8 +123,7 @@ func (b *Box) end() {
 	b.ended()
 }
 
-// pause waits for a change of the queue, at most d if d is positive. It returns
-// false when the connection is gone.
+// pause waits for a change of the queue, at most d if d is positive. It returns false when the connection is gone.
 func (b *Box) pause(d time.Duration) bool {
 	var timeout <-chan time.Time
 	if d > 0 {

@@ -52,8 +52,7 @@ func (by Caller) may(perms int32, acl []wire.ACL) bool {
 	return false
 }
 
-// matches compares an entry with an identity of its scheme: addresses by prefix,
-// others as strings.
+// matches compares an entry with an identity of its scheme: addresses by prefix, others as strings.
 func matches(a wire.ACL, id string) bool {
 	if a.Scheme != "ip" {
 		return id == a.ID
@@ -63,8 +62,7 @@ func matches(a wire.ACL, id string) bool {
 	return ok && err == nil && prefix.Contains(addr)
 }
 
-// parseIP reads an ip id. Version 3.8.0 knows dotted IPv4 only, with an
-// optional prefix length.
+// parseIP reads an ip id. Version 3.8.0 knows dotted IPv4 only, with an optional prefix length.
 func parseIP(id string) (netip.Prefix, bool) {
 	host, length, found := strings.Cut(id, "/")
 	parts := strings.Split(host, ".")
@@ -91,15 +89,13 @@ func parseIP(id string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(netip.AddrFrom4(b), bits), true
 }
 
-// fixACL is what the server stores for the list a client sends: duplicates
-// dropped, "auth" replaced by every authenticated identity of the connection,
-// everything else checked for a known scheme and a well-formed id.
+// fixACL is what the server stores for the list a client sends: duplicates dropped, "auth" replaced by every authenticated identity of the
+// connection, everything else checked for a known scheme and a well-formed id.
 func (by Caller) fixACL(rules Rules, acl []wire.ACL) ([]wire.ACL, wire.Code) {
 	var out []wire.ACL
 	var seen []wire.ACL
 	for _, a := range acl {
-		// Only duplicates as sent are dropped: an entry that "auth" turns into one that is
-		// there already is stored twice.
+		// Only duplicates as sent are dropped: an entry that "auth" turns into one that is there already is stored twice.
 		if slices.Contains(seen, a) {
 			continue
 		}
@@ -177,6 +173,5 @@ func maskDigests(acl []wire.ACL) []wire.ACL {
 	return out
 }
 
-// saslID accepts what SASLAuthenticationProvider does: a Kerberos principal, or a name
-// without "@".
+// saslID accepts what SASLAuthenticationProvider does: a Kerberos principal, or a name without "@".
 var saslID = regexp.MustCompile(`^(?:[^@]*|[^/@]*(?:/[^/@]*)?@[^/@]*)$`)

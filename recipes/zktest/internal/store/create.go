@@ -24,8 +24,7 @@ func parseMode(flags int32) (createMode, bool) {
 // maxTTL is the largest lifetime ZooKeeper can encode in a node's owner field.
 const maxTTL = 1<<40 - 1
 
-// apply follows PrepRequestProcessor's order of checks, which decides the
-// answer when several things are wrong at once.
+// apply follows PrepRequestProcessor's order of checks, which decides the answer when several things are wrong at once.
 func (op Create) apply(t *txn) Result {
 	mode, code := t.checkMode(op)
 	if code != wire.CodeOK {
@@ -82,9 +81,8 @@ func (t *txn) checkMode(op Create) (createMode, wire.Code) {
 	return mode, wire.CodeOK
 }
 
-// createCount is the number that the next sequential child of parent gets. Inside a
-// multi it is kept separately from the node: when the count wraps around, ZooKeeper's
-// pending one goes on into the negative numbers while the stored one stays, see insert.
+// createCount is the number that the next sequential child of parent gets. Inside a multi it is kept separately from the node: when the
+// count wraps around, ZooKeeper's pending one goes on into the negative numbers while the stored one stays, see insert.
 func (t *txn) createCount(path string, parent *node) int32 {
 	if c, ok := t.creates[path]; ok {
 		return c
@@ -107,9 +105,8 @@ func (t *txn) newNode(op Create, mode createMode, acl []wire.ACL) *node {
 	return n
 }
 
-// insert adds a node. The parent's count and pzxid only grow: after 2^31 creates the
-// new count is negative and is not stored, and from then on the answer to sequential
-// creates is NodeExists, as in ZooKeeper.
+// insert adds a node. The parent's count and pzxid only grow: after 2^31 creates the new count is negative and is not stored, and from then
+// on the answer to sequential creates is NodeExists, as in ZooKeeper.
 func (t *txn) insert(path string, n *node, created int32) {
 	parentPath, _ := SplitPath(path)
 	parent := t.tree.nodes[parentPath]
@@ -132,8 +129,7 @@ func (t *txn) insert(path string, n *node, created int32) {
 	t.changed(parentPath, wire.EventChildrenChanged, parent)
 }
 
-// inMulti settles what a create inside a multi makes. There the flags decide, and
-// not the operation as outside.
+// inMulti settles what a create inside a multi makes. There the flags decide, and not the operation as outside.
 func (op Create) inMulti(rules Rules) (Create, wire.Code) {
 	mode, known := parseMode(op.Flags)
 	switch {

@@ -29,8 +29,7 @@ func badRune(r rune) bool {
 	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
-// SplitPath returns the parent's path and the node's own name. The parent of a
-// child of the root is "/".
+// SplitPath returns the parent's path and the node's own name. The parent of a child of the root is "/".
 func SplitPath(path string) (parent, name string) {
 	i := strings.LastIndexByte(path, '/')
 	if i <= 0 {
@@ -47,9 +46,8 @@ func JoinPath(parent, name string) string {
 	return parent + "/" + name
 }
 
-// parentForChange is the parent that a create or delete needs. Before it the server
-// checks only for a slash and a NUL: for a path that is wrong in another way the
-// answer is NoNode if its parent does not exist.
+// parentForChange is the parent that a create or delete needs. Before it the server checks only for a slash and a NUL: for a path that is
+// wrong in another way the answer is NoNode if its parent does not exist.
 func parentForChange(path string) (string, wire.Code) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 || strings.IndexByte(path, 0) >= 0 {

@@ -9,9 +9,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// Quotas are ordinary nodes: /zookeeper/quota<path>/zookeeper_limits holds the
-// limits a client wrote, zookeeper_stats beside it is the server's own count.
-// The server changes the count without a transaction: no version, no zxid.
+// Quotas are ordinary nodes: /zookeeper/quota<path>/zookeeper_limits holds the limits a client wrote, zookeeper_stats beside it is the
+// server's own count. The server changes the count without a transaction: no version, no zxid.
 const (
 	limitNode = "zookeeper_limits"
 	statNode  = "zookeeper_stats"
@@ -47,15 +46,13 @@ func quotaFor(quotas map[string]struct{}, path string) (string, bool) {
 	return "", false
 }
 
-// quotaState is what the limits were before a transaction. ZooKeeper checks
-// every part of a multi against that.
+// quotaState is what the limits were before a transaction. ZooKeeper checks every part of a multi against that.
 type quotaState struct {
 	paths map[string]struct{} // nil: unchanged since
 	data  map[string][]byte   // of limits and stats nodes that changed since; nil: were not there
 }
 
-// remember keeps the former content of a limits or stats node, nil when it is
-// being created.
+// remember keeps the former content of a limits or stats node, nil when it is being created.
 func (q *quotaState) remember(path string, data []byte) {
 	if q.data == nil {
 		q.data = map[string][]byte{}
@@ -83,9 +80,8 @@ func (t *txn) track(path string) (quotaTrack, bool) {
 	return quotaTrack{}, false
 }
 
-// checkQuota refuses a write that would exceed a hard limit; soft limits only
-// make the real server log. Nothing is refused unless enforcement is on; as in
-// ZooKeeper it is off by default.
+// checkQuota refuses a write that would exceed a hard limit; soft limits only make the real server log. Nothing is refused unless
+// enforcement is on; as in ZooKeeper it is off by default.
 func (t *txn) checkQuota(path string, bytes, count int64) wire.Code {
 	if !t.tree.rules.EnforceQuota {
 		return wire.CodeOK
@@ -107,8 +103,7 @@ func (t *txn) checkQuota(path string, bytes, count int64) wire.Code {
 	return wire.CodeOK
 }
 
-// accountCreate keeps the counts up to date after a create, and starts counting
-// when the created node is itself part of a quota.
+// accountCreate keeps the counts up to date after a create, and starts counting when the created node is itself part of a quota.
 func (t *txn) accountCreate(path string, bytes int64) {
 	tree := t.tree
 	owner, name, ok := quotaNode(path)

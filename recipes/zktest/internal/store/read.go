@@ -50,8 +50,7 @@ func (t *Tree) GetChildren(by Caller, path string) ([]string, wire.Stat, wire.Co
 	return n.names(), n.stat(), wire.CodeOK
 }
 
-// GetACL shows digests only to those who may change the list. It needs READ or ADMIN,
-// as in 3.8.0.
+// GetACL shows digests only to those who may change the list. It needs READ or ADMIN, as in 3.8.0.
 func (t *Tree) GetACL(by Caller, path string) ([]wire.ACL, wire.Stat, wire.Code) {
 	n, code := t.readable(by, path, permRead|permAdmin)
 	if code != wire.CodeOK {
@@ -80,8 +79,7 @@ func (t *Tree) CountBelow(by Caller, path string) (int, wire.Code) {
 	return n, wire.CodeOK
 }
 
-// GetEphemerals lists the caller's own ephemerals whose path begins with prefix: a
-// prefix of the string, not of whole names.
+// GetEphemerals lists the caller's own ephemerals whose path begins with prefix: a prefix of the string, not of whole names.
 func (t *Tree) GetEphemerals(by Caller, prefix string) []string {
 	var out []string
 	all := strings.TrimSpace(prefix) == "" || strings.TrimSpace(prefix) == "/"

@@ -25,9 +25,8 @@ const (
 	Timed
 )
 
-// node is one znode. creates is what ZooKeeper calls the persisted cversion: it grows
-// with every child created, never shrinks, and gives the sequence numbers. The
-// cversion that clients see also counts deletes.
+// node is one znode. creates is what ZooKeeper calls the persisted cversion: it grows with every child created, never shrinks, and gives
+// the sequence numbers. The cversion that clients see also counts deletes.
 type node struct {
 	data     []byte
 	acl      []wire.ACL
@@ -43,8 +42,7 @@ type node struct {
 	ttl                 int64 // milliseconds
 }
 
-// stat derives the visible Stat. Every child that was created and no longer exists
-// has been deleted, hence 2*creates - children.
+// stat derives the visible Stat. Every child that was created and no longer exists has been deleted, hence 2*creates - children.
 func (n *node) stat() wire.Stat {
 	count := int32(len(n.children))
 	return wire.Stat{
@@ -112,8 +110,7 @@ func (t *Tree) get(path string) *node {
 	return t.nodes[path]
 }
 
-// put adds a node and links it to its parent. It changes no counters: the transaction
-// does, and undoes.
+// put adds a node and links it to its parent. It changes no counters: the transaction does, and undoes.
 func (t *Tree) put(path string, n *node) {
 	t.nodes[path] = n
 	t.bytes += int64(len(path) + len(n.data))
@@ -149,8 +146,7 @@ func (t *Tree) remove(path string) {
 	}
 }
 
-// Clone copies the tree for a replica that lags. Data and ACLs are shared, because
-// they are never changed in place.
+// Clone copies the tree for a replica that lags. Data and ACLs are shared, because they are never changed in place.
 func (t *Tree) Clone() *Tree {
 	c := &Tree{
 		rules: t.rules,

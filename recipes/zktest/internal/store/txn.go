@@ -63,8 +63,7 @@ func (t *Tree) EndSession(session int64, at Stamp) []Change {
 	return x.changes
 }
 
-// rollback undoes everything done so far, last first: each step restores what it
-// found, which may be the result of an earlier one.
+// rollback undoes everything done so far, last first: each step restores what it found, which may be the result of an earlier one.
 func (t *txn) rollback() {
 	for i := len(t.undo) - 1; i >= 0; i-- {
 		t.undo[i]()

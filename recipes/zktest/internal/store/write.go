@@ -2,8 +2,7 @@ package store
 
 import "github.com/locktree/locktree/recipes/zktest/internal/wire"
 
-// apply follows PrepRequestProcessor too. It needs a right on the parent, which is
-// checked before it is known whether the node exists.
+// apply follows PrepRequestProcessor too. It needs a right on the parent, which is checked before it is known whether the node exists.
 func (op Delete) apply(t *txn) Result {
 	parentPath, code := parentForChange(op.Path)
 	if code != wire.CodeOK || special(op.Path) {
@@ -29,8 +28,7 @@ func (op Delete) apply(t *txn) Result {
 	return Result{Path: op.Path}
 }
 
-// drop removes a node without any check. The parent's pzxid changes, its create count
-// does not, so that no number is used twice.
+// drop removes a node without any check. The parent's pzxid changes, its create count does not, so that no number is used twice.
 func (t *txn) drop(path string, n *node) {
 	parentPath, _ := SplitPath(path)
 	parent := t.tree.nodes[parentPath]
@@ -93,8 +91,7 @@ func (op SetACL) apply(t *txn) Result {
 	return Result{Path: op.Path, Stat: n.stat()}
 }
 
-// apply needs READ, because the answer reveals a node's version, or that it does not
-// exist.
+// apply needs READ, because the answer reveals a node's version, or that it does not exist.
 func (op Check) apply(t *txn) Result {
 	n, code := t.target(op.Path, permRead)
 	if code == wire.CodeOK && differs(op.Version, n.version) {

@@ -20,9 +20,8 @@ const (
 	Recursive
 )
 
-// Table is one of the server's two watch managers: data watches (data,
-// existence) or child watches. A watcher has at most one watch per path in
-// each, and a later one replaces the mode of an earlier one, as in 3.8.0.
+// Table is one of the server's two watch managers: data watches (data, existence) or child watches. A watcher has at most one watch per
+// path in each, and a later one replaces the mode of an earlier one, as in 3.8.0.
 type Table[W comparable] struct {
 	byPath    map[string]map[W]Mode
 	byWatcher map[W]map[string]struct{}
@@ -77,9 +76,8 @@ func (t *Table[W]) forget(w W) {
 	}
 }
 
-// take returns the watchers whose watches a change at path triggers and
-// removes those that trigger once. Recursive watches see their whole subtree,
-// but never a ChildrenChanged: they get the child's own event.
+// take returns the watchers whose watches a change at path triggers and removes those that trigger once. Recursive watches see their whole
+// subtree, but never a ChildrenChanged: they get the child's own event.
 func (t *Table[W]) take(path string, typ wire.EventType) []W {
 	hit := map[W]struct{}{}
 	// Above the path only recursive watches count, so without any the walk is one step.
@@ -135,8 +133,7 @@ func NewSet[W comparable](order func(a, b W) int) *Set[W] {
 	return &Set[W]{Data: newTable(order), Child: newTable(order)}
 }
 
-// Forget drops a watcher's watches: they do not outlive a connection, and a client sets them
-// again on the next one (setWatches).
+// Forget drops a watcher's watches: they do not outlive a connection, and a client sets them again on the next one (setWatches).
 func (s *Set[W]) Forget(w W) {
 	s.Data.forget(w)
 	s.Child.forget(w)

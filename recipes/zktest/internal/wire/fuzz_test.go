@@ -10,8 +10,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// FuzzDecodeRequest: whatever a frame holds, decoding it neither panics nor
-// allocates out of proportion to its length.
+// FuzzDecodeRequest: whatever a frame holds, decoding it neither panics nor allocates out of proportion to its length.
 func FuzzDecodeRequest(f *testing.F) {
 	for op := range wire.OpNames {
 		for _, body := range []string{"", "\x00\x00\x00\x02/a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", strings.Repeat("\xff", 40)} {

@@ -91,13 +91,11 @@ func (d *Decoder) optString() (string, bool) {
 	if n == -1 || d.Bad {
 		return "", false
 	}
-	// Java decodes invalid UTF-8 to the replacement character, which its path
-	// validation then refuses.
+	// Java decodes invalid UTF-8 to the replacement character, which its path validation then refuses.
 	return strings.ToValidUTF8(string(d.take(int(n))), "\uFFFD"), true
 }
 
-// string reads a string that must not be null: the real server hits a null pointer
-// there and answers MarshallingError.
+// string reads a string that must not be null: the real server hits a null pointer there and answers MarshallingError.
 func (d *Decoder) string() string {
 	v, ok := d.optString()
 	if !ok {
@@ -179,8 +177,7 @@ func (e *Encoder) Buffer(data []byte) {
 	e.b = append(e.b, data...)
 }
 
-// String writes characters beyond the basic plane as Java's encoder does: each
-// surrogate by itself, six bytes where UTF-8 has four.
+// String writes characters beyond the basic plane as Java's encoder does: each surrogate by itself, six bytes where UTF-8 has four.
 func (e *Encoder) String(v string) {
 	if strings.IndexFunc(v, func(r rune) bool { return r > 0xffff }) >= 0 {
 		var b []byte

@@ -44,9 +44,8 @@ func DecodeConnect(b []byte) (Request, error) {
 	return Request{Op: OpConnect, Connect: c}, nil
 }
 
-// DecodeRequest reads a frame after the handshake. An error means that even the
-// header is incomplete. A body that does not decode is marked bad instead, because
-// the server answers it.
+// DecodeRequest reads a frame after the handshake. An error means that even the header is incomplete. A body that does not decode is marked
+// bad instead, because the server answers it.
 func DecodeRequest(b []byte) (Request, error) {
 	d := NewDecoder(b)
 	r := Request{Xid: d.Int32(), Op: d.Int32()}
@@ -58,8 +57,7 @@ func DecodeRequest(b []byte) (Request, error) {
 	return r, nil
 }
 
-// body reads the operation's record. The server ignores the body of an operation
-// without a case, and bytes that are left over.
+// body reads the operation's record. The server ignores the body of an operation without a case, and bytes that are left over.
 func (d *Decoder) body(r *Request) {
 	switch r.Op {
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:

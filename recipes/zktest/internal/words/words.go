@@ -49,8 +49,7 @@ type Session struct {
 	Deadline time.Time
 }
 
-// words are the four-letter words of a ZooKeeper server; nil for those that this
-// server does not answer.
+// words are the four-letter words of a ZooKeeper server; nil for those that this server does not answer.
 var words = map[string]func(Server, *strings.Builder){
 	"ruok": func(_ Server, b *strings.Builder) { b.WriteString("imok") },
 	"isro": func(s Server, b *strings.Builder) {
@@ -75,9 +74,8 @@ var words = map[string]func(Server, *strings.Builder){
 	"dirs": nil, "gtmk": nil, "hash": nil, "icfg": nil, "lead": nil, "obsr": nil, "orst": nil, "stmk": nil, "sysp": nil,
 }
 
-// Known distinguishes a word from the length of a connect request. It includes
-// words without an answer here: ZooKeeper knows them, and does not wait for a frame of
-// that length.
+// Known distinguishes a word from the length of a connect request. It includes words without an answer here: ZooKeeper knows them, and does
+// not wait for a frame of that length.
 func Known(word string) bool {
 	_, ok := words[word]
 	return ok
@@ -119,8 +117,7 @@ func (s Server) statWord(b *strings.Builder, clients bool) {
 	fmt.Fprintf(b, "Zxid: 0x%x\nMode: %s\nNode count: %d\n", s.Zxid, s.mode(), s.znodes())
 }
 
-// outstanding counts the requests that have arrived and are not executed because a
-// fault holds them.
+// outstanding counts the requests that have arrived and are not executed because a fault holds them.
 func (s Server) outstanding() int {
 	n := 0
 	for _, c := range s.Connections {
@@ -129,8 +126,7 @@ func (s Server) outstanding() int {
 	return n
 }
 
-// wordMntr reports the gauges that mean something here, under ZooKeeper's
-// names. Its hundreds of processing metrics have no counterpart.
+// wordMntr reports the gauges that mean something here, under ZooKeeper's names. Its hundreds of processing metrics have no counterpart.
 func (s Server) wordMntr(b *strings.Builder) {
 	ephemerals := 0
 	for _, id := range s.Tree.Owners() {
