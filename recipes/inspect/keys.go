@@ -9,8 +9,8 @@ type Keys struct {
 	Looked int // keys of Queues whose holders and first waiters were read
 	Empty  int // nodes without a contender when they were read: a crash left them; the servers or the next user delete them
 	Closed int // nodes that may not be read
-	// Busiest is the key of Queues with the most waiters, nil if there are none; Longest is the key of Looked that has been held for the
-	// longest, nil if no holder was read.
+	// Busiest is the key of Queues with the most waiters, nil if there are none. Longest is the key of Looked that has been held
+	// for the longest, nil if no holder was read.
 	Busiest, Longest *Report
 	Read             []*Report // the keys of Looked
 	// Listed are those of Dirs directories of the family that were listed so far. Both are 0 if all keys in use are known.

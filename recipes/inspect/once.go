@@ -15,7 +15,7 @@ import (
 // Job is what is known of a job that runs once for each slot, beside who holds its lock.
 type Job struct {
 	Record *slots.Record // which slots were started; nil if it could not be read
-	From   time.Time     // after which slots count, by the ensemble's clock
+	From   time.Time     // slots count after it, by the ensemble's clock
 	Why    error         // why there is no record
 }
 

@@ -19,8 +19,8 @@ type credential struct {
 	ticket                      []byte
 }
 
-// parseCache reads a credential cache in a file, version 3 or 4 (all that was written since 2000). gokrb5 allocates what its counts
-// claim, so a file that was cut or damaged can end the program.
+// parseCache reads a credential cache in a file, version 3 or 4 (all that was written since 2000). gokrb5 trusts the counts in a
+// file and allocates as much, so a damaged file can end the program.
 func parseCache(content []byte) (whose principal, all []credential, err error) {
 	d := wire.Decoder{B: content}
 	version := string(d.Take(2))

@@ -39,7 +39,7 @@ type Config struct {
 	// (kerberos.removeHostFromPrincipal, kerberos.removeRealmFromPrincipal in their zoo.cfg). See [Login.Identity].
 	RemoveHost, RemoveRealm bool
 
-	// Logger is told of tickets that cannot be renewed while the present ones still serve; nil = nobody.
+	// Logger is told of tickets that cannot be renewed while the present ones still serve; nil means no messages.
 	Logger *slog.Logger
 }
 
@@ -89,8 +89,8 @@ func New(cfg Config) (*Login, error) {
 	return l, nil
 }
 
-// Identity is the name by which the servers know the principal, as they write it into access lists: the principal, without its host if they
-// remove that (Config.RemoveHost), and without its realm if they remove that. Rules that servers have in auth_to_local are not known here.
+// Identity is the principal's name in the servers' access lists. It lacks the host if the servers remove that
+// (Config.RemoveHost), and the realm if they remove that. Rules that servers have in auth_to_local are not known here.
 func (l *Login) Identity() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,15 +11,15 @@
 // # What is renewed
 //
 // A server checks a ticket when a connection is made, and never again: a connection outlives it. Tickets are renewed when four
-// fifths of their time have passed, so that the next connection has one even while no key distribution center (KDC) answers: with
-// a keytab by logging in again, in a cache by renewing the ticket, if it is renewable. The keytab, the cache and krb5.conf are read
-// again when they have changed.
+// fifths of their time have passed, so that the next connection has one even while no key distribution center (KDC) answers. With
+// a keytab, the program logs in again. In a cache, it renews the ticket if that is renewable. The keytab, the cache and krb5.conf
+// are read again when they have changed.
 //
 // # What is not there
 //
-// Kerberos is the library github.com/jcmturner/gokrb5/v8, which has no release since 2023 and knows: no session keys but AES
-// (neither RC4 nor 3DES for messages), no include lines in krb5.conf, no caches but files, and no FAST armour, so no passwords that
-// are used once. A server in another realm is found over one hop, or by referral.
+// Kerberos is the library github.com/jcmturner/gokrb5/v8, which has no release since 2023. Its session keys are AES only (no RC4
+// or 3DES for messages), and its caches are files only. It does not know include lines in krb5.conf, nor FAST armour, so it
+// cannot use one-time passwords. A server in another realm is found over one hop, or by referral.
 //
 // Programs that do not import this package neither link nor download that library.
 package kerberos

@@ -43,7 +43,7 @@ func newExchange(t *ticket) (*exchange, error) {
 	return x, nil
 }
 
-// step answers a challenge. What the server sends may be anything, and gokrb5 may panic on it.
+// step answers a challenge. The server may send anything, and gokrb5 may panic on it.
 func (x *exchange) step(challenge []byte) (token []byte, done bool, err error) {
 	err = guard(func() (err error) {
 		token, done, err = x.next(challenge)
@@ -158,7 +158,7 @@ const acceptorSubkey = 0x04
 // unwrap checks a message of the server's (RFC 4121 section 4.2.6.2) and returns what is in it. It is signed, not encrypted.
 func (x *exchange) unwrap(message []byte) ([]byte, error) {
 	var token gssapi.WrapToken
-	if len(message) >= gssapi.HdrLen { // the rotation is no part of what is signed
+	if len(message) >= gssapi.HdrLen { // the rotation is not signed
 		rest := message[gssapi.HdrLen:]
 		if n := int(binary.BigEndian.Uint16(message[6:])); n > 0 && len(rest) > 0 {
 			n %= len(rest)

@@ -25,7 +25,7 @@ func (p principal) String() string {
 	return text
 }
 
-// local is the name by which servers know a client (SaslServerCallbackHandler.handleAuthorizeCallback).
+// local is a client's name for the servers (SaslServerCallbackHandler.handleAuthorizeCallback).
 func (p principal) local(removeHost, removeRealm bool) string {
 	if len(p.parts) == 0 {
 		return ""

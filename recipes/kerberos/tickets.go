@@ -29,7 +29,7 @@ func (t *ticket) valid(now time.Time) bool { return t != nil && now.Before(t.end
 // due is when it is to be renewed.
 func (t *ticket) due() time.Time { return t.start.Add(t.end.Sub(t.start) / 5 * 4) }
 
-// tickets are those at hand, and what they came from. Who uses them holds Login.turn.
+// tickets are those at hand, and what they came from. A goroutine that uses them holds Login.turn.
 type tickets struct {
 	files    files
 	tgt      *ticket
@@ -37,8 +37,8 @@ type tickets struct {
 	services map[spn]*ticket
 }
 
-// flight is a ticket that is being obtained, for all who wait for it. gokrb5 obeys no context, so a flight outlives callers that
-// have no more time; the next caller finds what it brought.
+// flight is a ticket that is being obtained, for all callers that wait for it. gokrb5 obeys no context, so a flight outlives
+// callers whose time is up. The next caller finds the ticket.
 type flight struct {
 	done chan struct{}
 	t    *ticket
@@ -149,7 +149,7 @@ func (l *Login) login() error {
 	case now.Before(tk.tgt.renewTill):
 		fresh, err = l.renew()
 	default:
-		return nil // it serves until it ends, and then somebody must have run kinit
+		return nil // it serves until it ends; by then a person must have run kinit
 	}
 	switch {
 	case err == nil:
@@ -165,7 +165,7 @@ func (l *Login) login() error {
 // enter logs in with the keytab.
 func (l *Login) enter() (*ticket, error) {
 	f := l.tickets.files
-	cl := client.NewWithKeytab(strings.Join(f.client.parts, "/"), f.client.realm, f.keytab, f.conf, client.DisablePAFXFAST(true)) // Active Directory answers it with what gokrb5 refuses
+	cl := client.NewWithKeytab(strings.Join(f.client.parts, "/"), f.client.realm, f.keytab, f.conf, client.DisablePAFXFAST(true)) // gokrb5 refuses Active Directory's answer to it
 	defer cl.Destroy()
 	var rep messages.ASRep
 	err := guard(func() error {

@@ -63,7 +63,7 @@ type ACL struct {
 	Perms  Perm
 }
 
-// String shows the entry without the hash of a digest, from which a weak password could be guessed.
+// String shows the entry without the hash of a digest, because a weak password could be guessed from it.
 func (a ACL) String() string {
 	id := a.ID
 	if user, _, ok := strings.Cut(a.ID, ":"); ok && a.Scheme == "digest" {
@@ -136,8 +136,9 @@ func (l List) Of(who ACL) (sure, perhaps List) {
 	return sure, perhaps
 }
 
-// Rights adds up the rights that the list surely gives to a client with these identities, and those that it may give: by entries with a
-// hidden hash, and by entries that only servers can match (addresses, names of plug-ins, "auth"). Every client has the rights of the world.
+// Rights adds up the rights that the list surely gives to a client with these identities, and those that it may give. Entries may
+// give rights if their hash is hidden, or if only servers can match them (addresses, names of plug-ins, "auth"). Every client has
+// the rights of the world.
 func (l List) Rights(who ...ACL) (sure, perhaps Perm) {
 	for _, a := range l {
 		ours, maybe := a.Scheme == "world", !slices.Contains([]string{"world", "digest", "sasl", "x509"}, a.Scheme)

@@ -38,8 +38,8 @@ func (*KeyedParams) Kind() *Kind { return Keyed }
 // Fields implements [Params].
 func (p *KeyedParams) Fields() []Field { return bind(keyedTable, p) }
 
-// The clients of one key must agree on its node and on its rule of exclusion, so these cannot be changed in place: a client with the former
-// declaration would use another node.
+// The clients of one key must agree on its node and on its rule of exclusion. So these cannot be changed in place: a client with
+// the former declaration would use another node.
 var keyedTable = append(func() []parameter {
 	table := commonTable(WireCurator, WireKazoo)
 	for i, f := range table {
@@ -120,7 +120,7 @@ func (p *KeyedParams) Path(path, key string) (string, error) {
 
 // KeyName is the name of a key's node. Most keys are their own names. A percent sign and two hexadecimal digits stand for each byte of "%",
 // "/" and of characters that ZooKeeper refuses. They also stand for the first byte of a key that has another meaning as a name (".", "..",
-// "locks", "leases"), and for the last digit of one that looks like a contender ("order-lock-0000000001"). The empty key is "%".
+// "locks", "leases"). In a key that looks like a contender ("order-lock-0000000001"), they stand for the last digit. The empty key is "%".
 func KeyName(key string) string {
 	if key == "" {
 		return "%"

@@ -56,8 +56,7 @@ type Queue struct {
 	// answer to every client, so all clients agree without talking to each other.
 	Admit func(p Params, queue []Contender, i int) (admitted bool, behind int)
 	// Marked means that a contender that holds after a wait writes that into its node ([Holder].Held), unless it gives the lock back at
-	// once, and that its successor may conclude from this that it is next. That requires a queue in which no contender can appear ahead of
-	// others.
+	// once. Its successor may conclude from this that it is next. It is for queues where no contender can appear ahead of others.
 	Marked bool
 	// Plain means that nodes contain only the ID of their owner, instead of a [Holder].
 	Plain bool
@@ -94,6 +93,6 @@ func (k *Kind) String() string {
 	return k.Name
 }
 
-// firstHolds is the admission rule of a queue with one holder: the front holds, and each waiter waits for its predecessor, so a departure
-// wakes exactly one (the herd-free rule of ZooKeeper's lock recipe).
+// firstHolds is the admission rule of a queue with one holder. The front holds, and each waiter waits for its predecessor, so a
+// departure wakes exactly one (the herd-free rule of ZooKeeper's lock recipe).
 func firstHolds(_ Params, _ []Contender, i int) (admitted bool, behind int) { return i == 0, i - 1 }

@@ -1,6 +1,6 @@
-// Package otel provides OpenTelemetry spans of acquisitions: how long a call waited for a lock, in the trace of its caller,
-// with a link to the trace of the holder. It is an Observer of a Client, so every call that takes a lock has a span, whether it is a
-// Lock, a Try, an Acquire or a Campaign, or part of a Do or a Lead. Import it under a name of your own:
+// Package otel provides OpenTelemetry spans of acquisitions: how long a call waited for a lock, in the trace of its caller, with
+// a link to the trace of the holder. It is an Observer of a Client, so every call that takes a lock has a span: Lock, Try,
+// Acquire, Campaign, Do and Lead. Import it under a name of your own:
 //
 //	import lockotel "github.com/locktree/locktree/recipes/otel"
 //
@@ -23,9 +23,9 @@
 //
 // # Who was in the way
 //
-// [ID] writes the trace of the caller's context into the contender, behind its name. Everybody who may read the queue sees it
-// there; `locktree status` shows it. A call that has waited for 100 ms and is recorded reads, with one request, the contender that was
-// first when it began to wait, and links to the trace it finds. A call that is refused takes the trace from the error.
+// [ID] writes the trace of the caller's context into the contender, behind its name. Everybody who may read the queue sees it there;
+// `locktree status` shows it. A recorded call that has waited for 100 ms reads, with one request, the contender that was first when the
+// wait began. The span links to the trace that it finds there. A call that is refused takes the trace from the error.
 package otel
 
 import (
@@ -49,7 +49,7 @@ const scope = "github.com/locktree/locktree/recipes/otel"
 // patience is how long a call waits before it asks who is in the way. Most locks are free, or soon.
 const patience = 100 * time.Millisecond
 
-// Observer makes spans of what the recipes do. Give its Observe to [recipes.Config]. Obtain it from [New].
+// Observer makes spans of the recipes' calls. Give its Observe to [recipes.Config]. Obtain it from [New].
 type Observer struct {
 	tracer trace.Tracer
 
@@ -94,7 +94,7 @@ func holder(id string) trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
-// Observe makes a span of what an event tells of a call. It is for Config.Observer.
+// Observe makes a span of the call that an event tells of. It is for Config.Observer.
 func (o *Observer) Observe(e recipes.Event) {
 	switch e.Type {
 	case recipes.EventQueued:
@@ -126,7 +126,7 @@ func (o *Observer) queued(e recipes.Event) {
 		ahead := *held // the event is everybody's
 		timer := time.AfterFunc(patience, func() {
 			if ahead.Holder.ID == "" {
-				_ = ahead.Identify(ctx) // what goes wrong here concerns nobody
+				_ = ahead.Identify(ctx) // a failure here changes nothing for the caller
 			}
 			o.mu.Lock()
 			defer o.mu.Unlock()

@@ -33,12 +33,12 @@
 //   - unreachable: the servers could not be reached when the call gave up, whoever holds the lock
 //   - error: anything else, for example a lock that is draining or not provisioned, or a session that was lost
 //
-// reason is session (expired, or not proven in time), deleted (somebody deleted the node) or other.
+// reason is session (expired, or not proven in time), deleted (another program deleted the node) or other.
 //
 // A MultiLock counts once for each member, with kind="multilock". Entering a lock again (WithReentrancy) is not counted. A
 // call waits for another contender in the queue, or for another goroutine of its own Client.
 //
-// A Client sends heartbeats while it holds a lock, or is next in line for a mutex, and writes nothing else meanwhile. They
+// A Client sends heartbeats while it holds a lock, or is next in line for a mutex. It makes no other writes meanwhile. They
 // become slow before locks are lost.
 //
 // Each Client has one session: active while it is connected and answered, suspect while it is not, and none from its loss until the

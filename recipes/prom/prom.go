@@ -30,7 +30,7 @@ type Observer struct {
 
 	mu     sync.Mutex // never held while a metric is touched: a scrape may be in the way there
 	labels map[string]bool
-	calls  map[uint64][]recipes.EventLock // that wait, for what: a lock may move meanwhile
+	calls  map[uint64][]recipes.EventLock // that wait, and for which lock: a lock may move meanwhile
 	states map[int64]string               // of the sessions that live
 }
 
@@ -102,8 +102,8 @@ func (o *Observer) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. A vector is locked while it hands out its metrics, so they are all taken before
-// the first is passed on: a reader that stops in the middle keeps no event from being counted.
+// Collect implements prometheus.Collector. A vector is locked while it hands out its metrics. So all are taken before the first
+// is passed on, and a slow reader keeps no event from being counted.
 func (o *Observer) Collect(ch chan<- prometheus.Metric) {
 	all := make(chan prometheus.Metric, 64)
 	go func() {
@@ -211,7 +211,7 @@ func (o *Observer) count(e recipes.Event, lock, kindOf string) {
 	}
 }
 
-// holds changes the gauges of what is held.
+// holds changes the gauges of held leases.
 func (o *Observer) holds(lock, kindOf string, by float64) {
 	o.held.WithLabelValues(lock, kindOf).Add(by)
 	if kindOf == kind.Election.Name {

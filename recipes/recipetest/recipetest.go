@@ -1,6 +1,6 @@
-// Package recipetest makes what a test of code that uses locks needs, in a line each: an in-memory ZooKeeper with locks that are
-// declared ([Start]), clients ([Cluster.Client]) that are cut off or lose their sessions when the test says so ([Cluster.Cut],
-// [Cluster.Expire]), and a lease for code that is given one ([Lease]).
+// Package recipetest helps to test code that uses locks. [Start] makes an in-memory ZooKeeper with declared locks.
+// [Cluster.Client] makes clients, which [Cluster.Cut] cuts off and whose sessions [Cluster.Expire] ends. [Lease] makes a lease
+// for code that takes one as an argument.
 //
 //	func TestTheLedgerIsLeftWhenTheLockIsLost(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) { // fake time, if wanted: timeouts take none
@@ -11,8 +11,8 @@
 //		})
 //	}
 //
-// Nothing is faked: a lease is one that the library was granted, so tokens grow, Multi writes, and what is lost ends. Everything is
-// closed with the test. What cannot be done fails the test at once.
+// Nothing is faked: a lease is one that the library was granted, so tokens grow, Multi writes, and what is lost ends. Everything
+// is closed with the test. Each call fails the test at once if it cannot do its work.
 //
 // # Which locks
 //
@@ -124,8 +124,8 @@ func (c *Cluster) Cut(client *recipes.Client) (heal func()) {
 	return func() { c.Server.Heal(id) }
 }
 
-// Lease is a lease for code that is given one: of a mutex at path, on a server of its own. lose ends its session, and returns when
-// the lease's Context has ended with [recipes.ErrLost].
+// Lease makes a lease of a mutex at path, on a server of its own, for code that takes one as an argument. lose ends its session,
+// and returns when the lease's Context has ended with [recipes.ErrLost].
 func Lease(tb TB, path string) (l *recipes.Lease, lose func()) {
 	tb.Helper()
 	c := Start(tb, Lock(path, &kind.MutexParams{}))

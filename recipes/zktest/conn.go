@@ -264,7 +264,7 @@ func (c *conn) waitRoom() bool {
 	}
 }
 
-// Direction is the direction in which a partition swallows traffic.
+// Direction is the direction whose traffic a partition swallows.
 type Direction int
 
 // The directions of a partition.

@@ -47,17 +47,17 @@
 //
 // # Limits
 //
-// A packet longer than [WithMaxFrame] allows ends its connection before memory is allocated for it. When a connection has 8 MiB of requests
-// waiting, or 8 MiB of replies unread, the server reads no more from it. Watch events for a client that does not read pile up to 64 MiB;
-// then the server cuts the connection. Only memory limits the tree.
+// A packet longer than [WithMaxFrame] allows ends its connection before memory is allocated for it. While a connection has 8 MiB
+// of requests waiting, or 8 MiB of replies unread, the server reads nothing from it. Watch events for a client that does not read
+// pile up to 64 MiB; then the server cuts the connection. Only memory limits the tree.
 //
 // # Fidelity
 //
 // It answers as Apache ZooKeeper 3.8.0 does, standalone, in the build of Debian 12 (3.8.0-11+deb12u2). Package conformance checks that with
 // written scenarios (about 900 replies and events of the real server) and with random sequences from three sessions, played to both
-// servers. In the last long run 11,000 sequences with 442,713 replies and events were identical: results, codes, Stats, children, data, the
-// order of events and replies, and the exact zxid of each. kazoo and Curator run their locks, elections and caches on it. CONFORMANCE.md
-// lists every operation and fault with the test that exercises it, and the differences found on the way.
+// servers. In the last long run both servers gave the same 442,713 replies and events to 11,000 sequences: results, codes, Stats, children,
+// data, order, and the exact zxid of each. kazoo and Curator run their locks, elections and caches on it. CONFORMANCE.md lists every
+// operation and fault with the test that exercises it, and the differences found on the way.
 //
 // Supported:
 //
@@ -93,14 +93,14 @@
 //     connection come in order of path, and children are listed in order
 package zktest
 
-// Packages below know no server: internal/wire has the frames, internal/store the tree as a state machine, internal/watch who watches
-// what, internal/outbox what a connection has yet to send, internal/words what the four-letter words say, internal/digestmd5 a login,
-// internal/release in what releases of ZooKeeper differ, and internal/pipe a network without sockets.
+// Packages below know no server. internal/wire has the frames, internal/store the tree as a state machine, and internal/watch the watches.
+// internal/outbox has the frames that a connection has yet to send, internal/words the answers to four-letter words. internal/digestmd5 has
+// a login, internal/release the differences between releases of ZooKeeper, and internal/pipe a network without sockets.
 //
-// The files, along a frame's way: listen.go accepts connections, read.go has wire cut the stream into frames and decode them, fault.go
-// decides what goes wrong, conn.go queues requests, exec.go and reads.go ask the store and encode what it says, and session.go and auth.go
-// say who asks. replica.go is another server's view of the tree, and tells who watches it. reap.go and the sessions' timers act by
-// themselves. inspect.go, counts.go, disrupt.go and event.go serve the test; words.go tells internal/words how the server is.
+// The files, along a frame's way: listen.go accepts connections. read.go has wire cut the stream into frames and decode them. fault.go
+// decides what goes wrong, and conn.go queues requests. exec.go and reads.go ask the store and encode its answers; session.go and auth.go
+// know the client. replica.go is another server's view of the tree, with its watchers. reap.go and the sessions' timers act by themselves.
+// inspect.go, counts.go, disrupt.go and event.go serve the test, and words.go reports the server's state to internal/words.
 //
 // One lock guards all of it and is never held across I/O or a sleep: in a bubble a goroutine that waits for a mutex stops time. So whatever
 // may block (a reader, a writer, a fault's predicate) runs without it.

@@ -12,9 +12,9 @@ type Event struct {
 	N       int // counts, from 1, the events of this type offered to this rule
 }
 
-// InjectEvent puts a fault in force for the watch events that match accepts. [DropEvent] swallows the event, [Delay] sends it later, and
-// [Hold] sends it at [Injection.Release]. None of them delays anything else, which no ordinary server would do. Other faults do nothing to
-// an event.
+// InjectEvent puts a fault in force for the watch events that match accepts. [DropEvent] swallows the event, [Delay] sends it
+// later, and [Hold] sends it at [Injection.Release]. None of them delays other events or replies, because no ordinary server
+// would. Other faults do nothing to an event.
 //
 // Unlike the predicate of [Server.Inject], match runs with the server locked: it must not call the server.
 func (s *Server) InjectEvent(match func(Event) bool, f Fault) *Injection {
@@ -26,7 +26,7 @@ func (s *Server) InjectEvent(match func(Event) bool, f Fault) *Injection {
 	return i
 }
 
-// noZxid is that of an event of which it is not said which transaction fired it.
+// noZxid is in an event that does not name the transaction that fired it.
 const noZxid = -1
 
 // sendEvent queues a watch event for the client, or applies a fault to it.

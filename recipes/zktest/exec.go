@@ -5,7 +5,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// run executes one request that has arrived. The client may be gone by now; its write is executed all the same as long as the session
+// run executes one request that has arrived. The client may be gone by now. Its write is executed all the same while the session
 // lives, as on a server that has the request in its pipeline already.
 func (c *conn) run(it *inbound) {
 	s := c.s
@@ -182,7 +182,7 @@ func (c *conn) multi(r *wire.Request, e *wire.Encoder) wire.Code {
 	return wire.CodeOK
 }
 
-// storeOp is a request's write, nil for what is none.
+// storeOp is a request's write; nil if it writes nothing.
 func storeOp(r *wire.Request) store.Op {
 	switch r.Op {
 	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:

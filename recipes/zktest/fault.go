@@ -15,8 +15,8 @@ type Request struct {
 	Path    string   // of a multi: that of its first operation
 	Paths   []string // every path named
 	Xid     int32
-	// N counts, from 1, the requests with this Op that this rule has seen since it was injected: r.Op == "create" && r.N == 2 is the second
-	// create from now on, of any session.
+	// N counts, from 1, the requests with this Op that this rule has seen since it was injected. r.Op == "create" && r.N == 2 is
+	// the second create from now on, of any session.
 	N int
 }
 
@@ -50,20 +50,20 @@ const (
 
 // Faults without a parameter.
 var (
-	// DropRequest swallows the request: it is neither executed nor answered, while the connection and everything else on it goes on.
+	// DropRequest swallows the request: it is neither executed nor answered. The connection goes on, with all other requests.
 	DropRequest = Fault{kind: faultDropRequest}
 	// DropEvent swallows a watch event, see [Server.InjectEvent].
 	DropEvent = Fault{kind: faultDropRequest}
 	// DropReply executes the request, swallows the reply and cuts the connection: the client cannot know what happened.
 	DropReply = Fault{kind: faultDropReply}
-	// LoseReply executes the request and swallows the reply, while the connection and everything else on it goes on.
+	// LoseReply executes the request and swallows the reply. The connection goes on, with all other requests.
 	LoseReply = Fault{kind: faultLoseReply}
 	// CutBefore cuts the connection instead of executing the request.
 	CutBefore = Fault{kind: faultCutBefore}
 	// CutAfter cuts the connection once the reply is sent in full.
 	CutAfter = Fault{kind: faultCutAfter}
-	// Hold keeps the request in the server's pipeline until [Injection.Release], as a slow disk does, and behind it all later requests of
-	// its session at this server, even those of a new connection. Their arrival keeps the session alive. If the client leaves meanwhile,
+	// Hold keeps the request in the server's pipeline until [Injection.Release], as a slow disk does. All later requests of its session at
+	// this server wait behind it, even those of a new connection. Their arrival keeps the session alive. If the client leaves meanwhile,
 	// they are still executed at release, unless the session is over by then or attached to another server ([Replica]).
 	Hold = Fault{kind: faultHold}
 	// HoldReader stops the thread that has read the request, until [Injection.Release]: the request is not in the pipeline yet, and nothing
@@ -97,7 +97,7 @@ type Injection struct {
 	s     *Server
 	fault Fault
 	hit   chan struct{}
-	// What follows is guarded by rules.mu, or by Server.mu if the fault is one of events.
+	// The fields below are guarded by rules.mu, or by Server.mu if the fault is one of events.
 	match      func(Request) bool
 	matchEvent func(Event) bool // of InjectEvent; nil of others
 	seen       map[string]int   // by operation, or by type of event
@@ -119,8 +119,8 @@ type rules struct {
 	all []*Injection
 }
 
-// Inject puts a fault in force for every request that match accepts, until [Injection.Remove]. If several rules match, the one injected
-// first wins. match is called once for each request, in the order they are read off each connection, and never by two goroutines at a time.
+// Inject puts a fault in force for every request that match accepts, until [Injection.Remove]. If several rules match, the one
+// injected first wins. match is called once for each request, in each connection's order, and never by two goroutines at a time.
 // It may inspect the server but must not inject or remove faults. See [Once] and [On].
 func (s *Server) Inject(match func(Request) bool, f Fault) *Injection {
 	i := newInjection(s, f)
@@ -146,7 +146,7 @@ func (i *Injection) Hits() int {
 // its way then; it will not be executed before the release.
 func (i *Injection) Hit() <-chan struct{} { return i.hit }
 
-// Remove ends the fault for requests that have not been read yet. What it holds stays held until [Injection.Release].
+// Remove ends the fault for requests that have not been read yet. Requests that it holds stay held until [Injection.Release].
 func (i *Injection) Remove() {
 	lock, all := &i.s.rules.mu, &i.s.rules.all
 	if i.matchEvent != nil {

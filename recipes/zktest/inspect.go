@@ -99,8 +99,8 @@ type declaration = interface {
 	Children() []string
 }
 
-// Provision declares a lock, as locktree apply would: it creates the node, the children it needs and its missing parents, open to
-// everybody, before any client can see one of them. If the node exists, its declaration is replaced.
+// Provision declares a lock, as locktree apply would. It creates the node, the children it needs and its missing parents, open to
+// every client, before any client can see one of them. If the node exists, its declaration is replaced.
 func (s *Server) Provision(path string, d declaration) error {
 	data, err := d.Encode()
 	if err != nil {

@@ -74,8 +74,8 @@ func (s *Server) accept(l net.Listener, v *view) {
 	}
 }
 
-// Dialer returns a function for zk.WithDialer that connects to the server through net.Pipe, whatever the address. That makes the server
-// work in a testing/synctest bubble, where sockets cannot be used.
+// Dialer returns a function for zk.WithDialer that connects to the server through net.Pipe, whatever the address. So the server
+// works in a testing/synctest bubble, where sockets cannot be used.
 func (s *Server) Dialer() func(network, address string, timeout time.Duration) (net.Conn, error) {
 	return s.views[0].dial
 }

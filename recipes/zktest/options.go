@@ -53,7 +53,7 @@ func WithLatency(d time.Duration) Option { return func(o *options) { o.latency =
 // WithMaxFrame sets jute.maxbuffer, 1,048,575 bytes by default: a client that announces a longer packet loses its connection.
 func WithMaxFrame(n int) Option { return func(o *options) { o.maxFrame = n } }
 
-// WithSuperDigest sets the digest identity that may do everything, in the form of [DigestID]. By default there is none.
+// WithSuperDigest sets the digest identity that may do everything, in the form of [DigestID]. The default is none.
 func WithSuperDigest(id string) Option { return func(o *options) { o.superDigest = id } }
 
 // WithExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled). Without it
@@ -67,7 +67,8 @@ func WithReapInterval(d time.Duration) Option { return func(o *options) { o.reap
 // WithQuotaEnforcement makes hard quota limits refuse writes (enforceQuota). Quotas are counted either way.
 func WithQuotaEnforcement() Option { return func(o *options) { o.enforceQuota = true } }
 
-// WithWords allows these four-letter words and no others (4lw.commands.whitelist). By default all are answered; in ZooKeeper only srvr is.
+// WithWords allows these four-letter words and no others (4lw.commands.whitelist). The default answers all; ZooKeeper's own
+// answers only srvr.
 func WithWords(words ...string) Option {
 	return func(o *options) { o.words = append([]string{}, words...) }
 }
@@ -83,11 +84,11 @@ func WithSASL(password func(user string) string) Option {
 // enforce.auth.schemes=sasl). Others get SessionClosedRequireSaslAuth (-124) and lose their connection.
 func WithSASLRequired() Option { return func(o *options) { o.saslRequired = true } }
 
-// WithVersion makes the server answer as another release of ZooKeeper does, "3.9" or "3.9.1", as far as it differs from 3.8.0 in
-// what clients see: from 3.9.0 on, events carry the id of the transaction that fired them (ZOOKEEPER-4655), a create2 in a
-// transaction is answered with a Stat (ZOOKEEPER-4026), a write that cannot be decoded is no transaction, and a transaction with
-// an unknown mode of creation cannot, and a check outside of one is not implemented; from 3.9.2 and 3.8.4 on, exists needs READ
-// on a node that exists (ZOOKEEPER-2590). The four-letter words say the version. It panics if v is no version.
+// WithVersion makes the server answer as another release of ZooKeeper does, "3.9" or "3.9.1". From 3.9.0 on, events carry the id
+// of the transaction that fired them (ZOOKEEPER-4655), and a create2 in a transaction is answered with a Stat (ZOOKEEPER-4026). A
+// write that cannot be decoded is then no transaction, a transaction with an unknown mode of creation cannot be decoded, and a
+// check outside of a transaction is not implemented. From 3.9.2 and 3.8.4 on, exists needs READ on a node that exists
+// (ZOOKEEPER-2590). The four-letter words say the version. It panics if v is no version.
 //
 // Several modes of watches on one path (ZOOKEEPER-4466) and their removal by type (ZOOKEEPER-4471, ZOOKEEPER-4472), both of
 // 3.9.0, stay as in 3.8.0: docs/operating.md.

@@ -161,9 +161,9 @@ func (c *conn) watch(t *watch.Table[*conn], path string, mode watch.Mode) {
 	}
 }
 
-// rearm restores a reconnected client's watches (setWatches): what has happened since the zxid it saw last is sent at once, everything else
-// is watched again. Deletions and creations follow from whether the node exists; a change of data or children is missed if the client has
-// meanwhile seen a newer zxid.
+// rearm restores a reconnected client's watches (setWatches). It sends at once the events since the zxid that the client saw
+// last, and watches the other paths again. Deletions and creations follow from whether the node exists; a change of data or
+// children is missed if the client has meanwhile seen a newer zxid.
 func (c *conn) rearm(r *wire.Request) {
 	t, w := c.v.tree(), c.v.watches
 	for _, p := range r.Watches[0] {

@@ -152,10 +152,10 @@ func (r *Replica) Lag() {
 	}
 }
 
-// CutOff makes this the former leader, which has lost its followers and has not noticed. It lags, and its syncs do not help,
-// as it asks no other server (Leader.processSync). It neither executes nor answers what takes a quorum. Sessions it knows may
-// connect to it, even those that have ended elsewhere meanwhile. What it hears from a session does not keep it alive: the
-// other servers expire it. A real leader steps down after at most syncLimit ticks: see [Server.Disconnect].
+// CutOff makes this the former leader, which has lost its followers and has not noticed. It lags, and its syncs do not help, as
+// it asks no other server (Leader.processSync). It neither executes nor answers what takes a quorum. Sessions it knows may
+// connect to it, even those that have ended elsewhere meanwhile. Requests do not keep a session alive there: the other servers
+// expire it. A real leader steps down after at most syncLimit ticks: see [Server.Disconnect].
 func (r *Replica) CutOff() {
 	r.Lag()
 	r.v.s.mu.Lock()
@@ -171,8 +171,8 @@ func (r *Replica) Advance() {
 	r.v.advance()
 }
 
-// CatchUp ends [Replica.Lag] and [Replica.CutOff]: the watches fire for everything missed, in order. A connection on which
-// something was left unanswered ends, as a server drops its clients when it notices that it is alone.
+// CatchUp ends [Replica.Lag] and [Replica.CutOff]: the watches fire for everything missed, in order. A connection with an
+// unanswered request ends, as a server drops its clients when it notices that it is alone.
 func (r *Replica) CatchUp() {
 	v := r.v
 	v.s.mu.Lock()

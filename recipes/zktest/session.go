@@ -100,7 +100,7 @@ func (s *Server) handshake(c *conn, r *wire.ConnectRequest) ([]byte, bool) {
 	}
 	x := c.v.session(r.Session)
 	if s.readOnly && x != nil && !x.local {
-		return nil, true // without a quorum nobody can vouch for it
+		return nil, true // without a quorum no server can vouch for it
 	}
 	if x != nil && x.conn != nil && x.conn.v == c.v {
 		// The older connection goes before the password is looked at, as in

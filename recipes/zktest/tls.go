@@ -8,8 +8,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
-// WithTLS makes the server speak TLS on all its connections, TCP and pipe, like ZooKeeper's secureClientPort. It turns on the x509 scheme:
-// a client that presents a certificate, for which cfg.ClientAuth asks, is authenticated by its subject.
+// WithTLS makes the server speak TLS on all its connections, TCP and pipe, like ZooKeeper's secureClientPort. It turns on the
+// x509 scheme: if cfg.ClientAuth asks for a certificate, a client that presents one is authenticated by its subject.
 func WithTLS(cfg *tls.Config) Option {
 	return func(o *options) { o.tls, o.x509 = cfg, true }
 }

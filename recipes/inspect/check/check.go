@@ -44,9 +44,9 @@ type Condition struct {
 	Next    string // what to do; "" when it holds
 }
 
-// Client checks three things: the conditions under which no two processes believe that they hold the same lock, the certificates of this
+// Client checks three things: the conditions that keep two processes from believing that they hold the same lock, the certificates of this
 // connection, and this client's access to the locks at paths. It asks the server that this client is connected to, with the words conf,
-// srvr and mntr where they are allowed. Where they are not, it opens and closes one session with the shortest possible timeout, which
+// srvr and mntr where they are allowed. If conf is not allowed, it opens and closes one session with the shortest possible timeout, which
 // reveals the tick. It writes nothing into the tree. An error means that there was no session, or that ctx ended.
 //
 // No client can check that the clocks of all machines run at the right rate, nor that the other servers are configured as this one is.
@@ -166,10 +166,10 @@ func checkClock(system string) Condition {
 	return k
 }
 
-// checkVersion judges a server by the faults that can lose a committed write, which a lock is. Before 3.9.3, a follower that synchronises
-// with its leader may lose some (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646). Releases up to 3.8 never got the cure. That cure brought
-// a fault to 3.9.3: a follower may keep its log of committed transactions with a hole, and lead with it (ZOOKEEPER-4925, cured in 3.9.4). A
-// standalone server has no leader.
+// checkVersion judges a server by the faults that can lose a committed write, which a lock is. Before 3.9.3, a follower that
+// synchronises with its leader may lose some (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646). Releases up to 3.8 never got the
+// cure. The cure brought a fault to 3.9.3: a follower may keep a log of committed transactions that has a hole, and lead with it
+// (ZOOKEEPER-4925, cured in 3.9.4). A standalone server has no leader.
 func checkVersion(srvr string, standalone bool) Condition {
 	k := Condition{Name: "server version", Why: "a lock is a committed write: a server that can lose one can let two hold a lock"}
 	v := words.ParseVersion(srvr)

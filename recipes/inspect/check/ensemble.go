@@ -90,8 +90,8 @@ func checkConnections(snap *scan.Snapshot) Condition {
 	return k
 }
 
-// checkZxid says when the leader will run out of transaction ids of its epoch. The rate at which they are used
-// follows from the oldest contender of this epoch: its token is the id of the transaction that created it.
+// checkZxid says when the leader will run out of transaction ids of its epoch. The rate of their use follows from the oldest
+// contender of this epoch: its token is the id of the transaction that created it.
 func checkZxid(snap *scan.Snapshot) Condition {
 	k := Condition{Name: "transaction ids", Why: "when those of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
 	used, sure := EpochUsed(snap)

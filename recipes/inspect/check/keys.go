@@ -64,7 +64,7 @@ type keysLook struct {
 	mu     sync.Mutex
 	looked int
 	other  []string         // nodes with another list, or whose list may not be read
-	empty  map[string]int64 // nodes without a contender, and the transaction in which the last one left
+	empty  map[string]int64 // nodes without a contender, and the transaction of the last one's end
 	seen   []moment.Moment
 }
 

@@ -14,8 +14,8 @@ import (
 // The sub-nodes of a semaphore belong to it.
 type Empty struct {
 	Path string
-	// Before is a time at which the node was already empty: another node was made or written then, in a later transaction than the end of
-	// the last child. Servers keep no time of that end. It is zero if no node tells.
+	// Before is a time when the node was already empty: another node was made or written then, in a later transaction than the
+	// end of the last child. Servers keep no time of that end. It is zero if no node tells.
 	Before time.Time
 }
 
@@ -33,7 +33,7 @@ func (s *Scanner) empties() (out []Empty) {
 	return out
 }
 
-// left reports whether an entry is empty, and the transaction in which the last child of the node or of a sub-node came or went.
+// left reports whether an entry is empty, and the last transaction that made or deleted a child of the node or of a sub-node.
 func (e *entry) left() (last int64, ok bool) {
 	if e.asked || e.stat == nil || !errors.Is(e.why, kind.ErrForeign) || !bare(e.stat) {
 		return 0, false

@@ -18,8 +18,8 @@ type entry struct {
 	asked   bool      // named in Options
 	lock    bool      // declared as a lock
 	leads   bool      // to contenders that dump lists: see mayBeKey
-	look    int       // the last look in which it was read
-	whole   int       // the last look in which all of it was read
+	look    int       // the last look that read it
+	whole   int       // the last look that read all of it
 	noted   time.Time // when its contenders were read without a change of theirs; zero after one
 	read    bool
 	gone    bool
@@ -31,7 +31,7 @@ type entry struct {
 	keyed   *keyed       // of a family
 	number  []byte       // the data, if that may be a number
 	dirs    []*directory // its own, then those of its queues
-	sign    uint64       // a hash of what dump listed in it
+	sign    uint64       // a hash of the contenders that dump listed in it
 	report  *inspect.Report
 	kazoo   bool // report is that of a kazoo semaphore
 	err     error

@@ -28,8 +28,8 @@ const (
 	listEvery = 16
 	// firstFew is how many contenders of a queue of a key are read. The first ones are those who hold, and who have waited for longest.
 	firstFew = 8
-	// keptFor is the number of looks for which the report of a key is kept, which bounds the memory. againAfter is the number of looks
-	// after which a key is read again if dump shows no change.
+	// keptFor is for how many looks the report of a key is kept, which bounds the memory. If dump shows no change, a key is read
+	// again after againAfter looks.
 	keptFor, againAfter = 64, 32
 )
 
@@ -44,10 +44,10 @@ type keyed struct {
 // keyNode is the node of a key.
 type keyNode struct {
 	path    string
-	sign    uint64          // a hash of what dump listed in it; 0: nothing
+	sign    uint64          // a hash of the contenders that dump listed in it; 0: nothing
 	waiters int             // at the last look
 	report  *inspect.Report // as it was read; nil: it was not, or not lately, or has changed since
-	read    int             // the look in which it was read
+	read    int             // the look that read it
 	longest bool            // it was the one held for longest, at the last look
 	closed  bool            // it may not be read
 	gone    bool
@@ -303,7 +303,7 @@ func (f *keyed) count(k *inspect.Keys, r *round) {
 			continue
 		case n.closed:
 			k.Closed++
-		case !known && r.dumped(): // it was listed and dump shows nobody in it: its turn will show
+		case !known && r.dumped(): // it was listed and dump shows no contender in it: its turn will show
 			continue
 		case known:
 			k.Queues++

@@ -28,18 +28,18 @@ type round struct {
 	sums    map[*entry]uint64 // what dump lists, by lock
 	reads   atomic.Int64
 	reserve int          // the part of the bound on reads that is reserved for turns
-	begun   atomic.Int64 // nodes begun, each of which costs at least one read
+	begun   atomic.Int64 // nodes begun; each costs at least one read
 	pending int
 
 	mu    sync.Mutex
-	found []string // nodes in which there may be locks
+	found []string // nodes that may contain locks
 }
 
 const (
 	// lookers is how many nodes are looked at concurrently.
 	lookers = 64
-	// turnReads and checkReads bound the requests of a look that only ask whether a node has changed: for nodes whose turn it is, and for
-	// locks in use where dump does not tell.
+	// turnReads and checkReads bound the requests of a look that only ask whether a node has changed: turnReads those for nodes
+	// whose turn it is, checkReads those for locks in use where dump does not tell.
 	turnReads, checkReads = 64, 192
 	// notesEvery is how soon an unchanged contender is read again, because its program may have written into its node.
 	notesEvery = time.Minute
@@ -413,7 +413,7 @@ func (r *round) granted(ctx context.Context, e *entry, in *inspect.Report) error
 		case err == nil:
 			node.Describe(c, data)
 			c.Since = cmp.Or(c.Since, since)
-		case session.OutcomeOf(err) != session.OutcomeDefinite: // otherwise it has gone, or we may not read it
+		case session.OutcomeOf(err) != session.OutcomeDefinite: // if it is definite, the node has gone, or we may not read it
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ func (u Unread) Missing() bool {
 type Options struct {
 	// Declared are the paths of declared locks.
 	Declared []string
-	// Prefix, unless it is empty, is a tree in which the Scanner looks at all locks: at declared ones, and at those that their contenders
+	// Prefix, unless it is empty, is a tree whose locks the Scanner looks at: the declared ones, and those that their contenders
 	// reveal. "/" is everything.
 	Prefix string
 	// Reads bounds the requests of a look, except for the first one of each declared lock; 0 means no bound. Nodes in use and changed nodes
@@ -79,9 +79,9 @@ type Options struct {
 const maxNodes = 100_000
 
 // Scanner looks at the same locks repeatedly, and asks only for changes. If the servers allow the four-letter words dump and cons, these
-// tell it the contenders of each queue, at a cost that grows with the contenders and not with the locks. If not, it compares the stats of
-// the directories (pzxid) with those of the last look. In both cases it also reads the stats of all nodes again, a few in each look, and so
-// finds a changed declaration and a foreign child of an idle lock. It reads the node of a contender again once a minute at most.
+// tell it the contenders of each queue. Their cost grows with the contenders and not with the locks. If not, it compares the stats of the
+// directories (pzxid) with those of the last look. In both cases it also reads the stats of all nodes again, a few in each look. So it
+// finds a changed declaration, and a foreign child of an idle lock. It reads the node of a contender again once a minute at most.
 //
 // A Scanner is safe for use by several goroutines, one look at a time.
 type Scanner struct {
@@ -98,9 +98,9 @@ type Scanner struct {
 	turn    int                           // the index in order of the last turn
 	fresh   []*entry                      // not read yet
 	walked  int                           // entries that were found, not declared
-	cut     int                           // the last round of turns in which a node was left out; 0: none was
+	cut     int                           // the last round of turns that left out a node; 0: none did
 	rounds  int                           // of turns, counted from 1
-	queues  map[string]bool               // the names of children in which some kind keeps contenders
+	queues  map[string]bool               // the names of sub-nodes that keep a kind's contenders
 	above   atomic.Pointer[family.Family] // that the prefix is a node of; nil if it is none
 	signs   atomic.Int64                  // changes whenever a server has sent something
 	far     [2]atomic.Int64               // how many nodes were looked at in this look, of how many
@@ -258,7 +258,7 @@ func (s *Scanner) show(snap *Snapshot) {
 		switch {
 		case e.err != nil:
 			snap.Unread = append(snap.Unread, Unread{e.path, e.err})
-		case e.lock && e.why != nil && e.report == nil: // otherwise it is shown as its contenders suggest
+		case e.lock && e.why != nil && e.report == nil: // with a report it is shown as its contenders suggest
 			snap.Unread = append(snap.Unread, Unread{e.path, e.why})
 		}
 		if e.report == nil {

@@ -1,6 +1,6 @@
 // Package hostile has what tests of sessions and of recipes put on the other end of a connection: frames, servers that break the
-// protocol, certificates. Beside it what tests in real time share: a machine may run none of their goroutines, or a server none
-// of its threads, for seconds, and nothing may depend on that.
+// protocol, certificates. It also has the waits of tests in real time. A machine may run none of their goroutines for seconds, or
+// a server none of its threads, and no test may depend on that.
 package hostile
 
 import (
@@ -197,8 +197,8 @@ func Closed(t *testing.T, c io.Closer) {
 	}
 }
 
-// Refused requires that dial fails, and says why. What it says is of the last attempt, which may be one that had no time:
-// then another one has more.
+// Refused requires that dial fails, and says why. The text is of the last attempt. If that had no time left, there is another one
+// with more.
 func Refused(t *testing.T, dial func(connectTimeout time.Duration) error, why string) {
 	t.Helper()
 	for limit := time.Second; ; limit *= 2 {

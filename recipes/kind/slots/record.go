@@ -99,8 +99,8 @@ func CarryRecord(data []byte, created int64) []byte {
 	return r.Encode()
 }
 
-// From is the time after which slots count: the later of the declaration of their schedule and the begin of the record. created is the
-// creation of the record's node.
+// From is the time when slots begin to count: the later of the declaration of their schedule and the begin of the record. created
+// is the creation of the record's node.
 func (r *Record) From(declared, created time.Time) time.Time {
 	if r.Since != 0 {
 		created = time.UnixMilli(r.Since)

@@ -48,9 +48,9 @@ func steps(i, by int) (set uint64) {
 	return set
 }
 
-// ScheduleText is the canonical form of a schedule: five fields as in cron, each "*" or its values in ascending order with commas between
-// them, such as "0 3 * * 1,2,3,4,5". A field of days may be "*/2", if the other days are restricted too and it differs from a list. Bit n
-// of a field stands for the value n, and the highest bit for "*" or a step over it.
+// ScheduleText is the canonical form of a schedule. It has five fields as in cron, each "*" or its values in ascending order with
+// commas between them, such as "0 3 * * 1,2,3,4,5". A field of days may be "*/2", if the other days are restricted too and it
+// differs from a list. Bit n of a field stands for the value n, and the highest bit for "*" or a step over it.
 func ScheduleText(fields [5]uint64) string {
 	var text [5]string
 	for i, f := range scheduleFields {

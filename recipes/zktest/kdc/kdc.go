@@ -87,7 +87,7 @@ func Start(tb realzk.TB, opts Options) *KDC {
 	return k
 }
 
-// Configure writes Conf anew, with further lines of [libdefaults].
+// Configure writes Conf again, with further lines of [libdefaults].
 func (k *KDC) Configure(more string) {
 	k.tb.Helper()
 	k.write("krb5.conf", fmt.Sprintf(`[libdefaults]
@@ -174,7 +174,7 @@ func (k *KDC) env() []string {
 	return append(os.Environ(), "KRB5_CONFIG="+k.Conf, "KRB5_KDC_PROFILE="+k.path("kdc.conf"), "KRB5CCNAME=FILE:"+k.path("cache"), "LC_ALL=C.UTF-8")
 }
 
-// Stop ends the process: nobody answers any more.
+// Stop ends the process: clients get no answer.
 func (k *KDC) Stop() {
 	if k.cmd == nil {
 		return

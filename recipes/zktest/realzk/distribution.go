@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// jars are the class path of Debian's package: ZooKeeper's own manifest names the rest, except for what Debian's lacks.
+// jars are the class path of Debian's package: ZooKeeper's own manifest names the rest, and these it lacks.
 var jars = []string{
 	"zookeeper.jar", "slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar",
 	"netty-transport-native-unix-common.jar",
 }
 
-// classPath is that of the servers: Debian's package, or what the environment variable ZOOKEEPER_HOME names. That is an unpacked
+// classPath is that of the servers: Debian's package, or what the environment variable ZOOKEEPER_HOME names. It names an unpacked
 // distribution (apache-zookeeper-3.9.5-bin), a directory of jars, or the sources after "mvn package".
 func classPath() (classes []string, err error) {
 	home := os.Getenv("ZOOKEEPER_HOME")
@@ -48,8 +48,8 @@ func classPath() (classes []string, err error) {
 
 var serverJar = regexp.MustCompile(`^zookeeper(-[0-9][^/]*)?\.jar$`)
 
-// logging are the files in which the loggers of distributions look for what to log: logback since 3.8, log4j before. Debian's
-// package has neither, and logs by itself.
+// logging are the configuration files of distributions' loggers: logback since 3.8, log4j before. Debian's package has neither,
+// and logs by itself.
 var logging = map[string]string{
 	"logback.xml": `<configuration><appender name="out" class="ch.qos.logback.core.ConsoleAppender"><encoder>
 <pattern>%d{HH:mm:ss.SSS} [%t] %level %logger{5} - %m%n</pattern></encoder></appender><root level="INFO"><appender-ref ref="out"/></root></configuration>

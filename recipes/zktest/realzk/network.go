@@ -18,11 +18,11 @@ import (
 // inside marks the process that InNetwork started.
 const inside = "LOCKTREE_TEST_INSIDE_NETWORK"
 
-// Network is a switch of this process's own with a host for every server started on it, so that what crosses a network can be lost between
-// any two of them: what signals and a proxy in front of one server cannot do. The test itself is one more host.
+// Network is a switch of this process's own, with a host for every server started on it. Packets between any two of them can be
+// lost; signals, or a proxy in front of one server, cannot do that. The test itself is one more host.
 //
-// It is made of Linux namespaces of the test's own: no setting of the machine is changed, and the kernel removes it all with the process.
-// What it needs is the ip program, and a kernel that lets users make namespaces, or root.
+// It is made of Linux namespaces of the test's own: no setting of the machine is changed, and the kernel removes it all with the
+// process. It needs the ip program, and a kernel that lets users make namespaces, or root.
 type Network struct {
 	tb TB
 
@@ -47,9 +47,9 @@ type NetworkTB interface {
 	Deadline() (time.Time, bool)
 }
 
-// InNetwork runs the calling top-level test once more, alone, in a process with namespaces of its own. There it returns the network. Here,
-// in the first process, it returns nil when that one has passed, after handing on what it printed, and fails the test when it failed: the
-// caller returns at once. A run that says it is [Void] is made again, up to three times in all.
+// InNetwork runs the calling top-level test once more, alone, in a process with namespaces of its own. There it returns the
+// network. Here, in the first process, it hands on the other's output. It returns nil when the other one has passed, and fails
+// the test when that failed: the caller returns at once. A run that says it is [Void] is made again, up to three times in all.
 func InNetwork(tb NetworkTB) *Network {
 	tb.Helper()
 	if os.Getenv(inside) != "" {
@@ -60,7 +60,7 @@ func InNetwork(tb NetworkTB) *Network {
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	})
-	// An exit status is the test's own verdict; anything else says that it did not run.
+	// An exit status is the test's own verdict; another error says that it did not run.
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) && os.Getuid() == 0 {
 		// No user namespaces: they are switched off, or we are in a chroot. Root needs none.
@@ -104,7 +104,7 @@ func once(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
 
 func newNetwork(tb TB) *Network {
 	tb.Helper()
-	// What the test mounts is its own affair. In a chroot there may be nothing to say that of.
+	// The test's mounts stay in the test. In a chroot there may be nothing to say that of.
 	_ = syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
 	n := &Network{tb: tb, here: &host{ip: "10.77.0.254", device: "switch"}}
 	n.here.deaf = map[*host]bool{}
@@ -192,8 +192,8 @@ func (n *Network) of(s *Server) *host {
 	return s.host
 }
 
-// lose gives the receiver a hardware address that nobody has: the switch floods
-// the frame and everybody drops it. A route that refuses would tell the sender.
+// lose gives the receiver a hardware address that no host has: the switch floods the frame and all hosts drop it. A route that
+// refuses would tell the sender.
 func (n *Network) lose(from, to *host, lost bool) {
 	n.tb.Helper()
 	if from.pid != 0 && syscall.Kill(from.pid, 0) != nil {
@@ -219,8 +219,8 @@ func (n *Network) StartEnsemble(servers int, opts Options) []*Server {
 	return run(all, peers, func(i int) (string, int) { return all[i].host.ip, 2181 })
 }
 
-// plug runs cmd in a network namespace of its own, where it begins its work when begin has been called: the namespace is there as soon as
-// the process is, its cable only when attach has been given its id, and ZooKeeper binds its address at once.
+// plug runs cmd in a network namespace of its own, where it begins its work when begin has been called. The namespace is there as soon as
+// the process is. Its cable comes later, when attach has the process's id, and ZooKeeper would bind its address before that.
 func (h *host) plug(cmd *exec.Cmd) (begin func() error, err error) {
 	cmd.Args = append([]string{"sh", "-c", `read -r _ && exec "$@"`, "sh"}, cmd.Args...)
 	cmd.Path = "/bin/sh"

@@ -9,16 +9,16 @@ import (
 	"os"
 )
 
-// FreePorts finds n TCP ports of the loopback interface that nobody listens on, and keeps them for the test: the kernel gives them to
-// nobody who connects or asks for any port at all, and no other test that asks here gets them, in whatever process. A program that wants
-// one of them by its number can have it.
+// FreePorts finds n free TCP ports of the loopback interface, and keeps them for the test. The kernel gives them to no client
+// that connects, and to no listener that asks for any port. No other test that asks here gets them, in this process or another
+// one. A program that wants one of them by its number can have it.
 func FreePorts(tb TB, n int) []int {
 	tb.Helper()
 	low, high := ephemeral()
 	var ports []int
 	for tries := 0; len(ports) < n; tries++ {
 		port := 10_000 + rand.IntN(1<<16-10_000)
-		// Where the kernel gives away nearly all ports there is nothing left to choose from.
+		// On some machines the kernel gives away nearly all ports, and no others are left.
 		if low <= port && port <= high && tries < 1000 {
 			continue
 		}

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package realzk starts Apache ZooKeeper servers for tests: the oracle beside which zktest, and everything proven on zktest, is checked. It
-// runs the jars of Debian's zookeeper package, or those that ZOOKEEPER_HOME names (see classPath), on loopback ports, in directories of
-// their own, and ends every process it starts by that process's id.
+// Package realzk starts Apache ZooKeeper servers for tests: the oracle beside which zktest, and everything proven on zktest, is
+// checked. It runs the jars of Debian's zookeeper package, or those that ZOOKEEPER_HOME names (see classPath), on loopback ports,
+// in directories of their own. It ends every process it starts by that process's id.
 //
 // When Java or ZooKeeper is not installed the test fails, naming the command that installs them. It never skips.
 package realzk
@@ -68,8 +68,8 @@ type Server struct {
 	host   *host
 }
 
-// Void is in the output of a test whose run says nothing about what it tests: the server has lost a write that it had confirmed, as some
-// releases do under partitions.
+// Void is in the output of a test whose run proves nothing: the server has lost a write that it had confirmed, as some releases
+// do under partitions.
 const Void = "void: the server lost a commit"
 
 const install = "apt-get install -y zookeeper default-jdk-headless libcurator-recipes-java python3-kazoo"

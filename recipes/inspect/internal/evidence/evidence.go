@@ -174,8 +174,8 @@ func Reserved(path string) bool {
 	return path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/") || strings.Contains(path+"/", "/.locktree/")
 }
 
-// A kazoo Semaphore keeps its number of permits as text in its own node, its permits as children named by a bare UUID, and its
-// queue in a lock beside it (kazoo/recipe/lock.py).
+// A kazoo Semaphore keeps its number of permits as text in its own node. Its permits are children named by a bare UUID, and its
+// queue is in a lock beside it (kazoo/recipe/lock.py).
 var kazooPermit = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 const (

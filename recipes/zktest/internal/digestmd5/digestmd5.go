@@ -21,8 +21,8 @@ type Login struct {
 	over  bool
 }
 
-// Step takes a login one step further, as Java's DigestMD5Server does. password is that of a user, "" if there is no such user. A
-// step after which the client has logged in calls welcome with its name.
+// Step takes a login one step further, as Java's DigestMD5Server does. password is that of a user, "" if there is no such user.
+// The step that completes the login calls welcome with the client's name.
 func (l *Login) Step(token []byte, password func(user string) string, welcome func(user string)) (answer []byte, ok bool) {
 	switch {
 	case l.over:
@@ -54,8 +54,8 @@ var (
 	escape    = regexp.MustCompile(`\\(.)`)
 )
 
-// proof is the response of RFC 2831 section 2.1.2.1, and with an empty method that of
-// section 2.1.3. What can be written in ISO 8859-1 is hashed in that.
+// proof is the response of RFC 2831 section 2.1.2.1, and with an empty method that of section 2.1.3. Text is hashed in ISO 8859-1
+// if that has all its characters.
 func (l *Login) proof(user, password, cnonce, method string) string {
 	hash := func(parts ...string) string {
 		sum := md5.Sum([]byte(strings.Join(parts, ":")))

@@ -1,5 +1,5 @@
-// Package outbox sends a connection's frames: in order, each when it is due, and none while the connection is cut or a frame before
-// it is held. Whoever queues a frame never waits.
+// Package outbox sends a connection's frames: in order, each when it is due, and none while the connection is cut or a frame
+// before it is held. A caller that queues a frame never waits.
 package outbox
 
 import (
@@ -45,8 +45,8 @@ func (f *frame) gated() bool {
 	}
 }
 
-// New makes a box for a connection, and for what is below its TLS. taken is called, with the lock held, whenever the writer has
-// looked for something to send, and ended when it has sent the last frame or cannot send any more.
+// New makes a box for a connection; raw is the connection below its TLS. taken is called, with the lock held, whenever the writer
+// has looked for frames to send. ended is called when it has sent the last frame or cannot send any more.
 func New(lock sync.Locker, conn, raw net.Conn, taken func(bytes int), ended func()) *Box {
 	return &Box{lock: lock, conn: conn, raw: raw, taken: taken, ended: ended, died: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
@@ -58,7 +58,7 @@ func (b *Box) Send(bytes []byte, due time.Time, gate <-chan struct{}) {
 	b.Wake()
 }
 
-// End closes the connection after what has been sent before.
+// End closes the connection after the frames before it.
 func (b *Box) End(due time.Time) {
 	b.queue = append(b.queue, frame{due: due, last: true})
 	b.Wake()

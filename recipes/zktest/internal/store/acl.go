@@ -89,8 +89,8 @@ func parseIP(id string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(netip.AddrFrom4(b), bits), true
 }
 
-// fixACL is what the server stores for the list a client sends: duplicates dropped, "auth" replaced by every authenticated identity of the
-// connection, everything else checked for a known scheme and a well-formed id.
+// fixACL is what the server stores for the list a client sends. It drops duplicates, and replaces "auth" by every authenticated
+// identity of the connection. Other entries must have a known scheme and a well-formed id.
 func (by Caller) fixACL(rules Rules, acl []wire.ACL) ([]wire.ACL, wire.Code) {
 	var out []wire.ACL
 	var seen []wire.ACL

@@ -81,8 +81,8 @@ func (t *txn) checkMode(op Create) (createMode, wire.Code) {
 	return mode, wire.CodeOK
 }
 
-// createCount is the number that the next sequential child of parent gets. Inside a multi it is kept separately from the node: when the
-// count wraps around, ZooKeeper's pending one goes on into the negative numbers while the stored one stays, see insert.
+// createCount is the number that the next sequential child of parent gets. Inside a multi it is kept apart from the node: when
+// the count wraps around, ZooKeeper's pending one goes on into the negative numbers and the stored one stays, see insert.
 func (t *txn) createCount(path string, parent *node) int32 {
 	if c, ok := t.creates[path]; ok {
 		return c
@@ -105,8 +105,8 @@ func (t *txn) newNode(op Create, mode createMode, acl []wire.ACL) *node {
 	return n
 }
 
-// insert adds a node. The parent's count and pzxid only grow: after 2^31 creates the new count is negative and is not stored, and from then
-// on the answer to sequential creates is NodeExists, as in ZooKeeper.
+// insert adds a node. The parent's count and pzxid only grow. After 2^31 creates the new count is negative and is not stored.
+// From then on the answer to sequential creates is NodeExists, as in ZooKeeper.
 func (t *txn) insert(path string, n *node, created int32) {
 	parentPath, _ := SplitPath(path)
 	parent := t.tree.nodes[parentPath]

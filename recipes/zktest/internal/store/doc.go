@@ -1,6 +1,6 @@
-// Package store is ZooKeeper's tree as a state machine. It is given an operation or a transaction of several, who asks (Caller), and
-// which number and time the transaction has (Stamp), and it returns results and the changes that watches tell of. The same sequence
-// makes the same tree: it has no clock, no connection and no lock of its own.
+// Package store is ZooKeeper's tree as a state machine. Its caller gives it an operation or a transaction of several, the client
+// that asks (Caller), and the transaction's number and time (Stamp). It returns results and the changes that watches tell of. The
+// same sequence makes the same tree: it has no clock, no connection and no lock of its own.
 //
 // It holds the nodes with their access lists, quotas, which ephemeral nodes a session has, containers and TTL nodes. Sessions, watches
 // and the zxid are its caller's.
@@ -9,5 +9,5 @@
 //	result, changes := t.Apply(store.Super, store.Stamp{Zxid: 1, Millis: now}, store.Create{Path: "/a", ACL: store.OpenACL})
 package store
 
-// op.go has what is asked and answered. txn.go applies it: create.go and write.go with the checks of acl.go, quota.go and path.go, on
-// the data of tree.go. read.go answers clients' reads, and look.go those who look at the tree from outside.
+// op.go has operations and results. txn.go applies them: create.go and write.go with the checks of acl.go, quota.go and path.go,
+// on the data of tree.go. read.go answers clients' reads, and look.go those of tests and of the server itself.

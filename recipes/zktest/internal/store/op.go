@@ -2,7 +2,7 @@ package store
 
 import "github.com/locktree/locktree/recipes/zktest/internal/wire"
 
-// Rules are how the server is configured, and in what its release differs from 3.8.0.
+// Rules are how the server is configured, and how its release differs from 3.8.0.
 type Rules struct {
 	TTLNodes          bool // they may be created (extendedTypesEnabled)
 	EnforceQuota      bool // hard limits refuse writes (enforceQuota)
@@ -32,7 +32,7 @@ type Create struct {
 	Data  []byte // kept: it must not be changed any more
 	ACL   []wire.ACL
 	Flags int32    // whether it is sequential, ephemeral, ... (CreateMode.fromFlag)
-	Kind  Lifetime // what the operation says besides: Container for createContainer, Timed for createTTL, and else Persistent
+	Kind  Lifetime // what the operation says besides: Container for createContainer, Timed for createTTL, Persistent for others
 	TTL   int64    // milliseconds, for createTTL
 }
 
@@ -62,7 +62,7 @@ type Check struct {
 	Version int32
 }
 
-// Result is the answer to one write. If Code is not OK, nothing else is set.
+// Result is the answer to one write. If Code is not OK, only that is set.
 type Result struct {
 	Code     wire.Code
 	Path     string    // of Create: with the sequence number

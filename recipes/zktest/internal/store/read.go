@@ -63,8 +63,7 @@ func (t *Tree) GetACL(by Caller, path string) ([]wire.ACL, wire.Stat, wire.Code)
 	return acl, n.stat(), wire.CodeOK
 }
 
-// CountBelow counts all descendants. For the root ZooKeeper gets the same number: it
-// leaves out the root and the second name under which it stores it.
+// CountBelow counts all descendants. For the root ZooKeeper gets the same number: it leaves out the root and the root's second name.
 func (t *Tree) CountBelow(by Caller, path string) (int, wire.Code) {
 	if _, code := t.readable(by, path, permRead); code != wire.CodeOK {
 		return 0, code

@@ -19,7 +19,7 @@ func (t *Tree) begin(by Caller, at Stamp) *txn {
 	return &txn{tree: t, by: by, at: at, creates: map[string]int32{}}
 }
 
-// Apply executes one write. The changes are in the order in which watches fire.
+// Apply executes one write. The changes are in the order of the watches' events.
 func (t *Tree) Apply(by Caller, at Stamp, op Op) (Result, []Change) {
 	x := t.begin(by, at)
 	r := op.apply(x)

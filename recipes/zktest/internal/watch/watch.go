@@ -101,7 +101,7 @@ func (t *Table[W]) take(path string, typ wire.EventType) []W {
 	return slices.SortedFunc(maps.Keys(hit), t.order)
 }
 
-// Paths lists the paths that somebody watches, in order.
+// Paths lists the watched paths, in order.
 func (t *Table[W]) Paths() []string { return slices.Sorted(maps.Keys(t.byPath)) }
 
 // PathsOf lists the paths that a watcher watches, in order.
@@ -139,7 +139,7 @@ func (s *Set[W]) Forget(w W) {
 	s.Child.forget(w)
 }
 
-// Take returns the watchers that a change concerns, and removes their watches if these are for one event. Who watches both the
+// Take returns the watchers that a change concerns, and removes their watches if these are for one event. A watcher of both the
 // data and the children of a node gets one event for its deletion.
 func (s *Set[W]) Take(path string, typ wire.EventType) []W {
 	switch typ {

@@ -47,7 +47,7 @@ const (
 	XidPing  int32 = -2
 )
 
-// OpNames are the operations that the server knows, by the names under which they are counted and matched.
+// OpNames are the operations that the server knows, with their names in counts and faults.
 var OpNames = map[int32]string{
 	OpCreate: "create", OpDelete: "delete", OpExists: "exists", OpGetData: "getData",
 	OpSetData: "setData", OpGetACL: "getACL", OpSetACL: "setACL", OpGetChildren: "getChildren",

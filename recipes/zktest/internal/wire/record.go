@@ -30,8 +30,8 @@ type Stat struct {
 }
 
 // Decoder reads big-endian integers, strings and buffers with a 32-bit length, and vectors with a 32-bit count. A read beyond the
-// end sets Bad, and from then on everything reads as zero, so checking Bad once, after the last read, is enough. Whatever a length
-// or a count claims, nothing is allocated that is larger than the bytes that are there.
+// end sets Bad, and from then on everything reads as zero, so checking Bad once, after the last read, is enough. It allocates no
+// more than the bytes that are there, even if a length or a count claims more.
 type Decoder struct {
 	b   []byte // what has not been read yet
 	Bad bool

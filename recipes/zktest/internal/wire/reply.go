@@ -62,8 +62,8 @@ func (e *Encoder) MultiError(code Code) {
 // MultiEnd follows the last result.
 func (e *Encoder) MultiEnd() { e.multiHeader(-1, true, -1) }
 
-// MultiFailure is the reply of a transaction of n operations in which one failed. It lists OK for the operations before the culprit,
-// its code, and RuntimeInconsistency for those after it.
+// MultiFailure is the reply of a transaction of n operations that failed because of one of them. It lists OK for the operations
+// before the culprit, its code, and RuntimeInconsistency for those after it.
 func (e *Encoder) MultiFailure(n, culprit int, code Code) {
 	for i := range n {
 		switch {

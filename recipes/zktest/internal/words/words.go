@@ -1,4 +1,4 @@
-// Package words answers the four-letter words, by which administrators ask a ZooKeeper server how it is.
+// Package words answers the four-letter words: administrators use them to ask a ZooKeeper server how it is.
 package words
 
 import (
@@ -81,8 +81,8 @@ func Known(word string) bool {
 	return ok
 }
 
-// Answer is the answer to a word, after which ZooKeeper closes the connection. Words without an answer here get the one that ZooKeeper
-// gives to words outside its whitelist. What crst and srst reset is the caller's.
+// Answer is the answer to a word. ZooKeeper closes the connection after it. Words without an answer here get the one that
+// ZooKeeper gives to words outside its whitelist. crst and srst reset counts of the caller, which does that.
 func Answer(word string, allowed bool, s Server) string {
 	var b strings.Builder
 	if f := words[word]; f != nil && allowed {
