@@ -1,8 +1,8 @@
 // Package config reads the configuration language: HCL in, one desired [plan.Tree] per ensemble out.
 //
 // [Load] reads a directory; its result is what package plan/diff compares with the ensemble. [Ensemble.Dial] connects as an ensemble
-// block says, identities and encryption included. [Format] is the layout of files, [Config.Generate] writes configuration for znodes
-// that exist. docs/language.md describes the language for people, by the tables that decode it.
+// block says, identities and encryption included. [Format] is the layout of files. Package config/adopt writes configuration for
+// znodes that exist, and config/generate writes Go code. docs/language.md describes the language for people, by the tables that decode it.
 //
 // # What Load promises
 //
@@ -27,8 +27,8 @@
 //  4. This package checks the rules between declarations, and builds the trees (load.go, intentcheck.go).
 //
 // load.go calls these steps, each with the value of the one before. Nothing is ever unknown: all values of this language are known before
-// an apply. Only [LoadCode], which says what programs can be compiled against, gives variables without a default no value: then they are
-// unknown, and so is what depends on them (code.go). It evaluates names, parameters and outputs, and no access lists.
+// an apply. Only generate.Load, which says what programs can be compiled against, gives variables without a default no value: then they
+// are unknown, and so is what depends on them. It evaluates names, parameters and outputs, and no access lists.
 //
 // The result of a declaration that has no value is marked failed. Whatever marks it has reported the reason, and what refers
 // to it reports nothing more, so each error is reported once. Load verifies that no failure was silent (Evaluation.Explained).

@@ -23,11 +23,6 @@ func LoadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
 	return load(dir, opts, within(fsys))
 }
 
-// LoadCodeFS is [LoadCode] on any file system.
-func LoadCodeFS(fsys fs.FS, dir string, opts Options) (*Code, hcl.Diagnostics) {
-	return loadCode(dir, opts, within(fsys))
-}
-
 func within(fsys fs.FS) func(sub string) (fs.FS, error) {
 	return func(sub string) (fs.FS, error) {
 		if !fs.ValidPath(sub) {
@@ -47,15 +42,15 @@ var DigestID = functions.DigestID
 type Expressions struct {
 	*syntax.Report
 	root *eval.Evaluation
-	dirs directories // open until it is closed: file() reads through them
+	dirs syntax.Directories // open until it is closed: file() reads through them
 }
 
 // OpenExpressions loads the configuration in dir. Close the result in any case.
 func OpenExpressions(dir string, opts Options) (*Expressions, error) {
-	x := &Expressions{Report: &syntax.Report{Dir: dir}, dirs: directories{dir: dir}}
-	_, err := x.dirs.open(".")
+	x := &Expressions{Report: &syntax.Report{Dir: dir}, dirs: syntax.Directories{Dir: dir}}
+	_, err := x.dirs.Open(".")
 	if err == nil {
-		if x.root = evaluate(map[string]*hcl.File{}, x.Report, opts, false, x.dirs.open); x.root != nil {
+		if x.root = evaluate(map[string]*hcl.File{}, x.Report, opts, x.dirs.Open); x.root != nil {
 			(&Config{}).build(x.root)
 		}
 	}
@@ -63,7 +58,7 @@ func OpenExpressions(dir string, opts Options) (*Expressions, error) {
 }
 
 // Close releases the directories.
-func (x *Expressions) Close() { x.dirs.close() }
+func (x *Expressions) Close() { x.dirs.Close() }
 
 // Wrong reports whether the configuration has errors.
 func (x *Expressions) Wrong() bool { return x.Diags.HasErrors() }

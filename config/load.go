@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -23,36 +21,14 @@ import (
 // Load reads the configuration in dir. The diagnostics are sorted by file and line. When they contain an error, the Config
 // has only Dir and Sources set, which is what a view needs to show them; it is never nil.
 func Load(dir string, opts Options) (*Config, hcl.Diagnostics) {
-	d := directories{dir: dir}
-	defer d.close()
-	return load(dir, opts, d.open)
-}
-
-// directories are the ones of a configuration and its modules. Each is a root of its own, because a module may be beside
-// the configuration: a root refuses symbolic links that lead out of it, which no check of names can.
-type directories struct {
-	dir   string
-	roots []*os.Root
-}
-
-func (d *directories) open(sub string) (fs.FS, error) {
-	root, err := os.OpenRoot(filepath.Join(d.dir, filepath.FromSlash(sub)))
-	if err != nil {
-		return nil, err
-	}
-	d.roots = append(d.roots, root)
-	return root.FS(), nil
-}
-
-func (d *directories) close() {
-	for _, r := range d.roots {
-		_ = r.Close() // nothing was written
-	}
+	d := &syntax.Directories{Dir: dir}
+	defer d.Close()
+	return load(dir, opts, d.Open)
 }
 
 func load(dir string, opts Options, open func(string) (fs.FS, error)) (*Config, hcl.Diagnostics) {
 	c, r := &Config{Dir: dir, Sources: map[string]*hcl.File{}}, &syntax.Report{Dir: dir}
-	if e := evaluate(c.Sources, r, opts, false, open); e != nil {
+	if e := evaluate(c.Sources, r, opts, open); e != nil {
 		c.build(e)
 	}
 	if r.Diags.HasErrors() {
@@ -61,23 +37,12 @@ func load(dir string, opts Options, open func(string) (fs.FS, error)) (*Config, 
 	return c, r.Sorted()
 }
 
-// evaluate goes through the phases: first everything is read, then everything is evaluated. Each one needs the results of the one
-// before; within a phase everything is checked, whatever is wrong with the rest. It returns nil when there is nothing to be evaluated.
-func evaluate(sources map[string]*hcl.File, r *syntax.Report, opts Options, noValues bool, open func(string) (fs.FS, error)) *eval.Evaluation {
-	root, err := open(".")
-	if err != nil {
-		r.NoDirectory(r.Dir, err)
-		return nil
-	}
-	all := static.Read(&syntax.Sources{FS: root, Dir: r.Dir, Files: sources, Report: r}, opts.Version, open)
-	if all == nil {
-		return nil
-	}
-	in := eval.Options{Environ: opts.Environ, NoValues: noValues}
+func evaluate(sources map[string]*hcl.File, r *syntax.Report, opts Options, open func(string) (fs.FS, error)) *eval.Evaluation {
+	in := eval.Options{Environ: opts.Environ}
 	for _, i := range opts.Inputs {
 		in.Inputs = append(in.Inputs, eval.Input(i))
 	}
-	return eval.Evaluate(all, in)
+	return eval.Load(sources, r, opts.Version, in, open)
 }
 
 // build makes the trees and everything else a Config holds.
@@ -126,7 +91,7 @@ func checkNodes(e *eval.Evaluation) {
 			bare[i.Ensemble] = i
 		}
 	}
-	checkHomes(e)
+	e.CheckHomes()
 	for _, name := range e.Declared.Names["ensemble"] {
 		d := e.Declared.Named["ensemble"][name]
 		on := eval.EnsembleValue(e.Of(d).Value)
@@ -145,17 +110,6 @@ func duplicatePath(e *eval.Evaluation, first, second *eval.Instance) {
 	} else {
 		e.Errorf(at, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
 			second.Addr, second.Path, first.Addr, e.Where(first.Node.Head))
-	}
-}
-
-// checkHomes reports nodes without an ensemble.
-func checkHomes(e *eval.Evaluation) {
-	homeless := e.Declared.Nodes
-	if len(homeless) == 0 && len(e.Instances) > 0 {
-		homeless = []*static.Node{e.Instances[0].Node}
-	}
-	if len(homeless) > 0 && len(e.Declared.Names["ensemble"]) == 0 && !e.Declared.Incomplete {
-		e.Errorf(homeless[0].Head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
 	}
 }
 

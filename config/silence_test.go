@@ -20,7 +20,7 @@ func TestWhatFailsInSilenceIsAnError(t *testing.T) {
 	} {
 		files := fstest.MapFS{"x.locktree.hcl": {Data: []byte("locktree { stack = \"s\" }\nensemble \"e\" {\nauth \"digest\" {\nusername = \"u\"\npassword = \"p\"\n}\n}\nlocals { a = 1 }\nmutex \"m\" {}\n")}}
 		r, c := &syntax.Report{Dir: "."}, &Config{}
-		e := evaluate(map[string]*hcl.File{}, r, Options{}, false, within(files))
+		e := evaluate(map[string]*hcl.File{}, r, Options{}, within(files))
 		require.False(t, r.Diags.HasErrors())
 		fail(e)
 		c.build(e)

@@ -19,6 +19,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/config/adopt"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes/inspect/survey"
@@ -209,7 +210,7 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *sur
 	if found.Path == e.Root {
 		tops = found.Inside
 	}
-	made := cfg.Generate(e, existing(tops), strings.TrimSuffix(path.Base(f.generate), ".locktree.hcl"))
+	made := adopt.Write(cfg, e, existing(tops), strings.TrimSuffix(path.Base(f.generate), ".locktree.hcl"))
 	if made.Locks+made.Unknown == 0 {
 		return view.Failf("Nothing to generate", "No lock was recognised below %s, nor a node that may be one.", found.Path)
 	}
@@ -228,9 +229,9 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *sur
 	return err
 }
 
-func existing(found []*survey.Found) (out []*config.Existing) {
+func existing(found []*survey.Found) (out []*adopt.Existing) {
 	for _, f := range found {
-		out = append(out, &config.Existing{Path: f.Path, Kind: f.Kind, Params: f.Params, ACL: f.ACL, Notes: f.Notes, Skip: f.Skip, Stops: f.Stops, Inside: existing(f.Inside)})
+		out = append(out, &adopt.Existing{Path: f.Path, Kind: f.Kind, Params: f.Params, ACL: f.ACL, Notes: f.Notes, Skip: f.Skip, Stops: f.Stops, Inside: existing(f.Inside)})
 	}
 	return out
 }

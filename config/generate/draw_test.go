@@ -131,13 +131,13 @@ func write(t testing.TB, dir string, files map[string]string) {
 }
 
 // load evaluates a configuration both ways; false if it declares something twice or nests what is unknown.
-func load(t testing.TB, dir, addr, root string) (*config.Config, *config.Code, bool) {
+func load(t testing.TB, dir, addr, root string) (*config.Config, *generate.Code, bool) {
 	c, diags := config.Load(dir, config.Options{Inputs: given(addr, root)})
 	if diags.HasErrors() {
 		require.Contains(t, diags.Error(), "Duplicate path")
 		return nil, nil, false
 	}
-	code, diags := config.LoadCode(dir, config.Options{})
+	code, diags := generate.Load(dir, "")
 	if diags.HasErrors() { // a listed name below keys that are not known
 		require.Contains(t, diags.Error(), "Not known to programs")
 		return nil, nil, false
@@ -145,7 +145,7 @@ func load(t testing.TB, dir, addr, root string) (*config.Config, *config.Code, b
 	return c, code, true
 }
 
-func goSource(t testing.TB, code *config.Code) string {
+func goSource(t testing.TB, code *generate.Code) string {
 	source, err := generate.Go(code, "locks")
 	require.NoError(t, err)
 	return string(source)

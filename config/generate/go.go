@@ -13,7 +13,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
-	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -23,17 +22,17 @@ var goTypes = map[*kind.Kind]string{kind.Mutex: "Mutex", kind.RWLock: "RWMutex",
 
 // group is a type of the package: the root of an ensemble, a namespace or a module.
 type group struct {
-	*config.Block        // nil: a root
-	on            *tree  // the ensemble
-	outer         *group // nil: a root
-	name          string // in the group around
-	typ           string
-	members       []*member // by address
+	*Block         // nil: a root
+	on      *tree  // the ensemble
+	outer   *group // nil: a root
+	name    string // in the group around
+	typ     string
+	members []*member // by address
 }
 
 // member is what a group has a method or a field for.
 type member struct {
-	*config.Block
+	*Block
 	group *group // nil: a lock
 	name  string
 	keys  []string // the names of the constants
@@ -41,7 +40,7 @@ type member struct {
 
 // tree is what is generated for an ensemble.
 type tree struct {
-	*config.CodeEnsemble
+	*Ensemble
 	prefix string // of its names; "" if there is no other one
 	top    *group
 	groups map[plan.Addr]*group
@@ -50,14 +49,14 @@ type tree struct {
 // goFile is a file that is being written.
 type goFile struct {
 	strings.Builder
-	*config.Code
+	*Code
 	trees  []*tree
 	all    []*group
 	listed bool
 }
 
 // Go returns the source of a package.
-func Go(code *config.Code, pkg string) ([]byte, error) {
+func Go(code *Code, pkg string) ([]byte, error) {
 	f := &goFile{Code: code}
 	f.arrange()
 	f.header(pkg)
@@ -85,7 +84,7 @@ func (f *goFile) arrange() {
 		if len(prefixes) == 1 {
 			prefix = ""
 		}
-		t := &tree{CodeEnsemble: f.Ensembles[i], prefix: prefix, groups: map[plan.Addr]*group{}}
+		t := &tree{Ensemble: f.Ensembles[i], prefix: prefix, groups: map[plan.Addr]*group{}}
 		t.top = &group{on: t, typ: prefix + "Locks"}
 		taken = append(taken, t.top.typ, prefix+"Root", "At"+prefix, "Provision"+prefix)
 		f.trees = append(f.trees, t)
@@ -115,10 +114,10 @@ func (f *goFile) arrange() {
 	}
 }
 
-func (f *goFile) fill(g *group, blocks []*config.Block) {
+func (f *goFile) fill(g *group, blocks []*Block) {
 	f.all = append(f.all, g)
 	var lists [][]string
-	for _, b := range slices.SortedFunc(slices.Values(blocks), func(a, b *config.Block) int { return cmp.Compare(a.Addr, b.Addr) }) {
+	for _, b := range slices.SortedFunc(slices.Values(blocks), func(a, b *Block) int { return cmp.Compare(a.Addr, b.Addr) }) {
 		g.members = append(g.members, &member{Block: b})
 		name, typ := exported(b.Label), exported(typeName(b.Kind))
 		lists = append(lists, []string{name, name + typ, typ + "_" + escaped(b.Label)})
@@ -166,7 +165,7 @@ func (f *goFile) header(pkg string) {
 	}
 }
 
-func (f *goFile) output(o config.CodeOutput, name string) {
+func (f *goFile) output(o Output, name string) {
 	text, as := constant(o.Value)
 	f.comment(fmt.Sprintf("%s is the output %q%s.", name, o.Name, as))
 	if o.Description != "" {
@@ -272,7 +271,7 @@ func (f *goFile) list() {
 }
 
 // listedBlocks are the blocks whose names are listed.
-func listedBlocks(blocks []*config.Block) map[plan.Addr]bool {
+func listedBlocks(blocks []*Block) map[plan.Addr]bool {
 	listed := map[plan.Addr]bool{}
 	for _, b := range blocks {
 		listed[b.Addr] = b.Name.Listed

@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/config/generate"
 )
 
 // What odd names become is in testdata/odd.
 func TestOddNames(t *testing.T) {
-	code, diags := config.LoadCode("testdata/odd", config.Options{})
+	code, diags := generate.Load("testdata/odd", "")
 	require.False(t, diags.HasErrors(), "%v", diags)
 	source := goSource(t, code)
 	require.NoError(t, checker(t)(source))
@@ -29,7 +29,7 @@ func TestOddNames(t *testing.T) {
 func generated(t *testing.T, blocks string) string {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"x.locktree.hcl": preamble + blocks})
-	code, diags := config.LoadCode(dir, config.Options{})
+	code, diags := generate.Load(dir, "")
 	require.False(t, diags.HasErrors(), "%v", diags)
 	return goSource(t, code)
 }

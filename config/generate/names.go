@@ -6,7 +6,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -75,7 +74,7 @@ func typeName(k *kind.Kind) string {
 }
 
 // field is the value of a parameter, nil if it is not the same for all keys and variables.
-func field(b *config.Block, name string) any {
+func field(b *Block, name string) any {
 	for _, f := range b.Fields {
 		if f.Name == name {
 			return f.Get()
@@ -85,7 +84,7 @@ func field(b *config.Block, name string) any {
 }
 
 // facts are what programmers want to know of a block, a line each.
-func facts(b *config.Block) (lines []string) {
+func facts(b *Block) (lines []string) {
 	var list []string
 	for _, f := range b.Fields {
 		v := f.Get()

@@ -24,6 +24,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/config/generate"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -77,7 +78,7 @@ func TestAnyConfigurationGivesCodeThatCompiles(t *testing.T) {
 		for _, secret := range []string{"zk1:2181", "/given", "swordfish", "t-2"} {
 			require.NotContains(rt, source, secret)
 		}
-		second, diags := config.LoadCode(dir, config.Options{Inputs: given("zk2:2181", "/other"), Environ: []string{"LOCKTREE_VAR_n=4", "LOCKTREE_VAR_pools={}"}})
+		second, diags := generate.Load(dir, "")
 		require.False(rt, diags.HasErrors(), "%v", diags)
 		require.Equal(rt, source, goSource(t, second), "the values of variables are no input")
 	})

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 
@@ -33,8 +34,23 @@ type Input struct {
 	Reader io.Reader
 }
 
-// Evaluate gives everything that is declared its value, and collects the nodes.
-func Evaluate(all *static.Declarations, opts Options) *Evaluation {
+// Load goes through the phases: first everything is read, then everything is evaluated. Each one needs the results of the one
+// before; within a phase everything is checked, whatever is wrong with the rest. It returns nil when there is nothing to be evaluated.
+func Load(sources map[string]*hcl.File, r *syntax.Report, version string, in Options, open func(string) (fs.FS, error)) *Evaluation {
+	root, err := open(".")
+	if err != nil {
+		r.NoDirectory(r.Dir, err)
+		return nil
+	}
+	all := static.Read(&syntax.Sources{FS: root, Dir: r.Dir, Files: sources, Report: r}, version, open)
+	if all == nil {
+		return nil
+	}
+	return evaluate(all, in)
+}
+
+// evaluate gives everything that is declared its value, and collects the nodes.
+func evaluate(all *static.Declarations, opts Options) *Evaluation {
 	in := &loading{Report: all.Files.Report, opts: opts, functions: map[*static.Declarations]map[string]function.Function{}}
 	in.root = newEvaluation(all, in, nil, "")
 	if !opts.NoValues {
@@ -220,4 +236,15 @@ func (e *Evaluation) Stack() string {
 		s.wrong(a, "Invalid stack", "A stack's name is written into every node: use at most 128 bytes.")
 	}
 	return stack
+}
+
+// CheckHomes reports nodes without an ensemble.
+func (e *Evaluation) CheckHomes() {
+	homeless := e.Declared.Nodes
+	if len(homeless) == 0 && len(e.Instances) > 0 {
+		homeless = []*static.Node{e.Instances[0].Node}
+	}
+	if len(homeless) > 0 && len(e.Declared.Names["ensemble"]) == 0 && !e.Declared.Incomplete {
+		e.Errorf(homeless[0].Head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
+	}
 }

@@ -181,7 +181,7 @@ func (s scope) as(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
 	}
 	c, err := convert.Convert(v, want)
 	switch {
-	case err == nil && !c.IsWhollyKnown(): // only for LoadCode
+	case err == nil && !c.IsWhollyKnown(): // only for generate.Load
 		return cty.NilVal, false
 	case err == nil:
 		return c, true

@@ -218,3 +218,27 @@ func ReadTextFrom(r io.Reader) ([]byte, error) {
 	src, err := readAtMost(r)
 	return plainText(src), err
 }
+
+// Directories are the ones of a configuration and its modules. Each is a root of its own, because a module may be beside
+// the configuration: a root refuses symbolic links that lead out of it, which no check of names can.
+type Directories struct {
+	Dir   string
+	roots []*os.Root
+}
+
+// Open opens a directory, by its path relative to that of the configuration.
+func (d *Directories) Open(sub string) (fs.FS, error) {
+	root, err := os.OpenRoot(filepath.Join(d.Dir, filepath.FromSlash(sub)))
+	if err != nil {
+		return nil, err
+	}
+	d.roots = append(d.roots, root)
+	return root.FS(), nil
+}
+
+// Close closes all of them.
+func (d *Directories) Close() {
+	for _, r := range d.roots {
+		_ = r.Close() // nothing was written
+	}
+}

@@ -1,4 +1,4 @@
-package config
+package generate
 
 import (
 	"cmp"
@@ -20,14 +20,14 @@ import (
 // for the root of an ensemble, which are other ones elsewhere.
 type Code struct {
 	Stack     string
-	Ensembles []*CodeEnsemble // by name
-	Outputs   []CodeOutput    // by name, without sensitive ones
-	Moves     []plan.Move     // in the order of the configuration
+	Ensembles []*Ensemble // by name
+	Outputs   []Output    // by name, without sensitive ones
+	Moves     []plan.Move // in the order of the configuration
 	Sources   map[string]*hcl.File
 }
 
-// CodeEnsemble is what is declared on an ensemble.
-type CodeEnsemble struct {
+// Ensemble is what is declared on an ensemble.
+type Ensemble struct {
 	Name   string
 	Root   string // the default; "" if there is none
 	Blocks []*Block
@@ -49,31 +49,30 @@ type Block struct {
 }
 
 // Name is how the name of a block's node is made: Before, the key if HasKey, and After. Listed names have no such rule:
-// those of the known keys are in CodeEnsemble.Nodes.
+// those of the known keys are in Ensemble.Nodes.
 type Name struct {
 	Before, After  string
 	HasKey, Listed bool
 }
 
-// CodeOutput is an output. Exactly one of the last three fields is set.
-type CodeOutput struct {
+// Output is an output. Exactly one of the last three fields is set.
+type Output struct {
 	Name, Description string
 	Value             cty.Value // wholly known
 	Ensemble, Path    string    // it is the path of a node
 	Unknown           string    // why there is no value: what it depends on
 }
 
-// LoadCode reads the configuration in dir without any values for its variables: those of opts are not used, and neither is
-// what else [Load] reads them from.
-func LoadCode(dir string, opts Options) (*Code, hcl.Diagnostics) {
-	d := directories{dir: dir}
-	defer d.close()
-	return loadCode(dir, opts, d.open)
+// Load reads the configuration in dir without any values for its variables. version is of this program, for required_version.
+func Load(dir, version string) (*Code, hcl.Diagnostics) {
+	d := &syntax.Directories{Dir: dir}
+	defer d.Close()
+	return load(dir, version, d.Open)
 }
 
-func loadCode(dir string, opts Options, open func(string) (fs.FS, error)) (*Code, hcl.Diagnostics) {
+func load(dir, version string, open func(string) (fs.FS, error)) (*Code, hcl.Diagnostics) {
 	c, r := &Code{Sources: map[string]*hcl.File{}}, &syntax.Report{Dir: dir}
-	if e := evaluate(c.Sources, r, opts, true, open); e != nil {
+	if e := eval.Load(c.Sources, r, version, eval.Options{NoValues: true}, open); e != nil {
 		c.build(e)
 	}
 	return c, r.Sorted()
@@ -82,7 +81,7 @@ func loadCode(dir string, opts Options, open func(string) (fs.FS, error)) (*Code
 // build makes what a Code holds.
 func (c *Code) build(e *eval.Evaluation) {
 	stack := e.Stack()
-	checkHomes(e)
+	e.CheckHomes()
 	if e.Diags.HasErrors() || !e.Explained() {
 		return
 	}
@@ -90,15 +89,15 @@ func (c *Code) build(e *eval.Evaluation) {
 	for _, name := range slices.Sorted(maps.Keys(e.Declared.Named["ensemble"])) {
 		on := eval.EnsembleValue(e.Of(e.Declared.Named["ensemble"][name]).Value)
 		b := blocks{on, c.Stack}
-		c.Ensembles = append(c.Ensembles, &CodeEnsemble{Name: name, Root: on.DefaultRoot,
+		c.Ensembles = append(c.Ensembles, &Ensemble{Name: name, Root: on.DefaultRoot,
 			Blocks: b.of([]*eval.Evaluation{e}, false), Nodes: b.nodes(e.Instances)})
 	}
 	for _, d := range e.Declared.Outputs {
-		if o := codeOutput(e, d); o.Name != "" {
+		if o := outputOf(e, d); o.Name != "" {
 			c.Outputs = append(c.Outputs, o)
 		}
 	}
-	slices.SortFunc(c.Outputs, func(a, b CodeOutput) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(c.Outputs, func(a, b Output) int { return cmp.Compare(a.Name, b.Name) })
 	for _, m := range e.Moves {
 		c.Moves = append(c.Moves, m.Move)
 	}

@@ -1,4 +1,4 @@
-package config
+package generate
 
 import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -8,13 +8,13 @@ import (
 	"github.com/locktree/locktree/config/internal/syntax"
 )
 
-// codeOutput is an output; without a name if it is sensitive or null.
-func codeOutput(e *eval.Evaluation, d *static.Decl) CodeOutput {
+// outputOf is an output; without a name if it is sensitive or null.
+func outputOf(e *eval.Evaluation, d *static.Decl) Output {
 	v := e.Of(d).Value
 	if v.ContainsMarked() || v.IsKnown() && v.IsNull() {
-		return CodeOutput{}
+		return Output{}
 	}
-	o := CodeOutput{Name: d.Block.Name()}
+	o := Output{Name: d.Block.Name()}
 	o.Description, _ = e.Text(d, d.Block.Arg("description"))
 	if v.IsWhollyKnown() {
 		o.Value = v

@@ -1,4 +1,4 @@
-package config_test
+package generate_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/config/generate"
 )
 
 const codePreamble = `
@@ -28,12 +28,12 @@ acl "a" {
 ensemble "main" {}
 `
 
-func loadCode(blocks string) (*config.Code, string) {
-	code, diags := config.LoadCodeFS(fstest.MapFS{
+func loadCode(blocks string) (*generate.Code, string) {
+	code, diags := generate.LoadFS(fstest.MapFS{
 		"main.locktree.hcl": {Data: []byte(codePreamble + blocks)},
 		"mod/m.locktree.hcl": {Data: []byte("variable \"name\" {}\nvariable \"where\" { default = \"there\" }\n" +
 			"mutex \"m\" {\n  name = \"${var.name}-${var.where}\"\n}\noutput \"path\" {\n  value = mutex.m.path\n}\n")},
-	}, ".", config.Options{Inputs: []config.Input{{Var: "region=eu"}, {Var: `open=["a"]`}, {Var: "zone=other"}}, Environ: []string{"REGION=eu", "LOCKTREE_VAR_region=eu"}})
+	})
 	if diags.HasErrors() {
 		return nil, diags[0].Summary + ": " + diags[0].Detail
 	}
@@ -131,7 +131,7 @@ output "sum" { value = alltrue([true, var.hide]) }
 	blocks := code.Ensembles[0].Blocks
 	require.Len(t, blocks, 2)
 	n := blocks[0]
-	require.Equal(t, config.Name{Before: "n-z"}, n.Name)
+	require.Equal(t, generate.Name{Before: "n-z"}, n.Name)
 	m, k, none := n.Blocks[0], n.Blocks[1], n.Blocks[2]
 	fields := map[string]any{}
 	for _, f := range m.Fields {
@@ -140,10 +140,10 @@ output "sum" { value = alltrue([true, var.hide]) }
 	require.Equal(t, 3, fields["max_waiters"])
 	require.NotContains(t, fields, "description")
 	require.NotContains(t, fields, "wire")
-	for _, b := range []*config.Block{k, none} {
+	for _, b := range []*generate.Block{k, none} {
 		require.True(t, b.Repeated)
 		require.Empty(t, b.Keys)
-		require.Equal(t, config.Name{Before: b.Label + "-", HasKey: true}, b.Name)
+		require.Equal(t, generate.Name{Before: b.Label + "-", HasKey: true}, b.Name)
 	}
 	require.Equal(t, []string{"a", "b"}, blocks[1].Keys)
 	require.True(t, blocks[1].Blocks[0].Name.Listed)

@@ -1,4 +1,11 @@
-package config
+// Package adopt writes configuration for znodes that exist: blocks that declare them, each with an import block.
+//
+//	made := adopt.Write(cfg, cfg.Ensembles[0], nodes, "found")
+//	err := os.WriteFile("found.locktree.hcl", made.Source, 0o600)
+//
+// A caller finds the nodes and says what each is ([Existing]). The package relies on config for what is declared already. It reads no
+// server. A block at which an apply would stop becomes a comment that says why.
+package adopt
 
 import (
 	"bytes"
@@ -12,12 +19,13 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/config/internal/forms"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Existing is a znode that no stack manages, for [Config.Generate] to write a block for.
+// Existing is a znode that no stack manages, for [Write] to write a block for.
 type Existing struct {
 	Path   string
 	Kind   *kind.Kind // nil where nothing tells
@@ -29,8 +37,8 @@ type Existing struct {
 	Inside []*Existing
 }
 
-// Generated is a configuration of what exists.
-type Generated struct {
+// Written is a configuration of what exists.
+type Written struct {
 	Source    []byte
 	Imports   int // import blocks
 	Commented int // import blocks in comments: they belong into blocks that are declared already
@@ -38,9 +46,9 @@ type Generated struct {
 	Unknown   int // idle nodes that are in comments, because nothing tells what they are
 }
 
-// Generate writes blocks for the nodes, each with an import block. They are on e, and name goes into the labels of
+// Write writes blocks for the nodes, each with an import block. They are on e, and name goes into the labels of
 // principals and access lists.
-func (c *Config) Generate(e *Ensemble, nodes []*Existing, name string) Generated {
+func Write(c *config.Config, e *config.Ensemble, nodes []*Existing, name string) Written {
 	g := &generator{prefix: labelFor(name),
 		declared: map[string]*plan.Node{}, taken: map[string]bool{}, imported: map[string]bool{}}
 	if len(c.Ensembles) > 1 {
@@ -59,12 +67,12 @@ func (c *Config) Generate(e *Ensemble, nodes []*Existing, name string) Generated
 	}
 	g.siblings(nodes, "", "")
 	g.Source = hclwrite.Format([]byte(g.access() + g.blocks.String() + g.imports.String()))
-	return g.Generated
+	return g.Written
 }
 
-// generator is one Generate.
+// generator is one Write.
 type generator struct {
-	Generated
+	Written
 	ensemble string // to be named on blocks at the top, "" where there is one
 	prefix   string // of the labels of principals and access lists
 
@@ -253,7 +261,7 @@ func masked(list kind.List) bool {
 
 // unwritten: a configuration would name another principal.
 func unwritten(list kind.List) bool {
-	return slices.ContainsFunc(list, func(e kind.ACL) bool { return TextError(e.ID) != nil })
+	return slices.ContainsFunc(list, func(e kind.ACL) bool { return config.TextError(e.ID) != nil })
 }
 
 // acl labels the block that says what the access list says, "" where none can.
