@@ -177,7 +177,7 @@ func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
 type Turns struct{ turns turn.Turns[lock.Handover] }
 
 func (t *Turns) Enter(ctx context.Context, key, id string, try bool) *turn.Ahead {
-	_, ahead := t.turns.Enter(ctx, turn.Key{Path: key}, id, try, nil)
+	_, _, ahead := t.turns.Enter(ctx, []turn.Member{{Key: turn.Key{Path: key}, ID: id}}, true, try, nil)
 	return ahead
 }
 

@@ -102,21 +102,14 @@ func (a *Call) take(ctx context.Context) (*held.Use, error) {
 	if err := a.inOrder(ctx); err != nil {
 		return nil, err
 	}
-	var h *held.Use
-	var err error
 	if q.Kind.Permits != nil {
-		h, err = a.permits(ctx)
-	} else {
-		var t *Handover
-		if t, err = a.enter(ctx, q); err != nil {
-			return nil, err
-		}
-		h, err = a.contend(ctx, t)
+		return a.permits(ctx)
 	}
+	t, err := a.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return h, nil
+	return a.contend(ctx, t)
 }
 
 // ended is the error of a call whose ctx ended before there was a contender to wait for.
@@ -124,33 +117,42 @@ func (a *Call) ended(ctx context.Context) error {
 	return errs.Errorf("recipes: lock %s: %w", a.Path, retry.WhyEnded(ctx))
 }
 
-// enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has the turn.
+// enter waits for the turns of the members that exclude, and takes all of them at one moment. Until then neither a turn nor a node is ours. A
+// Try is refused without a request while another goroutine has the turn.
 //
 // Readers need no turn: they wait only until the requests of abandoned calls are undone; see Turns.KeepOut.
-func (a *Call) enter(ctx context.Context, q *Handle) (*Handover, error) {
-	if q.Shared {
-		if ahead := a.c.Turns.Owner(ctx, q.turnKey()); ahead != nil && ahead.Ended {
-			return nil, a.heldLocally(ctx, q, ahead)
+func (a *Call) enter(ctx context.Context) (*Handover, error) {
+	set := make([]turn.Member, 0, len(a.members))
+	for _, m := range a.members {
+		q := m.Handle
+		if !q.Shared {
+			set = append(set, turn.Member{Key: q.turnKey(), ID: q.ID})
+		} else if ahead := a.c.Turns.Owner(ctx, q.turnKey()); ahead != nil && ahead.Ended {
+			return nil, a.heldLocally(ctx, q.Path, ahead)
 		}
+	}
+	if len(set) == 0 {
 		return nil, nil
 	}
-	var waits func(*turn.Ahead)
+	var waits func(int, *turn.Ahead)
 	if a.caller.Observed() {
-		waits = func(ahead *turn.Ahead) {
-			a.caller.Queued("", func() error { return a.heldLocally(ctx, q, ahead) })
+		waits = func(of int, ahead *turn.Ahead) {
+			a.caller.Queued("", func() error { return a.heldLocally(ctx, set[of].Key.Path, ahead) })
 		}
 	}
-	t, ahead := a.c.Turns.Enter(ctx, q.turnKey(), q.ID, a.Try, waits)
+	t, of, ahead := a.c.Turns.Enter(ctx, set, !a.set, a.Try, waits)
 	if ahead != nil {
-		return t, a.heldLocally(ctx, q, ahead)
+		return nil, a.heldLocally(ctx, set[of].Key.Path, ahead)
 	}
-	a.ticket.Keys = append(a.ticket.Keys, q.turnKey())
+	for _, m := range set {
+		a.ticket.Keys = append(a.ticket.Keys, m.Key)
+	}
 	return t, nil
 }
 
 // heldLocally is the error of a call behind others of this client.
-func (a *Call) heldLocally(ctx context.Context, q *Handle, ahead *turn.Ahead) error {
-	b := &Blocked{Path: q.Path, Position: ahead.Position, At: ahead.At}
+func (a *Call) heldLocally(ctx context.Context, path string, ahead *turn.Ahead) error {
+	b := &Blocked{Path: path, Position: ahead.Position, At: ahead.At}
 	if ahead.Holder != nil {
 		b.Holder = *ahead.Holder
 	} else {

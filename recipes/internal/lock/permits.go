@@ -21,7 +21,7 @@ func (a *Call) permits(ctx context.Context) (*held.Use, error) {
 	q, st := a.members[0].Handle, a.c
 	if a.Try {
 		if ahead := st.Turns.Owner(ctx, q.turnKey()); ahead != nil {
-			return nil, a.heldLocally(ctx, q, ahead)
+			return nil, a.heldLocally(ctx, q.Path, ahead)
 		}
 		return a.direct(ctx)
 	}
@@ -32,7 +32,7 @@ func (a *Call) permits(ctx context.Context) (*held.Use, error) {
 		}
 		// Another call was first: from here on the local queue and the gate keep the order.
 	}
-	t, err := a.enter(ctx, q)
+	t, err := a.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -277,10 +277,9 @@ func (a *Call) ask(ctx context.Context, t *wait.Opened) error {
 	case <-ctx.Done():
 		return a.ended(ctx)
 	}
-	if q := a.members[0].Handle; true {
-		if ahead := a.c.Turns.Owner(ctx, q.turnKey()); ahead != nil {
-			return a.heldLocally(ctx, q, ahead)
-		}
+	q := a.members[0].Handle
+	if ahead := a.c.Turns.Owner(ctx, q.turnKey()); ahead != nil {
+		return a.heldLocally(ctx, q.Path, ahead)
 	}
 	return wait.Obey(ctx, t) // the wait may have been long
 }

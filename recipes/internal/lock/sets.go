@@ -10,7 +10,6 @@ import (
 
 	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/retry"
-	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/wait"
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
@@ -28,7 +27,7 @@ func (a *Call) takeAll(ctx context.Context) (*held.Use, error) {
 		return nil, err
 	}
 	var arrived []arrival
-	err := a.enterAll(ctx)
+	_, err := a.enter(ctx)
 	if err == nil {
 		err = retry.Do(ctx, nil, znode.DidNothing, func() (err error) {
 			arrived, err = a.queueAll(ctx)
@@ -63,37 +62,6 @@ func (a *Call) check(ctx context.Context) error {
 	return nil
 }
 
-// enterAll takes the turns of the members that exclude, all at one moment. While it waits, neither a turn nor a node is ours.
-func (a *Call) enterAll(ctx context.Context) error {
-	var qs []*Handle
-	var set []turn.Member
-	for _, m := range a.members {
-		if m.Handle.Shared { // it needs none
-			if _, err := a.enter(ctx, m.Handle); err != nil {
-				return err
-			}
-			continue
-		}
-		qs, set = append(qs, m.Handle), append(set, turn.Member{Key: m.Handle.turnKey(), ID: m.Handle.ID})
-	}
-	if len(set) == 0 {
-		return nil
-	}
-	var waits func(int, *turn.Ahead)
-	if a.caller.Observed() {
-		waits = func(of int, ahead *turn.Ahead) {
-			a.caller.Queued("", func() error { return a.heldLocally(ctx, qs[of], ahead) })
-		}
-	}
-	if of, ahead := a.c.Turns.EnterAll(ctx, set, a.Try, waits); ahead != nil {
-		return a.heldLocally(ctx, qs[of], ahead)
-	}
-	for _, m := range set {
-		a.ticket.Keys = append(a.ticket.Keys, m.Key)
-	}
-	return nil
-}
-
 // queueAll takes a place in every queue.
 func (a *Call) queueAll(ctx context.Context) ([]arrival, error) {
 	all, err := a.open(ctx, nil)
@@ -112,31 +80,28 @@ func (a *Call) queueAll(ctx context.Context) ([]arrival, error) {
 // holdAll makes a lock of the places, now or after a wait.
 func (a *Call) holdAll(ctx context.Context, arrived []arrival) (*held.Use, error) {
 	ahead, err := a.atOnce(ctx, arrived)
-	if err == nil && ahead != nil && a.Try {
+	switch {
+	case err != nil:
+		return nil, err
+	case ahead == nil:
+		return a.hold(ctx, wait.Grant{Entries: a.places})
+	case a.Try:
 		return nil, ahead
 	}
-	if err == nil && ahead != nil {
-		err = a.waitAll(ctx, arrived)
-	}
-	if err != nil {
+	if err := a.reachAll(ctx, arrived); err != nil {
 		return nil, err
 	}
-	return a.hold(ctx, wait.Grant{Entries: a.places})
-}
-
-// waitAll waits for a set that was not free at once.
-func (a *Call) waitAll(ctx context.Context, arrived []arrival) error {
-	if err := a.reachAll(ctx, arrived); err != nil {
-		return err
-	}
 	if err := a.confirm(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	opened := make([]*wait.Opened, len(a.places))
 	for i, e := range a.places {
 		opened[i] = e.Opened
 	}
-	return wait.Obey(ctx, opened...)
+	if err := wait.Obey(ctx, opened...); err != nil {
+		return nil, err
+	}
+	return a.hold(ctx, wait.Grant{Entries: a.places})
 }
 
 // errAll ends the wait for several places.
@@ -175,11 +140,7 @@ func (a *Call) reachAll(ctx context.Context, arrived []arrival) error {
 // that only checks is committed like any other, so the grant rests on this write. It fails as a whole if one node is gone
 // (TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor).
 func (a *Call) confirm(ctx context.Context) error {
-	var paths []string
-	for _, k := range a.nodes() {
-		paths = append(paths, k.Path)
-	}
-	s := a.places[0].Owner.Session
+	s, paths := a.places[0].Owner.Session, znode.Paths(a.nodes())
 	err := retry.Do(ctx, s, znode.Unanswered, func() error { return s.Confirm(ctx, paths...) })
 	if znode.IsNoNode(err) {
 		return znode.LostError(a.Path, err)

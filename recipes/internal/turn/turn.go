@@ -1,7 +1,7 @@
 // Package turn lets one goroutine of a client at a time contend for a lock. The others wait here, first come first served, so a thousand
 // goroutines keep one node. It knows no ZooKeeper.
 //
-//	place, ahead := turns.Enter(ctx, turn.Key{Kind: kind.Mutex, Path: path}, id, false, nil)
+//	place, _, ahead := turns.Enter(ctx, []turn.Member{{Key: key, ID: id}}, true, false, nil)
 //	defer turns.Leave(key)
 //
 // [Turns] are those of a client; a [Ticket] has the turns of one call. The owner of a turn moves through these states (State):
@@ -91,53 +91,16 @@ func (q *queue[Place]) ahead(i int) *Ahead {
 // idle reports whether the turn is about to be free: its owner is only cleaning up, and none is to follow.
 func (q *queue[Place]) idle() bool { return q.state == Leaves && len(q.waiters) == 0 }
 
-// Enter waits for the turn, which may come with a place. ahead is the contender in the way when ctx ended (it is Ended). A try ends when
-// another is in the way, unless that one is only cleaning up. waits, if not nil, is told of the contender that this call waits for, with
-// a mutex held.
-func (t *Turns[Place]) Enter(ctx context.Context, key Key, id string, try bool, waits func(*Ahead)) (place *Place, ahead *Ahead) {
-	t.mu.Lock()
-	q := t.queues[key]
-	if !q.taken() {
-		t.begin(key, id, Asks)
-		t.mu.Unlock()
-		return nil, nil
-	}
-	if try && !q.idle() {
-		defer t.mu.Unlock()
-		return nil, q.ahead(len(q.waiters))
-	}
-	if waits != nil && !try && !q.idle() {
-		waits(q.ahead(len(q.waiters)))
-	}
-	pass := make(chan *Place, 1)
-	q.waiters = append(q.waiters, waiter[Place]{id: id, pass: pass})
-	t.mu.Unlock()
-	select {
-	case place = <-pass:
-		return place, nil
-	case <-ctx.Done():
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	i := slices.IndexFunc(q.waiters, func(w waiter[Place]) bool { return w.pass == pass })
-	if i < 0 { // the turn came at the same moment: it is ours to pass on
-		return <-pass, nil
-	}
-	ahead = q.ahead(i)
-	ahead.Ended = true
-	q.waiters = slices.Delete(q.waiters, i, i+1)
-	return nil, ahead
-}
-
 // Member is one lock of a set.
 type Member struct {
 	Key Key
 	ID  string
 }
 
-// EnterAll waits for the turns of a set's locks, and takes all of them at one moment. ahead is in the way at the member of. Otherwise it
-// is as Enter.
-func (t *Turns[Place]) EnterAll(ctx context.Context, set []Member, try bool, waits func(of int, ahead *Ahead)) (of int, ahead *Ahead) {
+// Enter waits for the turns of a set of locks, and takes all of them at one moment. single is for a call that wants one lock, and takes a
+// place that was made for it. ahead is the contender in the way, at the member of, when ctx ended (it is Ended). A try ends when another is
+// in the way, unless that one is only cleaning up. waits, if not nil, is told of the contender that this call waits for, with a mutex held.
+func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool, waits func(of int, ahead *Ahead)) (place *Place, of int, ahead *Ahead) {
 	t.mu.Lock()
 	idle := true // those in the way are only cleaning up
 	for i, m := range slices.Backward(set) {
@@ -151,16 +114,18 @@ func (t *Turns[Place]) EnterAll(ctx context.Context, set []Member, try bool, wai
 			t.begin(m.Key, m.ID, Asks)
 		}
 		t.mu.Unlock()
-		return 0, nil
+		return nil, 0, nil
 	case try && !idle:
 		t.mu.Unlock()
-		return of, ahead
+		return nil, of, ahead
 	case waits != nil && !try && !idle:
 		waits(of, ahead)
 	}
 	w := waiter[Place]{pass: make(chan *Place, 1)}
 	for _, m := range set {
-		w.set = append(w.set, m.Key)
+		if !single {
+			w.set = append(w.set, m.Key)
+		}
 	}
 	for _, m := range set {
 		w.id = m.ID
@@ -173,15 +138,15 @@ func (t *Turns[Place]) EnterAll(ctx context.Context, set []Member, try bool, wai
 	}
 	t.mu.Unlock()
 	select {
-	case <-w.pass:
-		return 0, nil
+	case place = <-w.pass:
+		return place, 0, nil
 	case <-ctx.Done():
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	select {
-	case <-w.pass: // at the same moment: they are ours to pass on
-		return 0, nil
+	case place = <-w.pass: // at the same moment: the turns are ours to pass on
+		return place, 0, nil
 	default:
 	}
 	ahead = nil
@@ -197,7 +162,7 @@ func (t *Turns[Place]) EnterAll(ctx context.Context, set []Member, try bool, wai
 			delete(t.queues, m.Key)
 		}
 	}
-	return of, ahead
+	return nil, of, ahead
 }
 
 // taken reports whether a goroutine has the turn.

@@ -23,13 +23,13 @@ func TestASetHasAllItsTurnsOrNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var turns turn.Turns[int]
 		enter := func(key turn.Key, id string) {
-			_, ahead := turns.Enter(t.Context(), key, id, false, nil)
+			_, _, ahead := turns.Enter(t.Context(), []turn.Member{{Key: key, ID: id}}, true, false, nil)
 			require.Nil(t, ahead)
 		}
 		enter(b, "holder")
 		var all sync.WaitGroup
 		all.Go(func() {
-			_, ahead := turns.EnterAll(t.Context(), []turn.Member{{Key: a, ID: "set"}, {Key: b, ID: "set"}}, false, nil)
+			_, _, ahead := turns.Enter(t.Context(), []turn.Member{{Key: a, ID: "set"}, {Key: b, ID: "set"}}, false, false, nil)
 			require.Nil(t, ahead)
 		})
 		synctest.Wait()
@@ -55,16 +55,16 @@ func TestASetHasAllItsTurnsOrNone(t *testing.T) {
 func TestASetThatGivesUpNamesWhoIsInTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var turns turn.Turns[int]
-		_, ahead := turns.Enter(t.Context(), b, "holder", false, nil)
+		_, _, ahead := turns.Enter(t.Context(), []turn.Member{{Key: b, ID: "holder"}}, true, false, nil)
 		require.Nil(t, ahead)
 		set := []turn.Member{{Key: a, ID: "set"}, {Key: b, ID: "set"}}
-		of, ahead := turns.EnterAll(t.Context(), set, true, nil)
+		_, of, ahead := turns.Enter(t.Context(), set, false, true, nil)
 		require.Equal(t, 1, of)
 		require.Equal(t, "holder", ahead.ID)
 		require.False(t, ahead.Ended)
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		of, ahead = turns.EnterAll(ctx, set, false, nil)
+		_, of, ahead = turns.Enter(ctx, set, false, false, nil)
 		require.Equal(t, 1, of)
 		require.Equal(t, "holder", ahead.ID)
 		require.True(t, ahead.Ended)
@@ -109,13 +109,13 @@ func TestNothingWaitsWhenTheLastHasGone(t *testing.T) {
 						var ahead *turn.Ahead
 						try := dice.IntN(4) == 0
 						if len(keys) == 1 {
-							_, ahead = turns.Enter(ctx, keys[0], "", try, nil)
+							_, _, ahead = turns.Enter(ctx, []turn.Member{{Key: keys[0]}}, true, try, nil)
 						} else {
 							var set []turn.Member
 							for _, key := range keys {
 								set = append(set, turn.Member{Key: key})
 							}
-							_, ahead = turns.EnterAll(ctx, set, try, nil)
+							_, _, ahead = turns.Enter(ctx, set, false, try, nil)
 						}
 						if ahead == nil {
 							count(keys, 1)
