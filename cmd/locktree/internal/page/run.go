@@ -15,17 +15,17 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect/scan"
-	"golang.org/x/net/netutil"
 )
 
-// Setup is what one configuration says to look at. One that could not be read has a Source with
-// an Error, and Stamps.
+// Setup is what one configuration says to look at. One that could not be read has a Source with an Error, and Stamps.
 type Setup struct {
 	Source  lockview.Source
 	Targets []Target

@@ -13,9 +13,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// writeDiagnostics prints diagnostics in HCL's form, one after the other. On a
-// terminal each has a frame, which shows where it ends among other lines.
-// Elsewhere nothing is wrapped, so that a search in a log finds whole sentences.
+// writeDiagnostics prints diagnostics in HCL's form, one after the other. On a terminal each has a frame, which shows where it ends among
+// other lines. Elsewhere nothing is wrapped, so that a search in a log finds whole sentences.
 func writeDiagnostics(s Stream, diags hcl.Diagnostics, files map[string]*hcl.File) {
 	diags = fold(diags)
 	for _, d := range diags {
@@ -85,9 +84,8 @@ func frame(text string, paint func(string) string) string {
 	return b.String()
 }
 
-// presentable escapes control characters in what may come from a server: a node name
-// must not be able to write to a reader's terminal. A place that is no file, such as
-// -var, is written out, because it has no source to show.
+// presentable escapes control characters in what may come from a server: a node name must not be able to write to a reader's terminal. A
+// place that is no file, such as -var, is written out, because it has no source to show.
 func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic, map[string]*hcl.File) {
 	c := *d
 	c.Summary, c.Detail = Shorten(Clean(d.Summary), maxStatement), clipText(CleanLines(d.Detail))
@@ -261,8 +259,7 @@ func clipText(text string) string {
 	return eachLine(text, func(l string) string { return Shorten(l, maxTextLine) })
 }
 
-// expressionValues says what the variables of a failing expression held: simple
-// values only, and of a sensitive one only that it is.
+// expressionValues says what the variables of a failing expression held: simple values only, and of a sensitive one only that it is.
 func expressionValues(d *hcl.Diagnostic) []valueJSON {
 	out := []valueJSON{}
 	if d.Expression == nil || d.EvalContext == nil {

@@ -8,9 +8,10 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/stretchr/testify/require"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
 // A name that was mistyped fifty times was fifty errors of the same words.
@@ -72,8 +73,7 @@ func TestQuotedSourceIsInert(t *testing.T) {
 	require.False(t, strings.ContainsAny(text.String(), "\a\x00\u202e\u009b"))
 }
 
-// Ranges that reach beyond the file, as those of an unfinished file do, must not
-// make the snippet fail.
+// Ranges that reach beyond the file, as those of an unfinished file do, must not make the snippet fail.
 func TestSnippetAtTheEdges(t *testing.T) {
 	file := &hcl.File{Bytes: []byte("a = ")}
 	for _, r := range []hcl.Range{

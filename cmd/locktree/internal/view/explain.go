@@ -70,8 +70,7 @@ func Reason(err error) string {
 // Sentence is an error's text without the name of the package that made it.
 func Sentence(err error) string { return explain.Plain(err.Error()) }
 
-// Failure is an error that already says what happened, in one line, and where,
-// why and what to do next, in sentences.
+// Failure is an error that already says what happened, in one line, and where, why and what to do next, in sentences.
 type Failure struct{ Summary, Detail string }
 
 // Failf returns a Failure whose detail is formatted. Texts among the arguments are of others.
@@ -94,8 +93,7 @@ func (f *Failure) Explain() explain.Explanation {
 	return explain.Explanation{Summary: f.Summary, Detail: f.Detail}
 }
 
-// SomeEnsembles is an error on one ensemble after the plans of others were applied.
-// Ensembles share no transaction.
+// SomeEnsembles is an error on one ensemble after the plans of others were applied. Ensembles share no transaction.
 type SomeEnsembles struct {
 	Applied []string // those whose changes are committed
 	Failed  string
@@ -169,14 +167,12 @@ func (l Lost) Err() error {
 	return Join(errs...)
 }
 
-// Denied is an error of a request for which our rights did not suffice. ZooKeeper
-// never says that a password is wrong: it takes everybody for whom they claim to
-// be, hashes what they gave, and finds later that nothing is granted to that.
+// Denied is an error of a request for which our rights did not suffice. ZooKeeper never says that a password is wrong: it takes everybody
+// for whom they claim to be, hashes what they gave, and finds later that nothing is granted to that.
 type Denied struct {
 	Err error
 	Who []string // who the servers take us for, without hashes: "digest:admin"
-	// Ask are those who may change the access list at the node At: the one that refused us, or the nearest above it whose
-	// list we may read.
+	// Ask are those who may change the access list at the node At: the one that refused us, or the nearest above it whose list we may read.
 	At   string
 	Ask  []string
 	Root string // of the stack, where that is closed to us

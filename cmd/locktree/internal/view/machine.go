@@ -14,8 +14,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// uiVersion is the version of the message stream. A new message or field raises
-// the minor number, an incompatible change the major one.
+// uiVersion is the version of the message stream. A new message or field raises the minor number, an incompatible change the major one.
 const uiVersion = "1.6"
 
 // Machine is -json: one document, or plan, apply and destroy -json, one object a line, in the types and field names of Terraform's
@@ -38,15 +37,13 @@ type documents struct {
 // stream is the -json of commands that tell what they do.
 type stream struct{ Machine }
 
-// NewDocuments returns the output of commands whose -json is one document on out;
-// diagnostics that are no part of it go to err.
+// NewDocuments returns the output of commands whose -json is one document on out; diagnostics that are no part of it go to err.
 func NewDocuments(out io.Writer, err Stream, version string) Output {
 	serialize(&err)
 	return &documents{Machine{out: out, Version: version, now: time.Now}, notices{err}}
 }
 
-// NewStream returns the output of commands whose -json is a stream of messages.
-// now is the clock of "@timestamp".
+// NewStream returns the output of commands whose -json is a stream of messages. now is the clock of "@timestamp".
 func NewStream(out io.Writer, version string, now func() time.Time) Output {
 	return &stream{Machine{out: out, Version: version, now: now}}
 }

@@ -24,8 +24,7 @@ type Output interface {
 	Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File)
 	// Message shows a line for people that no program depends on.
 	Message(text string)
-	// Progress shows, until the next one or anything else, how far a step is: on a terminal, or in a stream of messages. nil
-	// removes that.
+	// Progress shows, until the next one or anything else, how far a step is: on a terminal, or in a stream of messages. nil removes that.
 	Progress(*Progress)
 	// Show shows what the command found or did.
 	Show(Result)

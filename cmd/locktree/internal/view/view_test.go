@@ -10,13 +10,13 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/stretchr/testify/require"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
-// Whoever reads the stream line by line finds an object with the five fields
-// every message has, the version first.
+// Whoever reads the stream line by line finds an object with the five fields every message has, the version first.
 func TestStreamIsOneObjectALine(t *testing.T) {
 	var out bytes.Buffer
 	v := view.NewStream(&out, "1.2.3", clock)

@@ -72,19 +72,20 @@ func (c Checkup) Err() error {
 
 func (c Checkup) WriteText(h *view.Human) {
 	for _, e := range c {
+		section := func(of string, list []check.Condition) {
+			h.Out.Printf("%s  %s\n\n", h.Out.Paint(view.Bold)(view.Clean(e.Ensemble)), view.Clean(of))
+			conditions(h, list)
+		}
 		for _, s := range e.Servers {
-			h.Out.Printf("%s  %s\n\n", h.Out.Paint(view.Bold)(view.Clean(e.Ensemble)), view.Clean(s.Server))
-			conditions(h, s.Conditions)
+			section(s.Server, s.Conditions)
 		}
 		if len(e.Together) > 0 {
-			h.Out.Printf("%s  all servers\n\n", h.Out.Paint(view.Bold)(view.Clean(e.Ensemble)))
-			conditions(h, e.Together)
+			section("all servers", e.Together)
 		}
 		if e.Err != nil { // the command ends with it
 			continue
 		}
-		h.Out.Printf("%s  %s, %d %s checked\n\n", h.Out.Paint(view.Bold)(view.Clean(e.Ensemble)), view.Clean(e.Root), e.Checked, view.PluralWord(e.Checked, "lock", "locks"))
-		conditions(h, e.Locks)
+		section(e.Root+", "+view.Plural(e.Checked, "lock")+" checked", e.Locks)
 		if e.Cut {
 			h.Out.Printf("  There are more locks, which were not checked.\n\n")
 		}
@@ -102,11 +103,9 @@ func conditions(h *view.Human, list []check.Condition) {
 	for _, k := range list {
 		colour := map[check.Verdict]string{check.Holds: view.Green, check.Unsure: view.Yellow, check.Fails: view.Red}[k.Verdict]
 		h.Out.Printf("  %s  %s: %s\n", h.Out.Paint(colour)((k.Verdict.String() + "      ")[:6]), view.Clean(k.Name), view.Clean(explain.Plain(k.What)))
-		if k.Verdict == check.Holds {
-			continue
+		if k.Verdict != check.Holds {
+			h.Out.Printf("          %s\n          %s\n", explain.Sentence(view.Clean(k.Why)), explain.Sentence(view.Clean(next(k))))
 		}
-		h.Out.Printf("          %s\n", explain.Sentence(view.Clean(k.Why)))
-		h.Out.Printf("          %s\n", explain.Sentence(view.Clean(next(k))))
 	}
 	if len(list) > 0 {
 		h.Out.Printf("\n")

@@ -2,12 +2,11 @@ package lockview
 
 import (
 	"fmt"
-	"text/tabwriter"
+	"io"
 	"time"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
 	"github.com/locktree/locktree/apply/evict"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/inspect/scan"
@@ -34,8 +33,6 @@ func (e Eviction) WriteText(h *view.Human) {
 		h.Out.Printf("\n%s\n", e.outcome())
 		return
 	}
-	h.Out.Printf("%s  %s\n\n%s  %s\n", h.Out.Paint(view.Bold)(view.Clean(e.Ensemble)), view.Clean(e.Addresses), view.Clean(e.In.Path), declaredAs(e.In))
-	w := tabwriter.NewWriter(h.Out, 0, 0, 2, ' ', 0)
 	c := e.Party
 	for _, p := range e.Nodes {
 		if p.Path != c.Path {
@@ -46,8 +43,9 @@ func (e Eviction) WriteText(h *view.Human) {
 	if e.Queued {
 		role, beside = "waiting", wish
 	}
-	fmt.Fprintf(w, "  %s\t%s%s%s\n", role, view.Cell(e.who()), beside(c), columns(e.sight()))
-	_ = w.Flush()
+	h.Out.Printf("%s  %s\n\n%s  %s\n%s", h.Out.Paint(view.Bold)(view.Clean(e.Ensemble)), view.Clean(e.Addresses), view.Clean(e.In.Path), declaredAs(e.In), view.Table(func(w io.Writer) {
+		fmt.Fprintf(w, "  %s\t%s%s%s\n", role, view.Cell(e.who()), beside(c), columns(e.sight()))
+	}))
 	if len(e.Others) > 0 {
 		h.Out.Printf("\nIn the same transaction it took a place in these, which it loses with it:\n")
 		for _, p := range e.Others {
@@ -86,16 +84,16 @@ func (e Eviction) risk() string {
 
 // outcome is what was done.
 func (e Eviction) outcome() string {
-	text := ""
-	switch who := e.who(); {
+	var text string
+	switch who, lock := e.who(), view.Clean(e.In.Path); {
 	case e.Done.Gone():
-		return fmt.Sprintf("%s had left %s by itself. Nothing was written.", who, view.Clean(e.In.Path))
+		return fmt.Sprintf("%s had left %s by itself. Nothing was written.", who, lock)
 	case !e.Breaks:
-		text = fmt.Sprintf("%s was asked to give %s back. \"locktree status %s\" shows whether it did.", who, view.Clean(e.In.Path), view.Clean(e.In.Path))
+		text = fmt.Sprintf("%s was asked to give %s back. \"locktree status %s\" shows whether it did.", who, lock, lock)
 	case e.Queued:
-		text = fmt.Sprintf("%s has no place in the queue of %s any more.", who, view.Clean(e.In.Path))
+		text = fmt.Sprintf("%s has no place in the queue of %s any more.", who, lock)
 	default:
-		text = fmt.Sprintf("%s no longer holds %s. Its token was %d, and its program may still run.", who, view.Clean(e.In.Path), e.Token)
+		text = fmt.Sprintf("%s no longer holds %s. Its token was %d, and its program may still run.", who, lock, e.Token)
 	}
 	if e.Done.Why != "" {
 		return text + "\n" + view.NotRecorded + view.Clean(e.Done.Why) + "."

@@ -2,14 +2,12 @@ package lockview
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/inspect/scan"
 )
@@ -51,19 +49,6 @@ func KeysUse(in *inspect.Report) string {
 	if k == nil {
 		return "its keys were not looked at"
 	}
-	text := keysUse(k)
-	for _, also := range []struct {
-		n    int
-		what string
-	}{{k.Empty, "left empty"}, {k.Closed, "cannot be read"}, {len(in.Junk), "foreign"}} {
-		if also.n > 0 {
-			text += fmt.Sprintf(", %s %s", grouped(also.n), also.what)
-		}
-	}
-	return text
-}
-
-func keysUse(k *inspect.Keys) string {
 	text := "no key in use"
 	if k.InUse > 0 {
 		text = fmt.Sprintf("%s %s in use", grouped(k.InUse), view.PluralWord(k.InUse, "key", "keys"))
@@ -81,19 +66,15 @@ func keysUse(k *inspect.Keys) string {
 	if k.Queues == k.InUse && k.Looked < k.InUse {
 		text += looked
 	}
-	return text
-}
-
-// writeKeys writes the lines of a family, besides how many keys are in use.
-func (s seen) writeKeys(w io.Writer, indent string, in *inspect.Report) {
-	if k := in.Keys; k != nil {
-		if k.Busiest != nil {
-			fmt.Fprintf(w, "%sbusiest\t%s\t%s\n", indent, view.Cell(KeyName(k.Busiest.Key)), s.keyUse(k.Busiest))
-		}
-		if k.Longest != nil && k.Longest != k.Busiest {
-			fmt.Fprintf(w, "%slongest\t%s\t%s\n", indent, view.Cell(KeyName(k.Longest.Key)), s.keyUse(k.Longest))
+	for _, also := range []struct {
+		n    int
+		what string
+	}{{k.Empty, "left empty"}, {k.Closed, "cannot be read"}, {len(in.Junk), "foreign"}} {
+		if also.n > 0 {
+			text += fmt.Sprintf(", %s %s", grouped(also.n), also.what)
 		}
 	}
+	return text
 }
 
 // keyUse is who holds a key, since when, and how many wait.
@@ -103,28 +84,11 @@ func (s seen) keyUse(in *inspect.Report) string {
 		return Use(in)
 	}
 	holder := s.sight(q.holders[0])
-	text := "held by " + holder.Who() + q.besides(q.holders[0]) + ", " + holder.Details()
+	text := "held by " + holder.Who() + q.share(q.holders[0]) + ", " + holder.Details()
 	if n := len(q.waiters); n > 0 {
 		text += fmt.Sprintf(", %d waiting", n)
 	}
 	return text
-}
-
-// keysInUse counts over all families, for the line below a list of locks; "" if there is no family.
-func keysInUse(locks []*inspect.Report) string {
-	n, families := 0, 0
-	for _, in := range locks {
-		if in.Kind.Key != nil {
-			families++
-		}
-		if in.Keys != nil {
-			n += in.Keys.InUse
-		}
-	}
-	if families == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", %s %s in use", grouped(n), view.PluralWord(n, "key", "keys"))
 }
 
 // keyExcesses are the limits of a family that keys which were looked at are beyond: of each limit the one that is so for longest.
@@ -166,12 +130,11 @@ func emptyLines(all []scan.Empty, prefix string) (lines []string) {
 	var newest time.Time
 	known := 0
 	for _, e := range all {
-		paths = append(paths, view.Clean(e.Path))
-		if !e.Before.IsZero() {
-			known++
-			if e.Before.After(newest) {
-				newest = e.Before
-			}
+		if paths = append(paths, view.Clean(e.Path)); e.Before.IsZero() {
+			continue
+		}
+		if known++; e.Before.After(newest) {
+			newest = e.Before
 		}
 	}
 	lines = append(lines, fmt.Sprintf("%s below %s %s empty, and nobody declared %s: %s.", view.Plural(len(all), "node"), view.Clean(prefix), view.PluralWord(len(all), "is", "are"),
@@ -205,15 +168,12 @@ func (s seen) keysDoc(k *inspect.Keys) *keysDoc {
 	if k == nil {
 		return nil
 	}
-	d := &keysDoc{InUse: k.InUse, QueuesKnown: k.Queues, WithWaiters: k.Waited, LookedAt: k.Looked, Empty: k.Empty, Unreadable: k.Closed, Directories: k.Dirs, Listed: k.Listed}
-	for _, one := range []struct {
-		in *inspect.Report
-		to **lockDoc
-	}{{k.Busiest, &d.Busiest}, {k.Longest, &d.Longest}} {
-		if one.in != nil {
-			doc := s.lockDoc(one.in)
-			*one.to = &doc
+	key := func(in *inspect.Report) *lockDoc {
+		if in == nil {
+			return nil
 		}
+		d := s.lockDoc(in)
+		return &d
 	}
-	return d
+	return &keysDoc{k.InUse, k.Queues, k.Waited, k.Looked, k.Empty, k.Closed, k.Dirs, k.Listed, key(k.Busiest), key(k.Longest)}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -23,26 +22,15 @@ func (f Filter) of(locks []*inspect.Report, now time.Time) (out []*inspect.Repor
 		return locks
 	}
 	for _, in := range locks {
-		if !in.Kind.Container && f.fits(in, now) {
+		fits := f.Longer == 0
+		for c := range in.Contenders {
+			fits = fits || !Since(*c).IsZero() && now.Sub(Since(*c)) > f.Longer
+		}
+		if fits && !in.Kind.Container && (in.Busy() || !f.InUse) && (f.Owner == "" || in.Payload.Limits().Owner == f.Owner) {
 			out = append(out, in)
 		}
 	}
 	return out
-}
-
-func (f Filter) fits(in *inspect.Report, now time.Time) bool {
-	if f.InUse && !in.Busy() || f.Owner != "" && in.Payload.Limits().Owner != f.Owner {
-		return false
-	}
-	if f.Longer == 0 {
-		return true
-	}
-	for c := range in.Contenders {
-		if !Since(*c).IsZero() && now.Sub(Since(*c)) > f.Longer {
-			return true
-		}
-	}
-	return false
 }
 
 // String is as it was given on the command line.
@@ -79,11 +67,4 @@ type filterDoc struct {
 	InUse    bool   `json:"in_use,omitempty"`
 	Owner    string `json:"owner,omitempty"`
 	LongerMs int64  `json:"longer_ms,omitempty"`
-}
-
-func newFilterDoc(f Filter) *filterDoc {
-	if f == (Filter{}) {
-		return nil
-	}
-	return &filterDoc{f.InUse, f.Owner, f.Longer.Milliseconds()}
 }

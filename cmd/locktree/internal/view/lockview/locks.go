@@ -3,13 +3,13 @@ package lockview
 import (
 	"cmp"
 	"fmt"
+	"io"
+	"path"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/inspect/scan"
@@ -19,17 +19,9 @@ import (
 
 // deadlocks go to standard output: status is asked for them.
 func deadlocks(h *view.Human, w *inspect.Waits) {
-	for _, line := range deadlockLines(w) {
-		h.Out.Printf("%s\n", h.Out.Paint(view.Red)(line))
-	}
-}
-
-// deadlockLines are a line for each deadlock.
-func deadlockLines(w *inspect.Waits) (lines []string) {
 	for _, d := range w.Deadlocks {
-		lines = append(lines, view.Clean(d.String()))
+		h.Out.Printf("%s\n", h.Out.Paint(view.Red)(view.Clean(d.String())))
 	}
-	return lines
 }
 
 func (l Locks) WriteText(h *view.Human) {
@@ -59,24 +51,29 @@ func (l Locks) WriteText(h *view.Human) {
 		default:
 			h.Out.Printf("\nThere are no locks at or below %s.\n", view.Clean(e.Path))
 		}
-		idle := idleBelow(shown)
+		idle := map[string][]string{} // names of quiet locks, by the node above them
 		for _, in := range shown {
-			if above := kind.ParentPath(in.Path); quiet(in) && len(idle[above]) > fewIdle {
-				if idle[above][0] == in { // one line for all of them
-					h.Out.Printf("\n%s  %d locks idle: %s\n", h.Out.Paint(view.Bold)(view.Clean(above)), len(idle[above]), view.Clean(view.FirstFew(namesOf(idle[above]))))
+			if above := kind.ParentPath(in.Path); quiet(in) {
+				idle[above] = append(idle[above], path.Base(in.Path))
+			}
+		}
+		for _, in := range shown {
+			above := kind.ParentPath(in.Path)
+			if names := idle[above]; quiet(in) && len(names) > fewIdle {
+				if names[0] == path.Base(in.Path) { // one line for all of them
+					h.Out.Printf("\n%s  %d locks idle: %s\n", h.Out.Paint(view.Bold)(view.Clean(above)), len(names), view.Clean(view.FirstFew(names)))
 				}
 				continue
 			}
-			h.Out.Printf("\n%s  %s\n", h.Out.Paint(view.Bold)(view.Clean(in.Path)), declaredAs(in))
-			w := tabwriter.NewWriter(h.Out, 0, 0, 2, ' ', 0)
-			switch {
-			case in.Kind.Key != nil:
-				fmt.Fprintf(w, "  keys\t%s\n", KeysUse(in))
-			case !inUse(in):
-				fmt.Fprintf(w, "  idle\n")
-			}
-			seen{e.Snapshot, now}.writeQueue(w, "  ", in)
-			_ = w.Flush()
+			h.Out.Printf("\n%s  %s\n%s", h.Out.Paint(view.Bold)(view.Clean(in.Path)), declaredAs(in), view.Table(func(w io.Writer) {
+				switch {
+				case in.Kind.Key != nil:
+					fmt.Fprintf(w, "  keys\t%s\n", KeysUse(in))
+				case !inUse(in):
+					fmt.Fprintf(w, "  idle\n")
+				}
+				seen{e.Snapshot, now}.writeQueue(w, "  ", in)
+			}))
 		}
 		h.Out.Printf("\n")
 		if e.Pending > 0 {
@@ -104,7 +101,7 @@ func (l Locks) State() string {
 		if e.Snapshot == nil {
 			continue
 		}
-		fmt.Fprintf(&b, "%q %d %v %q\n", e.Closed(), e.Pending, e.Cut, deadlockLines(e.Waits))
+		fmt.Fprintf(&b, "%q %d %v %q\n", e.Closed(), e.Pending, e.Cut, e.Waits.Deadlocks)
 		now := time.UnixMilli(l.NowMs)
 		for _, in := range l.Filter.of(e.Locks, now) {
 			fmt.Fprintf(&b, "%q %q\n", in.Path, declaredAs(in))
@@ -124,25 +121,6 @@ func (l Locks) State() string {
 // quiet reports whether there is no more to say of a lock than that it is idle.
 func quiet(in *inspect.Report) bool {
 	return !in.Kind.Container && in.Kind.Key == nil && !inUse(in) && (in.Payload == nil || in.Payload.State == kind.StateActive)
-}
-
-// idleBelow are the quiet locks, by the node above them.
-func idleBelow(locks []*inspect.Report) map[string][]*inspect.Report {
-	out := map[string][]*inspect.Report{}
-	for _, in := range locks {
-		if quiet(in) {
-			above := kind.ParentPath(in.Path)
-			out[above] = append(out[above], in)
-		}
-	}
-	return out
-}
-
-func namesOf(locks []*inspect.Report) (names []string) {
-	for _, in := range locks {
-		names = append(names, in.Path[strings.LastIndex(in.Path, "/")+1:])
-	}
-	return names
 }
 
 // forbidden are those of the words dump and cons, which list connections, that some server does not allow.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/inspect/scan"
@@ -66,8 +65,7 @@ func Use(in *inspect.Report) string {
 	return cmp.Or(strings.Join(parts, ", "), "idle")
 }
 
-// maxContenders is how many holders and how many waiters of one lock are listed:
-// beyond that, a person wants the number.
+// maxContenders is how many holders and how many waiters of one lock are listed: beyond that, a person wants the number.
 const maxContenders = 10
 
 // seen are the contenders of one ensemble at a moment, with what its servers said of them.
@@ -95,8 +93,13 @@ func columns(s kind.Sight) string {
 
 // writeQueue writes a line for each that holds or waits, and one for the declared limits. The tabs are for a tabwriter.
 func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
-	if in.Kind.Key != nil {
-		s.writeKeys(w, indent, in)
+	if k := in.Keys; k != nil {
+		if k.Busiest != nil {
+			fmt.Fprintf(w, "%sbusiest\t%s\t%s\n", indent, view.Cell(KeyName(k.Busiest.Key)), s.keyUse(k.Busiest))
+		}
+		if k.Longest != nil && k.Longest != k.Busiest {
+			fmt.Fprintf(w, "%slongest\t%s\t%s\n", indent, view.Cell(KeyName(k.Longest.Key)), s.keyUse(k.Longest))
+		}
 	}
 	q := queueOf(in)
 	list := func(role string, cs []recipes.Contender, beside func(recipes.Contender) string) {
@@ -109,7 +112,7 @@ func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 			fmt.Fprintf(w, "%s%s\t%s%s%s\n", indent, role, view.Cell(about.Who()), beside(c), columns(about))
 		}
 	}
-	list("held by", q.holders, q.besides)
+	list("held by", q.holders, q.share)
 	list("waiting", q.waiters, wish)
 	for _, junk := range in.Junk[:min(len(in.Junk), maxContenders)] {
 		fmt.Fprintf(w, "%sforeign\t%s\n", indent, view.Cell(junk))
@@ -127,7 +130,7 @@ func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 
 // tally is the line below a list of locks, as far as it counts those. It adds up what [Use] says of each.
 func tally(locks []*inspect.Report) string {
-	n, held, waiting := 0, 0, 0
+	n, held, waiting, families, keys := 0, 0, 0, 0, 0
 	for _, in := range locks {
 		if in.Kind.Container {
 			continue
@@ -136,13 +139,21 @@ func tally(locks []*inspect.Report) string {
 		n++
 		held += max(len(q.holders), q.held)
 		waiting += len(q.waiters)
+		if in.Kind.Key != nil {
+			families++
+		}
+		if in.Keys != nil {
+			keys += in.Keys.InUse
+		}
 	}
-	return fmt.Sprintf("%s, %d held, %d waiting%s", view.Plural(n, "lock"), held, waiting, keysInUse(locks))
+	text := fmt.Sprintf("%s, %d held, %d waiting", view.Plural(n, "lock"), held, waiting)
+	if families > 0 {
+		text += fmt.Sprintf(", %s %s in use", grouped(keys), view.PluralWord(keys, "key", "keys"))
+	}
+	return text
 }
 
-// besides follows the name of a holder: its permits, as in "gw ×7 of 12".
-func (q queue) besides(c recipes.Contender) string { return q.share(c) }
-
+// share follows the name of a holder: its permits, as in "gw ×7 of 12".
 func (q queue) share(c recipes.Contender) string {
 	switch {
 	case !q.semaphore:
@@ -207,19 +218,12 @@ func limitsLine(l kind.Limits, over []Excess) string {
 			continue
 		}
 		text := p[0] + " " + view.Clean(p[1])
-		if x, ok := excess(over, p[0]); ok {
-			text += fmt.Sprintf(" exceeded (%s)", x.beyondLimit())
+		for _, x := range over {
+			if x.Limit == p[0] {
+				text += fmt.Sprintf(" exceeded (%s)", x.beyondLimit())
+			}
 		}
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, ", ")
-}
-
-func excess(over []Excess, limit string) (Excess, bool) {
-	for _, x := range over {
-		if x.Limit == limit {
-			return x, true
-		}
-	}
-	return Excess{}, false
 }

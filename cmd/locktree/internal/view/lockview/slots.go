@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -45,8 +44,13 @@ func SlotLines(in *inspect.Report, now time.Time) (lines [][2]string) {
 		what string
 		at   []time.Time
 	}{{"due", outlook.Due}, {"missed", outlook.Missed}} {
-		if len(s.at) > 0 {
-			lines = append(lines, [2]string{s.what, slotNames(s.at)})
+		first := max(0, len(s.at)-fewSlots)
+		names := slotNames(s.at[first:])
+		if first > 0 {
+			names = append(names, fmt.Sprintf("and %d before that", first))
+		}
+		if len(names) > 0 {
+			lines = append(lines, [2]string{s.what, strings.Join(names, ", ")})
 		}
 	}
 	return lines
@@ -55,16 +59,12 @@ func SlotLines(in *inspect.Report, now time.Time) (lines [][2]string) {
 // fewSlots is how many slots are named: beyond that, a person wants the number.
 const fewSlots = 3
 
-// slotNames names the newest of some slots.
-func slotNames(at []time.Time) string {
-	var names []string
-	for _, t := range at[max(0, len(at)-fewSlots):] {
-		names = append(names, slots.At(t))
+func slotNames(at []time.Time) []string {
+	names := make([]string, len(at))
+	for i, t := range at {
+		names[i] = slots.At(t)
 	}
-	if more := len(at) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("and %d before that", more))
-	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // slotText is one line about a run: "2026-11-26T02:00:00Z succeeded after 2m3s, by host-a/4121, token 17".
@@ -147,8 +147,8 @@ func newOnceDoc(in *inspect.Report, now time.Time) *onceDoc {
 	if in.Job == nil {
 		return nil
 	}
-	d := &onceDoc{Due: []string{}, Missed: []string{}, Slots: []runDoc{}}
 	outlook, err := in.Slots(now)
+	d := &onceDoc{Due: slotNames(outlook.Due), Missed: slotNames(outlook.Missed), Slots: []runDoc{}}
 	if err != nil {
 		d.Error = err.Error()
 	}
@@ -158,12 +158,6 @@ func newOnceDoc(in *inspect.Report, now time.Time) *onceDoc {
 	}
 	if !outlook.Next.IsZero() {
 		d.Next = &document.Stamp{Time: outlook.Next}
-	}
-	for _, at := range outlook.Due {
-		d.Due = append(d.Due, slots.At(at))
-	}
-	for _, at := range outlook.Missed {
-		d.Missed = append(d.Missed, slots.At(at))
 	}
 	if in.Job.Record != nil {
 		for i := range in.Job.Record.Slots {

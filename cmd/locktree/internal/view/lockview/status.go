@@ -32,15 +32,23 @@ func (s Status) WriteText(h *view.Human) {
 		shown := s.Filter.of(locks, time.UnixMilli(s.NowMs))
 		b := branch{unread: tree.Unread, seen: seen{s.look(i), time.UnixMilli(s.NowMs)}}
 		b.children(s.rootOf(tree, shown, gaps), "")
-		h.Out.Printf("%s", b.text())
+		n := 0
+		for line := range strings.Lines(view.Table(func(w io.Writer) { fmt.Fprint(w, b.rows.String()) })) {
+			h.Out.Printf("%s\n%s", strings.TrimRight(line, " \n"), b.queues[n])
+			n++
+		}
 		closed := len(Closed(gaps))
 		h.Out.Printf("\n%s%s.\n", s.Filter.tally(shown, locks), notSeen(len(gaps)-closed, closed))
 		if text := Unasked(s.look(i)); text != "" && slices.ContainsFunc(shown, (*inspect.Report).Busy) {
 			h.Out.Printf("%s\n", text)
 		}
 		deadlocks(h, waitsFor(locks))
-		if line := driftLine(s.Drift[i]); line != "" {
-			h.Out.Printf("%s\n", h.Out.Paint(view.Yellow)(line))
+		warn := h.Out.Paint(view.Yellow)
+		switch c := s.Drift[i].Summary(); {
+		case !s.Drift[i].Applyable():
+			h.Out.Printf("%s\n", warn(`The configuration cannot be applied as it is. Run "locktree plan" to see why.`))
+		case c != plan.Counts{}:
+			h.Out.Printf("%s\n", warn(fmt.Sprintf(`Differs from the configuration: %d to add, %d to change, %d to destroy. Run "locktree plan" to see what.`, c.Add, c.Change, c.Destroy)))
 		}
 	}
 	for _, u := range s.Lost {
@@ -49,8 +57,7 @@ func (s Status) WriteText(h *view.Human) {
 	}
 }
 
-// twig is a node of the printed tree: a provisioned node, a gap, or a child of a
-// namespace that this stack does not own.
+// twig is a node of the printed tree: a provisioned node, a gap, or a child of a namespace that this stack does not own.
 type twig struct {
 	path string
 	node *inspect.Report // nil for a gap, and for what this stack does not own
@@ -92,16 +99,6 @@ type branch struct {
 	unread map[string]int // see [plan.Tree]
 	rows   strings.Builder
 	queues []string // below each row
-}
-
-func (b *branch) text() string {
-	var out strings.Builder
-	i := 0
-	for line := range strings.Lines(view.Table(func(w io.Writer) { fmt.Fprint(w, b.rows.String()) })) {
-		out.WriteString(strings.TrimRight(line, " \n") + "\n" + b.queues[i])
-		i++
-	}
-	return out.String()
 }
 
 func (b *branch) children(t *twig, indent string) {
@@ -147,18 +144,6 @@ func (b *branch) describe(t *twig) string {
 // inUse reports whether there is anything in the lock, foreign nodes included.
 func inUse(in *inspect.Report) bool { return in.Busy() || len(in.Junk) > 0 }
 
-// driftLine says in one line whether the tree matches the configuration.
-func driftLine(p *plan.Plan) string {
-	switch c := p.Summary(); {
-	case !p.Applyable():
-		return `The configuration cannot be applied as it is. Run "locktree plan" to see why.`
-	case c != plan.Counts{}:
-		return fmt.Sprintf(`Differs from the configuration: %d to add, %d to change, %d to destroy. Run "locktree plan" to see what.`, c.Add, c.Change, c.Destroy)
-	default:
-		return ""
-	}
-}
-
 // gapText says why nothing is known of a node.
 func gapText(g *read.Gap) string {
 	switch g.Trouble {
@@ -202,10 +187,8 @@ func unmanaged(tree *plan.Tree, gaps []read.Gap) []string {
 type Status struct {
 	Trees    []*plan.Tree
 	Declared []*plan.Tree // per tree, what is declared there
-	// Drift are, per tree, the plans that would put the configuration in force.
-	Drift []*plan.Plan
-	// Servers are, per tree, where it was read from.
-	Servers []string
+	Drift    []*plan.Plan // per tree, what would put the configuration in force
+	Servers  []string     // per tree, where it was read from
 	// Looks are, per tree, what the servers said of the sessions of holders and waiters, with the families of keyed locks; nil where
 	// there is neither, or nothing was asked.
 	Looks  []*scan.Snapshot
@@ -224,9 +207,8 @@ func (s Status) look(i int) *scan.Snapshot {
 
 // reports are the provisioned nodes of a tree as package inspect has locks.
 func (s Status) reports(i int) (out []*inspect.Report) {
-	var families map[string]*inspect.Report
+	families := map[string]*inspect.Report{}
 	if look := s.look(i); look != nil {
-		families = map[string]*inspect.Report{}
 		for _, in := range look.Locks {
 			families[in.Path] = in
 		}
@@ -235,15 +217,13 @@ func (s Status) reports(i int) (out []*inspect.Report) {
 		if n.Payload == nil {
 			continue
 		}
-		if family := families[n.Path]; family != nil {
-			out = append(out, family)
-			continue
+		in := families[n.Path]
+		if in == nil {
+			in = &inspect.Report{Path: n.Path, Kind: n.Kind(), Payload: n.Payload, Job: jobOf(n)}
+			if n.Live != nil && n.Live.Usage != nil {
+				in.Holders, in.Waiters, in.Junk = n.Live.Usage.Holders, n.Live.Usage.Waiters, n.Live.Usage.Junk
+			}
 		}
-		in := &inspect.Report{Path: n.Path, Kind: n.Kind(), Payload: n.Payload}
-		if n.Live != nil && n.Live.Usage != nil {
-			in.Holders, in.Waiters, in.Junk = n.Live.Usage.Holders, n.Live.Usage.Waiters, n.Live.Usage.Junk
-		}
-		in.Job = jobOf(n)
 		out = append(out, in)
 	}
 	return out

@@ -17,7 +17,7 @@ import (
 type statusDoc struct {
 	FormatVersion  string         `json:"format_version"`
 	Timestamp      document.Stamp `json:"timestamp"` // when the locks were looked at: "locktree serve" gives one document to many readers
-	Filter         *filterDoc     `json:"filter,omitempty"`
+	Filter         filterDoc      `json:"filter,omitzero"`
 	Ensembles      []ensembleDoc  `json:"ensembles"`
 	Configurations []sourceDoc    `json:"configurations,omitempty"`
 }
@@ -31,7 +31,7 @@ type sourceDoc struct {
 }
 
 func newStatusDoc(nowMs int64, f Filter) statusDoc {
-	return statusDoc{FormatVersion: "1.6", Timestamp: document.Stamp{Time: time.UnixMilli(nowMs)}, Filter: newFilterDoc(f), Ensembles: []ensembleDoc{}}
+	return statusDoc{FormatVersion: "1.6", Timestamp: document.Stamp{Time: time.UnixMilli(nowMs)}, Filter: filterDoc{f.InUse, f.Owner, f.Longer.Milliseconds()}, Ensembles: []ensembleDoc{}}
 }
 
 // ensembleDoc has those parts that are known.
@@ -137,12 +137,19 @@ type lockDoc struct {
 }
 
 func (s seen) lockDoc(in *inspect.Report) lockDoc {
-	d := lockDoc{Path: in.Path, Type: in.Kind.Name, Declared: in.Payload != nil, Usage: s.usageDoc(in)}
+	sights := func(cs []recipes.Contender) []kind.Sight {
+		out := make([]kind.Sight, len(cs))
+		for i, c := range cs {
+			out[i] = s.sight(c)
+		}
+		return document.Placed(out, cs)
+	}
+	d := lockDoc{Path: in.Path, Type: in.Kind.Name, Declared: in.Payload != nil,
+		Usage: document.Usage{Holders: sights(in.Holders), Waiters: sights(in.Waiters), Foreign: document.List(in.Junk)}}
 	if in.Family != "" {
 		d.Key, d.Family = &in.Key, in.Family
 	}
-	d.Keys = s.keysDoc(in.Keys)
-	d.Once = newOnceDoc(in, s.at)
+	d.Keys, d.Once = s.keysDoc(in.Keys), newOnceDoc(in, s.at)
 	if in.Payload == nil {
 		return d
 	}
@@ -159,18 +166,6 @@ func (s seen) lockDoc(in *inspect.Report) lockDoc {
 		}
 	}
 	return d
-}
-
-// usageDoc is who uses a lock, with what is known of the sessions.
-func (s seen) usageDoc(in *inspect.Report) document.Usage {
-	sights := func(cs []recipes.Contender) []kind.Sight {
-		out := make([]kind.Sight, len(cs))
-		for i, c := range cs {
-			out[i] = s.sight(c)
-		}
-		return document.Placed(out, cs)
-	}
-	return document.Usage{Holders: sights(in.Holders), Waiters: sights(in.Waiters), Foreign: document.List(in.Junk)}
 }
 
 // waitDoc is an edge of the wait-for graph: nodes are contenders' paths.
@@ -198,9 +193,9 @@ type stepDoc struct {
 func newQueuesDoc(locks []lockDoc, w *inspect.Waits) *queuesDoc {
 	d := &queuesDoc{locks, []waitDoc{}, []deadlockDoc{}}
 	paths := func(cs []recipes.Contender) []string {
-		out := []string{}
-		for _, c := range cs {
-			out = append(out, c.Path)
+		out := make([]string, len(cs))
+		for i, c := range cs {
+			out[i] = c.Path
 		}
 		return out
 	}

@@ -25,7 +25,7 @@ func (e Event) WriteText(h *view.Human) {
 	}
 	switch e := e.Event.(type) {
 	case event.LockWaiting:
-		h.Message("Acquiring the apply lock. This may take a few moments...")
+		h.Message(acquiring)
 		if e.Info != nil {
 			h.Message(e.Info.String())
 		}
@@ -50,7 +50,7 @@ func (e Event) WriteText(h *view.Human) {
 		}
 	case event.Recorded:
 		if e.Entry == nil {
-			h.Message(view.NotRecorded + view.Clean(e.Path) + " is not there, or we may not write it.")
+			h.Message(view.Clean(unrecorded(e)))
 		}
 	case event.ACLPhase:
 		h.Message(fmt.Sprintf("Setting %d access %s on existing nodes...", e.Total, view.PluralWord(e.Total, "list", "lists")))
@@ -60,8 +60,8 @@ func (e Event) WriteText(h *view.Human) {
 }
 
 func (e Event) WriteJSON(m *view.Machine) {
-	of := func(addr plan.Addr, path string, action string) *hook {
-		return &hook{Resource: newResource(e.Ensemble, addr), Action: action, IDKey: "path", IDValue: path}
+	about := func(level, kind string, addr plan.Addr, text string, h hook) {
+		h.send(m, level, kind, e.Ensemble, addr, text)
 	}
 	switch ev := e.Event.(type) {
 	case event.LockWaiting:
@@ -69,39 +69,40 @@ func (e Event) WriteJSON(m *view.Machine) {
 		if ev.Info != nil {
 			fields["lock"] = ev.Info
 		}
-		m.Send("info", "lock_waiting", "Acquiring the apply lock. This may take a few moments...", fields)
+		m.Send("info", "lock_waiting", acquiring, fields)
 	case event.Scaffolded:
 		m.Log("Created " + strings.Join(ev.Paths, ", "))
 	case event.Draining:
-		h := of(ev.Addr, ev.Path, "")
-		h.Live = live(ev.Usage)
-		m.Send("info", "drain_start", string(ev.Addr)+": Draining", view.Fields{"hook": h})
+		about("info", "drain_start", ev.Addr, "Draining", hook{IDValue: ev.Path, Live: live(ev.Usage)})
 	case event.Left:
 		m.Log(leftText(ev))
 	case event.Breaking:
-		h := of(ev.Addr, ev.Path, "")
-		h.Live = live(ev.Usage)
-		m.Send("warn", "force_break", string(ev.Addr)+": Breaking", view.Fields{"hook": h})
+		about("warn", "force_break", ev.Addr, "Breaking", hook{IDValue: ev.Path, Live: live(ev.Usage)})
 	case event.Started:
-		m.Send("info", "apply_start", fmt.Sprintf("%s: %s", ev.Addr, progress[ev.Action][0]), view.Fields{"hook": of(ev.Addr, ev.Path, ev.Action.String())})
+		about("info", "apply_start", ev.Addr, progress[ev.Action][0], hook{IDValue: ev.Path, Action: ev.Action.String()})
 	case event.Applied:
-		h := of(ev.Addr, ev.Path, ev.Action.String())
-		h.Elapsed = seconds(ev.Elapsed)
-		m.Send("info", "apply_complete", fmt.Sprintf("%s: %s after %s", ev.Addr, progress[ev.Action][1], view.Elapsed(ev.Elapsed)), view.Fields{"hook": h})
+		about("info", "apply_complete", ev.Addr, fmt.Sprintf("%s after %s", progress[ev.Action][1], view.Elapsed(ev.Elapsed)),
+			hook{IDValue: ev.Path, Action: ev.Action.String(), Elapsed: seconds(ev.Elapsed)})
 	case event.Failed:
-		m.Send("error", "apply_errored", fmt.Sprintf("%s: not applied", ev.Addr), view.Fields{"hook": of(ev.Addr, ev.Path, ev.Action.String())})
+		about("error", "apply_errored", ev.Addr, "not applied", hook{IDValue: ev.Path, Action: ev.Action.String()})
 	case event.Committed:
-		m.Send("info", "transaction", fmt.Sprintf("Committed %d operations in one transaction", ev.Ops),
-			view.Fields{"transaction": transaction{ev.Batch, ev.Batches, ev.Bytes, ev.ApplyID, ev.Ops, ev.Resolved}, "ensemble": e.Ensemble})
+		m.Send("info", "transaction", fmt.Sprintf("Committed %d operations in one transaction", ev.Ops), view.Fields{"ensemble": e.Ensemble, "transaction": view.Fields{
+			"batch": ev.Batch, "batches": ev.Batches, "bytes": ev.Bytes, "id": ev.ApplyID, "ops": ev.Ops, "resolved": ev.Resolved}})
 	case event.Recorded:
 		if ev.Entry == nil {
-			m.Send("warn", "log", view.NotRecorded+ev.Path+" is not there, or we may not write it.", nil)
+			m.Send("warn", "log", unrecorded(ev), nil)
 			return
 		}
 		m.Send("info", "recorded", "Recorded in the history", view.Fields{"entry": ev.Entry, "ensemble": e.Ensemble})
 	case event.ACLApplied:
-		m.Send("info", "acl_applied", string(ev.Addr)+": Access list set", view.Fields{"hook": of(ev.Addr, ev.Path, "")})
+		about("info", "acl_applied", ev.Addr, "Access list set", hook{IDValue: ev.Path})
 	}
+}
+
+const acquiring = "Acquiring the apply lock. This may take a few moments..."
+
+func unrecorded(e event.Recorded) string {
+	return view.NotRecorded + e.Path + " is not there, or we may not write it."
 }
 
 // Applied is the end of an apply.
@@ -141,7 +142,7 @@ type Still struct {
 
 func (s Still) WriteText(h *view.Human) {
 	for _, o := range s.Open[:min(len(s.Open), maxStill)] {
-		h.Out.Printf("%s\n", h.Out.Paint(view.Bold)(stillText(o, s.Now)))
+		h.Out.Printf("%s\n", h.Out.Paint(view.Bold)(view.Clean(o.Addr)+": "+stillText(o, s.Now)))
 	}
 	if more := len(s.Open) - maxStill; more > 0 {
 		h.Out.Printf("%d more %s under way\n", more, view.PluralWord(more, "change is", "changes are"))
@@ -154,8 +155,7 @@ func (still Still) WriteJSON(m *view.Machine) {
 		if o.Drains {
 			kind, action = "drain_progress", ""
 		}
-		m.Send("info", kind, stillText(o, still.Now), view.Fields{"hook": &hook{Resource: newResource(still.Ensemble, o.Addr), Action: action,
-			IDKey: "path", IDValue: o.Path, Elapsed: seconds(still.Now.Sub(o.Since))}})
+		hook{IDValue: o.Path, Action: action, Elapsed: seconds(still.Now.Sub(o.Since))}.send(m, "info", kind, still.Ensemble, o.Addr, stillText(o, still.Now))
 	}
 }
 
@@ -187,11 +187,10 @@ func stillText(o Ongoing, now time.Time) string {
 	if o.Drains {
 		doing = "draining..."
 	}
-	return fmt.Sprintf("%s: Still %s [%s elapsed]", view.Clean(o.Addr), doing, view.Elapsed(now.Sub(o.Since)))
+	return fmt.Sprintf("Still %s [%s elapsed]", doing, view.Elapsed(now.Sub(o.Since)))
 }
 
-// maxStill is how many of the changes under way are named: those of one
-// transaction end together, so a few lines say as much as a thousand.
+// maxStill is how many changes under way are named. Those of one transaction end together, so a few lines say as much as a thousand.
 const maxStill = 5
 
 // seconds are whole ones.
@@ -210,13 +209,9 @@ type hook struct {
 	Resource resource        `json:"resource"`
 }
 
-type transaction struct {
-	Batch    int    `json:"batch"`
-	Batches  int    `json:"batches"`
-	Bytes    int    `json:"bytes"`
-	ID       string `json:"id"`
-	Ops      int    `json:"ops"`
-	Resolved bool   `json:"resolved"`
+func (h hook) send(m *view.Machine, level, kind, ensemble string, addr plan.Addr, text string) {
+	h.Resource, h.IDKey = newResource(ensemble, addr), "path"
+	m.Send(level, kind, string(addr)+": "+text, view.Fields{"hook": h})
 }
 
 // Together are the changes that an apply made, in place of an event for each: those of one block are one line.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -20,8 +19,7 @@ type attribute struct {
 	comment string   // "forces replacement"
 }
 
-// header is the first line of a block as the configuration would write it:
-// semaphore "pool" "thumbnails". Only the address knows label and key.
+// header is the first line of a block as the configuration has it: semaphore "pool" "thumbnails". Only the address knows label and key.
 func header(addr plan.Addr) string {
 	text := addr.Type() + " " + view.Quote(addr.Name())
 	if key, _ := addr.Key(); key != "" {
@@ -30,8 +28,7 @@ func header(addr plan.Addr) string {
 	return view.Clean(text)
 }
 
-// attributes lists what a block of a change shows: always the path and what changes;
-// of what does not change, only the number.
+// attributes lists what a block of a change shows: the path, what changes, and how many attributes do not.
 func attributes(c *plan.Change) (shown []attribute, hidden int) {
 	switch c.Action {
 	case plan.Create:
@@ -44,11 +41,13 @@ func attributes(c *plan.Change) (shown []attribute, hidden int) {
 		shown[0] = attribute{symbol: "~", name: "path", text: view.Quote(c.PreviousPath) + " -> " + view.Quote(c.Path), comment: "forces replacement"}
 	}
 	shown = append(shown, changedParams(c)...)
-	if c.ACL != nil {
-		shown = append(shown, attribute{symbol: "~", name: "acl", list: listChange(c.ACL)})
-	}
-	if c.ChildACL != nil {
-		shown = append(shown, attribute{symbol: "~", name: "contender_acl", list: listChange(c.ChildACL)})
+	for _, l := range []struct {
+		name string
+		diff *plan.ACLDiff
+	}{{"acl", c.ACL}, {"contender_acl", c.ChildACL}} {
+		if l.diff != nil {
+			shown = append(shown, attribute{symbol: "~", name: l.name, list: listChange(l.diff)})
+		}
 	}
 	if c.Protect != nil {
 		shown = append(shown, attribute{symbol: "~", name: "prevent_destroy", text: fmt.Sprintf("%t -> %t", c.Protect.Before, c.Protect.After)})
@@ -59,27 +58,31 @@ func attributes(c *plan.Change) (shown []attribute, hidden int) {
 	for _, part := range c.MissingParts {
 		shown = append(shown, attribute{symbol: "+", name: "node", text: view.Quote(c.Path + "/" + part)})
 	}
-	return shown, hiddenCount(c)
+	before := notables(c.Before)
+	for _, f := range notables(c.After) {
+		if old := find(before, f.Name); old != nil && old.Get() == f.Get() {
+			hidden++
+		}
+	}
+	if c.ACL == nil {
+		hidden++
+	}
+	return shown, hidden
 }
 
 // changedParams shows the parameters that differ. Kinds have some in common, by name.
-func changedParams(c *plan.Change) []attribute {
-	if kindOf(c.Before) != kindOf(c.After) {
-		return otherKind(c)
-	}
-	var out []attribute
-	for _, p := range c.Params {
-		a := attribute{symbol: "~", name: p.Name, text: value(p.Before) + " -> " + value(p.After)}
-		if p.Replace {
-			a.comment = "forces replacement"
+func changedParams(c *plan.Change) (out []attribute) {
+	if kindOf(c.Before) == kindOf(c.After) {
+		for _, p := range c.Params {
+			a := attribute{symbol: "~", name: p.Name, text: value(p.Before) + " -> " + value(p.After)}
+			if p.Replace {
+				a.comment = "forces replacement"
+			}
+			out = append(out, a)
 		}
-		out = append(out, a)
+		return out
 	}
-	return out
-}
-
-func otherKind(c *plan.Change) []attribute {
-	out := []attribute{{symbol: "~", name: "type", text: fmt.Sprintf("%q -> %q", kindOf(c.Before), kindOf(c.After)), comment: "forces replacement"}}
+	out = []attribute{{symbol: "~", name: "type", text: fmt.Sprintf("%q -> %q", kindOf(c.Before), kindOf(c.After)), comment: "forces replacement"}}
 	before, after := notables(c.Before), notables(c.After)
 	for _, f := range before {
 		if find(after, f.Name) == nil {
@@ -151,21 +154,6 @@ func wholeList(symbol, name string, list kind.List, suffix string) attribute {
 		a.list = append(a.list, symbol+" "+view.Quote(entry.String())+",")
 	}
 	return a
-}
-
-// hiddenCount is how many attributes of a block do not change.
-func hiddenCount(c *plan.Change) int {
-	n := 0
-	before := notables(c.Before)
-	for _, f := range notables(c.After) {
-		if old := find(before, f.Name); old != nil && old.Get() == f.Get() {
-			n++
-		}
-	}
-	if c.ACL == nil {
-		n++
-	}
-	return n
 }
 
 // listChange shows the entries of an access list that go and come, and counts the others. Digests of one user look the same, because

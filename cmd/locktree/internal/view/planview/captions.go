@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -71,8 +70,7 @@ func verb(c *plan.Change) string {
 	}[c.Action]
 }
 
-// onlyMoves: the block was renamed and nothing else; the owner in the node is
-// rewritten, which is an update of the node but no change of the lock.
+// onlyMoves: the block was only renamed. Its node is updated, because it names its owner, and the lock stays as it is.
 func onlyMoves(c *plan.Change) bool {
 	return c.Action == plan.Update && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && c.Protect == nil &&
 		c.Importing == "" && !c.Revive && len(c.MissingParts) == 0
@@ -80,13 +78,6 @@ func onlyMoves(c *plan.Change) bool {
 
 // gist is what a concise plan says after the address.
 func gist(c *plan.Change) string {
-	if text := gistText(c); text != "" {
-		return "  (" + view.Clean(text) + ")"
-	}
-	return ""
-}
-
-func gistText(c *plan.Change) string {
 	var parts []string
 	if moved(c) {
 		parts = append(parts, "moved from "+string(c.PreviousAddr))
@@ -115,7 +106,10 @@ func gistText(c *plan.Change) string {
 	} else if u.Busy() {
 		parts = append(parts, "in use")
 	}
-	return strings.Join(parts, "; ")
+	if len(parts) == 0 {
+		return ""
+	}
+	return "  (" + view.Clean(strings.Join(parts, "; ")) + ")"
 }
 
 // usage says whom the change affects, by name if the lock must be idle for it.

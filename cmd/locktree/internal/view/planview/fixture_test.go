@@ -124,8 +124,7 @@ func richPlan() *plan.Plan {
 
 func clock() time.Time { return time.UnixMilli(now).UTC() }
 
-// movedPlan has what moved, import and removed blocks plan, and a replacement
-// somebody asked for.
+// movedPlan has what moved, import and removed blocks plan, and a replacement somebody asked for.
 func movedPlan() *plan.Plan {
 	mutex := func(addr, path string) *plan.Node { return node(addr, path, kind.Mutex.New()) }
 	free := mutex("mutex.free", "/free")

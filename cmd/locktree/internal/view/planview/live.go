@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
-	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/plan/document"
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/document"
 )
 
 // Live is what a stack has in ZooKeeper.

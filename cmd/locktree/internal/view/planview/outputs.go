@@ -3,9 +3,15 @@ package planview
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
 	"github.com/locktree/locktree/plan"
 )
 
@@ -59,4 +65,263 @@ func decoded(o *plan.Output) (v any) {
 		return verbatim("(unreadable)")
 	}
 	return v
+}
+
+// valueDiff writes values as JSON has them, line by line, each with the sign of its change. The layout is Terraform's:
+// the sign is at column in, the inside of a value four columns to the right, its end two.
+type valueDiff struct{ view.Stream }
+
+func (d valueDiff) paintSign(sign string) string { return d.Paint(symbolColours[sign])(sign) }
+
+// line is one line inside of a value at column in.
+func (d valueDiff) line(in int, sign, text string) string {
+	return pad(in+4) + d.paintSign(sign) + " " + text + "\n"
+}
+
+func hidden(in, n int, one string) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s# (%d unchanged %s%s hidden)\n", pad(in+6), n, one, view.PluralWord(n, "", "s"))
+}
+
+// whole is a value that is added, removed or kept: all of it has one sign.
+func (d valueDiff) whole(sign string, v any, in int) string {
+	var b strings.Builder
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			b.WriteString(d.line(in, sign, d.whole(sign, e, in+4)+","))
+		}
+		return enclosed("[", b.String(), "]", in)
+	case map[string]any:
+		width := keyWidth(v)
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			b.WriteString(d.line(in, sign, fmt.Sprintf("%-*s = %s", width, keyText(k), d.whole(sign, v[k], in+4))))
+		}
+		return enclosed("{", b.String(), "}", in)
+	case string:
+		if !strings.Contains(v, "\n") {
+			return view.Quote(v)
+		}
+		for line := range strings.SplitSeq(strings.TrimSuffix(v, "\n"), "\n") {
+			b.WriteString(d.line(in, " ", view.Clean(line)))
+		}
+		return enclosed("<<-EOT", b.String(), "EOT", in)
+	case verbatim:
+		return string(v)
+	case json.Number:
+		return v.String()
+	default: // null, true, false
+		return strings.ReplaceAll(fmt.Sprint(v), "<nil>", "null")
+	}
+}
+
+func enclosed(open, inside, end string, in int) string {
+	if inside == "" {
+		return open + end
+	}
+	return open + "\n" + inside + pad(in+2) + end
+}
+
+// change is a value that changes into another one.
+func (d valueDiff) change(before, after any, in int) string {
+	switch b := before.(type) {
+	case []any:
+		if a, ok := after.([]any); ok {
+			return d.list(b, a, in)
+		}
+	case map[string]any:
+		if a, ok := after.(map[string]any); ok {
+			return d.object(b, a, in)
+		}
+	case string:
+		if a, ok := after.(string); ok && strings.Contains(b+a, "\n") {
+			return d.text(b, a, in)
+		}
+	case verbatim:
+		if before == after {
+			return string(b)
+		}
+	}
+	return d.whole("-", before, in) + " -> " + d.whole("+", after, in)
+}
+
+func (d valueDiff) object(before, after map[string]any, in int) string {
+	all := maps.Clone(before)
+	maps.Copy(all, after)
+	var b strings.Builder
+	same, width := 0, keyWidth(all)
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		old, was := before[k]
+		v, is := after[k]
+		sign, text := "~", ""
+		switch {
+		case !was:
+			sign, text = "+", d.whole("+", v, in+4)
+		case !is:
+			sign, text = "-", d.whole("-", old, in+4)
+		case reflect.DeepEqual(old, v):
+			same++
+			continue
+		default:
+			text = d.change(old, v, in+4)
+		}
+		b.WriteString(d.line(in, sign, fmt.Sprintf("%-*s = %s", width, keyText(k), text)))
+	}
+	return enclosed("{", b.String()+hidden(in, same, "attribute"), "}", in)
+}
+
+// list shows changes and the elements next to them.
+func (d valueDiff) list(before, after []any, in int) string {
+	steps := elementSteps(before, after)
+	var b strings.Builder
+	same := 0
+	for i, s := range steps {
+		switch {
+		case s.before < 0:
+			b.WriteString(d.line(in, "+", d.whole("+", after[s.after], in+4)+","))
+		case s.after < 0:
+			b.WriteString(d.line(in, "-", d.whole("-", before[s.before], in+4)+","))
+		case !s.same:
+			b.WriteString(d.line(in, "~", d.change(before[s.before], after[s.after], in+4)+","))
+		case i > 0 && !steps[i-1].same || i+1 < len(steps) && !steps[i+1].same:
+			b.WriteString(hidden(in, same, "element") + d.line(in, " ", d.whole(" ", after[s.after], in+4)+","))
+			same = 0
+		default:
+			same++
+		}
+	}
+	return enclosed("[", b.String()+hidden(in, same, "element"), "]", in)
+}
+
+// text is a change of a text with several lines. It shows all lines, as people read texts whole.
+func (d valueDiff) text(before, after string, in int) string {
+	old, now := strings.Split(strings.TrimSuffix(before, "\n"), "\n"), strings.Split(strings.TrimSuffix(after, "\n"), "\n")
+	var b strings.Builder
+	for _, s := range editSteps(old, now, func(a, b string) bool { return a == b }, func(_, _ string) bool { return false }) {
+		switch {
+		case s.same:
+			b.WriteString(d.line(in, " ", view.Clean(now[s.after])))
+		case s.before >= 0:
+			b.WriteString(d.line(in, "-", view.Clean(old[s.before])))
+		default:
+			b.WriteString(d.line(in, "+", view.Clean(now[s.after])))
+		}
+	}
+	return enclosed("<<-EOT", b.String(), "EOT", in)
+}
+
+func keyWidth(m map[string]any) (n int) {
+	for k := range m {
+		n = max(n, len([]rune(keyText(k))))
+	}
+	return n
+}
+
+func keyText(k string) string {
+	if hclsyntax.ValidIdentifier(k) {
+		return k
+	}
+	return view.Quote(k)
+}
+
+// step is an element that stays (same), changes, goes (after is -1) or comes (before is -1).
+type step struct {
+	before, after int
+	same          bool
+}
+
+// elementSteps are the steps between two lists. They are compared place by place if that takes no more lines; otherwise an
+// object that goes and one that comes in its place are one object that changes.
+func elementSteps(before, after []any) []step {
+	isObject := func(v any) bool { _, ok := v.(map[string]any); return ok }
+	steps := editSteps(before, after, reflect.DeepEqual, func(a, b any) bool { return isObject(a) && isObject(b) })
+	if len(before) != len(after) {
+		return steps
+	}
+	places := make([]step, len(before))
+	for i := range places {
+		places[i] = step{i, i, reflect.DeepEqual(before[i], after[i])}
+	}
+	lines := func(steps []step) int {
+		return len(slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.same }))
+	}
+	if lines(places) <= lines(steps) {
+		return places
+	}
+	return steps
+}
+
+// editSteps are the steps between two lists by what they have in common, in order. An element that goes and one that comes
+// at the same place are one that changes, if pair allows.
+func editSteps[T any](before, after []T, equal, pair func(a, b T) bool) (out []step) {
+	start, end := 0, 0
+	for start < min(len(before), len(after)) && equal(before[start], after[start]) {
+		start++
+	}
+	for end < min(len(before), len(after))-start && equal(before[len(before)-1-end], after[len(after)-1-end]) {
+		end++
+	}
+	i, j := 0, 0
+	same := func(n int) {
+		for range n {
+			out = append(out, step{i, j, true})
+			i, j = i+1, j+1
+		}
+	}
+	differ := func(untilI, untilJ int) {
+		for ; i < untilI; i++ {
+			if j < untilJ && pair(before[i], after[j]) {
+				out = append(out, step{i, j, false})
+				j++
+			} else {
+				out = append(out, step{i, -1, false})
+			}
+		}
+		for ; j < untilJ; j++ {
+			out = append(out, step{-1, j, false})
+		}
+	}
+	same(start)
+	for _, c := range commonPlaces(before[start:len(before)-end], after[start:len(after)-end], equal) {
+		differ(start+c[0], start+c[1])
+		same(1)
+	}
+	differ(len(before)-end, len(after)-end)
+	same(end)
+	return out
+}
+
+// maxCommonTable bounds the table of commonPlaces, which is quadratic.
+const maxCommonTable = 1 << 20
+
+// commonPlaces are the places in a and b of their longest common subsequence; none if that is too much work.
+func commonPlaces[T any](a, b []T, equal func(a, b T) bool) (out [][2]int) {
+	if (len(a)+1)*(len(b)+1) > maxCommonTable {
+		return nil
+	}
+	common := make([][]int, len(a)+1) // common[i][j]: length of that of a[i:] and b[j:]
+	for i := range common {
+		common[i] = make([]int, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if common[i][j] = max(common[i+1][j], common[i][j+1]); equal(a[i], b[j]) {
+				common[i][j] = max(common[i][j], 1+common[i+1][j+1])
+			}
+		}
+	}
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch {
+		case equal(a[i], b[j]) && common[i][j] == 1+common[i+1][j+1]:
+			out = append(out, [2]int{i, j})
+			i, j = i+1, j+1
+		case common[i+1][j] >= common[i][j+1]:
+			i++
+		default:
+			j++
+		}
+	}
+	return out
 }

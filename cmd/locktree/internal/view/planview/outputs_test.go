@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
-	"github.com/stretchr/testify/require"
 )
 
 // testdata/terraform/outputs.txt is what Terraform 1.11.4 wrote about the values of outputs.json: a plan that creates

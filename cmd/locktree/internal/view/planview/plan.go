@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
+
 	"github.com/locktree/locktree/plan"
 )
 

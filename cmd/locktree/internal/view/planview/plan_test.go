@@ -120,8 +120,7 @@ func TestPlanColors(t *testing.T) {
 	v.Show(planview.Plan{Plans: []*plan.Plan{failingPlan()}, Files: sources()})
 	golden(t, "plan_color.txt", out.String()+err.String())
 
-	// Symbols have the colour of the legend wherever they stand; taken away, the text
-	// is what a pipe gets.
+	// Symbols have the colour of the legend wherever they stand; taken away, the text is what a pipe gets.
 	plain, want, _ := capture(nil)
 	v, out, _ = capture(func(s *view.Stream) { s.Color = true })
 	for _, concise := range []bool{false, true} {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/kind"
@@ -19,14 +18,24 @@ func (p Plan) WriteJSON(m *view.Machine) {
 				view.Fields{"change": &change{Action: d.Action().String(), Resource: newPlanned(one.Ensemble, d.Addr), Attributes: d.Attributes}})
 		}
 	}
+	outputs := map[string]document.Output{}
 	for _, one := range p.Plans {
 		for _, c := range byPath(one.Shown()) {
 			planned(m, one.Ensemble, c)
 		}
-		plannedAccess(m, one)
+		if len(one.Access) > 0 || one.NotesAccess() { // one message about the tool's own nodes
+			addr := plan.EnsembleAddr(one.Ensemble)
+			m.Send("info", "planned_change", string(addr)+": Plan to update",
+				view.Fields{"change": &change{Action: "update", Resource: newPlanned(one.Ensemble, addr), Access: document.AccessOf(one)}})
+		}
+		for _, o := range one.Outputs {
+			out := document.OfOutput(cmp.Or(o.After, o.Before))
+			out.Value, out.Action = nil, strings.ReplaceAll(o.Action.String(), "-", "") // "no-op" is one word in the stream
+			outputs[o.Name] = out
+		}
 	}
 	changeSummary(m, SummaryLine(total(p.Plans)), total(p.Plans), "plan")
-	plannedOutputs(m, p.Plans)
+	sendOutputs(m, outputs)
 	for _, line := range notRead(p.Plans) {
 		m.Log(line)
 	}
@@ -42,7 +51,7 @@ func (p Saved) WriteJSON(m *view.Machine) { m.Document(document.Of(m.Version, p.
 func planned(m *view.Machine, ensemble string, c *plan.Change) {
 	one := change{Action: c.Action.String(), Resource: newPlanned(ensemble, c.Addr), Reason: string(c.Reason), Origin: document.OriginOf(c)}
 	if moved(c) {
-		one.Previous = &previous{c.PreviousAddr}
+		one.Previous = map[string]plan.Addr{"addr": c.PreviousAddr}
 	}
 	switch {
 	case c.Action == plan.NoOp && one.Previous == nil:
@@ -54,29 +63,9 @@ func planned(m *view.Machine, ensemble string, c *plan.Change) {
 	m.Send("info", "planned_change", string(c.Addr)+": Plan to "+one.Action, view.Fields{"change": one})
 }
 
-// plannedAccess is the one message about the tool's own nodes of an ensemble.
-func plannedAccess(m *view.Machine, p *plan.Plan) {
-	if len(p.Access) > 0 || p.NotesAccess() {
-		addr := plan.EnsembleAddr(p.Ensemble)
-		m.Send("info", "planned_change", string(addr)+": Plan to update",
-			view.Fields{"change": &change{Action: "update", Resource: newPlanned(p.Ensemble, addr), Access: document.AccessOf(p)}})
-	}
-}
-
 func changeSummary(m *view.Machine, text string, c plan.Counts, operation string) {
-	m.Send("info", "change_summary", text, view.Fields{"changes": changes{c.Add, c.Change, c.Forget, c.Import, operation, c.Destroy}})
-}
-
-func plannedOutputs(m *view.Machine, plans []*plan.Plan) {
-	out := map[string]document.Output{}
-	for _, p := range plans {
-		for _, o := range p.Outputs {
-			one := document.OfOutput(cmp.Or(o.After, o.Before))
-			one.Value, one.Action = nil, strings.ReplaceAll(o.Action.String(), "-", "") // "no-op" is one word in the stream
-			out[o.Name] = one
-		}
-	}
-	sendOutputs(m, out)
+	m.Send("info", "change_summary", text, view.Fields{"changes": view.Fields{
+		"add": c.Add, "change": c.Change, "forget": c.Forget, "import": c.Import, "operation": operation, "remove": c.Destroy}})
 }
 
 func sendOutputs(m *view.Machine, out map[string]document.Output) {
@@ -91,24 +80,10 @@ type change struct {
 	Action     string                  `json:"action"`
 	Attributes []plan.Attribute        `json:"attributes,omitzero"`
 	document.Origin
-	Live     *document.Usage `json:"live,omitempty"`
-	Previous *previous       `json:"previous_resource,omitempty"`
-	Reason   string          `json:"reason,omitempty"`
-	Resource plannedResource `json:"resource"`
-}
-
-type previous struct {
-	Addr plan.Addr `json:"addr"`
-}
-
-// changes are the figures of the summary line.
-type changes struct {
-	Add       int    `json:"add"`
-	Change    int    `json:"change"`
-	Forget    int    `json:"forget"`
-	Import    int    `json:"import"`
-	Operation string `json:"operation"`
-	Remove    int    `json:"remove"`
+	Live     *document.Usage      `json:"live,omitempty"`
+	Previous map[string]plan.Addr `json:"previous_resource,omitempty"`
+	Reason   string               `json:"reason,omitempty"`
+	Resource plannedResource      `json:"resource"`
 }
 
 // resource names what a message is about, with Terraform's keys.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-
 	"github.com/locktree/locktree/plan"
 )
 
@@ -37,7 +36,11 @@ func (p Plan) WriteText(h *view.Human) {
 		outputChanges(t.Stream, p.Plans)
 		t.summary(p)
 	} else if !p.Failing() {
-		t.nothing(p)
+		rest := "Your locks match the configuration."
+		if p.operation() == "destroy" {
+			rest = "No objects need to be destroyed."
+		}
+		t.Printf("\n%s %s\n", t.Paint(view.Green)("No changes."), rest)
 	}
 	for _, line := range notRead(p.Plans) {
 		t.Printf("\nNote: %s.\n", view.Clean(line))
@@ -85,22 +88,16 @@ func (t planText) drift(plans []*plan.Plan) bool {
 
 // preamble explains the symbols that occur, and no others.
 func (t planText) preamble(p Plan) {
-	legend := []struct {
-		action plan.Action
-		text   string
-	}{
-		{plan.Create, "create"},
-		{plan.Update, "update in-place"},
-		{plan.Delete, "destroy"},
-		{plan.Replace, "destroy and then create replacement"},
-		{plan.Forget, "forget, without destroying"},
-	}
 	what := "will perform the following actions"
 	if p.Failing() {
 		what = "planned the following actions, but then encountered a problem"
 	}
 	t.Printf("\nlocktree %s. They are indicated with these symbols:\n", what)
-	for _, l := range legend {
+	for _, l := range []struct {
+		action plan.Action
+		text   string
+	}{{plan.Create, "create"}, {plan.Update, "update in-place"}, {plan.Delete, "destroy"},
+		{plan.Replace, "destroy and then create replacement"}, {plan.Forget, "forget, without destroying"}} {
 		if slices.ContainsFunc(p.Plans, func(one *plan.Plan) bool {
 			return l.action == plan.Update && (len(one.Access) > 0 || one.NotesAccess()) || slices.ContainsFunc(one.Shown(), func(c *plan.Change) bool { return c.Action == l.action })
 		}) {
@@ -110,9 +107,8 @@ func (t planText) preamble(p Plan) {
 	}
 }
 
-// changes prints the blocks of one ensemble in the order of their paths, so that
-// the plan reads as the tree does.
-// Changes that are alike are shown together, if that is wanted; grouped reports whether there are any.
+// changes prints the blocks of one ensemble in the order of their paths, as the tree does. With together, changes that are alike are
+// one entry; grouped reports whether there are any.
 func (t planText) changes(p *plan.Plan, several, concise, together bool) (grouped bool) {
 	if several && p.HasChanges() {
 		t.Printf("\n%s\n", t.Paint(view.Bold)("Ensemble "+view.Quote(p.Ensemble)+", below "+view.Clean(p.Root)+":"))
@@ -124,14 +120,16 @@ func (t planText) changes(p *plan.Plan, several, concise, together bool) (groupe
 		t.Printf("\n")
 	}
 	all := byPath(p.Shown())
-	var groups map[likeness][]*plan.Change
-	if together {
-		groups = alike(all)
+	groups := map[likeness][]*plan.Change{}
+	for _, c := range all {
+		if together && plain(c) {
+			groups[likenessOf(c)] = append(groups[likenessOf(c)], c)
+		}
 	}
 	for _, c := range all {
 		switch group := groups[likenessOf(c)]; {
-		case group != nil && plain(c):
-			if c == group[0] {
+		case len(group) > fewAlike && plain(c):
+			if grouped = true; c == group[0] {
 				t.group(group)
 			}
 		case c.Action == plan.NoOp && !moved(c):
@@ -142,7 +140,7 @@ func (t planText) changes(p *plan.Plan, several, concise, together bool) (groupe
 		}
 	}
 	t.access(p, concise)
-	return len(groups) > 0
+	return grouped
 }
 
 func byPath(changes []*plan.Change) []*plan.Change {
@@ -218,8 +216,7 @@ func total(plans []*plan.Plan) plan.Counts {
 	return sum
 }
 
-// SummaryLine is the line that scripts search for. It names imports as Terraform does, and
-// what is forgotten as OpenTofu does, only if there are any.
+// SummaryLine is the line that scripts search for. If there are any, it counts imports as Terraform does, and forgotten locks as OpenTofu.
 func SummaryLine(c plan.Counts) string {
 	return "Plan: " + figures(c, "%d to import, ", "%d to add, %d to change, %d to destroy", ", %d to forget")
 }
@@ -236,7 +233,6 @@ func figures(c plan.Counts, imported, always, forgotten string) string {
 }
 
 func (t planText) summary(p Plan) {
-	counts := total(p.Plans)
 	if !slices.ContainsFunc(p.Plans, visible) {
 		if p.Failing() {
 			return // the problems say why it cannot be applied
@@ -253,7 +249,7 @@ func (t planText) summary(p Plan) {
 		t.Printf("\n%s\n", what)
 		return
 	}
-	line := SummaryLine(counts)
+	line := SummaryLine(total(p.Plans))
 	t.Printf("\n%s%s\n", t.Paint(view.Bold)(line[:5]), line[5:])
 	for _, one := range p.Plans {
 		if s := one.Transaction; s.Ops > 0 {
@@ -283,14 +279,6 @@ func notRead(plans []*plan.Plan) (lines []string) {
 	return lines
 }
 
-func (t planText) nothing(p Plan) {
-	rest := "Your locks match the configuration."
-	if p.operation() == "destroy" {
-		rest = "No objects need to be destroyed."
-	}
-	t.Printf("\n%s %s\n", t.Paint(view.Green)("No changes."), rest)
-}
-
 // access shows the tool's own nodes as one block, that of the ensemble which declares who may use them.
 func (t planText) access(p *plan.Plan, concise bool) {
 	if len(p.Access) == 0 && !p.NotesAccess() {
@@ -314,7 +302,10 @@ func accessLists(changes []plan.AccessChange) (out []attribute) {
 	paths := map[string][]string{}
 	for i := range changes {
 		c := &changes[i]
-		a := attribute{symbol: "~", name: listName(c), list: listChange(&c.ACLDiff)}
+		a := attribute{symbol: "~", name: "acl", list: listChange(&c.ACLDiff)}
+		if c.Contenders {
+			a.name = "contender_acl"
+		}
 		key := fmt.Sprint(a)
 		if paths[key] == nil {
 			out = append(out, a)
@@ -325,13 +316,6 @@ func accessLists(changes []plan.AccessChange) (out []attribute) {
 		out[i].list = append([]string{"  # of " + view.FirstFew(paths[fmt.Sprint(a)])}, a.list...)
 	}
 	return out
-}
-
-func listName(c *plan.AccessChange) string {
-	if c.Contenders {
-		return "contender_acl"
-	}
-	return "acl"
 }
 
 // group is the entry for changes that are alike.
@@ -346,3 +330,37 @@ func (t planText) group(all []*plan.Change) {
 	}
 	t.Printf("    # (and %d more)\n", len(all)-fewAlike)
 }
+
+// Changes that are many and alike are one entry on a terminal.
+const (
+	manyChanges = 200 // more of them than that
+	fewAlike    = 3   // no more alike than that stay whole; of others, so many are named
+)
+
+// Many reports whether plans have so many changes that a person reads those that are alike as one.
+func Many(plans []*plan.Plan) bool {
+	n := 0
+	for _, p := range plans {
+		for _, c := range p.Changes {
+			if c.Action != plan.NoOp {
+				n++
+			}
+		}
+	}
+	return n > manyChanges
+}
+
+// likeness is what changes have in common that are one entry.
+type likeness struct {
+	block  plan.Addr
+	action plan.Action
+	drift  bool
+}
+
+// plain reports whether a change is a creation of which there is nothing more to say than that.
+func plain(c *plan.Change) bool {
+	return c.Action == plan.Create && c.PreviousAddr == "" && c.Importing == "" && !c.Revive &&
+		!c.Usage.Busy() && c.Relists() == ""
+}
+
+func likenessOf(c *plan.Change) likeness { return likeness{c.Addr.Block(), c.Action, c.Drift} }

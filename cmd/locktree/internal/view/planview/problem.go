@@ -17,8 +17,7 @@ import (
 	"github.com/locktree/locktree/plan/problem"
 )
 
-// Problems turns the problems of plans into diagnostics, with the line that declares
-// the node if there is one.
+// Problems turns the problems of plans into diagnostics, with the line that declares the node if there is one.
 func Problems(p Plan) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	for _, one := range p.Plans {
@@ -29,8 +28,7 @@ func Problems(p Plan) hcl.Diagnostics {
 	return out
 }
 
-// folded is problems for people: a problem of many nodes is shown once, with the first
-// three of them.
+// folded is problems for people: one of many nodes is shown once, with the first three of them.
 func folded(p Plan) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	for _, one := range p.Plans {
@@ -58,8 +56,7 @@ func diagnostic(p *plan.Problem, files map[string]*hcl.File) *hcl.Diagnostic {
 	return d
 }
 
-// declaration finds the line that "locks.locktree.hcl:12" means. The trees carry
-// the place as text, so that the planner needs no HCL.
+// declaration finds the line that "locks.locktree.hcl:12" means. The trees carry the place as text, so that the planner needs no HCL.
 func declaration(origin string, files map[string]*hcl.File) *hcl.Range {
 	i := strings.LastIndexByte(origin, ':')
 	if i < 0 {

@@ -11,11 +11,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/stretchr/testify/require"
 )
 
 // What HashiCorp's library for these documents understood of a plan, in its words.
@@ -103,8 +104,7 @@ type terraformOutcome struct {
 	} `json:"importing"`
 }
 
-// terraformJSON builds the program around hashicorp/terraform-json: a module of
-// its own, so that nobody who uses locktree downloads it.
+// terraformJSON builds the program around hashicorp/terraform-json: a module of its own, so that nobody who uses locktree downloads it.
 var terraformJSON = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "terraform-json-")
 	if err != nil {
