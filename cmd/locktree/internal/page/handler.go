@@ -29,56 +29,34 @@ var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
 	"zxid":    document.Session, "link": lockLink, "verdict": check.Verdict.String,
 	"unasked": lockview.Unasked, "noDump": noDump,
-	"tab": newTab, "column": newColumn, "people": newPeople, "times": times, "applied": planview.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
+	"times": times, "applied": planview.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
+	// What parts of the page are made of.
+	"tab": func(v *shown, name, link, text string) map[string]any {
+		return map[string]any{"Link": link, "Text": text, "Here": v.Name == name || v.Name == "lock" && name == "locks"}
+	},
+	"column": func(l list, sort, text string) map[string]any {
+		c := map[string]any{"Link": l.PageLink(1, sort, l.Show), "Text": text, "Here": l.Sort == sort, "Order": "descending", "Mark": "\u25bc", "Number": sort == "held" || sort == "waiting"}
+		if sort == "path" {
+			c["Order"], c["Mark"] = "ascending", "\u25b2"
+		}
+		return c
+	},
+	"people": func(caption string, all []person, more int) map[string]any {
+		return map[string]any{"Caption": caption, "People": all, "More": more, "Permits": slices.ContainsFunc(all, func(p person) bool { return p.Permits > 0 })}
+	},
 }).ParseFS(files, "page.html"))
 
 // noDump says why the server of our session did not list the contenders.
 func noDump(snap *scan.Snapshot) string {
 	for _, at := range snap.Servers {
 		switch {
-		case !at.Here:
-		case slices.Contains(at.Forbids, "dump"):
+		case at.Here && slices.Contains(at.Forbids, "dump"):
 			return "dump is not allowed"
-		default:
+		case at.Here:
 			return "dump was not answered: " + at.Error
 		}
 	}
 	return "dump was not answered"
-}
-
-// tab, column and people are what parts of the page are made of.
-type tab struct {
-	Link, Text string
-	Here       bool
-}
-
-func newTab(v *shown, name, link, text string) tab {
-	return tab{link, text, v.Name == name || v.Name == "lock" && name == "locks"}
-}
-
-type column struct {
-	tab
-	Order, Mark string
-	Number      bool
-}
-
-func newColumn(l list, sort, text string) column {
-	c := column{tab{l.PageLink(1, sort, l.Show), text, l.Sort == sort}, "descending", "\u25bc", sort == "held" || sort == "waiting"}
-	if sort == "path" {
-		c.Order, c.Mark = "ascending", "\u25b2"
-	}
-	return c
-}
-
-type people struct {
-	Caption string
-	People  []person
-	More    int
-	Permits bool // some have permits
-}
-
-func newPeople(caption string, all []person, more int) people {
-	return people{caption, all, more, slices.ContainsFunc(all, func(p person) bool { return p.Permits > 0 })}
 }
 
 // maxPages is how many rendered pages are kept until the next look.
@@ -202,10 +180,10 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 	html, ok := b.pages[key]
 	var code int
 	var err error
-	if !ok {
+	if code = http.StatusOK; !ok {
 		var out bytes.Buffer
 		v := b.view(name, q)
-		if code = http.StatusOK; v.Gone != "" {
+		if v.Gone != "" {
 			code = http.StatusNotFound
 		}
 		err = pages.Execute(&out, v)
@@ -220,7 +198,7 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(max(code, http.StatusOK))
+	w.WriteHeader(code)
 	_, _ = w.Write(html)
 }
 

@@ -193,14 +193,19 @@ func (f *families) locks(e *Ensemble) {
 		}
 		_, waiters := lockview.Parties(in)
 		l := append(append([]string{"ensemble", e.Name}, stackLabel(e.Stack)...), "lock", labels[i], "kind", in.Kind.Name)
-		if in.Keys != nil {
-			f.keys(in, snap.At, l)
-			f.limits(in, l)
-			continue
+		if k := in.Keys; k != nil { // a key has no series of its own: there may be any number of them
+			f.add("locktree_family_keys", "gauge", "Keys of the family that are in use.", float64(k.InUse), l...)
+			f.add("locktree_family_keys_queues_known", "gauge", "Keys in use whose number of waiters is known.", float64(k.Queues), l...)
+			f.add("locktree_family_keys_with_waiters", "gauge", "Keys with waiters, among those whose number is known.", float64(k.Waited), l...)
+			f.add("locktree_family_keys_looked_at", "gauge", "Keys in use whose holders were read.", float64(k.Looked), l...)
+			f.add("locktree_family_keys_empty", "gauge", "Nodes of keys that had no contender when they were read.", float64(k.Empty), l...)
+		} else {
+			f.add("locktree_lock_holders", "gauge", "Contenders that hold the lock; of a semaphore, permits held.", float64(len(in.Holders)), l...)
+			f.add("locktree_lock_waiters", "gauge", "Contenders that wait.", float64(len(waiters)), l...)
 		}
-		f.add("locktree_lock_holders", "gauge", "Contenders that hold the lock; of a semaphore, permits held.", float64(len(in.Holders)), l...)
-		f.add("locktree_lock_waiters", "gauge", "Contenders that wait.", float64(len(waiters)), l...)
-		f.ages(in, snap.At, l)
+		held, waited := ages(in, snap.At)
+		f.add("locktree_lock_oldest_hold_seconds", "gauge", "Time since the oldest holder was granted the lock, or came if that is not known; of a family, in the keys that were looked at.", held.Seconds(), l...)
+		f.add("locktree_lock_oldest_wait_seconds", "gauge", "Time since the oldest waiter came; of a family, in the keys that were looked at.", waited.Seconds(), l...)
 		f.add("locktree_lock_foreign_children", "gauge", "Nodes in the lock that are not contenders.", float64(len(in.Junk)), l...)
 		if in.Kind.Permits != nil && in.Payload != nil {
 			f.add("locktree_lock_permits", "gauge", "Declared number of permits.", float64(in.Kind.Permits(in.Payload.Params)), l...)
@@ -211,25 +216,6 @@ func (f *families) locks(e *Ensemble) {
 			f.add("locktree_lock_kept", "gauge", "1 for locks that should always be held.", 1, l...)
 		}
 	}
-}
-
-// ages are the same for a lock and for a family, so that one alert is for both.
-func (f *families) ages(in *inspect.Report, at time.Time, l []string) {
-	held, waited := ages(in, at)
-	f.add("locktree_lock_oldest_hold_seconds", "gauge", "Time since the oldest holder was granted the lock, or came if that is not known; of a family, in the keys that were looked at.", held.Seconds(), l...)
-	f.add("locktree_lock_oldest_wait_seconds", "gauge", "Time since the oldest waiter came; of a family, in the keys that were looked at.", waited.Seconds(), l...)
-}
-
-// keys are the series of a family. A key has none of its own: there may be any number of them.
-func (f *families) keys(in *inspect.Report, at time.Time, l []string) {
-	k := in.Keys
-	f.add("locktree_family_keys", "gauge", "Keys of the family that are in use.", float64(k.InUse), l...)
-	f.add("locktree_family_keys_queues_known", "gauge", "Keys in use whose number of waiters is known.", float64(k.Queues), l...)
-	f.add("locktree_family_keys_with_waiters", "gauge", "Keys with waiters, among those whose number is known.", float64(k.Waited), l...)
-	f.add("locktree_family_keys_looked_at", "gauge", "Keys in use whose holders were read.", float64(k.Looked), l...)
-	f.add("locktree_family_keys_empty", "gauge", "Nodes of keys that had no contender when they were read.", float64(k.Empty), l...)
-	f.ages(in, at, l)
-	f.add("locktree_lock_foreign_children", "gauge", "Nodes in the lock that are not contenders.", float64(len(in.Junk)), l...)
 }
 
 // slots are the series of a job that runs once for each slot.

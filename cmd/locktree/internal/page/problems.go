@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/inspect/check"
@@ -53,13 +55,14 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 		if s.Error == "" {
 			continue
 		}
-		text := fmt.Sprintf("Since %s it cannot be read again, so the one of %s stays active: %s", when(s.Failed, now), when(s.Read, now), clip(s.Error))
+		which, then := "", " again, so the one of "+when(s.Read, now)+" stays active"
 		if s.Read.IsZero() {
-			text = fmt.Sprintf("Since %s it cannot be read, so nothing of it is looked at: %s", when(s.Failed, now), clip(s.Error))
+			then = ", so nothing of it is looked at"
 		}
 		if len(sources) > 1 {
-			text = "Stack " + clip(s.Stack) + ". " + text
+			which = "Stack " + clip(s.Stack) + ". "
 		}
+		text := fmt.Sprintf("%sSince %s it cannot be read%s: %s", which, when(s.Failed, now), then, clip(s.Error))
 		out = append(out, Problem{Severity: Now, What: "configuration", Text: text, Command: "locktree validate"})
 	}
 	for i := range ensembles {
@@ -68,7 +71,7 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 		p.connection()
 		if e.Snapshot != nil {
 			if slices.ContainsFunc(e.Snapshot.Unasked, func(u words.Unasked) bool { return !u.Forbids }) { // what they do not allow is no news
-				p.add(false, "server without an answer", "", clip(lockview.Unasked(e.Snapshot)), "locktree doctor")
+				p.add(Watch, "server without an answer", "", clip(lockview.Unasked(e.Snapshot)), "locktree doctor")
 			}
 			p.deadlocks()
 			p.silent()
@@ -84,18 +87,11 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 		}
 		out = append(out, p.found...)
 	}
+	rank := func(p Problem) float64 { return cmp.Or(p.Over, math.Inf(1)) } // those that no number measures come first
 	slices.SortStableFunc(out, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.rank(), a.rank()))
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(rank(b), rank(a)))
 	})
 	return out
-}
-
-// rank orders problems of one severity: those that no number measures first.
-func (p Problem) rank() float64 {
-	if p.Over == 0 {
-		return math.Inf(1)
-	}
-	return p.Over
 }
 
 // Beyond is by how far a limit is exceeded, "" where none is.
@@ -130,11 +126,8 @@ type problemsOf struct {
 	missing  map[string]bool // declared locks that do not exist
 }
 
-func (p *problemsOf) add(bad bool, what, lock, text, command string) *Problem {
-	found := Problem{What: what, Ensemble: p.e.Name, Text: text, Command: command}
-	if bad {
-		found.Severity = Now
-	}
+func (p *problemsOf) add(s Severity, what, lock, text, command string) *Problem {
+	found := Problem{Severity: s, What: what, Ensemble: p.e.Name, Text: text, Command: command}
 	if lock != "" {
 		found.Locks = []string{lock}
 	}
@@ -170,15 +163,15 @@ func with(all []string, text string) []string {
 func (p *problemsOf) connection() {
 	switch {
 	case p.e.Snapshot == nil && p.e.Error != "":
-		p.add(true, unreachable, "", "Nothing could be read yet: "+p.e.Error, "locktree doctor").Severity = Urgent
+		p.add(Urgent, unreachable, "", "Nothing could be read yet: "+p.e.Error, "locktree doctor")
 	case p.e.Snapshot == nil:
-		p.add(false, "starting", "", cmp.Or(p.e.looking, "The first look is under way."), "")
+		p.add(Watch, "starting", "", cmp.Or(p.e.looking, "The first look is under way."), "")
 	case p.e.Error != "":
-		p.add(true, stale, "", fmt.Sprintf("Last updated at %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor").Severity = Urgent
+		p.add(Urgent, stale, "", fmt.Sprintf("Last updated at %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor")
 	case p.e.looking != "":
-		p.add(false, "slow look", "", fmt.Sprintf("Last updated at %s. %s", clock(p.e.Snapshot.At), p.e.looking), "")
+		p.add(Watch, "slow look", "", fmt.Sprintf("Last updated at %s. %s", clock(p.e.Snapshot.At), p.e.looking), "")
 	case !p.e.fresh(p.now, p.interval):
-		p.add(true, stale, "", fmt.Sprintf("Last updated at %s; ZooKeeper has not answered since.", clock(p.e.Snapshot.At)), "locktree doctor").Severity = Urgent
+		p.add(Urgent, stale, "", fmt.Sprintf("Last updated at %s; ZooKeeper has not answered since.", clock(p.e.Snapshot.At)), "locktree doctor")
 	}
 }
 
@@ -192,8 +185,7 @@ func (p *problemsOf) deadlocks() {
 			command = p.e.evict("break", last.Waits, last.waiter)
 			text += " The command takes " + last.Who + ", the last to come, out of the queue of " + clip(last.Waits) + ". It keeps what it holds."
 		}
-		found := p.add(true, "deadlock", "", text, command)
-		found.Severity = Urgent
+		found := p.add(Urgent, "deadlock", "", text, command)
 		for _, s := range d {
 			found.Locks = with(found.Locks, s.Holds)
 			p.causes[s.Owner] = len(p.found) - 1
@@ -208,17 +200,14 @@ func (p *problemsOf) silent() {
 		for in := range lock.Locks {
 			for _, c := range in.Holders {
 				s := p.e.sight(c)
-				if !s.Away() {
+				i, ok := at[c.Session]
+				if !s.Away() || !ok && len(at) == mostListed { // those that are told may hold more
 					continue
 				}
-				i, ok := at[c.Session]
 				if !ok {
-					if len(at) == mostListed {
-						continue // those that are told may hold more
-					}
 					i = len(p.found)
 					at[c.Session] = i
-					p.add(false, "silent holder", "", "Held by "+s.Line()+".", p.e.look(in.Path))
+					p.add(Watch, "silent holder", "", "Held by "+s.Line()+".", p.e.look(in.Path))
 					if _, ok := p.causes[c.Session]; !ok { // the circle comes first
 						p.causes[c.Session] = i
 					}
@@ -259,17 +248,17 @@ func (p *problemsOf) locks() {
 		p.limits(in)
 		p.slots(in)
 		if len(in.Junk) > 0 {
-			p.add(false, "foreign node", in.Path, "It contains nodes that are not contenders: "+clip(view.FirstFew(in.Junk))+".", "locktree doctor")
+			p.add(Watch, "foreign node", in.Path, "It contains nodes that are not contenders: "+clip(view.FirstFew(in.Junk))+".", "locktree doctor")
 		}
 		if in.Payload != nil && in.Payload.Made == kind.MadeElsewhere {
-			p.add(false, "container", in.Path, "Another program created its node, which may be a container: the servers delete it soon after the last program has left. Each apply creates it again that finds it idle.",
+			p.add(Watch, "container", in.Path, "Another program created its node, which may be a container: the servers delete it soon after the last program has left. Each apply creates it again that finds it idle.",
 				"locktree apply -replace="+shellWord(in.Payload.Owner.Addr)+" -drain=10m")
 		}
 		n += len(p.found) - size
 	}
 }
 
-// use finds what is wrong with those who hold a lock, or do not. same: the look before found the same.
+// use finds what is wrong with the holders of a lock, or with their absence. same: the look before found the same.
 func (p *problemsOf) use(in *inspect.Report, same bool) {
 	switch {
 	case len(in.Holders) > 0 || !same: // twice the same is needed: a look may meet a change of hands
@@ -278,9 +267,13 @@ func (p *problemsOf) use(in *inspect.Report, same bool) {
 		if n := len(in.Waiters); n > 0 {
 			text = fmt.Sprintf("Nobody leads; %s.", view.Plural(n, "candidate"))
 		}
-		p.add(len(in.Waiters) > 0 || p.e.held[in.Path], "leaderless", in.Path, text, p.e.look(in.Path))
+		severity := Watch
+		if len(in.Waiters) > 0 || p.e.held[in.Path] {
+			severity = Now
+		}
+		p.add(severity, "leaderless", in.Path, text, p.e.look(in.Path))
 	default:
-		p.add(true, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), p.e.look(in.Path))
+		p.add(Now, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), p.e.look(in.Path))
 	}
 }
 
@@ -288,7 +281,7 @@ func (p *problemsOf) use(in *inspect.Report, same bool) {
 func (p *problemsOf) slots(in *inspect.Report) {
 	outlook, err := in.Slots(p.e.Snapshot.At)
 	if err != nil {
-		p.add(false, "slots not known", in.Path, clip(err.Error())+".", p.e.look(in.Path))
+		p.add(Watch, "slots not known", in.Path, clip(err.Error())+".", p.e.look(in.Path))
 		return
 	}
 	if n := len(outlook.Missed); n > 0 {
@@ -296,14 +289,14 @@ func (p *problemsOf) slots(in *inspect.Report) {
 		if n > 1 {
 			text = "%d slots were not run, and no program starts them any more; the last one is %s."
 		}
-		p.add(true, "missed slot", in.Path, fmt.Sprintf(text+" Run it by hand, or skip it.", n, slots.At(outlook.Missed[n-1])), p.e.look(in.Path))
+		p.add(Now, "missed slot", in.Path, fmt.Sprintf(text+" Run it by hand, or skip it.", n, slots.At(outlook.Missed[n-1])), p.e.look(in.Path))
 	}
 	if run := outlook.Last; run != nil {
 		switch state := lockview.RunState(run, in); state {
 		case "lost":
-			p.add(true, "run lost", in.Path, fmt.Sprintf("%s runs %s no more, and has recorded no result: it has lost the lock, or died.", clip(run.By), clip(run.Slot)), p.e.look(in.Path))
+			p.add(Now, "run lost", in.Path, fmt.Sprintf("%s runs %s no more, and has recorded no result: it has lost the lock, or died.", clip(run.By), clip(run.Slot)), p.e.look(in.Path))
 		case string(slots.Failed):
-			p.add(true, "run failed", in.Path, fmt.Sprintf("The run of %s by %s has failed: %s", clip(run.Slot), clip(run.By), clip(run.Result)), p.e.look(in.Path))
+			p.add(Now, "run failed", in.Path, fmt.Sprintf("The run of %s by %s has failed: %s", clip(run.Slot), clip(run.By), clip(run.Result)), p.e.look(in.Path))
 		}
 	}
 }
@@ -320,18 +313,18 @@ func (p *problemsOf) unread() {
 			text = clip(u.Err.Error())
 		}
 		i, ok := at[text]
+		if !ok && len(at) == mostListed {
+			continue
+		}
 		if !ok {
-			if len(at) == mostListed {
-				continue
-			}
 			i = len(p.found)
 			at[text] = i
-			p.add(true, what, "", text, command)
+			p.add(Now, what, "", text, command)
 		}
 		p.found[i].Locks = append(p.found[i].Locks, u.Path)
 	}
 	if p.e.Snapshot.Cut {
-		p.add(false, "cut", "", "Some nodes below "+p.e.Prefix+" are not read: there are too many, or their paths are too long. Choose a longer -prefix.", "")
+		p.add(Watch, "cut", "", "Some nodes below "+p.e.Prefix+" are not read: there are too many, or their paths are too long. Choose a longer -prefix.", "")
 	}
 }
 
@@ -349,7 +342,7 @@ func (p *problemsOf) sessions() {
 		if s.Address != "" {
 			from = " of " + s.Address
 		}
-		p.add(true, "oversized session", "", fmt.Sprintf("Session %s%s owns %d ephemeral nodes, %d bytes of paths: when it ends, a server may be unable to restart (ZOOKEEPER-4306).",
+		p.add(Now, "oversized session", "", fmt.Sprintf("Session %s%s owns %d ephemeral nodes, %d bytes of paths: when it ends, a server may be unable to restart (ZOOKEEPER-4306).",
 			document.Session(s.ID), from, s.Nodes, s.Bytes), "")
 	}
 }
@@ -360,7 +353,7 @@ func (p *problemsOf) certificates() {
 		return
 	}
 	if k := check.Certificates(p.e.Snapshot.Certificates, p.now); k.Verdict != check.Holds {
-		p.add(k.Verdict == check.Fails, "certificate", "", clip(k.What)+".", "locktree doctor")
+		p.add(map[check.Verdict]Severity{check.Fails: Now}[k.Verdict], "certificate", "", clip(k.What)+".", "locktree doctor")
 	}
 }
 
@@ -372,10 +365,10 @@ func (p *problemsOf) conditions() {
 		return k.Verdict != check.Fails || p.missing[strings.TrimPrefix(k.Name, "access ")] // which is told already
 	}))
 	for _, k := range all[:min(len(all), mostListed)] {
-		p.add(true, "condition", "", clip(k.Where+": "+k.Name+": "+k.What), "locktree doctor")
+		p.add(Now, "condition", "", clip(k.Where+": "+k.Name+": "+k.What), "locktree doctor")
 	}
 	if n := len(all) - mostListed; n > 0 {
-		p.add(true, "condition", "", fmt.Sprintf("%d more conditions fail.", n), "locktree doctor")
+		p.add(Now, "condition", "", fmt.Sprintf("%d more conditions fail.", n), "locktree doctor")
 	}
 }
 
@@ -409,4 +402,102 @@ func when(t, now time.Time) string {
 		return day + " " + clock(t)
 	}
 	return clock(t)
+}
+
+func (p *problemsOf) drift() {
+	if p.e.Trouble != "" {
+		p.add(Watch, "not checked", "", "Drift and conditions: "+p.e.Trouble, "locktree doctor")
+	}
+	d := p.e.Drift
+	if d == nil {
+		return
+	}
+	if unfinished(d) {
+		p.add(Now, "apply unfinished", "", fmt.Sprintf("An apply is under way or was interrupted: access lists are still to be set, or locks admit no further holder (checked at %s).", clock(p.e.DriftAt)), "locktree plan")
+	}
+	c := d.Summary()
+	if at := slices.IndexFunc(p.found, func(f Problem) bool { return f.What == "missing" }); at >= 0 && d.Applyable() && p.onlyMissing(d, c) {
+		p.found[at].Also = append(p.found[at].Also, fmt.Sprintf("An apply would create what is missing (checked at %s).", clock(p.e.DriftAt)))
+		return
+	}
+	if c != (plan.Counts{}) || !d.Applyable() {
+		found := p.add(Watch, "drift", "", fmt.Sprintf("The tree differs from the configuration: %d to add, %d to change, %d to destroy (checked at %s).",
+			c.Add, c.Change, c.Destroy, clock(p.e.DriftAt)), "locktree plan")
+		for _, one := range d.Changes {
+			if p.e.find(one.Path) != nil || p.missing[one.Path] { // else there is no page about it
+				found.Locks = append(found.Locks, one.Path)
+			}
+		}
+	}
+}
+
+// onlyMissing reports whether a plan only creates locks that are known to be missing, and what they stand in.
+func (p *problemsOf) onlyMissing(d *plan.Plan, c plan.Counts) bool {
+	return c == plan.Counts{Add: c.Add} && !slices.ContainsFunc(d.Changes, func(one plan.Change) bool {
+		return one.Action == plan.Create && !p.missing[one.Path] && !slices.ContainsFunc(slices.Collect(maps.Keys(p.missing)), func(path string) bool { return strings.HasPrefix(path, one.Path+"/") })
+	})
+}
+
+// unfinished reports whether the tree shows an apply that has not come to its end.
+func unfinished(p *plan.Plan) bool {
+	return p.Resumes != "" || slices.ContainsFunc(p.Changes, func(c plan.Change) bool {
+		return c.Before != nil && c.Before.Payload != nil && c.Before.Payload.State == kind.StateDraining
+	})
+}
+
+// limits finds who is beyond what was declared of the lock. Where that has a cause that is told already, it is told there.
+func (p *problemsOf) limits(in *inspect.Report) {
+	own := -1
+	for _, x := range lockview.Exceeded(in, p.e.Snapshot.At) {
+		lock, of := in, ""
+		if x.Key != nil {
+			lock, of = x.Key, " (key "+lockview.KeyName(x.Key.Key)+")"
+		}
+		if x.Keys > 1 {
+			of = fmt.Sprintf(" (key %s, one of %d that are beyond it)", lockview.KeyName(x.Key.Key), x.Keys)
+		}
+		s, does := p.e.sight(x.Who), "has held it"
+		if x.Limit == "max_wait" {
+			does = "has waited"
+		}
+		text := fmt.Sprintf("%s (%s) %s for %s%s; %s is %s.", s.Who(), s.Details(), does, x.Age, of, x.Limit, x.Declared)
+		at, known := p.cause(lock, x)
+		if !known && x.Limit == "max_wait" && own >= 0 && slices.Contains(p.found[own].Locks, lock.Path) { // held for too long
+			at, known = own, true
+		}
+		if known {
+			text = fmt.Sprintf("%s %s for %s%s at %s; %s is %s.", s.Who(), strings.Replace(does, " it", "", 1), x.Age, of, clip(lock.Path), x.Limit, x.Declared)
+			p.found[at].Also = append(p.found[at].Also, text)
+		} else {
+			what, command := "longer than declared", p.e.evict("revoke", lock.Path, x.Who)
+			if x.Limit == "max_wait" {
+				what, command = "waits longer than declared", p.e.look(lock.Path)
+			}
+			at = len(p.found)
+			p.add(Now, what, lock.Path, text, command)
+			own = at
+		}
+		found := &p.found[at]
+		if x.Times > found.Over {
+			found.Over, found.Limit = x.Times, x.Limit
+		}
+		if found.Over >= urgentOver {
+			found.Severity = Urgent
+		}
+	}
+}
+
+// cause is the problem that explains why a limit is exceeded: a deadlock, or a holder that is not connected.
+func (p *problemsOf) cause(in *inspect.Report, x lockview.Excess) (at int, known bool) {
+	if x.Limit == "max_hold" {
+		at, known = p.causes[x.Who.Session]
+		return at, known
+	}
+	for _, c := range in.Holders {
+		if at, known = p.causes[c.Session]; known {
+			return at, true
+		}
+	}
+	at, known = p.causes[x.Who.Session]
+	return at, known && p.found[at].What == "deadlock" && slices.Contains(p.found[at].Locks, in.Path)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/plan/document"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -225,14 +226,11 @@ func (e *Ensemble) find(path string) *inspect.Report {
 
 // exceeded are the limits of a lock that somebody is beyond, nil within them.
 func exceeded(in *inspect.Report, now time.Time) (hold, wait *lockview.Excess) {
+	over := map[string]*lockview.Excess{}
 	for _, x := range lockview.Exceeded(in, now) {
-		if x.Limit == "max_hold" {
-			hold = &x
-		} else {
-			wait = &x
-		}
+		over[x.Limit] = &x
 	}
-	return hold, wait
+	return over["max_hold"], over["max_wait"]
 }
 
 // row is a lock with its first holders and waiters.
@@ -266,17 +264,16 @@ func (e *Ensemble) row(in *inspect.Report, most int) row {
 // people are the first ones, and how many there are beyond. longest is for how long they should be there, 0 for no limit.
 func (e *Ensemble) people(cs []inspect.Contender, most int, longest time.Duration) (out []person, more int) {
 	for i, c := range cs[:min(len(cs), most)] {
-		p := e.person(c, i)
-		p.Over = beyond(p.Sight, longest)
+		p := e.person(c, longest)
+		p.Position = i + 1
 		out = append(out, p)
 	}
 	return out, len(cs) - len(out)
 }
 
-func (e *Ensemble) person(c inspect.Contender, place int) person {
+func (e *Ensemble) person(c inspect.Contender, longest time.Duration) person {
 	s := e.sight(c)
-	s.Position = place + 1
-	return person{Sight: s, At: lockview.Since(c)}
+	return person{s, lockview.Since(c), longest > 0 && time.Duration(s.ForMs)*time.Millisecond > longest}
 }
 
 // who is a contender by name.
@@ -332,4 +329,98 @@ func shellWord(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// waitLine is one contender that waits, in words.
+type waitLine struct {
+	Lock, Link, Text, For string
+	Over                  bool // longer than declared
+}
+
+// maxWaits is how many waits are listed.
+const maxWaits = 500
+
+// waits are who waits for whom, in words, without the waits that are in a circle.
+func waits(e *Ensemble) (out []waitLine) {
+	in := map[inspect.Step]bool{}
+	for _, d := range e.Snapshot.Waits.Deadlocks {
+		for _, s := range d {
+			in[inspect.Step{Owner: s.Owner, Waits: s.Waits}] = true
+		}
+	}
+	for _, w := range e.Snapshot.Waits.All {
+		if len(out) == maxWaits {
+			break
+		}
+		if in[inspect.Step{Owner: w.Waiter.Session, Waits: w.Lock}] {
+			continue
+		}
+		verb, held := " waits for ", w.Held
+		if w.Any {
+			verb, held = " waits for one of ", kind.PerClient(w.Held)
+		}
+		var names []string
+		for _, c := range held {
+			names = append(names, who(c))
+		}
+		if len(names) == 0 {
+			verb = " waits"
+		}
+		text := who(w.Waiter) + verb + view.FirstFew(names)
+		if n := len(w.Behind); n > 0 {
+			text += fmt.Sprintf(", behind %d more", n)
+		}
+		most := time.Duration(0)
+		if in := e.find(w.Lock); in != nil {
+			most = in.Payload.Limits().Wait()
+		}
+		p := e.person(w.Waiter, most)
+		out = append(out, waitLine{w.Lock, lockLink(e.Name, w.Lock), text, p.For(), p.Over})
+	}
+	return out
+}
+
+// party is a step of a deadlock, with what is known of who it is.
+type party struct {
+	inspect.Step
+	Holder, Waiter       person // of the lock that it holds, and of the one that it waits for
+	HoldsLink, WaitsLink string
+	waiter               inspect.Contender
+}
+
+// circle is a deadlock with what is known of its parties.
+func circle(e *Ensemble, d inspect.Deadlock) (out []party) {
+	of := func(cs []inspect.Contender, s inspect.Step) (c inspect.Contender) {
+		if i := slices.IndexFunc(cs, func(c inspect.Contender) bool { return c.Session == s.Owner && (s.Owner != 0 || who(c) == clip(s.Who)) }); i >= 0 {
+			c = cs[i]
+		}
+		return c
+	}
+	for _, s := range d {
+		p := party{Step: s, HoldsLink: lockLink(e.Name, s.Holds), WaitsLink: lockLink(e.Name, s.Waits)}
+		if in := e.find(s.Holds); in != nil {
+			held, most := in.Holders, in.Payload.Limits().Hold()
+			if s.Ahead {
+				held, most = in.Waiters, 0
+			}
+			p.Holder = e.person(of(held, s), most)
+		}
+		if in := e.find(s.Waits); in != nil {
+			p.waiter = of(in.Waiters, s)
+			p.Waiter = e.person(p.waiter, in.Payload.Limits().Wait())
+		}
+		p.Who = clip(s.Who)
+		out = append(out, p)
+	}
+	return out
+}
+
+// sentence is a deadlock in words.
+func sentence(d inspect.Deadlock) string {
+	steps := make([]string, len(d))
+	for i, s := range d {
+		s.Who, s.Holds, s.Waits = clip(s.Who), clip(s.Holds), clip(s.Waits)
+		steps[i] = s.String()
+	}
+	return strings.Join(steps, "; ")
 }

@@ -159,10 +159,9 @@ func (e *Ensemble) fresh(now time.Time, interval time.Duration) bool {
 func (b *Board) ready() (stale []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.opts.Now()
-	for i := range b.ensembles {
-		if !b.ensembles[i].fresh(now, b.opts.Interval) {
-			stale = append(stale, b.ensembles[i].Name)
+	for _, e := range b.ensembles {
+		if !e.fresh(b.opts.Now(), b.opts.Interval) {
+			stale = append(stale, e.Name)
 		}
 	}
 	return stale

@@ -13,28 +13,25 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// writeDiagnostics prints diagnostics in HCL's form, one after the other. On a terminal each has a frame, which shows where it ends among
-// other lines. Elsewhere nothing is wrapped, so that a search in a log finds whole sentences.
-func writeDiagnostics(s Stream, diags hcl.Diagnostics, files map[string]*hcl.File) {
-	diags = fold(diags)
-	for _, d := range diags {
+// Diagnostics implements [Output]. It prints diagnostics in HCL's form, one after the other. On a terminal each has a frame, which shows
+// where it ends among other lines. Elsewhere nothing is wrapped, so that a search in a log finds whole sentences.
+func (n notices) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
+	s := n.err
+	for _, d := range fold(diags) {
 		var b bytes.Buffer
 		width := uint(0)
 		if s.Terminal && s.Width > 12 {
 			width = uint(s.Width - 3) // the frame
 		}
 		shown, source := presentable(d, files)
-		w := hcl.NewDiagnosticTextWriter(&b, source, width, s.Color)
-		if err := w.WriteDiagnostic(shown); err != nil {
-			fmt.Fprintf(&b, "Error: %s\n", Clean(d.Summary))
-		}
+		_ = hcl.NewDiagnosticTextWriter(&b, source, width, s.Color).WriteDiagnostic(shown) // a buffer takes all of it
 		text := strings.TrimRight(b.String(), "\n")
-		if s.Terminal {
-			colour := Red
+		if s.Terminal { // the bar at the left that people know from Terraform
+			paint := s.Paint(Red)
 			if d.Severity == hcl.DiagWarning {
-				colour = Yellow
+				paint = s.Paint(Yellow)
 			}
-			text = frame(text, s.Paint(colour))
+			text = paint("╷") + "\n" + eachLine(text, func(line string) string { return strings.TrimRight(paint("│")+" "+line, " ") }) + "\n" + paint("╵")
 		}
 		_, _ = io.WriteString(s, "\n"+text+"\n")
 	}
@@ -73,22 +70,12 @@ func fold(diags hcl.Diagnostics) hcl.Diagnostics {
 	return out
 }
 
-// frame puts the bar at the left that people know from Terraform.
-func frame(text string, paint func(string) string) string {
-	var b strings.Builder
-	b.WriteString(paint("╷") + "\n")
-	for line := range strings.SplitSeq(text, "\n") {
-		b.WriteString(strings.TrimRight(paint("│")+" "+line, " ") + "\n")
-	}
-	b.WriteString(paint("╵"))
-	return b.String()
-}
-
 // presentable escapes control characters in what may come from a server: a node name must not be able to write to a reader's terminal. A
 // place that is no file, such as -var, is written out, because it has no source to show.
 func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic, map[string]*hcl.File) {
 	c := *d
-	c.Summary, c.Detail = Shorten(Clean(d.Summary), maxStatement), clipText(CleanLines(d.Detail))
+	c.Summary = Shorten(Clean(d.Summary), maxStatement)
+	c.Detail = eachLine(CleanLines(d.Detail), func(l string) string { return Shorten(l, maxTextLine) })
 	file := sourceOf(d, files)
 	if c.Subject != nil && file == nil {
 		switch name := Clean(c.Subject.Filename); {
@@ -252,11 +239,6 @@ func sourceLines(d *hcl.Diagnostic, src []byte) (from, to, number int) {
 		to = at + bytes.IndexByte(src[at:], '\n')
 	}
 	return from, to, whole.Start.Line
-}
-
-// clipText shortens the lines of a text that are longer than anybody reads.
-func clipText(text string) string {
-	return eachLine(text, func(l string) string { return Shorten(l, maxTextLine) })
 }
 
 // expressionValues says what the variables of a failing expression held: simple values only, and of a sensitive one only that it is.

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"unicode"
-
-	"github.com/hashicorp/hcl/v2"
 )
 
 // notices are messages and diagnostics, on standard error.
@@ -16,11 +14,6 @@ type notices struct{ err Stream }
 
 // Message implements [Output].
 func (n notices) Message(text string) { n.err.Printf("%s\n", CleanLines(text)) }
-
-// Diagnostics implements [Output].
-func (n notices) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
-	writeDiagnostics(n.err, diags, files)
-}
 
 // Human shows everything as text.
 type Human struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 	"unicode"
@@ -76,19 +77,17 @@ type Fields map[string]any
 func (m *Machine) Send(level, kind, text string, fields Fields) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	write := func(level, kind, text string, fields Fields) {
+		line := map[string]any{"@level": level, "@message": text, "@module": "locktree.ui", "type": kind,
+			"@timestamp": m.now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")}
+		maps.Copy(line, fields)
+		writeJSON(m.out, "", line) // encoding/json sorts the fields
+	}
 	if !m.begun {
 		m.begun = true
-		m.write("info", "version", "locktree "+m.Version, Fields{"locktree": m.Version, "ui": uiVersion})
+		write("info", "version", "locktree "+m.Version, Fields{"locktree": m.Version, "ui": uiVersion})
 	}
-	m.write(level, kind, text, fields)
-}
-
-// write relies on encoding/json, which sorts the fields.
-func (m *Machine) write(level, kind, text string, fields Fields) {
-	line := map[string]any{"@level": level, "@message": text, "@module": "locktree.ui", "type": kind,
-		"@timestamp": m.now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")}
-	maps.Copy(line, fields)
-	writeJSON(m.out, "", line)
+	write(level, kind, text, fields)
 }
 
 // Log writes a line for people.
@@ -101,7 +100,7 @@ func (m *Machine) SendDiagnostics(diags hcl.Diagnostics, files map[string]*hcl.F
 		if diags[i].Severity == hcl.DiagWarning {
 			level = "warn"
 		}
-		m.Send(level, "diagnostic", upperFirst(j.Severity)+": "+j.Summary, Fields{"diagnostic": j})
+		m.Send(level, "diagnostic", strings.ToUpper(j.Severity[:1])+j.Severity[1:]+": "+j.Summary, Fields{"diagnostic": j})
 	}
 }
 
