@@ -153,6 +153,17 @@ func TestInspectNamesAForeignChildBesideTheQueuesOfASemaphore(t *testing.T) {
 	})
 }
 
+// doctor called each key in use a foreign node in its family.
+func TestInspectOfAFamilyCallsNoKeyForeign(t *testing.T) {
+	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
+		l.Declare("/km", &kind.KeyedParams{Of: "mutex"})
+		l.Lock(l.Client("charger").Keyed("/km").Mutex("4711").Lock)
+		in, err := inspect.Lock(t.Context(), l.Client("who"), "/km")
+		require.NoError(t, err)
+		require.Empty(t, in.Junk)
+	})
+}
+
 func TestInspectTellsTentativePermitsFromHeldOnes(t *testing.T) {
 	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		l.Semaphore(1)

@@ -73,8 +73,11 @@ func (n *Node) Recognise(ctx context.Context, s *session.Session) (err error) {
 	if err != nil {
 		return err
 	}
-	if n.Kind == nil || n.Kind.Container {
+	switch {
+	case n.Kind == nil || n.Kind.Container:
 		n.Junk = Junk(n.Kind, n.Path, n.Path, n.Children)
+		return nil
+	case n.Kind.Key != nil: // the children of a family are keys
 		return nil
 	}
 	n.Holders, n.Waiters, n.Junk, err = Contenders(n.Path, n.Found, children, func(dir string) Reader {
