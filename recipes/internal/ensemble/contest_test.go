@@ -23,7 +23,7 @@ import (
 // share is a way to take a lane's lock, and how much of its room that takes.
 type share struct {
 	weight int
-	take   func(*recipes.Client, context.Context) (*recipes.Lease, error)
+	take   func(*recipes.Client) harness.Take
 }
 
 // lane is one recipe's lock. In a contest all lanes suffer the same faults at the same time.
@@ -41,25 +41,17 @@ type lane struct {
 // must be the fault, and not its neighbours.
 func lanes() []*lane {
 	const readers = 1000 // as many as there may be
-	mutex := share{1, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) { return c.Mutex("/m").Lock(ctx) }}
-	election := share{1, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) {
-		return c.Election("/e").Campaign(ctx)
-	}}
+	mutex := share{1, func(c *recipes.Client) harness.Take { return c.Mutex("/m").Lock }}
+	election := share{1, func(c *recipes.Client) harness.Take { return c.Election("/e").Campaign }}
 	write := func(path string) share {
-		return share{readers, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) { return c.RWMutex(path).Lock(ctx) }}
+		return share{readers, func(c *recipes.Client) harness.Take { return c.RWMutex(path).Lock }}
 	}
 	read := func(path string) share {
-		return share{1, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) {
-			return c.RWMutex(path).RLock(ctx)
-		}}
+		return share{1, func(c *recipes.Client) harness.Take { return c.RWMutex(path).RLock }}
 	}
-	permits := func(n int) share {
-		return share{n, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) {
-			return c.Semaphore("/s").Acquire(ctx, n)
-		}}
-	}
-	set := share{1, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) {
-		return c.MultiLock(c.Mutex("/set-m"), c.RWMutex("/set-rw"), c.Election("/set-e")).Lock(ctx)
+	permits := func(n int) share { return share{n, harness.Draw("/s", n)} }
+	set := share{1, func(c *recipes.Client) harness.Take {
+		return c.MultiLock(c.Mutex("/set-m"), c.RWMutex("/set-rw"), c.Election("/set-e")).Lock
 	}}
 	return []*lane{
 		{name: "mutex", queue: "/m", ahead: 1, holder: mutex, rivals: []share{mutex}},
@@ -127,7 +119,7 @@ func (b *believers) granted(x *recipes.Lease, weight int) error {
 func (l *lane) contend(ctx context.Context, c *recipes.Client) error {
 	for i := 0; ctx.Err() == nil; i++ {
 		way := l.rivals[i%len(l.rivals)]
-		x, err := way.take(c, ctx)
+		x, err := way.take(c)(ctx)
 		if errors.Is(err, recipes.ErrClosed) {
 			return nil
 		}
@@ -180,10 +172,9 @@ type contest struct {
 // hold takes all lanes. Its error names who is in the way.
 func (c *contest) hold(t *testing.T, client *recipes.Client) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hostile.Patience)
-	defer cancel()
+	ctx := within(t, hostile.Patience)
 	for _, l := range c.lanes {
-		x, err := l.holder.take(client, ctx)
+		x, err := l.holder.take(client)(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
@@ -201,27 +192,16 @@ func holdAll(t *testing.T, client *recipes.Client) *contest {
 	return c
 }
 
-// result is what taking a lock came to.
-type result struct {
-	lease *recipes.Lease
-	err   error
-}
+type result = harness.Result[*recipes.Lease]
 
 // async takes a lock in a goroutine.
-func async(take func() (*recipes.Lease, error)) <-chan result {
-	ch := make(chan result, 1)
-	go func() {
-		x, err := take()
-		ch <- result{x, err}
-	}()
-	return ch
-}
+func async(take func() (*recipes.Lease, error)) <-chan result { return harness.Async(take) }
 
 // waiting lets a client wait in every lane.
 func (c *contest) waiting(client *recipes.Client) []<-chan result {
 	all := make([]<-chan result, len(c.lanes))
 	for i, l := range c.lanes {
-		all[i] = async(func() (*recipes.Lease, error) { return l.rivals[0].take(client, context.Background()) })
+		all[i] = async(func() (*recipes.Lease, error) { return l.rivals[0].take(client)(context.Background()) })
 	}
 	return all
 }
@@ -232,11 +212,11 @@ func (c *contest) granted(t *testing.T, all []<-chan result) []*recipes.Lease {
 	leases := make([]*recipes.Lease, len(all))
 	for i, l := range c.lanes {
 		r := <-all[i]
-		require.NoError(t, r.err, l.name)
-		require.NoError(t, l.believers.granted(r.lease, l.rivals[0].weight), l.name)
-		require.NotZero(t, r.lease.Token(), l.name)
-		require.NoError(t, r.lease.Unlock(t.Context()), l.name)
-		leases[i] = r.lease
+		require.NoError(t, r.Err, l.name)
+		require.NoError(t, l.believers.granted(r.V, l.rivals[0].weight), l.name)
+		require.NotZero(t, r.V.Token(), l.name)
+		require.NoError(t, r.V.Unlock(t.Context()), l.name)
+		leases[i] = r.V
 	}
 	return leases
 }

@@ -68,7 +68,7 @@ func holdUntilKilled(spec string) {
 	}
 	var leases []*recipes.Lease
 	for _, lane := range lanes() {
-		l, err := lane.holder.take(c, context.Background())
+		l, err := lane.holder.take(c)(context.Background())
 		if err != nil {
 			fmt.Println("failed", lane.name, err)
 			return
@@ -221,6 +221,29 @@ func mustCreate(t *testing.T, s *session.Session, path string, flags int32) stri
 	return created
 }
 
+// held takes a lock that is to be had.
+func held(t *testing.T, take harness.Take) *recipes.Lease {
+	t.Helper()
+	x, err := take(t.Context())
+	require.NoError(t, err)
+	return x
+}
+
+// watch watches a node that is there.
+func watch(t *testing.T, s *session.Session, path string) *session.Watch {
+	t.Helper()
+	_, _, w, err := s.GetCalled(t.Context(), path, nil)
+	require.NoError(t, err)
+	return w
+}
+
+// within is a context that ends after d, or with the test.
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // queued waits until n contenders stand at path.
 func queued(t *testing.T, c *recipes.Client, path string, n int) {
 	t.Helper()
@@ -230,8 +253,7 @@ func queued(t *testing.T, c *recipes.Client, path string, n int) {
 // queuedUnless is queued, and returns false when over is closed before.
 func queuedUnless(t *testing.T, c *recipes.Client, path string, n int, over <-chan struct{}) bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hostile.Patience)
-	defer cancel()
+	ctx := within(t, hostile.Patience)
 	for {
 		s, err := session.Live(ctx, c)
 		require.NoError(t, err)

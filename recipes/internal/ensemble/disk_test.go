@@ -52,8 +52,7 @@ func (d *disks) free(s *realzk.Server) {
 // write lets the servers' logs grow.
 func write(t *testing.T, c *recipes.Client) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
+	ctx := within(t, time.Second)
 	s, err := c.Session(ctx)
 	if err == nil {
 		_, err = s.Set(ctx, "/data", bytes.Repeat([]byte("x"), 50_000), -1)
@@ -98,11 +97,10 @@ func TestRealFullDisks(t *testing.T) {
 	for told := false; !told || s.Err() == nil; { // nothing can be written, and writers are told
 		told = write(t, w) != nil || told
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
+	ctx := within(t, time.Second)
 	for _, l := range c.lanes {
 		require.ErrorIs(t, context.Cause(l.x.Context()), recipes.ErrLost, l.name)
-		_, err := l.holder.take(client, ctx)
+		_, err := l.holder.take(client)(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded, "%s: no hang", l.name)
 	}
 
@@ -115,11 +113,11 @@ func TestRealFullDisks(t *testing.T) {
 		f.Restart()
 	}
 	for i, l := range c.lanes {
-		if r := <-rivals[i]; r.err == nil {
-			require.NoError(t, l.granted(r.lease, l.rivals[0].weight), "%s: one believer, and a token that grows", l.name)
-			require.NoError(t, r.lease.Unlock(t.Context()))
+		if r := <-rivals[i]; r.Err == nil {
+			require.NoError(t, l.granted(r.V, l.rivals[0].weight), "%s: one believer, and a token that grows", l.name)
+			require.NoError(t, r.V.Unlock(t.Context()))
 		} else {
-			require.ErrorIs(t, r.err, recipes.ErrSessionLost, "%s: its place went with its session", l.name)
+			require.ErrorIs(t, r.Err, recipes.ErrSessionLost, "%s: its place went with its session", l.name)
 		}
 	}
 	require.NoError(t, c.hold(t, client))
@@ -145,19 +143,16 @@ func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
 	for range 3 {
 		_, err = foreign.CreateContainer("/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		x, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		x := held(t, m.Lock)
 		require.Greater(t, x.Token(), last)
 		last = x.Token()
-		_, _, w, err := s.GetCalled(t.Context(), "/container", nil)
-		require.NoError(t, err)
+		w := watch(t, s, "/container")
 		require.NoError(t, x.Unlock(t.Context()))
 		fires(t, w)
 		_, err = m.Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrNotProvisioned, "and what to do")
 	}
-	x, err := made.Lock(t.Context())
-	require.NoError(t, err, "who may create, does")
+	x := held(t, made.Lock) // who may create, does
 	require.Greater(t, x.Token(), last)
 	require.NoError(t, x.Unlock(t.Context()))
 }

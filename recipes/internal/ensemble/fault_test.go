@@ -77,7 +77,7 @@ func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // failure matrix
 	all.queued(t, c, 2)
 	b.End(t, live(t, waiter))
 	for i, l := range all.lanes {
-		require.ErrorIs(t, (<-w[i]).err, recipes.ErrSessionLost, l.name)
+		require.ErrorIs(t, (<-w[i]).Err, recipes.ErrSessionLost, l.name)
 		require.NoError(t, l.x.Verify(t.Context()), l.name)
 	}
 	a.End(t, live(t, holder))
@@ -136,8 +136,7 @@ func TestRealServerIsFoundAmongHostilePorts(t *testing.T) {
 	for range 3 {
 		c, err := recipes.Dial(t.Context(), recipes.Config{Servers: servers, SessionTimeout: realTimeout, ConnectTimeout: hostile.Patience})
 		require.NoError(t, err)
-		x, err := c.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
+		x := held(t, c.Mutex("/m").Lock)
 		require.NoError(t, x.Unlock(t.Context()))
 		hostile.Closed(t, c)
 	}

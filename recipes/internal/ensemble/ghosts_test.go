@@ -29,7 +29,7 @@ func TestRealRestartMakesNobodyWaitForItsOwnNodes(t *testing.T) {
 	var clients []*recipes.Client
 	for _, l := range programs {
 		c := e.client(t, timeout, srv)
-		x, err := l.holder.take(c, t.Context())
+		x, err := l.holder.take(c)(t.Context())
 		require.NoError(t, err)
 		context.AfterFunc(x.Context(), func() { _ = x.Unlock(context.Background()) })
 		clients, l.x = append(clients, c), x
@@ -44,7 +44,7 @@ func TestRealRestartMakesNobodyWaitForItsOwnNodes(t *testing.T) {
 	for i, l := range programs {
 		each.Go(func() {
 			for {
-				x, err := l.holder.take(clients[i], context.Background())
+				x, err := l.holder.take(clients[i])(context.Background())
 				if err == nil {
 					assert.Less(t, time.Since(up), timeout/2, "the lost session lives longer")
 					assert.NoError(t, x.Unlock(context.Background()))

@@ -23,20 +23,18 @@ import (
 )
 
 // families declares one family of each kind and returns how to take a key of it.
-func families(t *testing.T, c *recipes.Client) map[string]func(*recipes.Client, context.Context, string) (*recipes.Lease, error) {
+func families(t *testing.T, c *recipes.Client) map[string]func(*recipes.Client, string) harness.Take {
 	common := kind.Common{Wire: kind.WireCurator}
 	declareReal(t, c, "/km", &kind.KeyedParams{Common: common, Of: "mutex", Foreign: "false"})
 	declareReal(t, c, "/krw", &kind.KeyedParams{Common: common, Of: "rwlock", Foreign: "false"})
 	declareReal(t, c, "/ks", &kind.KeyedParams{Common: common, Of: "semaphore", Permits: 2, Foreign: "false"})
-	return map[string]func(*recipes.Client, context.Context, string) (*recipes.Lease, error){
-		"/km": func(c *recipes.Client, ctx context.Context, key string) (*recipes.Lease, error) {
-			return c.Keyed("/km").Lock(ctx, key)
-		},
-		"/krw": func(c *recipes.Client, ctx context.Context, key string) (*recipes.Lease, error) {
-			return c.Keyed("/krw").RWMutex(key).Lock(ctx)
-		},
-		"/ks": func(c *recipes.Client, ctx context.Context, key string) (*recipes.Lease, error) {
-			return c.Keyed("/ks").Semaphore(key).Acquire(ctx, 2)
+	return map[string]func(*recipes.Client, string) harness.Take{
+		"/km":  func(c *recipes.Client, key string) harness.Take { return c.Keyed("/km").Mutex(key).Lock },
+		"/krw": func(c *recipes.Client, key string) harness.Take { return c.Keyed("/krw").RWMutex(key).Lock },
+		"/ks": func(c *recipes.Client, key string) harness.Take {
+			return func(ctx context.Context) (*recipes.Lease, error) {
+				return c.Keyed("/ks").Semaphore(key).Acquire(ctx, 2)
+			}
 		},
 	}
 }
@@ -67,11 +65,10 @@ func TestRealKeysComeAndGo(t *testing.T) {
 		a, b := realClient(t, srv, "a"), realClient(t, srv, "b")
 		var last uint64
 		for range 5 { // lives of one key, each with a waiter
-			x, err := take(a, t.Context(), "order/7")
-			require.NoError(t, err)
+			x := held(t, take(a, "order/7"))
 			got := make(chan *recipes.Lease, 1)
 			go func() {
-				y, err := take(b, t.Context(), "order/7")
+				y, err := take(b, "order/7")(t.Context())
 				if err != nil {
 					t.Error(err)
 				}
@@ -88,10 +85,9 @@ func TestRealKeysComeAndGo(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, names, "left in %s by those who were there", family)
 		}
-		_, err := take(a, t.Context(), "1")
-		require.NoError(t, err)
+		held(t, take(a, "1"))
 		waits, cancel := context.WithCancel(t.Context())
-		go func() { _, _ = take(b, waits, "1") }()
+		go func() { _, _ = take(b, "1")(waits) }()
 		require.NoError(t, harness.Pause(t.Context(), 50*time.Millisecond))
 		require.NoError(t, a.Close(), "its nodes go with its session, as in a crash")
 		require.NoError(t, b.Close())
@@ -121,7 +117,7 @@ func keysLeaveNothing(t *testing.T, keys int) {
 		for w := range workers {
 			go func() {
 				for i := from + w; i < from+n; i += workers {
-					x, err := family(c, t.Context(), fmt.Sprint("order ", i))
+					x, err := family(c, fmt.Sprint("order ", i))(t.Context())
 					if err == nil {
 						err = x.Unlock(t.Context())
 					}

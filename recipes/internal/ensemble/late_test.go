@@ -48,9 +48,9 @@ func TestRealCreateExecutedLateIsDeleted(t *testing.T) {
 		_ = last.Close()
 		mu.Unlock()
 		r := <-granted
-		require.NoError(t, r.err, "the create was found not applied, and made again")
+		require.NoError(t, r.Err, "the create was found not applied, and made again")
 		release()
-		require.NoError(t, r.lease.Unlock(t.Context()))
+		require.NoError(t, r.V.Unlock(t.Context()))
 		// The contender that was known, and the one that was not, have come and gone: four changes of the list.
 		for look := range 1000 {
 			now, err := s.Exists(t.Context(), "/m")

@@ -51,9 +51,9 @@ func TestRealPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 			cancel()
 		}
 		r := <-w
-		require.NoError(t, r.err, "waiter %d, after %d calls and %d grants", i, calls(), grants())
+		require.NoError(t, r.Err, "waiter %d, after %d calls and %d grants", i, calls(), grants())
 		require.LessOrEqual(t, grants(), int64(2*limit*(i+1)), "went before waiter %d", i)
-		require.NoError(t, r.lease.Unlock(t.Context()))
+		require.NoError(t, r.V.Unlock(t.Context()))
 	}
 	tries.End()
 	t.Logf("%d calls; %d were granted", calls(), grants())

@@ -103,8 +103,7 @@ func TestTwentyCertificatesUnderLoadCostNoLease(t *testing.T) {
 				_, err := s.Create(t.Context(), path, nil, 0, zk.WorldACL(zk.PermAll))
 				require.NoError(t, err)
 			}
-			held, err := c.Mutex(root+"/held", recipes.WithParams(kind.Mutex.New())).Lock(t.Context())
-			require.NoError(t, err)
+			held := held(t, c.Mutex(root+"/held", recipes.WithParams(kind.Mutex.New())).Lock)
 			load, stop := context.WithCancel(t.Context())
 			var working sync.WaitGroup
 			var cycles atomic.Int64

@@ -3,7 +3,6 @@
 package ensemble_test
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
@@ -60,8 +59,7 @@ func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 	c := e.client(t, timeout, srv)
 	declareReal(t, c, "/m", kind.Mutex.New())
 	declareReal(t, c, "/d", kind.Mutex.New())
-	x, err := c.Mutex("/m").Lock(t.Context())
-	require.NoError(t, err)
+	x := held(t, c.Mutex("/m").Lock)
 	s := live(t, c)
 	var line []<-chan result
 	for i, off := range []time.Duration{time.Hour, -time.Hour, 0} {
@@ -81,15 +79,15 @@ func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 		for _, behind := range line[i:] {
 			select {
 			case r := <-behind:
-				require.Fail(t, "came too early", "%v", r.err)
+				require.Fail(t, "came too early", "%v", r.Err)
 			default:
 			}
 		}
 		require.NoError(t, last.Unlock(t.Context()))
 		next := <-waiting
-		require.NoError(t, next.err)
-		require.Greater(t, next.lease.Token(), last.Token())
-		last = next.lease
+		require.NoError(t, next.Err)
+		require.Greater(t, next.V.Token(), last.Token())
+		last = next.V
 	}
 	require.NoError(t, last.Unlock(t.Context()))
 	now := live(t, c)
@@ -99,8 +97,7 @@ func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 // diesAndIsExpired lets a holder of /d lose its connections for good, and heir have the lock after it.
 func diesAndIsExpired(t *testing.T, srv *realzk.Server, heir *recipes.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hostile.Patience)
-	defer cancel()
+	ctx := within(t, hostile.Patience)
 	var cable *harness.Cutter
 	for held := false; !held; { // so short a session may be over before it has the lock
 		cable = &harness.Cutter{Next: (&net.Dialer{}).DialContext}

@@ -157,8 +157,7 @@ func sessionOf(t *testing.T, e *entry) int64 {
 
 // cycles are some acquisitions and releases of a free lock, after one that is not counted: what each finds and learns.
 func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow string) (acquire, cycle charge) {
-	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
-	defer cancel()
+	ctx := within(b.t, patience)
 	e := p.enter(b.t, b.realLab, path)
 	acquire, cycle = dearest, dearest
 	for i := 0; !b.measured(i-1, acquireRow, column, acquire.String()) || !b.measured(i-1, cycleRow, column, cycle.String()); i++ {
@@ -181,8 +180,7 @@ func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow s
 // try is an attempt while somebody holds, from the call to its last trace; and whether a watch on the holder's
 // contender stays behind.
 func (b *biller) try(p, holder party, path string, enough func(int, charge) bool) (s charge, watching bool) {
-	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
-	defer cancel()
+	ctx := within(b.t, patience)
 	h, e := holder.enter(b.t, b.realLab, path), p.enter(b.t, b.realLab, path)
 	require.NoError(b.t, h.acquire(ctx))
 	held := len(b.line(path))
@@ -203,8 +201,7 @@ const behind = 100
 
 // handOff is what a waiter spends between its predecessor's release and its grant.
 func (b *biller) handOff(p, holder party, path string, enough func(int, charge) bool) charge {
-	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
-	defer cancel()
+	ctx := within(b.t, patience)
 	h, e := holder.enter(b.t, b.realLab, path), p.enter(b.t, b.realLab, path)
 	s := dearest
 	for i := 0; !enough(i, s); i++ {
@@ -236,8 +233,7 @@ func (b *biller) handOff(p, holder party, path string, enough func(int, charge) 
 // twins are goroutines, or threads, of one program that want the same lock: what the hand-off between two of them
 // costs their session, release included, and how many contenders five of them keep.
 func (b *biller) twins(p party, path string, enough func(int, charge) bool) (pass charge, contenders int) {
-	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
-	defer cancel()
+	ctx := within(b.t, patience)
 	line := []*entry{p.enter(b.t, b.realLab, path)}
 	for c := line[0].client; len(line) < 5; {
 		if c != nil {

@@ -61,8 +61,7 @@ func (l *realLab) leave(t *testing.T, path string, holder, middle, last *entry) 
 
 // seen: what each library tells about a queue in which all three stand.
 func (l *realLab) seen(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t, patience)
 	path := l.provision(t, elections.declare(kind.WireCurator))
 	line := []*entry{elections.parties[0].enter(t, l, path), elections.parties[1].enter(t, l, path), elections.parties[2].enter(t, l, path)}
 	granted := make([]<-chan error, len(line))
@@ -100,8 +99,7 @@ func (l *realLab) seen(t *testing.T) {
 func (l *realLab) blamed(t *testing.T) {
 	for i, holder := range languages() {
 		t.Run(holder.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
+			ctx := within(t, patience)
 			path := l.provision(t, mutexes.declare(kind.WireCurator))
 			h, w := holder.enter(t, l, path), languages()[0].enter(t, l, path)
 			require.NoError(t, h.acquire(ctx))
@@ -124,8 +122,7 @@ func (l *realLab) adopted(t *testing.T) {
 	})
 	for _, maker := range languages()[1:] {
 		t.Run(maker.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
+			ctx := within(t, patience)
 			path := "/adopted/" + maker.name
 			h, w := maker.enter(t, l, path), undeclared.enter(t, l, path)
 			require.ErrorIs(t, w.acquire(ctx), recipes.ErrNotProvisioned)
@@ -148,8 +145,7 @@ func ids(all []recipes.Contender) string {
 // revocations: Curator's way of asking for a lock back, in both directions.
 func (l *realLab) revocations(t *testing.T) {
 	t.Run("Curator asks Go", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
+		ctx := within(t, patience)
 		path := l.provision(t, mutexes.declare(kind.WireCurator))
 		holder := languages()[0].enter(t, l, path)
 		require.NoError(t, holder.acquire(ctx))
@@ -168,8 +164,7 @@ func (l *realLab) revocations(t *testing.T) {
 		require.NoError(t, waiter.release(ctx))
 	})
 	t.Run("somebody asks Curator", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
+		ctx := within(t, patience)
 		path := l.provision(t, mutexes.declare(kind.WireCurator))
 		holder, waiter := foreign("curator", java, "revocable").enter(t, l, path), languages()[0].enter(t, l, path)
 		require.NoError(t, holder.acquire(ctx))
@@ -199,8 +194,7 @@ func (l *realLab) downgrades(t *testing.T) {
 	writer := func(i int) party { return rwlocks.parties[2*i+1] }
 	for i, language := range []string{"go", "curator", "kazoo-subclass"} {
 		t.Run("go before a reader and a writer of "+language, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
+			ctx := within(t, patience)
 			path := l.provision(t, rwlocks.declare(kind.WireCurator))
 			h, r, w := writer(0).enter(t, l, path), reader(i).enter(t, l, path), writer(i).enter(t, l, path)
 			require.NoError(t, h.acquire(ctx))
@@ -227,8 +221,7 @@ func (l *realLab) downgrades(t *testing.T) {
 	// Curator up to 5.4 queues its new reader at the end, so a writer in between is rightly admitted by the rules and
 	// wrongly in fact. Nothing on our side can see that: Java programs on it must not downgrade on a shared lock.
 	t.Run("Curator 5.4 lets a writer in", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
+		ctx := within(t, patience)
 		path := l.provision(t, rwlocks.declare(kind.WireCurator))
 		h, w := writer(1).enter(t, l, path), writer(0).enter(t, l, path)
 		require.NoError(t, h.acquire(ctx))
@@ -277,8 +270,7 @@ func (l *realLab) killed(t *testing.T) {
 	}{{"curator", l.startJava, "mutex"}, {"kazoo-subclass", l.startPython, "curator-lock"}} {
 		t.Run(dying.name, func(t *testing.T) {
 			t.Parallel() // each spends most of its time waiting for a funeral
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
+			ctx := within(t, patience)
 			p := dying.start(t, "dying", doomedSession, deaf)
 			party := foreign(dying.name, func(*realLab) *peer { return p }, dying.recipe)
 			var moves []func()

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/inspect/scan"
-	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -19,8 +18,7 @@ import (
 // one works. A look knows since when the nodes have been empty.
 func TestProgramsAfterTheirEmptyNodeWasDeleted(t *testing.T) {
 	l := newLab(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t, patience)
 	curator, kazoo := foreign("curator", java, "mutex"), foreign("kazoo", python, "lock")
 	l.create(t, "/left", nil)
 	inJava, inPython := curator.enter(t, l, "/left/java"), kazoo.enter(t, l, "/left/python")
@@ -63,9 +61,7 @@ func TestProgramsAfterTheirEmptyNodeWasDeleted(t *testing.T) {
 // empty are the nodes below /left that a look finds empty.
 func (l *realLab) empty(ctx context.Context, t *testing.T) []scan.Empty {
 	t.Helper()
-	c, err := session.Dial(ctx, session.Config{Servers: []string{l.zk.Addr}, ReadOnly: true, ConnectTimeout: patience, SessionTimeout: livingSession})
-	require.NoError(t, err)
-	defer c.Close()
+	c := l.readOnly(t)
 	snap, err := scan.Look(ctx, c, scan.Options{Prefix: "/left"})
 	require.NoError(t, err)
 	return snap.Empty

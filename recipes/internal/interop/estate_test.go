@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/inspect/scan"
-	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -167,9 +166,7 @@ func (e *estate) want(l estateLock) string {
 
 // look is what there is.
 func (e *estate) look(t *testing.T) (found []string) {
-	c, err := session.Dial(t.Context(), session.Config{Servers: []string{e.zk.Addr}, ReadOnly: true, ConnectTimeout: patience, SessionTimeout: livingSession})
-	require.NoError(t, err)
-	defer c.Close()
+	c := e.readOnly(t)
 	snap, err := scan.Look(t.Context(), c, scan.Options{Prefix: "/estate"})
 	require.NoError(t, err)
 	require.Empty(t, snap.Unread)
@@ -208,8 +205,7 @@ func (e *estate) tree(t *testing.T, path string) (nodes []string) {
 }
 
 func takeOver(t *testing.T, applyFirst bool) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t, patience)
 	e := newEstate(t)
 	e.use(t, ctx, alone...)
 	e.reap(t, e.java, e.python)

@@ -3,7 +3,6 @@
 package interop_test
 
 import (
-	"context"
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
@@ -100,8 +99,7 @@ func (l *realLab) keyNames(t *testing.T) {
 
 // meetAtKey is meet at a node that comes with the holder and goes with the waiter.
 func (l *realLab) meetAtKey(t *testing.T, path string, holder, waiter, last keyParty) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t, patience)
 	l.gone(t, path)
 	h, w := holder.enter(t, l, path), waiter.enter(t, l, path)
 	require.NoError(t, h.acquire(ctx))
@@ -142,8 +140,7 @@ func (l *realLab) gone(t *testing.T, path string) {
 // crowdAtKeys: six programs, of all languages, take three keys again and again, each whose node comes and goes meanwhile.
 func (l *realLab) crowdAtKeys(t *testing.T) {
 	const keys, cycles = 3, 40
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t, patience)
 	of := &kind.KeyedParams{Of: "mutex", Foreign: "true", Common: kind.Common{Wire: kind.WireCurator}}
 	family := l.provision(t, of)
 	var inside [keys]atomic.Int32

@@ -21,6 +21,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/harness"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -97,6 +98,22 @@ func bareLab(t *testing.T, words string) *realLab {
 		return stat.Version, nil
 	}}).Keep(t, 0) // nothing happens to the server, so at both ends is enough
 	return l
+}
+
+// within is a context that ends after d, or with the test.
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// readOnly is the session of a program that looks.
+func (l *realLab) readOnly(t *testing.T) *session.Client {
+	t.Helper()
+	c, err := session.Dial(t.Context(), session.Config{Servers: []string{l.zk.Addr}, ReadOnly: true, ConnectTimeout: patience, SessionTimeout: livingSession})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
 // javaProgram is the class path of the Java program, which is compiled once, into a folder that TestMain removes.

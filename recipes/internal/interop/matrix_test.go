@@ -3,7 +3,6 @@
 package interop_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,8 +48,7 @@ func (l *realLab) matrix(t *testing.T, g grid) {
 
 // meet lets one program hold and another one ask, and proves the verdict.
 func (l *realLab) meet(t *testing.T, path string, h, w *entry, v verdict) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t, patience)
 	require.NoError(t, h.acquire(ctx))
 	held := l.awaitContenders(t, path, 1)[0]
 	if w.try != nil {

@@ -3,7 +3,6 @@
 package interop_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -41,8 +40,7 @@ func (l *realLab) order(t *testing.T) {
 // queue lets the parties queue up one after the other and leave again. groups are those that hold together, in order:
 // when a group holds, nobody of a later one does.
 func (l *realLab) queue(t *testing.T, path string, parties []party, groups ...[]int) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
-	defer cancel()
+	ctx := within(t, 2*patience)
 	type member struct {
 		*entry
 		node    string
@@ -80,8 +78,7 @@ func (l *realLab) queue(t *testing.T, path string, parties []party, groups ...[]
 
 // together: a multi-lock of ours among programs that take its members one at a time.
 func (l *realLab) together(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t, patience)
 	a, b, rw := l.provision(t, mutexes.declare(kind.WireCurator)), l.provision(t, mutexes.declare(kind.WireKazoo)), l.provision(t, rwlocks.declare(kind.WireCurator))
 	java, kazoo, reader := mutexes.parties[1], mutexes.parties[5], rwlocks.parties[4]
 	before := []*entry{java.enter(t, l, a), kazoo.enter(t, l, b), reader.enter(t, l, rw)}

@@ -171,14 +171,7 @@ func goSemaphore(n int) func(*recipes.Client, string) goLock {
 }
 
 func goElection(c *recipes.Client, path string) goLock {
-	e := c.Election(path)
-	return goLock{lock: func(ctx context.Context) (*recipes.Lease, error) {
-		l, err := e.Campaign(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return l, nil
-	}}
+	return goLock{lock: c.Election(path).Campaign}
 }
 
 // goZookeeper is the lock that comes with the Go client library, which this library uses no part of.

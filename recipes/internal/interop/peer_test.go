@@ -56,8 +56,7 @@ func startPeer(t *testing.T, name string, cmd *exec.Cmd, event func(line string)
 	}
 	go p.read(out)
 	t.Cleanup(func() { p.quit(t) })
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t, patience)
 	id, err := p.call(ctx, "hello")
 	if err != nil {
 		t.Fatalf("%s has no session: %v", name, err)

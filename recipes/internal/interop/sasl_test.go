@@ -3,7 +3,6 @@
 package interop_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,8 +41,7 @@ func TestCuratorWithJAASAndWeWaitForEachOther(t *testing.T) {
 	l.classes, err = javaProgram()
 	require.NoError(t, err)
 	l.java = l.startJava(t, "java", livingSession, l.hear)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t, patience)
 	eye, err := l.goClient(t, "eye", nil).Session(ctx)
 	require.NoError(t, err)
 	both := []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "curator"}, {Perms: zk.PermAll, Scheme: "sasl", ID: "jörg"}}

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/inspect/scan"
-	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -34,9 +33,7 @@ func TestForeignProgramsAreSeenWithTheirQueues(t *testing.T) {
 			granted := l.request(ctx, ours("go", "", goMutex).enter(t, l, declared))
 			l.awaitContenders(t, declared, 2)
 
-			c, err := session.Dial(ctx, session.Config{Servers: []string{l.zk.Addr}, ReadOnly: true, ConnectTimeout: patience, SessionTimeout: livingSession})
-			require.NoError(t, err)
-			defer c.Close()
+			c := l.readOnly(t)
 			s := scan.New(c, scan.Options{Prefix: "/"})
 			for range 2 { // the second one from what it knows
 				snap, err := s.Scan(ctx)

@@ -49,8 +49,7 @@ func semaphoreOf(permits int) kind.Params {
 
 // oneOfTwo: two hold a permit each at the same time, a third waits until one of them leaves, while the other stays.
 func (l *realLab) oneOfTwo(t *testing.T, first, second, third party) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t, patience)
 	path := l.provision(t, semaphoreOf(permits))
 	leases := path + "/leases"
 	a, b, w := first.enter(t, l, path), second.enter(t, l, path), third.enter(t, l, path)
@@ -77,8 +76,7 @@ func (l *realLab) oneOfTwo(t *testing.T, first, second, third party) {
 
 // bothOfTwo: while one permit is taken, one who wants both waits, and has both once it is back; then nobody gets one.
 func (l *realLab) bothOfTwo(t *testing.T, first, next, both party) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t, patience)
 	path := l.provision(t, semaphoreOf(permits))
 	leases := path + "/leases"
 	a, n, w := first.enter(t, l, path), next.enter(t, l, path), both.enter(t, l, path)

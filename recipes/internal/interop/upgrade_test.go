@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// former is the last commit of an earlier format.
+// former is the commit whose command and library meet those of now.
 const former = "fcdc5a8"
 
 // version is one build of the command, and a process of one build of the library.
@@ -166,8 +166,7 @@ func (u *upgrade) matrix(t *testing.T, mutex string) {
 	} {
 		for _, pair := range [][2]version{{u.was, u.is}, {u.is, u.was}} {
 			t.Run(fmt.Sprintf("%s=%s,%s=%s", of.holds, pair[0].name, of.waits, pair[1].name), func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
-				defer cancel()
+				ctx := within(t, patience)
 				h, w := u.enter(t, pair[0], of.holds, of.lock), u.enter(t, pair[1], of.waits, of.lock)
 				require.NoError(t, h.acquire(ctx))
 				if of.waits != "election" {
@@ -200,8 +199,7 @@ func (u *upgrade) awaitQueue(t *testing.T, lock string, waiters int) {
 
 // waitThrough keeps the mutex in use, with a waiter of each version, while the tree is changed.
 func (u *upgrade) waitThrough(t *testing.T, change func()) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t, patience)
 	holder, first := u.enter(t, u.was, "mutex", "ledger"), u.enter(t, u.is, "mutex", "ledger")
 	require.NoError(t, holder.acquire(ctx))
 	isGranted := u.request(ctx, first)
@@ -219,8 +217,7 @@ func (u *upgrade) waitThrough(t *testing.T, change func()) {
 
 // nothingAt checks that programs of both versions are told that no lock is there.
 func (u *upgrade) nothingAt(t *testing.T, lock string) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t, patience)
 	for _, v := range []version{u.was, u.is} {
 		require.ErrorContains(t, u.enter(t, v, "mutex", lock).acquire(ctx), "/locks/pay/"+lock+" does not exist", v.name)
 	}
