@@ -34,8 +34,8 @@ func revokeCommand(a *app) *cobra.Command {
 		Use:   "revoke {ADDRESS | PATH}",
 		Short: "Ask a holder to give a lock back",
 		Long: "revoke asks the holder of a lock to give it back, after a question. The holder keeps the lock until\n" +
-			"it does: a program of this library has its lease's context cancelled, one of Curator obeys if it\n" +
-			"made its lock revocable, and others ignore it. \"locktree break\" takes the lock away.\n\n" + whoToEvict,
+			"it does. A program of this library has the context of its lease cancelled. One of Curator obeys if it\n" +
+			"made its lock revocable; others ignore it. \"locktree break\" takes the lock away.\n\n" + whoToEvict,
 	})
 }
 
@@ -45,20 +45,19 @@ func breakCommand(a *app) *cobra.Command {
 		SuggestFor: []string{"evict", "kill", "unlock", "force-unlock", "steal"},
 		Short:      "Take a lock away from one holder",
 		Long: "break removes one holder from a lock, or one waiter from its queue, after a question: all its\n" +
-			"permits, and its places in other locks that it took by the same transaction, which are listed. All\n" +
-			"others keep their places. Try \"locktree revoke\" first, and end the program if you can: it is not\n" +
-			"told to stop, and runs on until it notices. Stores that check fencing tokens refuse what it still\n" +
-			"writes; nothing else does.\n\n" +
-			"The holder is read again after the answer: who has come meanwhile is never removed. It takes the\n" +
-			"right to delete in the lock's node.\n\n" + whoToEvict,
+			"permits, and the other locks that it took in the same transaction, which it lists. All others keep\n" +
+			"their places. Try \"locktree revoke\" first, and end the program if you can: it is not told to stop,\n" +
+			"and keeps running until it notices. Only stores that check fencing tokens refuse its late writes.\n\n" +
+			"break reads the holder again after the answer, so it removes no later one. It needs the right to\n" +
+			"delete in the lock's node.\n\n" + whoToEvict,
 	})
 }
 
-// whoToEvict is how the two commands are told whom.
-const whoToEvict = "A lock with one holder needs no -holder. Otherwise -holder says who it is: an id, a session, a token or\n" +
-	"the name of a node, as \"locktree status PATH\" shows them; also for one that waits. With -servers, or\n" +
-	"a PATH and ZOOKEEPER_SERVERS, no configuration is read. Who did it, and why (-message), goes into the\n" +
-	"history of the stack that declares the lock, in the same transaction, if we may write there."
+// whoToEvict says how the two commands find the holder.
+const whoToEvict = "A lock with one holder needs no -holder. Otherwise -holder names a holder or waiter by its id, session,\n" +
+	"token or node, as \"locktree status PATH\" shows them. With -servers, or a PATH and ZOOKEEPER_SERVERS, no\n" +
+	"configuration is read. The history of the stack that declares the lock records who did it, and why\n" +
+	"(-message), in the same transaction, if we may write there."
 
 func (a *app) evictCommand(f *evicting, c *cobra.Command) *cobra.Command {
 	c.Args = atMost(1)

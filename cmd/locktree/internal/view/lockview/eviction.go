@@ -13,7 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Eviction is somebody who is to give a lock back, or a place in its queue: asked to (revoke), or not (break).
+// Eviction is a contender that is asked to give up its lock or its place in the queue (revoke), or loses it (break).
 type Eviction struct {
 	Ensemble  string
 	Addresses string
@@ -47,39 +47,39 @@ func (e Eviction) WriteText(h *view.Human) {
 		fmt.Fprintf(w, "  %s\t%s%s%s\n", role, view.Cell(e.who()), beside(c), columns(e.sight()))
 	}))
 	if len(e.Others) > 0 {
-		h.Out.Printf("\nIn the same transaction it took a place in these, which it loses with it:\n")
+		h.Out.Printf("\nIt took these locks in the same transaction, and loses them too:\n")
 		for _, p := range e.Others {
 			h.Out.Printf("  %s\n", view.Clean(kind.ParentPath(p.Path)))
 		}
 	}
 	if e.Blind {
-		h.Out.Printf("\nNot every lock of the ensemble could be looked at. If it has others by the same transaction, it has them until it notices.\n")
+		h.Out.Printf("\nSome locks of the ensemble could not be read. If it took them in the same transaction, it has them until it notices.\n")
 	}
 	h.Out.Printf("\n%s\n", e.risk())
 }
 
-// risk is what may happen, before anybody has agreed to it.
+// risk says what may happen, before a person agrees to it.
 func (e Eviction) risk() string {
 	const ours = "A program of this library"
 	who := e.who()
 	switch {
 	case e.Breaks && e.Session == 0:
-		return fmt.Sprintf("%s belongs to no session: it stays until it is removed, and nobody loses anything.", who)
+		return fmt.Sprintf("%s belongs to no session: it stays until it is removed, and no program loses anything.", who)
 	case e.Breaks && e.Queued:
-		return fmt.Sprintf("%s loses its place; all others keep theirs. %s that waits reports that as an error, and may queue again. Clients of\n"+
-			"other libraries may wait on for a place that they no longer have.", who, ours)
+		return fmt.Sprintf("%s loses its place; all others keep theirs. %s reports that as an error, and may queue again. Clients of\n"+
+			"other libraries may go on waiting for a place that they no longer have.", who, ours)
 	case e.Breaks:
-		return fmt.Sprintf("%s is not stopped. Its program runs on until it notices: one of this library when the servers tell it, if it is\n"+
-			"connected, and at the end of its session's time at the latest; others perhaps never. Meanwhile somebody else may be granted the\n"+
-			"lock. A store that checks fencing tokens refuses its token, %d, once it has seen the next holder's. Nothing else stops what it\n"+
-			"still writes: if you can, end the program first. Those who wait keep their places.", who, e.Token)
+		return fmt.Sprintf("%s is not stopped. Its program keeps running until it notices: at once if it is connected, otherwise within its\n"+
+			"session timeout. Programs without this library may never notice. Meanwhile another program may get the lock. A store that\n"+
+			"checks fencing tokens refuses its token, %d, once it has seen the next holder's. Its other writes are not refused: if you\n"+
+			"can, end the program first. Waiters keep their places.", who, e.Token)
 	case e.Queued:
-		return fmt.Sprintf("%s is asked to leave the queue. %s does; others may ignore that, and \"locktree break\" removes their place.\n"+
-			"What its node says of its owner is overwritten.", who, ours)
+		return fmt.Sprintf("%s is asked to leave the queue. %s does. Others may ignore that, and \"locktree break\" removes their place.\n"+
+			"This overwrites the owner's name in the node.", who, ours)
 	}
-	return fmt.Sprintf("%s is asked to give the lock back, and holds it until it does, with its token, %d. %s has its lease's context\n"+
-		"cancelled; one of Curator obeys if it made its lock revocable; others ignore it. What its node says of its owner is overwritten.\n"+
-		"\"locktree break\" takes the lock away from those who do not obey.", who, e.Token, ours)
+	return fmt.Sprintf("%s is asked to give the lock back, and keeps it with its token, %d, until it does. %s\n"+
+		"has the context of its lease cancelled. One of Curator obeys if it made its lock revocable; others ignore the request. This\n"+
+		"overwrites the owner's name in the node. \"locktree break\" takes the lock away from a program that does not obey.", who, e.Token, ours)
 }
 
 // outcome is what was done.
