@@ -123,12 +123,23 @@ func TestPackagesFitIntoAHead(t *testing.T) {
 	}
 }
 
-// A program that imports the library meets these names: the package's own, and the methods of its types.
-func TestRecipesExportsFewNames(t *testing.T) {
-	const most = 130
-	files, err := filepath.Glob("../../recipes/*.go")
+// A program that imports the library, or provisions locks, meets these names: those of the packages, and the methods of their types.
+func TestAPIsHaveFewNames(t *testing.T) {
+	for _, api := range []struct {
+		packages []string
+		most     int
+	}{{[]string{"recipes"}, 130}, {[]string{"config", "plan", "apply"}, 141}} {
+		var names []string
+		for _, pkg := range api.packages {
+			names = append(names, exportedBy(t, pkg)...)
+		}
+		assert.LessOrEqual(t, len(names), api.most, "%v", names)
+	}
+}
+
+func exportedBy(t *testing.T, pkg string) (names []string) {
+	files, err := filepath.Glob("../../" + pkg + "/*.go")
 	require.NoError(t, err)
-	var names []string
 	add := func(of string, ids ...*ast.Ident) {
 		for _, id := range ids {
 			if id.IsExported() {
@@ -167,7 +178,7 @@ func TestRecipesExportsFewNames(t *testing.T) {
 			return true
 		})
 	}
-	assert.LessOrEqual(t, len(names), most, "%v", names)
+	return names
 }
 
 // belongsToAPackage reports whether an object is declared for all of the package: at its top level, as a method or as a field.
