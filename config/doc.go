@@ -54,7 +54,7 @@
 // # Limits
 //
 // A configuration is its operator's own code, as with Terraform. The size of files, the number of nodes and the depth
-// of modules are limited (internal/syntax/limits.go), so that a slip is reported early and with a place. The time and memory that
+// of modules are limited (internal/syntax/source.go), so that a slip is reported early and with a place. The time and memory that
 // expressions take are not. Load cannot be interrupted from within: a program that needs that calls it in a goroutine
 // and abandons it, as the command does.
 package config

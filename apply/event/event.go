@@ -21,9 +21,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Event is something that happened during an apply. The set is closed: switch
-// over the types of this file.
-type Event interface{ event() }
+// Event is something that happened during an apply: a value of one of the types of this file.
+type Event any
 
 type (
 	// LockWaiting: another apply of this stack is under way, and we wait for it. Info is
@@ -102,23 +101,6 @@ type (
 	// Finished: the apply is done. Always the last event of an Apply without error.
 	Finished struct{ Result Result }
 )
-
-func (LockWaiting) event()  {}
-func (LockAcquired) event() {}
-func (Scaffolded) event()   {}
-func (Verified) event()     {}
-func (ACLWidened) event()   {}
-func (Draining) event()     {}
-func (Breaking) event()     {}
-func (Started) event()      {}
-func (Left) event()         {}
-func (Committed) event()    {}
-func (Recorded) event()     {}
-func (Applied) event()      {}
-func (Failed) event()       {}
-func (ACLPhase) event()     {}
-func (ACLApplied) event()   {}
-func (Finished) event()     {}
 
 // Result is what an apply did.
 type Result struct {

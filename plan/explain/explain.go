@@ -130,18 +130,15 @@ func Plural(n int) string {
 	return "s"
 }
 
-func andMore(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" and %d more", n)
-}
-
 // Few lists names in a sentence: the first ones, and how many more there are.
 func Few[S ~string](names []S, room int) string {
 	var out []string
 	for _, name := range names[:min(len(names), room)] {
 		out = append(out, string(name))
 	}
-	return strings.Join(out, ", ") + andMore(max(len(names)-room, 0))
+	text := strings.Join(out, ", ")
+	if more := len(names) - len(out); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

@@ -132,7 +132,13 @@ func (c *codec) value(v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Bool:
-		c.bool(v)
+		n := int64(0)
+		if v.Bool() {
+			n = 1
+		}
+		if n = c.number(n); reads {
+			v.SetBool(n == 1)
+		}
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		if n := c.number(v.Int()); reads {
 			v.SetInt(n)
@@ -157,16 +163,6 @@ func (c *codec) value(v reflect.Value) {
 		c.dynamic(v)
 	default:
 		panic(fmt.Sprintf("saved: a %s cannot be written", v.Type()))
-	}
-}
-
-func (c *codec) bool(v reflect.Value) {
-	n := int64(0)
-	if v.Bool() {
-		n = 1
-	}
-	if n = c.number(n); c.out == nil {
-		v.SetBool(n == 1)
 	}
 }
 

@@ -277,7 +277,7 @@ func noteSet(p *plan.Plan, x *record.Record, pending bool) {
 	case p.RootSet.Limited && !p.Index.Absent:
 		x.Next = p.Before.Next
 	case p.RootSet.Standing == record.StandsReplaces && pending:
-		if x.Access, x.Next = between(&p.Before), p.Set.List(); !p.RootSet.There.Masked() {
+		if x.Access, x.Next = slices.Concat(p.Before.Noted, p.Before.Next).Normalize(), p.Set.List(); !p.RootSet.There.Masked() {
 			x.Access = p.RootSet.There
 		}
 	case p.RootSet.Named():
@@ -344,6 +344,3 @@ func keyOf(p *plan.Plan) string {
 
 // maxPending bounds the list of pending changes, in bytes. What is beyond it counts as changed by hand if the apply is interrupted.
 const maxPending = 64 << 10
-
-// between is all that may be in the set while it is replaced.
-func between(p *record.Before) kind.List { return slices.Concat(p.Noted, p.Next).Normalize() }

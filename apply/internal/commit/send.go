@@ -118,7 +118,9 @@ func (r *Sender) transact(ctx context.Context, batch *tx.Transaction) error {
 	}
 	stated := r.all[r.notes:] // by the plan
 	ops, bytes := len(stated), tx.Size(stated)
-	r.written()
+	if r.noted != nil {
+		r.History.Wrote(r.all[0].Data)
+	}
 	r.Ops += ops
 	r.Bytes += bytes
 	r.Held.Emit(event.Committed{ApplyID: batch.ID, Ops: ops, Bytes: bytes, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.Done, Batches: r.Total})
@@ -202,7 +204,9 @@ func (r *Sender) missed(ctx context.Context, err error) bool {
 	case r.noted == nil:
 		return false
 	case errors.As(err, &conflict) && conflict.Path == h.Path:
-		return r.lookBack(ctx) == nil
+		var unread error
+		*h, unread = history.Open(ctx, r.Held.Session, h.Path)
+		return unread == nil
 	case errors.As(err, &node) && node.Path == h.Path && errors.Is(err, zk.ErrNoAuth):
 		h.State = history.Closed
 	case errors.Is(err, tx.ErrTooLong) && !r.tx.Divisible && h.State == history.Whole && 4*tx.Size(r.all[:r.notes]) > r.size: // else it is not why
@@ -211,19 +215,6 @@ func (r *Sender) missed(ctx context.Context, err error) bool {
 		return false
 	}
 	return true
-}
-
-// written goes on from a transaction that was committed.
-func (r *Sender) written() {
-	if r.noted != nil {
-		r.History.Wrote(r.all[0].Data)
-	}
-}
-
-// lookBack reads the history again.
-func (r *Sender) lookBack(ctx context.Context) (err error) {
-	r.History, err = history.Open(ctx, r.Held.Session, r.History.Path)
-	return err
 }
 
 // breakTries bounds how often the contenders of a lock that is broken are listed

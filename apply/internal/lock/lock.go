@@ -4,25 +4,33 @@
 //	defer held.Unlock(ctx)
 //	err = held.Write(ctx, path, data, version)
 //
-// A [Held] is the lock with the session to which it belongs: only that session fences access lists, which no transaction can set. write.go
-// has the single writes, whose outcome is found out after a lost reply. refused.go turns a refusal into an error.
+// A [Held] is the lock with the session to which it belongs: only that session fences access lists, which no transaction can set.
+// Its methods write single nodes, find out what a write did whose reply was lost, and turn a refusal into an error.
 //
 // The package relies on recipes for the lock and its fencing, on read for what is there and on failure for the errors. It knows no phase
 // of an apply: what to write, and when, is for those above it to decide.
 package lock
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/refusal"
+	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Unanswered is how long servers that keep a session alive may leave the request for the lock Unanswered. The library
@@ -179,4 +187,133 @@ func holderInfo(e *recipes.HeldError) *failure.LockInfo {
 // enough for the session to come back or for the servers to expire it.
 func Detached(ctx context.Context, s *direct.Session) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 3*s.Timeout()+10*time.Second)
+}
+
+// Tries bounds how often a write, or a transaction that is known not to have been committed, is sent again.
+const Tries = 3
+
+// Write sets the data of one node under the lock, together with the operations beside. A copy sent again
+// after a lost reply has the same version, so at most one is applied; a refusal may then be the echo of
+// our own success.
+//
+// Version and data tell whether our write was applied. Two writers of the same data at the same version
+// cannot be distinguished, and need not be: under the lock, the other one wrote what we wanted.
+func (h *Held) Write(ctx context.Context, path string, data []byte, version int32, beside ...any) (err error) {
+	lost := false
+	for range Tries {
+		one, cancel := context.WithTimeout(ctx, h.Session.Timeout())
+		_, err = h.Lease.Multi(one, append(beside, &zk.SetDataRequest{Path: path, Data: data, Version: version})...)
+		cancel()
+		if err == nil || !refusal.Unknown(err) && !lost {
+			return err
+		}
+		got, stat, readErr := h.Session.Get(ctx, path)
+		if readErr == nil && stat.Version == version+1 && bytes.Equal(got, data) {
+			return nil
+		}
+		if !refusal.Unknown(err) {
+			return err
+		}
+		lost = true
+	}
+	return err
+}
+
+// SetACL sets one list. If the reply is lost, or the version has changed, it reads the list to
+// see whether it is as it should be. A repeated request is guarded by the same version. It returns the aversion since then, or that
+// of the step.
+func (h *Held) SetACL(ctx context.Context, step plan.ACLStep) (aversion int32, err error) {
+	for range Tries {
+		var stat *zk.Stat
+		if stat, err = h.Session.SetACL(ctx, step.Path, wire.ToZK(step.ACL), step.Aversion); err == nil {
+			return stat.Aversion, nil
+		}
+		if !refusal.Unknown(err) && !errors.Is(err, zk.ErrBadVersion) {
+			break
+		}
+		got, stat, readErr := h.Session.GetACL(ctx, step.Path)
+		if readErr == nil && wire.FromZK(got).Equal(step.ACL) {
+			return stat.Aversion, nil
+		}
+		if errors.Is(readErr, recipes.ErrSessionLost) { // this says more than the lost reply
+			err = readErr
+		}
+		// Not set, and the version has changed or is unknown: do not overwrite somebody's list
+		// (TestAccessListChangedByHandIsNotOverwritten).
+		if readErr != nil || !refusal.Unknown(err) {
+			break
+		}
+	}
+	if errors.Is(err, recipes.ErrSessionLost) {
+		return step.Aversion, h.LostSince(err)
+	}
+	return step.Aversion, refusal.ACL(step, err)
+}
+
+// LostSince is for a lock that is lost after the last transaction: ACLPhaseError says what to do next.
+func (h *Held) LostSince(err error) error {
+	e := refusal.Lock(h.Lease.Path(), err)
+	e.Written, e.Next = "", ""
+	return e
+}
+
+// Explain turns the answer to one operation of the transaction into an error
+// that names the change, says what the answer means and what to do.
+//
+// If the answer means that the plan no longer fits, the error is a [*failure.ConflictError] or an
+// [*failure.InUseError], and a new plan helps. All others are about rights and servers, where it does not.
+func (h *Held) Explain(ctx context.Context, p *plan.Plan, op tx.Op, err error) error {
+	conflict := func(why string) error {
+		return &failure.ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: why, Err: err}
+	}
+	switch {
+	case errors.Is(err, zk.ErrNotEmpty):
+		return h.occupied(ctx, p, op, err)
+	case errors.Is(err, zk.ErrBadVersion):
+		if op.Path == kind.ParentPath(p.Index.Path) { // see sending.first
+			if _, other := read.Alone(ctx, h.Session, p.Root, p.Stack); other != nil {
+				return other
+			}
+		}
+		return conflict("its data was changed")
+	case errors.Is(err, zk.ErrNodeExists):
+		return conflict("it was created by somebody else")
+	case errors.Is(err, zk.ErrNoNode) && op.Kind == tx.OpCreate:
+		return conflict("its parent was deleted")
+	case errors.Is(err, zk.ErrNoNode):
+		return conflict("it was deleted")
+	}
+	return refusal.Denied(h.Client, op, err)
+}
+
+// occupied is the error when a node to be deleted has children. In a lock that is a contender that
+// came after we had looked.
+func (h *Held) occupied(ctx context.Context, p *plan.Plan, op tx.Op, err error) error {
+	for c := range p.Each() {
+		if !About(c, op.Addr, op.Path) || c.Before == nil || c.Before.Kind().Container {
+			continue
+		}
+		usage, _ := read.Usage(ctx, h.Session, c.Before) // without it the error only lacks the names
+		return failure.InUseBy(usage, c)
+	}
+	return &failure.ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: "something was created in it", Err: err}
+}
+
+// About reports whether a path belongs to this change: its node or one of the parts. The
+// address is not enough: a lock whose path changes has it at both paths.
+func About(c *plan.Change, addr plan.Addr, path string) bool {
+	parent := kind.ParentPath(path)
+	return c.Addr == addr && (path == c.Path || parent == c.Path)
+}
+
+// Refusal is the error of a transaction that was certainly not committed. Its operations are short.
+func (h *Held) Refusal(ctx context.Context, p *plan.Plan, ops []tx.Op, results []zk.MultiResponse, err error) error {
+	if op, refused := refusal.FirstRefused(results, ops); refused {
+		// err is this answer too, in words: go-zookeeper has none for some of its codes.
+		return h.Explain(ctx, p, op, err)
+	}
+	if errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrSessionLost) {
+		return refusal.Lock(h.Lease.Path(), err)
+	}
+	return refusal.Commit(p.Root, err)
 }
