@@ -27,8 +27,7 @@ func TestAWatchEventComesBeforeTheReplyThatRevealsTheChange(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 		require.NoError(t, s.Create("/a", nil))
 		for range 200 {
-			_, _, ch, err := c.GetW("/a")
-			require.NoError(t, err)
+			ch := c.watch("/a")
 			require.NoError(t, s.Set("/a", []byte("new")))
 			_, stat, err := c.Get("/a")
 			require.NoError(t, err)

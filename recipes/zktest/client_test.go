@@ -1,6 +1,7 @@
 package zktest_test
 
 import (
+	"net"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 // client is a go-zookeeper connection that a bubble can end with: closing it waits for its goroutines.
 type client struct {
 	*zk.Conn
+	t      testing.TB
 	events <-chan zk.Event
 	states chan zk.State
 }
@@ -38,26 +40,77 @@ func (h *hosts) Next() (string, bool) {
 	return host, pause
 }
 
+type dialer = func(network, address string, timeout time.Duration) (net.Conn, error)
+
 // dial connects and waits for the session.
 func dial(t testing.TB, s *zktest.Server, timeout time.Duration) *client {
 	t.Helper()
-	c := &client{states: make(chan zk.State, 1000)}
+	return dialVia(t, timeout, map[string]dialer{"zk:2181": s.Dialer()}, "zk:2181")
+}
+
+// dialVia connects through one dialer a host name, in the given order.
+func dialVia(t testing.TB, timeout time.Duration, dialers map[string]dialer, order ...string) *client {
+	t.Helper()
+	c := &client{t: t, states: make(chan zk.State, 1000)}
 	var err error
-	c.Conn, c.events, err = zk.Connect([]string{"zk:2181"}, timeout, zk.WithDialer(s.Dialer()),
-		zk.WithHostProvider(&hosts{fixed: []string{"zk:2181"}}), zk.WithLogger(quiet{}), zk.WithLogInfo(false),
-		zk.WithEventCallback(func(e zk.Event) {
+	c.Conn, c.events, err = zk.Connect(order, timeout, zk.WithHostProvider(&hosts{fixed: order}),
+		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+			return dialers[address](network, address, timeout)
+		}), zk.WithLogger(quiet{}), zk.WithLogInfo(false), zk.WithEventCallback(func(e zk.Event) {
 			if e.Type == zk.EventSession {
 				c.states <- e.State
 			}
 		}))
 	require.NoError(t, err)
-	c.await(t, zk.StateHasSession)
+	c.await(zk.StateHasSession)
 	return c
 }
 
+func (c *client) mustCreate(path string, flags int32) {
+	c.t.Helper()
+	require.NoError(c.t, <-c.creating(path, flags))
+}
+
+// creating tells the outcome of a create that it does not wait for.
+func (c *client) creating(path string, flags int32) chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Create(path, nil, flags, open)
+		done <- err
+	}()
+	return done
+}
+
+func (c *client) data(path string) string {
+	c.t.Helper()
+	data, _, err := c.Get(path)
+	require.NoError(c.t, err)
+	return string(data)
+}
+
+func (c *client) there(path string) bool {
+	c.t.Helper()
+	ok, _, err := c.Exists(path)
+	require.NoError(c.t, err)
+	return ok
+}
+
+func (c *client) watch(path string) <-chan zk.Event {
+	c.t.Helper()
+	_, _, events, err := c.GetW(path)
+	require.NoError(c.t, err)
+	return events
+}
+
+// exists asks the server itself.
+func exists(s *zktest.Server, path string) bool {
+	_, ok := s.Get(path)
+	return ok
+}
+
 // await waits for the client to go through a state.
-func (c *client) await(t testing.TB, want zk.State) {
-	t.Helper()
+func (c *client) await(want zk.State) {
+	c.t.Helper()
 	deadline := time.After(time.Minute)
 	for {
 		select {
@@ -66,7 +119,7 @@ func (c *client) await(t testing.TB, want zk.State) {
 				return
 			}
 		case <-deadline:
-			t.Fatalf("the client did not reach %v within a minute", want)
+			c.t.Fatalf("the client did not reach %v within a minute", want)
 		}
 	}
 }

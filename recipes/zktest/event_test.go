@@ -38,13 +38,10 @@ func TestAnEventCanBeLostDelayedOrHeldAlone(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 				require.NoError(t, s.Create("/a", nil))
-				_, _, ch, err := c.GetW("/a")
-				require.NoError(t, err)
+				ch := c.watch("/a")
 				i := s.InjectEvent(deleted, tt.fault)
 				require.NoError(t, c.Delete("/a", -1))
-				ok, _, err := c.Exists("/a")
-				require.NoError(t, err)
-				require.False(t, ok, "the rest of the connection goes on")
+				require.False(t, c.there("/a"), "the rest of the connection goes on")
 				synctest.Wait()
 				require.Empty(t, ch)
 				require.Equal(t, 1, i.Hits())

@@ -40,8 +40,7 @@ func TestFaultsDoToTheNodeAndTheCallerWhatTheySay(t *testing.T) {
 				}
 				<-i.Hit()
 				require.Equal(t, 1, i.Hits())
-				_, ok := s.Get("/a")
-				require.Equal(t, tt.exists, ok)
+				require.Equal(t, tt.exists, exists(s, "/a"))
 				synctest.Wait()
 				require.Equal(t, tt.lasting, s.Sessions()[0].Connected)
 			})
@@ -54,11 +53,7 @@ func TestADroppedRequestOrReplyLeavesTheRestOfTheConnectionAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 				i := s.Inject(zktest.On("create"), fault)
-				done := make(chan error, 1)
-				go func() {
-					_, err := c.Create("/a", nil, 0, open)
-					done <- err
-				}()
+				done := c.creating("/a", 0)
 				<-i.Hit()
 				time.Sleep(time.Hour) // pings are answered, so nobody gives up
 				_, _, err := c.Get("/zookeeper")
@@ -68,8 +63,7 @@ func TestADroppedRequestOrReplyLeavesTheRestOfTheConnectionAlone(t *testing.T) {
 					t.Fatalf("answered: %v", err)
 				default:
 				}
-				_, ok := s.Get("/a")
-				require.Equal(t, name == "LoseReply", ok)
+				require.Equal(t, name == "LoseReply", exists(s, "/a"))
 				s.Disconnect(c.SessionID())
 				require.ErrorIs(t, <-done, zk.ErrConnectionClosed)
 			})
@@ -80,37 +74,25 @@ func TestADroppedRequestOrReplyLeavesTheRestOfTheConnectionAlone(t *testing.T) {
 func TestARequestHeldOnItsWayIsExecutedAfterTheConnectionIsCut(t *testing.T) { // the request was discarded if it was cut while it was on its way
 	bubble(t, []zktest.Option{zktest.WithLatency(10 * time.Millisecond)}, func(t *testing.T, s *zktest.Server, c *client) {
 		i := s.Inject(zktest.On("create"), zktest.HoldReader)
-		done := make(chan error, 1)
-		go func() {
-			_, err := c.Create("/late", nil, zk.FlagEphemeral, open)
-			done <- err
-		}()
+		done := c.creating("/late", zk.FlagEphemeral)
 		<-i.Hit()
 		s.Disconnect(c.SessionID())
 		require.ErrorIs(t, <-done, zk.ErrConnectionClosed)
-		c.await(t, zk.StateHasSession)
-		ok, _, err := c.Exists("/late")
-		require.NoError(t, err)
-		require.False(t, ok)
+		c.await(zk.StateHasSession)
+		require.False(t, c.there("/late"))
 		i.Release()
-		ok, _, err = c.Exists("/late")
-		require.NoError(t, err)
-		require.True(t, ok)
+		require.True(t, c.there("/late"))
 	})
 }
 
 func TestAHeldCreateKeepsItsPlaceThroughReconnects(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 		i := s.Inject(zktest.On("create"), zktest.Hold)
-		done := make(chan error, 1)
-		go func() {
-			_, err := c.Create("/late", nil, zk.FlagEphemeral, open)
-			done <- err
-		}()
+		done := c.creating("/late", zk.FlagEphemeral)
 		<-i.Hit()
 		require.ErrorIs(t, <-done, zk.ErrConnectionClosed)
-		c.await(t, zk.StateHasSession)
-		c.await(t, zk.StateHasSession) // pings wait too, so the client tries once more
+		c.await(zk.StateHasSession)
+		c.await(zk.StateHasSession) // pings wait too, so the client tries once more
 		go func() {
 			ok, _, err := c.Exists("/late")
 			if err == nil && !ok {
@@ -130,15 +112,10 @@ func TestAHeldCreateKeepsItsPlaceThroughReconnects(t *testing.T) {
 func TestAHeldReplyHidesAChangeThatHasHappened(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 		i := s.Inject(zktest.On("create"), zktest.HoldReply)
-		done := make(chan error, 1)
-		go func() {
-			_, err := c.Create("/a", nil, 0, open)
-			done <- err
-		}()
+		done := c.creating("/a", 0)
 		<-i.Hit()
 		synctest.Wait()
-		_, ok := s.Get("/a")
-		require.True(t, ok)
+		require.True(t, exists(s, "/a"))
 		require.Empty(t, done)
 		i.Release()
 		require.NoError(t, <-done)
@@ -155,8 +132,7 @@ func TestLatencyIsExactInFakeTime(t *testing.T) {
 		require.Equal(t, 80*time.Millisecond, time.Since(start), "a round trip to connect, one to greet")
 		s.ResetCounts()
 		start = time.Now()
-		_, err := c.Create("/a", nil, 0, open)
-		require.NoError(t, err)
+		c.mustCreate("/a", 0)
 		require.Equal(t, 40*time.Millisecond, time.Since(start))
 		done := make(chan struct{})
 		for range 2 {
@@ -176,19 +152,17 @@ func TestLatencyIsExactInFakeTime(t *testing.T) {
 
 func TestABlackHoleDisconnectsTheClientAndExpiresItsSession(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
-		_, err := c.Create("/e", nil, zk.FlagEphemeral, open)
-		require.NoError(t, err)
+		c.mustCreate("/e", zk.FlagEphemeral)
 		start := time.Now()
 		s.Partition(c.SessionID(), zktest.Both)
-		c.await(t, zk.StateDisconnected)
+		c.await(zk.StateDisconnected)
 		require.InDelta(t, 6.67, time.Since(start).Seconds(), 0.01, "two thirds of the timeout")
 		require.Len(t, s.Sessions(), 1)
 		time.Sleep(6 * time.Second)
 		require.Empty(t, s.Sessions())
-		_, ok := s.Get("/e")
-		require.False(t, ok)
+		require.False(t, exists(s, "/e"))
 		s.Heal(0)
-		c.await(t, zk.StateExpired)
+		c.await(zk.StateExpired)
 	})
 }
 
@@ -197,14 +171,9 @@ func TestAPartitionDeliversWhatWasSentOnceHealed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 				s.Partition(c.SessionID(), dir)
-				done := make(chan error, 1)
-				go func() {
-					_, err := c.Create("/a", nil, 0, open)
-					done <- err
-				}()
+				done := c.creating("/a", 0)
 				synctest.Wait()
-				_, ok := s.Get("/a")
-				require.Equal(t, dir == zktest.ToClient, ok)
+				require.Equal(t, dir == zktest.ToClient, exists(s, "/a"))
 				require.Empty(t, done)
 				s.Heal(c.SessionID())
 				require.NoError(t, <-done)
@@ -216,11 +185,7 @@ func TestAPartitionDeliversWhatWasSentOnceHealed(t *testing.T) {
 func TestAFrozenServerAnswersNobodyAndResumes(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 		s.Freeze()
-		done := make(chan error, 1)
-		go func() {
-			_, err := c.Create("/a", nil, 0, open)
-			done <- err
-		}()
+		done := c.creating("/a", 0)
 		time.Sleep(5 * time.Second)
 		require.Empty(t, done)
 		s.Thaw()
@@ -235,21 +200,19 @@ func TestAFreezeLongerThanTheTimeoutEndsInExpiry(t *testing.T) {
 		require.Len(t, s.Sessions(), 1)
 		s.Thaw()
 		require.Empty(t, s.Sessions())
-		c.await(t, zk.StateExpired)
+		c.await(zk.StateExpired)
 	})
 }
 
 func TestASwappedSessionGetsANewIDWithoutBeingTold(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
-		_, err := c.Create("/e", nil, zk.FlagEphemeral, open)
-		require.NoError(t, err)
+		c.mustCreate("/e", zk.FlagEphemeral)
 		id := c.SessionID()
 		s.SwapSessionID(id)
 		s.Disconnect(id)
-		c.await(t, zk.StateHasSession)
+		c.await(zk.StateHasSession)
 		require.NotEqual(t, id, c.SessionID())
-		_, ok := s.Get("/e")
-		require.False(t, ok)
+		require.False(t, exists(s, "/e"))
 		for len(c.states) > 0 {
 			require.NotEqual(t, zk.StateExpired, <-c.states)
 		}

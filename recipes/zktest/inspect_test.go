@@ -49,8 +49,7 @@ func TestTheServersOwnHandIsATransactionAndIgnoresACLsAndVersions(t *testing.T) 
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 		_, err := c.Create("/mine", nil, 0, zk.DigestACL(zk.PermAll, "u", "p"))
 		require.NoError(t, err)
-		_, err = c.Create("/mine2", nil, 0, open)
-		require.NoError(t, err)
+		c.mustCreate("/mine2", 0)
 		require.NoError(t, s.Create("/mine2/a/b", nil))
 		_, _, kids, err := c.ChildrenW("/mine2")
 		require.NoError(t, err)
@@ -60,8 +59,7 @@ func TestTheServersOwnHandIsATransactionAndIgnoresACLsAndVersions(t *testing.T) 
 		require.Greater(t, after.Stat.Mzxid, before.Stat.Mzxid)
 		require.NoError(t, s.Delete("/mine2"))
 		require.Equal(t, zk.EventNodeChildrenChanged, (<-kids).Type)
-		_, ok := s.Get("/mine2")
-		require.False(t, ok)
+		require.False(t, exists(s, "/mine2"))
 
 		require.ErrorIs(t, s.Delete("/mine2"), zktest.CodeNoNode)
 		require.ErrorIs(t, s.Set("/nosuch", nil), zktest.CodeNoNode)
@@ -75,13 +73,10 @@ func TestSessionsAndCountsTellWhoAskedWhat(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 		other := dial(t, s, 20*time.Second)
 		s.ResetCounts()
-		_, err := c.Create("/e", nil, zk.FlagEphemeral, open)
-		require.NoError(t, err)
-		_, _, _, err = other.GetW("/e")
-		require.NoError(t, err)
+		c.mustCreate("/e", zk.FlagEphemeral)
+		other.watch("/e")
 		require.NoError(t, c.Delete("/e", -1))
-		_, err = c.Create("/f", nil, zk.FlagEphemeral, open)
-		require.NoError(t, err)
+		c.mustCreate("/f", zk.FlagEphemeral)
 		all := s.Sessions()
 		require.Equal(t, []zktest.Session{
 			{ID: c.SessionID(), Timeout: 10 * time.Second, Connected: true, Ephemerals: []string{"/f"}, Requests: 3},
@@ -103,11 +98,11 @@ func TestARefusedDialLooksLikeAServerThatIsDown(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 		s.RefuseDials(true)
 		s.Disconnect(0)
-		c.await(t, zk.StateDisconnected)
+		c.await(zk.StateDisconnected)
 		_, _, err := c.Get("/zookeeper")
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		s.RefuseDials(false)
-		c.await(t, zk.StateHasSession)
+		c.await(zk.StateHasSession)
 	})
 }
 
@@ -127,11 +122,7 @@ func TestCloseJoinsEverythingWhateverIsHeld(t *testing.T) {
 				s := zktest.New(zktest.WithLatency(time.Millisecond))
 				c := dial(t, s, 10*time.Second)
 				f(s, c)
-				done := make(chan error, 1)
-				go func() {
-					_, err := c.Create("/a", nil, 0, open)
-					done <- err
-				}()
+				done := c.creating("/a", 0)
 				synctest.Wait()
 				s.Close()
 				s.Close()

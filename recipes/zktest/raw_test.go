@@ -80,6 +80,12 @@ func (c *rawConn) header() (xid int32, code wire.Code) {
 	return xid, code
 }
 
+func (c *rawConn) answered(want wire.Code) {
+	c.t.Helper()
+	_, code := c.header()
+	require.Equal(c.t, want, code)
+}
+
 func (c *rawConn) create(path string) {
 	c.send(wire.OpCreate, func(e *wire.Encoder) {
 		e.String(path)
@@ -130,11 +136,9 @@ func TestAReadOnlyServerServesReadersThatAskForIt(t *testing.T) {
 		require.NotZero(t, id)
 		require.True(t, readOnly)
 		c.watch("/a")
-		_, code := c.header()
-		require.Equal(t, wire.Code(wire.CodeOK), code)
+		c.answered(wire.CodeOK)
 		c.create("/b")
-		_, code = c.header()
-		require.Equal(t, wire.Code(wire.CodeNotReadOnly), code)
+		c.answered(wire.CodeNotReadOnly)
 		s.SetReadOnly(false)
 		require.Empty(t, s.Sessions(), "a local session ends with read-only mode")
 	})
@@ -166,8 +170,7 @@ func TestAClientThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 		}
 		s.mu.Unlock()
 		other.create("/b")
-		_, code := other.header()
-		require.Equal(t, wire.Code(wire.CodeOK), code)
+		other.answered(wire.CodeOK)
 		mute.Close()
 		time.Sleep(time.Second)
 	})
@@ -206,8 +209,7 @@ func TestAWatcherThatNeverReadsIsCutBeforeItsEventsFillTheMemory(t *testing.T) {
 			e.String(path)
 			e.Int32(0)
 		})
-		_, code := mute.header()
-		require.Equal(t, wire.Code(wire.CodeOK), code)
+		mute.answered(wire.CodeOK)
 		for range maxQueue/(64<<10) + 10 {
 			require.NoError(t, s.Set(path, nil))
 		}

@@ -13,18 +13,16 @@ import (
 
 func TestAReadOnlyServerTurnsAwayOrdinaryClientsAndExpiresNobody(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
-		_, err := c.Create("/e", nil, zk.FlagEphemeral, open)
-		require.NoError(t, err)
+		c.mustCreate("/e", zk.FlagEphemeral)
 		s.SetReadOnly(true)
-		c.await(t, zk.StateDisconnected)
+		c.await(zk.StateDisconnected)
 		time.Sleep(time.Hour)
 		require.Len(t, s.Sessions(), 1)
 		require.False(t, s.Sessions()[0].Connected, "go-zookeeper does not ask for read-only service")
 		require.Equal(t, c.SessionID(), s.Sessions()[0].ID)
 		s.SetReadOnly(false)
-		c.await(t, zk.StateHasSession)
-		_, ok := s.Get("/e")
-		require.True(t, ok)
+		c.await(zk.StateHasSession)
+		require.True(t, exists(s, "/e"))
 		synctest.Wait()
 	})
 }

@@ -12,93 +12,57 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-type dialer = func(network, address string, timeout time.Duration) (net.Conn, error)
-
-// dialVia connects through one dialer a host name, in the given order.
-func dialVia(t *testing.T, dialers map[string]dialer, order ...string) *client {
+// replicaBubble is bubble with a client of a replica.
+func replicaBubble(t *testing.T, f func(t *testing.T, s *zktest.Server, r *zktest.Replica, c *client)) {
 	t.Helper()
-	c := &client{states: make(chan zk.State, 1000)}
-	var err error
-	c.Conn, c.events, err = zk.Connect(order, 10*time.Second, zk.WithHostProvider(&hosts{fixed: order}),
-		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
-			return dialers[address](network, address, timeout)
-		}), zk.WithLogger(quiet{}), zk.WithLogInfo(false), zk.WithEventCallback(func(e zk.Event) {
-			if e.Type == zk.EventSession {
-				c.states <- e.State
-			}
-		}))
-	require.NoError(t, err)
-	c.await(t, zk.StateHasSession)
-	return c
-}
-
-func TestALaggingReplicaShowsTheOldViewUntilItIsSyncedOrWrittenThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.New()
 		defer s.Close()
 		r := s.Replica()
-		require.NoError(t, s.Create("/a", []byte("old")))
-		c := dialVia(t, map[string]dialer{"r": r.Dialer()}, "r")
+		c := dialVia(t, 10*time.Second, map[string]dialer{"r": r.Dialer()}, "r")
 		defer c.end()
+		f(t, s, r, c)
+	})
+}
+
+func TestALaggingReplicaShowsTheOldViewUntilItIsSyncedOrWrittenThrough(t *testing.T) {
+	replicaBubble(t, func(t *testing.T, s *zktest.Server, r *zktest.Replica, c *client) {
+		require.NoError(t, s.Create("/a", []byte("old")))
 		r.Lag()
-		_, _, ch, err := c.GetW("/a")
-		require.NoError(t, err)
+		ch := c.watch("/a")
 		require.NoError(t, s.Set("/a", []byte("new")))
-		data, _, err := c.Get("/a")
-		require.NoError(t, err)
-		require.Equal(t, "old", string(data))
+		require.Equal(t, "old", c.data("/a"))
 		synctest.Wait()
 		require.Empty(t, ch, "a replica cannot tell what it does not know")
-		_, err = c.Sync("/a")
+		_, err := c.Sync("/a")
 		require.NoError(t, err)
 		require.Equal(t, zk.EventNodeDataChanged, (<-ch).Type)
-		data, _, err = c.Get("/a")
-		require.NoError(t, err)
-		require.Equal(t, "new", string(data))
+		require.Equal(t, "new", c.data("/a"))
 
 		require.NoError(t, s.Set("/a", []byte("newer")))
-		data, _, err = c.Get("/a")
-		require.NoError(t, err)
-		require.Equal(t, "new", string(data), "a sync does not end the lag")
-		_, err = c.Create("/b", nil, 0, open)
-		require.NoError(t, err)
-		data, _, err = c.Get("/a")
-		require.NoError(t, err)
-		require.Equal(t, "newer", string(data))
+		require.Equal(t, "new", c.data("/a"), "a sync does not end the lag")
+		c.mustCreate("/b", 0)
+		require.Equal(t, "newer", c.data("/a"))
 	})
 }
 
 func TestAReplicaThatIsCutOffAnswersSyncsAndNoWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.New()
-		defer s.Close()
-		r := s.Replica()
+	replicaBubble(t, func(t *testing.T, s *zktest.Server, r *zktest.Replica, c *client) {
 		require.NoError(t, s.Create("/a", []byte("old")))
-		c := dialVia(t, map[string]dialer{"r": r.Dialer()}, "r")
-		defer c.end()
 		r.CutOff()
 		require.NoError(t, s.Set("/a", []byte("new")))
 		_, err := c.Sync("/a")
 		require.NoError(t, err)
-		data, _, err := c.Get("/a")
-		require.NoError(t, err)
-		require.Equal(t, "old", string(data), "it asks nobody")
-		written := make(chan error, 1)
-		go func() {
-			_, err := c.Create("/b", nil, 0, open)
-			written <- err
-		}()
+		require.Equal(t, "old", c.data("/a"), "it asks nobody")
+		written := c.creating("/b", 0)
 		time.Sleep(5 * time.Second)
 		require.Empty(t, written)
 		r.CatchUp()
 		s.Disconnect(c.SessionID())
 		require.ErrorIs(t, <-written, zk.ErrConnectionClosed)
-		_, ok := s.Get("/b")
-		require.False(t, ok)
-		c.await(t, zk.StateHasSession)
-		data, _, err = c.Get("/a")
-		require.NoError(t, err)
-		require.Equal(t, "new", string(data))
+		require.False(t, exists(s, "/b"))
+		c.await(zk.StateHasSession)
+		require.Equal(t, "new", c.data("/a"))
 	})
 }
 
@@ -106,18 +70,11 @@ func TestAReplicaThatIsCutOffAnswersSyncsAndNoWrites(t *testing.T) {
 // measured behind one that was cut off).
 func TestAReplicaThatIsBehindKeepsASessionThatHasEnded(t *testing.T) {
 	for name, behind := range map[string]func(*zktest.Replica){"lags": (*zktest.Replica).Lag, "cut off": (*zktest.Replica).CutOff} {
-		synctest.Test(t, func(t *testing.T) {
-			s := zktest.New()
-			defer s.Close()
-			r := s.Replica()
-			c := dialVia(t, map[string]dialer{"r": r.Dialer()}, "r")
-			defer c.end()
-			_, err := c.Create("/mine", nil, zk.FlagEphemeral, open)
-			require.NoError(t, err)
+		replicaBubble(t, func(t *testing.T, s *zktest.Server, r *zktest.Replica, c *client) {
+			c.mustCreate("/mine", zk.FlagEphemeral)
 			var gone <-chan zk.Event
 			if name == "lags" { // go-zookeeper races with itself when it reconnects with a watch
-				_, _, gone, err = c.GetW("/mine")
-				require.NoError(t, err)
+				gone = c.watch("/mine")
 			}
 			behind(r)
 			if name == "lags" {
@@ -127,40 +84,33 @@ func TestAReplicaThatIsBehindKeepsASessionThatHasEnded(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			require.Empty(t, s.Sessions())
-			_, ok := s.Get("/mine")
-			require.False(t, ok)
+			require.False(t, exists(s, "/mine"))
 			require.Equal(t, zk.StateHasSession, c.State(), name)
-			_, _, err = c.Get("/mine")
+			_, _, err := c.Get("/mine")
 			require.NoError(t, err, "it shows what it has")
 			require.Empty(t, gone)
 			if name == "cut off" {
 				s.Disconnect(c.SessionID())
-				c.await(t, zk.StateHasSession)
+				c.await(zk.StateHasSession)
 				_, _, gone, err = c.GetW("/mine")
 				require.NoError(t, err, "it lets a session in that it does not know to be over")
 			}
 			r.CatchUp()
 			require.Equal(t, zk.EventNodeDeleted, (<-gone).Type, "the events of the end come before the end")
-			c.await(t, zk.StateExpired)
+			c.await(zk.StateExpired)
 		})
 	}
 }
 
 func TestAWriteOfAnEndedSessionTellsALaggingReplica(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.New()
-		defer s.Close()
-		r := s.Replica()
-		c := dialVia(t, map[string]dialer{"r": r.Dialer()}, "r")
-		defer c.end()
+	replicaBubble(t, func(t *testing.T, s *zktest.Server, r *zktest.Replica, c *client) {
 		r.Lag()
 		s.Expire(c.SessionID())
 		_, _, err := c.Get("/")
 		require.NoError(t, err)
 		_, err = c.Create("/late", nil, 0, open)
 		require.Error(t, err)
-		_, ok := s.Get("/late")
-		require.False(t, ok)
+		require.False(t, exists(s, "/late"))
 	})
 }
 
@@ -169,18 +119,16 @@ func TestAReconnectLandsOnStaleStateAndCatchUpTellsTheRest(t *testing.T) {
 		s := zktest.New()
 		defer s.Close()
 		r := s.Replica()
-		c := dialVia(t, map[string]dialer{"leader": s.Dialer(), "r": r.Dialer()}, "leader", "r")
+		c := dialVia(t, 10*time.Second, map[string]dialer{"leader": s.Dialer(), "r": r.Dialer()}, "leader", "r")
 		defer c.end()
-		_, err := c.Create("/before", nil, 0, open)
-		require.NoError(t, err)
+		c.mustCreate("/before", 0)
 		r.Lag()
 		i := s.Inject(zktest.Once(zktest.On("create")), zktest.DropReply)
-		_, err = c.Create("/lost", nil, zk.FlagEphemeral, open)
+		_, err := c.Create("/lost", nil, zk.FlagEphemeral, open)
 		require.ErrorIs(t, err, zk.ErrConnectionClosed)
 		require.Equal(t, 1, i.Hits())
-		c.await(t, zk.StateHasSession)
-		_, ok := s.Get("/lost")
-		require.True(t, ok)
+		c.await(zk.StateHasSession)
+		require.True(t, exists(s, "/lost"))
 		ok, _, made, err := c.ExistsW("/lost")
 		require.NoError(t, err)
 		require.False(t, ok, "the replica has not seen the create")
@@ -202,21 +150,18 @@ func TestAReplicaRefusesAClientThatHasSeenMore(t *testing.T) {
 				return d(network, address, timeout)
 			}
 		}
-		c := dialVia(t, map[string]dialer{"leader": via("leader", s.Dialer()), "r": via("r", r.Dialer())}, "leader", "r")
+		c := dialVia(t, 10*time.Second, map[string]dialer{"leader": via("leader", s.Dialer()), "r": via("r", r.Dialer())}, "leader", "r")
 		defer c.end()
 		r.Lag()
-		_, err := c.Create("/a", nil, 0, open)
-		require.NoError(t, err)
+		c.mustCreate("/a", 0)
 		s.Disconnect(c.SessionID())
-		c.await(t, zk.StateHasSession)
+		c.await(zk.StateHasSession)
 		close(dialed)
 		var order []string
 		for name := range dialed {
 			order = append(order, name)
 		}
 		require.Equal(t, []string{"leader", "r", "leader"}, order)
-		ok, _, err := c.Exists("/a")
-		require.NoError(t, err)
-		require.True(t, ok)
+		require.True(t, c.there("/a"))
 	})
 }

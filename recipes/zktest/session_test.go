@@ -15,10 +15,8 @@ func TestASilentSessionExpiresAtTheTickAfterItsTimeout(t *testing.T) {
 		start := time.Now()
 		time.Sleep(500 * time.Millisecond)
 		other := dial(t, s, 5*time.Second)
-		_, err := other.Create("/e", nil, zk.FlagEphemeral, open)
-		require.NoError(t, err)
-		_, _, gone, err := c.GetW("/e")
-		require.NoError(t, err)
+		other.mustCreate("/e", zk.FlagEphemeral)
+		gone := c.watch("/e")
 		other.abandon(s)
 		require.Equal(t, zk.EventNodeDeleted, (<-gone).Type)
 		// Heard of last at 0.5 s, 5 s later is 5.5 s, the next tick of 2 s is 6 s.
@@ -38,14 +36,12 @@ func TestPingsKeepASessionAliveForDays(t *testing.T) {
 
 func TestAReconnectKeepsTheSessionItsEphemeralsAndItsWatches(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
-		_, err := c.Create("/e", nil, zk.FlagEphemeral, open)
-		require.NoError(t, err)
-		_, _, ch, err := c.GetW("/e")
-		require.NoError(t, err)
+		c.mustCreate("/e", zk.FlagEphemeral)
+		ch := c.watch("/e")
 		id := c.SessionID()
 		s.Disconnect(id)
 		require.NoError(t, s.Set("/e", []byte("while you were out")))
-		c.await(t, zk.StateHasSession)
+		c.await(zk.StateHasSession)
 		require.Equal(t, id, c.SessionID())
 		require.Equal(t, zk.EventNodeDataChanged, (<-ch).Type)
 		require.Equal(t, []string{"/e"}, s.Sessions()[0].Ephemerals)
@@ -55,13 +51,11 @@ func TestAReconnectKeepsTheSessionItsEphemeralsAndItsWatches(t *testing.T) {
 func TestAnExpiredSessionIsToldSoAtItsReconnect(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 		id := c.SessionID()
-		_, err := c.Create("/e", nil, zk.FlagEphemeral, open)
-		require.NoError(t, err)
+		c.mustCreate("/e", zk.FlagEphemeral)
 		s.Expire(id)
-		_, ok := s.Get("/e")
-		require.False(t, ok)
-		c.await(t, zk.StateExpired)
-		c.await(t, zk.StateHasSession) // go-zookeeper opens a new one by itself
+		require.False(t, exists(s, "/e"))
+		c.await(zk.StateExpired)
+		c.await(zk.StateHasSession) // go-zookeeper opens a new one by itself
 		require.NotEqual(t, id, c.SessionID())
 	})
 }
