@@ -63,7 +63,7 @@ func (k *asked) explain(ctx context.Context, a *lock.Call, err error) error {
 	return err
 }
 
-// What a call tells and asks: see caller.
+// The methods that package lock calls: see its caller.
 
 func (k *asked) Observed() bool { return k.call != nil }
 
@@ -73,7 +73,7 @@ func (k *asked) Names(path string, members []lock.Member) {
 	}
 }
 
-// Queued tells, once, that the call has to wait for whom why returns.
+// Queued tells, once, that the call has to wait, and why.
 func (k *asked) Queued(node string, why func() error) {
 	if k.call != nil && !k.call.queued.Swap(true) {
 		k.call.tell(Event{Type: EventQueued, Node: node, Wait: time.Since(k.start), Cause: why()})
@@ -138,7 +138,7 @@ type tenure struct {
 	session int64
 }
 
-// Granted and Ended are called with the lock's mu held, so events come in the order in which things happened.
+// Granted and Ended are called with the lock's mu held, so events come in order.
 func (g *tenure) Granted(token int64) {
 	if g.call != nil {
 		g.since = time.Now()

@@ -19,14 +19,13 @@ import (
 
 // Config is how a Client reaches ZooKeeper and how it identifies itself there. Only Servers is required.
 type Config struct {
-	// Servers: "host", "host:port", "::1", "[::1]:2181"; port 2181 when absent; "a,b,c" in one entry is split.
-	// An IPv6 address with a port needs brackets. Without them it has no port, and one whose last group could be
-	// a port ("::1:2181", "fd00::7:5") is refused. Names are kept and resolved again on every pass over the list;
-	// while a name does not resolve, the addresses that it had last are tried. A chroot suffix ("host:2181/app")
-	// is refused: write the prefix into the lock paths. "dns-srv://_zookeeper._tcp.example.com" stands for the servers of
-	// the SRV records of that name, as in connect strings of ZooKeeper 3.10: those of a lower priority are tried first. With
-	// TLS they have to be in the domain of that name, or TLS.ServerName says what their certificates are for: name servers'
-	// answers can be forged.
+	// Servers: "host", "host:port", "::1", "[::1]:2181"; port 2181 when absent; "a,b,c" in one entry is split. An IPv6 address with a
+	// port needs brackets. Without them it has no port, and one whose last group could be a port ("::1:2181", "fd00::7:5") is refused.
+	// Names are kept and resolved again on every pass over the list; while a name does not resolve, the addresses that it had last are
+	// tried. A chroot suffix ("host:2181/app") is refused: write the prefix into the lock paths. "dns-srv://_zookeeper._tcp.example.com"
+	// stands for the servers of the SRV records of that name, as in connect strings of ZooKeeper 3.10: those of a lower priority are
+	// tried first. With TLS they have to be in the domain of that name, or TLS.ServerName says what their certificates are for: name
+	// servers' answers can be forged.
 	Servers []string
 	// SessionTimeout is the timeout to ask for; 0 = 15 s. The servers clamp it: Session.Timeout is what they granted.
 	SessionTimeout time.Duration
@@ -34,9 +33,8 @@ type Config struct {
 	ConnectTimeout time.Duration
 	// Auth is presented on every connection. A session is handed out only after a server has accepted it.
 	Auth []Auth
-	// SASL, when not nil, logs in on every connection, before Auth is presented: DigestMD5, or Kerberos by package
-	// recipes/kerberos. An open connection is not logged in again when a ticket or a password is replaced; the next one is,
-	// with the new one.
+	// SASL, when not nil, logs in on every connection, before Auth is presented: DigestMD5, or Kerberos by package recipes/kerberos. An
+	// open connection is not logged in again when a ticket or a password is replaced; the next one is, with the new one.
 	SASL SASL
 	// TLS, when not nil, is used on every connection. The server's certificate is verified against the name in
 	// Servers unless TLS.ServerName says otherwise.
@@ -47,21 +45,19 @@ type Config struct {
 	// configuration is one. It must return soon, and must not change a configuration that it has returned. Client certificates
 	// alone can also be followed with TLS.GetClientCertificate.
 	GetTLS func() (*tls.Config, error)
-	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx. If it does not,
-	// Close waits a second for it and then leaves its goroutine behind. TLS, when configured, runs on top of what it
-	// returns.
+	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx. If it does not, Close waits a
+	// second for it and then leaves its goroutine behind. TLS, when configured, runs on top of what it returns.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 	// ID names this client as a holder or waiter; it is written into contenders for people to read. "" = "host/pid".
 	ID string
-	// Logger receives the log lines of this package; nil = none.
-	// No lock depends on its handler, which may be slow or use the Client.
+	// Logger receives the log lines of this package; nil = none. No lock depends on its handler, which may be slow or use the Client.
 	Logger *slog.Logger
 	// Observer receives an event for everything the recipes do, for metrics, traces and logs; nil = none.
 	//
-	// A Client calls it with one event at a time, in the order in which things happened, on a goroutine that no lock depends
-	// on. One that is slow delays later events and nothing else: locks are granted, lost and given back in time while it
-	// blocks. It may call the Client. A panic in it is recovered and logged to Logger. Events that it has not received yet
-	// are kept in memory, so in the long run it must keep up with them. Close waits up to 1.5 s for the rest.
+	// A Client calls it with one event at a time, in order, on a goroutine that no lock depends on. A slow one delays later
+	// events only: locks are granted, lost and given back in time while it blocks. It may call the Client. A panic in it is
+	// recovered and logged to Logger. Events that it has not received yet are kept in memory, so in the long run it must keep up
+	// with them. Close waits up to 1.5 s for the rest.
 	Observer func(Event)
 	// LoseOnSuspect ends the session, and so its leases, as soon as it is Suspect while anything is held. Without it leases last
 	// until the session is Lost, and survive a short disconnect.
@@ -71,11 +67,10 @@ type Config struct {
 	MaxReply int
 	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
 	ReadOnly bool
-	// Lazy lets a program start while ZooKeeper is away: Dial checks this configuration and connects to nothing. The first use
-	// connects, and fails as every use does that comes after a session was lost: a Lock waits until its ctx, or WithMaxWait,
-	// ends, and a Try for a sixth of SessionTimeout, both with ErrUnreachable, which says why each server failed. ErrAuth comes
-	// from the first use too, and from each that follows: such a program should use the client once, or call Session, before it
-	// reports that it is ready.
+	// Lazy lets a program start while ZooKeeper is away: Dial checks this configuration and connects to nothing. The first use connects,
+	// and fails as any use does after a session was lost. A Lock waits until its ctx, or WithMaxWait, ends, and a Try for a sixth of
+	// SessionTimeout. Both return ErrUnreachable, which says why each server failed. ErrAuth comes from the first use too, and from each
+	// that follows: such a program should use the client once, or call Session, before it reports that it is ready.
 	Lazy bool
 }
 
@@ -118,11 +113,10 @@ type Client struct {
 // source hands the session below to package inspect: see session.Source. It is embedded, and not exported.
 type source = session.SourceFunc
 
-// Dial checks cfg, connects, logs in by Config.SASL, presents Config.Auth and returns when a session is granted. When ctx ends
-// or Config.ConnectTimeout has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed.
-// It fails with ErrAuth when a server refuses an identity, or when one refuses the login and none accepts it. A failed Dial leaves
-// nothing behind; cleaning up may take it up to three seconds longer. With Config.Lazy it checks cfg, and the rest is left to the
-// first use.
+// Dial checks cfg, connects, logs in by Config.SASL, presents Config.Auth and returns when a session is granted. When ctx ends or
+// Config.ConnectTimeout has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed. It fails with
+// ErrAuth when a server refuses an identity, or when one refuses the login and none accepts it. A failed Dial leaves nothing behind;
+// cleaning up may take it up to three seconds longer. With Config.Lazy it checks cfg, and the rest is left to the first use.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg, log: cfg.Logger, now: time.Now}
 	if clock := seam.From(ctx).Now; clock != nil {
@@ -148,10 +142,9 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Session returns the live session. When the last one was lost it dials a new one, and keeps trying until ctx ends;
-// the error then is ErrUnreachable and ctx's, with what the last attempt found; it is ctx's alone if that had ended before. Refused authentication (ErrAuth) ends
-// the attempts at once. Before it hands out a session it deletes what lost ones have left in queues, as far as nobody
-// uses that any more.
+// Session returns the live session. When the last one was lost it dials a new one, and keeps trying until ctx ends. The error then is
+// ErrUnreachable and ctx's, with the result of the last attempt; it is ctx's alone if ctx had ended before. Refused authentication
+// (ErrAuth) ends the attempts at once. Before it hands out a session it deletes the unused nodes that lost sessions have left in queues.
 func (c *Client) Session(ctx context.Context) (*direct.Session, error) {
 	s, err := c.live(ctx)
 	if err != nil {
@@ -168,20 +161,20 @@ func (c *Client) live(ctx context.Context) (*session.Session, error) {
 	return e.Session, nil
 }
 
-// SetServers replaces Config.Servers, for the present session, which lives on, and for those to come. If it is connected to a server
-// that the new list still names, nothing happens. Otherwise it leaves that server, when the requests under way are answered or after
-// a twelfth of the session timeout, and connects to one of the list, as after any disconnect: leases are kept, unless
-// Config.LoseOnSuspect is set. An error says what is wrong with the list; the old one remains in force then.
+// SetServers replaces Config.Servers, for the present session, which lives on, and for those to come. If it is connected to a
+// server that the new list still names, nothing happens. If not, it leaves that server when the requests under way are answered,
+// or after a twelfth of the session timeout. Then it connects to a server of the list, as after any disconnect: leases are kept,
+// unless Config.LoseOnSuspect is set. An error says what is wrong with the list; the old one remains in force then.
 func (c *Client) SetServers(servers []string) error { return c.conn.SetServers(servers) }
 
 // observerGrace is how long Close waits for an Observer that has not received everything yet.
 const observerGrace = 1500 * time.Millisecond
 
-// Close ends the client. The session becomes Lost with ErrClosed, which cancels the context of every lease. Then
-// Close closes it on the servers, which removes its nodes at once, and joins every goroutine. An error means that the
-// servers did not confirm: the nodes then vanish when the session expires there. Close takes up to three seconds when
-// the servers do not answer, and up to a session timeout when they are connected and something is held; up to 1.5 s more
-// for an Observer, and for a Logger, that is slow. A second Close waits for the first and returns nil.
+// Close ends the client. The session becomes Lost with ErrClosed, which cancels the context of every lease. Then Close closes it
+// on the servers, which removes its nodes at once, and joins every goroutine. An error means that the servers did not confirm:
+// the nodes then vanish when the session expires there. Close takes up to three seconds when the servers do not answer, and up to
+// a session timeout when they are connected and a lock is held. A slow Observer, and a slow Logger, add up to 1.5 s. A second
+// Close waits for the first and returns nil.
 func (c *Client) Close() error {
 	err := c.conn.Close()
 	c.state.Join() // what the recipes run ends with the session
@@ -189,9 +182,9 @@ func (c *Client) Close() error {
 	return err
 }
 
-// Identities returns the identities that the servers see in this client, as far as a client can know them:
-// world:anyone, the name of Config.SASL, the digest users of Config.Auth, and the subject of the TLS client
-// certificate. It serves to check that an access list will not lock us out; the entries have no rights.
+// Identities returns the identities that the servers see in this client, as far as it can know them. These are world:anyone, the
+// name of Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. It serves to check that an
+// access list will not lock us out; the entries have no rights.
 func (c *Client) Identities() (all kind.List) {
 	for _, id := range c.conn.Newest().Identities() {
 		all = append(all, kind.ACL{Scheme: id.Scheme, ID: id.ID})
@@ -199,11 +192,11 @@ func (c *Client) Identities() (all kind.List) {
 	return all
 }
 
-// Revoke asks the contender at path node, the Path of a [Contender], to give the lock back or to leave the queue: it
-// writes "__REVOKE__" into the node, as Curator's revocation does. For a holder of this library, the lease's Context
-// is cancelled with ErrRevoked, perhaps only once it has held the lock for 100 ms; it keeps the lock until it
-// unlocks. A waiter of this library leaves. Curator's holders obey if their program made the lock revocable; other
-// clients ignore the request. Revoke overwrites the node's information about its owner. It needs WRITE on the node.
+// Revoke asks the contender at path node, the Path of a [Contender], to give the lock back or to leave the queue. It writes
+// "__REVOKE__" into the node, as Curator's revocation does. A holder of this library keeps the lock until it unlocks; its lease's
+// Context is cancelled with ErrRevoked, perhaps only once it has held the lock for 100 ms. A waiter of this library leaves.
+// Curator's holders obey if their program made the lock revocable; other clients ignore the request. Revoke overwrites the node's
+// information about its owner. It needs WRITE on the node.
 func (c *Client) Revoke(ctx context.Context, node string) error {
 	if _, ok := kind.ParseContender(kind.BaseName(node)); !ok {
 		return fmt.Errorf("recipes: revoke %s: not a contender; use the Path of an inspect.Contender", node)

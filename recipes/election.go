@@ -33,11 +33,10 @@ func (e *Election) Path() string { return e.q.Path }
 // ctx bounds the wait; when it ends, the candidacy is withdrawn. Errors are those of Mutex.Lock.
 func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return e.q.lock(ctx, 0, false) }
 
-// Lead campaigns and runs fn while this candidate leads. fn's context is cancelled when the leadership is lost or
-// asked back; Lead waits for fn to return before it gives the leadership up, and then campaigns again, whatever fn
-// returned. If fn returns while it still leads, Lead gives the leadership up, returns fn's error, and does not
-// campaign again. Lead returns ctx's error when ctx ends, and that of a campaign that is not worth another one: the last
-// column of the table "What an error means" in docs/safety.md says no. WithMaxWait bounds each campaign.
+// Lead campaigns and runs fn while this candidate leads. It cancels fn's context when the leadership is lost or asked back, waits
+// for fn to return, gives the leadership up, and campaigns again, whatever fn returned. If fn returns while it still leads, Lead
+// gives the leadership up, returns fn's error, and does not campaign again. Lead returns ctx's error when ctx ends, and that of a
+// campaign that is not [Retryable]. WithMaxWait bounds each campaign.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	for {
 		var l *Lease
@@ -52,7 +51,7 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 		var again bool
 		err = l.Do(ctx, func(inner context.Context, l *Lease) error {
 			ran = fn(inner, l)
-			// What happens from here on is not fn's affair: it has led to its end.
+			// From here on a loss is not fn's affair: it has led to its end.
 			deposed := context.Cause(l.Context())
 			again = errors.Is(deposed, ErrLost) || errors.Is(deposed, ErrRevoked)
 			if ctx.Err() != nil {
@@ -72,8 +71,8 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 	}
 }
 
-// Leader returns who leads; false if there is no candidate. It is the server's view, at most as old as the servers'
-// own lag: the candidate it names may not know yet that it leads. inspect.Lock also returns the other candidates.
+// Leader returns who leads; false if there is no candidate. It is the server's view, at most as old as the servers' own lag: the
+// candidate may not know yet that it leads. Use inspect.Lock for the other candidates.
 func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	if e.q.Wrong != nil {
 		return Contender{}, false, e.q.Wrong
@@ -99,19 +98,18 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 		if err != nil {
 			return Contender{}, false, err
 		}
-		if leader != nil { // else it has resigned meanwhile, and another one may lead
+		if leader != nil { // otherwise it has resigned meanwhile, and another one may lead
 			return *leader, true, nil
 		}
 	}
 }
 
-// Observe follows who leads: it yields the present leader, and then every change, until the loop breaks or ctx ends.
-// A zero Contender means that nobody leads. Changes that come faster than they can be read are combined, but the last
-// state is never missed, not even across a lost session. After a temporary error (a lost session) Observe yields
-// further states; a permanent one ends the loop.
+// Observe follows who leads: it yields the present leader, and then every change, until the loop breaks or ctx ends. A zero Contender
+// means that there is no leader. Changes that come faster than they can be read are combined, but the last state is never missed, not
+// even across a lost session. After a temporary error (a lost session) Observe yields further states; a permanent one ends the loop.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 	return func(yield func(Contender, error) bool) {
-		var last *Contender // nil until something is yielded: "nobody" is, too
+		var last *Contender // nil until something is yielded, "no leader" too
 		for ctx.Err() == nil {
 			leader, s, w, err := e.leader(ctx)
 			if err != nil {
@@ -123,8 +121,8 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 				}
 				continue
 			}
-			// By the name of its node: a leader that resigned and leads again is yielded again. A candidate that has inherited
-			// its place writes its own ID when it leads. (So does a revocation, which is no new leader.)
+			// Leaders are compared by the names of their nodes: one that resigned and leads again is yielded again. A candidate
+			// that has inherited its place writes its own ID when it leads. (So does a revocation, which is no new leader.)
 			if last == nil || leader.Name != last.Name || leader.ID != last.ID && !leader.Revoked {
 				last = &leader
 				if !yield(leader, nil) {
@@ -160,8 +158,8 @@ func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Ses
 	}
 }
 
-// follow watches the first of the candidates listed, or their list where there is none or we may not read the first, of which
-// we then know the name alone. A nil watch without an error says that the list has changed.
+// follow watches the first of the candidates listed. It watches their list if there is none, or if we may not read the first and
+// know only its name. A nil watch without an error says that the list has changed.
 func (e *Election) follow(ctx context.Context, s *session.Session, children []string) (Contender, *session.Watch, error) {
 	var leader Contender
 	if line, _ := kind.SortContenders(children); len(line) > 0 {
@@ -191,8 +189,8 @@ func (e *Election) follow(ctx context.Context, s *session.Session, children []st
 	return leader, w, nil
 }
 
-// awaitLook waits until another look at what w watches is worth it: there is news, or none has come for a session timeout, which a
-// server that forgot the watch must not take advantage of. It is for those who wait without a place in a queue.
+// awaitLook waits until w, or the declaration, has news, or for a session timeout, because a server can forget a watch. It is for
+// waits without a place in a queue.
 func awaitLook(ctx context.Context, s *session.Session, w *session.Watch, declared <-chan struct{}) {
 	defer w.Stop()
 	select {

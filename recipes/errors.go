@@ -22,8 +22,7 @@ import (
 // The sentinels. Test with errors.Is: they arrive wrapped in a text that says what happened and where. ZooKeeper's
 // own errors keep go-zookeeper's sentinels (zk.ErrNoNode, zk.ErrNoAuth, ...).
 var (
-	// ErrNotProvisioned: the node does not exist or has no declaration. Declare and apply it, or give parameters
-	// with WithParams.
+	// ErrNotProvisioned: the node does not exist or has no declaration. Declare and apply it, or give parameters with WithParams.
 	ErrNotProvisioned = declare.ErrNotProvisioned
 	// ErrKindMismatch: the node is declared as another kind of lock. Nothing was written.
 	ErrKindMismatch = declare.ErrKindMismatch
@@ -31,6 +30,28 @@ var (
 	ErrDraining = declare.ErrDraining
 	// ErrReleased: Unlock gave the lease back.
 	ErrReleased = held.ErrReleased
+	// ErrHeld: another contender holds the lock. It arrives as a *HeldError, from Try methods and from waits whose context ended.
+	ErrHeld = lock.ErrHeld
+	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use WithReentrancy if
+	// the calls nest. Also returned for a MultiLock that names a lock twice. Nothing was sent.
+	ErrWouldDeadlock = lock.ErrWouldDeadlock
+	// ErrLockOrder: the caller's context comes from a lease, of the same Client, of a lock that the namespace's order puts behind this
+	// one. Take this one first. Nothing was queued. A Try gets it too.
+	ErrLockOrder = lock.ErrLockOrder
+	// ErrQueueFull: as many contenders wait as max_waiters allows.
+	ErrQueueFull = wait.ErrQueueFull
+	// ErrTooManyPermits: the call asked for more permits than are declared, perhaps since the number was lowered.
+	ErrTooManyPermits = wait.ErrTooManyPermits
+	// ErrLost: the lease, or the place in the queue, ended without being given back. Final.
+	ErrLost = znode.ErrLost
+	// ErrRevoked: a program asked the holder to give the lock back. It is still held until Unlock.
+	ErrRevoked = znode.ErrRevoked
+	// ErrReleasePending: the lease is released, but its node may still exist. The client goes on deleting it in the background, until
+	// that succeeds or the session is over. Others may have to wait until then.
+	ErrReleasePending = znode.ErrReleasePending
+	// ErrKeyForeign: the node of a key has another access list than its family declares, so another program made it. Identities on that
+	// list can end the lock. Delete the node while the key is unused, or declare the family with foreign = true.
+	ErrKeyForeign = znode.ErrKeyForeign
 	// ErrKeyTooLong: the key of a family of locks is longer than 512 bytes. Nothing was sent.
 	ErrKeyTooLong = errors.New("recipes: key too long")
 
@@ -46,7 +67,7 @@ var (
 	ErrAuth = session.ErrAuth
 )
 
-// Of operations, besides those of package zk.
+// Errors of operations, besides those of package zk.
 var (
 	// ErrReadOnly: a write of a client with Config.ReadOnly. It was not sent.
 	ErrReadOnly = session.ErrReadOnly
@@ -60,10 +81,10 @@ var (
 )
 
 // Retryable reports whether the call that returned err took no lock, and may succeed when it is made again a little later. The
-// table "What an error means" in docs/safety.md says for which errors that is so. It is never so once the lock was
-// granted: not for what the function of Do or Lead returned, whatever that wraps, and not for what a method of a Lease, or the
-// cause of its Context, says. Work may have been done by then, and whether to do it again is for the program to decide. It is
-// not so either for a context that has ended, a lock that somebody holds, and calls that the declaration or the ACL forbids.
+// table "What an error means" in docs/safety.md lists those errors. It is false once the lock was granted: for the error that the
+// function of Do or Lead returned, whatever that wraps, and for those of a Lease's methods and Context. Work may have been done
+// by then, and whether to do it again is for the program to decide. It is false too for a context that has ended, a lock that is
+// held, and calls that the declaration or the ACL forbids.
 func Retryable(err error) bool {
 	for _, final := range []error{held.ErrGranted, ErrClosed, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, final) {
@@ -81,9 +102,8 @@ func Retryable(err error) bool {
 // Contender is one place in a queue, of any client; see package inspect.
 type Contender = kind.Party
 
-// HeldError says who is in the way. It matches ErrHeld and, when a wait ended, the context's error too. Its
-// information is as old as the last look at the queue. If the servers could not be reached when the wait ended, the error
-// that contains it matches ErrUnreachable.
+// HeldError says who is in the way. It matches ErrHeld and, when a wait ended, the context's error too. Its information is as old as the
+// last look at the queue. If the servers could not be reached when the wait ended, the error that contains it matches ErrUnreachable.
 type HeldError struct {
 	Path     string        // the lock
 	Holder   Contender     // who holds it; after a Try only name, path and sequence number are known (see Identify)
@@ -97,7 +117,7 @@ type HeldError struct {
 	at    time.Time  // when it was made
 }
 
-// described fills in what the holder's name says and, as far as its data is known, what it says about itself.
+// described fills in the holder from its name and, as far as they are known, its data.
 func (e *HeldError) described() *HeldError {
 	if e.Holder.Name != "" {
 		k, _ := kind.ParseContender(e.Holder.Name)
@@ -156,24 +176,3 @@ func (e *HeldError) Identify(ctx context.Context) error {
 	}
 	return err
 }
-
-// What package wait defines.
-var (
-	ErrQueueFull      = wait.ErrQueueFull
-	ErrTooManyPermits = wait.ErrTooManyPermits
-)
-
-// What package lock defines.
-var (
-	ErrHeld          = lock.ErrHeld
-	ErrLockOrder     = lock.ErrLockOrder
-	ErrWouldDeadlock = lock.ErrWouldDeadlock
-)
-
-// What package znode defines.
-var (
-	ErrKeyForeign     = znode.ErrKeyForeign
-	ErrLost           = znode.ErrLost
-	ErrReleasePending = znode.ErrReleasePending
-	ErrRevoked        = znode.ErrRevoked
-)

@@ -10,9 +10,9 @@ import (
 )
 
 // Keyed is a family of locks, one for each key: for each order, say, or each user. Only the family is declared. The node of a key
-// is created with its first contender and deleted with its last, in the same transactions, so a lock that is free costs what a
-// declared one costs, and a key that nobody uses leaves nothing behind. What a crash leaves is an empty container node, which
-// ZooKeeper deletes by itself within a minute or so.
+// is created with its first contender and deleted with its last, in the same transactions. So a free lock costs as much as a
+// declared one, and an unused key leaves nothing behind. A crash leaves an empty container node, which ZooKeeper deletes by
+// itself within a minute or so.
 //
 // A key is any UTF-8 string of up to 512 bytes, the empty one too. [kind.KeyedParams.Path] says which node it has. Keys are compared
 // byte by byte: "é" can be spelled in two ways, which are two keys.
@@ -32,7 +32,7 @@ func (c *Client) Keyed(path string, opts ...Option) *Keyed {
 }
 
 // Mutex returns a handle on the lock of a key, in a family of mutexes. Its Path is the node of the key in a family without
-// directories; the lease knows in which directory it is.
+// directories; the lease has the one with its directory.
 func (k *Keyed) Mutex(key string) *Mutex { return &Mutex{k.queue(kind.Mutex, key, false)} }
 
 // RWMutex returns a handle on the lock of a key, in a family of read-write locks.
@@ -51,7 +51,7 @@ func (k *Keyed) Lock(ctx context.Context, keys ...string) (*Lease, error) {
 	return k.lock(ctx, keys, false)
 }
 
-// TryLock takes the mutexes of the keys if nobody is ahead in any of them; otherwise it returns a *HeldError.
+// TryLock takes the mutexes of the keys if all are free, and returns a *HeldError if not.
 func (k *Keyed) TryLock(ctx context.Context, keys ...string) (*Lease, error) {
 	return k.lock(ctx, keys, true)
 }

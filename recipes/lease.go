@@ -20,8 +20,8 @@ type Lease struct{ u *held.Use }
 // method, and that of the context which Do passes on, reads the clock: in a process that was stopped for too long,
 // the first call reports the loss. A context derived from it ends a moment later.
 //
-// If somebody deletes the lease's node by hand, or asks for the lock back, Context is cancelled when this process
-// hears of it. In the first 100 ms of a lease the node is not watched, so that may be only when they are over.
+// If the lease's node is deleted by hand, or asked back, Context is cancelled when this process hears of it. In the first 100 ms
+// of a lease the node is not watched, so that may be only when they are over.
 func (l *Lease) Context() context.Context { return l.u.Context() }
 
 // Path returns the lock's path.
@@ -34,12 +34,11 @@ func (l *Lease) Node() string { return l.u.H.Nodes()[0] }
 // lock node that was deleted and created again. It is ZooKeeper's czxid of the contender, so anybody can check it. A
 // store that remembers the largest token it has seen and refuses smaller ones never obeys a stale holder.
 //
-// The reply to the create contains it. If that reply was lost, the token is read after the grant, and Token waits for
-// it: one round trip at most. Token then returns 0, which is not a valid token, if the lease ended first, or if the ACL
-// denies the client READ on its own node (ZooKeeper 3.8.4+ and 3.9.2+ then hide it). Readers of one lock, and permits of
-// one semaphore, have tokens too, but these order grants, not holders: compare them per slot. After a restored backup
-// ZooKeeper counts from an older state again, and tokens may repeat: "locktree help restore-backup" says how to prevent
-// that.
+// The reply to the create contains it. If that reply was lost, the token is read after the grant, and Token waits for it: one
+// round trip at most. It returns 0, which is no valid token, if the lease ended first, or if the ACL denies the client READ on
+// its own node (ZooKeeper 3.8.4+ and 3.9.2+ then hide it). Readers of one lock, and permits of one semaphore, have tokens too,
+// but these order grants, not holders: compare them per slot. After a restored backup ZooKeeper counts from an older state again,
+// and tokens may repeat: "locktree help restore-backup" says how to prevent that.
 func (l *Lease) Token() uint64 { return l.u.Token() }
 
 // Deadline returns the time until which the lease is safe without another reply from ZooKeeper: half a session
@@ -52,23 +51,20 @@ func (l *Lease) Deadline() time.Time { return l.u.Deadline() }
 // ErrReleased, or an error that says why the proof failed.
 func (l *Lease) Verify(ctx context.Context) error { return l.u.Verify(ctx) }
 
-// Multi applies ops as one transaction that fails as a whole if the lease's node is gone when ZooKeeper applies it. So
-// a holder that has lost its lock without knowing it writes nothing once somebody else has been granted the lock.
-// Multi then returns ErrLost, and the lease has ended. The results are those of ops. The operations are
-// *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest; together they must fit into
-// one request (1,048,575 bytes); otherwise Multi sends nothing and returns ErrTooLarge.
+// Multi applies ops as one transaction that fails as a whole if the lease's node is gone when ZooKeeper applies it. So a holder that has
+// lost its lock unawares writes nothing once another one has been granted it. Multi then returns ErrLost, and the lease has ended. The
+// results are those of ops. The operations are *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest;
+// together they must fit into one request (1,048,575 bytes); otherwise Multi sends nothing and returns ErrTooLarge.
 //
-// When the reply is lost the outcome of the error, an *OpError, is unknown: read to find out. Such a write may still be
-// applied after the lease has ended, as long as its node exists: until the servers have deleted it or, of a lost
-// session, have expired it.
+// When the reply is lost the outcome of the error, an *OpError, is unknown: read to find out. Such a write may still be applied
+// after the lease has ended, until the servers have deleted its node or expired its session.
 func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	return l.u.Multi(ctx, ops...)
 }
 
-// Unlock gives the lock back. It returns nil when that is done, and also on later calls. ctx bounds only the wait for
-// the confirmation: if ctx has ended, the lock is given back all the same, and the error is ErrReleasePending until
-// that is confirmed. ErrLost means that the lease was lost earlier, so another holder may have interfered with what
-// it guarded.
+// Unlock gives the lock back. It returns nil when that is done, and also on later calls. ctx bounds only the wait for the
+// confirmation: if it has ended, the lock is given back too, and the error is ErrReleasePending until that is confirmed. ErrLost
+// means that the lease was lost earlier, so another holder may have interfered.
 //
 // ctx may be the lease's own Context, or the one that Do passes on. Unlock ends both, and goes on waiting all the same: until
 // their deadline, for a session timeout at most.
@@ -83,9 +79,9 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	return l.u.Unlock(ctx)
 }
 
-// Release gives the lock back as Unlock does, but waits for no answer: it ends the lease, sends what deletes its node, and returns.
-// It is for programs that take one lock after another. What the client asks for next goes out behind that request, on the same
-// connection, so each lock costs one round trip, and the servers commit the delete and the next create together.
+// Release gives the lock back as Unlock does, but waits for no answer: it ends the lease, sends what deletes its node, and
+// returns. It is for programs that take one lock after another. The client's next request goes out behind it, on the same
+// connection. So each lock costs one round trip, and the servers commit the delete and the next create together.
 //
 // Not guaranteed: that the lock is free when Release returns. Others are granted it when the servers have deleted the node, half a
 // round trip later if the connection holds; use Unlock to know that they can be. The client goes on deleting as behind
@@ -93,12 +89,12 @@ func (l *Lease) Unlock(ctx context.Context) error {
 // ErrLost. A program that ends calls [Client.Close], which frees whatever is left.
 //
 // The next call of this client that takes the same lock alone waits until the node is gone. Permits, readers, and writers that
-// follow readers of their client do not wait for that: they are served behind the delete. If the connection is cut
-// at that moment, they may find their client's own old node ahead of them until it is deleted, and a Try is refused because of it.
+// follow readers of their client do not wait for that: they are served behind the delete. If the connection is cut at that
+// moment, their client's own old node may be ahead of them until it is deleted, and refuses a Try.
 //
-// Of one client, 256 deletes are under way at most, those of Unlock included. Release waits while there are as many, but for no more
-// than a sixth of the session timeout. If it cannot send the request by then, or there is no connection, that is left to
-// the background too. Until a node is known to be gone it counts towards the limit of the session (512 KiB of paths).
+// A client has at most 256 deletes under way, those of Unlock included. Release waits while there are as many, for a sixth of the
+// session timeout at most. If it cannot send the request by then, or there is no connection, that is left to the background too.
+// Until a node is known to be gone it counts towards the limit of the session (512 KiB of paths).
 //
 // WithReentrancy, second calls, and a nil Lease: as for Unlock.
 func (l *Lease) Release() {

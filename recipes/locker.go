@@ -8,9 +8,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Locker is any lock, for code that works under one and does not choose it. *Mutex, *RWMutex (for writing) and *MultiLock are
-// Lockers; [RWMutex.RLocker], [Semaphore.Locker] and [Client.Locker] make one of the others. A test may write its own: package
-// recipetest makes leases for it.
+// Locker is any lock, for code that does not choose it. *Mutex, *RWMutex (for writing) and *MultiLock are Lockers; [RWMutex.RLocker],
+// [Semaphore.Locker] and [Client.Locker] make others. A test may write its own: package recipetest makes leases for it.
 type Locker interface {
 	// Do runs a function under the lock; see [Mutex.Do].
 	Do(ctx context.Context, fn func(context.Context, *Lease) error) error
@@ -45,9 +44,9 @@ func (l locker) Do(ctx context.Context, fn func(context.Context, *Lease) error) 
 	return do(ctx, l.Lock, fn)
 }
 
-// Locker returns the lock at path as one of kind k, for programs that handle locks of any kind, as "locktree exec" does: shared to read,
-// if the kind has readers, and with a number of permits, if it has permits. Others use the recipe of the kind and its documentation.
-// inspect.Lock returns the kind of a lock. A kind that is no lock is ErrKindMismatch.
+// Locker returns the lock at path as one of kind k, for programs that handle locks of any kind, as "locktree exec" does. It reads
+// if shared is set and the kind has readers; permits counts if the kind has permits. Others use the recipe of the kind and its
+// documentation. inspect.Lock returns the kind of a lock. A kind that is no lock is ErrKindMismatch.
 func (c *Client) Locker(k *kind.Kind, path string, shared bool, permits int, opts ...Option) Locker {
 	if k == nil || k.Container || len(k.Queues) == 0 {
 		return locker{q: c.unusable(fmt.Errorf("%w: %s is not a lock (%s)", ErrKindMismatch, path, k))}
@@ -70,9 +69,8 @@ func (k *Keyed) Locker(of *kind.Kind, key string, shared bool, permits int) Lock
 	return locker{k.queue(of, key, shared && of.Queues[0].Shared != nil), wanted(of, permits)}
 }
 
-// Detach returns a context with the values of ctx, but without its leases, deadline and cancellation. It is for work that a holder
-// starts and does not wait for: with ctx itself, that work would end with the lease, and locking the same lock again would be
-// ErrWouldDeadlock although another goroutine does it, which may wait.
+// Detach returns a context with the values of ctx, but without its leases, deadline and cancellation. It is for work that a holder starts
+// and does not wait for. With ctx itself that work would end with the lease, and could not wait for the same lock (ErrWouldDeadlock).
 func Detach(ctx context.Context) context.Context {
 	return held.Detach(ctx)
 }

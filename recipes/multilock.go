@@ -8,7 +8,7 @@ import (
 )
 
 // Member is a lock that can be part of a MultiLock: a *Mutex, an *Election, a *RWMutex (for writing) or [RWMutex.RLocker]. A
-// semaphore cannot: a set that waits would take permits that nobody holds.
+// semaphore cannot: a set that waits would keep permits idle.
 type Member interface{ handle() *handle }
 
 func (m *Mutex) handle() *handle    { return m.q }
@@ -31,9 +31,8 @@ type MultiLock struct {
 	handles []*handle
 }
 
-// MultiLock returns a handle on the members, which must be of this client and different locks. Members that exclude
-// others wait for their turn among the goroutines of this client, so that the client keeps one contender in each of
-// their queues; readers have contenders of their own.
+// MultiLock returns a handle on the members, which must be of this client and different locks. Members that exclude others wait for their
+// turn among the goroutines of this client, which keeps one contender in each of their queues. Readers have contenders of their own.
 func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {
@@ -54,8 +53,7 @@ func (c *Client) MultiLock(members ...Member) *MultiLock {
 // With a context of the lease, a member's own handle made with WithReentrancy enters this lease again.
 func (m *MultiLock) Lock(ctx context.Context) (*Lease, error) { return m.lock(ctx, false) }
 
-// TryLock takes all members if nobody is ahead in any of them; otherwise it returns a *HeldError for the first that
-// is held.
+// TryLock takes all members if all are free, and returns a *HeldError for the first that is held if not.
 func (m *MultiLock) TryLock(ctx context.Context) (*Lease, error) { return m.lock(ctx, true) }
 
 // Do runs fn while all members are held; see Mutex.Do.

@@ -88,7 +88,7 @@ func resultOf(err error) string {
 	switch waited := errors.As(err, &held) && held.Cause != nil; {
 	case err == nil:
 		return resultAcquired
-	case errors.Is(err, ErrUnreachable): // whatever else it is
+	case errors.Is(err, ErrUnreachable): // even if it matches others
 		return resultUnreachable
 	case errors.Is(err, ErrWouldDeadlock):
 		return resultError
@@ -108,7 +108,7 @@ func resultOf(err error) string {
 }
 
 // eventQueue holds what the Observer is still to receive. Its mutex is the last of all to be taken, so events can be added
-// wherever they happen, and in the order in which they happen; callbacks run without it, on a goroutine that holds nothing.
+// anywhere, in order. Callbacks run without it, on a goroutine that holds nothing.
 type eventQueue struct {
 	mu      sync.Mutex
 	pending []Event
@@ -155,7 +155,7 @@ func (q *eventQueue) next() (e Event, more bool) {
 		q.idle, q.pending = nil, nil
 		return e, false
 	}
-	e, q.pending[0] = q.pending[0], e // let go of what it refers to
+	e, q.pending[0] = q.pending[0], e // let go of its references
 	q.pending = q.pending[1:]
 	return e, true
 }

@@ -6,10 +6,10 @@ import (
 	"log/slog"
 )
 
-// LogEvents makes a Config.Observer that logs what a person wants to know, one line each: at LevelError a lease that was lost; at
-// LevelWarn a session in doubt or lost, and a call that failed because of more than its caller's patience; at LevelInfo the end of
-// such a doubt; at LevelDebug all grants, waits, refusals and releases. Heartbeats are not logged. Config.Logger says which servers
-// cannot be reached, and why: the same logger serves for both.
+// LogEvents makes a Config.Observer that logs events for people, one line each. LevelError is for a lease that was lost.
+// LevelWarn is for a session in doubt or lost, and for a call that did not fail because of its caller's own bound. LevelInfo is
+// for the end of such a doubt, LevelDebug for all grants, waits, refusals and releases. Heartbeats are not logged. Config.Logger
+// says which servers cannot be reached, and why: the same logger serves for both.
 func LogEvents(log *slog.Logger) func(Event) {
 	return func(e Event) {
 		level, text := levelOf(e)
@@ -33,32 +33,29 @@ func LogEvents(log *slog.Logger) func(Event) {
 	}
 }
 
+// logged are the events that LogEvents logs.
+var logged = map[EventType]struct {
+	level slog.Level
+	text  string
+}{
+	EventLost:             {slog.LevelError, "lock lost"},
+	EventSessionLost:      {slog.LevelWarn, "session lost"},
+	EventSessionSuspected: {slog.LevelWarn, "session in doubt: the connection ended, or ZooKeeper does not answer"},
+	EventSessionCleared:   {slog.LevelInfo, "session not in doubt any more: ZooKeeper answers"},
+	EventRefused:          {slog.LevelDebug, "lock not granted"},
+	EventQueued:           {slog.LevelDebug, "waiting for a lock"},
+	EventAcquired:         {slog.LevelDebug, "lock granted"},
+	EventReleased:         {slog.LevelDebug, "lock released"},
+}
+
 // levelOf is how an event is logged; without a text it is not.
-func levelOf(e Event) (level slog.Level, text string) {
-	switch e.Type {
-	case EventLost:
-		return slog.LevelError, "lock lost"
-	case EventSessionLost:
-		if errors.Is(e.Cause, ErrClosed) {
-			return slog.LevelDebug, "session closed"
-		}
-		return slog.LevelWarn, "session lost"
-	case EventSessionSuspected:
-		return slog.LevelWarn, "session in doubt: the connection ended, or ZooKeeper does not answer"
-	case EventSessionCleared:
-		return slog.LevelInfo, "session not in doubt any more: ZooKeeper answers"
-	case EventRefused:
-		switch e.Result {
-		case resultUnreachable, resultQuota, resultError:
-			return slog.LevelWarn, "lock not granted"
-		}
-		return slog.LevelDebug, "lock not granted"
-	case EventQueued:
-		return slog.LevelDebug, "waiting for a lock"
-	case EventAcquired:
-		return slog.LevelDebug, "lock granted"
-	case EventReleased:
-		return slog.LevelDebug, "lock released"
+func levelOf(e Event) (slog.Level, string) {
+	how := logged[e.Type]
+	switch {
+	case e.Type == EventSessionLost && errors.Is(e.Cause, ErrClosed):
+		return slog.LevelDebug, "session closed"
+	case e.Result == resultUnreachable, e.Result == resultQuota, e.Result == resultError:
+		how.level = slog.LevelWarn
 	}
-	return 0, ""
+	return how.level, how.text
 }

@@ -29,17 +29,16 @@ func (m *RWMutex) Path() string { return m.write.Path }
 // ErrWouldDeadlock: give that back first.
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, 0, false) }
 
-// TryLock takes the lock as the only holder if nobody is ahead; otherwise it returns a *HeldError.
+// TryLock takes the lock as the only holder if it is free, and returns a *HeldError if not.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, 0, true) }
 
-// RLock waits for the lock as one of its readers. With a context of a lease of this lock it returns ErrWouldDeadlock;
-// with WithReentrancy it enters that lease again. If that is a write lease, RLock returns a write lease too: it
-// excludes others until the last Unlock.
+// RLock waits for the lock as one of its readers. With a context of a lease of this lock it returns ErrWouldDeadlock; with WithReentrancy
+// it enters that lease again. If that is a write lease, RLock returns a write lease too: it excludes others until the last Unlock.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 	return m.read.lock(ctx, 0, false)
 }
 
-// TryRLock takes the lock as one of its readers if no writer is ahead; otherwise it returns a *HeldError.
+// TryRLock takes the lock as one of its readers if no writer is ahead, and returns a *HeldError if one is.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
 	return m.read.lock(ctx, 0, true)
 }
@@ -54,16 +53,15 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) erro
 	return do(ctx, m.RLock, fn)
 }
 
-// Downgrade turns a write lease into a read lease, and no writer can get in between: one transaction deletes the
-// writer's node and creates a reader's with the same number, as Curator 5.5 does. From the call on the caller writes
-// nothing more: readers come in before Downgrade returns. The read lease has a token and a Context of its own; those of
-// the write lease end (ErrReleased), and its Unlock, also that of Do, gives the read lease back.
+// Downgrade turns a write lease into a read lease, and no writer can get in between. One transaction deletes the writer's node
+// and creates a reader's with the same number, as in Curator 5.5. From the call on the caller writes nothing more: readers come
+// in before Downgrade returns. The read lease has its own token and Context. Those of the write lease end (ErrReleased), and its
+// Unlock, also that of Do, gives the read lease back.
 //
-// It is another lease, so that nothing that was begun as a writer goes on beside readers: what runs under the write lease's Context is
-// told to stop, and its Multi fails. What reads on, in the function of Do too, uses the read lease and its Context.
+// It is another lease, so that no work of the writer goes on beside readers: work under the write lease's Context is told to
+// stop, and its Multi fails. Work that reads on, in the function of Do too, uses the read lease and its Context.
 //
-// With an error Downgrade returns l. That is held as before if no server can execute the transaction any more, else it
-// has ended.
+// With an error Downgrade returns l. That is held as before if no server can execute the transaction any more; if one can, it has ended.
 //
 // Curator's and kazoo's waiters respect the reader that appears before them. Curator's own downgrade up to 5.4 takes
 // a new number at the end of the queue, and does let a writer in between.

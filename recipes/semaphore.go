@@ -6,10 +6,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Semaphore is a lock with a declared number of permits, which as many callers can hold at once. In ZooKeeper it has
-// the layout of Curator's InterProcessSemaphoreV2: permits are nodes below "leases", and callers that must wait queue
-// below "locks". The number is read from the declaration, and changes take effect: a higher number admits waiters at
-// once; a lower one interrupts nobody, but admits nobody until enough permits have come back.
+// Semaphore is a lock with a declared number of permits, which as many callers can hold at once. In ZooKeeper it has the layout
+// of Curator's InterProcessSemaphoreV2: permits are nodes below "leases", and callers that must wait queue below "locks". The
+// number is read from the declaration, and changes take effect. A higher number admits waiters at once. A lower one interrupts no
+// holder, and admits no waiter until enough permits have come back.
 type Semaphore struct{ q *handle }
 
 // Semaphore returns a handle on the semaphore at path; see Client.Mutex.
@@ -20,9 +20,9 @@ func (c *Client) Semaphore(path string, opts ...Option) *Semaphore {
 // Path returns the lock's path.
 func (m *Semaphore) Path() string { return m.q.Path }
 
-// Acquire takes n permits at once: all or none, in one transaction, so callers that want several permits cannot block
-// each other with some of them (two Curator clients that want 2 of 2 can). Waiters are served in the order of
-// arrival: one that wants many permits is not overtaken by those that want few. ctx bounds the wait.
+// Acquire takes n permits at once, all or none, in one transaction. So callers that want several cannot block each other (two
+// Curator clients that want 2 of 2 can). Waiters are served in the order of arrival: one that wants many permits is not overtaken
+// by those that want few. ctx bounds the wait.
 //
 // With a context of a lease of this semaphore, Acquire returns ErrWouldDeadlock: a caller that takes permits while it
 // holds some can wait for itself. With WithReentrancy it shares the permits that the lease has.
@@ -33,8 +33,8 @@ func (m *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return m.q.lock(ctx, n, false)
 }
 
-// TryAcquire takes n permits if they are free and nobody waits for any; otherwise it returns a *HeldError. A client
-// that polls with it does not delay waiters, and writes nothing while the permits are taken.
+// TryAcquire takes n permits if they are free and there is no waiter, and returns a *HeldError if not. A client that polls with
+// it does not delay waiters, and writes nothing while the permits are taken.
 func (m *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	return m.q.lock(ctx, n, true)
 }

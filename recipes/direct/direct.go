@@ -17,15 +17,13 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session"
 )
 
-// Session is one ZooKeeper session. It is safe for use by many goroutines.
-// When it is lost, ask the client for the next one: a lost session is never revived, and no operation runs in another session than
-// its own.
+// Session is one ZooKeeper session. It is safe for use by many goroutines. When it is lost, ask the client for the next one: a lost
+// session is never revived, and no operation runs in another session than its own.
 //
 // Operations wait for a connection until ctx ends or the session is lost. Reads whose answer was lost with a connection are
-// repeated, up to three times; writes never are. Every error is an [*OpError]; it says what is known about the operation's effect.
-// Paths are absolute, and the types, flags and errors are those of package zk. Ephemeral nodes vanish when the client is closed or,
-// at the latest, when the servers expire the session: if there is no connection when it is lost, up to Timeout (and a tick) after
-// they last heard from it.
+// repeated, up to three times; writes never are. Every error is an [*OpError]; it says what is known about the operation's
+// effect. Paths are absolute, and the types, flags and errors are those of package zk. Ephemeral nodes vanish when the client is
+// closed or the servers expire the session: without a connection, up to Timeout (and a tick) after they last heard from it.
 type Session struct{ ahead session.Ahead }
 
 // Of returns the operations of a session. Programs call Client.Session of package recipes.
@@ -92,9 +90,8 @@ func until(watched context.Context, call func(), w *session.Watch) <-chan struct
 // Reads are reads to be sent together, by their paths.
 type Reads struct{ Get, GetACL, Exists []string }
 
-// ReadAhead sends reads together, in one write, and returns a Session to ask them of, for one goroutine: the methods of these
-// names wait for the answers, each of which is given once. Every other read is sent when it is asked for. ReadAhead waits for a
-// connection, and for nothing else; whatever goes wrong, the reads say.
+// ReadAhead sends reads together, in one write, and returns a Session for one goroutine. Its methods of these names wait for the answers,
+// and give each once. Every other read is sent when it is asked for. ReadAhead waits for a connection only; the reads return all errors.
 //
 // An answer may be as old as its request: do not read ahead what you write in between.
 func (s *Session) ReadAhead(ctx context.Context, reads Reads) *Session {
@@ -117,15 +114,14 @@ func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version
 	return s.ahead.SetACL(ctx, path, acl, version)
 }
 
-// Delete deletes a node without children. version must equal Stat.Version; -1 matches any. It needs the permission DELETE on
-// the parent.
+// Delete deletes a node without children. version must equal Stat.Version; -1 matches any. It needs the permission DELETE on the parent.
 func (s *Session) Delete(ctx context.Context, path string, version int32) error {
 	return s.ahead.Delete(ctx, path, version)
 }
 
 // Multi applies all operations or none: *zk.CreateRequest (no container, no TTL), *zk.SetDataRequest,
-// *zk.DeleteRequest, *zk.CheckVersionRequest. When a server refuses, the results say of each operation why it failed
-// or that it was rolled back, and the error's Path is that of the first operation that failed.
+// *zk.DeleteRequest, *zk.CheckVersionRequest. When a server refuses, each result says why its operation failed or that it was
+// rolled back. The error's Path is that of the first operation that failed.
 func (s *Session) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	return s.ahead.Multi(ctx, ops...)
 }
@@ -143,7 +139,7 @@ func (s *Session) Sync(ctx context.Context, path string) error { return s.ahead.
 //	Hint    string  // what would help, a clause; may be empty
 type OpError = session.OpError
 
-// What is known about the effect of an operation that failed.
+// The possible effects of an operation that failed.
 const (
 	OutcomeUnknown  = session.OutcomeUnknown  // it may have been applied, may still be applied, or may never be
 	OutcomeDefinite = session.OutcomeDefinite // a server refused it, and it had no effect

@@ -2,7 +2,7 @@ package once
 
 import "time"
 
-// Each wait here, and each comparison with a time of the ensemble, with what it may be late by:
+// Each wait here, and each comparison with a time of the ensemble:
 //
 //	where                     what is waited for or compared                          late by at most
 //	await                     the next slot, by clock                                 recheck, if the clock is set; else stagger
@@ -23,16 +23,16 @@ import "time"
 // recheck bounds each wait for a slot: a clock may be set meanwhile, so everything is looked at again.
 const recheck = time.Minute
 
-// clock is that of this machine, less what it is known to be ahead of the ensemble's: who waits for slots of tomorrow, or finds that those of today
-// are too late, starts none. Its first use is read.
+// clock is this machine's, less its known lead over the ensemble's: a client that is ahead would wait for slots of tomorrow, and
+// find those of today too late. Its first use is read.
 type clock struct {
 	now     func() time.Time // of this machine
 	own, at time.Time        // what it showed at the last look, and when that was
 	ahead   time.Duration
 }
 
-// read returns the time. set reports whether the machine's clock has not been seen before, or was set since, or slept: then it may be ahead
-// by something else.
+// read returns the time. set reports whether the machine's clock has not been seen before, or was set since, or slept: then its
+// lead is unknown.
 func (c *clock) read() (now time.Time, set bool) {
 	own, at := c.now().Round(0), time.Now()
 	if drift := own.Sub(c.own) - at.Sub(c.at); c.at.IsZero() || drift.Abs() > time.Second {
@@ -42,8 +42,8 @@ func (c *clock) read() (now time.Time, set bool) {
 	return own.Add(-c.ahead), set
 }
 
-// learn compares the time of the last look with one at which the ensemble has since executed something. It reports whether the clock was wrong
-// by more than a slot may be early.
+// learn compares the time of the last look with a later one of the ensemble. It reports whether the clock was wrong by more than
+// a slot may be early.
 func (c *clock) learn(since time.Time) (wrong bool) {
 	was := c.ahead
 	c.ahead = max(0, c.own.Sub(since))

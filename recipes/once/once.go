@@ -19,18 +19,17 @@ import (
 // Once is a job that runs once for each slot: an instant of its declared schedule, or a name that the program gives. A mutex alone
 // does not do that: it excludes only while a job runs, so a short job runs on every machine whose clock differs a little.
 //
-// Who starts a slot holds the job's lock, so that one run is under way at a time, and has written the slot into the job's record, in
-// one transaction that is guarded by the record's version and by the lock. That decides, and no clock has a part in it. With
-// success = "start", which is the default, a slot is started at most once: if its holder dies, the work is not done to its end. With
-// success = "end" it is started again, with a larger token, by another one who wants it, until a run has succeeded. At most one success
-// is recorded. But the work may be done to its end more than once, by a holder that lost the lock without stopping, unless its store
-// refuses old tokens.
+// A client that starts a slot holds the job's lock, so one run is under way at a time. It has written the slot into the job's record, in
+// one transaction that is guarded by the record's version and by the lock. That decides, without a clock. With success = "start", which
+// is the default, a slot is started at most once: if its holder dies, the work is not done to its end. With success = "end" it is started
+// again, with a larger token, by another one who wants it, until a run has succeeded. At most one success is recorded. But the work may
+// be done to its end more than once, by a holder that lost the lock without stopping, unless its store refuses old tokens.
 //
-// Clocks say when to try. A slot is not started more than 30 s before its instant by the clock of the ensemble, as the stat of this
-// session's own contender shows it: a client whose clock is ahead waits. A client whose clock is behind starts late, if no other has, and
-// not at all once the instant is longer ago than catch_up, by the time at which the ensemble wrote the start. So a slot is missed only if no
-// client lives whose clock is less than catch_up behind, or if a run of another slot holds the job up. No client waits for longer than a
-// minute before it looks again, so a clock may be set at any time. clock.go lists each wait; docs/once.md says the rest.
+// Clocks only say when to try. A slot is not started more than 30 s before its instant, by the clock of the ensemble, which the stat of
+// this session's own contender shows. A client with a clock that is ahead waits. A client with a clock that is behind starts late, if no
+// other has. It does not start once the instant is longer ago than catch_up, by the ensemble's time of the start. So a slot is missed
+// only if no client lives whose clock is less than catch_up behind, or if a run of another slot holds the job up. No client waits for
+// longer than a minute before it looks again, so a clock may be set at any time. clock.go lists each wait; docs/once.md says the rest.
 type Once struct {
 	c    *recipes.Client
 	path string
@@ -45,13 +44,13 @@ func New(c *recipes.Client, path string, opts ...recipes.Option) *Once {
 // Path returns the job's path.
 func (o *Once) Path() string { return o.path }
 
-// Of the slots of a [Once].
+// Errors of the slots of a [Once].
 var (
-	// ErrSlotTaken: the slot was started by somebody, with success = "start"; or a run of it has succeeded; or a person skipped it. It
+	// ErrSlotTaken: the slot was started, with success = "start"; or a run of it has succeeded; or a person skipped it. It
 	// arrives as a *SlotError.
 	ErrSlotTaken = errors.New("recipes: slot taken")
-	// ErrSlotTooOld: the slot sorts before those that are recorded, so whether it was run is not known; or its instant is before the job
-	// was declared, or longer ago than catch_up allows. It is not run.
+	// ErrSlotTooOld: the slot sorts before the recorded ones, so it may have been run. Or its instant is before the job was
+	// declared, or longer ago than catch_up allows. It is not run.
 	ErrSlotTooOld = errors.New("recipes: slot too old")
 	// ErrNoSlot: the job has no such slot: its instant is not in the schedule, or its name is empty, longer than 128 bytes, or not
 	// printable.
@@ -74,15 +73,15 @@ func (*SlotError) Unwrap() error { return ErrSlotTaken }
 // Start waits until it may start a slot, and starts it. An empty slot is the newest one of the schedule, by this machine's clock, if
 // its instant is no longer ago than catch_up. The caller ends it with [Start.End]. ctx bounds the wait.
 //
-// While somebody else runs the job, Start waits, unless the record says already what becomes of the slot: then it returns a *SlotError
-// at once. Other errors are ErrSlotTooOld, ErrNoSlot, slots.ErrUnknownZone where this machine does not know the declared time zone, and those
-// of Mutex.Lock. If the lease is lost before the record is written, or before that is known, the error is recipes.ErrLost; with
-// success = "start" the slot may count as started then, although nobody runs it.
+// While another client runs the job, Start waits. If the record decides the slot already, it returns a *SlotError at once. Other
+// errors are ErrSlotTooOld, ErrNoSlot, slots.ErrUnknownZone where this machine does not know the declared time zone, and those of
+// Mutex.Lock. If the lease is lost before the write of the record is confirmed, the error is recipes.ErrLost. With success =
+// "start" the slot may then count as started without a run.
 func (o *Once) Start(ctx context.Context, slot string) (*Start, error) {
 	return o.start(ctx, slot, slot == "", false)
 }
 
-// TryStart is Start, but does not wait for others: while somebody runs the job or waits to, it returns a *recipes.HeldError.
+// TryStart is Start, but does not wait for others: while another client runs the job or waits to, it returns a *recipes.HeldError.
 func (o *Once) TryStart(ctx context.Context, slot string) (*Start, error) {
 	return o.start(ctx, slot, slot == "", true)
 }
@@ -116,9 +115,9 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 	}
 }
 
-// startNow takes the job's lock, and starts the slot in its record: without a name, the newest one at a time. late means that it must not be
-// later than catch_up. If the slot is not due, or by, the clock by which it was chosen, turns out to be wrong, there is neither a start nor an
-// error: the caller is to wait, and then to look at everything again.
+// startNow takes the job's lock, and starts the slot in its record. An empty name is the newest slot at a time. late refuses a
+// slot that is later than catch_up. If the slot is not due, or was chosen by a clock (by) that was wrong, there is neither a
+// start nor an error: the caller waits, and then looks at everything again.
 func (o *Once) startNow(ctx context.Context, slot string, newest time.Time, by *clock, late, try bool) (s *Start, wait time.Duration, err error) {
 	asked := time.Now()
 	p, name, err := o.resolve(ctx, slot, newest)
@@ -223,8 +222,8 @@ func (o *Once) watch(waiting context.Context, p *kind.OnceParams, slot string, c
 	}
 }
 
-// glance looks at the record without the lock. The error says that the slot is decided; changed is closed when it is to be asked again, nil if
-// that cannot be known: the holder of the lock finds out in any case.
+// glance looks at the record without the lock. The error says that the slot is decided. changed is closed when glance is to be
+// asked again; nil if that cannot be known, because the holder of the lock finds out in any case.
 func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (changed <-chan struct{}, decided error) {
 	s, err := o.c.Session(ctx)
 	if err != nil {
@@ -257,8 +256,9 @@ func noRecord(node string, err error) error {
 	return errs.Errorf("%w: %s, which has the record of its slots, does not exist; run apply: %w", recipes.ErrNotProvisioned, node, err)
 }
 
-// Skip records that a slot is not to be run: it is for people. A slot that was started or has succeeded is a *SlotError; while the job runs, or
-// somebody waits to run it, the error is a *recipes.HeldError. It refuses a slot whose record would have no room for one that is to be run before it.
+// Skip records that a slot is not to be run: it is for people. A slot that was started or has succeeded is a *SlotError. While
+// the job runs, or a client waits to run it, the error is a *recipes.HeldError. It refuses a slot whose record would have no room
+// for one that is to be run before it.
 func (o *Once) Skip(ctx context.Context, slot string) error {
 	_, slot, err := o.resolve(ctx, slot, o.c.Now())
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// Run runs fn for each slot of the schedule, until ctx ends: within a second of its instant, and if nobody has started it by then, later,
-// up to catch_up, the oldest one first. fn's context and lease are those of Do. What fn returns is recorded and logged to Config.Logger, and Run goes
-// on: it does not try a slot again once an error of its own fn is recorded; other clients do, with success = "end". If the lease was lost
-// before the result was recorded, it may try the slot again itself.
+// Run runs fn for each slot of the schedule, until ctx ends: within a second of its instant, or up to catch_up later if no client
+// has started it, the oldest first. fn's context and lease are those of Do. Run records fn's result, logs an error to
+// Config.Logger, and goes on. It does not try a slot again once an error of its own fn is recorded; other clients do, with
+// success = "end". If the lease was lost before the result was recorded, it may try the slot again itself.
 //
 // Run outlasts what is worth another try: a lost session, servers that cannot be reached, an apply that drains the job. It returns ctx's error, or
 // why there is nothing to wait for: recipes.ErrNotProvisioned, ErrKindMismatch, ErrNoSlot if the job has no schedule, and other errors that [Retryable] reports
 // false for.
 func (o *Once) Run(ctx context.Context, fn func(ctx context.Context, slot time.Time, l *recipes.Lease) error) error {
-	settled := time.Time{} // slots up to this one are not this client's to start, by what it knows
+	settled := time.Time{} // as far as it knows, this client starts no slot up to this one
 	now := &clock{now: o.c.Now}
 	for try := (retry.Tries{Longest: 5 * time.Second}); ; {
 		settledTo, err := o.turn(ctx, settled, now, fn)
@@ -90,9 +90,9 @@ func (o *Once) turn(ctx context.Context, settled time.Time, now *clock, fn func(
 // stagger is by how long a client delays what others do at the same moment. When most of them look, the first one has written the record.
 func stagger(p *kind.OnceParams) time.Duration { return rand.N(min(time.Second, p.Late()/8) + 1) }
 
-// standBy keeps this client out of a queue in which one holds, and another one waits in case that one dies or fails: the record tells what
-// they do. All clients would queue for each slot without it. It reports whether the record is another one than that seen. If it is not for a
-// while, those two may be there for something else, and this client is to queue.
+// standBy keeps this client out of a queue with a holder and one that waits in case the holder fails: the record tells about
+// them. Without it all clients would queue for each slot. It reports whether the record has changed. If it has not for a while,
+// those two may be there for another reason, and this client is to queue.
 func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool {
 	s, err := o.c.Session(ctx)
 	if err != nil {
@@ -114,8 +114,8 @@ func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool
 	return waiting.Err() == nil && retry.Pause(ctx, nil, stagger(p)) == nil
 }
 
-// attempt starts a slot that is due, and runs fn. It returns the slot if this client has done with it: if its result is recorded, or somebody
-// else's decision is.
+// attempt starts a slot that is due, and runs fn. It returns the slot if this client has done with it: its result, or another
+// client's decision, is recorded.
 func (o *Once) attempt(ctx context.Context, at, settled time.Time, now *clock, fn func(context.Context, time.Time, *recipes.Lease) error) (time.Time, error) {
 	now.read()
 	s, wait, err := o.startNow(ctx, slots.At(at), at, now, true, false)

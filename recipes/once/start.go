@@ -40,8 +40,8 @@ func (s *Start) do(ctx context.Context, fn func(context.Context, *recipes.Lease)
 	return unrecorded, err
 }
 
-// End records the result of the run, nil for success, and gives the job's lock back. If the lease is lost, nothing can be recorded, and
-// the error is recipes.ErrLost: with success = "end", somebody else runs the slot.
+// End records the result of the run, nil for success, and gives the job's lock back. If the lease is lost, nothing can be
+// recorded, and the error is recipes.ErrLost: with success = "end", another client runs the slot.
 func (s *Start) End(ctx context.Context, result error) error {
 	noted, released := s.note(ctx, result), s.Unlock(ctx)
 	if errors.Is(noted, recipes.ErrLost) && errors.Is(released, recipes.ErrLost) {
@@ -71,8 +71,8 @@ func (s *Start) contender() (own *zk.Stat, err error) {
 
 // begin writes the start into the record. early is how long it is until that is allowed.
 //
-// passed is a time that has passed: that of our contender. By it a slot is never too early, but it may be as old as the wait for the lock.
-// So the write of the start says whether it was too late; then it is undone.
+// passed is a time that has passed: that of our contender. A slot is never too early by it, but it may be as old as the wait for
+// the lock. So the write of the start says whether it was too late; then it is undone.
 func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err error) {
 	ctx, token := s.Context(), s.Token()
 	var before *slots.Record
@@ -104,7 +104,7 @@ func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err err
 	err = s.inTime(time.Time{}, time.UnixMilli(wrote.Mtime), late)
 	if err != nil {
 		_, undone := s.change(ctx, func(_ *slots.Record, stat *zk.Stat) (*slots.Record, error) {
-			if before == nil || stat.Version != wrote.Version { // somebody has written it by hand
+			if before == nil || stat.Version != wrote.Version { // it was written by hand
 				return nil, nil
 			}
 			return before, nil
@@ -114,13 +114,13 @@ func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err err
 	return 0, err
 }
 
-// countsFrom is the time after which slots count.
+// countsFrom is the time from which on slots count.
 func countsFrom(r *slots.Record, d *recipes.Declaration, stat *zk.Stat) time.Time {
 	return r.From(d.Since, time.UnixMilli(stat.Ctime))
 }
 
-// inTime is the error of a slot that is too old at a time of the ensemble's clock. Of slots from before the schedule was declared, or
-// from before the record began, the record says nothing: there may have been another one.
+// inTime is the error of a slot that is too old at a time of the ensemble's clock. The record says nothing of slots from before
+// the schedule was declared, or before the record began: there may have been another record.
 func (s *Start) inTime(from, now time.Time, late bool) error {
 	if s.params.Schedule == "" {
 		return nil
@@ -162,8 +162,8 @@ func (s *Start) note(ctx context.Context, result error) error {
 	return err
 }
 
-// change writes the record as to makes it, in a transaction that fails if the lease is lost, or if somebody else has written it since it
-// was read: then to is asked again. It writes nothing if to returns no record. It returns the stat of the record as it is by then.
+// change writes the record that to makes, in a transaction that fails if the lease is lost, or if the record has changed since it
+// was read. Then it asks to again. It writes nothing if to returns no record. It returns the stat of the record as it is by then.
 //
 // If the reply to a write is lost, what is read next says whether it was applied: to recognises its own. If it is not there yet it is
 // written again, with the same version, so that one of the two is refused.
@@ -219,7 +219,7 @@ func (s *Start) session(ctx context.Context) (current, error) {
 	return current{sn}, err
 }
 
-// current is the session in which a start is recorded, as package retry asks for it.
+// current is the session that records a start, for package retry.
 type current struct{ *direct.Session }
 
 // Err is the error of a session that is over.
@@ -245,7 +245,7 @@ func unanswered(err error) bool {
 	return true
 }
 
-// unwritten: what was to be written to the version of a node that was read may not have been. Whoever reads it again sees.
+// unwritten: a write to the version that was read may not have been applied. The next read tells.
 func unwritten(err error) bool { return errors.Is(err, zk.ErrBadVersion) || unanswered(err) }
 
 func isNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }

@@ -627,12 +627,9 @@ func (q *Name) Complete(ctx context.Context, s *session.Session, err error) erro
 	return fmt.Errorf("%w: %s lacked a node, which exists now", znode.ErrNotApplied, q.Path)
 }
 
+// Package recipes documents these errors.
 var (
-	// ErrNotProvisioned: the node does not exist or has no declaration. Declare and apply it, or give parameters
-	// with WithParams.
 	ErrNotProvisioned = errors.New("recipes: lock not provisioned")
-	// ErrKindMismatch: the node is declared as another kind of lock. Nothing was written.
-	ErrKindMismatch = errors.New("recipes: lock is of another kind")
-	// ErrDraining: the declaration says that nothing new is granted. Holders keep what they have.
-	ErrDraining = errors.New("recipes: lock is draining")
+	ErrKindMismatch   = errors.New("recipes: lock is of another kind")
+	ErrDraining       = errors.New("recipes: lock is draining")
 )

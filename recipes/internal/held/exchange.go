@@ -38,7 +38,10 @@ func (l *Use) Exchange(ctx context.Context, node func() (*znode.Node, error), gr
 		// Both nodes are being deleted by now (txn.abandon), so neither lease would last.
 		old.Lose(fmt.Errorf("whether it was exchanged for another lease is unknown: %w", err))
 	default:
-		old.resumed()
+		old.mu.Lock()
+		old.state.to(held) // not if it was given back meanwhile
+		old.mu.Unlock()
+		old.startWatching()
 		return nil, err
 	}
 	return nil, l.Ended()

@@ -112,8 +112,11 @@ func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 		h.drop, err = h.owner.Session.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see starting
 		return err
 	})
-	if err != nil {
-		h.unused()
+	if err != nil { // it is not handed out
+		h.mu.Lock()
+		h.leases--
+		h.mu.Unlock()
+		h.workEnded()
 	}
 	switch {
 	case znode.IsNoNode(err), err != nil && h.owner.Session.State() == session.StateLost:
@@ -251,14 +254,6 @@ func (h *Lock) inUse() bool {
 	return h.leases > 0 || h.runs.Load() > 0 || h.was != nil && h.was.runs.Load() > 0
 }
 
-// unused is for a lock that was never handed out.
-func (h *Lock) unused() {
-	h.mu.Lock()
-	h.leases--
-	h.mu.Unlock()
-	h.workEnded()
-}
-
 // workEnded is called when inUse may have become false: the nodes of a lost session may be deleted then.
 func (h *Lock) workEnded() {
 	if h.owner.Session.Err() == nil || h.inUse() {
@@ -279,7 +274,7 @@ func (h *Lock) giveBack(ctx context.Context) error {
 	answered := false
 	if ctx.Err() == nil && h.owner.Session.State() == session.StateActive { // otherwise the caller may leave before anything is sent
 		p = h.pass(ctx, next)
-		answered = p.sent() && p.t.Sent.Wait(ctx) == nil
+		answered = p.t.Sent != nil && p.t.Sent.Wait(ctx) == nil
 		if answered && p.passed(ctx) {
 			h.close(p.next, p.queue)
 			return nil
@@ -345,15 +340,13 @@ type passing struct {
 func (h *Lock) pass(ctx context.Context, k *znode.Node) *passing {
 	k.Key = h.nodes[0].Key // it stays: a contender is in it at any moment
 	p := &passing{h: h, t: &znode.Txn{Owner: h.owner, Born: []*znode.Node{k}, Gone: h.nodes}}
-	_ = p.t.Begin(ctx, k.Dir) // see sent
+	_ = p.t.Begin(ctx, k.Dir) // without Sent after an error
 	return p
 }
 
-func (p *passing) sent() bool { return p.t.Sent != nil }
-
 // passed waits for the answer, and reports whether the next holder has a place. When ctx ends, the next holder lists the queue itself.
 func (p *passing) passed(ctx context.Context) bool {
-	if !p.sent() {
+	if p.t.Sent == nil {
 		return false
 	}
 	lists, err := p.t.End(ctx)
@@ -602,12 +595,4 @@ func (h *Lock) tokenIs(czxid int64) {
 			close(h.known)
 		}
 	}
-}
-
-// resumed watches again, after an exchange that cannot be executed any more. The lock is held again unless it was given back meanwhile.
-func (h *Lock) resumed() {
-	h.mu.Lock()
-	h.state.to(held)
-	h.mu.Unlock()
-	h.startWatching()
 }

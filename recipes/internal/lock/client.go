@@ -148,13 +148,9 @@ type Blocked struct {
 	At       time.Time
 }
 
+// Package recipes documents these errors.
 var (
-	// ErrHeld: another contender holds the lock. It arrives as a *HeldError, from Try methods and from waits whose context ended.
-	ErrHeld = errors.New("recipes: held by another contender")
-	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use
-	// WithReentrancy if the calls nest. Also returned for a MultiLock that names a lock twice. Nothing was sent.
+	ErrHeld          = errors.New("recipes: held by another contender")
 	ErrWouldDeadlock = errors.New("recipes: would deadlock")
-	// ErrLockOrder: the caller's context comes from a lease, of the same Client, of a lock that the namespace's order puts behind this
-	// one. Take this one first. Nothing was queued. A Try gets it too.
-	ErrLockOrder = errors.New("recipes: wrong order of locks")
+	ErrLockOrder     = errors.New("recipes: wrong order of locks")
 )

@@ -42,7 +42,7 @@ func Patiently(ctx context.Context, s Session, worth func(error) bool, try func(
 // Tries is Do as a loop. A waiter uses it: its stack is as deep as its calls.
 type Tries struct{ wait, Longest time.Duration }
 
-// Over reports whether err is final; otherwise it has paused. The reason that ends a pause becomes part of err.
+// Over reports whether err is final, and pauses if it is not. The reason that ends a pause becomes part of err.
 func (t *Tries) Over(ctx context.Context, s Session, worth func(error) bool, err *error) bool {
 	if *err == nil || !worth(*err) {
 		return true

@@ -246,10 +246,9 @@ func (v *Verdict) Decide(k kind.Queue, p kind.Params, children []string, name st
 	return nil
 }
 
+// Package recipes documents these errors.
 var (
-	// ErrQueueFull: as many contenders wait as max_waiters allows.
-	ErrQueueFull = errors.New("recipes: queue full")
-	// ErrTooManyPermits: the call asked for more permits than are declared, perhaps since the number was lowered.
+	ErrQueueFull      = errors.New("recipes: queue full")
 	ErrTooManyPermits = errors.New("recipes: too many permits")
 )
 

@@ -53,17 +53,12 @@ func Unanswered(err error) bool {
 // Unseen: no server has said that a node is gone, or asked back.
 func Unseen(err error) bool { return !errors.Is(err, ErrLost) && !errors.Is(err, ErrRevoked) }
 
+// Package recipes documents those of its own name.
 var (
-	// ErrLost: the lease, or the place in the queue, ended without being given back. Final.
-	ErrLost = errors.New("recipes: lock lost")
-	// ErrRevoked: a program asked the holder to give the lock back. It is still held until Unlock.
-	ErrRevoked = errors.New("recipes: revocation requested")
-	// ErrReleasePending: the lease is released, but its node may still exist. The client goes on deleting it in the background, until
-	// that succeeds or the session is over. Others may have to wait until then.
+	ErrLost           = errors.New("recipes: lock lost")
+	ErrRevoked        = errors.New("recipes: revocation requested")
 	ErrReleasePending = errors.New("recipes: release pending")
-	// ErrKeyForeign: the node of a key has another access list than its family declares, so another program made it. Identities on that
-	// list can end the lock. Delete the node while the key is unused, or declare the family with foreign = true.
-	ErrKeyForeign = errors.New("recipes: the node of the key is another program's")
+	ErrKeyForeign     = errors.New("recipes: the node of the key is another program's")
 	// ErrSequenceExhausted: the node has numbered almost 2^31 contenders, and ZooKeeper would soon give two the same number. Delete the
 	// node while its queue is empty, and apply it again.
 	ErrSequenceExhausted = errors.New("recipes: sequence numbers exhausted")

@@ -364,27 +364,11 @@ func (r *removal) finish(ctx context.Context) error {
 		if r.looks[i] == nil {
 			continue
 		}
-		left, err := n.left(ctx, r.looks[i])
-		if err == nil && left != nil {
-			err = remove(ctx, s, left)
+		if err := n.removeEmpty(ctx, s, r.looks[i]); err != nil {
+			if err = n.sweep(ctx, s); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			err = n.sweep(ctx, s)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// remove deletes empty nodes. It is no error if a contender has come. NoNode may mean that the servers' collector took one of several, so
-// the caller looks again.
-func remove(ctx context.Context, s *session.Session, paths []string) error {
-	b := s.Batch()
-	b.Delete(paths...)
-	if err := b.Do(ctx); IsNoNode(err) || !refused(err) {
-		return err
 	}
 	return nil
 }
@@ -404,24 +388,32 @@ func (n *KeyNode) look(b *session.Batch) []*session.Reply {
 	return looks
 }
 
-// left are the nodes to be deleted, children first; nil if a contender is in them, or all are gone.
-func (n *KeyNode) left(ctx context.Context, looks []*session.Reply) (paths []string, err error) {
-	children := 0
+// removeEmpty deletes the nodes, children first, unless looks show a contender in them. It is no error if one comes meanwhile. NoNode may
+// mean that the servers' collector took one of several, so the caller looks again.
+func (n *KeyNode) removeEmpty(ctx context.Context, s *session.Session, looks []*session.Reply) error {
+	var paths []string
 	for i, r := range slices.Backward(looks) {
 		switch err := r.Wait(ctx); {
 		case IsNoNode(err):
 		case refused(err): // another program's node, hidden from us
-			return nil, nil
+			return nil
 		case err != nil:
-			return nil, err
-		case int(r.Stat().NumChildren) > children || i > 0 && r.Stat().NumChildren > 0:
-			return nil, nil
+			return err
+		case int(r.Stat().NumChildren) > len(paths) || i > 0 && r.Stat().NumChildren > 0:
+			return nil
 		default:
 			paths = append(paths, n.Dirs[i])
-			children++
 		}
 	}
-	return paths, nil
+	if paths == nil {
+		return nil
+	}
+	b := s.Batch()
+	b.Delete(paths...)
+	if err := b.Do(ctx); IsNoNode(err) || !refused(err) {
+		return err
+	}
+	return nil
 }
 
 // sweep deletes the nodes if they are empty. An error says that it may not have looked.
@@ -433,10 +425,6 @@ func (n *KeyNode) sweep(ctx context.Context, s *session.Session) error {
 		if err := b.Send(ctx); err != nil {
 			return err
 		}
-		left, err := n.left(ctx, looks)
-		if err != nil || left == nil {
-			return err
-		}
-		return remove(ctx, s, left)
+		return n.removeEmpty(ctx, s, looks)
 	})
 }
