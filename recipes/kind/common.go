@@ -42,11 +42,13 @@ func (c *Common) common() *Common { return c }
 // commonTable is the table of the common parameters. wires are the wire formats for which the kind has names.
 func commonTable(wires ...string) []parameter {
 	return append([]parameter{
-		stringField("description", func(p Params) *string { return &p.common().Description }, "", "What the lock is for, for people who read the plan."),
-		intField("max_waiters", func(p Params) *int { return &p.common().MaxWaiters }, 0, 0, 1_000_000, "How many contenders may wait; 0 means no limit. Enforced by this library only."),
+		{Name: "description", at: func(p Params) any { return &p.common().Description }, Default: "", Doc: "What the lock is for, for people who read the plan."},
+		{Name: "max_waiters", at: func(p Params) any { return &p.common().MaxWaiters }, Number: true, Default: 0, Max: 1_000_000,
+			Doc: "How many contenders may wait; 0 means no limit. Enforced by this library only."},
 		// Contenders of two naming schemes in one queue do not see each other, so the scheme can only change while the queue is empty.
-		stringField("wire", func(p Params) *string { return &p.common().Wire }, WireCurator, "Naming scheme of the contenders: curator (Java) or kazoo (Python).", wires...).replaces(),
-		stringField("order", func(p Params) *string { return &p.common().Order }, "", "The place of the lock in the order of a namespace.").derived(),
+		{Name: "wire", at: func(p Params) any { return &p.common().Wire }, Default: WireCurator, OneOf: wires, Replace: true,
+			Doc: "Naming scheme of the contenders: curator (Java) or kazoo (Python)."},
+		{Name: "order", at: func(p Params) any { return &p.common().Order }, Default: "", Derived: true, Doc: "The place of the lock in the order of a namespace."},
 	}, limitsTable...)
 }
 

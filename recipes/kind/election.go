@@ -19,10 +19,8 @@ var Election = &Kind{
 // ElectionParams are the parameters of an election.
 type ElectionParams struct{ Common }
 
-// Kind implements [Params].
-func (*ElectionParams) Kind() *Kind { return Election }
-
-// Fields implements [Params].
+// Kind and Fields implement [Params].
+func (*ElectionParams) Kind() *Kind       { return Election }
 func (p *ElectionParams) Fields() []Field { return bind(electionTable, p) }
 
 // Leading and waiting have no limits: a leader should lead for as long as it can.

@@ -32,10 +32,8 @@ type KeyedParams struct {
 	Foreign string
 }
 
-// Kind implements [Params].
-func (*KeyedParams) Kind() *Kind { return Keyed }
-
-// Fields implements [Params].
+// Kind and Fields implement [Params].
+func (*KeyedParams) Kind() *Kind       { return Keyed }
 func (p *KeyedParams) Fields() []Field { return bind(keyedTable, p) }
 
 // The clients of one key must agree on its node and on its rule of exclusion. So these cannot be changed in place: a client with
@@ -49,14 +47,14 @@ var keyedTable = append(func() []parameter {
 	}
 	return table
 }(),
-	stringField("kind", func(p *KeyedParams) *string { return &p.Of }, "", "What the lock of each key is: mutex, rwlock or semaphore.",
-		Mutex.Name, RWLock.Name, Semaphore.Name).required().replaces(),
-	intField("permits", func(p *KeyedParams) *int { return &p.Permits }, 0, 0, 1_000_000,
-		"How many permits the semaphore of each key has; only, and always, with kind = \"semaphore\"."),
-	stringField("fanout", func(p *KeyedParams) *string { return &p.Fanout }, "",
-		"How many directories the nodes of keys are spread over, for more than ten thousand keys in use at once: 16 or 256; none if it is left out.", "", "16", "256").replaces(),
-	stringField("foreign", func(p *KeyedParams) *string { return &p.Foreign }, "false",
-		"Whether other programs may make nodes of keys, with access lists of their own: true or false.", "false", "true"),
+	parameter{Name: "kind", at: func(p Params) any { return &p.(*KeyedParams).Of }, OneOf: []string{Mutex.Name, RWLock.Name, Semaphore.Name}, Required: true, Replace: true,
+		Doc: "What the lock of each key is: mutex, rwlock or semaphore."},
+	parameter{Name: "permits", at: func(p Params) any { return &p.(*KeyedParams).Permits }, Number: true, Default: 0, Max: 1_000_000,
+		Doc: "How many permits the semaphore of each key has; only, and always, with kind = \"semaphore\"."},
+	parameter{Name: "fanout", at: func(p Params) any { return &p.(*KeyedParams).Fanout }, Default: "", OneOf: []string{"", "16", "256"}, Replace: true,
+		Doc: "How many directories the nodes of keys are spread over, for more than ten thousand keys in use at once: 16 or 256; none if it is left out."},
+	parameter{Name: "foreign", at: func(p Params) any { return &p.(*KeyedParams).Foreign }, Default: "false", OneOf: []string{"false", "true"},
+		Doc: "Whether other programs may make nodes of keys, with access lists of their own: true or false."},
 )
 
 // check finds what no parameter can say alone.

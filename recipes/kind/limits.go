@@ -37,10 +37,14 @@ func stated(text string) time.Duration {
 }
 
 var limitsTable = []parameter{
-	stringField("max_hold", func(p Params) *string { return &p.common().MaxHold }, "", `The longest time that anybody should hold a lock, such as "10m". Reported, not enforced; nodes inside inherit it.`).inherits(checkDuration),
-	stringField("max_wait", func(p Params) *string { return &p.common().MaxWait }, "", `The longest time that anybody should wait for a lock, such as "30s". Reported, not enforced; nodes inside inherit it.`).inherits(checkDuration),
-	stringField("owner", func(p Params) *string { return &p.common().Owner }, "", "Who is responsible: a team or a mail address; nodes inside inherit it.").inherits(checkPrintable),
-	stringField("runbook", func(p Params) *string { return &p.common().Runbook }, "", "URL of the page that says what to do when something is wrong; nodes inside inherit it.").inherits(checkURL),
+	{Name: "max_hold", at: func(p Params) any { return &p.common().MaxHold }, Default: "", Inherit: true, rule: checkDuration,
+		Doc: `The longest time that anybody should hold a lock, such as "10m". Reported, not enforced; nodes inside inherit it.`},
+	{Name: "max_wait", at: func(p Params) any { return &p.common().MaxWait }, Default: "", Inherit: true, rule: checkDuration,
+		Doc: `The longest time that anybody should wait for a lock, such as "30s". Reported, not enforced; nodes inside inherit it.`},
+	{Name: "owner", at: func(p Params) any { return &p.common().Owner }, Default: "", Inherit: true, rule: checkPrintable,
+		Doc: "Who is responsible: a team or a mail address; nodes inside inherit it."},
+	{Name: "runbook", at: func(p Params) any { return &p.common().Runbook }, Default: "", Inherit: true, rule: checkURL,
+		Doc: "URL of the page that says what to do when something is wrong; nodes inside inherit it."},
 }
 
 func checkDuration(s string) error {

@@ -14,10 +14,8 @@ var Mutex = &Kind{
 // MutexParams are the parameters of a mutex.
 type MutexParams struct{ Common }
 
-// Kind implements [Params].
-func (*MutexParams) Kind() *Kind { return Mutex }
-
-// Fields implements [Params].
+// Kind and Fields implement [Params].
+func (*MutexParams) Kind() *Kind       { return Mutex }
 func (p *MutexParams) Fields() []Field { return bind(mutexTable, p) }
 
 var mutexTable = commonTable(WireCurator, WireKazoo)

@@ -11,12 +11,10 @@ var Namespace = &Kind{
 // NamespaceParams are the parameters of a namespace.
 type NamespaceParams struct{ Common }
 
-// Kind implements [Params].
-func (*NamespaceParams) Kind() *Kind { return Namespace }
-
-// Fields implements [Params].
+// Kind and Fields implement [Params].
+func (*NamespaceParams) Kind() *Kind       { return Namespace }
 func (p *NamespaceParams) Fields() []Field { return bind(namespaceTable, p) }
 
 var namespaceTable = append([]parameter{
-	stringField("description", func(p Params) *string { return &p.common().Description }, "", "What the namespace is for, for people who read the plan."),
+	{Name: "description", at: func(p Params) any { return &p.common().Description }, Default: "", Doc: "What the namespace is for, for people who read the plan."},
 }, limitsTable...)

@@ -48,23 +48,21 @@ type OnceParams struct {
 	Success string
 }
 
-// Kind implements [Params].
-func (*OnceParams) Kind() *Kind { return Once }
-
-// Fields implements [Params].
+// Kind and Fields implement [Params].
+func (*OnceParams) Kind() *Kind       { return Once }
 func (p *OnceParams) Fields() []Field { return bind(onceTable, p) }
 
 var onceTable = append(commonTable(WireCurator),
-	stringField("schedule", func(p *OnceParams) *string { return &p.Schedule }, "",
-		`When the job is due, as in cron: "0 3 * * *" is at three each night. If it is left out, programs name the slots.`).cron(),
-	stringField("timezone", func(p *OnceParams) *string { return &p.Timezone }, "",
-		`The zone of the schedule's clock, such as "Europe/Berlin"; UTC if it is left out.`).zone(),
-	stringField("catch_up", func(p *OnceParams) *string { return &p.CatchUp }, "",
-		`How long after its instant a slot may still be started, such as "6h"; an hour if it is left out.`).ruled(checkDuration),
-	intField("keep", func(p *OnceParams) *int { return &p.Keep }, 30, 1, 500,
-		"How many slots are recorded, one by one. A slot that sorts before them is refused."),
-	stringField("success", func(p *OnceParams) *string { return &p.Success }, SuccessStart,
-		"What counts: start, so that a slot is started at most once; or end, so that a run that fails or dies is tried again.", SuccessStart, SuccessEnd),
+	parameter{Name: "schedule", at: func(p Params) any { return &p.(*OnceParams).Schedule }, Default: "", Cron: true, rule: slots.CheckSchedule,
+		Doc: `When the job is due, as in cron: "0 3 * * *" is at three each night. If it is left out, programs name the slots.`},
+	parameter{Name: "timezone", at: func(p Params) any { return &p.(*OnceParams).Timezone }, Default: "", Zone: true, rule: checkPrintable,
+		Doc: `The zone of the schedule's clock, such as "Europe/Berlin"; UTC if it is left out.`},
+	parameter{Name: "catch_up", at: func(p Params) any { return &p.(*OnceParams).CatchUp }, Default: "", rule: checkDuration,
+		Doc: `How long after its instant a slot may still be started, such as "6h"; an hour if it is left out.`},
+	parameter{Name: "keep", at: func(p Params) any { return &p.(*OnceParams).Keep }, Number: true, Default: 30, Min: 1, Max: 500,
+		Doc: "How many slots are recorded, one by one. A slot that sorts before them is refused."},
+	parameter{Name: "success", at: func(p Params) any { return &p.(*OnceParams).Success }, Default: SuccessStart, OneOf: []string{SuccessStart, SuccessEnd},
+		Doc: "What counts: start, so that a slot is started at most once; or end, so that a run that fails or dies is tried again."},
 )
 
 // check finds what no parameter can say alone.

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
 // Params are the declared parameters of one node. Each implementation is a plain struct in the file of its kind, with a [Common] in it.
@@ -37,19 +35,17 @@ type parameter struct {
 	Name     string
 	Doc      string
 	Number   bool     // its value is an int; otherwise a string
-	Required bool     // no default: the configuration must set it
+	Required bool     // the configuration must set it; Default is then nil
 	Default  any      // string or int: the value of an absent parameter
 	OneOf    []string // the allowed strings, if the set is closed
 	Min, Max int      // inclusive bounds of a number
 	Replace  bool     // a change cannot be made in place
-	Inherit  bool     // a node inside a namespace takes its value from there, unless it sets one
+	Inherit  bool     // a string that a node inside a namespace takes from there, unless it sets one
 	Derived  bool     // the configuration works it out: no block sets it
 
-	at func(Params) any // *string or *int: where it is kept
-
-	refused map[string]string // strings that users will try, and why they are not allowed
-
-	rule func(string) error // the rule for a string; nil: none
+	at      func(Params) any   // *string or *int: where it is kept
+	refused map[string]string  // strings that users will try, and why they are not allowed
+	rule    func(string) error // for strings other than "", which means none; nil: no rule
 
 	// Cron: the configuration may write it in any form that cron has; it is kept in the canonical one ([slots.ScheduleText]).
 	Cron bool
@@ -66,14 +62,6 @@ type ParamError struct {
 func (e *ParamError) Error() string { return fmt.Sprintf("parameter %q: %v", e.Name, e.Err) }
 func (e *ParamError) Unwrap() error { return e.Err }
 
-func stringField[P Params](name string, at func(P) *string, def, doc string, oneOf ...string) parameter {
-	return parameter{Name: name, Doc: doc, Default: def, OneOf: oneOf, at: func(p Params) any { return at(p.(P)) }}
-}
-
-func intField[P Params](name string, at func(P) *int, def, lo, hi int, doc string) parameter {
-	return parameter{Name: name, Doc: doc, Number: true, Default: def, Min: lo, Max: hi, at: func(p Params) any { return at(p.(P)) }}
-}
-
 // bind makes the fields of one node.
 func bind(table []parameter, p Params) []Field {
 	out := make([]Field, len(table))
@@ -82,33 +70,6 @@ func bind(table []parameter, p Params) []Field {
 	}
 	return out
 }
-
-// A required parameter has no default: nil, so that applyDefaults skips it.
-func (f parameter) required() parameter { f.Required, f.Default = true, nil; return f }
-func (f parameter) replaces() parameter { f.Replace = true; return f }
-
-// refuses gives the reason why a string that users will try is not in OneOf.
-func (f parameter) refuses(value, why string) parameter {
-	f.refused = map[string]string{value: why}
-	return f
-}
-
-func (f parameter) derived() parameter { f.Derived = true; return f }
-
-// inherits marks a string that a namespace passes on; rule applies to strings other than "", which means none.
-func (f parameter) inherits(rule func(string) error) parameter {
-	f.Inherit, f.rule = true, rule
-	return f
-}
-
-func (f parameter) ruled(rule func(string) error) parameter { f.rule = rule; return f }
-
-func (f parameter) cron() parameter {
-	f.Cron, f.rule = true, slots.CheckSchedule
-	return f
-}
-
-func (f parameter) zone() parameter { f.Zone, f.rule = true, checkPrintable; return f }
 
 // Get returns the value as string or int; for an empty string the default.
 func (f Field) Get() any {

@@ -16,10 +16,8 @@ var RWLock = &Kind{
 // RWLockParams are the parameters of a read-write lock.
 type RWLockParams struct{ Common }
 
-// Kind implements [Params].
-func (*RWLockParams) Kind() *Kind { return RWLock }
-
-// Fields implements [Params].
+// Kind and Fields implement [Params].
+func (*RWLockParams) Kind() *Kind       { return RWLock }
 func (p *RWLockParams) Fields() []Field { return bind(rwlockTable, p) }
 
 var rwlockTable = commonTable(WireCurator, WireKazoo)

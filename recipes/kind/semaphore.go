@@ -27,21 +27,19 @@ type SemaphoreParams struct {
 // gate beside it, and does not count again after it has created one.
 const noKazooSemaphore = "kazoo's semaphore keeps its permits and its queue elsewhere and never counts a permit again, so Go and Python programs sharing one would be admitted beyond the limit"
 
-// Kind implements [Params].
-func (*SemaphoreParams) Kind() *Kind { return Semaphore }
-
-// Fields implements [Params].
+// Kind and Fields implement [Params].
+func (*SemaphoreParams) Kind() *Kind       { return Semaphore }
 func (p *SemaphoreParams) Fields() []Field { return bind(semaphoreTable, p) }
 
 var semaphoreTable = func() []parameter {
 	table := commonTable(WireCurator)
 	for i, f := range table {
 		if f.Name == "wire" {
-			table[i] = f.refuses(WireKazoo, noKazooSemaphore)
+			table[i].refused = map[string]string{WireKazoo: noKazooSemaphore}
 		}
 	}
-	return append(table, intField("permits", func(p *SemaphoreParams) *int { return &p.Permits }, 1, 1, 1_000_000,
-		"How many permits exist; can be changed while the semaphore is in use.").required())
+	return append(table, parameter{Name: "permits", at: func(p Params) any { return &p.(*SemaphoreParams).Permits }, Number: true, Required: true, Min: 1, Max: 1_000_000,
+		Doc: "How many permits exist; can be changed while the semaphore is in use."})
 }()
 
 // admitUpToPermits admits the first Permits contenders. Any of them may leave first and admit the next one, hence AnyChange: to wait for a

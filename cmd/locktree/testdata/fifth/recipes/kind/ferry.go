@@ -21,14 +21,13 @@ type FerryParams struct {
 	Seats int
 }
 
-// Kind implements [Params].
-func (*FerryParams) Kind() *Kind { return Ferry }
-
-// Fields implements [Params].
+// Kind and Fields implement [Params].
+func (*FerryParams) Kind() *Kind       { return Ferry }
 func (p *FerryParams) Fields() []Field { return bind(ferryTable, p) }
 
 var ferryTable = append(commonTable(WireCurator),
-	intField("seats", func(p *FerryParams) *int { return &p.Seats }, 1, 1, 1000, "How many seats a boat has.").required().replaces())
+	parameter{Name: "seats", at: func(p Params) any { return &p.(*FerryParams).Seats }, Number: true, Required: true, Replace: true, Min: 1, Max: 1000,
+		Doc: "How many seats a boat has."})
 
 // admitBoat: who has a number of the first one's boat holds, others wait for the last of the boats ahead. Who is admitted
 // stays admitted: whoever is first while it holds has a number of its boat.
