@@ -3,6 +3,7 @@ package kerberos
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,13 +59,8 @@ func parseCache(content []byte) (whose principal, all []credential, err error) {
 		return principal{}, nil, errors.New("it ends in the middle of a ticket")
 	}
 	// Kinit keeps settings there, too, as tickets for a realm that does not exist.
-	kept := all[:0]
-	for _, c := range all {
-		if !strings.HasPrefix(c.server.realm, "X-CACHECONF") {
-			kept = append(kept, c)
-		}
-	}
-	return whose, kept, nil
+	setting := func(c credential) bool { return strings.HasPrefix(c.server.realm, "X-CACHECONF") }
+	return whose, slices.DeleteFunc(all, setting), nil
 }
 
 func short(d *wire.Decoder) int {

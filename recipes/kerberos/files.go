@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/jcmturner/gokrb5/v8/keytab"
@@ -124,7 +124,8 @@ func (f *files) readKeytab(path string) error {
 	if len(types) == 0 {
 		return wrong("%s has no key of %s, only of %s; name one of those, or export another with kadmin (ktadd -k %s %s)", path, f.client, list(held), path, f.client)
 	}
-	if common := both(f.conf.LibDefaults.DefaultTktEnctypeIDs, types); len(common) > 0 {
+	missing := func(kind int32) bool { return !slices.Contains(types, kind) }
+	if common := slices.DeleteFunc(slices.Clone(f.conf.LibDefaults.DefaultTktEnctypeIDs), missing); len(common) > 0 {
 		f.conf.LibDefaults.DefaultTktEnctypeIDs = common
 		f.conf.LibDefaults.PreferredPreauthTypes = []int{int(common[0])} // gokrb5 takes it for a type of key
 	}
@@ -140,7 +141,7 @@ func (f *files) readCache(name string, pinned bool) error {
 		return wrong("tickets are kept in %s, and only caches in files can be read: run \"kinit -c FILE:/tmp/krb5cc_%d\", and set ccache or KRB5CCNAME to that", name, os.Getuid())
 	}
 	f.cache = path
-	kinit := fmt.Sprintf("run \"kinit -c FILE:%s%s\", or name a keytab", path, pad(f.client.String()))
+	kinit := fmt.Sprintf("run \"kinit -c FILE:%s\", or name a keytab", strings.TrimSpace(path+" "+f.client.String()))
 	content, err := read(path)
 	if err != nil {
 		return wrong("no tickets: %v; %s", err, kinit)
@@ -157,7 +158,10 @@ func (f *files) readCache(name string, pinned bool) error {
 		if c.server.String() != "krbtgt/"+whose.realm+"@"+whose.realm {
 			continue
 		}
-		t := &ticket{client: whose, key: c.key, start: latest(c.auth, c.start), end: c.end, renewTill: c.renewTill}
+		if c.auth.After(c.start) {
+			c.start = c.auth
+		}
+		t := &ticket{client: whose, key: c.key, start: c.start, end: c.end, renewTill: c.renewTill}
 		if err := guard(func() error { return t.ticket.Unmarshal(c.ticket) }); err != nil {
 			return wrong("the ticket in %s is malformed: %v; %s", path, err, kinit)
 		}
@@ -177,31 +181,4 @@ func guard(f func() error) (err error) {
 		}
 	}()
 	return f()
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func pad(name string) string {
-	if name == "" {
-		return ""
-	}
-	return " " + name
-}
-
-// both are the elements of a that are also in b, in the order of a.
-func both(a, b []int32) (out []int32) {
-	for _, x := range a {
-		for _, y := range b {
-			if x == y {
-				out = append(out, x)
-				break
-			}
-		}
-	}
-	return out
 }

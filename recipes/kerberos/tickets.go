@@ -3,7 +3,8 @@ package kerberos
 import (
 	"context"
 	"fmt"
-	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"weak"
@@ -147,7 +148,8 @@ func (l *Login) login() error {
 		return wrong("the tickets of %s in %s expired on %s; run \"kinit -c FILE:%s %s\", or name a keytab", tk.files.client, tk.files.cache,
 			tk.tgt.end.UTC().Format(time.RFC3339), tk.files.cache, tk.files.client)
 	case now.Before(tk.tgt.renewTill):
-		fresh, err = l.renew()
+		realm := tk.files.client.realm
+		fresh, err = l.exchange(tk.tgt, spn{"krbtgt/" + realm, realm}, realm, true)
 	default:
 		return nil // it serves until it ends; by then a person must have run kinit
 	}
@@ -185,12 +187,6 @@ func (f *files) made(t messages.Ticket, part messages.EncKDCRepPart) *ticket {
 	return &ticket{client: f.client, ticket: t, key: part.Key, start: time.Now(), end: part.EndTime, renewTill: part.RenewTill}
 }
 
-// renew has the KDC renew the ticket-granting ticket.
-func (l *Login) renew() (*ticket, error) {
-	realm := l.tickets.files.client.realm
-	return l.exchange(l.tickets.tgt, spn{"krbtgt/" + realm, realm}, realm, true)
-}
-
 // ask asks for a ticket for a server. In another realm that is asked with a ticket for that realm.
 func (l *Login) ask(to spn) (*ticket, error) {
 	tgt, home := l.tickets.tgt, l.tickets.files.client.realm
@@ -223,7 +219,11 @@ func (l *Login) exchange(tgt *ticket, to spn, realm string, renewal bool) (*tick
 func (l *Login) schedule() {
 	var next time.Time
 	now := time.Now()
-	for _, t := range l.held() {
+	held := slices.Collect(maps.Values(l.tickets.services))
+	if l.tickets.tgt != nil {
+		held = append(held, l.tickets.tgt)
+	}
+	for _, t := range held {
 		due := t.due()
 		if !due.After(now) { // it failed: try again soon, but not all the time
 			due = now.Add(min(max(t.end.Sub(now)/5, time.Second), time.Minute))
@@ -246,16 +246,6 @@ func (l *Login) schedule() {
 	})
 }
 
-func (l *Login) held() (all []*ticket) {
-	if l.tickets.tgt != nil {
-		all = append(all, l.tickets.tgt)
-	}
-	for _, t := range l.tickets.services {
-		all = append(all, t)
-	}
-	return all
-}
-
 // refresh renews what is due, so that the next connection finds tickets even if no KDC answers then.
 func (l *Login) refresh() {
 	l.turn.Lock()
@@ -272,7 +262,7 @@ func (l *Login) refresh() {
 	for to, t := range l.tickets.services {
 		if !time.Now().Before(t.due()) {
 			if _, err := l.serve(to); err != nil {
-				l.log.Log(context.Background(), slog.LevelWarn, "a ticket cannot be renewed", "server", to.String(), "error", err)
+				l.log.Warn("a ticket cannot be renewed", "server", to.String(), "error", err)
 			}
 		}
 	}
