@@ -8,6 +8,7 @@ package evidence
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -40,7 +41,11 @@ func Of(path string, declared *kind.Payload, data []byte, children []string, ins
 	if err != nil || k != nil {
 		return Found{Kind: k}, err
 	}
-	found := Found{Kazoo: kazooPermits(data, children)}
+	found := Found{}
+	if n, err := strconv.Atoi(string(data)); err == nil && n > 0 && len(data) <= MaxDigits &&
+		!slices.ContainsFunc(children, func(name string) bool { return !IsKazooPermit(name) }) {
+		found.Kazoo = n
+	}
 	if found.Kazoo > 0 && len(children) > 0 {
 		found.Kind = kind.Semaphore
 	}
@@ -68,7 +73,7 @@ func guess(path string, children []string, inside func(name string) ([]string, e
 	}
 	line, _ := kind.SortContenders(children)
 	for _, c := range line {
-		own := kindsWith(c)
+		own := kindsWith("", c)
 		if of := proven(kind.BaseName(path), c); of != nil {
 			return nil, &Misfit{fmt.Sprintf("it is the part of a %s: look at %s", of.Name, kind.Visible(kind.ParentPath(path))), true}
 		}
@@ -102,7 +107,8 @@ func remains(k *kind.Kind, children []string, inside func(name string) ([]string
 		return k.Children[0], nil
 	}
 	for _, q := range k.Queues {
-		if !provable(q) || missing(q.Child) {
+		own := func(marker string) bool { return proven(q.Child, kind.Contender{Marker: marker}) != nil }
+		if missing(q.Child) || !slices.ContainsFunc(slices.Collect(maps.Values(q.Exclusive)), own) {
 			continue
 		}
 		names, err := inside(q.Child)
@@ -116,49 +122,25 @@ func remains(k *kind.Kind, children []string, inside func(name string) ([]string
 	return "", nil
 }
 
-// kindsWith are the kinds that have such a contender in the lock node itself.
-func kindsWith(c kind.Contender) []*kind.Kind {
-	if c.Marker == "x-" { // ZooKeeper's own WriteLock, which no kind writes
+// kindsWith are the kinds that have such a contender in the sub-node of a name; "" is the lock node itself.
+func kindsWith(child string, c kind.Contender) []*kind.Kind {
+	if child == "" && c.Marker == "x-" { // ZooKeeper's own WriteLock, which no kind writes
 		return []*kind.Kind{kind.Mutex}
 	}
-	return slices.DeleteFunc(kind.All(), func(k *kind.Kind) bool {
-		return !slices.ContainsFunc(k.Queues, func(q kind.Queue) bool { return q.Child == "" && has(q, c) })
-	})
-}
-
-// has reports whether contenders of a queue have the marker of c.
-func has(q kind.Queue, c kind.Contender) bool {
-	table := q.Exclusive
-	if c.Shared {
-		table = q.Shared
-	}
-	for _, marker := range table {
-		if marker == c.Marker {
-			return true
+	has := func(q kind.Queue) bool {
+		table := q.Exclusive
+		if c.Shared {
+			table = q.Shared
 		}
+		return q.Child == child && slices.Contains(slices.Collect(maps.Values(table)), c.Marker)
 	}
-	return false
-}
-
-// provable reports whether contenders of a queue have a marker that those in a lock node have not.
-func provable(q kind.Queue) bool {
-	for _, marker := range q.Exclusive {
-		if q.Child != "" && len(kindsWith(kind.Contender{Marker: marker})) == 0 {
-			return true
-		}
-	}
-	return false
+	return slices.DeleteFunc(kind.All(), func(k *kind.Kind) bool { return !slices.ContainsFunc(k.Queues, has) })
 }
 
 // proven is the kind that a contender in a node of this name belongs to, if only that kind has such a contender, in a sub-node.
 func proven(child string, c kind.Contender) *kind.Kind {
-	if len(kindsWith(c)) > 0 {
-		return nil
-	}
-	for _, k := range kind.All() {
-		if slices.ContainsFunc(k.Queues, func(q kind.Queue) bool { return q.Child == child && has(q, c) }) {
-			return k
-		}
+	if of := kindsWith(child, c); len(of) > 0 && len(kindsWith("", c)) == 0 {
+		return of[0]
 	}
 	return nil
 }
@@ -185,12 +167,3 @@ const (
 
 // IsKazooPermit reports whether a child has the name of a permit.
 func IsKazooPermit(name string) bool { return kazooPermit.MatchString(name) }
-
-// kazooPermits returns the number of permits in the node's data; 0 if the node is no kazoo semaphore.
-func kazooPermits(data []byte, children []string) int {
-	n, err := strconv.Atoi(string(data))
-	if err != nil || n < 1 || len(data) > MaxDigits || slices.ContainsFunc(children, func(name string) bool { return !IsKazooPermit(name) }) {
-		return 0
-	}
-	return n
-}
