@@ -37,9 +37,10 @@ func Keys(ctx context.Context, c session.Source, path string) ([]Condition, erro
 	if err != nil {
 		return nil, err
 	}
-	look := &keysLook{s: s}
-	if err = look.list(ctx, path); err == nil && look.of != nil {
-		err = look.read(ctx)
+	look := &keysLook{s: s, empty: map[string]int64{}}
+	if err = look.list(ctx, path); err == nil {
+		n := min(checkedKeys, len(look.nodes))
+		err = node.Together(node.MaxReads, n, func(i int) error { return look.read(ctx, look.nodes[i*len(look.nodes)/n]) })
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -97,12 +98,14 @@ func (k *keysLook) list(ctx context.Context, path string) error {
 			dirs = append(dirs, kind.JoinPath(path, name))
 		}
 	}
-	listed, errs := make([][]string, len(dirs)), make([]error, len(dirs))
-	node.Together(node.MaxReads, len(dirs), func(i int) { listed[i], _, errs[i] = k.s.Children(ctx, dirs[i]) })
-	for i, names := range listed {
-		if errs[i] != nil && !errors.Is(errs[i], zk.ErrNoNode) {
-			return errs[i]
+	listed := make([][]string, len(dirs))
+	err = node.Together(node.MaxReads, len(dirs), func(i int) (err error) {
+		if listed[i], _, err = k.s.Children(ctx, dirs[i]); errors.Is(err, zk.ErrNoNode) {
+			return nil
 		}
+		return err
+	})
+	for i, names := range listed {
 		n := 0
 		for _, name := range names {
 			n += 4 + len(name)
@@ -114,20 +117,12 @@ func (k *keysLook) list(ctx context.Context, path string) error {
 			k.longest, k.bytes = dirs[i], n
 		}
 	}
-	return nil
-}
-
-// read looks at some of the keys.
-func (k *keysLook) read(ctx context.Context) error {
 	slices.Sort(k.nodes)
-	k.empty = map[string]int64{}
-	n := min(checkedKeys, len(k.nodes))
-	errs := make([]error, n)
-	node.Together(node.MaxReads, n, func(i int) { errs[i] = k.readOne(ctx, k.nodes[i*len(k.nodes)/n]) })
-	return errors.Join(errs...)
+	return err
 }
 
-func (k *keysLook) readOne(ctx context.Context, path string) error {
+// read looks at one key.
+func (k *keysLook) read(ctx context.Context, path string) error {
 	acl, stat, err := k.s.GetACL(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
@@ -189,9 +184,10 @@ func (k *keysLook) conditions(now time.Time) []Condition {
 		}
 	}
 	out := []Condition{keys}
-	if c, ok := k.left(now); ok {
-		c.Name += name
-		out = append(out, c)
+	if long := k.left(now); len(long) > 0 {
+		out = append(out, Condition{Name: "empty keys" + name, Verdict: Unsure, What: fmt.Sprintf("nobody has been in %d of %d nodes for more than %v: %s", len(long), k.looked, leftFor, k.few(long)),
+			Why:  "a key's node goes with its last user; what a crash leaves is a container, which servers delete, but not if it never had a child, if another program made it as a persistent node, or if the servers have no containers",
+			Next: "the next user of such a key deletes its node; when nobody uses the family, you can delete such nodes below " + k.of.Path + " with zkCli.sh"})
 	}
 	if k.bytes > longListing {
 		out = append(out, Condition{Name: "listing" + name, Verdict: Unsure, What: fmt.Sprintf("the names of the keys in %s are %d bytes", k.longest, k.bytes),
@@ -201,22 +197,15 @@ func (k *keysLook) conditions(now time.Time) []Condition {
 	return out
 }
 
-// left finds nodes of keys that should have gone.
-func (k *keysLook) left(now time.Time) (c Condition, ok bool) {
+// left are the nodes of keys that should have gone.
+func (k *keysLook) left(now time.Time) (long []string) {
 	seen := moment.Sort(k.seen)
-	var long []string
 	for node, zxid := range k.empty {
 		if before := moment.After(seen, zxid); !before.IsZero() && now.Sub(before) > leftFor {
 			long = append(long, node)
 		}
 	}
-	if len(long) == 0 {
-		return c, false
-	}
-	slices.Sort(long)
-	return Condition{Name: "empty keys", Verdict: Unsure, What: fmt.Sprintf("nobody has been in %d of %d nodes for more than %v: %s", len(long), k.looked, leftFor, k.few(long)),
-		Why:  "a key's node goes with its last user; what a crash leaves is a container, which servers delete, but not if it never had a child, if another program made it as a persistent node, or if the servers have no containers",
-		Next: "the next user of such a key deletes its node; when nobody uses the family, you can delete such nodes below " + k.of.Path + " with zkCli.sh"}, true
+	return long
 }
 
 // few names the keys of three nodes.

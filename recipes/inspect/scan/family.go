@@ -68,13 +68,13 @@ func (r *round) updateFamily(ctx context.Context, e *entry, stat *zk.Stat) error
 	f.looks++
 	f.meet(e, in, r)
 	due := f.due(r)
-	errs := make([]error, len(due))
-	node.Together(node.MaxReads, len(due), func(i int) {
-		if left.Load() > 0 && r.left() > 0 {
-			errs[i] = r.readKey(ctx, f, due[i], &left)
+	err := node.Together(node.MaxReads, len(due), func(i int) error {
+		if left.Load() <= 0 || r.left() <= 0 {
+			return nil
 		}
+		return r.readKey(ctx, f, due[i], &left)
 	})
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return err
 	}
 	f.count(in.Keys, r)
@@ -101,19 +101,18 @@ func (r *round) listKeys(ctx context.Context, e *entry, stat *zk.Stat, left *ato
 	case r.s.once:
 		n = len(dirs)
 	}
-	errs := make([]error, n)
 	due := make([]*directory, n)
 	for i := range due {
 		due[i] = e.dir(kind.JoinPath(e.path, dirs[(f.turn+i)%len(dirs)]))
 	}
 	f.turn += n
-	node.Together(node.MaxReads, n, func(i int) {
+	return node.Together(node.MaxReads, n, func(i int) error {
 		if !r.s.once && !r.allowed(left) {
-			return
+			return nil
 		}
-		_, errs[i] = r.listQueue(ctx, due[i], false)
+		_, err := r.listQueue(ctx, due[i], false)
+		return err
 	})
-	return errors.Join(errs...)
 }
 
 // meet notes which nodes there are, and what dump lists in them.

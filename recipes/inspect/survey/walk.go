@@ -73,20 +73,21 @@ func (w *walk) below(ctx context.Context, level []*visited) ([]*visited, error) 
 	if most := max(w.o.Most-w.seen, 0); len(paths) > most {
 		w.cut, paths = true, paths[:most]
 	}
-	read, errs := make([]*visited, len(paths)), make([]error, len(paths))
-	node.Together(maxLooks, len(paths), func(i int) { read[i], errs[i] = w.look(ctx, paths[i]) })
+	read := make([]*visited, len(paths))
+	err := node.Together(maxLooks, len(paths), func(i int) (err error) {
+		if read[i], err = w.look(ctx, paths[i]); errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		return err
+	})
 	w.seen += len(paths)
 	var next []*visited
 	for i, n := range read {
-		switch err := errs[i]; {
-		case err == nil:
-			parents[i].inside = append(parents[i].inside, n)
-			next = append(next, n)
-		case !errors.Is(err, zk.ErrNoNode):
-			return nil, err
+		if n != nil {
+			parents[i].inside, next = append(parents[i].inside, n), append(next, n)
 		}
 	}
-	return next, nil
+	return next, err
 }
 
 // look reads one node, and its contenders if it is a lock. A node that we may not read is no error.
@@ -105,9 +106,6 @@ func (w *walk) look(ctx context.Context, path string) (*visited, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &visited{Node: *read}
-	if acl, _, err := w.s.GetACL(ctx, path); err == nil {
-		n.acl = node.List(acl)
-	}
-	return n, nil
+	acl, _, _ := w.s.GetACL(ctx, path)
+	return &visited{Node: *read, acl: node.List(acl)}, nil
 }

@@ -18,18 +18,19 @@ import (
 // MaxReads is how many requests for contenders are under way at a time.
 const MaxReads = 16
 
-// Together calls f for 0 to n-1, up to most calls at a time, and returns when all have returned.
-func Together(most, n int, f func(i int)) {
-	free := make(chan struct{}, most)
+// Together calls f for 0 to n-1, up to most calls at a time, and returns the first of their errors when all have returned.
+func Together(most, n int, f func(i int) error) error {
+	free, errs := make(chan struct{}, most), make([]error, n)
 	var calls sync.WaitGroup
 	for i := range n {
 		free <- struct{}{}
 		calls.Go(func() {
 			defer func() { <-free }()
-			f(i)
+			errs[i] = f(i)
 		})
 	}
 	calls.Wait()
+	return cmp.Or(errs...)
 }
 
 // Reader reads one contender; nil if it has gone.
@@ -108,9 +109,11 @@ func Contenders(path string, f evidence.Found, children func(dir string) ([]stri
 
 func readAll(dir string, queue []kind.Contender, read Reader) ([]kind.Party, error) {
 	found := make([]*kind.Party, len(queue))
-	failed := make([]error, len(queue))
-	Together(MaxReads, len(queue), func(i int) { found[i], failed[i] = read(queue[i]) })
-	if err := errors.Join(failed...); err != nil {
+	err := Together(MaxReads, len(queue), func(i int) (err error) {
+		found[i], err = read(queue[i])
+		return err
+	})
+	if err != nil {
 		return nil, errs.Errorf("recipes: inspect %s: %w", dir, err)
 	}
 	var out []kind.Party
