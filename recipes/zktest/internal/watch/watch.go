@@ -101,20 +101,8 @@ func (t *Table[W]) take(path string, typ wire.EventType) []W {
 	return slices.SortedFunc(maps.Keys(hit), t.order)
 }
 
-// Paths lists the watched paths, in order.
-func (t *Table[W]) Paths() []string { return slices.Sorted(maps.Keys(t.byPath)) }
-
 // PathsOf lists the paths that a watcher watches, in order.
 func (t *Table[W]) PathsOf(w W) []string { return slices.Sorted(maps.Keys(t.byWatcher[w])) }
-
-// Watches reports whether a watcher watches a path.
-func (t *Table[W]) Watches(path string, w W) bool {
-	_, ok := t.byPath[path][w]
-	return ok
-}
-
-// Watchers is the number of those who watch anything.
-func (t *Table[W]) Watchers() int { return len(t.byWatcher) }
 
 // Len is the number of watches.
 func (t *Table[W]) Len() int {
