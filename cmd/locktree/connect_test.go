@@ -19,7 +19,6 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/config"
-	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -65,25 +64,6 @@ func TestLookingCommandsConnectReadOnly(t *testing.T) {
 		a.run(t.Context(), append([]string{"-chdir=" + dir}, strings.Fields(command)...))
 		require.Len(t, asked, 1, command)
 		require.Equal(t, readOnly, asked[0].ReadOnly, command)
-	}
-}
-
-// With a connect_timeout of ten minutes the page said for as long that the first look is under way, and of a later outage no reason.
-func TestThePageNamesTheReasonOfAnOutageSoon(t *testing.T) {
-	s := &service{app: appWith()}
-	var asked time.Duration
-	s.dialClient = func(_ context.Context, cfg recipes.Config) (*recipes.Client, error) {
-		asked = cfg.ConnectTimeout
-		return nil, recipes.ErrUnreachable
-	}
-	for declared, want := range map[time.Duration]time.Duration{0: 0, time.Second: time.Second, 10 * time.Minute: 10 * time.Second} {
-		e := &config.Ensemble{Name: "main", Servers: []string{"zk:1"}, ConnectTimeout: declared, Tree: &plan.Tree{Root: "/locks"}}
-		target := s.setup(&config.Config{Ensembles: []*config.Ensemble{e}}).Targets[0]
-		_, err := target.Dial(t.Context())
-		require.ErrorIs(t, err, recipes.ErrUnreachable)
-		require.Equal(t, want, asked)
-		require.LessOrEqual(t, target.Patience, 20*time.Second)
-		require.Equal(t, declared, e.ConnectTimeout)
 	}
 }
 

@@ -6,21 +6,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/demo"
+	"github.com/locktree/locktree/cmd/locktree/internal/follow"
+	"github.com/locktree/locktree/cmd/locktree/internal/starter"
 )
 
 func demoCommand(a *app) *cobra.Command {
 	var page bool
-	listen := serveAddress
+	listen := follow.Address
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Show what locktree does, on an embedded server",
-		Long: "demo plans and applies a small lock tree on an in-memory ZooKeeper, lets a few programs\n" +
-			"contend for its locks, and destroys it again. It needs nothing and leaves nothing behind. With\n" +
-			"-serve the programs contend until you interrupt the demo, and the page of \"locktree serve\"\n" +
-			"shows them.",
-		Args: atMost(0),
+		Args:  atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			d := &demo.Demo{Out: a.Stdout, Starter: starterName, Command: func(ctx context.Context, dir string, env []string, args ...string) int {
+			d := &demo.Demo{Out: a.Stdout, Starter: starter.Name, Command: func(ctx context.Context, dir string, env []string, args ...string) int {
 				return start(ctx, append([]string{"-chdir=" + dir}, args...), append(a.Env, env...), a.Stdin, a.Stdout, a.Stdout)
 			}}
 			if page {

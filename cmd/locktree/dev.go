@@ -7,12 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/starter"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/zktest"
 )
-
-// devAddress is where dev serves, and what the starter configuration connects to.
-const devAddress = "127.0.0.1:2181"
 
 func devCommand(a *app) *cobra.Command {
 	var listen string
@@ -20,9 +18,7 @@ func devCommand(a *app) *cobra.Command {
 		Use:        "dev",
 		SuggestFor: []string{"server"},
 		Short:      "Serve an in-memory ZooKeeper for development",
-		Long: "dev serves an in-memory ZooKeeper on this machine until it is interrupted, and then forgets\n" +
-			"everything. It is for development and tests, never for production.",
-		Args: atMost(0),
+		Args:       atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := loopback(listen); err != nil {
 				return err
@@ -41,7 +37,7 @@ func devCommand(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&listen, "listen", devAddress, "the loopback `ADDRESS` to listen on; port 0 is any free port")
+	c.Flags().StringVar(&listen, "listen", starter.DevAddress, "the loopback `ADDRESS` to listen on; port 0 is any free port")
 	return c
 }
 

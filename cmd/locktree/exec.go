@@ -6,15 +6,8 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/run"
 	"github.com/locktree/locktree/cmd/locktree/internal/screen"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
-
-const execHelp = `exec takes locks, runs a command while it holds them, and releases them. LOCK is an address in the
-configuration or a path; with paths and ZOOKEEPER_SERVERS, no configuration is read. Several locks are
-taken together, all or none. Options stand before the first LOCK.
-
-exec exits with the command's exit code, or with 123 if the lock was lost, 124 if it was not acquired,
-122 if the slot of -once was run before, and 125 to 127 if the command could not be run.
-"locktree help jobs" has more: signals, outages, the command's environment, and jobs of timers.`
 
 const execExamples = `  locktree exec namespace.payments.mutex.ledger -- ./compact
   locktree exec -try -E 0 /locks/nightly -- ./report   # skip it if another machine runs it
@@ -28,7 +21,6 @@ func execCommand(a *app) *cobra.Command {
 		Use:        "exec [flags] LOCK... -- COMMAND [ARGUMENT]...",
 		SuggestFor: []string{"run", "lock", "with"},
 		Short:      "Run a command while holding a lock",
-		Long:       execHelp,
 		Example:    execExamples,
 		RunE: func(c *cobra.Command, args []string) error {
 			locks := c.ArgsLenAtDash()
@@ -39,7 +31,8 @@ func execCommand(a *app) *cobra.Command {
 			if err := checkExec(c, &o); err != nil {
 				return run.Own(err)
 			}
-			return run.Exec(c.Context(), a.host(), o)
+			return run.Exec(c.Context(), run.Host{Loader: a.loader(), Stdout: a.Raw(), Stderr: a.Stderr, Interrupt: a.Interrupt,
+				Show: func(j view.Job) { a.Show(j) }, Uninterrupted: a.Uninterrupted}, o)
 		},
 	}
 	// Errors before the command runs exit with a code of their own, too.

@@ -11,9 +11,8 @@ import (
 func helpCommand(a *app) *cobra.Command {
 	var man string
 	c := &cobra.Command{
-		Use:     "help [COMMAND | TOPIC]",
-		Short:   "Help about a command or a topic",
-		GroupID: "other",
+		Use:   "help [COMMAND | TOPIC]",
+		Short: "Help about a command or a topic",
 		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 			if of, _, err := c.Root().Find(args); err == nil {
 				for _, sub := range of.Commands() {

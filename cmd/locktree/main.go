@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -26,13 +25,6 @@ const (
 	heapGrowth = 70
 	memoryGoal = 420 << 20
 )
-
-// lasting is for a command that does not end: it may need more than memoryGoal for long, and the collector would run all the time.
-func (a *app) lasting() {
-	if a.Env.Get("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(math.MaxInt64)
-	}
-}
 
 func main() {
 	if os.Getenv("GOGC") == "" {

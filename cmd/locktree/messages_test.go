@@ -24,7 +24,7 @@ import (
 
 // messagePackages are those whose messages a person may read. Packages in one line are read together: what takes a message in one of
 // them is called from the others.
-var messagePackages = []string{". internal/change internal/demo internal/help internal/run internal/screen internal/stack", "internal/view internal/view/*", "internal/page", "../../config ../../config/adopt ../../config/generate ../../config/internal/*", "../../plan ../../plan/explain ../../plan/record ../../plan/tx ../../plan/diff ../../plan/diff/access", "../../apply ../../apply/* ../../apply/internal/*"}
+var messagePackages = []string{". internal/takeover internal/change internal/demo internal/disk internal/follow internal/help internal/live internal/run internal/screen internal/stack internal/starter", "internal/view internal/view/*", "internal/page", "../../config ../../config/adopt ../../config/generate ../../config/internal/*", "../../plan ../../plan/explain ../../plan/record ../../plan/tx ../../plan/diff ../../plan/diff/access", "../../apply ../../apply/* ../../apply/internal/*"}
 
 // messageNames are how the source names what is read first of a message: a
 // parameter, a result, or a field of one of these names holds one, and the text

@@ -1,32 +1,25 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/run"
-	"github.com/locktree/locktree/cmd/locktree/internal/stack"
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/kind/slots"
-	"github.com/locktree/locktree/recipes/once"
 )
 
-const onceHelp = `once changes by hand what is recorded of a job that is declared as once. JOB is an address in the
-configuration, such as namespace.payments.once.invoices, or a path. SLOT is an instant of its schedule,
-such as 2026-11-26T03:00:00+01:00, or what programs call it. "locktree status" shows which were missed.
-With a path and ZOOKEEPER_SERVERS, no configuration is read.
-
-skip says that a slot is not to be run: nobody starts it, and it does not count as missed.`
-
 func onceCommand(a *app) *cobra.Command {
-	return group(&cobra.Command{Use: "once", Short: "Skip slots of a job by hand", Long: onceHelp}, onceSkipCommand(a))
+	c := &cobra.Command{Use: "once", Short: "Skip slots of a job by hand", Args: onlyCommands}
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		_ = c.Help()
+		return exit.With(exit.Failed)
+	}
+	c.AddCommand(onceSkipCommand(a))
+	return c
 }
 
 // slotOf is the name of a slot, of an instant in UTC.
@@ -39,7 +32,7 @@ func slotOf(text string) string {
 
 func onceSkipCommand(a *app) *cobra.Command {
 	var flags loadFlags
-	var ensemble, id string
+	var o run.Options
 	c := &cobra.Command{
 		Use:   "skip JOB SLOT",
 		Short: "Do not run a slot",
@@ -49,50 +42,19 @@ func onceSkipCommand(a *app) *cobra.Command {
 				return usage(c, "Job or slot missing", "Write the job and the slot, for example \"locktree once skip once.invoices 2026-11-26T02:00:00Z\".")
 			}
 			defer a.Interruptible(c.Context())()
-			e, paths, err := a.loader().Locks(flags.inputs, args[:1], ensemble)
-			if err != nil {
-				return err
-			}
-			cfg, err := a.loader().ClientConfig(e)
-			if err != nil {
-				return err
-			}
-			cfg.ID = id
-			client, err := a.loader().ConnectWith(c.Context(), e, cfg)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
 			slot := slotOf(args[1])
-			if err := once.New(client, paths[0]).Skip(c.Context(), slot); err != nil {
-				return skipError(c.Context(), client, err)
+			o.Inputs, o.Locks = flags.inputs, args[:1]
+			path, err := run.Skip(c.Context(), a.loader(), o, slot)
+			if err != nil {
+				return err
 			}
-			fmt.Fprintf(a.Stdout, "%s of %s is skipped.\n", kind.Visible(slot), kind.Visible(paths[0]))
+			fmt.Fprintf(a.Stdout, "%s of %s is skipped.\n", kind.Visible(slot), kind.Visible(path))
 			return nil
 		},
 	}
 	flags.register(c)
-	c.ValidArgsFunction = a.firstAddress(&flags, cobra.ShellCompDirectiveNoFileComp)
-	c.Flags().StringVar(&ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
-	c.Flags().StringVar(&id, "id", "", "a name that status shows for who did it")
+	c.ValidArgsFunction = a.firstAddress(&flags)
+	c.Flags().StringVar(&o.Ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
+	c.Flags().StringVar(&o.ID, "id", "", "a name that status shows for who did it")
 	return c
-}
-
-// skipError says why a slot was not skipped.
-func skipError(ctx context.Context, client *recipes.Client, err error) error {
-	var held *recipes.HeldError
-	var taken *once.SlotError
-	switch {
-	case errors.As(err, &held):
-		return view.Failf("Job is running", "%s Try again when it has ended.", run.HeldText(held))
-	case errors.As(err, &taken):
-		return view.Failf("Slot not changed", "%s", run.TakenText(taken))
-	case errors.Is(err, once.ErrSlotTooOld), errors.Is(err, once.ErrNoSlot), errors.Is(err, slots.ErrUnknownZone):
-		return view.Failf("No such slot", "Nothing was changed: %s.", view.Sentence(err))
-	case errors.Is(err, recipes.ErrKindMismatch):
-		return view.Failf("Not a job", "Only what is declared as once has slots: %s.", view.Sentence(err))
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, recipes.ErrNotProvisioned):
-		return view.Failf("Not a declared job", "Nothing was changed: %s. Declare and apply it.", view.Sentence(err))
-	}
-	return stack.Denied(ctx, client, err)
 }

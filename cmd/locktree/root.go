@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,9 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
 )
+
+// The help lists commands in the order they are made, not in that of their names.
+func init() { cobra.EnableCommandSorting = false }
 
 // start is the whole program without its process: it has no globals and does not call os.Exit, so that tests and the demo can call it often.
 func start(ctx context.Context, args []string, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -33,36 +37,37 @@ func (a *app) run(ctx context.Context, args []string) int {
 	})
 }
 
-// mainVerbs is how many of them are main commands.
-const mainVerbs = 5
-
-// The help lists commands in the order they are made, not in that of their names.
-func init() { cobra.EnableCommandSorting = false }
-
-// verbs are the commands in the order of the help. A new command is a function here and a
+// groups are the commands by task, in the order of the help. Those without a title are not listed. A new command is a function here and a
 // file.
-func verbs() []func(*app) *cobra.Command {
-	return []func(*app) *cobra.Command{
-		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main ones
-		statusCommand, serveCommand, doctorCommand, historyCommand, revokeCommand, breakCommand, execCommand, onceCommand, showCommand, outputCommand, fmtCommand, generateCommand, importCommand,
-		devCommand, demoCommand, versionCommand,
+func groups() []group {
+	return []group{
+		{"Declare, plan and apply:", []maker{initCommand, fmtCommand, validateCommand, planCommand, applyCommand, destroyCommand, importCommand}},
+		{"Look and repair:", []maker{statusCommand, showCommand, outputCommand, historyCommand, serveCommand, doctorCommand, revokeCommand, breakCommand}},
+		{"Use locks:", []maker{execCommand, onceCommand, generateCommand}},
+		{"Try it without a server:", []maker{demoCommand, devCommand}},
+		{"", []maker{versionCommand}},
 	}
 }
 
+type maker = func(*app) *cobra.Command
+
+type group struct {
+	title    string
+	commands []maker
+}
+
 func (a *app) rootCommand() *cobra.Command {
-	var showVersion bool
+	var versionFlag bool
 	root := &cobra.Command{
-		Use:   "locktree",
-		Short: "Declare lock trees, plan them, apply them to ZooKeeper",
-		Long: "locktree declares locks in HCL and applies them to ZooKeeper ensembles.\n\n" +
-			"The usual order is: init, validate, plan, apply. Flags take one dash or two.\n" +
-			"Exit codes: 0 success, 1 error; for the others see \"locktree help exit-codes\".",
+		Use:           "locktree",
+		Short:         "Declare lock trees, plan them, apply them to ZooKeeper",
+		Long:          help.Long("locktree"),
 		Args:          onlyCommands,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if showVersion {
-				return a.showVersion()
+			if versionFlag {
+				return showVersion(a)
 			}
 			_ = c.Help()
 			return exit.With(exit.Failed)
@@ -74,66 +79,36 @@ func (a *app) rootCommand() *cobra.Command {
 					err = usage(c, "Bad flag", "-%s=%s: a duration cannot be negative.", f.Name, f.Value)
 				}
 			})
-			return cmp.Or(err, a.checkDir())
+			if info, failed := os.Stat(cmp.Or(a.dir, ".")); a.dir != "" && err == nil && (failed != nil || !info.IsDir()) {
+				err = view.Failf("Error handling -chdir option", "%s is not a directory.", a.dir)
+			}
+			return err
 		},
 	}
 	root.SetOut(a.Stdout) // before the completion command, which takes it as it is then
 	root.PersistentFlags().StringVar(&a.dir, "chdir", "", "switch to this `directory` before doing anything else")
 	root.PersistentFlags().BoolVar(&a.NoColor, "no-color", false, "no colours, even on a terminal")
-	root.Flags().BoolVarP(&showVersion, "version", "v", false, "the same as the version command")
+	root.Flags().BoolVarP(&versionFlag, "version", "v", false, "the same as the version command")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if c.HasAvailableSubCommands() && c.Flags().NArg() > 0 { // it is the command's flag, and there is no such command
 			return help.UnknownCommand(c, c.Flags().Args())
 		}
 		return usage(c, "Bad flag", "%s", help.FlagText(c, err))
 	})
-	root.AddGroup(&cobra.Group{ID: "main", Title: "Main commands:"}, &cobra.Group{ID: "other", Title: "All other commands:"})
-	for i, verb := range verbs() {
-		c := verb(a)
-		if c.GroupID = "other"; i < mainVerbs {
-			c.GroupID = "main"
+	for _, group := range groups() {
+		if group.title != "" {
+			root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		}
-		root.AddCommand(c)
+		for _, command := range group.commands {
+			c := command(a)
+			c.GroupID, c.Long = group.title, help.Long(c.Name())
+			root.AddCommand(c)
+		}
 	}
 	root.AddCommand(help.Topics()...)
 	root.SetHelpCommand(helpCommand(a))
-	root.SetCompletionCommandGroupID("other")
 	root.SetHelpFunc(help.OneDash(root.HelpFunc()))
 	root.InitDefaultCompletionCmd()
 	_ = root.MarkPersistentFlagDirname("chdir") // it fails for unknown flags only
 	return root
-}
-
-// group is a command that does nothing but to contain others.
-func group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
-	c.Args = onlyCommands
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		_ = c.Help()
-		return exit.With(exit.Failed)
-	}
-	c.AddCommand(subs...)
-	return c
-}
-
-// onlyCommands takes every argument for a command that does not exist.
-func onlyCommands(c *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return help.UnknownCommand(c, args)
-	}
-	return nil
-}
-
-// usage is an error on the command line.
-func usage(c *cobra.Command, summary, detail string, args ...any) error {
-	return view.Failf(summary, detail+"\n\nFor the flags and arguments, run: "+c.CommandPath()+" -help", args...)
-}
-
-// atMost refuses more arguments. Older Terraform versions took a directory as an argument, hence its advice.
-func atMost(n int) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) > n {
-			return usage(c, "Too many command line arguments", "%q is one argument too many. To work on another directory, use -chdir=DIR.", args[n])
-		}
-		return nil
-	}
 }

@@ -24,13 +24,13 @@ func versionCommand(a *app) *cobra.Command {
 		Use:   "version",
 		Short: "Show the version of this program",
 		Args:  atMost(0),
-		RunE:  func(*cobra.Command, []string) error { return a.showVersion() },
+		RunE:  func(*cobra.Command, []string) error { return showVersion(a) },
 	}
 	a.jsonFlag(c, screen.Document, "print one JSON object")
 	return c
 }
 
-func (a *app) showVersion() error {
+func showVersion(a *app) error {
 	v := view.Version{Version: version(), Platform: runtime.GOOS + "_" + runtime.GOARCH, PayloadFormat: kind.Format, Revision: commit}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings { // what the build recorded of its working copy

@@ -99,12 +99,6 @@ func TestWatchThatReachesNothingEnds(t *testing.T) {
 	})
 }
 
-// A terminal is painted over, and a frame that is higher than it says what it leaves out.
-func TestAFrameFitsTheTerminal(t *testing.T) {
-	require.Equal(t, "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J", string(repainted([]byte("a\nb\n"), 24)))
-	require.Equal(t, "\x1b[H1\x1b[K\n2\x1b[K\nand 3 more lines; -in-use, -owner and -longer show less\x1b[K\n\x1b[J", string(repainted([]byte("1\n2\n3\n4\n5\n"), 4)))
-}
-
 // A session that ends while status reads is no reason to show nothing.
 func TestStatusReadsAgainOnANewSession(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {

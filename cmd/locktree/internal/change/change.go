@@ -156,16 +156,6 @@ func (o Options) apply(destroy bool, show func(event.Event)) apply.Options {
 	return apply.Options{Events: show, LockTimeout: o.LockTimeout, Operation: operation, Author: o.Author}
 }
 
-// Saved applies plans that were made and approved before. at says which ensemble of the stack each is for.
-func Saved(ctx context.Context, h Host, o Options, s *stack.Stack, plans []*plan.Plan, at []int) error {
-	all := make([]*applying, len(plans))
-	for i, p := range plans {
-		client, shown := s.Clients[at[i]], newProgress(h, p.Ensemble)
-		all[i] = &applying{apply.New(client, o.apply(p.Destroy, shown.event)), client, shown}
-	}
-	return execute(ctx, h, o, all, plans)
-}
-
 // execute carries out the plans, one transaction per ensemble. Ensembles share no
 // transaction: if a later one fails after all, the earlier ones stay applied. The error
 // says so, and the next plan shows what is left.

@@ -1,4 +1,5 @@
-// Package disk writes whole files, or nothing: a reader, or a crash, meets the old content or the new one.
+// Package disk writes what commands leave on disk, each file whole or not at all: a reader, or a crash, meets the old content or the new
+// one. It also formats configuration files, and keeps generated code up to date.
 //
 //	err := disk.Replace(path, 0o600, func(w io.Writer) error { ... })
 package disk

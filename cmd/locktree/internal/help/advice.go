@@ -71,26 +71,23 @@ func UnknownCommand(c *cobra.Command, args []string) error {
 	return view.Failf("Unknown command", "%s\n\nFor all commands and topics, run: %s -help", said, c.CommandPath())
 }
 
-// nearest is the subcommand or topic most like name, or "".
+// nearest is the subcommand or topic that name means, begins or is most like; or "".
 func nearest(c *cobra.Command, name string) string {
-	c.SuggestionsMinimumDistance = 2
-	if near := c.SuggestionsFor(name); len(near) > 0 {
-		return near[0]
-	}
-	var names []string // of topics, which cobra does not suggest
+	var names []string
+	begins, shown := "", map[string]string{}
 	for _, sub := range c.Commands() {
-		if !sub.IsAdditionalHelpTopicCommand() {
-			continue
+		names, shown[sub.Name()] = append(names, sub.Name()), sub.Name()
+		if sub.IsAdditionalHelpTopicCommand() {
+			shown[sub.Name()] = "help " + sub.Name()
 		}
 		if slices.Contains(sub.SuggestFor, name) {
-			return "help " + sub.Name()
+			return shown[sub.Name()]
 		}
-		names = append(names, sub.Name())
+		if begins == "" && strings.HasPrefix(sub.Name(), name) {
+			begins = sub.Name()
+		}
 	}
-	if near := explain.Nearest(name, names); near != "" {
-		return "help " + near
-	}
-	return ""
+	return shown[cmp.Or(begins, explain.Nearest(name, names))]
 }
 
 // FlagText says what is wrong with a flag, in the spelling people use, and which flag is

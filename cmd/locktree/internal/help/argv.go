@@ -53,7 +53,10 @@ func collectFlags(c *cobra.Command, into map[string]*pflag.Flag) {
 
 var twoDashes = regexp.MustCompile(`(?m)^( +(?:-[a-zA-Z], )?)--|( )--(help)`)
 
-// OneDash writes the flags of a help text as the documentation does.
+// unlisted are the commands that belong to no task, such as completion.
+var unlisted = regexp.MustCompile(`\n\nAdditional Commands:(\n  .*)+`)
+
+// OneDash writes the flags of a help text as the documentation does, and lists only the commands that belong to a task.
 func OneDash(help func(*cobra.Command, []string)) func(*cobra.Command, []string) {
 	return func(c *cobra.Command, args []string) {
 		out := c.OutOrStdout()
@@ -61,6 +64,6 @@ func OneDash(help func(*cobra.Command, []string)) func(*cobra.Command, []string)
 		c.SetOut(&text)
 		help(c, args)
 		c.SetOut(out)
-		_, _ = io.WriteString(out, twoDashes.ReplaceAllString(text.String(), "$1$2-$3"))
+		_, _ = io.WriteString(out, unlisted.ReplaceAllString(twoDashes.ReplaceAllString(text.String(), "$1$2-$3"), ""))
 	}
 }

@@ -15,8 +15,14 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 )
 
-//go:embed topics/*.txt
-var topicTexts embed.FS
+//go:embed topics/*.txt commands/*.txt
+var texts embed.FS
+
+// Long is the long help of a command, or "".
+func Long(command string) string {
+	text, _ := texts.ReadFile("commands/" + command + ".txt")
+	return strings.TrimRight(string(text), "\n")
+}
 
 // exitCodes are for the help, and for a test that compares them with the constants.
 var exitCodes = []struct {
@@ -70,7 +76,7 @@ func Topics() []*cobra.Command {
 		{Use: "nightly-job", SuggestFor: []string{"nightly", "cron", "timer"}, Short: "Runbook: a nightly job on three machines that runs once"},
 	}
 	for _, c := range all[1:] {
-		text, err := topicTexts.ReadFile("topics/" + c.Use + ".txt")
+		text, err := texts.ReadFile("topics/" + c.Use + ".txt")
 		if err != nil {
 			panic(err) // it is no part of the program: each topic has a test
 		}

@@ -31,7 +31,7 @@ func TestRunbooksAreThere(t *testing.T) {
 		require.NotEmpty(t, c.Long, c.Use)
 		known[c.Use] = true
 	}
-	files, err := topicTexts.ReadDir("topics")
+	files, err := texts.ReadDir("topics")
 	require.NoError(t, err)
 	for _, f := range files {
 		require.True(t, known[strings.TrimSuffix(f.Name(), ".txt")], f.Name())

@@ -161,7 +161,7 @@ func (x *job) notAcquired(ctx context.Context, client *recipes.Client, paths []s
 			_ = held.Identify(asking) // only to say more
 			stop()
 		}
-		return x.notHad(paths, "%s", HeldText(held))
+		return x.notHad(paths, "%s", heldText(held))
 	case errors.Is(err, recipes.ErrUnreachable): // not even with the code for a lock that others hold
 		return Own(err)
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
@@ -192,10 +192,10 @@ func (x *job) notStarted(err error) (said error, ok bool) {
 	var taken *once.SlotError
 	switch {
 	case errors.As(err, &taken) && x.Given(ConflictFlag):
-		x.tell(view.Job{Event: view.JobSkipped, Path: taken.Path, Text: TakenText(taken)})
+		x.tell(view.Job{Event: view.JobSkipped, Path: taken.Path, Text: takenText(taken)})
 		return exit.Wrap(x.Conflict, nil), true
 	case errors.As(err, &taken):
-		return exit.Wrap(exit.Slot, view.Failf("Slot not run", "%s", TakenText(taken))), true
+		return exit.Wrap(exit.Slot, view.Failf("Slot not run", "%s", takenText(taken))), true
 	case errors.Is(err, once.ErrSlotTooOld):
 		return Own(view.Failf("Slot too old", "The command was not run: %s. If only catch_up has passed, declare a longer one, or run the command without locktree.", view.Sentence(err))), true
 	case errors.Is(err, once.ErrNoSlot), errors.Is(err, slots.ErrUnknownZone):
@@ -204,8 +204,8 @@ func (x *job) notStarted(err error) (said error, ok bool) {
 	return nil, false
 }
 
-// HeldText says who holds a lock.
-func HeldText(e *recipes.HeldError) string {
+// heldText says who holds a lock.
+func heldText(e *recipes.HeldError) string {
 	text := e.Path + " is held"
 	if e.Holder.Path != "" {
 		text += " by " + kind.NewSight(e.Holder, time.Now()).Line()

@@ -141,3 +141,51 @@ func Holdable(k *kind.Kind, path string) error {
 	}
 	return nil
 }
+
+// LookAt looks at the locks at and below a path, or at the lock of a key in the family there, on every ensemble that has it. The locks
+// beside an error are what could be read.
+func (s *Stack) LookAt(ctx context.Context, path string, key Key, reads int) ([]lockview.LocksOf, error) {
+	var out []lockview.LocksOf
+	errs := make([]error, len(s.Ensembles))
+	var ours *view.Failure
+	servers, closed := Servers(s.Config), error(nil)
+	for i := range s.Ensembles {
+		of := lockview.LocksOf{Ensemble: s.Ensembles[i].Name, Addresses: servers[i], Path: path}
+		stop := s.screen.During("Looking at "+path, nil)
+		errs[i] = s.On(ctx, i, func(*direct.Session) (err error) {
+			if key.Given {
+				of.Key = &lockview.KeyOf{Family: path, Key: key.Key}
+				if of.Path, err = key.Path(ctx, s.Clients[i], path); err != nil {
+					return s.Denied(ctx, i, err)
+				}
+			}
+			of.Snapshot, err = scan.Look(ctx, s.Clients[i], scan.Options{Prefix: of.Path, Reads: reads})
+			return err
+		})
+		stop()
+		switch {
+		case ctx.Err() != nil:
+			return nil, cmp.Or(errs[i], context.Cause(ctx))
+		case errors.As(errs[i], &ours): // about the key: the servers have answered
+			return nil, errs[i]
+		case errors.Is(errs[i], zk.ErrNoNode): // the family is not there
+			errs[i] = nil
+			continue
+		case errs[i] != nil, of.Key == nil && len(of.Unread) > 0 && of.Unread[0].Missing():
+			continue
+		}
+		closed = cmp.Or(closed, s.Closed(ctx, i, of))
+		out = append(out, of)
+	}
+	s.Lose(errs)
+	switch {
+	case len(out) > 0:
+		out = append(out, lockview.Unread(s.Lost, path)...)
+	case len(s.Lost) == 0:
+		closed = view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(servers, " or "))
+	}
+	return out, view.Join(s.Lost.Err(), closed)
+}
+
+// MaxReads bounds the requests of a look at a path, which may be "/".
+const MaxReads = 20_000

@@ -1,12 +1,10 @@
-package main
+package change
 
 import (
 	"net/url"
 	"os"
 	"os/user"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/apply/history"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
@@ -57,25 +55,6 @@ func public(text string) string {
 	return u.String()
 }
 
-// maxMessage bounds -message, in bytes.
-const maxMessage = 300
-
-// messageFlag is -message.
-type messageFlag string
-
-func (f *messageFlag) register(c *cobra.Command) {
-	c.Flags().StringVar((*string)(f), "message", "", "why, as `TEXT` for the history of the stack (\"locktree history\")")
-	c.PreRunE = func(c *cobra.Command, _ []string) error {
-		switch text := string(*f); {
-		case len(text) > maxMessage:
-			return usage(c, "Bad message", "-message has %d bytes, and at most %d are allowed.", len(text), maxMessage)
-		case kind.Visible(text) != text:
-			return usage(c, "Bad message", "-message has control characters, or others that cannot be seen: write plain text.")
-		}
-		return nil
-	}
-}
-
 // who is written into the apply lock: user@host, if they are known.
 func who() string {
 	name := "unknown"
@@ -89,7 +68,7 @@ func who() string {
 	return name + "@" + host
 }
 
-// signed says who does something, and why.
-func (a *app) signed(why messageFlag) history.Author {
-	return history.Author{Who: who(), Version: version(), CI: ciRun(a.Env), Message: string(why)}
+// Author is this run of the program, with the reason that a person gave.
+func Author(l *stack.Loader, why string) history.Author {
+	return history.Author{Who: who(), Version: l.Version, CI: ciRun(l.Environ), Message: why}
 }

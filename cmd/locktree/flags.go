@@ -1,11 +1,11 @@
 package main
 
 import (
-	"slices"
-
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/help"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -72,9 +72,6 @@ func (t *treeFlags) configured(c *cobra.Command, l *stack.Loader, at string) (*c
 	return cfg, err
 }
 
-// says replaces the help of a flag that several commands share, where it does something different.
-func says(c *cobra.Command, name, usage string) { c.Flags().Lookup(name).Usage = usage }
-
 // keyFlag is -key.
 type keyFlag struct{ stack.Key }
 
@@ -95,38 +92,50 @@ func completes(names func() []string) cobra.CompletionFunc {
 	}
 }
 
-// completing loads the configuration to complete a command line: a shell must not wait for a server, and standard input is the
-// shell's.
-func (a *app) completing(flags *loadFlags) *config.Config {
-	l := a.loader()
-	opts := l.Options(flags.inputs)
-	opts.Inputs = slices.DeleteFunc(opts.Inputs, func(in config.Input) bool { return in.Reader != nil })
-	cfg, _ := config.Load(l.Path("."), opts)
-	return cfg
-}
+// messageFlag is -message.
+type messageFlag string
 
-// addresses completes from the configuration.
-func (a *app) addresses(flags *loadFlags) (out []string) {
-	for _, addr := range stack.Addresses(a.completing(flags)) {
-		out = append(out, string(addr))
-	}
-	return out
-}
+// maxMessage bounds -message, in bytes.
+const maxMessage = 300
 
-// firstAddress completes the first argument from the addresses, and what follows as then says.
-func (a *app) firstAddress(flags *loadFlags, then cobra.ShellCompDirective) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, then
+func (f *messageFlag) register(c *cobra.Command) {
+	c.Flags().StringVar((*string)(f), "message", "", "why, as `TEXT` for the history of the stack (\"locktree history\")")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		switch text := string(*f); {
+		case len(text) > maxMessage:
+			return usage(c, "Bad message", "-message has %d bytes, and at most %d are allowed.", len(text), maxMessage)
+		case kind.Visible(text) != text:
+			return usage(c, "Bad message", "-message has control characters, or others that cannot be seen: write plain text.")
 		}
-		return a.addresses(flags), cobra.ShellCompDirectiveNoFileComp
+		return nil
 	}
 }
 
-// completeAddresses completes the flags of the command that take an address.
-func (a *app) completeAddresses(c *cobra.Command, flags *loadFlags) {
-	for _, name := range []string{"target", "replace", "force-break"} {
-		// It fails where the command has no such flag.
-		_ = c.RegisterFlagCompletionFunc(name, completes(func() []string { return a.addresses(flags) }))
+// compatible accepts a switch that other tools have and that does nothing here. The help does not list it.
+func compatible(c *cobra.Command, name string) {
+	c.Flags().Bool(name, true, "accepted for compatibility")
+	_ = c.Flags().MarkHidden(name) // it fails for unknown flags only
+}
+
+// onlyCommands takes every argument for a command that does not exist.
+func onlyCommands(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return help.UnknownCommand(c, args)
+	}
+	return nil
+}
+
+// usage is an error on the command line.
+func usage(c *cobra.Command, summary, detail string, args ...any) error {
+	return view.Failf(summary, detail+"\n\nFor the flags and arguments, run: "+c.CommandPath()+" -help", args...)
+}
+
+// atMost refuses more arguments. Older Terraform versions took a directory as an argument, hence its advice.
+func atMost(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > n {
+			return usage(c, "Too many command line arguments", "%q is one argument too many. To work on another directory, use -chdir=DIR.", args[n])
+		}
+		return nil
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package follow
 
 import (
 	"bytes"
@@ -19,15 +19,17 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
+// Reads bounds the requests of a look that is followed by the next one.
+const Reads = 2000
+
 // watchEvery is how often status -watch looks.
 const watchEvery = 2 * time.Second
 
-// watch shows the locks again and again, until an interrupt ends it: on a terminal every two seconds, elsewhere when something has
+// Watch shows the locks again and again, until an interrupt ends it: on a terminal every two seconds, elsewhere when something has
 // changed. If a look fails, or takes longer, the last result stays, with its age.
-func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter lockview.Filter, reads int) error {
-	a.lasting()
-	tty, _ := a.Stdout.(*os.File)
-	if tty != nil && (a.JSON != 0 || !screen.IsTerminal(tty) || a.Env.Get("TERM") == "dumb") {
+func Watch(ctx context.Context, to *screen.Screen, l *stack.Loader, cfg *config.Config, path string, filter lockview.Filter, reads int) error {
+	tty, _ := to.Stdout.(*os.File)
+	if tty != nil && (to.JSON != screen.Text || !screen.IsTerminal(tty) || to.Env.Get("TERM") == "dumb") {
 		tty = nil
 	}
 	if tty != nil {
@@ -36,13 +38,13 @@ func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter
 		defer fmt.Fprint(tty, "\x1b[?7h\x1b[?25h\x1b[?1049l")
 	}
 	shown, last := false, ""
-	_, errs := page.Follow(ctx, a.targets(cfg, path, reads), watchEvery, func(known []lockview.LocksOf, _ int) bool {
+	_, errs := page.Follow(ctx, targets(l, cfg, path, reads), watchEvery, func(known []lockview.LocksOf, _ int) bool {
 		locks := lockview.Locks{Ensembles: known, Filter: filter, NowMs: time.Now().UnixMilli()}
 		seen := slices.ContainsFunc(known, func(of lockview.LocksOf) bool { return of.Snapshot != nil })
 		if state := locks.State(); tty != nil {
-			a.paint(tty, locks)
+			paint(to, tty, locks)
 		} else if seen && (!shown || state != last) {
-			a.Show(locks)
+			to.Show(locks)
 			last = state
 		}
 		shown = shown || seen
@@ -57,13 +59,13 @@ func (a *app) watch(ctx context.Context, cfg *config.Config, path string, filter
 }
 
 // paint paints over the last frame, so that nothing flickers. If the terminal is gone, a signal ends the program.
-func (a *app) paint(tty *os.File, locks lockview.Locks) {
+func paint(to *screen.Screen, tty *os.File, locks lockview.Locks) {
 	width, height, err := term.GetSize(int(tty.Fd()))
 	if err != nil {
 		width, height = 80, 24
 	}
 	var frame bytes.Buffer
-	view.NewHuman(view.Stream{Writer: &frame, Color: a.Color(tty), Terminal: true, Width: width}, view.Stream{Writer: &frame}).Show(locks)
+	view.NewHuman(view.Stream{Writer: &frame, Color: to.Color(tty), Terminal: true, Width: width}, view.Stream{Writer: &frame}).Show(locks)
 	_, _ = tty.Write(repainted(frame.Bytes(), height))
 }
 

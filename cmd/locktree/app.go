@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"math"
+	"runtime/debug"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/screen"
+	"github.com/locktree/locktree/cmd/locktree/internal/stack"
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/recipes"
+)
+
+// app is one run of the program: what it shows, the global flags, and how it connects.
+type app struct {
+	*screen.Screen
+	dir string // -chdir: relative paths are relative to it
+	// dialClient is recipes.Dial; a test looks at what commands ask it for.
+	dialClient func(context.Context, recipes.Config) (*recipes.Client, error)
+}
+
+// loader loads the configuration of the run, and connects to its ensembles.
+func (a *app) loader() *stack.Loader {
+	return &stack.Loader{Dir: a.dir, Environ: a.Env, Stdin: a.Stdin, Version: version(), Log: a.Stderr, Screen: a, Dial: a.dialClient}
+}
+
+// looking loads the configuration, connects to those of its ensembles that can be reached, to read, and calls f. It answers an
+// interrupt meanwhile.
+func (a *app) looking(ctx context.Context, inputs []config.Input, f func(*stack.Stack) error) error {
+	defer a.Interruptible(ctx)()
+	return a.loader().Look(ctx, inputs, f)
+}
+
+// lasting is for a command that does not end: it may need more than memoryGoal for long, and the collector would run all the time.
+func (a *app) lasting() {
+	if a.Env.Get("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(math.MaxInt64)
+	}
+}
+
+func (a *app) jsonFlag(c *cobra.Command, form screen.JSON, help string) {
+	c.Flags().BoolFunc("json", help, func(text string) error {
+		on, err := strconv.ParseBool(text)
+		if a.JSON = screen.Text; on {
+			a.JSON = form
+		}
+		return err
+	})
+}
+
+// completing loads the configuration to complete a command line: a shell must not wait for a server, and standard input is the
+// shell's.
+func (a *app) completing(flags *loadFlags) *config.Config {
+	l := a.loader()
+	opts := l.Options(flags.inputs)
+	opts.Inputs = slices.DeleteFunc(opts.Inputs, func(in config.Input) bool { return in.Reader != nil })
+	cfg, _ := config.Load(l.Path("."), opts)
+	return cfg
+}
+
+// addresses completes from the configuration.
+func (a *app) addresses(flags *loadFlags) (out []string) {
+	for _, addr := range stack.Addresses(a.completing(flags)) {
+		out = append(out, string(addr))
+	}
+	return out
+}
+
+// firstAddress completes the first argument from the addresses.
+func (a *app) firstAddress(flags *loadFlags) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.addresses(flags), cobra.ShellCompDirectiveNoFileComp
+	}
+}
