@@ -278,12 +278,11 @@ func TestRotationThatEndsBetweenTransactionsLeavesBothIn(t *testing.T) {
 	lists := len(p.ACLSteps()) + len(more)
 	require.GreaterOrEqual(t, p.Transaction.ACLPhase, lists, "what is created has a list to set, too")
 	ctx, stop := context.WithCancel(t.Context())
-	x := executor(both)
-	x.Events = func(e event.Event) {
+	x := executor(both, func(e event.Event) {
 		if e, ok := e.(event.Committed); ok && e.Batch == 1 {
 			stop()
 		}
-	}
+	})
 	_, err := x.Run(ctx, p)
 	errorAs[*failure.PartialError](t, err)
 

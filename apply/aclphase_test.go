@@ -37,8 +37,7 @@ func accessLists(t *testing.T, s *site) {
 	p := s.plan(c, closed(s))
 	require.Equal(t, 8, p.Transaction.ACLPhase)
 	var ev events
-	x := executor(c)
-	x.Events = ev.add
+	x := executor(c, ev.add)
 	res, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
 	require.Equal(t, 8, res.ACLs)
@@ -85,8 +84,7 @@ func TestInterruptBeforeTheTransactionWritesNothing(t *testing.T) {
 	s, c := shopped(t)
 	p := s.plan(c, closed(s))
 	ctx, interrupt := context.WithCancel(t.Context())
-	x := executor(c)
-	x.Events = on(func(event.Verified) { interrupt() })
+	x := executor(c, on(func(event.Verified) { interrupt() }))
 	s.unchanged(c, func() {
 		_, err := x.Run(ctx, p)
 		require.ErrorIs(t, err, context.Canceled)
@@ -114,8 +112,7 @@ func TestAccessListChangedByHandIsNotOverwritten(t *testing.T) {
 }
 
 func TestServerThatRewritesTheListIsNoticed(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	// "auth" is written out by the server: what stands there is not what was declared.
 	auth := func(n *plan.Node) { n.ACL = kind.List{{Scheme: "auth", Perms: kind.PermAll}} }
 	p := s.plan(c, s.tree(declare("/a", kind.Mutex, auth)))
@@ -148,8 +145,7 @@ func TestInterruptAfterTheLastAccessListSaysThatAllAreSet(t *testing.T) {
 func TestAccessListsStillToBeSetAreNobodysDrift(t *testing.T) {
 	s, c := shopped(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	x := executor(c)
-	x.Events = on(func(event.ACLApplied) { interrupt() })
+	x := executor(c, on(func(event.ACLApplied) { interrupt() }))
 	_, err := x.Run(ctx, s.plan(c, closed(s)))
 	require.Error(t, err)
 	p := s.plan(c, closed(s))

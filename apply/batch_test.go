@@ -49,11 +49,10 @@ func batched(t *testing.T, s *site) {
 	p := s.plan(c, tree)
 	require.Greater(t, len(p.Batches), 1)
 	var sizes []plan.Stats
-	x := executor(c)
-	x.Events = on(func(e event.Committed) {
+	x := executor(c, on(func(e event.Committed) {
 		sizes = append(sizes, plan.Stats{Ops: e.Ops, Bytes: e.Bytes})
 		require.LessOrEqual(t, e.Bytes, tx.MaxTransaction)
-	})
+	}))
 	res, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
 	require.Len(t, sizes, len(p.Batches))
@@ -111,15 +110,13 @@ func wealth(s *site) (before, after *plan.Tree) {
 
 // An interrupt lets the transaction under way finish, and says what was done.
 func TestInterruptBetweenBatchesSaysWhatIsLeft(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	tree := s.tree(bulk(44, 280, "x")...)
 	p := s.plan(c, tree)
 	require.Len(t, p.Batches, 2)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("interrupted")
-	x := executor(c)
-	x.Events = on(func(event.Committed) { cancel(why) })
+	x := executor(c, on(func(event.Committed) { cancel(why) }))
 	_, err := x.Run(ctx, p)
 	e := errorAs[*failure.PartialError](t, err)
 	require.ErrorIs(t, err, why)

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
-	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
 	"github.com/locktree/locktree/plan/saved"
@@ -26,8 +25,7 @@ import (
 func TestAPlanAsksForEachNodeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const locks, fixed = 2500, 60 // fixed: root, record, apply lock, namespaces' children
-		s := inMemory(t)
-		c := s.provisioner()
+		s, c := provisioned(t)
 		tree := s.tree(bulk(locks, 0, "x")...)
 		nodes := len(tree.Nodes)
 
@@ -84,8 +82,7 @@ const bytesPerChange = 1980
 
 func TestASavedPlanKeepsAnAccessListOnce(t *testing.T) {
 	const locks = 2_000
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	tree := func(permits int) *plan.Tree {
 		nodes := []*plan.Node{declare("/many", kind.Namespace)}
 		for i := range locks {
@@ -124,15 +121,13 @@ func heap() int64 {
 // are in neither number.
 func TestAPlanKeepsWhatIsDeclaredAndReadOnce(t *testing.T) {
 	const locks = 5_000
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	tree := s.tree(bulk(locks, 0, "a description of some thirty letters")...)
 	s.apply(c, tree)
 	s.plan(c, tree) // warms pools and buffers
 	s.asked.Store(nil)
 	before := heap()
-	current, err := read.Tree(t.Context(), s.session(c), tree)
-	require.NoError(t, err)
+	current := s.read(c, tree)
 	read := heap()
 	p := diff.Compare(current, tree, plan.Options{Identities: apply.Identities(c)})
 	after := heap()

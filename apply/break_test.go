@@ -59,8 +59,7 @@ func TestForceBreakOvertakenByAContenderLooksAgain(t *testing.T) {
 // is opened again, and nobody is locked out until somebody applies again.
 func TestLockThatDrainsForALaterBatchIsOpenedWhenThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
+		s, c := provisioned(t)
 		old := declare("/zz", kind.Mutex)
 		s.apply(c, s.tree(old, declare("/zz-edited", kind.Mutex)))
 		lease := s.locks("provisioner:secret", s.root+"/zz")
@@ -68,8 +67,7 @@ func TestLockThatDrainsForALaterBatchIsOpenedWhenThatFails(t *testing.T) {
 			declare("/zz-edited", kind.Mutex, set("description", "new")))...)
 		p := s.plan(c, tree, plan.Options{Drain: time.Minute})
 		require.Len(t, p.Batches, 2)
-		x := executor(c)
-		x.Events = func(e event.Event) {
+		x := executor(c, func(e event.Event) {
 			switch e := e.(type) {
 			case event.Draining:
 				require.EqualValues(t, "zz.mutex", e.Addr)
@@ -78,7 +76,7 @@ func TestLockThatDrainsForALaterBatchIsOpenedWhenThatFails(t *testing.T) {
 				require.Equal(t, 1, e.Batch)
 				require.NoError(t, s.server.Set(s.root+"/zz-edited", []byte("by hand")))
 			}
-		}
+		})
 		_, err := x.Run(t.Context(), p)
 		partial := errorAs[*failure.PartialError](t, err)
 		require.Equal(t, 1, partial.Done)

@@ -47,8 +47,7 @@ func TestChangedPathOfALockInUse(t *testing.T) {
 	for _, k := range []*kind.Kind{kind.Mutex, kind.RWLock, kind.Semaphore, kind.Election, kind.Keyed} {
 		t.Run(k.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := inMemory(t)
-				c := s.provisioner()
+				s, c := provisioned(t)
 				before, after := s.lockAt("/pay/old", k), s.lockAt("/pay/new", k)
 				old, next := s.root+"/pay/old", s.root+"/pay/new"
 				s.apply(c, before)
@@ -72,8 +71,7 @@ func TestChangedPathOfALockInUse(t *testing.T) {
 				})
 
 				transactions := s.oneTransaction(old, next)
-				x := executor(c)
-				x.Events = on(func(event.Draining) {
+				x := executor(c, on(func(event.Draining) {
 					go func() {
 						_, err := opened(s.dial("worker:w"), k, old)(t.Context())
 						assert.ErrorIs(t, err, recipes.ErrDraining)
@@ -85,7 +83,7 @@ func TestChangedPathOfALockInUse(t *testing.T) {
 						assert.NoError(t, lease.Context().Err(), "the holder was not disturbed")
 						assert.NoError(t, lease.Unlock(t.Context()))
 					}()
-				})
+				}))
 				_, err = x.Run(t.Context(), s.plan(c, after, plan.Options{Drain: time.Minute}))
 				require.NoError(t, err)
 				require.Equal(t, 1, transactions.Hits(), "both paths change in one transaction")
@@ -123,8 +121,7 @@ func (s *site) creates(who, path string) error {
 // A namespace may let others create nodes. There a program of another library brings the old path back, as a node that is not ours:
 // programs of this library refuse it, and the next apply leaves it alone.
 func TestChangedPathThatAnotherProgramBringsBack(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	at := func(path string) *plan.Tree {
 		return s.tree(declare("/pay", kind.Namespace, openToOthers), declare(path, kind.Mutex, at("lock.mutex")))
 	}
@@ -143,8 +140,7 @@ func TestChangedPathThatAnotherProgramBringsBack(t *testing.T) {
 // What an apply does to a job whose schedule stays costs it no slot that is due, and lets no slot run twice: its record goes along.
 func TestAJobKeepsItsSlotsWhateverElseIsApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
+		s, c := provisioned(t)
 		job := func(path, schedule string, change ...func(*plan.Node)) *plan.Tree {
 			return s.tree(declare(path, kind.Once, append(change, set("schedule", schedule), set("catch_up", "20h"), at("once.job"))...))
 		}

@@ -71,13 +71,12 @@ func applier(spec string) {
 	if err != nil {
 		panic(err)
 	}
-	x := executor(c)
-	x.Events = func(e event.Event) {
+	x := executor(c, func(e event.Event) {
 		if moments[moment](e) {
 			fmt.Println("here")
 			_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 		}
-	}
+	})
 	_, err = x.Run(ctx, diff.Compare(live, tree, plan.Options{Identities: identities(c)}))
 	fmt.Printf("ended: %v\n", err)
 }

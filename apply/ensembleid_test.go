@@ -16,8 +16,7 @@ import (
 
 // The same names led to another ensemble, and the stack was planned there anew, as if nothing of it were there.
 func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	want := s.tree(declare("/ledger", kind.Mutex))
 	s.apply(c, want)
 	mark, ok := s.server.Get(record.ScaffoldPath(s.root))
@@ -55,8 +54,7 @@ func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) 
 
 // Another program may have made the node of the id.
 func TestAnEnsembleThatHasNoIDGetsOneWithTheNextApply(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	want := s.tree(declare("/ledger", kind.Mutex))
 	s.apply(c, want)
 	path := record.ScaffoldPath(s.root)

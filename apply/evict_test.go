@@ -27,12 +27,13 @@ import (
 )
 
 // evicting is a stack of two mutexes and a semaphore.
-func evicting(s *site, c *recipes.Client) *plan.Tree {
+func evicting(t testing.TB) (*site, *recipes.Client, *plan.Tree) {
+	s, c := provisioned(t)
 	pool := declare("/pool", kind.Semaphore)
 	set("permits", 5)(pool)
 	tree := s.tree(declare("/a", kind.Mutex), declare("/b", kind.Mutex), pool)
 	s.apply(c, tree)
-	return tree
+	return s, c, tree
 }
 
 func (s *site) acquisitions(c *recipes.Client, path string) (*inspect.Report, []evict.Acquisition) {
@@ -52,9 +53,7 @@ func (s *site) history(c *recipes.Client) []history.Entry {
 // All nodes of a set go in one transaction, and the note with them; those who wait keep their places.
 func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		evicting(s, c)
+		s, c, _ := evicting(t)
 		holder, waiter := s.dial("worker:w"), s.dial("worker:w")
 		lease, err := holder.MultiLock(holder.Mutex(s.root+"/a"), holder.Mutex(s.root+"/b")).Lock(t.Context())
 		require.NoError(t, err)
@@ -99,9 +98,7 @@ func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
 // What one transaction took of a semaphore is one acquisition.
 func TestAnAcquisitionHasAllPermitsOfOneTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		evicting(s, c)
+		s, c, _ := evicting(t)
 		holder := s.dial("worker:w")
 		for _, n := range []int{2, 1} {
 			_, err := holder.Semaphore(s.root+"/pool").Acquire(t.Context(), n)
@@ -131,9 +128,7 @@ func TestAnAcquisitionHasAllPermitsOfOneTransaction(t *testing.T) {
 // A client that writes its node, and somebody who writes the history, only cause another try; an apply sends its transaction again.
 func TestNothingIsLostToWritesInBetween(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		tree := evicting(s, c)
+		s, c, tree := evicting(t)
 		holder := s.dial("worker:w")
 		lease, err := holder.Mutex(s.root + "/a").Lock(t.Context())
 		require.NoError(t, err)
@@ -171,9 +166,7 @@ func TestNothingIsLostToWritesInBetween(t *testing.T) {
 // Each try is a transaction in the servers' log. A client that writes its node all the time had an eviction try without a pause.
 func TestAnEvictionPausesBetweenItsTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		evicting(s, c)
+		s, c, _ := evicting(t)
 		_ = s.locks("worker:w", s.root+"/a")
 		in, all := s.acquisitions(c, s.root+"/a")
 		tries := 0
@@ -195,9 +188,7 @@ func TestAnEvictionPausesBetweenItsTries(t *testing.T) {
 // The answer is lost, and the session with it. The next session finds out what was done.
 func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		evicting(s, c)
+		s, c, _ := evicting(t)
 		_ = s.locks("worker:w", s.root+"/a")
 		in, all := s.acquisitions(c, s.root+"/a")
 		id := s.session(c).ID()
@@ -213,21 +204,17 @@ func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// Fifty entries of a kibibyte are kept, whatever their texts.
 // "Nothing was applied yet" was said of a history that cannot be read.
 func TestADamagedHistoryIsNotAnEmptyOne(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	evicting(s, c)
+	s, c, _ := evicting(t)
 	require.NoError(t, s.server.Set(record.HistoryPath(s.root, stack), []byte("[{")))
 	_, err := history.Read(t.Context(), s.session(c), s.root, stack)
 	require.ErrorContains(t, err, "is not a history")
 }
 
+// Fifty entries of a kibibyte are kept, whatever their texts.
 func TestTheHistoryIsBounded(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	tree := evicting(s, c)
+	s, c, tree := evicting(t)
 	x := apply.New(c, apply.Options{Author: history.Author{Who: strings.Repeat("ü", 700), Message: strings.Repeat(`"\`, 150), CI: &history.CIRun{System: "x", Run: strings.Repeat("/", 3000)}}})
 	for i := range 60 {
 		set("permits", 6+i)(tree.Nodes[2])
@@ -266,16 +253,14 @@ func TestTheHistoryIsBounded(t *testing.T) {
 
 // The entry of an apply of several transactions is one, also if somebody else has written between them.
 func TestAnApplyIsOneEntry(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	x := executor(c)
-	x.Events = func(e event.Event) {
+	s, c := provisioned(t)
+	x := executor(c, func(e event.Event) {
 		if done, ok := e.(event.Committed); ok && done.Batch == 1 {
 			require.True(t, s.history(c)[0].Unfinished)
 			data, _ := s.server.Get(record.HistoryPath(s.root, stack))
 			require.NoError(t, s.server.Set(record.HistoryPath(s.root, stack), append([]byte(`[{"operation": "break"},`), data.Data[1:]...)))
 		}
-	}
+	})
 	p := s.plan(c, s.tree(bulk(44, 280, "x")...))
 	require.Len(t, p.Batches, 2)
 	_, err := x.Run(t.Context(), p)
@@ -287,9 +272,7 @@ func TestAnApplyIsOneEntry(t *testing.T) {
 
 // Two threads of one session wait, as programs of Curator do: both places were one acquisition, and a break of one took the other.
 func TestTwoWaitsOfOneSessionAreTwoAcquisitions(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	evicting(s, c)
+	s, c, _ := evicting(t)
 	_, err := s.dial("worker:w").Semaphore(s.root+"/pool").Acquire(t.Context(), 5)
 	require.NoError(t, err)
 	session, nodes := s.session(s.dial("worker:w")), []string{}

@@ -55,10 +55,7 @@ func relisted(t *testing.T, s *site) {
 
 // A family was forgotten with keys in use, and is imported with another list of contenders.
 func TestImportedFamilyGivesItsListToTheKeysInUse(t *testing.T) {
-	s := inMemory(t)
-	c, w := s.provisioner(), s.dial("worker:w")
-	tree := s.orders(of("mutex"))
-	s.apply(c, tree)
+	s, c, w, tree := family(t, of("mutex"))
 	held := s.hold(w, tree, "order-17")
 	gone := s.tree(declare("/shop", kind.Namespace))
 	gone.Intent.Removals = []plan.Removal{{From: tree.Nodes[1].Addr}}
@@ -78,10 +75,7 @@ func TestImportedFamilyGivesItsListToTheKeysInUse(t *testing.T) {
 // An apply was interrupted when the node of a key had its new list, and the nodes in it had not: nothing was left to be done then, said
 // the plan.
 func TestPartsOfAKeyAreRelistedAfterAnInterruptedApply(t *testing.T) {
-	s := inMemory(t)
-	c, w := s.provisioner(), s.dial("worker:w")
-	tree := s.orders(of("semaphore"), set("permits", 2))
-	s.apply(c, tree)
+	s, c, w, tree := family(t, of("semaphore"), set("permits", 2))
 	s.hold(w, tree, "order-17")
 	key := keyPath(tree, "order-17")
 	next := s.orders(of("semaphore"), set("permits", 2), to(kind.List{admin, joiner}, kind.List{admin, joined}))
@@ -110,10 +104,7 @@ func relists(p *plan.Plan) string {
 
 // A key that we cannot give another list keeps its credential in the family, until nobody uses it.
 func TestNoCredentialGoesWhileAKeyHasIt(t *testing.T) {
-	s := inMemory(t)
-	c, w := s.provisioner(), s.dial("worker:w")
-	tree := s.orders(of("mutex"), to(kind.List{admin, worker}, kind.List{crew}))
-	s.apply(c, tree)
+	s, c, w, tree := family(t, of("mutex"), to(kind.List{admin, worker}, kind.List{crew}))
 	held := s.hold(w, tree, "order-17")
 	next := s.orders(of("mutex"), to(kind.List{admin, joiner}, kind.List{joined}))
 	for range 2 {

@@ -30,6 +30,14 @@ func (s *site) orders(change ...func(*plan.Node)) *plan.Tree {
 	return s.tree(declare("/shop", kind.Namespace), declare("/shop/orders", kind.Keyed, change...))
 }
 
+// family is a server with that tree, its administrator and a program.
+func family(t testing.TB, change ...func(*plan.Node)) (*site, *recipes.Client, *recipes.Client, *plan.Tree) {
+	s, c := provisioned(t)
+	tree := s.orders(change...)
+	s.apply(c, tree)
+	return s, c, s.dial("worker:w"), tree
+}
+
 func keyPath(tree *plan.Tree, key string) string {
 	n := tree.Nodes[1]
 	path, err := n.Payload.Params.(*kind.KeyedParams).Path(n.Path, key)
@@ -109,10 +117,7 @@ func families(t *testing.T, s *site, dirs string) {
 func TestKeysInUseAreCountedAndNamed(t *testing.T) {
 	for _, dirs := range []string{"", "256"} {
 		t.Run(dirs, func(t *testing.T) {
-			s := inMemory(t)
-			c := s.provisioner()
-			tree := s.orders(of("semaphore"), set("permits", 2), fanout(dirs))
-			s.apply(c, tree)
+			s, c, _, tree := family(t, of("semaphore"), set("permits", 2), fanout(dirs))
 			w := s.dial("worker:w")
 			for i := range 3 {
 				s.hold(w, tree, fmt.Sprintf("order/%d", i))
@@ -173,10 +178,7 @@ func familyHeld(t *testing.T, s *site) {
 }
 
 func TestNodeOfAKeyThatHoldsSomethingIsNobodysLeftover(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	tree := s.orders(of("mutex"))
-	s.apply(c, tree)
+	s, c, _, tree := family(t, of("mutex"))
 	for _, path := range []string{"/locks/shop/orders/precious", "/locks/shop/orders/%2/x"} {
 		require.NoError(t, s.server.Create(path, []byte("data")))
 		require.Len(t, s.usage(c, tree).Junk, 1)
@@ -189,10 +191,7 @@ func TestNodeOfAKeyThatHoldsSomethingIsNobodysLeftover(t *testing.T) {
 // Somebody comes between two requests of the apply, whichever these are.
 func TestKeyLockedWhileItsFamilyIsDestroyedIsUnharmed(t *testing.T) {
 	for i, more := 1, true; more; i++ {
-		s := inMemory(t)
-		c, w := s.provisioner(), s.dial("worker:w")
-		tree := s.orders(of("mutex"))
-		s.apply(c, tree)
+		s, c, w, tree := family(t, of("mutex"))
 		left, rival := s.leave(w, tree, "order-17"), s.session(w)
 		p, session := s.plan(c, tree, plan.Options{Destroy: true}), s.session(c).ID()
 		n := 0
@@ -230,16 +229,12 @@ func TestKeyLockedWhileItsFamilyIsDestroyedIsUnharmed(t *testing.T) {
 }
 
 func TestServerThatDoesNotDeleteALeftoverIsNotTakenForALostLock(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	tree := s.orders(of("mutex"))
-	s.apply(c, tree)
+	s, c, _, tree := family(t, of("mutex"))
 	s.leave(s.dial("worker:w"), tree, "order-17")
 	p := s.plan(c, tree, plan.Options{Destroy: true})
-	x := executor(c)
-	x.Events = on(func(event.Verified) {
+	x := executor(c, on(func(event.Verified) {
 		s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" }), zktest.Fail(zktest.CodeThrottled))
-	})
+	}))
 	_, err := x.Run(t.Context(), p)
 	require.ErrorContains(t, err, "The transaction was not committed")
 	s.runs(c, p)
@@ -248,21 +243,17 @@ func TestServerThatDoesNotDeleteALeftoverIsNotTakenForALostLock(t *testing.T) {
 // "Nothing was written" was said of an apply that had deleted nodes of keys.
 func TestRefusedApplySaysThatLeftoversWereDeleted(t *testing.T) {
 	for n, said := range map[int]string{0: "Nothing was written.", 1: "the node of a key, which nobody used, was deleted.", 3: "the nodes of 3 keys, which nobody used, were deleted."} {
-		s := inMemory(t)
-		c := s.provisioner()
-		tree := s.orders(of("mutex"))
-		s.apply(c, tree)
+		s, c, _, tree := family(t, of("mutex"))
 		for i := range n {
 			s.leave(s.dial("worker:w"), tree, fmt.Sprint(i))
 		}
 		p := s.plan(c, tree, plan.Options{Destroy: true})
-		x := executor(c)
-		x.Events = func(e event.Event) {
+		x := executor(c, func(e event.Event) {
 			if _, ok := e.(event.Verified); ok { // the last moment: the sweep does not see it
 				family := s.root + "/shop/orders"
 				s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, family) }), zktest.Fail(zktest.Code(-111)))
 			}
-		}
+		})
 		_, err := x.Run(t.Context(), p)
 		require.Error(t, err)
 		require.Contains(t, explain.Of(err).Text(), said)
@@ -275,10 +266,7 @@ func TestRefusedApplySaysThatLeftoversWereDeleted(t *testing.T) {
 
 // Data in a part of a key's lock made an apply say that somebody uses it, and a plan that nobody does.
 func TestDataInAPartOfAKeyIsNobodysLeftover(t *testing.T) {
-	s := inMemory(t)
-	c, w := s.provisioner(), s.dial("worker:w")
-	tree := s.orders(of("semaphore"), set("permits", 2))
-	s.apply(c, tree)
+	s, c, w, tree := family(t, of("semaphore"), set("permits", 2))
 	part := s.leave(w, tree, "order-17") + "/leases"
 	require.NoError(t, s.server.Set(part, []byte("somebody's")))
 	require.Equal(t, []string{"order-17"}, s.usage(c, tree).Junk)
@@ -289,10 +277,7 @@ func TestDataInAPartOfAKeyIsNobodysLeftover(t *testing.T) {
 
 // A drain listed a family, and looked at all its keys, every quarter of a second.
 func TestDrainOfAFamilyLooksAtOneKeyAgainAndAgain(t *testing.T) {
-	s := inMemory(t)
-	c, w := s.provisioner(), s.dial("worker:w")
-	tree := s.orders(of("mutex"))
-	s.apply(c, tree)
+	s, c, w, tree := family(t, of("mutex"))
 	held := s.hold(w, tree, "order-17")
 	for i := range 50 {
 		s.leave(w, tree, fmt.Sprint("left-", i))
@@ -313,19 +298,15 @@ func TestDrainOfAFamilyLooksAtOneKeyAgainAndAgain(t *testing.T) {
 }
 
 func TestDrainOfAFamilyWaitsForItsKeys(t *testing.T) {
-	s := inMemory(t)
-	c, w := s.provisioner(), s.dial("worker:w")
-	tree := s.orders(of("mutex"), fanout("16"))
-	s.apply(c, tree)
+	s, c, w, tree := family(t, of("mutex"), fanout("16"))
 	held := s.hold(w, tree, "order-17")
 	s.leave(w, tree, "left")
 	p := s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: time.Minute})
-	x := executor(c)
-	x.Events = on(func(d event.Draining) {
+	x := executor(c, on(func(d event.Draining) {
 		require.Equal(t, 1, d.Usage.Keys.Used)
 		require.Equal(t, kind.StateDraining, s.payload("/locks/shop/orders").State)
 		require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
-	})
+	}))
 	_, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
 	_, there := s.server.Get("/locks/shop/orders")
@@ -333,10 +314,7 @@ func TestDrainOfAFamilyWaitsForItsKeys(t *testing.T) {
 }
 
 func TestFamilyBrokenByForceGoesWithItsKeys(t *testing.T) {
-	s := inMemory(t)
-	c, w := s.provisioner(), s.dial("worker:w")
-	tree := s.orders(of("semaphore"), set("permits", 2), fanout("16"))
-	s.apply(c, tree)
+	s, c, w, tree := family(t, of("semaphore"), set("permits", 2), fanout("16"))
 	s.hold(w, tree, "order-17")
 	s.hold(w, tree, "order-18")
 	s.leave(w, tree, "left")
@@ -347,10 +325,7 @@ func TestFamilyBrokenByForceGoesWithItsKeys(t *testing.T) {
 
 // The path of a family changes as a lock's does: when no key is in use, which the transaction proves.
 func TestPathOfAFamilyChangesWhenNoKeyIsInUse(t *testing.T) {
-	s := inMemory(t)
-	c, w := s.provisioner(), s.dial("worker:w")
-	tree := s.orders(of("mutex"), fanout("16"))
-	s.apply(c, tree)
+	s, c, w, tree := family(t, of("mutex"), fanout("16"))
 	held := s.hold(w, tree, "order-17")
 	to := s.tree(declare("/shop", kind.Namespace), declare("/shop/purchases", kind.Keyed, of("mutex"), fanout("16"), func(n *plan.Node) {
 		n.Addr, n.Payload.Owner.Addr = tree.Nodes[1].Addr, string(tree.Nodes[1].Addr)
@@ -398,10 +373,7 @@ func TestLockTakenAtTheLastMomentKeepsItsPath(t *testing.T) {
 // Whoever makes the node of a key checks the version of the declaration that it read.
 func TestNoLateTransactionFitsTheFamilyThatTookThePlace(t *testing.T) {
 	for raised := range int32(4) {
-		s := inMemory(t)
-		c := s.provisioner()
-		tree := s.orders(of("mutex"))
-		s.apply(c, tree)
+		s, c, _, _ := family(t, of("mutex"))
 		for i := range raised {
 			s.apply(c, s.orders(of("mutex"), set("max_waiters", int(i)+1)))
 		}

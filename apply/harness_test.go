@@ -180,8 +180,7 @@ func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *p
 		o = opts[0]
 	}
 	o.Identities, o.AllowMassDestroy = identities(c), true // the guard has tests in package plan
-	live, err := read.Tree(s.t.Context(), s.session(c), tree)
-	require.NoError(s.t, err)
+	live := s.read(c, tree)
 	q := &saved.Question{Stack: tree.Stack, Ensembles: []diff.Ensemble{{Current: live, Desired: tree, Identities: o.Identities}}, Options: o}
 	q.Options.Identities = nil
 	p := q.Answer()[0]
@@ -236,8 +235,12 @@ type applying struct {
 	run    *apply.Run // from Lock until Run or Unlock
 }
 
-func executor(c *recipes.Client) *applying {
-	return &applying{client: c, Options: apply.Options{Operation: "apply", Author: history.Author{Who: "me@here", Version: "test"}}}
+func executor(c *recipes.Client, told ...func(event.Event)) *applying {
+	x := &applying{client: c, Options: apply.Options{Operation: "apply", Author: history.Author{Who: "me@here", Version: "test"}}}
+	for _, f := range told {
+		x.Events = f
+	}
+	return x
 }
 
 // applier is the Run that holds the lock, or one that takes it.
@@ -335,10 +338,23 @@ func (s *site) list(c *recipes.Client, path string) kind.List {
 	return wire.FromZK(acl)
 }
 
+// provisioned is a server in memory, and a client that may do everything there.
+func provisioned(t testing.TB, opts ...zktest.Option) (*site, *recipes.Client) {
+	s := inMemory(t, opts...)
+	return s, s.provisioner()
+}
+
+// read is the tree as it is.
+func (s *site) read(c *recipes.Client, tree *plan.Tree) *plan.Tree {
+	s.t.Helper()
+	live, err := read.Tree(s.t.Context(), s.session(c), tree)
+	require.NoError(s.t, err)
+	return live
+}
+
 // shopped is a server in memory to which the shop is applied, and the client that did it.
 func shopped(t testing.TB) (*site, *recipes.Client) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	s.apply(c, s.shop())
 	return s, c
 }

@@ -54,8 +54,7 @@ func TestLostRecordIsToldAndWrittenAnew(t *testing.T) {
 			"changes":           append(longNames(10, 110), declare("/solo", kind.Election)),
 		} {
 			t.Run(name+", "+what, func(t *testing.T) {
-				s := inMemory(t)
-				c := s.provisioner()
+				s, c := provisioned(t)
 				s.apply(c, s.tree(longNames(0, 100)...))
 				at := record.IndexPath(s.root, stack)
 				lose(t, s.server, at)
@@ -108,8 +107,7 @@ func TestWhatIsNotDeclaredIsFoundByItsMarkWithoutTheRecord(t *testing.T) {
 
 // A namespace that is forgotten leads to the nodes in it, so it is forgotten after them.
 func TestNamespaceIsForgottenAfterTheNodesInIt(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	tree := s.shop()
 	s.apply(c, tree)
 	inner := func(n *plan.Node) bool { return strings.HasPrefix(n.Path, s.root+"/pay") }
@@ -127,8 +125,7 @@ func TestNamespaceIsForgottenAfterTheNodesInIt(t *testing.T) {
 // Others may create nodes in a namespace. A read does not walk into it: it finds what is declared there, and what the record names, also
 // in a namespace below that is closed to others. It counts the rest, whatever its marks say.
 func TestNamespaceInWhichOthersMayCreateIsNotWalkedInto(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	locks := func(names ...string) *plan.Tree {
 		nodes := []*plan.Node{declare("/pay", kind.Namespace, openToOthers), declare("/pay/in", kind.Namespace)}
 		for _, name := range names {
@@ -201,8 +198,7 @@ func (s *site) node(c *recipes.Client, path string) *zk.Stat {
 }
 
 func TestRootsOfTwoStacksAreNeverInsideOfEachOther(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	inner := *s
 	inner.root += "/pay"
 	tree := inner.tree(declare("/ledger", kind.Mutex))

@@ -34,8 +34,7 @@ func secondApplier(t *testing.T, s *site) {
 	a, b := s.provisioner(), s.provisioner()
 	s.apply(a, s.shop())
 	first, second := s.plan(a, s.shop(set("description", "a"))), s.plan(b, s.shop(set("description", "b")))
-	x := executor(a)
-	x.Events = on(func(event.Verified) {
+	x := executor(a, on(func(event.Verified) {
 		_, err := executor(b).Run(t.Context(), second)
 		locked := errorAs[*failure.LockedError](t, err)
 		require.Equal(t, "me@here", locked.Info.Who)
@@ -44,7 +43,7 @@ func secondApplier(t *testing.T, s *site) {
 		require.Equal(t, record.LockPath(s.root, stack), locked.Info.Path)
 		require.Contains(t, locked.Info.String(), "  Who:       me@here\n")
 		require.ErrorContains(t, err, "me@here")
-	})
+	}))
 	_, err := x.Run(t.Context(), first)
 	require.NoError(t, err)
 	var stale *failure.StaleError
@@ -82,8 +81,7 @@ func TestSecondApplierWaitsAndThenFindsItsPlanStale(t *testing.T) {
 	b := s.provisioner()
 	first, second := s.plan(a, s.shop(set("description", "a"))), s.plan(b, s.shop(set("description", "b")))
 	waiting, done := make(chan *failure.LockInfo, 1), make(chan error, 1)
-	x := executor(a)
-	x.Events = on(func(event.Verified) {
+	x := executor(a, on(func(event.Verified) {
 		y := executor(b)
 		y.LockTimeout = patience
 		y.Events = on(func(w event.LockWaiting) { waiting <- w.Info })
@@ -92,7 +90,7 @@ func TestSecondApplierWaitsAndThenFindsItsPlanStale(t *testing.T) {
 			done <- err
 		}()
 		require.Equal(t, "me@here", (<-waiting).Who)
-	})
+	}))
 	_, err := x.Run(t.Context(), first)
 	require.NoError(t, err)
 	errorAs[*failure.StaleError](t, <-done)
@@ -227,11 +225,10 @@ func TestServersThatNeverAnswerForTheLockEndTheApply(t *testing.T) {
 func TestApplierThatLostItsLockCommitsNothing(t *testing.T) {
 	s, c := shopped(t)
 	p := s.plan(c, s.shop(set("description", "x")))
-	x := executor(c)
-	x.Events = on(func(event.Verified) {
+	x := executor(c, on(func(event.Verified) {
 		n, _ := s.server.Get(record.LockPath(s.root, stack))
 		require.NoError(t, s.server.Delete(kind.JoinPath(n.Path, n.Children[0])))
-	})
+	}))
 	s.unchanged(c, func() {
 		_, err := x.Run(t.Context(), p)
 		require.ErrorIs(t, err, recipes.ErrLost)
@@ -332,8 +329,7 @@ func planUnderLock(t *testing.T, s *site) {
 
 // A stack that was never applied has no lock: it is not made before somebody has approved a plan.
 func TestLockBeforeTheFirstApplyWritesNothing(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	x := executor(c)
 	s.wroteNothing(c, func() {
 		ctx, err := x.Lock(t.Context(), s.shop())

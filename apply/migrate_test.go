@@ -63,8 +63,7 @@ func TestAnEntryThatMayBeOursStopsNoApply(t *testing.T) {
 // A record that is put back by hand has a former key. That says nothing about who changed which node.
 func TestAnOldIndexThatIsPutBackIsNoDriftOfEveryNode(t *testing.T) {
 	apply.RandomKeys(t)
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	at := record.IndexPath(s.root, stack)
 	s.apply(c, s.shop())
 	old, _ := s.server.Get(at)

@@ -49,8 +49,7 @@ func someTree(t *rapid.T, s *site) *plan.Tree {
 // The server agrees with the model the plan's own tests use: what is planned from
 // any tree to any other is accepted in one transaction, and nothing is left to do.
 func TestAnyTreeBecomesAnyOtherInOneApply(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	rapid.Check(t, func(r *rapid.T) {
 		tree := someTree(r, s) // from whatever the last check left
 		p := s.plan(c, tree)

@@ -50,11 +50,10 @@ func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
 			p := s.provisioner()
 			s.apply(p, s.shop())
 			var edited map[string]string
-			x := executor(p)
-			x.Events = on(func(event.Verified) {
+			x := executor(p, on(func(event.Verified) {
 				c.edit(t, s)
 				edited = s.dump(p)
-			})
+			}))
 			_, err := x.Run(t.Context(), s.plan(p, rich(s)))
 			conflict := errorAs[*failure.ConflictError](t, err)
 			require.Equal(t, c.path, conflict.Path)
@@ -150,8 +149,7 @@ func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
 
 // Another stack is applied for the first time after the last look of this one, and before its transaction.
 func TestTwoStacksCannotBothTakeARoot(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	first, second := s.tree(declare("/x", kind.Mutex)), s.tree(declare("/y", kind.Mutex))
 	second.Stack, second.Nodes[0].Payload.Owner.Stack = "depot", "depot"
 	p := s.plan(c, first)
@@ -171,8 +169,7 @@ func TestTwoStacksCannotBothTakeARoot(t *testing.T) {
 }
 
 func TestApplyLockThatIsSomethingElseIsExplained(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	require.NoError(t, s.server.Create(record.LockPath(s.root, stack), []byte("somebody's")))
 	_, err := executor(c).Run(t.Context(), s.plan(c, s.shop()))
 	require.ErrorIs(t, err, recipes.ErrNotProvisioned)

@@ -24,8 +24,7 @@ import (
 )
 
 func TestForeignNodesInTheWayAreFoundAtEveryDepth(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	require.NoError(t, s.server.Create("/locks/pay/ledger", []byte("theirs")))
 	s.shut(c)
 	p := s.plan(c, s.shop())
@@ -44,8 +43,7 @@ func (s *site) shut(c *recipes.Client) {
 
 func TestForeignNeighboursAreNeitherReadNorListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
+		s, c := provisioned(t)
 		for i := range 50 {
 			require.NoError(t, s.server.Create(fmt.Sprintf("/locks/kafka/brokers/%d", i), nil))
 		}
@@ -71,8 +69,7 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	require.NoError(t, s.server.Create("/locks/pay/pool/junk", nil))
 	require.NoError(t, s.server.Create("/locks/pay/pool/leases/_c_1-lease-0000000000", []byte("\x00binary")))
 
-	live, err := read.Tree(t.Context(), s.session(c), s.shop())
-	require.NoError(t, err)
+	live := s.read(c, s.shop())
 	u := live.Find("/locks/pay/ledger").Live.Usage
 	require.Len(t, u.Holders, 1)
 	require.Equal(t, "worker", u.Holders[0].ID)
@@ -105,8 +102,7 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 // the place of the others does not tell under which limit they came.
 func TestPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	for _, clients := range []int{1, 4} {
-		s := inMemory(t)
-		c := s.provisioner()
+		s, c := provisioned(t)
 		tree := s.shop()
 		set("permits", 100)(tree.Nodes[4])
 		s.apply(c, tree)
@@ -152,8 +148,7 @@ func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	set("permits", 1)(tree.Nodes[4])
 	s.apply(c, tree)
 	count := func() (int, int) {
-		live, err := read.Tree(t.Context(), s.session(c), tree)
-		require.NoError(t, err)
+		live := s.read(c, tree)
 		u := live.Find("/locks/pay/pool").Live.Usage
 		return len(u.Holders), len(u.Waiters)
 	}
@@ -177,8 +172,7 @@ func TestUsageSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 		ended <- err
 	}()
 	usage := func() *kind.Usage {
-		live, err := read.Tree(t.Context(), s.session(c), s.shop())
-		require.NoError(t, err)
+		live := s.read(c, s.shop())
 		return live.Find("/locks/pay/pool").Live.Usage
 	}
 	require.Eventually(t, func() bool { return len(usage().Waiters) > 0 && len(usage().Holders) == 2 }, time.Minute, 10*time.Millisecond)
@@ -192,8 +186,7 @@ func TestUsageSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 // The last of those who are asked who they are had a permit to all appearance: its place in
 // the antechamber was not looked at any more.
 func TestForeignWaiterBehindManyPermitsIsNoHolder(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	tree := s.shop()
 	set("permits", read.MaxDescribed-1)(tree.Nodes[4])
 	s.apply(c, tree)
@@ -210,8 +203,7 @@ func TestForeignWaiterBehindManyPermitsIsNoHolder(t *testing.T) {
 	}
 	stand(late, "locks/_c_b-lock-0000000000")
 	stand(late, "leases/_c_b-lease-0000000099")
-	live, err := read.Tree(t.Context(), s.session(c), tree)
-	require.NoError(t, err)
+	live := s.read(c, tree)
 	u := live.Find("/locks/pay/pool").Live.Usage
 	require.Len(t, u.Holders, read.MaxDescribed-1)
 	require.Len(t, u.Waiters, 2)
@@ -252,8 +244,7 @@ func TestServersThatHideUnreadableNodesAreTakenAtTheirWord(t *testing.T) {
 // Where a lock is to be made, somebody made a node that those servers hide. That was an answer about
 // a password that might be wrong.
 func TestHiddenNodeMadeSinceThePlanIsAChange(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	s.apply(c, s.tree(declare("/pay", kind.Namespace)))
 	p := s.plan(c, s.shop())
 	path := s.root + "/solo"

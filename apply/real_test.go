@@ -132,8 +132,7 @@ func lostReply(t *testing.T, s *site) {
 	s.config.Dialer = a.dial
 	c := s.provisioner()
 	var ev events
-	x := executor(c)
-	x.Events = ev.add
+	x := executor(c, ev.add)
 	_, err = x.Run(t.Context(), s.plan(c, s.shop(set("description", "lost"))))
 	require.NoError(t, err)
 	require.True(t, find[event.Committed](ev).Resolved)

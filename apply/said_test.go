@@ -29,17 +29,13 @@ const codeNoAuth = zktest.Code(-102)
 
 // "All 0 access lists were set, and the note does no harm", although the keys in use still had the former list.
 func TestKeysThatCannotBeListedAreNotTakenForANoteThatIsLeft(t *testing.T) {
-	s := inMemory(t)
-	c, w := s.provisioner(), s.dial("worker:w")
-	tree := s.orders(of("mutex"))
-	s.apply(c, tree)
+	s, c, w, tree := family(t, of("mutex"))
 	s.hold(w, tree, "order-17")
 	next := s.orders(of("mutex"), to(kind.List{admin, worker}, kind.List{admin, crew, joined}))
-	x := executor(c)
-	x.Events = on(func(event.Committed) {
+	x := executor(c, on(func(event.Committed) {
 		family := s.root + "/shop/orders"
 		s.server.Inject(zktest.Once(func(r zktest.Request) bool { return strings.HasPrefix(r.Op, "getChildren") && r.Path == family }), zktest.Fail(codeNoAuth))
-	})
+	}))
 	p := s.plan(c, next)
 	require.Empty(t, p.ACLSteps())
 	_, err := x.Run(t.Context(), p)
@@ -52,10 +48,7 @@ func TestKeysThatCannotBeListedAreNotTakenForANoteThatIsLeft(t *testing.T) {
 
 // "1 key in use", of a node that a crash had left.
 func TestLeftoverOfAKeyIsNotCalledInUse(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	tree := s.orders(of("mutex"))
-	s.apply(c, tree)
+	s, c, _, tree := family(t, of("mutex"))
 	s.leave(s.dial("worker:w"), tree, "order-17")
 	text := relists(s.plan(c, s.orders(of("mutex"), to(kind.List{admin, joiner}, kind.List{admin, joined}))))
 	require.Contains(t, text, "1 key has a node with the former access list")
@@ -66,8 +59,7 @@ const mutexName = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-"
 
 // "Shorten the declaration", of thousands of places in a queue.
 func TestForceBreakOfALongQueueDoesNotBlameTheDeclaration(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	long := declare("/"+strings.Repeat("x", 250), kind.Mutex)
 	s.apply(c, s.tree(long))
 	for i := range 3000 {
@@ -82,10 +74,7 @@ func TestForceBreakOfALongQueueDoesNotBlameTheDeclaration(t *testing.T) {
 // The last key was released between the last two looks of a drain: the apply failed for no reason, and its error had none.
 func TestFamilyThatIsIdleWhenItsDrainEndsGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c, w := s.provisioner(), s.dial("worker:w")
-		tree := s.orders(of("mutex"))
-		s.apply(c, tree)
+		s, c, w, tree := family(t, of("mutex"))
 		held := s.hold(w, tree, "order-17")
 		x, worker := executor(c), s.session(w)
 		x.Events = on(func(event.Draining) {
@@ -103,8 +92,7 @@ func TestFamilyThatIsIdleWhenItsDrainEndsGoes(t *testing.T) {
 
 // A set was held in two locks, the second of which refused: the error named the first, and that the servers may be down.
 func TestBreakNamesTheLockThatRefusesIt(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	s.apply(c, s.tree(declare("/a", kind.Mutex), declare("/b", kind.Mutex)))
 	_, err := c.MultiLock(c.Mutex(s.root+"/a"), c.Mutex(s.root+"/b")).Lock(t.Context())
 	require.NoError(t, err)
@@ -129,9 +117,7 @@ func TestBreakNamesTheLockThatRefusesIt(t *testing.T) {
 // The request never arrived, and the client left by itself: it was said to have been broken, and that the history has it.
 func TestBreakThatNeverArrivedIsNotSaidToBeInTheHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t)
-		c := s.provisioner()
-		evicting(s, c)
+		s, c, _ := evicting(t)
 		holder := s.dial("worker:w")
 		_, err := holder.Mutex(s.root + "/a").Lock(t.Context())
 		require.NoError(t, err)
@@ -151,10 +137,8 @@ func TestBreakThatNeverArrivedIsNotSaidToBeInTheHistory(t *testing.T) {
 
 // "Nothing was written", of an apply that had created its own nodes, or given itself rights.
 func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	x := executor(c)
-	x.Events = on(func(event.LockAcquired) { require.NoError(t, s.server.Create(s.root+"/pay", nil)) })
+	s, c := provisioned(t)
+	x := executor(c, on(func(event.LockAcquired) { require.NoError(t, s.server.Create(s.root+"/pay", nil)) }))
 	_, err := x.Run(t.Context(), s.plan(c, s.shop()))
 	errorAs[*failure.StaleError](t, err)
 	require.Contains(t, explain.Of(err).Written, "Nothing of the plan was written, but the nodes that an apply needs were created ("+s.root+", ")

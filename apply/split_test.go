@@ -87,16 +87,14 @@ func growing(t *testing.T, s *site, from, to int) {
 // what the servers are set to. What stood before it in the plan is there.
 func TestLockTheServersDoNotReadIsTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := inMemory(t, zktest.WithMaxFrame(60_000))
-		c := s.provisioner()
+		s, c := provisioned(t, zktest.WithMaxFrame(60_000))
 		long := declare("/long", kind.Mutex)
 		long.Payload.ChildACL = append(long.Payload.ChildACL, kind.ACL{Scheme: "digest", ID: "x:" + strings.Repeat("A", 80_000), Perms: kind.PermRead})
 		tree := s.tree(declare("/a", kind.Mutex), long, declare("/z", kind.Mutex))
 		p := s.plan(c, tree)
 		require.True(t, p.Applyable())
 		var failed []event.Failed
-		x := executor(c)
-		x.Events = on(func(e event.Failed) { failed = append(failed, e) })
+		x := executor(c, on(func(e event.Failed) { failed = append(failed, e) }))
 		_, err := x.Run(t.Context(), p)
 		e := errorAs[*failure.TooLargeError](t, err)
 		require.True(t, e.Refused)
@@ -113,8 +111,7 @@ func TestLockTheServersDoNotReadIsTooLarge(t *testing.T) {
 
 // One lock is longer than any server reads: the plan says so, and nothing is sent.
 func TestLockNoServerReadsIsAProblemOfThePlan(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	long := declare("/long", kind.Mutex)
 	long.Payload.ChildACL = append(long.Payload.ChildACL, kind.ACL{Scheme: "digest", ID: "x:" + strings.Repeat("A", 950_000), Perms: kind.PermRead})
 	p := s.plan(c, s.tree(declare("/a", kind.Mutex), long, declare("/z", kind.Mutex)))

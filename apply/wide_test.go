@@ -19,8 +19,7 @@ import (
 // worked, destroy included. Names of 250 bytes reach that length with 66,000 nodes; longer ones, as here, with fewer.
 func TestNamespaceThatIsTooLongToListIsRefusedAndCanBeDestroyed(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
-	s := inMemory(t)
-	c := s.provisioner()
+	s, c := provisioned(t)
 	tree := s.tree(declare("/wide", kind.Namespace))
 	s.apply(c, tree)
 	name := func(i int) string { return fmt.Sprintf("/wide/%s%06d", strings.Repeat("n", 9990), i) }

@@ -30,8 +30,7 @@ func TestPlansOfDamagedNodesNameNoPackage(t *testing.T) {
 	} {
 		for _, declared := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, declared %t", name, declared), func(t *testing.T) {
-				s := inMemory(t)
-				c := s.provisioner()
+				s, c := provisioned(t)
 				tree := s.tree(declare("/a", kind.Mutex), declare("/b", kind.Mutex))
 				s.apply(c, tree)
 				require.NoError(t, s.server.Set(s.root+"/b", []byte(data)))
