@@ -15,7 +15,6 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
-	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -33,25 +32,6 @@ func (s *site) shopWithout() *plan.Tree {
 	panic("no ledger")
 }
 
-// The holder does not finish in time: nothing was applied, and the lock is open again.
-func TestDrainThatTakesTooLongOpensTheLockAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, c := shopped(t)
-		program := s.dial("provisioner:secret")
-		lease, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
-		require.NoError(t, err)
-		_, err = executor(c).Run(t.Context(), s.plan(c, s.shopWithout(), plan.Options{Drain: 10 * time.Second}))
-		e := errorAs[*failure.InUseError](t, err)
-		require.Equal(t, s.root+"/pay/ledger", e.Path)
-		// It said that nothing was written, although the lock had been closed and opened.
-		require.ErrorContains(t, err, "Nothing of the plan was written, but locks that were closed in order to drain them are open again. Run the command again")
-		require.NotContains(t, err.Error(), "Nothing was written")
-		require.NoError(t, lease.Context().Err())
-		require.Equal(t, kind.StateActive, s.payload(s.root+"/pay/ledger").State)
-		require.False(t, s.plan(c, s.shop()).HasChanges(), "nothing else changed")
-	})
-}
-
 func (s *site) expire(c *recipes.Client) { s.server.Expire(s.session(c).ID()) }
 
 // struckWhileDraining applies the shop, takes its lock, and lets another client drain and remove it, who is struck meanwhile.
@@ -60,8 +40,7 @@ func (s *site) struckWhileDraining(c *recipes.Client, strike func(*site, *recipe
 	lease, err := s.dial("provisioner:secret").Mutex(s.root + "/pay/ledger").Lock(s.t.Context())
 	require.NoError(s.t, err)
 	victim := s.provisioner()
-	x := executor(victim)
-	x.Events = on(func(event.Draining) { strike(s, victim) })
+	x := executor(victim, on(func(event.Draining) { strike(s, victim) }))
 	_, err = x.Run(s.t.Context(), s.plan(victim, s.shopWithout(), plan.Options{Drain: time.Minute}))
 	return lease, err
 }
@@ -84,13 +63,12 @@ func TestWaitersOfALockThatIsDrainedForAnotherPathAreSentAway(t *testing.T) {
 					sent <- err
 				}()
 				synctest.Wait()
-				x := executor(victim)
-				x.Events = on(func(event.Draining) {
+				x := executor(victim, on(func(event.Draining) {
 					if c.crash {
 						s.expire(victim)
 					}
 					time.AfterFunc(20*time.Second, func() { assert.NoError(t, held.Unlock(context.Background())) })
-				})
+				}))
 				_, err := x.Run(t.Context(), s.plan(victim, after, plan.Options{Drain: time.Minute}))
 				there, gone, tree := "/new", "/old", after
 				if c.crash {
@@ -130,8 +108,7 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := inMemory(t)
-				c := s.provisioner()
+				s, c := provisioned(t)
 				_, err := s.struckWhileDraining(c, fail)
 				e := errorAs[*failure.ClosedError](t, err)
 				require.Equal(t, []string{"pay.ledger.mutex (/locks/pay/ledger)"}, e.Locks)
@@ -193,8 +170,7 @@ func TestAContainerInUseIsLeftAndEachApplyTriesAgain(t *testing.T) {
 						if contender != "" {
 							require.NoError(t, foreign.Delete(t.Context(), contender, -1))
 						}
-						live, err := read.Tree(t.Context(), s.session(ours), tree)
-						require.NoError(t, err)
+						live := s.read(ours, tree)
 						return live.Find(s.root + "/far").Payload.Made, live.Find(s.root + "/idle").Payload.Made, left
 					}
 					opts := plan.Options{OverwriteData: true}
@@ -224,26 +200,4 @@ func text(p *plan.Plan, words string) string {
 		}
 	}
 	return ""
-}
-
-// The locks were emptied, and then the apply was interrupted: they stayed shut.
-func TestInterruptBehindADrainOpensTheLocksAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, c := shopped(t)
-		lease := s.locks("provisioner:secret", s.root+"/pay/ledger")
-		ctx, interrupt := context.WithCancel(t.Context())
-		x := executor(c)
-		x.Events = func(e event.Event) {
-			switch e.(type) {
-			case event.Draining:
-				go func() { _ = lease.Unlock(t.Context()) }()
-			case event.Verified:
-				interrupt()
-			}
-		}
-		_, err := x.Run(ctx, s.plan(c, s.shopWithout(), plan.Options{Drain: time.Minute}))
-		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, kind.StateActive, s.payload(s.root+"/pay/ledger").State)
-		require.False(t, s.plan(c, s.shop()).HasChanges(), "nothing else changed")
-	})
 }

@@ -30,6 +30,7 @@ import (
 //  2. The scene's own condition holds, such as that a holder was not disturbed.
 //  3. The next apply converges: it finishes, nothing is left to do, and every lock can be taken.
 //  4. A program that was paused writes nothing when it goes on.
+//  5. An apply that a person interrupts leaves no lock shut.
 //
 // A new way to apply is a row of the table scenes. A new way to fail is a row of the table faults.
 
@@ -164,6 +165,7 @@ func (s *site) strike(sc *scene, f fault, k int) bool {
 	switch {
 	case gone: // nobody is left to be told
 	case f.fate == stops && v.err != nil:
+		s.open(all, sc.tree)
 	case rival.applied:
 		require.True(t, refused(v.err), "%v", v.err)
 		require.False(t, s.plan(rival.client, rival.tree).HasChanges(), "the two were mixed")
@@ -348,6 +350,14 @@ func (s *site) sound(c *recipes.Client, tree *plan.Tree, before map[plan.Addr]st
 		if at := before[n.Addr]; at != "" {
 			require.NotEmpty(s.t, now[n.Addr], "%s was at %s and is gone", n.Addr, at)
 		}
+	}
+}
+
+// open asserts that no lock is shut.
+func (s *site) open(c *recipes.Client, tree *plan.Tree) {
+	s.t.Helper()
+	for _, n := range s.read(c, tree).Nodes {
+		require.False(s.t, n.Payload != nil && n.Payload.State == kind.StateDraining, "%s is shut", n.Path)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
@@ -171,7 +172,12 @@ func reopenScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	ledger, pool := users(t, s)
 	return &scene{
 		tree: s.shopWithout(), options: plan.Options{Drain: 2 * time.Second}, next: s.shop(),
-		ends: func(err error) { require.Error(t, err) },
+		ends: func(err error) {
+			errorAs[*failure.InUseError](t, err)
+			// It said that nothing was written, although the lock had been closed and opened.
+			require.ErrorContains(t, err, "Nothing of the plan was written, but locks that were closed in order to drain them are open again. Run the command again")
+			require.NotContains(t, err.Error(), "Nothing was written")
+		},
 		struck: func(stopped bool) {
 			require.NoError(t, ledger.Verify(t.Context()), "the holder was disturbed")
 			again := s.plan(c, s.shop())

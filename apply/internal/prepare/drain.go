@@ -94,7 +94,11 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 				continue
 			}
 			if !slices.Contains(d.closed, c) {
-				if err := d.setState(ctx, c, kind.StateDraining); err != nil {
+				// An interrupt does not end this write: a lock that it may have closed must be opened again.
+				whole, cancel := lock.Detached(ctx, h.Session)
+				err := d.setState(whole, c, kind.StateDraining)
+				cancel()
+				if err != nil {
 					return nil, d.Reopen(ctx, err)
 				}
 				d.closed = append(d.closed, c)
