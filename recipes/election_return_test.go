@@ -44,7 +44,7 @@ func TestAFunctionThatReturnedBeforeTheLossIsNotRunAgain(t *testing.T) {
 		require.Equal(t, 1, runs)
 		require.NoError(t, err, "it led until its function had returned")
 		time.Sleep(time.Minute)
-		require.Empty(t, l.Children("/e"))
+		l.Empty("/e")
 	})
 }
 

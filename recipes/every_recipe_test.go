@@ -144,8 +144,7 @@ func TestASemaphoreOfKazoosWireIsRefusedWithTheReasonAndNothingIsWritten(t *test
 		_, err = c.Semaphore("/s").Acquire(t.Context(), 1)
 		require.ErrorIs(t, err, recipes.ErrNotProvisioned)
 		require.ErrorContains(t, err, why)
-		require.Empty(t, l.Children("/undeclared"))
-		require.Empty(t, l.Children("/s/leases"))
-		require.Empty(t, l.Children("/s/locks"))
+		l.Empty("/undeclared", "/s/leases")
+		l.Empty("/s/locks")
 	})
 }

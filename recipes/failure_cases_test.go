@@ -86,7 +86,7 @@ func TestAHeartbeatInFlightDoesNotKeepARelease(t *testing.T) { // case 40: pgloc
 			time.Sleep(oneWay)
 			beat.Release()
 			require.NoError(t, (<-released).Err)
-			require.Empty(t, l.Children("/m"))
+			l.Empty("/m")
 			require.Equal(t, id, l.SessionID(c), "released by a delete, not with the session")
 		})
 	}
@@ -103,7 +103,7 @@ func TestAReleaseThatIsRefusedForLongCostsNoSession(t *testing.T) { // case 40, 
 		require.Len(t, l.Children("/m"), 1)
 		refused.Remove()
 		time.Sleep(10 * time.Second)
-		require.Empty(t, l.Children("/m"))
+		l.Empty("/m")
 		require.Equal(t, id, l.SessionID(c))
 	})
 }
@@ -242,8 +242,7 @@ func TestDeclaredIsReadAgainAfterALostWatch(t *testing.T) { // failure matrix, r
 		x := l.Lock(l.Client("0").Mutex(l.Mutex()).Lock)
 		c := l.Client("1")
 		w := l.Locking(c.Mutex("/m"))
-		l.Srv.RefuseDials(true)
-		l.Srv.Disconnect(l.SessionID(c))
+		l.CutOff(l.SessionID(c))
 		time.Sleep(time.Second)
 		require.NoError(t, l.Srv.Delete(x.Node()))
 		l.Declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.Gen++ })
@@ -261,7 +260,7 @@ func TestAReleaseCutOverAndOverIsNotReportedDoneWhileItsNodeIsThere(t *testing.T
 			l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= cuts }, zktest.CutBefore)
 			err := x.Unlock(context.Background())
 			if err == nil {
-				require.Empty(t, l.Children("/m"))
+				l.Empty("/m")
 			} else {
 				require.ErrorIs(t, err, recipes.ErrReleasePending)
 			}

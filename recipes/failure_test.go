@@ -29,7 +29,7 @@ func (l *lab) nextIsServed(m string) {
 	require.NoError(l.T, err)
 	l.Unlock(x)
 	l.Settle()
-	require.Empty(l.T, l.Children(m))
+	l.Empty(m)
 }
 
 // warm takes and releases the lock once, so that the declaration is known.
@@ -134,7 +134,7 @@ func TestCancellingACreateWhoseReplyIsLostLeavesNothing(t *testing.T) { // case 
 		time.Sleep(3 * time.Second)
 		l.Srv.RefuseDials(false)
 		time.Sleep(3 * time.Second)
-		require.Empty(t, l.Children("/m"))
+		l.Empty("/m")
 		l.nextIsServed("/m")
 	})
 }
@@ -163,8 +163,7 @@ func TestAClosedClientAndAMissingServerAnswer(t *testing.T) { // case 8: kazoo #
 		c := l.Client("a")
 		m := c.Mutex(l.Mutex())
 		l.warm(m)
-		l.Srv.RefuseDials(true)
-		l.Srv.Disconnect(0)
+		l.CutOff(0)
 		ctx := l.Within(2 * time.Second)
 		start := time.Now()
 		_, err := m.Lock(ctx)
@@ -197,8 +196,7 @@ func TestAMissingOrForeignNodeIsNotProvisionedAndNothingIsWritten(t *testing.T) 
 		require.NoError(t, l.Srv.Provision("/let-go-2", payload))
 		_, err = c.Mutex("/let-go-2").Lock(t.Context())
 		require.ErrorContains(t, err, `declared as rwlock by stack "shop" (rwlock.x), this`)
-		require.Empty(t, l.Children("/foreign"))
-		require.Empty(t, l.Children("/rw"))
+		l.Empty("/foreign", "/rw")
 		_, there := l.Srv.Get("/nowhere")
 		require.False(t, there)
 		// Provisioned later: the next try finds it, nothing is remembered against it.

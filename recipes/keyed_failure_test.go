@@ -25,8 +25,7 @@ func (l *lab) warmed(id, path string) *recipes.Keyed {
 
 // of matches a client's requests.
 func (l *lab) of(k *recipes.Keyed, ops ...string) func(zktest.Request) bool {
-	id, on := l.SessionID(k.Mutex("").Client()), zktest.On(ops...)
-	return func(r zktest.Request) bool { return r.Session == id && on(r) }
+	return l.By(k.Mutex("").Client(), ops...)
 }
 
 func TestAKeysNodeThatAnotherProgramMadeIsRefusedUnlessTheFamilyAllowsIt(t *testing.T) {
@@ -219,7 +218,7 @@ func TestWhatACrashLeavesOfKeysIsCollected(t *testing.T) {
 		require.NotEmpty(t, l.Children("/km"))
 		time.Sleep(3 * time.Minute)
 		for _, path := range []string{"/km", "/krw", "/ks"} {
-			require.Empty(t, l.Children(path))
+			l.Empty(path)
 		}
 	})
 }

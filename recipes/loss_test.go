@@ -115,8 +115,7 @@ func TestAReleaseForAWaiterOfTheSameClientCostsNoSession(t *testing.T) {
 		x := l.Lock(a.Mutex("/m").Lock)
 		near, far := l.Locking(a.Mutex("/m")), l.Locking(a.Mutex("/other"))
 		line := l.Queue("/other")
-		l.Srv.RefuseDials(true)
-		l.Srv.Disconnect(l.SessionID(a))
+		l.CutOff(l.SessionID(a))
 		ctx := l.Within(time.Second)
 		require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
 		time.Sleep(7 * time.Second) // a lease lasts 6 s
@@ -139,7 +138,7 @@ func TestReleaseWithAnEndedContextReleases(t *testing.T) { // cases 37, 38: etcd
 		require.NoError(t, x.Context().Err(), "the wait's context must not end the lease")
 		require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
 		l.Settle()
-		require.Empty(t, l.Children("/m"))
+		l.Empty("/m")
 	})
 }
 
@@ -156,7 +155,7 @@ func TestReleasingRacesTheLossWithoutRecreatingAnything(t *testing.T) { // case 
 			require.True(t, err == nil || errors.Is(err, recipes.ErrLost), "%v", err)
 		}
 		l.Settle()
-		require.Empty(t, l.Children("/m"))
+		l.Empty("/m")
 	})
 }
 
@@ -180,7 +179,7 @@ func TestAHolderThatCannotHeartbeatIsRefusedOrLost(t *testing.T) {
 func (l *lab) nextIsServedAfterExpiry() {
 	l.T.Helper()
 	time.Sleep(20 * time.Second)
-	require.Empty(l.T, l.Children("/m"))
+	l.Empty("/m")
 }
 
 func TestClosingWhileALockIsBeingResolvedEndsIt(t *testing.T) {
@@ -196,7 +195,7 @@ func TestClosingWhileALockIsBeingResolvedEndsIt(t *testing.T) {
 			closed := async(func() (struct{}, error) { return struct{}{}, c.Close() })
 			require.Error(t, (<-got).Err)
 			<-closed // what it says depends on whether the server was still reached
-			require.Empty(t, l.Children("/m"))
+			l.Empty("/m")
 		}
 	})
 }
@@ -225,8 +224,7 @@ func TestAReleaseOfASetThatTheServerRefusesNamesWhatIsStillThere(t *testing.T) {
 		require.ErrorContains(t, err, "pending: "+l.Queue("/m1")[0]+" and 1 more: ")
 		require.NotContains(t, err.Error(), "/m0")
 		require.NotContains(t, err.Error(), "/m3")
-		require.Empty(t, l.Children("/m0"))
-		require.Empty(t, l.Children("/m3"))
+		l.Empty("/m0", "/m3")
 		ours := func(err error) {
 			t.Helper()
 			held := heldBy(t, err)
@@ -238,7 +236,7 @@ func TestAReleaseOfASetThatTheServerRefusesNamesWhatIsStillThere(t *testing.T) {
 		free1()
 		free2()
 		time.Sleep(10 * time.Second)
-		require.Empty(t, l.Children("/m1"))
+		l.Empty("/m1")
 		free1 = l.keeps("/m1")
 		first := l.Lock(l.Client("c").Mutex("/m0").Lock)
 		err = l.Refused(multi(c, "/m0", "/m1").TryLock, recipes.ErrHeld)
@@ -254,7 +252,7 @@ func TestAReleaseOfASetThatTheServerRefusesNamesWhatIsStillThere(t *testing.T) {
 		free1()
 		l.Unlock(first)
 		time.Sleep(10 * time.Second)
-		require.Empty(t, l.Children("/m1"))
+		l.Empty("/m1")
 	})
 }
 
@@ -285,8 +283,7 @@ func TestLoseOnSuspectIsForSessionsThatHold(t *testing.T) {
 		x := l.Lock(c.Mutex(l.Mutex()).Lock)
 		l.Unlock(x)
 		s := l.live(c)
-		l.Srv.RefuseDials(true)
-		l.Srv.Disconnect(x.SessionID())
+		l.CutOff(x.SessionID())
 		time.Sleep(time.Second)
 		require.Equal(t, session.StateSuspect, s.State())
 		lost := make(chan error, 1)

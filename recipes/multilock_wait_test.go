@@ -50,9 +50,8 @@ func TestASetIsRefusedByAFullQueueAndLeavesNothing(t *testing.T) {
 		l.campaigning(l.Client("second"))
 		l.Refused(mixed(l.Client("a")).Lock, recipes.ErrQueueFull)
 		l.Settle()
-		require.Empty(t, l.Children("/m"))
-		require.Empty(t, l.Children("/s/leases"))
-		require.Empty(t, l.Children("/s/locks"))
+		l.Empty("/m", "/s/leases")
+		l.Empty("/s/locks")
 		require.Len(t, l.Children("/e"), 2)
 	})
 }

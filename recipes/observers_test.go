@@ -27,8 +27,7 @@ func TestTheLogSaysOnceThatZooKeeperIsAwayAndOnceThatItIsBack(t *testing.T) {
 		l.Settle()
 		require.Empty(t, out.String(), "what goes well is logged at LevelDebug")
 
-		l.Srv.RefuseDials(true)
-		l.Srv.Disconnect(id)
+		l.CutOff(id)
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
 		require.Equal(t, 1, strings.Count(out.String(), "session in doubt"), out.String())
@@ -39,8 +38,7 @@ func TestTheLogSaysOnceThatZooKeeperIsAwayAndOnceThatItIsBack(t *testing.T) {
 		require.Equal(t, 1, strings.Count(out.String(), "not in doubt any more"), out.String())
 		require.NoError(t, context.Cause(x.Context()))
 
-		l.Srv.RefuseDials(true)
-		l.Srv.Disconnect(id)
+		l.CutOff(id)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Equal(t, 1, strings.Count(out.String(), `level=ERROR msg="lock lost" lock=/m token=`), out.String())

@@ -16,8 +16,7 @@ import (
 
 // goes makes the servers unreachable.
 func (l *lab) goes() {
-	l.Srv.RefuseDials(true)
-	l.Srv.Disconnect(0)
+	l.CutOff(0)
 	synctest.Wait()
 }
 

@@ -21,8 +21,7 @@ func (l *lab) lives(id int64) bool {
 // cut keeps one client from the server until its session is lost.
 func (l *lab) cut(c *recipes.Client) {
 	s := c.Newest()
-	l.Srv.RefuseDials(true)
-	l.Srv.Disconnect(s.ID())
+	l.CutOff(s.ID())
 	<-s.Done()
 	l.Settle()
 	l.Srv.RefuseDials(false)
@@ -55,7 +54,7 @@ func TestALostSessionThatCannotBeClosedIsNotKeptAliveForLong(t *testing.T) {
 		began := time.Now()
 		_ = l.session(a)
 		require.Less(t, time.Since(began), 3*time.Second)
-		require.Empty(t, l.Children("/m0"))
+		l.Empty("/m0")
 		require.Len(t, l.Children("/m1"), 1)
 		require.Empty(t, l.Children("/m2"), "before the session is handed out")
 		require.True(t, l.lives(id), "the scenario needs a session that cannot be closed")

@@ -149,8 +149,7 @@ func TestWhatMayStillRunUnderALostLeaseKeepsItsPlace(t *testing.T) {
 				// Where the connection is there when the session is lost, no closeSession may leave on it.
 				for cut, from := range map[string]func(l *lab, id int64) (heal func()){
 					"connection lost": func(l *lab, id int64) func() {
-						l.Srv.RefuseDials(true)
-						l.Srv.Disconnect(id)
+						l.CutOff(id)
 						return func() { l.Srv.RefuseDials(false) }
 					},
 					"partition": func(l *lab, id int64) func() {

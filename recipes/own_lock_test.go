@@ -98,7 +98,7 @@ func TestTwoNeverHoldALockWhenARequestOrReplyIsLost(t *testing.T) {
 					if op == "multi" {
 						ours = append(ours, l.Locking(a))
 					}
-					rule := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == op }), f)
+					rule := l.Srv.Inject(zktest.Once(l.By(c, op)), f)
 					released := make(chan struct{})
 					go func() {
 						_ = x.Unlock(context.Background()) // of a node that may have gone with its queue
@@ -109,14 +109,13 @@ func TestTwoNeverHoldALockWhenARequestOrReplyIsLost(t *testing.T) {
 						ours = append(ours, async(func() (*recipes.Lease, error) { return a.Lock(context.Background()) }))
 					}
 					<-rule.Hit()
-					l.Srv.RefuseDials(true)
-					l.Srv.Disconnect(id)
+					l.CutOff(id)
 					l.Srv.RefuseDials(false)
 					rival := happens(l, b)
 					<-released
 					ours = append(ours, async(func() (*recipes.Lease, error) { return a.Lock(context.Background()) }))
 					l.alternate(append(ours, rival))
-					require.Empty(t, l.Children("/m"))
+					l.Empty("/m")
 					require.Empty(t, c.Leftovers())
 				})
 			}

@@ -112,7 +112,7 @@ func eachFlap(t *testing.T, stride int, scene func(t *testing.T, l *lab, c *reci
 						c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = timeout })
 						scene(t, l, c, k, n)
 						time.Sleep(time.Minute)
-						require.Empty(t, l.Children("/m"))
+						l.Empty("/m")
 					})
 				})
 			}
@@ -176,7 +176,7 @@ func TestALockIsGivenBackThroughEightCutsInARow(t *testing.T) {
 		cuts := l.flapping(c, k, n)
 		l.Srv.Disconnect(l.SessionID(c))
 		require.NoError(t, x.Unlock(t.Context()))
-		require.Empty(t, l.Children("/m"))
+		l.Empty("/m")
 		time.Sleep(time.Minute) // in which an idle session does little more than ping
 		require.Positive(t, cuts.Hits())
 	})
@@ -191,8 +191,7 @@ func TestALeaseIsKeptByAServerThatIsBackJustBeforeItsEnd(t *testing.T) {
 				c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = timeout })
 				x := l.Lock(c.Mutex(l.Mutex()).Lock)
 				time.Sleep(time.Minute + timeout*time.Duration(step)/32) // wherever it stands between two heartbeats
-				l.Srv.RefuseDials(true)
-				l.Srv.Disconnect(l.SessionID(c))
+				l.CutOff(l.SessionID(c))
 				time.Sleep(time.Until(x.Deadline()) - timeout/16)
 				l.Srv.RefuseDials(false)
 				time.Sleep(time.Minute)

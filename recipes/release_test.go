@@ -23,7 +23,7 @@ func TestAReleaseThatIsNeverAnsweredIsAskedAgain(t *testing.T) {
 		time.Sleep(15 * time.Second) // a session timeout, and a quarter
 		require.Len(t, done, 1, "it is held by nobody, and nobody can have it")
 		require.NoError(t, (<-done).Err)
-		require.Empty(t, l.Children("/m"))
+		l.Empty("/m")
 	})
 }
 

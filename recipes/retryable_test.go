@@ -89,8 +89,7 @@ type mishap struct {
 // outage refuses connections for d.
 func outage(d time.Duration) func(*lab, int64) {
 	return func(l *lab, _ int64) {
-		l.Srv.RefuseDials(true)
-		l.Srv.Disconnect(0)
+		l.CutOff(0)
 		time.Sleep(d)
 		l.Srv.RefuseDials(false)
 	}
@@ -334,8 +333,7 @@ func TestAPaymentWhoseReleaseLostTheSessionIsNotRepeated(t *testing.T) {
 		for paid < 3 {
 			err := m.Do(t.Context(), func(context.Context, *recipes.Lease) error {
 				paid++
-				l.Srv.RefuseDials(true)
-				l.Srv.Disconnect(0)
+				l.CutOff(0)
 				time.AfterFunc(30*time.Second, func() { l.Srv.RefuseDials(false) })
 				return nil
 			})

@@ -73,7 +73,7 @@ func TestAnExchangeOutlivesALostRequestOrReply(t *testing.T) {
 			require.Equal(t, []string{r.Node()}, l.Queue("/rw"))
 			l.Unlock(r)
 			l.Settle()
-			require.Empty(t, l.Children("/rw"))
+			l.Empty("/rw")
 		})
 	}
 }
@@ -84,8 +84,7 @@ func TestAnExchangeWhoseContextEndsKeepsTheLease(t *testing.T) {
 		m := c.RWMutex(l.RWLock())
 		w := l.Lock(m.Lock)
 		l.Settle()
-		id := l.SessionID(c)
-		rule := l.Srv.Inject(func(q zktest.Request) bool { return q.Session == id && q.Op == "multi" }, zktest.CutBefore)
+		rule := l.Srv.Inject(l.By(c, "multi"), zktest.CutBefore)
 		ctx := l.Within(2 * time.Second)
 		_, err := m.Downgrade(ctx, w)
 		require.Error(t, err)
@@ -95,7 +94,7 @@ func TestAnExchangeWhoseContextEndsKeepsTheLease(t *testing.T) {
 			l.Unlock(w)
 		}
 		time.Sleep(time.Minute)
-		require.Empty(t, l.Children("/rw"))
+		l.Empty("/rw")
 	})
 }
 
@@ -172,7 +171,7 @@ func TestADowngradeInASessionThatIsFullKeepsTheLease(t *testing.T) {
 		require.NoError(t, err)
 		l.Unlock(r)
 		l.Settle()
-		require.Empty(t, l.Children("/rw"))
+		l.Empty("/rw")
 	})
 }
 
@@ -180,8 +179,7 @@ func TestADowngradeInASessionThatIsFullKeepsTheLease(t *testing.T) {
 func TestNoErrorOfADowngradeIsWorthAnotherCallOfTheWork(t *testing.T) {
 	for name, fail := range map[string]func(*lab, *recipes.Client, string){
 		"session lost": func(l *lab, c *recipes.Client, _ string) {
-			l.Srv.RefuseDials(true)
-			l.Srv.Disconnect(0)
+			l.CutOff(0)
 			time.AfterFunc(20*time.Second, func() { l.Srv.RefuseDials(false) })
 		},
 		"shed": func(l *lab, _ *recipes.Client, _ string) {

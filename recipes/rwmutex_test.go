@@ -123,7 +123,7 @@ func TestDowngradeReturnsTheLeaseThatItCouldNotExchange(t *testing.T) {
 		require.NoError(t, x.Verify(t.Context()), "a refused exchange cost the lease")
 		l.Unlock(x)
 		l.Settle()
-		require.Empty(t, l.Children("/rw"))
+		l.Empty("/rw")
 	})
 	var none *recipes.Lease
 	require.NoError(t, none.Unlock(t.Context()))
@@ -141,7 +141,7 @@ func TestDoGivesBackTheReadLeaseThatItsFunctionMade(t *testing.T) { // it stayed
 		}))
 		require.ErrorIs(t, context.Cause(r.Context()), recipes.ErrReleased)
 		l.Settle()
-		require.Empty(t, l.Children("/rw"))
+		l.Empty("/rw")
 		l.Unlock(r)
 	})
 }

@@ -26,9 +26,8 @@ func TestACancelledTakeLeavesNoPermit(t *testing.T) { // case 47: cancelled whil
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(3)
 		c := l.Client("a")
-		id := l.SessionID(c)
 		require.NoError(t, c.Semaphore("/s").Declared(t.Context()))
-		held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "multi" }), zktest.Hold)
+		held := l.Srv.Inject(zktest.Once(l.By(c, "multi")), zktest.Hold)
 		ctx, cancel := context.WithCancel(t.Context())
 		got := async(func() (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) })
 		<-held.Hit()
@@ -38,7 +37,7 @@ func TestACancelledTakeLeavesNoPermit(t *testing.T) { // case 47: cancelled whil
 		l.Settle()
 		time.Sleep(time.Second)
 		require.Zero(t, l.permits())
-		require.Empty(t, l.Children("/s/locks"))
+		l.Empty("/s/locks")
 	})
 }
 
@@ -87,8 +86,7 @@ func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
 		got := l.Granted(second)
 		l.Unlock(got.V)
 		l.Settle()
-		require.Empty(t, l.Children("/s/locks"))
-		require.Empty(t, l.Children("/s/leases"))
+		l.Empty("/s/locks", "/s/leases")
 	})
 }
 
@@ -251,7 +249,7 @@ func TestNeverMorePermitsThanDeclared(t *testing.T) { // case 48: kazoo #213 adm
 			require.Greater(t, grants, 40, "the test refused nearly everything")
 			l.Settle()
 			require.Zero(t, l.permits())
-			require.Empty(t, l.Children("/s/locks"))
+			l.Empty("/s/locks")
 		})
 	}
 }

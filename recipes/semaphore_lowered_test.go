@@ -41,7 +41,7 @@ func TestAWaiterThatWantsMoreThanALoweredLimitIsRefused(t *testing.T) {
 			require.NoError(l.T, l.Srv.Create(other, nil))
 			overtaken.Release()
 			l.Settle()
-			require.Empty(l.T, l.Children("/s/locks"))
+			l.Empty("/s/locks")
 			return w, func() { require.NoError(l.T, l.Srv.Delete(other)) }
 		},
 	}
@@ -84,6 +84,6 @@ func TestALimitLoweredWhilePermitsAreCreatedDirectlyWasCalledHeld(t *testing.T) 
 		late.Release()
 		require.ErrorContains(t, (<-try).Err, "3 permits asked for, 2 are declared")
 		l.Settle()
-		require.Empty(t, l.Children("/s/leases"))
+		l.Empty("/s/leases")
 	})
 }

@@ -33,7 +33,7 @@ func TestTwoClientsWantingAllPermitsDoNotBlockEachOther(t *testing.T) { // case 
 			cancel()
 		}
 		l.Settle()
-		require.Empty(t, l.Children("/s/leases"))
+		l.Empty("/s/leases")
 	})
 }
 
@@ -102,7 +102,7 @@ func TestPermitsThatCannotBeAreRefusedAtOnce(t *testing.T) {
 		require.ErrorContains(t, err, "3 permits asked for, 2 are declared")
 		_, err = m.Acquire(t.Context(), 0)
 		require.ErrorContains(t, err, "at least 1")
-		require.Empty(t, l.Children("/s/leases"))
+		l.Empty("/s/leases")
 	})
 }
 
@@ -167,7 +167,7 @@ func TestAPermitTakenFromTheQueueCountsThoseCreatedDirectlyMeanwhile(t *testing.
 		notYet(t, w, "five permits of three")
 		l.Unlock(got.V)
 		l.Unlock(l.Got(w))
-		require.Empty(t, l.Children("/s/leases"))
+		l.Empty("/s/leases")
 	})
 }
 
@@ -176,10 +176,9 @@ func TestAWaitForTakenPermitsThatEndsWithdrawsThem(t *testing.T) {
 		l.Semaphore(2)
 		x := l.Lock(draws(2)(l.Client("0")))
 		front := l.Client("front")
-		id := l.SessionID(front)
 		ctx := l.Within(time.Minute)
 		w := l.Waiting(func(context.Context) (*recipes.Lease, error) { return front.Semaphore("/s").Acquire(ctx, 2) })
-		taking := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == id }), zktest.Hold)
+		taking := l.Srv.Inject(zktest.Once(l.By(front, "multi")), zktest.Hold)
 		l.Unlock(x)
 		<-taking.Hit()
 		other := l.Foreign("/s/leases", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-0000000002", "")
@@ -194,6 +193,6 @@ func TestAWaitForTakenPermitsThatEndsWithdrawsThem(t *testing.T) {
 		require.Len(t, l.Children("/s/leases"), 2)
 		l.Unlock(r)
 		require.NoError(t, l.Srv.Delete(other))
-		require.Empty(t, l.Children("/s/leases"))
+		l.Empty("/s/leases")
 	})
 }

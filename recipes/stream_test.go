@@ -138,8 +138,7 @@ func TestAReleaseWithoutAConnectionGoesOnInTheBackground(t *testing.T) {
 		c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
 		x := l.Lock(way.Take(c))
 		l.Settle()
-		l.Srv.RefuseDials(true)
-		l.Srv.Disconnect(x.SessionID())
+		l.CutOff(x.SessionID())
 		time.Sleep(time.Second)
 		start := time.Now()
 		x.Release()
@@ -216,7 +215,7 @@ func TestAWriterThatFollowsItsClientsReaderIsServedBehindItsDelete(t *testing.T)
 			z.Release()
 			l.Settle()
 		}
-		require.Empty(t, l.Children("/rw"))
+		l.Empty("/rw")
 	})
 }
 
@@ -339,7 +338,7 @@ func TestAReleaseLeavesAsAnUnlockDoes(t *testing.T) {
 		require.NoError(t, err)
 		writer.Release() // gives the read lease back
 		l.Settle()
-		require.Empty(t, l.Children("/rw"))
+		l.Empty("/rw")
 
 		require.NoError(t, c.Mutex("/m").Do(t.Context(), func(ctx context.Context, x *recipes.Lease) error {
 			x.Release()

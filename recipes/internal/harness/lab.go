@@ -170,9 +170,7 @@ func (l *Lab) Foreign(dir, name, data string) string {
 func (l *Lab) NothingLeft() {
 	l.T.Helper()
 	l.Settle()
-	for _, dir := range Queues {
-		require.Empty(l.T, l.Children(dir), dir)
-	}
+	l.Empty(Queues...)
 }
 
 // Settle lets the network deliver everything that is under way.
@@ -246,6 +244,27 @@ func (l *Lab) Locking(m *recipes.Mutex) <-chan Result[*recipes.Lease] { return l
 // Listing lets a fault befall the next listing of a queue.
 func (l *Lab) Listing(dir string, f zktest.Fault) *zktest.Injection {
 	return l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getChildren2" && r.Path == dir }), f)
+}
+
+// By matches requests of the client's present session, of these kinds.
+func (l *Lab) By(c *recipes.Client, ops ...string) func(zktest.Request) bool {
+	l.T.Helper()
+	id, on := l.SessionID(c), zktest.On(ops...)
+	return func(r zktest.Request) bool { return r.Session == id && on(r) }
+}
+
+// CutOff ends a session's connection, 0 for all, and admits nobody to the servers.
+func (l *Lab) CutOff(session int64) {
+	l.Srv.RefuseDials(true)
+	l.Srv.Disconnect(session)
+}
+
+// Empty requires that nothing is in these nodes.
+func (l *Lab) Empty(dirs ...string) {
+	l.T.Helper()
+	for _, dir := range dirs {
+		require.Empty(l.T, l.Children(dir), dir)
+	}
 }
 
 // Goroutines counts those of this bubble. runtime.NumGoroutine counts others too: one that runs finalizers, or has just returned.
