@@ -88,7 +88,7 @@ func TestADeadlockAppearsAndGoes(t *testing.T) {
 	graph.shows(".circle", "holds /locks/shop/ledger for ")
 	graph.shows(".circle", "waits for /locks/shop/stock for ")
 	graph.shows(".circle", "warehouse-1")
-	graph.shows("main", "Nobody else waits.")
+	graph.shows("main", "No other program waits.")
 	problems.shows(`[aria-label="Problems"]`, "None of them goes on until one gives up.")
 	problems.shows(`[aria-label="Problems"]`, "locktree break /locks/shop/ledger -holder=warehouse-1")
 	require.Equal(t, 1, strings.Count(problems.text(`[aria-label="Problems"]`), "urgent"))
