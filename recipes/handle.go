@@ -16,7 +16,6 @@ import (
 type handle struct {
 	c *Client
 	lock.Handle
-	opts options
 }
 
 // at is the handle by another way.
@@ -43,10 +42,10 @@ func (c *Client) unusable(wrong error) *handle {
 func (c *Client) handle(k *kind.Kind, path string, shared bool, opts []Option) *handle {
 	q := &handle{c: c, Handle: lock.Handle{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: k, Path: path}, Shared: shared}}}
 	q.Keyed()
-	q.opts, q.Wrong = collect(opts, k)
-	q.ID = cmp.Or(q.opts.id, c.cfg.ID)
-	q.Reentrant, q.MaxWait, q.MaxRelease = q.opts.reentrant, q.opts.maxWait, q.opts.maxRelease
-	q.Params, q.Create, q.CreateACL = q.opts.params, q.opts.create, q.opts.createACL
+	o, wrong := collect(opts, k)
+	q.ID = cmp.Or(o.id, c.cfg.ID)
+	q.Reentrant, q.MaxWait, q.MaxRelease = o.reentrant, o.maxWait, o.maxRelease
+	q.Wrong, q.Params, q.Create, q.CreateACL = wrong, o.params, o.create, o.createACL
 	if path == "/" {
 		q.Wrong = errors.New("the root of the tree is no lock; name a node below it")
 	}

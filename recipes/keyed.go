@@ -88,7 +88,7 @@ func (k *Keyed) queue(of *kind.Kind, key string, shared bool) *handle {
 		q.Wrong = errs.Errorf("%w: in %s: %w", ErrKeyTooLong, k.path, err)
 	case err != nil:
 		q.Wrong = errs.Errorf("recipes: in %s: %w", k.path, err)
-	case q.opts.params != nil || q.opts.create:
+	case q.Params != nil || q.Create:
 		q.Wrong = fmt.Errorf("recipes: %s: WithParams and WithCreate are not for keys: declare the family and run apply", k.path)
 	}
 	q.Path = path

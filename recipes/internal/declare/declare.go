@@ -27,7 +27,7 @@ type Declaration struct {
 	payload *kind.Payload                // nil when the node carries none
 	why     error                        // of the payload that is missing
 	w       *session.Watch               // fires when it must be read again
-	dropped chan struct{}                // closed when the client no longer keeps this declaration
+	Dropped chan struct{}                // closed when the client no longer keeps this declaration
 	brought *atomic.Pointer[Declaration] // the copy of open for the last handle that brought parameters
 
 	Kind       *kind.Kind  // of Params
@@ -62,7 +62,7 @@ func (d *Declaration) Stale() bool {
 	select {
 	case <-d.w.C():
 		return true
-	case <-d.dropped:
+	case <-d.Dropped:
 		return true
 	default:
 		return false
@@ -136,9 +136,6 @@ func (d *Declaration) set(p kind.Params, childACL kind.List) {
 
 // Changed is closed when the node must be read again.
 func (d *Declaration) Changed() <-chan struct{} { return d.w.C() }
-
-// Dropped is closed when the client no longer keeps this declaration.
-func (d *Declaration) Dropped() <-chan struct{} { return d.dropped }
 
 // OfKey reports whether it is what holds for each key of a family.
 func (d *Declaration) OfKey() bool { return d.family != nil }
@@ -252,11 +249,11 @@ func (e *Reader) Outdated(d *Declaration) {
 	}
 }
 
-// drop forgets a declaration, and tells its users by closing dropped: their watch is stopped.
+// drop forgets a declaration, and tells its users by closing Dropped: their watch is stopped.
 func (all declarations) drop(path string) {
 	if d := all[path]; d != nil {
 		d.w.Remove()
-		close(d.dropped)
+		close(d.Dropped)
 		delete(all, path)
 	}
 }

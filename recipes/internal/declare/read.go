@@ -34,7 +34,7 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 	if err != nil {
 		return nil, err
 	}
-	d := &Declaration{Path: path, revision: revision{stat.Version, stat.Mzxid}, w: w, dropped: make(chan struct{}),
+	d := &Declaration{Path: path, revision: revision{stat.Version, stat.Mzxid}, w: w, Dropped: make(chan struct{}),
 		brought: new(atomic.Pointer[Declaration]), familiar: familiar{keyless: new(atomic.Bool)}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {

@@ -63,12 +63,7 @@ type Lock struct {
 	known chan struct{} // closed: czxid is known; nil if it was known from the start
 	runs  atomic.Int32  // functions that run under it
 
-	mu sync.Mutex
-	life
-}
-
-// life changes while a lock lasts. The lock's mu guards it, so its methods are called with mu held.
-type life struct {
+	mu      sync.Mutex // guards the rest
 	state   holdState
 	revoked bool
 	czxid   int64
@@ -81,20 +76,16 @@ type life struct {
 	why      error             // of the end of the lock
 	ended    time.Time
 
-	guard
+	// The watches on the nodes.
+	timer *time.Timer // starts the watching
+	watch int         // how often the watching was ended
+	own   []func()    // for each: ends its watch, or stops the timer of its next look; nil before the first look
 }
 
 // tenure is one grant to a Listener: a use, and those that entered it again.
 type tenure struct {
 	told   Listener
 	leases int
-}
-
-// guard watches the nodes.
-type guard struct {
-	timer *time.Timer // starts the watching
-	watch int         // how often the watching was ended
-	own   []func()    // for each: ends its watch, or stops the timer of its next look; nil before the first look
 }
 
 // Hold starts a lock: the session heartbeats from here on. After an error the nodes are still the caller's.

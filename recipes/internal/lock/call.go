@@ -414,16 +414,15 @@ func (st *Client) whenLeft(left []<-chan struct{}, f func()) {
 
 // The listener of a wait: see package wait.
 
-// Ahead tells the goroutines of this client that wait behind us who holds the lock.
-func (a *Call) Ahead(t *wait.Opened) {
+// Ahead tells the goroutines of this client that wait behind us who holds the lock, and the Observer that the call waits.
+func (a *Call) Ahead(e *wait.Place) {
 	if q := a.members[0].Handle; !a.set && len(a.ticket.Keys) > 0 {
-		holder := t.Holder.Party()
-		a.c.Turns.WaitsFor(q.turnKey(), &holder, t.Position)
+		holder := e.Holder.Party()
+		a.c.Turns.WaitsFor(q.turnKey(), &holder, e.Position)
 	}
-}
-
-func (a *Call) Waits(t *wait.Opened, node string) {
-	a.caller.Queued(node, func() error { return a.Held(t) })
+	if a.caller.Observed() {
+		a.caller.Queued(e.Node().Path, func() error { return a.Held(e.Opened) })
+	}
 }
 
 func (a *Call) Held(t *wait.Opened) error { return a.held(a.blocked(t)) }

@@ -163,7 +163,7 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 			}
 		case <-w.Declared.Changed():
 			return zk.EventNotWatching, w.renew(ctx)
-		case <-w.Declared.Dropped(): // it may have changed, and another call saw that first
+		case <-w.Declared.Dropped: // it may have changed, and another call saw that first
 			was := w.Declared.Mzxid
 			// On a new connection ahead has fired: its news is of the old one, and the caller lists (see prove).
 			if err := w.renew(ctx); err != nil || w.Declared.Mzxid != was || ahead != nil && ahead.Event() != 0 {

@@ -42,8 +42,7 @@ type Opened struct {
 
 // listener is told what happens to a waiter, and makes the errors of waits that end.
 type listener interface {
-	Ahead(t *Opened)                       // the contender ahead is known, or more is known of it
-	Waits(t *Opened, node string)          // another contender is ahead, so the call waits
+	Ahead(e *Place)                        // the call waits for the contender ahead, or more is known of it
 	Held(t *Opened) error                  // the error of a try
 	TimedOut(t *Opened, cause error) error // the error of a wait that cause has ended
 	Left(undone <-chan struct{})           // the background deletes the nodes, and then closes undone
@@ -83,17 +82,17 @@ func Obey(ctx context.Context, all ...*Opened) error {
 }
 
 // says records what the holder says about itself, for the error of a wait that ends.
-func (t *Opened) says(data []byte) {
-	t.Holder.data = data
-	t.Listener.Ahead(t)
+func (e *Place) says(data []byte) {
+	e.Holder.data = data
+	e.Listener.Ahead(e)
 }
 
 // identify reads who the holder is, once for each holder, for the error of a wait that ends. Failure is no error.
-func (t *Opened) identify(ctx context.Context) {
-	if t.Holder.data == nil {
-		t.says([]byte{})
-		if data, _, err := t.Owner.Session.Get(ctx, t.Holder.path()); err == nil {
-			t.says(data)
+func (e *Place) identify(ctx context.Context) {
+	if e.Holder.data == nil {
+		e.says([]byte{})
+		if data, _, err := e.Owner.Session.Get(ctx, e.Holder.path()); err == nil {
+			e.says(data)
 		}
 	}
 }
@@ -174,7 +173,7 @@ type Rival struct {
 func (r *Rival) path() string { return kind.JoinPath(r.Dir, r.Name) }
 
 func (r *Rival) Party() kind.Party {
-	return kind.Party{Path: r.path(), Name: r.Name, GUID: r.GUID, Seq: r.Seq, Shared: r.Shared, Data: r.data}
+	return kind.Party{Path: kind.JoinPath(r.Dir, r.Name), Name: r.Name, GUID: r.GUID, Seq: r.Seq, Shared: r.Shared, Data: r.data}
 }
 
 // Handle says which lock a caller wants, and how.

@@ -178,9 +178,8 @@ func (w *waiter) behind(dir string, v *Verdict) error {
 	if !w.queued && w.Declared.MaxWaiters > 0 && v.waiters >= w.Declared.MaxWaiters {
 		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, w.Handle.Path, w.Declared.MaxWaiters)
 	}
-	w.Listener.Ahead(w.Opened)
 	w.queued = true
-	w.Listener.Waits(w.Opened, w.Node().Path)
+	w.Listener.Ahead(w.Place)
 	return nil
 }
 

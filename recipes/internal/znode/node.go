@@ -44,11 +44,7 @@ type Node struct {
 	InUse  atomic.Pointer[func() bool] // reports whether work under its grant may still run
 	Mark   atomic.Pointer[func()]      // says in the node that it is held; nil once it does
 
-	node
-}
-
-// node is what is known of a contender once it exists.
-type node struct {
+	// Known once it exists.
 	Name  string
 	Path  string
 	seq   int32

@@ -425,7 +425,7 @@ func (t *Txn) anchor() {
 		own := *n // the janitor may still have it when n has learnt more
 		own.Made = slices.Clone(n.Made)
 		k := &Node{Owner: t.Owner, Dir: dir, Prefix: name, ACL: n.Family.ACL, Flags: zk.FlagEphemeral, Key: &own,
-			node: node{Name: name, Path: kind.JoinPath(dir, name)}}
+			Name: name, Path: kind.JoinPath(dir, name)}
 		k.freed.Store(true) // it is too brief to be booked
 		t.Gone = append(t.Gone, k)
 	}
