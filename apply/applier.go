@@ -118,7 +118,7 @@ func (r *Run) Context() context.Context { return r.ctx }
 // Live is what Begin read. It must not be changed.
 func (r *Run) Live() *plan.Tree { return r.live }
 
-// Plan compares what exists with what is declared. The identities in o are those of the client.
+// Plan compares the existing nodes with the declared ones. The identities in o are those of the client.
 func (r *Run) Plan(o plan.Options) *plan.Plan {
 	o.Identities = Identities(r.client)
 	return diff.Compare(r.live, r.desired, o)
@@ -225,8 +225,8 @@ func (x *Applier) emit(e event.Event) {
 	}
 }
 
-// mayBegin refuses a connection before anything of the stack is read that is neither among the administrators that the stack
-// names, nor among those of the root: which of the two counts, the plan says.
+// mayBegin refuses a connection that is neither among the administrators that the stack names, nor among those of the root,
+// before anything of the stack is read. The plan says which of the two counts.
 func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	named, path := desired.Intent.Access, record.ScaffoldPath(desired.Root)
 	var refused error
@@ -252,9 +252,9 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	return refusal.NotAdmin(x.client, there, "of "+desired.Root, desired.Root)
 }
 
-// among refuses a connection that is not one of the administrators of a set: an apply by anybody else would fail at some write, or
-// create nodes that the administrators cannot change. Only the servers know whether an address is ours, so those count as ours. of
-// says whose these are.
+// among refuses a connection that is not one of the administrators of a set: its apply would fail at some write, or create nodes
+// that the administrators cannot change. Only the servers know whether an address is ours, so those count as ours. of says whose
+// these are.
 func (x *Applier) among(set *plan.Access, of, root string) error {
 	if sure, perhaps := set.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil

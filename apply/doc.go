@@ -17,39 +17,36 @@
 //
 // # Guarantees
 //
-// The structure, the parameters, the access lists of new nodes and the record change in
-// one ZooKeeper transaction: all or nothing. Plans that do not fit are cut into several
-// transactions, each of which leaves whole locks; if an apply ends between
-// two, the next one finishes it. Servers that accept less than ZooKeeper's default (jute.maxbuffer)
-// get smaller ones, down to one lock with the record: 80,000 bytes are enough for
-// some thousand locks. A transaction counts as too long only if a harmless request of the same
-// length ends the connection too, while short requests do not.
+// The structure, the parameters, the access lists of new nodes and the record change in one ZooKeeper transaction: all or
+// nothing. Plans that do not fit are cut into several transactions that each leave whole locks; if an apply ends between two, the
+// next one finishes it. Servers that accept less than ZooKeeper's default (jute.maxbuffer) get smaller ones, down to one lock
+// with the record: 80,000 bytes are enough for some thousand locks. A transaction counts as too long only if a harmless request
+// of the same length ends the connection too, while short requests do not.
 //
 // A transaction is sent only if every node that the plan relied on is unchanged, and it is fenced: its
 // first operation checks the apply lock, so a program that was paused past its session commits
 // nothing. If the reply is lost, the outcome is read back from the apply id that the transaction writes
 // or, if a destroy leaves no record, from the count of destroys. It is never guessed.
 //
-// An apply writes no node without this stack's marker, except those that import blocks name and the nodes of a family's keys: it gives
-// them the family's new list in place of the former one, and deletes those in which nobody is from a family that is to go, before the
-// transaction. It deletes no node that has children: a holder or waiter makes the whole transaction fail, whenever
-// it arrived. Locks to be broken by force, each named by its address, are the exception.
+// An apply writes no node without this stack's marker, with two exceptions: nodes that import blocks name, and the nodes of a
+// family's keys. It gives these the family's new list in place of the former one. If the family is to go, it deletes those
+// without users before the transaction. It deletes no node that has children: a holder or waiter makes the whole transaction
+// fail, whenever it arrived. Locks to be broken by force, each named by its address, are the exception.
 //
 // # What is not guaranteed
 //
-// ZooKeeper cannot set access lists in a transaction. The lists of existing nodes are set one by
-// one afterwards, each guarded by its version and noted in the record beforehand. An apply that is
-// interrupted there leaves nodes with their old lists, and the next one finishes. There are two
-// passes: every right is granted everywhere before any is withdrawn. What the apply creates admits the administrators who leave,
-// too, until the second pass. The set of the root, which is the list of .locktree, gains first and loses last. So wherever an apply ends
-// that replaces a declared administrator, either the old credential or the new one can still do everything. That is not true of an
-// apply limited to some nodes, which leaves the lists of all others as they are, nor where administrators are not declared.
+// ZooKeeper cannot set access lists in a transaction. The lists of existing nodes are set one by one afterwards, each guarded by
+// its version and noted in the record beforehand. An apply that is interrupted there leaves nodes with their old lists, and the
+// next one finishes. There are two passes: every right is granted everywhere before any is withdrawn. New nodes admit the
+// administrators who leave, too, until the second pass. The set of the root, which is the list of .locktree, gains first and
+// loses last. So wherever an apply ends that replaces a declared administrator, either the old credential or the new one can
+// still do everything. This does not hold for an apply limited to some nodes, which leaves the lists of all others as they are,
+// nor where administrators are not declared.
 //
 // A node that is deleted and created again by hand, with equal versions, in the milliseconds
 // between verification and transaction cannot be distinguished from the one that was verified.
 //
-// Whether the connection may apply is checked here, whoever made the plan: if the plan declares
-// administrators, the connection has to be one of them.
+// Apply checks the connection, whoever made the plan: if the plan declares administrators, the connection has to be one of them.
 //
 // # Errors and interrupts
 //

@@ -144,7 +144,7 @@ func (r *job) measure() error {
 // again under the lock, because another apply may have finished until then. After that none can. Edits by
 // hand of a node that the transactions write are detected by the versions in them.
 //
-// It returns what the apply stands on, and the lists to set on what was created for those who leave, too.
+// It returns the ground of the apply, and the lists to set on new nodes for those who leave.
 func (r *job) lock(ctx context.Context) (ground *prepare.Ground, created []plan.ACLStep, err error) {
 	if err = r.verify(ctx); err != nil {
 		return nil, nil, err
@@ -182,7 +182,7 @@ func (r *job) lock(ctx context.Context) (ground *prepare.Ground, created []plan.
 	return ground, created, err
 }
 
-// verify compares the tree with what the plan relied on.
+// verify compares the tree with the pins of the plan.
 func (r *job) verify(ctx context.Context) (err error) {
 	if r.fresh {
 		if err := r.held.Lost(); err != nil {

@@ -116,7 +116,7 @@ func (e *Ensemble) trouble(summary, format string, args ...any) *hcl.Diagnostic 
 	return syntax.ErrorAt(e.DeclRange, summary, fmt.Sprintf(format, args...))
 }
 
-// Login is how clients of an ensemble log in by SASL: with Kerberos, or else as User with DIGEST-MD5.
+// Login is how clients of an ensemble log in by SASL: with Kerberos if that is set, otherwise as User with DIGEST-MD5.
 type Login struct {
 	Kerberos     *kerberos.Config
 	User         string
@@ -164,8 +164,8 @@ func (l *Login) password() (recipes.Secret, error) {
 	return eval.PasswordIn(l.PasswordFile)
 }
 
-// ownACL is the access list of nodes without any acl above them: that of the tool's own nodes, if it is
-// declared, else everything for the identities of the ensemble's own auth blocks.
+// ownACL is the access list of nodes without any acl above them: that of the tool's own nodes, if it is declared. Otherwise the
+// identities of the ensemble's own auth blocks get all rights.
 func ownACL(e *eval.Ensemble) kind.List {
 	if e.Access != nil {
 		return e.Access.List()

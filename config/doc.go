@@ -30,8 +30,9 @@
 // an apply. Only generate.Load, which says what programs can be compiled against, gives variables without a default no value: then they
 // are unknown, and so is what depends on them. It evaluates names, parameters and outputs, and no access lists.
 //
-// The result of a declaration that has no value is marked failed. Whatever marks it has reported the reason, and what refers
-// to it reports nothing more, so each error is reported once. Load verifies that no failure was silent (Evaluation.Explained).
+// The result of a declaration that has no value is marked failed. The code that marks it has reported the reason, and a
+// declaration that refers to it reports nothing more, so each error is reported once. Load verifies that no failure was silent
+// (Evaluation.Explained).
 //
 // A module block is one vertex of the graph: it waits for all of its arguments, and what uses one output waits for all of it.
 //

@@ -12,8 +12,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// declared is everything that has an address or a path, for what intents say
-// about it.
+// declared is everything that has an address or a path. Intents are checked against it.
 type declared struct {
 	addrs map[plan.Addr]*eval.Instance // nodes, their blocks, modules (nil) and their blocks (nil)
 	nodes map[plan.Addr]*eval.Instance // nodes alone
@@ -51,7 +50,7 @@ func declaredBy(e *eval.Evaluation) *declared {
 func checkIntents(e *eval.Evaluation) {
 	have := declaredBy(e)
 	have.sound = !e.Diags.HasErrors()
-	// What is removed may have moved before: removals make sense only with a sound chain of moves.
+	// A removed block may have moved before: removals make sense only with a sound chain of moves.
 	if checkMoves(e, have) {
 		checkRemovals(e, have)
 	}
@@ -113,7 +112,7 @@ func checkMoves(e *eval.Evaluation, have *declared) bool {
 	return true
 }
 
-// checkEnd is checkTarget for what moved on with the namespace, the module or the block around it.
+// checkEnd is checkTarget for a block that moved on with the namespace, the module or the block around it.
 func checkEnd(e *eval.Evaluation, v *eval.Move, end plan.Addr, have *declared) {
 	_, ok := have.addrs[end]
 	if _, keyed := end.Key(); !keyed { // it may stand in something with keys
@@ -131,8 +130,7 @@ func declaredAt(e *eval.Evaluation, i *eval.Instance) string {
 	return " at " + e.Where(i.Node.Head)
 }
 
-// checkTarget reports a move to what is not there. A misspelt one would delete a
-// lock and create another.
+// checkTarget reports a move to an address that is not declared. A misspelt one would delete a lock and create another.
 func checkTarget(e *eval.Evaluation, v *eval.Move, have *declared) {
 	at := v.Decl.Block.Arg("to").Expr.Range()
 	_, keyed := v.To.Key()

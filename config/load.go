@@ -45,7 +45,7 @@ func evaluate(sources map[string]*hcl.File, r *syntax.Report, opts Options, open
 	return eval.Load(sources, r, opts.Version, in, open)
 }
 
-// build makes the trees and everything else a Config holds.
+// build makes the trees and the other contents of a Config.
 func (c *Config) build(e *eval.Evaluation) {
 	c.Stack = e.Stack()
 	checkNodes(e)
@@ -73,8 +73,7 @@ type spot struct {
 	path string
 }
 
-// checkNodes are the rules between nodes: one znode, one declaration; somebody
-// may use it; it is on an ensemble.
+// checkNodes are the rules between nodes: one znode has one declaration, at least one user, and an ensemble.
 func checkNodes(e *eval.Evaluation) {
 	first := map[spot]*eval.Instance{}
 	bare := map[*eval.Ensemble]*eval.Instance{}
@@ -113,7 +112,7 @@ func duplicatePath(e *eval.Evaluation, first, second *eval.Instance) {
 	}
 }
 
-// trees returns the ensembles with what is declared on them.
+// trees returns the ensembles with their declarations.
 func trees(e *eval.Evaluation, stack string) []*Ensemble {
 	var blocks []*eval.Ensemble
 	var out []*Ensemble
@@ -131,7 +130,7 @@ func trees(e *eval.Evaluation, stack string) []*Ensemble {
 	for _, on := range blocks {
 		own[on] = ownACL(on) // hashes passwords: once, and not for each node
 	}
-	// In the order of the tree, in which a node is put behind those before it.
+	// In the order of the tree, so that each node is appended.
 	byPath := slices.SortedFunc(slices.Values(e.Instances), func(a, b *eval.Instance) int { return strings.Compare(a.Path, b.Path) })
 	origins := map[*static.Node]string{} // one text for all instances of a block
 	for _, i := range byPath {
@@ -168,7 +167,7 @@ func trees(e *eval.Evaluation, stack string) []*Ensemble {
 	return out
 }
 
-// checkRoots refuses ensembles one of which would take the other one's nodes for its own: both have the mark of the stack.
+// checkRoots refuses two ensembles if one would take the other's nodes for its own: both have the mark of the stack.
 func checkRoots(e *eval.Evaluation, all []*eval.Ensemble) {
 	for i, on := range all {
 		for _, other := range all[:i] {
@@ -204,8 +203,8 @@ func encodeOutputs(e *eval.Evaluation) []plan.Output {
 	return out
 }
 
-// nodesOf are the blocks of nodes that an output comes from, the addresses sorted. What these refer to is theirs. A module
-// is one vertex: what uses one of its outputs comes from all nodes in it and from all of its arguments.
+// nodesOf are the blocks of nodes that an output comes from, the addresses sorted. The references of those blocks are not
+// followed. A module is one vertex: what uses one of its outputs comes from all nodes in it and from all of its arguments.
 func nodesOf(in *static.Declarations, output *static.Decl) []plan.Addr {
 	type at struct {
 		d      *static.Decl

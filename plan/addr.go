@@ -92,7 +92,7 @@ func (a Addr) Parent() Addr {
 	return a[:before]
 }
 
-// Module is the module in which it is declared, "" for the root module.
+// Module is the module that declares it, "" for the root module.
 func (a Addr) Module() Addr {
 	end := 0
 	a.steps(func(s step) bool {
@@ -110,8 +110,8 @@ func (a Addr) Local() Addr {
 	return Addr(strings.TrimPrefix(string(rest), "."))
 }
 
-// Covers reports whether b is at the address a, an instance of it or something in it, as Within does for an address that a person
-// typed: one that ends within a key covers nothing.
+// Covers reports whether b is at the address a, an instance of it or something in it. A person may have typed a: one that ends
+// within a key covers nothing.
 func (a Addr) Covers(b Addr) bool {
 	_, ok := b.within(a)
 	ok = ok && a != ""

@@ -51,13 +51,12 @@ type Change struct {
 	// is shown as a deletion, see [Plan.Shown].
 	Missing Addr   `json:"-"`
 	Leaves  Reason `json:"-"`
-	// FormerLists are the access lists of which the apply relieves nodes of keys, for After.Payload.ChildACL; nil for most changes.
+	// FormerLists are access lists of nodes of keys that the apply replaces by After.Payload.ChildACL; nil for most changes.
 	FormerLists []kind.List `json:"-"`
-	// Unsealed is true when the node's sum changes and nothing else that was declared: it has none, its access list changes, or it was
-	// changed by hand to what is declared. The mark is written again, with what else the plan does.
+	// Unsealed is true when only the node's sum changes: it has none, its access list changes, or a hand edit made it as
+	// declared. The plan writes the mark again, with its other changes.
 	Unsealed bool `json:"unsealed,omitempty"`
-	// Drift is true when the node is not what the last apply left: somebody
-	// changed it by hand.
+	// Drift is true when the node is not as the last apply left it: it was changed by hand.
 	Drift bool `json:"drift,omitempty"`
 
 	Reason Reason `json:"reason,omitempty"`
@@ -237,8 +236,8 @@ func (c *Change) Hides() bool {
 	return c.After.ACL.Masked() || stays && c.Before.ACL.Masked()
 }
 
-// Tied are the other ends of paths that change, which are in the same transaction: those of locks. Nobody holds a namespace, so it may be
-// at both paths for a while.
+// Tied are the other ends of paths that change, which are in the same transaction: those of locks. A namespace has no holder, so
+// it may be at both paths for a while.
 func (c *Change) Tied() (paths []string) {
 	if c.PreviousPath != "" && !c.Former.Kind().Container {
 		paths = append(paths, c.PreviousPath)
@@ -249,9 +248,9 @@ func (c *Change) Tied() (paths []string) {
 	return paths
 }
 
-// NeedsIdle reports whether the change can be made only while nobody holds or waits for the
-// lock: deletion and replacement. It does not depend on who uses it now, which changes while a plan waits for approval.
-// What may be a container is not replaced while it is in use: see [Change.Leave].
+// NeedsIdle reports whether the change needs a lock without holders and waiters: deletion and replacement do. It does not depend
+// on who uses it now, which changes while a plan waits for approval. A node that may be a container is not replaced while it is
+// in use: see [Change.Leave].
 func (c *Change) NeedsIdle() bool {
 	if c.Before == nil || c.Before.Kind().Container || c.Reason == ReasonReplaceContainer {
 		return false
@@ -259,8 +258,9 @@ func (c *Change) NeedsIdle() bool {
 	return c.Action == Delete || c.Action == Replace
 }
 
-// Leave turns a change that was to create a node again, because it may be a container, into one that leaves the node where it is: by
-// the time of the apply the lock is in use. It returns false if that was not the reason. Transactions that are not sent yet follow.
+// Leave turns a change that was to create a node again, because it may be a container, into one that leaves the node where it is.
+// By the time of the apply the lock is in use. It returns false if that was not the reason. Transactions that are not sent yet
+// follow.
 func (c *Change) Leave() bool {
 	if c.Reason != ReasonReplaceContainer {
 		return false
@@ -317,8 +317,9 @@ func (c *Change) replacing(from *Change) *Change {
 }
 
 // A family declares one node. Those of its keys come and go with the programs that use them, and have the list of contenders
-// ([kind.Payload.ChildACL]) as it was when they were made. So they are traffic, and no plan is about them, but for two things: a family
-// is deleted only when no key is in use; and when that list changes, the apply gives it to the nodes that have the former one.
+// ([kind.Payload.ChildACL]) as it was when they were made. So they are traffic, and no plan is about them, with two exceptions. A
+// family is deleted only when no key is in use; and when that list changes, the apply gives it to the nodes that have the former
+// one.
 
 // FormerKeys counts the nodes of keys that were looked at and have a former list, and reports whether that are all.
 func (c *Change) FormerKeys() (n int, all bool) {

@@ -19,20 +19,19 @@
 //
 // # Guarantees
 //
-// No plan writes to a node that does not carry the stack's own marker in its payload, unless
-// an import names it; such nodes are reported as problems. None deletes a protected
-// node. Deletions come first, children before parents; everything else follows, parents before
-// children. There is one transaction unless the changes do not fit into a
-// request that servers accept. Then each transaction leaves whole locks.
+// No plan writes to a node that does not carry the stack's own marker in its payload, unless an import names it; such nodes are
+// reported as problems. None deletes a protected node. Deletions come first, children before parents; all others follow, parents
+// before children. There is one transaction unless the changes do not fit into a request that servers accept. Then each
+// transaction leaves whole locks.
 //
 // # What is not guaranteed
 //
-// A plan describes the moment at which the current tree was read. The apply checks that it still
-// holds, by the [Pin] of every node that the plan relied on. Who uses a lock changes all the time
-// and is not pinned: a plan that deletes a lock in use has a warning, and the apply checks again.
+// A plan describes the moment of the read. The apply checks that it still holds, by the [Pin] of every node that the plan relied
+// on. The users of a lock change all the time and are not pinned: a plan that deletes a lock in use has a warning, and the apply
+// checks again.
 //
 // # Secrets
 //
-// Access lists contain digests, from which weak passwords can be guessed. Text and JSON of the types leave them
-// out; a saved plan holds them, because an apply needs them.
+// Access lists contain digests, which give weak passwords away to guessing. Text and JSON of the types leave them out; a saved
+// plan holds them, because an apply needs them.
 package plan

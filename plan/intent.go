@@ -17,8 +17,8 @@ type Intent struct {
 	// Outputs are the values that the record of this ensemble keeps: all of the
 	// configuration's, on its first ensemble.
 	Outputs []Output
-	// Elsewhere is what is declared on the other ensembles: an address that matches
-	// nothing here may match there. It is used for nothing else.
+	// Elsewhere is what is declared on the other ensembles: an address that matches nothing here may match there. It has no other
+	// use.
 	Elsewhere []*Tree
 	// Nodeless are addresses that are declared and need not have a node: modules, with false; blocks whose for_each has no element,
 	// with true. The reason of a deletion needs them.
@@ -114,26 +114,23 @@ func (i Intent) Removed(addr Addr) (best *Removal) {
 	return best
 }
 
-// Options are what a person asks of one run of package plan/diff. What is declared is only in the
-// desired tree: the nodes, and the rest (moves, imports, removals, outputs) in
-// its Intent.
+// Options are what a person asks of one run of package plan/diff. The desired tree has all declarations: the nodes, and the rest
+// (moves, imports, removals, outputs) in its Intent.
 type Options struct {
 	// Destroy plans the deletion of everything the stack owns. The desired tree
 	// still says what is protected.
 	Destroy bool
 	// Identities are our identities on the servers. None is an error: even a client without credentials is world:anyone.
 	Identities []Identity
-	// Elsewhere is what the stack has on its other ensembles: an address that is no
-	// longer declared may match there. It is used for nothing else.
+	// Elsewhere is what the stack has on its other ensembles: an address that is no longer declared may match there. It has no
+	// other use.
 	Elsewhere []*Tree
 
-	// Targets limit the plan to these addresses and to what they need: the namespaces
-	// around what is created, the contents of what is deleted. An address covers the
-	// instances and contents of what it names. An output is planned if it comes from some
-	// node, and all of those are planned. Outputs that are left out, or no longer declared,
-	// stay as they were stored.
+	// Targets limit the plan to these addresses and their needs: the namespaces around new nodes, the contents of deleted ones.
+	// An address covers its instances and contents. An output is planned if it comes from some node, and all of those are
+	// planned. Outputs that are left out, or no longer declared, stay as they were stored.
 	Targets []string
-	// Replace are addresses of locks to delete and create again, or of what they are in.
+	// Replace are addresses of locks to delete and create again, or of blocks around them.
 	Replace []string
 	// AllowMassDestroy lets a plan delete more than 30 % of a namespace's nodes
 	// (at least five), which is otherwise a [problem.MassDestroy]. Destroy implies it.

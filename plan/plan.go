@@ -23,7 +23,7 @@ type Plan struct {
 	Ensemble string
 	Root     string
 	Stack    string
-	// Servers are those on which the plan was made. nil if they are not known.
+	// Servers are those that were asked for the plan; nil if they are not known.
 	Servers []string
 	Destroy bool // everything of the stack goes, its record included
 
@@ -34,7 +34,7 @@ type Plan struct {
 	Problems []Problem // errors first, then by path
 	// Access are the access lists of the tool's own nodes that change.
 	Access []AccessChange
-	// Set is who may use the tool's own nodes after the plan: the set of the root. nil if nobody names one. Only one of its
+	// Set is who may use the tool's own nodes after the plan: the set of the root; nil if none is named. Only one of its
 	// administrators can apply the plan.
 	Set *Access
 	// Pins are all nodes that the plan relied on, sorted by path: they must still be as
@@ -48,21 +48,20 @@ type Plan struct {
 	Unread map[string]int
 	// Applied is the id of the apply that wrote the record, "" if there was none to read.
 	Applied string
-	// Drifted are the nodes that differ from what the last apply left, by path. Lock
-	// traffic is not drift.
+	// Drifted are the nodes that are not as the last apply left them, by path. Lock traffic is not drift.
 	Drifted []Drift
 	// Outputs are the output values, sorted by name.
 	Outputs []OutputChange
 	// Resumes is the id of an apply that was interrupted before all its access
 	// lists were set, "" if there is none. This plan finishes its work.
 	Resumes string
-	// Transaction is the size of what will be sent, all batches together.
+	// Transaction is the size of the transactions, all batches together.
 	Transaction Stats
 	// Batches are the sizes of the single transactions, if one is not enough: each leaves
 	// a consistent tree. nil if there is at most one.
 	Batches []Stats
 
-	// What follows was asked for in [Options].
+	// The following fields were asked for in [Options].
 
 	Targeted bool  // Targets: not all of the configuration was planned
 	Drain    int64 // how long the apply waits for locks it deletes, in milliseconds; 0 does not
@@ -73,7 +72,7 @@ type Plan struct {
 	RootSet record.RootSet
 }
 
-// Pin is the state of a node on which a plan relied.
+// Pin is the state of a node that a plan relied on.
 type Pin struct {
 	Path     string `json:"path"`
 	Addr     Addr   `json:"address,omitempty"` // "" for nodes that have none
@@ -101,8 +100,7 @@ type Output struct {
 	Value json.RawMessage `json:"value,omitempty"` // nil when Sensitive: such values are stored nowhere
 	// Sensitive outputs are known only by name.
 	Sensitive bool `json:"sensitive,omitempty"`
-	// From are the addresses of the blocks, without instance keys, from whose nodes a declared
-	// value comes. They are not stored.
+	// From are the addresses of the blocks, without instance keys, whose nodes a declared value comes from. They are not stored.
 	From []Addr `json:"-"`
 }
 
@@ -127,7 +125,7 @@ func (c Counts) Plus(o Counts) Counts {
 // Sum is the id of a plan: 16 hexadecimal digits of a hash of all that it does. A saved plan has the sum of the one that was saved. It
 // leaves out versions and users of locks, so a plan that is made again, and does the same, has the same.
 //
-// While a stack has no key, nobody may guess a password by the sum: then hashes of passwords are left out, too.
+// While a stack has no key, a reader of the sum could guess a password: then hashes of passwords are left out, too.
 func (p *Plan) Sum() string {
 	h := sha256.New()
 	add := func(values ...any) { fmt.Fprintf(h, "%#v\n", values) }
@@ -312,7 +310,7 @@ type AccessChange struct {
 	Pin        Pin  `json:"pin"` // of the node, as it was read
 }
 
-// EnsembleAddr is the address for what belongs to no declared node.
+// EnsembleAddr is the address for changes that belong to no declared node.
 func EnsembleAddr(ensemble string) Addr { return Addr("ensemble." + ensemble) }
 
 // ACLStep is one access list to set after the transaction.
@@ -322,14 +320,14 @@ type ACLStep struct {
 	Before   kind.List
 	ACL      kind.List
 	Aversion int32 // the version of the access list that the plan saw
-	Czxid    int64 // of a declared node that the plan saw; else 0
+	Czxid    int64 // of a declared node that the plan saw; otherwise 0
 	OfKey    bool  // of a family: it goes with its last user
 }
 
-// ACLSteps returns the access lists to set on existing nodes after the transaction,
-// children before parents. The order does not matter for the rights needed, since setting
-// a list needs ADMIN on the node itself. It makes a namespace open or close last, when
-// everything in it is as declared. What is in .locktree comes last, and then .locktree itself, whose list is the set of the root.
+// ACLSteps returns the access lists to set on existing nodes after the transaction, children before parents. The order does not
+// matter for the rights needed, since setting a list needs ADMIN on the node itself. It makes a namespace open or close last,
+// when everything in it is as declared. The contents of .locktree come last, and then .locktree itself, whose list is the set of
+// the root.
 func (p *Plan) ACLSteps() []ACLStep {
 	var steps []ACLStep
 	for c := range p.Each() {

@@ -47,9 +47,9 @@ type Tree struct {
 	// carry its marker, sorted. They are never touched; a namespace that has one
 	// cannot be deleted.
 	Unmanaged []string
-	// Unread are the paths of this stack's namespaces that a read does not walk into: others may create nodes there, or around them,
-	// or another configuration of this stack has its root there. The value counts the children that are neither declared nor named
-	// by the record.
+	// Unread are the paths of this stack's namespaces that a read does not walk into: others may create nodes there or around
+	// them, or another configuration of this stack has its root there. The value counts the children that are neither declared
+	// nor named by the record.
 	Unread map[string]int
 	// Illegible are nodes that are not declared, with marks that this program cannot understand and that do not name another stack,
 	// by path. Addr is what the mark says, "" if that cannot be read either.
@@ -110,14 +110,14 @@ type Trouble string
 
 // The troubles. The empty one means that Node.Payload is set.
 const (
-	TroubleForeign    Trouble = "foreign"    // somebody else's data, or none
+	TroubleForeign    Trouble = "foreign"    // data of another program, or none
 	TroubleNewer      Trouble = "newer"      // ours, of a format this program does not read
 	TroubleDamaged    Trouble = "damaged"    // ours, but it makes no sense
 	TroubleUnreadable Trouble = "unreadable" // its access list does not let us read it
 )
 
-// Live is the ZooKeeper side of a node that was found. Of an unreadable node it may be known
-// only that it exists: then all but Trouble is zero, even Czxid, which no node has as 0.
+// Live is the ZooKeeper side of a node that was found. For an unreadable node it may be known only that it exists: then all but
+// Trouble is zero, even Czxid, which is 0 for no node.
 type Live struct {
 	Czxid      int64 `json:"czxid"`               // identifies this incarnation of the path
 	Version    int32 `json:"data_version"`        // of the data
@@ -148,9 +148,9 @@ type Part struct {
 	Aversion int32     `json:"acl_version"`
 	Children int       `json:"children"`
 	ACL      kind.List `json:"-"`
-	Data     bool      `json:"-"` // it holds data, which is nobody's here unless Written
-	// Written: its data is the record that users of the lock write, see [kind.Kind]. Record is what it says, which goes along
-	// when the lock is created anew.
+	Data     bool      `json:"-"` // it holds data, which no program should keep here unless Written
+	// Written: its data is the record that users of the lock write, see [kind.Kind]. Record is its data, which goes along when
+	// the lock is created again.
 	Written bool   `json:"written,omitempty"`
 	Record  []byte `json:"record,omitempty"`
 	// CreatedMs is when such a part was created, in milliseconds since 1970 by the server's clock.
@@ -249,14 +249,14 @@ type KeyLists struct {
 	Keys  int
 }
 
-// Draft is a desired [Tree] to which nodes are added. [NewTree] makes one.
+// Draft is a desired [Tree] that is being built. [NewTree] makes one.
 type Draft struct {
 	*Tree
 	declared map[Addr]*Node
 }
 
-// NewTree is a desired tree in which nothing is declared yet. stack is the owner of its nodes, and root the absolute path that
-// they are below. [Draft.Add] checks both.
+// NewTree is an empty desired tree. stack is the owner of its nodes, and root the absolute path that they are below. [Draft.Add]
+// checks both.
 func NewTree(stack, root string) *Draft {
 	return &Draft{&Tree{Stack: stack, Root: root}, map[Addr]*Node{}}
 }
@@ -264,10 +264,10 @@ func NewTree(stack, root string) *Draft {
 // Add declares a namespace or a lock, at an address such as namespace.payments.mutex.ledger. The namespaces around it are
 // declared before.
 //
-// n says what the address and the parameters do not: ACL, and perhaps Origin, AllowWorld, AllowLockout, and of Payload Protect and
-// ChildACL. Without n.Path the znode has the last name of the address, with "-KEY" if it has a key; n.Path, which is right below
-// the same parent, gives it another one. All else follows, and what n says of it is not used: the owner, the state, the order of
-// Nodes. With an error, the tree is as it was.
+// n says what the address and the parameters do not: ACL, and perhaps Origin, AllowWorld, AllowLockout, and of Payload Protect
+// and ChildACL. Without n.Path the znode has the last name of the address, with "-KEY" if it has a key; n.Path, which is right
+// below the same parent, gives it another one. The owner, the state and the order of Nodes follow from these; n's are not used.
+// With an error, the tree is as it was.
 func (t *Draft) Add(addr Addr, params kind.Params, n Node) (*Node, error) {
 	if err := t.add(addr, params, &n); err != nil {
 		return nil, fmt.Errorf("%s cannot be declared: %w", addr, err)
@@ -375,7 +375,7 @@ type Access struct {
 // List is the access list of the nodes that belong to this stack alone.
 func (a *Access) List() kind.List { return slices.Concat(a.Admins, a.Readers).Normalize() }
 
-// Administrators are those who are declared, nil if nobody says.
+// Administrators are the declared ones, nil without a declaration.
 func (a *Access) Administrators() kind.List {
 	if a == nil {
 		return nil

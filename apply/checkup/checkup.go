@@ -202,7 +202,7 @@ func standing(c *recipes.Client, set *plan.Access) (k check.Condition, admin boo
 // findings collects findings in access lists: the same finding on several nodes becomes one condition.
 type findings struct {
 	c     *recipes.Client
-	admin bool // else a reader
+	admin bool // otherwise a reader
 	found []check.Condition
 	at    map[string][]string // the nodes of a finding
 }
@@ -213,7 +213,7 @@ func (r *findings) add(verdict check.Verdict, path, what, next string) {
 	}
 }
 
-// judge compares a list with what an administrator needs there, or a reader.
+// judge compares a list with the needs of an administrator, or of a reader.
 func (r *findings) judge(ctx context.Context, path string, list kind.List, need kind.Perm) {
 	if !r.admin {
 		need &= kind.PermRead
@@ -249,7 +249,7 @@ func (r *findings) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, 
 	}
 	for _, path := range paths {
 		need := kind.PermAll
-		if path == tree.Root { // which may be somebody else's
+		if path == tree.Root { // which may be another program's
 			need = kind.PermRead | kind.PermCreate | kind.PermDelete
 		}
 		for _, f := range tree.Frame {
@@ -276,8 +276,8 @@ func (r *findings) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, 
 	return tree, nil
 }
 
-// Administrators returns those who may change the access list of the node at path, if we may read it. Otherwise it returns
-// those of the nearest node above, who most often know whom to ask.
+// Administrators returns those who may change the access list of the node at path, if we may read it. If there are none it
+// returns those of the nearest node above, who most often know whom to ask.
 func Administrators(ctx context.Context, c *recipes.Client, path string) (at string, who []string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -8,8 +8,8 @@
 //	}
 //	run, err := apply.Begin(ctx, client, desired, apply.Options{Events: show})
 //
-// Each phase of an apply emits its own events; event.go has them in the order in which they come. The package relies on plan, failure and
-// history for the fields, and does nothing.
+// Each phase of an apply emits its own events; event.go has them in their order. The package relies on plan, failure and history
+// for the fields, and does nothing.
 package event
 
 import (
@@ -40,8 +40,8 @@ type (
 		Addr plan.Addr
 		Path string
 	}
-	// Draining: a lock that is to be deleted admits nobody new; the apply waits for its
-	// holders and waiters, or breaks them.
+	// Draining: a lock that is to be deleted admits no further holders; the apply waits for its holders and waiters, or breaks
+	// them.
 	Draining struct {
 		Addr  plan.Addr
 		Path  string

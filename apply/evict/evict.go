@@ -3,7 +3,7 @@
 //	all := evict.Acquisitions(in) // in is a report of inspect.Lock
 //	done, err := evict.Break(ctx, client, history.Author{Who: "ann@desk", Message: "stuck"}, in, all[0])
 //
-// An [Acquisition] is what one transaction gave a client: it is known by the czxid and the session of its nodes, so nobody else's node
+// An [Acquisition] is what one transaction gave a client: it is known by the czxid and the session of its nodes, so no other node
 // goes. [Break] deletes them all in one transaction with the entry; [Revoke] only writes the request.
 //
 // The package relies on inspect for the look at a lock, on history for the entry and on failure for the errors. It needs no plan and takes
@@ -31,8 +31,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Acquisition is what one transaction gave a client in a lock: a place in a queue, the permits of a semaphore, or one lock of a set.
-// Its nodes have one czxid and one session, by which it is known: names alone come again where a lock's node is made anew.
+// Acquisition is what one transaction gave a client in a lock: a place in a queue, the permits of a semaphore, or one lock of a
+// set. The czxid and the session of its nodes identify it: names alone come again where a lock's node is made again.
 type Acquisition struct {
 	kind.Party              // the first of its nodes in the lock
 	Queued     bool         // it is a place in the queue
@@ -63,8 +63,8 @@ func Acquisitions(in *inspect.Report) (out []Acquisition) {
 	return out
 }
 
-// with reports whether a node is of the same acquisition. Who waits for permits may have tried for some by a later transaction than the
-// one that made the place in the antechamber, which is another directory.
+// with reports whether a node is of the same acquisition. A waiter for permits may have tried for some by a later transaction
+// than the one that made its place in the antechamber, which is another directory.
 func (a Acquisition) with(p kind.Party, gate bool) bool {
 	beside := func(q kind.Party) bool { return kind.ParentPath(q.Path) == kind.ParentPath(p.Path) }
 	return a.Session == p.Session && a.Session != 0 && (a.Token == p.Token || gate && !slices.ContainsFunc(a.Nodes, beside))
@@ -100,15 +100,15 @@ func (a *Acquisition) Set(snap *scan.Snapshot) {
 // Evicted is what became of an acquisition.
 type Evicted struct {
 	Nodes   []string // that were removed, or written to
-	History string   // the path of the history in which it is noted; "" if it is in none
+	History string   // the path of the history that notes it; "" if none does
 	Why     string   // why it is in none
 }
 
 // Gone reports whether the client had left before anything was written.
 func (e *Evicted) Gone() bool { return len(e.Nodes) == 0 }
 
-// Break removes an acquisition, and nobody else's: all its nodes, in other locks too, in one transaction with the note in the history.
-// Those behind it keep their places. Its nodes are read again first: those that have gone, or are somebody else's by now, are left out.
+// Break removes one acquisition: all its nodes, in other locks too, in one transaction with the note in the history. Those behind
+// it keep their places. Its nodes are read again first: those that have gone, or belong to another client by now, are left out.
 // Clients write into their nodes while they hold; Break then tries again, until ctx ends.
 //
 // The client is not told, and its program runs on until it notices.

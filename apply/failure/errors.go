@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// NothingWritten ends each error after which ZooKeeper is as it was.
+	// NothingWritten ends each error that leaves ZooKeeper as it was.
 	NothingWritten = "Nothing was written."
 	// LookAgain is the next step after a change by others that a new plan shows.
 	LookAgain = `Run "locktree plan" to see what is there now.`
@@ -41,8 +41,8 @@ func (e *ProblemsError) Explain() (x explain.Explanation) {
 	return x
 }
 
-// StaleError: nodes on which the plan relied have changed since it was made. Locked means that the plan was
-// made under the apply lock, so no other apply of this stack has changed them; First, that there was no lock to take yet.
+// StaleError: nodes that the plan relied on have changed since it was made. Locked means that the plan was made under the apply
+// lock, so no other apply of this stack has changed them; First, that there was no lock to take yet.
 type StaleError struct {
 	Differences   []Difference
 	Locked, First bool
@@ -65,12 +65,12 @@ func (e *StaleError) Explain() explain.Explanation {
 	}
 }
 
-// Difference is one node that differs from what the plan saw.
+// Difference is one node that is not as the plan saw it.
 type Difference struct {
 	Addr plan.Addr // Addr is "" for a part of a lock, and for the stack's record: another apply has finished
 	Path string
-	// What is "created", "deleted", "deleted and created again", "data changed" or
-	// "access list changed"; of a [VerifyError], a clause.
+	// Its What is "created", "deleted", "deleted and created again", "data changed" or "access list changed"; in a [VerifyError],
+	// a clause.
 	What       string
 	Want, Got  plan.Pin
 	ModifiedMs int64 // when that was, by the server's clock; 0 when unknown
@@ -88,7 +88,7 @@ func (d Difference) String() string {
 	return s
 }
 
-// list names the first few nodes to which the same happened, and counts the others.
+// list names the first few nodes with the same difference, and counts the others.
 func list(diffs []Difference) (out []string) {
 	const few = 3
 	var kinds []string
@@ -349,17 +349,16 @@ func (e *PartialError) Explain() explain.Explanation {
 		"Each committed transaction left the tree consistent. "+planAgain)
 }
 
-// ClosedError: nothing of the plan was written because of Err, but locks that were closed
-// in order to drain them could not be opened again: they admit nobody new. The next
-// apply opens those that are declared, and finishes with the others.
+// ClosedError: nothing of the plan was written because of Err, but locks that were closed in order to drain them could not be
+// opened again: they admit no further holders. The next apply opens those that are declared, and finishes with the others.
 type ClosedError struct {
 	Locks []string // address and path of each
 	Err   error    // why the apply ended
 	Why   error    // why they could not be opened; nil when the apply lock was lost
 }
 
-// Explain implements [explain.Explainer]. Users notice closed locks before whoever applied
-// does, so this is said together with what ended the apply.
+// Explain implements [explain.Explainer]. Users notice closed locks before the operator does, so the error says this together
+// with the cause.
 func (e *ClosedError) Explain() explain.Explanation {
 	next := "Locks that were being drained could not be opened again, so nobody new gets in: " + explain.Few(e.Locks, 5) + "."
 	if e.Why != nil {
@@ -425,7 +424,7 @@ func (e *PartialError) Unwrap() error  { return e.Err }
 func (e *ClosedError) Unwrap() error   { return e.Err }
 func (e *VerifyError) Unwrap() error   { return e.Err }
 
-// WrongEnsembleError: the ensemble is not the one that the configuration pins. Nothing else was read, and nothing was written.
+// WrongEnsembleError: the ensemble is not the one that the configuration pins. Only the id was read, and nothing was written.
 type WrongEnsembleError struct {
 	Path      string // where the id is
 	Want, Got string // Got is "" if there is none
@@ -463,7 +462,7 @@ func Cause(err error) string {
 
 func bare(err error) string { return explain.Plain(err.Error()) }
 
-// WhoWeAre returns the names by which the servers know the connection, without hashes.
+// WhoWeAre returns the names of the connection on the servers, without hashes.
 func WhoWeAre(c *recipes.Client) []string {
 	var out []string
 	for _, id := range c.Identities() {

@@ -135,7 +135,7 @@ func (e *Entry) shorten() bool {
 	return true
 }
 
-// entries are those of a node. What is short and no entry is kept as it is; what is longer than an entry is not, because every
+// entries are those of a node. Short data that is no entry is kept as it is. Data longer than an entry is not, because every
 // transaction of an apply would carry it. Data that no program of ours wrote has none.
 func entries(data []byte) (all []json.RawMessage) {
 	_ = json.Unmarshal(data, &all)

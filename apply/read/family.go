@@ -110,7 +110,7 @@ func (r *reader) keys(ctx context.Context, in *keyed, paths []string, use *kind.
 				lists = append(lists, part.ACL)
 			}
 		}
-		if !used && data { // somebody keeps something there
+		if !used && data { // a program keeps data there
 			use.Keys.Nodes--
 			use.Junk = append(use.Junk, name)
 			continue
@@ -169,7 +169,7 @@ func (f *keyed) isKey(path string) bool {
 	return ok && err == nil && at == path
 }
 
-// sort sorts the names of what is in the family's node, or in one of its directories.
+// sort sorts the names of children of the family's node, or of one of its directories.
 func (f *keyed) sort(dir string, names []string) {
 	for _, name := range names {
 		path := kind.JoinPath(dir, name)
@@ -208,8 +208,8 @@ type usedError struct{ path string }
 
 func (e *usedError) Error() string { return e.path + " is in use" }
 
-// KeyInUse returns the path of something in a family that somebody uses, "" if there is nothing. What is no node of a key counts as
-// used. Each node of a key that nobody uses is given to empty, by several goroutines, as the operations that delete it.
+// KeyInUse returns the path of something in a family that is in use, "" if there is nothing. A child that is no node of a key
+// counts as used. Each unused node of a key is given to empty, by several goroutines, as the operations that delete it.
 func KeyInUse(ctx context.Context, s *direct.Session, n *plan.Node, empty func(ctx context.Context, ops []tx.Op) error) (string, error) {
 	f := familyOf(n)
 	if err := f.list(ctx, s); err != nil {
@@ -248,7 +248,7 @@ func (f *keyed) nodes(key string) []string {
 	return nodes
 }
 
-// look returns the operations that delete the node of a key, none if it is gone. It is a usedError if somebody uses it.
+// look returns the operations that delete the node of a key, none if it is gone. The error is a usedError if the key is in use.
 //
 // They can do no harm: ZooKeeper deletes no node with children, and a client whose place was to be in a node that is gone begins
 // again.
@@ -275,8 +275,8 @@ func (f *keyed) look(ctx context.Context, s *direct.Session, key string) (ops []
 	return ops, nil
 }
 
-// Used returns the path of a lock that has to be idle if somebody is in it, in a family that of something which somebody uses; else
-// "". What was used at the last look is looked at first: while it is, a family is not listed again.
+// Used returns the path of a lock that has to be idle and is in use, in a family the path of something in use; "" if there is
+// none. The path of the last look is looked at first: while it is in use, a family is not listed again.
 func Used(ctx context.Context, s *direct.Session, c *plan.Change, stats map[string]*zk.Stat, last string) (string, error) {
 	switch in := occupied(c, stats); {
 	case !in:

@@ -82,8 +82,8 @@ func framePaths(tree, desired *plan.Tree) []string {
 	return slices.Compact(paths)
 }
 
-// Alone returns an error if another stack has its record in the root, or, as long as this stack has none, around it: a root belongs
-// to one stack. Otherwise it returns the data version of the directory of records, which every first apply raises.
+// Alone returns an error if another stack has its record in the root, or, as long as this stack has none, around it: a root
+// belongs to one stack. Without one it returns the data version of the directory of records, which every first apply raises.
 func Alone(ctx context.Context, s *direct.Session, root, stack string) (version int32, err error) {
 	for at := root; ; at = kind.ParentPath(at) {
 		records := kind.ParentPath(record.IndexPath(at, stack))
@@ -193,7 +193,7 @@ func EnsembleID(ctx context.Context, s *direct.Session, root string) (id string,
 // readIndex reads the stack's record into the tree. If it cannot be understood, that is noted there, so that a plan writes it
 // again. A record written by a newer program is an error.
 //
-// A damaged record must not stop a plan, least of all a destroy: the nodes themselves say to whom they belong.
+// A damaged record must not stop a plan, least of all a destroy: the nodes themselves name their owner.
 func readIndex(ctx context.Context, s *direct.Session, tree *plan.Tree) error {
 	path := record.IndexPath(tree.Root, tree.Stack)
 	head, err := HeadAt(ctx, s, path)

@@ -57,11 +57,10 @@ func (t *Tally) Tree(ctx context.Context, s *direct.Session, desired *plan.Tree)
 		if err := readLock(ctx, s, tree); err != nil {
 			return nil, err
 		}
-		// Every apply writes the record, in the transaction that changes the rest. If it is the
-		// same as before the first read, no apply finished in between, and what was read is one
-		// state, except for edits by hand and for what an apply does outside of its transactions:
-		// it sets access lists and drains locks. Comparing only the version would not be enough: a
-		// record that was destroyed and created again may have the same version, but not the same czxid.
+		// Every apply writes the record, in the transaction that changes the rest. If it is the same as before the first read, no
+		// apply finished in between, and the tree is of one state. Two things are excepted: edits by hand, and the writes of an
+		// apply outside of its transactions, which sets access lists and drains locks. Comparing only the version would not be
+		// enough: a record that was destroyed and created again may have the same version, but not the same czxid.
 		again, err := s.Exists(ctx, path)
 		if err != nil {
 			return nil, refusal.Read(path, err)
@@ -78,8 +77,7 @@ func Record(ctx context.Context, s *direct.Session, desired *plan.Tree) (*plan.T
 	if err := rightEnsemble(ctx, s, desired); err != nil {
 		return nil, err
 	}
-	// A follower may not have seen yet what the last apply committed, which would look as if
-	// somebody had deleted it.
+	// A follower may not have seen yet what the last apply committed, which would look deleted.
 	if err := s.Sync(ctx, "/"); err != nil {
 		return nil, refusal.Read("/", err)
 	}
@@ -304,7 +302,7 @@ func (r *reader) cannotUnderstand(n *plan.Node, data []byte) {
 	var mark struct {
 		Owner *kind.Owner `json:"owner"`
 	}
-	_ = json.Unmarshal(data, &mark) // then nobody can say whose it is
+	_ = json.Unmarshal(data, &mark) // then its owner is unknown
 	if mark.Owner != nil {
 		if n.Addr = plan.Addr(mark.Owner.Addr); mark.Owner.Stack != r.tree.Stack {
 			return
@@ -342,9 +340,8 @@ func (r *reader) complete(ctx context.Context, s *direct.Session, n *plan.Node) 
 }
 
 // unreadable keeps a node that we may not read: it matters that it exists. Servers before
-// 3.8.4 and 3.9.2 tell everybody whether a node exists. Later ones require READ on a node
-// that exists (ZOOKEEPER-2590), so a refusal proves that it exists, and nothing else can be
-// known of it.
+// 3.8.4 and 3.9.2 tell everybody whether a node exists. Later ones require READ on a node that exists (ZOOKEEPER-2590), so a
+// refusal proves that it exists, and no more.
 func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, error) {
 	n := &plan.Node{Path: path, Live: &plan.Live{}}
 	stat, err := r.s.Exists(ctx, path)
@@ -361,7 +358,7 @@ func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, error
 	return n, nil
 }
 
-// list returns the children of a namespace that is walked into. Of another one, and of all below it, it notes how many there are.
+// list returns the children of a namespace that is walked into. It counts the nodes of another one, and all below it.
 func (r *reader) list(ctx context.Context, n *plan.Node) (_ *plan.Node, names []string, err error) {
 	if n.Live.Children == 0 {
 		return n, nil, nil
@@ -456,8 +453,8 @@ func (r *reader) collect() {
 
 // visit reads some nodes, nil for those that do not exist, and the paths of the children of the namespaces of ours among them.
 //
-// The requests for a node are executed at different moments. That does no harm: the pins have the versions from
-// the first request, and an apply compares those again. A node that is deleted in between is absent.
+// The requests for a node are executed at different moments. This does no harm: the pins have the versions from the first
+// request, and an apply compares those again. A node that is deleted in between is absent.
 func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node, children []string, err error) {
 	var rest direct.Reads
 	for _, path := range paths {
@@ -512,8 +509,8 @@ const (
 )
 
 // each calls f for every index of paths, several at a time, and returns the first error. reads says what f reads of some of them,
-// which is sent ahead. What else f reads costs a round trip while others wait. The first error ends the context of all calls. f must
-// be safe for concurrent use. t counts.
+// which is sent ahead. Other reads of f cost a round trip while others wait. The first error ends the context of all calls. f
+// must be safe for concurrent use. t counts.
 func each(ctx context.Context, t *Tally, s *direct.Session, paths []string, reads func(paths []string) direct.Reads,
 	f func(ctx context.Context, s *direct.Session, i int) error) error {
 	return batches(ctx, t, len(paths), func(ctx context.Context, first, end int) error {
@@ -535,7 +532,7 @@ func (t *Tally) Count() (done, all int) {
 	return int(t.done.Load()), int(max(t.all.Load(), t.least.Load()))
 }
 
-// begin counts anew, with at least so many to read.
+// begin counts from zero, with at least so many to read.
 func (t *Tally) begin(least int) {
 	t.done.Store(0)
 	t.all.Store(0)

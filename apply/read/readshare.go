@@ -9,10 +9,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// sharing makes what is read refer to what is declared, if the two are equal. In most
-// plans nearly every node is as declared, and its path, address, parameters and access
-// lists would be in memory twice. Nothing that is read or
-// declared is changed afterwards, so sharing is safe.
+// sharing replaces values that were read by equal declared ones. In most plans nearly every node is as declared, and its path,
+// address, parameters and access lists would be in memory twice. Nothing that is read or declared is changed afterwards, so
+// sharing is safe.
 type sharing struct {
 	desired *plan.Tree
 
@@ -20,8 +19,7 @@ type sharing struct {
 	lists []kind.List // the different access lists seen, few
 }
 
-// maxLists bounds the search for an equal access list, for trees in which every
-// node has a different one.
+// maxLists bounds the search for an equal access list, for trees with a different one on every node.
 const maxLists = 64
 
 // list returns an access list with the same entries in the same order, the first

@@ -28,7 +28,8 @@ func (r *reader) use(ctx context.Context, s *direct.Session, n *plan.Node) error
 	return r.contenders(ctx, s, n, MaxDescribed)
 }
 
-// contenders fills in the structural children and the contenders of a lock that is no family, of which most are described.
+// contenders fills in the structural children and the contenders of a lock that is no family, and describes the first most of
+// them.
 //
 // It needs few requests, because it does this for every lock of a tree: one for each part, and none for
 // an idle mutex, whose number of children came with its data. Contenders are listed and read only if
@@ -156,8 +157,7 @@ type entry struct {
 
 // queued lists the contenders of all queues of a lock, the deciding one first.
 //
-// That one comes first because describe reads only so many: it contains the holders, about whom
-// people ask.
+// The deciding queue comes first because describe reads only so many: it contains the holders, whom people ask for.
 func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []string) {
 	k := n.Kind()
 	for i, q := range k.Queues {
@@ -266,7 +266,7 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 			}
 			continue
 		}
-		// On a copy: the node itself must not get the payload, which would make it somebody's.
+		// On a copy: the node itself must not get the payload, which would give it an owner.
 		live := *n.Live
 		tmp := &plan.Node{Path: imp.Path, Payload: as, Live: &live}
 		if err := r.use(ctx, r.s, tmp); err != nil {
@@ -277,7 +277,7 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 	return nil
 }
 
-// Gap is a node of which a read knows only that the stack has it, or should have.
+// Gap is a node that the stack has, or should have, and that a read did not find or could not read.
 type Gap struct {
 	Path string
 	// Addr and Type are as declared; "" if the path is not.

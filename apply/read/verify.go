@@ -114,7 +114,7 @@ func compare(want plan.Pin, stat *zk.Stat) (failure.Difference, bool) {
 	default:
 		d.What = "access list changed"
 	}
-	if stat != nil && d.What != "access list changed" { // of which the servers note no time
+	if stat != nil && d.What != "access list changed" { // whose time the servers do not note
 		d.ModifiedMs = stat.Mtime
 	}
 	return d, false
@@ -149,9 +149,9 @@ func Idle(ctx context.Context, s *direct.Session, p *plan.Plan, stats map[string
 	return failure.InUseBy(usage, busy...)
 }
 
-// occupied compares numbers of children, which are in the stats, so that nothing is listed for idle
-// locks, which nearly all are. Of a family that has nodes of keys it does not say whether one is in use. Parts count as the plan saw them; if one came or went since, its pin
-// does not match.
+// occupied compares numbers of children, which are in the stats, so that nothing is listed for idle locks, which nearly all are.
+// A family that has nodes of keys counts, whether or not one is in use. Parts count as the plan saw them; if one came or went
+// since, its pin does not match.
 func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
 	parts := present(c.Before.Live.Parts)
 	if stat := stats[c.Path]; stat != nil && int(stat.NumChildren) > parts {
@@ -239,9 +239,9 @@ func Free(ctx context.Context, s *direct.Session, path string) error {
 	return &failure.LockedError{Info: refusal.ParseInfo(contender.ID), Path: path}
 }
 
-// existing reads the stats of nodes in parallel; absent ones have no entry. If the plan found a node
-// absent and we may not look at it now, somebody has created it (see reader.unreadable), and its entry
-// says no more than that. For any other node it is more likely that the credentials are wrong.
+// existing reads the stats of nodes in parallel; absent ones have no entry. If the plan found a node absent and we may not look
+// at it now, it has been created since (see reader.unreadable), and its entry says no more than that. For any other node it is
+// more likely that the credentials are wrong.
 func existing(ctx context.Context, s *direct.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
 	found := make([]*zk.Stat, len(paths))
 	err := each(ctx, &Tally{}, s, paths, func(paths []string) direct.Reads { return direct.Reads{Exists: paths} },

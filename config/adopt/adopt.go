@@ -3,8 +3,8 @@
 //	made := adopt.Write(cfg, cfg.Ensembles[0], nodes, "found")
 //	err := os.WriteFile("found.locktree.hcl", made.Source, 0o600)
 //
-// A caller finds the nodes and says what each is ([Existing]). The package relies on config for what is declared already. It reads no
-// server. A block at which an apply would stop becomes a comment that says why.
+// A caller finds the nodes and says what each is ([Existing]). The package relies on config for the present declarations. It
+// reads no server. A block that would stop an apply becomes a comment that says why.
 package adopt
 
 import (
@@ -37,7 +37,7 @@ type Existing struct {
 	Inside []*Existing
 }
 
-// Written is a configuration of what exists.
+// Written is a configuration of existing znodes.
 type Written struct {
 	Source    []byte
 	Imports   int // import blocks
@@ -122,7 +122,7 @@ func (g *generator) unknown(f *Existing, in, indent string) {
 	g.comment(&g.imports, of.imports.String(), "")
 }
 
-// part is a generator of what is to be a comment.
+// part is a generator whose output becomes a comment.
 func (g *generator) part() *generator {
 	of := *g
 	of.blocks, of.imports, of.fragment = bytes.Buffer{}, bytes.Buffer{}, true
@@ -136,10 +136,9 @@ func (g *generator) comment(to *bytes.Buffer, text, indent string) {
 	}
 }
 
-// into is for a node whose path the configuration declares already: it gets no
-// second block, but an import when no stack owns the node yet. What is in a
-// declared namespace belongs into its block, which is in another file: that is
-// written as a comment, for a person to move.
+// into is for a node whose path the configuration declares already: it gets no second block, but an import when no stack owns the
+// node yet. A node in a declared namespace belongs into that block, which is in another file: its block is written as a comment,
+// for a person to move.
 func (g *generator) into(f *Existing, d *plan.Node) {
 	switch {
 	case f.Skip != "":
@@ -254,7 +253,7 @@ func visible(text string) string {
 	return text
 }
 
-// masked: the servers show a digest without its hash, and written like that it would match nobody.
+// masked: the servers show a digest without its hash, and an entry like that would match no user.
 func masked(list kind.List) bool {
 	return slices.ContainsFunc(list, func(e kind.ACL) bool { return e.Scheme == "digest" && forms.CheckDigest(e.ID) != nil })
 }

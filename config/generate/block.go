@@ -161,7 +161,7 @@ func template(expr hcl.Expression) (name Name, ok bool) {
 	return name, true
 }
 
-// nodes are the nodes of the ensemble, with what an apply would write.
+// nodes are the nodes of the ensemble, with the payloads that an apply would write.
 func (b blocks) nodes(all []*eval.Instance) (out []plan.Node) {
 	for _, i := range all {
 		if i.Ensemble != b.on || i.Path == "" {

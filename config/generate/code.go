@@ -126,7 +126,7 @@ func outputOf(e *eval.Evaluation, d *static.Decl) Output {
 	return o
 }
 
-// pathOf is the node whose path an argument is, nil if it is anything else.
+// pathOf is the node whose path an argument is, nil for any other value.
 func pathOf(e *eval.Evaluation, a *syntax.Attribute) *eval.Instance {
 	ref, ok := a.Expr.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || len(ref.Traversal) < 2 || static.StepNameOf(ref.Traversal[len(ref.Traversal)-1]) != "path" {

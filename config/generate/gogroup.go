@@ -99,7 +99,7 @@ func (f *goFile) method(g *group, m *member) {
 	}
 }
 
-// lock is the method that returns a handle, or the path of what has none.
+// lock is the method that returns a handle, or the path of a kind without one.
 func (f *goFile) lock(g *group, m *member, name, key, path string) {
 	typ := goTypes[m.Kind]
 	params := key
@@ -156,7 +156,7 @@ func (a *alias) deprecated() []string {
 	return []string{fmt.Sprintf("%s is %s, which moved.", a.name, a.from), "", fmt.Sprintf("Deprecated: it is %s now, %s.", a.addr, a.toMethod)}
 }
 
-// aliases are the former names in a group. A name that something else has by now is none.
+// aliases are the former names in a group. A name that is taken by now does not count.
 func (f *goFile) aliases(g *group) (out []*alias) {
 	moved := plan.Intent{Moves: f.Moves}
 	for _, move := range f.Moves {

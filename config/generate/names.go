@@ -41,8 +41,8 @@ func escaped(text string) string {
 	return b.String()
 }
 
-// distinct chooses one of each list of names, the first that nothing else has. The last of each list must be unlike the last of
-// all others.
+// distinct chooses one of each list of names, the first that is free. The last of each list must be unlike the last of all
+// others.
 func distinct(lists [][]string, taken ...string) []string {
 	at, names := make([]int, len(lists)), make([]string, len(lists))
 	for again := true; again; {

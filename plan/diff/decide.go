@@ -67,11 +67,10 @@ func creation(s *access.Sides, want *plan.Node) plan.Change {
 
 // comparison is the change of a node of ours that is also declared.
 //
-// The order of the cases matters. A difference that forces a replacement does so whether or not one
-// was requested, and is then the reason. A namespace is not replaced by request,
-// because everything in it would have to be deleted. A lock that is declared at another path now leaves this one to the lock that is
-// declared here: the two may not have one queue. The case in which only the address differs comes before rewrites, which treats the
-// address like any other difference.
+// The order of the cases matters. A difference that forces a replacement does so whether or not one was requested, and is then
+// the reason. A namespace is not replaced by request, because everything in it would have to be deleted. A lock that is declared
+// at another path now leaves this one to the lock that is declared here: the two may not have one queue. A change of the address
+// alone comes before rewrites, which treats the address like any other difference.
 func comparison(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node) plan.Change {
 	c := plan.Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Before: have, After: want, Usage: usage(have)}
 	c.Compare()
@@ -96,8 +95,8 @@ func comparison(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node
 	}
 	c.Drift = c.Action != plan.NoOp && drifted(p, s, have)
 	stays := c.Action == plan.NoOp && !c.Renamed()
-	// What stays at the node is what is there, to the byte. In most plans nearly all nodes are such, and a copy for each
-	// is a quarter of the plan's memory.
+	// The node keeps its data, to the byte. In most plans nearly all nodes are such, and a copy for each is a quarter of the
+	// plan's memory.
 	if stays && want.Addr == have.Addr && slices.Equal(want.ACL, have.ACL) {
 		c.After = have
 		return c
@@ -142,10 +141,10 @@ func onlyRenamed(c *plan.Change) bool {
 		len(c.Params) == 0 && c.ChildACL == nil && c.Protect == nil && !c.Revive && c.Importing == ""
 }
 
-// drifted reports whether a node of ours differs from what the last apply left. Servers
-// mask access lists for readers without ADMIN on the node (FinalRequestProcessor, getACL). A
-// comparison entry by entry can allow for that, as kind.EqualACL does; a sum cannot. So a
-// masked list counts as drifted only by its path and data. A node without a sum of the stack's key does not count as drifted.
+// drifted reports whether a node of ours is not as the last apply left it. Servers mask access lists for readers without ADMIN on
+// the node (FinalRequestProcessor, getACL). A comparison entry by entry can allow for that, as kind.EqualACL does; a sum cannot.
+// So a masked list counts as drifted only by its path and data. A node without a sum of the stack's key does not count as
+// drifted.
 func drifted(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
 	if !record.Sealed(p.Before.Key, n.Payload) || n.Live != nil && n.Live.AsLeft {
 		return false

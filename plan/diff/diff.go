@@ -192,7 +192,7 @@ func sortAll(p *plan.Plan) {
 
 // Ensemble is one ensemble of a stack: what exists there, what is declared for it, and who we are there.
 type Ensemble struct {
-	Servers          []string // on which it was read
+	Servers          []string // that were asked when it was read
 	Current, Desired *plan.Tree
 	Identities       []plan.Identity // ours on these servers
 }
@@ -229,8 +229,8 @@ func owned(all []Ensemble, but int) []*plan.Tree {
 	return out
 }
 
-// onlyUnmatched reports an address that matches nothing only if it matches on no ensemble, and only once. That targets are in
-// effect is also said once.
+// onlyUnmatched reports an address that matches nothing only if it matches on no ensemble, and only once. The targets are also
+// mentioned once.
 func onlyUnmatched(plans []*plan.Plan) {
 	matched := func(like plan.Problem) bool {
 		return slices.ContainsFunc(plans, func(p *plan.Plan) bool {

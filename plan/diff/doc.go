@@ -8,13 +8,12 @@
 //	}
 //
 // [Compare] is one function after the other, and is the map of this package. Each phase gets the plan as the phases before have
-// left it, [access.Sides] (what exists and what is declared), and some of them the pairing: what continues under another address or
-// at another path. Whatever cannot or should not be done becomes a problem of the plan, in any phase; nothing fails. [CompareAll]
-// does the same for the ensembles of one stack.
+// left it, [access.Sides] (what exists and what is declared), and some of them the pairing: what continues under another address
+// or at another path. A change that cannot or should not be made becomes a problem of the plan, in any phase; nothing fails.
+// [CompareAll] does the same for the ensembles of one stack.
 //
-// It relies on package access for who may do what, and on package tx for the size of what will be sent. It never writes to either
-// tree, never plans a write to a node without the stack's own marker unless an import names it, and never the deletion of a
-// protected node.
+// It relies on package access for rights, and on package tx for the size of transactions. It never writes to either tree, never
+// plans a write to a node without the stack's own marker unless an import names it, and never the deletion of a protected node.
 //
 // decide.go chooses the action for each path. match.go finds nodes that continue at another path or are taken over. drift.go
 // finds nodes that are missing, were changed by hand, could not be read, or may be written by others, and pins what the plan relied on.

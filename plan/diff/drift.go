@@ -14,9 +14,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// listDrift lists the nodes that differ from what the last apply left. It does not look at the changes: a node may have drifted to
-// what is declared now, or may no longer be declared. A node that has lost its mark is not among them: nothing says what it was. Nor is
-// one that is gone and no longer declared.
+// listDrift lists the nodes that are not as the last apply left them. It does not look at the changes: a node may have drifted to
+// its present declaration, or may no longer be declared. A node that has lost its mark is not among them: nothing says what it
+// was. Nor is one that is gone and no longer declared.
 func listDrift(p *plan.Plan, s *access.Sides) {
 	for _, have := range s.Current.Nodes {
 		if access.IsOurs(p, have) && drifted(p, s, have) {
@@ -31,8 +31,8 @@ func listDrift(p *plan.Plan, s *access.Sides) {
 	slices.SortFunc(p.Drifted, func(a, b plan.Drift) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// differences are the attributes of a node that are not as declared. What was declared when it was applied last is stored nowhere;
-// the declaration of now is what this plan restores.
+// differences are the attributes of a node that are not as declared. The declaration of the last apply is stored nowhere; this
+// plan restores the present one.
 func differences(want, have *plan.Node) (out []plan.Attribute) {
 	if want == nil || want.Kind() != have.Kind() {
 		return nil
@@ -62,12 +62,12 @@ func valueText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// findUnsealed finds the nodes whose sum changes and nothing else that was declared: those whose access list changes; those of a stack that
-// has no sums yet, or has another key; those that were changed by hand to what is declared, which a plan of a part leaves noted as
-// they were; and those of which an interrupted apply noted a list that nobody wants any more.
+// findUnsealed finds the nodes whose sum alone changes. Their access list changes; or their stack has no sums yet, or has another
+// key; or a hand edit made them as declared, which a plan of a part leaves noted as they were; or an interrupted apply noted a
+// list that is no longer declared.
 //
-// A list that is hidden from us has no sum. Where none of those who apply may write, the mark stays as it is: one such node must not
-// have the whole transaction refused. To a node whose list changes they may give themselves that right before.
+// A list that is hidden from us has no sum. The mark stays as it is where none of those who apply may write: one such node must
+// not have the whole transaction refused. To a node whose list changes they may give themselves that right before.
 func findUnsealed(p *plan.Plan, s *access.Sides) {
 	key := p.Before.Key
 	for c := range p.Each() {
@@ -89,8 +89,8 @@ func findUnsealed(p *plan.Plan, s *access.Sides) {
 	}
 }
 
-// mayMark reports whether a list gives one of the rights to somebody who applies. Whoever closes a node to them may leave entries
-// in it that only servers can match. A hidden one counts where it is an administrator's and none of them plans.
+// mayMark reports whether a list gives one of the rights to one of those who apply. A list that closes a node to them may have
+// entries that only servers can match. A hidden one counts where it is an administrator's and none of them plans.
 func mayMark(p *plan.Plan, s *access.Sides, list kind.List, need kind.Perm) bool {
 	admins := access.Appliers(p, s)
 	who, reads := admins, len(admins) > 0
@@ -173,7 +173,7 @@ func warnLost(p *plan.Plan, s *access.Sides) {
 	access.Tell(p, problem.Warning, problem.Index, &plan.Node{}, summary, fmt.Sprintf("%s %s. %s", p.Index.Path, why, then))
 }
 
-// warnUnseen warns of nodes that we may not read, or cannot understand, and nobody declares: they may be this stack's.
+// warnUnseen warns of undeclared nodes that we may not read, or cannot understand: they may be this stack's.
 func warnUnseen(p *plan.Plan, s *access.Sides) {
 	if p.Targeted {
 		return
@@ -198,7 +198,7 @@ func warnUnseen(p *plan.Plan, s *access.Sides) {
 	}
 }
 
-// unreadablePaths are those of the paths at which something stands that cannot be understood.
+// unreadablePaths are those of the paths whose nodes cannot be understood.
 func unreadablePaths(s *access.Sides, paths []string) (out []string) {
 	for _, path := range paths {
 		if n := s.Have[path]; n != nil && n.Payload == nil && n.Live != nil && n.Live.Trouble != plan.TroubleForeign {
@@ -258,14 +258,14 @@ func dropUntrusted(p *plan.Plan, s *access.Sides) {
 }
 
 // asLeft reports whether an apply of this stack has left a node so, as far as the node's list is shown to us. An administrator is
-// shown every list of the stack's own nodes: where one is hidden from us, somebody else has set it, and the sum, which cannot be
-// checked without it, may be copied from another node.
+// shown every list of the stack's own nodes. If one is hidden from us, others have set it, and the sum, which cannot be checked
+// without it, may be copied from another node.
 func asLeft(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
 	administers := slices.ContainsFunc(access.Us(s), func(a kind.ACL) bool { return access.Granted(s.Intent.Access.Administrators(), a) })
 	return record.Sealed(p.Before.Key, n.Payload) && !drifted(p, s, n) && !(administers && n.ACL.Masked())
 }
 
-// overwrittenAsLock reports whether somebody made a lock of a namespace of ours, and used it since.
+// overwrittenAsLock reports whether a namespace of ours was made a lock by hand, and used since.
 func overwrittenAsLock(p *plan.Plan, s *access.Sides, want, have *plan.Node) bool {
 	return want != nil && want.Kind().Container && !have.Kind().Container && have.Live != nil && have.Live.Children > 0 && !asLeft(p, s, have)
 }
@@ -273,9 +273,9 @@ func overwrittenAsLock(p *plan.Plan, s *access.Sides, want, have *plan.Node) boo
 // pinAll collects every node that the plan relied on. Children of an absent path are
 // pinned too: the apply does not ask for them.
 //
-// Every node of the current tree is pinned, even if the plan leaves it alone or, with targets, did not
-// plan it: its state is part of what a person approved. Its children and contenders are not pinned, so
-// lock traffic does not make a plan stale. A path is pinned once.
+// Every node of the current tree is pinned, even if the plan leaves it alone or, with targets, did not plan it: a person approved
+// the plan with its state. Its children and contenders are not pinned, so lock traffic does not make a plan stale. A path is
+// pinned once.
 func pinAll(p *plan.Plan, s *access.Sides) {
 	p.Pins = make([]plan.Pin, 0, max(len(s.Desired), len(s.Current.Nodes)))
 	for _, n := range s.Desired {

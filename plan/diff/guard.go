@@ -230,8 +230,8 @@ func contentsOf(p *plan.Plan, s *access.Sides) contents {
 	return x
 }
 
-// tie returns what a namespace contains because of which its change cannot be made. ZooKeeper deletes no node with children, so one
-// lock of somebody else's would make it refuse the whole transaction. The mark of a namespace leads to the nodes of ours in it.
+// tie returns the contents of a namespace that prevent its change. ZooKeeper deletes no node with children, so one foreign lock
+// would make it refuse the whole transaction. The mark of a namespace leads to the nodes of ours in it.
 func (x contents) tie(c *plan.Change) []string {
 	switch c.Action {
 	case plan.Delete, plan.Replace:
@@ -242,7 +242,7 @@ func (x contents) tie(c *plan.Change) []string {
 	return nil
 }
 
-// keepOccupied cancels the deletion of namespaces in which nodes stay, and that they are forgotten.
+// keepOccupied keeps namespaces that keep a node: they are neither deleted nor forgotten.
 func keepOccupied(p *plan.Plan, s *access.Sides) {
 	staying := contentsOf(p, s)
 	for c := range p.Each() {
@@ -298,8 +298,8 @@ func leave(c *plan.Change) {
 	}
 }
 
-// checkParents requires every node to be in the root or in a declared namespace. That includes a node that
-// exists already: its namespace would be deleted around it.
+// checkParents requires every node to be in the root or in a declared namespace. An existing node is included: its namespace
+// would be deleted around it.
 func checkParents(p *plan.Plan, s *access.Sides) {
 	for _, n := range s.Desired {
 		parent := kind.ParentPath(n.Path)
@@ -318,9 +318,8 @@ func checkParents(p *plan.Plan, s *access.Sides) {
 	}
 }
 
-// warnDraining warns of locks that an interrupted apply left closed. Nobody new gets into
-// them, so the plan must say what happens to them, even if it changes nothing else. A
-// lock that this plan opens again is visible by itself: its state changes.
+// warnDraining warns of locks that an interrupted apply left closed. They admit no further holders, so the plan must say what
+// happens to them, even without other changes. A lock that this plan opens again is visible by itself: its state changes.
 //
 // Otherwise such a lock shows no difference. Its state is not a parameter, and its sum
 // leaves it out, because draining is not an edit by hand.
@@ -350,7 +349,7 @@ func warnDraining(p *plan.Plan) {
 // another directory. The root counts as a namespace.
 const massShare, massLeast = 30, 5
 
-// checkMass finds namespaces of which too much would be deleted, only the outermost ones.
+// checkMass finds namespaces that would lose too much, only the outermost ones.
 //
 // Every node counts in each namespace around it. The share alone would stop the deletion of one
 // lock of two, the number alone that of five of ten thousand; together they are octoDNS's idea of an
@@ -380,7 +379,7 @@ func checkMass(p *plan.Plan, s *access.Sides) {
 	}
 	slices.Sort(paths)
 	for i, at := range paths {
-		if slices.ContainsFunc(paths[:i], func(q string) bool { return access.Under(at, q) }) { // sorted: it is before what it contains
+		if slices.ContainsFunc(paths[:i], func(q string) bool { return access.Under(at, q) }) { // sorted: it is before its contents
 			continue
 		}
 		n := &plan.Node{Path: at}
@@ -404,7 +403,7 @@ const javaListing = 1<<20 - 1 - 100
 // listing that our clients read has 284,000 of them, and one that Java clients read 17,700.
 const contenderName = 4 + 3 + 36 + 6 + 10
 
-// checkListings finds namespaces that grow to a length at which nobody could list them any more, and whatever has become too long for others.
+// checkListings finds namespaces that would grow too long to be listed, and those that have become too long for other clients.
 func checkListings(p *plan.Plan, s *access.Sides) {
 	length, nodes, grows := map[string]int{}, map[string]int{}, map[string]bool{}
 	add := func(path string) (at string) {
@@ -467,7 +466,7 @@ func checkCrowds(p *plan.Plan, s *access.Sides) {
 			next = "Spread the keys over directories: fanout, which replaces the family when no key is in use."
 		}
 		n := &plan.Node{Addr: c.Addr, Path: c.Path}
-		if want := s.Want[c.Path]; want != nil { // else it moves away from there
+		if want := s.Want[c.Path]; want != nil { // otherwise it moves away from there
 			n.Origin = want.Origin
 		}
 		access.Tell(p, problem.Warning, problem.Listing, n, "Java clients cannot list a lock",

@@ -15,7 +15,7 @@ import (
 // whose path changes is replaced: one transaction deletes the node at the old path and creates one at the new path. The deletion
 // fails while a contender is in the old queue, so the lock is never held at both paths. Programs at the old path find no lock there.
 
-// elsewhere returns the declaration at another path that continues a node, nil if there is none. Somebody may have copied a mark: the
+// elsewhere returns the declaration at another path that continues a node, nil if there is none. A mark may have been copied: the
 // node at the declared path is the one that stays.
 func elsewhere(p *plan.Plan, s *access.Sides, m *pairing, have *plan.Node) *plan.Node {
 	to := m.byAddr[s.Intent.Rename(have.Owned())]
@@ -28,8 +28,8 @@ func elsewhere(p *plan.Plan, s *access.Sides, m *pairing, have *plan.Node) *plan
 	return to
 }
 
-// link joins what goes at one path with what comes at another. Of two nodes with one address the first is continued. A declaration that
-// is refused, or that takes over a node which is there, continues none.
+// link joins a node that goes at one path with the node that comes at another. If two nodes have one address the first is
+// continued. A declaration that is refused, or that takes over a node which is there, continues none.
 func link(p *plan.Plan) {
 	if !slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.NextPath != "" }) {
 		return
@@ -60,7 +60,8 @@ func link(p *plan.Plan) {
 	}
 }
 
-// warnVacated warns of locks that leave paths at which others may create nodes. A program that still uses such a path does not fail.
+// warnVacated warns of locks that leave a path where others may create nodes. A program that still uses such a path does not
+// fail.
 func warnVacated(p *plan.Plan, s *access.Sides) {
 	var first *plan.Change
 	var who string
@@ -190,8 +191,8 @@ func adoptions(p *plan.Plan, s *access.Sides, m *pairing) {
 	}
 }
 
-// importedAlready reports an import on the command line that cannot be the one that made the node at the declared
-// path: its znode is still there. A block is old, and its path may be somebody else's by now.
+// importedAlready reports an import on the command line that cannot be the one that made the node at the declared path: its znode
+// is still there. A block is old, and its path may be another program's by now.
 func importedAlready(p *plan.Plan, s *access.Sides, imp *plan.Import, want *plan.Node) {
 	have := s.Have[imp.Path]
 	if !imp.ByCommand || imp.Path == want.Path || have == nil {
@@ -281,8 +282,8 @@ func adoptable(p *plan.Plan, s *access.Sides, imp *plan.Import, want, have *plan
 // unowned returns a node that is to be taken over, as if it had been declared as wanted, but without
 // an owner: then only real differences show as changes.
 //
-// A forgotten node has a payload, with which the declaration is compared. Another program's node has
-// none. Without this every parameter would show as a change, although its users see none.
+// A forgotten node has a payload, so the declaration is compared with that. Another program's node has none. Without this every
+// parameter would show as a change, although its users see none.
 func unowned(have, want *plan.Node) *plan.Node {
 	if have.Payload != nil {
 		return have
@@ -295,10 +296,10 @@ func unowned(have, want *plan.Node) *plan.Node {
 
 // adoption is the change of a znode that becomes the declared node at its present path.
 //
-// A foreign node may be a container: Curator's lock nodes are, no answer of a server reveals it
-// (DataNode.getClientEphemeralOwner hides it), and servers delete containers that are empty
-// (ContainerManager). The declaration would vanish with it. So the node is created again if that
-// disturbs nobody, which is while it is empty; otherwise its payload says that it was made elsewhere, and each later plan tries again.
+// A foreign node may be a container: Curator's lock nodes are, no answer of a server reveals it (DataNode.getClientEphemeralOwner
+// hides it), and servers delete containers that are empty (ContainerManager). The declaration would vanish with it. So the node
+// is created again while it is empty, which disturbs no user. Otherwise its payload says that it was made elsewhere, and each
+// later plan tries again.
 func adoption(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node) (plan.Change, bool) {
 	imp := m.imports[want.Path]
 	if imp == nil || imp.Path != want.Path {
@@ -342,8 +343,8 @@ func warnContainers(p *plan.Plan) {
 	}
 }
 
-// empty reports whether a node can be deleted and created again: it has no children except its parts.
-// Other children are contenders, or whatever somebody keeps there.
+// empty reports whether a node can be deleted and created again: it has no children except its parts. Other children are
+// contenders, or nodes that a program keeps there.
 func empty(n *plan.Node, k *kind.Kind) bool {
 	if n.Live == nil {
 		return false

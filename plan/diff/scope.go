@@ -48,8 +48,7 @@ func checkForced(p *plan.Plan, s *access.Sides) {
 	}
 }
 
-// addrs returns the addresses of what is declared, here or elsewhere, and of what exists: of locks, and
-// if wanted of containers.
+// addrs returns the addresses of declared nodes, here or elsewhere, and of existing ones: of locks, and if wanted of containers.
 func addrs(p *plan.Plan, s *access.Sides, containers bool) (out []plan.Addr) {
 	see := func(n *plan.Node, addr plan.Addr) {
 		if k := n.Kind(); k != nil && (containers || !k.Container) {
@@ -102,7 +101,7 @@ func asksFor(p *plan.Plan, o plan.Output, planned map[plan.Addr]bool) bool {
 	return len(o.From) > 0 && !slices.ContainsFunc(o.From, func(block plan.Addr) bool { return !planned[block] })
 }
 
-// limitChanges selects what was asked for, adds what that needs, and changes nothing else.
+// limitChanges keeps the changes that were asked for and those that they need, and drops all others.
 //
 // A node that is left out and exists stays in the plan as a NoOp; one that does not exist, or is not ours yet, leaves the plan. Problems are kept or dropped with
 // their nodes. A problem without a path concerns the whole plan and stays, as does one of an address
@@ -117,7 +116,7 @@ func limitChanges(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool 
 	spread(in, requirements(p))
 	var kept []plan.Change
 	dropped := map[string]bool{}
-	wanted := map[plan.Addr]bool{} // addresses of what is planned, and of what that is created in
+	wanted := map[plan.Addr]bool{} // addresses of planned nodes, and of those around new ones
 	for _, c := range p.Changes {
 		if in[c.Path] {
 			at := kind.ParentPath(c.Path)
@@ -155,7 +154,7 @@ func limitChanges(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool 
 	return planned
 }
 
-// namesOf are the addresses under which a change may be asked for. What goes has that of the declaration that continues it, too.
+// namesOf are the addresses that ask for a change. A node that goes has the address of the declaration that continues it, too.
 func namesOf(p *plan.Plan, s *access.Sides, m *pairing, c *plan.Change) []plan.Addr {
 	names := []plan.Addr{c.Addr}
 	if c.PreviousAddr != "" {
@@ -201,7 +200,7 @@ func spread(set map[string]bool, pairs [][2]string) {
 
 // needsOf returns the paths of the changes without which c cannot be made.
 func needsOf(c *plan.Change, byPath map[string]*plan.Change) (out []string) {
-	// What is created or taken over needs a namespace of ours around it.
+	// A node that is created or taken over needs a namespace of ours around it.
 	arrives := c.Before == nil || c.Importing != ""
 	if p := byPath[kind.ParentPath(c.Path)]; p != nil && arrives && (p.Action == plan.Create || p.Action == plan.Replace || p.Importing != "") {
 		out = append(out, p.Path)

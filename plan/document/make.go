@@ -5,7 +5,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Of is what "locktree show -json" prints of plans and checks. version is of the program that made them.
+// Of makes the document that "locktree show -json" prints of plans and checks. version is of the program that made them.
 func Of(version string, checks []plan.Check, plans ...*plan.Plan) *Plan {
 	d := &Plan{
 		FormatVersion: "1.4", Version: version, Complete: true,
@@ -97,7 +97,7 @@ func change(c *plan.Change, ensemble string) Change {
 	return d
 }
 
-// OriginOf says from which node the change takes what is there.
+// OriginOf says which existing node the change takes over.
 func OriginOf(c *plan.Change) Origin {
 	o := Origin{}
 	if c.Importing != "" {
@@ -106,8 +106,8 @@ func OriginOf(c *plan.Change) Origin {
 	return o
 }
 
-// drift says what was changed by hand since the last apply. Only a sum is stored of what that apply left, so "before" is what
-// the configuration says, if it says anything. c is nil if nothing will be done about it.
+// drift says what was changed by hand since the last apply. Only a sum is stored of what that apply left, so "before" is the
+// declaration, if there is one. c is nil if nothing will be done about it.
 func drift(d plan.Drift, ensemble string, c *plan.Change) Change {
 	out := Change{Resource: resource(ensemble, d.Addr)}
 	n := &out.Change

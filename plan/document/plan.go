@@ -2,8 +2,8 @@ package document
 
 import "encoding/json"
 
-// Plan is the document of one or more plans, with the names of Terraform's show -json, so that policies and queries
-// over its resource_changes keep working. What Terraform does not have is under "live", "access_changes", "problems", "ensembles" and
+// Plan is the document of one or more plans, with the names of Terraform's show -json, so that policies and queries over its
+// resource_changes keep working. Fields that Terraform does not have are "live", "access_changes", "problems", "ensembles" and
 // "transactions".
 type Plan struct {
 	FormatVersion   string                  `json:"format_version"`
@@ -29,7 +29,7 @@ type Ensemble struct {
 	Ensemble string   `json:"ensemble"`
 	Root     string   `json:"root"`
 	Stack    string   `json:"stack"`
-	Servers  []string `json:"servers,omitempty"` // on which it was made
+	Servers  []string `json:"servers,omitempty"` // that were asked when it was made
 	Destroy  bool     `json:"destroy,omitempty"`
 	DrainMs  int64    `json:"drain_ms,omitempty"`
 	Resumes  string   `json:"resumes,omitempty"` // the id of an apply that was interrupted
@@ -38,7 +38,7 @@ type Ensemble struct {
 	NotRead map[string]int `json:"not_read,omitempty"`
 }
 
-// Transaction is the size of what is sent to an ensemble, all batches together.
+// Transaction is the size of the transactions for an ensemble, all batches together.
 type Transaction struct {
 	Ensemble string `json:"ensemble"`
 	Ops      int    `json:"ops"`
@@ -61,7 +61,7 @@ type Resource struct {
 // Settings are a node as the configuration sees it: its path, its access lists, and the parameters of its type by their names.
 type Settings map[string]any
 
-// None is an object without properties, with which Terraform says that nothing of a value is sensitive or unknown.
+// None is an object without properties. Terraform writes it if nothing of a value is sensitive or unknown.
 type None struct{}
 
 // Change is what happens, or happened by hand, to a node.
@@ -72,7 +72,7 @@ type Change struct {
 	Change          NodeChange `json:"change"`
 }
 
-// NodeChange is its present and its future. A side that does not exist is null, and false to what of it is sensitive.
+// NodeChange is its present and its future. A side that does not exist is null, and its sensitive parts are false.
 type NodeChange struct {
 	Actions         []string   `json:"actions"`
 	Before          Settings   `json:"before"`
@@ -85,7 +85,7 @@ type NodeChange struct {
 	Live *Live `json:"live,omitempty"`
 }
 
-// Origin is the node from which a change takes what is there.
+// Origin is the existing node that a change takes over.
 type Origin struct {
 	Importing *Importing `json:"importing,omitempty"`
 }
@@ -123,7 +123,7 @@ type OutputChange struct {
 	AfterSensitive  bool            `json:"after_sensitive"`
 }
 
-// Output is an output value. That of a sensitive one is stored nowhere.
+// Output is an output value. The value of a sensitive one is stored nowhere.
 type Output struct {
 	Sensitive bool            `json:"sensitive"`
 	Type      json.RawMessage `json:"type,omitempty"`

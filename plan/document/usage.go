@@ -37,7 +37,7 @@ type Keys struct {
 	Used   int `json:"in_use"` // of those that were looked at
 }
 
-// NewUsage is who uses a lock; a nil Usage is nobody.
+// NewUsage is who uses a lock; a nil Usage has no users.
 func NewUsage(u *kind.Usage) Usage {
 	if u == nil {
 		u = &kind.Usage{}

@@ -58,8 +58,8 @@ func Of(err error) Explanation {
 	return Explanation{Summary: summary, Detail: strings.TrimSpace(detail)}
 }
 
-// Within is the explanation of an error caused by x. What x says about writes is left out, because it
-// applies only to its own step.
+// Within is the explanation of an error caused by x. Statements of x about writes are left out, because they apply only to its
+// own step.
 func (x Explanation) Within(summary, before, next string) Explanation {
 	if x.Detail == "" {
 		x.Detail = Sentence(x.Summary)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// DidYouMean returns ` Did you mean "x"?`, with the space, for what [Nearest] finds, or "".
+// DidYouMean returns ` Did you mean "x"?`, with the space, if [Nearest] finds x, or "".
 func DidYouMean(given string, names []string) string {
 	if best := Nearest(given, names); best != "" {
 		return fmt.Sprintf(" Did you mean %q?", best)
@@ -14,9 +14,8 @@ func DidYouMean(given string, names []string) string {
 	return ""
 }
 
-// Nearest returns the name most like what was given, or "". It is at most two edits away, and fewer
-// than half the length of the word: beyond that a suggestion is noise. Of several equally near ones
-// it is the first by name.
+// Nearest returns the name most like what was given, or "". It is at most two edits away, and fewer than half the length of the
+// word: beyond that a suggestion is noise. If several are equally near it is the first by name.
 func Nearest(given string, names []string) string {
 	best, bestDistance := "", 3
 	for _, name := range slices.Sorted(slices.Values(names)) {
@@ -56,8 +55,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// NearestAddr suggests what was meant by an unknown address: the keys of the for_each block that it names, one that is written
-// almost like it, or the only one that ends with it, if the namespaces around it were left out.
+// NearestAddr suggests what was meant by an unknown address: the keys of the for_each block that it names, or one that is written
+// almost like it. If the namespaces around it were left out, it is the only address that ends with it.
 func NearestAddr[Addr interface {
 	~string
 	Block() Addr

@@ -20,16 +20,16 @@ type Code string
 
 // The codes.
 const (
-	Foreign       Code = "foreign_node"    // somebody else's node is at a declared path
+	Foreign       Code = "foreign_node"    // another program's node is at a declared path
 	OtherStack    Code = "other_stack"     // another stack's node is there
 	Newer         Code = "newer_format"    // ours, written by a newer version
 	Damaged       Code = "damaged"         // ours, but its data makes no sense
 	Unreadable    Code = "unreadable"      // we may not read it
-	MarkerLost    Code = "marker_lost"     // a namespace of ours whose mark says something else
+	MarkerLost    Code = "marker_lost"     // a namespace of ours with another mark
 	Protected     Code = "protected"       // deletion of a protected node
 	InUse         Code = "in_use"          // deletion of a lock with holders or waiters; a warning
 	Shrink        Code = "shrink"          // more permits held than the new parameters admit; a warning
-	Unmanaged     Code = "unmanaged_child" // a namespace stays because of what is in it; a warning
+	Unmanaged     Code = "unmanaged_child" // a namespace stays because of its contents; a warning
 	Parent        Code = "no_parent"       // a declared node's parent is not declared, or is a lock
 	Duplicate     Code = "duplicate_path"  // two addresses declare one path
 	Path          Code = "illegal_path"    // outside the root, or not a path

@@ -39,8 +39,8 @@ type Output struct {
 	Sensitive bool `json:"sensitive,omitempty"`
 }
 
-// Pending is a change of access lists that an apply has begun: the part of it that ZooKeeper cannot do in a transaction. It
-// does not say at which nodes.
+// Pending is a change of access lists that an apply has begun: the part of it that ZooKeeper cannot do in a transaction. It does
+// not name the nodes.
 type Pending struct {
 	From kind.List `json:"from"`
 	To   kind.List `json:"to"`
@@ -195,9 +195,9 @@ type Standing string
 
 // The standings.
 const (
-	StandsOpen     Standing = "open"     // nobody names one: it belongs to whoever applies first
+	StandsOpen     Standing = "open"     // none is named: it belongs to the first who applies
 	StandsInForce  Standing = "in force" // what is named is there, or comes with the first apply
-	StandsReplaces Standing = "replaces" // what is named takes the place of what is there
+	StandsReplaces Standing = "replaces" // the named set takes the place of the present one
 )
 
 // RootSet is the set of a root, seen from one stack.

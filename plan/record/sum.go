@@ -15,13 +15,14 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// What an apply leaves at a node is noted in the node's own mark, as a sum over the path, the data and the access list, keyed with
-// a random value in the stack's record. A node with another sum was changed by hand.
+// An apply notes in each node's own mark what it leaves there: a sum over the path, the data and the access list, keyed with a
+// random value in the stack's record. A node with another sum was changed by hand.
 //
-// Whoever uses a lock can read its mark. Without the key nobody can compute a sum, so nobody can guess a password from it, or make
-// a node that passes for one that an apply has left. Readers of the stack have the key, and the servers hide the hashes in lists
-// from them. So the list enters the sum through a slow function. It is only called for nodes whose path and data an apply has
-// written, which a part of the sum proves: otherwise whoever may create nodes could have it called for a list of each of them.
+// A program that uses a lock can read its mark. A sum can be computed only with the key. Without it no program can guess a
+// password from a sum, or make a node that passes for one that an apply has left. Readers of the stack have the key, and the
+// servers hide the hashes in lists from them. So the list enters the sum through a slow function. It is only called for nodes
+// whose path and data an apply has written, which a part of the sum proves. Otherwise a program that may create nodes could have
+// it called for a list of each of them.
 
 // KeyLen is the length of a key: hexadecimal digits of 128 random bits.
 const KeyLen = 32
@@ -60,8 +61,8 @@ func whole(key string, written []byte, list kind.List) string {
 	return keyed(key, append(written, SlowSum(key, list)...))[:10]
 }
 
-// keyID is what the sums of a key begin with. A stack that has lost its record has another key, and one that got an old record back
-// has a former one: sums of other keys say nothing about who changed a node.
+// keyID is what the sums of a key begin with. A stack that has lost its record has another key, and one that got an old record
+// back has a former one. Sums of other keys say nothing about who changed a node.
 func keyID(key string) string { return keyed(key, []byte("sums"))[:2] }
 
 func keyed(key string, text []byte) string {
@@ -81,7 +82,7 @@ func Proven(key, path string, payload *kind.Payload) bool {
 	return err == nil && strings.HasPrefix(payload.Sum, proof(key, written))
 }
 
-// Fits reports whether a node has the sum of what it is.
+// Fits reports whether a node has the sum of its contents.
 func Fits(key, path string, payload *kind.Payload, list kind.List) bool {
 	if key == "" || payload.Sum == "" {
 		return false
@@ -128,8 +129,8 @@ func SlowSums() int {
 }
 
 // The record notes which nodes an apply leaves, in a fixed number of bytes: the paths fall into buckets, and each bucket is the
-// exclusive or of their hashes. So the paths that are missing are those whose hashes make up the difference to what is there. Only
-// one choice of a few paths does that, up to a chance of one in 2^40.
+// exclusive or of their hashes. So the missing paths are those whose hashes make up the difference to the present ones. Only one
+// choice of a few paths does that, up to a chance of one in 2^40.
 const (
 	rollBuckets = 64
 	rollBytes   = 16
@@ -171,7 +172,7 @@ func xor(a, b []byte) {
 
 // chosen returns which of the paths together have this hash. It is nil if no choice has, or not only one.
 func chosen(h []byte, paths []string) []string {
-	type row struct{ hash, of []byte } // of: from which paths it was made, a bit each
+	type row struct{ hash, of []byte } // of: the paths that it was made from, a bit each
 	size := (len(paths) + 7) / 8
 	var rows []row
 	// reduce leaves of a hash what the rows cannot make. Each row has a first bit of its own.
@@ -226,7 +227,7 @@ func first(h []byte) int {
 	return -1
 }
 
-// Chosen are those of the paths that make up the roll: of a bucket for which no choice does, or not only one, none.
+// Chosen are those of the paths that make up the roll. A bucket has none if no choice fits it, or more than one.
 func (r Roll) Chosen(paths []string) (out []string) {
 	var of [rollBuckets][]string
 	for _, path := range paths {

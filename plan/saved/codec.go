@@ -73,7 +73,7 @@ func (c *codec) number(n int64) int64 {
 	return n
 }
 
-// count is the number of things that follow, each of which takes at least a byte; -1 is nil.
+// count is the number of things that follow. Each takes at least a byte; -1 is nil.
 func (c *codec) count(n int) int {
 	read := c.number(int64(n))
 	if c.out == nil && (read < -1 || read > int64(len(c.in))) {
@@ -121,7 +121,7 @@ func (c *codec) value(v reflect.Value) {
 			v.Set(reflect.ValueOf(time.UnixMilli(n)))
 		}
 		return
-	case kindType: // only in answers, which nobody reads
+	case kindType: // only in answers, which are not read
 		c.text(v.Elem().FieldByName("Name").String())
 		return
 	case outputType:
@@ -261,7 +261,7 @@ func (c *codec) entries(v reflect.Value) {
 	}
 }
 
-// tree is the number of a tree, from 0, in the order in which they are met; -1 is nil.
+// tree is the number of a tree, from 0, in the order of their first mention; -1 is nil.
 func (c *codec) tree(v reflect.Value) {
 	n := -1
 	if tree := (*plan.Tree)(v.UnsafePointer()); tree != nil {

@@ -4,7 +4,7 @@
 // [Decode] lets [diff.Compare] answer it again, and compares the sum of the answer with the one in the file. So a file
 // can hold nothing that Compare would not plan, and a property that a plan gets later needs no code here.
 //
-// Only the version that wrote a file reads it: another one may plan something else.
+// Only the version that wrote a file reads it: another one may make another plan.
 //
 // # What is not guaranteed
 //

@@ -93,9 +93,9 @@ func sumOf(answer []*plan.Plan) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Decode reads what Encode wrote, if this program is of the version that wrote it, and answers the question. The error
-// is [ErrNotPlan], a [*VersionError], the reader's own, or says that the file is cut off or damaged, or that this program
-// plans something else; no input makes it panic.
+// Decode reads what Encode wrote, if this program is of the version that wrote it, and answers the question. The error is
+// [ErrNotPlan], a [*VersionError] or the reader's own; or it says that the file is cut off or damaged, or that this program makes
+// another plan. No input makes it panic.
 func Decode(r io.Reader, version string) (*File, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1)) // one byte more reveals a file that is too long
 	if err != nil {
@@ -127,7 +127,7 @@ func open(data []byte, version string) (head header, body []byte, err error) {
 	case !bytes.HasPrefix(data, []byte(prefix)):
 		return head, nil, ErrNotPlan
 	}
-	// Before anything else is looked at: other formats look different. Of one that is cut off here, nothing is known.
+	// Format and version come first: other formats look different. A file that is cut off here has neither.
 	n, _ := fmt.Sscanf(string(data[:min(len(data), 200)]), prefix+`%d,"version":%q`, &head.Format, &head.Version)
 	if n > 0 && head.Format != format || n > 1 && head.Version != version {
 		return head, nil, &VersionError{Wrote: head.Version, Reads: version, Format: head.Format}
@@ -138,7 +138,7 @@ func open(data []byte, version string) (head header, body []byte, err error) {
 		return head, nil, truncated(len(data))
 	}
 	written, err := hex.DecodeString(string(data[end+1 : len(data)-1]))
-	if err != nil { // the line feeds are of what was written before it
+	if err != nil { // the line feeds belong to the text before it
 		return head, nil, truncated(len(data))
 	}
 	if seal := sha256.Sum256(data[:end]); !bytes.Equal(written, seal[:]) {

@@ -15,12 +15,11 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// MaxTransaction is the largest transaction that is planned, in bytes. A server
-// accepts requests below 1 MiB and drops the connection of a client that sends
-// more; the rest is left for the fencing check and for what the protocol adds.
+// MaxTransaction is the largest transaction that is planned, in bytes. A server accepts requests below 1 MiB and drops the
+// connection of a client that sends more. The rest is left for the fencing check and the protocol.
 const MaxTransaction = 900_000
 
-// reserve leaves room in each transaction for what is not known when it is begun: the lists that are pending on what it creates,
+// reserve leaves room in each transaction for data that is not known when it is begun: lists that are pending on its new nodes,
 // the data of the apply lock, names of transactions.
 const reserve = 100_000
 
@@ -35,13 +34,11 @@ type Transaction struct {
 	Divisible bool
 }
 
-// Each calls yield for the transactions of the plan in order, and stops at
-// its first error. Most plans have one transaction. A plan that does not fit into
-// [MaxTransaction] is cut between changes, so that after each transaction every lock
-// exists completely or not at all: if an apply ends between two
-// transactions, the next plan finishes its work. What must happen at one moment stays in
-// one transaction: a lock with its structural children, the creation of a lock at its new path with
-// the deletion at its old one.
+// Each calls yield for the transactions of the plan in order, and stops at its first error. Most plans have one transaction. A
+// plan that does not fit into [MaxTransaction] is cut between changes, so that after each transaction every lock exists
+// completely or not at all: if an apply ends between two transactions, the next plan finishes its work. Changes that must happen
+// at one moment stay in one transaction: a lock with its structural children, the creation of a lock at its new path with the
+// deletion at its old one.
 //
 // If yield returns [ErrTooLong], the transaction is cut again and all that follow are made
 // smaller. A transaction that cannot be cut ends with the error. So yield must return ErrTooLong only for a transaction that was
@@ -105,15 +102,16 @@ type batcher struct {
 	budget    int            // for the changes of a transaction, in bytes
 	n         int            // transactions so far
 	at        plan.Pin       // of the record, as they leave it
-	steps     []plan.ACLStep // access lists to set on what they create
+	steps     []plan.ACLStep // access lists to set on the nodes that they create
 	untracked []string       // see [Untracked]
 	left      record.Roll    // the nodes that they leave
 }
 
 // cut makes the next transaction of the first units, as many as its budget allows but at least one.
 //
-// With [ErrTooLong] it ends: each attempt at least halves the budget, and once that is below the smallest unit's size, every transaction
-// has one unit, or only the record. What was sent is halved and not only what was allowed, because it may have been far less.
+// With [ErrTooLong] it ends: each attempt at least halves the budget, and once that is below the smallest unit's size, every
+// transaction has one unit, or only the record. The length that was sent is halved and not the allowed one, because it may have
+// been far less.
 func (b *batcher) cut(units [][]*plan.Change) (tx *Transaction, taken int, err error) {
 	tx = &Transaction{ID: numbered(b.id, b.n)}
 	size, checked := 0, map[string]bool{} // paths of namespaces that the transaction checks
@@ -142,8 +140,8 @@ func (b *batcher) cut(units [][]*plan.Change) (tx *Transaction, taken int, err e
 	return tx, taken, err
 }
 
-// unitsOf are what is not divided, in the order of execution. A namespace is forgotten after what is in it: until then its mark leads
-// there.
+// unitsOf are what is not divided, in the order of execution. A namespace is forgotten after its contents: until then its mark
+// leads there.
 func unitsOf(p *plan.Plan) (out [][]*plan.Change) {
 	var made []*plan.Change
 	var forgotten, unsealed [][]*plan.Change
@@ -174,9 +172,9 @@ func unitsOf(p *plan.Plan) (out [][]*plan.Change) {
 // operations returns the operations of a unit. ZooKeeper runs a transaction in order, and each operation sees the ones
 // before it, so a replaced node is gone when it is created again.
 //
-// A node on which the transaction relies without writing it is checked: one whose parts alone change. Every other
-// node of the unit is guarded by the version of its write. Nodes that stay and that nothing depends on are not checked: an
-// edit by hand there is a matter for the next plan, and a check for each would make the transaction as long as the tree.
+// The transaction checks a node that it relies on and does not write: one whose parts alone change. Every other node of the unit
+// is guarded by the version of its write. Nodes that stay and that nothing depends on are not checked: an edit by hand there is a
+// matter for the next plan, and a check for each would make the transaction as long as the tree.
 func operations(p *plan.Plan, unit []*plan.Change) (ops []Op, err error) {
 	for _, c := range slices.Backward(unit) {
 		ops = append(ops, deletes(c)...)
@@ -194,7 +192,7 @@ func operations(p *plan.Plan, unit []*plan.Change) (ops []Op, err error) {
 	return admit(p, ops), nil
 }
 
-// around returns the checks of the namespaces in which a unit creates nodes, if the transaction does not check them yet.
+// around returns checks of the namespaces around the new nodes of a unit, if the transaction does not have them yet.
 func around(p *plan.Plan, unit []*plan.Change, checked map[string]bool) (ops []Op) {
 	for _, c := range unit {
 		if parent := untouched(p, c); parent != nil && !checked[parent.Path] {
@@ -205,11 +203,11 @@ func around(p *plan.Plan, unit []*plan.Change, checked map[string]bool) (ops []O
 	return ops
 }
 
-// untouched returns the namespace in which c is created, if the plan leaves it as it is.
+// untouched returns the namespace around the new node c, if the plan leaves it as it is.
 //
-// The creation itself proves that the namespace exists. The check proves that it is still the
-// namespace that the plan saw, and not a lock, in which every child counts as a contender. If this
-// plan writes the namespace, that write checks its version anyway.
+// The creation itself proves that the namespace exists. The check proves that it is still the namespace that the plan saw, and
+// not a lock: each child of a lock counts as a contender. If this plan writes the namespace, that write checks its version
+// anyway.
 func untouched(p *plan.Plan, c *plan.Change) *plan.Change {
 	if c.Action != plan.Create {
 		return nil
@@ -221,11 +219,10 @@ func untouched(p *plan.Plan, c *plan.Change) *plan.Change {
 	return parent
 }
 
-// numbered is the apply id with the number of a transaction added to its last four digits,
-// so that the first one has the id itself, and none has the id of one of the 65,535 before it. If
-// the number replaced those digits, one id in 65,536 would already end in the number of the second
-// transaction (0001): if its reply were lost, what the first one wrote into the record would be
-// taken for its success.
+// numbered is the apply id with the number of a transaction added to its last four digits. The first one has the id itself, and
+// none has the id of one of the 65,535 before it. If the number replaced those digits, one id in 65,536 would already end in the
+// number of the second transaction (0001): if its reply were lost, what the first one wrote into the record would be taken for
+// its success.
 func numbered(id string, n int) string {
 	if n == 0 {
 		return id
@@ -317,7 +314,7 @@ func (t *tying) visit(c *plan.Change) {
 	t.units = append(t.units, unit)
 }
 
-// needs are the changes that come before a change, or with it: a node goes after what is in it and comes after what is around it.
+// needs are the changes that come before a change, or with it: a node goes after its contents and comes after the node around it.
 func (t *tying) needs(c *plan.Change) (out []*plan.Change) {
 	if goes(c) {
 		out = slices.Clone(t.inside[c.Path])
@@ -339,8 +336,8 @@ func goes(c *plan.Change) bool { return c.Action == plan.Delete || c.Action == p
 // Measure fills in the statistics. If a declaration cannot be encoded, that is a problem already and
 // there is nothing to measure.
 //
-// What is not known yet is replaced: the id by one of the same length; the access list of new nodes of
-// the record, if none is declared and the connection decides, by the longer of the two possible ones.
+// Unknown values are replaced: the id by one of the same length; the access list of new nodes of the record, if none is declared
+// and the connection decides, by the longer of the two possible ones.
 func Measure(p *plan.Plan) {
 	own := kind.WorldAll()
 	if p.Set != nil {
@@ -380,8 +377,8 @@ func Measure(p *plan.Plan) {
 	}
 }
 
-// tooLong notes a change for which no transaction is large enough. It replaces an earlier note: the
-// last one counts, if no smaller transactions are accepted either. Outputs that are too long are a problem already.
+// tooLong notes a change that fits into no transaction. It replaces an earlier note: the last one counts, if no smaller
+// transactions are accepted either. Outputs that are too long are a problem already.
 func tooLong(p *plan.Plan, tx *Transaction, s plan.Stats) {
 	if slices.ContainsFunc(p.Problems, func(q plan.Problem) bool { return q.Code == problem.Outputs }) {
 		return

@@ -29,9 +29,8 @@ type Op struct {
 
 // deletes returns the operations that delete the node, its parts first.
 //
-// They are not a recursive deletion. A child that is not a part makes ZooKeeper refuse the whole
-// transaction (NotEmpty): that protects a lock for which somebody queued at the last moment
-// (TestContenderThatArrivesAtTheLastMomentIsUnharmed).
+// They are not a recursive deletion. A child that is not a part makes ZooKeeper refuse the whole transaction (NotEmpty). So a
+// contender that queued at the last moment keeps its lock (TestContenderThatArrivesAtTheLastMomentIsUnharmed).
 func deletes(c *plan.Change) []Op {
 	if c.Action != plan.Delete && c.Action != plan.Replace || c.Before == nil || c.Before.Live == nil {
 		return nil
@@ -73,8 +72,8 @@ func writes(p *plan.Plan, c *plan.Change) ([]Op, error) {
 	// (MultiOperationRecord has no setACL).
 	case c.Action == plan.Create || c.Action == plan.Replace:
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: c.Path, Data: data, ACL: c.After.ACL})
-		// Whoever locks a key checks the version of the declaration that it read. Of a transaction that comes late, the new node must
-		// not have that version: neither the present one nor, where this apply has closed the family, the one before.
+		// A client that locks a key checks the version of the declaration that it read. The new node must not have a version that
+		// a late transaction checks: neither the present one nor, where this apply has closed the family, the one before.
 		for v := int32(0); c.Action == plan.Replace && c.Before.Kind().Key != nil && c.Before.Live.Version < keptClear && v < keptClear; v++ {
 			ops = append(ops, Op{Kind: OpSet, Addr: c.Addr, Path: c.Path, Data: data, Version: v})
 		}
@@ -118,7 +117,7 @@ func admit(p *plan.Plan, ops []Op) []Op {
 	return ops
 }
 
-// ACLSteps returns the access lists to set on what the transaction created.
+// ACLSteps returns the access lists to set on the nodes that the transaction created.
 func (tx *Transaction) ACLSteps() []plan.ACLStep { return stepsOf(tx.Ops) }
 
 func stepsOf(ops []Op) (steps []plan.ACLStep) {
@@ -183,7 +182,7 @@ func (b *batcher) withRecord(x *record.Record, tx *Transaction) ([]Op, error) {
 	return []Op{op}, err
 }
 
-// indexHead is the record without what depends on the transaction. steps are the access lists to set on what was created.
+// indexHead is the record without the parts that depend on the transaction. steps are the access lists to set on new nodes.
 func indexHead(p *plan.Plan, applyID string, steps []plan.ACLStep) *record.Record {
 	x := &record.Record{Apply: applyID, Key: keyOf(p), Extra: p.Before.Extra}
 	x.Pending = pendingOf(slices.Concat(p.ACLSteps(), keySteps(p), steps))
@@ -293,10 +292,9 @@ func Settled(p *plan.Plan, x *record.Record) *record.Record {
 	return &next
 }
 
-// relock writes the data of the apply lock anew, which says what its contenders are created with. Who
-// sends this holds the lock, so that any version of its data is right. It counts as a destroy, see
-// [plan.Tree]: all that matters there is that no plan of before fits.
-// While lists are to be set, contenders are of those who were let in before, too: they may have to finish.
+// relock writes the data of the apply lock again: it has the list that its contenders are created with. The sender holds the
+// lock, so that any version of its data is right. It counts as a destroy, see [plan.Tree]: all that matters there is that no plan
+// of before fits. While lists are to be set, contenders are of those who were let in before, too: they may have to finish.
 func relock(p *plan.Plan) ([]Op, error) {
 	for _, c := range p.Access {
 		if list := c.After; c.Contenders {
@@ -342,5 +340,5 @@ func keyOf(p *plan.Plan) string {
 	return p.Before.Key
 }
 
-// maxPending bounds the list of pending changes, in bytes. What is beyond it counts as changed by hand if the apply is interrupted.
+// maxPending bounds the list of pending changes, in bytes. Lists beyond it count as changed by hand if the apply is interrupted.
 const maxPending = 64 << 10

@@ -31,10 +31,9 @@ const (
 // copies have the same versions, so at most one of them is committed, whenever they
 // arrive.
 //
-// It ends with one of three results: committed, refused for a reason that is not an echo, or unknown.
-// In all other cases settle asks until it is one of them, or until the transaction is known not to be
-// committed, and then it is sent again. commit must never report a refusal that is only the echo of
-// our own success, or a success that was somebody else's.
+// It ends with one of three results: committed, refused for a reason that is not an echo, or unknown. In all other cases settle
+// asks until it is one of them, or until the transaction is known not to be committed, and then it is sent again. commit must
+// never report a refusal that is only the echo of our own success, nor the success of another transaction.
 func (r *Sender) commit(ctx context.Context) (resolved bool, err error) {
 	lost, unread := false, 0
 	var failed error // the error of the last copy
@@ -81,10 +80,9 @@ func (r *Sender) givenUp(err error) error {
 	return e
 }
 
-// settle determines the outcome of a transaction whose reply was lost, or that was refused after
-// an earlier reply was lost. err is that of its last copy. If settle returns no error, the
-// transaction was committed (resolved), or is known not to have been and may be sent again, on a
-// connection on which a short transaction was just answered.
+// settle determines the outcome of a transaction whose reply was lost, or that was refused after an earlier reply was lost. err
+// is that of its last copy. If settle returns no error, the transaction was committed (resolved), or is known not to have been.
+// Then it may be sent again: the connection has just answered a short transaction.
 //
 // results and err belong to the same copy: if that was definitely refused and none was committed,
 // the refusal was not an echo, and is the result.
@@ -141,8 +139,7 @@ func (r *Sender) Readable(ctx context.Context, size int) bool {
 	return true
 }
 
-// answered reports whether a server answered a transaction, in whatever way: even that it
-// failed, after which the outcome is unknown.
+// answered reports whether a server answered a transaction in any way, even by a failure that leaves the outcome unknown.
 func answered(err error) bool {
 	var op *direct.OpError
 	return err == nil || errors.Is(err, direct.ErrServer) || errors.As(err, &op) && op.Outcome == direct.OutcomeDefinite
@@ -194,8 +191,8 @@ func (r *Sender) resolve(ctx context.Context) (outcome, error) {
 var errFlying = errors.New("the session that sent the transaction is still alive")
 
 func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
-	// The server we are connected to now may be behind the one that ran the transaction, or a leader that was cut off since,
-	// which answers a sync all the same (ZOOKEEPER-1675). No such server answers a write; a refusal counts as one.
+	// The server we are connected to now may be behind the one that ran the transaction. Or it is a leader that was cut off
+	// since, which answers a sync all the same (ZOOKEEPER-1675). No such server answers a write; a refusal counts as one.
 	if _, err := s.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1}); err != nil && !errors.Is(err, zk.ErrNoAuth) {
 		return undecided, err
 	}
@@ -234,20 +231,19 @@ func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 	case pin == r.Record:
 		return notCommitted, nil
 	case pin.Absent && r.all[len(r.all)-1].Kind == tx.OpDelete: // the record is the last operation
-		// Our transaction was to delete the record, and nobody else's could have under
-		// our lock; if the lock was lost, another destroy left the same state.
+		// Our transaction was to delete the record, and no other could under our lock; if the lock was lost, another destroy left
+		// the same state.
 		return committed, nil
 	case pin.Czxid == r.Record.Czxid && pin.Version == r.Record.Version+1:
-		return notCommitted, nil // the one change since the plan was somebody else's
+		return notCommitted, nil // the one change since the plan was not ours
 	default:
 		return undecided, nil
 	}
 }
 
-// landed reads the record, and reports whether it shows that the transaction was
-// committed. One that destroys everything and finds no record leaves none either: it
-// raises the count of destroys, which nobody else can under our lock.
-// r.tx.Index is nil for the last transaction of such a plan alone.
+// landed reads the record, and reports whether it shows that the transaction was committed. One that destroys everything and
+// finds no record leaves none either: it raises the count of destroys, which only we can under our lock. r.tx.Index is nil for
+// the last transaction of such a plan alone.
 func (r *Sender) landed(ctx context.Context, s *direct.Session) (read.Head, bool, error) {
 	h, err := read.HeadAt(ctx, s, r.Plan.Index.Path)
 	if err != nil || r.tx.Index != nil || !r.Record.Absent || !h.Pin.Absent {

@@ -3,8 +3,8 @@
 //	t := &commit.Sender{Held: held, Plan: p, ID: id, Own: own, History: node, Entry: entry, Besides: besides}
 //	err := t.Send(ctx)
 //
-// A [Sender] is all of them. send.go goes through them, with what they report and what they add to the history, and puts the
-// deletion of contenders into one; commit.go sends it and settles whether it was committed.
+// A [Sender] is all of them. send.go goes through them, reports them, adds them to the history, and puts the deletion of
+// contenders into one. commit.go sends it and settles whether it was committed.
 //
 // The package relies on plan for the operations and on a held lock, which fences each transaction. It reads back what it cannot know, and
 // never guesses: an outcome that stays open is a [*failure.UnknownError]. It opens no drained lock again, and sets no access list.
@@ -45,12 +45,12 @@ type Sender struct {
 	Records int32 // the data version of the directory of records, before a first apply
 	Total   int   // transactions, as far as is known
 	Besides *refusal.Besides
-	Left    []plan.Addr // locks that stay in what may be a container, because they are in use
+	Left    []plan.Addr // locks that stay in a node that may be a container, because they are in use
 
-	// What was committed.
+	// The committed part.
 	Done, Ops, Bytes int
 	Changes          []*plan.Change
-	Created          []plan.ACLStep // the lists to set on what was created for those who leave, too
+	Created          []plan.ACLStep // the lists to set on new nodes that admit those who leave
 	Record           plan.Pin       // the record before the last of them
 
 	later   map[plan.Addr]bool // addresses of changes that are done only when their lists are set
@@ -94,8 +94,7 @@ func (r *Sender) transact(ctx context.Context, batch *tx.Transaction) error {
 	sent := time.Now()
 	resolved, err := r.force(ctx)
 	switch {
-	// Known not to be committed, on which the plan relies: commit returns this error only after settle
-	// has made sure.
+	// Known not to be committed: commit returns this error only after settle has made sure.
 	case errors.Is(err, tx.ErrTooLong) && batch.Divisible:
 		return err // it is cut
 	case r.leftNow(err):
@@ -129,7 +128,7 @@ func (r *Sender) transact(ctx context.Context, batch *tx.Transaction) error {
 		r.Held.Emit(event.Recorded{Entry: r.noted, Path: record.HistoryPath(r.Plan.Root, r.Plan.Stack)})
 		return nil
 	}
-	// The next transaction starts from this record. Nobody else writes it, because we have the lock.
+	// The next transaction starts from this record. No other apply writes it, because we have the lock.
 	after, cancel := lock.Detached(ctx, r.Held.Session)
 	defer cancel()
 	stat, err := r.Held.Session.Exists(after, r.Plan.Index.Path)
@@ -157,8 +156,8 @@ func (r *Sender) leftNow(err error) bool {
 	return false
 }
 
-// failed reports the change because of which the transaction was refused. If there is none (the record, the
-// lock, the connection), it reports nothing besides the error.
+// failed reports the change that had the transaction refused. If there is none (the record, the lock, the connection), it reports
+// nothing besides the error.
 func (r *Sender) failed(err error) {
 	x := explain.Of(err)
 	addr := plan.Addr(x.Addr)
@@ -184,8 +183,8 @@ func (r *Sender) Noted() *record.Record { return r.tx.Index }
 // Listed reports the changes whose lists are set by now.
 func (r *Sender) Listed(since time.Time) { r.applied(since, r.Plan.Each(), true) }
 
-// note returns the operation that writes the history. Others write it without the apply lock; the version makes the transaction fail
-// then, and it is sent again with what they wrote.
+// note returns the operation that writes the history. Others write it without the apply lock; the version makes the transaction
+// fail then, and it is sent again with their entries.
 func (r *Sender) note() []tx.Op {
 	entry := r.Entry
 	entry.Unfinished = !r.tx.Last
@@ -209,7 +208,7 @@ func (r *Sender) missed(ctx context.Context, err error) bool {
 		return unread == nil
 	case errors.As(err, &node) && node.Path == h.Path && errors.Is(err, zk.ErrNoAuth):
 		h.State = history.Closed
-	case errors.Is(err, tx.ErrTooLong) && !r.tx.Divisible && h.State == history.Whole && 4*tx.Size(r.all[:r.notes]) > r.size: // else it is not why
+	case errors.Is(err, tx.ErrTooLong) && !r.tx.Divisible && h.State == history.Whole && 4*tx.Size(r.all[:r.notes]) > r.size: // otherwise this is not the reason
 		h.State = history.Short
 	default:
 		return false
@@ -252,8 +251,8 @@ func (r *Sender) force(ctx context.Context) (resolved bool, err error) {
 	return false, err
 }
 
-// first returns the operation because of which two stacks cannot both be applied to a root for the first time: it raises the version
-// of the directory in which another stack had no record.
+// first returns the operation that prevents two stacks from both being applied to a root for the first time. It raises the
+// version of the directory of records, where another stack had none.
 func (r *Sender) first() []tx.Op {
 	if !r.Record.Absent || r.tx.Index == nil {
 		return nil
@@ -261,8 +260,8 @@ func (r *Sender) first() []tx.Op {
 	return []tx.Op{{Kind: tx.OpSet, Path: kind.ParentPath(r.Record.Path), Version: r.Records}}
 }
 
-// overtaken reports whether the transaction was refused because the contenders of
-// a lock that is broken were no longer those that were listed, or because of the node of a key that nobody uses since.
+// overtaken reports whether the transaction was refused because the contenders of a broken lock had changed since they were
+// listed, or because of the node of a key that is unused by now.
 func (r *Sender) overtaken(err error, breaks []tx.Op) bool {
 	var used *failure.InUseError
 	var conflict *failure.ConflictError
@@ -275,7 +274,7 @@ func (r *Sender) overtaken(err error, breaks []tx.Op) bool {
 	return false
 }
 
-// gone reports whether a family is in nobody's use by now, although something was in it.
+// gone reports whether a family is unused by now, although it had contents.
 func gone(c *plan.Change, e *failure.InUseError) bool {
 	return c.Addr == e.Addr && c.NeedsIdle() && c.Before.Kind().Key != nil && !e.Usage.Busy()
 }
@@ -309,11 +308,11 @@ func (r *Sender) contenders(ctx context.Context, changes []*plan.Change) (ops []
 	return ops, nil
 }
 
-// sweep deletes the nodes of keys that nobody uses from families that are to go. A crash leaves such nodes, and servers that collect
-// them take their time.
+// sweep deletes unused nodes of keys from families that are to go. A crash leaves such nodes, and servers that collect them take
+// their time.
 //
-// Each is deleted by a transaction of its own, before the one of the plan: there may be more of them than one can delete, and it does
-// no harm to delete them if that one is refused.
+// Each is deleted by a transaction of its own, before the one of the plan. There may be more of them than one can delete, and it
+// does no harm to delete them if that one is refused.
 func (r *Sender) sweep(ctx context.Context) error {
 	for _, c := range r.tx.Changes {
 		if !c.NeedsIdle() || c.Before.Kind().Key == nil {
@@ -326,7 +325,7 @@ func (r *Sender) sweep(ctx context.Context) error {
 	return nil
 }
 
-// clear deletes the node of a key, unless somebody has come, or it is gone.
+// clear deletes the node of a key, unless a contender has come, or it is gone.
 func (r *Sender) clear(ctx context.Context, ops []tx.Op) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Held.Session.Timeout())
 	defer cancel()

@@ -6,8 +6,8 @@
 // ZooKeeper cannot set lists in a transaction. So each is guarded by its version, and noted in the record beforehand; an apply that ends
 // here leaves the note, and the next one finishes.
 //
-// The package relies on a held lock, whose session fences the writes, and on plan for the steps. It changes no data except the record, from
-// which it clears the note.
+// The package relies on a held lock, whose session fences the writes, and on plan for the steps. It changes no data except the
+// note in the record.
 package lists
 
 import (
@@ -49,7 +49,7 @@ type Phase struct {
 // the session of Held is the lease's, and once that has ended its requests are refused. Against those who do not
 // take the lock, each write has the version of the list that it replaces.
 //
-// It makes two passes over all lists: every right is granted everywhere before any is withdrawn. What this apply created admits
+// It makes two passes over all lists: every right is granted everywhere before any is withdrawn. New nodes of this apply admit
 // the old and the new administrators (tx.Op.Then). So if an apply that replaces an administrator ends at any write, either the
 // old one or the new one can still do everything, and a connection that presents both always can.
 //
@@ -60,7 +60,7 @@ func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
 		return nil
 	}
 	set := 0
-	var closed error // because of the first node that somebody else has closed to us
+	var closed error // because of the first node that is closed to us
 	if len(steps) > 0 {
 		r.Held.Emit(event.ACLPhase{Total: len(steps)})
 	}
@@ -76,11 +76,11 @@ func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
 			if err == nil && write != nil {
 				steps[i].Aversion, err = r.setNext(ctx, *write)
 			}
-			if steps[i].OfKey && errors.Is(err, zk.ErrNoNode) { // nobody uses the key any more
+			if steps[i].OfKey && errors.Is(err, zk.ErrNoNode) { // the key is not used any more
 				done, err = narrow, nil
 			}
-			// Whoever has all rights on one node must not keep those who leave on all others. Those of a key may be all that a program
-			// has with which it is used, so the family keeps them too.
+			// A node that another identity has closed to us must not keep the leaving administrators on all others. A node of a
+			// key may hold the only rights of a program, so the family keeps them too.
 			if errors.Is(err, zk.ErrNoAuth) && !steps[i].OfKey && !access.Administers(r.Plan, steps[i].Before) {
 				closed = cmp.Or(closed, err)
 				continue

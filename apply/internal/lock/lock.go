@@ -4,8 +4,8 @@
 //	defer held.Unlock(ctx)
 //	err = held.Write(ctx, path, data, version)
 //
-// A [Held] is the lock with the session to which it belongs: only that session fences access lists, which no transaction can set.
-// Its methods write single nodes, find out what a write did whose reply was lost, and turn a refusal into an error.
+// A [Held] is the lock with its session: only that session fences access lists, which no transaction can set. Its methods write
+// single nodes, find out what a write did whose reply was lost, and turn a refusal into an error.
 //
 // The package relies on recipes for the lock and its fencing, on read for what is there and on failure for the errors. It knows no phase
 // of an apply: what to write, and when, is for those above it to decide.
@@ -33,13 +33,13 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Unanswered is how long servers that keep a session alive may leave the request for the lock Unanswered. The library
-// would repeat it for as long as its caller waits, and nobody watches a run of CI.
+// Unanswered is how long servers that keep a session alive may leave the request for the lock Unanswered. The library would
+// repeat it for as long as its caller waits, and a run of CI is not watched.
 const Unanswered = time.Minute
 
 // Held is the apply lock of one stack, with the session it belongs to.
 type Held struct {
-	ID      string // of the apply for which it was taken
+	ID      string // of its apply
 	Client  *recipes.Client
 	Lease   *recipes.Lease
 	Session *direct.Session
@@ -66,7 +66,7 @@ func (h *Held) Unlock(ctx context.Context) {
 	_ = h.Lease.Unlock(ctx)
 }
 
-// Request says for whom the lock is taken.
+// Request describes the apply that takes the lock.
 type Request struct {
 	failure.LockInfo               // without Created
 	Wait             time.Duration // for it; 0 does not wait
@@ -119,7 +119,7 @@ func (r Request) queue(ctx context.Context, c *recipes.Client) (*recipes.Lease, 
 	for errors.Is(err, recipes.ErrUnreachable) && recipes.Retryable(err) && rest(try) { // a server restarts, perhaps
 		lease, err = m.TryLock(try)
 	}
-	// TryLock first, even if we may wait: it says at once for whom.
+	// TryLock first, even if we may wait: it names the holder at once.
 	held := errors.Is(err, recipes.ErrHeld)
 	mute := err != nil && !held && try.Err() != nil // of the question alone: a wait may outlast it
 	if held {
@@ -151,9 +151,9 @@ func rest(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// wait waits as long as it may, and reports for whom. It always identifies the holder that TryLock
-// found (found), which goes into the error unless the wait finds another one. That takes one more
-// request, which TryLock saves for callers who do not need it.
+// wait waits as long as it may, and reports the holder. It always identifies the holder that TryLock found (found), which goes
+// into the error unless the wait finds another one. It takes one more request, which TryLock saves for callers who do not need
+// it.
 func (r Request) wait(ctx context.Context, m *recipes.Mutex, found error) (*recipes.Lease, error) {
 	var held *recipes.HeldError
 	if errors.As(found, &held) {
@@ -183,8 +183,8 @@ func holderInfo(e *recipes.HeldError) *failure.LockInfo {
 	return refusal.ParseInfo(e.Holder.ID)
 }
 
-// Detached is a context for what must be finished once the transaction is sent: long
-// enough for the session to come back or for the servers to expire it.
+// Detached is a context for work that must be finished once the transaction is sent: long enough for the session to come back or
+// for the servers to expire it.
 func Detached(ctx context.Context, s *direct.Session) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 3*s.Timeout()+10*time.Second)
 }
@@ -238,7 +238,7 @@ func (h *Held) SetACL(ctx context.Context, step plan.ACLStep) (aversion int32, e
 		if errors.Is(readErr, recipes.ErrSessionLost) { // this says more than the lost reply
 			err = readErr
 		}
-		// Not set, and the version has changed or is unknown: do not overwrite somebody's list
+		// Not set, and the version has changed or is unknown: do not overwrite a list that was set by hand
 		// (TestAccessListChangedByHandIsNotOverwritten).
 		if readErr != nil || !refusal.Unknown(err) {
 			break

@@ -63,9 +63,8 @@ type Drained struct {
 	closed  []*plan.Change
 }
 
-// Drain waits until the locks that must be idle are, if the plan asks for it: it lets
-// nobody in (state draining) and waits, or breaks them by force. If one is still in use
-// then, the error is an [*failure.InUseError], and the locks are opened again.
+// Drain waits until the locks that must be idle are, if the plan asks for it: it closes them (state draining) and waits, or
+// breaks them by force. If one is still in use then, the error is an [*failure.InUseError], and the locks are opened again.
 func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Besides) (*Drained, error) {
 	d := &Drained{Plan: p, held: h, besides: besides}
 	if p.Drain <= 0 && !slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Break }) {
@@ -73,9 +72,9 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 	}
 	p = copied(p)
 	d.Plan = p
-	// Each round looks, closes what is in use and still open, and is done when nobody is in any
-	// but what is broken: its contenders go with the transaction, so nobody waits for them.
-	// Somebody may come between the look and the closing; the next round sees them.
+	// Each round looks, closes locks that are in use and still open, and is done when only broken locks have contenders. Those go
+	// with the transaction, so no round waits for them. A contender may come between the look and the closing; the next round
+	// sees it.
 	deadline := time.Now().Add(time.Duration(p.Drain) * time.Millisecond)
 	inUse := map[*plan.Change]string{}
 	for {
@@ -150,9 +149,8 @@ func (d *Drained) setState(ctx context.Context, c *plan.Change, state kind.State
 	return nil
 }
 
-// Reopen undoes the draining after a failure, as far as that is possible. A lock that
-// stays draining is opened by the next apply that finds it declared. Nobody new gets into
-// it until then, so the caller gets a [*failure.ClosedError].
+// Reopen undoes the draining after a failure, as far as that is possible. A lock that stays draining is opened by the next apply
+// that finds it declared. It admits no further holders until then, so the caller gets a [*failure.ClosedError].
 func (d *Drained) Reopen(ctx context.Context, cause error) error {
 	if len(d.closed) == 0 {
 		return cause
@@ -182,9 +180,8 @@ func (d *Drained) Gone(changes []*plan.Change) {
 	d.closed = slices.DeleteFunc(d.closed, func(c *plan.Change) bool { return slices.Contains(changes, c) })
 }
 
-// Widen adds, before the transaction, the rights that we lack for it to the access lists
-// of nodes on which we have ADMIN. It only adds, and only to lists that the plan replaces
-// in any case, so that if an apply ends here the next one finishes it.
+// Widen adds the rights that we lack for the transaction to the access lists of nodes where we have ADMIN. It only adds, and only
+// to lists that the plan replaces in any case, so that if an apply ends here the next one finishes it.
 //
 // It does not touch a node to be imported, which is another program's until the transaction. Nor does
 // it touch a namespace whose list stays as it is, even if something is to be created in it: as far as

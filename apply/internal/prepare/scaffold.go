@@ -7,8 +7,8 @@
 // [Scaffold] creates the nodes that an apply needs, [Widen] grants the rights that it lacks, and [Drain] waits until locks that are to go
 // are idle. Each tells a [refusal.Besides] what it wrote. [Widen] and [Drain] note the versions that they write in a copy of the plan.
 //
-// The package relies on read for what is there and on a held lock for its writes. It writes nothing of the plan, so an apply that ends
-// here leaves what the next one finishes or undoes; [Drained.Reopen] opens the locks again.
+// The package relies on read for the present nodes and on a held lock for its writes. It writes nothing of the plan, so an apply
+// that ends here leaves what the next one finishes or undoes; [Drained.Reopen] opens the locks again.
 package prepare
 
 import (
@@ -39,9 +39,9 @@ type Ground struct {
 	Records int32 // the data version of the directory of records, before a first apply
 }
 
-// Scaffold creates the nodes that an apply needs: the root and its ancestors, the directory
-// of records, the history and the apply lock. It returns the paths it created, and the history. It creates them in one
-// transaction, so that nobody sees a lock without a declaration.
+// Scaffold creates the nodes that an apply needs: the root and its ancestors, the directory of records, the history and the apply
+// lock. It returns the paths it created, and the history. It creates them in one transaction, so that no client sees a lock
+// without a declaration.
 //
 // The lock is not held yet, so any number of applies may do this at once. It writes nothing that
 // exists: if it finds a node created meanwhile, it determines again what is missing. A lost reply does
@@ -103,9 +103,9 @@ func ScaffoldPaths(root, stack string) []string {
 	return append(out, record.ScaffoldPath(root), kind.ParentPath(index), kind.ParentPath(history), history, kind.ParentPath(lock), lock)
 }
 
-// absent lists the paths that are missing, in order, and reads the history. If the lock exists so do its ancestors,
-// so the common case costs three requests, in one round trip. That does not prove the directory of records and the history,
-// which are no ancestors.
+// absent lists the paths that are missing, in order, and reads the history. If the lock exists so do its ancestors, so the common
+// case costs three requests, in one round trip. This does not prove the directory of records and the history, which are no
+// ancestors.
 func (g *Ground) absent(ctx context.Context, s *direct.Session, p *plan.Plan) ([]string, error) {
 	paths := ScaffoldPaths(p.Root, p.Stack)
 	known := []string{record.LockPath(p.Root, p.Stack), kind.ParentPath(record.IndexPath(p.Root, p.Stack))}
@@ -131,7 +131,7 @@ func (g *Ground) lookBack(ctx context.Context, s *direct.Session, p *plan.Plan) 
 	return err
 }
 
-// missingOf are those of the paths at which there is no node.
+// missingOf are those of the paths without a node.
 func missingOf(ctx context.Context, s *direct.Session, paths []string) (missing []string, err error) {
 	for _, path := range paths {
 		stat, err := s.Exists(ctx, path)
@@ -146,8 +146,8 @@ func missingOf(ctx context.Context, s *direct.Session, paths []string) (missing 
 	return missing, nil
 }
 
-// Identify gives an ensemble an id if another program has made its nodes. Whoever may not do that leaves it to others,
-// and a write whose outcome is not known is one that the next apply finds, or makes.
+// Identify gives an ensemble an id if another program has made its nodes. A connection that may not do that leaves it to others.
+// If the outcome of the write is not known, the next apply finds it, or makes it.
 func Identify(ctx context.Context, s *direct.Session, p *plan.Plan, besides *refusal.Besides) {
 	path := record.ScaffoldPath(p.Root)
 	if !p.Before.Unmarked {

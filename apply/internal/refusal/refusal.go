@@ -44,8 +44,8 @@ func Denied(c *recipes.Client, op tx.Op, err error) error {
 	return meaning(e)
 }
 
-// meaning completes an error with what the server's answer means, if that is not about one node's state,
-// and with what to do. The most general case comes last: anything unknown is attributed to the connection.
+// meaning completes an error with the meaning of the server's answer and the next step, if the answer is not about one node's
+// state. The most general case comes last: anything unknown is attributed to the connection.
 func meaning(e *failure.NodeError) *failure.NodeError {
 	switch err := e.Err; {
 	case errors.Is(err, zk.ErrInvalidACL):
@@ -156,7 +156,7 @@ func Lock(path string, err error) *failure.NodeError {
 // have no error (DataTree.processTxn).
 const rolledBack = "unknown error: -2"
 
-// FirstRefused returns the operation because of which a transaction was refused.
+// FirstRefused returns the operation that had a transaction refused.
 func FirstRefused(results []zk.MultiResponse, ops []tx.Op) (op tx.Op, refused bool) {
 	for i, res := range results {
 		if res.Error != nil && res.Error.Error() != rolledBack && i < len(ops) {
@@ -172,7 +172,7 @@ func Unknown(err error) bool {
 	return errors.As(err, &op) && op.Outcome == direct.OutcomeUnknown
 }
 
-// Overtaken reports whether somebody came, left, or changed a node between two requests.
+// Overtaken reports whether another client came, left, or changed a node between two requests.
 func Overtaken(err error) bool {
 	return slices.ContainsFunc([]error{zk.ErrNotEmpty, zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNodeExists}, func(e error) bool { return errors.Is(err, e) })
 }
@@ -237,7 +237,7 @@ type Besides struct {
 // Add adds a clause.
 func (b *Besides) Add(clause string) { b.clauses = append(b.clauses, clause) }
 
-// Swept counts the node of a key that nobody used, which was deleted. It is safe for concurrent use.
+// Swept counts an unused node of a key that was deleted. It is safe for concurrent use.
 func (b *Besides) Swept() { b.keys.Add(1) }
 
 // Say adds to an error what the apply has written although nothing of the plan was, more included.

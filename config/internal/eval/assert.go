@@ -11,9 +11,8 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// evaluateCheck evaluates the assertions of a check block. What is wrong with a
-// value there is a warning: a check must never be what stops an apply. A name
-// that does not exist is an error as everywhere.
+// evaluateCheck evaluates the assertions of a check block. An error of a value there is a warning: a check must never stop an
+// apply. A name that does not exist is an error as everywhere.
 func evaluateCheck(s scope) {
 	d := s.d
 	c := plan.Check{Addr: plan.Addr(s.Prefix + d.Addr), Origin: s.Where(d.Head), Verdict: plan.CheckPass}

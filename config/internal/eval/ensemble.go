@@ -72,8 +72,8 @@ func evaluateEnsemble(s scope) {
 	for _, a := range b.Nested("auth") {
 		evaluateAuth(s, a, e)
 	}
-	// All or nothing: an identity of the environment beside one of the file would also get all rights on each
-	// node without an acl, and only where that environment is set.
+	// All or nothing: an identity of the environment beside one of the file would also get all rights on each node without an
+	// acl. That would hold only where the environment is set.
 	if len(b.Nested("auth")) == 0 {
 		authOfEnvironment(s, e)
 	}
@@ -97,8 +97,8 @@ func evaluateRoot(s scope, e *Ensemble) {
 	e.Root = root
 }
 
-// The environment of the Terraform provider for ZooKeeper fills in what an
-// ensemble leaves open, so that one configuration serves several places.
+// The environment of the Terraform provider for ZooKeeper fills in arguments that an ensemble leaves open, so that one
+// configuration serves several places.
 const (
 	serversVariable  = "ZOOKEEPER_SERVERS"
 	usernameVariable = "ZOOKEEPER_USERNAME"

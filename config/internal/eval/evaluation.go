@@ -191,8 +191,8 @@ func (s Siblings) of(n, outer *static.Node) []*Instance {
 	return out
 }
 
-// Explained fails closed: it returns false, with an error, when something has no value and no reason was reported. What
-// fails in silence is missing from all that refers to it, and a lock without its declared access list is open to others.
+// Explained fails closed: it returns false, with an error, when something has no value and no reason was reported. A declaration
+// that fails in silence is missing from all that refers to it, and a lock without its declared access list is open to others.
 func (e *Evaluation) Explained() bool {
 	sound := true
 	silent := func(failed bool, at hcl.Range, addr any) {

@@ -358,9 +358,9 @@ func placeNode(s scope, i *Instance) {
 	}
 }
 
-// PlanNode is what the declaration of the instance says besides its parameters. own is the access list of what
-// has none. Nodes of one policy share their lists, which nobody changes: clipped, so that
-// an append of the planner makes a list of its own instead of writing behind the end of all.
+// PlanNode is what the declaration of the instance says besides its parameters. own is the access list of a node without one.
+// Nodes of one policy share their lists, which never change. They are clipped, so that an append of the planner makes a list of
+// its own.
 func (i *Instance) PlanNode(origin string, own kind.List) plan.Node {
 	n := plan.Node{Path: i.Path, Origin: origin, Payload: &kind.Payload{Protect: i.Protect}}
 	p := i.Policy

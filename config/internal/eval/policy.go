@@ -26,8 +26,8 @@ type policy struct {
 	allowWorld, allowLockout   bool
 }
 
-// The values of acl.NAME and ensemble.NAME are opaque: nothing but the argument
-// that wants one can look inside, and nothing else can be passed for one.
+// The values of acl.NAME and ensemble.NAME are opaque: only the argument that wants one can look inside, and takes no other
+// value.
 var (
 	policyType   = cty.Capsule("acl", reflect.TypeFor[policy]())
 	ensembleType = cty.Capsule("ensemble", reflect.TypeFor[Ensemble]())

@@ -65,8 +65,8 @@ func (s scope) refuse(at hcl.Range, summary, format string, args ...any) {
 	s.fail()
 }
 
-// contextOf holds what the expressions refer to. path.module, as path.root, is relative to the directory of the configuration
-// and not to the working directory, so that a plan does not depend on where it is made.
+// contextOf holds the values that the expressions refer to. path.module and path.root are relative to the directory of the
+// configuration, so that a plan does not depend on the working directory.
 func (e *Evaluation) contextOf(attrs []*syntax.Attribute) *hcl.EvalContext {
 	values := map[string]map[string]cty.Value{}
 	seen := map[*static.Decl]bool{}
@@ -75,8 +75,8 @@ func (e *Evaluation) contextOf(attrs []*syntax.Attribute) *hcl.EvalContext {
 		for _, dep := range e.Declared.RefersTo(a).Deps {
 			switch {
 			case e.Of(dep).Failed || seen[dep]:
-				// An argument that refers to what failed is not evaluated (waits), so the name is not needed.
-				// The other arguments of the declaration are, and their errors found.
+				// An argument that refers to a failed declaration is not evaluated (waits), so the name is not needed. The other
+				// arguments of the declaration are, and their errors found.
 			case dep.Node != nil:
 				nodes = append(nodes, dep.Node)
 			default:
@@ -124,7 +124,8 @@ func (s scope) result(a *syntax.Attribute) (cty.Value, hcl.Diagnostics) {
 	return functions.Compute(a.Expr, s.ctx, s.Declared.Files.Text(a.Expr.Range()))
 }
 
-// spoil notes that an argument is wrong. What does not depend on the element is wrong for all of them, and said once.
+// spoil notes that an argument is wrong. An error that does not depend on the element is the same for all of them, and is
+// reported once.
 func (s scope) spoil(a *syntax.Attribute) {
 	s.fail()
 	if !s.Declared.RefersTo(a).Each {
@@ -317,7 +318,7 @@ func (s scope) each(el Element, addr string) scope {
 	return s
 }
 
-// element is the scope in which a name has the attributes key and value.
+// element is a scope with a name that has the attributes key and value.
 func (s scope) element(name string, key, value cty.Value) scope {
 	s.ctx = s.ctx.NewChild()
 	s.ctx.Variables = map[string]cty.Value{name: cty.ObjectVal(map[string]cty.Value{"key": key, "value": value})}

@@ -81,10 +81,9 @@ func CheckDigest(id string) error {
 	return nil
 }
 
-// checkIP accepts what IPAuthenticationProvider does: an address, with the number of
-// leading bits that must match behind a slash. Servers without ZOOKEEPER-4240 (of 2025; 3.8.0 has it
-// not) know no IPv6 and answer such a list with InvalidACL, which undoes the whole transaction. That is
-// left to them: which version a server has is not known here.
+// checkIP accepts what IPAuthenticationProvider does: an address, with the number of leading bits that must match behind a slash.
+// Servers without ZOOKEEPER-4240 (of 2025; 3.8.0 has it not) know no IPv6 and answer such a list with InvalidACL, which undoes
+// the whole transaction. The servers decide: their version is not known here.
 func checkIP(id string) error {
 	var err error
 	if strings.Contains(id, "/") {
@@ -106,10 +105,8 @@ func checkIP(id string) error {
 // authenticates, is accepted as it is.
 var kerberosName = regexp.MustCompile(`^[^/@]*(/[^/@]*)?@[^/@]*$`)
 
-// GrantPerms expands a role, or letters. Letters mean what they say on locks and
-// contenders. On namespaces c and d are left out of them, because d there deletes
-// any lock; unless a is granted as well, which gives everything
-// else anyway.
+// GrantPerms expands a role, or letters. Letters mean what they say on locks and contenders. On namespaces c and d are left out
+// of them, because d there deletes any lock. With a they are kept, because a gives all rights anyway.
 func GrantPerms(word string) (RolePerms, error) {
 	if perms, ok := Role(word).Perms(); ok {
 		return perms, nil
@@ -125,9 +122,9 @@ func GrantPerms(word string) (RolePerms, error) {
 	return RolePerms{Namespace: ns, Lock: p, Contender: p}, nil
 }
 
-// The form in which servers write the subject of a certificate: that of X500Principal.getName() of Java, RFC 2253. They compare it
-// with the entry character by character (X509AuthenticationProvider), and accept most other forms without an error: the owner
-// of the certificate would be locked out.
+// Servers write the subject of a certificate as X500Principal.getName() of Java does, by RFC 2253. They compare it with the entry
+// character by character (X509AuthenticationProvider), and accept most other forms without an error: the owner of the certificate
+// would be locked out.
 var (
 	subjectForm = func() *regexp.Regexp {
 		const (
@@ -255,9 +252,9 @@ type RolePerms struct{ Namespace, Lock, Contender kind.Perm }
 
 // Perms expands the role; ok is false for a word that is not a role.
 //
-// "lock" never gets c or d on a namespace: with d there, a program could delete a lock on which it has no right at all. On the
-// lock node it gets exactly crd: c to queue, r to list, d to release. On contenders it also gets w, for the confirming write
-// and for revocation requests.
+// "lock" never gets c or d on a namespace: with d there, a program without any right on a lock could delete it. On the lock node
+// it gets exactly crd: c to queue, r to list, d to release. On contenders it also gets w, for the confirming write and for
+// revocation requests.
 func (r Role) Perms() (RolePerms, bool) {
 	const queue = kind.PermCreate | kind.PermRead | kind.PermDelete
 	switch r {

@@ -56,8 +56,8 @@ func boolFold(start bool) function.Function {
 	}, param("list", cty.List(cty.Bool)))
 }
 
-// length counts characters of a string and elements of everything else. How many there are says nothing of what a
-// sensitive element is.
+// length counts the characters of a string, and the elements of any other value. Their number does not reveal a sensitive
+// element.
 var length = returning(cty.Number, func(args []cty.Value) (cty.Value, error) {
 	switch v, marks := args[0].Unmark(); {
 	case v.Type() == cty.String:
@@ -85,7 +85,7 @@ var coalesce = function.New(&function.Spec{
 	},
 })
 
-// lookup is an element of a map, or an attribute of an object, or else the default. stdlib's takes no null for it.
+// lookup is an element of a map or an attribute of an object, and the default if there is none. stdlib's takes no null for it.
 // Marks of other elements stay where they are.
 var lookup = computing(func(args []cty.Value) (cty.Value, error) {
 	in, marks := args[0].Unmark()

@@ -20,7 +20,7 @@ import (
 
 var makeSensitive = computing(func(args []cty.Value) (cty.Value, error) { return args[0].Mark(Sensitive), nil }, nil, *markParam("value"))
 
-// makeNonsensitive takes every mark off: for what was computed from a secret and is none.
+// makeNonsensitive takes every mark off: for a value that was computed from a secret and is none.
 var makeNonsensitive = computing(func(args []cty.Value) (cty.Value, error) {
 	v, _ := args[0].UnmarkDeep()
 	return v, nil

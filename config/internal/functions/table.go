@@ -271,7 +271,7 @@ func advise(d *hcl.Diagnostic, ctx *hcl.EvalContext, secret bool) *hcl.Diagnosti
 		c.Detail = "There is no result for these arguments."
 	}
 	if call, ok := d.Expression.(*hclsyntax.FunctionCallExpr); ok && d.Summary == "Call to unknown function" {
-		// Of several names hcl suggests another one each time.
+		// If there are several near names, hcl suggests another one each time.
 		c.Detail = fmt.Sprintf("There is no function named %q.%s", call.Name, explain.DidYouMean(call.Name, slices.Collect(maps.Keys(ctx.Functions))))
 	}
 	if secret && loop {

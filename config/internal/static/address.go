@@ -52,7 +52,7 @@ func StepNameOf(s hcl.Traverser) string {
 	return ""
 }
 
-// written is the native form of an address: in a JSON file it is a string. What does not parse is returned as it is, and
+// written is the native form of an address: in a JSON file it is a string. A text that does not parse is returned as it is, and
 // is no address.
 func written(expr hcl.Expression) hcl.Expression {
 	text, ok := constantText(expr)

@@ -15,8 +15,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Declarations are what the files of a directory declare. They are read once, whatever the number of module blocks that call
-// the directory, and never change then: what is found out about one of them in an instance is in an evaluation.
+// Declarations are what the files of a directory declare. They are read once, whatever the number of module blocks that call the
+// directory, and never change then. An evaluation holds the results of each instance.
 type Declarations struct {
 	Files    *syntax.Sources
 	Path     string // from the configuration's directory; "." for that itself
@@ -66,8 +66,8 @@ type reader struct {
 	refused bool                     // that there are too many modules has been reported
 }
 
-// Read makes the declarations of a configuration and of the modules that it calls: open opens the directory of one by its path
-// from the configuration's, and version is that of this program. It returns nil when there is nothing that could be evaluated.
+// Read makes the declarations of a configuration and of the modules that it calls. open opens a directory by its path from the
+// configuration's, and version is that of this program. It returns nil when there is nothing that could be evaluated.
 func Read(files *syntax.Sources, version string, open func(dir string) (fs.FS, error)) *Declarations {
 	r := &reader{Report: files.Report, version: version, open: open, known: map[string]*Declarations{}}
 	all := r.directory(files, ".", nil)
@@ -86,9 +86,8 @@ type reading struct {
 
 // directory reads the files and does everything that needs no values. It returns nil when there is nothing that could be evaluated.
 //
-// collect reads the modules that are called, down to the last one, so that resolve knows
-// the outputs there are. complete reports only: collect has to cope with what is missing. order needs the
-// references that resolve finds.
+// collect reads the modules that are called, down to the last one, so that resolve knows the outputs there are. complete reports
+// only: collect has to cope with missing arguments. order needs the references that resolve finds.
 func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *Declarations {
 	d := &reading{reader: r, outer: outer, Declarations: &Declarations{
 		Files: files, Path: dir, Named: map[string]map[string]*Decl{}, Names: map[string][]string{},
@@ -109,8 +108,8 @@ func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *D
 // called are the declarations of a directory that a module block calls, nil when there are none to be evaluated.
 func (r *reading) called(dir string, at hcl.Expression) *Declarations {
 	depth := 0
-	// By the path alone: a module may call the configuration once more under another name for its directory, such as
-	// "../" and its name, which then calls itself by that name.
+	// The path alone decides. A module may call the configuration once more under another name for its directory, such as "../"
+	// and its name, which then calls itself by that name.
 	for up := r; up != nil; up = up.outer {
 		if up.Path == dir {
 			r.Errorf(at.Range(), "Module calls itself", "The module in %s would call itself: %s. Remove this block, or call another module.", dir, r.chain(dir))
@@ -137,8 +136,8 @@ func (r *reading) called(dir string, at hcl.Expression) *Declarations {
 		r.depth = max(r.depth, child.depth+1)
 		depth += child.depth
 	}
-	// Two bounds, because each alone is too weak: 16 levels of which each calls the next one twice are 65,536 calls, and
-	// 2,000 calls could be as many levels.
+	// Two bounds, because each alone is too weak: 16 levels that each call the next one twice are 65,536 calls, and 2,000 calls
+	// could be as many levels.
 	if depth > maxCallDepth || r.calls > maxCalls {
 		if !r.refused {
 			r.Errorf(at.Range(), "Too many modules", "Modules may call each other at most %d levels deep, by at most %d module blocks in all.", maxCallDepth, maxCalls)
@@ -189,9 +188,8 @@ func (r *reading) decodeFiles() *syntax.Block {
 		root.Blocks = append(root.Blocks, syntax.Decode(body, root.Type, decoding).Blocks...)
 	}
 	if version != nil && r.outer == nil {
-		// What a newer version's language looks like to this program is beside the
-		// point, so a wrong version is the only error. For a module it is one among others: the report holds those of all
-		// modules.
+		// A newer version may have another language, so a wrong version is the only error. For a module it is one among others:
+		// the report holds those of all modules.
 		r.Diags = nil
 	}
 	if version != nil {
@@ -205,10 +203,8 @@ func (r *reading) decodeFiles() *syntax.Block {
 	return root
 }
 
-// checkVersion looks for required_version in a body and nothing else, so that it
-// works on a file whose language this program does not know. The diagnostics of the
-// two bodies are dropped for that reason: when the version fits, decodeBody finds the same
-// errors.
+// checkVersion looks for required_version alone, so that it works on a file whose language this program does not know. The
+// diagnostics of the two bodies are dropped for that reason: when the version fits, decodeBody finds the same errors.
 func (r *reading) checkVersion(body hcl.Body) *hcl.Diagnostic {
 	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "locktree"}}})
 	for _, b := range content.Blocks {
@@ -279,7 +275,7 @@ type Node struct {
 // Attr is an argument of the block; nil where it has none.
 func (n *Node) Attr(name string) *syntax.Attribute { return n.Block.Arg(name) }
 
-// repeated reports whether each is defined for what is inside the node.
+// repeated reports whether each is defined inside the node.
 func (n *Node) repeated() bool {
 	for ; n != nil; n = n.Parent {
 		if n.Attr("for_each") != nil {

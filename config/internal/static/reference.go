@@ -13,8 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// resolve is the static pass: it checks every reference of every expression
-// before anything is evaluated, and records what refers to what.
+// resolve is the static pass: it checks and records every reference of every expression before anything is evaluated.
 func (r *reading) resolve() {
 	for _, d := range r.All {
 		for _, a := range d.Attrs {
@@ -40,7 +39,7 @@ func (d *Declarations) Resolve(r *syntax.Report, of *Decl, a *syntax.Attribute) 
 	return sound
 }
 
-// references are what the static pass found in an argument. What an evaluation finds out is not here.
+// references are what the static pass found in an argument. Results of an evaluation are not here.
 type References struct {
 	Deps []*Decl // what the expression refers to
 	Each bool    // it refers to each.key or each.value
@@ -190,13 +189,12 @@ func (r resolver) depend(d *Decl) {
 	}
 }
 
-// nodeReference follows namespace.a.mutex.b.path as far as it is written out. A
-// reference to a whole namespace is one to everything in it. How far it is written out is how
-// little has to be waited for: what would be a cycle between two namespaces is none between
-// two locks in them. Where it cannot be read on, as at [*] or a computed key, all below is meant.
+// nodeReference follows namespace.a.mutex.b.path as far as it is written out. A reference to a whole namespace is one to
+// everything in it. How far it is written out is how little has to be waited for: what would be a cycle between two namespaces is
+// none between two locks in them. At [*] or a computed key it ends, and means all below.
 //
-// Each round takes one TYPE.LABEL and, where there is for_each, one ["KEY"]. Whether the key exists is
-// left to the evaluation, since nothing has a value yet.
+// Each round takes one TYPE.LABEL and, where there is for_each, one ["KEY"]. The evaluation finds out whether the key exists,
+// since nothing has a value yet.
 func (r resolver) nodeReference(t hcl.Traversal) bool {
 	var at *Node
 	for i := 0; ; {
@@ -310,8 +308,8 @@ type ordering struct {
 	cyclic map[*Decl]bool
 }
 
-// order returns the declarations so that each comes after everything it waits for, and reports cycles. The members of
-// a cycle are marked broken. Of cycles that share a declaration one is reported.
+// order returns the declarations so that each comes after everything it waits for, and reports cycles. The members of a cycle are
+// marked broken. One of several cycles that share a declaration is reported.
 func (r *reading) order() []*Decl {
 	o := &ordering{reading: r, place: map[*Decl]int{}, cyclic: map[*Decl]bool{}}
 	for _, d := range r.All {
@@ -340,7 +338,7 @@ func (o *ordering) visit(d *Decl) {
 	o.sorted = append(o.sorted, d)
 }
 
-// Of a long cycle only this many steps are named, at its start and at its end.
+// A long cycle is named by this many steps at its start and at its end.
 const cycleStart, cycleEnd = 5, 2
 
 func (o *ordering) cycle(steps []edge) {

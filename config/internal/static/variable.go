@@ -165,8 +165,8 @@ func (v *Variable) NoConstant(diags hcl.Diagnostics) string {
 	}
 }
 
-// fixedReason matches what cty's package convert says of a value that does not fit a type, in types and in names that stand in the
-// wanted type. Of a sensitive value nothing else is shown: the keys of a map are a part of the secret.
+// fixedReason matches what cty's package convert says of a value that does not fit a type, in types and in names that stand in
+// the wanted type. A sensitive value shows only its type: the keys of a map are a part of the secret.
 var fixedReason = regexp.MustCompile(`^((attribute "[^"]*"|incorrect [a-z ]+): )*(a (number|bool) is required.*|[a-z ]+ required(, but have [a-z ]+)?|` +
 	`attributes? "[^"]*"(,? (and )?"[^"]*")* (is|are) required|all [a-z]+ elements must have the same type|all elements must be [a-z ]+|element types must all match [a-z ]+)$`)
 

@@ -33,7 +33,7 @@ type Attribute struct {
 	Required  bool // null, which means not set, is an error
 }
 
-// Name is the first label; "" without one, and of what no block declares.
+// Name is the first label, "" without one.
 func (b *Block) Name() string {
 	if b == nil || len(b.labels) == 0 {
 		return ""
@@ -85,7 +85,7 @@ func Decode(body hcl.Body, t *BlockType, r *Report) *Block {
 	}
 	content, diags := body.Content(t.body())
 	for _, d := range diags {
-		// Only these hold declarations that something else could refer to.
+		// Only these hold declarations that others could refer to.
 		if holdsNames := t.top || t.Kind != nil && t.Kind.Container; holdsNames && isUnknownBlock(d) {
 			r.Incomplete = true
 		}

@@ -29,8 +29,7 @@ func WarningAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
 	return d
 }
 
-// Where is how one diagnostic points at another place, FILE:LINE, relative to the
-// directory of the configuration.
+// In a diagnostic, Where points at another place: FILE:LINE, relative to the directory of the configuration.
 func (r *Report) Where(at hcl.Range) string {
 	name, err := filepath.Rel(r.Dir, at.Filename)
 	if err != nil {
@@ -130,8 +129,7 @@ func OrList(names []string) string {
 	}
 }
 
-// Hint is [explain.DidYouMean], or else the list of what there is, when it is short
-// enough to be read.
+// Hint is [explain.DidYouMean], or the list of names if that is empty and the list is short.
 func Hint(given string, names []string, none string) string {
 	if s := explain.DidYouMean(given, names); s != "" {
 		return s
@@ -213,7 +211,7 @@ func Advise(d *hcl.Diagnostic) *hcl.Diagnostic {
 	return &out
 }
 
-// What Terraform has and this language does without.
+// Blocks and arguments of Terraform that this language does not have.
 var (
 	TerraformArguments = map[string]string{
 		"count":      ` There is no count: write for_each = toset(["a", "b"]), with a name for each instance, and use each.key.`,
@@ -254,7 +252,7 @@ func elementAdvice(d *hcl.Diagnostic) string {
 	return ""
 }
 
-// askedFor finds the value in which an element was looked for, and its name; NilVal when it was none that is written out.
+// askedFor finds the value whose element was looked for, and the name; NilVal if the name is not written out.
 func askedFor(d *hcl.Diagnostic) (cty.Value, string) {
 	e, ok := d.Expression.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || d.EvalContext == nil {
@@ -270,7 +268,7 @@ func askedFor(d *hcl.Diagnostic) (cty.Value, string) {
 	return cty.NilVal, ""
 }
 
-// Causes leaves out syntax errors that follow from another one: behind the first of a line the parser has lost its way, and after
+// Causes leaves out syntax errors that follow from another one. Behind the first of a line the parser has lost its way, and after
 // a missing quote all strings are inside out, to the end of the file.
 func Causes(diags hcl.Diagnostics) hcl.Diagnostics {
 	var out hcl.Diagnostics

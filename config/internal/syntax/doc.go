@@ -4,8 +4,8 @@
 // expression that refers to anything, and it knows no declaration: one block says nothing about another.
 //
 // [Sources] lists and parses the files of one directory. [Decode] turns a body into a [Block] with its [Attribute]s by a
-// [BlockType]: [Language] is that of a configuration, [ChildLanguage] that of a module. What is wrong goes into a [Report],
-// which every later phase goes on with. The words of all phases are here too: [Hint], [OrList], and what to type next ([Advise]).
+// [BlockType]: [Language] is that of a configuration, [ChildLanguage] that of a module. Errors go into a [Report], which every
+// later phase goes on with. The words of all phases are here too: [Hint], [OrList], and what to type next ([Advise]).
 //
 //	report := &syntax.Report{Dir: dir}
 //	files := &syntax.Sources{FS: os.DirFS(dir), Dir: dir, Files: map[string]*hcl.File{}, Report: report}

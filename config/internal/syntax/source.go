@@ -28,8 +28,7 @@ const (
 	MaxFileBytes = 16 << 20 // 100,000 locks written out one by one are about 6 MiB; also what file() reads, so 200,000 names
 	maxFiles     = 1000
 	MaxNodes     = 200_000 // nodes and modules, after expansion of for_each
-	// MaxPathBytes bounds what every contender's path starts with; see kind.ValidateName
-	// for what long ephemeral paths do to a server.
+	// MaxPathBytes bounds the path of each lock; see kind.ValidateName for the harm that long ephemeral paths do to a server.
 	MaxPathBytes = 1024
 )
 
@@ -225,14 +224,14 @@ func ReadText(fsys fs.FS, name string) ([]byte, error) {
 // ReadTextFile is [ReadText] for a file of the machine, as programs name it.
 func ReadTextFile(name string) ([]byte, error) { return ReadText(system{}, name) }
 
-// ReadTextFrom is [ReadText] for what is no file.
+// ReadTextFrom is [ReadText] for a stream.
 func ReadTextFrom(r io.Reader) ([]byte, error) {
 	src, err := readAtMost(r)
 	return plainText(src), err
 }
 
-// Directories are the ones of a configuration and its modules. Each is a root of its own, because a module may be beside
-// the configuration: a root refuses symbolic links that lead out of it, which no check of names can.
+// Directories are the ones of a configuration and its modules. Each is a root of its own, because a module may be beside the
+// configuration. A root refuses symbolic links that lead out of it, which no check of names can.
 type Directories struct {
 	Dir   string
 	roots []*os.Root

@@ -132,7 +132,7 @@ func checkTokens(tokens hclsyntax.Tokens) (diags hcl.Diagnostics) {
 		default:
 			continue
 		}
-		// HCL splits a literal behind a line end and behind $${ and %%{, with which no character merges.
+		// HCL splits a literal behind a line end and behind $${ and %%{. No character merges with those.
 		rest := i > 0 && (tokens[i-1].Type == hclsyntax.TokenQuotedLit || tokens[i-1].Type == hclsyntax.TokenStringLit)
 		if err := TextError(text); err != nil && !(rest && err == errJoins) {
 			if diags = append(diags, wrongText(t.Range, err)); len(diags) == Repeats {

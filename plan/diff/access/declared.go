@@ -77,7 +77,7 @@ func checkLockOut(p *plan.Plan, s *Sides, n *plan.Node) {
 			n.Addr, n.ACL, missing, n.Path, administeredNow(s, n.Path, Us(s)), misspelt(s, n.ACL)))
 }
 
-// weApply reports whether we may be one of those who apply. Whoever only looks has no rights to lose.
+// weApply reports whether we may be one of those who apply. A reader has no rights to lose.
 func weApply(p *plan.Plan, s *Sides) bool {
 	if p.Set == nil {
 		return true
@@ -139,8 +139,8 @@ func shortened(s *Sides, a kind.ACL) (ours string, ok bool) {
 	return "", false
 }
 
-// If administrators are declared, access lists are checked for them and not for whoever makes the
-// plan: that may be somebody who only reads, or somebody who presents an old and a new credential.
+// If administrators are declared, access lists are checked for them and not for the connection that makes the plan. That may be a
+// reader, or have an old and a new credential.
 
 // checkAdmins finds lists that would keep administrators from managing a node, or readers from planning it.
 func checkAdmins(p *plan.Plan, s *Sides, k *accessCheck, n *plan.Node) {
@@ -207,7 +207,7 @@ func verdictOn(s *Sides, k *accessCheck, n *plan.Node) verdict {
 	return v
 }
 
-// remark is one warning about all nodes to which it applies.
+// remark is one warning about several nodes.
 type remark struct {
 	summary, who, why, next string
 
@@ -258,8 +258,8 @@ func whoBut(list, others kind.List) string {
 	return strings.Join(out, ", ")
 }
 
-// checkSetters warns when no declared administrator can set an access list that is to be set, but
-// somebody else can: the apply has to present both credentials.
+// checkSetters warns when no declared administrator can set an access list that is to be set, and others can: the apply has to
+// present both credentials.
 func checkSetters(p *plan.Plan, s *Sides) {
 	var who kind.List
 	n, first := 0, ""
@@ -294,8 +294,8 @@ func checkSetters(p *plan.Plan, s *Sides) {
 			"Apply with both its credential and an administrator's: an auth block for each.", n, explain.Plural(n), first, whoBut(who, p.Set.Admins)))
 }
 
-// IsSuper reports whether we present the user that servers make their superuser, who can set any list. Whether the password is right
-// is theirs to say.
+// IsSuper reports whether we present the user that servers make their superuser, who can set any list. Only the servers know
+// whether the password is right.
 func IsSuper(s *Sides) bool {
 	return slices.ContainsFunc(s.Opts.Identities, func(id plan.Identity) bool { return id.Scheme == "digest" && strings.HasPrefix(id.ID, "super:") })
 }

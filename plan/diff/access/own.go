@@ -48,8 +48,8 @@ func Appliers(p *plan.Plan, s *Sides) kind.List {
 	return slices.Concat(p.Set.Administrators(), s.Intent.Access.Administrators(), p.Before.Leaving)
 }
 
-// wereIn are those who may be in the lists of the tool's nodes before this plan. The set itself is the last list that loses anybody.
-// Of a set whose hashes are hidden from us, the record says whom the last apply let in.
+// wereIn are those who may be in the lists of the tool's nodes before this plan. The set itself is the last list that loses
+// anybody. If the hashes of a set are hidden from us, the record says whom the last apply let in.
 func wereIn(p *plan.Plan, s *Sides) kind.List {
 	noted := p.Before.Noted
 	if !p.RootSet.There.Masked() {
@@ -58,13 +58,13 @@ func wereIn(p *plan.Plan, s *Sides) kind.List {
 	return slices.Concat(p.RootSet.There, noted, p.Before.Next, FrameAt(s, p.Index.Path).ACL).Normalize()
 }
 
-// leaving are the administrators whom this plan shuts out. Until that is done, whatever it creates admits them too: wherever the
-// apply ends, the nodes of before are still theirs, and whoever reads a stack has to read all of it.
+// leaving are the administrators whom this plan shuts out. Until that is done, new nodes admit them too: wherever the apply ends,
+// the earlier nodes are still theirs, and a reader of a stack has to read all of it.
 func leaving(p *plan.Plan, s *Sides) kind.List {
 	return slices.DeleteFunc(withAdmin(wereIn(p, s)).Without(p.Set.List()), func(a kind.ACL) bool { return masked(a) || plan.Everybody(a) })
 }
 
-// tellOpen says that nobody is named who may apply. That concerns nobody's locks.
+// tellOpen says that no administrators are named. Such rights concern no locks.
 func tellOpen(p *plan.Plan, s *Sides) {
 	if p.RootSet.Standing != record.StandsOpen || s.Current.Frame == nil || p.RootSet.Limited || !hasIdentity(s) {
 		return
@@ -76,9 +76,9 @@ func tellOpen(p *plan.Plan, s *Sides) {
 			ensemble, cmp.Or(whoText(withAdmin(p.RootSet.There)), "whoever applies first")))
 }
 
-// The tool's own nodes have access lists too: the root and what is above it, .locktree and everything
-// in it, and namespaces that are no longer declared and cannot be deleted. They follow the
-// set of the root, and are planned like those of locks. To lists of nodes that somebody else made, entries are only added.
+// The tool's own nodes have access lists too: the root and what is above it, .locktree and everything in it, and namespaces that
+// are no longer declared and cannot be deleted. They follow the set of the root, and are planned like those of locks. Lists of
+// nodes that others made only gain entries.
 
 // PlanOwn plans the lists of the tool's own nodes when it is known which namespaces stay, and checks what others may do there.
 func PlanOwn(p *plan.Plan, s *Sides) {
@@ -127,8 +127,8 @@ func ownLists(p *plan.Plan, s *Sides) {
 	checkSetters(p, s)
 }
 
-// ownDrift finds lists of the tool's own nodes that differ from what the last apply left. While lists are pending, it cannot be
-// determined.
+// ownDrift finds lists of the tool's own nodes that differ from those that the last apply left. While lists are pending, it
+// cannot be determined.
 func ownDrift(p *plan.Plan, s *Sides) {
 	x := s.Current.Index
 	if x == nil || x.Access == nil || len(x.Pending) > 0 {
@@ -145,8 +145,8 @@ func ownDrift(p *plan.Plan, s *Sides) {
 	slices.SortStableFunc(p.Drifted, func(a, b plan.Drift) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// ownChange plans one change. A list whose hashes are hidden from us cannot be written. Nor can one in which entries of others
-// stay: which of the hidden ones are theirs is not known.
+// ownChange plans one change. A list whose hashes are hidden from us cannot be written. Nor can a list that keeps entries of
+// others: it is not known which of the hidden ones are theirs.
 func ownChange(p *plan.Plan, c plan.AccessChange, joined bool) {
 	if c.After.Masked() || joined && c.Before.Masked() {
 		Tell(p, problem.Warning, problem.Access, &plan.Node{Addr: c.Addr, Path: c.Pin.Path}, "Access list cannot be planned",
@@ -156,7 +156,7 @@ func ownChange(p *plan.Plan, c plan.AccessChange, joined bool) {
 	p.Access = append(p.Access, c)
 }
 
-// keptNamespace reports whether a node stays although nothing declares it any more: a namespace in which something is. Nothing but the
+// keptNamespace reports whether a node stays although nothing declares it any more: a namespace with contents. Nothing but the
 // ensemble block says who may use it, and an apply reads it.
 func keptNamespace(s *Sides, c *plan.Change) bool {
 	return s.Want[c.Path] == nil && c.Before != nil && c.Action == plan.NoOp && c.Before.ACL != nil
@@ -191,8 +191,8 @@ func madeByTool(p *plan.Plan, s *Sides, f *plan.Framed) bool {
 	return f.Path != "/" && !f.Data && f.Pin.Czxid == FrameAt(s, record.ScaffoldPath(p.Root)).Pin.Czxid
 }
 
-// joins reports whether entries of others stay in the list of a node: of a root that somebody else created, and of what the tool
-// created above the root, where others may have theirs since. Of a declaration the list is its own.
+// joins reports whether entries of others stay in the list of a node: of a root that others created, and of nodes above the root,
+// where others may have added theirs since. The list of a declaration is its own.
 func joins(p *plan.Plan, s *Sides, f *plan.Framed) bool {
 	return Under(p.Root, f.Path) && madeByTool(p, s, f) || f.Path == p.Root && f.Path != "/" && !f.Data && !madeByTool(p, s, f)
 }
@@ -202,8 +202,8 @@ func settable(p *plan.Plan, s *Sides, list kind.List) bool {
 	return slices.ContainsFunc(append(Us(s), p.Set.Admins...), func(a kind.ACL) bool { return mayAdminister(a, list) })
 }
 
-// joined is somebody else's list with the set added, and without what an earlier apply added. An entry with more rights there than
-// that came from somebody else. A hidden digest is taken for one of ours of that name, and a second one for somebody else's.
+// joined is a list of others with the set added, and without the entries that an earlier apply added. An entry with more rights
+// than that came from others. A hidden digest is taken for one of ours of that name, and a second one for a foreign one.
 func joined(p *plan.Plan, s *Sides, have kind.List) kind.List {
 	list, ours := p.Set.List(), p.Set.List().Normalize()
 	known := slices.Concat(list, wereIn(p, s)).Normalize()
@@ -221,16 +221,15 @@ func joined(p *plan.Plan, s *Sides, have kind.List) kind.List {
 	return list.Normalize()
 }
 
-// In ZooKeeper, the parent's access list decides whether a node may be deleted or created. A lock's
-// own list is worth nothing if somebody may delete in the root: they can delete an idle lock there
-// and create it again with another list. The same is true of the tool's own nodes: somebody who
-// deletes in the apply lock lets two applies in.
+// In ZooKeeper, the parent's access list decides whether a node may be deleted or created. A lock's own list is worth nothing if
+// others may delete in the root: they can delete an idle lock there and create it again with another list. The same is true of
+// the tool's own nodes: a client that deletes in the apply lock lets two applies in.
 //
-// Nodes above the root need no check: nobody can delete a node that is not empty, and the root
-// contains at least the tool's own nodes.
+// Nodes above the root need no check: no node can be deleted that is not empty, and the root contains at least the tool's own
+// nodes.
 
-// auditFrame finds others who may create or delete the stack's nodes. Somebody with ADMIN there was put in
-// charge on purpose; everybody was not. It checks the access lists as the plan leaves them.
+// auditFrame finds others who may create or delete the stack's nodes. An identity with ADMIN there was put in charge on purpose;
+// everybody was not. It checks the access lists as the plan leaves them.
 func auditFrame(p *plan.Plan, s *Sides) {
 	if s.Opts.Destroy || p.Set == nil && !hasIdentity(s) {
 		return // a connection without an identity has no rights of its own to protect
@@ -258,11 +257,10 @@ func auditFrame(p *plan.Plan, s *Sides) {
 			"Grant c, d and a there only to those who apply, for example with zkCli.sh's setAcl.")
 }
 
-// othersIn returns the entries that give one of the rights in mask to somebody who is neither us nor an
-// administrator of the node.
+// othersIn returns the entries that give one of the rights in mask to identities that are neither ours nor administrators of the
+// node.
 //
-// The rights of an identity are added up first, as the server does. Whoever has ADMIN in one entry can
-// take the rest.
+// The rights of an identity are added up first, as the server does. An identity with ADMIN in one entry can take the rest.
 func othersIn(p *plan.Plan, s *Sides, list kind.List, mask kind.Perm) (who []string) {
 	for _, a := range list.Normalize() {
 		switch {
@@ -274,7 +272,7 @@ func othersIn(p *plan.Plan, s *Sides, list kind.List, mask kind.Perm) (who []str
 	return who
 }
 
-// oneOfUs reports whether an entry names somebody who may apply.
+// oneOfUs reports whether an entry names one of those who may apply.
 func oneOfUs(p *plan.Plan, s *Sides, a kind.ACL) bool {
 	if p.Set != nil {
 		return Granted(p.Set.Admins, a)

@@ -42,8 +42,8 @@ func Us(s *Sides) (list kind.List) {
 
 // IsOurs reports whether the node carries this stack's marker.
 //
-// An ephemeral node is never ours, whatever its data says: an apply creates none, so somebody has
-// copied the marker, and the node will end with its session (TestEphemeralNodeIsNeverOurs).
+// An ephemeral node is never ours, whatever its data says: an apply creates none. The marker is a copy, and the node will end
+// with its session (TestEphemeralNodeIsNeverOurs).
 func IsOurs(p *plan.Plan, n *plan.Node) bool {
 	return n != nil && n.Payload != nil && n.Payload.Owner.Stack == p.Stack && (n.Live == nil || !n.Live.Ephemeral)
 }
@@ -98,7 +98,7 @@ func insiders(who kind.List, open bool) kind.List {
 	return who
 }
 
-// Grants reports whether a list gives a right, or that of setting it, to somebody who surely is none of the insiders.
+// Grants reports whether a list gives a right, or ADMIN, to an identity that surely is none of the insiders.
 func Grants(insiders, list kind.List, right kind.Perm) bool {
 	return len(insiders) > 0 && slices.ContainsFunc(list, func(a kind.ACL) bool {
 		_, anybody := kind.List{a}.Rights() // by an entry that only servers can match
@@ -116,7 +116,7 @@ func mayAdminister(who kind.ACL, list kind.List) bool {
 	return (sure|maybe)&kind.PermAdmin != 0
 }
 
-// stranger reports whether an entry is surely for nobody of a list.
+// stranger reports whether an entry surely matches no entry of a list.
 func stranger(list kind.List, a kind.ACL) bool {
 	sure, perhaps := list.Of(a)
 	return sure == nil && perhaps == nil
