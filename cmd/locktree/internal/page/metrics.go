@@ -114,11 +114,7 @@ func (f *families) ensemble(e *Ensemble, now time.Time, interval time.Duration) 
 		f.add("locktree_apply_incomplete", "gauge", "1 while an apply is under way or was interrupted: access lists are still to be set, or locks admit no further holder.", number(unfinished(e.Drift)), en...)
 	}
 	if e.Compare { // from the beginning: an alert sees the age of what there is
-		checked := 0.0
-		if e.Drift != nil {
-			checked = seconds(e.DriftAt)
-		}
-		f.add("locktree_drift_checked_timestamp_seconds", "gauge", "Time of the last comparison with the configuration; 0 if none has succeeded yet.", checked, en...)
+		f.add("locktree_drift_checked_timestamp_seconds", "gauge", "Time of the last comparison with the configuration; 0 if none has succeeded yet.", seconds(e.DriftAt), en...)
 	}
 	if e.Checkup != nil {
 		value := map[check.Verdict]float64{check.Holds: 1, check.Unsure: 0.5}
@@ -288,4 +284,10 @@ func number(yes bool) float64 {
 	return 0
 }
 
-func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+// seconds are 0 for the zero time.
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}

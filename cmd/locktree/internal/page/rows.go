@@ -140,19 +140,15 @@ func locks(ensembles []Ensemble, q url.Values) list {
 	return l
 }
 
-func oldest(cs []inspect.Contender, now time.Time) (age time.Duration) {
-	for _, c := range cs {
-		if at := lockview.Since(c); !at.IsZero() {
-			age = max(age, now.Sub(at))
-		}
-	}
-	return age
-}
-
 // ages are for how long the first holder has held and the first waiter has waited; of a family, in any of the keys that were looked at.
 func ages(in *inspect.Report, now time.Time) (held, waited time.Duration) {
 	for one := range in.Locks {
-		held, waited = max(held, oldest(one.Holders, now)), max(waited, oldest(one.Waiters, now))
+		for _, c := range one.Holders {
+			held = max(held, lockview.Age(c, now))
+		}
+		for _, c := range one.Waiters {
+			waited = max(waited, lockview.Age(c, now))
+		}
 	}
 	return held, waited
 }

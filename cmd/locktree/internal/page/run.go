@@ -339,8 +339,7 @@ func (s *Service) rereadOne(ctx context.Context, i int) {
 	if was.Source.Error != "" {
 		s.Say(which + " was read again and is active.")
 	}
-	s.setups[i], s.stamps[i] = setup, setup.Stamps()
-	if changing {
+	if s.setups[i], s.stamps[i] = setup, setup.Stamps(); changing {
 		s.stamps[i] = before
 	}
 }

@@ -3,6 +3,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -167,16 +168,12 @@ func (b *Board) ready() (stale []string) {
 	return stale
 }
 
-// planLine is a line of a plan, with the class of the colour that its symbol has in a terminal.
-type planLine struct{ Class, Text string }
-
-var planClasses = map[string]string{"+": "good", "-": "bad", "-/+": "bad", "~": "warn", ".": "warn"}
-
-// PlanLines are what would put the configuration in force.
-func (e *Ensemble) PlanLines() (out []planLine) {
+// PlanLines are what would put the configuration in force: a class for the colour that a line has in a terminal, and the line.
+func (e *Ensemble) PlanLines() (out [][2]string) {
+	classes := map[string]string{"+": "good", "-": "bad", "-/+": "bad", "~": "warn", ".": "warn"}
 	for line := range strings.SplitSeq(e.Plan, "\n") {
 		symbol, _, _ := strings.Cut(strings.TrimLeft(line, " "), " ")
-		out = append(out, planLine{planClasses[symbol], line})
+		out = append(out, [2]string{classes[symbol], line})
 	}
 	return out
 }
@@ -200,18 +197,15 @@ func (e *Ensemble) Edits() (out []edit) {
 		live[c.Path] = c.Before
 	}
 	for _, d := range e.Drift.Drifted[:min(len(e.Drift.Drifted), mostEdits)] {
-		one := edit{Path: d.Path, What: "not as the last apply left it"}
 		var names []string
 		written := len(d.Attributes) == 0
 		for _, a := range d.Attributes {
 			names = append(names, a.Name)
 			written = written || a.Name != "acl"
 		}
-		switch {
-		case d.Deleted:
+		one := edit{Path: d.Path, What: cmp.Or(strings.Join(names, ", "), "not as the last apply left it")}
+		if d.Deleted {
 			one.What = "deleted"
-		case len(names) > 0:
-			one.What = strings.Join(names, ", ")
 		}
 		if n := live[d.Path]; n != nil && n.Live != nil && n.Live.ModifiedMs > 0 && written {
 			one.At = time.UnixMilli(n.Live.ModifiedMs)

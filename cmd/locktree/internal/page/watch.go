@@ -41,12 +41,8 @@ type Comparison struct {
 // A session that is lost is followed by the next one. far hears how far a look is that takes longer than the interval, or ""
 // when the servers have sent nothing since. beside runs meanwhile, as long as there is a client.
 func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*scan.Snapshot, error), far func(string), beside func(context.Context, *recipes.Client)) {
-	var client *recipes.Client
-	for client == nil {
-		c, err := t.Dial(ctx)
-		if client = c; err == nil {
-			break
-		}
+	client, err := t.Dial(ctx)
+	for ; err != nil; client, err = t.Dial(ctx) {
 		if ctx.Err() == nil {
 			tell(nil, err)
 		}

@@ -24,7 +24,7 @@ func (f Filter) of(locks []*inspect.Report, now time.Time) (out []*inspect.Repor
 	for _, in := range locks {
 		fits := f.Longer == 0
 		for c := range in.Contenders {
-			fits = fits || !Since(*c).IsZero() && now.Sub(Since(*c)) > f.Longer
+			fits = fits || Age(*c, now) > f.Longer
 		}
 		if fits && !in.Kind.Container && (in.Busy() || !f.InUse) && (f.Owner == "" || in.Payload.Limits().Owner == f.Owner) {
 			out = append(out, in)

@@ -176,6 +176,14 @@ func wish(c recipes.Contender) string {
 // libraries do, counts from when it came.
 func Since(c recipes.Contender) time.Time { return cmp.Or(c.Held, c.Since) }
 
+// Age is for how long it has held or waited, 0 where that is not known.
+func Age(c recipes.Contender, now time.Time) time.Duration {
+	if Since(c).IsZero() {
+		return 0
+	}
+	return now.Sub(Since(c))
+}
+
 // Excess is a declared limit that somebody is beyond.
 type Excess struct {
 	Limit    string // max_hold or max_wait
@@ -195,8 +203,8 @@ func Exceeded(in *inspect.Report, now time.Time) (out []Excess) {
 	add := func(name, declared string, most time.Duration, cs []recipes.Contender) {
 		x := Excess{Limit: name, Declared: declared}
 		for _, c := range cs {
-			if at := Since(c); !at.IsZero() && now.Sub(at) > x.Age {
-				x.Age, x.Who = now.Sub(at), c
+			if age := Age(c, now); age > x.Age {
+				x.Age, x.Who = age, c
 			}
 		}
 		if most > 0 && x.Age > most {
