@@ -89,7 +89,7 @@ func get(t testing.TB, h http.Handler, target string) *httptest.ResponseRecorder
 	t.Helper()
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:7676"+target, nil)
-	Guard(h, nil).ServeHTTP(w, r)
+	guard(h, nil).ServeHTTP(w, r)
 	return w
 }
 

@@ -10,12 +10,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v3"
@@ -136,7 +139,7 @@ func (d *Door) serve(l net.Listener, s *http.Server, hosts []string, say func(st
 	s.Protocols.SetHTTP1(true) // the limits are on connections, each of which is one request at a time
 	// It is called once, before the first connection: the toolkit has put its handler in front of ours, and ours go in front of that.
 	s.BaseContext = func(net.Listener) context.Context {
-		s.Handler = Guard(front(d.still(s.Handler, say), page), hosts)
+		s.Handler = guard(front(d.still(s.Handler, say), page), hosts)
 		return context.Background()
 	}
 	return web.Serve(l, s, &web.FlagConfig{WebConfigFile: &d.file}, slog.New(slog.DiscardHandler))
@@ -200,3 +203,66 @@ func (d *Door) isNews(text string) bool {
 	d.said = text
 	return old != text
 }
+
+// guard lets through what may be asked, under a name that is ours.
+func guard(next http.Handler, hosts []string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		switch {
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			h.Set("Allow", "GET, HEAD")
+			plain(w, http.StatusMethodNotAllowed, "this page changes nothing: GET and HEAD only\n")
+		case !ours(r.Host, hosts):
+			plain(w, http.StatusMisdirectedRequest, "this name is not known here: add it with -host, or use the address\n")
+		case foreignOrigin(r):
+			plain(w, http.StatusForbidden, "other sites may link to this page and not read it\n")
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// ours reports whether a request is for this server by name. A page of somebody else's, whose name was made to point here (DNS
+// rebinding), comes under that name; nobody can make a browser write an address there.
+func ours(host string, known []string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	return name == "localhost" || slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) })
+}
+
+// foreignOrigin reports whether a page of another origin asks. Following a link from there is something else.
+func foreignOrigin(r *http.Request) bool {
+	if origin := r.Header.Get("Origin"); origin != "" {
+		_, host, ok := strings.Cut(origin, "://")
+		return !ok || !strings.EqualFold(host, r.Host)
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+		return false
+	}
+	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
+}
+
+// newServer is an http.Server with a limit on everything.
+func newServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 10 * time.Second,
+		MaxHeaderBytes: 16 << 10,
+	}
+}
+
+// maxConnections is how many are served at a time: the next one waits until another ends. One that asks for nothing ends soon, see newServer.
+const maxConnections = 1024

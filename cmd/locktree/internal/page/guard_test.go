@@ -28,7 +28,7 @@ import (
 )
 
 func TestWhoMayAskWhat(t *testing.T) {
-	h := Guard(board(t, scene()).Handler(), []string{"locks.example.com"})
+	h := guard(board(t, scene()).Handler(), []string{"locks.example.com"})
 	for name, c := range map[string]struct {
 		method, host string
 		header       map[string]string
@@ -107,7 +107,7 @@ func behind(t *testing.T, d *Door, say func(string)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := Server(board(t, scene()).Handler())
+	s := newServer(board(t, scene()).Handler())
 	s.ErrorLog = log.New(sayings(say), "", 0)
 	ended := make(chan error, 1)
 	go func() {

@@ -91,7 +91,7 @@ type conditionsOf struct {
 	More     int
 }
 
-// Handler serves everything. Who may ask at all is for Guard to say.
+// Handler serves everything. Who may ask at all is for guard to say.
 func (b *Board) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, page := range map[string]string{"/{$}": "problems", "/locks": "locks", "/lock": "lock", "/waits": "waits", "/drift": "drift", "/doctor": "doctor"} {
@@ -102,7 +102,15 @@ func (b *Board) Handler() http.Handler {
 	}
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if stale := b.ready(); len(stale) > 0 {
+		var stale []string
+		b.mu.Lock()
+		for _, e := range b.ensembles {
+			if !e.fresh(b.opts.Now(), b.opts.Interval) {
+				stale = append(stale, e.Name)
+			}
+		}
+		b.mu.Unlock()
+		if len(stale) > 0 {
 			plain(w, http.StatusServiceUnavailable, "stale: "+strings.Join(stale, ", ")+"\n")
 			return
 		}
@@ -130,7 +138,21 @@ func (b *Board) status(w http.ResponseWriter, _ *http.Request) {
 	doc, version, sources, ensembles := b.document, b.version, b.sources, slices.Clone(b.ensembles)
 	b.mu.Unlock()
 	if doc == nil {
-		doc = b.render(sources, ensembles)
+		var out, said bytes.Buffer
+		locks := lockview.Locks{Sources: sources}
+		for i := range ensembles {
+			e := &ensembles[i]
+			of := lockview.LocksOf{Ensemble: e.Name, Stack: e.Stack, Addresses: e.Servers, Path: cmp.Or(e.Prefix, e.Root), Error: e.Error, Snapshot: e.Snapshot}
+			if e.Compare {
+				of.Compared = &lockview.Compared{Root: e.Root, At: e.DriftAt, Drift: e.Drift, Fingerprint: e.DriftSource.Fingerprint}
+			}
+			if e.Snapshot != nil && (locks.NowMs == 0 || e.Snapshot.At.UnixMilli() < locks.NowMs) {
+				locks.NowMs = e.Snapshot.At.UnixMilli()
+			}
+			locks.Ensembles = append(locks.Ensembles, of)
+		}
+		view.NewDocuments(&out, view.Stream{Writer: &said}, b.opts.Version).Show(locks)
+		doc = out.Bytes()
 		b.mu.Lock()
 		if b.version == version {
 			b.document = doc
@@ -143,24 +165,6 @@ func (b *Board) status(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	_, _ = w.Write(doc)
-}
-
-func (b *Board) render(sources []lockview.Source, ensembles []Ensemble) []byte {
-	var out, said bytes.Buffer
-	locks := lockview.Locks{Sources: sources}
-	for i := range ensembles {
-		e := &ensembles[i]
-		of := lockview.LocksOf{Ensemble: e.Name, Stack: e.Stack, Addresses: e.Servers, Path: cmp.Or(e.Prefix, e.Root), Error: e.Error, Snapshot: e.Snapshot}
-		if e.Compare {
-			of.Compared = &lockview.Compared{Root: e.Root, At: e.DriftAt, Drift: e.Drift, Fingerprint: e.DriftSource.Fingerprint}
-		}
-		if e.Snapshot != nil && (locks.NowMs == 0 || e.Snapshot.At.UnixMilli() < locks.NowMs) {
-			locks.NowMs = e.Snapshot.At.UnixMilli()
-		}
-		locks.Ensembles = append(locks.Ensembles, of)
-	}
-	view.NewDocuments(&out, view.Stream{Writer: &said}, b.opts.Version).Show(locks)
-	return out.Bytes()
 }
 
 // page writes a page. The same page of the same version is rendered once.

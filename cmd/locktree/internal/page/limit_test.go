@@ -44,7 +44,7 @@ func inTime(t *testing.T, f func(t *testing.T, p *pipes)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := board(t, scene())
 		p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-		s, door := Server(b.Handler()), &Door{}
+		s, door := newServer(b.Handler()), &Door{}
 		ended := make(chan error, 1)
 		go func() { ended <- door.serve(netutil.LimitListener(p, maxConnections), s, nil, func(string) {}) }()
 		f(t, p)

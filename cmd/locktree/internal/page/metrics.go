@@ -148,7 +148,18 @@ func (f *families) ensemble(e *Ensemble, now time.Time, interval time.Duration) 
 	if used, known := check.EpochUsed(snap); known { // no value, rather than a wrong one
 		f.add("locktree_zxid_epoch_used_ratio", "gauge", "Share of the transaction ids of this leader's epoch that is used; at 1 a new leader is elected.", used, en...)
 	}
-	certificateMetrics(f, snap.Certificates, en)
+	expires := map[string]bool{} // the earliest of those with one name: authorities may share theirs
+	for _, c := range slices.SortedFunc(slices.Values(snap.Certificates), func(a, b check.Certificate) int { return a.Expires.Compare(b.Expires) }) {
+		whose := "server"
+		if c.Ours {
+			whose = "client"
+		}
+		if name := whose + " " + escapeLabel(c.Subject); !expires[name] {
+			expires[name] = true
+			f.add("locktree_certificate_expiry_timestamp_seconds", "gauge", "Time at which a certificate expires that the connection to ZooKeeper depends on: the client's, the server's, or of an authority that signed it.",
+				seconds(c.Expires), append(slices.Clip(en), "whose", whose, "subject", c.Subject)...)
+		}
+	}
 	f.add("locktree_locks", "gauge", "Locks in the snapshot.", float64(len(snap.Locks)), en...)
 	largest := 0
 	for _, s := range snap.Sessions {
@@ -156,26 +167,10 @@ func (f *families) ensemble(e *Ensemble, now time.Time, interval time.Duration) 
 	}
 	f.add("locktree_sessions", "gauge", "Client sessions in the snapshot.", float64(len(snap.Sessions)), en...)
 	f.add("locktree_session_largest_path_bytes", "gauge", "Bytes of ephemeral paths of the largest session (ZOOKEEPER-4306).", float64(largest), en...)
-	f.locks(e)
+	f.locks(e, en)
 }
 
-// certificateMetrics has the earliest of those with one name: authorities may share theirs.
-func certificateMetrics(f *families, all []check.Certificate, en []string) {
-	told := map[string]bool{}
-	for _, c := range slices.SortedFunc(slices.Values(all), func(a, b check.Certificate) int { return a.Expires.Compare(b.Expires) }) {
-		whose := "server"
-		if c.Ours {
-			whose = "client"
-		}
-		if name := whose + " " + escapeLabel(c.Subject); !told[name] {
-			told[name] = true
-			f.add("locktree_certificate_expiry_timestamp_seconds", "gauge", "Time at which a certificate expires that the connection to ZooKeeper depends on: the client's, the server's, or of an authority that signed it.",
-				seconds(c.Expires), append(slices.Clip(en), "whose", whose, "subject", c.Subject)...)
-		}
-	}
-}
-
-func (f *families) locks(e *Ensemble) {
+func (f *families) locks(e *Ensemble, en []string) {
 	snap := e.Snapshot
 	labels, told := lockLabels(snap.Locks), map[string]bool{}
 	for i, in := range snap.Locks {
@@ -188,7 +183,7 @@ func (f *families) locks(e *Ensemble) {
 			continue
 		}
 		_, waiters := lockview.Parties(in)
-		l := append(append([]string{"ensemble", e.Name}, stackLabel(e.Stack)...), "lock", labels[i], "kind", in.Kind.Name)
+		l := append(slices.Clip(en), "lock", labels[i], "kind", in.Kind.Name)
 		if k := in.Keys; k != nil { // a key has no series of its own: there may be any number of them
 			f.add("locktree_family_keys", "gauge", "Keys of the family that are in use.", float64(k.InUse), l...)
 			f.add("locktree_family_keys_queues_known", "gauge", "Keys in use whose number of waiters is known.", float64(k.Queues), l...)

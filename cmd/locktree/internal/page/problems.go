@@ -78,7 +78,11 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 			p.locks()
 			p.unread()
 			p.sessions()
-			p.certificates()
+			if all := e.Snapshot.Certificates; len(all) > 0 { // those of the page's own connection: of each, doctor tells
+				if k := check.Certificates(all, now); k.Verdict != check.Holds {
+					p.add(map[check.Verdict]Severity{check.Fails: Now}[k.Verdict], "certificate", "", clip(k.What)+".", "locktree doctor")
+				}
+			}
 		}
 		p.drift()
 		p.conditions()
@@ -179,7 +183,12 @@ func (p *problemsOf) deadlocks() {
 	for _, d := range p.e.Snapshot.Waits.Deadlocks {
 		c := circle(p.e, d)
 		last := slices.MaxFunc(c, func(a, b party) int { return a.Waiter.At.Compare(b.Waiter.At) })
-		text := sentence(d) + ". None of them goes on until one gives up."
+		var steps []string
+		for _, s := range d {
+			s.Who, s.Holds, s.Waits = clip(s.Who), clip(s.Holds), clip(s.Waits)
+			steps = append(steps, s.String())
+		}
+		text := strings.Join(steps, "; ") + ". None of them goes on until one gives up."
 		command := p.e.look(last.Waits)
 		if last.waiter.Path != "" {
 			command = p.e.evict("break", last.Waits, last.waiter)
@@ -344,16 +353,6 @@ func (p *problemsOf) sessions() {
 		}
 		p.add(Now, "oversized session", "", fmt.Sprintf("Session %s%s owns %d ephemeral nodes, %d bytes of paths: when it ends, a server may be unable to restart (ZOOKEEPER-4306).",
 			document.Session(s.ID), from, s.Nodes, s.Bytes), "")
-	}
-}
-
-// certificates finds those of the page's own connection that expire soon: of each, doctor tells.
-func (p *problemsOf) certificates() {
-	if len(p.e.Snapshot.Certificates) == 0 {
-		return
-	}
-	if k := check.Certificates(p.e.Snapshot.Certificates, p.now); k.Verdict != check.Holds {
-		p.add(map[check.Verdict]Severity{check.Fails: Now}[k.Verdict], "certificate", "", clip(k.What)+".", "locktree doctor")
 	}
 }
 

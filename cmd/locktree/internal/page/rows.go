@@ -410,13 +410,3 @@ func circle(e *Ensemble, d inspect.Deadlock) (out []party) {
 	}
 	return out
 }
-
-// sentence is a deadlock in words.
-func sentence(d inspect.Deadlock) string {
-	steps := make([]string, len(d))
-	for i, s := range d {
-		s.Who, s.Holds, s.Waits = clip(s.Who), clip(s.Holds), clip(s.Waits)
-		steps[i] = s.String()
-	}
-	return strings.Join(steps, "; ")
-}

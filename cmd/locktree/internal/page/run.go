@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log"
 	"net"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -36,7 +35,7 @@ type Setup struct {
 type Service struct {
 	Options
 	Door          *Door                    // who may look
-	Hosts         []string                 // names under which the page is asked for, see [Guard]
+	Hosts         []string                 // names under which the page is asked for, see guard
 	DriftInterval time.Duration            // between two comparisons; 0: none
 	Read          []func() (*Setup, error) // reads each configuration again
 	Say           func(string)             // to whoever runs it
@@ -65,7 +64,7 @@ type watched struct {
 // read, now or later, takes nothing from the others.
 func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, again <-chan os.Signal, serving func(address string)) error {
 	s.board, s.watched = NewBoard(s.Options), map[string]*watched{}
-	handler := Server(s.board.Handler())
+	handler := newServer(s.board.Handler())
 	handler.ErrorLog = log.New(sayings(s.Say), "", 0)
 	address := "http://" + l.Addr().String() + "/"
 	if s.Door.Encrypts() {
@@ -89,30 +88,26 @@ func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, again
 	case <-ctx.Done():
 	}
 	stop()
-	s.end(handler)
-	return err
-}
-
-// endWithin is for what is under way when serve is told to stop.
-const endWithin = 700 * time.Millisecond
-
-// end lets answers that are under way be finished and closes the sessions, if that can be done soon: they hold nothing.
-func (s *Service) end(handler *http.Server) {
-	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+	// Answers that are under way are finished and the sessions are closed, if that can be done soon: they hold nothing.
+	soon, cancel := context.WithTimeout(context.Background(), endWithin)
 	defer cancel()
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
 		s.watching.Wait()
 	}()
-	if handler.Shutdown(ctx) != nil {
+	if handler.Shutdown(soon) != nil {
 		_ = handler.Close()
 	}
 	select {
 	case <-closed:
-	case <-ctx.Done():
+	case <-soon.Done():
 	}
+	return err
 }
+
+// endWithin is for what is under way when serve is told to stop.
+const endWithin = 700 * time.Millisecond
 
 // adopt puts configurations in force. What an ensemble is looked at with goes on, session and all, unless its key is another now.
 func (s *Service) adopt(ctx context.Context) {

@@ -156,18 +156,6 @@ func (e *Ensemble) fresh(now time.Time, interval time.Duration) bool {
 	return e.Snapshot != nil && (e.looking != "" || now.Sub(e.Snapshot.At) <= 3*interval+e.Snapshot.Took)
 }
 
-// ready reports whether everything that is shown is of now, and what is not.
-func (b *Board) ready() (stale []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, e := range b.ensembles {
-		if !e.fresh(b.opts.Now(), b.opts.Interval) {
-			stale = append(stale, e.Name)
-		}
-	}
-	return stale
-}
-
 // PlanLines are what would put the configuration in force: a class for the colour that a line has in a terminal, and the line.
 func (e *Ensemble) PlanLines() (out [][2]string) {
 	classes := map[string]string{"+": "good", "-": "bad", "-/+": "bad", "~": "warn", ".": "warn"}
