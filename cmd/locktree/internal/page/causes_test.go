@@ -124,16 +124,6 @@ func TestCommandsSayWhichServersWhereThereIsNoConfiguration(t *testing.T) {
 	require.Equal(t, "locktree revoke /a -holder='it'\\''s me'", e.evict("revoke", "/a", inspect.Contender{ID: "it's me", Session: 7}))
 }
 
-func TestTheCircleIsDrawnOnce(t *testing.T) {
-	waits := get(t, board(t, scene()).Handler(), "/waits").Body.String()
-	require.Equal(t, 1, strings.Count(waits, `<ol class="circle">`))
-	require.Contains(t, waits, `<b>app-b</b> <small>h-app-b/7, 10.0.0.2:4000, connected</small>`)
-	require.Contains(t, waits, `waits for <a href="/lock?ensemble=main&amp;path=%2Flocks%2Fstock">/locks/stock</a> for <span class="bad">&#9650; 1m30s</span>`)
-	require.Contains(t, waits, "without those of a deadlock")
-	require.NotContains(t, waits, "app-a waits for")
-	require.Contains(t, waits, "cand waits")
-}
-
 func TestWhatIsBeyondALimitIsMarkedEverywhere(t *testing.T) {
 	b := board(t, looked(bounded("/locks/a", "1m", "30s", []inspect.Contender{contender("/locks/a", "one", 1)}, []inspect.Contender{contender("/locks/a", "two", 2)})))
 	const mark = `<span class="bad">&#9650; `

@@ -1,13 +1,11 @@
 package lockview_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/checkup"
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/recipes/inspect/check"
 )
@@ -21,12 +19,7 @@ func TestCheckup(t *testing.T) {
 			Together: []check.Condition{holds}, Servers: []lockview.CheckupServer{{"zk1:2181", []check.Condition{holds, unsure}}, {"zk2:2181", []check.Condition{holds}}}},
 		{Ensemble: "spare", Root: "/"},
 	}
-	v, out, _ := capture(nil)
-	v.Show(c)
-	golden(t, "checkup.txt", out.String())
-	require.NotContains(t, out.String(), "\x1b", "what servers say is shown safely")
-	out.Reset()
-	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(c)
-	golden(t, "checkup.json", out.String())
-	require.True(t, json.Valid(out.Bytes()))
+	golden(t, "checkup.txt", text(c))
+	require.NotContains(t, text(c), "\x1b", "what servers say is shown safely")
+	golden(t, "checkup.json", document(t, c))
 }

@@ -1,13 +1,11 @@
 package lockview_test
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
@@ -44,20 +42,14 @@ func TestAFamilyIsOneRow(t *testing.T) {
 	of := lockview.LocksOf{Ensemble: "main", Addresses: "zk1:2181", Path: "/locks", Snapshot: &scan.Snapshot{At: time.UnixMilli(now), Locks: found, Waits: inspect.WaitsFor(in.Keys.Read...),
 		Sessions: map[int64]*words.Session{1: {ID: 1, Away: true}}, Empty: []scan.Empty{{Path: "/locks/old"}, {Path: "/locks/older", Before: time.UnixMilli(now).UTC()}}}}
 	l := lockview.Locks{NowMs: now, Ensembles: []lockview.LocksOf{of}}
-	v, out, _ := capture(nil)
-	v.Show(l)
 	alone := of
 	alone.Snapshot = &scan.Snapshot{At: time.UnixMilli(now), Locks: []*inspect.Report{key}, Waits: inspect.WaitsFor(key), Empty: of.Empty[1:]}
-	v.Show(lockview.Locks{NowMs: now, Ensembles: []lockview.LocksOf{alone}})
 	tree := &plan.Tree{Ensemble: "main", Stack: "shop", Root: "/locks", Nodes: []*plan.Node{
 		{Path: in.Path, Payload: in.Payload, Live: &plan.Live{}}, {Path: "/locks/pools", Payload: in.Payload, Live: &plan.Live{}}}}
-	v.Show(lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{"zk1:2181"}, Drift: []*plan.Plan{{}}, NowMs: now,
-		Looks: []*scan.Snapshot{{Locks: []*inspect.Report{in}}}})
-	golden(t, "family.txt", out.String())
-	out.Reset()
-	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(l)
-	golden(t, "family.json", out.String())
-	require.True(t, json.Valid(out.Bytes()))
+	s := status(tree)
+	s.Servers, s.Looks = []string{"zk1:2181"}, []*scan.Snapshot{{Locks: []*inspect.Report{in}}}
+	golden(t, "family.txt", text(l, lockview.Locks{NowMs: now, Ensembles: []lockview.LocksOf{alone}}, s))
+	golden(t, "family.json", document(t, l))
 }
 
 func TestTheUseOfAFamilySaysWhatWasLookedAt(t *testing.T) {

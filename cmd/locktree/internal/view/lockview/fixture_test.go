@@ -2,6 +2,8 @@ package lockview_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,9 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -30,16 +34,34 @@ func golden(t *testing.T, name, got string) {
 	require.Equal(t, string(want), got)
 }
 
-// capture is a human view whose two streams are kept apart.
-func capture(set func(*view.Stream)) (v *view.Human, out, err *bytes.Buffer) {
-	out, err = &bytes.Buffer{}, &bytes.Buffer{}
-	streams := [2]view.Stream{{Writer: out, Width: 78}, {Writer: err, Width: 78}}
-	for i := range streams {
-		if set != nil {
-			set(&streams[i])
-		}
+// text is what people see of results, one after the other.
+func text(results ...view.Result) string {
+	var out bytes.Buffer
+	v := view.NewHuman(view.Stream{Writer: &out, Width: 78}, view.Stream{Writer: io.Discard})
+	for _, r := range results {
+		v.Show(r)
 	}
-	return view.NewHuman(streams[0], streams[1]), out, err
+	return out.String()
+}
+
+// document is what programs get.
+func document(t *testing.T, r view.Result) string {
+	t.Helper()
+	var out bytes.Buffer
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(r)
+	require.True(t, json.Valid(out.Bytes()))
+	return out.String()
+}
+
+// status is that of a stack of one tree, which is as it was declared.
+func status(tree *plan.Tree) lockview.Status {
+	return lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}, NowMs: now}
+}
+
+// locks are some of one ensemble.
+func locks(found ...*inspect.Report) lockview.Locks {
+	return lockview.Locks{NowMs: now, Ensembles: []lockview.LocksOf{{Ensemble: "main", Path: "/locks",
+		Snapshot: &scan.Snapshot{At: time.UnixMilli(now), Locks: found, Waits: inspect.WaitsFor(found...)}}}}
 }
 
 // now is a minute and a half after everything the fixtures say happened.

@@ -7,13 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -23,24 +21,18 @@ var stated = kind.Limits{MaxHold: "1m", MaxWait: "45s", Owner: "Team \x1b[31mLed
 func TestWhatIsLongerThanDeclaredIsMarked(t *testing.T) {
 	tree := liveTree()
 	tree.Nodes[2].Payload.Params.(*kind.MutexParams).Limits = stated
-	s := lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}, NowMs: now}
-	v, out, _ := capture(nil)
-	v.Show(s)
 	in := &inspect.Report{Path: "/locks/payments/ledger", Kind: kind.Mutex, Payload: tree.Nodes[2].Payload, Waiters: []recipes.Contender{party("/l", "B", 2)}}
-	v.Show(lockview.Locks{NowMs: now, Ensembles: []lockview.LocksOf{{Ensemble: "main", Path: "/locks", Snapshot: &scan.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
-	golden(t, "limits.txt", out.String())
+	golden(t, "limits.txt", text(status(tree), locks(in)))
 
 	for _, c := range []struct {
 		limits kind.Limits
 		want   any
 	}{{stated, []any{"max_hold"}}, {kind.Limits{MaxHold: "2m"}, []any{}}, {kind.Limits{Owner: "a"}, nil}} {
 		tree.Nodes[2].Payload.Params.(*kind.MutexParams).Limits = c.limits
-		out.Reset()
-		view.NewDocuments(out, view.Stream{}, "1.2.3").Show(s)
 		var doc struct {
 			Ensembles []struct{ Locks []map[string]any }
 		}
-		require.NoError(t, json.Unmarshal(out.Bytes(), &doc))
+		require.NoError(t, json.Unmarshal([]byte(document(t, status(tree))), &doc))
 		lock := doc.Ensembles[0].Locks[1]
 		require.Equal(t, "/locks/payments/ledger", lock["path"])
 		require.Equal(t, c.want, lock["exceeded"])
@@ -56,14 +48,11 @@ func TestAHoldBeginsWithTheGrant(t *testing.T) {
 	late := kind.Party{Name: "_c_1-lock-0000000001", ID: "late", Session: 1, Since: time.UnixMilli(now - 3_600_000), Held: time.UnixMilli(now - 1_000)}
 	ledger := tree.Nodes[2]
 	ledger.Live.Usage = &kind.Usage{Holders: []kind.Party{late}}
-	v, out, _ := capture(nil)
-	s := lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}, NowMs: now}
-	v.Show(s)
-	v.Show(planview.Plan{NowMs: now, Plans: []*plan.Plan{{Changes: []plan.Change{
+	shown := text(status(tree), planview.Plan{NowMs: now, Plans: []*plan.Plan{{Changes: []plan.Change{
 		{Action: plan.Delete, Addr: ledger.Addr, Path: ledger.Path, Kind: kind.Mutex, Before: ledger, Usage: ledger.Live.Usage}}}}})
-	require.NotContains(t, out.String(), "1h")
-	require.Regexp(t, `held by +late +since [0-9-]+T[0-9:]+Z \(1s\) +session 0x1 +connection not asked\n`, out.String())
-	require.Contains(t, out.String(), "held by late, since 2027-01-15T08:01:29Z (1s), connection not asked\n")
+	require.NotContains(t, shown, "1h")
+	require.Regexp(t, `held by +late +since [0-9-]+T[0-9:]+Z \(1s\) +session 0x1 +connection not asked\n`, shown)
+	require.Contains(t, shown, "held by late, since 2027-01-15T08:01:29Z (1s), connection not asked\n")
 
 	noon := time.UnixMilli(now)
 	c := recipes.Contender{Since: noon.Add(-time.Hour), Held: noon.Add(-time.Second)}

@@ -1,7 +1,6 @@
 package lockview_test
 
 import (
-	"encoding/json"
 	"strconv"
 	"testing"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/inspect/scan"
@@ -26,17 +24,14 @@ func TestIdleLocksAreSummedUp(t *testing.T) {
 			found = append(found, &inspect.Report{Path: path, Kind: kind.Mutex, Payload: &kind.Payload{Params: kind.Mutex.New(), State: kind.StateActive, Owner: kind.Owner{Stack: "s", Addr: "mutex.shard"}}})
 		}
 		found[len(found)-1].Payload.State = kind.StateDraining
-		v, out, _ := capture(nil)
-		v.Show(lockview.Locks{NowMs: now, Ensembles: []lockview.LocksOf{{Ensemble: "main", Addresses: "zk1:2181", Path: "/locks",
-			Snapshot: &scan.Snapshot{At: time.UnixMilli(now), Locks: found, Waits: inspect.WaitsFor(found...)}}}})
-		return out.String()
+		return text(locks(found...))
 	}
-	text := show(1001)
-	require.Contains(t, text, "/locks/ledger  mutex")
-	require.Contains(t, text, "\n/locks/shard  1000 locks idle: 0, 1, 2 and 997 more\n")
-	require.Contains(t, text, "/locks/shard/1000  mutex, mutex.shard of stack s, draining\n  idle\n")
-	require.NotContains(t, text, "/locks/shard/7")
-	require.Contains(t, text, "1002 locks, 1 held, 1 waiting")
+	many := show(1001)
+	for _, want := range []string{"/locks/ledger  mutex", "\n/locks/shard  1000 locks idle: 0, 1, 2 and 997 more\n",
+		"/locks/shard/1000  mutex, mutex.shard of stack s, draining\n  idle\n", "1002 locks, 1 held, 1 waiting"} {
+		require.Contains(t, many, want)
+	}
+	require.NotContains(t, many, "/locks/shard/7")
 	require.Contains(t, show(4), "/locks/shard/2  mutex", "three are named as before")
 }
 
@@ -52,58 +47,31 @@ func TestLocks(t *testing.T) {
 		{Ensemble: "spare", Addresses: "zk9:2181", Path: "/locks", Snapshot: spare},
 		{Ensemble: "none", Addresses: "zk8:2181", Path: "/locks", Snapshot: &scan.Snapshot{Waits: inspect.WaitsFor()}},
 	}}
-	v, out, _ := capture(nil)
-	v.Show(l)
-	golden(t, "locks.txt", out.String())
-	out.Reset()
-	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(l)
-	golden(t, "locks.json", out.String())
-	require.True(t, json.Valid(out.Bytes()))
+	golden(t, "locks.txt", text(l))
+	golden(t, "locks.json", document(t, l))
 }
 
-// A lock that its stack has let go was "mutex,  of stack ".
-func TestLocksSayThatNoStackDeclaresALock(t *testing.T) {
+// A lock that its stack has let go was "mutex,  of stack ". What a program wrote about itself must not reach the terminal as control
+// characters.
+func TestALockIsShownAsItsNodeHasItAndSafely(t *testing.T) {
 	in := crossed()[0]
 	in.Payload.Owner = kind.Owner{}
-	v, out, _ := capture(nil)
-	v.Show(lockview.Locks{Ensembles: []lockview.LocksOf{{Snapshot: &scan.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
-	require.Contains(t, out.String(), "/locks/ledger  mutex, declared by no stack, draining\n")
-}
-
-// What a program wrote about itself must not reach the terminal as control characters.
-func TestLocksShowForeignTextSafely(t *testing.T) {
-	in := crossed()[0]
 	in.Holders[0].ID, in.Holders[0].Host = "\x1b[31mred", "host\nheld by nobody"
-	v, out, _ := capture(nil)
-	v.Show(lockview.Locks{Ensembles: []lockview.LocksOf{{Snapshot: &scan.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
-	require.NotContains(t, out.String(), "\x1b")
-	require.NotContains(t, out.String(), "\nheld by nobody")
-}
-
-func TestLocksCutLongQueues(t *testing.T) {
-	in := crossed()[0]
-	for i := range 20 {
-		in.Waiters = append(in.Waiters, party(in.Path, "w"+strconv.Itoa(i), int64(10+i)))
-	}
-	v, out, _ := capture(nil)
-	v.Show(lockview.Locks{Ensembles: []lockview.LocksOf{{Snapshot: &scan.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
-	require.Contains(t, out.String(), "and 11 more")
-	require.Contains(t, out.String(), "21 waiting.")
+	shown := text(locks(in))
+	require.Contains(t, shown, "/locks/ledger  mutex, declared by no stack, draining\n")
+	require.NotContains(t, shown, "\x1b")
+	require.NotContains(t, shown, "\nheld by nobody")
 }
 
 // What is shown while nothing newer can be read says how old it is. The passing of time is no change, and a holder that goes is one.
 func TestWhatIsStaleSaysSinceWhen(t *testing.T) {
-	of := lockview.LocksOf{Ensemble: "main", Path: "/locks", Snapshot: &scan.Snapshot{At: time.UnixMilli(now), Locks: crossed(), Waits: inspect.WaitsFor()}}
-	first := lockview.Locks{NowMs: now, Ensembles: []lockview.LocksOf{of}}
-	later := lockview.Locks{NowMs: now + 35_000, Ensembles: []lockview.LocksOf{of}}
+	first, later := locks(crossed()...), locks(crossed()...)
+	later.NowMs = now + 35_000
 	require.Equal(t, first.State(), later.State())
 	later.Ensembles[0].Error = "connection lost"
-	require.NotEqual(t, first.State(), lockview.Locks{NowMs: now, Ensembles: later.Ensembles}.State())
-	v, out, _ := capture(nil)
-	v.Show(later)
-	require.Contains(t, out.String(), "\nstale since 08:01:30 (35s): connection lost\n")
-	of.Error = ""
-	of.Snapshot = &scan.Snapshot{At: time.UnixMilli(now), Locks: crossed(), Waits: inspect.WaitsFor()}
-	of.Locks[0].Holders = nil
-	require.NotEqual(t, first.State(), lockview.Locks{NowMs: now, Ensembles: []lockview.LocksOf{of}}.State())
+	require.NotEqual(t, first.State(), later.State())
+	require.Contains(t, text(later), "\nstale since 08:01:30 (35s): connection lost\n")
+	left := locks(crossed()...)
+	left.Ensembles[0].Locks[0].Holders = nil
+	require.NotEqual(t, first.State(), left.State())
 }

@@ -5,10 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -27,12 +25,9 @@ func pool() *plan.Node {
 // One holder of seven permits was seven lines, and neither their limit nor what a waiter wanted was to be seen.
 func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 	tree := &plan.Tree{Ensemble: "main", Root: "/locks", Stack: "s", Nodes: []*plan.Node{pool()}}
-	v, out, _ := capture(nil)
-	v.Show(lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}, NowMs: now})
 	in := &inspect.Report{Path: "/locks/pool", Kind: kind.Semaphore, Payload: pool().Payload,
 		Holders: at("/locks/pool", pool().Live.Usage.Holders), Waiters: at("/locks/pool", pool().Live.Usage.Waiters)}
 	foreign := *in
 	foreign.Path, foreign.Payload = "/locks/foreign", nil
-	v.Show(lockview.Locks{Ensembles: []lockview.LocksOf{{Ensemble: "main", Path: "/locks", Snapshot: &scan.Snapshot{Locks: []*inspect.Report{in, &foreign}, Waits: inspect.WaitsFor()}}}, NowMs: now})
-	golden(t, "permits.txt", out.String())
+	golden(t, "permits.txt", text(status(tree), locks(in, &foreign)))
 }

@@ -25,13 +25,8 @@ func TestStatus(t *testing.T) {
 	}
 	s := lockview.Status{Trees: []*plan.Tree{liveTree(), {Ensemble: "spare", Root: "/", Stack: "payments-prod"}}, Declared: []*plan.Tree{{}, {}}, Servers: []string{"zk1:2181,zk2:2181", "zk9:2181"},
 		Drift: []*plan.Plan{differs, {}}, NowMs: now}
-	v, out, _ := capture(nil)
-	v.Show(s)
-	golden(t, "status.txt", out.String())
-	out.Reset()
-	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(s)
-	golden(t, "status.json", out.String())
-	require.True(t, json.Valid(out.Bytes()))
+	golden(t, "status.txt", text(s))
+	golden(t, "status.json", document(t, s))
 }
 
 // A lock with a thousand waiters must not fill the screen; one with a thousand nodes of somebody else's did.
@@ -43,13 +38,12 @@ func TestStatusCutsLongQueues(t *testing.T) {
 		long.Junk = append(long.Junk, fmt.Sprintf("junk-%d", i))
 	}
 	tree.Nodes[2].Live.Usage = long
-	v, out, _ := capture(nil)
-	v.Show(lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
-	require.Contains(t, out.String(), "worker-9")
-	require.NotContains(t, out.String(), "worker-10")
-	require.NotContains(t, out.String(), "junk-10")
-	require.Equal(t, 2, strings.Count(out.String(), "and 3 more"))
-	require.Contains(t, out.String(), "13 waiting.")
+	shown := text(status(tree))
+	require.Contains(t, shown, "worker-9")
+	require.NotContains(t, shown, "worker-10")
+	require.NotContains(t, shown, "junk-10")
+	require.Equal(t, 2, strings.Count(shown, "and 3 more"))
+	require.Contains(t, shown, "13 waiting.")
 }
 
 func TestStatusWarnsOfDeadlocks(t *testing.T) {
@@ -59,13 +53,9 @@ func TestStatusWarnsOfDeadlocks(t *testing.T) {
 		return n
 	}
 	tree := &plan.Tree{Nodes: []*plan.Node{held("/ledger", "A", "B", 1, 2), held("/rates", "B", "A", 2, 1)}}
-	v, out, _ := capture(nil)
-	v.Show(lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
-	require.Contains(t, out.String(), "deadlock: B holds /rates and waits for /ledger; A holds /ledger and waits for /rates\n")
+	require.Contains(t, text(status(tree)), "deadlock: B holds /rates and waits for /ledger; A holds /ledger and waits for /rates\n")
 	tree.Nodes = tree.Nodes[:1]
-	out.Reset()
-	v.Show(lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
-	require.NotContains(t, out.String(), "deadlock")
+	require.NotContains(t, text(status(tree)), "deadlock")
 }
 
 // C1 controls, marks that turn text around and characters without a width stood in JSON as they were.
@@ -75,7 +65,7 @@ func TestJSONHasNoInvisibleCharacters(t *testing.T) {
 	tree := liveTree()
 	tree.Nodes[2].Live.Usage = &kind.Usage{Holders: []kind.Party{{ID: id}}, Junk: []string{id}}
 	var out, lines bytes.Buffer
-	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(status(tree))
 	view.NewStream(&lines, "1.2.3", time.Now).Message(id)
 	raw, err := json.Marshal(id)
 	require.NoError(t, err)
@@ -88,12 +78,12 @@ func TestJSONHasNoInvisibleCharacters(t *testing.T) {
 		}, strings.ReplaceAll(string(doc), "!", "")), "!")
 		require.True(t, utf8.Valid(doc))
 	}
-	var status struct {
+	var read struct {
 		Ensembles []struct {
 			Locks []struct{ Holders []struct{ ID string } }
 		}
 	}
-	require.NoError(t, json.Unmarshal(out.Bytes(), &status))
-	require.Equal(t, id, status.Ensembles[0].Locks[1].Holders[0].ID, "the value is the same")
+	require.NoError(t, json.Unmarshal(out.Bytes(), &read))
+	require.Equal(t, id, read.Ensembles[0].Locks[1].Holders[0].ID, "the value is the same")
 	require.Contains(t, out.String(), "é日\U0001f512", "what can be seen stays")
 }

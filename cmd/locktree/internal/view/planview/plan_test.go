@@ -133,13 +133,6 @@ func TestPlanColors(t *testing.T) {
 	require.Contains(t, out.String(), "\x1b[1;31mdestroyed\x1b[0m")
 }
 
-// The summary line and the words under it are searched for by scripts.
-func TestSummaryLine(t *testing.T) {
-	require.Equal(t, "Plan: 1 to add, 0 to change, 0 to destroy.", planview.SummaryLine(plan.Counts{Add: 1}))
-	require.Equal(t, "Plan: 1 to import, 2 to add, 0 to change, 0 to destroy, 3 to forget.", planview.SummaryLine(plan.Counts{Import: 1, Add: 2, Forget: 3}))
-	require.Equal(t, "Plan: 0 to add, 12 to change, 3 to destroy.", planview.SummaryLine(plan.Counts{Change: 12, Destroy: 3}))
-}
-
 // A digest's hash is enough to guess a weak password from; no view prints it.
 func TestNoViewShowsDigests(t *testing.T) {
 	var doc, lines, errs bytes.Buffer

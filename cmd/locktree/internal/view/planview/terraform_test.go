@@ -19,89 +19,49 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// What HashiCorp's library for these documents understood of a plan, in its words.
+// What HashiCorp's library for these documents understood of a plan, in its words. encoding/json matches the other names by itself.
 type terraformPlan struct {
 	FormatVersion   string                       `json:"format_version"`
 	ResourceDrift   []*terraformChange           `json:"resource_drift"`
 	ResourceChanges []*terraformChange           `json:"resource_changes"`
 	OutputChanges   map[string]*terraformOutcome `json:"output_changes"`
-	Config          *terraformConfig             `json:"configuration"`
-	Checks          []terraformCheck             `json:"checks"`
-	Complete        *bool                        `json:"complete"`
+	Configuration   *struct{}
+	Complete        *bool
+	Checks          []struct {
+		Address   struct{ Module, Name string }
+		Status    string
+		Instances []struct{ Problems []struct{ Message string } }
+	}
 }
 
 type terraformState struct {
-	FormatVersion string           `json:"format_version"`
-	Values        *terraformValues `json:"values"`
-}
-
-type terraformValues struct {
-	Outputs map[string]struct {
-		Sensitive bool `json:"sensitive"`
-		Value     any  `json:"value"`
-	} `json:"outputs"`
-	RootModule *terraformModule `json:"root_module"`
+	FormatVersion string `json:"format_version"`
+	Values        struct {
+		RootModule *terraformModule `json:"root_module"`
+	}
 }
 
 type terraformModule struct {
-	Address      string              `json:"address"`
-	Resources    []terraformResource `json:"resources"`
-	ChildModules []*terraformModule  `json:"child_modules"`
-}
-
-type terraformConfig struct {
-	RootModule *struct{} `json:"root_module"`
-}
-
-type terraformCheck struct {
-	Address struct {
-		ToDisplay string `json:"to_display"`
-		Kind      string `json:"kind"`
-		Module    string `json:"module"`
-		Name      string `json:"name"`
-	} `json:"address"`
-	Status    string `json:"status"`
-	Instances []struct {
-		Status   string `json:"status"`
-		Problems []struct {
-			Message string `json:"message"`
-		} `json:"problems"`
-	} `json:"instances"`
-}
-
-type terraformResource struct {
-	Address      string         `json:"address"`
-	Mode         string         `json:"mode"`
-	Type         string         `json:"type"`
-	Name         string         `json:"name"`
-	ProviderName string         `json:"provider_name"`
-	Index        any            `json:"index"`
-	Values       map[string]any `json:"values"`
+	Address   string
+	Resources []struct {
+		Address, Mode, Type, Name string
+		Values                    map[string]any
+	}
+	ChildModules []*terraformModule `json:"child_modules"`
 }
 
 type terraformChange struct {
-	Address         string            `json:"address"`
-	PreviousAddress string            `json:"previous_address"`
-	ModuleAddress   string            `json:"module_address"`
-	Mode            string            `json:"mode"`
-	Type            string            `json:"type"`
-	Name            string            `json:"name"`
-	Index           any               `json:"index"`
-	ProviderName    string            `json:"provider_name"`
-	Change          *terraformOutcome `json:"change"`
+	Address, Mode, Type, Name string
+	PreviousAddress           string `json:"previous_address"`
+	Index                     any
+	Change                    *terraformOutcome
 }
 
 type terraformOutcome struct {
-	Actions         []string `json:"actions"`
-	Before          any      `json:"before"`
-	After           any      `json:"after"`
-	AfterUnknown    any      `json:"after_unknown"`
-	BeforeSensitive any      `json:"before_sensitive"`
-	AfterSensitive  any      `json:"after_sensitive"`
-	ReplacePaths    []any    `json:"replace_paths"`
-	Importing       *struct {
-		ID string `json:"id"`
-	} `json:"importing"`
+	Actions       []string
+	Before, After any
+	ReplacePaths  []any `json:"replace_paths"`
+	Importing     *struct{ ID string }
 }
 
 // terraformJSON builds the program around hashicorp/terraform-json: a module of its own, so that nobody who uses locktree downloads it.
@@ -159,7 +119,7 @@ func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
 			var read terraformPlan
 			understood(t, "plan", out.Bytes(), &read)
 			require.Equal(t, "1.4", read.FormatVersion)
-			require.NotNil(t, read.Config)
+			require.NotNil(t, read.Configuration)
 			require.Equal(t, name != "moved", *read.Complete, "the moved plan is a targeted one")
 			require.Len(t, read.ResourceChanges, len(p.Changes))
 			for i, c := range read.ResourceChanges {
