@@ -93,6 +93,11 @@ func get(t testing.TB, h http.Handler, target string) *httptest.ResponseRecorder
 	return w
 }
 
+// body is what a board serves.
+func body(t testing.TB, b *Board, target string) string {
+	return get(t, b.Handler(), target).Body.String()
+}
+
 var allPages = map[string]string{
 	"problems": "/", "locks": "/locks?show=all&sort=path", "lock": "/lock?ensemble=main&path=/locks/ledger", "gone": "/lock?ensemble=main&path=/nowhere",
 	"waits": "/waits", "drift": "/drift", "doctor": "/doctor",
@@ -129,7 +134,7 @@ func TestPages(t *testing.T) {
 	next.Locks = append(next.Locks, declared("/locks/workers", kind.Semaphore, nil, nil), hourly(), orders())
 	b.Saw("main", next)
 	b.Show([]lockview.Source{{Path: "/etc/locktree", Files: 2, Fingerprint: "8b1a9953", Read: noon}}, b.ensembles)
-	golden(t, "metrics.txt", get(t, b.Handler(), "/metrics").Body.String())
+	golden(t, "metrics.txt", body(t, b, "/metrics"))
 }
 
 func golden(t *testing.T, name, got string) {
@@ -158,11 +163,7 @@ func hourly() *inspect.Report {
 func TestAJobsSlotsAreShown(t *testing.T) {
 	snap := &scan.Snapshot{At: noon, Locks: []*inspect.Report{hourly()}, Waits: inspect.WaitsFor(), Sessions: map[int64]*words.Session{}}
 	b := board(t, snap, snap)
-	page := func(target string) string {
-		w := get(t, b.Handler(), target)
-		require.Equal(t, http.StatusOK, w.Code)
-		return w.Body.String()
-	}
+	page := func(target string) string { return body(t, b, target) }
 	require.Contains(t, page("/locks"), "idle, last run failed, 2 missed")
 	lock := page("/lock?ensemble=main&path=/locks/hourly")
 	last := slots.At(noon.Add(-90 * time.Minute))
@@ -206,11 +207,7 @@ func TestAFamilyIsOneRowOfThePage(t *testing.T) {
 	}
 	in := orders()
 	b := board(t, snap(in), snap(in))
-	page := func(target string) string {
-		w := get(t, b.Handler(), target)
-		require.Equal(t, http.StatusOK, w.Code)
-		return w.Body.String()
-	}
+	page := func(target string) string { return body(t, b, target) }
 	require.Contains(t, page("/locks"), "10,000 keys in use; 3 looked at, 2 with waiters")
 	require.Contains(t, page("/locks?q=app-b"), ">/orders</a>")
 	family := page("/lock?ensemble=main&path=/orders")
@@ -261,8 +258,8 @@ func TestAnElectionThatLostItsLeaderIsAProblemNow(t *testing.T) {
 	leader := contender("/locks/mailer", "app-a", 1)
 	leader.Candidate = true
 	led := looked(declared("/locks/mailer", kind.Election, []inspect.Contender{leader}, nil))
-	require.Contains(t, get(t, board(t, led).Handler(), "/lock?ensemble=main&path=/locks/mailer").Body.String(), "candidate since <time")
-	require.Contains(t, get(t, board(t, led).Handler(), "/locks").Body.String(), "1m30s <small>as a candidate</small>")
+	require.Contains(t, body(t, board(t, led), "/lock?ensemble=main&path=/locks/mailer"), "candidate since <time")
+	require.Contains(t, body(t, board(t, led), "/locks"), "1m30s <small>as a candidate</small>")
 	for want, looks := range map[Severity][]*scan.Snapshot{Watch: {vacant, vacant}, Now: {led, vacant, vacant}} {
 		problems := problemsAt(board(t, looks...), noon)
 		require.Len(t, problems, 1)
@@ -292,7 +289,7 @@ func TestThePageSaysWhyAServerDidNotAnswer(t *testing.T) {
 	snap.Dump, snap.Servers[0].Connections, snap.Servers[0].Error = false, -1, expired
 	snap.Unasked = []words.Unasked{{Server: "zk1:2181", Why: expired}}
 	b := board(t, snap)
-	page := get(t, b.Handler(), "/").Body.String()
+	page := body(t, b, "/")
 	require.NotContains(t, page, "not allowed")
 	require.Contains(t, page, "by their directories: dump was not answered: "+expired)
 	require.Contains(t, page, "<b>server without an answer</b>")
@@ -300,7 +297,7 @@ func TestThePageSaysWhyAServerDidNotAnswer(t *testing.T) {
 
 	snap.Servers[0].Forbids, snap.Servers[0].Error = []string{"dump", "cons"}, ""
 	snap.Unasked[0].Forbids = true
-	page = get(t, board(t, snap).Handler(), "/").Body.String()
+	page = body(t, board(t, snap), "/")
 	require.Contains(t, page, "by their directories: dump is not allowed")
 	require.NotContains(t, page, "server without an answer")
 }
@@ -331,7 +328,7 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 		targets = append(targets, target)
 	}
 	for _, target := range targets {
-		page := get(t, b.Handler(), target).Body.String()
+		page := body(t, b, target)
 		require.NotContains(t, page, "<script>alert", target)
 		require.NotContains(t, page, `href="javascript:`, target)
 		require.Less(t, len(page), 1<<18, target)
@@ -347,7 +344,7 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 			}
 		}
 	}
-	metrics := get(t, b.Handler(), "/metrics").Body.String()
+	metrics := body(t, b, "/metrics")
 	require.NotContains(t, strings.ReplaceAll(metrics, `\"`, ""), `" onmouseover`)
 	for _, r := range metrics {
 		require.False(t, r < ' ' && r != '\n' || r == 0x202e || r == 0x2066 || r == 0x7f, "%q", r) // somebody reads it in a terminal
@@ -388,7 +385,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	twin := *snap.Locks[2]
 	twin.Path = "/other/ledger" // of the same address
 	snap.Locks = append(snap.Locks, &twin)
-	text := get(t, board(t, snap).Handler(), "/metrics").Body.String()
+	text := body(t, board(t, snap), "/metrics")
 	checkExposition(t, text)
 	require.Contains(t, text, `locktree_lock_waiters{ensemble="main",stack="shop",lock="/locks/ledger",kind="mutex"} 1`)
 	require.Contains(t, text, `locktree_lock_waiters{ensemble="main",stack="shop",lock="/other/ledger",kind="mutex"} 1`)
@@ -399,7 +396,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 		many = append(many, declared(fmt.Sprintf("/locks/l%05d", i), kind.Mutex, nil, nil))
 	}
 	many[7].Holders = []inspect.Contender{contender(many[7].Path, "a", 1)}
-	text = get(t, board(t, &scan.Snapshot{At: noon, Locks: many, Waits: &inspect.Waits{}}).Handler(), "/metrics").Body.String()
+	text = body(t, board(t, &scan.Snapshot{At: noon, Locks: many, Waits: &inspect.Waits{}}), "/metrics")
 	require.Equal(t, 1, strings.Count(text, "\nlocktree_lock_holders{"), "of very many locks those in use")
 }
 
@@ -413,13 +410,13 @@ func TestManyFindingsAreFewRows(t *testing.T) {
 			e.Checkup.Together = append(e.Checkup.Together, check.Condition{Name: fmt.Sprint("access /a", i), What: "the same", Verdict: check.Fails})
 		}
 	})
-	page := get(t, b.Handler(), "/").Body.String()
+	page := body(t, b, "/")
 	require.Equal(t, mostListed+1, strings.Count(page, `<b>condition</b>`))
-	require.Contains(t, get(t, b.Handler(), "/doctor").Body.String(), "access /a0, access /a1, access /a2 and 4997 more")
+	require.Contains(t, body(t, b, "/doctor"), "access /a0, access /a1, access /a2 and 4997 more")
 	require.Equal(t, 1, strings.Count(page, "the same"))
 	require.Contains(t, page, "4951 more conditions fail.")
 	b.Failed("main", fmt.Errorf("%w: no session within 5s", recipes.ErrUnreachable))
-	page = get(t, b.Handler(), "/").Body.String()
+	page = body(t, b, "/")
 	require.Contains(t, page, "Cannot reach ZooKeeper: No session within 5s. Check that these servers run")
 	require.NotContains(t, page, "recipes:")
 }
@@ -435,7 +432,7 @@ func TestListsAreFilteredSortedAndPaged(t *testing.T) {
 	locks = append(locks, declared("/locks/zz-idle", kind.Mutex, nil, nil))
 	b := board(t, &scan.Snapshot{At: noon, Locks: locks, Waits: &inspect.Waits{}, Sessions: map[int64]*words.Session{}})
 	rows := func(query string) (out []string) {
-		for _, m := range regexp.MustCompile(`<th scope="row"[^>]*><a [^>]*>(/locks/[^<]*)`).FindAllStringSubmatch(get(t, b.Handler(), "/locks?"+query).Body.String(), -1) {
+		for _, m := range regexp.MustCompile(`<th scope="row"[^>]*><a [^>]*>(/locks/[^<]*)`).FindAllStringSubmatch(body(t, b, "/locks?"+query), -1) {
 			out = append(out, m[1])
 		}
 		return out
@@ -466,11 +463,11 @@ func TestPermitsOfOneClientAreOne(t *testing.T) {
 		return inspect.Contender{Path: "/locks/workers/" + name, Name: name, ID: id, Session: int64(id[0]), Permits: permits}
 	}
 	b := board(t, at(nil, nil), at([]inspect.Contender{node("leases/1", "a", 1), node("leases/2", "a", 1)}, []inspect.Contender{node("locks/3", "b", 2)}))
-	page := get(t, b.Handler(), "/locks").Body.String()
+	page := body(t, b, "/locks")
 	require.Equal(t, 1, strings.Count(page, "<div>a"))
-	require.Contains(t, get(t, b.Handler(), "/waits").Body.String(), "b waits for one of a</td>")
+	require.Contains(t, body(t, b, "/waits"), "b waits for one of a</td>")
 	b.Saw("main", at([]inspect.Contender{node("leases/4", "b", 1), node("leases/5", "b", 1)}, nil))
-	require.Equal(t, 1, strings.Count(get(t, b.Handler(), "/locks").Body.String(), "<div>b"))
+	require.Equal(t, 1, strings.Count(body(t, b, "/locks"), "<div>b"))
 }
 
 func TestTheScriptIsShortAndOurs(t *testing.T) {
@@ -534,15 +531,15 @@ func TestAnUnfinishedApplyIsTold(t *testing.T) {
 	} {
 		b := board(t, scene())
 		b.Change("main", func(e *Ensemble) { e.Drift, e.DriftAt = &c.drift, noon })
-		require.Contains(t, get(t, b.Handler(), "/metrics").Body.String(), `locktree_apply_incomplete{ensemble="main",stack="shop"} `+c.want+"\n")
-		require.Equal(t, c.want == "1", strings.Contains(get(t, b.Handler(), "/").Body.String(), "apply unfinished"))
+		require.Contains(t, body(t, b, "/metrics"), `locktree_apply_incomplete{ensemble="main",stack="shop"} `+c.want+"\n")
+		require.Equal(t, c.want == "1", strings.Contains(body(t, b, "/"), "apply unfinished"))
 	}
 }
 
 // A comparison that never succeeds has an age as well, or no alert would ever see that it is missing.
 func TestAComparisonThatNeverSucceededIsExported(t *testing.T) {
 	metric := func(e Ensemble) string {
-		page := get(t, NewBoard(Options{Now: func() time.Time { return noon }}, e).Handler(), "/metrics").Body.String()
+		page := body(t, NewBoard(Options{Now: func() time.Time { return noon }}, e), "/metrics")
 		return regexp.MustCompile(`(?m)^locktree_drift_checked.*$`).FindString(page)
 	}
 	require.Equal(t, `locktree_drift_checked_timestamp_seconds{ensemble="main"} 0`, metric(Ensemble{Name: "main", Compare: true, Trouble: "not authorized"}))

@@ -116,10 +116,10 @@ func TestCommandsSayWhichServersWhereThereIsNoConfiguration(t *testing.T) {
 	require.Equal(t, "locktree break /a -servers=zk1:2181,zk2:2181 -holder=0x7", e.evict("break", "/a", inspect.Contender{ID: "\x1b[31m", Session: 7}))
 	b := NewBoard(Options{Now: time.Now}, e)
 	for _, look := range []string{"nothing was seen yet", "the lock is not there"} {
-		require.Contains(t, get(t, b.Handler(), "/lock?ensemble=main&path=/gone").Body.String(), "<code>locktree status /gone -servers=zk1:2181,zk2:2181</code>", look)
+		require.Contains(t, body(t, b, "/lock?ensemble=main&path=/gone"), "<code>locktree status /gone -servers=zk1:2181,zk2:2181</code>", look)
 		b.Saw("main", looked())
 	}
-	require.Contains(t, get(t, b.Handler(), "/lock?ensemble=other&path=/gone").Body.String(), "<code>locktree status /gone</code>")
+	require.Contains(t, body(t, b, "/lock?ensemble=other&path=/gone"), "<code>locktree status /gone</code>")
 	e.Stack = "shop"
 	require.Equal(t, "locktree revoke /a -holder='it'\\''s me'", e.evict("revoke", "/a", inspect.Contender{ID: "it's me", Session: 7}))
 }
@@ -128,9 +128,9 @@ func TestWhatIsBeyondALimitIsMarkedEverywhere(t *testing.T) {
 	b := board(t, looked(bounded("/locks/a", "1m", "30s", []inspect.Contender{contender("/locks/a", "one", 1)}, []inspect.Contender{contender("/locks/a", "two", 2)})))
 	const mark = `<span class="bad">&#9650; `
 	for target, want := range map[string]int{"/locks": 2, "/waits": 1, "/lock?ensemble=main&path=/locks/a": 4} {
-		require.Equal(t, want, strings.Count(get(t, b.Handler(), target).Body.String(), mark), target)
+		require.Equal(t, want, strings.Count(body(t, b, target), mark), target)
 	}
-	require.Contains(t, get(t, b.Handler(), "/lock?ensemble=main&path=/locks/a").Body.String(), "<dd>30s "+mark+"exceeded: 1m30s, 3.0 × 30s</span>")
+	require.Contains(t, body(t, b, "/lock?ensemble=main&path=/locks/a"), "<dd>30s "+mark+"exceeded: 1m30s, 3.0 × 30s</span>")
 }
 
 // The page kept every node of the tree that it had compared: with 100,000 locks more than its unit allows.
@@ -160,7 +160,7 @@ func TestDriftSaysWhoAndWhenAsFarAsThatIsKnown(t *testing.T) {
 			}, noon, "  + mutex \"new\" {\n  ~ owner = <b>\n-/+ x\nPlan: 1 to add"
 			set(e)
 		})
-		return get(t, b.Handler(), "/drift").Body.String()
+		return body(t, b, "/drift")
 	}
 	known := page(func(e *Ensemble) {
 		e.adopt([]history.Entry{{Operation: "break", Lock: "/locks/a"}, {At: noon.Add(-2 * time.Hour), Operation: "apply", Who: "ann@desk<b>", ID: "0123", Plan: "4567", Version: "1.0", Changes: &history.Changes{Add: 3}}}, nil)

@@ -83,13 +83,13 @@ func TestReadiness(t *testing.T) {
 	b.Saw("main", scene())
 	require.Equal(t, http.StatusOK, get(t, b.Handler(), "/readyz").Code)
 	b.opts.Now = func() time.Time { return noon.Add(time.Minute) }
-	require.Equal(t, "stale: main\n", get(t, b.Handler(), "/readyz").Body.String())
+	require.Equal(t, "stale: main\n", body(t, b, "/readyz"))
 	b.Change("main", func(e *Ensemble) { e.looking = "A look is under way: 2310 of 5000 nodes." }) // over a slow line
 	require.Equal(t, http.StatusOK, get(t, b.Handler(), "/readyz").Code)
-	require.Contains(t, get(t, b.Handler(), "/").Body.String(), "A look is under way: 2310 of 5000 nodes.")
-	require.Contains(t, get(t, b.Handler(), "/metrics").Body.String(), `locktree_up{ensemble="main",stack="shop"} 1`)
+	require.Contains(t, body(t, b, "/"), "A look is under way: 2310 of 5000 nodes.")
+	require.Contains(t, body(t, b, "/metrics"), `locktree_up{ensemble="main",stack="shop"} 1`)
 	b.Failed("main", errors.New("the servers have sent nothing for 16s"))
-	require.Equal(t, "stale: main\n", get(t, b.Handler(), "/readyz").Body.String())
+	require.Equal(t, "stale: main\n", body(t, b, "/readyz"))
 	require.Equal(t, http.StatusNotFound, get(t, b.Handler(), "/nothing").Code)
 	require.NotEqual(t, http.StatusOK, get(t, b.Handler(), "/static/../page.html").Code)
 }

@@ -13,12 +13,8 @@ import (
 )
 
 func TestTree(t *testing.T) {
-	v, out, _ := capture(nil)
-	v.Show(planview.Live{liveTree()})
-	golden(t, "show.txt", out.String())
-	out.Reset()
-	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(planview.Live{liveTree()})
-	golden(t, "show.json", out.String())
+	golden(t, "show.txt", text(planview.Live{liveTree()}))
+	golden(t, "show.json", document(planview.Live{liveTree()}))
 }
 
 func applyEvents() []event.Event {

@@ -43,6 +43,28 @@ func capture(set func(*view.Stream)) (v *view.Human, out, err *bytes.Buffer) {
 	return view.NewHuman(streams[0], streams[1]), out, err
 }
 
+// text is what people see of results on standard output, one after the other.
+func text(results ...view.Result) string {
+	v, out, _ := capture(nil)
+	for _, r := range results {
+		v.Show(r)
+	}
+	return out.String()
+}
+
+// document is what programs get of a result as one document, and stream as messages.
+func document(r view.Result) string {
+	var out bytes.Buffer
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(r)
+	return out.String()
+}
+
+func stream(r view.Result) string {
+	var out bytes.Buffer
+	view.NewStream(&out, "1.2.3", clock).Show(r)
+	return out.String()
+}
+
 // hash is the part of a digest that must not be shown anywhere.
 const hash = "CANARYhashCANARYhashCANARY1="
 

@@ -57,12 +57,8 @@ func TestPlanSaysWhatIsInALockThatNobodyUses(t *testing.T) {
 	} {
 		p := &plan.Plan{Ensemble: "main", Root: "/", Changes: []plan.Change{
 			{Action: plan.Update, Addr: "mutex.a", Path: "/a", Kind: kind.Mutex, Before: before, After: after, Usage: &c.usage}}}
-		v, out, _ := capture(nil)
-		v.Show(planview.Plan{NoAdvice: true, Plans: []*plan.Plan{p}})
-		require.Contains(t, out.String(), c.text, name)
-		v, out, _ = capture(nil)
-		v.Show(planview.Plan{NoAdvice: true, Concise: true, Plans: []*plan.Plan{p}})
-		require.Contains(t, out.String(), c.gist, name)
+		require.Contains(t, text(planview.Plan{NoAdvice: true, Plans: []*plan.Plan{p}}), c.text, name)
+		require.Contains(t, text(planview.Plan{NoAdvice: true, Concise: true, Plans: []*plan.Plan{p}}), c.gist, name)
 	}
 }
 
@@ -70,10 +66,9 @@ func TestPlanSaysWhatIsInALockThatNobodyUses(t *testing.T) {
 func TestAPlanThatFailsIsNotRecommended(t *testing.T) {
 	p := failingPlan()
 	p.Changes, p.Outputs = nil, richPlan().Outputs
-	v, out, _ := capture(nil)
-	v.Show(planview.Plan{Plans: []*plan.Plan{p}})
-	require.Contains(t, out.String(), "Changes to Outputs")
-	require.NotContains(t, out.String(), "You can apply this plan")
+	shown := text(planview.Plan{Plans: []*plan.Plan{p}})
+	require.Contains(t, shown, "Changes to Outputs")
+	require.NotContains(t, shown, "You can apply this plan")
 }
 
 // A lock that becomes one of another kind keeps what both kinds have.
@@ -98,18 +93,13 @@ func TestAnotherKindShowsWhatDiffers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := node("semaphore.a", "/a", described(semaphore(3), c.before))
 			after := node("mutex.a", "/a", described(kind.Mutex.New(), c.after))
-			v, out, _ := capture(nil)
-			v.Show(planview.Plan{NoAdvice: true, Plans: []*plan.Plan{{Ensemble: "main", Root: "/", Changes: []plan.Change{
-				{Action: plan.Replace, Addr: "mutex.a", Path: "/a", Kind: kind.Mutex, Before: before, After: after, ForcesReplace: []string{"type"}}}}}})
-			text := strings.Join(strings.Fields(out.String()), " ")
-			require.Contains(t, text, `~ type = "semaphore" -> "mutex" # forces replacement - `)
-			require.Contains(t, text, `- permits = 3 -> null`)
-			require.Contains(t, text, c.hidden)
-			if c.want == "" {
-				require.NotContains(t, text, "description")
-			} else {
-				require.Contains(t, text, c.want)
-			}
+			shown := strings.Join(strings.Fields(text(planview.Plan{NoAdvice: true, Plans: []*plan.Plan{{Ensemble: "main", Root: "/", Changes: []plan.Change{
+				{Action: plan.Replace, Addr: "mutex.a", Path: "/a", Kind: kind.Mutex, Before: before, After: after, ForcesReplace: []string{"type"}}}}}})), " ")
+			require.Contains(t, shown, `~ type = "semaphore" -> "mutex" # forces replacement - `)
+			require.Contains(t, shown, `- permits = 3 -> null`)
+			require.Contains(t, shown, c.hidden)
+			require.Contains(t, shown, c.want)
+			require.Equal(t, c.want != "", strings.Contains(shown, "description"))
 		})
 	}
 }
@@ -135,16 +125,15 @@ func TestPlanColors(t *testing.T) {
 
 // A digest's hash is enough to guess a weak password from; no view prints it.
 func TestNoViewShowsDigests(t *testing.T) {
-	var doc, lines, errs bytes.Buffer
+	var doc, errs bytes.Buffer
 	human, out, err := capture(nil)
 	tree := &plan.Tree{Ensemble: "main", Root: "/", Nodes: []*plan.Node{richPlan().Changes[0].Before, richPlan().Changes[1].After}}
-	view.NewStream(&lines, "1.2.3", clock).Show(planview.Plan{Plans: []*plan.Plan{richPlan()}})
 	for _, v := range []view.Output{human, view.NewDocuments(&doc, view.Stream{Writer: &errs}, "1.2.3")} {
 		v.Show(planview.Saved{planview.Plan{Plans: []*plan.Plan{richPlan()}}})
 		v.Show(planview.Live{tree})
 		v.Show(lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	}
-	all := out.String() + err.String() + doc.String() + lines.String() + errs.String()
+	all := out.String() + err.String() + doc.String() + errs.String() + stream(planview.Plan{Plans: []*plan.Plan{richPlan()}})
 	require.Contains(t, all, "digest:payments:cdr", "the access lists must have been printed for this test to mean anything")
 	require.NotContains(t, all, hash)
 	require.NotContains(t, all, "OTHER"+hash[5:])
@@ -176,9 +165,7 @@ func TestFindingsAlikeAreFoldedForPeople(t *testing.T) {
 	human.Show(planview.Plan{Plans: []*plan.Plan{p}})
 	require.Equal(t, 1, strings.Count(errs.String(), "Error: Node cannot be read"), errs.String())
 	require.Contains(t, errs.String(), "mutex.m[\"0\"] may not be read by us.\n\nThe same goes for 46 more: mutex.m[\"1\"], mutex.m[\"2\"], mutex.m[\"3\"] and 43 more.\n")
-	_, out, _ := capture(nil)
-	view.NewStream(out, "1.2.3", clock).Show(planview.Plan{Plans: []*plan.Plan{p}})
-	require.Equal(t, 47, strings.Count(out.String(), `"summary":"Node cannot be read"`))
+	require.Equal(t, 47, strings.Count(stream(planview.Plan{Plans: []*plan.Plan{p}}), `"summary":"Node cannot be read"`))
 }
 
 // Two passwords of one user, as while one is rotated: the entries read the same, and what comes and goes is shown.
@@ -199,18 +186,8 @@ func TestDigestsOfOneUserAreToldApart(t *testing.T) {
 	}
 }
 
-func TestPlanStream(t *testing.T) {
-	var out bytes.Buffer
-	v := view.NewStream(&out, "1.2.3", clock)
-	v.Show(planview.Plan{Plans: []*plan.Plan{richPlan()}, Files: sources(), SavedTo: "p.bin"})
-	golden(t, "plan.jsonl", out.String())
-	out.Reset()
-	view.NewStream(&out, "1.2.3", clock).Show(planview.Plan{Plans: []*plan.Plan{movedPlan()}})
-	golden(t, "plan_moves.jsonl", out.String())
-}
-
-func TestPlanDocument(t *testing.T) {
-	var out bytes.Buffer
-	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(planview.Saved{planview.Plan{Plans: []*plan.Plan{richPlan()}}})
-	golden(t, "plan.json", out.String())
+func TestPlanForPrograms(t *testing.T) {
+	golden(t, "plan.jsonl", stream(planview.Plan{Plans: []*plan.Plan{richPlan()}, Files: sources(), SavedTo: "p.bin"}))
+	golden(t, "plan_moves.jsonl", stream(planview.Plan{Plans: []*plan.Plan{movedPlan()}}))
+	golden(t, "plan.json", document(planview.Saved{planview.Plan{Plans: []*plan.Plan{richPlan()}}}))
 }
