@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -275,42 +276,33 @@ func TestDataInAPartOfAKeyIsNobodysLeftover(t *testing.T) {
 	require.NoError(t, s.destroy(c, tree))
 }
 
-// A drain listed a family, and looked at all its keys, every quarter of a second.
+// A drain waits for the keys in use. It listed the family, and looked at all its keys, every quarter of a second.
 func TestDrainOfAFamilyLooksAtOneKeyAgainAndAgain(t *testing.T) {
-	s, c, w, tree := family(t, of("mutex"))
-	held := s.hold(w, tree, "order-17")
-	for i := range 50 {
-		s.leave(w, tree, fmt.Sprint("left-", i))
-	}
-	p := s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: time.Minute})
-	x, done := executor(c), make(chan error, 1)
-	draining := make(chan struct{})
-	x.Events = on(func(event.Draining) { close(draining) })
-	go func() { _, err := x.Run(t.Context(), p); done <- err }()
-	<-draining
-	looks := s.server.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == keyPath(tree, "order-17") }, zktest.Fault{})
-	before := s.server.SessionCounts(s.session(c).ID())
-	require.Eventually(t, func() bool { return looks.Hits() >= 6 }, time.Minute, 10*time.Millisecond)
-	after := s.server.SessionCounts(s.session(c).ID())
-	require.Less(t, after.Total-before.Total, 6*8, "requests of six rounds: %v, %v", before, after)
-	require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
-	require.NoError(t, <-done)
-}
-
-func TestDrainOfAFamilyWaitsForItsKeys(t *testing.T) {
-	s, c, w, tree := family(t, of("mutex"), fanout("16"))
-	held := s.hold(w, tree, "order-17")
-	s.leave(w, tree, "left")
-	p := s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: time.Minute})
-	x := executor(c, on(func(d event.Draining) {
-		require.Equal(t, 1, d.Usage.Keys.Used)
-		require.Equal(t, kind.StateDraining, s.payload("/locks/shop/orders").State)
-		require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
-	}))
-	_, err := x.Run(t.Context(), p)
-	require.NoError(t, err)
-	_, there := s.server.Get("/locks/shop/orders")
-	require.False(t, there)
+	synctest.Test(t, func(t *testing.T) {
+		s, c, w, tree := family(t, of("mutex"), fanout("16"))
+		held, looked := s.hold(w, tree, "order-17"), 0
+		for i := range 50 {
+			s.leave(w, tree, fmt.Sprint("left-", i))
+		}
+		id, worker := s.session(c).ID(), s.session(w)
+		x := executor(c, on(func(d event.Draining) {
+			require.Equal(t, 1, d.Usage.Keys.Used)
+			require.Equal(t, kind.StateDraining, s.payload("/locks/shop/orders").State)
+			go func() {
+				time.Sleep(100 * time.Millisecond)
+				before := s.server.SessionCounts(id).Total
+				time.Sleep(1500 * time.Millisecond)
+				looked = s.server.SessionCounts(id).Total - before
+				_ = worker.Delete(t.Context(), held, -1)
+			}()
+		}))
+		_, err := x.Run(t.Context(), s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: time.Minute}))
+		require.NoError(t, err)
+		require.Positive(t, looked)
+		require.Less(t, looked, 6*(16+8), "requests of six rounds, one for each directory")
+		_, there := s.server.Get("/locks/shop/orders")
+		require.False(t, there)
+	})
 }
 
 func TestFamilyBrokenByForceGoesWithItsKeys(t *testing.T) {

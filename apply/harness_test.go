@@ -398,3 +398,13 @@ func (s *site) payload(path string) *kind.Payload {
 	require.NoError(s.t, err)
 	return payload
 }
+
+// protect changes the data of a node by hand.
+func (s *site) protect(path string) {
+	s.t.Helper()
+	p := s.payload(s.root + path)
+	p.Protect = true
+	data, err := p.Encode()
+	require.NoError(s.t, err)
+	require.NoError(s.t, s.server.Set(s.root+path, data))
+}

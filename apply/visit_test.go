@@ -124,13 +124,7 @@ var hands = map[string]struct {
 	"the record is gone": {func(s *site, _ *recipes.Client) {
 		require.NoError(s.t, s.server.Delete(record.IndexPath(s.root, stack)))
 	}, nil},
-	"data is changed": {func(s *site, _ *recipes.Client) {
-		p := s.payload(s.root + "/many/lock-008")
-		p.Protect = true
-		data, err := p.Encode()
-		require.NoError(s.t, err)
-		require.NoError(s.t, s.server.Set(s.root+"/many/lock-008", data))
-	}, []string{"/many/lock-008"}},
+	"data is changed": {func(s *site, _ *recipes.Client) { s.protect("/many/lock-008") }, []string{"/many/lock-008"}},
 	"a node is closed to us": {func(s *site, one *recipes.Client) {
 		s.setByHand(one, s.root+"/many/lock-007", worker)
 	}, []string{"/many/lock-007"}},
