@@ -64,18 +64,6 @@ func TestParameterChangesInPlaceOrByReplacement(t *testing.T) {
 	require.False(t, replan(t, m, tree).HasChanges())
 }
 
-func TestChangeOfKindReplaces(t *testing.T) {
-	m := applied(t, base())
-	tree := base()
-	tree.Nodes[2] = declare("/locks/pay/pool", kind.Mutex)
-	p := replan(t, m, tree)
-	require.Equal(t, []string{"-/+ /locks/pay/pool"}, actions(p))
-	require.Equal(t, []string{"type"}, p.Changes[2].ForcesReplace)
-	m.apply(t, p)
-	require.Nil(t, m.nodes["/locks/pay/pool/leases"], "the semaphore's children went with it")
-	require.False(t, replan(t, m, tree).HasChanges())
-}
-
 func TestReasonNamesTheKeyThatLeftTheMap(t *testing.T) {
 	a := declare("/locks/a", kind.Mutex, addr(`mutex.m["a"]`))
 	b := declare("/locks/b", kind.Mutex, addr(`mutex.m["b.c[1]"]`))
@@ -151,24 +139,6 @@ func TestAccessListsAreSetAfterTheTransactionLeavesFirst(t *testing.T) {
 	require.Len(t, p.ACLSteps(), 6)
 	m.apply(t, p)
 	require.False(t, replan(t, m, tree).HasChanges())
-}
-
-// A reader without ADMIN cannot tell whether a list was changed, so it must not
-// say that somebody did.
-func TestMaskedListIsNoEvidenceOfDrift(t *testing.T) {
-	m := applied(t, base())
-	for _, n := range m.nodes {
-		if len(n.acl) == 2 {
-			masked := n.acl[1]
-			masked.ID = "worker:x"
-			n.acl = kind.List{admin, masked}
-		}
-	}
-	tree := base()
-	set("permits", 4)(tree.Nodes[2])
-	p := replan(t, m, tree)
-	require.Equal(t, []string{"~ /locks/pay/pool"}, actions(p))
-	require.False(t, p.Changes[2].Drift)
 }
 
 func TestOutputsAreChangesToo(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
 	"github.com/locktree/locktree/plan/problem"
-	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -24,31 +23,6 @@ func refused(t *testing.T, p *plan.Plan, want ...string) {
 		require.NotContains(t, q.Detail, "AAAA", "a digest is shown")
 		require.True(t, strings.HasSuffix(q.Detail, "."), q.Detail)
 	}
-}
-
-func TestForeignNodeAtOurPathIsLeftAlone(t *testing.T) {
-	m := newModel(testRoot, testStack)
-	m.nodes["/locks/pay"] = &mnode{data: []byte("somebody's"), acl: kind.WorldAll()}
-	p := replan(t, m, base())
-	refused(t, p, "error foreign_node")
-	require.EqualValues(t, "namespace.x.namespace.locks_pay", p.Problems[0].Addr)
-	require.Equal(t, "locks.locktree.hcl:1", p.Problems[0].Origin)
-	require.NotContains(t, actions(p), "+ /locks/pay")
-}
-
-func TestOtherStacksNodeIsNotTaken(t *testing.T) {
-	m := newModel(testRoot, testStack)
-	n := declare("/locks/solo", kind.Election)
-	n.Payload.Owner.Stack = "other"
-	data, err := n.Payload.Encode()
-	require.NoError(t, err)
-	m.nodes["/locks/solo"] = &mnode{data: data, acl: n.ACL}
-	p := replan(t, m, base())
-	refused(t, p, "error other_stack")
-	require.Contains(t, p.Problems[0].Detail, `stack "other"`)
-
-	// Nor is it deleted when nothing declares it.
-	require.Empty(t, actions(replan(t, m, declared())))
 }
 
 func TestTroubledNodesAreNotOverwritten(t *testing.T) {
@@ -86,27 +60,6 @@ func TestEphemeralNodeIsNeverOurs(t *testing.T) {
 	require.Empty(t, actions(p))
 }
 
-func TestProtectionOutlivesTheConfiguration(t *testing.T) {
-	tree := base()
-	protect(tree.Nodes[1])
-	m := applied(t, tree)
-	gone := base()
-	gone.Nodes = append(gone.Nodes[:1:1], gone.Nodes[2:]...)
-	p := replan(t, m, gone)
-	refused(t, p, "error protected")
-
-	p = diff.Compare(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Destroy: true})
-	refused(t, p, "error protected")
-
-	// Only an apply that unprotects lifts it, then the next one may delete.
-	p = replan(t, m, base())
-	require.Equal(t, &plan.ProtectDiff{Before: true, After: false}, p.Changes[1].Protect)
-	m.apply(t, p)
-	p = replan(t, m, gone)
-	require.True(t, p.Applyable())
-	m.apply(t, p)
-}
-
 func TestProtectedNodeIsNotReplaced(t *testing.T) {
 	m := applied(t, base())
 	tree := base()
@@ -131,23 +84,6 @@ func held(tree *plan.Tree, path string, holders, waiters int) *plan.Tree {
 	return tree
 }
 
-func TestLockInUseIsNamedBeforeItIsDeleted(t *testing.T) {
-	tree := held(applied(t, base()).read(t, testRoot, testStack), "/locks/solo", 1, 4)
-	p := diff.Compare(tree, base(), plan.Options{Identities: us, Destroy: true})
-	require.Equal(t, []string{"warning in_use"}, codes(p))
-	require.Contains(t, p.Problems[0].Detail, "1 holder (host-0/1) and 4 waiters")
-	require.True(t, p.Applyable(), "it may be idle by then: the apply looks again")
-	require.Len(t, p.InUse(), 1)
-	require.Equal(t, "/locks/solo", p.InUse()[0].Path)
-
-	again := base()
-	set("wire", "kazoo")(again.Nodes[3])
-	p = diff.Compare(tree, again, plan.Options{Identities: us})
-	require.Len(t, p.InUse(), 1, "a replacement is a deletion too")
-
-	require.Empty(t, diff.Compare(tree, base(), plan.Options{Identities: us}).InUse())
-}
-
 func TestShrinkingBelowTheHoldersWarns(t *testing.T) {
 	tree := held(applied(t, base()).read(t, testRoot, testStack), "/locks/pay/pool", 3, 1)
 	small := base()
@@ -158,17 +94,6 @@ func TestShrinkingBelowTheHoldersWarns(t *testing.T) {
 	require.True(t, p.Applyable())
 	set("permits", 3)(small.Nodes[2])
 	require.Empty(t, diff.Compare(tree, small, plan.Options{Identities: us}).Problems)
-}
-
-func TestNamespaceWithForeignNodesStays(t *testing.T) {
-	m := applied(t, base())
-	m.nodes["/locks/pay/alien"] = &mnode{acl: kind.WorldAll()}
-	p := diff.Compare(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Destroy: true})
-	require.Equal(t, []string{"warning unmanaged_child"}, codes(p))
-	require.Equal(t, []string{"- /locks/solo", "- /locks/pay/pool", "- /locks/pay/ledger"}, actions(p))
-	m.apply(t, p)
-	require.NotNil(t, m.nodes["/locks/pay/alien"])
-	require.NotNil(t, m.nodes[record.IndexPath(testRoot, testStack)], "the namespace is still ours")
 }
 
 func TestNamespacesAroundAForeignNodeStayToo(t *testing.T) {

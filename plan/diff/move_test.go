@@ -96,18 +96,6 @@ func smallest(t *testing.T, m *model, p *plan.Plan) (paths [][]string) {
 	return paths
 }
 
-// Whoever waits at the old path keeps the lock there: the deletion is refused, and with it the creation.
-func TestALockThatIsQueuedForAtTheLastMomentKeepsItsPath(t *testing.T) {
-	m, tree := applied(t, base()), base()
-	tree.Nodes[3] = declare("/locks/boss", kind.Election, addr("namespace.x.election.locks_solo"))
-	ops, err := operations(replan(t, m, tree), "0123456789abcdef", kind.WorldAll())
-	require.NoError(t, err)
-	m.nodes["/locks/solo/latch-0000000001"] = &mnode{acl: kind.WorldAll()}
-	require.ErrorContains(t, m.multi(ops), "not empty")
-	require.Nil(t, m.nodes["/locks/boss"])
-	require.NotNil(t, m.nodes["/locks/solo"])
-}
-
 // Each of two locks gets the path of the other, or of a third one. A lock that only got another address would have two paths for a
 // while: programs that hold it at the old one do not notice.
 func TestLocksThatTakeEachOthersPathsAreReplacedTogether(t *testing.T) {
@@ -437,44 +425,6 @@ func TestImportOfAnIdleNodeMakesItAnewAndOfABusyOneDoesNot(t *testing.T) {
 		if !busy { // the model knows no contenders
 			require.False(t, replan(t, m, tree).HasChanges())
 		}
-	}
-}
-
-func TestImportToAnotherPathIsRefused(t *testing.T) {
-	m := applied(t, declared(base().Nodes[:3]...))
-	m.nodes["/locks/curator"] = &mnode{acl: kind.WorldAll(), czxid: 7}
-	tree := base()
-	tree.Intent = plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/locks/curator"}}}
-	p := replan(t, m, tree)
-	refused(t, p, "error import")
-	require.Contains(t, p.Problems[0].Detail, "is to be imported from /locks/curator, but it is declared at /locks/solo. An import takes a lock over where it is: set name,")
-}
-
-func TestImportThatIsNotToBeIsRefused(t *testing.T) {
-	other := declare("/locks/solo", kind.Election)
-	other.Payload.Owner.Stack = "other"
-	theirs, err := other.Payload.Encode()
-	require.NoError(t, err)
-	for name, c := range map[string]struct {
-		data      []byte
-		overwrite bool
-		want      []string
-	}{
-		"foreign data":        {[]byte("precious"), false, []string{"error import"}},
-		"other stack's":       {theirs, true, []string{"error import"}},
-		"foreign, overwriten": {[]byte("precious"), true, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := applied(t, declared(base().Nodes[:3]...))
-			m.nodes["/locks/solo"] = &mnode{data: c.data, acl: kind.WorldAll()}
-			tree := base()
-			tree.Intent = plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}}
-			p := diff.Compare(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, OverwriteData: c.overwrite})
-			require.Equal(t, c.want, codes(p))
-			if c.want != nil {
-				require.Empty(t, actions(p))
-			}
-		})
 	}
 }
 
