@@ -34,11 +34,7 @@ func TestTheCallerOfAWriteFindsItsProof(t *testing.T) {
 func TestTheEndOfTheSessionFreesWhoeverWaitsForAnAnswer(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 		rule := srv.Inject(zktest.On("exists", "closeSession"), zktest.DropRequest)
-		got := make(chan error, 1)
-		go func() {
-			_, err := s.Exists(context.Background(), "/")
-			got <- err
-		}()
+		got := going(func() error { return errOf(s.Exists(context.Background(), "/")) })
 		<-rule.Hit()
 		began := time.Now()
 		go func() { _ = c.Close() }()
@@ -109,9 +105,7 @@ func TestRequestsGoOutInOrderWhileAWriteIsSlow(t *testing.T) {
 		c.dialled(t)
 		var wg sync.WaitGroup
 		for range 20 {
-			wg.Go(func() {
-				c.session.mustRead(t, "/")
-			})
+			wg.Go(func() { c.session.mustRead(t, "/") })
 			time.Sleep(time.Millisecond)
 		}
 		// A caller whose context ends is not kept by the write that another one is waiting for.

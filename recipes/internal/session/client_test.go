@@ -109,8 +109,7 @@ func TestCloseReturnsBehindAPingThatIsUnderWay(t *testing.T) {
 		require.NoError(t, err)
 		c.dialled(t)
 		<-begun
-		closed := make(chan error, 1)
-		go func() { closed <- c.Close() }()
+		closed := going(func() error { return c.Close() })
 		time.Sleep(time.Minute)
 		require.Empty(t, closed)
 		close(goOn)
@@ -202,8 +201,7 @@ func TestCloseReturnsBehindTheCallsOfALoss(t *testing.T) {
 		"the deadline passes": func(srv *zktest.Server, _ *Session) { srv.Freeze() },
 		"a server tells":      func(srv *zktest.Server, s *Session) { srv.Expire(s.ID()) },
 		"there is no connection": func(srv *zktest.Server, s *Session) {
-			srv.RefuseDials(true)
-			srv.Disconnect(s.ID())
+			cutOff(srv)
 		},
 	} {
 		runInSession(t, name, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
@@ -228,11 +226,7 @@ func TestCloseEndsDialling(t *testing.T) {
 		srv.RefuseDials(true)
 		srv.Expire(s.ID())
 		<-s.Done()
-		waiter := make(chan error)
-		go func() {
-			_, err := c.Session(t.Context())
-			waiter <- err
-		}()
+		waiter := going(func() error { return errOf(c.Session(t.Context())) })
 		time.Sleep(time.Minute)
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, <-waiter, ErrClosed)
@@ -252,10 +246,10 @@ func TestNoAuthNamesTheMissingRightAndTheIdentity(t *testing.T) {
 		_, wrong := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "alice:sesame"}} })
 		_, nobody := open(t, srv)
 		for want, err := range map[string]error{
-			"get /a: permission denied: needs READ on /a; connected as digest:alice;":        second(wrong.Get(t.Context(), "/a")),
-			"create /a/b: permission denied: needs CREATE on /a; connected as digest:alice;": third(wrong.Create(t.Context(), "/a/b", nil, 0, openACL)),
-			"set /a: permission denied: needs WRITE on /a; connected as world:anyone":        third(nobody.Set(t.Context(), "/a", nil, -1)),
-			"multi /a/b: permission denied: needs CREATE on /a":                              third(nobody.Multi(t.Context(), &zk.CreateRequest{Path: "/a/b", Acl: openACL})),
+			"get /a: permission denied: needs READ on /a; connected as digest:alice;":        errOf3(wrong.Get(t.Context(), "/a")),
+			"create /a/b: permission denied: needs CREATE on /a; connected as digest:alice;": errOf(wrong.Create(t.Context(), "/a/b", nil, 0, openACL)),
+			"set /a: permission denied: needs WRITE on /a; connected as world:anyone":        errOf(nobody.Set(t.Context(), "/a", nil, -1)),
+			"multi /a/b: permission denied: needs CREATE on /a":                              errOf(nobody.Multi(t.Context(), &zk.CreateRequest{Path: "/a/b", Acl: openACL})),
 		} {
 			require.ErrorIs(t, err, zk.ErrNoAuth)
 			require.ErrorContains(t, err, want)
@@ -265,8 +259,8 @@ func TestNoAuthNamesTheMissingRightAndTheIdentity(t *testing.T) {
 	})
 }
 
-func second[A, B any](_ A, _ B, err error) error { return err }
-func third[A any](_ A, err error) error          { return err }
+func errOf3[A, B any](_ A, _ B, err error) error { return err }
+func errOf[A any](_ A, err error) error          { return err }
 
 func TestUnknownAuthSchemeFailsDial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

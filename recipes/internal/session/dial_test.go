@@ -310,11 +310,7 @@ func TestAnAnswerOutOfOrderEndsTheConnection(t *testing.T) {
 		runInSession(t, name, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 			id := s.ID()
 			rule := srv.Inject(zktest.Once(zktest.On("create")), lose)
-			got := make(chan error, 1)
-			go func() {
-				_, err := s.Create(context.Background(), "/a", nil, 0, openACL)
-				got <- err
-			}()
+			got := going(func() error { return errOf(s.Create(context.Background(), "/a", nil, 0, openACL)) })
 			<-rule.Hit()
 			time.Sleep(time.Second)
 			require.Empty(t, got, "nothing tells yet that the answer will not come")

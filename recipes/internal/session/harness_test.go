@@ -31,8 +31,7 @@ func open(t *testing.T, srv *zktest.Server, change ...func(*Config)) (*Client, *
 	c, err := Dial(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	s := c.mustSession(t)
-	return c, s
+	return c, c.mustSession(t)
 }
 
 // inSession runs f in a bubble, with a server, a client and its session.
@@ -71,6 +70,20 @@ func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// cutOff ends the connections and admits nobody to the server.
+func cutOff(srv *zktest.Server) {
+	srv.RefuseDials(true)
+	srv.Disconnect(0)
+	synctest.Wait()
+}
+
+// going calls f aside, and tells what it returned.
+func going(f func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	return done
 }
 
 // dialled connects a client that newClient made.
@@ -183,8 +196,7 @@ func meet(t *testing.T, script hostile.Script) (*peers, *Session) {
 		_ = c.Close() // an error when the peer is not back yet
 		p.wg.Wait()
 	})
-	s := c.mustSession(t)
-	return p, s
+	return p, c.mustSession(t)
 }
 
 // grantOf is the answer to a connect request.

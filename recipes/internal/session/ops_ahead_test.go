@@ -104,9 +104,7 @@ func TestReadAheadWithoutAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
 		s, reads := ten(t, srv)
-		srv.RefuseDials(true)
-		srv.Disconnect(s.ID())
-		synctest.Wait()
+		cutOff(srv)
 		ctx := within(t, time.Second)
 		a := s.ReadAhead(ctx, reads)
 		_, _, err := a.Get(ctx, "/1")

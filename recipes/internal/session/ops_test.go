@@ -144,9 +144,7 @@ func TestContextEndedBeforehandSendsNothing(t *testing.T) {
 
 func TestDisconnectedOperationsWaitAndThenAreSent(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
-		srv.RefuseDials(true)
-		srv.Disconnect(s.ID())
-		synctest.Wait()
+		cutOff(srv)
 		ctx := within(t, time.Second)
 		_, err := s.Create(ctx, "/impatient", nil, 0, openACL)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -349,9 +347,7 @@ func TestListingOverAnotherConnectionIsRefused(t *testing.T) {
 
 func TestABatchThatWasNotSentIsKnownNotToBe(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
-		srv.RefuseDials(true)
-		srv.Disconnect(s.ID())
-		synctest.Wait()
+		cutOff(srv)
 		ctx := within(t, time.Second)
 		for _, c := range []struct {
 			send func(*Batch, context.Context) error
@@ -388,11 +384,7 @@ func TestAnOfferIsSentAtOnceOrWaitsForOtherRequests(t *testing.T) {
 		}
 		_, err = mark(ended)
 		require.ErrorContains(t, err, "256 operations are under way")
-		done := make(chan error)
-		go func() {
-			_, err := mark(t.Context())
-			done <- err
-		}()
+		done := going(func() error { return errOf(mark(t.Context())) })
 		synctest.Wait()
 		require.Empty(t, done)
 		srv.Thaw()

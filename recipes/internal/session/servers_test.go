@@ -134,11 +134,7 @@ func TestRequestsUnderWayAreAnsweredBeforeASessionLeavesAServer(t *testing.T) {
 			fails bool
 		}{{900 * time.Millisecond, false}, {1100 * time.Millisecond, true}} {
 			srv.Inject(zktest.Once(zktest.On("create")), zktest.Delay(slow.by))
-			created := make(chan error, 1)
-			go func() {
-				_, err := s.Create(t.Context(), "/a-", nil, zk.FlagSequence, openACL)
-				created <- err
-			}()
+			created := going(func() error { return errOf(s.Create(t.Context(), "/a-", nil, zk.FlagSequence, openACL)) })
 			synctest.Wait()
 			list := []string{"new"}
 			if s.Stats().Server == "new:2181" {
@@ -285,8 +281,7 @@ func TestALaterOutageForTheSameReasonIsLoggedAgain(t *testing.T) {
 		srv := zktest.Start(t)
 		c, s := open(t, srv, func(c *Config) { c.Logger = textLogger(&out) })
 		for range 3 {
-			srv.RefuseDials(true)
-			srv.Disconnect(s.ID())
+			cutOff(srv)
 			time.Sleep(5 * time.Second)
 			srv.RefuseDials(false)
 			time.Sleep(5 * time.Second)

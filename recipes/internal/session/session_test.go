@@ -53,9 +53,7 @@ func TestSwappedSessionIDIsALoss(t *testing.T) {
 // Raw: four creates issued under session A came back without an error, owned by session B.
 func TestRequestsOfALostSessionNeverRunInTheNext(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
-		srv.RefuseDials(true)
-		srv.Disconnect(s.ID())
-		synctest.Wait()
+		cutOff(srv)
 		errs := make(chan error, 20)
 		for range 20 {
 			go func() {
@@ -122,8 +120,7 @@ func TestEventsDoNotKeepADeafConnectionAlive(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		for _, p := range []string{"/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8", "/9"} {
 			require.NoError(t, srv.Create(p, nil))
-			w := s.watch(t, p)
-			defer w.Stop()
+			defer s.watch(t, p).Stop()
 		}
 		srv.Partition(s.ID(), zktest.ToServer)
 		began, changed := time.Now(), s.Changed()
@@ -246,8 +243,7 @@ func TestHeartbeatIsOneQuietWrite(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		for range 50 {
 			p := s.mustCreate(t, "/n-", zk.FlagEphemeralSequential)
-			w := s.watch(t, p)
-			defer w.Stop()
+			defer s.watch(t, p).Stop()
 			release, err := s.hold(nil, p)
 			require.NoError(t, err)
 			defer release()
@@ -381,10 +377,7 @@ func TestWaitersShareOneDial(t *testing.T) {
 		<-s.Done()
 		got := make(chan *Session, 100)
 		for range 100 {
-			go func() {
-				s := c.mustSession(t)
-				got <- s
-			}()
+			go func() { got <- c.mustSession(t) }()
 		}
 		one := <-got
 		for range 99 {

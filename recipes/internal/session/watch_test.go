@@ -306,11 +306,7 @@ func TestARemovedWatchIsOffTheServer(t *testing.T) {
 	inSlowSession(t, time.Millisecond, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		_, other := open(t, srv)
 		s.mustCreate(t, "/a", 0)
-		get := func(s *Session) *Watch {
-			w := s.watch(t, "/a")
-			return w
-		}
-		theirs, ours, beside := get(other), get(s), get(s)
+		theirs, ours, beside := other.watch(t, "/a"), s.watch(t, "/a"), s.watch(t, "/a")
 		list := s.watchList(t, "/a")
 		srv.ResetCounts()
 		ours.Remove()
@@ -354,10 +350,7 @@ func TestARemovedWatchTakesNoOtherAlong(t *testing.T) {
 		synctest.Wait()
 		next := make(chan *Watch, 1)
 		read := func() {
-			go func() {
-				w := s.watch(t, "/a")
-				next <- w
-			}()
+			go func() { next <- s.watch(t, "/a") }()
 			for range 1000 {
 				runtime.Gosched()
 			}
