@@ -147,15 +147,13 @@ func named(c *recipes.Client, id string) map[string]taking {
 	return all
 }
 
-type taker = func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error)
+type taker = func(c *recipes.Client, i int) taking
 
 // takers are how each recipe takes the locks that declareAll declares.
 var takers = func() map[string]taker {
 	all := map[string]taker{}
 	for name := range harness.Ways() {
-		all[name] = func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
-			return harness.WaysAt(fmt.Sprint(i))[name].Take(c)(ctx)
-		}
+		all[name] = func(c *recipes.Client, i int) taking { return harness.WaysAt(fmt.Sprint(i))[name].Take(c) }
 	}
 	return all
 }()

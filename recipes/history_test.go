@@ -118,9 +118,7 @@ func TestModelsTellLegalFromIllegalHistories(t *testing.T) {
 		"released by halves": {setModel, timed(set(opAcquire, 1, 1, m, e), lost(set(opRelease, 1, 1, m, e)), set(opAcquire, 2, 2, m),
 			set(opSee, 1, 1, e)), false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.legal, linearizable(c.model, c.all) == porcupine.Ok)
-		})
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.legal, linearizable(c.model, c.all) == porcupine.Ok) })
 	}
 }
 

@@ -132,18 +132,10 @@ func TestNoKeyIsMadeUnderAnOlderDeclaration(t *testing.T) {
 // Whatever happens to the answer of a request that takes or gives back a key, nothing is left.
 func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
 	takes := map[string]func(*recipes.Client) taking{
-		"mutex": func(c *recipes.Client) taking {
-			return c.Keyed("/km").Mutex("1").Lock
-		},
-		"reader": func(c *recipes.Client) taking {
-			return c.Keyed("/krw").RWMutex("1").RLock
-		},
-		"permits": func(c *recipes.Client) taking {
-			return permits(c.Keyed("/ks").Semaphore("1"), 2)
-		},
-		"set": func(c *recipes.Client) taking {
-			return locked(c.Keyed("/km"), "1", "2")
-		},
+		"mutex":   func(c *recipes.Client) taking { return c.Keyed("/km").Mutex("1").Lock },
+		"reader":  func(c *recipes.Client) taking { return c.Keyed("/krw").RWMutex("1").RLock },
+		"permits": func(c *recipes.Client) taking { return permits(c.Keyed("/ks").Semaphore("1"), 2) },
+		"set":     func(c *recipes.Client) taking { return locked(c.Keyed("/km"), "1", "2") },
 	}
 	for name, take := range takes {
 		for what, fault := range map[string]zktest.Fault{"before": zktest.CutBefore, "after": zktest.CutAfter, "reply": zktest.DropReply, "half": zktest.CutAt(7), "throttled": zktest.Fail(zktest.CodeThrottled)} {

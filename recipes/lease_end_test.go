@@ -98,9 +98,7 @@ func TestAReleaseIsNotCutShortByTheContextThatItEnds(t *testing.T) {
 	})
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
-		require.NoError(t, c.Mutex(l.Mutex()).Do(t.Context(), func(ctx context.Context, x *recipes.Lease) error {
-			return x.Unlock(ctx)
-		}))
+		require.NoError(t, c.Mutex(l.Mutex()).Do(t.Context(), func(ctx context.Context, x *recipes.Lease) error { return x.Unlock(ctx) }))
 		l.Srv.Inject(zktest.On("delete", "multi"), zktest.Fail(zktest.CodeThrottled))
 		for given, waited := range map[time.Duration]time.Duration{time.Second: time.Second, time.Hour: 12 * time.Second} {
 			l.Declare("/"+given.String(), kind.Mutex.New())

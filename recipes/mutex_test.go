@@ -133,9 +133,7 @@ func TestDoGivesBackAfterItsFunctionAndJoinsTheLoss(t *testing.T) { // case 57: 
 func TestDoReleasesWhenItsFunctionPanics(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
-		require.PanicsWithValue(t, "boom", func() {
-			_ = m.Do(t.Context(), func(context.Context, *recipes.Lease) error { panic("boom") })
-		})
+		require.PanicsWithValue(t, "boom", func() { _ = m.Do(t.Context(), func(context.Context, *recipes.Lease) error { panic("boom") }) })
 		synctest.Wait()
 		l.Empty("/m")
 	})

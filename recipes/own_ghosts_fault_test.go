@@ -35,8 +35,7 @@ func TestALostSessionThatCannotBeClosedIsNotKeptAliveForLong(t *testing.T) {
 		a := l.Client("a")
 		id := l.SessionID(a)
 		for i := range 3 {
-			x, err := takers["mutex"](t.Context(), a, i)
-			require.NoError(t, err)
+			x := l.Lock(takers["mutex"](a, i))
 			context.AfterFunc(x.Context(), func() { _ = x.Unlock(context.Background()) })
 		}
 		var tries []time.Time
@@ -79,7 +78,7 @@ func TestALateCreateOfALostSessionIsRefused(t *testing.T) {
 			id := l.SessionID(a)
 			l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(11500*time.Millisecond))
 			ctx := l.Within(time.Second)
-			_, err := take(ctx, a, 0)
+			_, err := take(a, 0)(ctx)
 			require.Error(t, err)
 			l.cut(a)
 			x, err := again(take, a)
@@ -105,8 +104,7 @@ func TestSeveralLostSessionsAreRememberedUntilEachIsClosed(t *testing.T) {
 		var lost []int64
 		for i := range 3 {
 			lost = append(lost, l.SessionID(a))
-			x, err := takers["mutex"](t.Context(), a, i)
-			require.NoError(t, err)
+			x := l.Lock(takers["mutex"](a, i))
 			held = append(held, x)
 			l.cut(a)
 		}

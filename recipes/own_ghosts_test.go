@@ -30,7 +30,7 @@ func (l *lab) outage(d time.Duration, restarts bool) {
 // again takes a lock as a program does: until it has it.
 func again(take taker, c *recipes.Client) (*recipes.Lease, error) {
 	for {
-		x, err := take(context.Background(), c, 0)
+		x, err := take(c, 0)(context.Background())
 		if err == nil || !recipes.Retryable(err) {
 			return x, err
 		}
@@ -41,18 +41,15 @@ func again(take taker, c *recipes.Client) (*recipes.Lease, error) {
 // leaves are what a client leaves behind; each returns when the outage may begin.
 var leaves = map[string]func(l *lab, take taker, c *recipes.Client){
 	"a lease given back when it was lost": func(l *lab, take taker, c *recipes.Client) {
-		x, err := take(l.T.Context(), c, 0)
-		require.NoError(l.T, err)
+		x := l.Lock(take(c, 0))
 		context.AfterFunc(x.Context(), func() { _ = x.Unlock(context.Background()) })
 	},
 	"a lease given back during the outage": func(l *lab, take taker, c *recipes.Client) {
-		x, err := take(l.T.Context(), c, 0)
-		require.NoError(l.T, err)
+		x := l.Lock(take(c, 0))
 		time.AfterFunc(time.Second, func() { _ = x.Unlock(context.Background()) })
 	},
 	"Do": func(l *lab, take taker, c *recipes.Client) {
-		x, err := take(l.T.Context(), c, 0)
-		require.NoError(l.T, err)
+		x := l.Lock(take(c, 0))
 		go func() {
 			_ = x.Run(context.Background(), func(ctx context.Context, _ *recipes.Lease) error {
 				<-ctx.Done()
@@ -62,8 +59,7 @@ var leaves = map[string]func(l *lab, take taker, c *recipes.Client){
 	},
 	"a waiter": func(l *lab, take taker, c *recipes.Client) {
 		other := l.Client("other")
-		x, err := take(l.T.Context(), other, 0)
-		require.NoError(l.T, err)
+		x := l.Lock(take(other, 0))
 		go func() {
 			if x, err := again(take, c); err == nil {
 				_ = x.Unlock(context.Background())
@@ -162,8 +158,7 @@ func TestWhatMayStillRunUnderALostLeaseKeepsItsPlace(t *testing.T) {
 							l.declareAll(1)
 							a, b := l.Client("a"), l.Client("b")
 							l.read(take, a, b)
-							x, err := take(t.Context(), a, 0)
-							require.NoError(t, err)
+							x := l.Lock(take(a, 0))
 							l.Settle()
 							end := keep(t, x)
 							// A reader does not keep readers out.
@@ -171,8 +166,7 @@ func TestWhatMayStillRunUnderALostLeaseKeepsItsPlace(t *testing.T) {
 							if name == "reader" {
 								other = takers["writer"]
 							}
-							rival := async(func() (*recipes.Lease, error) { return other(context.Background(), b, 0) })
-							l.Settle()
+							rival := l.Waiting(other(b, 0))
 							began, heal := time.Now(), from(l, l.SessionID(a))
 							<-x.Context().Done()
 							heal()

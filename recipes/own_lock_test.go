@@ -19,9 +19,7 @@ func TestALockThatNobodyElseWantsCostsThreeRequestsAndTwoRoundTrips(t *testing.T
 		m := l.Client("a").Mutex(l.Mutex())
 		l.warm(m)
 		for range 5 {
-			require.Equal(t, spent(2, "create delete getChildren2"), l.Cost(func() {
-				l.Unlock(l.Lock(m.Lock))
-			}))
+			require.Equal(t, spent(2, "create delete getChildren2"), l.Cost(func() { l.Unlock(l.Lock(m.Lock)) }))
 		}
 	})
 }

@@ -14,9 +14,7 @@ import (
 func TestAWaiterThatWasNextHeartbeatsNoMoreWhenItLeaves(t *testing.T) {
 	for name, end := range map[string]func(l *lab, held *recipes.Lease, w context.CancelFunc){
 		"cancelled": func(_ *lab, _ *recipes.Lease, c context.CancelFunc) { c() },
-		"drained": func(l *lab, _ *recipes.Lease, _ context.CancelFunc) {
-			l.Declare("/m", kind.Mutex.New(), draining)
-		},
+		"drained":   func(l *lab, _ *recipes.Lease, _ context.CancelFunc) { l.Declare("/m", kind.Mutex.New(), draining) },
 		"own deleted": func(l *lab, _ *recipes.Lease, _ context.CancelFunc) {
 			require.NoError(l.T, l.Srv.Delete(l.Queue("/m")[1]))
 		},

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,8 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/internal/harness"
-	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -37,12 +33,10 @@ func (l *lab) declareAll(n int) (queues []string) {
 }
 
 // read lets clients read the declarations, so that what they ask for next is the lock alone.
-func (l *lab) read(take func(context.Context, *recipes.Client, int) (*recipes.Lease, error), cs ...*recipes.Client) {
+func (l *lab) read(take taker, cs ...*recipes.Client) {
 	l.T.Helper()
 	for _, c := range cs {
-		x, err := take(l.T.Context(), c, 0)
-		require.NoError(l.T, err)
-		l.Unlock(x)
+		l.Unlock(l.Lock(take(c, 0)))
 	}
 	l.Settle()
 }
@@ -75,7 +69,7 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 				callers.Go(func() {
 					for time.Now().Before(end) {
 						ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
-						x, err := take(ctx, a, 0)
+						x, err := take(a, 0)(ctx)
 						cancel()
 						if err == nil {
 							_ = x.Unlock(context.Background())
@@ -84,12 +78,10 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 				})
 			}
 			time.Sleep(10 * time.Second)
-			meanwhile, err := take(t.Context(), b, 0)
-			require.NoError(t, err)
-			l.Unlock(meanwhile)
+			l.Unlock(l.Lock(take(b, 0)))
 			callers.Wait()
 			ctx := l.Within(time.Second)
-			x, err := take(ctx, b, 0)
+			x, err := take(b, 0)(ctx)
 			require.NoError(t, err, "%s", l.Srv.Dump())
 			l.Unlock(x)
 			l.Settle()
@@ -117,58 +109,6 @@ func contenders(recipe string) int {
 	return 1
 }
 
-// The same over TCP, in real time, while other goroutines fight for the processors: 2,760 contenders were left.
-func TestCallersThatTimeOutUnderLoadLeaveNothing(t *testing.T) {
-	l := &lab{harness.NewLab(t, zktest.WithLatency(0))}
-	const n = 8
-	queues := l.declareAll(n)
-	dial := func() *recipes.Client {
-		c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{l.Srv.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = c.Close() })
-		return c
-	}
-	a, b := dial(), dial()
-	var stop atomic.Bool
-	var busy, callers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		busy.Go(func() {
-			for !stop.Load() {
-			}
-		})
-	}
-	for _, take := range takers {
-		for i := range n {
-			callers.Go(func() {
-				for range 20 {
-					ctx, cancel := context.WithTimeout(context.Background(), rand.N(15*time.Millisecond))
-					if x, err := take(ctx, a, i); err == nil {
-						_ = x.Unlock(context.Background())
-					}
-					cancel()
-				}
-			})
-		}
-	}
-	callers.Wait()
-	stop.Store(true)
-	busy.Wait()
-	ctx := l.Within(hostile.Patience)
-	for name, take := range takers {
-		for i := range n {
-			x, err := take(ctx, b, i)
-			require.NoError(t, err, "%s %d: %s", name, i, l.Srv.Dump())
-			require.NoError(t, x.Unlock(ctx))
-		}
-	}
-	for _, dir := range queues {
-		for len(l.Children(dir)) > 0 {
-			require.NoError(t, ctx.Err(), "%s: %v", dir, l.Children(dir))
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
-}
-
 // The goroutine that was to send a create was preempted before it did, and the caller's context ended in that time.
 // The search for the contender found none and was done with it; then the create went out: a contender nobody knew of.
 func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
@@ -186,7 +126,7 @@ func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 			a, b := l.Client("a"), l.Client("b")
 			l.read(take, a, b)
 			due.Store(true)
-			_, err := take(ctx, a, 0)
+			_, err := take(a, 0)(ctx)
 			require.ErrorIs(t, err, context.Canceled)
 			time.Sleep(11 * time.Second)
 			l.Settle()
@@ -195,7 +135,7 @@ func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 			}
 			ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			x, err := take(ctx, b, 0)
+			x, err := take(b, 0)(ctx)
 			require.NoError(t, err)
 			l.Unlock(x)
 		})
@@ -217,12 +157,10 @@ func TestACreateExecutedLateIsDeleted(t *testing.T) {
 				l.Settle()
 				l.Srv.Disconnect(sid)
 			}()
-			x, err := take(t.Context(), a, 0)
-			require.NoError(t, err)
-			l.Unlock(x)
+			l.Unlock(l.Lock(take(a, 0)))
 			time.Sleep(21 * time.Second)
 			ctx := l.Within(time.Minute)
-			x, err = take(ctx, b, 0)
+			x, err := take(b, 0)(ctx)
 			require.NoError(t, err)
 			l.Unlock(x)
 			time.Sleep(20 * time.Second)

@@ -63,10 +63,8 @@ func wireOf(parties ...party) string {
 // wire = "kazoo": it neither sees nor is seen by Curator, which the I cells pin down, and which shows that these tests
 // can tell exclusion from its absence. ZooKeeper's WriteLock counts whatever has a dash before its number.
 var mutexes = grid{
-	recipe: "mutex",
-	declare: func(w string) kind.Params {
-		return &kind.MutexParams{Common: kind.Common{Wire: w}}
-	},
+	recipe:  "mutex",
+	declare: func(w string) kind.Params { return &kind.MutexParams{Common: kind.Common{Wire: w}} },
 	parties: []party{
 		ours("go", kind.WireCurator, goMutex),
 		foreign("curator", java, "mutex"),
@@ -93,10 +91,8 @@ var mutexes = grid{
 // rwlocks is the matrix of readers and writers. That readers of either naming scheme share is chance where the rest
 // of their row ignores.
 var rwlocks = grid{
-	recipe: "rwlock",
-	declare: func(w string) kind.Params {
-		return &kind.RWLockParams{Common: kind.Common{Wire: w}}
-	},
+	recipe:  "rwlock",
+	declare: func(w string) kind.Params { return &kind.RWLockParams{Common: kind.Common{Wire: w}} },
 	parties: []party{
 		ours("go-reader", kind.WireCurator, goRead),
 		ours("go-writer", kind.WireCurator, goWrite),
@@ -126,10 +122,8 @@ var rwlocks = grid{
 
 // elections is the matrix of who leads.
 var elections = grid{
-	recipe: "election",
-	declare: func(w string) kind.Params {
-		return &kind.ElectionParams{Common: kind.Common{Wire: w}}
-	},
+	recipe:  "election",
+	declare: func(w string) kind.Params { return &kind.ElectionParams{Common: kind.Common{Wire: w}} },
 	parties: []party{
 		ours("go", kind.WireCurator, goElection),
 		withoutTry(foreign("curator", java, "latch")),

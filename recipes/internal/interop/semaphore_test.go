@@ -23,9 +23,7 @@ func (l *realLab) semaphores(t *testing.T) {
 	for i, a := range semaphoreParties(1) {
 		for _, b := range semaphoreParties(1) {
 			for j, w := range semaphoreParties(1) {
-				t.Run(fmt.Sprintf("holders=%s+%s,waiter=%s", a.name, b.name, w.name), func(t *testing.T) {
-					l.oneOfTwo(t, a, b, w)
-				})
+				t.Run(fmt.Sprintf("holders=%s+%s,waiter=%s", a.name, b.name, w.name), func(t *testing.T) { l.oneOfTwo(t, a, b, w) })
 				t.Run(fmt.Sprintf("holder=%s,next=%s,wantsBoth=%s", a.name, b.name, w.name), func(t *testing.T) {
 					l.bothOfTwo(t, semaphoreParties(1)[i], b, semaphoreParties(permits)[j])
 				})

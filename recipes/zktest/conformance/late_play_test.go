@@ -28,9 +28,7 @@ func (a *actor) take(dial Dial) {
 	a.t.Helper()
 	old := a.p.sessions[0]
 	// A server that is behind what the session has seen hangs up.
-	s := retry(a.t, "take the session up again", func() (*session, error) {
-		return open(dial, old.id, old.passwd, old.last)
-	})
+	s := retry(a.t, "take the session up again", func() (*session, error) { return open(dial, old.id, old.passwd, old.last) })
 	s.xid = old.xid // never the same twice: ZooKeeper tells the writes of a session by it
 	a.p.sessions[0] = s
 }
