@@ -37,7 +37,7 @@ func sizeOf(pkg string) size {
 // oversized has the packages with a ceiling of their own. Ceilings only fall, and a row goes when the package fits without it.
 var oversized = map[string]size{
 	"recipes/internal/session": {3800, 20, 14}, // a connection and its session need 66 names of each other one way and 110 the other
-	"recipes/zktest":           {2800, 20, 14},
+	"recipes/zktest":           {2650, 20, 14},
 	"cmd/locktree":             {1700, 27, 15}, // a file for each command
 }
 

@@ -29,14 +29,6 @@ type Common struct {
 	Order string
 }
 
-// Limits returns the limits declared for the node, including inherited ones.
-func (p *Payload) Limits() Limits {
-	if p == nil {
-		return Limits{}
-	}
-	return p.Params.common().Limits
-}
-
 func (c *Common) common() *Common { return c }
 
 // commonTable is the table of the common parameters. wires are the wire formats for which the kind has names.

@@ -295,6 +295,14 @@ func (p *Payload) Read(written int64) {
 	}
 }
 
+// Limits returns the limits declared for the node, including inherited ones.
+func (p *Payload) Limits() Limits {
+	if p == nil {
+		return Limits{}
+	}
+	return p.Params.common().Limits
+}
+
 // Provisioner is what [Provision] needs of a zktest.Server.
 type Provisioner interface {
 	Provision(path string, d interface {

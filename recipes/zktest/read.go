@@ -2,8 +2,10 @@ package zktest
 
 import (
 	"bufio"
+	"crypto/tls"
 	"io"
 
+	"github.com/locktree/locktree/recipes/zktest/internal/store"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 	"github.com/locktree/locktree/recipes/zktest/internal/words"
 )
@@ -54,4 +56,27 @@ func (c *conn) next(in *bufio.Reader, first bool) (inbound, error) {
 		it.req, err = wire.DecodeRequest(body)
 	}
 	return it, err
+}
+
+// identify finishes the TLS handshake, and adds the identity of the client's certificate, if it has one.
+func (c *conn) identify() error {
+	t, ok := c.nc.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	if err := t.Handshake(); err != nil {
+		return err
+	}
+	certs := t.ConnectionState().PeerCertificates
+	if len(certs) == 0 {
+		return nil
+	}
+	name, err := subject(certs[0].RawSubject)
+	if err != nil {
+		return err
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.ids = append(c.ids, store.Identity{Scheme: "x509", ID: name})
+	return nil
 }
