@@ -63,10 +63,9 @@ type Lock struct {
 	known chan struct{} // closed: czxid is known; nil if it was known from the start
 	runs  atomic.Int32  // functions that run under it
 
-	mu      sync.Mutex // guards the rest
-	state   holdState
-	revoked bool
-	czxid   int64
+	mu    sync.Mutex // guards the rest
+	state holdState
+	czxid int64
 
 	leases  int
 	tenures []*tenure // that have begun and not ended
@@ -152,9 +151,6 @@ func (h *Lock) Session() *znode.SessionNodes { return h.owner }
 
 // revoke tells the holder that another program wants the lock. It stays held until Unlock.
 func (h *Lock) revoke() {
-	h.mu.Lock()
-	h.revoked = true
-	h.mu.Unlock()
 	h.end(AfterGrant(fmt.Errorf("%w: %s", znode.ErrRevoked, h.nodes[0].Path)))
 }
 

@@ -17,10 +17,8 @@ import (
 
 // Client is shared by the calls of one client. Its zero value is ready. Its mutex is never held across a request: waits are on channels.
 //
-// Mutexes are taken in this order: Client.Mu, that of a declare.Cache or of a SessionNodes, then that of a session or of a held lock
-// (never both), then those that are held for a moment only: of links, servers, and the queues for events and log lines. So a session, or
-// a held lock, lets go of its own before it tells the recipes anything. No mutex is held when a context is cancelled or an Observer
-// called.
+// TestMutexesAreTakenInOneOrder has the order of all mutexes of the library, and checks it. A session lets go of its own before it tells
+// the recipes anything. No mutex is held when a context is cancelled or an Observer is called.
 type Client struct {
 	znode.ClientNodes
 	Conn *session.Client
