@@ -29,7 +29,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// evil is what somebody may write into a node: markup, an end of attribute, a terminal's colour, marks of direction.
+// evil is a text that a foreign client may write into a node: markup, an end of attribute, a terminal's colour, marks of direction.
 const evil = "<script>alert(1)</script>\" onmouseover='x' \x1b[31m\u202egnp\u2066 {{.}} ]]> javascript:alert(1)"
 
 func declared(path string, k *kind.Kind, holders, waiters []inspect.Contender) *inspect.Report {
@@ -43,7 +43,7 @@ func contender(path, id string, session int64) inspect.Contender {
 		Token: uint64(session) + 100, Since: noon.Add(-90 * time.Second)}
 }
 
-// scene is a snapshot in which something of everything is wrong.
+// scene is a snapshot with one problem of each sort.
 func scene() *scan.Snapshot {
 	a, b := contender("/locks/ledger", "app-a", 1), contender("/locks/stock", "app-b", 2)
 	locks := []*inspect.Report{
@@ -148,7 +148,7 @@ func golden(t *testing.T, name, got string) {
 	require.Equal(t, string(want), got, "make golden rewrites it; read the difference")
 }
 
-// hourly is a job of which two slots were missed, and one has failed.
+// hourly is a job with two missed slots and a failed one.
 func hourly() *inspect.Report {
 	in := declared("/locks/hourly", kind.Once, nil, nil)
 	p := in.Payload.Params.(*kind.OnceParams)
@@ -186,7 +186,7 @@ func TestAJobsSlotsAreShown(t *testing.T) {
 	require.Contains(t, page("/"), "runs "+last+" no more, and has recorded no result")
 }
 
-// orders is a family, of which three keys were looked at.
+// orders is a family with three keys that were looked at.
 func orders() *inspect.Report {
 	in := declared("/orders", kind.Keyed, nil, nil)
 	in.Payload.Params.(*kind.KeyedParams).Limits = kind.Limits{MaxHold: "1m"}
@@ -226,7 +226,7 @@ func TestAFamilyIsOneRowOfThePage(t *testing.T) {
 	for _, p := range problemsAt(b, noon) {
 		found = append(found, p.What+" "+p.Locks[0]+" "+p.Text)
 	}
-	require.Equal(t, []string{"stuck /orders/stuck 1 waiter, and nobody holds it.",
+	require.Equal(t, []string{"stuck /orders/stuck 1 waiter, and no holder.",
 		`longer than declared /orders/%3Cb> app-a (h-app-a/7, since 2026-11-22T11:58:30Z (1m30s), connection not asked) has held it for 1m30s (key "<b>", one of 2 that are beyond it); max_hold is 1m.`}, found)
 }
 
@@ -307,8 +307,8 @@ var (
 	attribute = regexp.MustCompile(`\s([a-zA-Z-]+)=`)
 )
 
-// Whatever stands in a node is text on every page: no tag or attribute comes from it, nothing that a terminal or a reader's eye
-// obeys, and no page has anything inline that the content security policy would have to allow.
+// The content of a node is text on every page: no tag or attribute comes from it, and no character that a terminal or a reader's
+// eye obeys. No page has inline code that the content security policy would have to allow.
 func TestWhatStandsInNodesIsText(t *testing.T) {
 	snap := scene()
 	snap.Locks[4] = &inspect.Report{Path: "/" + evil, Kind: kind.Mutex, Junk: []string{"/x/" + evil},
@@ -347,7 +347,7 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 	metrics := body(t, b, "/metrics")
 	require.NotContains(t, strings.ReplaceAll(metrics, `\"`, ""), `" onmouseover`)
 	for _, r := range metrics {
-		require.False(t, r < ' ' && r != '\n' || r == 0x202e || r == 0x2066 || r == 0x7f, "%q", r) // somebody reads it in a terminal
+		require.False(t, r < ' ' && r != '\n' || r == 0x202e || r == 0x2066 || r == 0x7f, "%q", r) // it may be read in a terminal
 	}
 	checkExposition(t, metrics)
 }
@@ -400,7 +400,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	require.Equal(t, 1, strings.Count(text, "\nlocktree_lock_holders{"), "of very many locks those in use")
 }
 
-// A page is no longer than somebody reads, whatever doctor finds, and says in the words of the command what failed.
+// A page stays short however much doctor finds, and explains a failure in the words of the command.
 func TestManyFindingsAreFewRows(t *testing.T) {
 	b := board(t, scene())
 	b.Change("main", func(e *Ensemble) {
@@ -452,8 +452,8 @@ func TestListsAreFilteredSortedAndPaged(t *testing.T) {
 	}
 }
 
-// Each permit of a semaphore is a node, and a client that is granted some leaves its place in the antechamber: for people it is
-// one that queued, was granted, and released.
+// Each permit of a semaphore is a node, and a client that is granted some leaves its place in the antechamber. For people it is
+// one client that queued, was granted permits, and released them.
 func TestPermitsOfOneClientAreOne(t *testing.T) {
 	at := func(holders, waiters []inspect.Contender) *scan.Snapshot {
 		in := declared("/locks/workers", kind.Semaphore, holders, waiters)
@@ -516,7 +516,7 @@ func BenchmarkPages(b *testing.B) {
 	}
 }
 
-// Drift may be an apply that was interrupted: then nobody new gets into a lock that was drained, and nodes have old access lists.
+// Drift may be an apply that was interrupted. Then a drained lock admits no further holder, and nodes have old access lists.
 func TestAnUnfinishedApplyIsTold(t *testing.T) {
 	lock := func(state kind.State) *plan.Node {
 		return &plan.Node{Path: "/l", Payload: &kind.Payload{Params: kind.Mutex.New(), State: state}}

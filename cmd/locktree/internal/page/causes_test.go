@@ -20,7 +20,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// bounded is a mutex with limits, in which everybody has been for 90 seconds.
+// bounded is a mutex with limits, whose holders and waiters came 90 seconds ago.
 func bounded(path, hold, wait string, holders, waiters []inspect.Contender) *inspect.Report {
 	in := declared(path, kind.Mutex, holders, waiters)
 	in.Payload.Params.(*kind.MutexParams).Limits = kind.Limits{MaxHold: hold, MaxWait: wait, Owner: "shop@example.com", Runbook: "https://wiki.example.com/shop"}

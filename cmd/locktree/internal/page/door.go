@@ -136,7 +136,7 @@ func (d *Door) serve(l net.Listener, s *http.Server, hosts []string, say func(st
 	page := s.Handler
 	s.Handler = d.still(page, say)
 	s.Protocols = new(http.Protocols)
-	s.Protocols.SetHTTP1(true) // the limits are on connections, each of which is one request at a time
+	s.Protocols.SetHTTP1(true) // the limits count connections, and HTTP/1 has one request at a time on each
 	// It is called once, before the first connection: the toolkit has put its handler in front of ours, and ours go in front of that.
 	s.BaseContext = func(net.Listener) context.Context {
 		s.Handler = guard(front(d.still(s.Handler, say), page), hosts)
@@ -163,8 +163,8 @@ func front(asks, page http.Handler) http.Handler {
 	})
 }
 
-// still lets a request through while the file asks for what it asked for at the start. It stands before the toolkit's handler and behind
-// it: the toolkit reads the file in between, and a file that is being written is empty for a moment.
+// still lets a request through while the file asks for the same as at the start. It stands before the toolkit's handler and
+// behind it: the toolkit reads the file in between, and a file that is being written is empty for a moment.
 func (d *Door) still(next http.Handler, say func(string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := d.changed(r); err != nil {
@@ -229,8 +229,8 @@ func guard(next http.Handler, hosts []string) http.Handler {
 	})
 }
 
-// ours reports whether a request is for this server by name. A page of somebody else's, whose name was made to point here (DNS
-// rebinding), comes under that name; nobody can make a browser write an address there.
+// ours reports whether a request is for this server by name. A foreign page whose name was made to point here (DNS rebinding)
+// comes under that name. No page can make a browser write an address there.
 func ours(host string, known []string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -243,7 +243,7 @@ func ours(host string, known []string) bool {
 	return name == "localhost" || slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) })
 }
 
-// foreignOrigin reports whether a page of another origin asks. Following a link from there is something else.
+// foreignOrigin reports whether a page of another origin asks. A link from there may be followed.
 func foreignOrigin(r *http.Request) bool {
 	if origin := r.Header.Get("Origin"); origin != "" {
 		_, host, ok := strings.Cut(origin, "://")

@@ -120,7 +120,7 @@ func behind(t *testing.T, d *Door, say func(string)) string {
 	return l.Addr().String()
 }
 
-// says keeps what is said to the operator.
+// says keeps the lines for the operator.
 type says struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -160,7 +160,7 @@ func hashOf(t *testing.T, password string) string {
 }
 
 func TestPasswords(t *testing.T) {
-	secret := strings.Repeat("s", longestPassword) // bcrypt looks at no more: whatever stood behind it would be right
+	secret := strings.Repeat("s", longestPassword) // bcrypt looks at no more: any text behind it would be right
 	d, err := opened(t, "basic_auth_users:\n  alice: "+hashOf(t, secret)+"\n")
 	require.NoError(t, err)
 	require.True(t, d.Authenticates())
@@ -194,7 +194,7 @@ func TestPasswords(t *testing.T) {
 	require.Equal(t, http.StatusMisdirectedRequest, resp.StatusCode, "before a password is asked for")
 }
 
-// Users change without a restart. A file that asks for less than at the start, or is not understood, closes the page and opens it to nobody.
+// Users change without a restart. A file that asks for less than at the start, or is not understood, closes the page.
 func TestTheWebConfigurationIsReadForEachRequest(t *testing.T) {
 	d, err := opened(t, "basic_auth_users:\n  alice: "+hashOf(t, "first")+"\n")
 	require.NoError(t, err)
@@ -323,7 +323,7 @@ func TestClientCertificates(t *testing.T) {
 	require.Error(t, ask())
 	require.Error(t, ask(stranger))
 
-	// Others are let in without a restart, and a file that asks for no certificate lets in nobody.
+	// Others are let in without a restart, and a file that asks for no certificate closes the page.
 	require.NoError(t, os.Rename(filepath.Join(dir, "stranger.crt"), filepath.Join(dir, "known.crt")))
 	require.NoError(t, ask(stranger))
 	require.Error(t, ask(known))

@@ -30,7 +30,7 @@ var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"zxid":    document.Session, "link": lockLink, "verdict": check.Verdict.String,
 	"unasked": lockview.Unasked, "noDump": noDump,
 	"times": times, "applied": planview.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
-	// What parts of the page are made of.
+	// Parts of the page.
 	"tab": func(v *shown, name, link, text string) map[string]any {
 		return map[string]any{"Link": link, "Text": text, "Here": v.Name == name || v.Name == "lock" && name == "locks"}
 	},
@@ -71,7 +71,7 @@ type shown struct {
 	Sources     []lockview.Source
 	Ensembles   []Ensemble
 	Problems    []Problem
-	Stale       []Problem // those among them for which nothing else on the page is of now
+	Stale       []Problem // those that make the rest of the page stale
 	Bad, Watch  int       // how many of them are wrong now, and how many may become so
 	Locks       list
 	Lock        *row
@@ -91,7 +91,7 @@ type conditionsOf struct {
 	More     int
 }
 
-// Handler serves everything. Who may ask at all is for guard to say.
+// Handler serves everything. guard decides which requests reach it.
 func (b *Board) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, page := range map[string]string{"/{$}": "problems", "/locks": "locks", "/lock": "lock", "/waits": "waits", "/drift": "drift", "/doctor": "doctor"} {

@@ -83,7 +83,7 @@ func TestHeadersThatDoNotEndAndHeadersThatAreTooLong(t *testing.T) {
 	})
 }
 
-// Whoever opened as many connections as are served, and asked for nothing, kept everybody else from the page for a minute.
+// A client that opened as many connections as are served, and asked for nothing, kept all others from the page for a minute.
 func TestConnectionsThatAskForNothingEndSoon(t *testing.T) {
 	inTime(t, func(t *testing.T, p *pipes) {
 		idle := make([]net.Conn, maxConnections)
@@ -108,7 +108,7 @@ func TestConnectionsThatAskForNothingEndSoon(t *testing.T) {
 	})
 }
 
-// Where all are in use, the next one is served when one of them ends.
+// The next connection is served when one of those in use ends.
 func TestConnectionsInUseAreCounted(t *testing.T) {
 	inTime(t, func(t *testing.T, p *pipes) {
 		slow := make([]net.Conn, maxConnections)

@@ -16,8 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// The text format of Prometheus, version 0.0.4, written by hand: the client library would be a second module for every program
-// that imports this one, and none of these values is counted by it.
+// This is the text format of Prometheus, version 0.0.4, written by hand. Its client library counts, and none of these values is counted.
 
 // manyLocks is from where on only locks in use have series.
 const manyLocks = 5000
@@ -113,7 +112,7 @@ func (f *families) ensemble(e *Ensemble, now time.Time, interval time.Duration) 
 		}
 		f.add("locktree_apply_incomplete", "gauge", "1 while an apply is under way or was interrupted: access lists are still to be set, or locks admit no further holder.", number(unfinished(e.Drift)), en...)
 	}
-	if e.Compare { // from the beginning: an alert sees the age of what there is
+	if e.Compare { // before the first comparison too: an alert sees that there is none
 		f.add("locktree_drift_checked_timestamp_seconds", "gauge", "Time of the last comparison with the configuration; 0 if none has succeeded yet.", seconds(e.DriftAt), en...)
 	}
 	if e.Checkup != nil {

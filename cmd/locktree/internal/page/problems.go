@@ -20,16 +20,16 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// Severity is how soon somebody should look.
+// Severity is how soon an operator should look.
 type Severity int
 
 const (
 	Watch  Severity = iota // nothing is wrong yet
 	Now                    // something is wrong
-	Urgent                 // nobody goes on by themselves, or a limit is exceeded several times over
+	Urgent                 // no contender goes on by itself, or a limit is exceeded several times over
 )
 
-// Problem is one cause for which somebody should look, with what comes of it.
+// Problem is one cause with its consequences, for an operator to look at.
 type Problem struct {
 	Severity
 	Over             float64 // the time is so many times the limit; 0 where none is exceeded
@@ -38,7 +38,7 @@ type Problem struct {
 	Ensemble         string
 	Locks            []string // none when it is about no lock
 	Text             string
-	Also             []string // what else was seen and has the same cause
+	Also             []string // other observations with the same cause
 	Owners, Runbooks []string // of the locks
 	Command          string   // the next step
 }
@@ -118,7 +118,7 @@ func times(x float64) string {
 	return fmt.Sprintf("%.1f ×", x)
 }
 
-// What is said of an ensemble of which nothing is known now.
+// The problems of an ensemble that does not answer.
 const stale, unreachable = "stale", "unreachable"
 
 type problemsOf struct {
@@ -272,9 +272,9 @@ func (p *problemsOf) use(in *inspect.Report, same bool) {
 	switch {
 	case len(in.Holders) > 0 || !same: // twice the same is needed: a look may meet a change of hands
 	case in.Kind.Kept:
-		text := "Nobody leads, and there is no candidate."
+		text := "There is no leader and no candidate."
 		if n := len(in.Waiters); n > 0 {
-			text = fmt.Sprintf("Nobody leads; %s.", view.Plural(n, "candidate"))
+			text = fmt.Sprintf("There is no leader; %s.", view.Plural(n, "candidate"))
 		}
 		severity := Watch
 		if len(in.Waiters) > 0 || p.e.held[in.Path] {
@@ -282,7 +282,7 @@ func (p *problemsOf) use(in *inspect.Report, same bool) {
 		}
 		p.add(severity, "leaderless", in.Path, text, p.e.look(in.Path))
 	default:
-		p.add(Now, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), p.e.look(in.Path))
+		p.add(Now, "stuck", in.Path, fmt.Sprintf("%s, and no holder.", view.Plural(len(in.Waiters), "waiter")), p.e.look(in.Path))
 	}
 }
 
@@ -423,7 +423,7 @@ func (p *problemsOf) drift() {
 		found := p.add(Watch, "drift", "", fmt.Sprintf("The tree differs from the configuration: %d to add, %d to change, %d to destroy (checked at %s).",
 			c.Add, c.Change, c.Destroy, clock(p.e.DriftAt)), "locktree plan")
 		for _, one := range d.Changes {
-			if p.e.find(one.Path) != nil || p.missing[one.Path] { // else there is no page about it
+			if p.e.find(one.Path) != nil || p.missing[one.Path] { // others have no page
 				found.Locks = append(found.Locks, one.Path)
 			}
 		}
@@ -444,7 +444,7 @@ func unfinished(p *plan.Plan) bool {
 	})
 }
 
-// limits finds who is beyond what was declared of the lock. Where that has a cause that is told already, it is told there.
+// limits finds who is beyond what was declared of the lock. A cause that is a problem already takes it in.
 func (p *problemsOf) limits(in *inspect.Report) {
 	own := -1
 	for _, x := range lockview.Exceeded(in, p.e.Snapshot.At) {

@@ -89,7 +89,7 @@ type entry struct {
 	waiters       int // of a family, those of the busiest key
 }
 
-// sorts are the orders of the table, each with what it compares.
+// sorts are the orders of the table.
 var sorts = map[string]func(a, b entry) int{
 	"use": func(a, b entry) int {
 		return cmp.Or(b.waiters-a.waiters, cmp.Compare(b.held, a.held), len(b.in.Holders)-len(a.in.Holders))
@@ -99,7 +99,7 @@ var sorts = map[string]func(a, b entry) int{
 	"waiting": func(a, b entry) int { return cmp.Compare(b.longest, a.longest) },
 }
 
-// locks filters and sorts. It is told by the query of the address, so that a view can be sent to somebody.
+// locks filters and sorts. The query of the address says how, so an address can be passed on.
 func locks(ensembles []Ensemble, q url.Values) list {
 	l := list{Query: clip(q.Get("q")), Show: q.Get("show"), Sort: q.Get("sort"), Several: len(ensembles) > 1}
 	if l.Show != "all" {
@@ -153,7 +153,7 @@ func ages(in *inspect.Report, now time.Time) (held, waited time.Duration) {
 	return held, waited
 }
 
-// mostWords is how many words of a query count: each is looked for in every lock, while nothing else is shown.
+// mostWords is how many words of a query count: each is searched for in every lock, and other readers wait meanwhile.
 const mostWords = 8
 
 // wordsOf are the words of a query, each once.
@@ -162,7 +162,7 @@ func wordsOf(query string) []string {
 	return words[:min(len(words), mostWords)]
 }
 
-// matches looks for words in what is said of the lock, all of which must occur.
+// matches reports whether all words occur in the texts about the lock.
 func matches(e *Ensemble, in *inspect.Report, words []string) bool {
 	if len(words) == 0 {
 		return true
@@ -220,7 +220,7 @@ func (e *Ensemble) find(path string) *inspect.Report {
 	return nil
 }
 
-// exceeded are the limits of a lock that somebody is beyond, nil within them.
+// exceeded are the limits of a lock that are exceeded; nil for the others.
 func exceeded(in *inspect.Report, now time.Time) (hold, wait *lockview.Excess) {
 	over := map[string]*lockview.Excess{}
 	for _, x := range lockview.Exceeded(in, now) {
@@ -275,7 +275,7 @@ func (e *Ensemble) person(c inspect.Contender, longest time.Duration) person {
 // who is a contender by name.
 func who(x inspect.Contender) string { return clip(cmp.Or(x.ID, x.Name)) }
 
-// sight is what was seen of a contender, of which nothing is longer than anybody reads.
+// sight is a contender as it was seen, with its texts clipped.
 func (e *Ensemble) sight(c inspect.Contender) kind.Sight {
 	c.ID, c.Host = who(c), clip(c.Host)
 	s := e.Snapshot.Sight(c, e.Snapshot.At)
@@ -290,7 +290,7 @@ func lockLink(ensemble, path string) string {
 // longestText is how much of a foreign text is shown.
 const longestText = 300
 
-// clip is a foreign text, with what cannot be seen made visible, and not longer than anybody reads.
+// clip makes the invisible characters of a foreign text visible, and cuts it where people stop reading.
 func clip(s string) string {
 	if r := []rune(s[:min(len(s), 8*longestText)]); len(r) > longestText {
 		s = string(r[:longestText]) + "…"
@@ -301,7 +301,7 @@ func clip(s string) string {
 // look is the command that shows a lock.
 func (e *Ensemble) look(path string) string { return e.command("status", path) }
 
-// command is a command about a lock. Where there is no configuration, it says on which servers.
+// command is a command about a lock. Without a configuration, it names the servers.
 func (e *Ensemble) command(verb, path string) string {
 	text := "locktree " + verb + " " + shellWord(path)
 	if e.Stack == "" && e.Servers != "" {
@@ -310,7 +310,8 @@ func (e *Ensemble) command(verb, path string) string {
 	return text
 }
 
-// evict asks somebody for a lock, or takes a place away. Who is told by the session where the name is nothing to type.
+// evict is the command that asks a holder for a lock, or takes a place away. It names the session where the contender's name is
+// hard to type.
 func (e *Ensemble) evict(verb, path string, c inspect.Contender) string {
 	whom := c.ID
 	if whom == "" || clip(whom) != whom || len(whom) > 60 {
@@ -336,7 +337,7 @@ type waitLine struct {
 // maxWaits is how many waits are listed.
 const maxWaits = 500
 
-// waits are who waits for whom, in words, without the waits that are in a circle.
+// waits are the waits outside of deadlocks, in words.
 func waits(e *Ensemble) (out []waitLine) {
 	in := map[inspect.Step]bool{}
 	for _, d := range e.Snapshot.Waits.Deadlocks {
@@ -376,7 +377,7 @@ func waits(e *Ensemble) (out []waitLine) {
 	return out
 }
 
-// party is a step of a deadlock, with what is known of who it is.
+// party is a step of a deadlock, with its holder and waiter.
 type party struct {
 	inspect.Step
 	Holder, Waiter       person // of the lock that it holds, and of the one that it waits for
@@ -384,7 +385,7 @@ type party struct {
 	waiter               inspect.Contender
 }
 
-// circle is a deadlock with what is known of its parties.
+// circle is a deadlock with its parties.
 func circle(e *Ensemble, d inspect.Deadlock) (out []party) {
 	of := func(cs []inspect.Contender, s inspect.Step) (c inspect.Contender) {
 		if i := slices.IndexFunc(cs, func(c inspect.Contender) bool { return c.Session == s.Owner && (s.Owner != 0 || who(c) == clip(s.Who)) }); i >= 0 {

@@ -28,14 +28,14 @@ import (
 type Setup struct {
 	Source  lockview.Source
 	Targets []Target
-	Stamps  func() string // changes when a file changes from which it was read
+	Stamps  func() string // changes when one of its files changes
 }
 
 // Service looks at ensembles, and serves what it sees.
 type Service struct {
 	Options
 	Door          *Door                    // who may look
-	Hosts         []string                 // names under which the page is asked for, see guard
+	Hosts         []string                 // the page's own names, see guard
 	DriftInterval time.Duration            // between two comparisons; 0: none
 	Read          []func() (*Setup, error) // reads each configuration again
 	Say           func(string)             // to whoever runs it
@@ -60,8 +60,8 @@ type watched struct {
 }
 
 // Run serves until ctx ends, and says where as soon as it does. Servers that cannot be reached are no reason not to. The
-// configurations, of which there is at least one, are read again when again says so, and when a file has changed. One that could not be
-// read, now or later, takes nothing from the others.
+// configurations, one at least, are read again when again says so, and when a file has changed. One that could not be read, now
+// or later, takes nothing from the others.
 func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, again <-chan os.Signal, serving func(address string)) error {
 	s.board, s.watched = NewBoard(s.Options), map[string]*watched{}
 	handler := newServer(s.board.Handler())
@@ -106,10 +106,10 @@ func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, again
 	return err
 }
 
-// endWithin is for what is under way when serve is told to stop.
+// endWithin is the time for requests under way when serve is told to stop.
 const endWithin = 700 * time.Millisecond
 
-// adopt puts configurations in force. What an ensemble is looked at with goes on, session and all, unless its key is another now.
+// adopt puts configurations in force. A watched ensemble keeps its client and session unless its key has changed.
 func (s *Service) adopt(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +316,7 @@ func (s *Service) rereadOne(ctx context.Context, i int) {
 		which += " of " + was.Source.Stack
 	}
 	if err != nil {
-		said, now := view.Brief(err), *was // others may be looking at what was
+		said, now := view.Brief(err), *was // others may be reading the old one
 		if said != was.Source.Error {
 			instead := "Nothing of it is looked at"
 			if !was.Source.Read.IsZero() {

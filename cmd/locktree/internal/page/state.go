@@ -1,5 +1,12 @@
-// Package page is the read-only page: what a Scanner saw, over HTTP, for people, programs and Prometheus, and the loop that looks.
-// The page has snapshots to show and no connection; the clients that look are made by whoever runs it, and refuse writes.
+// Package page is the read-only page of "locktree serve": it looks at ensembles again and again, and shows their locks over HTTP to
+// people, programs and Prometheus.
+//
+// A [Service] watches each [Target] with a client of its own and publishes each look on a [Board], whose handler renders the pages, the
+// JSON document and the metrics. A [Door] checks passwords and certificates before a request reaches the board. The caller makes the
+// clients, which refuse writes, and reads the configurations ([Setup]). The board itself has no connection and writes nothing.
+//
+//	service := &page.Service{Options: options, Door: door, Read: read, Say: say}
+//	err := service.Run(ctx, listener, setups, hangups, started)
 package page
 
 import (
@@ -19,7 +26,7 @@ import (
 
 // Ensemble is what is known of one ensemble.
 type Ensemble struct {
-	Name     string // by which everything tells it from the others: its stack's too, where there are several
+	Name     string // tells it from the others, and includes the stack's where there are several
 	Servers  string
 	Prefix   string          // below which everything is looked at, "" for declared locks only
 	Snapshot *scan.Snapshot  // the newest; nil before the first
@@ -60,15 +67,15 @@ type Board struct {
 	mu        sync.Mutex
 	sources   []lockview.Source
 	ensembles []Ensemble
-	document  []byte // the document of this version; nil before somebody asks
+	document  []byte // the document of this version; nil before the first request
 	version   int
 	pages     map[string][]byte // rendered for this version
-	metrics   []byte            // as they were measured; nil before somebody asks
+	metrics   []byte            // as they were measured; nil before the first request
 	measured  time.Time
 	rendered  time.Time // the first of them
 }
 
-// NewBoard is a board on which nothing is known yet.
+// NewBoard is a board before the first look.
 func NewBoard(opts Options, ensembles ...Ensemble) *Board {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -135,7 +142,7 @@ func (b *Board) news() {
 	b.metrics, b.document = nil, nil
 }
 
-// Show says which ensembles there are, and which configurations they are compared with. What is known of those that stay is kept.
+// Show says which ensembles there are, and which configurations they are compared with. It keeps the snapshots of those that stay.
 func (b *Board) Show(sources []lockview.Source, ensembles []Ensemble) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -166,7 +173,7 @@ func (e *Ensemble) PlanLines() (out [][2]string) {
 	return out
 }
 
-// edit is a node that somebody has changed by other means than an apply.
+// edit is a node that was changed by other means than an apply.
 type edit struct {
 	Path, What string
 	At         time.Time // when its data was written last; zero if that is not known, or not what has changed
@@ -175,7 +182,7 @@ type edit struct {
 // mostEdits is how many the page shows.
 const mostEdits = 100
 
-// Edits are the nodes that differ from what the last apply left.
+// Edits are the nodes that have changed since the last apply.
 func (e *Ensemble) Edits() (out []edit) {
 	if e.Drift == nil {
 		return nil

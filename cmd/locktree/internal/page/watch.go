@@ -37,8 +37,8 @@ type Comparison struct {
 	Conditions *lockview.CheckupOf
 }
 
-// watch looks at the ensemble again and again until ctx ends, on a client of its own: one that cannot be reached holds up no other.
-// A session that is lost is followed by the next one. far hears how far a look is that takes longer than the interval, or ""
+// watch looks at the ensemble again and again until ctx ends, on a client of its own: one that cannot be reached holds up no
+// other. A lost session is followed by the next one. far hears the progress of a look that takes longer than the interval, or ""
 // when the servers have sent nothing since. beside runs meanwhile, as long as there is a client.
 func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*scan.Snapshot, error), far func(string), beside func(context.Context, *recipes.Client)) {
 	client, err := t.Dial(ctx)
@@ -97,9 +97,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 // noAnswer is said of an ensemble while a look takes longer than it should.
 const noAnswer = "No answer yet."
 
-// Follow looks at ensembles until ctx ends or show wants no more. It shows what is known when each of them has answered once more,
-// which makes a round, and each interval while one does not answer, or takes longer. It ends at once if the first round has seen nothing. It returns
-// what it showed last, and for each ensemble why there is nothing newer.
+// Follow looks at ensembles until ctx ends or show returns false. It shows what is known when each of them has answered once
+// more, which makes a round, and each interval while one does not answer, or takes longer. It ends at once if the first round has
+// seen nothing. It returns what it showed last, and for each ensemble why there is nothing newer.
 func Follow(ctx context.Context, targets []Target, interval time.Duration, show func(known []lockview.LocksOf, rounds int) (more bool)) ([]lockview.LocksOf, []error) {
 	type answer struct {
 		of   int

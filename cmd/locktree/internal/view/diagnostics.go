@@ -70,8 +70,8 @@ func fold(diags hcl.Diagnostics) hcl.Diagnostics {
 	return out
 }
 
-// presentable escapes control characters in what may come from a server: a node name must not be able to write to a reader's terminal. A
-// place that is no file, such as -var, is written out, because it has no source to show.
+// presentable escapes control characters in texts that may come from a server: a node name must not be able to write to a
+// reader's terminal. A place that is no file, such as -var, is written out, because it has no source to show.
 func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic, map[string]*hcl.File) {
 	c := *d
 	c.Summary = Shorten(Clean(d.Summary), maxStatement)
@@ -106,8 +106,8 @@ func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic
 	return &c, map[string]*hcl.File{at.Filename: {Body: file.Body, Bytes: inert(file.Bytes), Nav: file.Nav}}
 }
 
-// sourceOf is the file that a diagnostic shows a part of; nil if there is none, or its lines are too long to show: a generated file
-// may have all of its text on one line.
+// sourceOf is the file that a diagnostic points at. It is nil if there is none, or if its lines are too long to show, as in
+// generated files.
 func sourceOf(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.File {
 	if d.Subject == nil || files[d.Subject.Filename] == nil || d.Subject.Start.Byte > len(files[d.Subject.Filename].Bytes) {
 		return nil
@@ -122,8 +122,8 @@ func sourceOf(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.File {
 	return file
 }
 
-// inert replaces the invisible characters of a source, byte by byte, because places in it must stay where they are: a
-// configuration that somebody sends for review must not be able to write to a terminal either.
+// inert replaces the invisible characters of a source: a configuration that is sent for review must not write to a terminal
+// either. It replaces byte by byte, because positions must stay valid.
 func inert(src []byte) []byte {
 	var b bytes.Buffer
 	for i := 0; i < len(src); {

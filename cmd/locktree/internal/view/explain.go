@@ -60,7 +60,7 @@ func partsOf(err error) explain.Explanation {
 	return explain.Of(err)
 }
 
-// Reason is why something failed, in a line for which there is little place, without what to do next.
+// Reason is why an operation failed, in a short line without the next step.
 func Reason(err error) string {
 	x := partsOf(err)
 	why, _, _ := strings.Cut(cmp.Or(x.Detail, explain.Sentence(x.Summary)), "\n")
@@ -116,7 +116,7 @@ func (s *SomeEnsembles) Explain() explain.Explanation {
 		`Each ensemble has a transaction of its own. Run "locktree plan" to see what is there now, and apply that plan.`)
 }
 
-// several are errors of which none follows from another: each is explained.
+// several are independent errors: each is explained.
 type several []error
 
 func (s several) Error() string { return errors.Join(s...).Error() }
@@ -132,7 +132,7 @@ func Join(errs ...error) error {
 	return several(errs)
 }
 
-// Unseen is an ensemble of which nothing could be read.
+// Unseen is an ensemble that could not be read.
 type Unseen struct {
 	Ensemble, Servers string
 	Only              bool // the configuration has no other
@@ -155,7 +155,7 @@ func (u Unseen) Explain() explain.Explanation {
 	return x.Within(x.Summary, fmt.Sprintf("Nothing is known of ensemble %s: ", Quote(u.Ensemble)), "")
 }
 
-// Lost are ensembles of which nothing could be read.
+// Lost are ensembles that could not be read.
 type Lost []Unseen
 
 // Err is the error of a command that needed them, or showed only the others; nil if there are none.
@@ -167,8 +167,8 @@ func (l Lost) Err() error {
 	return Join(errs...)
 }
 
-// Denied is an error of a request for which our rights did not suffice. ZooKeeper never says that a password is wrong: it takes everybody
-// for whom they claim to be, hashes what they gave, and finds later that nothing is granted to that.
+// Denied is the error of a request that our rights do not allow. ZooKeeper never says that a password is wrong: it hashes the
+// given one, and finds later that no list grants that hash anything.
 type Denied struct {
 	Err error
 	Who []string // who the servers take us for, without hashes: "digest:admin"
@@ -182,7 +182,7 @@ func (d *Denied) Error() string { return d.Err.Error() }
 
 func (d *Denied) Unwrap() error { return d.Err }
 
-// Explain adds whom the servers take us for to what the error says itself.
+// Explain adds the identities that the servers see to the error's own text.
 func (d *Denied) Explain() explain.Explanation {
 	x := partsOf(d.Err)
 	var node *failure.NodeError
@@ -212,7 +212,7 @@ func (d *Denied) Explain() explain.Explanation {
 	return x
 }
 
-// whom is whom to ask for the right.
+// whom names the identities that may grant the right.
 func (d *Denied) whom() string {
 	text := "It is not known whom to ask: this connection may not read the access lists there."
 	switch {

@@ -1,6 +1,6 @@
 package view
 
-// What the tests, which are programs like any other, know of the inside.
+// The tests use these names of the inside.
 
 const UIVersion = uiVersion
 

@@ -16,7 +16,7 @@ const (
 	JobReleased JobEvent = "released"
 )
 
-// Job is a line of exec about its lock. Of several locks, Path has all.
+// Job is a line of exec about its lock. Path has all of several locks.
 type Job struct {
 	Event JobEvent
 	Path  string

@@ -29,7 +29,7 @@ type Machine struct {
 	begun bool
 }
 
-// documents is the -json of commands with one document. What is no part of it is written for people.
+// documents is the -json of commands with one document. All other output is text for people.
 type documents struct {
 	Machine
 	notices

@@ -14,7 +14,7 @@ type Progress struct {
 	Elapsed     time.Duration
 }
 
-// left estimates the time to the end from what is done; 0 where nothing says so.
+// left estimates the time to the end from the part that is done; 0 where that is unknown.
 func (p Progress) left() time.Duration {
 	if p.Done <= 0 || p.Done >= p.Total {
 		return 0
@@ -33,7 +33,7 @@ func (p Progress) line() string {
 	return text
 }
 
-// passing is the line of a terminal that is removed before anything else is written there.
+// passing is a line on a terminal that is removed before the next output.
 type passing struct {
 	on    io.Writer
 	shown bool

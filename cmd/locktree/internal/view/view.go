@@ -1,9 +1,9 @@
 // Package view is where a command speaks. A command hands its result, a message, a diagnostic or its progress to an [Output];
 // the output writes text for people ([Human]) or JSON for programs ([NewDocuments], [NewStream]).
 //
-// It knows neither plans nor locks. Packages planview and lockview render those: each of their types is a [Result], with a text
-// and a JSON form, so no result can be shown in one form and forgotten in the other. It also holds what all of them share: words,
-// colours, tables, and the explanation of errors ([Explain]).
+// It knows neither plans nor locks. Packages planview and lockview render those. Each of their types is a [Result] with a text
+// and a JSON form, so neither form can be forgotten. It also holds what all of them share: words, colours, tables, and the
+// explanation of errors ([Explain]).
 //
 // It relies on its caller for the streams, and decides nothing about exit codes. Text that others wrote (a server, a file, another
 // program) passes [Clean] before it is printed, so it cannot give orders to a terminal or to a CI runner. Names in JSON and the
@@ -24,7 +24,7 @@ type Output interface {
 	Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File)
 	// Message shows a line for people that no program depends on.
 	Message(text string)
-	// Progress shows, until the next one or anything else, how far a step is: on a terminal, or in a stream of messages. nil removes that.
+	// Progress shows how far a step is, on a terminal or in a stream of messages. The next output removes it, and nil does, too.
 	Progress(*Progress)
 	// Show shows what the command found or did.
 	Show(Result)

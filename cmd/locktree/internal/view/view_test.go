@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
-// Whoever reads the stream line by line finds an object with the five fields every message has, the version first.
+// Each line of the stream is an object with the five fields of every message, the version first.
 func TestStreamIsOneObjectALine(t *testing.T) {
 	var out bytes.Buffer
 	v := view.NewStream(&out, "1.2.3", clock)
@@ -84,7 +84,7 @@ func TestVersion(t *testing.T) {
 	require.JSONEq(t, `{"locktree_version":"1.2.3","platform":"linux_amd64","revision":"","modified":false,"payload_format":1}`, out.String())
 }
 
-// The line goes before anything else is written, and never wraps.
+// The line is removed before the next output, and never wraps.
 func TestTheLineOfProgressIsRemoved(t *testing.T) {
 	var screen strings.Builder
 	to := view.Stream{Writer: &screen, Terminal: true, Width: 60}

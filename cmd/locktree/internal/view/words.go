@@ -72,7 +72,7 @@ func FirstFew(names []string) string {
 // Elapsed is in whole seconds, as in Terraform.
 func Elapsed(d time.Duration) string { return d.Truncate(time.Second).String() }
 
-// NotRecorded is said where something was done of which the history does not tell.
+// NotRecorded begins a line about a change that is not in the history.
 const NotRecorded = "This is in no history: "
 
 // Table aligns the lines of write by their tabs.

@@ -21,7 +21,7 @@ type CheckupOf struct {
 	Servers  []CheckupServer
 	Together []check.Condition // of all servers
 	Root     string
-	Empty    []scan.Empty // what programs left below the root of locks that nobody declared
+	Empty    []scan.Empty // empty nodes of undeclared locks below the root
 	checkup.Report
 }
 
@@ -141,7 +141,7 @@ type checkupOfDoc struct {
 	LocksChecked int            `json:"locks_checked"`
 	Cut          bool           `json:"cut"` // there are more locks
 	Locks        []conditionDoc `json:"locks"`
-	Empty        []emptyDoc     `json:"empty,omitempty"` // what programs left below the root of locks that nobody declared
+	Empty        []emptyDoc     `json:"empty,omitempty"` // empty nodes of undeclared locks below the root
 }
 
 type serverDoc struct {

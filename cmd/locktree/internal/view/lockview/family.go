@@ -43,7 +43,7 @@ func grouped(n int) string {
 	return digits
 }
 
-// KeysUse says in a few words how the keys of a family are used, how many of them were looked at, and what else is in it.
+// KeysUse says in a few words how the keys of a family are used, how many were looked at, and which foreign nodes are in it.
 func KeysUse(in *inspect.Report) string {
 	k := in.Keys
 	if k == nil {
@@ -57,7 +57,7 @@ func KeysUse(in *inspect.Report) string {
 		text += fmt.Sprintf(" in %d of %d directories, the others were not listed yet", k.Listed, k.Dirs)
 	}
 	looked := "; " + grouped(k.Looked) + " looked at"
-	if k.Queues < k.InUse { // what is said of waiters is said of those
+	if k.Queues < k.InUse { // the number of waiters is theirs
 		text += looked
 	}
 	if k.Waited > 0 {
@@ -91,7 +91,7 @@ func (s seen) keyUse(in *inspect.Report) string {
 	return text
 }
 
-// keyExcesses are the limits of a family that keys which were looked at are beyond: of each limit the one that is so for longest.
+// keyExcesses are the limits that keys of a family exceed: for each limit, the key that does so for longest.
 func keyExcesses(in *inspect.Report, now time.Time) (out []Excess) {
 	for _, key := range in.Keys.Read {
 		for _, x := range Exceeded(key, now) {
@@ -121,7 +121,7 @@ func (x Excess) beyondLimit() string {
 	return fmt.Sprintf("%d keys, %s for %s", x.Keys, KeyName(x.Key.Key), x.Age)
 }
 
-// emptyLines say what programs left of locks that nobody declared.
+// emptyLines are about empty nodes that programs left of undeclared locks.
 func emptyLines(all []scan.Empty, prefix string) (lines []string) {
 	if len(all) == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// orders is a family of which 150 of ten thousand keys were looked at.
+// orders is a family of ten thousand keys, 150 of them looked at.
 func orders() *inspect.Report {
 	params := &kind.KeyedParams{Of: "mutex", Common: kind.Common{Limits: kind.Limits{MaxHold: "1m", MaxWait: "1h"}}}
 	owner := kind.Owner{Stack: "shop", Addr: "keyed.orders"}

@@ -13,7 +13,7 @@ import (
 type Filter struct {
 	InUse  bool
 	Owner  string        // as declared
-	Longer time.Duration // somebody has held it or waited for it for longer
+	Longer time.Duration // a contender has held it or waited for it for longer
 }
 
 // of are the locks that fit. Nodes that contain locks are left out, unless everything is shown.
@@ -48,7 +48,7 @@ func (f Filter) String() string {
 	return strings.Join(flags, " ")
 }
 
-// tally is the line below a list of what is shown of some locks.
+// tally is the line below a list of locks.
 func (f Filter) tally(shown, all []*inspect.Report) string {
 	if f == (Filter{}) {
 		return tally(all)

@@ -102,8 +102,7 @@ func busyAt(path string) *kind.Usage {
 	return &kind.Usage{Holders: at(path, busy.Holders), Waiters: at(path, busy.Waiters)}
 }
 
-// liveTree has a lock in use, an idle one, a draining one, a node of nobody's and
-// names that sort differently with and without their slashes.
+// liveTree has a lock in use, an idle one, a draining one, a foreign node, and names that sort differently with and without their slashes.
 func liveTree() *plan.Tree {
 	ledger := node("namespace.payments.mutex.ledger", "/locks/payments/ledger", kind.Mutex.New())
 	ledger.Live.Usage = busyAt(ledger.Path)
@@ -117,7 +116,7 @@ func liveTree() *plan.Tree {
 	}, Unmanaged: []string{"/locks/payments/stranger"}, Unread: map[string]int{"/locks/payments": 3}}
 }
 
-// party is somebody in a queue of the fixtures.
+// party is a contender of the fixtures.
 func party(path, id string, session int64, change ...func(*recipes.Contender)) recipes.Contender {
 	c := recipes.Contender{Path: path + "/_c_" + id + "-lock-0000000001", Name: "_c_" + id + "-lock-0000000001", ID: id, Writer: "curator",
 		Session: session, Token: 4294967300 + uint64(session), Since: time.UnixMilli(now - 90_000)}
@@ -127,7 +126,7 @@ func party(path, id string, session int64, change ...func(*recipes.Contender)) r
 	return c
 }
 
-// crossed are two locks whose holders want each other's, and one nobody declared.
+// crossed are two locks whose holders want each other's, and an undeclared one.
 func crossed() []*inspect.Report {
 	ledger := &kind.Payload{Params: kind.Mutex.New(), State: kind.StateDraining, Owner: kind.Owner{Stack: "payments-prod", Addr: "mutex.ledger"}}
 	x, y := "/locks/ledger", "/locks/rates"

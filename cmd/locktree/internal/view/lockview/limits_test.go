@@ -42,7 +42,7 @@ func TestWhatIsLongerThanDeclaredIsMarked(t *testing.T) {
 	}
 }
 
-// Who waited for an hour and was granted the lock a second ago has held it for a second.
+// A contender that waited for an hour and was granted the lock a second ago has held it for a second.
 func TestAHoldBeginsWithTheGrant(t *testing.T) {
 	tree := liveTree()
 	late := kind.Party{Name: "_c_1-lock-0000000001", ID: "late", Session: 1, Since: time.UnixMilli(now - 3_600_000), Held: time.UnixMilli(now - 1_000)}

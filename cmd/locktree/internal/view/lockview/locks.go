@@ -118,7 +118,7 @@ func (l Locks) State() string {
 	return b.String()
 }
 
-// quiet reports whether there is no more to say of a lock than that it is idle.
+// quiet reports whether "idle" says all about a lock.
 func quiet(in *inspect.Report) bool {
 	return !in.Kind.Container && in.Kind.Key == nil && !inUse(in) && (in.Payload == nil || in.Payload.State == kind.StateActive)
 }
@@ -179,7 +179,7 @@ func declaredAs(in *inspect.Report) string {
 // fewIdle is how many idle locks below one node have a line each.
 const fewIdle = 3
 
-// Unread are the locks of ensembles of which nothing could be read: why they are not known.
+// Unread stands for the locks of ensembles that could not be read, with the reasons.
 func Unread(lost view.Lost, path string) (out []LocksOf) {
 	for _, u := range lost {
 		out = append(out, LocksOf{Ensemble: u.Ensemble, Addresses: u.Servers, Path: path, Error: view.Brief(u.Err)})
@@ -217,9 +217,9 @@ type Compared struct {
 // LocksOf are the locks of one ensemble.
 type LocksOf struct {
 	Ensemble       string
-	Stack          string // by which "locktree serve" looks at it
+	Stack          string // for "locktree serve"
 	Addresses      string // of its servers, as configured
-	Path           string // at which they stand, and below; "" for those that are declared
+	Path           string // the locks are at it and below; "" for the declared ones
 	Key            *KeyOf // whose lock was asked for; nil if it was none
 	Error          string // why nothing newer could be read
 	Looking        string // how far the look is that follows
@@ -240,7 +240,7 @@ func (e LocksOf) Closed() (paths []string) {
 	return paths
 }
 
-// unknown is what is shown of an ensemble of which nothing is known.
+// unknown shows an ensemble that could not be read.
 func unknown(h *view.Human, ensemble, servers, why string) {
 	h.Out.Printf("%s  %s\n\n%s\n", h.Out.Paint(view.Bold)(ensemble), servers, h.Out.Paint(view.Red)(view.Clean(why)))
 }

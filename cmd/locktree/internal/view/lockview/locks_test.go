@@ -15,7 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A prefix with a thousand locks, of which two are in use, is read for these two.
+// People read a prefix with a thousand locks for the two in use.
 func TestIdleLocksAreSummedUp(t *testing.T) {
 	show := func(idle int) string {
 		found := crossed()[:1]
@@ -51,8 +51,8 @@ func TestLocks(t *testing.T) {
 	golden(t, "locks.json", document(t, l))
 }
 
-// A lock that its stack has let go was "mutex,  of stack ". What a program wrote about itself must not reach the terminal as control
-// characters.
+// A lock that its stack has let go was "mutex, of stack ". The name that a program gave itself must not reach the terminal as
+// control characters.
 func TestALockIsShownAsItsNodeHasItAndSafely(t *testing.T) {
 	in := crossed()[0]
 	in.Payload.Owner = kind.Owner{}
@@ -63,7 +63,7 @@ func TestALockIsShownAsItsNodeHasItAndSafely(t *testing.T) {
 	require.NotContains(t, shown, "\nheld by nobody")
 }
 
-// What is shown while nothing newer can be read says how old it is. The passing of time is no change, and a holder that goes is one.
+// A list says how old it is while the servers do not answer. The passing of time is no change, and a holder that goes is one.
 func TestWhatIsStaleSaysSinceWhen(t *testing.T) {
 	first, later := locks(crossed()...), locks(crossed()...)
 	later.NowMs = now + 35_000

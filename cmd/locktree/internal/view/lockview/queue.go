@@ -68,7 +68,7 @@ func Use(in *inspect.Report) string {
 // maxContenders is how many holders and how many waiters of one lock are listed: beyond that, a person wants the number.
 const maxContenders = 10
 
-// seen are the contenders of one ensemble at a moment, with what its servers said of them.
+// seen are the contenders of one ensemble at a moment, with their sessions.
 type seen struct {
 	*scan.Snapshot // nil if they were not asked
 	at             time.Time
@@ -184,18 +184,18 @@ func Age(c recipes.Contender, now time.Time) time.Duration {
 	return now.Sub(Since(c))
 }
 
-// Excess is a declared limit that somebody is beyond.
+// Excess is a declared limit that a contender exceeds.
 type Excess struct {
 	Limit    string // max_hold or max_wait
 	Declared string
 	Age      time.Duration
 	Times    float64           // so many times the limit
 	Who      recipes.Contender // the one who is beyond it for the longest
-	Key      *inspect.Report   // of a family: the key in which that is
-	Keys     int               // and of how many keys somebody is beyond it
+	Key      *inspect.Report   // of a family: the key with that contender
+	Keys     int               // of a family: how many keys exceed it
 }
 
-// Exceeded are the limits of a lock that its holders and waiters are beyond; of a family, those of the keys that were looked at.
+// Exceeded are the limits that the holders and waiters of a lock exceed; of a family, those of the keys that were looked at.
 func Exceeded(in *inspect.Report, now time.Time) (out []Excess) {
 	if in.Keys != nil {
 		return keyExcesses(in, now)

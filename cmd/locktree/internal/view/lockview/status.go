@@ -1,7 +1,7 @@
 // Package lockview renders locks and their queues: a stack's tree ([Status]), the locks below a path ([Locks]), what doctor found
 // ([Checkup]), and the removal of a holder ([Eviction]). The page takes the words for a lock from here, too: [Use], [Exceeded].
 //
-// It relies on what package inspect read, reads nothing itself, and says so where something was not read.
+// It relies on package inspect for all facts, reads nothing itself, and says so where a part was not read.
 //
 //	out.Show(lockview.Locks{Ensembles: []lockview.LocksOf{{Ensemble: "main", Snapshot: snap}}, NowMs: now.UnixMilli()})
 package lockview
@@ -60,12 +60,12 @@ func (s Status) WriteText(h *view.Human) {
 // twig is a node of the printed tree: a provisioned node, a gap, or a child of a namespace that this stack does not own.
 type twig struct {
 	path string
-	node *inspect.Report // nil for a gap, and for what this stack does not own
+	node *inspect.Report // nil for a gap, and for nodes of others
 	gap  *read.Gap
 	subs []*twig
 }
 
-// rootOf hangs every path below its nearest ancestor that is shown. What is no lock passes no filter.
+// rootOf hangs every path below its nearest ancestor that is shown. A filter passes locks only.
 func (s Status) rootOf(tree *plan.Tree, nodes []*inspect.Report, gaps []read.Gap) *twig {
 	root := &twig{path: tree.Root}
 	all := []*twig{}

@@ -29,7 +29,7 @@ func TestStatus(t *testing.T) {
 	golden(t, "status.json", document(t, s))
 }
 
-// A lock with a thousand waiters must not fill the screen; one with a thousand nodes of somebody else's did.
+// A lock with a thousand waiters must not fill the screen; one with a thousand foreign nodes did.
 func TestStatusCutsLongQueues(t *testing.T) {
 	tree := liveTree()
 	long := &kind.Usage{}

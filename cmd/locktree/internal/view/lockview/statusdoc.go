@@ -63,7 +63,7 @@ type lookDoc struct {
 	Zxid           int64          `json:"zxid"`
 	WordsForbidden []string       `json:"words_forbidden"`
 	NotAsked       []unaskedDoc   `json:"not_asked"`
-	Empty          []emptyDoc     `json:"empty,omitempty"` // what programs left of locks that nobody declared
+	Empty          []emptyDoc     `json:"empty,omitempty"` // empty nodes of undeclared locks
 }
 
 type emptyDoc struct {

@@ -136,7 +136,7 @@ func whole(symbol string, n *plan.Node, suffix string) []attribute {
 	return out
 }
 
-// notables leaves out the defaults: a block shows what somebody chose.
+// notables leaves out the defaults: a block shows the parameters that were chosen.
 func notables(n *plan.Node) []kind.Field {
 	if n.Payload == nil {
 		return nil

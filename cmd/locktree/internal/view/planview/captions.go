@@ -10,10 +10,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// moved reports whether the block was called something else before.
+// moved reports whether the block had another address before.
 func moved(c *plan.Change) bool { return c.PreviousAddr != "" && c.PreviousAddr != c.Addr }
 
-// captions are the comment lines over a block: what happens, why, and to whom.
+// captions are the comment lines over a block: the change, its reason, and the holders it affects.
 func (t planText) captions(c *plan.Change) []string {
 	addr := view.Clean(c.Addr)
 	if c.Action == plan.NoOp || moved(c) && onlyMoves(c) {
@@ -44,7 +44,7 @@ func (t planText) captions(c *plan.Change) []string {
 // deleted is why a lock is created that was there.
 const deleted = "# (has been deleted outside of locktree)"
 
-// loud is bold, and red for what cannot be undone.
+// loud is bold, and red for changes that cannot be undone.
 func (t planText) loud(text string) string {
 	for _, word := range []string{"destroyed", "replaced"} {
 		if rest, ok := strings.CutSuffix(text, "be "+word); ok {

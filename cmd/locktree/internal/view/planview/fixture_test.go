@@ -146,7 +146,7 @@ func richPlan() *plan.Plan {
 
 func clock() time.Time { return time.UnixMilli(now).UTC() }
 
-// movedPlan has what moved, import and removed blocks plan, and a replacement somebody asked for.
+// movedPlan has the changes of moved, import and removed blocks, and a replacement on request.
 func movedPlan() *plan.Plan {
 	mutex := func(addr, path string) *plan.Node { return node(addr, path, kind.Mutex.New()) }
 	free := mutex("mutex.free", "/free")
@@ -179,8 +179,7 @@ func busyAt(path string) *kind.Usage {
 	return &kind.Usage{Holders: at(path, busy.Holders), Waiters: at(path, busy.Waiters)}
 }
 
-// liveTree has a lock in use, an idle one, a draining one, a node of nobody's and
-// names that sort differently with and without their slashes.
+// liveTree has a lock in use, an idle one, a draining one, a foreign node, and names that sort differently with and without their slashes.
 func liveTree() *plan.Tree {
 	ledger := node("namespace.payments.mutex.ledger", "/locks/payments/ledger", kind.Mutex.New())
 	ledger.Live.Usage = busyAt(ledger.Path)
@@ -204,7 +203,7 @@ func unsealedAlone() []plan.Change {
 	return []plan.Change{{Action: plan.NoOp, Addr: n.Addr, Path: n.Path, Kind: kind.Mutex, Before: n, After: n, Unsealed: true}}
 }
 
-// driftedAlone is a lock that was changed by hand to what is declared.
+// driftedAlone is a lock that was changed by hand to its declaration.
 func driftedAlone() []plan.Change {
 	n := node("mutex.a", "/a", kind.Mutex.New())
 	return []plan.Change{{Action: plan.NoOp, Addr: n.Addr, Path: n.Path, Kind: kind.Mutex, Before: n, After: n, Drift: true}}

@@ -232,8 +232,8 @@ type step struct {
 	same          bool
 }
 
-// elementSteps are the steps between two lists. They are compared place by place if that takes no more lines; otherwise an
-// object that goes and one that comes in its place are one object that changes.
+// elementSteps are the steps between two lists. They are compared place by place if that takes no more lines. Otherwise an object
+// that replaces another at its place is one that changes.
 func elementSteps(before, after []any) []step {
 	isObject := func(v any) bool { _, ok := v.(map[string]any); return ok }
 	steps := editSteps(before, after, reflect.DeepEqual, func(a, b any) bool { return isObject(a) && isObject(b) })
@@ -253,7 +253,7 @@ func elementSteps(before, after []any) []step {
 	return steps
 }
 
-// editSteps are the steps between two lists by what they have in common, in order. An element that goes and one that comes
+// editSteps are the steps between two lists, found by their longest common subsequence. An element that goes and one that comes
 // at the same place are one that changes, if pair allows.
 func editSteps[T any](before, after []T, equal, pair func(a, b T) bool) (out []step) {
 	start, end := 0, 0

@@ -13,9 +13,8 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// testdata/terraform/outputs.txt is what Terraform 1.11.4 wrote about the values of outputs.json: a plan that creates
-// them, one that changes them, one that deletes them, and what it shows after an apply. Outputs stood on one line each,
-// and a changed map as both maps in full.
+// testdata/terraform/outputs.txt is the output of Terraform 1.11.4 for the values of outputs.json: plans that create, change and
+// delete them, and the end of an apply. Outputs stood on one line each, and a changed map as both maps in full.
 func TestOutputsAreLaidOutAsTerraformDoes(t *testing.T) {
 	data, err := os.ReadFile("testdata/terraform/outputs.json")
 	require.NoError(t, err)
@@ -66,7 +65,7 @@ func TestOutputsAreLaidOutAsTerraformDoes(t *testing.T) {
 	require.Equal(t, strings.TrimSpace(want["applied"]), strings.TrimSpace(shown))
 }
 
-// What a hand or a foreign program wrote into the record must not reach the terminal.
+// Control characters in the record must not reach the terminal.
 func TestOutputsAreShownSafely(t *testing.T) {
 	bad, err := json.Marshal(map[string]any{"k\x1b[31m": []any{"a\x1b[31m", "b\n\x1b[31m\u202ec"}})
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Package planview renders plans and applies: a [Plan] before an apply, each [Event] during it, [Applied] after it; besides the
-// locks that stand in ZooKeeper ([Live]), output values ([Outputs]) and the [History] of applies.
+// Package planview renders plans and applies: a [Plan] before an apply, each [Event] during it, [Applied] after it. It also
+// renders the locks in ZooKeeper ([Live]), output values ([Outputs]) and the [History] of applies.
 //
 // The text follows Terraform's layout and the JSON Terraform's formats, so that tools for those read ours. It relies on package
 // plan for everything that it says, and computes no change. It shows the user name of a digest, never its hash.

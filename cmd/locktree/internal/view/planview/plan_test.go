@@ -42,7 +42,7 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
-// A lock that nobody used was "in use: 0 held, 0 waiting", because of a child that is no contender.
+// An idle lock was "in use: 0 held, 0 waiting", because of a child that is no contender.
 func TestPlanSaysWhatIsInALockThatNobodyUses(t *testing.T) {
 	before, after := node("mutex.a", "/a", kind.Mutex.New()), node("mutex.a", "/a", kind.Mutex.New())
 	for name, c := range map[string]struct {
@@ -139,7 +139,7 @@ func TestNoViewShowsDigests(t *testing.T) {
 	require.NotContains(t, all, "OTHER"+hash[5:])
 }
 
-// What a server says about itself must not reach the terminal as a command.
+// Control characters in texts of a server must not reach the terminal.
 func TestControlCharactersAreShownNotObeyed(t *testing.T) {
 	p := richPlan()
 	evil := *busy
@@ -154,7 +154,7 @@ func TestControlCharactersAreShownNotObeyed(t *testing.T) {
 	require.False(t, strings.ContainsAny(out.String()+err.String(), "\x1b\x07\u202e"))
 }
 
-// Of what is said alike of many nodes people read the first three and a count, programs read each.
+// Of equal problems people read the first three and a count; programs read each.
 func TestFindingsAlikeAreFoldedForPeople(t *testing.T) {
 	p := &plan.Plan{}
 	for i := range 47 {

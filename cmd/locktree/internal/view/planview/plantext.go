@@ -60,7 +60,7 @@ func visible(p *plan.Plan) bool {
 	return p.Resumes != "" || len(p.Access) > 0 || p.NotesAccess() || slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action != plan.NoOp || c.PreviousAddr != "" })
 }
 
-// drift shows what somebody changed by hand since the last apply.
+// drift shows the changes that were made by hand since the last apply.
 func (t planText) drift(plans []*plan.Plan) bool {
 	var lines []string
 	for _, p := range plans {
@@ -357,7 +357,7 @@ type likeness struct {
 	drift  bool
 }
 
-// plain reports whether a change is a creation of which there is nothing more to say than that.
+// plain reports whether a change is a creation and no more.
 func plain(c *plan.Change) bool {
 	return c.Action == plan.Create && c.PreviousAddr == "" && c.Importing == "" && !c.Revive &&
 		!c.Usage.Busy() && c.Relists() == ""

@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// What HashiCorp's library for these documents understood of a plan, in its words. encoding/json matches the other names by itself.
+// HashiCorp's library for these documents writes a plan that it has read in these words. encoding/json matches the other names by itself.
 type terraformPlan struct {
 	FormatVersion   string                       `json:"format_version"`
 	ResourceDrift   []*terraformChange           `json:"resource_drift"`
@@ -63,7 +63,7 @@ type terraformOutcome struct {
 	Importing     *struct{ ID string }
 }
 
-// terraformJSON builds the program around hashicorp/terraform-json: a module of its own, so that nobody who uses locktree downloads it.
+// terraformJSON builds the program around hashicorp/terraform-json. That is a module of its own, so users of locktree do not download it.
 var terraformJSON = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "terraform-json-")
 	if err != nil {
@@ -123,7 +123,7 @@ func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
 			for i, c := range read.ResourceChanges {
 				checkChange(t, c, &p.Changes[i])
 			}
-			if name == "rich" { // drift: what was changed by hand, and what stands there now
+			if name == "rich" { // drift: changes by hand
 				require.Len(t, read.ResourceDrift, 2)
 				require.Equal(t, []string{"delete"}, read.ResourceDrift[0].Change.Actions)
 				changed := read.ResourceDrift[1]
