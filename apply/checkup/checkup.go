@@ -261,7 +261,7 @@ func (r *findings) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, 
 	for _, n := range declared.Nodes {
 		switch live := tree.Find(n.Path); {
 		case live == nil:
-			r.add(check.Fails, n.Path, "it is declared, and not there", "run apply")
+			r.add(check.Fails, n.Path, "it is declared, but its node does not exist", "run apply")
 		case live.Live.Trouble == plan.TroubleUnreadable:
 			r.judge(ctx, n.Path, nil, kind.PermRead)
 		case live.Payload == nil || live.Payload.Owner.Stack != tree.Stack:

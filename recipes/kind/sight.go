@@ -156,7 +156,7 @@ func (s Sight) State() string {
 	case Silent:
 		return fmt.Sprintf("silent for %s; its place is free %s unless it comes back", (time.Duration(s.SilentMs) * time.Millisecond).Round(time.Second), s.free())
 	case NoSession:
-		return "belongs to no session: it stays until somebody deletes it"
+		return "belongs to no session: it stays until it is deleted"
 	}
 	if s.unread {
 		return "its node was not read"

@@ -316,7 +316,7 @@ func (p *problemsOf) unread() {
 	for _, u := range p.e.Snapshot.Unread {
 		what, text, command := "unreadable", "", "locktree doctor"
 		if u.Missing() {
-			what, text, command = "missing", "Declared, and not there.", "locktree plan"
+			what, text, command = "missing", "Declared, but its node does not exist.", "locktree plan"
 			p.missing[u.Path] = true
 		} else {
 			text = clip(u.Err.Error())
