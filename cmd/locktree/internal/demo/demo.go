@@ -208,6 +208,9 @@ var demoLocks = []struct {
 // demoWork is how long a holder of the demo keeps a lock: long enough that the others queue, short enough for who watches.
 const demoWork = 40 * time.Millisecond
 
+// demoPatience is how long a program of the page waits for a lock: long enough that a person sees a circle.
+const demoPatience = 15 * time.Second
+
 // demoSession is the programs' session timeout: as long as the server grants, so that the demo goes on after a machine
 // that slept or swapped. Nothing in it waits for a session to end.
 const demoSession = 40 * time.Second
@@ -290,7 +293,7 @@ func work(ctx context.Context) error {
 }
 
 // live lets the programs take one lock after the other, each for some seconds, until ctx ends. Half of the time they take another one
-// meanwhile, in no common order: of a circle of them one call is told, and its program gives back what it holds.
+// meanwhile, in no common order. So now and then two wait for each other, until demoPatience is over.
 func (f *fleet) live(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i, c := range f.clients {
@@ -306,9 +309,10 @@ func (f *fleet) live(ctx context.Context) {
 // holdFor has a program hold a lock for some seconds, and then perhaps another one too.
 func holdFor(ctx context.Context, c *recipes.Client, i int, another bool) {
 	lock := demoLocks[i]
-	l, err := c.Locker(lock.kind, lock.path, lock.rest.shared, lock.rest.permits).Lock(ctx)
-	if err != nil {
-		return // a deadlock, or ctx has ended, or the machine slept
+	patience, over := context.WithTimeout(ctx, demoPatience)
+	l, err := c.Locker(lock.kind, lock.path, lock.rest.shared, lock.rest.permits).Lock(patience)
+	if over(); err != nil {
+		return // it waited too long, or ctx has ended, or the machine slept
 	}
 	holding, end := context.WithCancel(l.Context())
 	defer context.AfterFunc(ctx, end)()
