@@ -39,7 +39,7 @@ func applyCommand(a *app) *cobra.Command {
 
 func (f *applyFlags) apply(ctx context.Context, a *app) error {
 	if a.JSON != 0 && !f.autoApprove {
-		return view.Failf("Plan file or auto-approve required", "With -json, nobody can be asked for approval. Add -auto-approve, or apply a plan file written with \"plan -out\".")
+		return view.Failf("Plan file or auto-approve required", "-json leaves no way to ask for approval. Add -auto-approve, or apply a plan file written with \"plan -out\".")
 	}
 	opts, err := f.options()
 	if err != nil {

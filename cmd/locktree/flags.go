@@ -41,7 +41,7 @@ type treeFlags struct {
 func (t *treeFlags) register(c *cobra.Command) {
 	t.loadFlags.register(c)
 	c.Flags().StringVar(&t.servers, "servers", "", "look at these `SERVERS`, without a configuration: zk1:2181,zk2:2181")
-	c.Flags().StringVar(&t.prefix, "prefix", "", "show every lock below this `PATH`, whoever made it; / is everything")
+	c.Flags().StringVar(&t.prefix, "prefix", "", "show every lock below this `PATH`, also of other programs; / is everything")
 }
 
 func (t *treeFlags) checkPrefix(c *cobra.Command) error {
@@ -54,8 +54,8 @@ func (t *treeFlags) checkPrefix(c *cobra.Command) error {
 	return nil
 }
 
-// configured is the stack's configuration, or what the command line and the environment say about where to look. at is the
-// argument of the command: an address, a path, or "". The prefix is then the path of the address.
+// configured loads the stack's configuration, or describes the servers that the command line and the environment name. at is the
+// argument of the command: an address, a path, or "". For an address, the prefix becomes its path.
 func (t *treeFlags) configured(c *cobra.Command, l *stack.Loader, at string) (*config.Config, error) {
 	address := stack.IsAddress(at)
 	if !address && at != "" {

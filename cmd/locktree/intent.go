@@ -34,7 +34,7 @@ func (f *intentFlags) register(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.Targets, "target", nil, "plan only this `ADDRESS`, everything in it, and what that needs; may be repeated")
 	c.Flags().BoolVar(&f.AllowMassDestroy, "allow-mass-destroy", false, "allow a plan that removes more than 30 % of a namespace")
 	c.Flags().StringArrayVar(&f.ForceBreak, "force-break", nil, "remove the lock at this exact `ADDRESS` even if it is in use: its holder loses it")
-	c.Flags().DurationVar(&f.drain, "drain", 0, "admit nobody new to locks that are removed or replaced, and wait this long until they are idle; 60s without a value")
+	c.Flags().DurationVar(&f.drain, "drain", 0, "close locks that are removed or replaced to new contenders, and wait this long until they are idle; 60s without a value")
 	c.Flags().Lookup("drain").NoOptDefVal = "60s"
 }
 
@@ -45,7 +45,7 @@ func (f *intentFlags) registerChanges(c *cobra.Command) {
 	c.Flags().BoolVar(&f.OverwriteData, "overwrite-data", false, "let an import replace data that another program wrote into the node")
 }
 
-// options are those of the planner. What cannot go together is refused before anything is read.
+// options are those of the planner. It refuses flags that exclude each other before anything is read.
 func (f *intentFlags) options() (plan.Options, error) {
 	opts := f.Options
 	opts.Drain = f.drain

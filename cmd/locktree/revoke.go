@@ -37,7 +37,7 @@ func evictCommand(a *app, o *change.Eviction, c *cobra.Command) *cobra.Command {
 	}
 	tree.loadFlags.register(c)
 	c.Flags().StringVar(&tree.servers, "servers", "", "on these `SERVERS`, without a configuration: zk1:2181,zk2:2181")
-	c.Flags().StringVar(&o.Holder, "holder", "", "whom, if there are several: an `ID`, a session, a token or the name of a node")
+	c.Flags().StringVar(&o.Holder, "holder", "", "the holder, if there are several: an `ID`, a session, a token or the name of a node")
 	c.Flags().BoolVar(&o.AutoApprove, "auto-approve", false, "do not ask for approval")
 	key.register(c)
 	message.register(c)

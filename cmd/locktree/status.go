@@ -34,7 +34,7 @@ func statusCommand(a *app) *cobra.Command {
 			case reads < 0:
 				return usage(c, "Bad flag", "-reads=%d: must not be negative. 0 means no limit.", reads)
 			case key.Given && at == "":
-				return usage(c, "Family missing", "-key=%s: of which family? Give its address or its path, for example \"locktree status /locks/orders -key 4711\".", key.Key.Key)
+				return usage(c, "Family missing", "-key=%s: the family is missing. Give its address or its path, for example \"locktree status /locks/orders -key 4711\".", key.Key.Key)
 			case tree.servers+at != "" && detailedExitcode:
 				return usage(c, "The -detailed-exitcode option is about the whole stack", "Give it without an address, a path or -servers.")
 			}
@@ -65,9 +65,9 @@ func statusCommand(a *app) *cobra.Command {
 	tree.register(c)
 	c.ValidArgsFunction = a.firstAddress(&tree.loadFlags)
 	c.Flags().BoolVar(&detailedExitcode, "detailed-exitcode", false, "exit with 2 if the tree differs from the configuration")
-	c.Flags().BoolVar(&filter.InUse, "in-use", false, "show only locks that somebody holds or waits for")
-	c.Flags().StringVar(&filter.Owner, "owner", "", "show only locks of which `NAME` is the declared owner")
-	c.Flags().DurationVar(&filter.Longer, "longer", 0, "show only locks that somebody has held, or waited for, for longer than this `DURATION`")
+	c.Flags().BoolVar(&filter.InUse, "in-use", false, "show only locks with a holder or a waiter")
+	c.Flags().StringVar(&filter.Owner, "owner", "", "show only locks with this declared owner, a `NAME`")
+	c.Flags().DurationVar(&filter.Longer, "longer", 0, "show only locks with a holder or a waiter for longer than this `DURATION`")
 	c.Flags().IntVar(&reads, "reads", reads, "the most requests of a look at a path; 0 means no limit")
 	c.Flags().BoolVar(&watch, "watch", false, "go on, and show what changes, until interrupted")
 	key.register(c)

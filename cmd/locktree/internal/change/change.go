@@ -57,7 +57,7 @@ const (
 		"  There is no undo. Only 'yes' will be accepted to confirm."
 )
 
-// confirm asks for the approval of what was just shown.
+// confirm asks for the approval of the plan on the screen.
 func confirm(ctx context.Context, h Host, o Options) error {
 	if o.NoInput {
 		return view.Failf("Approval needed", "-input=false forbids asking for approval. Add -auto-approve, or save the plan with \"plan -out FILE\" and apply that file.")
@@ -116,7 +116,7 @@ func once(ctx context.Context, h Host, o Options, s *stack.Stack, edit func(*pla
 	return execute(ctx, h, o, all, made)
 }
 
-// lostLock is the loss of an apply lock, under which nothing goes on; nil as long as all are held.
+// lostLock is the loss of an apply lock, which ends the apply; nil as long as all are held.
 func lostLock(ctx, locked context.Context) error {
 	if ctx.Err() != nil {
 		return nil
@@ -193,7 +193,8 @@ func execute(ctx context.Context, h Host, o Options, all []*applying, plans []*p
 	return nil
 }
 
-// applyUninterrupted is Apply, for which an interrupt waits. After an interrupt nothing begins; a change that is done is shown all the same.
+// applyUninterrupted is Apply. An interrupt waits for its end. After an interrupt nothing begins; a change that is done is shown
+// all the same.
 func (x *applying) applyUninterrupted(ctx context.Context, p *plan.Plan) (*event.Result, error) {
 	over, err := x.Uninterrupted(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Eviction says which acquisition of which lock to end.
+// Eviction names a lock, and one of its acquisitions to end.
 type Eviction struct {
 	Path        string
 	Key         stack.Key
@@ -43,7 +43,7 @@ func Evict(ctx context.Context, h Host, o Eviction, l *stack.Loader, s *stack.St
 	case unread:
 		return s.Unread(ctx, i, []string{one.Path}, one.Path)
 	case one.Session == 0 && !o.Breaks:
-		return view.Failf("Nobody to ask", "%s belongs to no session, so no program would answer. \"locktree break\" removes it.", one.Path)
+		return view.Failf("No program to ask", "%s belongs to no session, so no program would answer. \"locktree break\" removes it.", one.Path)
 	}
 	found := lockview.Eviction{Ensemble: s.Ensembles[i].Name, Addresses: stack.Servers(s.Config)[i], Breaks: o.Breaks, In: in}
 	err = s.On(ctx, i, func(*direct.Session) (err error) {
@@ -88,7 +88,7 @@ func (o Eviction) confirm(ctx context.Context, h Host) error {
 	case o.AutoApprove:
 		return nil
 	case o.JSON || o.NoInput:
-		return view.Failf("Approval needed", "Nobody can be asked: standard input is no terminal, or -json was given. Add -auto-approve.")
+		return view.Failf("Approval needed", "Approval needs a terminal, and standard input is none, or -json was given. Add -auto-approve.")
 	case o.Breaks:
 		what, question = "Break", "Do you really want to remove it?\n  There is no undo."
 	}
@@ -103,13 +103,13 @@ func chosen(in *inspect.Report, holder string) (evict.Acquisition, error) {
 	case len(meant) == 1:
 		return meant[0], nil
 	case slices.ContainsFunc(in.Junk, func(path string) bool { return path == holder || strings.HasSuffix(path, "/"+holder) }) && holder != "":
-		return evict.Acquisition{}, view.Failf("Not a contender", "%s in %s holds nothing and waits for nothing: it is no contender of any client. Delete it with another client if nobody needs it.", holder, in.Path)
+		return evict.Acquisition{}, view.Failf("Not a contender", "%s in %s holds nothing and waits for nothing: it is no contender of any client. If no program needs it, delete it with another client.", holder, in.Path)
 	case len(all) == 0:
-		return evict.Acquisition{}, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it.", in.Path)
+		return evict.Acquisition{}, view.Failf("No contender", "%s has neither a holder nor a waiter.", in.Path)
 	case len(meant) > 1:
-		return evict.Acquisition{}, view.Failf("Several are meant", "-holder says whom of these in %s you mean:\n%s", in.Path, listed(meant))
+		return evict.Acquisition{}, view.Failf("Several holders", "Name one of these in %s with -holder:\n%s", in.Path, listed(meant))
 	case holder == "":
-		return evict.Acquisition{}, view.Failf("Nobody holds the lock", "Nobody holds %s. -holder says whose place in the queue you mean:\n%s", in.Path, listed(all))
+		return evict.Acquisition{}, view.Failf("No holder", "%s has no holder. Name a waiter with -holder:\n%s", in.Path, listed(all))
 	}
 	return evict.Acquisition{}, view.Failf("No such holder", "%q neither holds %s nor waits for it. There are:\n%s", holder, in.Path, listed(all))
 }

@@ -68,7 +68,7 @@ func Saved(ctx context.Context, h Host, o Options, l *stack.Loader, inputs []con
 	}
 	cfg, err := l.Load(inputs)
 	if err != nil {
-		h.Message("\nThe configuration says where to apply a saved plan, and as whom. The plan contains no values of\nvariables: give them as you gave them to \"locktree plan\".")
+		h.Message("\nThe configuration says where to apply a saved plan, and with which identity. The plan contains no values of\nvariables: give them as you gave them to \"locktree plan\".")
 		return err
 	}
 	if err := file.CheckStack(cfg.Stack); err != nil {

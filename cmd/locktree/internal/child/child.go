@@ -1,19 +1,17 @@
-// Package child runs a command in a process group of its own, so that everything it
-// started can be told to stop, or be killed, in one go: whoever runs a command under a
-// lock must be able to end it, and not only the shell in front of it.
+// Package child runs a command in a process group of its own. A program that runs a command under a lock must be able to end
+// everything that the command started, and not only the shell in front of it.
 //
 // # Guarantees
 //
-// The exit code is the command's own; 128+N when signal N killed it, as in a shell.
-// [Process.Kill] ends all processes of the group; on Linux also what the command started in
-// groups of their own, as timeout(1) in a script does, unless it left the session (setsid, as
-// daemons do). On Linux the command is killed when this process dies, however it dies.
+// The exit code is the command's own; 128+N when signal N killed it, as in a shell. [Process.Kill] ends all processes of the
+// group. On Linux it also ends processes in other groups that the command started, as timeout(1) in a script does, unless they
+// left the session (setsid, as daemons do). On Linux the command is killed when this process dies, however it dies.
 //
 // # What is not guaranteed
 //
-// A group of its own that ignores SIGHUP may escape Kill: Linux continues a stopped group when the parent
-// of its leader dies, and a process in it may start another just then. What the command started survives
-// if this process dies. Systems other than Unix have no groups: only the command itself is told.
+// Another group that ignores SIGHUP may escape Kill. Linux continues a stopped group when the parent of its leader dies, and a
+// process in it may start another just then. If this process dies, the processes that the command started survive. Systems other
+// than Unix have no groups: only the command itself is told.
 package child
 
 import (

@@ -41,14 +41,14 @@ func (p *Process) isolate() {
 	p.cmd.SysProcAttr = attr
 }
 
-// Signal sends a signal to the whole group. That there is nobody left is no error.
+// Signal sends a signal to the whole group. A group without processes is no error.
 func (p *Process) Signal(s os.Signal) {
 	if n, ok := s.(syscall.Signal); ok {
 		_ = syscall.Kill(-p.cmd.Process.Pid, n)
 	}
 }
 
-// Stop asks the group, and what the command started in others, to end: SIGTERM, and SIGCONT for what is stopped.
+// Stop asks the group, and the command's processes in other groups, to end: SIGTERM, and SIGCONT for those that are stopped.
 func (p *Process) Stop() {
 	p.gather()
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
@@ -57,9 +57,9 @@ func (p *Process) Stop() {
 	}
 }
 
-// Kill ends the group, and what the command started in others, also what is left of them when the command itself has
-// ended. They are stopped first: then nobody starts others, or ends and leaves no trace of what it started, in the meantime. A
-// fork that is under way when the signal comes is still finished. So what is there is listed once more after all were seen to stand.
+// Kill ends the group, and the command's processes in other groups, also when the command itself has ended. It stops them first,
+// so that none starts another process meanwhile, or ends and leaves no trace of its children. A fork that is under way when the
+// signal comes still finishes. So Kill lists the processes once more after it saw all of them stopped.
 func (p *Process) Kill() {
 	for quiet, try := 0, 0; quiet < 2 && try < killTries; try++ {
 		p.Signal(syscall.SIGSTOP)
@@ -98,8 +98,7 @@ func terminalOf(stdin io.Reader) *terminal {
 	if err != nil || group != unix.Getpgrp() {
 		return nil
 	}
-	// A command that is stopped would hold its lock for as long as nobody continues it,
-	// and nobody could: the shell only sees us. What is ignored here is in the command.
+	// A stopped command would keep its lock, and no person could continue it: the shell only sees us. The command inherits this.
 	signal.Ignore(syscall.SIGTSTP)
 	return &terminal{fd: fd, group: group}
 }
@@ -109,7 +108,7 @@ func (t *terminal) giveBack() {
 	if t == nil {
 		return
 	}
-	signal.Ignore(syscall.SIGTTOU) // what somebody in the background gets who does that
+	signal.Ignore(syscall.SIGTTOU) // a process in the background gets it for this call
 	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, t.group)
 	signal.Reset(syscall.SIGTTOU, syscall.SIGTSTP)
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// Demo does everything in one process: it plans and applies the quickstart on an embedded server, programs contend for its four locks,
-// and a destroy is refused until no program holds one.
+// Demo does everything in one process. It plans and applies the quickstart on an embedded server. Programs contend for its four
+// locks, and a destroy is refused until no program holds one.
 type Demo struct {
 	Out io.Writer
 	// Command runs one locktree command in dir, as a person would have typed it, and returns its exit code.
@@ -160,7 +160,7 @@ func (d *Demo) refuseThenDestroy(ctx context.Context) error {
 	if err := d.expect(ctx, 1, "destroy", "-auto-approve"); err != nil {
 		return err
 	}
-	d.say("Destroy was refused, and nobody lost a lock. The programs release their locks, and destroy succeeds.")
+	d.say("Destroy was refused, and no program lost a lock. The programs release their locks, and destroy succeeds.")
 	release()
 	return d.expect(ctx, 0, "destroy", "-auto-approve")
 }
@@ -357,7 +357,7 @@ func (f *fleet) holdEverything(ctx context.Context) (release func(), err error) 
 	}), nil
 }
 
-// awaitWaiter returns once somebody queues for the lock.
+// awaitWaiter returns once a program queues for the lock.
 func awaitWaiter(ctx context.Context, c *recipes.Client, path string) error {
 	for {
 		in, err := inspect.Lock(ctx, c, path)

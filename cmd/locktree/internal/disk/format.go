@@ -82,8 +82,7 @@ func (f *Formatter) target(arg string) error {
 	})
 }
 
-// formattable: JSON files have no style of ours, and editors' backups and dot
-// files are nobody's configuration.
+// formattable leaves out JSON files, which have no style of ours, editors' backups and dot files.
 func formattable(path string) bool {
 	base := filepath.Base(path)
 	return !strings.HasPrefix(base, ".") && (strings.HasSuffix(base, ".locktree.hcl") || strings.HasSuffix(base, ".ltvars"))

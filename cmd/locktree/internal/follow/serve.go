@@ -25,7 +25,7 @@ import (
 	"github.com/locktree/locktree/config"
 )
 
-// Options say what the page shows, and to whom.
+// Options say what the page shows, and who may see it.
 type Options struct {
 	Where                   stack.Where
 	Dirs                    []string // of several stacks; none is the one that Serve is given

@@ -37,7 +37,7 @@ type source struct {
 	asked Options
 }
 
-// soon is the longest time to connect after which the page says why it cannot.
+// soon bounds the time to connect: after it, the page says why it cannot.
 const soon = 10 * time.Second
 
 // setup is what a configuration says to look at. An ensemble is compared with it unless nothing is declared.
@@ -133,7 +133,7 @@ func filesIn(dir string) map[string]*hcl.File {
 	return names
 }
 
-// absolute is "" for a file that nobody names.
+// absolute makes a path absolute; "" stays "".
 func absolute(path string) string {
 	if path != "" && !filepath.IsAbs(path) {
 		path, _ = filepath.Abs(path) // which fails if the working directory is gone
@@ -200,8 +200,8 @@ func sourceOf(cfg *config.Config) lockview.Source {
 	return source
 }
 
-// stamps tell whether a file has changed: those of the configuration and their directories, those of variables, and
-// the certificates. What a function such as file() has read is not among them.
+// stamps tell whether a file has changed: those of the configuration and their directories, those of variables, and the
+// certificates. Files that a function such as file() read are not among them.
 func (s *source) stamps(cfg *config.Config) string {
 	names := map[string]bool{}
 	for name := range cfg.Sources {

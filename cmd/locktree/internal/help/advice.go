@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/plan/explain"
 )
 
-// What people who know Terraform type, and what to type here instead.
+// Words of people who know Terraform, and what to type here instead.
 
 // nothingToFetch answers commands and flags about providers and backends.
 const nothingToFetch = "There are no providers, backends or registries here, so there is nothing to fetch or to configure."
@@ -56,7 +56,7 @@ var terraformFlags = map[string]string{
 	"force":               "-auto-approve skips the question. Only -force-break=ADDRESS removes a lock in use.",
 }
 
-// UnknownCommand says what to type instead of a command that does not exist. Of a command with subcommands, the advice may be about one.
+// UnknownCommand says what to type instead of a command that does not exist. The advice may be about a subcommand.
 func UnknownCommand(c *cobra.Command, args []string) error {
 	path := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ") // "completion " of a subcommand
 	name, advice := args[0], ""

@@ -24,5 +24,5 @@ var formerFlags = map[string]string{
 	"history":     "Prometheus remembers what the page shows under /metrics.",
 	"markdown":    "The output of show is text: put it into a code block.",
 	"summary":     textInReview,
-	"wait-idle":   "apply -replace=ADDRESS -drain=10m creates the node again once nobody uses the lock.",
+	"wait-idle":   "apply -replace=ADDRESS -drain=10m creates the node again once the lock is idle.",
 }

@@ -109,6 +109,9 @@ func (p *manText) item(term, text string) {
 }
 
 func (p *manText) option(f *pflag.Flag) {
+	if f.Hidden {
+		return
+	}
 	name, usage := pflag.UnquoteUsage(f)
 	term := `\fB` + roff("-"+f.Name) + `\fR`
 	if f.Shorthand != "" {

@@ -1,5 +1,5 @@
-// Package help has everything that the program says about itself, and how a command line is spelled: topics, man pages, the advice on
-// commands and flags that do not exist, and flags with one dash. It knows commands only as cobra's values, and runs none.
+// Package help has the texts that the program shows about itself: long helps, topics, man pages, and advice on commands and flags that do
+// not exist. It also accepts flags with one dash. It knows commands only as cobra's values, and runs none.
 //
 //	root.SetArgs(help.Normalize(root, args))
 //	root.AddCommand(help.Topics()...)
@@ -37,15 +37,15 @@ var exitCodes = []struct {
 	{exit.Stale, "apply with -detailed-exitcode: the saved plan is stale"},
 	{exit.Locked, "apply with -detailed-exitcode: another apply holds the lock"},
 	{exit.InUse, "apply with -detailed-exitcode: a lock to be removed or replaced is in use"},
-	{exit.Slot, "exec -once: somebody else has run the slot, or it is skipped"},
+	{exit.Slot, "exec -once: the slot was run before, or is skipped"},
 	{exit.Lost, "exec: the lock was lost while the command ran, or locktree ended the command"},
 	{exit.Conflict, "exec: the lock was not acquired; -E sets another code and silences the message"},
-	{exit.Own, "exec: something else failed outside the command"},
+	{exit.Own, "exec: another failure outside the command"},
 	{exit.CannotRun, "exec: the command is not executable"},
 	{exit.NotFound, "exec: the command was not found"},
 }
 
-// Topics are texts for "locktree help NAME": commands that do nothing else.
+// Topics are texts for "locktree help NAME", in the form of commands that do nothing.
 func Topics() []*cobra.Command {
 	var codes strings.Builder
 	codes.WriteString("Exit codes. Those listed with -detailed-exitcode need that flag.\n\n")

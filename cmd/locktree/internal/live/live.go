@@ -1,7 +1,7 @@
 // Package live shows what a stack has in ZooKeeper: its locks with their holders and waiters, its nodes, its outputs and its history.
 //
-// It relies on package stack to read, and on the views to render. It only reads. Each function shows what could be read, and returns the
-// error of what could not.
+// It relies on package stack to read, and on the views to render. It only reads. Each function shows everything that could be
+// read, and returns an error about the rest.
 //
 //	err := loader.Look(ctx, inputs, func(s *stack.Stack) error { return live.Tree(ctx, screen, s) })
 package live

@@ -108,7 +108,7 @@ func (x *job) acquireAll(ctx context.Context, client *recipes.Client, paths []st
 	return x.lock(ctx, client.MultiLock(members...))
 }
 
-// holdable refuses what nobody can hold, or not without waiting for it.
+// holdable refuses nodes that no client can hold, or that -try cannot take.
 func (x *job) holdable(k *kind.Kind, path string) error {
 	if err := stack.Holdable(k, path); err != nil {
 		return err
@@ -167,11 +167,11 @@ func (x *job) notAcquired(ctx context.Context, client *recipes.Client, paths []s
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return x.notHad(paths, "%s %s not acquired within %v, and its holder is not known. \"locktree status %s\" shows it.", path, was, x.Timeout, first)
 	case errors.Is(err, recipes.ErrRevoked):
-		return x.notHad(paths, "Somebody asked this program to leave the queue of %s. \"locktree status %s\" shows the queue.", path, first)
+		return x.notHad(paths, "Another program asked this one to leave the queue of %s. \"locktree status %s\" shows the queue.", path, first)
 	case errors.Is(err, recipes.ErrQueueFull):
 		return x.notHad(paths, "The queue of %s is full: max_waiters limits it. Try again later; \"locktree status %s\" shows the queue.", path, first)
 	case errors.Is(err, recipes.ErrDraining):
-		return x.notHad(paths, "%s is being drained: an apply will change or delete it once nobody holds it, and admits nobody new. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
+		return x.notHad(paths, "%s is being drained: an apply will change or delete it once it is free, and admits no new contender. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
 	case errors.Is(err, recipes.ErrKeyForeign):
 		return Own(view.Failf("Key of another program", "%s. \"locktree doctor\" shows whether there are more.", view.Sentence(err)))
 	case errors.Is(err, recipes.ErrKindMismatch): // it was opened as what it was declared then

@@ -1,10 +1,13 @@
 // Package run runs a command while it holds locks. [Exec] acquires the locks, starts the command, supervises it, and gives the locks
 // back.
 //
-// It relies on three facts: a lease ends at half of the session timeout, before a server expires the session; a command in a process
-// group of its own can be ended with everything that it started (package child); and a signal that arrives before the grant or after
-// the command is for this program. It never runs a command without a proven lock, and it never reports the command's exit code if the
-// lock was lost.
+// It relies on three facts:
+//
+//  1. A lease ends at half of the session timeout, before a server expires the session.
+//  2. A command in a process group of its own can be ended with everything that it started (package child).
+//  3. A signal before the grant or after the command is for this program.
+//
+// It never runs a command without a proven lock, and it never reports the command's exit code if the lock was lost.
 //
 //	err := run.Exec(ctx, host, run.Options{Locks: []string{"/locks/nightly"}, Command: []string{"./report"}, Try: true, Permits: 1})
 //	code := exit.Code(err) // the command's own, or one of package exit
@@ -233,7 +236,7 @@ const between = " + "
 
 func together(paths []string) string { return strings.Join(paths, between) }
 
-// pathsOf are the paths of the locks that were taken. That of one may contain what separates several: a key may be any text.
+// pathsOf are the paths of the locks that were taken. The path of one lock may contain the separator: a key may be any text.
 func (x *job) pathsOf(lease *recipes.Lease) []string {
 	if len(x.Locks) == 1 {
 		return []string{lease.Path()}

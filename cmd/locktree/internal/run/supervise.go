@@ -103,8 +103,8 @@ func isLost(lease *recipes.Lease) bool {
 	return errors.Is(context.Cause(lease.Context()), recipes.ErrLost)
 }
 
-// finish releases the lock. The exit code is the command's own only if it ended by itself with the lock held: after a signal
-// of ours, even 0 does not mean that its work is done.
+// finish releases the lock. The exit code is the command's own only if it ended by itself with the lock held. After a signal of
+// ours, even 0 does not mean that its work is done.
 func (x *job) finish(p *child.Process, lease *recipes.Lease, granted time.Time, stopped string) error {
 	err := x.release(lease, granted)
 	select {
@@ -127,8 +127,8 @@ func (x *job) finish(p *child.Process, lease *recipes.Lease, granted time.Time, 
 	return exit.With(p.Code())
 }
 
-// linger keeps the locks of a command that has ended until a time, and reports whether they are still held. Where they are not, the
-// command's work is done all the same: it was done while they were.
+// linger keeps the locks of a command that has ended until a time, and reports whether they are still held. If they are not, the
+// command's work is still valid: it was done before the loss.
 func (x *job) linger(ctx context.Context, lease *recipes.Lease, until time.Time, signals <-chan os.Signal) (held bool) {
 	left := func() time.Duration { return time.Until(until).Round(time.Millisecond) }
 	if left() <= 0 {
@@ -159,8 +159,8 @@ func (x *job) linger(ctx context.Context, lease *recipes.Lease, until time.Time,
 	}
 }
 
-// release releases the lock, and waits for that no longer than the lease lasts: a command in
-// a pipeline should not hang because the network does. granted is zero where that was not told.
+// release releases the lock, and waits no longer than the lease lasts: a command in a pipeline should not hang because the
+// network does. granted is zero if the grant was not shown.
 func (x *job) release(lease *recipes.Lease, granted time.Time) error {
 	ctx, cancel := context.WithDeadline(context.Background(), lease.Deadline())
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package screen is what one run of the program shows and asks: its three streams, the form of its output, the progress of long steps,
-// approvals, and the answer to an interrupt.
+// Package screen shows results and asks for approvals: it has the three streams of a run, the form of its output, the progress of
+// long steps, and the answer to an interrupt.
 //
 // It relies on package view for every text of a result. It never writes to ZooKeeper, and it never ends the process. Several
 // goroutines may use a [Screen] once View was called.
@@ -77,8 +77,9 @@ func (s *Screen) Run(ctx context.Context, command func(context.Context) error) (
 // grace is how long an interrupted command may take to end by itself.
 const grace = time.Second
 
-// await waits for the command. The evaluation of an expression and the reading of a FIFO cannot be interrupted, so await gives a command up
-// when it has not ended some time after an interrupt. It first waits for what is under way, and lets nothing new begin.
+// await waits for the command. The evaluation of an expression and the reading of a FIFO cannot be interrupted, so await gives a
+// command up when it has not ended some time after an interrupt. It first waits for the step that is under way, and lets no new
+// one begin.
 func (s *Screen) await(ctx context.Context, command func(context.Context) error) error {
 	s.underWay = make(chan struct{}, 1)
 	ctx, s.Interrupt = context.WithCancelCause(ctx)
@@ -169,7 +170,7 @@ func (s *Screen) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) 
 // Grouped reports whether equal changes are shown as one, which suits a person at a terminal.
 func (s *Screen) Grouped() bool { return s.JSON == Text && IsTerminal(s.Stdout) }
 
-// farEvery is the interval at which a long step shows its progress.
+// farEvery is the interval between two reports of progress.
 const farEvery = time.Second
 
 // During shows the progress of a long step until the returned function; see [stack.Screen].

@@ -76,7 +76,7 @@ func CheckUp(ctx context.Context, l *Loader, e *config.Ensemble) (lockview.Check
 	return of, err
 }
 
-// checkServer looks at one server. That it cannot be reached is a finding.
+// checkServer looks at one server. A server that cannot be reached is a finding.
 func checkServer(ctx context.Context, l *Loader, e *config.Ensemble) ([]check.Condition, error) {
 	client, err := l.Connect(ctx, e, true)
 	var ours *view.Failure

@@ -27,7 +27,7 @@ func (l *Loader) Connect(ctx context.Context, e *config.Ensemble, readOnly bool)
 	return l.ConnectWith(ctx, e, cfg)
 }
 
-// ConnectWith dials, and refuses an ensemble that has another id than the configuration says, before anything else is read there.
+// ConnectWith dials. It first compares the id of the ensemble with the configuration, and refuses another one.
 func (l *Loader) ConnectWith(ctx context.Context, e *config.Ensemble, cfg recipes.Config) (*recipes.Client, error) {
 	client, err := l.Dial(ctx, cfg)
 	if err != nil || e.Tree == nil || e.Tree.EnsembleID == "" {
@@ -47,8 +47,8 @@ func (l *Loader) ConnectWith(ctx context.Context, e *config.Ensemble, cfg recipe
 	return client, nil
 }
 
-// maxReply is how long a listing may be for the tool, in bytes: eight times what a plan allows, so that a namespace that others
-// have filled can be looked at and emptied. Memory is used as a reply arrives.
+// maxReply bounds a listing, in bytes. It is eight times the limit of a plan, so that a person can look at a namespace that
+// others have filled, and empty it. Memory is used as a reply arrives.
 const maxReply = 128 << 20
 
 // ClientConfig is what to dial an ensemble with. The environment fills what its block leaves open.

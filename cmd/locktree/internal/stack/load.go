@@ -130,8 +130,8 @@ func (l *Loader) NoEnsemble() *hcl.Diagnostic {
 		Extra: view.Address("")}
 }
 
-// FromEnvironment is an ensemble as the environment alone describes it, for commands that need to know no more than a
-// path. servers, if any, are instead of ZOOKEEPER_SERVERS; the result is nil where neither is given.
+// FromEnvironment describes an ensemble from the environment alone, for commands that need only a path. servers, if any, replace
+// ZOOKEEPER_SERVERS. The result is nil if neither is given.
 func (l *Loader) FromEnvironment(servers string) (*config.Config, error) {
 	env := l.Environ
 	if servers != "" {

@@ -122,11 +122,11 @@ func (s *Stack) LockAt(ctx context.Context, path string, key Key) (at int, in *i
 	}
 	switch {
 	case in == nil && key.Given:
-		return 0, nil, view.Failf("Nobody is there", "The key %q of %s has no node on %s: nobody holds its lock, and nobody waits for it.", key.Key, path, strings.Join(Servers(s.Config), " or "))
+		return 0, nil, view.Failf("No contender", "The key %q of %s has no node on %s: its lock has neither a holder nor a waiter.", key.Key, path, strings.Join(Servers(s.Config), " or "))
 	case in == nil:
 		return 0, nil, view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(Servers(s.Config), " or "))
 	case in.Kind == nil:
-		return 0, nil, view.Failf("Nobody is there", "Nobody holds %s, and nobody waits for it: it has no contenders.", path)
+		return 0, nil, view.Failf("No contender", "%s has neither a holder nor a waiter.", path)
 	}
 	return at, in, Holdable(in.Kind, path)
 }
@@ -135,7 +135,7 @@ func (s *Stack) LockAt(ctx context.Context, path string, key Key) (at int, in *i
 func Holdable(k *kind.Kind, path string) error {
 	switch {
 	case k.Container:
-		return view.Failf("Not a lock", "%s is a %s, which nobody can hold. Name a lock inside it; \"locktree status %s\" shows them.", path, k.Name, path)
+		return view.Failf("Not a lock", "%s is a %s, which no client can hold. Name a lock inside it; \"locktree status %s\" shows them.", path, k.Name, path)
 	case k.Key != nil:
 		return view.Failf("Key missing", "%s is a family of locks, one for each key. Say which one with -key=KEY.", path)
 	}

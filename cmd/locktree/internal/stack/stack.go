@@ -37,7 +37,7 @@ type Stack struct {
 	screen         Screen
 }
 
-// Of is a stack with these connections.
+// Of makes a stack of a configuration and its connections.
 func Of(cfg *config.Config, clients []*recipes.Client, screen Screen) *Stack {
 	return &Stack{Config: cfg, Clients: clients, screen: screen}
 }
@@ -150,7 +150,7 @@ func (s *Stack) readWith(ctx context.Context, look func(*read.Tally, context.Con
 	return slices.DeleteFunc(trees, func(t *plan.Tree) bool { return t == nil }), s.Lost.Err()
 }
 
-// On calls f, which only reads ensemble i, on a session that may be a new one.
+// On calls f with a session of ensemble i, perhaps a new one. f only reads.
 func (s *Stack) On(ctx context.Context, i int, f func(*direct.Session) error) error {
 	return look.On(ctx, s.Clients[i], SessionWithin(s.Ensembles[i]), f)
 }
@@ -203,8 +203,8 @@ func (s *Stack) Ask(ctx context.Context, opts plan.Options) (*saved.Question, []
 	return question, plans, err
 }
 
-// Unread is the error of a command that showed everything of ensemble i except these nodes; nil if there are none. refused is one
-// of them that the servers did not let us read.
+// Unread is the error of a command that showed all of ensemble i except these nodes; nil if there are none. refused is one of
+// them that the servers did not let us read.
 func (s *Stack) Unread(ctx context.Context, i int, closed []string, refused string) error {
 	if len(closed) == 0 {
 		return nil

@@ -87,7 +87,7 @@ var (
 	productionSearch string
 )
 
-// Template is the files of one configuration, in the order in which they are written.
+// Template is the files of one configuration, in the order of writing.
 type Template []Part
 
 // Templates are what init -template writes.
@@ -121,7 +121,7 @@ func (t Template) write(l *stack.Loader) (wrote bool, err error) {
 		if errors.Is(err, fs.ErrExist) && f.File == Name {
 			return false, nil // another program created it first
 		}
-		if err != nil && !errors.Is(err, fs.ErrExist) { // a module that is there already is somebody's
+		if err != nil && !errors.Is(err, fs.ErrExist) { // a module that is there already is a person's work
 			return false, view.Failf("Cannot write "+f.File, "%v. Choose a directory you can write to, with -chdir=DIR.", err)
 		}
 	}

@@ -225,8 +225,8 @@ func declareImport(cfg *config.Config, addr plan.Addr, path string) error {
 	return nil
 }
 
-// beside compares an import block with an import on the command line that has its address
-// or its path: unless they are the same, two znodes would become one lock, or one znode two.
+// beside compares an import block with an import on the command line that has its address or its path. Unless both are equal, two
+// znodes would become one lock, or one znode two.
 func beside(block plan.Import, addr plan.Addr, path string) error {
 	switch {
 	case block.To == addr && block.Path == path:
