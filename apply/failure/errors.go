@@ -69,8 +69,8 @@ func (e *StaleError) Explain() explain.Explanation {
 type Difference struct {
 	Addr plan.Addr // Addr is "" for a part of a lock, and for the stack's record: another apply has finished
 	Path string
-	// Its What is "created", "deleted", "deleted and created again", "data changed" or "access list changed"; in a [VerifyError],
-	// a clause.
+	// What is "created", "deleted", "deleted and created again", "data changed" or "access list changed"; in a [VerifyError], a
+	// clause.
 	What       string
 	Want, Got  plan.Pin
 	ModifiedMs int64 // when that was, by the server's clock; 0 when unknown

@@ -358,7 +358,8 @@ func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, error
 	return n, nil
 }
 
-// list returns the children of a namespace that is walked into. It counts the nodes of another one, and all below it.
+// list returns the children of a namespace that is walked into. For another one, and all below it, it notes the number of
+// children.
 func (r *reader) list(ctx context.Context, n *plan.Node) (_ *plan.Node, names []string, err error) {
 	if n.Live.Children == 0 {
 		return n, nil, nil

@@ -29,7 +29,7 @@ func WarningAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
 	return d
 }
 
-// In a diagnostic, Where points at another place: FILE:LINE, relative to the directory of the configuration.
+// Where is how one diagnostic points at another place, FILE:LINE, relative to the directory of the configuration.
 func (r *Report) Where(at hcl.Range) string {
 	name, err := filepath.Rel(r.Dir, at.Filename)
 	if err != nil {

@@ -64,7 +64,7 @@ func leaving(p *plan.Plan, s *Sides) kind.List {
 	return slices.DeleteFunc(withAdmin(wereIn(p, s)).Without(p.Set.List()), func(a kind.ACL) bool { return masked(a) || plan.Everybody(a) })
 }
 
-// tellOpen says that no administrators are named. Such rights concern no locks.
+// tellOpen says that no administrators are named. Rights on locks do not depend on that.
 func tellOpen(p *plan.Plan, s *Sides) {
 	if p.RootSet.Standing != record.StandsOpen || s.Current.Frame == nil || p.RootSet.Limited || !hasIdentity(s) {
 		return

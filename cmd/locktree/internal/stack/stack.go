@@ -184,7 +184,7 @@ func (s *Stack) Diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
 
 func (s *Stack) answer(q *saved.Question) []*plan.Plan {
 	defer s.screen.During("Comparing with the configuration", nil)()
-	return q.Answer()
+	return diff.CompareAll(q.Ensembles, q.Options)
 }
 
 // Ask reads and compares in one go. Plans beside an error are those of the ensembles that could be read; they are no whole plan.
