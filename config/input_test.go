@@ -117,19 +117,6 @@ variable "list" {
 	require.Contains(t, diags.Error(), "No such file")
 }
 
-func TestInputTextIsReadByTheVariablesType(t *testing.T) {
-	c, diags := loadText(preamble+`
-variable "n" { type = number }
-variable "b" { type = bool }
-variable "any" {}
-variable "l" { type = list(number) }
-variable "o" { type = object({ a = optional(string, "d"), b = number }) }
-output "all" { value = [var.n, var.b, var.any, var.l, var.o] }
-`, config.Options{Environ: testEnviron, Inputs: vars("n=3", "b=true", "any=[1]", "l=[1, 2]", "o={ b = 1 }")})
-	require.False(t, diags.HasErrors(), "%v", diags)
-	require.JSONEq(t, `[3, true, "[1]", [1, 2], {"a": "d", "b": 1}]`, string(c.Outputs[0].Value))
-}
-
 func TestNoDirectoryIsADiagnosticAndNoFileIsNone(t *testing.T) {
 	c, diags := config.Load(filepath.Join(t.TempDir(), "nowhere"), config.Options{})
 	require.NotNil(t, c)

@@ -16,33 +16,6 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// https://github.com/hashicorp/hcl/pull/739: up to v2.24.0 writing a diagnostic
-// panics when the expression that failed mentions a sensitive value.
-func TestWritingADiagnosticAboutASensitiveValueDoesNotPanic(t *testing.T) {
-	c, diags := loadText(preamble+`
-variable "secret" {
-  type      = string
-  sensitive = true
-}
-variable "object" {
-  type      = object({ a = string })
-  sensitive = true
-}
-locals { part = { inner = var.secret } }
-mutex "a" { max_waiters = var.secret + 1 }
-mutex "b" { max_waiters = local.part.inner * 2 }
-mutex "c" { max_waiters = var.object.a - 1 }
-mutex "d" {
-  for_each    = { k = var.secret }
-  max_waiters = each.value
-}
-`, config.Options{Environ: testEnviron, Inputs: vars("secret=canary", "object={ a = \"canary\" }")})
-	require.True(t, diags.HasErrors())
-	text := render(t, c, diags)
-	require.Equal(t, 4, strings.Count(text, "Error:"), text)
-	require.NotContains(t, text, "canary")
-}
-
 // What is sensitive was looked for in finished messages and taken out: the secret "name" made of every message about
 // a name one that could not be read, and said what the secret is. And keys of sensitive maps were not looked for.
 func TestSecretThatIsACommonWordNeitherDamagesAMessageNorIsInIt(t *testing.T) {
@@ -153,18 +126,6 @@ func TestNoErrorOfAnyFunctionQuotesASecret(t *testing.T) {
 		}
 	}
 	require.Empty(t, leaked)
-}
-
-// A command line is there for all to see.
-func TestMissingSensitiveVariableIsNotAskedForOnTheCommandLine(t *testing.T) {
-	for _, declaration := range []string{"sensitive = true", ""} {
-		c, diags := loadText(preamble+"variable \"token\" { "+declaration+" }\n", config.Options{Environ: testEnviron})
-		text := render(t, c, diags)
-		require.Contains(t, text, "No value for variable")
-		require.Contains(t, text, "LOCKTREE_VAR_token")
-		require.Equal(t, declaration == "", strings.Contains(text, "-var '"), text)
-		require.Equal(t, declaration != "", strings.Contains(text, "-var-file=-"), text)
-	}
 }
 
 func TestPasswordsReachTheirPlaceOnly(t *testing.T) {

@@ -168,7 +168,7 @@ func (s scope) wrong(a *syntax.Attribute, summary, detail string) (cty.Value, bo
 // returns false without a word, and the caller takes the default. A required argument has none, and
 // complete saw only that something is written there: unless null is reported here, the declaration
 // fails in silence, and so does all that refers to it, up to a lock whose access list is left out
-// (TestNullIsNoValueForARequiredArgument).
+// (testdata/config/null-mistakes.txtar).
 func (s scope) as(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
 	v, ok := s.value(a)
 	if !ok {
