@@ -144,7 +144,6 @@ func TestASemaphoreOfKazoosWireIsRefusedWithTheReasonAndNothingIsWritten(t *test
 		_, err = c.Semaphore("/s").Acquire(t.Context(), 1)
 		require.ErrorIs(t, err, recipes.ErrNotProvisioned)
 		require.ErrorContains(t, err, why)
-		l.Empty("/undeclared", "/s/leases")
-		l.Empty("/s/locks")
+		l.Empty("/undeclared", "/s/leases", "/s/locks")
 	})
 }

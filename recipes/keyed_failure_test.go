@@ -209,9 +209,7 @@ func TestWhatACrashLeavesOfKeysIsCollected(t *testing.T) {
 		<-w
 		require.NotEmpty(t, l.Children("/km"))
 		time.Sleep(3 * time.Minute)
-		for _, path := range []string{"/km", "/krw", "/ks"} {
-			l.Empty(path)
-		}
+		l.Empty("/km", "/krw", "/ks")
 	})
 }
 

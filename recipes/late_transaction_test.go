@@ -50,7 +50,7 @@ func TestASetThatIsAppliedBetweenTheListingsOfItsQueuesLeavesNoNode(t *testing.T
 			l.Settle()
 			look.Release()
 			time.Sleep(time.Minute)
-			require.Empty(t, append(l.Children("/m0"), l.Children("/m1")...), "a node that nobody owns")
+			l.Empty("/m0", "/m1")
 		})
 	}
 }
@@ -73,7 +73,7 @@ func TestASetThatIsAppliedWhileItIsSearchedForIsGranted(t *testing.T) {
 		look.Release()
 		l.Unlock(l.Got(got))
 		l.Settle()
-		require.Empty(t, append(l.Children(paths[0]), l.Children(paths[1])...))
+		l.Empty(paths[0], paths[1])
 	})
 }
 
@@ -87,7 +87,7 @@ func TestALookForALateNodeThatIsNotAnsweredIsNotTheLast(t *testing.T) {
 		late.Release()
 		refused.Remove()
 		time.Sleep(2 * time.Hour)
-		require.Empty(t, append(l.Children("/m0"), l.Children("/m1")...), "a node that nobody owns")
+		l.Empty("/m0", "/m1")
 	})
 }
 

@@ -134,9 +134,7 @@ func TestOverlappingSetsOfAnyKindsNeverDeadlock(t *testing.T) { // case 50; sets
 			}
 		}
 		l.Settle()
-		for _, dir := range []string{"/l0", "/l1", "/l2", "/l3", "/l4"} {
-			require.Empty(t, l.Children(dir), dir)
-		}
+		l.Empty("/l0", "/l1", "/l2", "/l3", "/l4")
 	})
 }
 
@@ -190,9 +188,7 @@ func TestGoroutinesOfOneClientKeepOneContenderInEachQueueOfASet(t *testing.T) {
 		last := l.Lock(multi(c, paths...).Lock) // a turn was not passed on
 		l.Unlock(last)
 		l.Settle()
-		for _, p := range paths {
-			l.Empty(p)
-		}
+		l.Empty(paths...)
 	})
 }
 

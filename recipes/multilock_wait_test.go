@@ -50,8 +50,7 @@ func TestASetIsRefusedByAFullQueueAndLeavesNothing(t *testing.T) {
 		l.campaigning(l.Client("second"))
 		l.Refused(mixed(l.Client("a")).Lock, recipes.ErrQueueFull)
 		l.Settle()
-		l.Empty("/m", "/s/leases")
-		l.Empty("/s/locks")
+		l.Empty("/m", "/s/leases", "/s/locks")
 		require.Len(t, l.Children("/e"), 2)
 	})
 }

@@ -86,9 +86,7 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 			l.Unlock(x)
 			l.Settle()
 			require.LessOrEqual(t, most, contenders(name), "contenders of one client in one queue")
-			for _, dir := range queues {
-				l.Empty(dir)
-			}
+			l.Empty(queues...)
 		})
 	}
 }
@@ -130,9 +128,7 @@ func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			time.Sleep(11 * time.Second)
 			l.Settle()
-			for _, dir := range queues {
-				require.Empty(t, l.Children(dir), dir)
-			}
+			l.Empty(queues...)
 			ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			x, err := take(b, 0)(ctx)
@@ -164,9 +160,7 @@ func TestACreateExecutedLateIsDeleted(t *testing.T) {
 			require.NoError(t, err)
 			l.Unlock(x)
 			time.Sleep(20 * time.Second)
-			for _, dir := range queues {
-				require.Empty(t, l.Children(dir), dir)
-			}
+			l.Empty(queues...)
 		})
 	}
 }
