@@ -536,6 +536,15 @@ func TestAnUnfinishedApplyIsTold(t *testing.T) {
 	}
 }
 
+// A comparison that ended before the first look was a nil pointer, and the page answered no request any more.
+func TestAComparisonBeforeTheFirstLookIsShown(t *testing.T) {
+	b := board(t)
+	b.Change("main", func(e *Ensemble) {
+		e.Drift, e.DriftAt = &plan.Plan{Changes: []plan.Change{{Action: plan.Create, Path: "/l"}}}, noon
+	})
+	require.Contains(t, body(t, b, "/"), "The tree differs from the configuration: 1 to add")
+}
+
 // A comparison that never succeeds has an age as well, or no alert would ever see that it is missing.
 func TestAComparisonThatNeverSucceededIsExported(t *testing.T) {
 	metric := func(e Ensemble) string {

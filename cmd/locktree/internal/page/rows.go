@@ -187,11 +187,7 @@ func matches(e *Ensemble, in *inspect.Report, words []string) bool {
 // find is an ensemble, which is empty if there is none of that name, and a lock of its newest snapshot; nil if it has none there.
 func find(ensembles []Ensemble, ensemble, path string) (*Ensemble, *inspect.Report) {
 	for i := range ensembles {
-		switch e := &ensembles[i]; {
-		case e.Name != ensemble:
-		case e.Snapshot == nil:
-			return e, nil
-		default:
+		if e := &ensembles[i]; e.Name == ensemble {
 			return e, e.find(path)
 		}
 	}
@@ -200,6 +196,9 @@ func find(ensembles []Ensemble, ensemble, path string) (*Ensemble, *inspect.Repo
 
 // find is a lock of the newest snapshot, or a key that was looked at; nil if it has none there.
 func (e *Ensemble) find(path string) *inspect.Report {
+	if e.Snapshot == nil {
+		return nil
+	}
 	for dir := path; strings.HasPrefix(dir, "/") && dir != "/"; dir = kind.ParentPath(dir) {
 		at, ok := slices.BinarySearchFunc(e.Snapshot.Locks, dir, func(in *inspect.Report, p string) int { return cmp.Compare(in.Path, p) })
 		if !ok {
