@@ -86,8 +86,21 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 		}
 		p.drift()
 		p.conditions()
-		for i := range p.found {
-			p.responsible(&p.found[i])
+		for i := range p.found { // whom to ask about the locks, and what they say is to be done
+			found := &p.found[i]
+			for _, path := range found.Locks[:min(len(found.Locks), mostListed)] {
+				var l kind.Limits
+				if in := e.find(path); in != nil {
+					l = in.Payload.Limits()
+				} else if e.Drift != nil && p.missing[path] {
+					for c := range e.Drift.Each() {
+						if c.Path == path && c.After != nil {
+							l = c.After.Payload.Limits()
+						}
+					}
+				}
+				found.Owners, found.Runbooks = with(found.Owners, clip(l.Owner)), with(found.Runbooks, l.Runbook)
+			}
 		}
 		out = append(out, p.found...)
 	}
@@ -137,23 +150,6 @@ func (p *problemsOf) add(s Severity, what, lock, text, command string) *Problem 
 	}
 	p.found = append(p.found, found)
 	return &p.found[len(p.found)-1]
-}
-
-// responsible finds whom to ask about the locks of a problem, and what they say is to be done.
-func (p *problemsOf) responsible(found *Problem) {
-	for _, path := range found.Locks[:min(len(found.Locks), mostListed)] {
-		var l kind.Limits
-		if in := p.e.find(path); in != nil {
-			l = in.Payload.Limits()
-		} else if p.e.Drift != nil && p.missing[path] {
-			for c := range p.e.Drift.Each() {
-				if c.Path == path && c.After != nil {
-					l = c.After.Payload.Limits()
-				}
-			}
-		}
-		found.Owners, found.Runbooks = with(found.Owners, clip(l.Owner)), with(found.Runbooks, l.Runbook)
-	}
 }
 
 // with adds a text that is not there yet, and is not empty.

@@ -190,8 +190,25 @@ func (say sayings) Write(line []byte) (int, error) {
 // compare looks at drift and at doctor's conditions again and again, each time with the configuration as it is then.
 func (s *Service) compare(ctx context.Context, name string, w *watched, client *recipes.Client) {
 	for s.DriftInterval > 0 && ctx.Err() == nil {
+		s.mu.Lock()
+		target, source := w.target, w.source
+		s.mu.Unlock()
 		bounded, cancel := context.WithTimeout(ctx, min(s.DriftInterval, 5*time.Minute))
-		s.compareOnce(bounded, name, w, client)
+		found, err := target.Compare(bounded, client)
+		if bounded.Err() == nil || err != nil {
+			s.board.Change(name, func(of *Ensemble) {
+				of.Trouble = ""
+				if err != nil {
+					of.Trouble = view.Brief(err)
+					return
+				}
+				of.Checkup, of.CheckAt = found.Conditions, time.Now()
+				if found.Drift != nil {
+					of.Drift, of.DriftAt, of.DriftSource, of.Plan = lean(found.Drift), time.Now(), source, planText(found.Drift)
+					of.adopt(found.Applied, found.Unapplied)
+				}
+			})
+		}
 		cancel()
 		due := time.NewTimer(s.DriftInterval)
 		select {
@@ -202,28 +219,6 @@ func (s *Service) compare(ctx context.Context, name string, w *watched, client *
 		}
 		due.Stop()
 	}
-}
-
-func (s *Service) compareOnce(ctx context.Context, name string, w *watched, client *recipes.Client) {
-	s.mu.Lock()
-	target, source := w.target, w.source
-	s.mu.Unlock()
-	found, err := target.Compare(ctx, client)
-	if ctx.Err() != nil && err == nil {
-		return
-	}
-	s.board.Change(name, func(of *Ensemble) {
-		of.Trouble = ""
-		if err != nil {
-			of.Trouble = view.Brief(err)
-			return
-		}
-		of.Checkup, of.CheckAt = found.Conditions, time.Now()
-		if found.Drift != nil {
-			of.Drift, of.DriftAt, of.DriftSource, of.Plan = lean(found.Drift), time.Now(), source, planText(found.Drift)
-			of.adopt(found.Applied, found.Unapplied)
-		}
-	})
 }
 
 // lean is a plan without what stays as it is, which would be kept in memory with the tree that was read.

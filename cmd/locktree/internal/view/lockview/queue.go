@@ -123,8 +123,22 @@ func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 	for _, line := range SlotLines(in, s.at) {
 		fmt.Fprintf(w, "%s%s\t%s\n", indent, line[0], line[1])
 	}
-	if text := limitsLine(in.Payload.Limits(), Exceeded(in, s.at)); text != "" {
-		fmt.Fprintf(w, "%slimits\t%s\n", indent, text)
+	var limits []string // what was declared of the lock and what of it is exceeded
+	l, over := in.Payload.Limits(), Exceeded(in, s.at)
+	for _, p := range [][2]string{{"max_hold", l.MaxHold}, {"max_wait", l.MaxWait}, {"owner", l.Owner}, {"runbook", l.Runbook}} {
+		if p[1] == "" {
+			continue
+		}
+		text := p[0] + " " + view.Clean(p[1])
+		for _, x := range over {
+			if x.Limit == p[0] {
+				text += fmt.Sprintf(" exceeded (%s)", x.beyondLimit())
+			}
+		}
+		limits = append(limits, text)
+	}
+	if len(limits) > 0 {
+		fmt.Fprintf(w, "%slimits\t%s\n", indent, strings.Join(limits, ", "))
 	}
 }
 
@@ -216,22 +230,4 @@ func Exceeded(in *inspect.Report, now time.Time) (out []Excess) {
 	add("max_hold", l.MaxHold, l.Hold(), in.Holders)
 	add("max_wait", l.MaxWait, l.Wait(), in.Waiters)
 	return out
-}
-
-// limitsLine is what was declared of a lock and what of it is exceeded, "" where nothing was.
-func limitsLine(l kind.Limits, over []Excess) string {
-	var parts []string
-	for _, p := range [][2]string{{"max_hold", l.MaxHold}, {"max_wait", l.MaxWait}, {"owner", l.Owner}, {"runbook", l.Runbook}} {
-		if p[1] == "" {
-			continue
-		}
-		text := p[0] + " " + view.Clean(p[1])
-		for _, x := range over {
-			if x.Limit == p[0] {
-				text += fmt.Sprintf(" exceeded (%s)", x.beyondLimit())
-			}
-		}
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, ", ")
 }

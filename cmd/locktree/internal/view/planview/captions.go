@@ -16,7 +16,9 @@ func moved(c *plan.Change) bool { return c.PreviousAddr != "" && c.PreviousAddr 
 // captions are the comment lines over a block: the change, its reason, and the holders it affects.
 func (t planText) captions(c *plan.Change) []string {
 	addr := view.Clean(c.Addr)
-	if c.Action == plan.NoOp || moved(c) && onlyMoves(c) {
+	// A block that was only renamed updates its node, which names its owner, and leaves the lock as it is.
+	if c.Action == plan.NoOp || moved(c) && c.Action == plan.Update && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && c.Protect == nil &&
+		c.Importing == "" && !c.Revive && len(c.MissingParts) == 0 {
 		return []string{t.Paint(view.Bold)(fmt.Sprintf("# %s has moved to %s", view.Clean(c.PreviousAddr), addr))}
 	}
 	lines := []string{t.loud("# " + addr + " " + verb(c))}
@@ -68,12 +70,6 @@ func verb(c *plan.Change) string {
 		plan.Create: "will be created", plan.Update: "will be updated in-place",
 		plan.Delete: "will be destroyed", plan.Replace: "must be replaced",
 	}[c.Action]
-}
-
-// onlyMoves: the block was only renamed. Its node is updated, because it names its owner, and the lock stays as it is.
-func onlyMoves(c *plan.Change) bool {
-	return c.Action == plan.Update && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && c.Protect == nil &&
-		c.Importing == "" && !c.Revive && len(c.MissingParts) == 0
 }
 
 // gist is what a concise plan says after the address.

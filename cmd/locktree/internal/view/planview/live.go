@@ -99,7 +99,11 @@ func literal(v cty.Value, indent string) string {
 	case v.IsNull():
 		return "null"
 	case typ == cty.String && strings.Contains(v.AsString(), "\n"):
-		return heredoc(v.AsString(), indent)
+		open := "<<EOT"
+		if indent != "" {
+			open = "<<-EOT"
+		}
+		return open + "\n" + indent + strings.ReplaceAll(strings.TrimSuffix(view.CleanLines(v.AsString()), "\n"), "\n", "\n"+indent) + "\n" + indent + "EOT"
 	case typ == cty.String:
 		return view.Quote(v.AsString())
 	case typ == cty.Number:
@@ -111,13 +115,9 @@ func literal(v cty.Value, indent string) string {
 	if typ.IsMapType() || typ.IsObjectType() {
 		open, end = "{", "}"
 	}
-	switch {
-	case typ.IsListType():
-		open, end = "tolist("+open, end+")"
-	case typ.IsSetType():
-		open, end = "toset("+open, end+")"
-	case typ.IsMapType():
-		open, end = "tomap("+open, end+")"
+	if typ.IsListType() || typ.IsSetType() || typ.IsMapType() {
+		name, _, _ := strings.Cut(typ.FriendlyName(), " ") // "list of string"
+		open, end = "to"+name+"("+open, end+")"
 	}
 	if v.LengthInt() == 0 {
 		return open + end
@@ -135,12 +135,4 @@ func literal(v cty.Value, indent string) string {
 		b.WriteString(indent + "  " + text + "\n")
 	}
 	return b.String() + indent + end
-}
-
-func heredoc(text, indent string) string {
-	open := "<<EOT"
-	if indent != "" {
-		open = "<<-EOT"
-	}
-	return open + "\n" + indent + strings.ReplaceAll(strings.TrimSuffix(view.CleanLines(text), "\n"), "\n", "\n"+indent) + "\n" + indent + "EOT"
 }

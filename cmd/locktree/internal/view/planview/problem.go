@@ -66,7 +66,12 @@ func declaration(origin string, files map[string]*hcl.File) *hcl.Range {
 	if err != nil || number < 1 {
 		return nil
 	}
-	name, file := lookupFile(origin[:i], files)
+	name, file := origin[:i], files[origin[:i]]
+	for _, known := range slices.Sorted(maps.Keys(files)) {
+		if file == nil && filepath.Base(known) == name {
+			name, file = known, files[known]
+		}
+	}
 	if file == nil {
 		return nil
 	}
@@ -81,16 +86,4 @@ func declaration(origin string, files map[string]*hcl.File) *hcl.Range {
 	line, _, _ := bytes.Cut(file.Bytes[start:], []byte("\n"))
 	place := func(at int) hcl.Pos { return hcl.Pos{Line: number, Column: 1 + at, Byte: start + at} }
 	return &hcl.Range{Filename: name, Start: place(len(line) - len(bytes.TrimLeft(line, " \t"))), End: place(len(bytes.TrimRight(line, " \t\r{")))}
-}
-
-func lookupFile(name string, files map[string]*hcl.File) (string, *hcl.File) {
-	if f, ok := files[name]; ok {
-		return name, f
-	}
-	for _, known := range slices.Sorted(maps.Keys(files)) {
-		if filepath.Base(known) == name {
-			return known, files[known]
-		}
-	}
-	return "", nil
 }
