@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/lock"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/session/sasl"
 	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -45,8 +46,8 @@ type Config struct {
 	// configuration is one. It must return soon, and must not change a configuration that it has returned. Client certificates
 	// alone can also be followed with TLS.GetClientCertificate.
 	GetTLS func() (*tls.Config, error)
-	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx. If it does not, Close waits a
-	// second for it and then leaves its goroutine behind. TLS, when configured, runs on top of what it returns.
+	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx. If it does not, Close waits
+	// a second for it and then leaves its goroutine behind. TLS, when configured, runs on top of the connection that it returns.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 	// ID names this client as a holder or waiter; it is written into contenders for people to read. "" = "host/pid".
 	ID string
@@ -207,4 +208,18 @@ func (c *Client) Revoke(ctx context.Context, node string) error {
 	}
 	_, err = s.Set(ctx, node, []byte(kind.RevokeMessage), -1)
 	return err
+}
+
+// SASL logs in to servers by one mechanism of SASL; see [Config]. Which mechanism a server accepts is in its JAAS configuration and
+// not negotiated. [DigestMD5] is one, and package recipes/kerberos has Kerberos.
+type SASL = sasl.Mechanism
+
+// DigestMD5 logs in as user by the mechanism DIGEST-MD5, for servers whose JAAS section Server has ZooKeeper's DigestLoginModule.
+// The password is asked for at each connection, so it may be read from a file that is replaced while the program runs. It does not
+// cross the network, and the server must prove that it knows it too. The identity in access lists is sasl:user.
+//
+// MD5 is broken for other purposes, and whoever listens can try out passwords: use long ones, and TLS. Servers in FIPS mode refuse
+// this mechanism.
+func DigestMD5(user string, password func() (Secret, error)) SASL {
+	return sasl.DigestMD5(user, password)
 }

@@ -23,7 +23,7 @@ func (m *RWMutex) handle() *handle  { return m.write }
 //  1. A place waits for older ones. So every wait is for a set created earlier: the oldest that waits, waits for holders that are
 //     free to finish.
 //  2. Among the goroutines of its client a set takes its turns for all members at one moment, before any node exists. While it
-//     waits for that, it keeps nobody else waiting; goroutines that want one of the locks may go first.
+//     waits for that, it delays no other goroutine; those that want one of the locks may go first.
 //
 // A program that takes further locks while it holds some can still deadlock, as with any locks.
 type MultiLock struct {

@@ -18,7 +18,7 @@ type Option func(*options)
 type options struct {
 	params     kind.Params
 	create     bool
-	createACL  []zk.ACL // of what create makes
+	createACL  []zk.ACL // of the nodes that create makes
 	reentrant  bool
 	id         string
 	maxWait    time.Duration

@@ -61,7 +61,8 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) erro
 // It is another lease, so that no work of the writer goes on beside readers: work under the write lease's Context is told to
 // stop, and its Multi fails. Work that reads on, in the function of Do too, uses the read lease and its Context.
 //
-// With an error Downgrade returns l. That is held as before if no server can execute the transaction any more; if one can, it has ended.
+// With an error Downgrade returns l. The lease is held as before if no server can execute the transaction any more; if one can,
+// it has ended.
 //
 // Curator's and kazoo's waiters respect the reader that appears before them. Curator's own downgrade up to 5.4 takes
 // a new number at the end of the queue, and does let a writer in between.

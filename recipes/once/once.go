@@ -20,10 +20,10 @@ import (
 // does not do that: it excludes only while a job runs, so a short job runs on every machine whose clock differs a little.
 //
 // A client that starts a slot holds the job's lock, so one run is under way at a time. It has written the slot into the job's record, in
-// one transaction that is guarded by the record's version and by the lock. That decides, without a clock. With success = "start", which
-// is the default, a slot is started at most once: if its holder dies, the work is not done to its end. With success = "end" it is started
-// again, with a larger token, by another one who wants it, until a run has succeeded. At most one success is recorded. But the work may
-// be done to its end more than once, by a holder that lost the lock without stopping, unless its store refuses old tokens.
+// one transaction that is guarded by the record's version and by the lock. The record decides, without a clock. With success = "start",
+// which is the default, a slot is started at most once: if its holder dies, the work is not done to its end. With success = "end" it is
+// started again, with a larger token, by another one who wants it, until a run has succeeded. At most one success is recorded. But the
+// work may be done to its end more than once, by a holder that lost the lock without stopping, unless its store refuses old tokens.
 //
 // Clocks only say when to try. A slot is not started more than 30 s before its instant, by the clock of the ensemble, which the stat of
 // this session's own contender shows. A client with a clock that is ahead waits. A client with a clock that is behind starts late, if no

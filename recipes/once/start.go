@@ -114,7 +114,7 @@ func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err err
 	return 0, err
 }
 
-// countsFrom is the time from which on slots count.
+// countsFrom is the time after the last slot that does not count.
 func countsFrom(r *slots.Record, d *recipes.Declaration, stat *zk.Stat) time.Time {
 	return r.From(d.Since, time.UnixMilli(stat.Ctime))
 }

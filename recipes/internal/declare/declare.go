@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,7 +120,7 @@ func (d *Declaration) set(p kind.Params, childACL kind.List) {
 	if childACL != nil {
 		d.ACL = znode.ToZK(childACL)
 	}
-	// By name: the fields are the kind's, of which this needs to know no more.
+	// By name, because the fields are the kind's.
 	for _, f := range p.Fields() {
 		switch v := f.Get().(type) {
 		case string:
@@ -172,7 +173,7 @@ func (c *Cache) Begin(s *session.Session) *Reader {
 	return c.newest
 }
 
-// End forgets all declarations, for a client that is used no more.
+// End forgets all declarations, for a client that is no longer used.
 func (e *Reader) End() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -280,7 +281,7 @@ func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 			d.keyless.Store(true)
 		}
 	}
-	// Once: if somebody deletes it again in between, it is not there.
+	// Once: if it is deleted again in between, it does not exist.
 	if znode.IsNoNode(err) && q.Params != nil && q.Create {
 		if err = createTree(ctx, e.s, q.Path, q.Kind, q.CreateACL); err == nil {
 			d, err = e.declaration(ctx, q.Path)
@@ -588,8 +589,8 @@ func createTree(ctx context.Context, s *session.Session, path string, k *kind.Ki
 	return err
 }
 
-// CreateNode creates a node unless it exists, and its parents only where they are missing: a server looks at the rights before it looks
-// whether a node exists, and we may have none on the way.
+// CreateNode creates a node unless it exists, and its parents only where they are missing. A server looks at the rights first,
+// and we may have none on the way.
 func CreateNode(ctx context.Context, s *session.Session, path string, acl []zk.ACL) error {
 	create := func() error {
 		_, err := s.Create(ctx, path, nil, 0, acl)
@@ -630,3 +631,102 @@ var (
 	ErrKindMismatch   = errors.New("recipes: lock is of another kind")
 	ErrDraining       = errors.New("recipes: lock is draining")
 )
+
+// readDeclaration reads and watches the node, and reads the access list for its contenders.
+func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration, error) {
+	// Both at once: the access list costs no round trip of its own, and may turn out not to be needed.
+	var inherited []zk.ACL
+	var notInherited error
+	aside, cancel := context.WithCancel(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() { inherited, notInherited = inheritedACL(aside, e.s, path, e.Authenticated()) })
+	data, stat, w, err := znode.GetCalledPersistent(ctx, e.s, path, nil)
+	if err != nil {
+		cancel() // it would ask for the list as long as the session lives
+	}
+	reading.Wait()
+	cancel()
+	if err != nil {
+		return nil, err
+	}
+	d := &Declaration{Path: path, revision: revision{stat.Version, stat.Mzxid}, w: w, Dropped: make(chan struct{}),
+		brought: new(atomic.Pointer[Declaration]), familiar: familiar{keyless: new(atomic.Bool)}}
+	d.payload, d.why = kind.Decode(data)
+	if d.why != nil {
+		d.payload = nil // it may be half of one
+	} else {
+		d.payload.Read(stat.Mtime)
+		d.Since = time.UnixMilli(d.payload.Since)
+	}
+	if d.payload == nil || d.payload.ChildACL == nil {
+		// Only now does it matter whether that worked.
+		if d.shared = inherited; notInherited != nil {
+			w.Remove()
+			return nil, notInherited
+		}
+	}
+	if d.payload == nil {
+		return d, nil
+	}
+	d.set(d.payload.Params, d.payload.ChildACL)
+	return d, nil
+}
+
+// inheritedACL is the access list of contenders whose lock does not declare one. ZooKeeper hands none down. Contenders open to everybody,
+// in a lock that is not, would let everybody end a grant, or pretend one. It is read with the declaration; a change of the node's list
+// alone is not noticed before the next read.
+func inheritedACL(ctx context.Context, s *session.Session, path string, authenticated bool) (acl []zk.ACL, err error) {
+	err = retry.Do(ctx, s, znode.Unanswered, func() error {
+		acl, _, err = s.GetACL(ctx, path)
+		return err
+	})
+	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
+		return nil, err
+	}
+	return ContendersACL(acl, authenticated), nil
+}
+
+// ContendersACL turns the ACL of a lock node, nil if we may not read it, into that of its contenders. Identities that may contend
+// (CREATE) read and write them; those that may look, read them. A lock that everybody may use has contenders open to everybody, as
+// Curator's and kazoo's.
+func ContendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
+	// CREATE and DELETE make and unmake contenders, READ sees them.
+	const use, look = zk.PermCreate | zk.PermDelete, zk.PermRead
+	var acl []zk.ACL
+	if authenticated {
+		acl = zk.AuthACL(zk.PermAll) // ourselves, whichever of our identities the lock admits
+	}
+	for _, e := range node {
+		var perms int32
+		switch {
+		case e.Scheme == "world" && e.Perms&use == use:
+			return zk.WorldACL(zk.PermAll)
+		case e.Scheme == "digest" && strings.HasSuffix(e.ID, ":x"):
+			// A server shows a digest to administrators only; an entry with "x" in its place would admit no one.
+			continue
+		case e.Perms&zk.PermCreate != 0:
+			perms = zk.PermRead | zk.PermWrite
+		default:
+			perms = e.Perms & look
+		}
+		if perms |= e.Perms & zk.PermAdmin; perms != 0 {
+			acl = append(acl, zk.ACL{Perms: perms, Scheme: e.Scheme, ID: e.ID})
+		}
+	}
+	if len(acl) == 0 {
+		// Let in by something we know nothing of (our address, say): reading is what heartbeats and waiters need.
+		return zk.WorldACL(look)
+	}
+	return acl
+}
+
+// keyNodeACL turns the ACL of contenders into that of the nodes of keys: identities that may contend create and delete contenders there.
+func keyNodeACL(contenders []zk.ACL) []zk.ACL {
+	node := slices.Clone(contenders)
+	for i, e := range node {
+		if e.Perms&zk.PermWrite != 0 {
+			node[i].Perms |= zk.PermCreate | zk.PermDelete
+		}
+	}
+	return node
+}

@@ -73,8 +73,8 @@ func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next
 		if next, err = node(); err != nil {
 			return err
 		}
-		// Our own place, also to those who have listed the queue already: the writers behind find a reader where
-		// they were to wait for a writer, the readers behind are let in.
+		// It is our own place, also for clients that have listed the queue already. The writers behind wait for a reader now; the
+		// readers behind are let in.
 		next.Flags, next.Digits = zk.FlagEphemeral, k.Name[len(k.Prefix):]
 		next.Key = k.Key
 		inUse := h.inUse

@@ -49,9 +49,9 @@ type Grant struct {
 
 // Lock is a grant in this process: the nodes that hold, and their watches. Several uses share one when a lock is entered again.
 //
-// It ends once, by finish: when its last use is given back (leave) or when it is lost (Lose). That cancels the contexts of its uses. The
-// call that ended it deletes the nodes or hands them over, and then passes the turn on (close), so that no goroutine of this client meets
-// the old nodes as rivals.
+// It ends once, by finish: when its last use is given back (leave) or when it is lost (Lose). The end cancels the contexts of its
+// uses. The call that ended it deletes the nodes or hands them over, and then passes the turn on (close). So no goroutine of this
+// client meets the old nodes as rivals.
 type Lock struct {
 	Of    Subject
 	owner *znode.SessionNodes

@@ -43,8 +43,7 @@ var useMoves = map[useState][]useState{used: {released}, released: {exchanged}}
 // Listener is what was told of the grant.
 func (l *Use) Listener() Listener { return l.g.told }
 
-// Enter is another use of the lock, by a caller with a context of l; nil if that has ended. told, if not nil, is told of it as of a
-// grant.
+// Enter is another use of the lock, by a caller with a context of l; nil if l has ended. It is a grant to told, if that is not nil.
 func (l *Use) Enter(ctx context.Context, told Listener) *Use {
 	h := l.H
 	h.mu.Lock()
@@ -338,8 +337,8 @@ func (c useless) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// looking is a context that ends with a lease, and its Err reads the clock: if the process or its machine was stopped for longer than a
-// lease lasts, no timer has run yet.
+// looking is a context that ends with a lease. Its Err reads the clock: if the process or its machine was stopped for longer than
+// a lease lasts, no timer has run yet.
 type looking struct {
 	context.Context
 	h *Lock

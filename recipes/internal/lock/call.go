@@ -36,7 +36,8 @@ func (st *Client) NewCall(ctx context.Context, set, try bool, up caller, members
 
 // Do takes the locks. The error is as it comes: the caller explains it.
 func (a *Call) Do(ctx context.Context) (*held.Use, error) {
-	// What cannot succeed is refused before anything is sent. A Try is bounded by what is known of the servers, another call by WithMaxWait.
+	// Calls that cannot succeed are refused before anything is sent. A Try lasts while servers can be reached, another call as
+	// WithMaxWait says.
 	if a.Wait = ctx; a.Try {
 		a.Wait, a.done = a.c.Conn.WhileReachable(ctx)
 	}
@@ -95,7 +96,7 @@ func (a *Call) take(ctx context.Context) (*held.Use, error) {
 	if err := a.c.Decl.Elsewhere(&q.Name); err != nil {
 		return nil, err
 	}
-	// Before the local queue, in which the caller's own lease is ahead.
+	// Before the local queue, because the caller's own lease is ahead there.
 	if l, err := a.reenter(ctx, q, n); l != nil || err != nil {
 		return l, err
 	}

@@ -100,7 +100,7 @@ func (e *SessionState) Present(ctx context.Context, q *Handle) (*Handle, error) 
 type Handle struct {
 	C *Client
 	wait.Handle
-	ctxKey     held.Key // by which contexts find its leases
+	ctxKey     held.Key // contexts find its leases by it
 	key        any      // the same
 	Reentrant  bool
 	MaxWait    time.Duration

@@ -98,8 +98,8 @@ type Member struct {
 }
 
 // Enter waits for the turns of a set of locks, and takes all of them at one moment. single is for a call that wants one lock, and takes a
-// place that was made for it. ahead is the contender in the way, at the member of, when ctx ended (it is Ended). A try ends when another is
-// in the way, unless that one is only cleaning up. waits, if not nil, is told of the contender that this call waits for, with a mutex held.
+// place that was made for it. ahead is the contender in the way, at the member of, when ctx ended (it is Ended). A try ends when another
+// is in the way, unless that one is only cleaning up. If waits is not nil, it is told of that contender, with a mutex held.
 func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool, waits func(of int, ahead *Ahead)) (place *Place, of int, ahead *Ahead) {
 	t.mu.Lock()
 	idle := true // those in the way are only cleaning up

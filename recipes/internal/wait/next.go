@@ -119,9 +119,9 @@ func (w *waiter) unreadableAhead(ctx context.Context) bool {
 func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, error) {
 	var silence *time.Ticker
 	var silent <-chan time.Time
-	// Reads of our own node and of the holder's are put off for a moment: most waits are over by then, and the reads would cost them two
-	// requests and an event. The answer to its create says that our node is ours. In a long queue, and for the next in line, it is watched
-	// at once: see prove.
+	// Reads of our own node and of the holder's are put off for a moment, because most waits are over by then. The reads would
+	// cost two requests and an event. The answer to its create says that our node is ours. In a long queue, and for the next in
+	// line, it is watched at once: see prove.
 	brief := ahead != nil && !w.waitedLong && w.Node().Czxid != 0 && !w.isNext
 	for {
 		switch {
@@ -199,7 +199,7 @@ func (w *waiter) poll(ctx context.Context, ahead *session.Watch) (look bool, err
 	return false, nil
 }
 
-// waker returns the function by which watches wake Next.
+// waker returns the function that watches call to wake Next.
 func (w *waiter) waker() func() {
 	if w.wake == nil {
 		news := make(chan struct{}, 1)

@@ -35,7 +35,7 @@ type Opened struct {
 	Try      bool
 	Many     int // from how many contenders on a queue is long, if not longQueue: tests have few
 
-	// Who is ahead, for the error of a call that ends.
+	// The contenders ahead, for the error of a call that ends.
 	Position int    // how many
 	Holder   *Rival // the first of them; nil if none is known
 }
@@ -140,7 +140,7 @@ func (e *Place) Seen(v *Verdict) {
 // AmongPermits reports whether the place is among the permits, which other clients count as held from their creation.
 func (e *Place) AmongPermits() bool { return e.Permits > 0 && !e.In.Gate }
 
-// Dirs are the queues that decide: for permits their own and the gate's, else the place's own.
+// Dirs are the queues that decide: the place's own, and for permits the gate's.
 func (e *Place) Dirs() []string {
 	dirs := []string{e.In.Dir(e.Handle.Path)}
 	if e.AmongPermits() {
@@ -216,7 +216,7 @@ type Verdict struct {
 	first    *kind.Contender
 }
 
-// ErrNotListed: our own contender is not in the list. That never means that the queue is empty (go-zookeeper's Lock reads it so).
+// ErrNotListed: our own contender is not in the list. It never means that the queue is empty (go-zookeeper's Lock reads it so).
 var ErrNotListed = errors.New("our contender is not in the queue")
 
 // Decide asks the kind about the contender called name, of all those in its queue. A verdict is large, so it is made where it is needed.

@@ -80,8 +80,8 @@ func (w *waiter) wait(ctx context.Context, lists [][]string) (Grant, error) {
 	}
 }
 
-// admitted returns when the queue admits the contender, which lists may say. The first at a gate needs no proof, because it holds nothing
-// yet: the transaction that takes the permits deletes the place, and fails if the place or its session is gone.
+// admitted returns when the queue admits the contender, which lists may say. The first at a gate needs no proof, because it holds
+// nothing yet. The transaction that takes the permits deletes the place, and fails if the place or its session is gone.
 func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, err error) {
 	defer func() { w.way.behind, w.way.before = znode.Stop(w.way.behind), znode.Stop(w.way.before) }()
 	var children []string
@@ -174,7 +174,7 @@ func (w *waiter) behind(dir string, v *Verdict) error {
 	if w.Try {
 		return w.Listener.Held(w.Opened)
 	}
-	// Only on arrival: a waiter stays when the bound is lowered, or when somebody appears ahead.
+	// Only on arrival: a waiter stays when the bound is lowered, or when a contender appears ahead.
 	if !w.queued && w.Declared.MaxWaiters > 0 && v.waiters >= w.Declared.MaxWaiters {
 		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, w.Handle.Path, w.Declared.MaxWaiters)
 	}
@@ -238,8 +238,8 @@ type Grant struct {
 	Czxid   int64    // of the node, where it has been read
 }
 
-// prove makes a grant certain: it is the one step between "the queue admits us" and a lease. done is false if the declaration has
-// changed; then the caller asks the queue again. A grant rests on two facts.
+// prove makes a grant certain: it is the one step between "the queue admits us" and a lease. If the declaration has changed, done
+// is false and the caller asks the queue again. A grant rests on two facts.
 //  1. At one transaction our node existed, was our session's, and every contender ahead was gone. The caller brings this fact as a or b:
 //     a) A listing has our node and admits us. A server shows the state behind one transaction, whole. Older contenders were created
 //     before our node, so a server that lags can show contenders that have left, but hides none. b) Our predecessor, the front, was
@@ -288,7 +288,7 @@ func (w *waiter) aliveByHeartbeat() bool {
 // confirm makes the write of prove. marked reports that it says in our node that we hold.
 func (w *waiter) confirm(ctx context.Context) (marked bool, err error) {
 	k, own := w.Node(), &w.own
-	// A check of our node is as good a commit as a write into it, and wakes nobody. But the node must name the holder, and
+	// A check of our node is as good a commit as a write into it, and wakes no waiter. But the node must name the holder, and
 	// where a mark will be wanted one write does for both; and a check takes READ.
 	mark, named := w.In.Marked && (w.long() || w.AmongPermits() || own.Hidden) || !w.named(), k.ID
 	err = retry.Do(ctx, w.Owner.Session, znode.Unanswered, func() error {
@@ -315,7 +315,7 @@ func (w *waiter) confirm(ctx context.Context) (marked bool, err error) {
 			case !errors.Is(err, zk.ErrBadVersion):
 				return err
 			}
-			// Somebody else wrote our node, or an earlier try of ours did and its reply was lost.
+			// Another client wrote our node, or an earlier try of ours did and its reply was lost.
 			own.Unwatch()
 			if err := own.Read(ctx, w.waker()); err != nil {
 				return err

@@ -214,10 +214,10 @@ const recheckUntil = 4096 * time.Second
 // that a slow server has created after all, which would block the queue until the session ends. A look without a full answer is not the
 // last one.
 //
-// A server of 3.8.0 whose thread stood still has executed a request after the write of resolve: the session had come back to that server
-// meanwhile. (Measured. The new connection overtakes the old one in NIOServerCnxn, and Learner.validateSession overtakes the follower's
-// queues.) Only the end of the session makes absence final. Callers of a transaction that also deletes do not rely on absence: they
-// delete the same nodes, or try again, and of two transactions that delete one node the second fails as a whole.
+// A server of 3.8.0 whose thread stood still has executed a request after the write of resolve: the session had come back to that
+// server meanwhile. (Measured. The new connection overtakes the old one in NIOServerCnxn, and Learner.validateSession overtakes
+// the follower's queues.) Only the end of the session makes absence final. Callers of a transaction that also deletes do not rely
+// on absence: they delete the same nodes, or try again. Of two transactions that delete one node the second fails as a whole.
 func (t *Txn) recheck(wait time.Duration) {
 	t.Owner.after(wait, func() {
 		if late, err := t.late(); late {
@@ -410,9 +410,9 @@ func (t *Txn) RunKeyed(ctx context.Context, lists ...string) (children [][]strin
 	}
 }
 
-// anchor makes the transaction independent of what others do meanwhile. Ahead of it, on the same connection, go two forms of another
-// transaction for each key: one creates the key's node, one finds it. Each creates an ephemeral child that is no contender, so the node
-// stays until our transaction has deleted that child. Both forms fail only if another contender came and went between them.
+// anchor makes the transaction independent of other clients' doings meanwhile. Ahead of it, on the same connection, go two forms of
+// another transaction for each key: one creates the key's node, one finds it. Each creates an ephemeral child that is no contender, so
+// the node stays until our transaction has deleted that child. Both forms fail only if another contender came and went between them.
 func (t *Txn) anchor() {
 	t.Gone = slices.Clip(t.Gone)
 	for _, n := range t.Keys {
