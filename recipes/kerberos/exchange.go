@@ -103,21 +103,21 @@ func (x *exchange) meet(answer []byte) ([]byte, bool, error) {
 	}
 	var rep messages.APRep
 	if id != tokenReply {
-		return nil, false, errors.New("the server does not speak Kerberos: it answers a ticket with something else")
+		return nil, false, errors.New("the server does not speak Kerberos: it does not answer a ticket with a token")
 	}
 	if err := rep.Unmarshal(body); err != nil {
 		return nil, false, errors.New("the server's answer to the ticket cannot be read")
 	}
 	plain, err := crypto.DecryptEncPart(rep.EncPart, x.t.key, keyusage.AP_REP_ENCPART)
 	if err != nil {
-		return nil, false, fmt.Errorf("%w: the server cannot prove that the ticket is for it: somebody else answers in its place", recipes.ErrAuth)
+		return nil, false, fmt.Errorf("%w: the server cannot prove that the ticket is for it: another program answers in its place", recipes.ErrAuth)
 	}
 	var part messages.EncAPRepPart
 	if err := part.Unmarshal(plain); err != nil {
 		return nil, false, errors.New("the server's answer to the ticket cannot be read")
 	}
 	if !part.CTime.Equal(x.auth.CTime.Truncate(time.Second)) || part.Cusec != x.auth.Cusec {
-		return nil, false, fmt.Errorf("%w: the server's answer is to another ticket: somebody repeats what was said before", recipes.ErrAuth)
+		return nil, false, fmt.Errorf("%w: the server's answer is to another ticket: another program repeats an earlier answer", recipes.ErrAuth)
 	}
 	if len(part.Subkey.KeyValue) > 0 {
 		x.key = part.Subkey

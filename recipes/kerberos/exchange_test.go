@@ -37,7 +37,7 @@ func TestHostileAnswersToATicket(t *testing.T) {
 		"nothing":                {nil, "no JAAS section Server"},
 		"a byte":                 {[]byte{0x60}, "no token of Kerberos"},
 		"another mechanism":      {[]byte(`realm="zk-sasl-md5",nonce="x"`), "no token of Kerberos"},
-		"its own request":        {request, "it answers a ticket with something else"},
+		"its own request":        {request, "it does not answer a ticket with a token"},
 		"cut short":              {request[:len(request)-1], "no token of Kerberos"},
 		"too long":               {append(bytes.Clone(request), 0), "no token of Kerberos"},
 		"a length without bytes": {[]byte{0x60, 0x84, 0xff}, "no token of Kerberos"},

@@ -19,7 +19,7 @@ func (l *Login) explain(err error, realm string, to spn) error {
 	case has("KDC_ERR_C_PRINCIPAL_UNKNOWN"):
 		return wrong("the KDC of %s does not know %s: check the principal, or create it with kadmin (addprinc)", realm, f.client)
 	case has("KDC_ERR_S_PRINCIPAL_UNKNOWN") && to.name != "":
-		return wrong("the KDC of %s does not know %s, as which the server was looked for: say what it is called (server_principal; or service, realm, and canonicalize = false to take the host as it is in servers), or create it with kadmin (addprinc)", realm, to)
+		return wrong("the KDC of %s does not know the server's principal %s: set its name (server_principal; or service, realm, and canonicalize = false to take the host as it is in servers), or create it with kadmin (addprinc)", realm, to)
 	case has("KDC_ERR_PREAUTH_FAILED", "KRB_AP_ERR_BAD_INTEGRITY", "matching key not found in keytab", "integrity verification failed", "keytab incorrect") && f.keytab != nil && !has("clock skew"):
 		return wrong("the keytab %s has no key that is %s's now: its password was changed, or the file is of another realm; export it again with kadmin (ktadd -k %s %s)", l.cfg.Keytab, f.client, l.cfg.Keytab, f.client)
 	case has("KRB_AP_ERR_SKEW", "clock skew"):

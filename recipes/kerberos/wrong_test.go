@@ -84,7 +84,7 @@ func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 		"no configuration":                 {with(func(c *kerberos.Config) { c.Krb5Conf = "/nowhere.conf" }), []string{"/nowhere.conf: no such file", "KRB5_CONFIG"}},
 		"a configuration without a realm":  {with(func(c *kerberos.Config) { c.Krb5Conf = file("c", "[libdefaults]\n") }), []string{"has no realm", "write it as user@REALM"}},
 		"a realm without a KDC":            {with(func(c *kerberos.Config) { c.Krb5Conf = file("c", "[libdefaults]\ndefault_realm = LOCKTREE.TEST\n") }), []string{"no KDC of LOCKTREE.TEST answers", "names none in [realms]"}},
-		"servers of another name":          {with(func(c *kerberos.Config) { c.ServerPrincipal = "zookeeper/elsewhere" }), []string{"does not know zookeeper/elsewhere@LOCKTREE.TEST, as which the server was looked for", "server_principal"}},
+		"servers of another name":          {with(func(c *kerberos.Config) { c.ServerPrincipal = "zookeeper/elsewhere" }), []string{"does not know the server's principal zookeeper/elsewhere@LOCKTREE.TEST", "server_principal"}},
 		"servers looked for by their host": {with(func(c *kerberos.Config) { c.ServerPrincipal, c.AsConfigured = "", true }), []string{"zookeeper/127.0.0.1@LOCKTREE.TEST", "canonicalize = false"}},
 		"a ticket for another service":     {with(func(c *kerberos.Config) { c.ServerPrincipal = "other/service" }), []string{"code -124", "did not accept the ticket of ledger@LOCKTREE.TEST for other/service@LOCKTREE.TEST", "kvno"}},
 		"tickets that expired":             {fromCache("FILE:" + cache), []string{"the tickets of ledger@LOCKTREE.TEST in " + cache + " expired on", "kinit -c FILE:" + cache}},

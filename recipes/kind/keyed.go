@@ -14,7 +14,7 @@ import (
 // the first client that locks the key makes it, and the last one deletes it.
 var Keyed = &Kind{
 	Name: "keyed",
-	Doc:  "A family of locks, one for each key. The node of a key exists only while somebody uses the key.",
+	Doc:  "A family of locks, one for each key. The node of a key exists only while a client uses the key.",
 	Key:  func(p Params) Params { return p.(*KeyedParams).key() },
 	New:  func() Params { return applyDefaults(&KeyedParams{Of: Mutex.Name}) },
 }

@@ -70,7 +70,7 @@ func checkServer(ctx context.Context, s *session.Session) []Condition {
 	conf, srvr, mntr := word(ctx, s, "conf"), word(ctx, s, "srvr"), word(ctx, s, "mntr")
 	tick, how := number(conf, `tickTime=(\d+)`), "its configuration"
 	if tick == 0 {
-		tick, how = s.ShortestTimeout(ctx)/2, "the shortest session it grants, half of which is a tick unless minSessionTimeout is set"
+		tick, how = s.ShortestTimeout(ctx)/2, "the shortest session it grants, which is two ticks unless minSessionTimeout is set"
 	}
 	standalone := strings.Contains(srvr, "standalone")
 	found := []Condition{

@@ -96,7 +96,7 @@ func checkZxid(snap *scan.Snapshot) Condition {
 	k := Condition{Name: "transaction ids", Why: "when those of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
 	used, sure := EpochUsed(snap)
 	if !sure { // the condition names the worse of the two
-		k.What = "if the servers count with 32 bits (they may have zookeeper.wideCounterZxidEnabled, with which the ids last for decades), "
+		k.What = "if the servers count with 32 bits (with zookeeper.wideCounterZxidEnabled the ids last for decades), "
 	}
 	left := (1 - used) * epochIDs
 	k.What += fmt.Sprintf("%.0f%% of this epoch's are used", used*100)

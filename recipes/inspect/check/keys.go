@@ -170,7 +170,7 @@ func sameList(a, b kind.List) bool {
 // conditions are the findings. Keys in use are only counted.
 func (k *keysLook) conditions(now time.Time) []Condition {
 	name := " of " + k.of.Path
-	keys := Condition{Name: "keys" + name, Why: "clients refuse a key whose node has another access list than its family declares (ErrKeyForeign), because somebody else might end its locks",
+	keys := Condition{Name: "keys" + name, Why: "clients refuse a key whose node has another access list than its family declares (ErrKeyForeign), because another program might end its locks",
 		What: fmt.Sprintf("%d of %d nodes of keys were looked at", k.looked, len(k.nodes))}
 	switch foreign := k.of.Params.Foreign == "true"; {
 	case k.want == nil:
@@ -180,19 +180,19 @@ func (k *keysLook) conditions(now time.Time) []Condition {
 	default:
 		keys.What += fmt.Sprintf(", and %d of these have another access list than the family: %s", len(k.other), k.few(k.other))
 		if !foreign {
-			keys.Verdict, keys.Next = Fails, "find out who made these nodes; delete them when nobody uses them, or declare foreign = true"
+			keys.Verdict, keys.Next = Fails, "find out who made these nodes; delete them when no program uses them, or declare foreign = true"
 		}
 	}
 	out := []Condition{keys}
 	if long := k.left(now); len(long) > 0 {
-		out = append(out, Condition{Name: "empty keys" + name, Verdict: Unsure, What: fmt.Sprintf("nobody has been in %d of %d nodes for more than %v: %s", len(long), k.looked, leftFor, k.few(long)),
+		out = append(out, Condition{Name: "empty keys" + name, Verdict: Unsure, What: fmt.Sprintf("%d of %d nodes have been empty for more than %v: %s", len(long), k.looked, leftFor, k.few(long)),
 			Why:  "a key's node goes with its last user; what a crash leaves is a container, which servers delete, but not if it never had a child, if another program made it as a persistent node, or if the servers have no containers",
-			Next: "the next user of such a key deletes its node; when nobody uses the family, you can delete such nodes below " + k.of.Path + " with zkCli.sh"})
+			Next: "the next user of such a key deletes its node; when no program uses the family, you can delete such nodes below " + k.of.Path + " with zkCli.sh"})
 	}
 	if k.bytes > longListing {
 		out = append(out, Condition{Name: "listing" + name, Verdict: Unsure, What: fmt.Sprintf("the names of the keys in %s are %d bytes", k.longest, k.bytes),
 			Why:  "Java clients and zkCli read at most 1 MiB of names, unless jute.maxbuffer is set: they cannot list the keys, nor delete the node with what is in it",
-			Next: "declare the family with fanout = 256, or with a larger fanout than it has, when nobody uses it"})
+			Next: "declare the family with fanout = 256, or with a larger fanout than it has, when no program uses it"})
 	}
 	return out
 }

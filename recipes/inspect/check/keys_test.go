@@ -46,7 +46,7 @@ func TestDoctorChecksTheKeysOfAFamily(t *testing.T) {
 				require.Equal(t, `3 of 3 nodes of keys were looked at, and 1 of these have another access list than the family: "theirs"`, all[0].What)
 				require.Equal(t, map[string]check.Verdict{"false": check.Fails, "true": check.Holds}[foreignToo], all[0].Verdict)
 				require.Len(t, all, 2)
-				require.Equal(t, `nobody has been in 1 of 3 nodes for more than 10m0s: "left"`, all[1].What)
+				require.Equal(t, `1 of 3 nodes have been empty for more than 10m0s: "left"`, all[1].What)
 			})
 		}
 	}
