@@ -12,10 +12,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -327,81 +326,15 @@ func TestRealHolderStoppedForLongerThanItsSessionWritesNothing(t *testing.T) { /
 	require.Equal(t, "0", string(data))
 }
 
+// On one server, with every recipe: what five clients hold at once leaves room for each other, tokens grow, and nothing is left.
 func TestRealRecipesExcludeAndCount(t *testing.T) {
 	t.Parallel()
 	srv, c := realServer(t)
-	declareReal(t, c, "/rw", kind.RWLock.New())
-	declareReal(t, c, "/m2", kind.Mutex.New())
-
-	const clients, rounds = 5, 12
-	var mutex, multi, writers, readers, permits atomic.Int32
-	var last atomic.Uint64
-	var wg sync.WaitGroup
-	failed := make(chan error, clients)
-	only := func(n *atomic.Int32, by, most int32) error {
-		defer n.Add(-by)
-		if now := n.Add(by); now > most {
-			return fmt.Errorf("%d holders of at most %d", now, most)
-		}
-		return nil
-	}
-	for i := range clients {
-		mine := realClient(t, srv, fmt.Sprint("client ", i))
-		wg.Go(func() {
-			failed <- func() error {
-				ctx := context.Background()
-				for range rounds {
-					for _, do := range []func() error{
-						func() error {
-							return mine.Mutex("/m").Do(ctx, func(_ context.Context, l *recipes.Lease) error {
-								if before := last.Swap(l.Token()); before >= l.Token() {
-									return fmt.Errorf("token %d after %d", l.Token(), before)
-								}
-								return only(&mutex, 1, 1)
-							})
-						},
-						func() error {
-							return mine.MultiLock(mine.Mutex("/m2"), mine.RWMutex("/rw")).Do(ctx, func(context.Context, *recipes.Lease) error {
-								if readers.Load() > 0 {
-									return fmt.Errorf("a writer beside readers")
-								}
-								return only(&writers, 1, 1)
-							})
-						},
-						func() error {
-							return mine.RWMutex("/rw").RDo(ctx, func(context.Context, *recipes.Lease) error {
-								readers.Add(1)
-								defer readers.Add(-1)
-								if writers.Load() > 0 {
-									return fmt.Errorf("a reader beside a writer")
-								}
-								return nil
-							})
-						},
-						func() error {
-							return mine.Semaphore("/s").Do(ctx, 2, func(context.Context, *recipes.Lease) error { return only(&permits, 2, 3) })
-						},
-						func() error {
-							return mine.MultiLock(mine.Mutex("/m2"), mine.Mutex("/m")).Do(ctx, func(context.Context, *recipes.Lease) error { return only(&multi, 1, 1) })
-						},
-					} {
-						if err := do(); err != nil {
-							return err
-						}
-					}
-				}
-				return nil
-			}()
-		})
-	}
-	wg.Wait()
-	for range clients {
-		require.NoError(t, <-failed)
-	}
-	for _, path := range []string{"/m", "/m2", "/rw", "/s/leases", "/s/locks"} {
-		s := live(t, c)
-		children, _, err := s.Children(t.Context(), path)
-		require.NoError(t, err)
-		require.Empty(t, children, path)
+	all := &contest{lanes: lanes()}
+	all.rival(t, &ensemble{t: t}, busyTimeout, slices.Repeat([]*realzk.Server{srv}, 5))
+	all.atLeast(t, 60)
+	all.stop()
+	for _, path := range []string{"/m", "/w", "/r", "/s/leases", "/s/locks", "/e", "/set-m", "/set-rw", "/set-e"} {
+		emptied(t, c, path)
 	}
 }

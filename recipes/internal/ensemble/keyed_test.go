@@ -66,21 +66,15 @@ func TestRealKeysComeAndGo(t *testing.T) {
 		var last uint64
 		for range 5 { // lives of one key, each with a waiter
 			x := held(t, take(a, "order/7"))
-			got := make(chan *recipes.Lease, 1)
-			go func() {
-				y, err := take(b, "order/7")(t.Context())
-				if err != nil {
-					t.Error(err)
-				}
-				got <- y
-			}()
+			got := async(func() (*recipes.Lease, error) { return take(b, "order/7")(t.Context()) })
 			require.NoError(t, harness.Pause(t.Context(), 20*time.Millisecond))
 			require.Greater(t, x.Token(), last)
 			require.NoError(t, x.Unlock(t.Context()))
 			y := <-got
-			require.Greater(t, y.Token(), x.Token())
-			last = y.Token()
-			require.NoError(t, y.Unlock(t.Context()))
+			require.NoError(t, y.Err)
+			require.Greater(t, y.V.Token(), x.Token())
+			last = y.V.Token()
+			require.NoError(t, y.V.Unlock(t.Context()))
 			names, _, err := live(t, admin).Children(t.Context(), family)
 			require.NoError(t, err)
 			require.Empty(t, names, "left in %s by those who were there", family)
