@@ -270,7 +270,11 @@ func TestTheIndexHasEveryPage(t *testing.T) {
 	require.NoError(t, err)
 	help, code := locktree(t, nil, "quickstart", "help")
 	require.Zero(t, code, help)
-	for _, m := range regexp.MustCompile(`(?m)^  locktree (\S+) +Runbook: `).FindAllStringSubmatch(help, -1) {
+	runbooks, code := locktree(t, nil, "quickstart", "help", "runbooks")
+	require.Zero(t, code, runbooks)
+	names := regexp.MustCompile(`(?m)^  (\S+) +\S`).FindAllStringSubmatch(runbooks, -1)
+	require.NotEmpty(t, names)
+	for _, m := range names {
 		require.Contains(t, string(guide), "(../cmd/locktree/internal/help/topics/"+m[1]+".txt)")
 	}
 	commands, err := os.ReadFile("../docs/reference.md")

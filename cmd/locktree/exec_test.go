@@ -347,7 +347,7 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 		"undeclared": {func(t *testing.T, x *execRun, _ *recipes.Client) { require.NoError(t, x.server.Set(execLock, nil)) }, exit.Own, "Not a declared lock"},
 		"asked to leave": {func(t *testing.T, x *execRun, other *recipes.Client) {
 			require.NoError(t, other.Revoke(t.Context(), place(t, other)))
-		}, exit.Conflict, "Somebody asked this program to leave the queue"},
+		}, exit.Conflict, "Another program asked this one to leave the queue"},
 		"its place deleted": {func(t *testing.T, x *execRun, other *recipes.Client) {
 			require.NoError(t, x.server.Delete(place(t, other)))
 		}, exit.Own, "Place in the queue lost"},

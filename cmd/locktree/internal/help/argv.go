@@ -53,8 +53,8 @@ func collectFlags(c *cobra.Command, into map[string]*pflag.Flag) {
 
 var twoDashes = regexp.MustCompile(`(?m)^( +(?:-[a-zA-Z], )?)--|( )--(help)`)
 
-// unlisted are the commands that belong to no task, such as completion.
-var unlisted = regexp.MustCompile(`\n\nAdditional Commands:(\n  .*)+`)
+// unlisted are the commands that belong to no task, such as completion, and the runbooks, which a topic lists.
+var unlisted = regexp.MustCompile(`\n\nAdditional Commands:(\n  .*)+|\n  locktree \S+ +Runbook: .*`)
 
 // OneDash writes the flags of a help text as the documentation does, and lists only the commands that belong to a task.
 func OneDash(help func(*cobra.Command, []string)) func(*cobra.Command, []string) {
