@@ -19,7 +19,7 @@ import (
 // the documents.
 func TestJSONTopicIsComplete(t *testing.T) {
 	var source string
-	for _, file := range []string{"machine.go", "planview/planjson.go", "planview/applied.go"} {
+	for _, file := range []string{"machine.go", "planview/plan.go", "planview/applied.go"} {
 		text, err := os.ReadFile("internal/view/" + file)
 		require.NoError(t, err)
 		source += string(text)

@@ -206,23 +206,18 @@ func (d *Denied) Explain() explain.Explanation {
 	case !strings.Contains(said, "wrong password") && slices.ContainsFunc(d.Who, func(who string) bool { return strings.HasPrefix(who, "digest:") }):
 		parts = append(parts, "Check the password first: ZooKeeper accepts a wrong password without complaint, and then grants nothing to it.")
 	}
-	for _, more := range []string{strings.Join(parts, " "), d.whom()} {
+	grants := "It is not known whom to ask: this connection may not read the access lists there."
+	switch {
+	case len(d.Ask) > 0:
+		grants = fmt.Sprintf("Whom to ask: %s, who may change the access list of %s.", strings.Join(d.Ask, " or "), Clean(d.At))
+	case d.At != "":
+		grants = fmt.Sprintf("Whom to ask: nobody may change the access list of %s but the superuser of the servers.", Clean(d.At))
+	}
+	if d.Root != "" {
+		grants += fmt.Sprintf(" If %s is another team's root, take a root of your own beside it: see \"locktree help two-teams\".", Clean(d.Root))
+	}
+	for _, more := range []string{strings.Join(parts, " "), grants} {
 		x.Next = strings.TrimSpace(x.Next + "\n\n" + more)
 	}
 	return x
-}
-
-// whom names the identities that may grant the right.
-func (d *Denied) whom() string {
-	text := "It is not known whom to ask: this connection may not read the access lists there."
-	switch {
-	case len(d.Ask) > 0:
-		text = fmt.Sprintf("Whom to ask: %s, who may change the access list of %s.", strings.Join(d.Ask, " or "), Clean(d.At))
-	case d.At != "":
-		text = fmt.Sprintf("Whom to ask: nobody may change the access list of %s but the superuser of the servers.", Clean(d.At))
-	}
-	if d.Root != "" {
-		text += fmt.Sprintf(" If %s is another team's root, take a root of your own beside it: see \"locktree help two-teams\".", Clean(d.Root))
-	}
-	return text
 }

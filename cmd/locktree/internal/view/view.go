@@ -15,6 +15,9 @@
 package view
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/hashicorp/hcl/v2"
 )
 
@@ -47,11 +50,11 @@ type Validation struct {
 
 // Version is what `version` shows.
 type Version struct {
-	Version       string // without a leading v
-	Platform      string // "linux_amd64"
-	Revision      string // of the commit, "" when the build recorded none
-	Modified      bool   // built from a changed working copy
-	PayloadFormat int    // of the data in znodes this program writes and reads
+	Version       string `json:"locktree_version"` // without a leading v
+	Platform      string `json:"platform"`         // "linux_amd64"
+	Revision      string `json:"revision"`         // of the commit, "" when the build recorded none
+	Modified      bool   `json:"modified"`         // built from a changed working copy
+	PayloadFormat int    `json:"payload_format"`   // of the data in znodes this program writes and reads
 }
 
 func (v Version) WriteText(h *Human) {
@@ -66,15 +69,7 @@ func (v Version) WriteText(h *Human) {
 	h.Out.Printf("znode payload format %d\n", v.PayloadFormat)
 }
 
-func (v Version) WriteJSON(m *Machine) {
-	m.Document(struct {
-		Version       string `json:"locktree_version"`
-		Platform      string `json:"platform"`
-		Revision      string `json:"revision"`
-		Modified      bool   `json:"modified"`
-		PayloadFormat int    `json:"payload_format"`
-	}(v))
-}
+func (v Version) WriteJSON(m *Machine) { m.Document(v) }
 
 func (v Validation) WriteText(h *Human) {
 	h.Diagnostics(v.Diagnostics, v.Files)
@@ -98,4 +93,69 @@ func (v Validation) WriteJSON(m *Machine) {
 		WarningCount  int              `json:"warning_count"`
 		Diagnostics   []diagnosticJSON `json:"diagnostics"`
 	}{"1.0", errors == 0, errors, len(v.Diagnostics) - errors, diagnosticsJSON(v.Diagnostics, v.Files)})
+}
+
+// JobEvent is what happens to the lock of a command that exec runs.
+type JobEvent string
+
+// JobNote, the zero value, is what only a person reads.
+const (
+	JobNote     JobEvent = ""
+	JobGranted  JobEvent = "granted"
+	JobSkipped  JobEvent = "skipped"
+	JobReleased JobEvent = "released"
+)
+
+// Job is a line of exec about its lock. Path has all of several locks.
+type Job struct {
+	Event JobEvent
+	Path  string
+	Text  string // of a note; why the command was skipped
+
+	Token          uint64        // granted
+	Session, Asked time.Duration // granted: the session timeout, and the one that was asked for
+	Held           time.Duration // released
+}
+
+// line says it in one line.
+func (j Job) line() string {
+	switch j.Event {
+	case JobGranted:
+		asked := ""
+		if j.Session != j.Asked {
+			asked = fmt.Sprintf(" (asked for %v)", j.Asked)
+		}
+		return fmt.Sprintf("granted %s: token %d, session timeout %v%s", j.Path, j.Token, j.Session, asked)
+	case JobSkipped:
+		return "skipped: " + j.Text
+	case JobReleased:
+		return fmt.Sprintf("released %s after %v", j.Path, j.Held.Round(time.Millisecond))
+	default:
+		return j.Text
+	}
+}
+
+func (j Job) WriteText(h *Human) { h.err.Printf("locktree: %s\n", Clean(j.line())) }
+
+// jobJSON is what the messages lock_granted, lock_skipped and lock_released carry.
+type jobJSON struct {
+	Path    string `json:"path"`
+	Token   uint64 `json:"token,omitempty"`
+	Session int64  `json:"session_ms,omitempty"`
+	Asked   int64  `json:"session_asked_ms,omitempty"`
+	Held    *int64 `json:"held_ms,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+func (j Job) WriteJSON(m *Machine) {
+	if j.Event == JobNote {
+		m.Log(j.line())
+		return
+	}
+	of := &jobJSON{Path: j.Path, Token: j.Token, Session: j.Session.Milliseconds(), Asked: j.Asked.Milliseconds(), Reason: j.Text}
+	if j.Event == JobReleased {
+		held := j.Held.Milliseconds()
+		of.Held = &held
+	}
+	m.Send("info", "lock_"+string(j.Event), j.line(), Fields{"job": of})
 }

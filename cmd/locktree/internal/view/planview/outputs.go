@@ -45,9 +45,6 @@ func outputChanges(s view.Stream, plans []*plan.Plan) {
 	}
 }
 
-// sensitiveValue is shown in place of a sensitive value.
-const sensitiveValue = "(sensitive value)"
-
 // verbatim is text in place of a value.
 type verbatim string
 
@@ -57,7 +54,7 @@ func decoded(o *plan.Output) (v any) {
 		return nil
 	}
 	if o.Sensitive {
-		return verbatim(sensitiveValue)
+		return verbatim("(sensitive value)")
 	}
 	dec := json.NewDecoder(bytes.NewReader(o.Value))
 	dec.UseNumber()
