@@ -175,15 +175,10 @@ func ownACL(e *eval.Ensemble) kind.List {
 		user, password, _ := strings.Cut(string(a.Credentials), ":")
 		list = append(list, kind.ACL{Scheme: a.Scheme, ID: functions.DigestID(user, password), Perms: kind.PermAll})
 	}
-	return append(list, (*Login)(e.Login).own()...).Normalize()
-}
-
-// own is the entry of access lists for who logs in, if it is known.
-func (l *Login) own() kind.List {
-	if name := l.identity(); name != "" {
-		return kind.List{{Scheme: "sasl", ID: name, Perms: kind.PermAll}}
+	if name := (*Login)(e.Login).identity(); name != "" {
+		list = append(list, kind.ACL{Scheme: "sasl", ID: name, Perms: kind.PermAll})
 	}
-	return nil
+	return list.Normalize()
 }
 
 // identity is the name that access lists have for it, "" if only its files say that.

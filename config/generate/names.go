@@ -9,15 +9,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// words are the parts of a label or a key that can be in an identifier.
-func words(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-}
-
 // exported is a text as an exported identifier of Go, "" if nothing in it can be in one.
 func exported(text string) string {
 	var b strings.Builder
-	for _, w := range words(text) {
+	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		r := []rune(w)
 		r[0] = unicode.ToUpper(r[0])
 		b.WriteString(string(r))

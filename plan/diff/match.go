@@ -146,19 +146,14 @@ func busy(p *plan.Plan, c *plan.Change, verb string) {
 			fmt.Sprintf("%s will be %s although it has %s: their places in it are deleted. Each of them learns that it lost the lock "+
 				"only afterwards, so for a moment two programs may believe that they hold it.", c.Addr, verb, c.Usage))
 	case p.Drain > 0:
+		wait := (p.Drain + 999) / 1000 // in seconds, rounded up
 		access.Tell(p, problem.Warning, problem.InUse, n, "Lock is in use",
-			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %s for it to become idle, and refuses otherwise.",
-				c.Addr, verb, c.Usage, seconds(p.Drain)))
+			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %d second%s for it to become idle, and refuses otherwise.",
+				c.Addr, verb, c.Usage, wait, explain.Plural(int(wait))))
 	default:
 		access.Tell(p, problem.Warning, problem.InUse, n, "Lock is in use",
 			fmt.Sprintf("%s would be %s, but it has %s. Apply refuses until it is idle.", c.Addr, verb, c.Usage))
 	}
-}
-
-// seconds is a time in words, rounded up.
-func seconds(ms int64) string {
-	n := (ms + 999) / 1000
-	return fmt.Sprintf("%d second%s", n, explain.Plural(int(n)))
 }
 
 // adoptions prepares the declared imports. A znode is taken over at its path, which has to be the declared one.

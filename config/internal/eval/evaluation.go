@@ -139,15 +139,19 @@ func (e *Evaluation) run() {
 func evaluatorOf(d *static.Decl) func(scope) {
 	switch {
 	case d.Block == nil:
-		return evaluateLocal
+		return func(s scope) {
+			if v, ok := s.value(s.d.Attrs[0]); ok {
+				s.r.Value = v
+			}
+		}
 	case d.Node != nil:
 		return evaluateNode
 	}
 	switch d.Block.Type.Name {
 	case "principal":
-		return evaluatePrincipals
+		return func(s scope) { forElements(s, evaluatePrincipal) }
 	case "acl":
-		return evaluateACLs
+		return func(s scope) { forElements(s, evaluateACL) }
 	case "ensemble":
 		return evaluateEnsemble
 	case "output":

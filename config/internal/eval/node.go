@@ -229,7 +229,7 @@ func evaluateInstance(s scope, i *Instance) {
 	}
 	if a := b.Arg("acl"); a != nil && !s.opts.NoValues {
 		if v, ok := s.value(a); ok && !isNull(v) {
-			if i.Policy = policyValue(v); i.Policy == nil {
+			if i.Policy = encapsulated[policy](v, policyType); i.Policy == nil {
 				next := "."
 				if v.Type().IsObjectType() {
 					next = ", or acl.NAME[\"KEY\"] where that has for_each."

@@ -9,12 +9,6 @@ import (
 	"github.com/locktree/locktree/config/internal/functions"
 )
 
-func evaluateLocal(s scope) {
-	if v, ok := s.value(s.d.Attrs[0]); ok {
-		s.r.Value = v
-	}
-}
-
 // evaluateOutput leaves the value in the declaration; encodeOutputs turns it
 // into what a plan stores.
 func evaluateOutput(s scope) {

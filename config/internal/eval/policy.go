@@ -33,8 +33,6 @@ var (
 	ensembleType = cty.Capsule("ensemble", reflect.TypeFor[Ensemble]())
 )
 
-func policyValue(v cty.Value) *policy { return encapsulated[policy](v, policyType) }
-
 // EnsembleValue is the ensemble that a value of ensemble.NAME holds; nil if it is none.
 func EnsembleValue(v cty.Value) *Ensemble { return encapsulated[Ensemble](v, ensembleType) }
 
@@ -67,10 +65,6 @@ func ensembleIn(s scope, a *syntax.Attribute) *Ensemble {
 
 // principalType is what principal.NAME is.
 var principalType = cty.Object(map[string]cty.Type{"name": cty.String, "scheme": cty.String, "id": cty.String})
-
-func evaluatePrincipals(s scope) { forElements(s, evaluatePrincipal) }
-
-func evaluateACLs(s scope) { forElements(s, evaluateACL) }
 
 // forElements evaluates a block that declares no node, once for each element of its for_each. The value is an object by key then.
 func forElements(s scope, evaluate func(scope)) {

@@ -52,11 +52,6 @@ func (e *Evaluation) Value(d *static.Decl, a *syntax.Attribute) (cty.Value, bool
 	return e.apart(d).value(a)
 }
 
-// Text is an argument of a declaration that has been evaluated.
-func (e *Evaluation) Text(d *static.Decl, a *syntax.Attribute) (string, bool) {
-	return e.scope(d).text(a)
-}
-
 func (s scope) fail() { s.r.Failed = true }
 
 // refuse reports an error of the declaration, which has no value then.
@@ -228,6 +223,11 @@ func (s scope) shown(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
 	return v, ok
 }
 
+// Text is an argument of a declaration that has been evaluated.
+func (e *Evaluation) Text(d *static.Decl, a *syntax.Attribute) (string, bool) {
+	return e.scope(d).text(a)
+}
+
 func (s scope) text(a *syntax.Attribute) (string, bool) {
 	v, ok := s.shown(a, cty.String)
 	if !ok {
@@ -313,15 +313,9 @@ func (s scope) each(el Element, addr string) scope {
 	if el.Any {
 		key = cty.UnknownVal(cty.String).RefineNotNull()
 	}
-	s = s.element("each", key, el.value)
-	s.which = addr
-	return s
-}
-
-// element is a scope with a name that has the attributes key and value.
-func (s scope) element(name string, key, value cty.Value) scope {
 	s.ctx = s.ctx.NewChild()
-	s.ctx.Variables = map[string]cty.Value{name: cty.ObjectVal(map[string]cty.Value{"key": key, "value": value})}
+	s.ctx.Variables = map[string]cty.Value{"each": cty.ObjectVal(map[string]cty.Value{"key": key, "value": el.value})}
+	s.which = addr
 	return s
 }
 

@@ -60,7 +60,11 @@ func valueOf(e *Evaluation, v *static.Variable) *static.Given {
 		}
 		return v.Fitting(in.value, at, in.from, e.Report)
 	case v.Fallback == nil && e.opts.NoValues && e.outer == nil:
-		return unknownValue(v)
+		unknown := cty.UnknownVal(v.Type.WithoutOptionalAttributesDeep())
+		if v.Sensitive {
+			unknown = unknown.Mark(functions.Sensitive)
+		}
+		return &static.Given{Value: unknown, At: v.Head}
 	case v.Fallback == nil && !e.unread: // the value may be where nothing could be read
 		noValue(v, e.Report)
 	}
@@ -102,15 +106,6 @@ func noValue(v *static.Variable, r *syntax.Report) {
 		use = fmt.Sprintf("It is sensitive: use the environment variable %s%s, or -var-file=- and write %s = ... to standard input.", envPrefix, name, name)
 	}
 	r.Errorf(v.Head, "No value for variable", "The variable %q has no default and no value was given. %s", name, use)
-}
-
-// unknownValue is that of a variable without a default, where no values are given.
-func unknownValue(v *static.Variable) *static.Given {
-	value := cty.UnknownVal(v.Type.WithoutOptionalAttributesDeep())
-	if v.Sensitive {
-		value = value.Mark(functions.Sensitive)
-	}
-	return &static.Given{Value: value, At: v.Head}
 }
 
 const (

@@ -160,20 +160,15 @@ func (r *reading) chain(from string) string {
 	return text + " calls " + from
 }
 
-// language is that of the files in this directory.
-func (r *reading) language() *syntax.BlockType {
-	if r.outer != nil {
-		return syntax.ChildLanguage
-	}
-	return syntax.Language
-}
-
 // decodeFiles reads every file into one block; nil when going on would only report consequences of the errors so far.
 func (r *reading) decodeFiles() *syntax.Block {
 	// Errors of the tables are reported only when there are no syntax errors: a block that did not parse is missing, and
 	// references to it would be reported as unknown.
 	decoding := &syntax.Report{Dir: r.Dir}
-	root := &syntax.Block{Type: r.language()}
+	root := &syntax.Block{Type: syntax.Language}
+	if r.outer != nil {
+		root.Type = syntax.ChildLanguage
+	}
 	before, empty := r.Errors(), true
 	var version *hcl.Diagnostic
 	for _, name := range r.Files.List() {

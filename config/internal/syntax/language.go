@@ -152,17 +152,12 @@ func declarationTypes() []*BlockType {
 		},
 		{
 			Name: "check", doc: "Conditions that every plan checks; a failure is a warning and stops nothing.", labels: []string{"name"},
-			blocks: []*BlockType{assertion("A condition that should hold.")},
+			blocks: []*BlockType{{Name: "assert", doc: "A condition that should hold.", args: []argument{
+				arg("condition", "bool", "True when all is well.").must(),
+				arg("error_message", "string", "The message when it is false.").must(),
+			}}},
 		},
 	}
-}
-
-// assertion is the assert block of a check or a test.
-func assertion(doc string) *BlockType {
-	return &BlockType{Name: "assert", doc: doc, args: []argument{
-		arg("condition", "bool", "True when all is well.").must(),
-		arg("error_message", "string", "The message when it is false.").must(),
-	}}
 }
 
 // nodeTypes turns the tables of package kind into block types: a new recipe

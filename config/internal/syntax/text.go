@@ -135,16 +135,12 @@ func checkTokens(tokens hclsyntax.Tokens) (diags hcl.Diagnostics) {
 		// HCL splits a literal behind a line end and behind $${ and %%{. No character merges with those.
 		rest := i > 0 && (tokens[i-1].Type == hclsyntax.TokenQuotedLit || tokens[i-1].Type == hclsyntax.TokenStringLit)
 		if err := TextError(text); err != nil && !(rest && err == errJoins) {
-			if diags = append(diags, wrongText(t.Range, err)); len(diags) == Repeats {
+			if diags = append(diags, ErrorAt(t.Range, wouldChange, fmt.Sprintf(changes, err))); len(diags) == Repeats {
 				return diags
 			}
 		}
 	}
 	return diags
-}
-
-func wrongText(at hcl.Range, err error) *hcl.Diagnostic {
-	return ErrorAt(at, wouldChange, fmt.Sprintf(changes, err))
 }
 
 // changes says what to do.
