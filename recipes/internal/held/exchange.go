@@ -32,10 +32,10 @@ func (l *Use) Exchange(ctx context.Context, node func() (*znode.Node, error), gr
 	case znode.IsNoNode(err):
 		old.Lose(err)
 	case errors.Is(err, znode.ErrNotApplied):
-		// A slow server may execute it all the same: see resolve. It fails once the old node is gone.
+		// A slow server may execute it all the same: see Txn.resolve of package znode. It fails once the old node is gone.
 		old.Lose(fmt.Errorf("an exchange for another lease may still be executed: %w", err))
 	case session.OutcomeOf(err) == session.OutcomeUnknown:
-		// Both nodes are being deleted by now (txn.abandon), so neither lease would last.
+		// Both nodes are being deleted by now (Txn.abandon), so neither lease would last.
 		old.Lose(fmt.Errorf("whether it was exchanged for another lease is unknown: %w", err))
 	default:
 		old.mu.Lock()

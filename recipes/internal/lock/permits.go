@@ -136,7 +136,7 @@ func (a *Call) relist(ctx context.Context, at *arrival) error {
 }
 
 // granted returns nil if the place was granted when it was created, otherwise the error that names the contender in the way. The create
-// before the listings is the committed write that proves the grant: see prove.
+// before the listings is the committed write that proves the grant: see prove of package wait.
 func (a *Call) granted(at *arrival) error {
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	var v wait.Verdict
@@ -231,7 +231,7 @@ func (cs *crowds) of(path string) *crowd {
 	defer cs.mu.Unlock()
 	own := cs.All[path]
 	if own == nil {
-		own = newCrowd()
+		own = &crowd{asking: make(chan struct{}, maxAsking)}
 		if cs.All == nil {
 			cs.All = map[string]*crowd{}
 		}
@@ -248,8 +248,6 @@ func (cs *crowds) of(path string) *crowd {
 
 // crowd is that of the lock.
 func (a *Call) crowd(t *wait.Opened) *crowd { return a.state.Crowds.of(t.Handle.Path) }
-
-func newCrowd() *crowd { return &crowd{asking: make(chan struct{}, maxAsking)} }
 
 // listing is one reading of a semaphore's permits and of its gate, in this order.
 type listing struct {

@@ -102,7 +102,7 @@ func DropNow(ctx context.Context, ks []*Node) error {
 	return dropped(ks, deleteAll(context.WithoutCancel(ctx), ks))
 }
 
-// dropped is what dropNow does when the first request has ended with err.
+// dropped goes on when the first request of DropNow has ended with err.
 func dropped(ks []*Node, err error) error {
 	if err == nil {
 		return nil
