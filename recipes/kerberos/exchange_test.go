@@ -24,7 +24,7 @@ func begun(t *testing.T) (*exchange, []byte) {
 	return x, token
 }
 
-// Whatever a server answers to a ticket, the login ends with an error that says so, and nothing panics.
+// The login ends with an error that names any answer of a server to a ticket, and nothing panics.
 func TestHostileAnswersToATicket(t *testing.T) {
 	_, request := begun(t)
 	id, body, err := unframe(request)
@@ -73,7 +73,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// A damaged count was taken for what is there, and so much memory as no machine has.
+// A damaged count was believed, and the program asked for more memory than any machine has.
 func TestACacheThatIsCutOrDamagedIsNoCache(t *testing.T) {
 	whole, err := os.ReadFile("testdata/cache")
 	require.NoError(t, err)

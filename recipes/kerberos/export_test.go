@@ -17,7 +17,7 @@ func (l *Login) Ends() (ends []time.Time) {
 	return ends
 }
 
-// ServerOf is the principal by which a server is looked for.
+// ServerOf is the principal that a login asks for a server's ticket.
 func (l *Login) ServerOf(ctx context.Context, server, address string) (string, error) {
 	s, err := l.server(ctx, server, address)
 	return s.String(), err

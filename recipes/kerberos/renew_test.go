@@ -73,7 +73,7 @@ func asLogin(t *testing.T, server *realzk.Server, login recipes.SASL) (*recipes.
 	return c, wires
 }
 
-// logins is how often a server has let somebody in. Its log is long, and read often: a line at a time.
+// logins is how many logins a server has accepted. Its log is long, and read often: a line at a time.
 func logins(server *realzk.Server, who string) (n int) {
 	log, err := os.Open(filepath.Join(server.Dir, "zookeeper.log"))
 	if err != nil {
@@ -209,7 +209,7 @@ func TestACacheLogsInAndIsReadAgainAndRenewed(t *testing.T) {
 	eventually(t, "tickets beyond those of kinit", func() bool { return login.Ends()[0].After(first.Add(4 * time.Second)) })
 	wires.cut()
 	eventually(t, "a login with one", func() bool { return logins(server, "ann@") == 2 })
-	// Whoever runs kinit for somebody else makes the next connection theirs.
+	// A person who runs kinit for another principal makes the next connection that principal's.
 	k.Kinit("tickets", k.Dir+"/bob.keytab", "bob")
 	wires.cut()
 	eventually(t, "a login of bob", func() bool { return logins(server, "bob@") == 1 })

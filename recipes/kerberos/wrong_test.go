@@ -35,7 +35,7 @@ func dialled(t *testing.T, server string, cfg kerberos.Config, within time.Durat
 	return err
 }
 
-// Whatever keeps somebody out is named, with what to do next.
+// Every reason for a refused login is named, with the next step.
 func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 	t.Parallel()
 	k := kdc.Start(t, kdc.Options{})
@@ -68,7 +68,7 @@ func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 	}
 	ahead := kdc.Start(t, kdc.Options{Ahead: time.Hour})
 	ahead.Add("zookeeper/localhost")
-	time.Sleep(2 * time.Second) // nothing else makes a ticket expire
+	time.Sleep(2 * time.Second) // only time makes a ticket expire
 	for name, c := range map[string]struct {
 		cfg  kerberos.Config
 		says []string
@@ -115,7 +115,7 @@ func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 	}
 	require.NoError(t, dialled(t, server.Addr, good, time.Minute))
 
-	// What may pass is tried again for as long as there is time.
+	// A failure that may pass is tried again for as long as there is time.
 	k.Stop()
 	err = dialled(t, server.Addr, good, 3*time.Second)
 	require.ErrorIs(t, err, recipes.ErrUnreachable)

@@ -10,8 +10,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A client that may create a child can give it a number half the way round. That put the waiter before the holder for some orders of a
-// server's list.
+// A client that may create a child can give it a number half the way round. It put the waiter before the holder for some orders
+// of a server's list.
 func TestOrderDoesNotDependOnTheListing(t *testing.T) {
 	for _, names := range [][]string{
 		{"a-lock-0000000005", "b-lock-0000000006", "x-lock--2147483642"},

@@ -125,7 +125,7 @@ func whileIn(ctx context.Context, do func(context.Context, func(context.Context,
 	}
 }
 
-// Who was kept waiting sees in its trace by which trace.
+// A call that waited links in its trace to the holder's trace.
 func TestAnAcquisitionIsASpanThatLinksToTheHoldersTrace(t *testing.T) {
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestAStrangeHolderIsNoLink(t *testing.T) {
 	}
 }
 
-// Who is in the way is asked for once, with one request, by calls that wait and are recorded.
+// Calls that wait and are recorded ask for the contender in their way once, with one request.
 func TestALookCostsARequestAndOnlyARecordedCallThatWaitsLooks(t *testing.T) {
 	requests := func(sampled bool) (free, waited int) {
 		inLab(t, func(t *testing.T, l *lab) {
@@ -306,7 +306,7 @@ func TestIDWithoutATraceIsTheID(t *testing.T) {
 	})
 }
 
-// What a span costs, on the Observer's goroutine.
+// The cost of a span, on the Observer's goroutine.
 func BenchmarkObserve(b *testing.B) {
 	e := refusal(b.Context(), "error", recipes.ErrDraining)
 	for name, sampler := range map[string]sdk.Sampler{"not recorded": sdk.NeverSample(), "recorded": sdk.AlwaysSample()} {

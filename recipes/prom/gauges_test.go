@@ -185,7 +185,7 @@ func (l *lab) refuse(c *recipes.Client, way way, change func(*kind.Payload), wan
 	var before *recipes.Client
 	ctx, cancel := context.WithCancel(l.t.Context())
 	defer cancel()
-	if errors.Is(want, recipes.ErrQueueFull) { // somebody else waits already
+	if errors.Is(want, recipes.ErrQueueFull) { // another client waits already
 		before = l.client(false)
 		go func() { _, _ = way.take(before)(ctx) }()
 		l.settle()

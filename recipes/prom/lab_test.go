@@ -84,9 +84,9 @@ func (l *lab) settle() {
 // taking is a way to take locks.
 type taking func(context.Context) (*recipes.Lease, error)
 
-// way is a recipe: how it is taken, at once or not at all too, and how somebody else keeps it from being granted.
+// way is a recipe: how it is taken, also at once or not at all, and how another client keeps it from being granted.
 type way struct {
-	paths            []string // of which locks it is
+	paths            []string // of its locks
 	kind             string
 	take, try, block func(*recipes.Client) taking
 }

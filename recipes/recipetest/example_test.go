@@ -71,14 +71,14 @@ func ExampleNodes() {
 	// a fourth is refused: true
 }
 
-// busy is a lock that somebody else has, whoever asks.
+// busy is a lock that another client has.
 type busy struct{ recipes.Locker }
 
 func (busy) Do(context.Context, func(context.Context, *recipes.Lease) error) error {
 	return recipes.ErrHeld
 }
 
-// A lock of the test's own, where the code under test has to cope with what it answers.
+// A lock of the test's own, for code under test that has to cope with its answers.
 func Example_ownLock() {
 	err := compact(context.Background(), busy{}, func(context.Context) error { return errors.New("not reached") })
 	fmt.Println(err)

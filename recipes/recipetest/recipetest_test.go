@@ -89,7 +89,7 @@ func TestALeaseOfATest(t *testing.T) {
 	})
 }
 
-// Whatever cannot be done ends the test that asked for it.
+// A call that cannot do its work ends the test.
 type failed struct{ text string }
 
 type judged struct {

@@ -23,8 +23,8 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// hosts is a host provider without shuffling or name resolution, so that a test in fake time is the same every time: the hosts in turn, a
-// pause after each pass.
+// hosts is a host provider without shuffling or name resolution: the hosts in turn, and a pause after each pass. So a test in
+// fake time is the same every time.
 type hosts struct {
 	fixed []string // in this order, whatever Init is told
 	i     int

@@ -55,7 +55,7 @@ func TestADroppedRequestOrReplyLeavesTheRestOfTheConnectionAlone(t *testing.T) {
 				i := s.Inject(zktest.On("create"), fault)
 				done := c.creating("/a", 0)
 				<-i.Hit()
-				time.Sleep(time.Hour) // pings are answered, so nobody gives up
+				time.Sleep(time.Hour) // pings are answered, so no client gives up
 				_, _, err := c.Get("/zookeeper")
 				require.NoError(t, err)
 				select {

@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// codeBadArguments is a code of the protocol for which zktest has no name.
+// codeBadArguments is a code of the protocol that has no name in zktest.
 const codeBadArguments zktest.Code = -8
 
 func TestADumpShowsEveryNodeAndIsTheSameForEqualTrees(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// Every kind can be used as soon as it is provisioned, with parameters of which nothing is set that has a default.
+// Every kind can be used as soon as it is provisioned, with the defaults of all parameters that have one.
 func TestWhatIsProvisionedCanBeUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.Start(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// rawConn speaks the protocol byte by byte, for what a client library hides.
+// rawConn speaks the protocol byte by byte, for tests of details that a client library hides.
 type rawConn struct {
 	t testing.TB
 	net.Conn

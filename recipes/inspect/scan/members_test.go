@@ -253,8 +253,8 @@ func TestAServerThatNamesManyServersIsNotFollowedToAllOfThem(t *testing.T) {
 	})
 }
 
-// A holder that is well was "silent for 9s; its place is free in about 1s": a leader with a clock behind by less than a timeout seemed not
-// to have heard from it.
+// A healthy holder was "silent for 9s; its place is free in about 1s". A leader whose clock was behind by less than a timeout
+// seemed not to have heard from it.
 func TestALeaderWhoseClockIsBehindMakesNobodySilent(t *testing.T) {
 	for _, behind := range []time.Duration{-40, -25, -10, 0, 10, 20, 25, 29, 31, 45, 3600} {
 		synctest.Test(t, func(t *testing.T) {

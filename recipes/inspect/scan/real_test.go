@@ -46,7 +46,7 @@ func TestAnEnsembleOfThree(t *testing.T) {
 	s := scan.New(looker, scan.Options{Prefix: "/jobs"})
 	snap := lookOnce(t, s)
 	until := func(what string, there func() bool) {
-		for deadline := time.Now().Add(5 * time.Minute); !there(); time.Sleep(100 * time.Millisecond) { // servers tell nobody of it
+		for deadline := time.Now().Add(5 * time.Minute); !there(); time.Sleep(100 * time.Millisecond) { // servers show it to no client
 			require.True(t, time.Now().Before(deadline), what)
 			snap = lookOnce(t, s)
 		}
@@ -74,7 +74,7 @@ func TestAnEnsembleOfThree(t *testing.T) {
 		require.False(t, x.Away)
 	}
 
-	// By way of one of them: the configuration of this ensemble does not say at which addresses clients reach the others.
+	// The client goes through one of them: the configuration of this ensemble does not say the addresses of the others for clients.
 	one, err := scan.Look(t.Context(), dial(true, 30*time.Second, all[0]), scan.Options{Prefix: "/jobs"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a server on 127.0.0.1", "a server on 127.0.0.1"}, []string{one.Unasked[0].Server, one.Unasked[1].Server})

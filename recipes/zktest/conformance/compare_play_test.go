@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// goldenVersion begins the versions of the servers of which golden was recorded, and of which zktest is unless it is told otherwise.
+// goldenVersion begins the version of the recorded servers, which is also zktest's default.
 const goldenVersion = "3.8."
 
 var saysVersion = regexp.MustCompile(`Zookeeper version: (\d+\.\d+\.\d+)`)
@@ -43,7 +43,7 @@ func Compare(got, want Dial, ops []Op) (int, error) {
 	return n, nil
 }
 
-// firstDifference compares two transcripts and shows where they part, with what led there.
+// firstDifference compares two transcripts and shows where they part, with the lines before it.
 func firstDifference(got, want []string) (same int, diff string) {
 	for i := range max(len(got), len(want)) {
 		g, w := "(nothing more)", "(nothing more)"

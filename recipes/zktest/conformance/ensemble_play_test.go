@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Moved checks what becomes of a connection whose session has been taken up at another server of the ensemble: it still reads, and is cut
-// at its next write, which is not executed.
+// Moved checks what becomes of a connection whose session has been taken up at another server of the ensemble. It still reads.
+// Its next write is not executed, and cuts it.
 func Moved(t *testing.T, old, other Dial) {
 	t.Helper()
 	a := newActor(t, old, "/moved")

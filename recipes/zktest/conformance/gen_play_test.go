@@ -154,9 +154,9 @@ func genWatchOp(t *rapid.T) Op {
 	}
 }
 
-// racy reports whether ZooKeeper treats what follows a request closely as its threads happen to run: after setACL it checks against the
-// list before or after. Of a createContainer with the flag of an ephemeral node it makes a container, but refuses children to it until that
-// is committed.
+// racy reports whether ZooKeeper treats what follows a request closely as its threads happen to run: after setACL it checks
+// against the list before or after. From a createContainer with the flag of an ephemeral node it makes a container, but refuses
+// children to it until that is committed.
 func racy(o Op) bool {
 	return o.Op == opSetACL || o.Op == opCreateContainer && (o.Flags == 1 || o.Flags == 3) || slices.ContainsFunc(o.Ops, racy)
 }

@@ -15,9 +15,9 @@ import (
 //go:embed testdata/golden.txt
 var golden string
 
-// Scripted plays the suite's written scenarios and its handshakes against the server and compares every reply and event with what ZooKeeper
-// answered; for a server of another release, with what zktest answers as that. The server must be a new one, with extended types and quota
-// enforcement on.
+// Scripted plays the suite's written scenarios and its handshakes against the server. It compares every reply and event with
+// ZooKeeper's recorded one; for a server of another release, with that of zktest as that release. The server must be a new one,
+// with extended types and quota enforcement on.
 func Scripted(t *testing.T, dial Dial) {
 	t.Helper()
 	want := parseGolden(golden)

@@ -125,7 +125,7 @@ func (h *shaker) expectEnd(what string, s *session) {
 	h.say("%s: %s", what, ending(err))
 }
 
-// ending tells a silence from an end, and of ends no more: a reset or a closed pipe is the network's business.
+// ending tells a silence from an end, and makes no difference between ends: a reset or a closed pipe is the network's business.
 func ending(err error) string {
 	var timeout net.Error
 	switch {

@@ -33,8 +33,8 @@ func (a *actor) take(dial Dial) {
 	a.p.sessions[0] = s
 }
 
-// Queued checks that a server's pipeline outlives connections: a create that is held up in it is executed before what its
-// session sends over its next connection, which is granted meanwhile.
+// Queued checks that a server's pipeline outlives connections. A create that is held up in it is executed before the requests of
+// its session's next connection, which is granted meanwhile.
 func Queued(t *testing.T, dial Dial, halt Halt) {
 	t.Helper()
 	a := newActor(t, dial, "/queued")
@@ -79,8 +79,8 @@ func Refused(t *testing.T, old, other Dial, halt Halt) {
 	b.do(exists(0, "!/refused/late"), codeNoNode)
 }
 
-// Late checks that a create can be executed after a write that its session has sent over a later connection, and that was
-// answered: by way of the connection that via makes while the create is held up, nil for none.
+// Late checks that a create can be executed after a later write of its session that was answered. The write goes over the
+// connection that via makes while the create is held up; nil for none.
 func Late(t *testing.T, dial, via Dial, halt Halt) {
 	t.Helper()
 	a := newActor(t, dial, "/late")

@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// Where a create is held up: behind the disk, where it has been read and not yet queued, and on its way to the leader.
+// The places that hold up a create: behind the disk, after its reading and before its queueing, and on its way to the leader.
 const (
 	slowDisk   = "org.apache.zookeeper.server.SyncRequestProcessor.flush"
 	slowReader = "org.apache.zookeeper.server.ZooKeeperServer.enqueueRequest"

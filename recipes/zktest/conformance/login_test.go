@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// Both servers serve nobody who has not logged in by DIGEST-MD5, and answer the same.
+// Both servers serve no client that has not logged in by DIGEST-MD5, and answer the same.
 func TestRandomSequencesAreAnsweredAsByZooKeeperAfterALogin(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()

@@ -37,8 +37,8 @@ func (p *player) zxid(z int64) string {
 	return fmt.Sprintf("%+d", z-p.base)
 }
 
-// record renders what follows the header of a reply that is no error. It reads no
-// more than the operation's record: reply tells of bytes that are left.
+// record renders what follows the header of a reply that is no error. It reads only the operation's record: reply tells of bytes
+// that are left.
 func (p *player) record(op Op, i *in) string {
 	switch op.Op {
 	case opCreate, opSync:

@@ -94,7 +94,7 @@ func oddPaths() []Op {
 			Op{Op: opMultiRead, Ops: []Op{{Op: opGetData, Path: path}, {Op: opChildren, Path: path}}},
 		)
 	}
-	// The root's own Stat depends on what else the server holds.
+	// The root's own Stat depends on the server's other nodes.
 	kept := ops[:0]
 	for _, o := range ops {
 		if o.Path != "!" && o.Path != "!//" || o.Op == opDelete || o.Op == opSync || o.Op == opCreate {
@@ -155,7 +155,7 @@ func multis() []Op {
 	}
 }
 
-// persistentWatches mixes the three kinds on the same paths: which of them is told of what, and which replaces which.
+// persistentWatches mixes the three kinds on the same paths: the events of each kind, and the kinds that it replaces.
 func persistentWatches() []Op {
 	watch := func(path string, mode int32) Op { return Op{S: 1, Op: opAddWatch, Path: path, Mode: mode} }
 	remove := func(path string, mode int32) Op { return Op{S: 1, Op: opRemoveWatches, Path: path, Mode: mode} }
@@ -192,8 +192,8 @@ func rearmed() []Op {
 	}
 }
 
-// rights asks for every right of every operation, as somebody who has it and somebody
-// who has not, and for what becomes of lists and identities on the way.
+// rights asks for every right of every operation, with a client that has it and one that has not. It also asks what becomes of
+// lists and identities on the way.
 func rights() []Op {
 	login := func(s int, who string) Op { return Op{S: s, Op: opAuth, Path: "digest", Data: []byte(who)} }
 	acl := func(s int, path string, version int32, acl ...ACL) Op {

@@ -22,11 +22,11 @@ func Run(t *testing.T, dial Dial) {
 	t.Run("random", func(t *testing.T) { random(t, dial, pipe(ref)) })
 }
 
-// Random plays randomly generated sequences from three sessions against the server and against a zktest server of its release started with
-// the given options, and fails with the shortest sequence it finds that the two answer differently. The number of sequences is rapid's, 100
+// Random plays random sequences from three sessions against the server, and against a zktest server of its release with the given
+// options. It fails with the shortest sequence it finds that the two answer differently. The number of sequences is rapid's, 100
 // unless -rapid.checks says otherwise.
 //
-// It must be a new server, and nothing else may write to it meanwhile, not even its own reaper of containers: zxids are compared exactly.
+// It must be a new server without other writes meanwhile, even of its own reaper of containers: zxids are compared exactly.
 func Random(t *testing.T, dial Dial, reference ...zktest.Option) {
 	t.Helper()
 	ref := newReference(append(as(t, dial), reference...)...)

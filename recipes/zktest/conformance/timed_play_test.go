@@ -11,9 +11,9 @@ type Clock struct {
 	Reap time.Duration // how often containers and TTL nodes are looked after
 }
 
-// Timed is what a server does by itself, by name: it ends sessions that have fallen silent, not before their timeout, and removes
-// containers and TTL nodes that have outlived their purpose, and no others. The server must have extended types on, and allow sessions of
-// 30 s. Each part can be run in fake time.
+// Timed is what a server does by itself, by name. It ends sessions that have fallen silent, not before their timeout. It removes
+// containers and TTL nodes that have outlived their purpose, and no others. The server must have extended types on, and allow
+// sessions of 30 s. Each part can be run in fake time.
 var Timed = map[string]func(*testing.T, Dial, Clock){
 	"a silent session expires, not early": expiry,
 	"credentials keep no session alive":   credentials,
@@ -82,7 +82,7 @@ func (a *actor) deleted(session int, path string, every time.Duration) {
 				return
 			}
 		}
-		time.Sleep(every) // the heartbeat of a client that has nothing else to do
+		time.Sleep(every) // the heartbeat of an idle client
 	}
 	a.t.Fatalf("%s is still there after %v", path, patience)
 }

@@ -19,8 +19,8 @@ var (
 	wordSockets = regexp.MustCompile(`(?m)(^\tip: .*\n)+`)
 )
 
-// shape reduces an answer to what must be the same on every server with the same data: the wording and order of lines, without numbers, and
-// one line for any number of connections.
+// shape reduces an answer to the parts that are the same on every server with the same data: the wording and order of lines,
+// without numbers, and one line for any number of connections.
 func shape(answer string) string {
 	answer = wordDate.ReplaceAllString(answer, "")
 	answer = wordVersion.ReplaceAllString(answer, "VERSION")
@@ -33,8 +33,8 @@ func shape(answer string) string {
 	return wordConns.ReplaceAllString(answer, " CONNECTIONS\n")
 }
 
-// Words compares the answers to the four-letter words, by their shape, with those of another server, after the same few requests to both.
-// Of mntr only the presence of the values that this suite knows is asked.
+// Words compares the answers to the four-letter words, by their shape, with those of another server, after the same few requests
+// to both. In mntr it asks only for the presence of the values that this suite knows.
 func Words(t *testing.T, got, want Dial) {
 	t.Helper()
 	for _, dial := range []Dial{got, want} {

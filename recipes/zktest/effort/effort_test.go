@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A test can be hidden from both runs by a build constraint, by a skip of its own, and by a mark where .ci/tests does not look for
-// it. A test of the memory of waiters asked not to be built with the race detector, and its package was tested with nothing else.
+// A test can be hidden from both runs by a build constraint, by a skip of its own, and by a mark where .ci/tests does not look for it. A
+// test of the memory of waiters asked not to be built with the race detector, and its package was tested with the race detector only.
 func TestEveryTestRunsInOneOfTheRuns(t *testing.T) {
 	function, skip := regexp.MustCompile(`^func (\w+)`), regexp.MustCompile(`\b(t|tb|b)\.Skip(f|Now)?\(`)
 	root := filepath.Join("..", "..", "..")

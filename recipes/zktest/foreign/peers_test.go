@@ -23,8 +23,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// suite is the test suite of a client library. All of it passes on both servers, but for what does not pass in memory for
-// the reason given in except.
+// suite is the test suite of a client library. All of it passes on both servers, but for the tests that fail in memory for the
+// reason given in except.
 type suite struct {
 	// run runs the named tests, nil for all, and returns how each ended ("passed", "failed", "skipped") and what they printed.
 	run    func(t *testing.T, address string, tests []string) (map[string]string, string)
@@ -66,8 +66,8 @@ func (s *suite) play(t *testing.T) {
 	t.Logf("%d tests, %d of them pass on both servers", len(want), passed)
 }
 
-// settled runs the suite, and up to four times more what has not passed and should: these tests have clocks of their own, and may be
-// too late on a busy machine.
+// settled runs the suite, and up to four times more the tests that have not passed and should. These have clocks of their own,
+// and may be too late on a busy machine.
 func (s *suite) settled(t *testing.T, where, address string) map[string]string {
 	results, out := s.run(t, address, nil)
 	for range 4 {

@@ -48,7 +48,7 @@ func TestAServerKeepsItsDataThroughACrash(t *testing.T) {
 	select {
 	case err := <-done:
 		t.Fatalf("a paused server answered: %v", err)
-	case <-time.After(300 * time.Millisecond): // there is nothing else to wait for: nothing must happen
+	case <-time.After(300 * time.Millisecond): // no event to wait for: nothing must happen
 	}
 	s.Resume()
 	require.NoError(t, <-done)
@@ -94,8 +94,8 @@ func TestAPausedServerHasStoppedWhenPauseReturns(t *testing.T) {
 	}
 }
 
-// A port found free was given to a client that connected to another server, and the server it was meant for, or one that
-// was restarted on it, found its address in use.
+// A port found free was given to a client that connected to another server. The server it was meant for, or one that was
+// restarted on it, found its address in use.
 func TestAPortFoundFreeIsGivenToNobodyElse(t *testing.T) {
 	var low, high int
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
@@ -103,7 +103,7 @@ func TestAPortFoundFreeIsGivenToNobodyElse(t *testing.T) {
 	_, err = fmt.Sscan(string(text), &low, &high)
 	require.NoError(t, err)
 	if low <= 10_000 && high == 1<<16-1 {
-		low, high = 0, -1 // this machine leaves nothing else to choose from
+		low, high = 0, -1 // this machine leaves no other ports
 	}
 	found := map[int]bool{}
 	for _, port := range append(realzk.FreePorts(t, 50), realzk.FreePorts(t, 50)...) {
