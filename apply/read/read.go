@@ -59,8 +59,8 @@ func (t *Tally) Tree(ctx context.Context, s *direct.Session, desired *plan.Tree)
 		}
 		// Every apply writes the record, in the transaction that changes the rest. If it is the same as before the first read, no
 		// apply finished in between, and the tree is of one state. Two things are excepted: edits by hand, and the writes of an
-		// apply outside of its transactions, which sets access lists and drains locks. Comparing only the version would not be
-		// enough: a record that was destroyed and created again may have the same version, but not the same czxid.
+		// apply outside of its transactions, which are access lists and the states of drained locks. Comparing only the version
+		// would not be enough: a record that was destroyed and created again may have the same version, but not the same czxid.
 		again, err := s.Exists(ctx, path)
 		if err != nil {
 			return nil, refusal.Read(path, err)
