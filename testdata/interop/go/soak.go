@@ -6,14 +6,22 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/direct"
 )
+
+// operations are those of a session. Its type is not named: this program is also built with a former version of the library.
+type operations interface {
+	Get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
+	Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error)
+	Exists(ctx context.Context, path string) (*zk.Stat, error)
+}
 
 // soaking is the soak of ../README.md in Go; Soak.java and soak.py do the same.
 type soaking struct {
 	*peer
-	zk             *direct.Session
+	zk             operations
 	owner, counter string
 }
 
