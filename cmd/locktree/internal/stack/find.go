@@ -65,12 +65,3 @@ func Paths(tree *plan.Tree) (paths []string) {
 	}
 	return paths
 }
-
-// Servers are the servers of each ensemble, as text.
-func Servers(cfg *config.Config) []string {
-	out := make([]string, len(cfg.Ensembles))
-	for i, e := range cfg.Ensembles {
-		out[i] = strings.Join(e.Servers, ",")
-	}
-	return out
-}

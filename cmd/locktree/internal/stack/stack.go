@@ -42,6 +42,15 @@ func Of(cfg *config.Config, clients []*recipes.Client, screen Screen) *Stack {
 	return &Stack{Config: cfg, Clients: clients, screen: screen}
 }
 
+// Servers are the servers of each ensemble, as text.
+func Servers(cfg *config.Config) []string {
+	out := make([]string, len(cfg.Ensembles))
+	for i, e := range cfg.Ensembles {
+		out[i] = strings.Join(e.Servers, ",")
+	}
+	return out
+}
+
 // Look loads the configuration, connects to those of its ensembles that can be reached, to read, and calls f.
 func (l *Loader) Look(ctx context.Context, inputs []config.Input, f func(*Stack) error) error {
 	cfg, err := l.Load(inputs)
