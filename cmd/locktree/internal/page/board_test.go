@@ -70,18 +70,18 @@ func scene() *scan.Snapshot {
 	return snap
 }
 
-func board(t testing.TB, snaps ...*scan.Snapshot) *Board {
+func boardOf(t testing.TB, snaps ...*scan.Snapshot) *board {
 	t.Helper()
-	b := NewBoard(Options{Version: "1.2.3", Interval: 2 * time.Second, Now: func() time.Time { return noon.Add(time.Second) }},
+	b := newBoard(Options{Version: "1.2.3", Interval: 2 * time.Second, Now: func() time.Time { return noon.Add(time.Second) }},
 		Ensemble{Name: "main", Servers: "zk1:2181", Prefix: "/", Stack: "shop"})
 	for _, s := range snaps {
-		b.Saw("main", s)
+		b.saw("main", s)
 	}
 	return b
 }
 
 // problemsAt are the problems that a board shows.
-func problemsAt(b *Board, now time.Time) []Problem {
+func problemsAt(b *board, now time.Time) []problem {
 	return problems(b.sources, b.ensembles, now, b.opts.Interval)
 }
 
@@ -94,8 +94,8 @@ func get(t testing.TB, h http.Handler, target string) *httptest.ResponseRecorder
 }
 
 // body is what a board serves.
-func body(t testing.TB, b *Board, target string) string {
-	return get(t, b.Handler(), target).Body.String()
+func body(t testing.TB, b *board, target string) string {
+	return get(t, b.handler(), target).Body.String()
 }
 
 var allPages = map[string]string{
@@ -107,19 +107,19 @@ var allPages = map[string]string{
 var own = regexp.MustCompile(`(?s)<title>.*?</title>|<a [^>]*aria-current="page">.*?</a>|<main.*</main>`)
 
 func TestPages(t *testing.T) {
-	b := board(t, scene())
+	b := boardOf(t, scene())
 	next := scene()
 	next.Locks[4].Holders = nil
 	delete(next.Sessions, 3)
-	b.Saw("main", scene()) // twice the same
-	b.Saw("main", next)
-	b.Change("main", func(e *Ensemble) {
+	b.saw("main", scene()) // twice the same
+	b.saw("main", next)
+	b.change("main", func(e *Ensemble) {
 		e.Compare, e.Drift, e.DriftAt, e.Plan = true, &plan.Plan{Changes: []plan.Change{{Action: plan.Create}}}, noon, "Plan: 1 to add, 0 to change, 0 to destroy."
 		e.CheckAt, e.Checkup = noon, &lockview.CheckupOf{Root: "/locks", Servers: []lockview.CheckupServer{{Server: "zk1:2181", Conditions: []check.Condition{
 			{Name: "clock", What: "it runs"}, {Name: "session timeout", Verdict: check.Fails, What: "4s", Next: "set 8s"}}}}}
 	})
 	for name, target := range allPages {
-		w := get(t, b.Handler(), target)
+		w := get(t, b.handler(), target)
 		want := http.StatusOK
 		if name == "gone" {
 			want = http.StatusNotFound
@@ -132,8 +132,8 @@ func TestPages(t *testing.T) {
 		golden(t, name+".html", page)
 	}
 	next.Locks = append(next.Locks, declared("/locks/workers", kind.Semaphore, nil, nil), hourly(), orders())
-	b.Saw("main", next)
-	b.Show([]lockview.Source{{Path: "/etc/locktree", Files: 2, Fingerprint: "8b1a9953", Read: noon}}, b.ensembles)
+	b.saw("main", next)
+	b.show([]lockview.Source{{Path: "/etc/locktree", Files: 2, Fingerprint: "8b1a9953", Read: noon}}, b.ensembles)
 	golden(t, "metrics.txt", body(t, b, "/metrics"))
 }
 
@@ -162,7 +162,7 @@ func hourly() *inspect.Report {
 
 func TestAJobsSlotsAreShown(t *testing.T) {
 	snap := &scan.Snapshot{At: noon, Locks: []*inspect.Report{hourly()}, Waits: inspect.WaitsFor(), Sessions: map[int64]*words.Session{}}
-	b := board(t, snap, snap)
+	b := boardOf(t, snap, snap)
 	page := func(target string) string { return body(t, b, target) }
 	require.Contains(t, page("/locks"), "idle, last run failed, 2 missed")
 	lock := page("/lock?ensemble=main&path=/locks/hourly")
@@ -177,12 +177,12 @@ func TestAJobsSlotsAreShown(t *testing.T) {
 	lost := hourly()
 	lost.Job.Record.Slots[0].State, lost.Payload.Params.(*kind.OnceParams).Timezone = slots.Running, "Nowhere/AtAll"
 	snap.Locks = []*inspect.Report{lost}
-	b.Saw("main", snap)
+	b.saw("main", snap)
 	require.Contains(t, page("/"), "unknown time zone")
 	lost = hourly()
 	lost.Job.Record.Slots[0].State = slots.Running
 	snap.Locks = []*inspect.Report{lost}
-	b.Saw("main", snap)
+	b.saw("main", snap)
 	require.Contains(t, page("/"), "runs "+last+" no more, and has recorded no result")
 }
 
@@ -206,7 +206,7 @@ func TestAFamilyIsOneRowOfThePage(t *testing.T) {
 		return &scan.Snapshot{At: noon, Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in.Keys.Read...), Sessions: map[int64]*words.Session{}}
 	}
 	in := orders()
-	b := board(t, snap(in), snap(in))
+	b := boardOf(t, snap(in), snap(in))
 	page := func(target string) string { return body(t, b, target) }
 	require.Contains(t, page("/locks"), "10,000 keys in use; 3 looked at, 2 with waiters")
 	require.Contains(t, page("/locks?q=app-b"), ">/orders</a>")
@@ -218,7 +218,7 @@ func TestAFamilyIsOneRowOfThePage(t *testing.T) {
 	key := page("/lock?ensemble=main&path=%2Forders%2F%253Cb%3E")
 	require.Contains(t, key, `&#34;&lt;b&gt;&#34; of <a href="/lock?ensemble=main&amp;path=%2Forders">/orders</a>`)
 	require.Contains(t, key, "app-a")
-	unread := get(t, b.Handler(), "/lock?ensemble=main&path=/orders/other")
+	unread := get(t, b.handler(), "/lock?ensemble=main&path=/orders/other")
 	require.Equal(t, http.StatusNotFound, unread.Code)
 	require.Contains(t, unread.Body.String(), "only some keys are looked at")
 
@@ -231,12 +231,12 @@ func TestAFamilyIsOneRowOfThePage(t *testing.T) {
 }
 
 func TestProblemsAreFoundWorstFirst(t *testing.T) {
-	b := board(t, scene())
+	b := boardOf(t, scene())
 	first := scene()
-	b.Saw("main", first)
+	b.saw("main", first)
 	second := *first
 	second.At = noon.Add(time.Second)
-	b.Saw("main", &second)
+	b.saw("main", &second)
 	var got []string
 	for _, p := range problemsAt(b, noon.Add(time.Second)) {
 		got = append(got, strings.TrimSpace(fmt.Sprintf("%d %s %s %s", p.Severity, p.Beyond(), p.What, strings.Join(p.Locks, " "))))
@@ -245,11 +245,11 @@ func TestProblemsAreFoundWorstFirst(t *testing.T) {
 		"2 3.0 × max_wait deadlock /locks/stock /locks/ledger", "1  leaderless /locks/election", "1  missing /locks/gone", "1  unreadable /locks/secret",
 		"1  oversized session", "0  silent holder /python/jobs", "0  foreign node /python/jobs", "0  certificate",
 	}, got)
-	b.Failed("main", errors.New("no answer\x1b[2J"))
+	b.failed("main", errors.New("no answer\x1b[2J"))
 	require.Equal(t, "stale", problemsAt(b, noon)[0].What)
 	require.NotContains(t, problemsAt(b, noon)[0].Text, "\x1b")
-	require.Equal(t, "stale", problemsAt(board(t, scene()), noon.Add(time.Minute))[0].What, "without a word")
-	require.Equal(t, "starting", problemsAt(board(t), noon)[0].What)
+	require.Equal(t, "stale", problemsAt(boardOf(t, scene()), noon.Add(time.Minute))[0].What, "without a word")
+	require.Equal(t, "starting", problemsAt(boardOf(t), noon)[0].What)
 }
 
 // An election without a leader is an accident once it had one.
@@ -258,10 +258,10 @@ func TestAnElectionThatLostItsLeaderIsAProblemNow(t *testing.T) {
 	leader := contender("/locks/mailer", "app-a", 1)
 	leader.Candidate = true
 	led := looked(declared("/locks/mailer", kind.Election, []inspect.Contender{leader}, nil))
-	require.Contains(t, body(t, board(t, led), "/lock?ensemble=main&path=/locks/mailer"), "candidate since <time")
-	require.Contains(t, body(t, board(t, led), "/locks"), "1m30s <small>as a candidate</small>")
-	for want, looks := range map[Severity][]*scan.Snapshot{Watch: {vacant, vacant}, Now: {led, vacant, vacant}} {
-		problems := problemsAt(board(t, looks...), noon)
+	require.Contains(t, body(t, boardOf(t, led), "/lock?ensemble=main&path=/locks/mailer"), "candidate since <time")
+	require.Contains(t, body(t, boardOf(t, led), "/locks"), "1m30s <small>as a candidate</small>")
+	for want, looks := range map[severity][]*scan.Snapshot{Watch: {vacant, vacant}, Now: {led, vacant, vacant}} {
+		problems := problemsAt(boardOf(t, looks...), noon)
 		require.Len(t, problems, 1)
 		require.Equal(t, "leaderless", problems[0].What)
 		require.Equal(t, want, problems[0].Severity)
@@ -275,8 +275,8 @@ func TestLockThatMayBeAContainerIsAProblem(t *testing.T) {
 	in.Payload.Made = kind.MadeElsewhere
 	in.Payload.Owner = kind.Owner{Stack: "shop", Addr: `mutex.ours["a"]`}
 	snap.Locks = append(snap.Locks, in)
-	problems := problemsAt(board(t, snap), noon)
-	i := slices.IndexFunc(problems, func(p Problem) bool { return p.What == "container" })
+	problems := problemsAt(boardOf(t, snap), noon)
+	i := slices.IndexFunc(problems, func(p problem) bool { return p.What == "container" })
 	require.GreaterOrEqual(t, i, 0)
 	require.Equal(t, "/locks/ours", problems[i].Locks[0])
 	require.Equal(t, `locktree apply -replace='mutex.ours["a"]' -drain=10m`, problems[i].Command)
@@ -288,7 +288,7 @@ func TestThePageSaysWhyAServerDidNotAnswer(t *testing.T) {
 	snap := scene()
 	snap.Dump, snap.Servers[0].Connections, snap.Servers[0].Error = false, -1, expired
 	snap.Unasked = []words.Unasked{{Server: "zk1:2181", Why: expired}}
-	b := board(t, snap)
+	b := boardOf(t, snap)
 	page := body(t, b, "/")
 	require.NotContains(t, page, "not allowed")
 	require.Contains(t, page, "by their directories: dump was not answered: "+expired)
@@ -297,7 +297,7 @@ func TestThePageSaysWhyAServerDidNotAnswer(t *testing.T) {
 
 	snap.Servers[0].Forbids, snap.Servers[0].Error = []string{"dump", "cons"}, ""
 	snap.Unasked[0].Forbids = true
-	page = body(t, board(t, snap), "/")
+	page = body(t, boardOf(t, snap), "/")
 	require.Contains(t, page, "by their directories: dump is not allowed")
 	require.NotContains(t, page, "server without an answer")
 }
@@ -321,8 +321,8 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 	snap.Servers[1].Error, snap.Servers[1].Name, snap.Servers[0].Mode = evil, evil, "leader"
 	snap.Unread = append(snap.Unread, scan.Unread{Path: "/y" + evil, Err: errors.New(evil)})
 	snap.Waits = inspect.WaitsFor(snap.Locks...)
-	b := board(t, scene(), snap)
-	b.Change("main", func(e *Ensemble) { e.Trouble = kind.Visible(evil) })
+	b := boardOf(t, scene(), snap)
+	b.change("main", func(e *Ensemble) { e.Trouble = kind.Visible(evil) })
 	targets := []string{lockLink("main", "/"+evil), "/locks?q=" + strings.Repeat("%3Cscript%3E%22", 50), "/lock?ensemble=%3Cscript%3E&path=%22%20onclick=%3Cscript%3E"}
 	for _, target := range allPages {
 		targets = append(targets, target)
@@ -385,7 +385,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	twin := *snap.Locks[2]
 	twin.Path = "/other/ledger" // of the same address
 	snap.Locks = append(snap.Locks, &twin)
-	text := body(t, board(t, snap), "/metrics")
+	text := body(t, boardOf(t, snap), "/metrics")
 	checkExposition(t, text)
 	require.Contains(t, text, `locktree_lock_waiters{ensemble="main",stack="shop",lock="/locks/ledger",kind="mutex"} 1`)
 	require.Contains(t, text, `locktree_lock_waiters{ensemble="main",stack="shop",lock="/other/ledger",kind="mutex"} 1`)
@@ -396,14 +396,14 @@ func TestMetricsAreWellFormed(t *testing.T) {
 		many = append(many, declared(fmt.Sprintf("/locks/l%05d", i), kind.Mutex, nil, nil))
 	}
 	many[7].Holders = []inspect.Contender{contender(many[7].Path, "a", 1)}
-	text = body(t, board(t, &scan.Snapshot{At: noon, Locks: many, Waits: &inspect.Waits{}}), "/metrics")
+	text = body(t, boardOf(t, &scan.Snapshot{At: noon, Locks: many, Waits: &inspect.Waits{}}), "/metrics")
 	require.Equal(t, 1, strings.Count(text, "\nlocktree_lock_holders{"), "of very many locks those in use")
 }
 
 // A page stays short however much doctor finds, and explains a failure in the words of the command.
 func TestManyFindingsAreFewRows(t *testing.T) {
-	b := board(t, scene())
-	b.Change("main", func(e *Ensemble) {
+	b := boardOf(t, scene())
+	b.change("main", func(e *Ensemble) {
 		e.Checkup = &lockview.CheckupOf{Root: "/locks"}
 		for i := range 5000 {
 			e.Checkup.Locks = append(e.Checkup.Locks, check.Condition{Name: "access", What: fmt.Sprint(i), Verdict: check.Fails})
@@ -415,7 +415,7 @@ func TestManyFindingsAreFewRows(t *testing.T) {
 	require.Contains(t, body(t, b, "/doctor"), "access /a0, access /a1, access /a2 and 4997 more")
 	require.Equal(t, 1, strings.Count(page, "the same"))
 	require.Contains(t, page, "4951 more conditions fail.")
-	b.Failed("main", fmt.Errorf("%w: no session within 5s", recipes.ErrUnreachable))
+	b.failed("main", fmt.Errorf("%w: no session within 5s", recipes.ErrUnreachable))
 	page = body(t, b, "/")
 	require.Contains(t, page, "Cannot reach ZooKeeper: No session within 5s. Check that these servers run")
 	require.NotContains(t, page, "recipes:")
@@ -430,7 +430,7 @@ func TestListsAreFilteredSortedAndPaged(t *testing.T) {
 		locks = append(locks, declared(path, kind.Mutex, []inspect.Contender{c}, nil))
 	}
 	locks = append(locks, declared("/locks/zz-idle", kind.Mutex, nil, nil))
-	b := board(t, &scan.Snapshot{At: noon, Locks: locks, Waits: &inspect.Waits{}, Sessions: map[int64]*words.Session{}})
+	b := boardOf(t, &scan.Snapshot{At: noon, Locks: locks, Waits: &inspect.Waits{}, Sessions: map[int64]*words.Session{}})
 	rows := func(query string) (out []string) {
 		for _, m := range regexp.MustCompile(`<th scope="row"[^>]*><a [^>]*>(/locks/[^<]*)`).FindAllStringSubmatch(body(t, b, "/locks?"+query), -1) {
 			out = append(out, m[1])
@@ -462,11 +462,11 @@ func TestPermitsOfOneClientAreOne(t *testing.T) {
 	node := func(name, id string, permits int) inspect.Contender {
 		return inspect.Contender{Path: "/locks/workers/" + name, Name: name, ID: id, Session: int64(id[0]), Permits: permits}
 	}
-	b := board(t, at(nil, nil), at([]inspect.Contender{node("leases/1", "a", 1), node("leases/2", "a", 1)}, []inspect.Contender{node("locks/3", "b", 2)}))
+	b := boardOf(t, at(nil, nil), at([]inspect.Contender{node("leases/1", "a", 1), node("leases/2", "a", 1)}, []inspect.Contender{node("locks/3", "b", 2)}))
 	page := body(t, b, "/locks")
 	require.Equal(t, 1, strings.Count(page, "<div>a"))
 	require.Contains(t, body(t, b, "/waits"), "b waits for one of a</td>")
-	b.Saw("main", at([]inspect.Contender{node("leases/4", "b", 1), node("leases/5", "b", 1)}, nil))
+	b.saw("main", at([]inspect.Contender{node("leases/4", "b", 1), node("leases/5", "b", 1)}, nil))
 	require.Equal(t, 1, strings.Count(body(t, b, "/locks"), "<div>b"))
 }
 
@@ -479,19 +479,19 @@ func TestTheScriptIsShortAndOurs(t *testing.T) {
 
 func TestAnOutageIsToldOnce(t *testing.T) {
 	now := noon
-	b := NewBoard(Options{Interval: 2 * time.Second, Now: func() time.Time { return now }}, Ensemble{Name: "main"})
-	require.Empty(t, b.Saw("main", scene()))
+	b := newBoard(Options{Interval: 2 * time.Second, Now: func() time.Time { return now }}, Ensemble{Name: "main"})
+	require.Empty(t, b.saw("main", scene()))
 	refused, expired := errors.New("connection refused"), errors.New("certificate has expired")
 	now = noon.Add(4 * time.Second)
-	require.Equal(t, "Ensemble main does not answer since 2026-11-22T12:00:00Z: Connection refused.", b.Failed("main", refused), "it was well when it was seen last")
-	require.Empty(t, b.Failed("main", refused))
-	require.Empty(t, b.Failed("main", expired), "servers may fail in turn")
+	require.Equal(t, "Ensemble main does not answer since 2026-11-22T12:00:00Z: Connection refused.", b.failed("main", refused), "it was well when it was seen last")
+	require.Empty(t, b.failed("main", refused))
+	require.Empty(t, b.failed("main", expired), "servers may fail in turn")
 	now = noon.Add(2 * time.Minute)
-	require.Equal(t, "Ensemble main does not answer since 2026-11-22T12:00:00Z: Connection refused.", b.Failed("main", refused), "the reason is another one")
+	require.Equal(t, "Ensemble main does not answer since 2026-11-22T12:00:00Z: Connection refused.", b.failed("main", refused), "the reason is another one")
 	next := *scene()
 	next.At = noon.Add(3 * time.Minute)
-	require.Equal(t, "Ensemble main answers again, after 3m0s.", b.Saw("main", &next))
-	require.Empty(t, b.Saw("main", &next))
+	require.Equal(t, "Ensemble main answers again, after 3m0s.", b.saw("main", &next))
+	require.Empty(t, b.saw("main", &next))
 }
 
 // BenchmarkPages: a hundred thousand locks, five thousand of them in use.
@@ -507,10 +507,10 @@ func BenchmarkPages(b *testing.B) {
 	}
 	for _, target := range []string{"/", "/locks", "/locks?show=all&sort=held", "/locks?q=app-7", "/metrics"} {
 		b.Run(target, func(b *testing.B) {
-			board := board(b, &scan.Snapshot{At: noon, Dump: true, Locks: locks, Waits: &inspect.Waits{}, Sessions: map[int64]*words.Session{}})
+			board := boardOf(b, &scan.Snapshot{At: noon, Dump: true, Locks: locks, Waits: &inspect.Waits{}, Sessions: map[int64]*words.Session{}})
 			for b.Loop() {
 				clear(board.pages)
-				get(b, board.Handler(), target)
+				get(b, board.handler(), target)
 			}
 		})
 	}
@@ -529,8 +529,8 @@ func TestAnUnfinishedApplyIsTold(t *testing.T) {
 		{plan.Plan{Resumes: "0123456789abcdef"}, "1"},
 		{plan.Plan{Changes: []plan.Change{{Action: plan.Update, Before: lock(kind.StateDraining)}}}, "1"},
 	} {
-		b := board(t, scene())
-		b.Change("main", func(e *Ensemble) { e.Drift, e.DriftAt = &c.drift, noon })
+		b := boardOf(t, scene())
+		b.change("main", func(e *Ensemble) { e.Drift, e.DriftAt = &c.drift, noon })
 		require.Contains(t, body(t, b, "/metrics"), `locktree_apply_incomplete{ensemble="main",stack="shop"} `+c.want+"\n")
 		require.Equal(t, c.want == "1", strings.Contains(body(t, b, "/"), "apply unfinished"))
 	}
@@ -538,8 +538,8 @@ func TestAnUnfinishedApplyIsTold(t *testing.T) {
 
 // A comparison that ended before the first look was a nil pointer, and the page answered no request any more.
 func TestAComparisonBeforeTheFirstLookIsShown(t *testing.T) {
-	b := board(t)
-	b.Change("main", func(e *Ensemble) {
+	b := boardOf(t)
+	b.change("main", func(e *Ensemble) {
 		e.Drift, e.DriftAt = &plan.Plan{Changes: []plan.Change{{Action: plan.Create, Path: "/l"}}}, noon
 	})
 	require.Contains(t, body(t, b, "/"), "The tree differs from the configuration: 1 to add")
@@ -548,7 +548,7 @@ func TestAComparisonBeforeTheFirstLookIsShown(t *testing.T) {
 // A comparison that never succeeds has an age as well, or no alert would ever see that it is missing.
 func TestAComparisonThatNeverSucceededIsExported(t *testing.T) {
 	metric := func(e Ensemble) string {
-		page := body(t, NewBoard(Options{Now: func() time.Time { return noon }}, e), "/metrics")
+		page := body(t, newBoard(Options{Now: func() time.Time { return noon }}, e), "/metrics")
 		return regexp.MustCompile(`(?m)^locktree_drift_checked.*$`).FindString(page)
 	}
 	require.Equal(t, `locktree_drift_checked_timestamp_seconds{ensemble="main"} 0`, metric(Ensemble{Name: "main", Compare: true, Trouble: "not authorized"}))

@@ -67,8 +67,8 @@ func TestOneCauseIsOneProblem(t *testing.T) {
 		"a lock that was changed by hand": {looked(bounded("/locks/a", "", "", nil, nil)), &plan.Plan{Changes: []plan.Change{{Action: plan.Update, Path: "/locks/a", Before: declaredX, After: declaredX}}}, []string{"0  drift /locks/a: locktree plan"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := board(t, c.snap)
-			b.Change("main", func(e *Ensemble) {
+			b := boardOf(t, c.snap)
+			b.change("main", func(e *Ensemble) {
 				e.Drift, e.DriftAt = c.drift, noon
 				if c.drift != nil && c.snap == missing {
 					e.Checkup = &lockview.CheckupOf{Root: "/locks"}
@@ -98,7 +98,7 @@ func TestOfManyCausesEachIsToldWhole(t *testing.T) {
 		held.Locks = append(held.Locks, declared(path, kind.Mutex, []inspect.Contender{contender(path, fmt.Sprint("p", session), session)}, nil))
 		held.Sessions[session] = &words.Session{ID: session, Away: true}
 	}
-	problems, both := problemsAt(board(t, held), noon), 0
+	problems, both := problemsAt(boardOf(t, held), noon), 0
 	require.Len(t, problems, mostListed)
 	for _, p := range problems {
 		require.Equal(t, "silent holder", p.What)
@@ -114,10 +114,10 @@ func TestCommandsSayWhichServersWhereThereIsNoConfiguration(t *testing.T) {
 	e := Ensemble{Name: "main", Servers: "zk1:2181,zk2:2181"}
 	require.Equal(t, "locktree status '/a b' -servers=zk1:2181,zk2:2181", e.look("/a b"))
 	require.Equal(t, "locktree break /a -servers=zk1:2181,zk2:2181 -holder=0x7", e.evict("break", "/a", inspect.Contender{ID: "\x1b[31m", Session: 7}))
-	b := NewBoard(Options{Now: time.Now}, e)
+	b := newBoard(Options{Now: time.Now}, e)
 	for _, look := range []string{"nothing was seen yet", "the lock is not there"} {
 		require.Contains(t, body(t, b, "/lock?ensemble=main&path=/gone"), "<code>locktree status /gone -servers=zk1:2181,zk2:2181</code>", look)
-		b.Saw("main", looked())
+		b.saw("main", looked())
 	}
 	require.Contains(t, body(t, b, "/lock?ensemble=other&path=/gone"), "<code>locktree status /gone</code>")
 	e.Stack = "shop"
@@ -125,7 +125,7 @@ func TestCommandsSayWhichServersWhereThereIsNoConfiguration(t *testing.T) {
 }
 
 func TestWhatIsBeyondALimitIsMarkedEverywhere(t *testing.T) {
-	b := board(t, looked(bounded("/locks/a", "1m", "30s", []inspect.Contender{contender("/locks/a", "one", 1)}, []inspect.Contender{contender("/locks/a", "two", 2)})))
+	b := boardOf(t, looked(bounded("/locks/a", "1m", "30s", []inspect.Contender{contender("/locks/a", "one", 1)}, []inspect.Contender{contender("/locks/a", "two", 2)})))
 	const mark = `<span class="bad">&#9650; `
 	for target, want := range map[string]int{"/locks": 2, "/waits": 1, "/lock?ensemble=main&path=/locks/a": 4} {
 		require.Equal(t, want, strings.Count(body(t, b, target), mark), target)
@@ -152,8 +152,8 @@ func TestAComparisonKeepsWhatDiffers(t *testing.T) {
 
 func TestDriftSaysWhoAndWhenAsFarAsThatIsKnown(t *testing.T) {
 	page := func(set func(*Ensemble)) string {
-		b := board(t, scene())
-		b.Change("main", func(e *Ensemble) {
+		b := boardOf(t, scene())
+		b.change("main", func(e *Ensemble) {
 			e.Drift, e.DriftAt, e.Plan = &plan.Plan{
 				Changes: []plan.Change{{Action: plan.Update, Path: "/locks/a", Before: &plan.Node{Live: &plan.Live{ModifiedMs: noon.Add(-time.Hour).UnixMilli()}}}},
 				Drifted: []plan.Drift{{Path: "/locks/a", Attributes: []plan.Attribute{{Name: "owner"}}}, {Path: "/locks/b", Attributes: []plan.Attribute{{Name: "acl"}}}},

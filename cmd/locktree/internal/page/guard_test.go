@@ -28,7 +28,7 @@ import (
 )
 
 func TestWhoMayAskWhat(t *testing.T) {
-	h := guard(board(t, scene()).Handler(), []string{"locks.example.com"})
+	h := guard(boardOf(t, scene()).handler(), []string{"locks.example.com"})
 	for name, c := range map[string]struct {
 		method, host string
 		header       map[string]string
@@ -77,21 +77,21 @@ func TestWhoMayAskWhat(t *testing.T) {
 }
 
 func TestReadiness(t *testing.T) {
-	b := board(t)
-	require.Equal(t, http.StatusOK, get(t, b.Handler(), "/healthz").Code)
-	require.Equal(t, http.StatusServiceUnavailable, get(t, b.Handler(), "/readyz").Code)
-	b.Saw("main", scene())
-	require.Equal(t, http.StatusOK, get(t, b.Handler(), "/readyz").Code)
+	b := boardOf(t)
+	require.Equal(t, http.StatusOK, get(t, b.handler(), "/healthz").Code)
+	require.Equal(t, http.StatusServiceUnavailable, get(t, b.handler(), "/readyz").Code)
+	b.saw("main", scene())
+	require.Equal(t, http.StatusOK, get(t, b.handler(), "/readyz").Code)
 	b.opts.Now = func() time.Time { return noon.Add(time.Minute) }
 	require.Equal(t, "stale: main\n", body(t, b, "/readyz"))
-	b.Change("main", func(e *Ensemble) { e.looking = "A look is under way: 2310 of 5000 nodes." }) // over a slow line
-	require.Equal(t, http.StatusOK, get(t, b.Handler(), "/readyz").Code)
+	b.change("main", func(e *Ensemble) { e.looking = "A look is under way: 2310 of 5000 nodes." }) // over a slow line
+	require.Equal(t, http.StatusOK, get(t, b.handler(), "/readyz").Code)
 	require.Contains(t, body(t, b, "/"), "A look is under way: 2310 of 5000 nodes.")
 	require.Contains(t, body(t, b, "/metrics"), `locktree_up{ensemble="main",stack="shop"} 1`)
-	b.Failed("main", errors.New("the servers have sent nothing for 16s"))
+	b.failed("main", errors.New("the servers have sent nothing for 16s"))
 	require.Equal(t, "stale: main\n", body(t, b, "/readyz"))
-	require.Equal(t, http.StatusNotFound, get(t, b.Handler(), "/nothing").Code)
-	require.NotEqual(t, http.StatusOK, get(t, b.Handler(), "/static/../page.html").Code)
+	require.Equal(t, http.StatusNotFound, get(t, b.handler(), "/nothing").Code)
+	require.NotEqual(t, http.StatusOK, get(t, b.handler(), "/static/../page.html").Code)
 }
 
 // opened writes a web configuration and opens it.
@@ -107,7 +107,7 @@ func behind(t *testing.T, d *Door, say func(string)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := newServer(board(t, scene()).Handler())
+	s := newServer(boardOf(t, scene()).handler())
 	s.ErrorLog = log.New(sayings(say), "", 0)
 	ended := make(chan error, 1)
 	go func() {
@@ -251,22 +251,22 @@ func TestWebConfigurationsThatAreNotUnderstoodAreRefused(t *testing.T) {
 
 // Many who read slowly are given the same bytes.
 func TestSlowReadersShareWhatTheyRead(t *testing.T) {
-	b := board(t, scene())
+	b := boardOf(t, scene())
 	first := b.exposition()
 	require.Same(t, &first[0], &b.exposition()[0])
 	b.opts.Now = func() time.Time { return noon.Add(3 * time.Second) }
 	require.NotEqual(t, string(first), string(b.exposition()), "ages go on")
 	next := b.exposition()
-	b.Saw("main", scene())
+	b.saw("main", scene())
 	require.NotSame(t, &next[0], &b.exposition()[0], "what was seen since is told")
 }
 
 func TestNothingButTheFilesOfThePageIsServed(t *testing.T) {
-	b := board(t)
+	b := boardOf(t)
 	for path, want := range map[string]int{
 		"/static/app.js": 200, "/static/app.css": 200, "/static/icon.svg": 200, "/static/": 404, "/static/..%2fpage.html": 404, "/static/%2e%2e/page.html": 404, "/static/app.js/": 404,
 	} {
-		code := get(t, b.Handler(), path).Code
+		code := get(t, b.handler(), path).Code
 		if want == 200 {
 			require.Equal(t, want, code, path)
 		} else {

@@ -70,8 +70,8 @@ type shown struct {
 	Program     string
 	Sources     []lockview.Source
 	Ensembles   []Ensemble
-	Problems    []Problem
-	Stale       []Problem // those that make the rest of the page stale
+	Problems    []problem
+	Stale       []problem // those that make the rest of the page stale
 	Bad, Watch  int       // how many of them are wrong now, and how many may become so
 	Locks       list
 	Lock        *row
@@ -91,8 +91,8 @@ type conditionsOf struct {
 	More     int
 }
 
-// Handler serves everything. guard decides which requests reach it.
-func (b *Board) Handler() http.Handler {
+// handler serves everything. guard decides which requests reach it.
+func (b *board) handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, page := range map[string]string{"/{$}": "problems", "/locks": "locks", "/lock": "lock", "/waits": "waits", "/drift": "drift", "/doctor": "doctor"} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { b.page(w, r, page) })
@@ -132,7 +132,7 @@ func plain(w http.ResponseWriter, code int, text string) {
 
 // status writes what the page knows, as "locktree status -json -prefix" does: nothing is read for it. It is rendered once a version,
 // without the board's lock, since it may be large.
-func (b *Board) status(w http.ResponseWriter, _ *http.Request) {
+func (b *board) status(w http.ResponseWriter, _ *http.Request) {
 	b.rendering.Lock()
 	b.mu.Lock()
 	doc, version, sources, ensembles := b.document, b.version, b.sources, slices.Clone(b.ensembles)
@@ -168,7 +168,7 @@ func (b *Board) status(w http.ResponseWriter, _ *http.Request) {
 }
 
 // page writes a page. The same page of the same version is rendered once.
-func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
+func (b *board) page(w http.ResponseWriter, r *http.Request, name string) {
 	q := url.Values{}
 	for _, known := range []string{"q", "show", "sort", "page", "ensemble", "path"} { // others make no other page
 		if v := r.URL.Query().Get(known); v != "" {
@@ -207,7 +207,7 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 }
 
 // view gathers what a page shows. b.mu is held.
-func (b *Board) view(name string, q url.Values) *shown {
+func (b *board) view(name string, q url.Values) *shown {
 	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(),
 		Program: b.opts.Version, Sources: b.sources, Ensembles: b.ensembles, Path: "/" + name + "?" + q.Encode()}
 	v.Problems = problems(b.sources, b.ensembles, v.Now, b.opts.Interval)

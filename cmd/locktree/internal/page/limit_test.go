@@ -42,9 +42,9 @@ func (p *pipes) dial() net.Conn {
 // inTime runs a server in a bubble.
 func inTime(t *testing.T, f func(t *testing.T, p *pipes)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := board(t, scene())
+		b := boardOf(t, scene())
 		p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-		s, door := newServer(b.Handler()), &Door{}
+		s, door := newServer(b.handler()), &Door{}
 		ended := make(chan error, 1)
 		go func() { ended <- door.serve(netutil.LimitListener(p, maxConnections), s, nil, func(string) {}) }()
 		f(t, p)

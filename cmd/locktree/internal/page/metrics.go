@@ -59,7 +59,7 @@ var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 func escapeLabel(s string) string { return labelEscapes.Replace(kind.Visible(s)) }
 
 // exposition is everything Prometheus is told: of one version once a second at most, as slow readers share it.
-func (b *Board) exposition() []byte {
+func (b *board) exposition() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.opts.Now()

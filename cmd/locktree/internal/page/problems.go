@@ -20,18 +20,18 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// Severity is how soon an operator should look.
-type Severity int
+// severity is how soon an operator should look.
+type severity int
 
 const (
-	Watch  Severity = iota // nothing is wrong yet
+	Watch  severity = iota // nothing is wrong yet
 	Now                    // something is wrong
 	Urgent                 // no contender goes on by itself, or a limit is exceeded several times over
 )
 
-// Problem is one cause with its consequences, for an operator to look at.
-type Problem struct {
-	Severity
+// problem is one cause with its consequences, for an operator to look at.
+type problem struct {
+	Severity         severity
 	Over             float64 // the time is so many times the limit; 0 where none is exceeded
 	Limit            string  // which one that is: max_hold or max_wait
 	What             string  // in a word or two: the word says what a colour would
@@ -50,7 +50,7 @@ const (
 )
 
 // problems are those of all ensembles, the worst first.
-func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, interval time.Duration) (out []Problem) {
+func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, interval time.Duration) (out []problem) {
 	for _, s := range sources {
 		if s.Error == "" {
 			continue
@@ -63,7 +63,7 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 			which = "Stack " + clip(s.Stack) + ". "
 		}
 		text := fmt.Sprintf("%sSince %s it cannot be read%s: %s", which, when(s.Failed, now), then, clip(s.Error))
-		out = append(out, Problem{Severity: Now, What: "configuration", Text: text, Command: "locktree validate"})
+		out = append(out, problem{Severity: Now, What: "configuration", Text: text, Command: "locktree validate"})
 	}
 	for i := range ensembles {
 		e := &ensembles[i]
@@ -80,7 +80,7 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 			p.sessions()
 			if all := e.Snapshot.Certificates; len(all) > 0 { // those of the page's own connection: of each, doctor tells
 				if k := check.Certificates(all, now); k.Verdict != check.Holds {
-					p.add(map[check.Verdict]Severity{check.Fails: Now}[k.Verdict], "certificate", "", clip(k.What)+".", "locktree doctor")
+					p.add(map[check.Verdict]severity{check.Fails: Now}[k.Verdict], "certificate", "", clip(k.What)+".", "locktree doctor")
 				}
 			}
 		}
@@ -104,15 +104,15 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 		}
 		out = append(out, p.found...)
 	}
-	rank := func(p Problem) float64 { return cmp.Or(p.Over, math.Inf(1)) } // those that no number measures come first
-	slices.SortStableFunc(out, func(a, b Problem) int {
+	rank := func(p problem) float64 { return cmp.Or(p.Over, math.Inf(1)) } // those that no number measures come first
+	slices.SortStableFunc(out, func(a, b problem) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(rank(b), rank(a)))
 	})
 	return out
 }
 
 // Beyond is by how far a limit is exceeded, "" where none is.
-func (p Problem) Beyond() string {
+func (p problem) Beyond() string {
 	if p.Over == 0 {
 		return ""
 	}
@@ -120,8 +120,8 @@ func (p Problem) Beyond() string {
 }
 
 // MoreLocks and MoreAlso are how many of them are not listed.
-func (p Problem) MoreLocks() int { return max(0, len(p.Locks)-3) }
-func (p Problem) MoreAlso() int  { return max(0, len(p.Also)-5) }
+func (p problem) MoreLocks() int { return max(0, len(p.Locks)-3) }
+func (p problem) MoreAlso() int  { return max(0, len(p.Also)-5) }
 
 // times is a factor: "1.5 ×".
 func times(x float64) string {
@@ -138,13 +138,13 @@ type problemsOf struct {
 	e        *Ensemble
 	now      time.Time
 	interval time.Duration // between two looks
-	found    []Problem
+	found    []problem
 	causes   map[int64]int   // sessions that keep others from going on, and which of found says so
 	missing  map[string]bool // declared locks that do not exist
 }
 
-func (p *problemsOf) add(s Severity, what, lock, text, command string) *Problem {
-	found := Problem{Severity: s, What: what, Ensemble: p.e.Name, Text: text, Command: command}
+func (p *problemsOf) add(s severity, what, lock, text, command string) *problem {
+	found := problem{Severity: s, What: what, Ensemble: p.e.Name, Text: text, Command: command}
 	if lock != "" {
 		found.Locks = []string{lock}
 	}
@@ -411,7 +411,7 @@ func (p *problemsOf) drift() {
 		p.add(Now, "apply unfinished", "", fmt.Sprintf("An apply is under way or was interrupted: access lists are still to be set, or locks admit no further holder (checked at %s).", clock(p.e.DriftAt)), "locktree plan")
 	}
 	c := d.Summary()
-	if at := slices.IndexFunc(p.found, func(f Problem) bool { return f.What == "missing" }); at >= 0 && d.Applyable() && p.onlyMissing(d, c) {
+	if at := slices.IndexFunc(p.found, func(f problem) bool { return f.What == "missing" }); at >= 0 && d.Applyable() && p.onlyMissing(d, c) {
 		p.found[at].Also = append(p.found[at].Also, fmt.Sprintf("An apply would create what is missing (checked at %s).", clock(p.e.DriftAt)))
 		return
 	}

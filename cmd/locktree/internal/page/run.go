@@ -40,7 +40,7 @@ type Service struct {
 	Read          []func() (*Setup, error) // reads each configuration again
 	Say           func(string)             // to whoever runs it
 
-	board *Board
+	board *board
 
 	reading sync.Mutex // over reading configurations again
 	setups  []*Setup   // in force, one for each Read
@@ -63,8 +63,8 @@ type watched struct {
 // configurations, one at least, are read again when again says so, and when a file has changed. One that could not be read, now
 // or later, takes nothing from the others.
 func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, again <-chan os.Signal, serving func(address string)) error {
-	s.board, s.watched = NewBoard(s.Options), map[string]*watched{}
-	handler := newServer(s.board.Handler())
+	s.board, s.watched = newBoard(s.Options), map[string]*watched{}
+	handler := newServer(s.board.handler())
 	handler.ErrorLog = log.New(sayings(s.Say), "", 0)
 	address := "http://" + l.Addr().String() + "/"
 	if s.Door.Encrypts() {
@@ -121,7 +121,7 @@ func (s *Service) adopt(ctx context.Context) {
 			ensembles = append(ensembles, t.Ensemble)
 		}
 	}
-	s.board.Show(sources, ensembles)
+	s.board.show(sources, ensembles)
 	old := s.watched
 	s.watched = map[string]*watched{}
 	for _, setup := range s.setups {
@@ -159,16 +159,16 @@ func (s *Service) watch(ctx context.Context, name string, w *watched) {
 	tell := func(snap *scan.Snapshot, err error) {
 		line := ""
 		if err != nil {
-			line = s.board.Failed(name, err)
+			line = s.board.failed(name, err)
 		} else {
-			line = s.board.Saw(name, snap)
+			line = s.board.saw(name, snap)
 		}
 		if line != "" {
 			s.Say(line)
 		}
 	}
 	s.watching.Go(func() {
-		far := func(text string) { s.board.Change(name, func(e *Ensemble) { e.looking = text }) }
+		far := func(text string) { s.board.change(name, func(e *Ensemble) { e.looking = text }) }
 		target.watch(ctx, s.Interval, tell, far, func(ctx context.Context, client *recipes.Client) { s.compare(ctx, name, w, client) })
 	})
 }
@@ -196,7 +196,7 @@ func (s *Service) compare(ctx context.Context, name string, w *watched, client *
 		bounded, cancel := context.WithTimeout(ctx, min(s.DriftInterval, 5*time.Minute))
 		found, err := target.Compare(bounded, client)
 		if bounded.Err() == nil || err != nil {
-			s.board.Change(name, func(of *Ensemble) {
+			s.board.change(name, func(of *Ensemble) {
 				of.Trouble = ""
 				if err != nil {
 					of.Trouble = view.Brief(err)

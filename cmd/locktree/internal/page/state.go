@@ -1,7 +1,7 @@
 // Package page is the read-only page of "locktree serve": it looks at ensembles again and again, and shows their locks over HTTP to
 // people, programs and Prometheus.
 //
-// A [Service] watches each [Target] with a client of its own and publishes each look on a [Board], whose handler renders the pages, the
+// A [Service] watches each [Target] with a client of its own and publishes each look on a board, whose handler renders the pages, the
 // JSON document and the metrics. A [Door] checks passwords and certificates before a request reaches the board. The caller makes the
 // clients, which refuse writes, and reads the configurations ([Setup]). The board itself has no connection and writes nothing.
 //
@@ -51,15 +51,15 @@ type Ensemble struct {
 	Trouble        string // why drift or conditions could not be looked at
 }
 
-// Options of a Board.
+// Options of a board.
 type Options struct {
 	Version  string
 	Interval time.Duration // between two looks: what is older than three of them is stale
 	Now      func() time.Time
 }
 
-// Board holds what is known, and shows it. Safe for use by many goroutines.
-type Board struct {
+// board holds what is known, and shows it. Safe for use by many goroutines.
+type board struct {
 	opts Options
 
 	rendering sync.Mutex // the document, one at a time
@@ -75,17 +75,17 @@ type Board struct {
 	rendered  time.Time // the first of them
 }
 
-// NewBoard is a board before the first look.
-func NewBoard(opts Options, ensembles ...Ensemble) *Board {
+// newBoard is a board before the first look.
+func newBoard(opts Options, ensembles ...Ensemble) *board {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Board{opts: opts, ensembles: ensembles, pages: map[string][]byte{}}
+	return &board{opts: opts, ensembles: ensembles, pages: map[string][]byte{}}
 }
 
-// Saw publishes a look at an ensemble. It returns a line for the operator if that ends an outage.
-func (b *Board) Saw(ensemble string, snap *scan.Snapshot) (line string) {
-	b.Change(ensemble, func(e *Ensemble) {
+// saw publishes a look at an ensemble. It returns a line for the operator if that ends an outage.
+func (b *board) saw(ensemble string, snap *scan.Snapshot) (line string) {
+	b.change(ensemble, func(e *Ensemble) {
 		if e.Error != "" {
 			line = fmt.Sprintf("Ensemble %s answers again, after %s.", ensemble, snap.At.Sub(e.failed).Round(time.Second))
 		}
@@ -104,9 +104,9 @@ func (b *Board) Saw(ensemble string, snap *scan.Snapshot) (line string) {
 // tellAgain is how soon another reason of the same outage is told.
 const tellAgain = time.Minute
 
-// Failed publishes that a look failed. It returns a line for the operator if that is news. The last snapshot stays.
-func (b *Board) Failed(ensemble string, err error) (line string) {
-	b.Change(ensemble, func(e *Ensemble) {
+// failed publishes that a look failed. It returns a line for the operator if that is news. The last snapshot stays.
+func (b *board) failed(ensemble string, err error) (line string) {
+	b.change(ensemble, func(e *Ensemble) {
 		now, reason := b.opts.Now(), view.Brief(err)
 		if e.Error == "" {
 			if e.failed = now; e.Snapshot != nil {
@@ -123,8 +123,8 @@ func (b *Board) Failed(ensemble string, err error) (line string) {
 	return line
 }
 
-// Change publishes what set notes, such as what a look at drift and conditions found.
-func (b *Board) Change(ensemble string, set func(*Ensemble)) {
+// change publishes what set notes, such as what a look at drift and conditions found.
+func (b *board) change(ensemble string, set func(*Ensemble)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.ensembles, func(e Ensemble) bool { return e.Name == ensemble })
@@ -136,14 +136,14 @@ func (b *Board) Change(ensemble string, set func(*Ensemble)) {
 }
 
 // news makes everything be rendered again; b.mu is held.
-func (b *Board) news() {
+func (b *board) news() {
 	b.version++
 	clear(b.pages)
 	b.metrics, b.document = nil, nil
 }
 
-// Show says which ensembles there are, and which configurations they are compared with. It keeps the snapshots of those that stay.
-func (b *Board) Show(sources []lockview.Source, ensembles []Ensemble) {
+// show says which ensembles there are, and which configurations they are compared with. It keeps the snapshots of those that stay.
+func (b *board) show(sources []lockview.Source, ensembles []Ensemble) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, e := range ensembles {
