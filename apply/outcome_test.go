@@ -164,9 +164,8 @@ func TestATransactionIsNotAskedForOfALeaderThatWasCutOff(t *testing.T) {
 		}
 		c := theirs.provisioner()
 		p := s.plan(c, tree)
-		x := executor(c)
 		var ev events
-		x.Events = ev.add
+		x := executor(c, ev.add)
 		in := s.server.Inject(zktest.Once(func(r zktest.Request) bool {
 			if !transaction(s)(r) {
 				return false
@@ -285,9 +284,8 @@ func flapping(t *testing.T, s *site, flaps, probe int, fails bool) {
 		}, zktest.CutBefore)
 	}
 	faults := []*zktest.Injection{strike(flaps, sent), strike(probe, asksWhy(s))}
-	x := executor(c)
 	var ev events
-	x.Events = ev.add
+	x := executor(c, ev.add)
 	before := s.dump(c)
 	res, err := x.Run(t.Context(), p)
 	for _, f := range faults {

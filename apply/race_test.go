@@ -5,7 +5,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/event"
@@ -13,7 +12,6 @@ import (
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/record"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -166,21 +164,4 @@ func TestTwoStacksCannotBothTakeARoot(t *testing.T) {
 	require.ErrorContains(t, err, `this root belongs to stack "depot" (/locks/.locktree/stacks/depot is its record)`)
 	require.Nil(t, s.node(c, "/x"))
 	require.False(t, s.plan(c, second).HasChanges())
-}
-
-func TestApplyLockThatIsSomethingElseIsExplained(t *testing.T) {
-	s, c := provisioned(t)
-	require.NoError(t, s.server.Create(record.LockPath(s.root, stack), []byte("somebody's")))
-	_, err := executor(c).Run(t.Context(), s.plan(c, s.shop()))
-	require.ErrorIs(t, err, recipes.ErrNotProvisioned)
-	require.ErrorContains(t, err, "not the apply lock locktree made")
-}
-
-func TestSomebodyWithoutRightsIsToldWhatIsMissing(t *testing.T) {
-	s := inMemory(t)
-	s.apply(s.provisioner(), s.shop())
-	w := s.dial("worker:w")
-	_, err := read.Tree(t.Context(), s.session(w), s.shop())
-	require.ErrorIs(t, err, zk.ErrNoAuth)
-	require.ErrorContains(t, err, "we do not have READ on it")
 }

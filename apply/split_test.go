@@ -11,7 +11,6 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -32,9 +31,8 @@ func halved(t *testing.T, s *site, frame int) {
 	tree := s.tree(append(bulk(n, 280, "x"), declare("/zz", kind.Semaphore))...)
 	p := s.plan(c, tree)
 	require.Equal(t, n > 30, len(p.Batches) > 1)
-	x := executor(c)
 	var ev events
-	x.Events = ev.add
+	x := executor(c, ev.add)
 	res, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
 	require.Greater(t, res.Transactions, max(1, len(p.Batches)))
@@ -106,26 +104,5 @@ func TestLockTheServersDoNotReadIsTooLarge(t *testing.T) {
 		_, there := s.server.Get(s.root + "/a")
 		require.True(t, there)
 		require.Len(t, s.plan(c, s.tree(declare("/a", kind.Mutex))).Changes, 1, "nothing else is there")
-	})
-}
-
-// One lock is longer than any server reads: the plan says so, and nothing is sent.
-func TestLockNoServerReadsIsAProblemOfThePlan(t *testing.T) {
-	s, c := provisioned(t)
-	long := declare("/long", kind.Mutex)
-	long.Payload.ChildACL = append(long.Payload.ChildACL, kind.ACL{Scheme: "digest", ID: "x:" + strings.Repeat("A", 950_000), Perms: kind.PermRead})
-	p := s.plan(c, s.tree(declare("/a", kind.Mutex), long, declare("/z", kind.Mutex)))
-	require.False(t, p.Applyable())
-	require.Equal(t, problem.Budget, p.Problems[0].Code)
-	require.EqualValues(t, "long.mutex", p.Problems[0].Addr)
-	require.Len(t, p.Problems, 1)
-
-	p.Problems = nil // and if it were applied all the same
-	s.wroteNothing(c, func() {
-		_, err := executor(c).Run(t.Context(), p)
-		e := errorAs[*failure.TooLargeError](t, err)
-		require.False(t, e.Refused)
-		require.EqualValues(t, "long.mutex", e.Addr)
-		require.ErrorContains(t, err, "Nothing was written")
 	})
 }
