@@ -249,7 +249,7 @@ func (s *site) weaken(c *recipes.Client, paths ...string) {
 // cutScene: a server reads no transaction with all that comes.
 func cutScene(_ *testing.T, s *site, c *recipes.Client) *scene {
 	s.apply(c, s.tree(longNames(0, 11)...))
-	return &scene{tree: s.tree(longNames(0, 80)...)}
+	return &scene{tree: s.tree(longNames(0, 40)...)}
 }
 
 // pathScene: a namespace and everything in it gets another path.
