@@ -43,7 +43,7 @@ func (c *Client) Declaration(ctx context.Context, k *kind.Kind, path string, opt
 	if err != nil {
 		return nil, err
 	}
-	return &Declaration{Path: q.Path, Params: d.Params, Since: d.Since, Changed: d.Changed(), ID: q.ID, Timeout: e.Session.Timeout(), read: d}, nil
+	return &Declaration{Path: q.Path, Params: d.Params, Since: d.Since, Changed: d.Changed, ID: q.ID, Timeout: e.Session.Timeout(), read: d}, nil
 }
 
 // Now is the client's clock.

@@ -28,6 +28,7 @@ type Declaration struct {
 	payload *kind.Payload                // nil when the node carries none
 	why     error                        // of the payload that is missing
 	w       *session.Watch               // fires when it must be read again
+	Changed <-chan struct{}              // closed when the node must be read again
 	Dropped chan struct{}                // closed when the client no longer keeps this declaration
 	brought *atomic.Pointer[Declaration] // the copy of open for the last handle that brought parameters
 
@@ -61,7 +62,7 @@ type familiar struct {
 // Stale says that the node may have another declaration by now.
 func (d *Declaration) Stale() bool {
 	select {
-	case <-d.w.C():
+	case <-d.Changed:
 		return true
 	case <-d.Dropped:
 		return true
@@ -134,9 +135,6 @@ func (d *Declaration) set(p kind.Params, childACL kind.List) {
 		}
 	}
 }
-
-// Changed is closed when the node must be read again.
-func (d *Declaration) Changed() <-chan struct{} { return d.w.C() }
 
 // OfKey reports whether it is what holds for each key of a family.
 func (d *Declaration) OfKey() bool { return d.family != nil }
@@ -649,7 +647,7 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 	if err != nil {
 		return nil, err
 	}
-	d := &Declaration{Path: path, revision: revision{stat.Version, stat.Mzxid}, w: w, Dropped: make(chan struct{}),
+	d := &Declaration{Path: path, revision: revision{stat.Version, stat.Mzxid}, w: w, Changed: w.C(), Dropped: make(chan struct{}),
 		brought: new(atomic.Pointer[Declaration]), familiar: familiar{keyless: new(atomic.Bool)}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {

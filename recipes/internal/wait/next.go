@@ -161,7 +161,7 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 			if look, err := w.poll(ctx, ahead); look || err != nil {
 				return zk.EventNotWatching, err
 			}
-		case <-w.Declared.Changed():
+		case <-w.Declared.Changed:
 			return zk.EventNotWatching, w.renew(ctx)
 		case <-w.Declared.Dropped: // it may have changed, and another call saw that first
 			was := w.Declared.Mzxid
