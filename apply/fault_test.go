@@ -138,7 +138,10 @@ func (s *site) strike(sc *scene, f fault, k int) bool {
 	}
 	p := s.plan(s.as(sc.by...), sc.tree, sc.options)
 	require.True(t, p.Applyable(), "%s", p)
-	rival := s.rival(sc)
+	rival := &rival{}
+	if f.fate == meets {
+		rival = s.rival(sc)
+	}
 	v := s.begin(sc, p, f, k)
 	struck := false
 	select {
