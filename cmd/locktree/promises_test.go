@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -77,6 +78,10 @@ func newBench(t *testing.T, locks string, opts ...zktest.Option) *bench {
 // inFakeTime gives f a bench whose time passes only where everybody waits, so that durations and round trips are the
 // same on every machine.
 func inFakeTime(t *testing.T, locks string, f func(t *testing.T, b *bench), opts ...zktest.Option) {
+	// The first Notify starts goroutines of the runtime for all signals. In a bubble they would belong to it.
+	first := make(chan os.Signal, 1)
+	signal.Notify(first, os.Interrupt)
+	signal.Stop(first)
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, locks, opts...)
 		b.pipes = true

@@ -167,7 +167,7 @@ func (b *board) status(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(doc)
 }
 
-// page writes a page. The same page of the same version is rendered once.
+// page writes a page.
 func (b *board) page(w http.ResponseWriter, r *http.Request, name string) {
 	q := url.Values{}
 	for _, known := range []string{"q", "show", "sort", "page", "ensemble", "path"} { // others make no other page
@@ -175,28 +175,7 @@ func (b *board) page(w http.ResponseWriter, r *http.Request, name string) {
 			q.Set(known, v)
 		}
 	}
-	key := name + "?" + q.Encode()
-	b.mu.Lock()
-	if now := b.opts.Now(); now.Sub(b.rendered) > b.opts.Interval { // what is stale must show, also when nothing new comes
-		clear(b.pages)
-		b.rendered = now
-	}
-	html, ok := b.pages[key]
-	var code int
-	var err error
-	if code = http.StatusOK; !ok {
-		var out bytes.Buffer
-		v := b.view(name, q)
-		if v.Gone != "" {
-			code = http.StatusNotFound
-		}
-		err = pages.Execute(&out, v)
-		html = out.Bytes()
-		if len(b.pages) < maxPages && err == nil && code == http.StatusOK {
-			b.pages[key] = html
-		}
-	}
-	b.mu.Unlock()
+	html, code, err := b.render(name, q)
 	if err != nil {
 		plain(w, http.StatusInternalServerError, "the page could not be rendered: "+clip(err.Error())+"\n")
 		return
@@ -204,6 +183,31 @@ func (b *board) page(w http.ResponseWriter, r *http.Request, name string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
 	_, _ = w.Write(html)
+}
+
+// render returns a page and its status code. It renders a page of one version once.
+func (b *board) render(name string, q url.Values) ([]byte, int, error) {
+	key := name + "?" + q.Encode()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now := b.opts.Now(); now.Sub(b.rendered) > b.opts.Interval { // what is stale must show, also when nothing new comes
+		clear(b.pages)
+		b.rendered = now
+	}
+	if html, ok := b.pages[key]; ok {
+		return html, http.StatusOK, nil
+	}
+	v := b.view(name, q)
+	code := http.StatusOK
+	if v.Gone != "" {
+		code = http.StatusNotFound
+	}
+	var out bytes.Buffer
+	err := pages.Execute(&out, v)
+	if len(b.pages) < maxPages && err == nil && code == http.StatusOK {
+		b.pages[key] = out.Bytes()
+	}
+	return out.Bytes(), code, err
 }
 
 // view gathers what a page shows. b.mu is held.
