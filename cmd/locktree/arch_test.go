@@ -5,9 +5,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"os/exec"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +37,9 @@ var (
 	engine   = with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "apply", "apply/failure", "apply/internal/refusal", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock", "apply/internal/prepare", "apply/internal/commit", "apply/internal/lists")...)
 	rendered = with(library, with(planner, with(language, "plan/diff/access", "plan/tx", "apply/failure", "cmd/locktree/internal/view", "golang.org/x/")...)...)
 	views    = with(engine, with(rendered, "recipes/inspect/check", "apply/evict", "apply/checkup", "cmd/locktree/internal/view/planview", "cmd/locktree/internal/view/lockview")...)
+	paged    = []string{"go.yaml.in/yaml", "github.com/prometheus/", "github.com/beorn7/perks", "github.com/cespare/xxhash",
+		"github.com/coreos/go-systemd", "github.com/golang-jwt/jwt", "github.com/google/uuid", "github.com/jpillora/backoff", "github.com/mdlayher/", "github.com/munnerz/goautoneg",
+		"github.com/mwitkow/go-conntrack", "google.golang.org/protobuf/"}
 )
 
 func with(group []string, more ...string) []string { return slices.Concat(group, more) }
@@ -54,6 +56,7 @@ var importRules = []struct {
 	{"recipes/kind", []string{"recipes/internal/paths", "recipes/kind/slots"},
 		"what a recipe type is must be readable by everyone, so it depends on no one; package paths knows which characters no path may have"},
 	{"recipes/internal/paths", nil, "the rules for paths are a table of characters: whoever names a node, with or without a session, asks it"},
+	{"recipes/internal/seam", nil, "tests stop an acquisition where a name stands in it"},
 	{"recipes/internal/errs", nil, "how an error begins is a rule about texts"},
 	{"recipes/internal/session/wire", []string{"github.com/go-zookeeper/zk"},
 		"bytes in, values out: whatever a server sends is decoded without a connection or a session, so it can be fuzzed alone"},
@@ -179,6 +182,9 @@ var importRules = []struct {
 		"a checkup only looks: it links nothing that writes"},
 	{"apply", engine,
 		"the engine returns values and events; what language declared the tree and who looks on is not its business"},
+	{"cmd/locktree/internal/child", []string{"golang.org/x/sys"}, "a child process is run and ended, whatever it is for"},
+	{"cmd/locktree/internal/demo", with(library, with(server, "examples", "cmd/locktree/internal/demo", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "golang.org/x/sys")...),
+		"the demo runs commands that it is given: it knows their lines, and no configuration"},
 	{"cmd/locktree/internal/exit", []string{"cmd/locktree/internal/exit", "cmd/locktree/internal/child", "golang.org/x/sys"},
 		"exit codes are an interface: a command, and what it calls, return them and end no process"},
 	{"cmd/locktree/internal/help", with(rendered, "cmd/locktree/internal/help", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "github.com/spf13/"),
@@ -215,11 +221,15 @@ var importRules = []struct {
 		"a view of a plan and of its apply renders values: it can neither make a plan nor look at a lock"},
 	{"cmd/locktree/internal/view/lockview", with(rendered, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "recipes/inspect/check", "cmd/locktree/internal/view/lockview", "apply/checkup", "apply/evict", "apply/history", "apply/read", "apply/internal/refusal", "apply/internal/wire"),
 		"a view of locks renders values: it can neither apply a plan nor load a configuration"},
-	{"cmd/locktree/internal/page", with(views, "cmd/locktree/internal/page", "cmd/locktree/internal/look", "go.yaml.in/yaml", "github.com/prometheus/", "github.com/beorn7/perks", "github.com/cespare/xxhash",
-		"github.com/coreos/go-systemd", "github.com/golang-jwt/jwt", "github.com/google/uuid", "github.com/jpillora/backoff", "github.com/mdlayher/", "github.com/munnerz/goautoneg",
-		"github.com/mwitkow/go-conntrack", "google.golang.org/protobuf/"),
+	{"cmd/locktree/internal/page", with(views, with(paged, "cmd/locktree/internal/page", "cmd/locktree/internal/look")...),
 		"the page renders values; exporter-toolkit reads its web configuration, encrypts and asks for passwords, the bound on connections is that of golang.org/x/net, the rest is the standard library"},
+	{"cmd/locktree/internal/follow", with(views, slices.Concat(front, paged, []string{"plan/saved", "cmd/locktree/internal/page", "cmd/locktree/internal/screen",
+		"cmd/locktree/internal/follow", "cmd/locktree/internal/stack", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "cmd/locktree/internal/look"})...),
+		"locks are read again and again, for a page or a terminal: it applies nothing and takes no lock"},
 }
+
+// unruled are the packages that only tests link, and the command itself.
+var unruled = regexp.MustCompile(`^(cmd/locktree|examples(/.*)?|recipes/internal/(ensemble|harness|hostile|interop|zoo)|recipes/zktest/(conformance|effort|foreign|kdc|realzk))$`)
 
 // Direct imports that a rule's "may" would let through but the reason does not.
 var forbiddenDirect = []struct {
@@ -249,7 +259,9 @@ type listedPackage struct {
 
 func TestImportRules(t *testing.T) {
 	all := listPackages(t)
+	ruled := map[string]bool{}
 	for _, rule := range importRules {
+		ruled[module+"/"+rule.pkg] = true
 		p, ok := all[module+"/"+rule.pkg]
 		require.True(t, ok, "package %s of the design does not exist", rule.pkg)
 		for _, dep := range p.Deps {
@@ -257,6 +269,11 @@ func TestImportRules(t *testing.T) {
 				continue
 			}
 			t.Errorf("%s links %s, which it may not: %s", rule.pkg, dep, rule.reason)
+		}
+	}
+	for path := range all {
+		if rel, ours := strings.CutPrefix(path, module+"/"); ours && !ruled[path] && !unruled.MatchString(rel) {
+			t.Errorf("%s has no rule: say in importRules what it may link, and why", rel)
 		}
 	}
 	for _, rule := range forbiddenDirect {
@@ -270,18 +287,8 @@ func TestImportRules(t *testing.T) {
 
 // Two plans of the same trees are the same plan, whenever they are made. A duration is a value, the clock is none.
 func TestThePlannerReadsNoClock(t *testing.T) {
-	var files []string
-	for _, dir := range []string{"plan", "plan/*", "plan/*/*"} {
-		some, err := filepath.Glob("../../" + dir + "/*.go")
-		require.NoError(t, err)
-		files = append(files, some...)
-	}
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		if text, err := os.ReadFile(file); !strings.HasSuffix(file, "_test.go") {
-			require.NoError(t, err)
-			require.NotRegexp(t, `\btime\.(Now|Since|Until|After|Sleep|Tick|New)`, string(text), file)
-		}
+	for _, file := range sourceFiles(t, "../../plan/*.go", "../../plan/*/*.go") {
+		require.NotRegexp(t, `\btime\.(Now|Since|Until|After|Sleep|Tick|New)`, sourceOf(t, file), file)
 	}
 }
 
@@ -310,44 +317,46 @@ var visible = []string{"Brief", "CleanLines", "KeyName", "Line", "Unasked", "Vis
 // A file name, a node name and an error message were printed as they are, so they wrote lines that a CI runner obeys.
 func TestNothingForeignIsPrintedAsItIs(t *testing.T) {
 	files := token.NewFileSet()
-	for _, dir := range []string{".", "internal/takeover", "internal/change", "internal/demo", "internal/disk", "internal/follow", "internal/help", "internal/live", "internal/run", "internal/screen", "internal/stack", "internal/starter", "internal/view", "internal/view/planview", "internal/view/lockview"} {
-		names, err := filepath.Glob(dir + "/*.go")
+	for _, name := range sourceFiles(t, "*.go", "internal/*/*.go", "internal/view/*/*.go") {
+		file, err := parser.ParseFile(files, name, nil, 0)
 		require.NoError(t, err)
-		for _, name := range names {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !slices.Contains([]string{"Fprint", "Fprintf", "Fprintln", "Message", "WriteString", "Printf", "printf"}, lastName(called(call.Fun))) {
+				return true
 			}
-			file, err := parser.ParseFile(files, name, nil, 0)
-			require.NoError(t, err)
-			ast.Inspect(file, func(n ast.Node) bool {
-				call, ok := n.(*ast.CallExpr)
-				if !ok || !slices.Contains([]string{"Fprint", "Fprintf", "Fprintln", "Message", "WriteString", "Printf", "printf"}, lastName(called(call.Fun))) {
+			var verbs []string
+			for i, arg := range call.Args {
+				if format, ok := arg.(*ast.BasicLit); ok && verbs == nil {
+					verbs = append(make([]string, i+1), formatVerbs.FindAllString(format.Value, -1)...)
+				}
+				if i < len(verbs) && slices.Contains([]string{"%q", "%t", "%d"}, verbs[i]) {
+					continue
+				}
+				var look func(n ast.Node) bool
+				look = func(n ast.Node) bool {
+					switch n := n.(type) {
+					case *ast.FuncLit: // its calls are looked at by themselves
+						ast.Inspect(n.Body, func(n ast.Node) bool {
+							if result, ok := n.(*ast.ReturnStmt); ok {
+								ast.Inspect(result, look)
+							}
+							return true
+						})
+						return false
+					case *ast.CallExpr:
+						return !slices.Contains(visible, lastName(called(n.Fun)))
+					case *ast.SelectorExpr:
+						if slices.Contains(foreign, n.Sel.Name) {
+							t.Errorf("%s: %s is printed as it is: give it to clean, name, quote or kind.Visible", files.Position(n.Pos()), n.Sel.Name)
+						}
+					}
 					return true
 				}
-				var verbs []string
-				for i, arg := range call.Args {
-					if format, ok := arg.(*ast.BasicLit); ok && verbs == nil {
-						verbs = append(make([]string, i+1), formatVerbs.FindAllString(format.Value, -1)...)
-					}
-					if i < len(verbs) && slices.Contains([]string{"%q", "%t", "%d"}, verbs[i]) {
-						continue
-					}
-					ast.Inspect(arg, func(n ast.Node) bool {
-						if _, ok := n.(*ast.FuncLit); ok {
-							return false // what it prints is looked at by itself
-						}
-						if inner, ok := n.(*ast.CallExpr); ok && slices.Contains(visible, lastName(called(inner.Fun))) {
-							return false
-						}
-						if field, ok := n.(*ast.SelectorExpr); ok && slices.Contains(foreign, field.Sel.Name) {
-							t.Errorf("%s: %s is printed as it is: give it to clean, name, quote or kind.Visible", files.Position(n.Pos()), field.Sel.Name)
-						}
-						return true
-					})
-				}
-				return true
-			})
-		}
+				ast.Inspect(arg, look)
+			}
+			return true
+		})
 	}
 }
 

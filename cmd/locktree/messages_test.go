@@ -24,7 +24,8 @@ import (
 
 // messagePackages are those whose messages a person may read. Packages in one line are read together: what takes a message in one of
 // them is called from the others.
-var messagePackages = []string{". internal/takeover internal/change internal/demo internal/disk internal/follow internal/help internal/live internal/run internal/screen internal/stack internal/starter", "internal/view internal/view/*", "internal/page", "../../config ../../config/adopt ../../config/generate ../../config/internal/*", "../../plan ../../plan/explain ../../plan/record ../../plan/tx ../../plan/diff ../../plan/diff/access", "../../apply ../../apply/* ../../apply/internal/*"}
+var messagePackages = []string{"*.go internal/*/*.go internal/view/*/*.go", "../../config/*.go ../../config/*/*.go ../../config/internal/*/*.go",
+	"../../plan/*.go ../../plan/*/*.go ../../plan/*/*/*.go", "../../apply/*.go ../../apply/*/*.go ../../apply/internal/*/*.go"}
 
 // messageNames are how the source names what is read first of a message: a
 // parameter, a result, or a field of one of these names holds one, and the text
@@ -98,19 +99,7 @@ func TestEveryCommandAndFlagIsInAScript(t *testing.T) {
 // "check Config.Auth" was in a message of the command, whose users have no such thing. What Dial refuses of its argument may
 // name its fields.
 func TestMessagesOfTheLibraryNameNoFieldsOfItsConfig(t *testing.T) {
-	files, err := filepath.Glob("../../recipes/*.go")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, room := range []string{"internal/session", "internal/session/wire", "internal/session/sasl", "internal/session/servers", "internal/znode", "internal/turn", "internal/declare", "internal/wait", "internal/held", "internal/lock", "inspect", "inspect/internal/node", "inspect/words", "inspect/scan", "inspect/survey", "inspect/check", "once"} {
-		more, err := filepath.Glob("../../recipes/" + room + "/*.go")
-		require.NoError(t, err)
-		require.NotEmpty(t, more)
-		files = append(files, more...)
-	}
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
+	for _, name := range sourceFiles(t, "../../recipes/*.go", "../../recipes/[!z]*/*.go", "../../recipes/in*/*/*.go", "../../recipes/in*/*/*/*.go") {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		require.NoError(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -185,17 +174,8 @@ func sourceMessages(t *testing.T) []message {
 	found := map[string]message{}
 	for _, together := range messagePackages {
 		p := &messagesOf{texts: map[string]ast.Expr{}, params: map[string]int{}, found: found}
-		var files []string
-		for _, dir := range strings.Fields(together) {
-			more, err := filepath.Glob(filepath.Join(dir, "*.go"))
-			require.NoError(t, err)
-			files = append(files, more...)
-		}
 		var parsed []*ast.File
-		for _, name := range files {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
-			}
+		for _, name := range sourceFiles(t, strings.Fields(together)...) {
 			f, err := parser.ParseFile(&p.set, name, nil, parser.SkipObjectResolution)
 			require.NoError(t, err)
 			parsed = append(parsed, f)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,14 +19,8 @@ import (
 // The page on JSON names every message of the stream and every field at the top of
 // the documents.
 func TestJSONTopicIsComplete(t *testing.T) {
-	var source string
-	for _, file := range []string{"machine.go", "planview/plan.go", "planview/applied.go"} {
-		text, err := os.ReadFile("internal/view/" + file)
-		require.NoError(t, err)
-		source += string(text)
-	}
-	messages := regexp.MustCompile(`(?:\b(?:[ms]\.Send|write|about)\(\w*"?\w*"?, |kind, action := )"(\w+)"`).FindAllStringSubmatch(source, -1)
-	require.Greater(t, len(messages), 14)
+	messages := regexp.MustCompile(`(?:\b(?:[ms]\.Send|write|about)\(\w*"?\w*"?, |kind, action :?= )"(\w*[a-z])"`).FindAllStringSubmatch(sourceOf(t, "internal/view/*.go", "internal/view/*/*.go"), -1)
+	require.Greater(t, len(messages), 20)
 	for _, m := range messages {
 		require.Regexp(t, `\b`+m[1]+`\b`, topicText("json"))
 	}
@@ -44,21 +39,9 @@ func TestJSONTopicIsComplete(t *testing.T) {
 
 // Every variable the program looks at stands in its page, and none besides.
 func TestEnvironmentTopicIsComplete(t *testing.T) {
-	var source strings.Builder
-	for _, pattern := range []string{"*.go", "internal/*/*.go", "../../config/*.go", "../../config/internal/*/*.go"} {
-		files, err := filepath.Glob(pattern)
-		require.NoError(t, err)
-		for _, name := range files {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
-			}
-			text, err := os.ReadFile(name)
-			require.NoError(t, err)
-			source.Write(text)
-		}
-	}
+	source := sourceOf(t, "*.go", "internal/*/*.go", "internal/view/*/*.go", "../../config/*.go", "../../config/*/*.go", "../../config/internal/*/*.go")
 	looked := map[string]bool{}
-	for _, m := range regexp.MustCompile(`"((?:ZOOKEEPER|LOCKTREE|CLICOLOR|NO_COLOR|TERM)(?:_[A-Z_]+)?)"`).FindAllStringSubmatch(source.String(), -1) {
+	for _, m := range regexp.MustCompile(`"((?:ZOOKEEPER|LOCKTREE|CLICOLOR|NO_COLOR|TERM)(?:_[A-Z_]+)?)"`).FindAllStringSubmatch(source, -1) {
 		looked[m[1]] = true
 		require.Regexp(t, `(?m)^  `+m[1], topicText("environment"))
 	}
@@ -87,6 +70,26 @@ func TestGuidesMentionWhatExists(t *testing.T) {
 		}
 	}
 	require.Greater(t, mentioned, 10)
+}
+
+// sourceFiles are the files of some patterns, without tests.
+func sourceFiles(t *testing.T, patterns ...string) (all []string) {
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files, pattern)
+		all = append(all, slices.DeleteFunc(files, func(name string) bool { return strings.HasSuffix(name, "_test.go") })...)
+	}
+	return all
+}
+
+func sourceOf(t *testing.T, patterns ...string) (source string) {
+	for _, name := range sourceFiles(t, patterns...) {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		source += string(text)
+	}
+	return source
 }
 
 func topicText(name string) string {
