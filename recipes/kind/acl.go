@@ -26,7 +26,7 @@ const permLetters = "cdrwa" // in the order of ZooKeeper's command line
 
 var permOf = [len(permLetters)]Perm{PermCreate, PermDelete, PermRead, PermWrite, PermAdmin}
 
-// String returns the letters of permLetters.
+// String returns the letters of the permissions, in the order of permLetters.
 func (p Perm) String() string {
 	var b strings.Builder
 	for i, perm := range permOf {
@@ -120,7 +120,7 @@ func (l List) String() string {
 // Masked reports whether the hash of an entry is hidden.
 func (l List) Masked() bool { return slices.ContainsFunc(l, ACL.hidden) }
 
-// Of returns the entries of an identity, and those that may be its own, because one of the two hashes is hidden.
+// Of returns the entries of an identity in sure. perhaps has the entries that may be its own, because one of the two hashes is hidden.
 func (l List) Of(who ACL) (sure, perhaps List) {
 	user, _, _ := strings.Cut(who.ID, ":")
 	for _, a := range l {

@@ -96,11 +96,11 @@ func parseSeq(s string) (int32, bool) {
 
 // SortContenders splits child names into the queue, in order, and the rest.
 //
-// Numbers wrap at 2^31, so the queue is an arc of a circle; it begins after the widest gap. As long as it spans fewer than 2^31
-// numbers, this is the order of serial arithmetic (RFC 1982), which compares two numbers at a time. Beyond that span serial
-// arithmetic is no order at all. A child with a number half way round the circle would come after the waiter and before the
-// holder. Some orders of a server's list would then put the waiter before the holder. Here such a child can come first or last,
-// but never changes the order of numbers that are close to each other.
+// Numbers wrap at 2^31, so the queue is an arc of a circle; it begins after the widest gap. As long as it spans fewer than 2^31 numbers,
+// this is the order of serial arithmetic (RFC 1982), which compares two numbers at a time. Beyond that span serial arithmetic is no order
+// at all. For example, a child with a number half way round the circle would sort after the waiter, but before the holder. Some orders of a
+// server's list would then put the waiter before the holder. Here such a child can come first or last, but never changes the order of
+// numbers that are close to each other.
 //
 // Equal sequence numbers exist: Curator's downgrade reuses the writer's. The reader then comes after the writer it came
 // from, and names break the remaining ties.

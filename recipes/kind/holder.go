@@ -23,8 +23,8 @@ type Holder struct {
 	PID   int        `json:"pid"`
 	Since time.Time  `json:"since"`
 	Held  *time.Time `json:"held,omitempty"`
-	// Limit is in a permit that was created before it was known to be granted: the number of permits at that time. A
-	// permit at that place or behind it was not granted, whatever the number is now.
+	// Limit is in a permit that was created before it was known to be granted: the number of permits at that time. A permit with Limit or
+	// more others before it in the queue was not granted, whatever the number is now.
 	Limit int `json:"limit,omitempty"`
 	// Permits is in a place in the queue of a semaphore: how many permits it waits for.
 	Permits int `json:"permits,omitempty"`
@@ -43,7 +43,7 @@ func (h Holder) Encode() []byte {
 	}
 	b, err := json.Marshal(h)
 	if err != nil {
-		// Only a year beyond 9999 gets here; the lock matters more than its label.
+		// Encoding fails only for a year beyond 9999. The ID alone is then enough to hold the lock.
 		return []byte(h.ID)
 	}
 	return b
@@ -132,7 +132,7 @@ func ownerOthers(raw json.RawMessage, ours Owner) (others map[string]json.RawMes
 	if plain, err := (owner{Owner: ours}).append(nil); err == nil && bytes.Equal(raw, plain) {
 		return nil
 	}
-	_ = json.Unmarshal(raw, &others) // into Owner it could be done
+	_ = json.Unmarshal(raw, &others) // this cannot fail, because the same bytes were decoded into an Owner before
 	maps.DeleteFunc(others, func(name string, _ json.RawMessage) bool {
 		return strings.EqualFold(name, "stack") || strings.EqualFold(name, "addr")
 	})

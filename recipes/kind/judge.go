@@ -9,15 +9,17 @@ type Seen struct {
 
 // Verdict is what a contender has.
 type Verdict struct {
-	Holds   bool
-	Permits int // that its node stands for; 0 if the kind has none, if that is not known, or if another of its nodes has the number
+	Holds bool
+	// The permits that its node stands for; 0 if the kind has none, if the number is not known, or if another node of the same client has
+	// the number.
+	Permits int
 }
 
 // Judge finds the holders by the kind's own rule. A contender also keeps a permit that it was granted before the number was lowered. lines
 // are the contenders of the queues, sorted by [SortContenders], without those that have gone. nil params mean that nothing is declared:
 // then the number of permits is not known, and each contender with a permit holds.
 func (k *Kind) Judge(params Params, lines [][]Seen) [][]Verdict {
-	gated := map[int64]bool{} // sessions with a contender in an antechamber
+	gated := map[int64]bool{} // sessions with a contender at the gate
 	for i, q := range k.Queues {
 		for _, c := range lines[i] {
 			gated[c.Session] = gated[c.Session] || q.Gate && c.Session != 0
@@ -47,8 +49,8 @@ func (k *Kind) Judge(params Params, lines [][]Seen) [][]Verdict {
 }
 
 // tentative reports whether the permit at place i, beyond the present limit, was created but not granted. Our contenders record the limit
-// at their creation, and places only move forward: one at that place or behind it was never within the limit. Curator's clients create
-// theirs while they are still in the antechamber, and leave that when they are granted.
+// at their creation, and only move forward. So one that still has that many others before it was never within the limit. Curator's clients
+// create their permits while they are still at the gate, and leave the gate when they are granted.
 func (c Seen) tentative(i int, gated map[int64]bool) bool {
 	if h, ok := ParseHolder(c.Data); ok && (h.Limit > 0 || h.Held != nil) {
 		return h.Held == nil && i >= h.Limit
@@ -56,9 +58,9 @@ func (c Seen) tentative(i int, gated map[int64]bool) bool {
 	return gated[c.Session]
 }
 
-// permits is the number of permits that a node stands for. A node below "leases" is one permit. A node in the antechamber
-// waits for as many as it says, or for one if its client writes no number. Permits that are not granted yet do not count
-// while their client is in the antechamber: its node there has the number.
+// permits is the number of permits that a node stands for. A node below "leases" is one permit. A node at the gate waits for as many as it
+// says, or for one if its client writes no number. Permits that are not granted yet do not count while their client is at the gate: its
+// node there has the number.
 func (c Seen) permits(gate, holds bool, gated map[int64]bool) int {
 	h, ours := ParseHolder(c.Data)
 	switch {

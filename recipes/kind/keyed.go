@@ -57,7 +57,7 @@ var keyedTable = append(func() []parameter {
 		Doc: "Whether other programs may make nodes of keys, with access lists of their own: true or false."},
 )
 
-// check finds what no parameter can say alone.
+// check finds errors that involve several parameters.
 func (p *KeyedParams) check() error {
 	switch {
 	case p.Of == Semaphore.Name && p.Permits == 0:
@@ -101,8 +101,8 @@ const MaxKey = 512
 
 // Path is the node of a key in the family at path. An error says what is wrong with the key.
 //
-// The directory of a family with Fanout is the CRC-32 (IEEE) of the key's UTF-8 bytes modulo Fanout, in hexadecimal with as many
-// digits as the last of them has.
+// With Fanout, the directory of a key is the CRC-32 (IEEE) of its UTF-8 bytes modulo Fanout. It is in hexadecimal: one digit for a Fanout
+// of 16, two for 256.
 func (p *KeyedParams) Path(path, key string) (string, error) {
 	switch {
 	case len(key) > MaxKey:

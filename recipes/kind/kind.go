@@ -11,7 +11,7 @@ type Kind struct {
 	Name string
 	// Doc is one sentence for the language reference.
 	Doc string
-	// Container is true for a kind that holds other nodes instead of contenders.
+	// Container is true for a kind whose nodes hold other nodes instead of contenders. ZooKeeper's container nodes are another thing.
 	Container bool
 	// Children are the persistent child nodes that the wire format needs, created and deleted in the same transaction as the node itself.
 	Children []string
@@ -30,8 +30,8 @@ type Kind struct {
 	Permits func(p Params) int
 }
 
-// PartACL is the access list of one of Children, where that of the lock node is list. An identity that may queue (CREATE) may write the
-// record instead, and create and delete nothing below it. One that administers the lock, or only reads it, keeps its rights.
+// PartACL returns the access list of the child called name. list is the access list of the lock node. An identity that may queue (CREATE)
+// may write the record instead, and create and delete nothing below it. One that administers the lock, or only reads it, keeps its rights.
 func (k *Kind) PartACL(name string, list List) List {
 	if k == nil || name == "" || name != k.Record {
 		return list
@@ -49,7 +49,7 @@ func (k *Kind) PartACL(name string, list List) List {
 type Queue struct {
 	// Child is the sub-node that holds the contenders; "" is the lock node itself.
 	Child string
-	// Gate marks an antechamber: being first in it grants nothing yet.
+	// Gate marks the queue before the deciding one: its first contender holds nothing yet, but may compete for a permit.
 	Gate bool
 	// Admit decides, for a queue sorted by [SortContenders], whether the contender at index i is admitted. If not, behind is the index of
 	// the contender that must leave first, or [AnyChange] when no single departure decides. It is pure: the same queue gives the same

@@ -42,7 +42,7 @@ type OnceParams struct {
 	Timezone string
 	// CatchUp is how long after its instant a slot may still be started, such as "6h"; "" means an hour.
 	CatchUp string
-	// Keep is how many slots the record has, one by one.
+	// Keep is how many slots the record lists one by one.
 	Keep int
 	// Success is [SuccessStart]: a slot is started at most once; or [SuccessEnd]: it is started until one run has succeeded.
 	Success string
@@ -65,7 +65,7 @@ var onceTable = append(commonTable(WireCurator),
 		Doc: "What counts: start, so that a slot is started at most once; or end, so that a run that fails or dies is tried again."},
 )
 
-// check finds what no parameter can say alone.
+// check finds errors that involve several parameters.
 func (p *OnceParams) check() error {
 	for name, v := range map[string]string{"timezone": p.Timezone, "catch_up": p.CatchUp} {
 		if p.Schedule == "" && v != "" {
@@ -91,7 +91,7 @@ func (p *OnceParams) Times() (*slots.Schedule, error) {
 	return slots.ParseSchedule(p.Schedule, p.Timezone)
 }
 
-// Rules are the rules for slots in the parameters. With an error, which is that of Times, they are those of a job without a schedule.
+// Rules are the rules for slots in the parameters. If Times fails, Rules returns its error, and the rules of a job without a schedule.
 func (p *OnceParams) Rules() (slots.Rules, error) {
 	times, err := p.Times()
 	return slots.Rules{Schedule: times, Late: p.Late(), Keep: p.Keep, UntilSuccess: p.Success == SuccessEnd}, err

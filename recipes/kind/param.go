@@ -90,7 +90,7 @@ func (f Field) Set(v any) error {
 	if err := f.check(v); err != nil {
 		return &ParamError{Name: f.Name, Err: err}
 	}
-	switch at := f.at(f.of).(type) { // check has seen v
+	switch at := f.at(f.of).(type) { // check has accepted v, so the conversions below succeed
 	case *int:
 		*at, _ = wholeNumber(v)
 	case *string:
@@ -134,7 +134,7 @@ func (f *parameter) checkString(v any) error {
 		}
 		return fmt.Errorf("%q is not allowed: it must be one of %s", s, strings.Join(quoted, ", "))
 	}
-	if len(s) > maxString && !f.Derived { // a path
+	if len(s) > maxString && !f.Derived { // a derived string is a path, which may be longer
 		return fmt.Errorf("is %d bytes long: at most %d are kept in a znode", len(s), maxString)
 	}
 	if f.rule != nil && s != "" {
@@ -175,8 +175,8 @@ func applyDefaults[P Params](p P) P {
 	return p
 }
 
-// Validate checks every parameter against its declaration, and then what no parameter can say alone. It returns all errors,
-// each a [*ParamError], joined; nil when there are none.
+// Validate checks every parameter against its declaration, and then the rules that involve several parameters. It returns all errors, each
+// a [*ParamError], joined; nil when there are none.
 func Validate(p Params) error {
 	var errs []error
 	for _, f := range p.Fields() {

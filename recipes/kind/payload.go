@@ -32,7 +32,7 @@ const (
 	// MadeHere: an apply created the node. It is persistent.
 	MadeHere Made = ""
 	// MadeElsewhere: another program created the node, and it was taken over while in use. It may be a container (Curator's are), which the
-	// servers delete some time after the last child left. No answer of a server tells.
+	// servers delete some time after the last child left. A server does not say whether a node is a container.
 	MadeElsewhere Made = "elsewhere"
 )
 
@@ -55,7 +55,7 @@ type Payload struct {
 	Params   Params
 	Owner    Owner
 	Protect  bool  // must not be deleted until an apply unprotects it
-	ChildACL List  // the ACL of contenders; nil: for those who may use the lock node by its own ACL
+	ChildACL List  // the ACL of contenders; nil: derived from the lock node's own ACL
 	Gen      int64 // raised by every apply that changes the payload
 	State    State
 	Made     Made
@@ -73,8 +73,8 @@ type unknown struct{ Doc, Spec, Owner map[string]json.RawMessage }
 // ErrForeign means that the data is not a payload of locktree: the node belongs to another program, and must be left alone.
 var ErrForeign = errors.New("kind: not a locktree node")
 
-// VersionError means that the payload has a newer format than this program reads, or a newer type or state. In the second case Unknown is
-// `type "barrier"`, and Got is the present format.
+// VersionError means that the payload has a newer format than this program reads, or a newer type or state. For a newer type or state,
+// Unknown names it (`type "barrier"`), and Got is the present format.
 type VersionError struct {
 	Got     int
 	Unknown string
@@ -112,7 +112,8 @@ func (p *Payload) Encode() ([]byte, error) {
 	for _, f := range fields {
 		v := f.Get()
 		if (f.Inherit || f.Derived) && v == f.Default {
-			continue // its default means none in every version, so a node without it stays as older versions wrote it
+			// The default of such a parameter means "none" in every version. So it is left out, as older versions do.
+			continue
 		}
 		// A default is written too: the declaration must keep its meaning when a later version changes the default.
 		spec = append(spec, member{f.Name, v})
@@ -311,8 +312,8 @@ type Provisioner interface {
 	}) error
 }
 
-// Provision declares nodes below a root of a server for tests. Each is a path below the root and the data of the node, which
-// [Decode] reads. It is for code that "locktree generate go" writes. An error leaves those before it.
+// Provision declares nodes below a root of a server for tests. Each is a path below the root and the data of the node, which [Decode]
+// reads. It is for code that "locktree generate go" writes. After an error, the nodes before the one that failed stay declared.
 func Provision(server Provisioner, root string, nodes [][2]string) error {
 	for _, node := range nodes {
 		d, err := Decode([]byte(node[1]))

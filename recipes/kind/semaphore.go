@@ -4,7 +4,7 @@ package kind
 // below "leases". A client that wants one first queues below "locks", and only the front of that queue competes for a free permit.
 var Semaphore = &Kind{
 	Name:     "semaphore",
-	Doc:      "A lock that up to a number of permits hold at a time.",
+	Doc:      "A lock with a number of permits: a caller takes one or more, and waits while too few are free.",
 	Children: []string{"leases", "locks"},
 	Queues: []Queue{
 		// Marked only for those who inspect it: a successor can conclude nothing from permits, which have no front.
@@ -23,8 +23,8 @@ type SemaphoreParams struct {
 	Permits int
 }
 
-// noKazooSemaphore: kazoo's Semaphore creates its permits in the lock node and its
-// gate beside it, and does not count again after it has created one.
+// noKazooSemaphore: kazoo's Semaphore creates its permits in the lock node and its gate beside it. It does not count again after it has
+// created a permit.
 const noKazooSemaphore = "kazoo's semaphore keeps its permits and its queue elsewhere and never counts a permit again, so Go and Python programs sharing one would be admitted beyond the limit"
 
 // Kind and Fields implement [Params].

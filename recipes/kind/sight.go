@@ -22,7 +22,7 @@ const (
 	Unseen Connection = "unseen"
 	// CutOff: every server was asked twice, and none lists it. It may be connected to an unknown server.
 	CutOff Connection = "cut_off"
-	// Silent: the leader has not heard from it for longer than a client that runs keeps silent, wherever it is connected.
+	// Silent: the leader has not heard from it, through any server, for longer than a running client stays silent.
 	Silent Connection = "silent"
 	// NoSession: its node belongs to no session, so it has no end.
 	NoSession Connection = "no_session"
@@ -48,7 +48,7 @@ type Sight struct {
 	Format         string     `json:"format,omitempty"`
 	Revoked        *bool      `json:"revoked,omitempty"`
 	Connection     Connection `json:"connection"`
-	Connected      *bool      `json:"connected,omitempty"` // by a list of connections
+	Connected      *bool      `json:"connected,omitempty"` // whether a server's list of connections has it
 	ClientAddress  string     `json:"client_address,omitempty"`
 	SilentMs       int64      `json:"silent_ms,omitempty"`
 	SessionExpires Stamp      `json:"session_expires,omitzero"` // unless the leader hears from it
@@ -78,8 +78,8 @@ func NewSight(p Party, at time.Time) Sight {
 	return s
 }
 
-// since is since when it holds or waits. A holder that waited and does not say when it was granted, as clients of other
-// libraries do, counts from when it came.
+// since is the time from which it holds or waits. A holder that waited and does not say when it was granted, as clients of other libraries
+// do, counts from when it came.
 func (s Sight) since() time.Time { return cmp.Or(s.Held.Time, s.Since.Time) }
 
 // Who is the name, with "(reader)" and "(asked to release)" if these apply.

@@ -15,7 +15,7 @@ type Party struct {
 	Seq    int32
 	Shared bool      // a reader
 	Writer string    // whose names it uses: "curator", "kazoo", "go-zookeeper", "writelock"
-	ID     string    // who it says it is
+	ID     string    // the name that it gives itself
 	Host   string    // where it runs
 	PID    int       // its process
 	Since  time.Time // when it queued
@@ -25,10 +25,11 @@ type Party struct {
 	Session   int64  // the session that owns the node; 0 if it was not read
 	Token     uint64 // czxid: the fencing token it has, or will have
 	Revoked   bool   // it has been asked to release the lock
-	Permits   int    // of a semaphore: how many it holds or waits for; 0 if that is not known, or if another of its nodes has the number
-	Key       string // of a family's lock: the name of the key's node, see [KeyName]; "" of others
-	Data      []byte // as found
-	Written   uint64 // mzxid: that of the last write of Data
+	// Of a semaphore: how many permits it holds or waits for; 0 if the number is not known, or if another node of the same client has it.
+	Permits int
+	Key     string // of a family's lock: the name of the key's node, see [KeyName]; "" of others
+	Data    []byte // as found
+	Written uint64 // mzxid: that of the last write of Data
 }
 
 // String writes "host-a/4121, session 0x1000123".
@@ -49,12 +50,12 @@ type Usage struct {
 	// Junk are children that are not contenders of any known client, sorted. Like every child they prevent deletion. In a family they are
 	// the nodes that are no keys.
 	Junk []string
-	// Keys counts the keys of a family, whose holders and waiters are those of the keys in use that were looked at. It is zero for
-	// other locks.
+	// Keys counts the keys of a family. Holders and Waiters are then those of the used keys that were looked at. It is zero for other
+	// locks.
 	Keys Keys
 }
 
-// Keys counts the nodes of keys in a family. Only so many are looked at.
+// Keys counts the nodes of keys in a family. A look at a large family reads only some of them.
 type Keys struct {
 	Nodes  int // that exist
 	Looked int // of these: looked at
@@ -134,8 +135,8 @@ func (p Party) of() string {
 	return fmt.Sprintf("key %q ", key)
 }
 
-// PerClient keeps the first of each client's nodes, of a family for each key, and adds up its permits: a semaphore has one for each. A node
-// with an unknown session counts alone.
+// PerClient keeps the first node of each client, in a family the first for each key. It adds up the permits of a client's nodes: a
+// semaphore has one node for each permit. A node with an unknown session counts alone.
 func PerClient(all []Party) (out []Party) {
 	type client struct {
 		session int64

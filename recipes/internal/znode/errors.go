@@ -53,7 +53,7 @@ func Unanswered(err error) bool {
 // Unseen: no server has said that a node is gone, or asked back.
 func Unseen(err error) bool { return !errors.Is(err, ErrLost) && !errors.Is(err, ErrRevoked) }
 
-// Package recipes documents those of its own name.
+// Package recipes exports and documents the first four.
 var (
 	ErrLost           = errors.New("recipes: lock lost")
 	ErrRevoked        = errors.New("recipes: revocation requested")

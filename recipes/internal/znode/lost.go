@@ -12,11 +12,11 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// lostSessions are those that the servers may not have ended yet. ClientNodes.mu guards them.
+// lostSessions are the lost sessions that the servers may not have ended yet. ClientNodes.mu guards them.
 //
 // A session that is lost by our clock lives on at the servers for up to its timeout, or longer if a server was restarted. So do its
-// contenders. This client does not wait: the first request of the next session deletes them by name. The lost session is closed beside
-// it, because a create that is executed late has no name yet. This is safe:
+// contenders. This client does not wait: the first request of the next session deletes them by name. The client also closes the lost
+// session, because a create that a server executes late makes a node whose name the client does not know. This is safe:
 //  1. Only our own nodes are deleted. A contender belongs to one session, and its name has 122 random bits. (A process that was restored
 //     from a snapshot beside its original has the same session: the two end each other's contenders.)
 //  2. Work that may still run keeps its contenders. Losing a lease only asks that work to stop. Its nodes stay, and the session is not
@@ -24,8 +24,8 @@ import (
 //  3. A lost session is granted nothing more, so an idle contender stays idle.
 type lostSessions []*SessionNodes
 
-// uncleared are those with contenders that may have become idle since they were last cleared, or that were never cleared through e. It
-// forgets sessions that the servers know to be over.
+// uncleared returns the lost sessions whose contenders session e has to delete: e has not done so yet, or more of the contenders may have
+// become idle since. It forgets sessions that the servers know to be over.
 func (all *lostSessions) uncleared(e *SessionNodes) (todo []*SessionNodes) {
 	*all = slices.DeleteFunc(*all, func(lost *SessionNodes) bool { return lost.Session.Gone() })
 	for _, lost := range *all {
@@ -45,7 +45,8 @@ func (st *ClientNodes) clears(e *SessionNodes) []*SessionNodes {
 		st.cleared = nil
 		return nil
 	}
-	for _, lost := range todo { // before the look at who works: WorkEnded undoes this
+	// Set before idle looks for work under way: if the work ends after that look, WorkEnded resets it.
+	for _, lost := range todo {
 		lost.cleared = e
 	}
 	return todo
@@ -54,29 +55,30 @@ func (st *ClientNodes) clears(e *SessionNodes) []*SessionNodes {
 // orphan is a contender of a lost session.
 type orphan struct {
 	*Node
-	path, prefix string // as of that look: a call that is about to fail may still write into the contender
+	// Copies: a call that is about to fail may still change those of the Node.
+	path, prefix string
 }
 
-// idle are the contenders without work under them; some says that there are others.
-func (e *SessionNodes) idle() (idle []orphan, some bool) {
+// idle returns the contenders without work under them; busy says that there are others.
+func (e *SessionNodes) idle() (idle []orphan, busy bool) {
 	e.mu.Lock()
 	all := slices.Collect(maps.Values(e.nodes))
 	e.mu.Unlock()
 	for _, g := range all {
 		if works := g.InUse.Load(); works != nil && (*works)() {
-			some = true
+			busy = true
 		} else {
 			idle = append(idle, g)
 		}
 	}
-	return idle, some
+	return idle, busy
 }
 
-// clear deletes the idle contenders of lost sessions, and closes the sessions that have no others.
+// clear deletes the idle contenders of lost sessions. It closes the sessions without busy ones.
 func (st *ClientNodes) clear(s *session.Session, todo []*SessionNodes) {
 	var named, unnamed []orphan
 	for _, lost := range todo {
-		idle, some := lost.idle()
+		idle, busy := lost.idle()
 		for _, g := range idle {
 			if g.path != "" {
 				named = append(named, g)
@@ -84,7 +86,7 @@ func (st *ClientNodes) clear(s *session.Session, todo []*SessionNodes) {
 				unnamed = append(unnamed, g)
 			}
 		}
-		if !some {
+		if !busy {
 			st.Spawn(func() { st.close(s, lost) })
 		}
 	}
@@ -142,8 +144,8 @@ func deleteOrphans(s *session.Session, orphans []orphan) {
 	}
 }
 
-// close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session, so after a session timeout
-// the servers are left to expire it.
+// close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session. So after a session timeout it
+// stops trying, and the servers expire the session.
 func (st *ClientNodes) close(s *session.Session, lost *SessionNodes) {
 	st.mu.Lock()
 	if lost.until.IsZero() {
@@ -158,7 +160,7 @@ func (st *ClientNodes) close(s *session.Session, lost *SessionNodes) {
 		return s.CloseLost(context.Background(), lost.Session)
 	})
 	if s.Err() != nil && time.Now().Before(until) {
-		return // the next session goes on
+		return // the next session tries again
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -39,16 +39,16 @@ type Node struct {
 	ID     string // the holder or waiter that Data names; "" while a write changes that
 	ACL    []zk.ACL
 	Flags  int32
-	Key    *KeyNode // of the key whose queue it is in; nil where that is declared
+	Key    *KeyNode // of the key whose queue it is in; nil in a declared lock
 	freed  atomic.Bool
 	InUse  atomic.Pointer[func() bool] // reports whether work under its grant may still run
-	Mark   atomic.Pointer[func()]      // says in the node that it is held; nil once it does
+	Mark   atomic.Pointer[func()]      // writes into the node that it is held; nil once it has
 
-	// Known once it exists.
+	// These are known once the node exists.
 	Name  string
 	Path  string
 	seq   int32
-	Czxid int64 // from the reply to its create; 0 where that was lost
+	Czxid int64 // from the reply to its create; 0 if that was lost
 }
 
 // ProtectedPrefix makes the part of a contender's name that precedes its number: Curator's protected form
@@ -64,7 +64,7 @@ func ProtectedPrefix(w string, marker string, u [16]byte) string {
 	return string(append(name, marker...))
 }
 
-// Watch is on a node of ours, which others may delete, or ask back. A waiter has one, and a holder one for each node.
+// Watch watches a node of ours: others may delete it, or ask for the lock back. A waiter has one, and a holder one for each node.
 type Watch struct {
 	K       *Node
 	W       *session.Watch // nil while none is set
@@ -73,7 +73,7 @@ type Watch struct {
 	Czxid   int64          // its own; 0 until read
 }
 
-// Read reads and watches the node. A node that we may not read cannot be watched: it is hidden then, and exists looks for it.
+// Read reads and watches the node. A node that we may not read cannot be watched: Read sets Hidden, and Exists checks such a node.
 func (o *Watch) Read(ctx context.Context, call func()) error {
 	data, stat, w, err := GetCalledPersistent(ctx, o.K.Owner.Session, o.K.Path, call)
 	switch {
@@ -95,8 +95,8 @@ func (o *Watch) Read(ctx context.Context, call func()) error {
 	return nil
 }
 
-// Exists checks that a hidden node is still there and ours. Servers that hide it (see Session.Exists) say only that it is there: such a
-// lease has no token.
+// Exists checks that a hidden node is still there and ours. Some servers hide its stat too (see Session.Exists). Then the token of its
+// lease is not known.
 func (o *Watch) Exists(ctx context.Context) error {
 	var stat *zk.Stat
 	err := retry.Do(ctx, o.K.Owner.Session, Unanswered, func() (err error) {
@@ -177,7 +177,7 @@ func (k *Node) reserve() error {
 	return nil
 }
 
-// free gives the bytes back, once, when the node is known not to exist (any more).
+// free gives the bytes back, once, when the node is known not to exist.
 func (k *Node) free() {
 	if k.freed.CompareAndSwap(false, true) {
 		k.Owner.Bytes.Add(-int64(len(k.Dir) + 1 + len(k.Prefix) + 10))
@@ -200,7 +200,7 @@ func Paths(ks []*Node) []string {
 	return all
 }
 
-// createRequest is the node as ZooKeeper is asked for it.
+// createRequest returns the request that creates the node.
 func (k *Node) createRequest() *zk.CreateRequest {
 	return &zk.CreateRequest{Path: kind.JoinPath(k.Dir, k.Prefix+k.Digits), Data: k.Data, Acl: k.ACL, Flags: k.Flags}
 }
@@ -306,7 +306,7 @@ type ClientNodes struct {
 
 	mu      sync.Mutex
 	newest  *SessionNodes
-	Lost    lostSessions  // which the servers may not have ended yet
+	Lost    lostSessions
 	cleared chan struct{} // closed when the clearing that is under way has ended; nil while none is
 }
 
@@ -343,7 +343,7 @@ func (st *ClientNodes) Begin(s *session.Session) *SessionNodes {
 	return e
 }
 
-// workEnded has the nodes of a lost session looked at again.
+// workEnded makes the newest session look at the nodes of a lost one again.
 func (st *ClientNodes) workEnded(lost *SessionNodes) {
 	st.mu.Lock()
 	lost.cleared = nil
@@ -409,20 +409,20 @@ func (w *Workers) Join() {
 func (e *SessionNodes) exists(k *Node) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if strings.HasPrefix(k.Name, k.Prefix) { // they are one string from here on
+	if strings.HasPrefix(k.Name, k.Prefix) { // let both share memory
 		k.Prefix = k.Name[:len(k.Prefix)]
 	}
 	e.nodes[k.Prefix] = orphan{k, k.Path, k.Prefix}
 }
 
-// forget notes that it does not exist any more.
+// forget notes that a contender no longer exists.
 func (e *SessionNodes) forget(k *Node) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.nodes, k.Prefix)
 }
 
-// Own is the contender at path, of the newest session or of one that was lost; nil if it is none of ours.
+// Own returns our contender at path, of the newest session or of one that was lost; nil if there is none.
 func (st *ClientNodes) Own(path string) *Node {
 	name := kind.BaseName(path)
 	c, ok := kind.ParseContender(name)
@@ -451,7 +451,7 @@ func (st *ClientNodes) Own(path string) *Node {
 func (e *SessionNodes) after(d time.Duration, f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.Session.Err() != nil { // otherwise Rest comes later
+	if e.Session.Err() != nil { // Rest may already have stopped the timers
 		return
 	}
 	var timer *time.Timer

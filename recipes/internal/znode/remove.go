@@ -16,29 +16,29 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Drop deletes contenders for good, and calls then when they are gone or nothing more can be done. It returns nil when they are known to
-// be gone. Otherwise the error is ErrReleasePending: ctx ended first, a server refused, or the session ended, which removes them.
+// Drop deletes contenders, and calls ended when they are gone or nothing more can be done. It returns nil when they are known to be gone.
+// Otherwise the error is ErrReleasePending: ctx ended first, a server refused, or the session ended, which removes them.
 //
 // The caller's goroutine deletes them. If that fails another one goes on, so that the end of ctx does not end the deletion.
-func Drop(ctx context.Context, ks []*Node, then func()) error {
+func Drop(ctx context.Context, ks []*Node, ended func()) error {
 	if deleteAll(ctx, ks) == nil {
-		then()
+		ended()
 		return nil
 	}
 	done := make(chan error, 1)
 	ks[0].Owner.Spawn(func() {
 		err := DropNow(ctx, ks)
-		then()
+		ended()
 		done <- err
 	})
 	return AwaitRelease(ctx, done, ks)
 }
 
-// LeaveBehind deletes contenders in the background, and calls then when they are gone. It returns when the request is on its way, or at
-// once without a connection. Servers obey a session in order, so this client's next request does not meet its own dying contenders.
-func LeaveBehind(ctx context.Context, ks []*Node, then func()) {
+// LeaveBehind deletes contenders in the background, and calls ended as Drop does. It returns when the request is on its way, or at once
+// without a connection. Servers obey a session in order, so this client's next request does not meet its own dying contenders.
+func LeaveBehind(ctx context.Context, ks []*Node, ended func()) {
 	if len(ks) == 0 {
-		then()
+		ended()
 		return
 	}
 	for _, k := range ks {
@@ -47,40 +47,40 @@ func LeaveBehind(ctx context.Context, ks []*Node, then func()) {
 	r := newRemoval(ks)
 	_ = r.batch().Offer(ctx) // the janitor takes a request that was not sent
 	ks[0].Owner.Spawn(func() {
-		defer then()
+		defer ended()
 		_ = dropped(ks, r.finish(context.Background())) // no caller waits for the answer
 	})
 }
 
-// none is the work under a contender that was never granted, and is given up.
+// none reports that no work runs under a contender: it was never granted, and the caller has given it up.
 var none = func() bool { return false }
 
 // AwaitRelease waits for done, and prefers it to the end of ctx: an Unlock with an ended ctx is no error if the lock was given back.
 func AwaitRelease(ctx context.Context, done <-chan error, ks []*Node) error {
-	var why error
+	var cause error
 	select {
-	case why = <-done:
+	case cause = <-done:
 	default:
 		select {
-		case why = <-done:
+		case cause = <-done:
 		case <-ctx.Done():
-			why = retry.WhyEnded(ctx)
+			cause = retry.WhyEnded(ctx)
 		}
 	}
-	if why == nil {
+	if cause == nil {
 		return nil
 	}
-	if left := notFreed(ks); left != nil { // otherwise they have gone since
+	if left := notFreed(ks); left != nil { // nil: they have gone meanwhile
 		ks = left
 	}
 	path := cmp.Or(ks[0].Path, kind.JoinPath(ks[0].Dir, ks[0].Prefix))
 	if len(ks) > 1 {
 		path += fmt.Sprintf(" and %d more", len(ks)-1)
 	}
-	return errs.Errorf("%w: %s: the deletion goes on in the background: %w", ErrReleasePending, path, why)
+	return errs.Errorf("%w: %s: the deletion goes on in the background: %w", ErrReleasePending, path, cause)
 }
 
-// notFreed are those that are not known to be gone.
+// notFreed returns the contenders that are not known to be gone.
 func notFreed(ks []*Node) (left []*Node) {
 	for _, k := range ks {
 		if !k.freed.Load() {
@@ -90,8 +90,9 @@ func notFreed(ks []*Node) (left []*Node) {
 	return left
 }
 
-// DropNow deletes contenders, and returns nil when they are known to be gone. If their session ends first, that is the error: they go
-// unconfirmed. A server's refusal (an access list, say) is returned at once, while the janitor goes on trying: lists can be changed.
+// DropNow deletes contenders, and returns nil when they are known to be gone. If their session ends first, it returns that error: the
+// servers then remove the nodes, and nothing confirms it. It returns a server's refusal (by an access list, say) at once. The janitor still
+// goes on trying, because lists can be changed.
 //
 // It does not ask for the outcome of the first request. To delete again is no error, because the names are ours alone, even in a parent
 // that was deleted and created again.
@@ -108,7 +109,7 @@ func dropped(ks []*Node, err error) error {
 		return nil
 	}
 	s := ks[0].Owner.Session
-	if errors.Is(err, zk.ErrNoAuth) && len(ks) > 1 { // one refusal keeps all: delete each by itself
+	if errors.Is(err, zk.ErrNoAuth) && len(ks) > 1 { // one refusal prevents all deletions, so delete each by itself
 		each := make([]error, len(ks))
 		for i := range ks {
 			each[i] = deleteAll(context.Background(), ks[i:i+1])
@@ -122,7 +123,7 @@ func dropped(ks []*Node, err error) error {
 	if errors.Is(err, zk.ErrNoAuth) {
 		return err
 	}
-	gone.Wait() // no longer than until the end of the session
+	gone.Wait() // this waits no longer than the session lasts
 	if lost := s.Err(); lost != nil {
 		return errs.Errorf("%w: what was not deleted yet goes within %v", lost, s.Timeout())
 	}
@@ -190,8 +191,8 @@ func (j *janitor) Remove(ks ...*Node) *sync.WaitGroup {
 // errLeft: not everything could be deleted.
 var errLeft = errors.New("nodes are left to be deleted")
 
-// work sweeps until nothing is left, with growing pauses: a parent may refuse our deletes for as long as the session lives. A lost
-// session ends the pause, and makes the next sweep succeed.
+// work sweeps until nothing is left, with growing pauses: the parent's access list may refuse our deletes for as long as the session lives.
+// A lost session ends the pause, and makes the next sweep succeed.
 func (j *janitor) work() {
 	for !j.finished() {
 		_ = retry.Patiently(context.Background(), j.s, func(error) bool { return true }, j.sweep)
@@ -226,7 +227,7 @@ func (j *janitor) sweep() error {
 	}
 	j.Mu.Lock()
 	defer j.Mu.Unlock()
-	j.Chores = append(left, j.Chores...) // before those that came meanwhile
+	j.Chores = append(left, j.Chores...) // before the chores that came meanwhile
 	return errLeft
 }
 
@@ -295,24 +296,25 @@ func (j *janitor) try(k *Node) error {
 	return nil
 }
 
-// How the node of a key goes. A client that deletes a contender of a key does one of two things:
+// How the node of a key is deleted. A client that deletes a contender of a key does one of two things:
 //   - It deletes the node in the same transaction. ZooKeeper refuses the whole transaction if the queue has another contender.
-//   - It deletes the contender alone: at once if it has seen others, or after such a refusal. Behind that, on the same connection, it
-//     looks whether the queue is empty, and deletes the node if so. If a contender has come meanwhile, ZooKeeper refuses.
+//   - It deletes the contender alone: at once if it has seen others, or after such a refusal. With its next request on the same connection,
+//     it looks whether the queue is empty, and deletes the node if so. If a contender has come meanwhile, ZooKeeper refuses.
 //
-// So the last of several that leave together finds the queue empty: its look shows a state behind all deletions. A crash leaves a
+// So the last of several clients that leave together finds the queue empty: its look shows a state after all deletions. A crash leaves a
 // container, which ZooKeeper collects.
 
-// removal deletes contenders, some of keys.
+// removal deletes contenders. Some may be in the queues of keys.
 type removal struct {
 	ks    []*Node
-	keys  []*KeyNode // of these
-	whole bool       // with the nodes of keys
+	keys  []*KeyNode // the nodes of the keys whose queues ks are in
+	whole bool       // delete the nodes of keys in the same transaction
 	sent  *session.Reply
-	looks [][]*session.Reply // at the nodes of keys that were not deleted; nil for others
+	// A look at each node of keys that was not deleted; nil for the others.
+	looks [][]*session.Reply
 }
 
-// keysOf are the nodes of the contenders' keys, each once; nil if they are no keys'.
+// keysOf returns the nodes of the contenders' keys, each once; nil if no contender is in the queue of a key.
 func keysOf(ks []*Node) (keys []*KeyNode) {
 	for _, k := range ks {
 		if k.Key != nil && !slices.ContainsFunc(keys, func(n *KeyNode) bool { return n.path() == k.Key.path() }) {
@@ -347,10 +349,10 @@ func (r *removal) batch() *session.Batch {
 // this client knows.
 func (n *KeyNode) alone() bool { return !n.SeenOthers && !slices.Contains(n.Made[:n.Needed], false) }
 
-// finish waits until the contenders are gone, and the nodes of keys that are empty then.
+// finish waits until the contenders are gone. Then it deletes the nodes of keys that are empty.
 func (r *removal) finish(ctx context.Context) error {
 	err := r.sent.Wait(ctx)
-	if r.whole && refused(err) { // mostly another contender has queued
+	if r.whole && refused(err) { // usually because another contender has queued
 		r.whole = false
 		if err = r.batch().Send(ctx); err == nil {
 			err = r.sent.Wait(ctx)

@@ -27,19 +27,20 @@ type Txn struct {
 	With  []any      // further operations, after the creates
 	Keys  []*KeyNode // it creates their missing nodes; see RunKeyed
 
-	ahead    int              // operations ahead of the creates
-	Sent     *session.Reply   // nil until it is sent
-	lists    []*session.Reply // behind it
-	lookedAt []*session.Reply // access lists of the nodes of keys that are not made; nil for the others
+	ahead int              // operations ahead of the creates
+	Sent  *session.Reply   // nil until it is sent
+	lists []*session.Reply // sent after it
+	// The access list of each key's node that exists already; nil for the others.
+	lookedAt []*session.Reply
 
 	// Left is closed when the background has undone a transaction that was abandoned, because Run failed without knowing its outcome.
 	// Callers keep others from the queue until then (lock.Client.whenLeft). Nil otherwise.
 	Left chan struct{}
 }
 
-// Run executes the transaction, with the listings pipelined behind it. After an error no born contender exists, now or once Left is
-// closed. The gone ones do, unless the transaction was abandoned. An error that is ErrNotApplied or has OutcomeNotSent allows another
-// try. children is nil when the transaction succeeded and its listings did not: list again.
+// Run executes the transaction, and pipelines the listings after it. After an error no contender in Born exists, or the background deletes
+// them and then closes Left. The contenders in Gone still exist, unless the transaction was abandoned. An error that is ErrNotApplied or
+// has OutcomeNotSent allows another try. children is nil when the transaction succeeded and its listings did not: list again.
 func (t *Txn) Run(ctx context.Context, lists ...string) (children [][]string, err error) {
 	if err := t.Begin(ctx, lists...); err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (t *Txn) Run(ctx context.Context, lists ...string) (children [][]string, er
 
 // Begin is the first half of Run: it sends the transaction. An error means that nothing was sent.
 func (t *Txn) Begin(ctx context.Context, lists ...string) error {
-	// Before anything is sent: a session that is full must not find out when the nodes exist.
+	// Check the limit of the session before anything is sent: once the nodes exist it is too late.
 	for i, k := range t.Born {
 		if err := k.reserve(); err != nil {
 			freeAll(t.Born[:i])
@@ -70,7 +71,7 @@ func (t *Txn) batch(lists []string) (b *session.Batch, sent *session.Reply) {
 	if len(t.Keys) > 0 {
 		t.anchored(b)
 	}
-	if len(t.Born) == 1 && len(t.Gone) == 0 && len(t.With) == 0 && len(t.Keys) == 0 { // a plain create: most are
+	if len(t.Born) == 1 && len(t.Gone) == 0 && len(t.With) == 0 && len(t.Keys) == 0 { // most transactions are one plain create
 		sent = b.Create(t.Born[0].createRequest())
 	} else {
 		sent = b.Multi(t.ops()...)
@@ -90,7 +91,7 @@ func (t *Txn) batch(lists []string) (b *session.Batch, sent *session.Reply) {
 
 // End is the second half of Run: it waits for the answer.
 func (t *Txn) End(ctx context.Context) (children [][]string, err error) {
-	if err := t.Sent.Wait(ctx); !t.Sent.Answered() { // the caller has left
+	if err := t.Sent.Wait(ctx); !t.Sent.Answered() { // ctx ended first
 		return nil, t.abandon(err)
 	}
 	settled, err := t.settle(ctx)
@@ -104,7 +105,7 @@ func (t *Txn) End(ctx context.Context) (children [][]string, err error) {
 	return children, nil
 }
 
-// ops are the operations: the nodes of keys, then the creates. Results are found by their place.
+// ops returns the operations: the nodes of keys, then the creates. settle finds the results of the creates by their index.
 func (t *Txn) ops() []any {
 	ops := make([]any, 0, len(t.Born)+len(t.With)+len(t.Gone)+2*len(t.Keys))
 	for i, n := range t.Keys {
@@ -152,14 +153,14 @@ func (t *Txn) settle(ctx context.Context) (settled bool, err error) {
 }
 
 // abandon returns cause, and lets the background find the outcome and undo the transaction. The background first waits for the answer, or
-// for the end of the connection: then there is mostly nothing to search for.
+// for the end of the connection. After an answer there is nothing to search for.
 func (t *Txn) abandon(cause error) error {
 	t.Left = make(chan struct{})
 	t.Owner.Spawn(func() {
 		defer close(t.Left)
 		ks := t.Gone
 		switch settled, err := t.settle(context.Background()); {
-		case !settled: // the session is over, or some of the nodes cannot be told by name
+		case !settled: // the session is over, or the names of some nodes are not known
 			ks = append(append([]*Node(nil), t.Born...), t.Gone...)
 			t.Owner.Janitor.Remove(ks...).Wait()
 			t.recheck(time.Second) // a node that it did not find may still come: see recheck
@@ -173,16 +174,16 @@ func (t *Txn) abandon(cause error) error {
 }
 
 // resolve finds the outcome of a transaction whose reply was lost. A transaction is all or nothing, so any of its nodes shows that it was
-// applied (but see errPartly). A node that is absent behind a committed write was not created, and will not be (but see recheck):
+// applied (but see errPartly). A node that is absent after a committed write was not created, and will not be (but see recheck):
 //  1. The request was sent before the write, or never will be: a connection writes in order, and nothing after its end.
 //  2. A server takes the requests of a session in the order in which it reads them. The leader refuses one through a server that has lost
 //     the session (SESSIONMOVED; Leader.revalidateSession, SessionTrackerImpl.checkSession).
 //  3. Requests that a leader had not committed when it was cut off are committed by its successor first, or never.
-//  4. We have seen the zxid of the write, so a server behind it does not let us in (ZooKeeperServer.processConnectRequest).
+//  4. We have seen the zxid of the write, so a server that has not seen it refuses our connection (ZooKeeperServer.processConnectRequest).
 //
 // A sync proves none of this: a leader that was cut off answers it by itself (Leader.processSync, ZOOKEEPER-1675).
 //
-// The search goes on as long as the session does, in the background when ctx has ended. go-zookeeper gives up after a few searches, and
+// The search goes on as long as the session lives, in the background after ctx has ended. go-zookeeper gives up after a few searches, and
 // leaves nodes that block a lock.
 func (t *Txn) resolve(ctx context.Context, cause error) (settled bool, err error) {
 	found := false
@@ -206,7 +207,7 @@ func (t *Txn) resolve(ctx context.Context, cause error) (settled bool, err error
 	return true, errs.Errorf("%w: %w", ErrNotApplied, cause)
 }
 
-// recheckUntil bounds the pauses of recheck: its last look is more than an hour behind the transaction. A request can wait as long as one
+// recheckUntil bounds the pauses of recheck: its last look comes more than an hour after the transaction. A request can wait as long as one
 // thread of a server stands still while the others go on.
 const recheckUntil = 4096 * time.Second
 
@@ -246,10 +247,10 @@ func (t *Txn) late() (bool, error) {
 	return false, unknown
 }
 
-// errPartly: some of a transaction's nodes exist and some do not. So it was applied, and others were deleted since.
+// errPartly: some of a transaction's nodes exist and some do not. So it was applied, and the missing ones were deleted later.
 var errPartly = errors.New("some of the nodes it created have been deleted")
 
-// look searches for the born contenders. If it sees only some it looks again: the transaction may have been applied between two of its
+// look searches for the contenders in Born. If it sees only some it looks again: the transaction may have been applied between two of its
 // listings.
 func (t *Txn) look(ctx context.Context) (found bool, err error) {
 	there, err := t.count(ctx)
@@ -261,9 +262,9 @@ func (t *Txn) look(ctx context.Context) (found bool, err error) {
 	return err == nil && there > 0, err
 }
 
-// count is how many of them exist.
+// count returns how many of the contenders in Born exist.
 func (t *Txn) count(ctx context.Context) (there int, err error) {
-	// A write for each: one for all would do on one connection, but this need not be quick.
+	// Find sends a committed write for each node. One write would suffice on one connection, but speed does not matter here.
 	for _, k := range t.Born {
 		name, err := Find(ctx, t.Owner.Session, k)
 		if err != nil {
@@ -280,11 +281,12 @@ func (t *Txn) count(ctx context.Context) (there int, err error) {
 	return there, nil
 }
 
-// Find returns the contender's name in this session, or "", behind a committed write. A node of that name in another session is dying and
-// counts as absent (CURATOR-498, CURATOR-604).
+// Find returns the contender's name in this session, or "", as of a committed write that it makes first. A node of that name in another
+// session is dying and counts as absent (CURATOR-498, CURATOR-604).
 func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
-	// A refusal is committed like what succeeds (PrepRequestProcessor makes it a transaction of errors). So it says as
-	// much where the directory is gone, or not ours to read; but not where the request was shed, or the session moved on.
+	// A refusal is committed like what succeeds (PrepRequestProcessor makes it a transaction of errors). So it proves as much as a success
+	// if the directory is gone, or if we may not read it. It proves nothing if the server shed the request, or the session has moved to
+	// another server.
 	if err := s.Confirm(ctx, k.Dir); err != nil && !IsNoNode(err) && !errors.Is(err, zk.ErrNoAuth) {
 		return "", err
 	}
@@ -312,41 +314,41 @@ func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 	return name, nil
 }
 
-// KeyNode is the node of a key, with the children that its kind needs, as one place knows it.
+// KeyNode has what one place in the queue of a key knows about the key's node and the children that its kind needs.
 //
 // The node of a key lives from its first contender to its last. Each life is a new node with its own czxid, and its contenders are
 // numbered from 0 again. Admission is as for a declared lock:
-//  1. A contender is in one life, and no life ends while a contender is in it: ZooKeeper deletes no node that has children. This client
-//     and the servers' collector delete the node in no other way.
+//  1. A contender is in one life, and no life ends while a contender is in it: ZooKeeper deletes no node that has children. This client and
+//     the servers' collector only use that delete.
 //  2. So all contenders that exist at one moment are in one life, and a listing compares numbers of one life only.
 //  3. A waiter that finds without a listing that it is first (waiter.wayClear) has watched its own node. While that was silent its life
 //     went on, and its predecessor was in it, because names are never used twice.
 //  4. A client that held in an earlier life knows by its own clock when its session may have expired (waiter.prove). Its guarded writes
 //     check its contender, which never exists again.
 //  5. Tokens are the czxids of contenders, which grow from one life to the next too.
-//  6. One transaction creates a set's contenders and the missing nodes of its keys. Two sets that share a key are in one life of it while
-//     both wait, and in the same order everywhere (see MultiLock).
+//  6. One transaction creates a set's contenders and the missing nodes of its keys. While two sets that share a key both wait, they are in
+//     one life of its node. In every queue that both are in they have the same order (see MultiLock).
 //
 // Every transaction that creates the node, or a contender in it, checks the version of the family's declaration. A family that was
 // destroyed and declared again starts at version 0 again, so a late transaction may pass that check and create a node in the wrong place.
 // Exclusion does not rest on it: before a grant the client looks whether the declaration has changed (waiter.prove), reads where the key
-// is, and gives up a place elsewhere (declare.Reader.Of). The late node is found and deleted (Txn.recheck). A family that replaces
-// another in one apply has a version of its own (plan).
+// is, and gives up a place elsewhere (declare.Reader.Of). The late node is found and deleted (Txn.recheck). When one apply replaces a
+// family by another, the plan gives the new node a version that the old one did not have.
 //
-// A client guesses which nodes exist, and learns from a refusal (learn): then another contender came or went meanwhile.
+// A client guesses which nodes exist. A refusal says that another contender came or went meanwhile, and the client learns from it (learn).
 type KeyNode struct {
 	Family     *Family  // what is declared for each key
-	Foreign    bool     // any access list will do
+	Foreign    bool     // the node may have any access list
 	Dirs       []string // the node, and then its children
-	Made       []bool   // of these: is believed to exist
-	Needed     int      // how many of these the place needs
+	Made       []bool   // for each of Dirs: it is believed to exist
+	Needed     int      // how many of Dirs the place needs
 	SeenOthers bool     // another contender was seen in the queue
 }
 
-// path is that of the node itself.
+// path returns the path of the key's node.
 func (n *KeyNode) path() string { return n.Dirs[0] }
 
-// creates are the operations that make the nodes from the i-th on, as far as they are not believed to exist.
+// creates appends to ops the creates of the needed nodes that made does not mark as existing.
 func (n *KeyNode) creates(ops []any, made []bool) []any {
 	for i, dir := range n.Dirs[:n.Needed] {
 		if !made[i] {
@@ -360,7 +362,7 @@ func (n *KeyNode) check() *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: n.Family.Path, Version: n.Family.Version}
 }
 
-// existing are the nodes that are believed to exist, children first.
+// existing returns the paths of the nodes that are believed to exist, children first.
 func (n *KeyNode) existing() (paths []string) {
 	for i, dir := range slices.Backward(n.Dirs) {
 		if n.Made[i] {
@@ -370,7 +372,7 @@ func (n *KeyNode) existing() (paths []string) {
 	return paths
 }
 
-// Family is what the nodes of keys are made by, and checked against.
+// Family has what a client needs to create the nodes of keys, and to check them.
 type Family struct {
 	Path     string // its node, whose version every transaction checks
 	Version  int32
@@ -379,11 +381,12 @@ type Family struct {
 	Declares kind.List
 }
 
-// haste is after how many refusals in a row a client no longer guesses.
+// After haste refusals in a row a client no longer guesses.
 const haste = 3
 
 // RunKeyed is Run, also for places in the queues of keys: the transaction creates missing nodes of keys. A refusal because of such a node
-// is no error, because the next transaction knows better. After a few in a row it depends on no guess (anchor).
+// is no error, because the next transaction knows better. After a few refusals in a row, RunKeyed sends a transaction that depends on no
+// guess (anchor).
 func (t *Txn) RunKeyed(ctx context.Context, lists ...string) (children [][]string, err error) {
 	gone := t.Gone
 	for refused := 0; ; refused++ {
@@ -410,9 +413,9 @@ func (t *Txn) RunKeyed(ctx context.Context, lists ...string) (children [][]strin
 	}
 }
 
-// anchor makes the transaction independent of other clients' doings meanwhile. Ahead of it, on the same connection, go two forms of
-// another transaction for each key: one creates the key's node, one finds it. Each creates an ephemeral child that is no contender, so
-// the node stays until our transaction has deleted that child. Both forms fail only if another contender came and went between them.
+// anchor lets the transaction succeed whatever other clients create or delete meanwhile. For each key, the batch sends several forms of
+// another transaction first: they differ in how much of the key's node exists. Each creates an ephemeral child that is no contender, so the
+// node stays until our transaction has deleted that child. All forms fail only if another contender came and went between them.
 func (t *Txn) anchor() {
 	t.Gone = slices.Clip(t.Gone)
 	for _, n := range t.Keys {
@@ -422,7 +425,7 @@ func (t *Txn) anchor() {
 		dir := n.Dirs[n.Needed-1]
 		u := NewUUID()
 		name := anchorPrefix + hex.EncodeToString(u[:])
-		own := *n // the janitor may still have it when n has learnt more
+		own := *n // a copy, because the janitor may still use it when n changes
 		own.Made = slices.Clone(n.Made)
 		k := &Node{Owner: t.Owner, Dir: dir, Prefix: name, ACL: n.Family.ACL, Flags: zk.FlagEphemeral, Key: &own,
 			Name: name, Path: kind.JoinPath(dir, name)}
@@ -434,14 +437,14 @@ func (t *Txn) anchor() {
 // anchorPrefix begins the names of anchors. Curator and kazoo sort such names behind all contenders.
 const anchorPrefix = "_key_"
 
-// anchored adds the forms to a batch.
+// anchored adds the forms of anchor to a batch.
 func (t *Txn) anchored(b *session.Batch) {
 	for _, k := range t.Gone {
 		if k.Flags&zk.FlagSequence != 0 || k.Key == nil || k.Name != k.Prefix {
 			continue
 		}
 		create := &zk.CreateRequest{Path: k.Path, Data: []byte{}, Acl: k.ACL, Flags: zk.FlagEphemeral}
-		for have := range k.Key.Needed { // nothing, the node, ...: all that is missing is made
+		for have := range k.Key.Needed { // if so many nodes exist, this form creates the rest
 			made := make([]bool, len(k.Key.Dirs))
 			for i := range have {
 				made[i] = true
@@ -453,7 +456,7 @@ func (t *Txn) anchored(b *session.Batch) {
 }
 
 // learn reports whether a transaction was refused because another client has created or deleted the node of a key, or a child of it. The
-// listings behind the transaction tell about each key.
+// listings that followed the transaction show the state of each key.
 func (t *Txn) learn(ctx context.Context, lists []string, err error) (learnt bool) {
 	var op *session.OpError
 	if !errors.As(err, &op) || op.Outcome != session.OutcomeDefinite {
@@ -464,7 +467,7 @@ func (t *Txn) learn(ctx context.Context, lists []string, err error) (learnt bool
 			switch {
 			case errors.Is(err, zk.ErrNodeExists) && op.Path == dir && !n.Made[i]:
 				n.Made[i], learnt = true, true
-				for j := range n.Needed { // mostly it is whole
+				for j := range n.Needed { // usually all nodes of a key exist together
 					n.Made[j] = n.Made[j] || i == 0
 				}
 			case IsNoNode(err) && kind.ParentPath(op.Path) == dir && n.Made[i]:
@@ -494,7 +497,7 @@ func (t *Txn) learn(ctx context.Context, lists []string, err error) (learnt bool
 	return true
 }
 
-// refusal names the foreign node that does not let us in.
+// refusal names the node of another program that does not let us in.
 func (t *Txn) refusal(err error) error {
 	var op *session.OpError
 	if !errors.As(err, &op) || !errors.Is(err, zk.ErrNoAuth) {
@@ -508,8 +511,8 @@ func (t *Txn) refusal(err error) error {
 	return err
 }
 
-// Admits notes that all nodes exist, behind the transaction. It looks at the access lists of nodes that other clients created, which came
-// with the transaction.
+// Admits notes that all nodes exist, once the transaction has succeeded. It checks the access lists of nodes that other clients created:
+// they were read together with the transaction.
 func (t *Txn) Admits(ctx context.Context) error {
 	for i, n := range t.Keys {
 		for j := range n.Needed {

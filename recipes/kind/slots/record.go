@@ -14,8 +14,8 @@ import (
 type Record struct {
 	// Forgotten is the greatest slot that is not recorded any more; "" if there is none.
 	Forgotten string `json:"forgotten,omitempty"`
-	// Since is when the record began, in milliseconds since 1970 by the servers' clock; 0: when its node was created. A record that goes
-	// along to a new node says it, see [CarryRecord].
+	// Since is when the record began, in milliseconds since 1970 by the servers' clock; 0: when its node was created. A record that is
+	// copied to a new node has it set, see [CarryRecord].
 	Since int64 `json:"since,omitempty"`
 	// Slots are the recorded slots, sorted.
 	Slots []Run `json:"slots,omitempty"`
@@ -29,7 +29,7 @@ const (
 	Running   State = "running"   // it was started, and nothing was recorded since: its holder runs, or has died
 	Succeeded State = "succeeded" // its run ended without an error
 	Failed    State = "failed"    // its run ended with an error
-	Skipped   State = "skipped"   // a person does not want it
+	Skipped   State = "skipped"   // a person has skipped it
 )
 
 // Run is a recorded slot, with its last start.
@@ -88,8 +88,8 @@ func plainJSON(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// CarryRecord is the data of a record that goes along from a node that was created at a time, in milliseconds since 1970. A damaged record
-// stays as it is.
+// CarryRecord returns the data of a record for a new node. created is when the old node was created, in milliseconds since 1970. A damaged
+// record stays as it is.
 func CarryRecord(data []byte, created int64) []byte {
 	r, err := ParseRecord(data)
 	if err != nil || r.Since != 0 {
@@ -129,7 +129,7 @@ func (r *Record) Run(slot string) *Run {
 type Rules struct {
 	Schedule     *Schedule     // nil if programs name the slots, or its time zone is unknown here
 	Late         time.Duration // how long after its instant a slot may still be started
-	Keep         int           // how many slots the record has, one by one
+	Keep         int           // how many slots the record lists one by one
 	UntilSuccess bool          // a slot is started until one run has succeeded; if false, once
 }
 
@@ -237,7 +237,8 @@ func (r *Record) Look(p Rules, from, now time.Time, holder uint64) Outlook {
 
 // next is the first slot after now that is to be run.
 func (r *Record) next(p Rules, now time.Time) time.Time {
-	least := r.Forgotten // all before are none, and may be very many
+	// No slot before this one may be started, and there may be very many.
+	least := r.Forgotten
 	if len(r.Slots) >= p.Keep {
 		least = max(least, r.Slots[0].Slot)
 	}

@@ -48,16 +48,17 @@ func steps(i, by int) (set uint64) {
 	return set
 }
 
-// ScheduleText is the canonical form of a schedule. It has five fields as in cron, each "*" or its values in ascending order with
-// commas between them, such as "0 3 * * 1,2,3,4,5". A field of days may be "*/2", if the other days are restricted too and it
-// differs from a list. Bit n of a field stands for the value n, and the highest bit for "*" or a step over it.
+// ScheduleText is the canonical form of a schedule. It has five fields as in cron, each "*" or its values in ascending order with commas
+// between them, such as "0 3 * * 1,2,3,4,5". A field of days may be "*/2", if the other field of days is restricted too: cron then treats a
+// step differently from a list. Bit n of a field stands for the value n, and the highest bit for "*" or a step over it.
 func ScheduleText(fields [5]uint64) string {
 	var text [5]string
 	for i, f := range scheduleFields {
 		all := steps(i, 1)
 		set := fields[i] & all
 		day := i == 2 || i == 4
-		// If both days are restricted, either one suffices, and a list of all is a restriction.
+		// If both fields of days are restricted, cron needs only one of them to match. A list of all values counts as restricted, so it is
+		// not written as "*".
 		if set == all && (fields[i]&star != 0 || !day) {
 			text[i] = "*"
 			continue
@@ -160,7 +161,7 @@ func (s *Schedule) Has(t time.Time) bool { return !t.IsZero() && s.Prev(t).Equal
 // Never reports whether the schedule has no instant, such as the 30th of February.
 func (s *Schedule) Never() bool { return s.Next(time.Unix(0, 0)).IsZero() }
 
-// quarter: the offsets of zones are multiples of it (those of local mean times were not, before schedules).
+// quarter divides the UTC offset of every time zone, except old local mean times, which no schedule reaches.
 const quarter = 15 * time.Minute
 
 // seek finds the instant of the schedule that is nearest to t, a whole minute, in one direction of time.
@@ -197,7 +198,8 @@ func nextQuarter(t time.Time, way int) time.Time {
 	return t.Truncate(quarter).Add(-time.Minute)
 }
 
-// nextDay goes on to where the day of at is nearly over. No zone puts its clock on or back by three hours, so nothing is passed over.
+// nextDay goes on to three hours before the day of at ends, or back to three hours after it began. Beyond that it goes by a quarter of an
+// hour. No zone puts its clock on or back by three hours, so nothing is passed over.
 func nextDay(t, at time.Time, way int) time.Time {
 	y, m, d := at.Date()
 	if way > 0 {
