@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/turn"
 )
 
-// asked is a call of a program, as its Observer and its errors know it.
+// asked has what the events and the errors of one call need.
 type asked struct {
 	c     *Client
 	q     *handle // the handle; of a set, that of its first member
@@ -44,8 +44,8 @@ func (c *Client) take(ctx context.Context, q *handle, set, try bool, members ...
 	return &Lease{u}, nil
 }
 
-// explain tells an outage from contention: the error of a call that ends while the session is not active says so. A
-// goroutine of this client that asks for the lock is then no proof that it is held.
+// explain separates an outage from contention. If the session is not active when the call ends, the error matches ErrUnreachable,
+// unless the lock is known to be held. A goroutine of this client that only asks for the lock does not show that.
 func (k *asked) explain(ctx context.Context, a *lock.Call, err error) error {
 	var held *HeldError
 	known := errors.As(err, &held) && (!held.Local || held.owner == turn.Holds)
@@ -63,7 +63,7 @@ func (k *asked) explain(ctx context.Context, a *lock.Call, err error) error {
 	return err
 }
 
-// The methods that package lock calls: see its caller.
+// These methods implement the interface caller of package lock.
 
 func (k *asked) Observed() bool { return k.call != nil }
 
@@ -73,7 +73,7 @@ func (k *asked) Names(path string, members []lock.Member) {
 	}
 }
 
-// Queued tells, once, that the call has to wait, and why.
+// Queued sends EventQueued with the reason, once.
 func (k *asked) Queued(node string, why func() error) {
 	if k.call != nil && !k.call.queued.Swap(true) {
 		k.call.tell(Event{Type: EventQueued, Node: node, Wait: time.Since(k.start), Cause: why()})
@@ -91,7 +91,7 @@ func (k *asked) Tenure(node string, session int64) held.Listener {
 	return &tenure{q: k.q, call: k.call, wait: time.Since(k.start), node: node, session: session}
 }
 
-// refused tells of a call that ended without a lease.
+// refused sends EventRefused, for a call that ended without a lease.
 func (k *asked) refused(err error) {
 	if k.call != nil {
 		k.call.tell(Event{Type: EventRefused, Wait: time.Since(k.start), Result: resultOf(err), Cause: err})
@@ -102,7 +102,7 @@ func (k *asked) refused(err error) {
 type call struct {
 	c      *Client
 	about  Event
-	queued atomic.Bool // the Observer knows
+	queued atomic.Bool // EventQueued was sent
 }
 
 var calls atomic.Uint64
@@ -127,8 +127,8 @@ func (k *call) tell(e Event) {
 	k.c.observe(e)
 }
 
-// tenure is what an Observer sees as one lease: Acquired, and then once Released or Lost. A lease that was entered again
-// is part of the tenure that it was entered in, unless the Observer has heard that the call waits.
+// tenure is one lease for the Observer: Acquired, and then Released or Lost, once. A lease that enters a lock again belongs to
+// the outer lease's tenure. It has a tenure of its own if EventQueued was sent for its call.
 type tenure struct {
 	q       *handle // its holder's handle
 	call    *call

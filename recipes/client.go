@@ -20,13 +20,13 @@ import (
 
 // Config is how a Client reaches ZooKeeper and how it identifies itself there. Only Servers is required.
 type Config struct {
-	// Servers: "host", "host:port", "::1", "[::1]:2181"; port 2181 when absent; "a,b,c" in one entry is split. An IPv6 address with a
-	// port needs brackets. Without them it has no port, and one whose last group could be a port ("::1:2181", "fd00::7:5") is refused.
-	// Names are kept and resolved again on every pass over the list; while a name does not resolve, the addresses that it had last are
-	// tried. A chroot suffix ("host:2181/app") is refused: write the prefix into the lock paths. "dns-srv://_zookeeper._tcp.example.com"
-	// stands for the servers of the SRV records of that name, as in connect strings of ZooKeeper 3.10: those of a lower priority are
-	// tried first. With TLS they have to be in the domain of that name, or TLS.ServerName says what their certificates are for: name
-	// servers' answers can be forged.
+	// Servers: "host", "host:port", "::1", "[::1]:2181"; port 2181 when absent; "a,b,c" in one entry is split. An IPv6 address
+	// with a port needs brackets. Without brackets it has no port, and an address whose last group could be a port ("::1:2181",
+	// "fd00::7:5") is refused. Names are resolved again on every pass over the list. While a name does not resolve, its last
+	// known addresses are tried. A chroot suffix ("host:2181/app") is refused: write the prefix into the lock paths.
+	// "dns-srv://_zookeeper._tcp.example.com" stands for the servers of the SRV records of that name, as in connect strings of
+	// ZooKeeper 3.10: servers with a lower priority number are tried first. With TLS the servers must be in the domain of that
+	// name (example.com), or TLS.ServerName must be set, because DNS answers can be forged.
 	Servers []string
 	// SessionTimeout is the timeout to ask for; 0 = 15 s. The servers clamp it: Session.Timeout is what they granted.
 	SessionTimeout time.Duration
@@ -34,22 +34,24 @@ type Config struct {
 	ConnectTimeout time.Duration
 	// Auth is presented on every connection. A session is handed out only after a server has accepted it.
 	Auth []Auth
-	// SASL, when not nil, logs in on every connection, before Auth is presented: DigestMD5, or Kerberos by package recipes/kerberos. An
-	// open connection is not logged in again when a ticket or a password is replaced; the next one is, with the new one.
+	// SASL, when not nil, logs in on every connection, before Auth is presented: DigestMD5, or Kerberos by package
+	// recipes/kerberos. When a ticket or password is replaced, open connections stay as they are. The next connection logs in
+	// with the new one.
 	SASL SASL
 	// TLS, when not nil, is used on every connection. The server's certificate is verified against the name in
 	// Servers unless TLS.ServerName says otherwise.
 	TLS *tls.Config
-	// GetTLS, when not nil, is used instead of TLS: it is called for each connection and returns the configuration of that one.
-	// So a program can follow authorities and certificates that are replaced while it runs, without losing its session:
-	// a connection that is up is not affected. An error is that of the attempt to connect, which is repeated, and a nil
-	// configuration is one. It must return soon, and must not change a configuration that it has returned. Client certificates
-	// alone can also be followed with TLS.GetClientCertificate.
+	// GetTLS, when not nil, is used instead of TLS: it is called for each connection and returns its configuration. So a program
+	// can follow authorities and certificates that are replaced while it runs, without losing its session: open connections are
+	// not affected. If GetTLS returns an error or a nil configuration, the attempt to connect fails and is repeated. It must
+	// return soon, and must not change a configuration that it has returned. Client certificates alone can also be followed with
+	// TLS.GetClientCertificate.
 	GetTLS func() (*tls.Config, error)
 	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx. If it does not, Close waits
 	// a second for it and then leaves its goroutine behind. TLS, when configured, runs on top of the connection that it returns.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
-	// ID names this client as a holder or waiter; it is written into contenders for people to read. "" = "host/pid".
+	// ID names this client as a holder or waiter; it is written into this client's nodes in queues, for people to read. "" =
+	// "host/pid".
 	ID string
 	// Logger receives the log lines of this package; nil = none. No lock depends on its handler, which may be slow or use the Client.
 	Logger *slog.Logger
@@ -63,15 +65,16 @@ type Config struct {
 	// LoseOnSuspect ends the session, and so its leases, as soon as it is Suspect while anything is held. Without it leases last
 	// until the session is Lost, and survive a short disconnect.
 	LoseOnSuspect bool
-	// MaxReply bounds, in bytes, what is read of a server's reply; 0 = 16 MiB. A longer one, which is a listing of a hundred
-	// thousand nodes or more, ends the connection with ErrTooLarge. Memory is used as a reply arrives.
+	// MaxReply bounds a server's reply, in bytes; 0 = 16 MiB. A longer reply ends the connection with ErrTooLarge. Only listings
+	// of a hundred thousand nodes or more are longer. Memory is used as a reply arrives.
 	MaxReply int
 	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
 	ReadOnly bool
-	// Lazy lets a program start while ZooKeeper is away: Dial checks this configuration and connects to nothing. The first use connects,
-	// and fails as any use does after a session was lost. A Lock waits until its ctx, or WithMaxWait, ends, and a Try for a sixth of
-	// SessionTimeout. Both return ErrUnreachable, which says why each server failed. ErrAuth comes from the first use too, and from each
-	// that follows: such a program should use the client once, or call Session, before it reports that it is ready.
+	// Lazy lets a program start while ZooKeeper is away: Dial checks this configuration and connects to nothing. The first use
+	// connects, and fails as any use does after a session was lost. A Lock waits until its ctx, or WithMaxWait, ends, and a Try
+	// for a sixth of SessionTimeout. Both return ErrUnreachable, which says why each server failed. ErrAuth also comes from the
+	// first use, and from each later one. So such a program should use the client once, or call Session, before it reports that
+	// it is ready.
 	Lazy bool
 }
 
@@ -106,12 +109,12 @@ type Client struct {
 	cfg    Config
 	conn   *session.Client
 	log    *slog.Logger
-	state  lock.Client // the recipes' own
+	state  lock.Client // the state of the recipes
 	events eventQueue  // for Config.Observer
 	now    func() time.Time
 }
 
-// source hands the session below to package inspect: see session.Source. It is embedded, and not exported.
+// source gives package inspect the client's session: see session.Source. It is embedded, and not exported.
 type source = session.SourceFunc
 
 // Dial checks cfg, connects, logs in by Config.SASL, presents Config.Auth and returns when a session is granted. When ctx ends or
@@ -143,9 +146,10 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Session returns the live session. When the last one was lost it dials a new one, and keeps trying until ctx ends. The error then is
-// ErrUnreachable and ctx's, with the result of the last attempt; it is ctx's alone if ctx had ended before. Refused authentication
-// (ErrAuth) ends the attempts at once. Before it hands out a session it deletes the unused nodes that lost sessions have left in queues.
+// Session returns the live session. When the last one was lost it dials a new one, and keeps trying until ctx ends. When ctx
+// ends, the error matches ErrUnreachable and ctx's error, and contains the result of the last attempt. If ctx had ended before
+// the call, the error is ctx's alone. Refused authentication (ErrAuth) ends the attempts at once. Before Session returns a
+// session, the unused nodes that this client's lost sessions left in queues are deleted.
 func (c *Client) Session(ctx context.Context) (*direct.Session, error) {
 	s, err := c.live(ctx)
 	if err != nil {
@@ -162,10 +166,10 @@ func (c *Client) live(ctx context.Context) (*session.Session, error) {
 	return e.Session, nil
 }
 
-// SetServers replaces Config.Servers, for the present session, which lives on, and for those to come. If it is connected to a
-// server that the new list still names, nothing happens. If not, it leaves that server when the requests under way are answered,
-// or after a twelfth of the session timeout. Then it connects to a server of the list, as after any disconnect: leases are kept,
-// unless Config.LoseOnSuspect is set. An error says what is wrong with the list; the old one remains in force then.
+// SetServers replaces Config.Servers for the present session, which lives on, and for later ones. A connection to a server of the
+// new list stays. Any other connection ends when the requests under way are answered, or after a twelfth of the session timeout.
+// Then the session connects to a server of the new list, as after any disconnect: leases are kept, unless Config.LoseOnSuspect is
+// set. An error says what is wrong with the new list; the old list then remains in force.
 func (c *Client) SetServers(servers []string) error { return c.conn.SetServers(servers) }
 
 // observerGrace is how long Close waits for an Observer that has not received everything yet.
@@ -173,9 +177,9 @@ const observerGrace = 1500 * time.Millisecond
 
 // Close ends the client. The session becomes Lost with ErrClosed, which cancels the context of every lease. Then Close closes it
 // on the servers, which removes its nodes at once, and joins every goroutine. An error means that the servers did not confirm:
-// the nodes then vanish when the session expires there. Close takes up to three seconds when the servers do not answer, and up to
-// a session timeout when they are connected and a lock is held. A slow Observer, and a slow Logger, add up to 1.5 s. A second
-// Close waits for the first and returns nil.
+// the nodes then vanish when the session expires there. If the servers do not answer, Close takes up to three seconds. If the
+// connection works and a lock is held, it takes up to a session timeout. A slow Observer, and a slow Logger, add up to 1.5 s. A
+// second Close waits for the first and returns nil.
 func (c *Client) Close() error {
 	err := c.conn.Close()
 	c.state.Join() // what the recipes run ends with the session
@@ -184,8 +188,8 @@ func (c *Client) Close() error {
 }
 
 // Identities returns the identities that the servers see in this client, as far as it can know them. These are world:anyone, the
-// name of Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. It serves to check that an
-// access list will not lock us out; the entries have no rights.
+// name of Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. A program can check with
+// them that an access list will not lock it out. The entries have no rights.
 func (c *Client) Identities() (all kind.List) {
 	for _, id := range c.conn.Newest().Identities() {
 		all = append(all, kind.ACL{Scheme: id.Scheme, ID: id.ID})
@@ -210,16 +214,17 @@ func (c *Client) Revoke(ctx context.Context, node string) error {
 	return err
 }
 
-// SASL logs in to servers by one mechanism of SASL; see [Config]. Which mechanism a server accepts is in its JAAS configuration and
-// not negotiated. [DigestMD5] is one, and package recipes/kerberos has Kerberos.
+// SASL logs in to servers by one mechanism of SASL; see [Config]. A server's JAAS configuration decides which mechanism it
+// accepts; nothing is negotiated. [DigestMD5] is one mechanism, and package recipes/kerberos has Kerberos.
 type SASL = sasl.Mechanism
 
 // DigestMD5 logs in as user by the mechanism DIGEST-MD5, for servers whose JAAS section Server has ZooKeeper's DigestLoginModule.
-// The password is asked for at each connection, so it may be read from a file that is replaced while the program runs. It does not
-// cross the network, and the server must prove that it knows it too. The identity in access lists is sasl:user.
+// The function password is called at each connection, so it may read a file that is replaced while the program runs. The password
+// does not cross the network, and the server must prove that it knows the password too. The identity in access lists is
+// sasl:user.
 //
-// MD5 is broken for other purposes, and whoever listens can try out passwords: use long ones, and TLS. Servers in FIPS mode refuse
-// this mechanism.
+// MD5 is broken for other purposes, and a listener on the network can try out passwords: use long ones, and TLS. Servers in FIPS
+// mode refuse this mechanism.
 func DigestMD5(user string, password func() (Secret, error)) SASL {
 	return sasl.DigestMD5(user, password)
 }

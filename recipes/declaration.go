@@ -14,13 +14,13 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Declaration is what is declared for a lock, or what the options say where nothing is.
+// Declaration is what is declared for a lock. If nothing is declared, it has the parameters that the options give.
 type Declaration struct {
 	Path    string
 	Params  kind.Params
 	Since   time.Time       // of a job: when its schedule was declared, by the ensemble's clock; zero for one that is not declared
-	Changed <-chan struct{} // closed when it is to be asked for again
-	ID      string          // whom the nodes of this handle name
+	Changed <-chan struct{} // closed when the caller should call Declaration again
+	ID      string          // the holder or waiter that this handle's nodes name
 	Timeout time.Duration   // of the session
 
 	read *declare.Declaration
@@ -55,8 +55,9 @@ func (c *Client) Logger() *slog.Logger { return c.log }
 // AfterGrant marks an error of work done under a lease: Retryable is false for it.
 func AfterGrant(err error) error { return held.AfterGrant(err) }
 
-// Lacks is for a node of the layout of d, which opts opened, that a server says does not exist. It reports whether another look is worth it: it has
-// made what is missing, with WithCreate among opts, or the lock has another declaration by now. The error says why the lock is not declared.
+// Lacks is for a caller that got zk.ErrNoNode for a node of d's layout; opts are the options of d. It reports whether another
+// look is worth it. That is so if it created the missing node, with WithCreate among opts, or if the declaration has changed. The
+// error says why the lock is not declared.
 func (c *Client) Lacks(ctx context.Context, d *Declaration, opts ...Option) (again bool, err error) {
 	q := c.handle(d.Params.Kind(), d.Path, false, opts)
 	e, err := c.state.Live(ctx)

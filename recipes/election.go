@@ -17,8 +17,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Election chooses one of several candidates: the first leads, and the next one follows when it leaves. In ZooKeeper
-// it is Curator's LeaderLatch; the data of a candidate's node is its ID alone.
+// Election chooses one of several candidates: the first leads, and when it leaves the next one leads. In ZooKeeper it is
+// Curator's LeaderLatch; the data of a candidate's node is its ID alone.
 type Election struct{ q *handle }
 
 // Election returns a handle on the election at path; see Client.Mutex.
@@ -29,14 +29,14 @@ func (c *Client) Election(path string, opts ...Option) *Election {
 // Path returns the election's path.
 func (e *Election) Path() string { return e.q.Path }
 
-// Campaign stands for election and returns when this candidate leads. The lease is the leadership: Unlock resigns.
-// ctx bounds the wait; when it ends, the candidacy is withdrawn. Errors are those of Mutex.Lock.
+// Campaign makes this program a candidate and returns when it leads. The lease is the leadership: Unlock gives it up. ctx bounds
+// the wait; when it ends, the candidacy is withdrawn. Errors are those of Mutex.Lock.
 func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return e.q.lock(ctx, 0, false) }
 
-// Lead campaigns and runs fn while this candidate leads. It cancels fn's context when the leadership is lost or asked back, waits
+// Lead campaigns and runs fn while this candidate leads. It cancels fn's context when the leadership is lost or revoked, waits
 // for fn to return, gives the leadership up, and campaigns again, whatever fn returned. If fn returns while it still leads, Lead
-// gives the leadership up, returns fn's error, and does not campaign again. Lead returns ctx's error when ctx ends, and that of a
-// campaign that is not [Retryable]. WithMaxWait bounds each campaign.
+// gives the leadership up, returns fn's error, and does not campaign again. Lead returns ctx's error when ctx ends. If a campaign
+// fails with an error that is not [Retryable], Lead returns that. WithMaxWait bounds each campaign.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	for {
 		var l *Lease
@@ -47,11 +47,11 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 		if err != nil {
 			return err
 		}
-		var ran, ended error // what fn returned, and why ctx had ended then
+		var ran, ended error // the error of fn, and the cause of ctx's end if it ended before fn returned
 		var again bool
 		err = l.Do(ctx, func(inner context.Context, l *Lease) error {
 			ran = fn(inner, l)
-			// From here on a loss is not fn's affair: it has led to its end.
+			// fn has returned. Only a loss before this line makes Lead campaign again.
 			deposed := context.Cause(l.Context())
 			again = errors.Is(deposed, ErrLost) || errors.Is(deposed, ErrRevoked)
 			if ctx.Err() != nil {
@@ -71,7 +71,7 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 	}
 }
 
-// Leader returns who leads; false if there is no candidate. It is the server's view, at most as old as the servers' own lag: the
+// Leader returns the leader; false if there is no candidate. This is the view of the connected server, which may lag behind. The
 // candidate may not know yet that it leads. Use inspect.Lock for the other candidates.
 func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	if e.q.Wrong != nil {
@@ -81,7 +81,7 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	if err != nil {
 		return Contender{}, false, err
 	}
-	q, err := e.q.present(ctx, at) // also where nothing is declared: nothing is written
+	q, err := e.q.present(ctx, at) // an undeclared election can be read too: nothing is written
 	if errors.Is(err, ErrKindMismatch) {
 		return Contender{}, false, err
 	}
@@ -104,9 +104,10 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	}
 }
 
-// Observe follows who leads: it yields the present leader, and then every change, until the loop breaks or ctx ends. A zero Contender
-// means that there is no leader. Changes that come faster than they can be read are combined, but the last state is never missed, not
-// even across a lost session. After a temporary error (a lost session) Observe yields further states; a permanent one ends the loop.
+// Observe follows the leader: it yields the present one, and then every change, until the loop breaks or ctx ends. A zero
+// Contender means that there is no leader. Changes that come faster than they can be read are combined, but the last state is
+// never missed, not even across a lost session. After a temporary error (a lost session) Observe yields further states; a
+// permanent one ends the loop.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 	return func(yield func(Contender, error) bool) {
 		var last *Contender // nil until something is yielded, "no leader" too
@@ -122,7 +123,8 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 				continue
 			}
 			// Leaders are compared by the names of their nodes: one that resigned and leads again is yielded again. A candidate
-			// that has inherited its place writes its own ID when it leads. (So does a revocation, which is no new leader.)
+			// that has inherited its place writes its own ID when it leads. A revocation also changes the data, but makes no new
+			// leader.
 			if last == nil || leader.Name != last.Name || leader.ID != last.ID && !leader.Revoked {
 				last = &leader
 				if !yield(leader, nil) {
@@ -130,13 +132,13 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 					return
 				}
 			}
-			awaitLook(ctx, s, w, nil) // what goes wrong, the next look tells
+			awaitLook(ctx, s, w, nil) // the next look reports any error
 		}
 	}
 }
 
-// leader finds the leader of an election, where that is by now, and watches it, in the session s. An election that is drained may
-// be watched to its end.
+// leader finds the leader at the election's present path, and watches its node in session s. A draining election may be watched
+// to its end.
 func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Session, w *session.Watch, err error) {
 	now, err := e.q.c.state.Live(ctx)
 	if err != nil {
@@ -159,7 +161,7 @@ func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Ses
 }
 
 // follow watches the first of the candidates listed. It watches their list if there is none, or if we may not read the first and
-// know only its name. A nil watch without an error says that the list has changed.
+// know only its name. If both the watch and the error are nil, the list has changed.
 func (e *Election) follow(ctx context.Context, s *session.Session, children []string) (Contender, *session.Watch, error) {
 	var leader Contender
 	if line, _ := kind.SortContenders(children); len(line) > 0 {
@@ -189,8 +191,8 @@ func (e *Election) follow(ctx context.Context, s *session.Session, children []st
 	return leader, w, nil
 }
 
-// awaitLook waits until w, or the declaration, has news, or for a session timeout, because a server can forget a watch. It is for
-// waits without a place in a queue.
+// awaitLook waits until w fires or the declaration has changed, but for a session timeout at most, because a server can forget a
+// watch. It is for waits without a place in a queue.
 func awaitLook(ctx context.Context, s *session.Session, w *session.Watch, declared <-chan struct{}) {
 	defer w.Stop()
 	select {

@@ -19,14 +19,14 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// The sentinels. Test with errors.Is: they arrive wrapped in a text that says what happened and where. ZooKeeper's
-// own errors keep go-zookeeper's sentinels (zk.ErrNoNode, zk.ErrNoAuth, ...).
+// The sentinels. Test with errors.Is: they are wrapped in an error whose text says what happened and where. ZooKeeper's own
+// errors keep go-zookeeper's sentinels (zk.ErrNoNode, zk.ErrNoAuth, ...).
 var (
 	// ErrNotProvisioned: the node does not exist or has no declaration. Declare and apply it, or give parameters with WithParams.
 	ErrNotProvisioned = declare.ErrNotProvisioned
 	// ErrKindMismatch: the node is declared as another kind of lock. Nothing was written.
 	ErrKindMismatch = declare.ErrKindMismatch
-	// ErrDraining: the declaration says that nothing new is granted. Holders keep what they have.
+	// ErrDraining: the declaration says that nothing new is granted. Holders keep the lock.
 	ErrDraining = declare.ErrDraining
 	// ErrReleased: Unlock gave the lease back.
 	ErrReleased = held.ErrReleased
@@ -35,12 +35,12 @@ var (
 	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use WithReentrancy if
 	// the calls nest. Also returned for a MultiLock that names a lock twice. Nothing was sent.
 	ErrWouldDeadlock = lock.ErrWouldDeadlock
-	// ErrLockOrder: the caller's context comes from a lease, of the same Client, of a lock that the namespace's order puts behind this
-	// one. Take this one first. Nothing was queued. A Try gets it too.
+	// ErrLockOrder: the caller holds, by its context, a lock of the same Client that the namespace's order puts after this one.
+	// Take this one first. Nothing was queued. A Try gets this error too.
 	ErrLockOrder = lock.ErrLockOrder
 	// ErrQueueFull: as many contenders wait as max_waiters allows.
 	ErrQueueFull = wait.ErrQueueFull
-	// ErrTooManyPermits: the call asked for more permits than are declared, perhaps since the number was lowered.
+	// ErrTooManyPermits: the call asked for more permits than are declared. The number may have been lowered while it waited.
 	ErrTooManyPermits = wait.ErrTooManyPermits
 	// ErrLost: the lease, or the place in the queue, ended without being given back. Final.
 	ErrLost = znode.ErrLost
@@ -63,7 +63,7 @@ var (
 	// servers, each with the cause of its last failure.
 	ErrUnreachable = session.ErrUnreachable
 	// ErrAuth: the servers refused an authentication, or do not know its scheme. ZooKeeper does NOT refuse a wrong digest
-	// password: it shows later, as zk.ErrNoAuth on some operation.
+	// password: a later operation then fails with zk.ErrNoAuth.
 	ErrAuth = session.ErrAuth
 )
 
@@ -80,11 +80,11 @@ var (
 	ErrThrottled = session.ErrThrottled
 )
 
-// Retryable reports whether the call that returned err took no lock, and may succeed when it is made again a little later. The
-// table "What an error means" in docs/safety.md lists those errors. It is false once the lock was granted: for the error that the
-// function of Do or Lead returned, whatever that wraps, and for those of a Lease's methods and Context. Work may have been done
-// by then, and whether to do it again is for the program to decide. It is false too for a context that has ended, a lock that is
-// held, and calls that the declaration or the ACL forbids.
+// Retryable reports whether the call that returned err took no lock, and may succeed if it is repeated a little later. The table
+// "What an error means" in docs/safety.md lists those errors. Retryable is false once the lock was granted: for the error that
+// the function of Do or Lead returned, whatever that wraps, and for errors of a Lease's methods and Context. Work may have been
+// done by then, and the program decides whether to repeat it. Retryable is also false for a context that has ended, a lock that
+// is held, and calls that the declaration or the ACL forbids.
 func Retryable(err error) bool {
 	for _, final := range []error{held.ErrGranted, ErrClosed, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, final) {
@@ -99,14 +99,15 @@ func Retryable(err error) bool {
 	return false
 }
 
-// Contender is one place in a queue, of any client; see package inspect.
+// Contender is a holder or a waiter, of any client; see package inspect.
 type Contender = kind.Party
 
-// HeldError says who is in the way. It matches ErrHeld and, when a wait ended, the context's error too. Its information is as old as the
-// last look at the queue. If the servers could not be reached when the wait ended, the error that contains it matches ErrUnreachable.
+// HeldError describes the contender in the way. It matches ErrHeld and, when a wait ended, the context's error too. Its
+// information is as old as the last look at the queue. If the servers could not be reached when the wait ended, the error that
+// contains it matches ErrUnreachable.
 type HeldError struct {
 	Path     string        // the lock
-	Holder   Contender     // who holds it; after a Try only name, path and sequence number are known (see Identify)
+	Holder   Contender     // the holder; after a Try only its name, path and sequence number are known (see Identify)
 	Position int           // contenders ahead, including the holders, and goroutines of this client
 	Waited   time.Duration // how long the caller waited; 0 for a Try
 	Local    bool          // Holder is a goroutine of this same client: it holds the lock, is asking for it, or is giving it back
@@ -117,7 +118,7 @@ type HeldError struct {
 	at    time.Time  // when it was made
 }
 
-// described fills in the holder from its name and, as far as they are known, its data.
+// described fills in the holder from its name and, if they are known, its data.
 func (e *HeldError) described() *HeldError {
 	if e.Holder.Name != "" {
 		k, _ := kind.ParseContender(e.Holder.Name)

@@ -12,13 +12,13 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// handle is one that a program has: everything that does not change from one call to the next.
+// handle is what a program's Mutex, Election and so on point to: everything that does not change between calls.
 type handle struct {
 	c *Client
 	lock.Handle
 }
 
-// at is the handle by another way.
+// at returns q with w in place of its lock.Handle.
 func (q *handle) at(w *lock.Handle) *handle {
 	if w == &q.Handle {
 		return q
@@ -28,13 +28,13 @@ func (q *handle) at(w *lock.Handle) *handle {
 	return &now
 }
 
-// present is the handle on the lock where it is by now, with the error of its declaration there.
+// present returns the handle with the lock's present path, and the error of the declaration there.
 func (q *handle) present(ctx context.Context, e *lock.SessionState) (*handle, error) {
 	w, err := e.Present(ctx, &q.Handle)
 	return q.at(w), err
 }
 
-// unusable is a handle whose every use is an error.
+// unusable returns a handle whose every use fails with wrong.
 func (c *Client) unusable(wrong error) *handle {
 	return &handle{c: c, Handle: lock.Handle{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: kind.Mutex, Wrong: wrong}}}}
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Keyed is a family of locks, one for each key: for each order, say, or each user. Only the family is declared. The node of a key
-// is created with its first contender and deleted with its last, in the same transactions. So a free lock costs as much as a
+// Keyed is a family of locks, one for each key, for example for each user. Only the family is declared. The node of a key is
+// created with its first contender and deleted with its last, in the same transactions. So a free lock costs as much as a
 // declared one, and an unused key leaves nothing behind. A crash leaves an empty container node, which ZooKeeper deletes by
 // itself within a minute or so.
 //
-// A key is any UTF-8 string of up to 512 bytes, the empty one too. [kind.KeyedParams.Path] says which node it has. Keys are compared
-// byte by byte: "é" can be spelled in two ways, which are two keys.
+// A key is any UTF-8 string of up to 512 bytes, the empty string included. [kind.KeyedParams.Path] returns its node. Keys are
+// compared byte by byte: Unicode can encode "é" in two ways, which are two keys.
 //
 // A Keyed is a handle: cheap, immutable, and safe for any number of goroutines. The locks that it returns are handles like any
 // other, and the options are those of their kind. The declaration of the family is read and watched once, for all of its keys.
@@ -25,14 +25,14 @@ type Keyed struct {
 	opts []Option
 }
 
-// Keyed returns a handle on the family of locks at path. Nothing is sent: what is declared there is found when a key is locked. The
-// options are for all locks of the handle; WithParams and WithCreate are none of them, because a family has to be declared.
+// Keyed returns a handle on the family of locks at path. Nothing is sent: the declaration is read when a key is locked. The
+// options apply to all locks of the handle. WithParams and WithCreate are refused, because a family must be declared.
 func (c *Client) Keyed(path string, opts ...Option) *Keyed {
 	return &Keyed{c: c, path: path, opts: slices.Clone(opts)}
 }
 
-// Mutex returns a handle on the lock of a key, in a family of mutexes. Its Path is the node of the key in a family without
-// directories; the lease has the one with its directory.
+// Mutex returns a handle on the lock of a key, in a family of mutexes. Its Path is the key's node in a family without
+// directories. [Lease.Path] includes the directory.
 func (k *Keyed) Mutex(key string) *Mutex { return &Mutex{k.queue(kind.Mutex, key, false)} }
 
 // RWMutex returns a handle on the lock of a key, in a family of read-write locks.
@@ -45,13 +45,13 @@ func (k *Keyed) Semaphore(key string) *Semaphore {
 	return &Semaphore{k.queue(kind.Semaphore, key, false)}
 }
 
-// Lock waits for the mutexes of the keys: all or none, in one transaction, as a MultiLock of them does if there are several. ctx
+// Lock waits for the mutexes of the keys: all or none. Several keys are locked in one transaction, as a MultiLock does. ctx
 // bounds the wait. Errors are those of Mutex.Lock, and ErrKeyTooLong and ErrKeyForeign.
 func (k *Keyed) Lock(ctx context.Context, keys ...string) (*Lease, error) {
 	return k.lock(ctx, keys, false)
 }
 
-// TryLock takes the mutexes of the keys if all are free, and returns a *HeldError if not.
+// TryLock takes the mutexes of the keys if all are free. Otherwise it returns a *HeldError.
 func (k *Keyed) TryLock(ctx context.Context, keys ...string) (*Lease, error) {
 	return k.lock(ctx, keys, true)
 }
@@ -75,7 +75,8 @@ func (k *Keyed) lock(ctx context.Context, keys []string, try bool) (*Lease, erro
 	return (&MultiLock{k.c, handles}).lock(ctx, try)
 }
 
-// queue is the way into the queue of a key, as in a family without directories: see queue.at.
+// queue returns the handle of a key, with its path in a family without directories. When a call has read the declaration, it
+// follows the key to its directory (declare.KeyPathError).
 func (k *Keyed) queue(of *kind.Kind, key string, shared bool) *handle {
 	q := k.c.handle(of, k.path, shared, k.opts)
 	if q.Wrong != nil {

@@ -14,31 +14,31 @@ import (
 // Lease is one grant of a lock, from its acquisition to its release or loss. It is never used again.
 type Lease struct{ u *held.Use }
 
-// Context is cancelled when the lease is released, lost, or asked back. context.Cause tells which: it is ErrReleased,
-// ErrLost (with why) or ErrRevoked. It is cancelled before a rival can be granted the lock, as long as this process's
-// clock runs and this process is scheduled. Otherwise only the fencing token can stop what is done later. Its Err
-// method, and that of the context which Do passes on, reads the clock: in a process that was stopped for too long,
-// the first call reports the loss. A context derived from it ends a moment later.
+// Context is cancelled when the lease is released, lost or revoked. Its context.Cause is ErrReleased, ErrLost (with the reason)
+// or ErrRevoked. It is cancelled before a rival can be granted the lock, as long as this process runs and its clock too.
+// Otherwise only the fencing token can stop what is done later. The Err method of this context, and of the one that Do passes on,
+// reads the clock. So in a process that was stopped for too long, the first call of Err reports the loss. A context derived from
+// it ends a moment later.
 //
-// If the lease's node is deleted by hand, or asked back, Context is cancelled when this process hears of it. In the first 100 ms
-// of a lease the node is not watched, so that may be only when they are over.
+// If another program deletes the lease's node or revokes the lease, Context is cancelled when this process learns of it. The node
+// is not watched in the first 100 ms of a lease, so a change in that time is noticed only after it.
 func (l *Lease) Context() context.Context { return l.u.Context() }
 
 // Path returns the lock's path.
 func (l *Lease) Path() string { return l.u.H.Of.Path() }
 
-// Node returns the path of the contender that holds the lock; for several permits, that of the first.
+// Node returns the path of the node that holds the lock; for several permits, the path of the first.
 func (l *Lease) Node() string { return l.u.H.Nodes()[0] }
 
-// Token is the fencing token: larger for every later exclusive grant of this lock, across sessions, restarts and a
-// lock node that was deleted and created again. It is ZooKeeper's czxid of the contender, so anybody can check it. A
-// store that remembers the largest token it has seen and refuses smaller ones never obeys a stale holder.
+// Token is the fencing token: larger for every later exclusive grant of this lock, across sessions, restarts and a lock node that
+// was deleted and created again. It is the czxid of the node that holds the lock, so any program can check it. A store that
+// remembers the largest token it has seen and refuses smaller ones never obeys a stale holder.
 //
 // The reply to the create contains it. If that reply was lost, the token is read after the grant, and Token waits for it: one
 // round trip at most. It returns 0, which is no valid token, if the lease ended first, or if the ACL denies the client READ on
-// its own node (ZooKeeper 3.8.4+ and 3.9.2+ then hide it). Readers of one lock, and permits of one semaphore, have tokens too,
-// but these order grants, not holders: compare them per slot. After a restored backup ZooKeeper counts from an older state again,
-// and tokens may repeat: "locktree help restore-backup" says how to prevent that.
+// its own node (ZooKeeper 3.8.4+ and 3.9.2+ then hide it). Readers of one lock and permits of one semaphore also have tokens, but
+// several of them hold at once, so a smaller token is not stale. After a restored backup ZooKeeper counts from an older state
+// again, and tokens may repeat: "locktree help restore-backup" says how to prevent that.
 func (l *Lease) Token() uint64 { return l.u.Token() }
 
 // Deadline returns the time until which the lease is safe without another reply from ZooKeeper: half a session
@@ -46,15 +46,16 @@ func (l *Lease) Token() uint64 { return l.u.Token() }
 // lease that has ended it is no later than the end.
 func (l *Lease) Deadline() time.Time { return l.u.Deadline() }
 
-// Verify proves, by a committed write, that the lease is held at a moment after the call began. It takes one round
-// trip; if the reply is lost with the connection, it tries again until ctx or the lease ends. It returns ErrLost,
-// ErrReleased, or an error that says why the proof failed.
+// Verify proves, by a committed write, that the lease was still held after the call began. It takes one round trip. If the reply
+// is lost with the connection, Verify tries again until ctx or the lease ends. It returns ErrLost, ErrReleased, or an error that
+// says why the proof failed.
 func (l *Lease) Verify(ctx context.Context) error { return l.u.Verify(ctx) }
 
-// Multi applies ops as one transaction that fails as a whole if the lease's node is gone when ZooKeeper applies it. So a holder that has
-// lost its lock unawares writes nothing once another one has been granted it. Multi then returns ErrLost, and the lease has ended. The
-// results are those of ops. The operations are *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest;
-// together they must fit into one request (1,048,575 bytes); otherwise Multi sends nothing and returns ErrTooLarge.
+// Multi applies ops as one transaction that fails as a whole if the lease's node is gone when ZooKeeper applies it. So a holder
+// that does not know that it lost its lock writes nothing once another has been granted it. Multi then returns ErrLost, and the
+// lease has ended. The results are those of ops. The operations are *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
+// *zk.CheckVersionRequest; together they must fit into one request (1,048,575 bytes); otherwise Multi sends nothing and returns
+// ErrTooLarge.
 //
 // When the reply is lost the outcome of the error, an *OpError, is unknown: read to find out. Such a write may still be applied
 // after the lease has ended, until the servers have deleted its node or expired its session.
@@ -62,12 +63,12 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 	return l.u.Multi(ctx, ops...)
 }
 
-// Unlock gives the lock back. It returns nil when that is done, and also on later calls. ctx bounds only the wait for the
-// confirmation: if it has ended, the lock is given back too, and the error is ErrReleasePending until that is confirmed. ErrLost
-// means that the lease was lost earlier, so another holder may have interfered.
+// Unlock gives the lock back. It returns nil when a server has confirmed that, and also on later calls. ctx bounds only the wait
+// for the confirmation. If ctx ends first, Unlock returns ErrReleasePending, and the lock is given back in the background.
+// ErrLost means that the lease was lost earlier, so another holder may have interfered.
 //
-// ctx may be the lease's own Context, or the one that Do passes on. Unlock ends both, and goes on waiting all the same: until
-// their deadline, for a session timeout at most.
+// ctx may be the lease's own Context, or the one that Do passes on. Unlock ends both, but still waits for the confirmation: until
+// their deadline, and for a session timeout at most.
 //
 // For a lock entered several times (see WithReentrancy), the last Unlock gives it back.
 //
@@ -80,21 +81,21 @@ func (l *Lease) Unlock(ctx context.Context) error {
 }
 
 // Release gives the lock back as Unlock does, but waits for no answer: it ends the lease, sends what deletes its node, and
-// returns. It is for programs that take one lock after another. The client's next request goes out behind it, on the same
-// connection. So each lock costs one round trip, and the servers commit the delete and the next create together.
+// returns. It is for programs that take one lock after another. The client's next request follows it on the same connection. So
+// each lock costs one round trip, and the servers commit the delete and the next create together.
 //
-// Not guaranteed: that the lock is free when Release returns. Others are granted it when the servers have deleted the node, half a
-// round trip later if the connection holds; use Unlock to know that they can be. The client goes on deleting as behind
-// ErrReleasePending, so there is no error that a caller could act on. If the lease was lost before, the cause of its Context is
-// ErrLost. A program that ends calls [Client.Close], which frees whatever is left.
+// Not guaranteed: that the lock is free when Release returns. Others are granted it when the servers have deleted the node, half
+// a round trip later if the connection lasts. Use Unlock to wait for that. As after ErrReleasePending, the client goes on
+// deleting in the background, so Release returns no error. If the lease was lost before, the cause of its Context is ErrLost. A
+// program that ends calls [Client.Close], which frees whatever is left.
 //
-// The next call of this client that takes the same lock alone waits until the node is gone. Permits, readers, and writers that
-// follow readers of their client do not wait for that: they are served behind the delete. If the connection is cut at that
-// moment, their client's own old node may be ahead of them until it is deleted, and refuses a Try.
+// The next call of this client that takes the same lock alone waits until the node is gone. A call for permits does not wait for
+// that, nor does a reader, nor a writer after a reader of the same client. The server executes their requests after the delete.
+// If the connection is cut then, the client's old node can stay ahead of them until it is deleted. Meanwhile a Try fails.
 //
 // A client has at most 256 deletes under way, those of Unlock included. Release waits while there are as many, for a sixth of the
-// session timeout at most. If it cannot send the request by then, or there is no connection, that is left to the background too.
-// Until a node is known to be gone it counts towards the limit of the session (512 KiB of paths).
+// session timeout at most. If it cannot send the request by then, or if there is no connection, the delete is left to the
+// background. A node counts towards the limit of the session (512 KiB of paths) until a server confirms that it is gone.
 //
 // WithReentrancy, second calls, and a nil Lease: as for Unlock.
 func (l *Lease) Release() {

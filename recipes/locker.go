@@ -8,8 +8,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Locker is any lock, for code that does not choose it. *Mutex, *RWMutex (for writing) and *MultiLock are Lockers; [RWMutex.RLocker],
-// [Semaphore.Locker] and [Client.Locker] make others. A test may write its own: package recipetest makes leases for it.
+// Locker is any lock, for code that works with locks of any kind. *Mutex, *RWMutex (for writing) and *MultiLock are Lockers;
+// [RWMutex.RLocker], [Semaphore.Locker] and [Client.Locker] return others. A test may write its own: package recipetest makes
+// leases for it.
 type Locker interface {
 	// Do runs a function under the lock; see [Mutex.Do].
 	Do(ctx context.Context, fn func(context.Context, *Lease) error) error
@@ -30,7 +31,7 @@ func (m *RWMutex) RLocker() interface {
 // Locker returns n permits of the semaphore as one lock.
 func (m *Semaphore) Locker(n int) Locker { return locker{m.q, n} }
 
-// locker is a lock by another name.
+// locker makes a handle, and a number of permits, a Locker.
 type locker struct {
 	q *handle
 	n int // permits
@@ -44,9 +45,10 @@ func (l locker) Do(ctx context.Context, fn func(context.Context, *Lease) error) 
 	return do(ctx, l.Lock, fn)
 }
 
-// Locker returns the lock at path as one of kind k, for programs that handle locks of any kind, as "locktree exec" does. It reads
-// if shared is set and the kind has readers; permits counts if the kind has permits. Others use the recipe of the kind and its
-// documentation. inspect.Lock returns the kind of a lock. A kind that is no lock is ErrKindMismatch.
+// Locker returns the lock at path as one of kind k, for programs that handle locks of any kind, as "locktree exec" does. The lock
+// is taken for reading if shared is set and the kind has readers. permits is used only if the kind has permits. Programs that
+// know the kind use its recipe, and read its documentation. inspect.Lock returns the kind of a lock. If k is no lock, each use
+// returns ErrKindMismatch.
 func (c *Client) Locker(k *kind.Kind, path string, shared bool, permits int, opts ...Option) Locker {
 	if k == nil || k.Container || len(k.Queues) == 0 {
 		return locker{q: c.unusable(fmt.Errorf("%w: %s is not a lock (%s)", ErrKindMismatch, path, k))}
@@ -61,16 +63,17 @@ func wanted(k *kind.Kind, permits int) int {
 	return permits
 }
 
-// Locker is [Client.Locker] for the lock of a key, which the family declares to be of kind of.
-func (k *Keyed) Locker(of *kind.Kind, key string, shared bool, permits int) Locker {
-	if of == nil || len(of.Queues) == 0 {
-		return locker{q: k.c.unusable(fmt.Errorf("%w: the locks of keys are not %s", ErrKindMismatch, of))}
+// Locker is [Client.Locker] for the lock of a key. The family must declare that its locks have the kind keyKind.
+func (k *Keyed) Locker(keyKind *kind.Kind, key string, shared bool, permits int) Locker {
+	if keyKind == nil || len(keyKind.Queues) == 0 {
+		return locker{q: k.c.unusable(fmt.Errorf("%w: the locks of keys are not %s", ErrKindMismatch, keyKind))}
 	}
-	return locker{k.queue(of, key, shared && of.Queues[0].Shared != nil), wanted(of, permits)}
+	return locker{k.queue(keyKind, key, shared && keyKind.Queues[0].Shared != nil), wanted(keyKind, permits)}
 }
 
-// Detach returns a context with the values of ctx, but without its leases, deadline and cancellation. It is for work that a holder starts
-// and does not wait for. With ctx itself that work would end with the lease, and could not wait for the same lock (ErrWouldDeadlock).
+// Detach returns a context with the values of ctx, but without its leases, deadline and cancellation. It is for work that a
+// holder starts and does not wait for. With ctx itself, that work would end with the lease, and could not take the same lock
+// (ErrWouldDeadlock).
 func Detach(ctx context.Context) context.Context {
 	return held.Detach(ctx)
 }

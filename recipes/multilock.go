@@ -15,15 +15,14 @@ func (m *Mutex) handle() *handle    { return m.q }
 func (e *Election) handle() *handle { return e.q }
 func (m *RWMutex) handle() *handle  { return m.write }
 
-// MultiLock takes several mutexes, elections and read-write locks together: all or none, under one deadline, in whatever order
-// they are named. One ZooKeeper transaction takes the places in all queues; if the whole set is free, that one round trip is all.
+// MultiLock takes several mutexes, elections and read-write locks together: all or none, under one deadline, in any order. One
+// ZooKeeper transaction takes the places in all queues; if the whole set is free, that one round trip is all.
 //
-// Why MultiLocks do not wait for each other in a circle, nor with single locks. All places of a set are created by one
-// transaction: they are all older, or all younger, than those of another set in every queue they share.
-//  1. A place waits for older ones. So every wait is for a set created earlier: the oldest that waits, waits for holders that are
-//     free to finish.
-//  2. Among the goroutines of its client a set takes its turns for all members at one moment, before any node exists. While it
-//     waits for that, it delays no other goroutine; those that want one of the locks may go first.
+// MultiLocks do not wait for each other in a circle, nor do they with single locks. One transaction creates all places of a set.
+// So in every queue that two sets share, the places of the same set are the older ones.
+//  1. A place waits only for older places. So the oldest set that waits, waits only for holders, which are free to finish.
+//  2. Among the goroutines of its client a set takes its turns for all members at one moment, before any node exists. Until then
+//     it delays no other goroutine, so goroutines that want one of the locks may go first.
 //
 // A program that takes further locks while it holds some can still deadlock, as with any locks.
 type MultiLock struct {
@@ -31,8 +30,9 @@ type MultiLock struct {
 	handles []*handle
 }
 
-// MultiLock returns a handle on the members, which must be of this client and different locks. Members that exclude others wait for their
-// turn among the goroutines of this client, which keeps one contender in each of their queues. Readers have contenders of their own.
+// MultiLock returns a handle on the members, which must be of this client and different locks. Members that exclude others wait
+// for their turn among the goroutines of this client, which keeps one node in each of their queues. Each reader has a node of its
+// own.
 func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {
@@ -45,15 +45,15 @@ func (c *Client) MultiLock(members ...Member) *MultiLock {
 	return m
 }
 
-// Lock waits for all members. ctx bounds the wait as a whole. The lease holds all of them, and is lost or asked back
-// when any one of them is. Errors: see Mutex.Lock; an error that concerns a member names it.
+// Lock waits for all members. ctx bounds the wait as a whole. The lease holds all of them, and is lost or revoked when any one of
+// them is. Errors: see Mutex.Lock; an error that concerns a member names it.
 //
 // The lease's token is one number for all members, larger than those of their earlier grants.
 //
 // With a context of the lease, a member's own handle made with WithReentrancy enters this lease again.
 func (m *MultiLock) Lock(ctx context.Context) (*Lease, error) { return m.lock(ctx, false) }
 
-// TryLock takes all members if all are free, and returns a *HeldError for the first that is held if not.
+// TryLock takes all members if all are free. Otherwise it returns a *HeldError for the first member that is held.
 func (m *MultiLock) TryLock(ctx context.Context) (*Lease, error) { return m.lock(ctx, true) }
 
 // Do runs fn while all members are held; see Mutex.Do.

@@ -10,8 +10,8 @@ import (
 // for any number of goroutines. In ZooKeeper it is Curator's InterProcessMutex (or kazoo's Lock, when declared so).
 type Mutex struct{ q *handle }
 
-// Mutex returns a handle on the mutex at path. Nothing is sent: whether the lock is declared, and as a mutex, is
-// found when it is first taken.
+// Mutex returns a handle on the mutex at path. Nothing is sent. The first call that takes the lock checks that it is declared as
+// a mutex.
 func (c *Client) Mutex(path string, opts ...Option) *Mutex {
 	return &Mutex{c.handle(kind.Mutex, path, false, opts)}
 }
@@ -19,11 +19,11 @@ func (c *Client) Mutex(path string, opts ...Option) *Mutex {
 // Path returns the lock's path.
 func (m *Mutex) Path() string { return m.q.Path }
 
-// Do runs fn while the lock is held. fn's context is derived from ctx and is also cancelled when the lease ends; fn
-// should stop then. The context carries the lease, so it cannot lock the same lock again: see WithReentrancy. Do
-// gives the lock back after fn has returned, never before, even if ctx has ended by then. "What an error means" in
-// docs/safety.md says which errors it returns. Once fn has run none of them is [Retryable], so a loop that
-// repeats the calls that are does not run fn twice. WithMaxWait bounds its wait for the lock, WithMaxRelease the release.
+// Do runs fn while the lock is held. fn's context is derived from ctx and is also cancelled when the lease ends; fn should stop
+// then. The context carries the lease, so it cannot lock the same lock again: see WithReentrancy. Do gives the lock back after fn
+// has returned, never before, even if ctx has ended by then. "What an error means" in docs/safety.md says which errors it
+// returns. After fn has run, no error is [Retryable]. So a loop that repeats a call after a Retryable error does not run fn
+// twice. WithMaxWait bounds its wait for the lock, WithMaxRelease the release.
 func (m *Mutex) Do(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	return do(ctx, m.Lock, fn)
 }
@@ -35,7 +35,8 @@ func (m *Mutex) Do(ctx context.Context, fn func(context.Context, *Lease) error) 
 // With a context derived from the Context of a lease of this lock, Lock returns ErrWouldDeadlock; see WithReentrancy.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.q.lock(ctx, 0, false) }
 
-// TryLock takes the lock if it is free. If not, it returns a *HeldError after one round trip, or at once if a goroutine of this client
-// holds the lock, and leaves nothing behind. If the client does not know the declaration yet, TryLock reads it first. Without a
-// connection it waits for one until there has been none for a sixth of the session timeout, and then returns ErrUnreachable.
+// TryLock takes the lock if it is free. If not, it returns a *HeldError after one round trip, or at once if a goroutine of this
+// client holds the lock, and leaves nothing behind. If the client does not know the declaration yet, TryLock reads it first.
+// Without a connection it waits for one. It returns ErrUnreachable when there has been no connection for a sixth of the session
+// timeout.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.q.lock(ctx, 0, true) }

@@ -17,27 +17,33 @@ import (
 // EventType says what an Event is about. There may be more types in later versions: ignore those you do not know.
 type EventType = session.EventType
 
-// Events of a call of a Lock, Try, Acquire or Campaign method: Queued at most once, then Acquired or
-// Refused, exactly once. A Downgrade has Acquired if it succeeds. Entering a lock again ([WithReentrancy]) has no event.
+// To add an event, declare it here and in logged, and send it: for a call or a lease in ask.go, for a session in package session.
+// Count it in observer_tally_test.go, and in package prom if it needs a metric. docs/reference.md lists it after "make golden".
+
+// Events of a call of a Lock, Try, Acquire or Campaign method: Queued at most once, then Acquired or Refused, exactly once. A
+// Downgrade has Acquired if it succeeds. A call that enters a lock again ([WithReentrancy]) has no event, unless Queued was sent
+// for it.
 const (
-	EventQueued   EventType = "queued"   // it has to wait for another contender, or for a goroutine of this Client
-	EventAcquired EventType = "acquired" // it returns a lease
-	EventRefused  EventType = "refused"  // it returns an error
+	EventQueued   EventType = "queued"   // the call has to wait for another contender, or for a goroutine of this Client
+	EventAcquired EventType = "acquired" // the call returns a lease
+	EventRefused  EventType = "refused"  // the call returns an error
 )
 
-// Events of a lease, which begins with Acquired and ends with Released or Lost, exactly once. Downgrade ends the old lease with Released.
+// Events of a lease. It begins with Acquired and ends with Released or Lost, exactly once. Downgrade ends the old lease with
+// Released.
 const (
-	EventReleased EventType = "released" // it was given back; its node may take until the next reconnect to go
-	EventLost     EventType = "lost"     // it ended before it was released
+	EventReleased EventType = "released" // the lease was given back; without a connection its node is deleted only after the next reconnect
+	EventLost     EventType = "lost"     // the lease ended before it was released
 )
 
-// Events of the Client's sessions. Another is "session connected" (again). The loss of a session comes before the loss of its leases.
+// Events of the Client's sessions. There is one more, "session connected": the session has a connection again. EventSessionLost
+// comes before the EventLost of its leases.
 const (
-	EventSessionOpened    = session.EventOpened    // it was granted, and is active
-	EventSessionSuspected = session.EventSuspected // it has no connection, or no answer
-	EventSessionCleared   = session.EventCleared   // that is over, and it is active again
+	EventSessionOpened    = session.EventOpened    // the session was granted, and is active
+	EventSessionSuspected = session.EventSuspected // the session has no connection, or no answer
+	EventSessionCleared   = session.EventCleared   // the session is active again
 	EventSessionLost      = session.EventLost      // Cause is ErrClosed when its Client was closed
-	EventHeartbeat        = session.EventHeartbeat // a write that proves the session; the first event to show that the servers have a problem
+	EventHeartbeat        = session.EventHeartbeat // a committed write that proves the session alive, or its failure: this event shows first that the servers have a problem
 )
 
 // Event is what Config.Observer receives. A call ends with one of these results:
@@ -45,24 +51,24 @@ const (
 //	acquired     it returned a lease
 //	timeout      its context's deadline, or WithMaxWait, has passed
 //	cancelled    its context ended for another reason
-//	held         a Try: somebody holds the lock or waits for it
+//	held         a Try found a contender ahead, which held the lock or waited for it
 //	quota        the queue, the session or a quota is full, or the servers shed load
-//	unreachable  the servers could not be reached when the call gave up, however it did
+//	unreachable  the servers could not be reached when the call gave up
 //	error        anything else, for example a lock that is draining, or a session that was lost
 type Event struct {
 	Type    EventType
 	Time    time.Time       // when it happened
 	Context context.Context // the values of the caller's context; it never ends
 	Call    uint64          // the same in all events of one call and its lease, and unique in this process; 0 for a session's events
-	Path    string          // the lock node, where it is by then; for a MultiLock all of them, as in [Lease.Path]
-	Locks   []EventLock     // what the call is for: one, or the members of a MultiLock; do not change it
-	Node    string          // path of the contender (Queued, unless the call waits in the process; all events of a lease)
+	Path    string          // the lock's present node; of a MultiLock all of them, as in [Lease.Path]
+	Locks   []EventLock     // the lock that the call wants, or the members of a MultiLock; do not change it
+	Node    string          // the path of the call's node: of Queued, unless the call waits in the process, and of all events of a lease
 	Token   uint64          // of a lease; 0 while it is not known
 	Wait    time.Duration   // from the call until it was queued, granted or refused; until the answer to a heartbeat
 	Held    time.Duration   // from the grant until now (of a lease)
 	Result  string          // how the call ended (Acquired, Refused), as listed above
-	Cause   error           // who is ahead, a *HeldError (Queued); why (Refused, Lost, of a session and of a heartbeat that failed)
-	Session int64           // the id of the lease's session, or of that of the event; 0 otherwise
+	Cause   error           // of Queued, a *HeldError that names the contender ahead; of Refused, Lost and the events of sessions, the reason
+	Session int64           // the id of the session, of a lease's and a session's events; 0 otherwise
 }
 
 // EventLock is one of the locks that a call is for.
@@ -84,7 +90,7 @@ const (
 	resultError       = "error"
 )
 
-// resultOf is the result of a call that returned err.
+// resultOf returns the result of a call that returned err.
 func resultOf(err error) string {
 	var held *HeldError
 	switch waited := errors.As(err, &held) && held.Cause != nil; {
@@ -109,16 +115,16 @@ func resultOf(err error) string {
 	return resultError
 }
 
-// eventQueue holds what the Observer is still to receive. Its mutex is the last of all to be taken, so events can be added
-// anywhere, in order. Callbacks run without it, on a goroutine that holds nothing.
+// eventQueue holds the events that the Observer has not received yet. Its mutex is taken after all others, so any code may add an
+// event. Callbacks run on a goroutine that holds no mutex.
 type eventQueue struct {
 	mu      sync.Mutex
 	pending []Event
 	idle    chan struct{} // closed when all have been delivered; nil while none is pending
 }
 
-// observe tells the Observer, on a goroutine of its own: a callback that panics, blocks, ends its goroutine or calls the Client
-// has no lock in its hands.
+// observe passes e to the Observer, on a goroutine that holds no mutex. So a callback may panic, block, end its goroutine or call
+// the Client.
 func (c *Client) observe(e Event) {
 	q := &c.events
 	q.mu.Lock()
@@ -131,7 +137,7 @@ func (c *Client) observe(e Event) {
 	}
 }
 
-// callback tells everything there is to tell, then ends.
+// callback delivers all pending events, then ends.
 func (c *Client) callback() {
 	returned := true
 	defer func() {
@@ -157,12 +163,12 @@ func (q *eventQueue) next() (e Event, more bool) {
 		q.idle, q.pending = nil, nil
 		return e, false
 	}
-	e, q.pending[0] = q.pending[0], e // let go of its references
+	e, q.pending[0] = q.pending[0], e // the old array no longer refers to it
 	q.pending = q.pending[1:]
 	return e, true
 }
 
-// wait waits until all is delivered, but not for an Observer that takes long.
+// wait waits until all events are delivered, for the time most at longest.
 func (q *eventQueue) wait(most time.Duration) {
 	q.mu.Lock()
 	idle := q.idle
@@ -177,9 +183,9 @@ func (q *eventQueue) wait(most time.Duration) {
 }
 
 // LogEvents makes a Config.Observer that logs events for people, one line each. LevelError is for a lease that was lost.
-// LevelWarn is for a session in doubt or lost, and for a call that did not fail because of its caller's own bound. LevelInfo is
-// for the end of such a doubt, LevelDebug for all grants, waits, refusals and releases. Heartbeats are not logged. Config.Logger
-// says which servers cannot be reached, and why: the same logger serves for both.
+// LevelWarn is for a session in doubt or lost, and for a call with the result unreachable, quota or error. LevelInfo is for a
+// session that is no longer in doubt, LevelDebug for all other grants, waits, refusals and releases. Heartbeats are not logged.
+// Config.Logger says which servers cannot be reached, and why: the same logger serves for both.
 func LogEvents(log *slog.Logger) func(Event) {
 	return func(e Event) {
 		level, text := levelOf(e)
@@ -218,7 +224,7 @@ var logged = map[EventType]struct {
 	EventReleased:         {slog.LevelDebug, "lock released"},
 }
 
-// levelOf is how an event is logged; without a text it is not.
+// levelOf returns level and text of an event. An event without a text is not logged.
 func levelOf(e Event) (slog.Level, string) {
 	how := logged[e.Type]
 	switch {

@@ -30,20 +30,21 @@ type options struct {
 // its default value; only the permits of a semaphore must be set.
 //
 // All programs must give the same parameters, and nothing checks that they do. Programs that give a semaphore different numbers
-// of permits each obey their own: as many permits can be held as the largest number says, while holders that gave a smaller one
-// count on fewer. Only a declaration is one number for all, and can be changed while the semaphore is in use.
+// of permits each obey their own number. So the largest number decides how many permits can be held, and programs with a smaller
+// number do not expect that many. Only a declaration gives all programs one number, and can be changed while the semaphore is in
+// use.
 func WithParams(p kind.Params) Option { return func(o *options) { o.params = p } }
 
 // WithCreate creates the node, its parents and the children that its kind needs if they are missing: persistent nodes without a
-// declaration. It needs [WithParams], and is for trees that are not provisioned. It creates nothing if the parameters are of
-// another kind or invalid.
+// declaration. It needs [WithParams], and is for trees without declarations. It creates nothing if the parameters are of another
+// kind or invalid.
 //
-// The nodes get the access list acl. Contenders need READ, CREATE and DELETE on the lock's node, and get a list made from its. Without
-// acl the nodes are open to everybody: anybody may take the lock, end it for its holder, and delete the node. A node that exists
-// keeps its list.
+// The nodes get the access list acl. Programs that contend need READ, CREATE and DELETE on the lock's node. The access list of
+// their nodes is made from that node's list. Without acl the nodes are open to everybody: anybody may take the lock, end it for
+// its holder, and delete the node. A node that exists keeps its list.
 //
-// The nodes stay when they are no longer used: one for each path, three for a semaphore, and the parents. A program that locks a
-// path for each order leaves a node for each order; for that there is [Client.Keyed]. "locktree status PATH" and "locktree
+// The nodes stay when they are no longer used: one for each path, three for a semaphore, and the parents. A program that locks
+// one path for each customer leaves one node for each customer: use [Client.Keyed] for that. "locktree status PATH" and "locktree
 // doctor" count nodes that were left.
 func WithCreate(acl ...zk.ACL) Option {
 	if len(acl) == 0 {
@@ -53,28 +54,31 @@ func WithCreate(acl ...zk.ACL) Option {
 	return func(o *options) { o.create, o.createACL = true, acl }
 }
 
-// WithReentrancy lets this handle lock again with a context derived from a lease of the same lock, as the function of Do gets one,
-// whichever handle gave that lease. Without this option that fails with ErrWouldDeadlock: goroutines share contexts, and all goroutines
-// that a holder starts with its context would be inside at once. With this option they are, so use it only where calls nest.
+// WithReentrancy lets this handle lock again with a context derived from a lease of the same lock, such as the context that Do
+// passes on. The lease may come from another handle. Without this option such a call fails with ErrWouldDeadlock, because
+// goroutines share contexts. With this option all goroutines that a holder starts with its context can be inside at once, so use
+// it only where calls nest.
 //
-// The new lease shares the token, the node and the end of the outer one; the last Unlock of all releases the lock. A writer that locks
-// for reading stays a writer. A reader that locks for writing gets ErrWouldDeadlock, with and without this option. For a semaphore, the
-// new lease shares up to as many permits as the outer lease has; asking for more is ErrWouldDeadlock. A member of a MultiLock is entered
-// through its own handle. A MultiLock itself is never entered again: taking one that contains a lock of its caller is ErrWouldDeadlock.
+// The new lease shares the token, the node and the end of the outer one; the last Unlock of all releases the lock. A writer that
+// locks for reading stays a writer. A reader that locks for writing gets ErrWouldDeadlock, with and without this option. For a
+// semaphore the new lease shares permits of the outer one. A call that asks for more of them gets ErrWouldDeadlock. A member of a
+// MultiLock is entered through its own handle. A MultiLock itself is never entered again: a call that takes one with a lock of
+// its caller gets ErrWouldDeadlock.
 func WithReentrancy() Option { return func(o *options) { o.reentrant = true } }
 
-// WithID replaces Config.ID in the contenders of this handle: it names the holder or waiter. A goroutine that inherits the place of
-// one that has given up appears under that one's ID until it holds the lock, except at a semaphore.
+// WithID replaces Config.ID in the nodes of this handle: it names the holder or waiter. A goroutine can inherit the place of
+// another that gave up. Except at a semaphore, it then appears under the other's ID until it holds the lock.
 func WithID(id string) Option { return func(o *options) { o.id = id } }
 
 // WithMaxWait bounds the wait of each Lock, RLock, Acquire, Campaign, Do and Lead through this handle, but not the work of Do and
-// Lead: their ctx bounds the whole. A wait that takes longer ends as if its context's deadline had passed. A MultiLock obeys the
-// shortest bound of its members.
+// Lead: their ctx bounds wait and work together. A wait that takes longer ends as if its context's deadline had passed. A
+// MultiLock obeys the shortest bound of its members.
 func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
 
-// WithMaxRelease bounds how long Do and Lead wait, after their function has returned, until ZooKeeper confirms that the lock is given
-// back. When the time is up they return ErrReleasePending, and the release goes on in the background. Without this option they wait up to
-// a session timeout. Once their ctx has ended they wait for a sixth of it at most. A MultiLock obeys the shortest bound of its members.
+// WithMaxRelease bounds how long Do and Lead wait, after their function has returned, until ZooKeeper confirms that the lock is
+// given back. When the time is up they return ErrReleasePending, and the release goes on in the background. Without this option
+// they wait up to a session timeout. After their ctx has ended they wait for a sixth of the session timeout at most. A MultiLock
+// obeys the shortest bound of its members.
 func WithMaxRelease(d time.Duration) Option { return func(o *options) { o.maxRelease = d } }
 
 // collect applies the options of a handle on a lock of kind k.

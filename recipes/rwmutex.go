@@ -54,18 +54,18 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) erro
 }
 
 // Downgrade turns a write lease into a read lease, and no writer can get in between. One transaction deletes the writer's node
-// and creates a reader's with the same number, as in Curator 5.5. From the call on the caller writes nothing more: readers come
-// in before Downgrade returns. The read lease has its own token and Context. Those of the write lease end (ErrReleased), and its
-// Unlock, also that of Do, gives the read lease back.
+// and creates a reader's with the same number, as in Curator 5.5. The caller must write nothing once it has called Downgrade:
+// readers come in before it returns. The read lease has its own token and Context. The write lease's Context ends (ErrReleased).
+// The write lease's Unlock then gives the read lease back, and so does Do when its function returns.
 //
 // It is another lease, so that no work of the writer goes on beside readers: work under the write lease's Context is told to
-// stop, and its Multi fails. Work that reads on, in the function of Do too, uses the read lease and its Context.
+// stop, and its Multi fails. Work that goes on reading, in the function of Do too, uses the read lease and its Context.
 //
-// With an error Downgrade returns l. The lease is held as before if no server can execute the transaction any more; if one can,
-// it has ended.
+// With an error Downgrade returns l. If no server can execute the transaction any more, l is held as before. Otherwise l has
+// ended.
 //
-// Curator's and kazoo's waiters respect the reader that appears before them. Curator's own downgrade up to 5.4 takes
-// a new number at the end of the queue, and does let a writer in between.
+// Curator's and kazoo's waiters respect the reader that appears before them. The downgrade of Curator up to 5.4 takes a new
+// number at the end of the queue, and so lets a writer in between.
 func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	now, err := m.downgrade(ctx, l)
 	if now == nil {
@@ -74,13 +74,14 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	return &Lease{now}, nil
 }
 
-// at is the handle on the lock where u holds it: a key's may be in a directory. Its error is that of finding out.
+// at returns the handle with the path where u holds the lock: a key's node may be in a directory that the declaration names. It
+// fails if that cannot be read.
 func (m *RWMutex) at(ctx context.Context, u *held.Use) (*RWMutex, error) {
 	if of := lock.SubjectOf(u); of.Path() == m.Path() || of.Handle.C != m.write.Handle.C {
 		return m, nil
 	}
 	write, err := m.write.present(ctx, m.write.c.state.StateOf(u.H.Session().Session))
-	if errors.Is(err, ErrDraining) { // who holds it may exchange it
+	if errors.Is(err, ErrDraining) { // a holder may exchange its lease while the lock is draining
 		err = nil
 	}
 	read := *write

@@ -8,8 +8,8 @@ import (
 
 // Semaphore is a lock with a declared number of permits, which as many callers can hold at once. In ZooKeeper it has the layout
 // of Curator's InterProcessSemaphoreV2: permits are nodes below "leases", and callers that must wait queue below "locks". The
-// number is read from the declaration, and changes take effect. A higher number admits waiters at once. A lower one interrupts no
-// holder, and admits no waiter until enough permits have come back.
+// number is read from the declaration, and changes take effect at once. A higher number admits waiters. A lower number interrupts
+// no holder, and admits no waiter until enough permits have been given back.
 type Semaphore struct{ q *handle }
 
 // Semaphore returns a handle on the semaphore at path; see Client.Mutex.
@@ -24,7 +24,7 @@ func (m *Semaphore) Path() string { return m.q.Path }
 // Curator clients that want 2 of 2 can). Waiters are served in the order of arrival: one that wants many permits is not overtaken
 // by those that want few. ctx bounds the wait.
 //
-// With a context of a lease of this semaphore, Acquire returns ErrWouldDeadlock: a caller that takes permits while it
+// With a context of a lease of this semaphore, Acquire returns ErrWouldDeadlock, because a caller that takes permits while it
 // holds some can wait for itself. With WithReentrancy it shares the permits that the lease has.
 //
 // Errors are those of Mutex.Lock, and ErrTooManyPermits: at once if fewer than n permits are declared, and during a
@@ -33,7 +33,7 @@ func (m *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return m.q.lock(ctx, n, false)
 }
 
-// TryAcquire takes n permits if they are free and there is no waiter, and returns a *HeldError if not. A client that polls with
+// TryAcquire takes n permits if they are free and there is no waiter. Otherwise it returns a *HeldError. A client that polls with
 // it does not delay waiters, and writes nothing while the permits are taken.
 func (m *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	return m.q.lock(ctx, n, true)

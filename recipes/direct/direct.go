@@ -4,7 +4,7 @@
 //	s, err := c.Session(ctx)
 //	data, stat, err := s.Get(ctx, "/app/config")
 //
-// It relies on package recipes for the connection, and takes no lock. A write that must not happen once a lock is gone is
+// It relies on package recipes for the connection, and takes no lock. For a write that must not happen after a lock is lost, use
 // [github.com/locktree/locktree/recipes.Lease.Multi]. Its types are [Session], and [OpError], the error of every operation.
 package direct
 
@@ -26,7 +26,7 @@ import (
 // closed or the servers expire the session: without a connection, up to Timeout (and a tick) after they last heard from it.
 type Session struct{ ahead session.Ahead }
 
-// Of returns the operations of a session. Programs call Client.Session of package recipes.
+// Of returns s with the operations for programs, which call Client.Session of package recipes.
 func Of(s *session.Session) *Session { return &Session{session.Ahead{Session: s}} }
 
 // ID returns the session's id.
@@ -44,8 +44,8 @@ func (s *Session) Get(ctx context.Context, path string) (data []byte, stat *zk.S
 	return s.ahead.Get(ctx, path)
 }
 
-// Exists returns a node's stat, nil when there is no such node. Servers before 3.8.4 and 3.9.2 answer anybody. Later ones
-// require READ on a node that exists (ZOOKEEPER-2590), so zk.ErrNoAuth proves that it does.
+// Exists returns a node's stat, nil when there is no such node. Servers before 3.8.4 and 3.9.2 answer all clients. Later servers
+// require READ on a node that exists (ZOOKEEPER-2590), so zk.ErrNoAuth proves that the node exists.
 func (s *Session) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 	return s.ahead.Exists(ctx, path)
 }
@@ -60,9 +60,9 @@ func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, stat *
 	return s.ahead.GetACL(ctx, path)
 }
 
-// GetW is Get plus a watch: changed is closed when the node should be read again, once. It changed, it was deleted, the connection
-// was re-established (events may have been missed), the session was lost, or ctx has ended. No change after the read is missed;
-// that changed is closed does not prove one. On any error, including zk.ErrNoNode, changed is nil and nothing is left behind.
+// GetW is Get plus a watch: changed is closed when the node should be read again. The node was changed or deleted, the connection
+// was re-established (events may have been missed), the session was lost, or ctx has ended. No change after the read is missed,
+// but a closed channel does not prove a change. On any error, including zk.ErrNoNode, changed is nil and nothing is left behind.
 func (s *Session) GetW(ctx context.Context, path string) (data []byte, stat *zk.Stat, changed <-chan struct{}, err error) {
 	watched, call := context.WithCancel(ctx)
 	data, stat, w, err := s.ahead.GetCalled(ctx, path, call)
@@ -76,8 +76,8 @@ func (s *Session) ChildrenW(ctx context.Context, path string) (names []string, s
 	return names, stat, until(watched, call, w), err
 }
 
-// until returns the channel of a watch that is called when it fires, and stops it when its context ends. Firing ends the context
-// too, so one that lives long does not collect watches.
+// until returns the channel that is closed when the watch fires or watched ends. A watch that fires ends watched too, so a
+// caller's context that lives long does not collect watches.
 func until(watched context.Context, call func(), w *session.Watch) <-chan struct{} {
 	if w == nil {
 		call()
@@ -87,11 +87,12 @@ func until(watched context.Context, call func(), w *session.Watch) <-chan struct
 	return watched.Done()
 }
 
-// Reads are reads to be sent together, by their paths.
+// Reads names the nodes to read together, by their paths.
 type Reads struct{ Get, GetACL, Exists []string }
 
-// ReadAhead sends reads together, in one write, and returns a Session for one goroutine. Its methods of these names wait for the answers,
-// and give each once. Every other read is sent when it is asked for. ReadAhead waits for a connection only; the reads return all errors.
+// ReadAhead sends reads together, in one write, and returns a Session for one goroutine. Its methods Get, GetACL and Exists wait
+// for these answers, and return each once. Every other read is sent when the method is called. ReadAhead waits for a connection
+// only; the reads return all errors.
 //
 // An answer may be as old as its request: do not read ahead what you write in between.
 func (s *Session) ReadAhead(ctx context.Context, reads Reads) *Session {

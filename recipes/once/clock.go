@@ -2,37 +2,38 @@ package once
 
 import "time"
 
-// Each wait here, and each comparison with a time of the ensemble:
+// How long each step can wait. stagger is at most a second.
 //
-//	where                     what is waited for or compared                          late by at most
-//	await                     the next slot, by clock                                 recheck, if the clock is set; else stagger
-//	start, attempt            a slot that is not due, from the time of our contender  recheck + stagger; then all is read again
-//	standBy                   a change of the record by those who queue               min(recheck, catch_up/8) + stagger
-//	lock                      the job's lock                                          the runs of others: unbounded, but see inTime
-//	retry.Tries.Over          another try: doubled, up to 1 s, in Run 5 s             as said, for each try
-//	note                      the result is recorded                                  a session timeout
-//	begin: early              slot - 30 s <= a time that has passed                   the wait for the lock, never early
-//	begin: inTime, before     slot + catch_up >= that time                            the wait for the lock, so it decides only refusals
-//	begin: inTime, behind     slot + catch_up >= when the start was written           0: it is undone
-//	inTime: from              slot > when its schedule was declared, from [kind.Payload], and the record began    0: both are stored
-//	Look, in turn and Skip    slots that are due, by clock; by the machine's in Skip  what that clock is behind
-//	clock.learn               the clock by which a slot was chosen with the time of our contender                 30 s
+//   - await: for the next slot by this client's clock, and then for stagger. It looks at the clock again after recheck.
+//   - start, attempt: for a slot that is not due yet by the ensemble's clock. They look at everything again after recheck + stagger.
+//   - standBy: for a change of the record, for min(recheck, catch_up/8) + stagger.
+//   - lock: for the job's lock, as long as others run. A slot that is too old by then is refused by inTime.
+//   - retry.Tries: its pauses double, up to 1 s, or 5 s in Run.
+//   - note: for the write of the result, for a session timeout.
 //
-// stagger is at most a second.
+// How exact each comparison of times is:
+//
+//   - begin calls early, and inTime before its write, with a past time of the ensemble. So no slot starts early, and none is refused
+//     that is in time. A slot that is too old may pass.
+//   - begin calls inTime after its write with the time of the write. This is exact: a start that was too late is undone.
+//   - inTime compares the slot with the times at which its schedule was declared ([kind.Payload]) and its record was created. Both are
+//     stored, so this is exact too.
+//   - turn compares slots with this client's clock, and Skip with the machine's. They find a slot late if that clock is behind.
+//   - clock.learn accepts a clock that was ahead of the ensemble's by 30 s when a slot was chosen.
 
 // recheck bounds each wait for a slot: a clock may be set meanwhile, so everything is looked at again.
 const recheck = time.Minute
 
-// clock is this machine's, less its known lead over the ensemble's: a client that is ahead would wait for slots of tomorrow, and
-// find those of today too late. Its first use is read.
+// clock is this machine's clock, less its known lead over the ensemble's. Without that a client with a fast clock would wait for the
+// slots of tomorrow, and find those of today too old. Callers call read first.
 type clock struct {
 	now     func() time.Time // of this machine
-	own, at time.Time        // what it showed at the last look, and when that was
-	ahead   time.Duration
+	own, at time.Time        // what it showed at the last read, and the monotonic time of that read
+	ahead   time.Duration    // its known lead
 }
 
-// read returns the time. set reports whether the machine's clock has not been seen before, or was set since, or slept: then its
-// lead is unknown.
+// read returns the time. set reports whether this is the first read, or the machine's clock was set or slept since the last one: then
+// its lead is unknown.
 func (c *clock) read() (now time.Time, set bool) {
 	own, at := c.now().Round(0), time.Now()
 	if drift := own.Sub(c.own) - at.Sub(c.at); c.at.IsZero() || drift.Abs() > time.Second {
@@ -42,10 +43,10 @@ func (c *clock) read() (now time.Time, set bool) {
 	return own.Add(-c.ahead), set
 }
 
-// learn compares the time of the last look with a later one of the ensemble. It reports whether the clock was wrong by more than
-// a slot may be early.
-func (c *clock) learn(since time.Time) (wrong bool) {
+// learn compares the time of the last read with a later time of the ensemble. It reports whether the clock was further ahead than a
+// slot may start early.
+func (c *clock) learn(ensemble time.Time) (wrong bool) {
 	was := c.ahead
-	c.ahead = max(0, c.own.Sub(since))
+	c.ahead = max(0, c.own.Sub(ensemble))
 	return c.ahead-was > ahead
 }

@@ -16,20 +16,22 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// Once is a job that runs once for each slot: an instant of its declared schedule, or a name that the program gives. A mutex alone
-// does not do that: it excludes only while a job runs, so a short job runs on every machine whose clock differs a little.
+// Once is a job that runs once for each slot. A slot is an instant of the declared schedule, or a name that the program gives. A
+// mutex alone does not do that: it excludes only while a job runs, so a short job runs on every machine whose clock differs a
+// little.
 //
-// A client that starts a slot holds the job's lock, so one run is under way at a time. It has written the slot into the job's record, in
-// one transaction that is guarded by the record's version and by the lock. The record decides, without a clock. With success = "start",
-// which is the default, a slot is started at most once: if its holder dies, the work is not done to its end. With success = "end" it is
-// started again, with a larger token, by another one who wants it, until a run has succeeded. At most one success is recorded. But the
-// work may be done to its end more than once, by a holder that lost the lock without stopping, unless its store refuses old tokens.
+// A client that starts a slot holds the job's lock, so one run is under way at a time. It writes the slot into the job's record,
+// in a transaction that fails if the record has changed or the lock is lost. The record decides, without a clock. With success =
+// "start", which is the default, a slot is started at most once: if its holder dies, the work is not finished. With success =
+// "end" other clients start the slot again, with a larger token, until a run has succeeded. At most one success is recorded. But
+// a holder that lost the lock without stopping may finish the work a second time, unless its store refuses old tokens.
 //
-// Clocks only say when to try. A slot is not started more than 30 s before its instant, by the clock of the ensemble, which the stat of
-// this session's own contender shows. A client with a clock that is ahead waits. A client with a clock that is behind starts late, if no
-// other has. It does not start once the instant is longer ago than catch_up, by the ensemble's time of the start. So a slot is missed
-// only if no client lives whose clock is less than catch_up behind, or if a run of another slot holds the job up. No client waits for
-// longer than a minute before it looks again, so a clock may be set at any time. clock.go lists each wait; docs/once.md says the rest.
+// Clocks only say when to try. A slot is not started more than 30 s before its instant, by the clock of the ensemble. The stat of
+// the client's own node in the queue shows that clock. A client with a fast clock waits. A client with a slow clock starts late,
+// if no other client has started. It does not start if the instant is more than catch_up ago, by the ensemble's time of the
+// start. So a slot is missed only if the clock of every live client is at least catch_up slow, or if a run of another slot takes
+// too long. A client that waits for an instant looks at its clock again every minute, so a clock may be set at any time. Only the
+// wait for the job's lock is longer. clock.go lists each wait; docs/once.md says the rest.
 type Once struct {
 	c    *recipes.Client
 	path string
@@ -46,11 +48,11 @@ func (o *Once) Path() string { return o.path }
 
 // Errors of the slots of a [Once].
 var (
-	// ErrSlotTaken: the slot was started, with success = "start"; or a run of it has succeeded; or a person skipped it. It
-	// arrives as a *SlotError.
+	// ErrSlotTaken: the slot was started, with success = "start"; or a run of it has succeeded; or a person skipped it. A
+	// *SlotError wraps it.
 	ErrSlotTaken = errors.New("recipes: slot taken")
 	// ErrSlotTooOld: the slot sorts before the recorded ones, so it may have been run. Or its instant is before the job was
-	// declared, or longer ago than catch_up allows. It is not run.
+	// declared, or more than catch_up ago. It is not run.
 	ErrSlotTooOld = errors.New("recipes: slot too old")
 	// ErrNoSlot: the job has no such slot: its instant is not in the schedule, or its name is empty, longer than 128 bytes, or not
 	// printable.
@@ -70,8 +72,8 @@ func (e *SlotError) Error() string {
 
 func (*SlotError) Unwrap() error { return ErrSlotTaken }
 
-// Start waits until it may start a slot, and starts it. An empty slot is the newest one of the schedule, by this machine's clock, if
-// its instant is no longer ago than catch_up. The caller ends it with [Start.End]. ctx bounds the wait.
+// Start waits until it may start a slot, and starts it. An empty name means the newest slot of the schedule, by this machine's
+// clock; it is too old if its instant is more than catch_up ago. The caller ends the start with [Start.End]. ctx bounds the wait.
 //
 // While another client runs the job, Start waits. If the record decides the slot already, it returns a *SlotError at once. Other
 // errors are ErrSlotTooOld, ErrNoSlot, slots.ErrUnknownZone where this machine does not know the declared time zone, and those of
@@ -86,8 +88,8 @@ func (o *Once) TryStart(ctx context.Context, slot string) (*Start, error) {
 	return o.start(ctx, slot, slot == "", true)
 }
 
-// Do runs fn for a slot, as Start and End do: fn's error is its result. It returns what fn returned, and what Start and End did. fn's
-// context ends with the lease, as in Mutex.Do. If fn panics nothing is recorded, as if this process had died.
+// Do runs fn for a slot, as Start and End do: fn's error is its result. It returns the errors of fn, Start and End. fn's context
+// ends with the lease, as in Mutex.Do. If fn panics nothing is recorded, as if this process had died.
 func (o *Once) Do(ctx context.Context, slot string, fn func(context.Context, *recipes.Lease) error) error {
 	s, err := o.Start(ctx, slot)
 	if err != nil {
@@ -97,8 +99,8 @@ func (o *Once) Do(ctx context.Context, slot string, fn func(context.Context, *re
 	return err
 }
 
-// start starts a slot as soon as it is due: the newest one by a clock that is ahead may not be. It stays the one that is meant unless that
-// clock is set meanwhile.
+// start starts a slot as soon as it is due: by a clock that is ahead, the newest slot is not due yet. start keeps to that slot
+// unless the clock is set meanwhile.
 func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, error) {
 	own, newest := clock{now: o.c.Now}, time.Time{}
 	for {
@@ -115,9 +117,9 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 	}
 }
 
-// startNow takes the job's lock, and starts the slot in its record. An empty name is the newest slot at a time. late refuses a
-// slot that is later than catch_up. If the slot is not due, or was chosen by a clock (by) that was wrong, there is neither a
-// start nor an error: the caller waits, and then looks at everything again.
+// startNow takes the job's lock, and starts the slot in its record. An empty name means the newest slot at the time newest. late
+// refuses a slot that is more than catch_up ago. If the slot is not due, or if the clock by which it was chosen (by) was wrong,
+// startNow returns neither a start nor an error. Then the caller waits, and looks at everything again.
 func (o *Once) startNow(ctx context.Context, slot string, newest time.Time, by *clock, late, try bool) (s *Start, wait time.Duration, err error) {
 	asked := time.Now()
 	p, name, err := o.resolve(ctx, slot, newest)
@@ -147,7 +149,7 @@ func (o *Once) startNow(ctx context.Context, slot string, newest time.Time, by *
 
 func recordOf(path string) string { return kind.JoinPath(path, kind.Once.Record) }
 
-// resolve finds the declaration, and the slot that is meant.
+// resolve finds the declaration, and the name of the slot.
 func (o *Once) resolve(ctx context.Context, slot string, newest time.Time) (*kind.OnceParams, string, error) {
 	d, err := o.declared(ctx)
 	if err != nil {
@@ -167,7 +169,7 @@ func (o *Once) resolve(ctx context.Context, slot string, newest time.Time) (*kin
 	return p, slot, o.check(p, slot)
 }
 
-// check is the error of a slot that p does not have.
+// check returns the error of a slot that p does not have.
 func (o *Once) check(p *kind.OnceParams, slot string) error {
 	switch err := p.CheckSlot(slot); {
 	case errors.Is(err, slots.ErrUnknownZone):
@@ -178,7 +180,7 @@ func (o *Once) check(p *kind.OnceParams, slot string) error {
 	return nil
 }
 
-// lock takes the job's lock, unless the record says before that what becomes of the slot.
+// lock takes the job's lock. It stops with an error if the record decides the slot before that.
 func (o *Once) lock(ctx context.Context, p *kind.OnceParams, slot string, try bool) (*recipes.Lease, error) {
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -222,8 +224,8 @@ func (o *Once) watch(waiting context.Context, p *kind.OnceParams, slot string, c
 	}
 }
 
-// glance looks at the record without the lock. The error says that the slot is decided. changed is closed when glance is to be
-// asked again; nil if that cannot be known, because the holder of the lock finds out in any case.
+// glance looks at the record without the lock. The error says that the slot is decided. changed is closed when the caller should
+// glance again. It is nil if the record cannot be read: the caller reads it again once it has the lock.
 func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (changed <-chan struct{}, decided error) {
 	s, err := o.c.Session(ctx)
 	if err != nil {
@@ -240,9 +242,9 @@ func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (cha
 	return changed, o.judge(record, slot, p)
 }
 
-// judge is the error of a slot that must not be started.
+// judge returns the error of a slot that must not be started.
 func (o *Once) judge(r *slots.Record, slot string, p *kind.OnceParams) error {
-	rules, _ := p.Rules() // a verdict needs no schedule
+	rules, _ := p.Rules() // Judge needs no schedule, so its error does not matter
 	switch r.Judge(slot, rules) {
 	case slots.Taken, slots.Skip:
 		return &SlotError{o.path, slot, r.Run(slot)}
@@ -256,9 +258,9 @@ func noRecord(node string, err error) error {
 	return errs.Errorf("%w: %s, which has the record of its slots, does not exist; run apply: %w", recipes.ErrNotProvisioned, node, err)
 }
 
-// Skip records that a slot is not to be run: it is for people. A slot that was started or has succeeded is a *SlotError. While
-// the job runs, or a client waits to run it, the error is a *recipes.HeldError. It refuses a slot whose record would have no room
-// for one that is to be run before it.
+// Skip records that a slot must not be run: it is for people. A slot that was started or has succeeded is a *SlotError. While the
+// job runs, or a client waits to run it, the error is a *recipes.HeldError. It refuses a slot if the record would then forget an
+// earlier one that is still to be run.
 func (o *Once) Skip(ctx context.Context, slot string) error {
 	_, slot, err := o.resolve(ctx, slot, o.c.Now())
 	if err != nil {
@@ -294,12 +296,12 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 	return errors.Join(err, l.Unlock(ctx))
 }
 
-// declared is the declaration.
+// declared returns the declaration.
 func (o *Once) declared(ctx context.Context) (*recipes.Declaration, error) {
 	return o.c.Declaration(ctx, kind.Once, o.path, o.opts...)
 }
 
-// startOf is the start of a slot under the job's lock, before it is recorded. The schedule may be another one than before the wait.
+// startOf makes the start of a slot under the job's lock, before it is recorded. The schedule may have changed during the wait.
 func (o *Once) startOf(ctx context.Context, l *recipes.Lease, slot string) (*Start, error) {
 	d, err := o.declared(ctx)
 	if err != nil {

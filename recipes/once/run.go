@@ -14,16 +14,17 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// Run runs fn for each slot of the schedule, until ctx ends: within a second of its instant, or up to catch_up later if no client
-// has started it, the oldest first. fn's context and lease are those of Do. Run records fn's result, logs an error to
-// Config.Logger, and goes on. It does not try a slot again once an error of its own fn is recorded; other clients do, with
-// success = "end". If the lease was lost before the result was recorded, it may try the slot again itself.
+// Run runs fn for each slot of the schedule, until ctx ends. It starts a slot within a second of its instant, or up to catch_up
+// later if no client has started it, the oldest slot first. fn's context and lease are those of Do. Run records fn's result, logs
+// an error to Config.Logger, and goes on. It does not try a slot again once an error of its own fn is recorded. With success =
+// "end", other clients try that slot again. If the lease was lost before the result was recorded, it may try the slot again
+// itself.
 //
-// Run outlasts what is worth another try: a lost session, servers that cannot be reached, an apply that drains the job. It returns ctx's error, or
-// why there is nothing to wait for: recipes.ErrNotProvisioned, ErrKindMismatch, ErrNoSlot if the job has no schedule, and other errors that [Retryable] reports
-// false for.
+// Run goes on after a lost session, while servers cannot be reached, and while an apply drains the job. It returns ctx's error,
+// or the reason why it waits for nothing: recipes.ErrNotProvisioned, ErrKindMismatch, ErrNoSlot if the job has no schedule, and
+// other errors for which recipes.Retryable is false.
 func (o *Once) Run(ctx context.Context, fn func(ctx context.Context, slot time.Time, l *recipes.Lease) error) error {
-	settled := time.Time{} // as far as it knows, this client starts no slot up to this one
+	settled := time.Time{} // this client has done with all slots up to this one
 	now := &clock{now: o.c.Now}
 	for try := (retry.Tries{Longest: 5 * time.Second}); ; {
 		settledTo, err := o.turn(ctx, settled, now, fn)
@@ -39,7 +40,7 @@ func (o *Once) Run(ctx context.Context, fn func(ctx context.Context, slot time.T
 	}
 }
 
-// outlasted is what Run outlasts, also behind a grant: whatever was done then, the record says it.
+// outlasted reports whether Run goes on after err, even if the lock was granted: the record says whether the slot was started.
 func outlasted(err error) bool {
 	for _, reason := range []error{recipes.ErrLost, recipes.ErrSessionLost, recipes.ErrReleasePending, recipes.ErrDraining} {
 		if errors.Is(err, reason) {
@@ -87,12 +88,13 @@ func (o *Once) turn(ctx context.Context, settled time.Time, now *clock, fn func(
 	return settled, o.await(ctx, d, now, rules.Schedule.Next(at))
 }
 
-// stagger is by how long a client delays what others do at the same moment. When most of them look, the first one has written the record.
+// stagger returns a random delay, so that not all clients act at the same moment. The first of them has written the record before
+// most others look.
 func stagger(p *kind.OnceParams) time.Duration { return rand.N(min(time.Second, p.Late()/8) + 1) }
 
-// standBy keeps this client out of a queue with a holder and one that waits in case the holder fails: the record tells about
-// them. Without it all clients would queue for each slot. It reports whether the record has changed. If it has not for a while,
-// those two may be there for another reason, and this client is to queue.
+// If the queue has a holder and a waiter, standBy waits for a change of the record, so that not all clients queue for each slot.
+// It reports whether the record has changed. If it has not changed for a while, the two may be there for another slot, and the
+// caller must queue.
 func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool {
 	s, err := o.c.Session(ctx)
 	if err != nil {
@@ -102,7 +104,7 @@ func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool
 	if line, _ := kind.SortContenders(children); err != nil || len(line) < 2 {
 		return false
 	}
-	waiting, stop := context.WithTimeout(ctx, min(recheck, p.Late()/8)) // it closes changed, too
+	waiting, stop := context.WithTimeout(ctx, min(recheck, p.Late()/8)) // the end of waiting closes changed too
 	defer stop()
 	_, stat, changed, err := s.GetW(waiting, recordOf(o.path))
 	if err != nil {
@@ -114,8 +116,8 @@ func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool
 	return waiting.Err() == nil && retry.Pause(ctx, nil, stagger(p)) == nil
 }
 
-// attempt starts a slot that is due, and runs fn. It returns the slot if this client has done with it: its result, or another
-// client's decision, is recorded.
+// attempt starts a slot that is due, and runs fn. It returns the slot's instant if this client has done with it: its result, or
+// another client's decision, is recorded. Otherwise it returns settled.
 func (o *Once) attempt(ctx context.Context, at, settled time.Time, now *clock, fn func(context.Context, time.Time, *recipes.Lease) error) (time.Time, error) {
 	now.read()
 	s, wait, err := o.startNow(ctx, slots.At(at), at, now, true, false)
@@ -137,7 +139,8 @@ func (o *Once) attempt(ctx context.Context, at, settled time.Time, now *clock, f
 	return at, nil
 }
 
-// await waits until a slot is due by a clock, and a little longer, or until another look is due.
+// await waits until the slot at next is due by the clock, and then for stagger. It returns earlier when the caller must look at
+// everything again.
 func (o *Once) await(ctx context.Context, d *recipes.Declaration, by *clock, next time.Time) error {
 	left := recheck
 	if now, _ := by.read(); !next.IsZero() {

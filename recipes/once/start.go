@@ -53,7 +53,7 @@ func (s *Start) End(ctx context.Context, result error) error {
 // ahead is how much earlier than its instant a slot may be started.
 const ahead = 30 * time.Second
 
-// contender is the stat of our node in the queue.
+// contender reads the stat of our node in the queue.
 func (s *Start) contender() (own *zk.Stat, err error) {
 	ctx := s.Context()
 	sn, err := s.session(ctx)
@@ -69,16 +69,17 @@ func (s *Start) contender() (own *zk.Stat, err error) {
 	return own, nil
 }
 
-// begin writes the start into the record. early is how long it is until that is allowed.
+// begin writes the start into the record. If it is too early for that, it returns how long to wait.
 //
-// passed is a time that has passed: that of our contender. A slot is never too early by it, but it may be as old as the wait for
-// the lock. So the write of the start says whether it was too late; then it is undone.
+// passed is a past time of the ensemble's clock, when our node was last written. It is as old as the wait for the lock. So a slot
+// that is due at passed is due, but it may be too old by now. The time of our write in the record shows that, and then begin
+// undoes the write.
 func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err error) {
 	ctx, token := s.Context(), s.Token()
 	var before *slots.Record
 	wrote, err := s.change(ctx, func(r *slots.Record, stat *zk.Stat) (*slots.Record, error) {
 		if was := r.Run(s.Slot); was != nil && was.Token == token {
-			s.run = *was // an answer was lost
+			s.run = *was // the reply to this write was lost
 			return nil, nil
 		}
 		if err := s.o.judge(r, s.Slot, s.params); err != nil {
@@ -104,7 +105,7 @@ func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err err
 	err = s.inTime(time.Time{}, time.UnixMilli(wrote.Mtime), late)
 	if err != nil {
 		_, undone := s.change(ctx, func(_ *slots.Record, stat *zk.Stat) (*slots.Record, error) {
-			if before == nil || stat.Version != wrote.Version { // it was written by hand
+			if before == nil || stat.Version != wrote.Version { // another program has written the record since
 				return nil, nil
 			}
 			return before, nil
@@ -114,13 +115,13 @@ func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err err
 	return 0, err
 }
 
-// countsFrom is the time after the last slot that does not count.
+// countsFrom returns the time after which slots count: the schedule was declared and the record was created by then.
 func countsFrom(r *slots.Record, d *recipes.Declaration, stat *zk.Stat) time.Time {
 	return r.From(d.Since, time.UnixMilli(stat.Ctime))
 }
 
-// inTime is the error of a slot that is too old at a time of the ensemble's clock. The record says nothing of slots from before
-// the schedule was declared, or before the record began: there may have been another record.
+// inTime returns the error of a slot that is too old at the time now of the ensemble's clock. Slots up to from are too old: the
+// record does not know them, but an earlier record may have.
 func (s *Start) inTime(from, now time.Time, late bool) error {
 	if s.params.Schedule == "" {
 		return nil
@@ -135,7 +136,7 @@ func (s *Start) inTime(from, now time.Time, late bool) error {
 	return nil
 }
 
-// early is how long it is from now until a slot may be started.
+// early returns how long it is from now until the slot may be started.
 func (s *Start) early(now time.Time) time.Duration {
 	if s.params.Schedule == "" {
 		return 0
@@ -162,12 +163,13 @@ func (s *Start) note(ctx context.Context, result error) error {
 	return err
 }
 
-// change writes the record that to makes, in a transaction that fails if the lease is lost, or if the record has changed since it
-// was read. Then it asks to again. It writes nothing if to returns no record. It returns the stat of the record as it is by then.
+// change reads the record, calls edit, and writes the record that edit returns. The transaction fails if the lease is lost or the
+// record has changed. In the second case change reads and calls edit again. If edit returns nil, it writes nothing. It returns
+// the newest stat of the record.
 //
-// If the reply to a write is lost, what is read next says whether it was applied: to recognises its own. If it is not there yet it is
-// written again, with the same version, so that one of the two is refused.
-func (s *Start) change(ctx context.Context, to func(*slots.Record, *zk.Stat) (*slots.Record, error)) (*zk.Stat, error) {
+// If the reply to a write is lost, change reads again, and edit recognises its own write. If that is not there, change writes
+// again with the same version: ZooKeeper applies one of the two writes at most.
+func (s *Start) change(ctx context.Context, edit func(*slots.Record, *zk.Stat) (*slots.Record, error)) (*zk.Stat, error) {
 	sn, err := s.session(ctx)
 	if err != nil {
 		return nil, recipes.AfterGrant(s.failed(ctx, err))
@@ -183,7 +185,7 @@ func (s *Start) change(ctx context.Context, to func(*slots.Record, *zk.Stat) (*s
 		if err != nil {
 			return nil, recipes.AfterGrant(errs.Errorf("recipes: once %s: %w", s.Path(), err))
 		}
-		next, err := to(record, stat)
+		next, err := edit(record, stat)
 		if err != nil || next == nil {
 			return stat, recipes.AfterGrant(err)
 		}
@@ -197,7 +199,8 @@ func (s *Start) change(ctx context.Context, to func(*slots.Record, *zk.Stat) (*s
 	}
 }
 
-// failed explains why the record could not be read or written. A lease that is lost may not know yet.
+// failed explains why the record could not be read or written. If the lease is lost, the client may not have noticed yet: Verify
+// finds out.
 func (s *Start) failed(ctx context.Context, err error) error {
 	if isNoNode(err) {
 		if lost := s.Verify(ctx); errors.Is(lost, recipes.ErrLost) {
@@ -213,7 +216,7 @@ func (s *Start) failed(ctx context.Context, err error) error {
 	return errs.Errorf("recipes: once %s: its record: %w", s.Path(), err)
 }
 
-// session is the client's. A lease of another one is over.
+// session returns the client's session. If it is not the lease's, the lease is over, and so Multi fails.
 func (s *Start) session(ctx context.Context) (current, error) {
 	sn, err := s.o.c.Session(ctx)
 	return current{sn}, err
@@ -225,7 +228,7 @@ type current struct{ *direct.Session }
 // Err is the error of a session that is over.
 func (current) Err() error { return recipes.ErrSessionLost }
 
-// over says why the lease is over; nil while it is held, also while it is asked back.
+// over returns why the lease is over; nil while it is held, also after it was revoked.
 func (s *Start) over() error {
 	if why := context.Cause(s.Context()); s.Context().Err() != nil && !errors.Is(why, recipes.ErrRevoked) {
 		return why
@@ -233,7 +236,7 @@ func (s *Start) over() error {
 	return nil
 }
 
-// unanswered: no server has answered an operation, and this side did not refuse to send it.
+// unanswered reports whether another try may succeed: no server answered the operation, or the server was overloaded.
 func unanswered(err error) bool {
 	var op *direct.OpError
 	switch {
@@ -245,7 +248,7 @@ func unanswered(err error) bool {
 	return true
 }
 
-// unwritten: a write to the version that was read may not have been applied. The next read tells.
+// unwritten reports whether the write may not have been applied, so that the record must be read again.
 func unwritten(err error) bool { return errors.Is(err, zk.ErrBadVersion) || unanswered(err) }
 
 func isNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }

@@ -28,7 +28,7 @@
 //   - acquired: a lease was returned
 //   - timeout: the context's deadline, or WithMaxWait, passed
 //   - cancelled: the context ended for another reason
-//   - held: a Try found the lock held
+//   - held: a Try found a contender ahead, which held the lock or waited for it
 //   - quota: the queue, the session or a quota is full, or the server sheds load
 //   - unreachable: the servers could not be reached when the call gave up, whoever holds the lock
 //   - error: anything else, for example a lock that is draining or not provisioned, or a session that was lost
