@@ -48,7 +48,7 @@ func TestLanguageIsTerraforms(t *testing.T) {
 			different = append(different, "    "+given+"  "+ours)
 		}
 	}
-	_, list, _ := strings.Cut(string(topic), "Values that differ, with their types:\n")
+	_, list, _ := strings.Cut(string(topic), "Their value here follows, with its type:\n")
 	require.Equal(t, strings.Join(different, "\n"), strings.TrimRight(list, "\n"))
 	require.Greater(t, compared, 450)
 }

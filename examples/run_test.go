@@ -2,17 +2,14 @@ package examples_test
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -66,12 +63,11 @@ func newRecorder(t *testing.T, addr string) *recorder {
 var (
 	console = regexp.MustCompile("(?ms)((?:^<!-- [^\n]+ -->\n)*)^```(console|hcl|go)\n(.*?)^```$")
 	printed = regexp.MustCompile(`^worker-\d (waits|works|has|gave)\b`)
-	comment = regexp.MustCompile(`(?m)^<!-- (by hand|then|write): (.+) -->$`)
+	comment = regexp.MustCompile(`(?m)^<!-- (then|write): (.+) -->$`)
 )
 
 // page is the page with the output of its commands as it is now.
 //
-//	<!-- by hand: set PATH OLD NEW -->    before the commands, another client changes a node
 //	<!-- then: LINE -->                   behind the last command a program in the background prints that; several, in any order
 //	<!-- write: PATH -->                  the block is written to a file
 func (r *recorder) page(text string) string {
@@ -84,8 +80,6 @@ func (r *recorder) page(text string) string {
 				then = append(then, c[2])
 			case "write":
 				require.NoError(r.t, os.WriteFile(filepath.Join(r.dir, c[2]), []byte(m[3]), 0o644))
-			default:
-				r.byHand(strings.Fields(c[2]))
 			}
 		}
 		if m[2] != "console" {
@@ -145,22 +139,4 @@ func steadyRun(addr, out string) string {
 	out = regexp.MustCompile(`(session 0x[0-9a-f]+) +(connected)`).ReplaceAllString(out, "$1  $2")
 	out = regexp.MustCompile(`0x[0-9a-f]{6,}`).ReplaceAllString(out, "0x100002a5c340000")
 	return regexp.MustCompile(`(for|  )\s*(\d+[hm])*\d+s\b`).ReplaceAllString(out, "${1} 0s")
-}
-
-// byHand changes the data of a node with another client.
-func (r *recorder) byHand(args []string) {
-	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), hanging)
-	defer cancel()
-	c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{r.addr}, ConnectTimeout: hanging, SessionTimeout: 40 * time.Second})
-	require.NoError(r.t, err)
-	defer c.Close()
-	s, err := c.Session(ctx)
-	require.NoError(r.t, err)
-	require.Equal(r.t, "set", args[0])
-	data, stat, err := s.Get(ctx, args[1])
-	require.NoError(r.t, err)
-	require.Contains(r.t, string(data), args[2])
-	_, err = s.Set(ctx, args[1], bytes.Replace(data, []byte(args[2]), []byte(args[3]), 1), stat.Version)
-	require.NoError(r.t, err)
 }

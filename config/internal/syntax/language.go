@@ -147,7 +147,7 @@ func declarationTypes() []*BlockType {
 			args: []argument{arg("from", "address", "The address that is not declared any more.").must()},
 			blocks: []*BlockType{{
 				Name: "lifecycle", doc: "Rules for the removal.", single: true,
-				args: []argument{arg("destroy", "bool", "Delete the znodes, which is the default; false leaves them as they are, without the mark of this stack.")},
+				args: []argument{arg("destroy", "bool", "Delete the znodes, which is the default; false keeps them, and removes only the mark of this stack.")},
 			}},
 		},
 		{

@@ -203,7 +203,7 @@ func (f *families) locks(e *Ensemble, en []string) {
 		f.slots(in, snap.At, l)
 		f.limits(in, l)
 		if in.Kind.Kept {
-			f.add("locktree_lock_kept", "gauge", "1 for locks that should always be held.", 1, l...)
+			f.add("locktree_lock_kept", "gauge", "1 for elections, which should always have a leader.", 1, l...)
 		}
 	}
 }

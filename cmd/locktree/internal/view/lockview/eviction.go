@@ -74,12 +74,12 @@ func (e Eviction) risk() string {
 			"checks fencing tokens refuses its token, %d, once it has seen the next holder's. Its other writes are not refused: if you\n"+
 			"can, end the program first. Waiters keep their places.", who, e.Token)
 	case e.Queued:
-		return fmt.Sprintf("%s is asked to leave the queue. %s does. Others may ignore that, and \"locktree break\" removes their place.\n"+
-			"This overwrites the owner's name in the node.", who, ours)
+		return fmt.Sprintf("%s is asked to leave the queue. %s obeys. Others may ignore the request, and \"locktree break\" removes their place.\n"+
+			"The request replaces the waiter's name in its node.", who, ours)
 	}
-	return fmt.Sprintf("%s is asked to give the lock back, and keeps it with its token, %d, until it does. %s\n"+
-		"has the context of its lease cancelled. One of Curator obeys if it made its lock revocable; others ignore the request. This\n"+
-		"overwrites the owner's name in the node. \"locktree break\" takes the lock away from a program that does not obey.", who, e.Token, ours)
+	return fmt.Sprintf("%s is asked to give the lock back, and keeps it with its token, %d, until it does. The lease's context ends\n"+
+		"in a program of this library. One of Curator obeys if it made its lock revocable; others ignore the request. The request\n"+
+		"replaces the holder's name in its node. \"locktree break\" takes the lock away from a program that does not obey.", who, e.Token)
 }
 
 // outcome is what was done.
