@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
-	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -26,13 +25,10 @@ func (a *asked) Read(b []byte) (int, error) {
 	return copy(b, <-a.answer), nil
 }
 
-const ledger = "mutex \"ledger\" {\n  acl = acl.open\n}\n"
-
 // start runs a command whose question in answers. It ends when the returned function is called, with its output.
 func (b *bench) start(in *asked, args ...string) (end func(code int) string) {
 	var out strings.Builder
-	env := []string{"LOCKTREE_VAR_zk=" + b.addr(), "LOCKTREE_VAR_root=/t", "ZOOKEEPER_SESSION=40"}
-	a := &app{Screen: &screen.Screen{Stdin: in, Stdout: &out, Stderr: &out, Env: env}, dialClient: b.dial}
+	a := b.app(in, &out, &out)
 	got := make(chan int)
 	go func() { got <- a.run(b.t.Context(), append([]string{"-chdir=" + b.dir}, args...)) }()
 	return func(code int) string {
@@ -43,9 +39,9 @@ func (b *bench) start(in *asked, args ...string) (end func(code int) string) {
 
 // From before the plan to the end the lock is held: who plans, reads and answers is not overtaken.
 func TestApplyHoldsItsLockWhileItAsks(t *testing.T) {
-	inFakeTime(t, ledger, func(t *testing.T, b *bench) {
+	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
-		b.write("locks.locktree.hcl", ledger+strings.ReplaceAll(ledger, "ledger", "books"))
+		b.write("locks.locktree.hcl", oneLedger+strings.ReplaceAll(oneLedger, "ledger", "books"))
 		for _, command := range []string{"apply", "destroy"} {
 			in := newAsked()
 			end := b.start(in, command)
@@ -62,13 +58,13 @@ func TestApplyHoldsItsLockWhileItAsks(t *testing.T) {
 
 // An apply that waited for another one was refused: its plan was older than the lock.
 func TestApplyThatWaitedForAnotherOneSucceeds(t *testing.T) {
-	inFakeTime(t, ledger, func(t *testing.T, b *bench) {
+	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
-		b.write("locks.locktree.hcl", ledger+strings.ReplaceAll(ledger, "ledger", "books"))
+		b.write("locks.locktree.hcl", oneLedger+strings.ReplaceAll(oneLedger, "ledger", "books"))
 		in := newAsked()
 		first := b.start(in, "apply")
 		<-in.now
-		b.write("locks.locktree.hcl", ledger+strings.ReplaceAll(ledger, "ledger", "tills"))
+		b.write("locks.locktree.hcl", oneLedger+strings.ReplaceAll(oneLedger, "ledger", "tills"))
 		second := b.start(newAsked(), "apply", "-auto-approve", "-lock-timeout=1h")
 		time.Sleep(time.Minute)
 		in.answer <- "yes\n"
@@ -81,7 +77,7 @@ func TestApplyThatWaitedForAnotherOneSucceeds(t *testing.T) {
 // Before the first apply there is no lock, and nothing is made before the approval: who is
 // overtaken there plans again.
 func TestTwoFirstAppliesBothSucceed(t *testing.T) {
-	inFakeTime(t, ledger, func(t *testing.T, b *bench) {
+	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		in := newAsked()
 		first := b.start(in, "apply")
 		<-in.now
@@ -97,7 +93,7 @@ func TestTwoFirstAppliesBothSucceed(t *testing.T) {
 
 // The lock is lost while nobody answers: the question ends, and nothing is written whatever is answered.
 func TestLockLostWhileAskingEndsTheApply(t *testing.T) {
-	inFakeTime(t, ledger, func(t *testing.T, b *bench) {
+	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
 		before := b.server.Dump()
 		b.write("locks.locktree.hcl", "")
@@ -118,7 +114,7 @@ func TestLockLostWhileAskingEndsTheApply(t *testing.T) {
 }
 
 func TestHandEditWhileAskingIsNotCalledASavedPlan(t *testing.T) {
-	inFakeTime(t, ledger, func(t *testing.T, b *bench) {
+	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
 		b.write("locks.locktree.hcl", "")
 		in := newAsked()

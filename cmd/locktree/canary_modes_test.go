@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/hashicorp/hcl/v2/hclwrite"
@@ -163,10 +162,7 @@ func (c *canary) hold(path string) {
 
 // admin is a client with the credential of the configuration.
 func (c *canary) admin() *recipes.Client {
-	client, err := recipes.Dial(c.t.Context(), recipes.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: 30 * time.Second, Auth: []recipes.Auth{{Scheme: "digest", Credentials: recipes.Secret("admin:" + password)}}})
-	require.NoError(c.t, err)
-	c.t.Cleanup(func() { _ = client.Close() })
-	return client
+	return dialTest(c.t, c.server, "", recipes.Auth{Scheme: "digest", Credentials: recipes.Secret("admin:" + password)})
 }
 
 func TestNoCommandShowsASecretWhateverFails(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -237,11 +236,7 @@ func (c *canary) prepare() {
 
 // edit changes the configuration.
 func (c *canary) edit(old, new string) {
-	name := filepath.Join(c.dir, "locks.locktree.hcl")
-	text, err := os.ReadFile(name)
-	require.NoError(c.t, err)
-	require.Contains(c.t, string(text), old)
-	c.write("locks.locktree.hcl", strings.Replace(string(text), old, new, 1))
+	c.folder.edit("locks.locktree.hcl", old, new)
 }
 
 // setenv replaces a variable of the environment.
@@ -298,29 +293,6 @@ var exitCodeSet = map[int]bool{exit.OK: true, exit.Failed: true, exit.Changes: t
 // readsConfiguration tells the commands that take -var and -var-file.
 func readsConfiguration(args []string) bool {
 	return !slices.Contains([]string{"version", "help", "completion", "init", "dev", "fmt", "__complete"}, args[0])
-}
-
-// paper is written on by a command and by the log beside it, which in a process of
-// its own are two writers of one file.
-type paper struct {
-	mu    sync.Mutex
-	text  strings.Builder
-	heard func(string) // told what is written, where it is not nil
-}
-
-func (p *paper) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.heard != nil {
-		p.heard(string(b))
-	}
-	return p.text.Write(b)
-}
-
-func (p *paper) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.String()
 }
 
 // all runs the commands and returns what they said.

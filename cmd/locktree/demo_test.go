@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,10 +13,7 @@ import (
 // The demo is what a newcomer sees first, so it is held to its promises: it does
 // the whole job, its tokens only grow, and it leaves nothing behind.
 func TestDemo(t *testing.T) {
-	var out bytes.Buffer
-	code := start(t.Context(), []string{"demo"}, []string{"NO_COLOR=1", "TMPDIR=" + t.TempDir()}, strings.NewReader(""), &out, &out)
-	text := out.String()
-	require.Zero(t, code, text)
+	text := tool(t, exit.OK, ".", []string{"NO_COLOR=1", "TMPDIR=" + t.TempDir()}, "demo")
 	for _, want := range []string{
 		"Plan: 5 to add, 0 to change, 0 to destroy.",
 		"Apply complete! Resources: 5 added, 0 changed, 0 destroyed.",
@@ -49,9 +44,7 @@ func TestDemo(t *testing.T) {
 
 // An address that serve refuses was called a bug of the demo.
 func TestDemoThatMayNotServeIsNoBug(t *testing.T) {
-	var out bytes.Buffer
-	code := start(t.Context(), []string{"demo", "-serve", "-listen=0.0.0.0:1"}, []string{"NO_COLOR=1", "TMPDIR=" + t.TempDir()}, strings.NewReader(""), &out, &out)
-	require.Equal(t, exit.Failed, code)
-	require.Contains(t, out.String(), "The page would be open to everybody")
-	require.NotContains(t, out.String(), "please report this")
+	text := tool(t, exit.Failed, ".", []string{"NO_COLOR=1", "TMPDIR=" + t.TempDir()}, "demo", "-serve", "-listen=0.0.0.0:1")
+	require.Contains(t, text, "The page would be open to everybody")
+	require.NotContains(t, text, "please report this")
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,27 +15,21 @@ import (
 func TestNoCommandDoesAnythingOnAnotherEnsemble(t *testing.T) {
 	srv, other := zktest.Start(t), zktest.Start(t)
 	dir, env := quickstart(t, srv)
-	tool := func(code int, args ...string) string {
-		t.Helper()
-		var out bytes.Buffer
-		require.Equal(t, code, start(t.Context(), append([]string{"-chdir=" + dir}, args...), env, strings.NewReader(""), &out, &out), out.String())
-		return out.String()
-	}
-	found := tool(0, "doctor")
+	found := tool(t, exit.OK, dir, env, "doctor")
 	_, id, ok := strings.Cut(found, "ensemble id: it is ")
 	require.True(t, ok, found)
 	id = id[:32]
 	file := filepath.Join(dir, "locks.locktree.hcl")
 	rewrite(t, file, `ensemble "local" {`, "ensemble \"local\" {\n  id = \""+id+"\"")
-	require.Contains(t, tool(0, "plan"), "No changes")
-	require.Contains(t, tool(0, "doctor"), "it is "+id+", as the ensemble block says")
+	require.Contains(t, tool(t, exit.OK, dir, env, "plan"), "No changes")
+	require.Contains(t, tool(t, exit.OK, dir, env, "doctor"), "it is "+id+", as the ensemble block says")
 
 	for i := range env {
 		env[i] = strings.ReplaceAll(env[i], srv.Addr(), other.Addr())
 	}
 	for _, args := range [][]string{{"plan"}, {"apply", "-auto-approve"}, {"status"}, {"show"}, {"destroy", "-auto-approve"}} {
 		other.ResetCounts()
-		require.Contains(t, tool(exit.Failed, args...), "no apply was here, or its nodes were deleted", args)
+		require.Contains(t, tool(t, exit.Failed, dir, env, args...), "no apply was here, or its nodes were deleted", args)
 		n := other.Counts()
 		require.Empty(t, n.ByOp["create"]+n.ByOp["multi"]+n.ByOp["getChildren2"], "%v: %v", args, n.ByOp)
 	}

@@ -45,7 +45,7 @@ func TestExecKeepsTheLockAtLeastThatLong(t *testing.T) {
 		}, "true", exit.OK, 5 * time.Minute, "locktree: another program asks for /t/ledger back: it gets it 5m0s before -at-least is over\nlocktree: released /t/ledger after 5m0s\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
+			inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 				b.run(exit.OK, "apply", "-auto-approve")
 				other, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}, SessionTimeout: 40 * time.Second})
 				require.NoError(t, err)
@@ -73,7 +73,7 @@ func TestExecKeepsTheLockAtLeastThatLong(t *testing.T) {
 // It is over at a signal that ends programs: whoever stops the job does not want to wait.
 func TestExecThatIsInterruptedKeepsTheLockNoLonger(t *testing.T) {
 	signalsOutside()
-	inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
+	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -87,7 +87,7 @@ func TestExecThatIsInterruptedKeepsTheLockNoLonger(t *testing.T) {
 // Connecting counts: with the time of the connection on top, a job that must have begun within its time has not.
 func TestTheTimeoutOfExecIncludesConnecting(t *testing.T) {
 	signalsOutside()
-	inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\nelection \"chief\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
+	inFakeTime(t, oneLedger+"election \"chief\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
 		other, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}, SessionTimeout: 40 * time.Second})
 		require.NoError(t, err)

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -36,31 +34,9 @@ type execRun struct {
 	dir    string
 	out    *os.File       // what all of the command writes to: it ends when all of it has ended
 	lines  *bufio.Scanner // of it
-	stderr *lockedBuffer
+	stderr *paper
 	code   chan int
 	cancel context.CancelFunc
-}
-
-type lockedBuffer struct {
-	mu    sync.Mutex
-	b     bytes.Buffer
-	wrote chan struct{}
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case l.wrote <- struct{}{}:
-	default:
-	}
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func declareLedger(t *testing.T) (*zktest.Server, string) {
@@ -68,11 +44,9 @@ func declareLedger(t *testing.T) (*zktest.Server, string) {
 	server := zktest.New()
 	t.Cleanup(server.Close)
 	dir := t.TempDir()
-	text := strings.NewReplacer("[var.zk]", `["`+server.Addr()+`"]`, "var.root", `"/t"`).Replace(base) + "mutex \"ledger\" {\n  acl = acl.open\n}\n"
-	text = strings.NewReplacer("variable \"zk\" {}\n", "", "variable \"root\" {}\n", "").Replace(text)
+	text := strings.NewReplacer("[var.zk]", `["`+server.Addr()+`"]`, "var.root", `"/t"`, "variable \"zk\" {}\n", "", "variable \"root\" {}\n", "").Replace(base) + oneLedger
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte(text), 0o600))
-	var out bytes.Buffer
-	require.Zero(t, start(t.Context(), []string{"-chdir=" + dir, "apply", "-auto-approve"}, []string{"ZOOKEEPER_SESSION=40"}, strings.NewReader(""), &out, &out), out.String())
+	tool(t, exit.OK, dir, []string{"ZOOKEEPER_SESSION=40"}, "apply", "-auto-approve")
 	return server, dir
 }
 
@@ -89,7 +63,7 @@ func startExecOn(t *testing.T, server *zktest.Server, dir string, args ...string
 	require.NoError(t, err)
 	require.NoError(t, r.SetReadDeadline(time.Now().Add(hanging)))
 	ctx, cancel := context.WithCancel(t.Context())
-	x := &execRun{t: t, server: server, dir: dir, out: r, lines: bufio.NewScanner(r), stderr: &lockedBuffer{wrote: make(chan struct{}, 1)}, code: make(chan int, 1), cancel: cancel}
+	x := &execRun{t: t, server: server, dir: dir, out: r, lines: bufio.NewScanner(r), stderr: newPaper(), code: make(chan int, 1), cancel: cancel}
 	t.Cleanup(cancel)
 	go func() {
 		x.code <- start(ctx, append([]string{"-chdir=" + dir, "exec", "-session-timeout=40s"}, args...), environ(), strings.NewReader(""), w, x.stderr)
@@ -178,10 +152,7 @@ func (x *execRun) otherwise(said string, code int, texts []string, gotSaid strin
 // other is a client whose session outlives a machine that stops for seconds.
 func (x *execRun) other() *recipes.Client {
 	x.t.Helper()
-	c, err := recipes.Dial(x.t.Context(), recipes.Config{Servers: []string{x.server.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: 30 * time.Second})
-	require.NoError(x.t, err)
-	x.t.Cleanup(func() { _ = c.Close() })
-	return c
+	return dialTest(x.t, x.server, "")
 }
 
 // stubborn is a command that ignores SIGTERM, and so does what it started.
@@ -241,9 +212,7 @@ func TestExecDoesNotEndWhatLeftTheSessionOfItsCommand(t *testing.T) {
 	require.NoError(t, s.Delete(t.Context(), contender, -1))
 	x.ends(exit.Lost)
 	require.NoError(t, syscall.Kill(daemon, 0), "it runs on")
-	var help bytes.Buffer
-	require.Zero(t, start(t.Context(), []string{"help", "jobs"}, environ(), strings.NewReader(""), &help, &help))
-	require.Contains(t, strings.Join(strings.Fields(help.String()), " "), "A process that left the command's session (setsid, as daemons do) gets neither, and goes on without the lock.")
+	require.Contains(t, strings.Join(strings.Fields(tool(t, exit.OK, x.dir, environ(), "help", "jobs")), " "), "A process that left the command's session (setsid, as daemons do) gets neither, and goes on without the lock.")
 }
 
 func TestExecPassesSignalsOn(t *testing.T) {
@@ -368,7 +337,7 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 }
 
 func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
-	inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
+	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
 		other, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}, ID: "someone"})
 		require.NoError(t, err)
@@ -387,7 +356,7 @@ func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
 func TestExecThatCannotReachTheServersDoesNotSayThatOthersHoldTheLock(t *testing.T) {
 	for _, flag := range []string{"-timeout=10s", "-try"} {
 		t.Run(flag, func(t *testing.T) {
-			inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
+			inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 				b.run(exit.OK, "apply", "-auto-approve")
 				asks := b.server.Inject(zktest.On("create"), zktest.CutBefore)
 				go func() { <-asks.Hit(); b.server.RefuseDials(true) }()

@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -67,10 +66,7 @@ func TestEveryTreeSurvivesTheWayToHCLAndBack(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	b := newBench(t, "")
-	client, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{b.server.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: 30 * time.Second})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	session, err := client.Session(t.Context())
+	session, err := dialTest(t, b.server, "").Session(t.Context())
 	require.NoError(t, err)
 	create := func(path string, acl ...zk.ACL) {
 		_, err := session.Create(b.t.Context(), path, nil, 0, acl)
@@ -83,10 +79,7 @@ func TestEveryTreeSurvivesTheWayToHCLAndBack(t *testing.T) {
 		create(root, zk.WorldACL(zk.PermAll)...)
 		n := raw(t, create, root, 2)
 		command := func(code int, args ...string) string {
-			var out paper
-			env := []string{"LOCKTREE_VAR_zk=" + b.server.Addr(), "LOCKTREE_VAR_root=" + root, "ZOOKEEPER_SESSION=40"}
-			require.Equal(t, code, start(b.t.Context(), append([]string{"-chdir=" + b.dir}, args...), env, strings.NewReader(""), &out, &out), "%s\n%s", out.String(), generated(b.dir))
-			return out.String()
+			return tool(t, code, b.dir, []string{"LOCKTREE_VAR_zk=" + b.server.Addr(), "LOCKTREE_VAR_root=" + root, "ZOOKEEPER_SESSION=40"}, args...)
 		}
 		_ = os.Remove(filepath.Join(b.dir, "found.locktree.hcl"))
 		found := []string{"import", "-from=" + root, "-generate=found.locktree.hcl"}

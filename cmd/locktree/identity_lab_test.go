@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,12 +20,11 @@ import (
 
 // office is a server with a stack that several people work on, each with a password that is the name again.
 type office struct {
-	t      *testing.T
+	folder
 	addr   string
 	server *zktest.Server // nil: Apache ZooKeeper
 	hand   *hand
 	root   string
-	dir    string
 	env    []string // more of it
 }
 
@@ -51,25 +48,14 @@ func openOffice(t *testing.T, addr string, server *zktest.Server, root string) *
 	h, err := newHand(addr)
 	require.NoError(t, err)
 	t.Cleanup(h.close)
-	return &office{t: t, addr: addr, server: server, hand: h, root: root, dir: t.TempDir()}
+	return &office{folder: newFolder(t), addr: addr, server: server, hand: h, root: root}
 }
 
 // elsewhere is the same server seen from another directory, with another root.
 func (o *office) elsewhere(root string) *office {
 	c := *o
-	c.root, c.dir = root, o.t.TempDir()
+	c.root, c.folder = root, newFolder(o.t)
 	return &c
-}
-
-func (o *office) write(name, text string) {
-	require.NoError(o.t, os.WriteFile(filepath.Join(o.dir, name), []byte(text), 0o600))
-}
-
-func (o *office) edit(name, old, new string) {
-	text, err := os.ReadFile(filepath.Join(o.dir, name))
-	require.NoError(o.t, err)
-	require.Contains(o.t, string(text), old)
-	o.write(name, strings.ReplaceAll(string(text), old, new))
 }
 
 // stack is the head of a configuration: who administers the stack, who may look, and an access list that says the same,
@@ -125,7 +111,7 @@ func (o *office) as(who string, args ...string) (code int, text string) {
 		user, password := credential(who)
 		env = append(env, "ZOOKEEPER_USERNAME="+user, "ZOOKEEPER_PASSWORD="+password)
 	}
-	var out lockedBuffer
+	var out paper
 	ctx, cancel := context.WithTimeout(o.t.Context(), hanging)
 	defer cancel()
 	code = start(ctx, append([]string{"-chdir=" + o.dir}, args...), env, strings.NewReader(""), &out, &out)

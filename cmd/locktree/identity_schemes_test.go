@@ -127,7 +127,7 @@ namespace "pay" {
 
 // certificatesGrant: who is granted by the exact subject is let in, as what it is granted.
 func certificatesGrant(t *testing.T, addr string, a *authority) {
-	o := &office{t: t, addr: addr, root: "/certificates", dir: t.TempDir()}
+	o := &office{folder: newFolder(t), addr: addr, root: "/certificates"}
 	a.client("sre", pkix.Name{Country: []string{"DE"}, Organization: []string{"Acme, Inc."}, OrganizationalUnit: []string{"ops"}, CommonName: "sre"})
 	for _, name := range []string{"auditor", "app", "stranger"} {
 		a.client(name, pkix.Name{CommonName: name})

@@ -29,17 +29,17 @@ import (
 const promptly = 2 * time.Second
 
 // onItsOwn is the program on a configuration in a directory of its own.
-func onItsOwn(t *testing.T, text string, args ...string) (cmd *exec.Cmd, stdin io.Writer, stderr *lockedBuffer) {
+func onItsOwn(t *testing.T, text string, args ...string) (cmd *exec.Cmd, stdin io.Writer, stderr *paper) {
 	return onItsOwnTo(t, io.Discard, text, args...)
 }
 
-func onItsOwnTo(t *testing.T, stdout io.Writer, text string, args ...string) (cmd *exec.Cmd, stdin io.Writer, stderr *lockedBuffer) {
+func onItsOwnTo(t *testing.T, stdout io.Writer, text string, args ...string) (cmd *exec.Cmd, stdin io.Writer, stderr *paper) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte(text), 0o600))
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
-	stderr = &lockedBuffer{wrote: make(chan struct{}, 1)}
+	stderr = newPaper()
 	cmd = &exec.Cmd{Path: self, Args: append([]string{"locktree", "-chdir=" + dir}, args...), Env: environ(), Stdout: stdout, Stderr: stderr}
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func onItsOwnTo(t *testing.T, stdout io.Writer, text string, args ...string) (cm
 }
 
 // endsWith waits for the program. One that hangs is killed, which is another code.
-func endsWith(t *testing.T, cmd *exec.Cmd, code int, stderr *lockedBuffer) {
+func endsWith(t *testing.T, cmd *exec.Cmd, code int, stderr *paper) {
 	t.Helper()
 	_ = cmd.Wait()
 	require.Equal(t, code, cmd.ProcessState.ExitCode(), stderr)
@@ -283,7 +283,7 @@ func TestAnInterruptWhileConnectingIsNoOutage(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte("locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"zk:1\"]\n}\n"), 0o600))
 	for _, command := range []string{"init", "plan", "status", "doctor", "import -from=/", "once skip /a x", "revoke -auto-approve /a"} {
 		ctx, interrupt := context.WithCancel(t.Context())
-		var out, errs lockedBuffer
+		var out, errs paper
 		a := &app{Screen: &screen.Screen{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}, dialClient: func(ctx context.Context, cfg recipes.Config) (*recipes.Client, error) {
 			interrupt()
 			return recipes.Dial(ctx, cfg)

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
-	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -65,9 +64,7 @@ mutex "shard" {
 		on := func(args ...string) string {
 			s := screens[0]
 			screens = screens[1:]
-			env := []string{"LOCKTREE_VAR_zk=" + b.addr(), "LOCKTREE_VAR_root=/t", "ZOOKEEPER_SESSION=40", "NO_COLOR=1"}
-			a := &app{Screen: &screen.Screen{Stdin: strings.NewReader(""), Stdout: s.tty, Stderr: s.tty, Env: env}, dialClient: b.dial}
-			code := a.run(t.Context(), append([]string{"-chdir=" + b.dir}, args...))
+			code := b.app(strings.NewReader(""), s.tty, s.tty, "NO_COLOR=1").run(t.Context(), append([]string{"-chdir=" + b.dir}, args...))
 			said := s.text()
 			require.Zero(t, code, said)
 			return said
@@ -94,7 +91,7 @@ mutex "shard" {
 
 // A program that reads messages gets them, and a file nothing.
 func TestLongWorkWithoutATerminal(t *testing.T) {
-	inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
+	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.server.Inject(func(r zktest.Request) bool { return r.Op == "sync" && r.N == 1 }, zktest.Delay(2500*time.Millisecond))
 		stdout, _ := b.run(exit.OK, "plan", "-json")
 		require.Equal(t, 2, strings.Count(stdout, `"type":"progress"`), stdout)

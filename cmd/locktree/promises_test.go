@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -17,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
-	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -55,76 +51,6 @@ func TestPromisesNameTests(t *testing.T) {
 			require.True(t, exist[name], "promise %d: there is no test %q", i+1, name)
 		}
 	}
-}
-
-// hanging is how long anything in these tests may take before it is taken to hang.
-const hanging = 3 * time.Minute
-
-// bench is a configuration in a directory of its own, and a server for it.
-type bench struct {
-	t      *testing.T
-	server *zktest.Server
-	dir    string
-	pipes  bool // in place of sockets
-}
-
-func newBench(t *testing.T, locks string, opts ...zktest.Option) *bench {
-	b := &bench{t: t, server: zktest.Start(t, opts...), dir: t.TempDir()}
-	b.write("base.locktree.hcl", base)
-	b.write("locks.locktree.hcl", locks)
-	return b
-}
-
-// inFakeTime gives f a bench whose time passes only where everybody waits, so that durations and round trips are the
-// same on every machine.
-func inFakeTime(t *testing.T, locks string, f func(t *testing.T, b *bench), opts ...zktest.Option) {
-	// The first Notify starts goroutines of the runtime for all signals. In a bubble they would belong to it.
-	first := make(chan os.Signal, 1)
-	signal.Notify(first, os.Interrupt)
-	signal.Stop(first)
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, locks, opts...)
-		b.pipes = true
-		f(t, b)
-	})
-}
-
-// addr is what the configuration has to name.
-func (b *bench) addr() string {
-	if b.pipes {
-		return "zk:2181"
-	}
-	return b.server.Addr()
-}
-
-func (b *bench) dial(ctx context.Context, cfg recipes.Config) (*recipes.Client, error) {
-	if b.pipes {
-		cfg.Dialer = b.server.DialContext
-	}
-	return recipes.Dial(ctx, cfg)
-}
-
-func (b *bench) write(name, text string) {
-	require.NoError(b.t, os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600))
-}
-
-// run is a command of the program, in this process.
-func (b *bench) run(code int, args ...string) (stdout, stderr string) {
-	b.t.Helper()
-	return b.runUnder(b.t.Context(), code, args...)
-}
-
-// runUnder is run with a context that stands for an interrupt. With a code of -1 the command may end as it does.
-func (b *bench) runUnder(ctx context.Context, code int, args ...string) (stdout, stderr string) {
-	b.t.Helper()
-	var out, errs lockedBuffer // a command that is interrupted may write after its end
-	env := []string{"LOCKTREE_VAR_zk=" + b.addr(), "LOCKTREE_VAR_root=/t", "ZOOKEEPER_SESSION=40"}
-	a := &app{Screen: &screen.Screen{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Env: env}, dialClient: b.dial}
-	got := a.run(ctx, append([]string{"-chdir=" + b.dir}, args...))
-	if code >= 0 {
-		require.Equal(b.t, code, got, "%s%s", out.String(), errs.String())
-	}
-	return out.String(), errs.String()
 }
 
 func manyLocks(n int) string {
@@ -223,8 +149,7 @@ func TestALockHasNoChildrenOfOursAndStays(t *testing.T) {
 	}
 	require.Equal(t, []string{"leases", "locks"}, children("/t/pay/pool"), "Curator's semaphore has these two")
 
-	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{b.server.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: 30 * time.Second})
-	require.NoError(t, err)
+	c := dialTest(t, b.server, "")
 	for _, take := range []func() (*recipes.Lease, error){
 		func() (*recipes.Lease, error) { return c.Mutex("/t/pay/ledger").Lock(t.Context()) },
 		func() (*recipes.Lease, error) { return c.RWMutex("/t/pay/catalog").RLock(t.Context()) },

@@ -54,7 +54,7 @@ func saslOffice(t *testing.T) (o *office, as func(who string, code int, says str
 	server := zktest.Start(t, zktest.WithSASLRequired(), zktest.WithSASL(func(user string) string {
 		return map[string]string{"old": "unsaid, old", "new": "unsaid, new"}[user]
 	}))
-	o = &office{t: t, addr: server.Addr(), server: server, root: "/t", dir: t.TempDir()}
+	o = &office{folder: newFolder(t), addr: server.Addr(), server: server, root: "/t"}
 	o.write("locks.locktree.hcl", saslStack)
 	return o, func(who string, code int, says string, args ...string) {
 		t.Helper()
@@ -101,7 +101,7 @@ func TestKerberosThatCannotBeginNamesTheFileAndTheNextStep(t *testing.T) {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "krb5.conf")
 	require.NoError(t, os.WriteFile(conf, []byte("[libdefaults]\ndefault_realm = HOME\n"), 0o600))
-	o := &office{t: t, addr: "127.0.0.1:1", root: "/t", dir: dir, env: []string{"KRB5_CONFIG=" + conf, "KRB5CCNAME=KEYRING:persistent:0", "LOCKTREE_VAR_me=x", "LOCKTREE_VAR_password=x"}}
+	o := &office{folder: folder{t, dir}, addr: "127.0.0.1:1", root: "/t", env: []string{"KRB5_CONFIG=" + conf, "KRB5CCNAME=KEYRING:persistent:0", "LOCKTREE_VAR_me=x", "LOCKTREE_VAR_password=x"}}
 	for block, says := range map[string]string{
 		"auth \"kerberos\" {\n    principal = \"ci\"\n    keytab = \"ci.keytab\"\n  }": "Cannot read the keytab: open " + dir + "/ci.keytab",
 		"auth \"kerberos\" {}":                                "kinit -c FILE:",

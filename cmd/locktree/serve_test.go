@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -23,7 +22,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -108,15 +106,8 @@ func quickstart(t *testing.T, srv *zktest.Server) (dir string, env []string) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), text, 0o644))
 	env = []string{"NO_COLOR=1", "ZOOKEEPER_SESSION=40", `LOCKTREE_VAR_servers=["` + srv.Addr() + `"]`}
-	var out bytes.Buffer
-	require.Zero(t, start(t.Context(), []string{"-chdir=" + dir, "apply", "-auto-approve"}, env, strings.NewReader(""), &out, &out), out.String())
+	tool(t, exit.OK, dir, env, "apply", "-auto-approve")
 	return dir, env
-}
-
-func (s *served) command(args ...string) string {
-	var out bytes.Buffer
-	start(s.t.Context(), append([]string{"-chdir=" + s.dir}, args...), s.env, strings.NewReader(""), &out, io.Discard)
-	return out.String()
 }
 
 const ledgerPath = "/locks/payments/ledger"
@@ -191,7 +182,7 @@ func TestServeWithoutAConfigurationShowsWhatIsBelowAPrefix(t *testing.T) {
 	s := startServe(t, t.TempDir(), env, "-servers="+srv.Addr())
 	require.Contains(t, s.until("locks", "/java/orders"), "10.0.0.7")
 	_, status := s.get("api/v1/status")
-	require.Equal(t, untimed(s.command("status", "-json", "/")), untimed(status))
+	require.Equal(t, untimed(tool(t, exit.OK, s.dir, s.env, "status", "-json", "/")), untimed(status))
 	require.Contains(t, s.until("drift", "Not checked"), "no configuration")
 	_, metrics := s.get("metrics")
 	require.NotContains(t, metrics, "locktree_drift_checked_timestamp_seconds")
@@ -237,7 +228,7 @@ func TestAHealthcheckNeedsNoPasswordAndNoCertificate(t *testing.T) {
 		_, port, err := net.SplitHostPort(at)
 		require.NoError(t, err)
 		for _, listen := range []string{at, "localhost:" + port, ":" + port, "0.0.0.0:" + port} {
-			require.Empty(t, s.ask(exit.OK, "serve", "-healthcheck", "-listen="+listen))
+			require.Empty(t, tool(t, exit.OK, s.dir, s.env, "serve", "-healthcheck", "-listen="+listen))
 		}
 		if len(args) > 1 { // somebody else is let in no more, and that is said
 			c, err := tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true})
@@ -251,22 +242,6 @@ func TestAHealthcheckNeedsNoPasswordAndNoCertificate(t *testing.T) {
 		s.stop()
 		require.Zero(t, <-s.done)
 		s.done <- 0
-		require.Contains(t, s.ask(exit.Failed, "serve", "-healthcheck", "-listen="+at), "No page answers")
+		require.Contains(t, tool(t, exit.Failed, s.dir, s.env, "serve", "-healthcheck", "-listen="+at), "No page answers")
 	}
-}
-
-// ask runs a command and returns what it says.
-func (s *served) ask(code int, args ...string) string {
-	s.t.Helper()
-	var out bytes.Buffer
-	require.Equal(s.t, code, start(s.t.Context(), args, s.env, strings.NewReader(""), &out, &out), out.String())
-	return out.String()
-}
-
-func dialTest(t *testing.T, srv *zktest.Server, id string) *recipes.Client {
-	t.Helper()
-	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{srv.Addr()}, ID: id, SessionTimeout: 40 * time.Second, ConnectTimeout: time.Minute})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
 }

@@ -20,8 +20,6 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-const oneLedger = "mutex \"ledger\" {\n  acl = acl.open\n}\n"
-
 // watched is what status -watch prints until it is interrupted, which is an error as for every command that only reads.
 func (b *bench) watched(lasts time.Duration, args ...string) string {
 	b.t.Helper()
