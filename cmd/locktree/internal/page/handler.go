@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -24,27 +25,30 @@ import (
 //go:embed page.html static
 var files embed.FS
 
-var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
-	"visible": clip, "clock": clock, "when": when, "since": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
-	"zxid":    document.Session, "link": lockLink, "verdict": check.Verdict.String,
-	"unasked": lockview.Unasked, "noDump": noDump,
-	"times": times, "applied": planview.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
-	// Parts of the page.
-	"tab": func(v *shown, name, link, text string) map[string]any {
-		return map[string]any{"Link": link, "Text": text, "Here": v.Name == name || v.Name == "lock" && name == "locks"}
-	},
-	"column": func(l list, sort, text string) map[string]any {
-		c := map[string]any{"Link": l.PageLink(1, sort, l.Show), "Text": text, "Here": l.Sort == sort, "Order": "descending", "Mark": "\u25bc", "Number": sort == "held" || sort == "waiting"}
-		if sort == "path" {
-			c["Order"], c["Mark"] = "ascending", "\u25b2"
-		}
-		return c
-	},
-	"people": func(caption string, all []person, more int) map[string]any {
-		return map[string]any{"Caption": caption, "People": all, "More": more, "Permits": slices.ContainsFunc(all, func(p person) bool { return p.Permits > 0 })}
-	},
-}).ParseFS(files, "page.html"))
+// pages is parsed when the first page is rendered: every other command starts without it.
+var pages = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page.html").Funcs(template.FuncMap{
+		"visible": clip, "clock": clock, "when": when, "since": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
+		"zxid":    document.Session, "link": lockLink, "verdict": check.Verdict.String,
+		"unasked": lockview.Unasked, "noDump": noDump,
+		"times": times, "applied": planview.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
+		// Parts of the page.
+		"tab": func(v *shown, name, link, text string) map[string]any {
+			return map[string]any{"Link": link, "Text": text, "Here": v.Name == name || v.Name == "lock" && name == "locks"}
+		},
+		"column": func(l list, sort, text string) map[string]any {
+			c := map[string]any{"Link": l.PageLink(1, sort, l.Show), "Text": text, "Here": l.Sort == sort, "Order": "descending", "Mark": "\u25bc", "Number": sort == "held" || sort == "waiting"}
+			if sort == "path" {
+				c["Order"], c["Mark"] = "ascending", "\u25b2"
+			}
+			return c
+		},
+		"people": func(caption string, all []person, more int) map[string]any {
+			return map[string]any{"Caption": caption, "People": all, "More": more, "Permits": slices.ContainsFunc(all, func(p person) bool { return p.Permits > 0 })}
+		},
+	}).ParseFS(files, "page.html"))
+})
 
 // noDump says why the server of our session did not list the contenders.
 func noDump(snap *scan.Snapshot) string {
@@ -203,7 +207,7 @@ func (b *board) render(name string, q url.Values) ([]byte, int, error) {
 		code = http.StatusNotFound
 	}
 	var out bytes.Buffer
-	err := pages.Execute(&out, v)
+	err := pages().Execute(&out, v)
 	if len(b.pages) < maxPages && err == nil && code == http.StatusOK {
 		b.pages[key] = out.Bytes()
 	}
