@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/refusal"
@@ -542,29 +543,21 @@ func (t *Tally) begin(least int) {
 
 // batches is each for what sends its reads by itself: f has the indices from first to before end.
 func batches(ctx context.Context, t *Tally, n int, f func(ctx context.Context, first, end int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	t.all.Add(int64(n))
-	var taken atomic.Int64
-	var wg sync.WaitGroup
-	for range min(parallel, (n+together-1)/together) {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				end := int(taken.Add(together))
-				first := end - together
-				if first >= n {
-					return
-				}
-				end = min(end, n)
-				if err := f(ctx, first, end); err != nil {
-					cancel(err)
-					return
-				}
-				t.done.Add(int64(end - first))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for first := 0; first < n; first += together {
+		end := min(first+together, n)
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
+			if err := f(ctx, first, end); err != nil {
+				return cmp.Or(context.Cause(ctx), err) // an interrupt, or the first error, explains those after it
+			}
+			t.done.Add(int64(end - first))
+			return nil
 		})
 	}
-	wg.Wait()
-	// nil unless a call failed or the caller's context ended: cancel(nil) comes later.
-	return context.Cause(ctx)
+	return g.Wait()
 }

@@ -33,8 +33,8 @@ var (
 	files    = with(planner, with(language, "golang.org/x/text", "config/internal/syntax")...)
 	values   = with(logins, slices.Concat(files, []string{"config/internal/forms", "config/internal/functions", "config/internal/static", "config/internal/eval", "github.com/robfig/cron"})...)
 	front    = with(values, "config", "github.com/google/go-cmp")
-	held     = with(library, with(differ, "apply/failure", "apply/internal/refusal", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock")...)
-	engine   = with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "apply", "apply/failure", "apply/internal/refusal", "apply/read", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock", "apply/internal/prepare", "apply/internal/commit", "apply/internal/lists")...)
+	held     = with(library, with(differ, "apply/failure", "apply/internal/refusal", "apply/read", "golang.org/x/sync", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock")...)
+	engine   = with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "apply", "apply/failure", "apply/internal/refusal", "apply/read", "golang.org/x/sync", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock", "apply/internal/prepare", "apply/internal/commit", "apply/internal/lists")...)
 	rendered = with(library, with(planner, with(language, "plan/diff/access", "plan/tx", "apply/failure", "cmd/locktree/internal/view", "golang.org/x/")...)...)
 	views    = with(engine, with(rendered, "recipes/inspect/check", "apply/evict", "apply/checkup", "cmd/locktree/internal/view/planview", "cmd/locktree/internal/view/lockview")...)
 	paged    = []string{"go.yaml.in/yaml", "github.com/prometheus/", "github.com/beorn7/perks", "github.com/cespare/xxhash",
@@ -162,7 +162,7 @@ var importRules = []struct {
 		"the answers of servers become errors in one place, below every phase that gets such an answer"},
 	{"apply/internal/wire", with(library, with(differ, "apply/internal/wire")...),
 		"values are translated for the client in one place, by whoever sends them"},
-	{"apply/read", with(library, with(differ, "apply/read", "apply/failure", "apply/internal/refusal", "apply/internal/wire")...),
+	{"apply/read", with(library, with(differ, "apply/read", "golang.org/x/sync", "apply/failure", "apply/internal/refusal", "apply/internal/wire")...),
 		"what reads the tree knows neither the apply lock nor a transaction: whatever it returns, nothing was written"},
 	{"apply/history", with(library, with(differ, "apply/history", "apply/failure", "apply/internal/refusal")...),
 		"the history is one node and its entries: whoever writes it, an apply or an eviction, sends it in a transaction of its own"},
@@ -178,7 +178,7 @@ var importRules = []struct {
 		"the passes over the access lists begin from what the last transaction wrote, and cannot send another"},
 	{"apply/evict", with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "apply/evict", "apply/history", "apply/failure", "apply/internal/refusal", "apply/internal/wire")...),
 		"an eviction knows no plan and no apply lock: it works while an apply is under way"},
-	{"apply/checkup", with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "recipes/inspect/check", "apply/checkup", "apply/read", "apply/failure", "apply/internal/refusal", "apply/internal/wire")...),
+	{"apply/checkup", with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "recipes/inspect/check", "apply/checkup", "apply/read", "golang.org/x/sync", "apply/failure", "apply/internal/refusal", "apply/internal/wire")...),
 		"a checkup only looks: it links nothing that writes"},
 	{"apply", engine,
 		"the engine returns values and events; what language declared the tree and who looks on is not its business"},
@@ -219,7 +219,7 @@ var importRules = []struct {
 		"an output, a table and an error have one form, whatever they are about: of a plan and of a lock only the errors are known here"},
 	{"cmd/locktree/internal/view/planview", with(rendered, "cmd/locktree/internal/view/planview", "apply/event", "apply/history", "apply/internal/refusal"),
 		"a view of a plan and of its apply renders values: it can neither make a plan nor look at a lock"},
-	{"cmd/locktree/internal/view/lockview", with(rendered, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "recipes/inspect/check", "cmd/locktree/internal/view/lockview", "apply/checkup", "apply/evict", "apply/history", "apply/read", "apply/internal/refusal", "apply/internal/wire"),
+	{"cmd/locktree/internal/view/lockview", with(rendered, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "recipes/inspect/check", "cmd/locktree/internal/view/lockview", "apply/checkup", "apply/evict", "apply/history", "apply/read", "golang.org/x/sync", "apply/internal/refusal", "apply/internal/wire"),
 		"a view of locks renders values: it can neither apply a plan nor load a configuration"},
 	{"cmd/locktree/internal/page", with(views, with(paged, "cmd/locktree/internal/page", "cmd/locktree/internal/look")...),
 		"the page renders values; exporter-toolkit reads its web configuration, encrypts and asks for passwords, the bound on connections is that of golang.org/x/net, the rest is the standard library"},
