@@ -9,10 +9,6 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
-const execExamples = `  locktree exec namespace.payments.mutex.ledger -- ./compact
-  locktree exec -try -E 0 /locks/nightly -- ./report   # skip it if another machine runs it
-  locktree exec mutex.stock mutex.orders -- ./reconcile   # both, or none`
-
 func execCommand(a *app) *cobra.Command {
 	var o run.Options
 	var flags loadFlags
@@ -21,22 +17,20 @@ func execCommand(a *app) *cobra.Command {
 		Use:        "exec [flags] LOCK... -- COMMAND [ARGUMENT]...",
 		SuggestFor: []string{"run", "lock", "with"},
 		Short:      "Run a command while holding a lock",
-		Example:    execExamples,
+		Example: `  locktree exec namespace.payments.mutex.ledger -- ./compact
+  locktree exec -try -E 0 /locks/nightly -- ./report   # skip it if another machine runs it
+  locktree exec mutex.stock mutex.orders -- ./reconcile   # both, or none`,
 		RunE: func(c *cobra.Command, args []string) error {
 			locks := c.ArgsLenAtDash()
-			if locks < 1 || len(args) == locks {
-				return run.Own(usage(c, "Lock or command missing", "Write the lock, two dashes and the command, for example \"locktree exec /locks/nightly -- ./report -v\"."))
-			}
-			o.Inputs, o.Key, o.Locks, o.Command, o.Given = flags.inputs, key.Key, args[:locks], args[locks:], c.Flags().Changed
-			if err := checkExec(c, &o); err != nil {
+			if err := checkExec(c, &o, locks, len(args)-locks); err != nil {
 				return run.Own(err)
 			}
+			o.Inputs, o.Key, o.Locks, o.Command, o.Given = flags.inputs, key.Key, args[:locks], args[locks:], c.Flags().Changed
 			return run.Exec(c.Context(), run.Host{Loader: a.loader(), Stdout: a.Raw(), Stderr: a.Stderr, Interrupt: a.Interrupt,
 				Show: func(j view.Job) { a.Show(j) }, Uninterrupted: a.Uninterrupted}, o)
 		},
 	}
-	// Errors before the command runs exit with a code of their own, too.
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return run.Own(c.Root().FlagErrorFunc()(c, err)) })
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return run.Own(c.Root().FlagErrorFunc()(c, err)) }) // before the command runs, too
 	c.PersistentPreRunE = func(c *cobra.Command, args []string) error { return run.Own(c.Root().PersistentPreRunE(c, args)) }
 	flags.register(c)
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -65,18 +59,20 @@ func execCommand(a *app) *cobra.Command {
 	return c
 }
 
-func checkExec(c *cobra.Command, o *run.Options) error {
-	switch {
+func checkExec(c *cobra.Command, o *run.Options, locks, command int) error {
+	switch given := c.Flags().Changed; {
+	case locks < 1 || command == 0:
+		return usage(c, "Lock or command missing", "Write the lock, two dashes and the command, for example \"locktree exec /locks/nightly -- ./report -v\".")
 	case o.Mode != "read" && o.Mode != "write":
 		return usage(c, "Bad flag", "-mode=%s: must be read or write.", o.Mode)
 	case o.Permits < 1:
 		return usage(c, "Bad flag", "-permits=%d: must be at least 1.", o.Permits)
-	case o.Given("timeout") && o.Timeout == 0:
+	case given("timeout") && o.Timeout == 0:
 		return usage(c, "Bad flag", "-timeout=0: a time to wait must be positive. Leave it out to wait without end, or give -try not to wait.")
 	case o.Try && o.Timeout > 0:
 		return usage(c, "Bad flag", "-try does not wait and -timeout does. Give only one of them.")
-	case len(o.Locks) > 1 && (o.Key.Given || o.Once || o.Given("permits")):
-		return usage(c, "Flag of one lock", "-key, -permits and -once say something of one lock, and %d are named.", len(o.Locks))
+	case locks > 1 && (given("key") || o.Once || given("permits")):
+		return usage(c, "Flag of one lock", "-key, -permits and -once say something of one lock, and %d are named.", locks)
 	case o.Conflict < 0 || o.Conflict > 255:
 		return usage(c, "Bad flag", "-conflict-exit-code=%d: must be from 0 to 255.", o.Conflict)
 	}
