@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
 	"github.com/locktree/locktree/plan/saved"
@@ -129,7 +128,7 @@ func TestAPlanKeepsWhatIsDeclaredAndReadOnce(t *testing.T) {
 	before := heap()
 	current := s.read(c, tree)
 	read := heap()
-	p := diff.Compare(current, tree, plan.Options{Identities: apply.Identities(c)})
+	p := diff.Compare(current, tree, plan.Options{Identities: plan.Identities(c.Identities())})
 	after := heap()
 	require.False(t, p.HasChanges())
 	t.Logf("bytes a lock: %d read, %d with the plan", (read-before)/locks, (after-before)/locks)

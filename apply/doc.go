@@ -60,11 +60,11 @@
 //
 // # How it works
 //
-// run.go is the order of an apply: each line of its run is a phase, which takes what the one before has returned. [read.Verify] compares
+// applier.go is the order of an apply: each line of job.run is a phase, which takes what the one before has returned. [read.Verify] compares
 // the tree with the pins of the plan. Package internal/prepare creates the nodes that the lock needs; internal/lock takes the lock;
 // prepare widens rights and drains locks. Package internal/commit sends each transaction and determines its outcome. Package
-// internal/lists sets the access lists and reads them back. applier.go is what a program calls: [Begin], which takes the lock before the
-// plan is made, and [Applier] for plans that were made before.
+// internal/lists sets the access lists and reads them back. A program calls [Begin], which takes the lock before the plan is made, or an [Applier] for
+// a plan that was made before.
 //
 // Packages read (the tree), failure (the errors), event (what an apply reports) and history stand below; evict and checkup stand beside.
 package apply

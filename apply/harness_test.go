@@ -171,7 +171,7 @@ func (s *site) relative(tree *plan.Tree) (nodes []*plan.Node) {
 	return nodes
 }
 
-func identities(c *recipes.Client) []plan.Identity { return apply.Identities(c) }
+func identities(c *recipes.Client) []plan.Identity { return plan.Identities(c.Identities()) }
 
 func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *plan.Plan {
 	s.t.Helper()

@@ -160,6 +160,15 @@ type Part struct {
 // Identity is one of our identities on the servers, as in recipes.Client.Identities.
 type Identity struct{ Scheme, ID string }
 
+// Identities are those of a client, which gives them as a list.
+func Identities(of kind.List) []Identity {
+	var out []Identity
+	for _, a := range of {
+		out = append(out, Identity{Scheme: a.Scheme, ID: a.ID})
+	}
+	return out
+}
+
 // String writes "digest:ops" and "x509:CN=ops": what follows the user of a digest is hidden.
 func (id Identity) String() string {
 	return strings.TrimSuffix(id.Entry().String(), ":")

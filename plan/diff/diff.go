@@ -43,7 +43,9 @@ func Compare(current, desired *plan.Tree, opts plan.Options) *plan.Plan {
 	warnDraining(p)
 	warnUnseen(p, s)
 	listDrift(p, s)
-	warnVacated(p, s)
+	if slices.ContainsFunc(p.Changes, moves) {
+		warnVacated(p, s)
+	}
 	warnContainers(p)
 	checkListings(p, s)
 	checkCrowds(p, s)
@@ -97,7 +99,9 @@ func pair(p *plan.Plan, s *access.Sides) *pairing {
 				m.byAddr[n.Addr] = nil // which one is meant cannot be told
 			}
 		}
-		adoptions(p, s, m)
+		if len(s.Intent.Imports) > 0 {
+			adoptions(p, s, m)
+		}
 	}
 	return m
 }
@@ -105,7 +109,9 @@ func pair(p *plan.Plan, s *access.Sides) *pairing {
 // decide chooses the action of each path.
 func decide(p *plan.Plan, s *access.Sides, m *pairing) {
 	chooseActions(p, s, m)
-	link(p)
+	if slices.ContainsFunc(p.Changes, moves) {
+		link(p)
+	}
 	if !s.Opts.Destroy {
 		checkParents(p, s)
 		access.CheckDeclared(p, s)
@@ -117,6 +123,9 @@ func decide(p *plan.Plan, s *access.Sides, m *pairing) {
 		checkForced(p, s)
 	}
 }
+
+// moves reports whether the lock at a path continues at another one.
+func moves(c plan.Change) bool { return c.NextPath != "" }
 
 // finish cuts the plan into its transactions.
 func finish(p *plan.Plan, s *access.Sides) {

@@ -344,6 +344,22 @@ func warnDraining(p *plan.Plan) {
 	}
 }
 
+// warnContainers warns of the locks that stay in nodes which other programs made.
+func warnContainers(p *plan.Plan) {
+	var paths []string
+	for c := range p.Each() {
+		if c.Stays() && c.After.Payload.Made == kind.MadeElsewhere {
+			paths = append(paths, c.Path)
+		}
+	}
+	if n := len(paths); n > 0 {
+		access.Tell(p, problem.Warning, problem.Container, &plan.Node{}, "Locks may be containers",
+			fmt.Sprintf("%d lock%s in use in a node that another program made: %s. If that is a container, the servers delete it soon after the last program leaves, "+
+				"and programs that use this library are refused until the next apply. Apply again later: an apply replaces those that are idle by nodes that stay.",
+				n, map[bool]string{true: " is", false: "s are"}[n == 1], explain.Few(paths, 3)))
+	}
+}
+
 // A plan that deletes more than massShare percent of the nodes in a namespace, and at
 // least massLeast of them, is most often a mistake: a wrong variable file, an empty map,
 // another directory. The root counts as a namespace.

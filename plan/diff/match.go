@@ -2,7 +2,6 @@ package diff
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff/access"
@@ -31,9 +30,6 @@ func elsewhere(p *plan.Plan, s *access.Sides, m *pairing, have *plan.Node) *plan
 // link joins a node that goes at one path with the node that comes at another. If two nodes have one address the first is
 // continued. A declaration that is refused, or that takes over a node which is there, continues none.
 func link(p *plan.Plan) {
-	if !slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.NextPath != "" }) {
-		return
-	}
 	at := byPath(p)
 	for c := range p.Each() {
 		if c.NextPath == "" {
@@ -320,22 +316,6 @@ func adoption(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node) 
 		c.After.Payload.Made = kind.MadeHere
 	}
 	return c, true
-}
-
-// warnContainers warns of the locks that stay in nodes which other programs made.
-func warnContainers(p *plan.Plan) {
-	var paths []string
-	for c := range p.Each() {
-		if c.Stays() && c.After.Payload.Made == kind.MadeElsewhere {
-			paths = append(paths, c.Path)
-		}
-	}
-	if n := len(paths); n > 0 {
-		access.Tell(p, problem.Warning, problem.Container, &plan.Node{}, "Locks may be containers",
-			fmt.Sprintf("%d lock%s in use in a node that another program made: %s. If that is a container, the servers delete it soon after the last program leaves, "+
-				"and programs that use this library are refused until the next apply. Apply again later: an apply replaces those that are idle by nodes that stay.",
-				n, map[bool]string{true: " is", false: "s are"}[n == 1], explain.Few(paths, 3)))
-	}
 }
 
 // empty reports whether a node can be deleted and created again: it has no children except its parts. Other children are

@@ -230,6 +230,7 @@ func TooLarge(changes []*plan.Change, ops []tx.Op, refused bool) *failure.TooLar
 
 // Besides is what an apply has written that is not of its plan. The zero value is nothing.
 type Besides struct {
+	Made    []string // nodes that every apply needs
 	clauses []string
 	keys    atomic.Int32
 }
@@ -249,7 +250,9 @@ func (b *Besides) Say(err error, more ...string) error {
 	default:
 		b.Add(fmt.Sprintf("the nodes of %d keys, which nobody used, were deleted", n))
 	}
-	b.clauses = append(b.clauses, more...)
+	if b.clauses = append(b.clauses, more...); len(b.Made) > 0 {
+		b.clauses, b.Made = slices.Insert(b.clauses, 0, "the nodes that an apply needs were created ("+explain.Few(b.Made, 3)+")"), nil
+	}
 	if len(b.clauses) == 0 || len(more) == 0 && !strings.Contains(explain.Of(err).Written, failure.NothingWritten) {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,14 +14,13 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
 	"github.com/locktree/locktree/config/internal/syntax"
-	"github.com/locktree/locktree/plan/explain"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // pure are the functions that need nothing but their arguments: those of go-cty's standard library that Terraform has too, and ours.
@@ -65,6 +65,115 @@ func Table(in Module, environ []string) map[string]function.Function {
 	return table
 }
 
+// env reads the environment given to Load. Most such values are secrets, so they are marked unless nonsensitive() takes the
+// mark off.
+func env(environ []string) function.Function {
+	values := map[string]string{}
+	for _, e := range environ {
+		if name, value, ok := strings.Cut(e, "="); ok {
+			values[name] = value
+		}
+	}
+	return returning(cty.String, func(args []cty.Value) (cty.Value, error) {
+		given, marks := args[0].Unmark()
+		name := given.AsString()
+		value, ok := values[name]
+		if len(marks) > 0 {
+			name = "with a sensitive name"
+		}
+		switch {
+		case !ok:
+			return cty.NilVal, plain{fmt.Errorf("the environment variable %s is not set: export it, or give another value with try(env(...), ...)", name)}
+		case syntax.TextError(value) != nil:
+			return cty.NilVal, plain{fmt.Errorf("the environment variable %s %w: convert it, or use another text", name, syntax.TextError(value))}
+		}
+		return cty.StringVal(value).Mark(Sensitive), nil
+	}, function.Parameter{Name: "name", Type: cty.String, AllowMarked: true})
+}
+
+// inside turns a path, which is relative to the configuration's directory as path.module is, into one below the module's
+// directory. It refuses what leads out of there, and the file system refuses symbolic links that do (config.directories): a
+// configuration must not depend on, or leak, what lies around it.
+func (in Module) inside(name string) (string, error) {
+	base := filepath.FromSlash(in.Path)
+	if filepath.IsAbs(name) {
+		var err error
+		if base, err = filepath.Abs(in.Dir); err != nil {
+			return "", err
+		}
+	}
+	name, err := filepath.Rel(base, name)
+	if err != nil {
+		return "", errOutside
+	}
+	name = filepath.ToSlash(name)
+	if !fs.ValidPath(name) {
+		return "", errOutside
+	}
+	return name, nil
+}
+
+var errOutside = errors.New("only files in the directory of the module can be read: copy it there, and write \"${path.module}/NAME\"")
+
+func (in Module) read(name string) (string, error) {
+	inside, err := in.inside(name)
+	if err != nil {
+		return "", err
+	}
+	src, err := syntax.ReadText(in.FS, inside)
+	if err != nil {
+		return "", fmt.Errorf("cannot read %s: %s", inside, syntax.PlainError(err))
+	}
+	if err := syntax.TextError(string(src)); err != nil {
+		return "", fmt.Errorf("%s %w: convert it, or use another text", inside, err)
+	}
+	return string(src), nil
+}
+
+func (in Module) file() function.Function {
+	return text([]string{"path"}, cty.String, func(args []string) (cty.Value, error) {
+		src, err := in.read(args[0])
+		return cty.StringVal(src), err
+	})
+}
+
+// WithoutValues returns the functions as they are where values may be unknown, and the environment is. Ours take for granted that what is in a list
+// is known; hcl's and cty's do not.
+func WithoutValues(table map[string]function.Function) map[string]function.Function {
+	table = maps.Clone(table)
+	for _, name := range []string{"alltrue", "anytrue", "coalesce", "issensitive", "length", "lookup", "nonsensitive", "sensitive", "sum", "tolist", "tomap", "toset", "tostring"} {
+		known := table[name]
+		params := slices.Clone(known.Params())
+		for i := range params {
+			params[i].AllowUnknown, params[i].AllowDynamicType = true, true
+		}
+		rest := known.VarParam()
+		if rest != nil {
+			rest.AllowUnknown, rest.AllowDynamicType = true, true
+		}
+		table[name] = function.New(&function.Spec{
+			Params: params, VarParam: rest,
+			Type: func(args []cty.Value) (cty.Type, error) {
+				if slices.ContainsFunc(args, func(v cty.Value) bool { return !v.IsWhollyKnown() }) {
+					return cty.DynamicPseudoType, nil
+				}
+				return known.ReturnTypeForValues(args)
+			},
+			Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
+				if ty == cty.DynamicPseudoType {
+					return cty.DynamicVal, nil
+				}
+				return known.Call(args)
+			},
+		})
+	}
+	table["env"] = function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "name", Type: cty.String, AllowMarked: true}}, Type: function.StaticReturnType(cty.String),
+		Impl: func([]cty.Value, cty.Type) (cty.Value, error) { return cty.UnknownVal(cty.String), nil },
+	})
+	return table
+}
+
 // text makes a function of strings.
 func text(names []string, ty cty.Type, f func(args []string) (cty.Value, error)) function.Function {
 	var params []function.Parameter
@@ -102,6 +211,26 @@ var replace = text([]string{"str", "substr", "replace"}, cty.String, func(args [
 		return cty.NilVal, err
 	}
 	return cty.StringVal(re.ReplaceAllString(s, replacement)), nil
+})
+
+// znodePath joins names and paths to one absolute path that ZooKeeper accepts.
+var znodePath = function.New(&function.Spec{
+	VarParam: &function.Parameter{Name: "parts", Type: cty.String},
+	Type:     function.StaticReturnType(cty.String),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		joined := "/"
+		for _, a := range args {
+			for name := range strings.SplitSeq(a.AsString(), "/") {
+				if name != "" {
+					joined = kind.JoinPath(joined, name)
+				}
+			}
+		}
+		if len(joined) > syntax.MaxPathBytes {
+			return cty.NilVal, fmt.Errorf("the path has more than %d bytes", syntax.MaxPathBytes)
+		}
+		return cty.StringVal(joined), kind.ValidatePath(joined)
+	},
 })
 
 // guarded is a function that refuses arguments before it makes something of them.
@@ -238,54 +367,4 @@ func Compute(expr hcl.Expression, ctx *hcl.EvalContext, src []byte) (v cty.Value
 		diags[i] = advise(d, ctx, secret)
 	}
 	return v, diags
-}
-
-// fixedReasons are the errors of hcl whose details consist of fixed words, types and names that stand in the source or in
-// the declaration of a function. Only their details are shown where the expression mentions something sensitive: what others quote
-// (a key, an argument, the reason that a function gives) may be it, and a new version of hcl may quote more.
-var fixedReasons = map[string]bool{
-	"Attempt to get attribute from null value": true, "Attempt to index null value": true, "Call to unknown function": true, "Condition is null": true,
-	"Incorrect condition type": true, "Invalid expanding argument value": true, "Invalid operand": true, "Invalid template interpolation value": true,
-	"Iteration over non-iterable value": true, "Iteration over null value": true, "Missing map element": true, "Not enough function arguments": true, "Null condition": true,
-	"Null value as key": true, "Operation failed": true, "Splat of null value": true, "Too many function arguments": true, "Unknown variable": true,
-	"Unsupported attribute": true,
-}
-
-const withheld = "The reason is not shown because it could contain a sensitive value. To see it, evaluate the expression with another value."
-
-// advise returns a diagnostic of hcl with advice and without a sensitive value. Nothing searches a finished message for secrets:
-// that would damage other words and give them away.
-func advise(d *hcl.Diagnostic, ctx *hcl.EvalContext, secret bool) *hcl.Diagnostic {
-	var failed error
-	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d); ok {
-		failed = call.FunctionCallError()
-	}
-	// HCL takes the marks off what a "for" goes through and puts them on its result: in the loop, which has a context of its own,
-	// no function sees what is sensitive.
-	loop := d.EvalContext != ctx
-	c := *d
-	switch {
-	case secret && !fixedReasons[d.Summary] && (loop || !errors.As(failed, new(plain))):
-		c.Detail = withheld
-	case errors.As(failed, new(function.PanicError)): // as of log(-1, 2)
-		c.Detail = "There is no result for these arguments."
-	}
-	if call, ok := d.Expression.(*hclsyntax.FunctionCallExpr); ok && d.Summary == "Call to unknown function" {
-		// If there are several near names, hcl suggests another one each time.
-		c.Detail = fmt.Sprintf("There is no function named %q.%s", call.Name, explain.DidYouMean(call.Name, slices.Collect(maps.Keys(ctx.Functions))))
-	}
-	if secret && loop {
-		c.Expression, c.EvalContext = nil, nil
-	}
-	return syntax.Advise(&c)
-}
-
-// secretFunctions return values that are sensitive, whatever they are given.
-var secretFunctions = regexp.MustCompile(`\b(env|digest|sensitive)\s*\(`)
-
-func mentionsSecret(expr hcl.Expression, ctx *hcl.EvalContext, src []byte) bool {
-	return secretFunctions.Match(src) || slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool {
-		v, _ := t.TraverseAbs(ctx)
-		return v.ContainsMarked()
-	})
 }

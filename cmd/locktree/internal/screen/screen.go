@@ -169,7 +169,9 @@ func (s *Screen) Message(text string) { s.View().Message(text) }
 
 // Diagnostics shows errors and warnings of a configuration.
 func (s *Screen) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
-	s.View().Diagnostics(diags, files)
+	if len(diags) > 0 {
+		s.View().Diagnostics(diags, files)
+	}
 }
 
 // Grouped reports whether equal changes are shown as one, which suits a person at a terminal.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/checkup"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/read"
@@ -63,8 +62,8 @@ func (l *Loader) Look(ctx context.Context, inputs []config.Input, f func(*Stack)
 // ConnectAll connects to all ensembles of a configuration and calls f.
 func (l *Loader) ConnectAll(ctx context.Context, cfg *config.Config, readOnly bool, f func(*Stack) error) error {
 	return l.Reach(ctx, cfg, readOnly, func(s *Stack) error {
-		if err := s.Lost.Err(); err != nil {
-			return err
+		if len(s.Lost) > 0 {
+			return s.Lost.Err()
 		}
 		return f(s)
 	})
@@ -156,7 +155,11 @@ func (s *Stack) readWith(ctx context.Context, look func(*read.Tally, context.Con
 		}
 	}
 	s.Lose(errs)
-	return slices.DeleteFunc(trees, func(t *plan.Tree) bool { return t == nil }), s.Lost.Err()
+	trees = slices.DeleteFunc(trees, func(t *plan.Tree) bool { return t == nil })
+	if len(s.Lost) > 0 {
+		return trees, s.Lost.Err()
+	}
+	return trees, nil
 }
 
 // On calls f with a session of ensemble i, perhaps a new one. f only reads.
@@ -173,7 +176,7 @@ func SessionWithin(e *config.Ensemble) time.Duration {
 func (s *Stack) question(trees []*plan.Tree, opts plan.Options) *saved.Question {
 	q := &saved.Question{Stack: s.Stack, Options: opts, Checks: s.Checks}
 	for i, e := range s.Ensembles {
-		q.Ensembles = append(q.Ensembles, diff.Ensemble{Servers: e.Servers, Current: trees[i], Desired: e.Tree, Identities: apply.Identities(s.Clients[i])})
+		q.Ensembles = append(q.Ensembles, diff.Ensemble{Servers: e.Servers, Current: trees[i], Desired: e.Tree, Identities: plan.Identities(s.Clients[i].Identities())})
 	}
 	return q
 }
@@ -256,14 +259,14 @@ func (s *Stack) Denied(ctx context.Context, i int, err error) error {
 
 // Denied adds to a refusal of the servers our identities, and those that could grant the right.
 func Denied(ctx context.Context, c *recipes.Client, err error) error {
+	if !errors.Is(err, zk.ErrNoAuth) {
+		return err
+	}
 	return DeniedAt(ctx, c, err, failure.RefusedAt(err))
 }
 
 // DeniedAt is Denied for a refusal at a path.
 func DeniedAt(ctx context.Context, c *recipes.Client, err error, path string) error {
-	if !errors.Is(err, zk.ErrNoAuth) {
-		return err
-	}
 	d := &view.Denied{Err: err, Who: failure.WhoWeAre(c)}
 	d.At, d.Ask = checkup.Administrators(ctx, c, path)
 	return d

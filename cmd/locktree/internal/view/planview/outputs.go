@@ -15,7 +15,7 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// outputs shows the outputs that change, in Terraform's layout.
+// outputChanges shows the outputs that change, in Terraform's layout.
 func outputChanges(s view.Stream, plans []*plan.Plan) {
 	var changes []plan.OutputChange
 	width := 0
