@@ -32,7 +32,7 @@ const (
 // Events of a lease. It begins with Acquired and ends with Released or Lost, exactly once. Downgrade ends the old lease with
 // Released.
 const (
-	EventReleased EventType = "released" // the lease was given back; without a connection its node is deleted only after the next reconnect
+	EventReleased EventType = "released" // the lease was given back; without a connection its node stays until the next reconnect
 	EventLost     EventType = "lost"     // the lease ended before it was released
 )
 
@@ -42,8 +42,8 @@ const (
 	EventSessionOpened    = session.EventOpened    // the session was granted, and is active
 	EventSessionSuspected = session.EventSuspected // the session has no connection, or no answer
 	EventSessionCleared   = session.EventCleared   // the session is active again
-	EventSessionLost      = session.EventLost      // Cause is ErrClosed when its Client was closed
-	EventHeartbeat        = session.EventHeartbeat // a committed write that proves the session alive, or its failure: this event shows first that the servers have a problem
+	EventSessionLost      = session.EventLost      // the session is over; Cause is ErrClosed when its Client was closed
+	EventHeartbeat        = session.EventHeartbeat // a write that proves the session was answered, or failed; the first sign of a problem of the servers
 )
 
 // Event is what Config.Observer receives. A call ends with one of these results:

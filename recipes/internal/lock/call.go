@@ -24,20 +24,20 @@ import (
 // Member is one of the locks that a call takes.
 type Member struct {
 	Handle  *Handle
-	Permits int // permits wanted; 0 where the kind has none
+	Permits int // the permits wanted; 0 if the kind has none
 }
 
-// NewCall begins a call that takes the members: a set of them, or one.
+// NewCall makes a call that takes the members: several if set is true, otherwise one.
 func (st *Client) NewCall(ctx context.Context, set, try bool, up caller, members ...Member) *Call {
 	a := &Call{c: st, set: set, Try: try, start: time.Now(), caller: up, ticket: turn.Ticket[Handover]{Turns: &st.Turns}}
 	a.want(members)
 	return a
 }
 
-// Do takes the locks. The error is as it comes: the caller explains it.
+// Do takes the locks. The caller explains its error.
 func (a *Call) Do(ctx context.Context) (*held.Use, error) {
-	// Calls that cannot succeed are refused before anything is sent. A Try lasts while servers can be reached, another call as
-	// WithMaxWait says.
+	// Calls that cannot succeed are refused before anything is sent. A Try ends when no server can be reached, any other call
+	// after its WithMaxWait.
 	if a.Wait = ctx; a.Try {
 		a.Wait, a.done = a.c.Conn.WhileReachable(ctx)
 	}
@@ -72,23 +72,23 @@ func (a *Call) End() {
 	}
 }
 
-// Call is one call that takes a lock, or several in one transaction: a place in the queue of each.
+// Call is one call that takes a lock, or several in one transaction, which creates a place in each queue.
 type Call struct {
 	c       *Client
-	Path    string // of the lock; those of all members of a set
+	Path    string // the lock's; for a set, those of all members
 	members []Member
 	set     bool // a MultiLock's
 	Try     bool
 	start   time.Time
 	caller  caller
-	Wait    context.Context    // the caller's, bounded
-	done    context.CancelFunc // of the bound; nil if there is none
+	Wait    context.Context    // the caller's context with the bound of the wait
+	done    context.CancelFunc // ends Wait; nil if Wait is the caller's context
 
 	ticket turn.Ticket[Handover]
-	places []*wait.Place     // their nodes exist, or may
-	undone []<-chan struct{} // each is closed when a request that we abandoned is undone
-	state  *SessionState     // of the newest try
-	asking chan struct{}     // of the crowd that it is one of; see ask
+	places []*wait.Place     // whose nodes exist, or may exist
+	undone []<-chan struct{} // each is closed when an abandoned request of ours is undone
+	state  *SessionState     // the session of the newest try
+	asking chan struct{}     // while ask admits the call: the channel of its crowd
 }
 
 func (a *Call) take(ctx context.Context) (*held.Use, error) {
@@ -113,13 +113,13 @@ func (a *Call) take(ctx context.Context) (*held.Use, error) {
 	return a.contend(ctx, t)
 }
 
-// ended is the error of a call whose ctx ended before there was a contender to wait for.
+// ended returns the error of a call whose ctx ended before the call knew a contender ahead.
 func (a *Call) ended(ctx context.Context) error {
 	return errs.Errorf("recipes: lock %s: %w", a.Path, retry.WhyEnded(ctx))
 }
 
-// enter waits for the turns of the members that exclude, and takes all of them at one moment. Until then neither a turn nor a node is ours. A
-// Try is refused without a request while another goroutine has the turn.
+// enter waits for the turns of the members that exclude others, and takes all of them at one moment. Until then the call has
+// neither a turn nor a node. A Try is refused without a request while another goroutine has the turn.
 //
 // Readers need no turn: they wait only until the requests of abandoned calls are undone; see Turns.KeepOut.
 func (a *Call) enter(ctx context.Context) (*Handover, error) {
@@ -151,7 +151,7 @@ func (a *Call) enter(ctx context.Context) (*Handover, error) {
 	return t, nil
 }
 
-// heldLocally is the error of a call behind others of this client.
+// heldLocally returns the error of a call that waits for goroutines of this client.
 func (a *Call) heldLocally(ctx context.Context, path string, ahead *turn.Ahead) error {
 	b := &Blocked{Path: path, Position: ahead.Position, At: ahead.At}
 	if ahead.Holder != nil {
@@ -165,7 +165,7 @@ func (a *Call) heldLocally(ctx context.Context, path string, ahead *turn.Ahead) 
 	return a.held(b)
 }
 
-// held is the error of a call that is blocked. A contender of our own is not shown as a stranger's.
+// held returns returns the error of a call that is blocked. If the contender ahead is this client's own, the error says so.
 func (a *Call) held(b *Blocked) error {
 	if k := a.c.Own(b.Holder.Path); k != nil && !b.Local {
 		works := k.InUse.Load()
@@ -182,23 +182,24 @@ func (a *Call) held(b *Blocked) error {
 // Handover is a place in the queue, created for the next goroutine by the last owner of the turn.
 type Handover struct {
 	node  *znode.Node
-	queue []string // the queue as of k's creation, or nil
+	queue []string // the queue when the node was created; nil if unknown
 }
 
-// contend queues until granted. On an error the turn has been passed on and the contender is gone or going.
+// contend queues until the lock is granted. On an error our nodes are deleted, or will be in the background, and then the turn is
+// passed on.
 func (a *Call) contend(ctx context.Context, t *Handover) (h *held.Use, err error) {
-	for try := (retry.Tries{}); ; t = nil { // the inherited place is used up, or went with its session
+	for try := (retry.Tries{}); ; t = nil { // an inherited place serves for the first try only
 		h, err = a.once(ctx, t)
 		switch {
 		case err == nil:
 			return h, nil
-		case len(a.places)+len(a.undone) > 0 || try.Over(ctx, nil, znode.DidNothing, &err): // never while a place exists: giveUp deletes it, or passes it on
+		case len(a.places)+len(a.undone) > 0 || try.Over(ctx, nil, znode.DidNothing, &err): // no further try while a place exists: giveUp deletes it
 			return nil, a.giveUp(ctx, err)
 		}
 	}
 }
 
-// once is one try, in one session. It is for acquisitions of one lock.
+// once tries to take one lock, in one session.
 func (a *Call) once(ctx context.Context, t *Handover) (*held.Use, error) {
 	arrived, err := a.arrive(ctx, t)
 	if err != nil {
@@ -213,7 +214,7 @@ func (a *Call) once(ctx context.Context, t *Handover) (*held.Use, error) {
 	return a.hold(ctx, g)
 }
 
-// arrive queues, or takes over the place that came with the turn.
+// arrive creates a place in the queue, or takes over the place that came with the turn.
 func (a *Call) arrive(ctx context.Context, t *Handover) (arrival, error) {
 	var inherited *znode.Node
 	if t != nil {
@@ -228,7 +229,7 @@ func (a *Call) arrive(ctx context.Context, t *Handover) (arrival, error) {
 		if t.queue == nil {
 			return arrival{Place: e}, e.Exhausted()
 		}
-		return arrival{e, [][]string{t.queue}}, e.Exhausted() // it was listed behind a create of this session
+		return arrival{e, [][]string{t.queue}}, e.Exhausted() // the queue was listed after a create of this session
 	}
 	own := &all[0]
 	e, err := own.Entry(own.Handle.Entrance())
@@ -260,7 +261,7 @@ func (a *Call) open(ctx context.Context, inherited *znode.Node) ([]wait.Opened, 
 		return nil, err
 	}
 	a.state = e
-	if inherited != nil && inherited.Owner != e.SessionNodes { // it went with its session
+	if inherited != nil && inherited.Owner != e.SessionNodes { // an expired session has lost its nodes
 		a.places = nil
 	}
 	for i := range all {
@@ -268,7 +269,7 @@ func (a *Call) open(ctx context.Context, inherited *znode.Node) ([]wait.Opened, 
 		t.Owner, t.Reader = e.SessionNodes, e.Decl
 		if t.Declared, err = e.Decl.Of(ctx, &t.Handle.Name); err != nil {
 			if len(a.places) == 0 {
-				err = znode.NotQueued(err) // reads are all there was so far
+				err = znode.NotQueued(err) // only reads were sent, so nothing is queued
 			}
 			return nil, err
 		}
@@ -279,8 +280,8 @@ func (a *Call) open(ctx context.Context, inherited *znode.Node) ([]wait.Opened, 
 	return all, nil
 }
 
-// join creates the nodes of the entries in one transaction, and lists the queues behind it: one round trip. When it succeeds they are the
-// call's.
+// join creates the nodes of the entries in one transaction and then lists their queues, in one round trip. When it succeeds, the
+// entries are the call's places.
 func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, error) {
 	t := &znode.Txn{Owner: entries[0].Owner, Born: entries[0].Nodes}
 	var dirs []string
@@ -288,7 +289,7 @@ func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, err
 		if i > 0 {
 			t.Born = append(slices.Clip(t.Born), e.Nodes...)
 		}
-		if !e.AmongPermits() || len(a.asking) <= ownListings { // otherwise it shares a listing with other calls
+		if !e.AmongPermits() || len(a.asking) <= ownListings { // in a larger crowd the call shares a listing with others
 			dirs = append(dirs, e.Dirs()...)
 		}
 		if n := e.Node().Key; n != nil {
@@ -301,7 +302,7 @@ func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, err
 	}
 	if err != nil {
 		for _, e := range entries {
-			err = e.Handle.Complete(ctx, e.Owner.Session, err) // the first that may be completed; the next try finds other missing nodes
+			err = e.Handle.Complete(ctx, e.Owner.Session, err) // this completes the first layout that lacks a node; the next try completes others
 		}
 		return nil, a.missingNode(a.reread(ctx, entries, err))
 	}
@@ -312,14 +313,14 @@ func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, err
 	arrived := make([]arrival, len(entries))
 	for i, e := range entries {
 		arrived[i].Place = e
-		if n := len(e.Dirs()); n <= len(lists) { // otherwise they were lost with their connection, or others list for it
+		if n := len(e.Dirs()); n <= len(lists) { // otherwise the listings were lost with the connection, or the call shares one
 			arrived[i].lists, lists = lists[:n], lists[n:]
 		}
 	}
 	return arrived, nil
 }
 
-// missingNode explains a NoNode for a queue.
+// missingNode explains that a queue does not exist.
 func (a *Call) missingNode(err error) error {
 	if !znode.IsNoNode(err) {
 		return err
@@ -327,7 +328,7 @@ func (a *Call) missingNode(err error) error {
 	return errs.Errorf("%w: %s, or a child that its layout needs, does not exist; run apply: %w", declare.ErrNotProvisioned, a.Path, err)
 }
 
-// nodes are our contenders.
+// nodes returns the nodes of the call's places.
 func (a *Call) nodes() (ks []*znode.Node) {
 	for _, e := range a.places {
 		ks = append(ks, e.Nodes...)
@@ -335,7 +336,7 @@ func (a *Call) nodes() (ks []*znode.Node) {
 	return ks
 }
 
-// hold makes a lock of a grant: the session heartbeats from here on.
+// hold turns a grant into a held lock. The session sends heartbeats from then on.
 func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 	first := g.Entries[0]
 	of := &Subject{path: a.Path, Handle: a.members[0].Handle, declared: first.Declared}
@@ -349,7 +350,7 @@ func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 		}
 	}
 	t := &turns{Ticket: turn.Ticket[Handover]{Turns: &a.c.Turns}, set: a.set, of: first.Opened}
-	if a.set || first.Permits == 0 && !first.Handle.Shared { // others may hold permits too
+	if a.set || first.Permits == 0 && !first.Handle.Shared { // permits and readers pass the turn on themselves
 		t.Keys = a.ticket.Keys
 	}
 	nodes := a.nodes()
@@ -357,14 +358,15 @@ func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 	return held.Hold(ctx, held.Grant{Of: of, Owner: a.state.SessionNodes, Nodes: nodes, Turns: t, Token: g.Czxid}, told)
 }
 
-// turns are the goroutines of this client that wait behind a lock that is held. Readers and permits have none.
+// turns passes on the turns of a held lock, which goroutines of this client wait for. Readers and permits have no turn.
 type turns struct {
 	turn.Ticket[Handover]
 	set bool
 	of  *wait.Opened
 }
 
-// Next makes no place for a set: that would need another transaction than the set's.
+// Next returns a node for the next goroutine. A set has several turns, which may go to different goroutines, so Next returns none
+// for it.
 func (t *turns) Next() *znode.Node {
 	if t.set || len(t.Keys) == 0 {
 		return nil
@@ -384,14 +386,15 @@ func (t *turns) HandOver(k *znode.Node, queue []string) bool {
 	return t.Turns.HandOver(t.Keys[0], &Handover{k, queue})
 }
 
-// giveUp leaves the queues. The nodes are deleted in the background, also those that may not exist, and then the turns are passed on: no
-// goroutine of this client meets the nodes as rivals. So callers that give up before the network answers leave one node at most.
+// giveUp leaves the queues. The nodes that exist, or may exist, are deleted in the background. Then the turns are passed on, so
+// no goroutine of this client has to wait for these nodes. And however many callers give up before the network answers, one node
+// at most is left for each lock.
 func (a *Call) giveUp(ctx context.Context, err error) error {
 	st, ticket, nodes, left := a.c, a.ticket, a.nodes(), a.undone
 	a.ticket.Keys, a.places, a.undone = nil, nil, nil
 	ticket.Leaving()
 	for _, m := range a.members {
-		if key := m.Handle.turnKey(); len(left) > 0 && st.Turns.KeepOut(key) { // where no turn is needed
+		if key := m.Handle.turnKey(); len(left) > 0 && st.Turns.KeepOut(key) { // a call without a turn, such as a reader's, keeps others out too
 			st.whenLeft(left, func() { st.Turns.Leave(key) })
 		}
 	}
@@ -399,7 +402,7 @@ func (a *Call) giveUp(ctx context.Context, err error) error {
 	return err
 }
 
-// whenLeft calls f when all abandoned transactions are undone: at once, if there are none.
+// whenLeft calls f when all abandoned requests are undone: at once, if there are none.
 func (st *Client) whenLeft(left []<-chan struct{}, f func()) {
 	if len(left) == 0 {
 		f()
@@ -415,7 +418,7 @@ func (st *Client) whenLeft(left []<-chan struct{}, f func()) {
 
 // The listener of a wait: see package wait.
 
-// Ahead tells the goroutines of this client that wait behind us who holds the lock, and the Observer that the call waits.
+// Ahead passes on which contender is ahead: to the goroutines of this client that wait for our turn, and to the Observer.
 func (a *Call) Ahead(e *wait.Place) {
 	if q := a.members[0].Handle; !a.set && len(a.ticket.Keys) > 0 {
 		holder := e.Holder.Party()
@@ -428,7 +431,7 @@ func (a *Call) Ahead(e *wait.Place) {
 
 func (a *Call) Held(t *wait.Opened) error { return a.held(a.blocked(t)) }
 
-// blocked says who is in the way.
+// blocked describes the contender ahead.
 func (a *Call) blocked(t *wait.Opened) *Blocked {
 	b := &Blocked{Path: t.Handle.Path, Position: t.Position, At: time.Now()}
 	if t.Holder != nil {
@@ -449,13 +452,13 @@ func (a *Call) Left(undone <-chan struct{}) {
 
 func (a *Call) GoesOn(e *wait.Place) { a.places = []*wait.Place{e} }
 
-// arrival is a place with the listings of its queues (see Dirs) behind the transaction that created it.
+// arrival is a place with listings of its queues (see Dirs) that were made after its creation.
 type arrival struct {
 	*wait.Place
-	lists [][]string // nil if they were lost with their connection, or others list for it
+	lists [][]string // nil if they were lost with the connection, or the call shares one
 }
 
-// Shorter is the shorter of two bounds, where 0 is none.
+// Shorter returns the shorter of two bounds; 0 is no bound.
 func Shorter(d, e time.Duration) time.Duration {
 	if d == 0 || 0 < e && e < d {
 		return e
@@ -463,7 +466,7 @@ func Shorter(d, e time.Duration) time.Duration {
 	return d
 }
 
-// follow takes the locks where they are: only the declaration names the directory of a key.
+// follow takes the locks, again at another path if a declaration says that a key's node is there.
 func (a *Call) follow(ctx context.Context, take func(context.Context) (*held.Use, error)) (*held.Use, error) {
 	needs := declare.Pins{In: &a.c.Decl}
 	defer needs.End()
@@ -480,7 +483,7 @@ func (a *Call) follow(ctx context.Context, take func(context.Context) (*held.Use
 	}
 }
 
-// want names the locks that the call takes.
+// want sets the locks that the call takes.
 func (a *Call) want(members []Member) {
 	paths := make([]string, len(members))
 	for i, m := range members {
@@ -490,9 +493,9 @@ func (a *Call) want(members []Member) {
 	a.caller.Names(a.Path, members)
 }
 
-// reread finds out, when a server has refused our contenders, whether the declarations have changed.
+// reread finds out whether a server refused our nodes because a declaration has changed.
 func (a *Call) reread(ctx context.Context, entries []*wait.Place, refusal error) error {
-	older := errors.Is(refusal, zk.ErrBadVersion) // the declaration of a key is not in force any more
+	older := errors.Is(refusal, zk.ErrBadVersion) // the family of a key has another declaration by now
 	if !older && !znode.IsNoNode(refusal) && !errors.Is(refusal, zk.ErrNoAuth) {
 		return refusal
 	}
@@ -501,7 +504,7 @@ func (a *Call) reread(ctx context.Context, entries []*wait.Place, refusal error)
 		switch d, err := e.Reader.Of(ctx, &e.Handle.Name); {
 		case err != nil:
 			return znode.NotQueued(err)
-		case d.Mzxid != e.Declared.Mzxid || older: // our server may lag
+		case d.Mzxid != e.Declared.Mzxid || older: // with older, our server may lag and still show the former declaration
 			return errs.Errorf("%w: %s was declared anew (%v)", znode.ErrNotApplied, e.Handle.Path, refusal)
 		}
 	}
@@ -519,12 +522,12 @@ func (a *Call) usePathOfKey(e *declare.KeyPathError) {
 	a.want(members)
 }
 
-// Subject is locked by a lock that is held: a [held.Subject].
+// Subject says which locks are held. It implements [held.Subject].
 type Subject struct {
 	path     string
 	keys     []held.Key
-	Handle   *Handle   // of a multi-lock, that of its first member
-	Members  []*Handle // of a multi-lock; nil otherwise
+	Handle   *Handle   // for a multi-lock, the handle of its first member
+	Members  []*Handle // nil if it is no multi-lock
 	declared *declare.Declaration
 	places   []ordered // in declared orders
 }
@@ -532,14 +535,14 @@ type Subject struct {
 // SubjectOf returns the subject of a use.
 func SubjectOf(u *held.Use) *Subject { return u.H.Of.(*Subject) }
 
-// Path is that of the lock; of a multi-lock, those of all its members.
+// Path returns the lock's path; for a multi-lock, those of all its members.
 func (s *Subject) Path() string { return s.path }
 
-// Keys are those of the lock, or of each member.
+// Keys returns the key of the lock, or of each member.
 func (s *Subject) Keys() []held.Key { return s.keys }
 
-// as is the handle that took the lock at path.
-func (s *Subject) as(path string) *Handle {
+// handleAt returns the handle that took the lock at path.
+func (s *Subject) handleAt(path string) *Handle {
 	for _, q := range s.Members {
 		if q.Path == path {
 			return q
@@ -548,14 +551,15 @@ func (s *Subject) as(path string) *Handle {
 	return s.Handle
 }
 
-// reenter answers a caller that holds the lock already, by its context. permits is how many it wants of a semaphore, otherwise 0.
+// reenter handles a call whose context shows that the caller already holds the lock. permits is the number that it wants of a
+// semaphore, otherwise 0.
 func (a *Call) reenter(ctx context.Context, q *Handle, permits int) (*held.Use, error) {
 	outer, _ := ctx.Value(q.key).(*held.Use)
 	if outer == nil || outer.Ended() != nil {
 		return nil, nil
 	}
-	way := SubjectOf(outer).as(q.Path)
-	if way.Kind != q.Kind { // another kind at the same path: the declaration will tell this handle
+	way := SubjectOf(outer).handleAt(q.Path)
+	if way.Kind != q.Kind { // the handle is of another kind: the declaration will refuse it
 		return nil, nil
 	}
 	if way.Shared && !q.Shared {
@@ -570,7 +574,7 @@ func (a *Call) reenter(ctx context.Context, q *Handle, permits int) (*held.Use, 
 		return nil, fmt.Errorf("%w: the context comes from a lease of %d permits of %s, %d are wanted; take them all at once",
 			ErrWouldDeadlock, have, q.Path, permits)
 	}
-	// Behind a goroutine that asks at a path where the lock is not. The Observer is told how that ended.
+	// The call waited for a turn at a former path of the lock, and EventQueued was sent. So the Observer receives its end too.
 	if a.caller.WasQueued() {
 		return outer.Enter(ctx, a.caller.Tenure(outer.H.Nodes()[0], outer.H.Session().Session.ID())), nil
 	}
@@ -583,8 +587,8 @@ type ordered struct {
 	kind.Place
 }
 
-// inOrder refuses locks that a declared order puts before one that the caller holds, by its context. It reads declarations only if the
-// caller holds a lock with a place. The opening of the lock reports errors here.
+// inOrder refuses a lock that a declared order puts before one of the caller's. The caller's context shows what it holds. inOrder
+// reads declarations only if the caller holds a lock with a place in an order. It ignores errors, which open reports.
 func (a *Call) inOrder(ctx context.Context) error {
 	var has []ordered
 	for _, l := range held.UsesOf(ctx) {

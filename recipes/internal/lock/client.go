@@ -15,10 +15,11 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Client is shared by the calls of one client. Its zero value is ready. Its mutex is never held across a request: waits are on channels.
+// Client is shared by the calls of one client. Its zero value is ready. Its mutex is never held during a request: callers wait on
+// channels.
 //
-// TestMutexesAreTakenInOneOrder has the order of all mutexes of the library, and checks it. A session lets go of its own before it tells
-// the recipes anything. No mutex is held when a context is cancelled or an Observer is called.
+// TestMutexesAreTakenInOneOrder has the order of all mutexes of the library, and checks it. A session unlocks its own before it
+// calls the recipes. No mutex is held when a context is cancelled or an Observer is called.
 type Client struct {
 	znode.ClientNodes
 	Conn *session.Client
@@ -27,12 +28,12 @@ type Client struct {
 	Decl  declare.Cache
 
 	Mu     sync.Mutex
-	Crowd  int           // from how many contenders on a queue is long, if not longQueue: tests have few
-	Newest *SessionState // the newest session's; nil before the first use
+	Crowd  int           // a queue with more contenders is long; 0 = longQueue of package wait (tests set less)
+	Newest *SessionState // nil before the first use
 }
 
-// SessionState belongs to one session, from its first use to its end. Only nodes that the servers may still have outlive it
-// (ClientNodes.Lost).
+// SessionState belongs to one session, from its first use to its end. ClientNodes.Lost keeps the nodes that the servers may still
+// have after that.
 type SessionState struct {
 	*znode.SessionNodes
 
@@ -58,7 +59,7 @@ func (st *Client) Live(ctx context.Context) (*SessionState, error) {
 		select {
 		case <-cleared:
 		case <-ctx.Done():
-			return e, nil // each request ends at once
+			return e, nil // the caller's requests fail at once
 		}
 	}
 }
@@ -87,7 +88,7 @@ func (st *Client) StateOf(s *session.Session) *SessionState {
 	return e
 }
 
-// Present is the way to the lock where it is by now, with the error of its declaration there.
+// Present returns the handle with the lock's present path, and the error of the declaration there.
 func (e *SessionState) Present(ctx context.Context, q *Handle) (*Handle, error) {
 	at, err := q.C.Decl.Present(ctx, e.Decl, &q.Name)
 	if at == &q.Name {
@@ -100,14 +101,14 @@ func (e *SessionState) Present(ctx context.Context, q *Handle) (*Handle, error) 
 type Handle struct {
 	C *Client
 	wait.Handle
-	ctxKey     held.Key // contexts find its leases by it
-	key        any      // the same
+	ctxKey     held.Key // contexts keep the lock's leases by this key
+	key        any      // ctxKey as an interface value, made once
 	Reentrant  bool
 	MaxWait    time.Duration
-	MaxRelease time.Duration // for whoever gives back
+	MaxRelease time.Duration // bounds the release: see WithMaxRelease
 }
 
-// named is the handle by another name of its lock.
+// named returns the handle with another name of its lock.
 func (q *Handle) named(n *declare.Name) *Handle {
 	at := *q
 	at.Name = *n
@@ -115,34 +116,34 @@ func (q *Handle) named(n *declare.Name) *Handle {
 	return &at
 }
 
-// turnKey names the local queue for the lock.
+// turnKey names the lock in package turn.
 func (q *Handle) turnKey() turn.Key { return turn.Key{Kind: q.Kind, Path: q.Path, Shared: q.Shared} }
 
-// Keyed sets the key of its path.
+// Keyed sets the keys for the handle's path.
 func (q *Handle) Keyed() {
 	q.ctxKey = held.Key{Of: q.C, Path: q.Path}
 	q.key = q.ctxKey
 }
 
-// caller is told about a call, and makes its errors.
+// caller receives what happens to a call, and makes its errors.
 type caller interface {
-	Observed() bool                                  // there is an Observer
-	Names(path string, members []Member)             // the locks of the call, by their present paths
-	Queued(node string, why func() error)            // the call waits, once
-	WasQueued() bool                                 // it does
-	Held(b *Blocked) error                           // the error of a call that is blocked
-	Tenure(node string, session int64) held.Listener // the call was granted the lock
+	Observed() bool                                  // whether there is an Observer
+	Names(path string, members []Member)             // says which locks the call takes, at their present paths
+	Queued(node string, why func() error)            // says that the call waits; called once or more
+	WasQueued() bool                                 // whether Queued was called
+	Held(b *Blocked) error                           // returns the error of a call that is blocked
+	Tenure(node string, session int64) held.Listener // says that the lock is granted, and returns the listener for its end
 }
 
-// Blocked says who is in the way of a call.
+// Blocked describes the contender in the way of a call.
 type Blocked struct {
 	Path     string
 	Holder   kind.Party
 	Position int
-	Local    bool       // Holder is a goroutine of this same client
-	State    turn.State // of that one
+	Local    bool       // whether Holder is a goroutine of this same client
+	State    turn.State // what that goroutine does
 	Waited   time.Duration
-	Cause    error // why the wait ended; nil for a try
+	Cause    error // the reason why the wait ended; nil for a try
 	At       time.Time
 }
 

@@ -4,13 +4,22 @@
 //	defer call.End()
 //	use, err := call.Do(ctx)
 //
-// A [Call] passes these steps: a turn among the goroutines of this client (package turn), the declaration (declare), nodes in the queues
-// (znode), the wait and its proof (wait), a lock that is held (held). Permits of a semaphore are first tried without a turn (permits.go);
-// a set takes its turns and its nodes at once (sets.go).
+// A [Call] passes these steps: its turn among the goroutines of this client (package turn), the declaration (declare), nodes in the
+// queues (znode), the wait and its proof (wait), the held lock (held). A call for permits first tries without a turn (permits.go). A
+// set takes all its turns at one moment, and its nodes in one transaction (sets.go).
 //
-// [Client] has what the calls of one client share, [SessionState] what they share in one session, and a [Handle] what does not change from
-// one call of a program to the next. The caller is told of each step through an interface, and makes the errors.
+// The words of these packages:
 //
-// A call that fails leaves no node behind: what it created is deleted, in the background if it must be, before the next goroutine of the
+//   - ticket: the turns of one call, which goroutines of this client take one after another.
+//   - place: the node of a call in a queue; among permits, the nodes of all its permits.
+//   - gate: the queue below "locks" of a semaphore, in which callers wait. It holds nothing.
+//   - permit: a node below "leases" of a semaphore. It counts from its creation.
+//   - grant: places that are admitted, and proven to be.
+//   - use: a held lock for one caller, which has it as a Lease. A caller that enters the lock again has a use of its own.
+//
+// [Client] has what the calls of one client share, [SessionState] what they share in one session, and a [Handle] what does not change
+// between calls. A caller passes an interface with the call, which receives each step and makes the errors.
+//
+// A call that fails leaves no node behind. Its nodes are deleted, in the background if necessary, before the next goroutine of the
 // client gets its turn.
 package lock

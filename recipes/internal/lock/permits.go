@@ -15,8 +15,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// permits takes the permits of one semaphore: directly if no goroutine of this client waits, otherwise with the turn of the local queue
-// and through the gate. The turn is passed on once the permits are ours: many goroutines of one client hold permits.
+// permits takes the permits of one semaphore. It first tries directly, if no goroutine of this client waits. Otherwise it takes
+// its turn and waits at the gate. It passes the turn on once it has the permits, because many goroutines of one client may hold
+// some.
 func (a *Call) permits(ctx context.Context) (*held.Use, error) {
 	q, st := a.members[0].Handle, a.c
 	if a.Try {
@@ -30,7 +31,7 @@ func (a *Call) permits(ctx context.Context) (*held.Use, error) {
 		if !errors.Is(err, ErrHeld) {
 			return h, err
 		}
-		// Another call was first: from here on the local queue and the gate keep the order.
+		// The permits are taken: from here on turns and the gate keep the order of arrival.
 	}
 	t, err := a.enter(ctx)
 	if err != nil {
@@ -43,8 +44,8 @@ func (a *Call) permits(ctx context.Context) (*held.Use, error) {
 	return h, err
 }
 
-// direct takes the permits at once, in one transaction, if they are free; otherwise it fails with ErrHeld. It tries again while a try has
-// done nothing, in the next session if need be. Once the nodes exist there is one try.
+// direct takes the permits at once, in one transaction, if they are free; otherwise it fails with ErrHeld. It repeats a try that
+// had no effect, in the next session if necessary. Once the nodes exist it does not try again.
 func (a *Call) direct(ctx context.Context) (h *held.Use, err error) {
 	defer a.asked()
 	var arrived []arrival
@@ -65,7 +66,7 @@ func (a *Call) direct(ctx context.Context) (h *held.Use, err error) {
 	return h, nil
 }
 
-// create makes the nodes of the permits, unless they are known not to be free.
+// create creates the nodes of the permits, unless it knows that the permits are not free.
 func (a *Call) create(ctx context.Context) ([]arrival, error) {
 	all, err := a.open(ctx, nil)
 	if err != nil {
@@ -85,15 +86,15 @@ func (a *Call) create(ctx context.Context) ([]arrival, error) {
 	return a.join(ctx, e)
 }
 
-// atOnce returns the error that names the contender ahead of the new places; nil if all were granted at once. A listing that was lost is
-// read again: a later one shows all contenders still ahead, and our places as long as they exist.
+// atOnce returns nil if all new places were granted when they were created, otherwise an error with the contender ahead. It reads
+// a lost listing again. A later listing also shows all contenders that are still ahead, and our places while they exist.
 //
 // The order of the permits alone keeps a semaphore's limit:
-//  1. A permit is granted when, in a listing behind its creation, fewer than the limit are older.
-//  2. Of all permits held at some moment, the others are older than the newest, and were in the listing that granted it. So they were
-//     fewer than the limit.
+//  1. A permit is granted if a listing made after its creation shows fewer older permits than the limit.
+//  2. Take all permits that are held at one moment. All but the newest are older than it, so the listing that granted the newest showed
+//     them. So they are fewer than the limit.
 //
-// The gate is looked at for fairness only: a place given up between our create and our listing leaves no trace.
+// The gate is listed for fairness only: the listing does not show a waiter that left before it.
 func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error) {
 	opened := make([]*wait.Opened, len(arrived))
 	for i, at := range arrived {
@@ -102,7 +103,7 @@ func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error)
 		}
 		opened[i] = at.Opened
 	}
-	// Behind the transaction and before the listings are judged: a limit lowered before our permits were created counts.
+	// After the transaction and before the listings are judged, so that a limit lowered before our permits were created counts.
 	if err := wait.Obey(ctx, opened...); err != nil {
 		return nil, err
 	}
@@ -119,8 +120,8 @@ func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error)
 	return nil, nil
 }
 
-// relist reads listings that were shared in a crowd, or lost with their connection. The gate may be missing: another program creates the
-// layout now, or Curator's, a container, was reaped.
+// relist reads listings that a crowd shares, or that were lost with the connection. The gate may be missing: another program is
+// creating the layout, or the servers deleted the gate that Curator made, a container node.
 func (a *Call) relist(ctx context.Context, at *arrival) error {
 	if at.lists != nil {
 		return nil
@@ -135,8 +136,8 @@ func (a *Call) relist(ctx context.Context, at *arrival) error {
 	})
 }
 
-// granted returns nil if the place was granted when it was created, otherwise the error that names the contender in the way. The create
-// before the listings is the committed write that proves the grant: see prove of package wait.
+// granted returns nil if the place was granted when it was created, otherwise an error with the contender ahead. The create is
+// the committed write that proves the grant: see prove of package wait.
 func (a *Call) granted(at *arrival) error {
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	var v wait.Verdict
@@ -157,17 +158,17 @@ func (a *Call) granted(at *arrival) error {
 	return a.heldBy(at.Opened, line[:max(0, v.Position+1-len(at.Nodes))], waiting)
 }
 
-// look refuses permits without creating any, if those created directly were refused the last time. So a caller that polls a busy
-// semaphore writes nothing. A permit that is created only to be withdrawn is in the way of other tries, and of Curator's clients, which
-// count every permit. The first try after that costs one round trip more.
+// look refuses permits without creating any, if the last direct try of this client was refused. So a caller that polls a busy
+// semaphore writes nothing. Permits that are created only to be withdrawn are in the way of other tries, and of Curator's
+// clients, which count every permit. When permits are free again, the first try costs one round trip more.
 //
-// Once a waiter has a place at the gate, a client creates such permits in the calls that are under way and in one more. The listing of
-// that one shows the place, and so does every later look of that session.
+// The first waiter at the gate counts on this: each client withdraws direct permits only in the calls under way when the waiter came,
+// and in one more. That call lists the gate and sees the waiter, and so does every later look of its session.
 func (a *Call) look(ctx context.Context, t *wait.Opened) error {
 	if !a.crowd(t).busy.Load() {
 		return nil
 	}
-	// Not a listing that began before the call: the caller may have released permits meanwhile.
+	// A listing that began before the call will not do: the caller may have released permits meanwhile.
 	lists, err := a.listWithOthers(ctx, t, func(*listing) bool { return false })
 	if err != nil {
 		if znode.IsNoNode(err) { // the create reports what the layout lacks
@@ -183,9 +184,9 @@ func (a *Call) look(ctx context.Context, t *wait.Opened) error {
 	return nil
 }
 
-// heldBy is the error of a try that these contenders and waiters are ahead of.
+// heldBy returns the error of a try with these permits and waiters ahead.
 func (a *Call) heldBy(t *wait.Opened, line, waiting []kind.Contender) error {
-	if err := t.Possible(); err != nil { // any more
+	if err := t.Possible(); err != nil { // the number may have been lowered
 		return err
 	}
 	t.Position = len(line) + len(waiting)
@@ -198,29 +199,30 @@ func (a *Call) heldBy(t *wait.Opened, line, waiting []kind.Contender) error {
 	return a.Held(t)
 }
 
-// crowd is shared by the calls of one client that ask for permits of one semaphore directly. Each creates its permits itself, and needs a
-// listing behind that. If each of a thousand listed them, they would read a million names. So a bounded number ask at a time, and most of
-// those share listings: the bytes that a client reads grow with the permits, not with its callers.
+// crowd is shared by the calls of one client that ask for permits of one semaphore directly. Each call creates its own permits,
+// and then needs a listing. A thousand calls that each listed a thousand permits would read a million names. So a bounded number
+// ask at a time, and most of them share listings.
 type crowd struct {
-	asking chan struct{} // one for each call that asks
-	busy   atomic.Bool   // permits created directly were refused the last time; see look
+	asking chan struct{} // has a token for each call that asks
+	busy   atomic.Bool   // the last direct try was refused; see look
 
 	mu      sync.Mutex
 	listing *listing // the newest
 }
 
 const (
-	// maxAsking bounds the calls that ask at a time, and so the permits that a crowd creates and withdraws when there are too few. The
-	// next calls wait for those, and not in the local queue: permits may be free.
+	// maxAsking bounds the calls that ask at a time, and so the permits that a crowd creates and withdraws when there are too
+	// few. Further calls wait for one of these to finish. They take no turn, because permits may be free.
 	maxAsking = 64
-	// ownListings is how many calls list behind their own create, in one round trip. The others list when that is answered.
+	// ownListings is the number of calls that list in the same round trip as their create. The others list when the create is
+	// answered.
 	ownListings = 8
 )
 
-// maxCrowds bounds the semaphores with a crowd. Calls of one that was forgotten share less.
+// maxCrowds bounds the semaphores with a crowd. Calls of a crowd that was forgotten share fewer listings.
 const maxCrowds = 256
 
-// crowds are those of a session, by path.
+// crowds has the crowds of a session, by path.
 type crowds struct {
 	mu  sync.Mutex
 	All map[string]*crowd
@@ -235,7 +237,7 @@ func (cs *crowds) of(path string) *crowd {
 		if cs.All == nil {
 			cs.All = map[string]*crowd{}
 		}
-		for path := range cs.All { // another one each time
+		for path := range cs.All { // the first of a map is another one each time
 			if len(cs.All) >= maxCrowds {
 				delete(cs.All, path)
 			}
@@ -246,20 +248,20 @@ func (cs *crowds) of(path string) *crowd {
 	return own
 }
 
-// crowd is that of the lock.
+// crowd returns the crowd of the lock.
 func (a *Call) crowd(t *wait.Opened) *crowd { return a.state.Crowds.of(t.Handle.Path) }
 
-// listing is one reading of a semaphore's permits and of its gate, in this order.
+// listing has a semaphore's permits and then its gate, read in this order.
 type listing struct {
 	done  chan struct{}
 	lists [][]string
 	err   error
 }
 
-// ask waits until the call may ask for permits directly. It fails with ErrHeld if others of this client wait in the local queue by then:
-// an Acquire joins them.
+// ask waits until the call may ask for permits directly. It fails with ErrHeld if by then other goroutines of this client have or
+// want the turn: an Acquire then queues after them.
 func (a *Call) ask(ctx context.Context, t *wait.Opened) error {
-	if a.asking != nil { // an earlier try has the right
+	if a.asking != nil { // an earlier try was admitted
 		return nil
 	}
 	asking := a.crowd(t).asking
@@ -282,7 +284,7 @@ func (a *Call) ask(ctx context.Context, t *wait.Opened) error {
 	return wait.Obey(ctx, t) // the wait may have been long
 }
 
-// asked ends the right that ask gave.
+// asked lets the next call ask.
 func (a *Call) asked() {
 	if a.asking != nil {
 		<-a.asking
@@ -290,13 +292,14 @@ func (a *Call) asked() {
 	}
 }
 
-// listed returns a listing that shows our permits. They exist, so one that begins now shows them; one that is under way may. Such a
-// listing is behind their creation, and so is that of the gate, which is read after it.
+// listed returns a listing that shows our permits. They exist, so a listing that begins now shows them, and one under way may
+// show them. A listing that shows them was made after their creation, and its gate was listed even later.
 func (a *Call) listed(ctx context.Context, e *wait.Place) ([][]string, error) {
 	return a.listWithOthers(ctx, e.Opened, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], e.Node().Name) })
 }
 
-// listWithOthers returns a listing that begins now, or one that is under way if that will do. At most one is under way.
+// listWithOthers returns a listing that began after the call, or one that was under way if willDo accepts it. At most one is
+// under way.
 func (a *Call) listWithOthers(ctx context.Context, t *wait.Opened, willDo func(*listing) bool) ([][]string, error) {
 	for begunBefore := true; ; begunBefore = false {
 		l, begun := a.crowd(t).join(t, a.c.Spawn)
@@ -311,7 +314,7 @@ func (a *Call) listWithOthers(ctx context.Context, t *wait.Opened, willDo func(*
 	}
 }
 
-// inOrder are the names of the contenders among the children, in their order.
+// inOrder returns the names of the contenders among the children, in the order of the queue.
 func inOrder(children []string) []string {
 	line, _ := kind.SortContenders(children)
 	names := make([]string, len(line))
@@ -321,7 +324,8 @@ func inOrder(children []string) []string {
 	return names
 }
 
-// join returns the listing that is under way, or begins one. It goes on without its callers, which may end while others wait for it.
+// join returns the listing that is under way, or begins one. The listing goes on if its callers end, because others may wait for
+// it.
 func (c *crowd) join(t *wait.Opened, spawn func(func())) (l *listing, begun bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -333,7 +337,7 @@ func (c *crowd) join(t *wait.Opened, spawn func(func())) (l *listing, begun bool
 	dirs := []string{t.Handle.Decides().Dir(t.Handle.Path), t.Handle.Entrance().Dir(t.Handle.Path)}
 	spawn(func() {
 		l.lists, l.err = znode.ListAll(context.Background(), t.Owner.Session, dirs, t.Declared.OfKey())
-		for i, names := range l.lists { // once for all callers, because sorting again is cheap
+		for i, names := range l.lists { // sorted once for all callers: a second sort of sorted names is cheap
 			l.lists[i] = inOrder(names)
 		}
 		c.mu.Lock()

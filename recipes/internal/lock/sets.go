@@ -44,7 +44,7 @@ func (a *Call) takeAll(ctx context.Context) (*held.Use, error) {
 	return h, nil
 }
 
-// check refuses sets that cannot be locked together, or not by this caller.
+// check refuses a set that cannot be locked together, and a set with a lock of this caller.
 func (a *Call) check(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, each := range a.members {
@@ -53,7 +53,7 @@ func (a *Call) check(ctx context.Context) error {
 			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.Handle.Path)
 		case seen[each.Handle.Path]:
 			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, each.Handle.Path)
-		case own != nil && own.Ended() == nil && SubjectOf(own).as(each.Handle.Path).Kind == each.Handle.Kind: // of another one the declaration tells
+		case own != nil && own.Ended() == nil && SubjectOf(own).handleAt(each.Handle.Path).Kind == each.Handle.Kind: // for a handle of another kind, the declaration is the error
 			return fmt.Errorf("%w: the context comes from a lease of %s, which the multi-lock wants too; give it back first, or leave the member out",
 				ErrWouldDeadlock, each.Handle.Path)
 		}
@@ -62,7 +62,7 @@ func (a *Call) check(ctx context.Context) error {
 	return nil
 }
 
-// queueAll takes a place in every queue.
+// queueAll creates a place in every queue.
 func (a *Call) queueAll(ctx context.Context) ([]arrival, error) {
 	all, err := a.open(ctx, nil)
 	if err != nil {
@@ -77,7 +77,7 @@ func (a *Call) queueAll(ctx context.Context) ([]arrival, error) {
 	return a.join(ctx, entries...)
 }
 
-// holdAll makes a lock of the places, now or after a wait.
+// holdAll turns the places into a held lock, at once or after a wait.
 func (a *Call) holdAll(ctx context.Context, arrived []arrival) (*held.Use, error) {
 	ahead, err := a.atOnce(ctx, arrived)
 	switch {
@@ -107,8 +107,8 @@ func (a *Call) holdAll(ctx context.Context, arrived []arrival) (*held.Use, error
 // errAll ends the wait for several places.
 var errAll = errors.New("all members are granted")
 
-// reachAll waits in all queues at once, and fails when one fails. The goroutine of a member stays until all are granted: it notices at
-// once when a place is deleted, asked back or drained.
+// reachAll waits in all queues at once, and fails when one wait fails. The goroutine of a granted member stays until all are
+// granted, to notice at once when its place is deleted, revoked or drained.
 func (a *Call) reachAll(ctx context.Context, arrived []arrival) error {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -133,12 +133,12 @@ func (a *Call) reachAll(ctx context.Context, arrived []arrival) error {
 	if why := context.Cause(inner); why != errAll && ctx.Err() == nil {
 		return why
 	}
-	return cmp.Or(errs...) // the caller's ctx has ended, which fails all that were not granted: the first of them is named
+	return cmp.Or(errs...) // the caller's ctx has ended: return the error of the first member that was not granted
 }
 
-// confirm confirms all members of a set at one moment: while one was waited for, the node of another may have been deleted. A transaction
-// that only checks is committed like any other, so the grant rests on this write. It fails as a whole if one node is gone
-// (TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor).
+// confirm confirms all members of a set at one moment: while the set waited for one, another member's node may have been deleted.
+// A transaction that only checks is committed like any other, so it is the write that proves the grant. It fails if one node is
+// gone (TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor).
 func (a *Call) confirm(ctx context.Context) error {
 	s, paths := a.places[0].Owner.Session, znode.Paths(a.nodes())
 	err := retry.Do(ctx, s, znode.Unanswered, func() error { return s.Confirm(ctx, paths...) })
@@ -148,7 +148,7 @@ func (a *Call) confirm(ctx context.Context) error {
 	return err
 }
 
-// Exchange exchanges a write lock for a read lock by q.
+// Exchange exchanges the write lock of u for a read lock of the handle q.
 func (q *Handle) Exchange(ctx context.Context, u *held.Use, up caller) (*held.Use, error) {
 	if err := q.Mine(u); err != nil {
 		return nil, err
