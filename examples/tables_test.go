@@ -94,7 +94,7 @@ func labelsOf(args []ast.Expr) (labels []string) {
 func eventsOfPrograms(t *testing.T) [][]string {
 	values, comments := map[string]string{}, map[string]string{}
 	rows, of := [][]string{{"of", "`Type`", "constant", "what"}}, ""
-	for _, file := range []string{"../recipes/internal/session/trace.go", "../recipes/observe.go"} {
+	for _, file := range []string{"../recipes/internal/session/session.go", "../recipes/observe.go"} {
 		ast.Inspect(parsed(t, file), func(n ast.Node) bool {
 			if group, ok := n.(*ast.GenDecl); ok {
 				if m := regexp.MustCompile(`^(?:The events|Events) of (?:a|the Client's) (call|lease|session)`).FindStringSubmatch(group.Doc.Text()); m != nil {

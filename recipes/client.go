@@ -131,7 +131,6 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	}
 	c.cfg.ID = cmp.Or(cfg.ID, znode.DefaultID())
 	c.source = c.live
-	c.state.Decl.Authenticated = func() bool { return len(c.cfg.Auth) > 0 || len(c.Identities()) > 1 }
 	below := cfg.session()
 	if cfg.Observer != nil {
 		below.Trace = func(e session.Event) {

@@ -36,7 +36,7 @@ func sizeOf(pkg string) size {
 
 // oversized has the packages with a ceiling of their own. Ceilings only fall, and a row goes when the package fits without it.
 var oversized = map[string]size{
-	"recipes/internal/session": {3800, 20, 14}, // a connection and its session need 66 names of each other one way and 110 the other
+	"recipes/internal/session": {3750, 16, 9}, // a connection and its session need 66 names of each other one way and 110 the other
 	"recipes/zktest":           {2650, 20, 14},
 	"cmd/locktree":             {1700, 27, 15}, // a file for each command
 }
@@ -46,7 +46,7 @@ var scattered = map[string]int{
 	// A constructor stands with the type that it makes.
 	"recipes.Client": 12,
 	// The package has no other subject.
-	"recipes/internal/session.Session": 12, "recipes/kerberos.Login": 5,
+	"recipes/internal/session.Session": 10, "recipes/kerberos.Login": 5,
 	"config/internal/static.reading": 6,
 	"recipes/zktest.Server":          12, "recipes/zktest.conn": 10,
 	"apply/read.reader":                  4,

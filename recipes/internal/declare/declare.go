@@ -139,7 +139,7 @@ func (d *Declaration) set(p kind.Params, childACL kind.List) {
 // OfKey reports whether it is what holds for each key of a family.
 func (d *Declaration) OfKey() bool { return d.family != nil }
 
-// Cache keeps what the declarations of one client's sessions have in common. Its zero value is ready but for Authenticated.
+// Cache keeps what the declarations of one client's sessions have in common. Its zero value is ready.
 type Cache struct {
 	common
 	newest *Reader
@@ -147,8 +147,7 @@ type Cache struct {
 
 // common is what the declarations of all sessions of a client share.
 type common struct {
-	Authenticated func() bool // it has identities besides world:anyone
-	MaxDecls      int         // how many are kept, if not MaxDeclarations: tests have few
+	MaxDecls int // how many are kept, if not MaxDeclarations: tests have few
 
 	mu   sync.Mutex     // guards the declarations of each Reader too
 	pins map[string]int // calls under way that need the declaration, by lock node
@@ -637,7 +636,12 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 	var notInherited error
 	aside, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
-	reading.Go(func() { inherited, notInherited = inheritedACL(aside, e.s, path, e.Authenticated()) })
+	reading.Go(func() {
+		notInherited = retry.Do(aside, e.s, znode.Unanswered, func() (err error) {
+			inherited, _, err = e.s.GetACL(aside, path)
+			return err
+		})
+	})
 	data, stat, w, err := znode.GetCalledPersistent(ctx, e.s, path, nil)
 	if err != nil {
 		cancel() // it would ask for the list as long as the session lives
@@ -657,31 +661,19 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 		d.Since = time.UnixMilli(d.payload.Since)
 	}
 	if d.payload == nil || d.payload.ChildACL == nil {
-		// Only now does it matter whether that worked.
-		if d.shared = inherited; notInherited != nil {
+		// ZooKeeper hands no list down. Contenders open to everybody, in a lock that is not, would let everybody end a grant, or pretend
+		// one. A change of the node's list alone is not noticed before the next read.
+		if notInherited != nil && !errors.Is(notInherited, zk.ErrNoAuth) {
 			w.Remove()
 			return nil, notInherited
 		}
+		d.shared = ContendersACL(inherited, e.s.Authenticated())
 	}
 	if d.payload == nil {
 		return d, nil
 	}
 	d.set(d.payload.Params, d.payload.ChildACL)
 	return d, nil
-}
-
-// inheritedACL is the access list of contenders whose lock does not declare one. ZooKeeper hands none down. Contenders open to everybody,
-// in a lock that is not, would let everybody end a grant, or pretend one. It is read with the declaration; a change of the node's list
-// alone is not noticed before the next read.
-func inheritedACL(ctx context.Context, s *session.Session, path string, authenticated bool) (acl []zk.ACL, err error) {
-	err = retry.Do(ctx, s, znode.Unanswered, func() error {
-		acl, _, err = s.GetACL(ctx, path)
-		return err
-	})
-	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
-		return nil, err
-	}
-	return ContendersACL(acl, authenticated), nil
 }
 
 // ContendersACL turns the ACL of a lock node, nil if we may not read it, into that of its contenders. Identities that may contend

@@ -39,7 +39,7 @@ func (l *Use) Exchange(ctx context.Context, node func() (*znode.Node, error), gr
 		old.Lose(fmt.Errorf("whether it was exchanged for another lease is unknown: %w", err))
 	default:
 		old.mu.Lock()
-		old.state.to(held) // not if it was given back meanwhile
+		step(moves, &old.state, held) // not if it was given back meanwhile
 		old.mu.Unlock()
 		old.startWatching()
 		return nil, err
@@ -58,7 +58,7 @@ func (l *Use) Alone() error {
 	if h.leases > 1 {
 		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", h.Of.Path(), h.leases)
 	}
-	if !h.state.to(exchanging) { // an Unlock from here on hands it to no goroutine
+	if !step(moves, &h.state, exchanging) { // an Unlock from here on hands it to no goroutine
 		return fmt.Errorf("recipes: %s is being exchanged by another call of Downgrade", h.Of.Path())
 	}
 	return nil

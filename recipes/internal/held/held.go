@@ -121,7 +121,7 @@ func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	first := h.begin(told)
 	h.startWatching()
 	h.mu.Lock()
-	lasts := h.state.to(held)
+	lasts := step(moves, &h.state, held)
 	h.mu.Unlock()
 	if !lasts { // lost meanwhile
 		h.abandon()
@@ -182,7 +182,7 @@ func (h *Lock) abandon() {
 // finish records the end, once, reports it for every tenure, and cancels the contexts of the uses. It returns the state before.
 func (h *Lock) finish(why error, lost bool) (was holdState) {
 	h.mu.Lock()
-	if was = h.state; !h.state.to(over) {
+	if was = h.state; !step(moves, &h.state, over) {
 		h.mu.Unlock()
 		return over
 	}
@@ -371,7 +371,7 @@ func (h *Lock) close(place *znode.Node, queue []string) {
 	}
 }
 
-// holdState says whether a lock is held. It moves only by to, through the table of moves.
+// holdState says whether a lock is held. It moves only by step, through the table of moves.
 type holdState int
 
 const (
@@ -392,9 +392,6 @@ var moves = map[holdState][]holdState{
 	held:       {exchanging, over},
 	exchanging: {held, over}, // held again only if the exchange cannot be executed any more
 }
-
-// to moves the lock, and reports whether that was legal.
-func (s *holdState) to(next holdState) bool { return step(moves, s, next) }
 
 // step moves a state by its table of legal moves. An illegal move changes nothing.
 func step[S comparable](legal map[S][]S, now *S, next S) bool {

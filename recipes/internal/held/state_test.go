@@ -24,6 +24,14 @@ func TestAHoldingMakesOnlyLegalMoves(t *testing.T) {
 	}, held.Moves())
 }
 
+// A lease is given back once, and becomes another lease only then.
+func TestALeaseMakesOnlyLegalMoves(t *testing.T) {
+	require.Equal(t, map[string][]string{
+		"used":     {"released"},
+		"released": {"exchanged"},
+	}, held.UseMoves())
+}
+
 // The timer of one node was kept, and the others ran on for a session timeout, with all that they refer to.
 func TestALeaseOfSeveralHiddenNodesLeavesNoTimerBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

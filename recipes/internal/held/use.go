@@ -210,8 +210,16 @@ func (l *Use) Unlock(ctx context.Context) error {
 	if now := l.turnedInto(); now != nil {
 		return now.Unlock(ctx)
 	}
-	ctx, done := l.outlived(ctx)
-	defer done()
+	// A context of l itself ends when l is released. This one goes on.
+	if own, _ := ctx.Value(l.H.Of.Keys()[0]).(*Use); own != nil && own.H == l.H && ctx.Err() == nil {
+		until := time.Now().Add(l.H.owner.Session.Timeout())
+		if at, ok := ctx.Deadline(); ok && at.Before(until) {
+			until = at
+		}
+		longer, done := context.WithDeadline(context.WithoutCancel(ctx), until)
+		defer done()
+		ctx = longer
+	}
 	if l.release() {
 		return nil
 	}
@@ -237,19 +245,6 @@ func (l *Use) Release() {
 	if last, _ := l.H.leave(l); last {
 		l.H.releaseAsync()
 	}
-}
-
-// outlived is ctx, without the end that the release of l would bring it.
-func (l *Use) outlived(ctx context.Context) (context.Context, context.CancelFunc) {
-	own, _ := ctx.Value(l.H.Of.Keys()[0]).(*Use)
-	if own == nil || own.H != l.H || ctx.Err() != nil {
-		return ctx, func() {}
-	}
-	until := time.Now().Add(l.H.owner.Session.Timeout())
-	if at, ok := ctx.Deadline(); ok && at.Before(until) {
-		until = at
-	}
-	return context.WithDeadline(context.WithoutCancel(ctx), until)
 }
 
 // release marks the lease as given back, and reports whether it was before.

@@ -76,13 +76,13 @@ func (b *Batch) Delete(paths ...string) *Reply {
 }
 
 // List adds Session.Children.
-func (b *Batch) List(path string) *Reply { return b.add(readList(path)) }
+func (b *Batch) List(path string) *Reply { return b.add(read(wire.OpGetChildren2, path)) }
 
 // Exists adds Session.Exists.
-func (b *Batch) Exists(path string) *Reply { return b.add(readStat(path)) }
+func (b *Batch) Exists(path string) *Reply { return b.add(read(wire.OpExists, path)) }
 
 // GetACL adds Session.GetACL.
-func (b *Batch) GetACL(path string) *Reply { return b.add(readACL(path)) }
+func (b *Batch) GetACL(path string) *Reply { return b.add(read(wire.OpGetACL, path)) }
 
 // Send waits for a connection and hands it the requests. An error has OutcomeNotSent: no server sees any of them.
 func (b *Batch) Send(ctx context.Context) error { return b.send(ctx, true) }
@@ -97,24 +97,16 @@ func (b *Batch) send(ctx context.Context, patient bool) error {
 	room := rooms.Get().(*frameRoom)
 	defer rooms.Put(room)
 	var several [2]*call
-	frames, calls, err := b.encode(room[:0], several[:0])
-	if err == nil {
-		err = b.s.submit(ctx, &b.replies[0].o, frames, calls, patient)
-	}
-	b.err = err
-	return err
-}
-
-func (b *Batch) encode(frames []byte, calls []*call) (_ []byte, _ []*call, err error) {
+	frames, calls := room[:0], several[:0]
 	for _, r := range b.replies {
-		if frames, err = b.s.encode(frames, &r.o); err != nil {
-			return nil, nil, err
+		if frames, b.err = b.s.encode(frames, &r.o); b.err != nil {
+			return b.err
 		}
-		r.o.ask(&r.call)
 		r.done = make(chan struct{})
-		calls = append(calls, &r.call)
+		calls = append(calls, r.o.ask(&r.call))
 	}
-	return frames, calls, nil
+	b.err = b.s.submit(ctx, &b.replies[0].o, frames, calls, patient)
+	return b.err
 }
 
 // Do sends the requests and waits for their answers. It returns the first error.
@@ -238,12 +230,6 @@ func (q *callQueue) pop() {
 	}
 }
 
-func (q *callQueue) takeAll() *call {
-	first := q.first
-	q.first = nil
-	return first
-}
-
 // lane is a class of requests with its own slots. A server answers a session in order, so a request that is sent before a
 // heartbeat delays it. Many reading goroutines must not cost a lease, and must not delay a release that other clients wait for.
 type lane int
@@ -259,20 +245,3 @@ const (
 // inFlight bounds the unanswered requests of each lane, including those whose callers have given up. With a server that answers
 // only pings they would accumulate without bound.
 var inFlight = [lanes]int{laneAny: 1024, laneList: 128, laneRelease: 256, laneBeat: 8}
-
-// newSlots makes the slots of all lanes.
-func newSlots() (slots [lanes]chan struct{}) {
-	for i, n := range inFlight {
-		slots[i] = make(chan struct{}, n)
-	}
-	return slots
-}
-
-// laneOf is the lane of requests that are sent together.
-func laneOf(calls []*call) lane {
-	in := laneAny
-	for _, c := range calls {
-		in = max(in, c.lane)
-	}
-	return in
-}

@@ -54,7 +54,7 @@ func TestNothingIsSentOnceTheSessionIsOver(t *testing.T) {
 		frame, err := s.encode(nil, o)
 		require.NoError(t, err)
 		s.lose(errSilent)
-		require.False(t, l.submit(frame, []*call{o.call()}))
+		require.False(t, l.submit(frame, []*call{o.ask(new(call))}))
 		<-s.joined
 		_, there := srv.Get("/late")
 		require.False(t, there)

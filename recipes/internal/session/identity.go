@@ -1,46 +1,16 @@
 package session
 
 import (
-	"github.com/locktree/locktree/recipes/internal/session/identity"
-	//nolint:gosec // ZooKeeper's digest scheme is SHA-1
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/locktree/locktree/recipes/internal/session/sasl"
+	"github.com/locktree/locktree/recipes/internal/session/identity"
 )
 
 // Identity is one ACL identity, as a ZooKeeper server writes it into an ACL.
 type Identity struct{ Scheme, ID string }
-
-// identities computes the identities that servers will see: world, who logs in by SASL, digest users, and the subject of a client
-// certificate.
-// Those that only a server can know (ip, the schemes of plugins) are missing, and so is the certificate that a
-// tls.Config.GetClientCertificate would choose.
-func identities(login sasl.Mechanism, auth []Auth, config *tls.Config) []Identity {
-	all := []Identity{{"world", "anyone"}}
-	if login != nil {
-		if name := login.Identity(); name != "" {
-			all = append(all, Identity{"sasl", name})
-		}
-	}
-	for _, a := range auth {
-		if a.Scheme == "digest" {
-			all = append(all, Identity{"digest", identity.Digest(string(a.Credentials))})
-		}
-	}
-	if config != nil {
-		for _, certificate := range config.Certificates {
-			// A certificate that cannot be read gives no identity; the handshake reports what is wrong with it.
-			if subject, err := identity.Subject(certificate); err == nil {
-				all = append(all, Identity{"x509", subject})
-			}
-		}
-	}
-	return all
-}
 
 // schemeEnsemble carries no identity. Its credentials are the name that the servers must have (zookeeper.ensembleAuthName). A
 // server with another name ends the connection without an answer, so that the client tries another server.
@@ -72,10 +42,35 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 }
 
 // Identities returns the identities of this session on the servers, as far as a client can know them: world:anyone, the name of
-// Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. Callers use it to check that an
-// access list will not lock them out.
+// Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. Only a server knows others (ip, the
+// schemes of plugins), or the certificate that tls.Config.GetClientCertificate would choose. Callers use it to check that an access
+// list will not lock them out.
 func (s *Session) Identities() []Identity {
-	return identities(s.client.cfg.SASL, s.client.cfg.Auth, s.client.tls.last.Load())
+	all := []Identity{{"world", "anyone"}}
+	if login := s.client.cfg.SASL; login != nil {
+		if name := login.Identity(); name != "" {
+			all = append(all, Identity{"sasl", name})
+		}
+	}
+	for _, a := range s.client.cfg.Auth {
+		if a.Scheme == "digest" {
+			all = append(all, Identity{"digest", identity.Digest(string(a.Credentials))})
+		}
+	}
+	if config := s.client.tls.last.Load(); config != nil {
+		for _, certificate := range config.Certificates {
+			// A certificate that cannot be read gives no identity; the handshake reports what is wrong with it.
+			if subject, err := identity.Subject(certificate); err == nil {
+				all = append(all, Identity{"x509", subject})
+			}
+		}
+	}
+	return all
+}
+
+// Authenticated reports whether the session has an identity besides world:anyone.
+func (s *Session) Authenticated() bool {
+	return len(s.client.cfg.Auth) > 0 || len(s.Identities()) > 1
 }
 
 // Whoami describes those identities for people. It leaves out the hash of a digest, because a short password can be guessed from

@@ -59,14 +59,6 @@ const (
 	linkDead
 )
 
-func newLink(s *Session, conn net.Conn, t servers.Server, asked clock.Stamp, timeout time.Duration) *link {
-	return &link{
-		s: s, conn: conn, raw: newRawWriter(conn), target: t, asked: asked, timeout: timeout,
-		r:      bufio.NewReaderSize(conn, 16<<10),
-		answer: asked, touches: []clock.Stamp{asked}, // the connect request is the first answered frame
-	}
-}
-
 // errOver ends a link or an attempt because the session is over: no server is to blame.
 var errOver = errors.New("the session is over")
 
@@ -75,14 +67,19 @@ func (l *link) fail(cause error) {
 	l.mu.Lock()
 	was := l.state
 	l.state = linkDead
-	left := l.calls.takeAll()
+	left := l.calls.first
+	l.calls.first = nil
 	l.stop(l.goodbye) // it refers to the link, and so to the session
 	l.mu.Unlock()
 	if was == linkDead {
 		return
 	}
 	if !errors.Is(cause, errOver) { // before serve can end: Close reports it
-		l.s.hosts.Blame(l.target, explainLoss(cause))
+		why := "it stopped answering"
+		if !wire.TimedOut(cause) {
+			why = "the connection ended: " + explain(cause) // no matter which side ended it
+		}
+		l.s.hosts.Blame(l.target, why)
 	}
 	hangUp(l.conn)
 	l.s.lost(l)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/locktree/locktree/recipes/internal/session/sasl"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
@@ -36,7 +35,7 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	say := wire.ConnectFrame(s.Zxid(), time.Millisecond, lost.ID(), []byte(lost.password))
 	lost.mu.Unlock()
 	at := s.At()
-	login, err := sasl.NewLogin(ctx, s.client.cfg.SASL, at.Name, at.Addr)
+	login, err := s.login(ctx, at)
 	if err != nil {
 		return err
 	}

@@ -15,15 +15,10 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-func readData(path string) *op { return &op{name: "get", code: wire.OpGetData, path: path, read: true} }
-func readACL(path string) *op {
-	return &op{name: "getACL", code: wire.OpGetACL, path: path, read: true}
-}
-func readStat(path string) *op {
-	return &op{name: "exists", code: wire.OpExists, path: path, read: true}
-}
-func readList(path string) *op {
-	return &op{name: "children", code: wire.OpGetChildren2, path: path, read: true}
+var reads = map[int32]string{wire.OpGetData: "get", wire.OpGetACL: "getACL", wire.OpExists: "exists", wire.OpGetChildren2: "children"}
+
+func read(code int32, path string) *op {
+	return &op{name: reads[code], code: code, path: path, read: true}
 }
 
 func write(path string, data []byte, version int32) *op {
@@ -38,13 +33,13 @@ func remove(path string, version int32) *op {
 
 // Get returns a node's data and stat.
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	r, err := s.run(ctx, readData(path))
+	r, err := s.run(ctx, read(wire.OpGetData, path))
 	return r.Data, r.Stat, err
 }
 
 // Exists returns a node's stat, nil when there is no such node.
 func (s *Session) Exists(ctx context.Context, path string) (*zk.Stat, error) {
-	return existing(s.run(ctx, readStat(path)))
+	return existing(s.run(ctx, read(wire.OpExists, path)))
 }
 
 func existing(r *wire.Reply, err error) (*zk.Stat, error) {
@@ -56,13 +51,13 @@ func existing(r *wire.Reply, err error) (*zk.Stat, error) {
 
 // Children returns the names of a node's children, and its stat.
 func (s *Session) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	r, err := s.run(ctx, readList(path))
+	r, err := s.run(ctx, read(wire.OpGetChildren2, path))
 	return r.Names, r.Stat, err
 }
 
 // GetACL returns a node's ACL, and its stat.
 func (s *Session) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
-	r, err := s.run(ctx, readACL(path))
+	r, err := s.run(ctx, read(wire.OpGetACL, path))
 	return r.ACL, r.Stat, err
 }
 
@@ -320,8 +315,7 @@ func (s *Session) send(ctx context.Context, o *op) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := o.call()
-	c.done = make(chan struct{})
+	c := o.ask(&call{done: make(chan struct{})})
 	return c, s.submit(ctx, o, frame, []*call{c}, true)
 }
 
@@ -330,15 +324,8 @@ type frameRoom [512]byte
 
 var rooms = sync.Pool{New: func() any { return new(frameRoom) }}
 
-// call makes a request of the operation, to be sent once.
-func (o *op) call() *call {
-	c := new(call)
-	o.ask(c)
-	return c
-}
-
-// ask makes c a request of the operation.
-func (o *op) ask(c *call) {
+// ask makes c a request of the operation, to be sent once.
+func (o *op) ask(c *call) *call {
 	c.op, c.ops, c.prompt = o.code, len(o.ops), o.prompt
 	switch c.lane = o.lane; {
 	case c.lane != laneAny:
@@ -347,13 +334,18 @@ func (o *op) ask(c *call) {
 	case o.code == wire.OpDelete, slices.ContainsFunc(o.ops, func(part any) bool { _, deletes := part.(*zk.DeleteRequest); return deletes }):
 		c.lane = laneRelease
 	}
+	return c
 }
 
 // submit hands calls to a connection, and waits for one if it is patient. They go out together, in this order and on one
 // connection, or not at all: submit fails only if nothing was sent.
 func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []*call, patient bool) error {
-	calls[0].lane = laneOf(calls)
-	slots := s.slots[calls[0].lane]
+	in := laneAny
+	for _, c := range calls {
+		in = max(in, c.lane)
+	}
+	calls[0].lane = in
+	slots := s.slots[in]
 	for {
 		l, err := s.awaitLink(ctx, patient)
 		if err != nil {

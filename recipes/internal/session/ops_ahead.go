@@ -22,13 +22,13 @@ type Ahead struct {
 func (s *Session) ReadAhead(ctx context.Context, reads Reads) Ahead {
 	b := s.Batch()
 	for _, path := range reads.Get {
-		b.add(readData(path))
+		b.add(read(wire.OpGetData, path))
 	}
 	for _, path := range reads.GetACL {
-		b.add(readACL(path))
+		b.add(read(wire.OpGetACL, path))
 	}
 	for _, path := range reads.Exists {
-		b.add(readStat(path))
+		b.add(read(wire.OpExists, path))
 	}
 	if b.Send(ctx) != nil { // each is sent when it is asked for, and has the error then
 		return Ahead{Session: s}
@@ -38,19 +38,19 @@ func (s *Session) ReadAhead(ctx context.Context, reads Reads) Ahead {
 
 // Get is Session.Get.
 func (a *Ahead) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	r, err := a.take(ctx, readData(path))
+	r, err := a.take(ctx, read(wire.OpGetData, path))
 	return r.Data, r.Stat, err
 }
 
 // GetACL is Session.GetACL.
 func (a *Ahead) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
-	r, err := a.take(ctx, readACL(path))
+	r, err := a.take(ctx, read(wire.OpGetACL, path))
 	return r.ACL, r.Stat, err
 }
 
 // Exists is Session.Exists.
 func (a *Ahead) Exists(ctx context.Context, path string) (*zk.Stat, error) {
-	return existing(a.take(ctx, readStat(path)))
+	return existing(a.take(ctx, read(wire.OpExists, path)))
 }
 
 // take waits for a read. An answer is given once.

@@ -92,13 +92,17 @@ type Session struct {
 // newSession makes a session for stayConnected to connect. Until it is granted it has id 0 and the timeout that is asked for.
 func newSession(c *Client) *Session {
 	live, end := context.WithCancel(context.Background()) // outlives the dialling caller's ctx; ended by lose
-	return &Session{
+	s := &Session{
 		client: c, clock: clock.Clock{Replaced: c.slept}, log: c.log, timeout: c.cfg.SessionTimeout, password: Secret(wire.NewPassword),
-		live: live, end: end, hosts: servers.NewRotation(live, c.servers, c.book), slots: newSlots(),
+		live: live, end: end, hosts: servers.NewRotation(live, c.servers, c.book),
 		ready: make(chan struct{}), done: make(chan struct{}), joined: make(chan struct{}),
 		ended: make(chan struct{}), kick: make(chan struct{}, 1),
 		changed: make(chan struct{}), linked: make(chan struct{}), watches: map[watchKey]*Watch{},
 	}
+	for in, n := range inFlight {
+		s.slots[in] = make(chan struct{}, n)
+	}
+	return s
 }
 
 // neverWas makes s a lost session that never connected: the first caller that needs a session dials the next one.
@@ -187,6 +191,34 @@ func (s *Session) move(to State) {
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.trace([...]EventType{EventCleared, EventSuspected, EventLost}[to], 0, s.err)
+}
+
+// EventType says what an Event is about.
+type EventType string
+
+// The events of a session.
+const (
+	EventOpened    EventType = "session opened"    // a server granted the session
+	EventConnected EventType = "session connected" // the session has a connection again
+	EventSuspected EventType = "session suspected" // StateSuspect begins
+	EventCleared   EventType = "session cleared"   // StateActive again
+	EventLost      EventType = "session lost"      // StateLost, because of Err
+	EventHeartbeat EventType = "heartbeat"         // a heartbeat was answered after Took, or failed with Err
+)
+
+// Event is what Config.Trace receives.
+type Event struct {
+	Type    EventType
+	Session int64 // its id
+	Took    time.Duration
+	Err     error
+}
+
+// trace calls Config.Trace, unless no server has granted the session yet; mu is held.
+func (s *Session) trace(what EventType, took time.Duration, err error) {
+	if f, id := s.client.cfg.Trace, s.ID(); f != nil && id != 0 {
+		f(Event{what, id, took, err})
+	}
 }
 
 // lose ends the session, once. It calls the lost callbacks of all holds before it returns, before any operation fails because of
@@ -298,7 +330,7 @@ func (s *Session) authenticate(l *link) {
 	for _, a := range s.client.cfg.Auth {
 		o := a.op()
 		frames, _ = s.encode(frames, o) // it succeeded in Client.admit
-		calls = append(calls, o.call())
+		calls = append(calls, o.ask(new(call)))
 	}
 	if len(calls) > 0 {
 		l.submit(frames, calls)

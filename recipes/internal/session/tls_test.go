@@ -309,7 +309,9 @@ func TestDeadTLSPeerDoesNotHoldUpItsMourners(t *testing.T) {
 // the wrong one was accepted by a server and locked its owner out.
 func TestSubjectIsSpelledAsZooKeeperDoes(t *testing.T) {
 	certificate, leaf := hostile.Authority(t).Issue(t, "alice")
-	got := identities(nil, nil, &tls.Config{Certificates: []tls.Certificate{certificate}})
+	s := &Session{client: &Client{}}
+	s.client.tls.last.Store(&tls.Config{Certificates: []tls.Certificate{certificate}})
+	got := s.Identities()
 	require.Equal(t, []Identity{{"world", "anyone"}, {"x509", "CN=alice,OU=ops,O=Acme"}}, got)
 	require.Equal(t, pkix.RDNSequence(leaf.Subject.ToRDNSequence()).String(), got[1].ID, "this one happens to agree")
 

@@ -75,7 +75,7 @@ func (w *Watch) Remove() {
 	}
 	o := &op{name: "removeWatches", code: wire.OpRemoveWatches, path: w.key.path, request: &w.key, read: true, prompt: true}
 	if frame, err := s.encode(nil, o); err == nil {
-		s.link.submit(frame, []*call{o.call()}) // it needs no slot: an answered read came before it
+		s.link.submit(frame, []*call{o.ask(new(call))}) // it needs no slot: an answered read came before it
 	}
 }
 
@@ -126,13 +126,13 @@ func (s *Session) fire(watches *Watch, t zk.EventType) {
 // If call is not nil, it is called once instead of closing C. The reading goroutine may call it, also before GetCalled returns,
 // so call must return at once. After Stop it may still be called once.
 func (s *Session) GetCalled(ctx context.Context, path string, call func()) ([]byte, *zk.Stat, *Watch, error) {
-	r, w, err := s.watched(ctx, readData(path), call)
+	r, w, err := s.watched(ctx, read(wire.OpGetData, path), call)
 	return r.Data, r.Stat, w, err
 }
 
 // ChildrenCalled is Children plus a watch on the list of children and the node's deletion, as with GetCalled.
 func (s *Session) ChildrenCalled(ctx context.Context, path string, call func()) ([]string, *zk.Stat, *Watch, error) {
-	r, w, err := s.watched(ctx, readList(path), call)
+	r, w, err := s.watched(ctx, read(wire.OpGetChildren2, path), call)
 	return r.Names, r.Stat, w, err
 }
 
@@ -190,12 +190,7 @@ func (s *Session) attach(k watchKey, call func()) *Watch {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.list(w)
-}
-
-// list puts w first of those on its node; mu is held.
-func (s *Session) list(w *Watch) *Watch {
-	if w.listed, w.next = true, s.watches[w.key]; w.next != nil {
+	if w.listed, w.next = true, s.watches[w.key]; w.next != nil { // first of those on its node
 		w.next.prev = w
 	}
 	s.watches[w.key] = w

@@ -9,7 +9,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/internal/declare"
-	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
@@ -194,9 +193,13 @@ func (q *Handle) Dir() string { return q.Decides().Dir(q.Path) }
 
 // Contender makes a contender that does not exist yet.
 func (q *Handle) Contender(s *znode.SessionNodes, d *declare.Declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
-	marker, err := znode.MarkerOf(in, d.Wire, q.Shared)
-	if err != nil {
-		return nil, errs.Errorf("recipes: %s: %w", q.Path, err)
+	markers, mode := in.Exclusive, "exclusive"
+	if q.Shared {
+		markers, mode = in.Shared, "shared"
+	}
+	marker, ok := markers[d.Wire]
+	if !ok {
+		return nil, fmt.Errorf("recipes: %s: wire format %q has no %s contender for this recipe type; use wire = %q", q.Path, d.Wire, mode, kind.WireCurator)
 	}
 	return &znode.Node{
 		Owner: s, Dir: in.Dir(q.Path), Prefix: znode.ProtectedPrefix(d.Wire, marker, znode.NewUUID()), ID: about.ID,

@@ -143,19 +143,6 @@ func Stop(w *session.Watch) *session.Watch {
 // IsNoNode reports whether a server says that a node does not exist.
 func IsNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }
 
-// MarkerOf returns the marker in the names of a queue's contenders, or an error that says why the wire format has none.
-func MarkerOf(q kind.Queue, wire string, shared bool) (string, error) {
-	table, mode := q.Exclusive, "exclusive"
-	if shared {
-		table, mode = q.Shared, "shared"
-	}
-	m, ok := table[wire]
-	if !ok {
-		return "", fmt.Errorf("wire format %q has no %s contender for this recipe type; use wire = %q", wire, mode, kind.WireCurator)
-	}
-	return m, nil
-}
-
 // NewUUID draws a UUID of version 4, as Curator's are (ProtectedMode, UUID.randomUUID).
 func NewUUID() (u [16]byte) {
 	_, _ = rand.Read(u[:]) // crypto/rand.Read never fails
@@ -379,17 +366,15 @@ func (w *Workers) Spawn(f func()) {
 	w.running++
 	w.mu.Unlock()
 	go func() {
-		defer w.finished()
+		defer func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.running--; w.running == 0 && w.idle != nil {
+				w.idle.Broadcast()
+			}
+		}()
 		f()
 	}()
-}
-
-func (w *Workers) finished() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.running--; w.running == 0 && w.idle != nil {
-		w.idle.Broadcast()
-	}
 }
 
 // Join waits until every goroutine has ended, for Close, after all sessions are lost. A call that is still under way finds its session

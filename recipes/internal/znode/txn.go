@@ -57,20 +57,11 @@ func (t *Txn) Begin(ctx context.Context, lists ...string) error {
 			return err
 		}
 	}
-	b, sent := t.batch(lists)
-	if err := b.Send(ctx); err != nil {
-		freeAll(t.Born)
-		return err
-	}
-	t.Sent = sent
-	return nil
-}
-
-func (t *Txn) batch(lists []string) (b *session.Batch, sent *session.Reply) {
-	b = t.Owner.Session.Batch()
+	b := t.Owner.Session.Batch()
 	if len(t.Keys) > 0 {
 		t.anchored(b)
 	}
+	var sent *session.Reply
 	if len(t.Born) == 1 && len(t.Gone) == 0 && len(t.With) == 0 && len(t.Keys) == 0 { // most transactions are one plain create
 		sent = b.Create(t.Born[0].createRequest())
 	} else {
@@ -86,7 +77,12 @@ func (t *Txn) batch(lists []string) (b *session.Batch, sent *session.Reply) {
 		}
 		t.lookedAt = append(t.lookedAt, list)
 	}
-	return b, sent
+	if err := b.Send(ctx); err != nil {
+		freeAll(t.Born)
+		return err
+	}
+	t.Sent = sent
+	return nil
 }
 
 // End is the second half of Run: it waits for the answer.

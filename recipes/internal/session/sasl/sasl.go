@@ -51,18 +51,15 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.err }
 
-// Login is the login of one connection. A nil Login is none.
+// Login is the login of one connection.
 type Login struct {
 	Exchange
 	begun bool
 }
 
 // NewLogin prepares the login of a connection before it is dialled: once a server has granted a session, server and session wait
-// for the login. It returns nil if there is no mechanism.
+// for the login.
 func NewLogin(ctx context.Context, m Mechanism, server, address string) (*Login, error) {
-	if m == nil {
-		return nil, nil
-	}
 	x, err := m.Start(ctx, server, address)
 	if err != nil {
 		return nil, &Error{err: err}
@@ -73,9 +70,6 @@ func NewLogin(ctx context.Context, m Mechanism, server, address string) (*Login,
 // Run logs in on a connection after the grant of the session and before any other request. A server that insists on SASL refuses
 // other requests first, and any other server would run them without the identity.
 func (l *Login) Run(conn io.ReadWriter) error {
-	if l == nil {
-		return nil
-	}
 	l.begun = true
 	var challenge []byte
 	for range maxRounds {
@@ -127,7 +121,7 @@ func (l *Login) challenge(conn io.Reader) ([]byte, error) {
 
 // Explain returns the error of a handshake as that of the login, if that had begun.
 func (l *Login) Explain(err error) error {
-	if l == nil || !l.begun {
+	if !l.begun {
 		return err
 	}
 	if errors.As(err, new(*Error)) {

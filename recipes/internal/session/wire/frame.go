@@ -215,12 +215,6 @@ const keeperRejects = 42
 // ErrKeeper: the peer is a ClickHouse Keeper. It opens another session for each connection, whichever session a client asks for.
 var ErrKeeper = errors.New("a ClickHouse Keeper, whose sessions end with their connection, so a lock there cannot survive a reconnect; locktree needs Apache ZooKeeper")
 
-// byKeeper recognises the answer of a ClickHouse Keeper. Its sessions have a password of zeros. ZooKeeper sends one too, with a
-// timeout of 0, for a session that has expired.
-func (g Grant) byKeeper() bool {
-	return g.version == keeperRejects || g.Timeout > 0 && bytes.Equal(g.Password, NewPassword)
-}
-
 // ConnectFrame is a connect request, for a new session if id is 0.
 func ConnectFrame(zxid int64, timeout time.Duration, id int64, password []byte) []byte {
 	e := Encoder{B: make([]byte, 4, 64)}
@@ -257,7 +251,8 @@ func ReadGrant(r io.Reader) (Grant, error) {
 	if c.Bad {
 		return Grant{}, fmt.Errorf("%w: malformed answer of %d bytes to the connect request", ErrProtocol, len(body))
 	}
-	if g.byKeeper() {
+	// A Keeper's sessions have a password of zeros. ZooKeeper sends one too, with a timeout of 0, for a session that has expired.
+	if g.version == keeperRejects || g.Timeout > 0 && bytes.Equal(g.Password, NewPassword) {
 		return Grant{}, ErrKeeper
 	}
 	return g, nil
@@ -298,3 +293,125 @@ func TimedOut(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
+
+// The errors of a server's answer, or of bytes that are no answer. They always arrive wrapped in a text.
+var (
+	ErrAuth          = errors.New("recipes: authentication refused")
+	ErrTooLarge      = errors.New("recipes: too large") // a request that is sent all the same would cost every other one its connection
+	ErrQuotaExceeded = errors.New("recipes: quota exceeded")
+	ErrThrottled     = errors.New("recipes: throttled by the server")
+	ErrServer        = errors.New("recipes: server error")
+	// ErrProtocol: the peer sent bytes that are not ZooKeeper's protocol. The connection was dropped.
+	ErrProtocol = errors.New("recipes: protocol violation")
+)
+
+// Outcome says what is known about a failed operation's effect on the servers.
+type Outcome int
+
+const (
+	// OutcomeUnknown: the operation may have been applied, may still be applied, or may never be. It is the zero value
+	// because it must be assumed when nothing is known.
+	OutcomeUnknown Outcome = iota
+	// OutcomeDefinite: a server answered. The operation was refused and had no effect.
+	OutcomeDefinite
+	// OutcomeNotSent: the operation never left this process.
+	OutcomeNotSent
+)
+
+// String returns "unknown", "definite" or "not sent".
+func (o Outcome) String() string {
+	switch o {
+	case OutcomeDefinite:
+		return "definite"
+	case OutcomeNotSent:
+		return "not sent"
+	default:
+		return "unknown"
+	}
+}
+
+// definite are the error codes of a server that did not apply the operation. A moved or expired session is among them: the
+// server checks that the session is its own before it processes a request (SessionTrackerImpl.checkSession).
+var definite = map[int32]error{
+	CodeBadArguments: zk.ErrBadArguments, CodeNoNode: zk.ErrNoNode, CodeNoAuth: zk.ErrNoAuth,
+	CodeBadVersion: zk.ErrBadVersion, CodeNoChildrenForEphemerals: zk.ErrNoChildrenForEphemerals,
+	CodeNodeExists: zk.ErrNodeExists, CodeNotEmpty: zk.ErrNotEmpty, CodeSessionExpired: zk.ErrSessionExpired,
+	CodeInvalidACL: zk.ErrInvalidACL, CodeAuthFailed: zk.ErrAuthFailed, CodeSessionMoved: zk.ErrSessionMoved,
+	CodeReconfigDisabled: zk.ErrReconfigDisabled,
+}
+
+// unnamed has the codes that go-zookeeper has no error for, with their meaning for a write. Those that a server returns before it
+// proposes anything are definite; for internal failures of a server nothing is assumed.
+var unnamed = map[int32]struct {
+	outcome Outcome
+	err     error
+	text    string
+}{
+	CodeSystemError:             {OutcomeUnknown, ErrServer, "system error"},
+	CodeRuntimeInconsistency:    {OutcomeUnknown, ErrServer, "runtime inconsistency"},
+	CodeDataInconsistency:       {OutcomeUnknown, ErrServer, "data inconsistency"},
+	CodeConnectionLoss:          {OutcomeUnknown, ErrServer, "the server lost its leader"},
+	CodeMarshallingError:        {OutcomeUnknown, ErrServer, "it could not read the request"},
+	CodeUnimplemented:           {OutcomeDefinite, ErrServer, "it does not implement the operation"},
+	CodeOperationTimeout:        {OutcomeUnknown, ErrServer, "operation timeout"},
+	CodeInvalidState:            {OutcomeUnknown, ErrServer, "invalid state"},
+	CodeNewConfigNoQuorum:       {OutcomeUnknown, ErrServer, "no new configuration"},
+	CodeNotReadOnly:             {OutcomeDefinite, ErrServer, "it is in read-only mode"},
+	CodeEphemeralOnLocalSession: {OutcomeDefinite, ErrServer, "a local session cannot create ephemeral nodes"},
+	CodeRequestTimeout:          {OutcomeUnknown, ErrServer, "request timeout"},
+	CodeSASLRequired: {OutcomeDefinite, ErrAuth, "the servers admit only connections with an identity of certain schemes, and ours has none of them (sessionRequireClientSASLAuth, enforce.auth.schemes); " +
+		`to log in by SASL, in Go set the field SASL, in a configuration an auth block "sasl" or "kerberos"`},
+	CodeQuotaExceeded: {OutcomeDefinite, ErrQuotaExceeded, ""},
+	CodeThrottled:     {OutcomeDefinite, ErrThrottled, ""},
+}
+
+// errRolledBack is the result of a transaction's operations that failed only because another one did.
+var errRolledBack = errors.New("unknown error: -2") // as go-zookeeper words it
+
+// Answer returns what an error code means for the operation's effect, and the error that callers should see.
+func Answer(code int32) (Outcome, error) {
+	if err, ok := definite[code]; ok {
+		return OutcomeDefinite, err
+	}
+	known, ok := unnamed[code]
+	switch {
+	case !ok:
+		return OutcomeUnknown, fmt.Errorf("%w: code %d", ErrServer, code)
+	case known.text == "":
+		return known.outcome, fmt.Errorf("%w (code %d)", known.err, code)
+	}
+	return known.outcome, fmt.Errorf("%w: %s (code %d)", known.err, known.text, code)
+}
+
+// Error codes (KeeperException.Code).
+const (
+	CodeOK                      = 0
+	CodeSystemError             = -1
+	CodeRuntimeInconsistency    = -2 // in a transaction's results also: it was rolled back
+	CodeDataInconsistency       = -3
+	CodeConnectionLoss          = -4
+	CodeMarshallingError        = -5
+	CodeUnimplemented           = -6
+	CodeOperationTimeout        = -7
+	CodeBadArguments            = -8
+	CodeInvalidState            = -9
+	CodeNewConfigNoQuorum       = -13
+	CodeNoNode                  = -101
+	CodeNoAuth                  = -102
+	CodeBadVersion              = -103
+	CodeNoChildrenForEphemerals = -108
+	CodeNodeExists              = -110
+	CodeNotEmpty                = -111
+	CodeSessionExpired          = -112
+	CodeInvalidACL              = -114
+	CodeAuthFailed              = -115
+	CodeSessionMoved            = -118
+	CodeNotReadOnly             = -119
+	CodeEphemeralOnLocalSession = -120
+	CodeNoWatcher               = -121
+	CodeRequestTimeout          = -122
+	CodeReconfigDisabled        = -123
+	CodeSASLRequired            = -124
+	CodeQuotaExceeded           = -125
+	CodeThrottled               = -127
+)
