@@ -1,24 +1,15 @@
 package main
 
 import (
-	"encoding/json"
 	"go/ast"
-	"go/importer"
-	"go/parser"
-	"go/token"
 	"go/types"
-	"io"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // mutexOrder has the library's mutexes, outermost first. While a goroutine has one it takes only those behind it.
@@ -40,36 +31,14 @@ type taking struct {
 }
 
 func TestMutexesAreTakenInOneOrder(t *testing.T) {
-	out, err := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles", module+"/recipes/once").Output()
-	require.NoError(t, err)
-	exports, all := map[string]string{}, map[string]*taking{}
-	fset := token.NewFileSet()
-	compiled := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
-	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
-		var p struct {
-			ImportPath, Export, Dir string
-			GoFiles                 []string
-		}
-		require.NoError(t, dec.Decode(&p))
-		exports[p.ImportPath] = p.Export
-		if !strings.HasPrefix(p.ImportPath, module+"/recipes") {
-			continue
-		}
-		var files []*ast.File
-		for _, name := range p.GoFiles {
-			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			require.NoError(t, err)
-			files = append(files, file)
-		}
-		info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
-		_, err := (&types.Config{Importer: compiled}).Check(p.ImportPath, fset, files, info)
-		require.NoError(t, err)
-		for _, file := range files {
+	all := map[string]*taking{}
+	for _, p := range checked(t, "/recipes/once", "recipes") {
+		for _, file := range p.files {
 			for _, d := range file.Decls {
 				if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
 					own := &taking{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}}
-					own.follow(info, f.Body, map[string]bool{})
-					all[info.Defs[f.Name].(*types.Func).FullName()] = own
+					own.follow(p.info, f.Body, map[string]bool{})
+					all[p.info.Defs[f.Name].(*types.Func).FullName()] = own
 				}
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,42 +55,25 @@ var scattered = map[string]int{
 }
 
 func TestPackagesFitIntoAHead(t *testing.T) {
-	out, err := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles", module+"/...").Output()
-	require.NoError(t, err)
-	exports := map[string]string{}
-	fset := token.NewFileSet()
-	compiled := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
-	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
-		var p struct {
-			ImportPath, Export, Dir string
-			GoFiles                 []string
-		}
-		require.NoError(t, dec.Decode(&p))
-		exports[p.ImportPath] = p.Export
-		pkg, ours := strings.CutPrefix(p.ImportPath, module+"/")
-		if !ours || strings.HasPrefix(pkg, "examples/") {
+	for _, p := range checked(t, "/...", "") {
+		pkg := strings.TrimPrefix(p.types.Path(), module+"/")
+		if strings.HasPrefix(pkg, "examples/") {
 			continue
 		}
-		var files []*ast.File
-		var is size
-		for _, name := range p.GoFiles {
-			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			require.NoError(t, err)
-			files, is.files, is.lines = append(files, file), is.files+1, is.lines+fset.File(file.Pos()).LineCount()-1
+		is := size{files: len(p.files)}
+		for _, file := range p.files {
+			is.lines += p.fset.File(file.Pos()).LineCount() - 1
 		}
-		info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
-		checked, err := (&types.Config{Importer: compiled}).Check(p.ImportPath, fset, files, info)
-		require.NoError(t, err)
-		file := func(pos token.Pos) string { return filepath.Base(fset.Position(pos).Filename) }
+		file := func(pos token.Pos) string { return filepath.Base(p.fset.Position(pos).Filename) }
 		leads := map[string][]string{}
-		for name, object := range info.Uses {
-			if from, to := file(name.Pos()), ""; object != nil && object.Pkg() == checked && belongsToAPackage(object, checked) {
+		for name, object := range p.info.Uses {
+			if from, to := file(name.Pos()), ""; object != nil && object.Pkg() == p.types && belongsToAPackage(object, p.types) {
 				if to = file(object.Pos()); from != to && !slices.Contains(leads[from], to) {
 					leads[from] = append(leads[from], to)
 				}
 			}
 		}
-		is.circle = largestCircle(p.GoFiles, leads)
+		is.circle = largestCircle(slices.Collect(maps.Keys(leads)), leads)
 		most, named := oversized[pkg]
 		if !named {
 			most = sizeOf(pkg)
@@ -101,7 +85,7 @@ func TestPackagesFitIntoAHead(t *testing.T) {
 			t.Errorf("%s fits without a ceiling of its own: take it out of oversized", pkg)
 		}
 		methods := map[string][]string{}
-		for _, object := range info.Defs {
+		for _, object := range p.info.Defs {
 			f, ok := object.(*types.Func)
 			if !ok || f.Signature().Recv() == nil {
 				continue
@@ -118,6 +102,43 @@ func TestPackagesFitIntoAHead(t *testing.T) {
 			assert.LessOrEqual(t, len(files), max(3, scattered[pkg+"."+name]), "methods of %s.%s stand in %v", pkg, name, files)
 		}
 	}
+}
+
+// checkedPackage is a package with the types of what is in it.
+type checkedPackage struct {
+	fset  *token.FileSet
+	files []*ast.File
+	info  *types.Info
+	types *types.Package
+}
+
+// checked are the packages of the module whose paths begin with prefix, of those that a pattern needs.
+func checked(t *testing.T, pattern, prefix string) (all []checkedPackage) {
+	out, err := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles", module+pattern).Output()
+	require.NoError(t, err)
+	exports, fset := map[string]string{}, token.NewFileSet()
+	compiled := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p struct {
+			ImportPath, Export, Dir string
+			GoFiles                 []string
+		}
+		require.NoError(t, dec.Decode(&p))
+		exports[p.ImportPath] = p.Export
+		if !strings.HasPrefix(p.ImportPath, module+"/"+prefix) {
+			continue
+		}
+		one := checkedPackage{fset: fset, info: &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}}
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			one.files = append(one.files, file)
+		}
+		one.types, err = (&types.Config{Importer: compiled}).Check(p.ImportPath, fset, one.files, one.info)
+		require.NoError(t, err)
+		all = append(all, one)
+	}
+	return all
 }
 
 // A program that imports the library, or provisions locks, meets these names: those of the packages, and the methods of their types.
