@@ -58,28 +58,65 @@ func (o *office) elsewhere(root string) *office {
 	return &c
 }
 
-// stack is the head of a configuration: who administers the stack, who may look, and an access list that says the same,
-// and lets the program in.
+// principal is somebody in a configuration: the name there, and how the servers know them.
+type principal struct{ name, scheme, id string }
+
+func byPassword(names ...string) (out []principal) {
+	for _, name := range names {
+		out = append(out, principal{name, "digest", zktest.DigestID(name + ":" + name)})
+	}
+	return out
+}
+
+func (p principal) block() string {
+	return fmt.Sprintf("principal %q {\n  scheme = %q\n  id = %q\n}\n", p.name, p.scheme, p.id)
+}
+
+// listOf is a list of principals in a configuration.
+func listOf(people []principal) string {
+	list := make([]string, len(people))
+	for i, p := range people {
+		list[i] = "principal." + p.name
+	}
+	return "[" + strings.Join(list, ", ") + "]"
+}
+
+// stackOf is stackIn for people with passwords. The program has one, too.
 func stackOf(name string, admins, readers []string) string {
-	principals := func(names []string) string {
-		list := make([]string, len(names))
-		for i, name := range names {
-			list[i] = "principal." + name
-		}
-		return "[" + strings.Join(list, ", ") + "]"
-	}
-	text := fmt.Sprintf("locktree {\n  stack = %q\n}\nvariable \"zk\" {}\nvariable \"root\" {}\nensemble \"main\" {\n  servers = [var.zk]\n  root = var.root\n  connect_timeout = \"30s\"\n  admins = %s\n", name, principals(admins))
-	grants := fmt.Sprintf("  grant {\n    to = %s\n    allow = \"admin\"\n  }\n  grant {\n    to = [principal.app]\n    allow = \"lock\"\n  }\n", principals(admins))
+	return stackIn(name, "", byPassword(admins...), byPassword(readers...), byPassword(worker))
+}
+
+// stackIn is the head of a configuration: who administers the stack, who may look, and an access list that says the same,
+// and lets programs in. What is in more stands in the ensemble.
+func stackIn(name, more string, admins, readers, programs []principal) string {
+	text := fmt.Sprintf("locktree {\n  stack = %q\n}\nvariable \"zk\" {}\nvariable \"root\" {}\nensemble \"main\" {\n  servers = [var.zk]\n  root = var.root\n  connect_timeout = \"30s\"\n  admins = %s\n", name, listOf(admins))
 	if len(readers) > 0 {
-		text += "  readers = " + principals(readers) + "\n"
-		grants += fmt.Sprintf("  grant {\n    to = %s\n    allow = \"observe\"\n  }\n", principals(readers))
+		text += "  readers = " + listOf(readers) + "\n"
 	}
-	text += "}\nacl \"users\" {\n" + grants + "}\n"
-	for _, who := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(admins, readers, []string{worker})))) {
-		text += fmt.Sprintf("principal %q {\n  scheme = \"digest\"\n  id = %q\n}\n", who, zktest.DigestID(who+":"+who))
+	text += more + "}\n" + aclOf("users", admins, readers, programs)
+	people := slices.Concat(admins, readers, programs)
+	slices.SortFunc(people, func(a, b principal) int { return strings.Compare(a.name, b.name) })
+	for _, p := range slices.Compact(people) {
+		text += p.block()
 	}
 	return text
 }
+
+func aclOf(name string, admins, readers, programs []principal) string {
+	text := fmt.Sprintf("acl %q {\n", name)
+	for _, grant := range []struct {
+		to    []principal
+		allow string
+	}{{admins, "admin"}, {readers, "observe"}, {programs, "lock"}} {
+		if len(grant.to) > 0 {
+			text += fmt.Sprintf("  grant {\n    to = %s\n    allow = %q\n  }\n", listOf(grant.to), grant.allow)
+		}
+	}
+	return text + "}\n"
+}
+
+// oneLock is in a namespace whose list is that of stackIn.
+const oneLock = "namespace \"pay\" {\n  acl = acl.users\n  mutex \"ledger\" {}\n}\n"
 
 // locks are some of each kind.
 const someLocks = `namespace "pay" {

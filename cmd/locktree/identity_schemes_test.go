@@ -74,56 +74,9 @@ func (a *authority) server() *tls.Config {
 }
 
 // byCertificate is a stack whose people have certificates: an administrator, a reader and a program.
-const byCertificate = `locktree {
-  stack = "shop"
-}
-variable "zk" {}
-variable "root" {}
-variable "ca" {}
-variable "me" {}
-ensemble "main" {
-  servers         = [var.zk]
-  root            = var.root
-  connect_timeout = "30s"
-  admins          = [principal.sre]
-  readers         = [principal.auditor]
-  tls {
-    ca_file   = "${var.ca}/ca.pem"
-    cert_file = "${var.ca}/${var.me}.pem"
-    key_file  = "${var.ca}/${var.me}.key"
-  }
-}
-principal "sre" {
-  scheme = "x509"
-  id     = "CN=sre,OU=ops,O=Acme\\, Inc.,C=DE"
-}
-principal "auditor" {
-  scheme = "x509"
-  id     = "CN=auditor"
-}
-principal "app" {
-  scheme = "x509"
-  id     = "CN=app"
-}
-acl "users" {
-  grant {
-    to    = [principal.sre]
-    allow = "admin"
-  }
-  grant {
-    to    = [principal.auditor]
-    allow = "observe"
-  }
-  grant {
-    to    = [principal.app]
-    allow = "lock"
-  }
-}
-namespace "pay" {
-  acl = acl.users
-  mutex "ledger" {}
-}
-`
+var byCertificate = "variable \"ca\" {}\nvariable \"me\" {}\n" + oneLock + stackIn("shop",
+	"  tls {\n    ca_file   = \"${var.ca}/ca.pem\"\n    cert_file = \"${var.ca}/${var.me}.pem\"\n    key_file  = \"${var.ca}/${var.me}.key\"\n  }\n",
+	[]principal{{"sre", "x509", `CN=sre,OU=ops,O=Acme\, Inc.,C=DE`}}, []principal{{"auditor", "x509", "CN=auditor"}}, []principal{{"app", "x509", "CN=app"}})
 
 // certificatesGrant: who is granted by the exact subject is let in, as what it is granted.
 func certificatesGrant(t *testing.T, addr string, a *authority) {
@@ -165,50 +118,8 @@ func TestCertificatesGrant(t *testing.T) {
 }
 
 // serversNames are principals of schemes in which only the servers know who we are: an address, a name of SASL's.
-const serversNames = `locktree {
-  stack = "shop"
-}
-variable "zk" {}
-variable "root" {}
-ensemble "main" {
-  servers         = [var.zk]
-  root            = var.root
-  connect_timeout = "30s"
-  admins          = [principal.here]
-  readers         = [principal.net]
-}
-principal "here" {
-  scheme = "ip"
-  id     = "127.0.0.1"
-}
-principal "net" {
-  scheme = "ip"
-  id     = "127.0.0.0/8"
-}
-principal "kafka" {
-  scheme = "sasl"
-  id     = "kafka/host.acme.org@ACME.ORG"
-}
-acl "users" {
-  allow_lockout = true
-  grant {
-    to    = [principal.here]
-    allow = "admin"
-  }
-  grant {
-    to    = [principal.net]
-    allow = "observe"
-  }
-  grant {
-    to    = [principal.kafka]
-    allow = "lock"
-  }
-}
-namespace "pay" {
-  acl = acl.users
-  mutex "ledger" {}
-}
-`
+var serversNames = oneLock + strings.Replace(stackIn("shop", "", []principal{{"here", "ip", "127.0.0.1"}}, []principal{{"net", "ip", "127.0.0.0/8"}},
+	[]principal{{"kafka", "sasl", "kafka/host.acme.org@ACME.ORG"}}), "acl \"users\" {\n", "acl \"users\" {\n  allow_lockout = true\n", 1)
 
 // namesOfServers: what the servers alone can judge is asked for, and where they grant it, it works.
 func namesOfServers(t *testing.T, o *office) {

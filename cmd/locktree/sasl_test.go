@@ -11,43 +11,10 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-const saslStack = `locktree {
-  stack = "shop"
-}
-variable "zk" {}
-variable "root" {}
-variable "me" {}
-variable "password" {
-  sensitive = true
-}
-ensemble "main" {
-  servers = [var.zk]
-  root    = var.root
-  admins  = [principal.old]
-  auth "sasl" {
-    username = var.me
-    password = var.password
-  }
-}
-principal "old" {
-  scheme = "sasl"
-  id     = "old"
-}
-principal "new" {
-  scheme = "sasl"
-  id     = "new"
-}
-acl "mine" {
-  grant {
-    to    = [principal.old]
-    allow = "admin"
-  }
-}
-namespace "pay" {
-  acl = acl.mine
-  mutex "ledger" {}
-}
-`
+const saslAuth = "  auth \"sasl\" {\n    username = var.me\n    password = var.password\n  }\n"
+
+var saslStack = "variable \"me\" {}\nvariable \"password\" {\n  sensitive = true\n}\n" + oneLock + principal{"new", "sasl", "new"}.block() +
+	stackIn("shop", saslAuth, []principal{{"old", "sasl", "old"}}, nil, nil)
 
 // saslOffice is a stack on a server that serves nobody who has not logged in, and as whom its commands are run.
 func saslOffice(t *testing.T) (o *office, as func(who string, code int, says string, args ...string)) {
@@ -87,7 +54,7 @@ func TestAPrincipalOfSASLIsReplaced(t *testing.T) {
 func TestAPrincipalOfSASLIsNotLockedOut(t *testing.T) {
 	o, as := saslOffice(t)
 	as("new", exit.Failed, "we are sasl:new, and the administrators declared in the ensemble block are sasl:old", "apply", "-auto-approve")
-	o.edit("locks.locktree.hcl", "  admins  = [principal.old]\n", "")
+	o.edit("locks.locktree.hcl", "  admins = [principal.old]\n", "")
 	as("new", exit.Failed, "Apply would lock itself out", "apply", "-auto-approve")
 	as("new", exit.Failed, "Apply would lock itself out", "plan")
 	_, there := o.server.Get("/t")
@@ -103,12 +70,12 @@ func TestKerberosThatCannotBeginNamesTheFileAndTheNextStep(t *testing.T) {
 	require.NoError(t, os.WriteFile(conf, []byte("[libdefaults]\ndefault_realm = HOME\n"), 0o600))
 	o := &office{folder: folder{t, dir}, addr: "127.0.0.1:1", root: "/t", env: []string{"KRB5_CONFIG=" + conf, "KRB5CCNAME=KEYRING:persistent:0", "LOCKTREE_VAR_me=x", "LOCKTREE_VAR_password=x"}}
 	for block, says := range map[string]string{
-		"auth \"kerberos\" {\n    principal = \"ci\"\n    keytab = \"ci.keytab\"\n  }": "Cannot read the keytab: open " + dir + "/ci.keytab",
-		"auth \"kerberos\" {}":                                "kinit -c FILE:",
-		"auth \"kerberos\" {\n    ccache = \"/nowhere\"\n  }": `run "kinit -c FILE:/nowhere"`,
+		"  auth \"kerberos\" {\n    principal = \"ci\"\n    keytab = \"ci.keytab\"\n  }\n": "Cannot read the keytab: open " + dir + "/ci.keytab",
+		"  auth \"kerberos\" {}\n":                                "kinit -c FILE:",
+		"  auth \"kerberos\" {\n    ccache = \"/nowhere\"\n  }\n": `run "kinit -c FILE:/nowhere"`,
 	} {
 		o.write("locks.locktree.hcl", saslStack)
-		o.edit("locks.locktree.hcl", "auth \"sasl\" {\n    username = var.me\n    password = var.password\n  }", block)
+		o.edit("locks.locktree.hcl", saslAuth, block)
 		text := o.must(exit.Failed, nobodyIs, "plan")
 		require.Contains(t, text, "Error: Cannot log in with Kerberos")
 		require.Contains(t, text, says)

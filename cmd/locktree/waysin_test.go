@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -76,32 +77,12 @@ func waysIn(t *testing.T) []wayIn {
 	}
 }
 
-const waysStack = `locktree {
-  stack = "shop"
-}
-variable "password" {
+const wayLocks = `variable "password" {
   sensitive = true
   default   = "pass word"
 }
-ensemble "main" {
-  servers         = [%[1]q]
-  root            = "/ways%[5]d"
-  connect_timeout = "60s"
-  admins          = [principal.me]
-  %[2]s
-}
-principal "me" {
-  scheme = %[3]q
-  id     = "%[4]s"
-}
-acl "mine" {
-  grant {
-    to    = [principal.me]
-    allow = "admin"
-  }
-}
 namespace "pay" {
-  acl = acl.mine
+  acl = acl.users
   mutex "m" {}
   rwlock "rw" {}
   semaphore "s" {
@@ -138,26 +119,14 @@ var wayCommands = []struct{ command, says string }{
 	{"plan -destroy", "5 to destroy"},
 }
 
+// take acquires a lock in one way.
+type take func(context.Context) (*recipes.Lease, error)
+
 // wayRecipes are taken by two clients of the ensemble, one after the other.
-var wayRecipes = []struct {
-	name string
-	take func(c *recipes.Client, root string) func(context.Context) (*recipes.Lease, error)
-}{
-	{"Mutex", func(c *recipes.Client, root string) func(context.Context) (*recipes.Lease, error) {
-		return c.Mutex(root + "/pay/m").Lock
-	}},
-	{"RWMutex.Lock", func(c *recipes.Client, root string) func(context.Context) (*recipes.Lease, error) {
-		return c.RWMutex(root + "/pay/rw").Lock
-	}},
-	{"Semaphore, all permits", func(c *recipes.Client, root string) func(context.Context) (*recipes.Lease, error) {
-		return func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore(root+"/pay/s").Acquire(ctx, 3) }
-	}},
-	{"Election", func(c *recipes.Client, root string) func(context.Context) (*recipes.Lease, error) {
-		return c.Election(root + "/pay/e").Campaign
-	}},
-	{"MultiLock of three", func(c *recipes.Client, root string) func(context.Context) (*recipes.Lease, error) {
-		return c.MultiLock(c.Mutex(root+"/pay/m"), c.RWMutex(root+"/pay/rw").RLocker(), c.Election(root+"/pay/e")).Lock
-	}},
+func wayRecipes(c *recipes.Client, root string) []take {
+	m, rw, s, e := c.Mutex(root+"/pay/m"), c.RWMutex(root+"/pay/rw"), c.Semaphore(root+"/pay/s"), c.Election(root+"/pay/e")
+	return []take{m.Lock, rw.Lock, func(ctx context.Context) (*recipes.Lease, error) { return s.Acquire(ctx, 3) }, e.Campaign,
+		c.MultiLock(m, rw.RLocker(), e).Lock}
 }
 
 // Every command and every recipe, by each way in, on Apache ZooKeeper; with SASL on servers that demand it.
@@ -168,7 +137,9 @@ func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
 	for i, w := range ways {
 		t.Run(w.column, func(t *testing.T) {
 			dir, root := t.TempDir(), fmt.Sprintf("/ways%d", i)
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), fmt.Appendf(nil, waysStack, w.addr, w.block, w.scheme, w.id, i), 0o600))
+			text := wayLocks + stackIn("shop", "  "+w.block+"\n", []principal{{"me", w.scheme, "ID"}}, nil, nil)
+			text = strings.NewReplacer("[var.zk]", fmt.Sprintf("[%q]", w.addr), "var.root", strconv.Quote(root), "variable \"zk\" {}\n", "", "variable \"root\" {}\n", "", `"30s"`, `"60s"`, `"ID"`, `"`+w.id+`"`).Replace(text)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), []byte(text), 0o600))
 			cfg, diags := config.Load(dir, config.Options{Version: "0.1.0"})
 			require.False(t, diags.HasErrors(), "%s", diags)
 			for _, c := range wayCommands {
@@ -186,9 +157,7 @@ func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
 					require.NotContains(t, said, "pass word", c.command)
 				}
 			}
-			for _, r := range wayRecipes {
-				handedOver(t, cfg.Ensembles[0], r.take, root)
-			}
+			handedOver(t, cfg.Ensembles[0], root)
 			tool(t, exit.OK, dir, nil, "destroy", "-auto-approve")
 		})
 	}
@@ -204,36 +173,38 @@ func hold(t *testing.T, e *config.Ensemble, path string) (end func()) {
 	return func() { _ = c.Close() }
 }
 
-// handedOver has two clients take a lock one after the other: the second waits until the first gives it back.
-func handedOver(t *testing.T, e *config.Ensemble, take func(*recipes.Client, string) func(context.Context) (*recipes.Lease, error), root string) {
+// handedOver has two clients take each lock one after the other: the second waits until the first gives it back.
+func handedOver(t *testing.T, e *config.Ensemble, root string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	var clients [2]*recipes.Client
-	for i := range clients {
+	var ways [2][]take
+	for i := range ways {
 		c, err := e.Dial(ctx, recipes.Config{})
 		require.NoError(t, err)
 		defer c.Close()
-		clients[i] = c
+		ways[i] = wayRecipes(c, root)
 	}
-	first, err := take(clients[0], root)(ctx)
-	require.NoError(t, err)
-	got := make(chan error, 1)
-	go func() {
-		second, err := take(clients[1], root)(ctx)
-		if err == nil {
-			if second.Token() <= first.Token() {
-				err = fmt.Errorf("token %d after %d", second.Token(), first.Token())
+	for i, way := range ways[0] {
+		first, err := way(ctx)
+		require.NoError(t, err)
+		got := make(chan error, 1)
+		go func() {
+			second, err := ways[1][i](ctx)
+			if err == nil {
+				if second.Token() <= first.Token() {
+					err = fmt.Errorf("token %d after %d", second.Token(), first.Token())
+				}
+				_ = second.Unlock(ctx)
 			}
-			_ = second.Unlock(ctx)
+			got <- err
+		}()
+		select {
+		case err := <-got:
+			t.Fatalf("granted while it was held, in way %d: %v", i, err)
+		case <-time.After(100 * time.Millisecond): // nothing must happen
 		}
-		got <- err
-	}()
-	select {
-	case err := <-got:
-		t.Fatalf("granted while it was held: %v", err)
-	case <-time.After(100 * time.Millisecond): // nothing must happen
+		require.NoError(t, first.Unlock(ctx))
+		require.NoError(t, <-got)
 	}
-	require.NoError(t, first.Unlock(ctx))
-	require.NoError(t, <-got)
 }
