@@ -88,7 +88,7 @@ func (x *exchange) begin([]byte) ([]byte, bool, error) {
 // meet checks that the server could read the ticket, which only the one it is for can.
 func (x *exchange) meet(answer []byte) ([]byte, bool, error) {
 	if len(answer) == 0 {
-		return nil, false, fmt.Errorf("%w: the server answers a ticket with nothing: it has no login of its own (no JAAS section Server), or lets in whom it does not know", recipes.ErrAuth)
+		return nil, false, fmt.Errorf("%w: the server answers a ticket with nothing: it has no login of its own (no JAAS section Server), or it accepts failed logins", recipes.ErrAuth)
 	}
 	id, body, err := unframe(answer)
 	if err != nil {

@@ -52,7 +52,7 @@ func TestRealServersOfAnotherNameAreNotTalkedTo(t *testing.T) {
 
 	_, err = recipes.Dial(t.Context(), cfg(with.Addr, "test"))
 	require.ErrorIs(t, err, recipes.ErrUnreachable)
-	require.ErrorContains(t, err, `it was to belong to ensemble "test"`)
+	require.ErrorContains(t, err, `it was asked whether it belongs to ensemble "test"`)
 
 	_, err = recipes.Dial(t.Context(), cfg(stock.Addr, "prod"))
 	require.ErrorIs(t, err, recipes.ErrAuth)

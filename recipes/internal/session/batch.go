@@ -19,7 +19,8 @@ type Batch struct {
 	replies []*Reply
 	err     error // why it was not sent
 
-	first [2]*Reply // room for a write and a listing, which most are
+	// Room for two requests: most batches are a write and a listing.
+	first [2]*Reply
 	room  [2]Reply
 }
 
@@ -176,7 +177,7 @@ func (r *Reply) Created() []string {
 // call is a request and its result.
 type call struct {
 	op     int32
-	xid    int32 // set when it is submitted, as are sent, touched and next
+	xid    int32 // submit sets this, and sent, touched and next
 	ops    int   // of a transaction: the number of its operations
 	prompt bool  // it is written at once; see link.gather
 	lane   lane  // it waits for a slot of this lane
@@ -221,8 +222,9 @@ func (q *callQueue) push(c *call) {
 	q.last = c
 }
 
-// pop removes the first call. An empty queue refers to none: the answer to the last one may be large, and the next far off. A
-// removed call does not refer to the next either: a caller that keeps one Reply would keep all later ones in memory.
+// pop removes the first call. An empty queue keeps no pointer to the call: its answer may be large, and the next call may come
+// much later. A removed call has no pointer to the next one, because a caller that keeps one Reply would keep all later ones in
+// memory.
 func (q *callQueue) pop() {
 	c := q.first
 	if q.first, c.next = c.next, nil; q.first == nil {
@@ -236,7 +238,7 @@ type lane int
 
 const (
 	laneAny     lane = iota
-	laneList         // and what goes with a listing: an answer can be megabytes
+	laneList         // listings, and requests sent with one: the answer can be megabytes
 	laneRelease      // deletes, also in a transaction
 	laneBeat         // heartbeats
 	lanes

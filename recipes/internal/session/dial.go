@@ -113,11 +113,12 @@ func (s *Session) handshake(ctx context.Context, conn net.Conn, t servers.Server
 	return l, s.granted(answer, l)
 }
 
-// talk writes say and lets hear read the answer. When ctx ends it hangs up.
-func talk(ctx context.Context, conn net.Conn, say []byte, hear func(io.ReadWriter) error) error {
+// talk writes a request, and calls read for the answer. When ctx ends it hangs up.
+func talk(ctx context.Context, conn net.Conn, request []byte, read func(io.ReadWriter) error) error {
 	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
-	_, _ = conn.Write(say) // if that fails, hear finds out. If the peer sent garbage before it hung up, that explains more
-	err := hear(conn)
+	// If this fails, read finds out. What the peer sent before it hung up explains more than the failure of the write.
+	_, _ = conn.Write(request)
+	err := read(conn)
 	if !stop() {
 		return context.Cause(ctx)
 	}
@@ -164,10 +165,10 @@ func wait(live context.Context, d time.Duration) bool {
 	}
 }
 
-// budget bounds one attempt: dialling, TLS and the answer to the connect request. A silent server is noticed 2T/3 after its
-// last answer, so all servers together get the remaining T/3: one that accepts and says nothing must not cost the session.
-// After a failed pass the budget doubles, for slow networks, but not while something is held: no lease could be kept there.
-// With many servers each still gets half a second, or T/6 of a short session.
+// budget bounds one attempt: dialling, TLS and the answer to the connect request. With a session timeout of T, a silent server is
+// noticed 2T/3 after its last answer. So all servers together get the remaining T/3: a server that accepts and says nothing must
+// not cost the session. After a failed pass the budget doubles, for slow networks. It does not double while something is held:
+// over so slow a network a lease would end anyway. With many servers each still gets half a second, or T/6 of a short session.
 func (s *Session) budget(pass int) time.Duration {
 	if _, held := s.hurry(); held {
 		pass = 0
@@ -175,7 +176,7 @@ func (s *Session) budget(pass int) time.Duration {
 	t, n := s.Timeout(), time.Duration(s.hosts.Size())
 	each := max(t/3/n, min(t/6, 500*time.Millisecond))
 	each = min(each<<min(pass, 3), 2*t/3, 10*time.Second)
-	if s.ID() == 0 { // Dial waits for this one
+	if s.ID() == 0 { // Dial waits for this attempt
 		each = min(each, s.client.cfg.ConnectTimeout*4/5)
 	}
 	return each
@@ -198,7 +199,7 @@ func (s *Session) dial(ctx context.Context, addr string) (net.Conn, error) {
 		conn, err := s.client.cfg.Dialer(ctx, "tcp", addr)
 		select {
 		case dialled <- result{conn, err}:
-		case <-ctx.Done(): // the caller has left
+		case <-ctx.Done(): // dial no longer waits for the result
 			if err == nil {
 				_ = conn.Close()
 			}
@@ -245,7 +246,7 @@ func explain(err error) string {
 // explainSilence is explain for a connection that was accepted and ended before a session was granted.
 func explainSilence(err error) string {
 	switch {
-	case errors.As(err, new(*expiredError)), errors.As(err, new(*sasl.Error)): // which say it themselves
+	case errors.As(err, new(*expiredError)), errors.As(err, new(*sasl.Error)): // their texts already say what is wrong
 	case wire.TimedOut(err):
 		return "it accepted the connection, but did not answer the connect request in the time allowed (a hung server, or an ensemble that commits nothing? a TLS port?)"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):

@@ -17,7 +17,7 @@ type Identity struct{ Scheme, ID string }
 const schemeEnsemble = "ensemble"
 
 // checkAuth refuses identities that no server could accept, and drops duplicates, which would be sent on every connection. The
-// name of the ensemble comes first: a password is not for another one.
+// name of the ensemble comes first, so that no other ensemble gets to see a password.
 func checkAuth(auth []Auth) ([]Auth, error) {
 	var kept []Auth
 	seen := map[Auth]bool{}

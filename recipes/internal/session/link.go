@@ -27,7 +27,7 @@ type link struct {
 	conn    net.Conn
 	raw     *rawWriter
 	target  servers.Server
-	shown   shown       // to it
+	shown   shown       // the certificates that the server has seen from us
 	asked   clock.Stamp // before the connect request was written
 	timeout time.Duration
 	r       *bufio.Reader
@@ -38,7 +38,7 @@ type link struct {
 	state   linkState
 	xid     int32
 	calls   callQueue // submitted, not answered, in order: servers answer a session in that order
-	turned  time.Time // when the first of calls became the first
+	turned  time.Time // since when the oldest of calls has been the oldest
 	pinger  *time.Timer
 	goodbye *time.Timer   // bounds the wait for the answer to closeSession, or to all requests of a link that retires
 	pings   []clock.Stamp // written, not answered, oldest first: servers answer them in order
@@ -54,8 +54,8 @@ type linkState int
 
 const (
 	linkOpen     linkState = iota // the session is on it
-	linkRetiring                  // the session goes to another server: nothing is submitted any more
-	linkLeaving                   // the session is over: nothing but closeSession is submitted any more
+	linkRetiring                  // the session goes to another server: the link takes no further requests
+	linkLeaving                   // the session is over: the link takes only closeSession
 	linkDead
 )
 
@@ -74,7 +74,7 @@ func (l *link) fail(cause error) {
 	if was == linkDead {
 		return
 	}
-	if !errors.Is(cause, errOver) { // before serve can end: Close reports it
+	if !errors.Is(cause, errOver) { // noted before serve can end, because Close reports the cause
 		why := "it stopped answering"
 		if !wire.TimedOut(cause) {
 			why = "the connection ended: " + explain(cause) // no matter which side ended it
@@ -90,9 +90,9 @@ func (l *link) fail(cause error) {
 
 var errRetired = errors.New("the server is not in the list any more")
 
-// retire ends the link because its server is not in the list of servers any more. Requests under way are answered first, as their
-// outcomes would be unknown otherwise; that may take a twelfth of the timeout, and no longer than settled. Others wait for the next
-// link from now on, as at any end of one.
+// retire ends the link because its server has left the list of servers. It first waits for the answers to requests under way,
+// whose outcomes would otherwise be unknown. That takes a twelfth of the timeout at most, and at most a second. New requests wait
+// for the next link, as whenever a link ends.
 func (l *link) retire() {
 	l.mu.Lock()
 	if l.state != linkOpen {
@@ -152,7 +152,7 @@ func (l *link) leave(err error, patience time.Duration) {
 	}
 }
 
-// stop stops a timer, which is in running as long as it is set or its call runs.
+// stop stops a timer. Session.running counts a timer while it is set or its function runs.
 func (l *link) stop(t *time.Timer) {
 	if t != nil && t.Stop() {
 		l.s.running.Done()
@@ -201,7 +201,7 @@ func (l *link) serve() {
 		}
 		if err != nil {
 			l.fail(err)
-			l.s.lost(l) // the goroutine that found it dead first may not have come to that
+			l.s.lost(l) // another goroutine may have found the link dead, and not called lost yet
 			return
 		}
 	}
@@ -296,10 +296,12 @@ func (l *link) reply(body []byte) error {
 	}
 	retired := l.state == linkRetiring && l.calls.first == nil
 	l.mu.Unlock()
-	if c.op == wire.OpRemoveWatches && r.Code == wire.CodeUnimplemented { // by servers before 3.5, which end the connection with it
+	// Servers before 3.5 answer so, and then end the connection.
+	if c.op == wire.OpRemoveWatches && r.Code == wire.CodeUnimplemented {
 		l.s.keepsWatches.Store(true)
 	}
-	if r.Zxid > l.s.Zxid() { // of an error too: it is what the server had applied when it answered
+	// The reply may be an error: its zxid is what the server had applied when it answered.
+	if r.Zxid > l.s.Zxid() {
 		l.s.zxid.Store(r.Zxid)
 	}
 	l.acked(c.sent)
@@ -368,7 +370,7 @@ func (l *link) acked(sent clock.Stamp) {
 	l.s.acked(sent)
 }
 
-// event reports the watches that an event uses up as fired. The creation of a node uses up none: we never watch a node that is
+// event fires the watches that a server's event has ended. The creation of a node ends none: we never watch a node that is
 // missing.
 func (l *link) event(body []byte) error {
 	c := wire.Decoder{B: body}
@@ -426,8 +428,8 @@ func (l *link) submit(frames []byte, calls []*call) bool {
 }
 
 // gather lets other goroutines submit their requests first, so that one write takes them all. While requests are under way there
-// are such goroutines: servers commit in batches, so answers come in batches, and each answer wakes a goroutine. It saves two
-// of three writes of 8 goroutines with a lock each. The caller holds mu.
+// are such goroutines: servers commit in batches, so answers come in batches, and each answer wakes a goroutine. With 8
+// goroutines that take a lock each, this saves two of three writes. The caller holds mu.
 //
 // While other goroutines compute, the scheduler is slow to come back to this one. Gathering then stops for twenty times as long.
 func (l *link) gather(now time.Time) {
@@ -450,7 +452,8 @@ func (l *link) ping() {
 		l.s.running.Done()
 		return
 	}
-	l.touch(now) // for its clean-up too: an idle link sends nothing but pings
+	// It also drops old stamps: an idle link sends nothing but pings.
+	l.touch(now)
 	l.pings = append(l.pings, now)
 	e := wire.Encoder{B: append(l.outbox, 0, 0, 0, 8)}
 	e.Int32(wire.XidPing)
@@ -460,15 +463,15 @@ func (l *link) ping() {
 	l.push()
 }
 
-// push gets the outbox written; the caller holds mu, and push unlocks it. It writes as much as the socket takes without waiting.
-// A goroutine writes the rest, because the caller's context may end before the server reads.
+// push starts to write the outbox; the caller holds mu, and push unlocks it. It writes as much as the socket takes without
+// waiting. A goroutine writes the rest, because the caller's context may end before the server reads.
 func (l *link) push() {
 	if l.writing || l.state == linkDead {
 		l.mu.Unlock()
 		return
 	}
 	l.writing = true
-	l.s.running.Add(1) // until take has nothing more
+	l.s.running.Add(1) // until take finds the outbox empty
 	l.mu.Unlock()
 	if l.s.client.preempt != nil || l.raw == nil {
 		go l.flush(nil)
@@ -482,41 +485,41 @@ func (l *link) push() {
 	}
 }
 
-// flush writes out, which the caller took from the outbox, and then the outbox until it is empty.
-func (l *link) flush(out []byte) {
+// flush writes frames that the caller took from the outbox. Then it writes the outbox until that is empty.
+func (l *link) flush(frames []byte) {
 	if l.s.client.preempt != nil {
 		l.s.client.preempt()
 	}
-	if out == nil {
-		out = l.take(nil)
+	if frames == nil {
+		frames = l.take(nil)
 	}
-	for ; out != nil; out = l.take(out) {
+	for ; frames != nil; frames = l.take(frames) {
 		_ = l.conn.SetWriteDeadline(time.Now().Add(l.timeout / 3))
-		if _, err := l.conn.Write(out); err != nil && (wire.TimedOut(err) || !l.leaving()) {
+		if _, err := l.conn.Write(frames); err != nil && (wire.TimedOut(err) || !l.leaving()) {
 			l.fail(err)
 		}
 		_ = l.conn.SetWriteDeadline(time.Time{})
 	}
 }
 
-// leaving reports whether only closeSession still counts. A ping behind it may meet the end of the connection, and that hides no
-// answer: the reading goroutine finds the answer, or the end.
+// leaving reports whether only closeSession still counts. A ping after it may fail because the connection has ended. The answer
+// is not lost by that: the reading goroutine finds the answer, or the end.
 func (l *link) leaving() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state == linkLeaving
 }
 
-// take empties the outbox and returns its content, or nil if there is none, and then writing has ended. written, taken before
-// and written by now, becomes the next outbox.
-func (l *link) take(written []byte) []byte {
+// take empties the outbox and returns its content. If there is none it returns nil, and writing has ended. spent is what an
+// earlier call returned and the caller has written; its memory becomes the next outbox.
+func (l *link) take(spent []byte) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if cap(written) > 64<<10 { // do not keep the buffer of one large request
-		written = nil
+	if cap(spent) > 64<<10 { // do not keep the buffer of one large request
+		spent = nil
 	}
 	out := l.outbox
-	l.outbox = written[:0]
+	l.outbox = spent[:0]
 	if len(out) == 0 || l.state == linkDead {
 		l.writing = false
 		l.s.running.Done()
@@ -535,8 +538,8 @@ func (l *link) touch(now clock.Stamp) (touched clock.Stamp) {
 	if len(l.touches) > 0 && now.At.Sub(l.touches[0].At) >= l.timeout/8 {
 		touched = l.touches[0]
 	}
-	// One stamp in T/32 is enough. Those kept are little older than T/8, so there is never more than a handful. Leaving
-	// one out makes a proof older than it is, never younger.
+	// One stamp in T/32 is enough. Those kept are little older than T/8, so there is never more than a handful. A missing stamp
+	// makes a proof seem older than it is, never younger.
 	if n := len(l.touches); n == 0 || now.At.Sub(l.touches[n-1].At) >= l.timeout/32 {
 		l.touches = append(l.touches, now)
 	}

@@ -70,7 +70,7 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 			}
 			b := wire.Decoder{B: body}
 			answered, _, code := b.Int32(), b.Int64(), b.Int32()
-			if answered != xid { // that of an identity
+			if answered != xid { // the answer to an identity, and not to the closeSession
 				continue
 			}
 			if code != 0 && code != wire.CodeSessionExpired {

@@ -158,7 +158,7 @@ func other(e *wire.Encoder, o *op) {
 	case *setWatches:
 		e.Int64(r.since)
 		watchPaths(e, r.keys[:r.data])
-		watchPaths(e, nil) // whose creation is waited for
+		watchPaths(e, nil) // the nodes whose creation is watched: none
 		watchPaths(e, r.keys[r.data:])
 	}
 }
@@ -179,8 +179,8 @@ type setACL struct {
 // setWatches is what SetWatches sends.
 type setWatches struct {
 	since int64
-	keys  []watchKey // on data, and then on lists of children
-	data  int        // the number of the former
+	keys  []watchKey // the watches on data, then those on lists of children
+	data  int        // how many of keys are on data
 }
 
 // check refuses what servers would refuse with a worse explanation, or answer by dropping the connection. A transaction is
@@ -263,10 +263,10 @@ type op struct {
 	path    string
 	request any   // what is encoded; nil for reads, which send the path and, if they can watch, watch
 	ops     []any // of a transaction
-	read    bool  // changes nothing: repeated when its answer was lost with a connection
+	read    bool  // it changes nothing, so it is repeated when its answer was lost
 	watch   bool
 	prompt  bool   // see call
-	lane    lane   // laneAny: what its code says
+	lane    lane   // laneAny: ask chooses the lane by the operation
 	need    string // the permission that a transaction's failed operation needs
 }
 
@@ -297,7 +297,7 @@ func (s *Session) await(ctx context.Context, o *op, c *call) (*wire.Reply, error
 		if failed == nil {
 			return &c.reply, nil
 		}
-		// Repeated only if the answer was lost: a definite one is final.
+		// Repeat only if the answer was lost: a definite answer is final.
 		if try++; s.Err() != nil || !o.read || failed.Outcome != OutcomeUnknown || try > maxRetries || ctx.Err() != nil {
 			if c.err != nil {
 				return new(wire.Reply), failed
@@ -419,7 +419,7 @@ func (s *Session) disconnected(ctx context.Context) error {
 	return fmt.Errorf("%w while disconnected (%s)", cause(ctx), s.hosts.Report())
 }
 
-// cause is ctx.Err(), together with context.Cause where that says more.
+// cause is ctx.Err(), together with context.Cause if that says more.
 func cause(ctx context.Context) error {
 	err, why := ctx.Err(), context.Cause(ctx)
 	if why == nil || errors.Is(err, why) {

@@ -15,7 +15,7 @@ type Reads struct{ Get, GetACL, Exists []string }
 // when they are asked for, so an Ahead answers every read, with the errors and retries of the session.
 type Ahead struct {
 	*Session
-	sent []*Reply // and not asked for yet, in order
+	sent []*Reply // in order; a read that was asked for has left the list
 }
 
 // ReadAhead sends reads.
@@ -30,7 +30,8 @@ func (s *Session) ReadAhead(ctx context.Context, reads Reads) Ahead {
 	for _, path := range reads.Exists {
 		b.add(read(wire.OpExists, path))
 	}
-	if b.Send(ctx) != nil { // each is sent when it is asked for, and has the error then
+	// Each read is sent when it is asked for, and reports its error then.
+	if b.Send(ctx) != nil {
 		return Ahead{Session: s}
 	}
 	return Ahead{s, b.replies}
@@ -57,7 +58,7 @@ func (a *Ahead) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 func (a *Ahead) take(ctx context.Context, o *op) (*wire.Reply, error) {
 	for i, r := range a.sent {
 		if r.op == o.code && r.o.path == o.path {
-			copy(a.sent[1:], a.sent[:i]) // none, if they are asked for in order
+			copy(a.sent[1:], a.sent[:i]) // this moves nothing if the reads are asked for in order
 			a.sent = a.sent[1:]
 			return a.await(ctx, o, &r.call)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// proof is the newest committed write of the session: when it was sent, and touched, when the newest frame at least T/8 older was
-// sent.
+// proof describes the newest committed write of the session, with T for the session timeout. sent is when the write was sent.
+// touched is when the newest frame that is at least T/8 older was sent.
 //
 // A commit proves two bounds on the life of the session:
 //
@@ -26,7 +26,8 @@ import (
 //     half a tick is at most T/8 because T >= 4 ticks.
 //
 // On a connection younger than T/8, touched is the connect request: the leader itself creates and revalidates sessions. A link
-// pings every T/3, so touched is rarely more than T/3 + T/8 before the write, and T/2 after the write is mostly the earlier bound.
+// pings every T/3, so touched is rarely more than T/3 + T/8 before the write. So a lease, which lasts for T/2 after the write,
+// usually ends before bound 2.
 //
 // The answer to a ping or a read proves none of this: a follower cut off from its leader answers both. Measured with pings, two
 // clients believed for 5.82 s that they held one lock.
@@ -88,7 +89,7 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 		return nil, s.err
 	}
 	now := time.Now()
-	if !now.Before(s.proof.deadline(s.timeout, s.slept)) { // slept as of State
+	if !now.Before(s.proof.deadline(s.timeout, s.slept)) { // State has just read s.slept
 		return nil, errStaleProof
 	}
 	own := make([]held, len(paths))
@@ -181,7 +182,7 @@ func (s *Session) acked(sent clock.Stamp) {
 	}
 }
 
-// committed notes that a write sent then was committed. A later proof may rest on an older touched, and then proves less.
+// committed notes that a write sent then was committed. A later write may have an older touched, and then proves less.
 func (s *Session) committed(sent, touched clock.Stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,8 +208,8 @@ func (s *Session) read() (now time.Time) {
 	return now
 }
 
-// schedule says when the session does what next. It follows from the last answer and the last commit. An action that is due has a
-// moment in the past; one that does not apply has never.
+// schedule says when the session does what next. It follows from the last answer and the last commit. The moment of an action
+// that is due is in the past. An action that does not apply has the value never.
 type schedule struct {
 	beat    time.Time // a heartbeat is due: T/6 after the last commit, at once while the session is suspect
 	doubt   time.Time // the session becomes suspect: by silence or, while something is held, by the lack of commits
@@ -230,7 +231,8 @@ func (s *Session) schedule() (x schedule) {
 		if third := commit(s.timeout / 3); third.Before(x.doubt) {
 			x.doubt = third
 		}
-		// The lease deadline is a promise. Without a lease nothing is held, and T/8 before the servers can expire it is exact enough.
+		// The lease deadline is a promise. Without a lease nothing is held, so the session may count as lost T/8 before the
+		// servers can expire it.
 		x.lost = s.proof.deadline(s.timeout, s.slept)
 	} else {
 		x.lost = s.answered.After(s.timeout-s.timeout/8, s.slept)
@@ -252,7 +254,7 @@ func (s *Session) schedule() (x schedule) {
 }
 
 // after returns the first moment of the schedule after now; what was due up to now has been done. A moment that moves away causes
-// a look too early. Code that moves one nearer calls wake, at least if it is now before looks.
+// a look too early. Code that moves a moment nearer calls wake, at least if the moment is now before Session.looks.
 func (x schedule) after(now time.Time) time.Time {
 	next := x.lost
 	for _, at := range [...]time.Time{x.beat, x.doubt, x.another, x.silent} {
@@ -298,7 +300,8 @@ func (s *Session) look() (next time.Time) {
 	dead := s.link // fail the link that was judged: there may be the next one by then
 	var beat *held
 	if dead != nil && now.Before(x.silent) && (now.Before(x.another) || s.hosts.Size() == 1) {
-		dead, beat = nil, s.due(now) // only here: whatever due returns must be sent, and a dead link cannot
+		// due is called only if the link lives: the node that it returns must get a heartbeat.
+		dead, beat = nil, s.due(now)
 	}
 	if beat != nil {
 		s.running.Go(func() { s.beat(beat) })
@@ -329,7 +332,8 @@ func (s *Session) due(now time.Time) *held {
 			if !h.gone {
 				s.beating = true
 				s.nextBeat = now.Add(s.timeout / 32)
-				*list = append(slices.Delete(*list, i, i+1), h) // in turn, so that each node's absence is found out
+				// Take the nodes in turn, so that the absence of each is found.
+				*list = append(slices.Delete(*list, i, i+1), h)
 				return h
 			}
 		}
@@ -358,8 +362,8 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 // respite bounds the pause before the first attempt after a connection has ended. The pause spreads the clients of a server that
 // ends all its connections. It is at most a twelfth of the timeout, and ends before a connection that had fallen silent would be
 // given up (schedule.silent) or, while something is held, before the first heartbeat could have failed (T/6 after the last
-// commit). So the time that hurry counts on remains: 5T/24 for a session that holds nothing, T/3 and ten passes for a lease. No
-// lease ends because of the jitter (P4), and a queued node lives as long as before (P5).
+// commit). So the time that hurry counts on remains: 5T/24 for a session that holds nothing, T/3 and ten passes for a lease. So
+// the jitter ends no lease and no place in a queue.
 func (s *Session) respite() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -371,15 +375,14 @@ func (s *Session) respite() time.Duration {
 	return max(0, min(s.timeout/12, until.Sub(now)))
 }
 
-// beat sends one heartbeat. One that is not answered mostly ends with the connection (see schedule), before
-// its own bound.
+// beat sends one heartbeat. A heartbeat without an answer usually ends with the connection (see schedule), before its own bound.
 func (s *Session) beat(h *held) {
 	ctx, cancel := context.WithTimeout(s.live, s.Timeout()/3)
 	defer cancel()
 	sent := time.Now()
 	err := s.confirm(ctx, laneBeat, h.path)
 	s.mu.Lock()
-	if s.state != StateLost { // EventLost is the last
+	if s.state != StateLost { // no event follows EventLost
 		s.trace(EventHeartbeat, time.Since(sent), err)
 	}
 	s.beating = false
@@ -421,7 +424,8 @@ func (s *Session) watchClock() {
 			return
 		}
 		s.mu.Lock()
-		s.looks = time.Now().Add(time.Hour) // so that a deadline that moves nearer during this look causes another
+		// A deadline that moves nearer during this look causes another look.
+		s.looks = time.Now().Add(time.Hour)
 		s.mu.Unlock()
 		next := s.look()
 		s.mu.Lock()

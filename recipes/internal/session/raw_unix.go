@@ -10,7 +10,7 @@ import (
 // rawWriter writes to the socket of a plain TCP connection what that takes without waiting. One goroutine uses it at a time.
 type rawWriter struct {
 	conn  syscall.RawConn
-	write func(fd uintptr) bool // of out: made once
+	write func(fd uintptr) bool // writes out; made once, so that now allocates nothing
 	out   []byte
 	n     int
 }

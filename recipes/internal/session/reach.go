@@ -54,7 +54,7 @@ func (r *reach) stop() {
 // patience returns how long to wait for a connection, if there is none, or when to ask again, if there is one. Its error says
 // that there has been none for too long.
 func (r *reach) patience() (time.Duration, error) {
-	s, dialing := r.client.current() // which begins to dial, if that is due
+	s, dialing := r.client.current() // current begins to dial if no attempt is under way
 	newest := r.client.Newest()
 	if s == nil && dialing == nil { // closed: the call finds that out by itself
 		return time.Hour, nil

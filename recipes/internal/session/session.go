@@ -50,11 +50,11 @@ type Session struct {
 	hosts  *servers.Rotation
 	clock  clock.Clock
 	log    *journal.Journal
-	live   context.Context    // of whatever makes connections
-	end    context.CancelFunc // ends that, for good; the present link lives on
+	live   context.Context    // the context of all that makes connections
+	end    context.CancelFunc // ends live, for good; the present link lives on
 	ready  chan struct{}      // closed: the session is granted
 	done   chan struct{}
-	joined chan struct{} // closed: stayConnected has returned, and all that is in running
+	joined chan struct{} // closed: stayConnected and all that running counts have ended
 	ended  chan struct{} // closed: the servers confirmed the end of the session
 	kick   chan struct{} // wakes watchClock
 
@@ -62,10 +62,11 @@ type Session struct {
 	// not dead, so everything has been added by then.
 	running sync.WaitGroup
 
-	slots        [lanes]chan struct{} // one for each request, with those sent behind it, that no server has answered yet
-	keepsWatches atomic.Bool          // a server does not know removeWatches
-	id           atomic.Int64         // 0 until it is granted
-	zxid         atomic.Int64         // the newest we have seen, for connect requests: a server behind it refuses us
+	// A slot is taken by each request, or batch of requests, that no server has answered yet.
+	slots        [lanes]chan struct{}
+	keepsWatches atomic.Bool  // a server does not know removeWatches
+	id           atomic.Int64 // 0 until it is granted
+	zxid         atomic.Int64 // the newest we have seen, for connect requests: a server behind it refuses us
 
 	mu       sync.Mutex
 	password Secret // with the id it is all that is needed to resume the session, or to close it
@@ -83,10 +84,10 @@ type Session struct {
 	slept    time.Duration // the machine's sleep, as last read
 	looks    time.Time     // when watchClock looks next
 	holds    []*held
-	next     []*held // of Ready: they carry heartbeats, and no deadline
+	next     []*held // those of Ready: they carry heartbeats, and no deadline applies
 	beating  bool
 	nextBeat time.Time           // no heartbeat before this time; keeps failing ones apart
-	watches  map[watchKey]*Watch // the newest of each node, which leads to the others
+	watches  map[watchKey]*Watch // the newest watch of each node, which is linked to the others
 }
 
 // newSession makes a session for stayConnected to connect. Until it is granted it has id 0 and the timeout that is asked for.
@@ -154,7 +155,7 @@ func (s *Session) State() State {
 	s.mu.Lock()
 	if now, x := s.read(), s.schedule(); s.state == StateActive && now.Before(x.doubt) && now.Before(x.lost) {
 		s.mu.Unlock()
-		return StateActive // most are: no deadline has passed
+		return StateActive // the usual case: no deadline has passed
 	}
 	s.mu.Unlock()
 	s.look()
@@ -232,7 +233,7 @@ func (s *Session) lose(cause error) {
 		s.mu.Unlock()
 		return
 	}
-	s.running.Add(1) // until everybody has been told
+	s.running.Add(1) // until all callbacks have returned
 	defer s.running.Done()
 	s.err = errs.Errorf("%w: session 0x%x: %w", ErrLost, uint64(s.ID()), cause)
 	s.move(StateLost)
@@ -241,7 +242,8 @@ func (s *Session) lose(cause error) {
 	switch {
 	case len(holds) == 0:
 	case errors.Is(cause, ErrClosed):
-		patience = s.timeout // Close says whether others can have it; to end thousands of nodes takes servers seconds
+		// Close reports whether others can have the locks. Servers take seconds to end a session with thousands of nodes.
+		patience = s.timeout
 	default:
 		patience = 0
 	}
@@ -260,8 +262,8 @@ func (s *Session) lose(cause error) {
 		}
 		s.log.Write(slog.LevelInfo, "session lost", "session", id, "cause", cause)
 	}()
-	// Before anything tells the servers: as soon as they know, a rival may be granted. With mu released: the callbacks may ask this session
-	// for its state, or release what they hold.
+	// Call them before the servers are told: as soon as the servers know, a rival may be granted. mu is released, because the
+	// callbacks may ask this session for its state, or release what they hold.
 	for _, h := range holds {
 		if h.lost != nil {
 			h.lost(err)
@@ -273,8 +275,8 @@ func (s *Session) lose(cause error) {
 // behalf of others.
 const politely = time.Second
 
-// granted decides about the session that a server offers on l. It is the one that it was, or it is over: in another one, requests
-// made under the first would run.
+// granted decides about the session that a server offers on l. If g is another session than before, s is over: requests that were
+// made in s must not run in another session.
 func (s *Session) granted(g wire.Grant, l *link) error {
 	s.mu.Lock()
 	pinned := s.ID()
@@ -301,13 +303,15 @@ func (s *Session) granted(g wire.Grant, l *link) error {
 	s.nextBeat = time.Time{} // a heartbeat that failed on the last connection is repeated at once
 	first := pinned == 0
 	if first {
-		s.proof = proof{sent: l.asked, touched: l.asked} // the session's creation is a committed write
+		s.proof = proof{sent: l.asked, touched: l.asked} // creating the session is a committed write
 		s.trace(EventOpened, 0, nil)
 	} else {
-		s.authenticate(l) // before any other request; on the first link Client.admit does it
+		// This comes before any other request. On the first link Client.admit does it.
+		s.authenticate(l)
 		s.trace(EventConnected, 0, nil)
 	}
-	if len(s.holds) == 0 { // otherwise only a commit does this: this server may answer but commit nothing
+	// While something is held, only a commit does this: the server may answer but commit nothing.
+	if len(s.holds) == 0 {
 		s.move(StateActive)
 	}
 	close(s.linked)
@@ -317,7 +321,8 @@ func (s *Session) granted(g wire.Grant, l *link) error {
 	}
 	s.mu.Unlock()
 	if !first {
-		s.fireAll(zk.EventSession) // also a watch of a read that is on the new link already: it fires without a change, once
+		// A watch that was already set on the new link fires too, once, without a change.
+		s.fireAll(zk.EventSession)
 	}
 	s.wake()
 	return nil
@@ -371,7 +376,7 @@ func (s *Session) shutdown(cause error) error {
 	s.mu.Unlock()
 	s.lose(cause)
 	<-s.joined
-	if before == StateLost { // an earlier loss was reported then
+	if before == StateLost { // the session was lost earlier, and the loss was reported at that time
 		return nil
 	}
 	select {
@@ -396,12 +401,12 @@ func (s *Session) TLS() bool { return s.client.tls.get != nil }
 // Servers lists the addresses of the ensemble: a name may resolve to several.
 func (s *Session) Servers() []servers.Server { return s.hosts.All() }
 
-// At is the one that the session is connected to, or was last.
+// At returns the server that the session is connected to, or was last.
 func (s *Session) At() servers.Server { return s.hosts.Current() }
 
-// Aside opens a second connection to a server, writes say and lets hear read the answer, for as long as ctx allows.
-func (s *Session) Aside(ctx context.Context, t servers.Server, say []byte, hear func(io.Reader) error) error {
-	return s.aside(ctx, t, say, func(c io.ReadWriter) error { return hear(c) })
+// Aside opens a second connection to a server, writes a request, and calls read for the answer, for as long as ctx allows.
+func (s *Session) Aside(ctx context.Context, t servers.Server, request []byte, read func(io.Reader) error) error {
+	return s.aside(ctx, t, request, func(c io.ReadWriter) error { return read(c) })
 }
 
 func (s *Session) aside(ctx context.Context, t servers.Server, say []byte, hear func(io.ReadWriter) error) error {
@@ -430,7 +435,7 @@ func (s *Session) ShortestTimeout(ctx context.Context) (ms int) {
 	_ = s.Aside(ctx, s.At(), wire.Closing(wire.ConnectFrame(0, time.Millisecond, 0, wire.NewPassword), 1), func(r io.Reader) error {
 		g, err := wire.ReadGrant(r)
 		ms = int(g.Timeout)
-		_, _ = io.Copy(io.Discard, r) // until it is closed
+		_, _ = io.Copy(io.Discard, r) // until the server closes the connection
 		return err
 	})
 	return ms
@@ -486,8 +491,8 @@ type Client struct {
 }
 
 // Source hands out sessions to package inspect, which package recipes imports. It is a *recipes.Client, which embeds a
-// SourceFunc, or a Client in tests. An interface that inspect could name would need an exported method, and show programs what is
-// below their Session.
+// SourceFunc, or a Client in tests. handOut is not exported, because an exported method would let programs reach the session that
+// their direct.Session hides.
 type Source interface {
 	handOut(ctx context.Context) (*Session, error)
 }
@@ -506,7 +511,7 @@ func Live(ctx context.Context, from Source) (*Session, error) { return from.hand
 type dialling struct {
 	done    chan struct{}
 	since   time.Time
-	session *Session // what is to be granted; it lives if the attempt ends without err
+	session *Session // to be granted; it lives if the attempt ends with a nil err
 	err     error
 }
 
@@ -578,9 +583,11 @@ func (c *Client) connect(ctx context.Context, s *Session) error {
 	if err == nil {
 		return nil
 	}
-	report := s.hosts.Report() // taken now: giving up changes the attempt under way
+	// Take the report now: lose gives up, and that changes the attempt under way.
+	report := s.hosts.Report()
 	s.lose(ErrUnreachable)
-	<-s.joined // when Dial returns nothing is left of the attempt: no socket, and no session that was granted just now
+	// When Dial returns, nothing is left of the attempt: no socket, and no session that was just granted.
+	<-s.joined
 	switch {
 	case errors.Is(err, ErrAuth), errors.Is(err, errOtherEnsemble), errors.Is(err, wire.ErrKeeper):
 		return err
@@ -623,13 +630,13 @@ func otherEnsemble(err error, name string) error {
 	if errors.Is(err, ErrAuth) || errors.Is(err, ErrLost) || errors.Is(err, zk.ErrAuthFailed) {
 		return errs.Errorf("%w: %w: the servers do not know the scheme ensemble: set authProvider.ensemble and ensembleAuthName there, or do not present the name %q", ErrAuth, errOtherEnsemble, name)
 	}
-	return errs.Errorf("%w: %w: a server ended the connection when it was to belong to ensemble %q, as servers of another name do (zookeeper.ensembleAuthName)", ErrUnreachable, errOtherEnsemble, name)
+	return errs.Errorf("%w: %w: a server ended the connection when it was asked whether it belongs to ensemble %q; servers of another ensemble do that (zookeeper.ensembleAuthName)", ErrUnreachable, errOtherEnsemble, name)
 }
 
 // Session returns the live session, or dials the next one: see recipes.Client.Session.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	var tried error           // why the last attempt failed
-	ended := ctx.Err() != nil // before anything was tried
+	ended := ctx.Err() != nil // ctx ended before anything was tried
 	for {
 		s, d := c.current()
 		switch {
@@ -641,7 +648,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		over := ctx.Done()
 		select {
 		case <-d.done:
-			over = nil // what it found counts more
+			over = nil // the result of the attempt says more than the end of the last session
 		default:
 		}
 		select {
@@ -694,7 +701,8 @@ func (c *Client) Newest() *Session {
 // client is closed it returns neither.
 func (c *Client) current() (*Session, *dialling) {
 	newest := c.Newest()
-	lost := newest == nil || newest.State() == StateLost // without mu: it may find the loss, and then makes the calls given to Session.Hold
+	// Without mu: State may find the loss, and then makes the calls given to Session.Hold.
+	lost := newest == nil || newest.State() == StateLost
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -736,7 +744,8 @@ func (c *Client) Close() error {
 	c.end()
 	c.mu.Unlock()
 	if again {
-		<-c.joined // not a sync.Once: waiting for its mutex would stop time in a synctest bubble
+		// This is no sync.Once: waiting for its mutex would stop time in a synctest bubble.
+		<-c.joined
 		return nil
 	}
 	defer close(c.joined)

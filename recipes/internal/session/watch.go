@@ -28,10 +28,11 @@ type Watch struct {
 	s    *Session
 	key  watchKey
 	c    chan struct{}
-	call func()       // instead of closing c
-	kind atomic.Int32 // a zk.EventType, once it has fired: written before c is closed, or call called
+	call func() // instead of closing c
+	// A zk.EventType once the watch has fired: set before c is closed, or before call is called.
+	kind atomic.Int32
 
-	// In the list of those on the same node, as long as listed; Session.mu guards it.
+	// The neighbours in the list of watches on the same node, while listed. Session.mu guards them.
 	prev, next *Watch
 	listed     bool
 }
@@ -62,10 +63,10 @@ func (w *Watch) Stop() {
 // Remove is Stop for a node that this session will not watch again soon. It also takes the watch off the server, unless another
 // Watch of this session is on that node. It waits for nothing.
 //
-// Remove submits the request while it still holds the mu under which the last Watch went. So a read that sets a watch is listed
-// before, or follows the request on the same connection, where servers obey in order. No other Watch loses the server's watch
-// that it shares. An event that the server sent before makes a later Watch fire without a change. A new connection has no watches
-// to remove.
+// Remove submits the request while it still holds the mu under which the last Watch went. So a read that sets a watch has either
+// listed its Watch earlier, or is sent later on the same connection. Servers obey a connection in order. No other Watch loses the
+// server's watch that it shares. An event that the server sent before makes a later Watch fire without a change. A new connection
+// has no watches to remove.
 func (w *Watch) Remove() {
 	s := w.s
 	s.mu.Lock()
@@ -75,7 +76,8 @@ func (w *Watch) Remove() {
 	}
 	o := &op{name: "removeWatches", code: wire.OpRemoveWatches, path: w.key.path, request: &w.key, read: true, prompt: true}
 	if frame, err := s.encode(nil, o); err == nil {
-		s.link.submit(frame, []*call{o.ask(new(call))}) // it needs no slot: an answered read came before it
+		// It needs no slot: each removal follows an answered read, which bounds their number.
+		s.link.submit(frame, []*call{o.ask(new(call))})
 	}
 }
 
@@ -109,7 +111,7 @@ func unlist(first *Watch) *Watch {
 	return first
 }
 
-// fire closes C of watches that the caller has taken out of Session.watches, which happens once for each, or makes their call.
+// fire closes C of the watches, or calls their function. The caller has taken them out of Session.watches, so each fires once.
 func (s *Session) fire(watches *Watch, t zk.EventType) {
 	for w := watches; w != nil; w = w.next {
 		if w.kind.Store(int32(t)); w.call != nil {
@@ -149,9 +151,9 @@ func (s *Session) watched(ctx context.Context, o *op, call func()) (*wire.Reply,
 }
 
 // SetWatches watches the data of some nodes as GetCalled does, and the lists of children of others as ChildrenCalled does, in one
-// request that reads nothing. The watches come in that order, each with a call as by GetCalled. One whose node is missing, or was
-// changed behind the zxid since, fires at once. ZooKeeper's clients restore their watches with this request after a reconnect
-// (DataTree.setWatches).
+// request that reads nothing. The watches come in that order, each with a call as by GetCalled. A watch fires at once if its node
+// is missing, or was changed after the zxid given as since. ZooKeeper's clients restore their watches with this request after a
+// reconnect (DataTree.setWatches).
 //
 // Not guaranteed: that a watch ever fires whose node the session may not read. Servers set it without an error, and send no
 // event (CVE-2024-23944).
@@ -190,7 +192,7 @@ func (s *Session) attach(k watchKey, call func()) *Watch {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.listed, w.next = true, s.watches[w.key]; w.next != nil { // first of those on its node
+	if w.listed, w.next = true, s.watches[w.key]; w.next != nil { // w comes first in the list of its node
 		w.next.prev = w
 	}
 	s.watches[w.key] = w

@@ -71,7 +71,7 @@ func (x *digestExchange) begin([]byte) ([]byte, bool, error) {
 // respond proves that we know the password.
 func (x *digestExchange) respond(challenge []byte) ([]byte, bool, error) {
 	if len(challenge) == 0 {
-		return nil, false, fmt.Errorf("%w: the server has no login of its own (no JAAS section Server), or answers with nothing to whom it does not know", wire.ErrAuth)
+		return nil, false, fmt.Errorf("%w: the server answered with nothing: it has no login of its own (no JAAS section Server), or it does not know the user", wire.ErrAuth)
 	}
 	says, err := directives(string(challenge))
 	if err != nil {
@@ -110,10 +110,10 @@ func (x *digestExchange) respond(challenge []byte) ([]byte, bool, error) {
 func (x *digestExchange) verify(answer []byte) ([]byte, bool, error) {
 	says, err := directives(string(answer))
 	if err != nil || len(says) == 0 || says[0].name != "rspauth" {
-		return nil, false, fmt.Errorf("%w: the server has not proven that it knows the password of %s: the password is wrong and the server lets in whom it does not know (zookeeper.allowSaslFailedClients), or somebody else answers in its place", wire.ErrAuth, x.user)
+		return nil, false, fmt.Errorf("%w: the server has not proven that it knows the password of %s: the password is wrong and the server accepts failed logins (zookeeper.allowSaslFailedClients), or another program answers in its place", wire.ErrAuth, x.user)
 	}
 	if subtle.ConstantTimeCompare([]byte(says[0].value), []byte(x.proof(""))) != 1 {
-		return nil, false, fmt.Errorf("%w: the server's proof that it knows the password of %s is wrong: somebody else answers in its place", wire.ErrAuth, x.user)
+		return nil, false, fmt.Errorf("%w: the server's proof that it knows the password of %s is wrong: another program answers in its place", wire.ErrAuth, x.user)
 	}
 	x.next = func([]byte) ([]byte, bool, error) {
 		return nil, false, fmt.Errorf("%w: the login is over", wire.ErrProtocol)
@@ -121,7 +121,7 @@ func (x *digestExchange) verify(answer []byte) ([]byte, bool, error) {
 	return nil, true, nil
 }
 
-// proof is RFC 2831's response-value; of the server's answer with method "".
+// proof is RFC 2831's response-value. With method "" it is the value that the server must answer.
 func (x *digestExchange) proof(method string) string {
 	secret := md5.Sum([]byte(latin1(x.user) + ":" + latin1(x.realm) + ":" + latin1(x.password))) //nolint:gosec // see above
 	a1 := md5hex(string(secret[:]) + ":" + x.nonce + ":" + x.cnonce)
@@ -133,7 +133,7 @@ func md5hex(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// latin1 is text in ISO 8859-1 if it can be written in that, which is what is hashed then (RFC 2831 section 2.1.2.1).
+// latin1 returns text in ISO 8859-1 if all of it exists there: the hash is over that form (RFC 2831 section 2.1.2.1).
 func latin1(text string) string {
 	var b []byte
 	for _, r := range text {
@@ -150,7 +150,7 @@ func quote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
-// directive is one of a challenge: name=value, or name="value".
+// directive is a part of a challenge: name=value, or name="value".
 type directive struct{ name, value string }
 
 // directives reads a challenge.

@@ -15,9 +15,9 @@ import (
 type Mechanism interface {
 	// Identity is the name that servers give to this login, as in an access list's entry sasl:NAME; "" if it is not known yet.
 	Identity() string
-	// Start prepares the login of one connection: server is its name as in Config.Servers, address what is dialled, both with
-	// a port. It must obey ctx. An error that wraps ErrAuth says that another attempt is of no use before a person has done
-	// something; others are repeated.
+	// Start prepares the login of one connection: server is its name as in Config.Servers, address what is dialled, both with a
+	// port. It must obey ctx. After an error that wraps ErrAuth, another attempt is of no use before a person has done something.
+	// After other errors the session tries again.
 	Start(ctx context.Context, server, address string) (Exchange, error)
 }
 
@@ -32,7 +32,7 @@ type Exchange struct {
 const (
 	// maxRounds bounds a login. DIGEST-MD5 takes two answers of the server, Kerberos three.
 	maxRounds = 8
-	// maxToken bounds what a server sends in one of them. A Kerberos answer takes some hundred bytes.
+	// maxToken bounds one answer of a server. A Kerberos answer takes some hundred bytes.
 	maxToken = 64 << 10
 )
 
@@ -68,7 +68,7 @@ func NewLogin(ctx context.Context, m Mechanism, server, address string) (*Login,
 }
 
 // Run logs in on a connection after the grant of the session and before any other request. A server that insists on SASL refuses
-// other requests first, and any other server would run them without the identity.
+// requests that come before the login. Any other server would run them without the identity.
 func (l *Login) Run(conn io.ReadWriter) error {
 	l.begun = true
 	var challenge []byte
@@ -80,7 +80,7 @@ func (l *Login) Run(conn io.ReadWriter) error {
 		if done {
 			return nil
 		}
-		_, _ = conn.Write(tokenFrame(token)) // if that fails, reading finds out
+		_, _ = conn.Write(tokenFrame(token)) // if this fails, reading finds out
 		if challenge, err = l.challenge(conn); err != nil {
 			return err
 		}
@@ -136,10 +136,10 @@ func (l *Login) Explain(err error) error {
 	return &Error{err: err}
 }
 
-// tokenFrame is a request that carries a token. Servers give its xid back.
+// tokenFrame is a request that carries a token. Servers repeat its xid in the answer.
 func tokenFrame(token []byte) []byte {
 	if token == nil {
-		token = []byte{} // they fail on a missing one
+		token = []byte{} // servers fail on a missing token
 	}
 	e := wire.Encoder{B: make([]byte, 4, 32+len(token))}
 	e.Int32(0)

@@ -19,10 +19,10 @@ import (
 
 // Server is one address of the ensemble.
 type Server struct {
-	Name  string // as in Config.Servers, against which certificates are verified
+	Name  string // as in Config.Servers; certificates are verified against it
 	Addr  string // host:port, to dial: a name may stand for several; "" if it is not known which servers Name stands for
-	Entry string // the entry of Config.Servers that stands for Name, if that is another one: see service
-	Told  bool   // not from Config.Servers but told by a server, so it gets no client certificate
+	Entry string // the entry of Config.Servers that stands for Name, if it differs: see service
+	Told  bool   // a server named it, and not Config.Servers, so it gets no client certificate
 }
 
 // Rotation is the servers of one session. It keeps names, resolves them again on each pass over the list, and goes on with the
@@ -31,7 +31,8 @@ type Rotation struct {
 	roster *Roster
 	Book   *Book
 	live   context.Context // ends when the session must not connect again
-	pass   int             // complete passes failed since the last connection that lasted; -1 before the first; only next reads it
+	// How many complete passes have failed since the last connection that lasted; -1 before the first. Only Next uses it.
+	pass int
 
 	mu      sync.Mutex
 	names   []string // the list of the present pass
@@ -50,7 +51,7 @@ func NewRoster(names []string) *Roster {
 	return r
 }
 
-// Replace sets the list. Sessions go over to it at their next attempt.
+// Replace sets the list. Sessions use it from their next attempt on.
 func (r *Roster) Replace(names []string) { r.names.Store(&names) }
 
 // Book resolves names for a Client. When that fails, the last addresses of a name are still the best we have. Name servers may be
@@ -58,7 +59,7 @@ func (r *Roster) Replace(names []string) { r.names.Store(&names) }
 // says when a name begins to fail, and when it resolves again.
 type Book struct {
 	resolve  func(ctx context.Context, host string) ([]string, error)   // nil: names are dialled as they are
-	services func(ctx context.Context, name string) ([]*net.SRV, error) // looks up what service says
+	services func(ctx context.Context, name string) ([]*net.SRV, error) // looks up SRV records
 	log      func(level slog.Level, text string, args ...any)           // must not block: it is called with locks held
 
 	mu    sync.Mutex
@@ -78,7 +79,7 @@ func NewBook(resolve func(context.Context, string) ([]string, error), services f
 
 // resolved is what the name servers say of a name.
 type resolved struct {
-	addresses []address // as they said last
+	addresses []address // the last ones that they named
 	err       error     // why the last lookup failed; nil if it did not
 }
 
@@ -232,7 +233,7 @@ func (h *Rotation) lookup(names []string, most time.Duration) (all []Server) {
 					found[i] = append(found[i], ranked{Server{Name: s.at, Addr: addr, Entry: entry}, s.rank})
 				}
 			}
-			if found[i] == nil { // an attempt at it reports why
+			if found[i] == nil { // the attempt to connect to it reports why
 				found[i] = []ranked{{Server{Name: entry}, 0}}
 			}
 		})
@@ -282,7 +283,7 @@ func (b *Book) lookHost(ctx context.Context, host string) (all []address, err er
 
 func (b *Book) lookService(ctx context.Context, name string) (all []address, err error) {
 	records, err := b.services(ctx, name)
-	for _, r := range records { // with an error, those that make sense
+	for _, r := range records { // with an error the resolver may still return valid records
 		if host := strings.TrimSuffix(r.Target, "."); host != "" { // a service that is not there has the target "."
 			all = append(all, address{net.JoinHostPort(host, strconv.Itoa(int(r.Port))), r.Priority})
 		}
@@ -347,7 +348,7 @@ func (h *Rotation) Listed(t Server) bool {
 	return slices.Contains(*h.roster.names.Load(), cmp.Or(t.Entry, t.Name))
 }
 
-// Current is the server that next returned last.
+// Current is the server that Next returned last.
 func (h *Rotation) Current() Server {
 	h.mu.Lock()
 	defer h.mu.Unlock()

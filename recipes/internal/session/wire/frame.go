@@ -99,8 +99,8 @@ func (e *Encoder) Node(request any) int32 {
 }
 
 // Container is an operation of a transaction: it creates a container node, without data, which the servers delete some time after
-// its last child has gone. Older servers than 3.5.3 know none. It is of this package, so programs, which
-// must not hang locks on a node that goes by itself, cannot make one.
+// its last child has gone. Older servers than 3.5.3 know none. Programs cannot use this internal type: they must not put locks on
+// a node that the servers delete.
 type Container struct {
 	Path string
 	ACL  []zk.ACL
@@ -183,7 +183,7 @@ func (r *Reply) multi(c *Decoder, want int) error {
 			}
 		case OpCreate:
 			result.String = c.Str()
-		case OpCreate2: // of a container
+		case OpCreate2: // only a container is created with this code
 			result.String = c.Str()
 			c.Stat()
 		case OpSetData:
