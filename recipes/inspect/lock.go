@@ -29,10 +29,10 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, c kind.C
 // Report is the state of the lock at a path, declared or not, with the contenders of every client library.
 type Report struct {
 	Path    string
-	Kind    *kind.Kind    // as declared; if not, guessed from the contenders; nil when there is nothing to guess from
+	Kind    *kind.Kind    // as declared, or guessed from the contenders; nil if there is nothing to guess from
 	Guessed bool          // nothing is declared here
 	Payload *kind.Payload // the declaration; nil when there is none
-	Why     error         // why there is none; kind.ErrForeign is the usual case
+	Why     error         // why there is no declaration; usually kind.ErrForeign
 	Holders []Contender   // in order
 	Waiters []Contender   // in order
 	Junk    []string      // paths of children that are not contenders; the recipes ignore them
@@ -40,7 +40,8 @@ type Report struct {
 	// Family and Key are set for a key: the path of its family, and the key as programs know it. Kind and Payload then come from the
 	// family.
 	Family, Key string
-	// Keys are those of a family that a Scanner has looked at, nil for other kinds. Holders and Waiters are then those of no key.
+	// Keys describes the keys of a family that a Scanner has looked at; nil for other kinds. Holders and Waiters are then empty, because
+	// each key has its own report in Keys.
 	Keys *Keys
 	// Job is what is recorded of the slots of a once; nil for other kinds.
 	Job *Job
@@ -63,10 +64,10 @@ func Lock(ctx context.Context, c session.Source, path string) (*Report, error) {
 		return nil, err
 	}
 	in := &Report{Path: path, Payload: n.Payload, Why: n.Why}
-	if path == "/" { // which cannot be a lock
+	if path == "/" { // the root cannot be a lock
 		return in, nil
 	}
-	if errors.Is(n.Why, kind.ErrForeign) && len(n.Data) == 0 { // as the nodes of keys are
+	if errors.Is(n.Why, kind.ErrForeign) && len(n.Data) == 0 { // so are the nodes of keys
 		of, err := family.Above(ctx, s, path, func() {})
 		if err != nil {
 			return nil, err

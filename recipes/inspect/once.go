@@ -15,8 +15,8 @@ import (
 // Job is what is known of a job that runs once for each slot, beside who holds its lock.
 type Job struct {
 	Record *slots.Record // which slots were started; nil if it could not be read
-	From   time.Time     // slots count after it, by the ensemble's clock
-	Why    error         // why there is no record
+	From   time.Time     // slots after this time count, by the ensemble's clock
+	Why    error         // why the record could not be read
 }
 
 // NewJob reads the data of a job's record node. declared is when the job's schedule was declared; created, when the record node was created.

@@ -21,7 +21,7 @@ type Wait struct {
 	Waiter Contender
 	Behind []Contender // waiters ahead of it: all of them come first
 	Held   []Contender // holders that exclude it
-	Any    bool        // one of Held leaving may be enough: permits of a semaphore
+	Any    bool        // in a semaphore, the wait may end when one of Held leaves
 }
 
 // Deadlock is a cycle of contenders: each waits for the next, the last for the first.
@@ -29,7 +29,7 @@ type Deadlock []Step
 
 // Step is one party of a Deadlock.
 type Step struct {
-	Who   string // its own name for itself; failing that, its session or its node
+	Who   string // the name that it gives itself, or its session or its node
 	Owner int64  // its session; 0 if none owns it
 	Holds string // the lock that the previous party waits for
 	Ahead bool   // it does not hold that lock, but is ahead in its queue
@@ -82,15 +82,15 @@ func partyOf(c Contender) party {
 type waitGraph struct {
 	all   []Wait
 	names map[party]string // the first ID of each
-	order []party          // those that wait, as they were met, so that the same reports give the same answer
-	waits map[party][]Wait // of those that are not known to go on
+	order []party          // the parties that wait, in the order of the reports, so that equal reports give equal answers
+	waits map[party][]Wait // the waits of the parties that may be stuck
 }
 
 // step is the wait that keeps a party from going on, and the party that it waits for.
 type step struct {
 	next  party
 	lock  string
-	ahead bool // next is ahead of it in the queue, and does not hold the lock
+	ahead bool // next is ahead in the queue, and does not hold the lock
 }
 
 func (g *waitGraph) name(p party) string {
@@ -127,9 +127,9 @@ func (g *waitGraph) add(in *Report) {
 	}
 }
 
-// blocker returns a party that keeps the wait from ending, given those known to go on; false if there is none. All those ahead
-// must go first. All holders must leave too, except where one permit may be enough: then one holder that goes on suffices. A
-// waiter may need several permits, but a Report does not show that, so a deadlock over several may be missed.
+// blocker returns a party that keeps the wait from ending; false if there is none. A party that is known to go on has left g.waits. All
+// contenders ahead must go first. All holders must leave too, except where one permit may be enough: then one holder that goes on suffices.
+// A waiter may need several permits, but a Report does not show that, so a deadlock over several may be missed.
 func (g *waitGraph) blocker(w Wait) (step, bool) {
 	stuck := func(c Contender) bool { return partyOf(c) != partyOf(w.Waiter) && g.waits[partyOf(c)] != nil }
 	goesOn := func(c Contender) bool { return !stuck(c) }
@@ -170,7 +170,7 @@ func (g *waitGraph) settle() {
 func (g *waitGraph) deadlocks() (out []Deadlock) {
 	// A walk that meets its own steps has found a cycle. One that meets an earlier walk has found nothing new, because that
 	// one went on to its end. Each party has one next, so no two cycles share a party.
-	seen := map[party]int{} // the walk that came by, counted from 1
+	seen := map[party]int{} // the walk that passed, counted from 1
 	for walk, p := range g.order {
 		if g.waits[p] == nil {
 			continue

@@ -12,12 +12,12 @@ import (
 // Certificate is one that an encrypted connection depends on: ours, the server's, or of an authority that signed one of them.
 type Certificate = session.Certificate
 
-// noticeOfExpiry is how long before a certificate expires it is a finding.
+// A certificate that expires within noticeOfExpiry is a finding.
 const noticeOfExpiry = 14 * 24 * time.Hour
 
 // Certificates judges the certificates of a connection, such as those of a snapshot: whether one of them expires within 14 days.
 func Certificates(all []Certificate, now time.Time) Condition {
-	k := Condition{Name: "certificates", Why: "a connection that is up goes on when a certificate expires, and none is made after that: a client that is disconnected then loses its session and its locks"}
+	k := Condition{Name: "certificates", Why: "an open connection outlives its certificates, but no new connection can be made after one has expired: a client that is disconnected then loses its session and its locks"}
 	var first *Certificate
 	var soon []string
 	for i, c := range all {

@@ -24,9 +24,9 @@ import (
 type Verdict int
 
 const (
-	// Holds: it holds.
+	// Holds: the condition holds.
 	Holds Verdict = iota
-	// Unsure: whether it holds could not be found out, or it is a risk but no violation.
+	// Unsure: the check could not find out whether it holds, or found a risk but no violation.
 	Unsure
 	// Fails: it does not hold; a promise of package recipes is void.
 	Fails
@@ -86,7 +86,7 @@ func checkServer(ctx context.Context, s *session.Session) []Condition {
 
 // checkTimeout compares tick and timeout: type proof of package session says why a tick may be a quarter of the timeout.
 func checkTimeout(t, tick time.Duration, how string) Condition {
-	k := Condition{Name: "session timeout", Why: "a lease lasts half a session timeout; a commit proves that much only where a tick is at most a quarter of it",
+	k := Condition{Name: "session timeout", Why: "a lease lasts half a session timeout; a commit proves that the session lives so long only if a tick is at most a quarter of the session timeout",
 		What: fmt.Sprintf("the servers granted %v; a tick is %v, by %s", t, tick, how)}
 	switch {
 	case tick <= 0:
@@ -98,11 +98,11 @@ func checkTimeout(t, tick time.Duration, how string) Condition {
 	return k
 }
 
-// sessions is what a server says of how long sessions last, and had to last; zero where it does not.
+// sessions has the session timeouts that a server grants, and the elections that it has seen. A field is zero if the server does not say.
 type sessions struct {
-	shortest, longest time.Duration // that it grants
-	elections         int           // since it started
-	slowest           time.Duration // of them
+	shortest, longest time.Duration // the session timeouts that it grants
+	elections         int           // how many it has seen since it started
+	slowest           time.Duration // the slowest of the elections
 }
 
 func sessionsOf(conf, mntr string) sessions {
@@ -147,7 +147,7 @@ func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condi
 		k.Verdict, k.What = Unsure, "syncLimit is not known"
 		k.Next = "add conf to 4lw.commands.whitelist, or compare: the session timeout should be 1.5 x (syncLimit + 1/2) ticks or more"
 	case t < least:
-		k.Verdict, k.What = Unsure, fmt.Sprintf("syncLimit is %d, which asks for a session timeout of %v; it is %v", syncLimit, least, t)
+		k.Verdict, k.What = Unsure, fmt.Sprintf("syncLimit is %d, which needs a session timeout of %v; the session timeout is %v", syncLimit, least, t)
 		k.Next = fmt.Sprintf("set the session timeout to %v or more, or lower syncLimit", least)
 	default:
 		k.What = fmt.Sprintf("syncLimit is %d: %v or more is enough, the session timeout is %v", syncLimit, least, t)
@@ -173,7 +173,7 @@ func checkClock(system string) Condition {
 func checkVersion(srvr string, standalone bool) Condition {
 	k := Condition{Name: "server version", Why: "a lock is a committed write: a server that can lose one can let two hold a lock"}
 	v := words.ParseVersion(srvr)
-	if v == nil { // it does not say either whether it is standalone
+	if v == nil { // then it does not say whether it is standalone either
 		k.Verdict, k.What, k.Next = Unsure, "the server does not say its version", "add srvr to 4lw.commands.whitelist, or make sure that it is 3.9.4 or later"
 		return k
 	}
@@ -241,7 +241,8 @@ func checkAccess(ctx context.Context, s *session.Session, path string) (Conditio
 		return k, nil
 	}
 	lacking := lacks(s, node.List(acl), "CREATE", kind.PermCreate) + lacks(s, node.List(acl), "DELETE", kind.PermDelete)
-	if payload.ChildACL != nil { // without that list, a client that may create contenders may read them
+	// Without that list, a client that may create contenders may also read them.
+	if payload.ChildACL != nil {
 		if heartbeat := lacks(s, payload.ChildACL, "READ", kind.PermRead); heartbeat != "" {
 			lacking += heartbeat + "(on contenders, by child_acl) "
 		}
@@ -252,7 +253,7 @@ func checkAccess(ctx context.Context, s *session.Session, path string) (Conditio
 	return k, nil
 }
 
-// lacks returns the right's name if no entry may grant it to us: a right that is reported as lacking really is.
+// lacks returns the name of a right if no entry of the list can grant it to us. It never reports a right that we have.
 func lacks(s *session.Session, list kind.List, name string, perm kind.Perm) string {
 	var us kind.List
 	for _, id := range s.Identities() {
@@ -268,7 +269,7 @@ func lacks(s *session.Session, list kind.List, name string, perm kind.Perm) stri
 func word(ctx context.Context, s *session.Session, word string) (answer string) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	_ = s.Aside(ctx, s.At(), []byte(word), func(r io.Reader) error { // after a failure we just know less
+	_ = s.Aside(ctx, s.At(), []byte(word), func(r io.Reader) error { // after a failure the condition is judged without the answer
 		b, err := io.ReadAll(io.LimitReader(r, 64<<10))
 		answer = string(b)
 		return err
@@ -279,7 +280,7 @@ func word(ctx context.Context, s *session.Session, word string) (answer string) 
 // number finds the first group of a pattern, 0 when there is none.
 func number(text, pattern string) int {
 	if m := regexp.MustCompile(pattern).FindStringSubmatch(text); m != nil {
-		n, _ := strconv.Atoi(m[1]) // digits; one that overflows is of no use anyway
+		n, _ := strconv.Atoi(m[1]) // the pattern matches digits; a number that overflows is of no use
 		return n
 	}
 	return 0

@@ -16,7 +16,7 @@ import (
 const (
 	largeSession  = 512 << 10 // bytes of paths; the library keeps its own sessions below that
 	soonRollOver  = 7 * 24 * time.Hour
-	shortestTrack = time.Minute // no rate is taken from less
+	shortestTrack = time.Minute // the shortest time over which the use of transaction ids is measured
 )
 
 // Ensemble returns the conditions of the ensemble as a whole, which no single server shows.
@@ -95,7 +95,7 @@ func checkConnections(snap *scan.Snapshot) Condition {
 func checkZxid(snap *scan.Snapshot) Condition {
 	k := Condition{Name: "transaction ids", Why: "when those of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
 	used, sure := EpochUsed(snap)
-	if !sure { // the condition names the worse of the two
+	if !sure { // the condition then names the worse of the two ways of counting
 		k.What = "if the servers count with 32 bits (with zookeeper.wideCounterZxidEnabled the ids last for decades), "
 	}
 	left := (1 - used) * epochIDs
@@ -131,8 +131,8 @@ func checkZxid(snap *scan.Snapshot) Condition {
 const epochIDs = 1 << 32
 
 // EpochUsed is the share of the transaction ids of the leader's epoch that is used, and whether it is known how servers count them. No
-// server says that. Releases before 3.10 count in one way, and the first id of the other way is 2^40. A larger one may be of either, or of
-// an epoch from 256 on. Then EpochUsed assumes the way whose ids are used up sooner.
+// server says that. Releases before 3.10 count in one way, and the first id of the other way is 2^40. A larger id may be of either way:
+// counted in the first way, it is of epoch 256 or a later one. Then EpochUsed assumes the way whose ids are used up sooner.
 func EpochUsed(snap *scan.Snapshot) (ratio float64, known bool) {
 	ratio, known = float64(snap.Zxid%epochIDs)/epochIDs, snap.Zxid < 1<<40
 	for _, at := range snap.Servers {

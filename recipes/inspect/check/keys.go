@@ -57,15 +57,15 @@ func Keys(ctx context.Context, c session.Source, path string) ([]Condition, erro
 type keysLook struct {
 	s       *session.Session
 	of      *family.Family
-	want    kind.List // of the nodes of keys; nil if that is not known
+	want    kind.List // the access list of the nodes of keys; nil if it is not known
 	nodes   []string  // of all keys
 	longest string    // the directory with the longest listing
 	bytes   int
 
 	mu     sync.Mutex
 	looked int
-	other  []string         // nodes with another list, or whose list may not be read
-	empty  map[string]int64 // nodes without a contender, and the transaction of the last one's end
+	other  []string         // nodes with another access list, or with one that we may not read
+	empty  map[string]int64 // nodes without a contender, each with the transaction that deleted its last contender
 	seen   []moment.Moment
 }
 
@@ -77,7 +77,7 @@ func (k *keysLook) list(ctx context.Context, path string) error {
 	}
 	p, err := kind.Decode(data)
 	if err != nil {
-		return nil //nolint:nilerr // no family, or not readable
+		return nil //nolint:nilerr // there is no family, or it is not readable
 	}
 	if k.of = family.New(path, p); k.of == nil {
 		return nil
@@ -132,7 +132,7 @@ func (k *keysLook) read(ctx context.Context, path string) error {
 		return err
 	}
 	inside := stat
-	if q := k.of.Kind().Queues[0]; !closed && q.Child != "" && stat.NumChildren > 0 { // a semaphore: the path has others in it
+	if q := k.of.Kind().Queues[0]; !closed && q.Child != "" && stat.NumChildren > 0 { // a semaphore's contenders are in sub-nodes of the path
 		if inside, err = k.s.Exists(ctx, q.Dir(path)); err != nil && session.OutcomeOf(err) != session.OutcomeDefinite {
 			return err
 		}
@@ -197,7 +197,7 @@ func (k *keysLook) conditions(now time.Time) []Condition {
 	return out
 }
 
-// left are the nodes of keys that should have gone.
+// left returns the nodes of keys that should have been deleted.
 func (k *keysLook) left(now time.Time) (long []string) {
 	seen := moment.Sort(k.seen)
 	for node, zxid := range k.empty {

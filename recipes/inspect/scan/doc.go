@@ -2,7 +2,7 @@
 //
 //	snapshot, err := scan.Look(ctx, client, scan.Options{Prefix: "/locks"})
 //	scanner := scan.New(client, scan.Options{Prefix: "/", Reads: 400})
-//	snapshot, err = scanner.Scan(ctx) // and again: only what may have changed is read
+//	snapshot, err = scanner.Scan(ctx) // a further call reads only what may have changed
 //
 // A [Snapshot] holds a report of each lock, the sessions, the servers and the wait-for graph. [Snapshot.Unread] and [Snapshot.Cut] name the
 // locks that are missing in it.

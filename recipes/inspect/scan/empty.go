@@ -14,14 +14,15 @@ import (
 // The sub-nodes of a semaphore belong to it.
 type Empty struct {
 	Path string
-	// Before is a time when the node was already empty: another node was made or written then, in a later transaction than the
-	// end of the last child. Servers keep no time of that end. It is zero if no node tells.
+	// Before is a time at which the node was already empty. Servers keep no time of a deletion, so it is the time of the first known write
+	// after the last child was deleted. It is zero if no such write is known.
 	Before time.Time
 }
 
-// empties finds the nodes below the prefix that programs left. A node that never had a child is none: nothing says what it is for.
+// empties finds the nodes below the prefix that programs left. It leaves out a node that never had a child, because nothing says what the
+// node is for.
 func (s *Scanner) empties() (out []Empty) {
-	if s.opts.Prefix == "" || s.above.Load() != nil { // the nodes of a family are its own
+	if s.opts.Prefix == "" || s.above.Load() != nil { // the empty nodes of a family belong to its keys
 		return nil
 	}
 	seen := s.moments()
@@ -46,7 +47,7 @@ func (e *entry) left() (last int64, ok bool) {
 	}
 	last, dirs, used := e.stat.Pzxid, 0, false
 	for _, d := range e.dirs[1:] {
-		if d.stat == nil { // it is not there
+		if d.stat == nil { // the sub-node does not exist
 			continue
 		}
 		if !bare(d.stat) || d.stat.NumChildren > 0 {
@@ -62,7 +63,7 @@ func (e *entry) left() (last int64, ok bool) {
 // bare reports whether a node has no data, and belongs to no session.
 func bare(stat *zk.Stat) bool { return stat.DataLength == 0 && stat.EphemeralOwner == 0 }
 
-// moments are those that the stats of all nodes tell.
+// moments returns the transactions with a known time, from the stats of all nodes.
 func (s *Scanner) moments() (all []moment.Moment) {
 	add := func(stat *zk.Stat) {
 		if stat != nil {

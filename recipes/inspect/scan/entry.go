@@ -17,20 +17,20 @@ type entry struct {
 	path    string
 	asked   bool      // named in Options
 	lock    bool      // declared as a lock
-	leads   bool      // to contenders that dump lists: see mayBeKey
+	leads   bool      // it is above contenders that dump lists: see mayBeKey
 	look    int       // the last look that read it
 	whole   int       // the last look that read all of it
-	noted   time.Time // when its contenders were read without a change of theirs; zero after one
+	noted   time.Time // when its contenders were last read although their list had not changed; zero after a change
 	read    bool
 	gone    bool
 	mzxid   int64
 	czxid   int64
-	stat    *zk.Stat // as in directory
+	stat    *zk.Stat // see directory.stat
 	payload *kind.Payload
 	why     error
-	keyed   *keyed       // of a family
+	keyed   *keyed       // nil if it is no family
 	number  []byte       // the data, if that may be a number
-	dirs    []*directory // its own, then those of its queues
+	dirs    []*directory // the node itself, then its queues
 	sign    uint64       // a hash of the contenders that dump listed in it
 	report  *inspect.Report
 	kazoo   bool // report is that of a kazoo semaphore
@@ -43,7 +43,7 @@ type directory struct {
 	listed bool
 	pzxid  int64
 	names  []string
-	stat   *zk.Stat // of the first look, if there is only one
+	stat   *zk.Stat // kept if there is only one look
 }
 
 // keepsIn reports whether dir is one of the lock's queues.
@@ -63,7 +63,7 @@ func (e *entry) dir(path string) *directory {
 	return d
 }
 
-// show makes in the report of the entry. A report that says the same stays the same pointer.
+// show makes in the entry's report. If the old report says the same, it stays, with the same pointer.
 func (e *entry) show(in *inspect.Report) {
 	alike := func(a, b inspect.Contender) bool {
 		return a.Path == b.Path && a.Token == b.Token && a.Session == b.Session && a.Permits == b.Permits && bytes.Equal(a.Data, b.Data)

@@ -23,13 +23,12 @@ const (
 	familyReads = 190
 	// dirReads is how many directories of a family with fanout are listed in a look, unless there is only one look.
 	dirReads = 100
-	// listEvery is after how many looks the nodes of keys are listed where dump lists the contenders: only empty and foreign nodes
-	// are missing there.
+	// If dump lists the contenders, the nodes of keys are listed only every listEvery looks: dump leaves out empty and foreign nodes alone.
 	listEvery = 16
 	// firstFew is how many contenders of a queue of a key are read. The first ones are those who hold, and who have waited for longest.
 	firstFew = 8
-	// keptFor is for how many looks the report of a key is kept, which bounds the memory. If dump shows no change, a key is read
-	// again after againAfter looks.
+	// The report of a key is kept for keptFor looks, which bounds the memory. If dump shows no change, a key is read again after againAfter
+	// looks.
 	keptFor, againAfter = 64, 32
 )
 
@@ -46,17 +45,17 @@ type keyNode struct {
 	path    string
 	sign    uint64          // a hash of the contenders that dump listed in it; 0: nothing
 	waiters int             // at the last look
-	report  *inspect.Report // as it was read; nil: it was not, or not lately, or has changed since
+	report  *inspect.Report // nil if it was not read lately, or has changed since
 	read    int             // the look that read it
-	longest bool            // it was the one held for longest, at the last look
-	closed  bool            // it may not be read
+	longest bool            // at the last look it was the key held for longest
+	closed  bool            // we may not read it
 	gone    bool
 }
 
 // allowed takes one of the requests that a look at a family may still send; false if there is none left.
 func (r *round) allowed(left *atomic.Int64) bool { return r.left() > 0 && left.Add(-1) >= 0 }
 
-// updateFamily is update for a family, whose keys take turns: first those that are known, or seem, to be waited for.
+// updateFamily is update for a family. Its keys take turns: first those that have, or seem to have, waiters.
 func (r *round) updateFamily(ctx context.Context, e *entry, stat *zk.Stat) error {
 	f := e.keyed
 	var left atomic.Int64
@@ -160,7 +159,7 @@ func (f *keyed) meet(e *entry, in *inspect.Report, r *round) {
 	}
 	for path, n := range f.keys {
 		if n.sign != 0 && signs[path] == 0 {
-			n.sign, n.report, n.waiters = 0, nil, 0 // its contenders have left
+			n.sign, n.report, n.waiters = 0, nil, 0 // its contenders have gone
 		}
 	}
 	for path, sign := range signs {
@@ -172,8 +171,8 @@ func (f *keyed) meet(e *entry, in *inspect.Report, r *round) {
 	}
 }
 
-// byName is a key as the names of its contenders alone show it, which dump lists. Permits are then those of the first places: that
-// some were granted when there were more would stand in the nodes.
+// byName returns a key's report from the names of its contenders alone, which dump lists. Of a semaphore, the first contenders then count
+// as holders, as many as there are permits. Only the nodes' data would show a permit that was granted before the number was lowered.
 func (f *keyed) byName(path string, r *round) *inspect.Report {
 	in := reportOf(f.Family, path)
 	var limit []byte
@@ -302,7 +301,7 @@ func (f *keyed) count(k *inspect.Keys, r *round) {
 			continue
 		case n.closed:
 			k.Closed++
-		case !known && r.dumped(): // it was listed and dump shows no contender in it: its turn will show
+		case !known && r.dumped(): // dump shows no contender in this listed node, so it waits for its turn to be read
 			continue
 		case known:
 			k.Queues++
@@ -336,15 +335,16 @@ func (f *keyed) count(k *inspect.Keys, r *round) {
 	}
 }
 
-// familyAbove returns the family that has an entry among its nodes, nil if there is none. Only that of the prefix has to be looked
-// for: no other family is walked into.
+// familyAbove returns the family that has an entry among its nodes, nil if there is none. It only searches above the prefix: below the
+// prefix, the Scanner enters no family.
 func (r *round) familyAbove(ctx context.Context, e *entry, look bool) (*family.Family, error) {
 	if e.payload == nil && look && e.path == r.s.opts.Prefix {
 		of, err := family.Above(ctx, r.live, e.path, r.count)
 		if err != nil {
 			return nil, err
 		}
-		if old := r.s.above.Load(); of == nil || old == nil || of.Path != old.Path || of.Key.Gen != old.Key.Gen { // what has not changed is the same value
+		// An unchanged family keeps its value.
+		if old := r.s.above.Load(); of == nil || old == nil || of.Path != old.Path || of.Key.Gen != old.Key.Gen {
 			r.s.above.Store(of)
 		}
 	}
@@ -361,7 +361,7 @@ func reportOf(f *family.Family, path string) *inspect.Report {
 	return &inspect.Report{Path: path, Kind: f.Kind(), Payload: f.Key, Family: f.Path, Key: key}
 }
 
-// since is since when the first of them holds or waits; zero if that is not known.
+// since is the time from which the first of them holds or waits; zero if that is not known.
 func since(cs []inspect.Contender) (first time.Time) {
 	for _, c := range cs {
 		if at := cmp.Or(c.Held, c.Since); !at.IsZero() && (first.IsZero() || at.Before(first)) {

@@ -25,7 +25,7 @@ type round struct {
 	s       *Scanner
 	live    *session.Session
 	told    *words.Answers
-	sums    map[*entry]uint64 // what dump lists, by lock
+	sums    map[*entry]uint64 // hashes of the contenders that dump lists, by lock
 	reads   atomic.Int64
 	reserve int          // the part of the bound on reads that is reserved for turns
 	begun   atomic.Int64 // nodes begun; each costs at least one read
@@ -61,7 +61,8 @@ func (r *round) run(ctx context.Context) error {
 	if !r.dumped() && len(changed) > checkReads {
 		changed, r.pending = changed[:checkReads], len(changed)-checkReads
 	}
-	if !r.dumped() { // so that idle locks have their turn even if more are in use than the bound allows
+	// So idle locks have their turn even if more locks are in use than the bound allows.
+	if !r.dumped() {
 		r.reserve = s.opts.Reads / 4
 	}
 	if err := r.each(ctx, changed, false); err != nil {
@@ -77,7 +78,7 @@ func (r *round) run(ctx context.Context) error {
 	return err
 }
 
-// count counts a request. Only so many are under way at a time: the next one shows that an earlier one was answered.
+// count counts a request. The number of requests under way is bounded, so each new one shows that an earlier one was answered.
 func (r *round) count() {
 	r.reads.Add(1)
 	r.s.signs.Add(1)
@@ -88,7 +89,7 @@ func (r *round) dumped() bool { return r.told.Owners != nil }
 // first looks at the new entries, and at the nodes that these lead to.
 func (r *round) first(ctx context.Context) error {
 	s := r.s
-	if e := s.entries[s.opts.Prefix]; e != nil && !e.read { // it says whether what is below belongs to a family
+	if e := s.entries[s.opts.Prefix]; e != nil && !e.read { // its declaration says whether the nodes below belong to a family
 		if err := r.each(ctx, []*entry{e}, false); err != nil {
 			return err
 		}
@@ -96,12 +97,12 @@ func (r *round) first(ctx context.Context) error {
 	for {
 		fresh := slices.DeleteFunc(s.fresh, func(e *entry) bool { return e.read })
 		s.fresh = nil
-		// Those in use first, then those asked for.
+		// First the entries in use, then those that Options name.
 		slices.SortStableFunc(fresh, func(a, b *entry) int { return r.rank(a) - r.rank(b) })
 		err := r.each(ctx, fresh, false)
 		left := slices.DeleteFunc(fresh, func(e *entry) bool { return e.read || e.gone })
 		r.discover()
-		if r.dumped() { // a node that turned out not to be a lock may contain locks
+		if r.dumped() { // a node that is no lock after all may contain locks
 			r.sums = s.sums(r.told.Owners)
 		}
 		more := len(s.fresh) > 0
@@ -163,7 +164,7 @@ func (r *round) turns() (due []*entry) {
 	return due
 }
 
-// each looks at the entries of list, many at a time, until the reads are used up. Entries asked for are read once in any case.
+// each looks at the entries of list, many at a time, until the reads are used up. Entries that Options name are read once in any case.
 func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -213,7 +214,7 @@ func (r *round) check(ctx context.Context, e *entry, deep bool) error {
 	case errors.Is(err, zk.ErrNoNode):
 		e.gone, e.keyed = !e.asked, nil
 		e.err, e.report, e.payload, e.mzxid, e.dirs = zk.ErrNoNode, nil, nil, 0, nil
-	case errors.As(err, &m) && m.Part && !e.asked: // the look at the lock shows it
+	case errors.As(err, &m) && m.Part && !e.asked: // this node is part of a lock, and the lock's report shows it
 		e.err, e.report = nil, nil
 	case session.OutcomeOf(err) == session.OutcomeDefinite, m != nil:
 		e.err, e.report, e.mzxid, e.dirs = err, nil, 0, nil
@@ -264,7 +265,7 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	in.Kind, in.Guessed = found.Kind, in.Payload == nil
 	e.kazoo = found.Kazoo > 0 && in.Kind != nil
 	if in.Kind == nil || in.Kind.Container {
-		if e.report = nil; changed || r.s.leavesOut() { // if nodes were left out there may be room now
+		if e.report = nil; changed || r.s.leavesOut() { // nodes that were left out may have room now
 			r.lead(e.path, own.names)
 		}
 		return nil
@@ -280,7 +281,7 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	}
 	for _, dir := range dirs {
 		if first && !r.s.once && r.dumped() && r.told.Owners[dir] == nil {
-			continue // no contender is there; its turn will show other children
+			continue // no contender is there; a later turn will show other children
 		}
 		new, err := r.listQueue(ctx, e.dir(dir), deep || !r.dumped() && !first)
 		if err != nil {
@@ -292,7 +293,8 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	notes := deep && time.Since(e.noted) >= notesEvery // whether to read the nodes of all contenders again
 	if notes {
 		e.noted = time.Now()
-	} else if changed { // which brings that forward: a new holder may note its grant a little later
+		// A change makes the next look read all nodes: a new holder may write its grant a little later.
+	} else if changed {
 		e.noted = time.Time{}
 	}
 	if !changed && !notes {
@@ -335,7 +337,8 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	if r.s.once {
 		e.stat = stat
 	}
-	if e.mzxid = stat.Mzxid; e.czxid != stat.Czxid { // it was deleted and created: its contenders may have the same names as before
+	// The node was deleted and created again: its contenders may have the same names as before.
+	if e.mzxid = stat.Mzxid; e.czxid != stat.Czxid {
 		e.czxid, e.report, e.dirs = stat.Czxid, nil, nil
 	}
 	if e.number = nil; len(data) <= evidence.MaxDigits {
@@ -397,7 +400,7 @@ func (r *round) granted(ctx context.Context, e *entry, in *inspect.Report) error
 	if e.report == nil {
 		return nil
 	}
-	waited := map[string]time.Time{} // since when
+	waited := map[string]time.Time{} // by path, since when
 	for _, c := range e.report.Waiters {
 		waited[c.Path] = c.Since
 	}
@@ -413,7 +416,8 @@ func (r *round) granted(ctx context.Context, e *entry, in *inspect.Report) error
 		case err == nil:
 			node.Describe(c, data)
 			c.Since = cmp.Or(c.Since, since)
-		case session.OutcomeOf(err) != session.OutcomeDefinite: // if it is definite, the node has gone, or we may not read it
+		// A definite error says that the node has gone, or that we may not read it.
+		case session.OutcomeOf(err) != session.OutcomeDefinite:
 			return err
 		}
 	}

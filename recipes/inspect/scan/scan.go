@@ -26,7 +26,7 @@ import (
 // Snapshot is what a Scanner saw in one look.
 type Snapshot struct {
 	At    time.Time         // when the look began
-	Took  time.Duration     // and how long it took
+	Took  time.Duration     // how long the look took
 	Zxid  int64             // the newest transaction that a server reported
 	Dump  bool              // dump listed the contenders; otherwise their directories were read
 	Locks []*inspect.Report // by path; a report that has not changed is the same pointer as in the snapshot before
@@ -99,11 +99,11 @@ type Scanner struct {
 	fresh   []*entry                      // not read yet
 	walked  int                           // entries that were found, not declared
 	cut     int                           // the last round of turns that left out a node; 0: none did
-	rounds  int                           // of turns, counted from 1
+	rounds  int                           // rounds of turns, counted from 1
 	queues  map[string]bool               // the names of sub-nodes that keep a kind's contenders
-	above   atomic.Pointer[family.Family] // that the prefix is a node of; nil if it is none
+	above   atomic.Pointer[family.Family] // the family that has the prefix among its nodes; nil if there is none
 	signs   atomic.Int64                  // changes whenever a server has sent something
-	far     [2]atomic.Int64               // how many nodes were looked at in this look, of how many
+	far     [2]atomic.Int64               // how many nodes this look has looked at, and of how many
 }
 
 // errNotReadOnly makes sure that a Scanner cannot write.
@@ -252,13 +252,13 @@ func (s *Scanner) show(snap *Snapshot) {
 	queues := []*inspect.Report{}
 	stands := map[int64]int{} // in how many locks a session has contenders
 	for _, e := range s.order {
-		if s.semaphoreOf(e.path) != nil { // its contenders wait for that one
+		if s.semaphoreOf(e.path) != nil { // a kazoo queue: the semaphore's report has its contenders
 			continue
 		}
 		switch {
 		case e.err != nil:
 			snap.Unread = append(snap.Unread, Unread{e.path, e.err})
-		case e.lock && e.why != nil && e.report == nil: // with a report it is shown as its contenders suggest
+		case e.lock && e.why != nil && e.report == nil: // with a report, the lock is shown as its contenders suggest
 			snap.Unread = append(snap.Unread, Unread{e.path, e.why})
 		}
 		if e.report == nil {
@@ -287,10 +287,10 @@ func (s *Scanner) show(snap *Snapshot) {
 	snap.Waits = inspect.WaitsFor(queues...)
 }
 
-// maxGraph is how much of a queue goes into the wait-for graph, which has an edge for every pair.
+// maxGraph is how many contenders of a queue go into the wait-for graph, which has an edge for every pair.
 const maxGraph = 200
 
-// shortened keeps the first waiters of a long queue, and those of the others that have a contender in another lock. The rest are in no
+// shortened keeps the first waiters of a long queue, and the later ones whose session has a contender in another lock. The rest are in no
 // cycle, and block only readers behind them.
 func shortened(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	if len(in.Waiters) <= maxGraph {
@@ -379,7 +379,7 @@ func (s *Scanner) lockOf(dir string, names map[string]int64) *entry {
 	return s.discover(dir)
 }
 
-// semaphoreOf is the semaphore of kazoo's whose queue is at path; nil if that is none.
+// semaphoreOf returns the kazoo semaphore whose queue is at path; nil if there is none.
 func (s *Scanner) semaphoreOf(path string) *entry {
 	if of, ok := strings.CutSuffix(path, evidence.KazooQueue); ok {
 		if e := s.entries[of]; e != nil && e.report != nil && e.kazoo {
@@ -402,8 +402,8 @@ func (s *Scanner) familyOf(path string) *entry {
 	return nil
 }
 
-// mayBeKey reports whether path may be a node of a family that is not known as one: then the nodes above come first. Each of the
-// keys would be taken for a lock otherwise.
+// mayBeKey reports whether path may be a node of a family that is not known yet. Then the nodes above are read first: otherwise each key
+// would be taken for a lock.
 func (s *Scanner) mayBeKey(path string) (unread bool) {
 	for range family.MostAbove {
 		if path = kind.ParentPath(path); path == "/" || !s.under(path) {

@@ -21,7 +21,7 @@ func (f *Found) kazooSemaphore(permits, taken int) {
 	f.permits = permits
 }
 
-// idleKazoo is for a semaphore of kazoo's that has been used: its queue is there, and no permit is taken.
+// idleKazoo notes a kazoo semaphore that was used and is idle: its queue exists, and no permit is taken.
 func (f *Found) idleKazoo(meant bool) {
 	f.is(kind.Semaphore)
 	f.Stops = !meant

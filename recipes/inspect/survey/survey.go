@@ -21,24 +21,25 @@ type Found struct {
 	Inside []*Found // its children, if it is not a lock
 	Notes  []string // advice for the person who takes it over
 	Skip   string   // why it cannot be taken over; "" if it can
-	Stops  bool     // an apply that imports it stops: the notes say why. Not if Idle says what it is
-	InUse  int      // holders and waiters
+	// An apply that imports this node stops: the notes say why. False if Surveyor.Idle gives the node a kind.
+	Stops bool
+	InUse int // holders and waiters
 
-	kazoo   bool // a semaphore of kazoo's, or a counter
-	permits int  // of one that may be idle
+	kazoo   bool // it is a kazoo semaphore, or a counter
+	permits int  // the permits of a kazoo semaphore that may be idle
 }
 
 // Surveyor surveys a tree that programs have made without a declaration.
 type Surveyor struct {
 	Stack string // nodes of this stack are known; containers among them are searched all the same
-	// Idle says what an empty node is; nil, or a nil result: its kind stays unknown.
+	// Idle returns the kind of an empty node. If Idle is nil, or returns nil, the kind stays unknown.
 	Idle func(path string) *kind.Kind
 	Most int // how many nodes to read
 }
 
 // Survey looks at the node at path and at all nodes below it. It recognises locks by the names of their contenders, and takes a node with
-// locks below it for a namespace. cut reports that there are more nodes than o.Most. With an error about a node that holds parts of two
-// types of locks, top is what was found all the same.
+// locks below it for a namespace. cut reports that there are more nodes than o.Most. top is complete even if the error says that a node
+// holds parts of two types of locks.
 func (o Surveyor) Survey(ctx context.Context, c session.Source, path string) (top *Found, cut bool, err error) {
 	s, err := session.Live(ctx, c)
 	if err != nil {
@@ -153,7 +154,7 @@ var others = []struct {
 	{"a party of kazoo's", regexp.MustCompile(`^[0-9a-f]{32}-?__party__`)},
 }
 
-// otherRecipe names the recipe whose children these are; "" if it is none that is known, and no lock.
+// otherRecipe names the recipe that is no lock and has such children; "" if none is known.
 func otherRecipe(children []string) string {
 	for _, r := range others {
 		if !slices.ContainsFunc(children, func(name string) bool { return !r.child.MatchString(name) }) {

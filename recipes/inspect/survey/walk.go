@@ -20,7 +20,7 @@ const maxLooks = 32
 // visited is one node of a walk.
 type visited struct {
 	node.Node
-	acl    kind.List // if we may read it
+	acl    kind.List // nil if we may not read it
 	closed bool      // we may not read it
 	misfit *evidence.Misfit
 
@@ -93,7 +93,7 @@ func (w *walk) below(ctx context.Context, level []*visited) ([]*visited, error) 
 // look reads one node, and its contenders if it is a lock. A node that we may not read is no error.
 func (w *walk) look(ctx context.Context, path string) (*visited, error) {
 	read, err := node.Read(ctx, w.s, path)
-	if err == nil && path != "/" { // which cannot be a lock
+	if err == nil && path != "/" { // the root cannot be a lock
 		err = read.Recognise(ctx, w.s)
 	}
 	if errors.Is(err, zk.ErrNoAuth) {

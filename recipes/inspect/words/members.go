@@ -15,10 +15,10 @@ import (
 
 // Unasked is a server of the ensemble that did not tell all of its connections. A session that seems cut off may be connected to it.
 type Unasked struct {
-	Server string // "other servers" where it is not known which there are
+	Server string // "other servers" if it is not known which there are
 	Why    string
 
-	Forbids bool // because it does not allow cons
+	Forbids bool // the reason is that it does not allow cons
 }
 
 // unasked says why not all connections of a server are known.
@@ -40,8 +40,8 @@ const configNode = "/zookeeper/config"
 
 // member is a server of the ensemble, as the ensemble's own configuration has it.
 type member struct {
-	host   string // which the others use
-	client string // host:port for clients, without TLS; "" if it is not named, as in configurations written before 3.5
+	host   string // the name that the other members use
+	client string // host:port for clients, without TLS; "" in configurations written before 3.5
 }
 
 // parseMembers reads lines such as server.3=zk3:2888:3888:participant;0.0.0.0:2181.
@@ -92,7 +92,7 @@ func (a *Asker) others(ctx context.Context, live *session.Session, h *Answers) (
 		h.Unasked = append(h.Unasked, Unasked{Server: "other servers", Why: "which there are is not known: " + kind.Visible(err.Error())})
 		return nil
 	}
-	named := map[string]bool{} // addresses that this client's configuration names, and no member has been found to have
+	named := map[string]bool{} // the configured addresses that belong to no member found so far
 	for _, p := range live.Servers() {
 		named[p.Addr] = true
 	}
@@ -100,14 +100,15 @@ func (a *Asker) others(ctx context.Context, live *session.Session, h *Answers) (
 		return nil
 	}
 	_, port, _ := net.SplitHostPort(live.At().Addr)
-	on := map[string]int{} // how many are on a host
+	on := map[string]int{} // how many members are on a host
 	for _, m := range members {
 		on[m.host]++
 	}
 	left := unnamed(ctx, live, members, named)
 	for i, m := range left {
 		at := m.client
-		if at == "" || live.TLS() { // the port is not named: most ensembles have the same everywhere
+		// The port is not known: most ensembles have the same port everywhere.
+		if at == "" || live.TLS() {
 			at = net.JoinHostPort(m.host, port)
 		}
 		switch {

@@ -19,7 +19,7 @@ type dump struct {
 	owners   map[string]map[string]int64 // the sessions of nodes that look like contenders, by directory and name
 	sessions map[int64]*Session
 	expires  map[int64]time.Time // by the server's clock
-	sets     bool                // it says when sessions expire
+	sets     bool                // the answer says when sessions expire
 	ended    bool                // the answer is complete
 }
 
@@ -63,7 +63,7 @@ func parseDump(r io.Reader) (*dump, error) {
 // others list their timeouts.
 func (d *dump) tracked(line string, at *time.Time) {
 	if _, when, ok := strings.Cut(strings.TrimSuffix(line, ":"), " expire at "); ok {
-		*at, _ = time.Parse(time.UnixDate, when) // for a zone we do not know see calibrate
+		*at, _ = time.Parse(time.UnixDate, when) // see calibrate for a zone that is not known here
 		d.sets = true
 		return
 	}

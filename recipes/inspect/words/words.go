@@ -16,14 +16,14 @@ import (
 
 // Server is one server of the ensemble, as it answered the four-letter words.
 type Server struct {
-	Name        string   // as configured, or as the ensemble's configuration has it; a name may resolve to several servers
+	Name        string   // from this client's configuration or the ensemble's; it may resolve to several servers
 	Here        bool     // our session is connected to it
 	Version     string   // such as "3.9.4"; "" if it does not say
 	Mode        string   // "leader", "follower", "observer", "standalone", "read-only"; "" if it does not say
 	Zxid        int64    // the newest transaction it knows; 0 if it does not say
-	Connections int      // of clients, as cons lists them; -1 if it does not
+	Connections int      // the clients' connections that cons lists; -1 if it lists none
 	Forbids     []string // words that it does not allow
-	Error       string   // why it did not answer, or not with everything
+	Error       string   // why it did not answer, or not completely
 	lists       bool     // all its connections are known
 }
 
@@ -83,10 +83,10 @@ type Answers struct {
 	Unasked  []Unasked
 	Reads    int   // requests on the connection
 	Asked    int   // words
-	Bytes    int64 // of the answers
+	Bytes    int64 // the length of the answers
 
 	mu        sync.Mutex
-	connected map[int64]Session // by cons
+	connected map[int64]Session // the sessions that cons lists
 }
 
 // send sends a word to a server, unless it failed lately, and counts the cost.
@@ -218,7 +218,8 @@ func (a *Asker) meet(ctx context.Context, live *session.Session, p asked, h *Ans
 		at.failed("cons", err)
 		return at
 	}
-	// cons lists the connections of the port that it is asked at, and srvr counts those of all. Some may have ended between the two.
+	// cons lists the connections of the port that we asked, and srvr counts the connections of all ports. Some may have ended between the
+	// two answers.
 	at.Connections, at.lists = n, all > 0 && (n >= all || n >= a.describe(ctx, live, p, h, &at))
 	if !at.lists {
 		at.Error = cmp.Or(at.Error, fmt.Sprintf("it lists %d of its %d connections: the others have just begun or ended, or are at another port, with or without TLS", n, all))
@@ -251,10 +252,10 @@ func (s *Server) failed(word string, err error) {
 }
 
 // calibrate converts the leader's times, in a zone that may be unknown here, into this machine's time. Our own session is in the list, and
-// the leader has heard from it within a third of its timeout. So it expires a timeout from now or earlier, rounded up to a tick, which is
-// at most half a timeout. If it seems to expire earlier than in a timeout, calibrate assumes that the clocks differ by as much. Times may
-// then be late by that third, but no session seems silent because the leader's clock is behind. A server that does not list our session
-// leads another ensemble.
+// the leader has heard from it within a third of its timeout. So it expires within one timeout from now, rounded up to a tick; a tick is at
+// most half a timeout. If the leader's time for it is earlier than one timeout from now, calibrate takes the difference as the error of the
+// clocks. Times may then be late by that third, but no session seems silent because the leader's clock is behind. A server that does not
+// list our session leads another ensemble.
 func (a *Asker) calibrate(live *session.Session, d *dump) {
 	own, ok := d.expires[live.ID()]
 	if !ok {
@@ -281,7 +282,7 @@ func (a *Asker) settle(h *Answers) {
 	for id, c := range h.connected {
 		if x := h.Sessions[id]; x != nil {
 			x.Address, x.Timeout = c.Address, c.Timeout
-		} else if h.Owners == nil { // there is only cons
+		} else if h.Owners == nil { // only cons has answered
 			h.Sessions[id] = &c
 		}
 	}

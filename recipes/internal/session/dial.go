@@ -304,7 +304,7 @@ func (s *Session) metKeeper(t servers.Server, err error) {
 // tlsSource is where the TLS configuration of each connection comes from. Certificates and authorities live shorter than sessions.
 type tlsSource struct {
 	get  func() (*tls.Config, error) // nil: connections are plain
-	last atomic.Pointer[tls.Config]  // of the newest connection
+	last atomic.Pointer[tls.Config]  // the configuration of the newest connection
 }
 
 // tlsOf returns the source that cfg names.
@@ -329,14 +329,14 @@ func (s *tlsSource) next() (*tls.Config, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("Config.GetTLS: %w", err)
-	case config == nil: // a connection that was to be encrypted is not made without
+	case config == nil: // without a configuration the connection would be plain, so it is not made
 		return nil, errors.New("Config.GetTLS returned no configuration")
 	}
 	s.last.Store(config)
 	return config, nil
 }
 
-// shown are the certificates that a server has been shown on a connection: ours, and those between it and an authority.
+// shown are the certificates that we have shown to a server on a connection: ours, and those between it and an authority.
 type shown []*x509.Certificate
 
 // open makes one connection: dialling and TLS within ctx. It returns what we have shown to the server, if it asked.
@@ -377,9 +377,8 @@ func (s *Session) open(ctx context.Context, t servers.Server) (net.Conn, shown, 
 	return secure, ours, nil
 }
 
-// servable refuses a server that is not known, and one whose name is the word of the name servers alone. Their answers are not
-// signed, so an attacker could name his own server, with a valid certificate. The name must be in the domain that the operator
-// named.
+// servable refuses a server whose name is not known, and a server outside the domain that the operator named. SRV records are not
+// signed, so an attacker could name his own server, with a valid certificate.
 func (s *Session) servable(t servers.Server, config *tls.Config) error {
 	name, ok := t.Service()
 	switch {
@@ -399,7 +398,7 @@ func (s *Session) servable(t servers.Server, config *tls.Config) error {
 	return fmt.Errorf("the SRV records of %s name it, which is not in %s: as name servers can be forged, say which name the servers' certificates have (server_name, tls.Config.ServerName)", name, domain)
 }
 
-// shownBy reads a chain up to the first certificate that is none: of that the server will say so.
+// shownBy parses a chain up to the first entry that is no certificate: the server will complain about that entry.
 func shownBy(chosen *tls.Certificate) (all shown) {
 	for _, der := range chosen.Certificate {
 		one, err := x509.ParseCertificate(der)
@@ -411,15 +410,16 @@ func shownBy(chosen *tls.Certificate) (all shown) {
 	return all
 }
 
-// Certificate is one that an encrypted connection depends on.
+// Certificate is a certificate that an encrypted connection depends on.
 type Certificate struct {
-	Ours    bool // it is our client certificate, or between that and an authority; otherwise the server's, or of who signed that
+	// True for our client certificate and those between it and an authority; false for the server's and those that signed it.
+	Ours    bool
 	Subject string
-	Expires time.Time // no connection that depends on it is made from then on
+	Expires time.Time // from then on, no connection that depends on it can be made
 }
 
-// Certificates are those that the present connection depends on, as they were when it was made. There are none if there is no
-// connection, if it is not encrypted, or if the server's certificate was not verified and it did not ask for ours.
+// Certificates returns the certificates that the present connection depends on, as they were when it was made. It returns none
+// without a connection, without encryption, or if the server's certificate was not verified and the server did not ask for ours.
 func (s *Session) Certificates() (all []Certificate) {
 	s.mu.Lock()
 	l := s.link
@@ -438,7 +438,7 @@ func (s *Session) Certificates() (all []Certificate) {
 	return all
 }
 
-// lastingChain is the chain that holds for longest: one is enough.
+// lastingChain returns the chain that is valid for longest: one valid chain is enough.
 func lastingChain(chains [][]*x509.Certificate) (best []*x509.Certificate) {
 	var until time.Time
 	for _, chain := range chains {

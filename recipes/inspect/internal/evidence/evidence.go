@@ -19,7 +19,7 @@ import (
 
 // Found is the result.
 type Found struct {
-	Kind   *kind.Kind  // nil: nothing reveals it
+	Kind   *kind.Kind  // nil: nothing reveals the kind
 	Params kind.Params // as declared; nil for a kind that was guessed
 	Kazoo  int         // the permits of a kazoo semaphore; 0 if it is none
 }
@@ -52,9 +52,9 @@ func Of(path string, declared *kind.Payload, data []byte, children []string, ins
 	return found, nil
 }
 
-// guess guesses the kind of an undeclared lock from its contenders and sub-nodes; nil when nothing gives a hint. Each of them narrows the
-// kinds that may have it. kazoo's writers and candidates have the same names as its mutexes, so only a reader among them reveals more. If
-// no kind is left, the error names two.
+// guess guesses the kind of an undeclared lock from its contenders and sub-nodes; nil when nothing gives a hint. Each contender and each
+// sub-node narrows the kinds that the lock may have. kazoo's writers and candidates have the same names as its mutexes, so only a reader
+// among them reveals more. If no kind is left, the error names two.
 func guess(path string, children []string, inside func(name string) ([]string, error)) (*kind.Kind, error) {
 	var fits []*kind.Kind
 	because := ""
@@ -99,8 +99,8 @@ func guess(path string, children []string, inside func(name string) ([]string, e
 	return fits[0], nil
 }
 
-// remains names a sub-node that shows that a lock is of kind k; "" if none does. All sub-nodes together do. Servers delete empty ones, so a
-// single sub-node counts only for contenders that no other node has.
+// remains names a sub-node that shows that a lock is of kind k; "" if none does. It suffices that all sub-nodes of the kind are there.
+// Servers delete empty sub-nodes, so a single one counts too, but only if it has contenders that no other node can have.
 func remains(k *kind.Kind, children []string, inside func(name string) ([]string, error)) (clue string, err error) {
 	missing := func(name string) bool { return !slices.Contains(children, name) }
 	if len(k.Children) > 0 && !slices.ContainsFunc(k.Children, missing) {
@@ -162,7 +162,7 @@ var kazooPermit = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 const (
 	KazooQueue = "-__lock__" // follows the path of a kazoo semaphore in the path of its queue
-	MaxDigits  = 10          // of a number of permits
+	MaxDigits  = 10          // the longest number of permits
 )
 
 // IsKazooPermit reports whether a child has the name of a permit.

@@ -1,5 +1,6 @@
 // Package moment dates transactions. Servers keep no time for most of them, but every node tells the transactions and the times of its
-// creation and of its last write. A later transaction has a later time, so these bound the times of those between.
+// creation and of its last write. A later transaction has a later time, so two known times bound the times of all transactions between
+// them.
 //
 //	known := moment.Sort(moments)        // of all nodes that were seen
 //	before := moment.After(known, zxid)   // zxid was committed before that time

@@ -19,7 +19,7 @@ func NewContender(dir string, c kind.Contender, data []byte, stat *zk.Stat) kind
 	}
 	if stat != nil {
 		k.Session, k.Token, k.Written = stat.EphemeralOwner, uint64(stat.Czxid), uint64(stat.Mzxid)
-		if k.Since.IsZero() { // it does not say when it queued: the server's clock does
+		if k.Since.IsZero() { // the contender does not say when it queued; its node's creation does
 			k.Since = time.UnixMilli(stat.Ctime).UTC()
 		}
 	}

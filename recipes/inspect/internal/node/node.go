@@ -25,7 +25,7 @@ type Node struct {
 	Stat     *zk.Stat
 	Children []string
 	Payload  *kind.Payload // the declaration of the lock; nil if there is none
-	Why      error         // why there is none
+	Why      error         // why there is no declaration
 
 	evidence.Found
 	Holders, Waiters []kind.Party
@@ -77,7 +77,7 @@ func (n *Node) Recognise(ctx context.Context, s *session.Session) (err error) {
 	case n.Kind == nil || n.Kind.Container:
 		n.Junk = Junk(n.Kind, n.Path, n.Path, n.Children)
 		return nil
-	case n.Kind.Key != nil: // the children of a family are keys
+	case n.Kind.Key != nil: // a family's children are keys, and not contenders
 		return nil
 	}
 	n.Holders, n.Waiters, n.Junk, err = Contenders(n.Path, n.Found, children, func(dir string) Reader {

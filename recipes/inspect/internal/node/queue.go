@@ -43,7 +43,7 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.C
 	if errors.Is(err, zk.ErrNoAuth) {
 		// We may not read its data, but many servers tell every client that it exists, and its session.
 		if stat, err = s.Exists(ctx, c.Path); errors.Is(err, zk.ErrNoAuth) {
-			return &c, nil // this one only tells that it exists: its name is all we know
+			return &c, nil // this server only tells that it exists: its name is all we know
 		}
 	}
 	if errors.Is(err, zk.ErrNoNode) || err == nil && stat == nil {
@@ -57,8 +57,8 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.C
 }
 
 // Contenders reads the holders and the waiters of the lock at path, and finds its junk. children lists the children of a node, none if the
-// node does not exist. It reads all queues before it judges any, and the permits before the antechamber. A Curator client that is granted
-// its permit in between has left the antechamber by then, and counts as a holder.
+// node does not exist. It reads all queues before it judges any, and the permits before the gate. A Curator client that is granted its
+// permit in between has left the gate by then, and counts as a holder.
 func Contenders(path string, f evidence.Found, children func(dir string) ([]string, error), read func(dir string) Reader) (holders, waiters []kind.Party, junk []string, err error) {
 	queue := func(dir string) ([]kind.Party, error) {
 		names, err := children(dir)

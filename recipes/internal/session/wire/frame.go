@@ -296,8 +296,9 @@ func TimedOut(err error) bool {
 
 // The errors of a server's answer, or of bytes that are no answer. They always arrive wrapped in a text.
 var (
-	ErrAuth          = errors.New("recipes: authentication refused")
-	ErrTooLarge      = errors.New("recipes: too large") // a request that is sent all the same would cost every other one its connection
+	ErrAuth = errors.New("recipes: authentication refused")
+	// Not sent: the server would close the connection, which all other requests share.
+	ErrTooLarge      = errors.New("recipes: too large")
 	ErrQuotaExceeded = errors.New("recipes: quota exceeded")
 	ErrThrottled     = errors.New("recipes: throttled by the server")
 	ErrServer        = errors.New("recipes: server error")
@@ -366,7 +367,7 @@ var unnamed = map[int32]struct {
 }
 
 // errRolledBack is the result of a transaction's operations that failed only because another one did.
-var errRolledBack = errors.New("unknown error: -2") // as go-zookeeper words it
+var errRolledBack = errors.New("unknown error: -2") // go-zookeeper's wording
 
 // Answer returns what an error code means for the operation's effect, and the error that callers should see.
 func Answer(code int32) (Outcome, error) {
@@ -387,7 +388,7 @@ func Answer(code int32) (Outcome, error) {
 const (
 	CodeOK                      = 0
 	CodeSystemError             = -1
-	CodeRuntimeInconsistency    = -2 // in a transaction's results also: it was rolled back
+	CodeRuntimeInconsistency    = -2 // as the result of an operation in a transaction: it was rolled back
 	CodeDataInconsistency       = -3
 	CodeConnectionLoss          = -4
 	CodeMarshallingError        = -5
