@@ -123,7 +123,7 @@ func (a Addr) Covers(b Addr) bool {
 	return ok
 }
 
-// Within reports whether a is base, an instance of it or something in it, and returns what follows base.
+// within reports whether a is base, an instance of it or something in it, and returns what follows base.
 //
 // A dot or a bracket must follow, otherwise mutex.ab would be within mutex.a. It cannot be part of a key, because
 // base ends outside of quotes.

@@ -20,13 +20,12 @@ type Change struct {
 	// PreviousAddr is set when the same node is now declared under another address.
 	PreviousAddr Addr   `json:"previous_address,omitempty"`
 	Path         string `json:"-"`
-	// PreviousPath is set on the creation of a node that stood at another path: the one that this path is NextPath of. The two are one
-	// replacement, see [Plan.Shown]; of a lock, they are in one transaction.
+	// PreviousPath is the old path of a node that is created at a new path. The deletion there has this path as its NextPath. A
+	// plan shows the two as one replacement, see [Plan.Shown]. For a lock, both are in one transaction.
 	PreviousPath string `json:"previous_path,omitempty"`
 	NextPath     string `json:"-"`
-	// Importing is the path of the znode that is taken over, "" when none is. A lock
-	// that is idle is replaced, because it may be a container, which a client cannot see
-	// and which vanishes when unused. One in use is updated in place.
+	// Importing is the path of the znode that is taken over, "" when none is. An idle lock is replaced: its node may be a
+	// container, which no client can detect and which servers delete when it is unused. A lock in use is updated in place.
 	Importing string `json:"importing,omitempty"`
 	// Break means that the contenders of the deleted lock are deleted with it, by force.
 	Break bool `json:"break,omitempty"`
@@ -47,14 +46,15 @@ type Change struct {
 	MissingParts []string `json:"-"`
 	// Former is the node of the lock at PreviousPath.
 	Former *Node `json:"-"`
-	// Missing is the part of the address of a deleted node that is not declared. Leaves is the Reason of a replacement that
-	// is shown as a deletion, see [Plan.Shown].
+	// Missing is the outermost part of a deleted node's address that the configuration does not declare. Leaves is the Reason of
+	// a replacement that is shown as a deletion, see [Plan.Shown].
 	Missing Addr   `json:"-"`
 	Leaves  Reason `json:"-"`
-	// FormerLists are access lists of nodes of keys that the apply replaces by After.Payload.ChildACL; nil for most changes.
+	// FormerLists are the access lists that the apply replaces by After.Payload.ChildACL on the nodes of a family's keys; nil for
+	// most changes.
 	FormerLists []kind.List `json:"-"`
-	// Unsealed is true when only the node's sum changes: it has none, its access list changes, or a hand edit made it as
-	// declared. The plan writes the mark again, with its other changes.
+	// Unsealed is true when the node's data is written only for a new checksum: it has none, its access list changes, or a hand
+	// edit made the node as declared. The sum is in the node's mark, see package record.
 	Unsealed bool `json:"unsealed,omitempty"`
 	// Drift is true when the node is not as the last apply left it: it was changed by hand.
 	Drift bool `json:"drift,omitempty"`
@@ -88,7 +88,8 @@ const (
 	ReasonDeleteEachKey         Reason = "delete_because_each_key"
 	ReasonReplaceCannotUpdate   Reason = "replace_because_cannot_update"
 	ReasonReplaceByRequest      Reason = "replace_by_request"
-	// Not Terraform's: an imported lock is created again because it may be a container, and an ensemble has a name of its own.
+	// Not Terraform's: an imported lock is created again because it may be a container, and a node is deleted because its
+	// declaration moved to another ensemble.
 	ReasonReplaceContainer    Reason = "replace_because_container"
 	ReasonDeleteOtherEnsemble Reason = "delete_because_other_ensemble"
 )
@@ -230,13 +231,13 @@ func (c *Change) Rewrites() bool {
 	return c.Importing != "" || len(c.Params) > 0 || c.ChildACL != nil || c.Protect != nil || c.Revive || c.PreviousAddr != ""
 }
 
-// Hides reports whether the node has a list afterwards that was not shown to us in full: it stays, or was taken over.
+// Hides reports whether the node has a list after the plan whose hashes the servers hide from us.
 func (c *Change) Hides() bool {
 	stays := c.Before != nil && c.Action != Create && c.Action != Replace && c.Before.ACL.Equal(c.After.ACL)
 	return c.After.ACL.Masked() || stays && c.Before.ACL.Masked()
 }
 
-// Tied are the other ends of paths that change, which are in the same transaction: those of locks. A namespace has no holder, so
+// Tied returns the other path of a lock whose path changes: both paths change in one transaction. A namespace has no holder, so
 // it may be at both paths for a while.
 func (c *Change) Tied() (paths []string) {
 	if c.PreviousPath != "" && !c.Former.Kind().Container {
@@ -305,7 +306,7 @@ func (c *Change) String() string {
 // String writes "digest:payments:crd -> digest:payments:cdrwa".
 func (d ACLDiff) String() string { return d.Before.String() + " -> " + d.After.String() }
 
-// replacing is a creation as the replacement of the node that goes.
+// replacing joins a creation at a new path and the deletion at the old one (from) into the one replacement that a plan shows.
 func (c *Change) replacing(from *Change) *Change {
 	r := &Change{
 		Action: Replace, Reason: ReasonReplaceCannotUpdate, Addr: c.Addr, Path: c.Path, PreviousPath: from.Path, Kind: c.Kind,

@@ -42,7 +42,7 @@ type Plan struct {
 	Pins []Pin
 	// Index is the stack's record as it was read.
 	Index Pin
-	// Destroys is how often the stack had been destroyed, see [Tree].
+	// Destroys is that of the tree that was read, see [Tree].
 	Destroys int32
 	// Unread is that of the tree that was read, see [Tree].
 	Unread map[string]int

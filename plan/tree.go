@@ -32,9 +32,9 @@ type Tree struct {
 	IndexPin Pin
 	// IndexTrouble says why the existing record cannot be understood; Index is then nil.
 	IndexTrouble string
-	// Destroys is how often the stack was destroyed before: the data version of its
-	// apply lock, which every destroy raises. Without it, an old plan would fit again
-	// when everything that it found absent is absent again.
+	// Destroys counts the writes to the stack's apply lock, by its data version. Every destroy makes one, and so does a change of
+	// the list of the lock's contenders. Without it, an old plan would fit again when everything that it found absent is absent
+	// again.
 	Destroys int32
 	// Frame are the root and the tool's own nodes, with their access lists. Those that do
 	// not exist are missing. nil in a tree that was not read.

@@ -54,7 +54,7 @@ func Acquisitions(in *inspect.Report) (out []Acquisition) {
 				out, at = append(out, Acquisition{Party: p, Queued: side.waits}), len(out)
 			}
 			a := &out[at]
-			if a.Permits == 0 && p.Permits > 0 { // the place in the antechamber stands for the permits that are not granted yet
+			if a.Permits == 0 && p.Permits > 0 { // the place in the gate stands for the permits that are not granted yet
 				a.Party = p
 			}
 			a.Nodes = append(a.Nodes, p)
@@ -63,8 +63,8 @@ func Acquisitions(in *inspect.Report) (out []Acquisition) {
 	return out
 }
 
-// with reports whether a node is of the same acquisition. A waiter for permits may have tried for some by a later transaction
-// than the one that made its place in the antechamber, which is another directory.
+// with reports whether a node is of the same acquisition. A waiter for permits has its place in the gate, the queue in another
+// directory that grants nothing. A later transaction may have created its nodes for permits.
 func (a Acquisition) with(p kind.Party, gate bool) bool {
 	beside := func(q kind.Party) bool { return kind.ParentPath(q.Path) == kind.ParentPath(p.Path) }
 	return a.Session == p.Session && a.Session != 0 && (a.Token == p.Token || gate && !slices.ContainsFunc(a.Nodes, beside))

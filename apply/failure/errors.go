@@ -365,7 +365,7 @@ func (e *ClosedError) Explain() explain.Explanation {
 		next = explain.Of(e.Why).Within("", next+" ", "").Text()
 	}
 	x := explain.Of(e.Err)
-	return x.Within(x.Summary, "", next+"\n\n"+`Run "locktree apply" again: it opens the locks that are declared, and finishes with the others.`)
+	return x.Within(x.Summary, "", next+"\n\n"+`Run "locktree apply" again: it opens the locks that stay, and deletes or replaces the others.`)
 }
 
 // VerifyError: the transaction WAS committed, but reading it back failed, or showed

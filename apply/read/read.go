@@ -118,7 +118,7 @@ func readLock(ctx context.Context, s *direct.Session, tree *plan.Tree) (err erro
 	return nil
 }
 
-// Destroys reads how often the stack was destroyed: never, if there is no lock yet.
+// Destroys reads the count of [plan.Tree]: 0 if there is no lock yet.
 func Destroys(ctx context.Context, s *direct.Session, root, stack string) (int32, error) {
 	stat, err := s.Exists(ctx, record.LockPath(root, stack))
 	if err != nil {

@@ -207,8 +207,8 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, most 
 	k := n.Kind()
 	for i := range line {
 		e := &line[i]
-		// The first in an antechamber may be in the deciding queue too, and only its session
-		// reveals that it is not granted yet.
+		// The first in a gate, the queue before the deciding one that grants nothing, may be in the
+		// deciding queue too. Only its session shows that it holds nothing yet.
 		first := k.Queues[e.queue].Gate && (i == 0 || line[i-1].queue != e.queue)
 		if i < most || most == MaxDescribed && k.Permits != nil && !k.Queues[e.queue].Gate || first {
 			told = append(told, e)

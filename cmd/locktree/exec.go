@@ -48,7 +48,7 @@ func execCommand(a *app) *cobra.Command {
 	f.DurationVar(&o.AtLeast, "at-least", 0, "keep the lock at least this `DURATION` after the grant, such as 10m")
 	f.StringVar(&o.Mode, "mode", "write", "the mode of rwlocks: read or write")
 	f.IntVar(&o.Permits, "permits", 1, "how many permits of a semaphore to take")
-	f.BoolVar(&o.Once, "once", false, "run the newest slot of a once, unless it was run: then exit with 122")
+	f.BoolVar(&o.Once, "once", false, "run the newest slot of a lock of type once; exit with 122 if it was run already")
 	f.StringVar(&o.ID, "id", "", "a name that status shows for this holder")
 	f.StringVar(&o.Ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
 	f.DurationVar(&o.Session, "session-timeout", 0, "ask for this session timeout, not the ensemble's, or 1m")

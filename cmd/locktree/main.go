@@ -52,9 +52,8 @@ func main() {
 // twin is how long after the first signal a second one counts as the same: timeout(1) signals the process and then its group.
 const twin = 300 * time.Millisecond
 
-// onSignals lets the first signal cancel the command, which says what it still has to
-// finish. The second ends the program at once: an apply is one transaction, so nothing is
-// left half written.
+// onSignals lets the first signal cancel the command, which says what it still has to finish. The second ends the program at
+// once: each transaction leaves whole locks, and the next apply finishes what is left.
 func onSignals(signals <-chan os.Signal, cancel func(), stderr io.Writer, end func(int)) {
 	<-signals
 	cancel()

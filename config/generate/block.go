@@ -116,7 +116,7 @@ func nameOf(e *eval.Evaluation, block plan.Addr, n *static.Node, all []*eval.Ins
 			why = append(why, in.Attr("for_each"))
 		}
 		e.Errorf(a.Expr.Range(), "Not known to programs", "The name of %s depends on %s, so no program could be compiled with it. "+
-			"Give it a name that depends on each.key alone, or the variables defaults. What differs between environments can be in the root, which is an argument of the code.", block, eval.Reasons(e, why...))
+			"Give it a name that depends only on each.key, or give the variables defaults. The root may differ between environments: it is an argument of the code.", block, eval.Reasons(e, why...))
 		return Name{}
 	}
 	if keyed && !all[0].Any {

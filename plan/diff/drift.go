@@ -62,12 +62,12 @@ func valueText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// findUnsealed finds the nodes whose sum alone changes. Their access list changes; or their stack has no sums yet, or has another
-// key; or a hand edit made them as declared, which a plan of a part leaves noted as they were; or an interrupted apply noted a
-// list that is no longer declared.
+// findUnsealed finds the nodes whose data is written only for a new sum, the keyed checksum of package record. The old sum is of
+// another key or missing, or it is of an access list that is not the declared one, or a hand edit made the node as declared. A
+// plan with targets keeps the sum of an edited node, so that the next whole plan still reports the edit.
 //
-// A list that is hidden from us has no sum. The mark stays as it is where none of those who apply may write: one such node must
-// not have the whole transaction refused. To a node whose list changes they may give themselves that right before.
+// A list whose hashes are hidden from us gets no sum. A node that no administrator may write keeps its old one, because a refused
+// write would undo the whole transaction. Where the list changes, ADMIN suffices: the administrator first grants itself WRITE.
 func findUnsealed(p *plan.Plan, s *access.Sides) {
 	key := p.Before.Key
 	for c := range p.Each() {
@@ -89,24 +89,25 @@ func findUnsealed(p *plan.Plan, s *access.Sides) {
 	}
 }
 
-// mayMark reports whether a list gives one of the rights to one of those who apply. A list that closes a node to them may have
-// entries that only servers can match. A hidden one counts where it is an administrator's and none of them plans.
+// mayMark reports whether a list surely gives one of the rights to an administrator or to this connection. An entry that only
+// servers can match does not count: it may be all that is left of a list that shuts the administrators out. If a mere reader
+// plans, the servers hide the hashes from it. Then an entry with an administrator's name counts as the administrator's.
 func mayMark(p *plan.Plan, s *access.Sides, list kind.List, need kind.Perm) bool {
 	admins := access.Appliers(p, s)
-	who, reads := admins, len(admins) > 0
+	who, readerPlans := admins, len(admins) > 0
 	for _, a := range access.Us(s) {
-		who, reads = append(who, a), reads && !access.Granted(admins, a)
+		who, readerPlans = append(who, a), readerPlans && !access.Granted(admins, a)
 	}
 	return len(who) == 0 || access.IsSuper(s) || slices.ContainsFunc(who, func(a kind.ACL) bool {
 		sure, maybe := list.Rights(a)
 		_, hidden := list.Of(a)
 		return sure&need != 0 || len(admins) == 0 && maybe&need != 0 ||
-			reads && slices.ContainsFunc(hidden, func(b kind.ACL) bool { return b.Perms&need != 0 })
+			readerPlans && slices.ContainsFunc(hidden, func(b kind.ACL) bool { return b.Perms&need != 0 })
 	})
 }
 
-// findGone finds the declared nodes that the last apply left and that are gone. Nodes that may or may not be among those that it left
-// are sought with them: a mark may be lost, hidden, changed or copied.
+// findGone finds the declared nodes that the last apply left and that are gone. The roll is solved for them and for every node
+// that the apply may have left: its mark is lost, hidden, changed or copied.
 func findGone(p *plan.Plan, s *access.Sides) {
 	s.Gone = map[string]bool{}
 	if s.Current.Index == nil {
@@ -139,7 +140,8 @@ func findGone(p *plan.Plan, s *access.Sides) {
 	}
 }
 
-// noteLeft is the roll before the first transaction: what is there, and what is missing and may stay so.
+// noteLeft computes the roll before the first transaction: the stack's nodes that exist, and the declared ones that were deleted
+// by hand.
 func noteLeft(p *plan.Plan, s *access.Sides) {
 	p.Before.Left = record.NewRoll()
 	for _, n := range s.Current.Nodes {
@@ -257,9 +259,9 @@ func dropUntrusted(p *plan.Plan, s *access.Sides) {
 			"It counts as another program's and is left alone. If it is this stack's, declare it.")
 }
 
-// asLeft reports whether an apply of this stack has left a node so, as far as the node's list is shown to us. An administrator is
-// shown every list of the stack's own nodes. If one is hidden from us, others have set it, and the sum, which cannot be checked
-// without it, may be copied from another node.
+// asLeft reports whether a node is as an apply of this stack left it, as far as its list is shown to us. The servers show an
+// administrator every list that an apply set. A list that they hide from an administrator was set by others, and the sum, which
+// cannot be checked without the list, may be copied.
 func asLeft(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
 	administers := slices.ContainsFunc(access.Us(s), func(a kind.ACL) bool { return access.Granted(s.Intent.Access.Administrators(), a) })
 	return record.Sealed(p.Before.Key, n.Payload) && !drifted(p, s, n) && !(administers && n.ACL.Masked())
@@ -270,8 +272,8 @@ func overwrittenAsLock(p *plan.Plan, s *access.Sides, want, have *plan.Node) boo
 	return want != nil && want.Kind().Container && !have.Kind().Container && have.Live != nil && have.Live.Children > 0 && !asLeft(p, s, have)
 }
 
-// pinAll collects every node that the plan relied on. Children of an absent path are
-// pinned too: the apply does not ask for them.
+// pinAll collects every node that the plan relied on. Children of an absent path are pinned too; the apply skips them, as the
+// absence of the path proves theirs.
 //
 // Every node of the current tree is pinned, even if the plan leaves it alone or, with targets, did not plan it: a person approved
 // the plan with its state. Its children and contenders are not pinned, so lock traffic does not make a plan stale. A path is
@@ -304,8 +306,8 @@ func pinAll(p *plan.Plan, s *access.Sides) {
 			p.Pins = append(p.Pins, c.Pin)
 		}
 	}
-	// If a declared node is at the path of a structural child of a semaphore that is deleted, it is not in the
-	// current tree, yet its path is not absent: the child's pin is the right one.
+	// If a declared node takes the path of a deleted semaphore's structural child, that path has two pins. The child's is kept,
+	// because the path is not absent.
 	slices.SortFunc(p.Pins, func(a, b plan.Pin) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(b.Czxid, a.Czxid), cmp.Compare(a.Addr, b.Addr))
 	})

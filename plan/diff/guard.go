@@ -407,9 +407,9 @@ func checkMass(p *plan.Plan, s *access.Sides) {
 	}
 }
 
-// MaxListing is how long the names in a namespace may be together, as a server sends them. Servers send a listing of any
-// length in one reply; clients do not read one of any length: this library's read 16 MiB unless they are told otherwise
-// (recipes.Config.MaxReply). Our own reads are longer, so that what exists already can be planned and destroyed.
+// maxListing bounds the length of all names in a namespace, as a server sends them in one reply. Servers send a listing of any
+// length, but this library's clients read 16 MiB unless they are told otherwise (recipes.Config.MaxReply). Our own reads are
+// longer, so that what exists already can be planned and destroyed.
 const maxListing = 16<<20 - 4096
 
 // javaListing is what Java clients and ZooKeeper's own shell read in one reply (jute.maxbuffer), without the stat and what is around it.

@@ -233,7 +233,7 @@ type Before struct {
 	Lost      bool                       // the record is damaged, or gone although there are nodes of the stack
 	Unmarked  bool                       // the ensemble was found without an id, where an apply had been
 	Untracked []string                   // what the record names and cannot be understood, to be kept
-	Left      Roll                       // the nodes that are there before the plan, and those that are missing
+	Left      Roll                       // the roll before the plan: the nodes that exist, and declared ones deleted by hand
 	Extra     map[string]json.RawMessage // unknown fields of the record, to be kept
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Format is the version of the files that this package writes and reads.
+// format is the version of the files that this package writes and reads.
 const format = 2
 
 // maxFile bounds what [Decode] reads. README says how large the file of 100,000 locks is.

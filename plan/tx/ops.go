@@ -182,7 +182,8 @@ func (b *batcher) withRecord(x *record.Record, tx *Transaction) ([]Op, error) {
 	return []Op{op}, err
 }
 
-// indexHead is the record without the parts that depend on the transaction. steps are the access lists to set on new nodes.
+// indexHead returns the record without Untracked and Nodes, which withRecord adds. steps are the access lists to set on new
+// nodes.
 func indexHead(p *plan.Plan, applyID string, steps []plan.ACLStep) *record.Record {
 	x := &record.Record{Apply: applyID, Key: keyOf(p), Extra: p.Before.Extra}
 	x.Pending = pendingOf(slices.Concat(p.ACLSteps(), keySteps(p), steps))
@@ -293,8 +294,8 @@ func Settled(p *plan.Plan, x *record.Record) *record.Record {
 }
 
 // relock writes the data of the apply lock again: it has the list that its contenders are created with. The sender holds the
-// lock, so that any version of its data is right. It counts as a destroy, see [plan.Tree]: all that matters there is that no plan
-// of before fits. While lists are to be set, contenders are of those who were let in before, too: they may have to finish.
+// lock, so any version of its data is right. The write raises the count in [plan.Tree].Destroys, which only makes earlier plans
+// stale. Until all lists are set, the contenders' list also admits the former administrators, who may have to finish.
 func relock(p *plan.Plan) ([]Op, error) {
 	for _, c := range p.Access {
 		if list := c.After; c.Contenders {

@@ -26,14 +26,12 @@ const (
 	undecided
 )
 
-// commit sends the transaction and determines its outcome. resolved means that the
-// reply was lost and the record gave the answer. Sending it again does no harm: the
-// copies have the same versions, so at most one of them is committed, whenever they
-// arrive.
+// commit sends the transaction and determines its outcome. resolved means that the reply was lost and the record gave the answer.
+// Sending a copy again does no harm: all copies check the same versions, so at most one is committed, whenever it arrives.
 //
-// It ends with one of three results: committed, refused for a reason that is not an echo, or unknown. In all other cases settle
-// asks until it is one of them, or until the transaction is known not to be committed, and then it is sent again. commit must
-// never report a refusal that is only the echo of our own success, nor the success of another transaction.
+// After a lost reply, a copy may be refused only because an earlier copy was committed: an echo of our own success. commit must
+// report neither an echo as a refusal nor the success of another transaction. So settle reads the record until the outcome is
+// known, or until no copy was committed and the transaction is sent again.
 func (r *Sender) commit(ctx context.Context) (resolved bool, err error) {
 	lost, unread := false, 0
 	var failed error // the error of the last copy
@@ -104,9 +102,8 @@ func (r *Sender) settle(ctx context.Context, results []zk.MultiResponse, err err
 	}
 }
 
-// Suspect is the length from which a transaction that ends its connection each time
-// may be longer than the servers accept. jute.maxbuffer is never set lower: a session with
-// a hundred watches needs that much to reconnect.
+// Suspect is the length from which a transaction that ends its connection each time may be longer than the servers accept. A
+// lower jute.maxbuffer is not expected: a session with a hundred watches needs that much to reconnect.
 const Suspect = 8 << 10
 
 // unreadTries is how often a transaction and then a harmless request of its length must end
@@ -114,20 +111,18 @@ const Suspect = 8 << 10
 // as longer than the servers accept.
 const unreadTries = 2
 
-// confirmed sends a short transaction that only checks our contender in the apply lock. It
-// proves that servers answer on the present connection. It also keeps the lock, which lasts
-// half a session timeout without a committed write, while one connection after another breaks. If
-// none succeeds the lock is lost, so that asking again ends.
+// confirmed sends a short transaction that only checks our contender in the apply lock. It proves that servers answer on the
+// present connection, and it renews the lock. If none is committed for half a session timeout, the lock is lost and the retries
+// end.
 func (r *Sender) confirmed(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Held.Session.Timeout())
 	defer cancel()
 	return answered(r.Held.Lease.Verify(ctx))
 }
 
-// Readable reports whether the servers accept a request of a size, which is that of the transaction. It sends one
-// that cannot change anything: it creates the apply lock, which exists as long as our contender in it
-// does, and our contender is what each of our transactions checks first. Any answer proves that they
-// accept it. If the connection ends, that may again be due to the network.
+// Readable reports whether the servers accept a request of a size, that of the transaction. It tries to create the apply lock.
+// That changes nothing: the lock exists as long as our contender in it, which the transaction checks first. Any answer proves
+// that the servers accept the size. If the connection ends, that may again be due to the network.
 func (r *Sender) Readable(ctx context.Context, size int) bool {
 	op := tx.Op{Kind: tx.OpCreate, Path: r.Held.Lease.Path(), ACL: r.Own}
 	op.Data = make([]byte, max(0, size-tx.Size([]tx.Op{op})))
@@ -155,11 +150,9 @@ func (r *Sender) sendOps(ctx context.Context, ops []tx.Op) ([]zk.MultiResponse, 
 
 var ErrLostAgain = errors.New("the connection broke each time the transaction was sent")
 
-// resolve determines whether the transaction was committed, by the apply id in the record.
-// It must not look too early: a transaction that was sent may still arrive as long as the
-// session that sent it is alive. So either that session must be back and have written after
-// it, or its contender must be gone, without which the fencing check refuses the transaction
-// for ever.
+// resolve determines whether the transaction was committed, by the apply id in the record. It must not look too early: a
+// transaction that was sent may still arrive as long as the session that sent it is alive. So one of two must hold: that session
+// has written again after it, or its contender is gone, so that the fencing check refuses the transaction for ever.
 //
 // It waits for one of these as long as detached allows, which is longer than the servers keep a
 // session that they do not hear from. After that the outcome is an [*failure.UnknownError].
@@ -211,20 +204,20 @@ func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 		if stat != nil {
 			return undecided, errFlying
 		}
-		// It may have been committed between the two reads.
+		// The transaction may have been committed between the two reads.
 		if h, landed, err = r.landed(ctx, s); err != nil {
 			return undecided, err
 		}
 	}
-	// The record as it stands, and what ours would have made of it at r.Record:
+	// The record as it stands, and what our transaction would have made of it at r.Record:
 	//
-	//   - unchanged: ours was not there. With our contender gone it never will be; else a copy
-	//     may come late, and is one of those of which one at most is committed.
-	//   - gone, and ours deletes it: see there.
-	//   - written once since: ours would have had to be that write, and it is not. It cannot come
-	//     any more either, as the version it asks for is gone.
-	//   - written more than once, or made anew: ours may have been one of the writes before the
-	//     last. Nobody can say.
+	//   - unchanged: ours is not committed. If our contender is gone, it never will be. If not, a late
+	//     copy is harmless, since at most one copy is committed.
+	//   - gone, and ours deletes it: see its case below.
+	//   - written once since: that write was not ours. Ours cannot be committed any more, because the
+	//     version that it checks is gone.
+	//   - written more than once, or created again: ours may have been an earlier write. The outcome
+	//     stays unknown.
 	switch pin := h.Pin; {
 	case landed:
 		return committed, nil
@@ -241,9 +234,9 @@ func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 	}
 }
 
-// landed reads the record, and reports whether it shows that the transaction was committed. One that destroys everything and
-// finds no record leaves none either: it raises the count of destroys, which only we can under our lock. r.tx.Index is nil for
-// the last transaction of such a plan alone.
+// landed reads the record, and reports whether it shows that the transaction was committed. A destroy that found no record leaves
+// none. It raises the count of destroys instead, which only the holder of the apply lock does. r.tx.Index is nil only for the
+// last transaction of a destroy.
 func (r *Sender) landed(ctx context.Context, s *direct.Session) (read.Head, bool, error) {
 	h, err := read.HeadAt(ctx, s, r.Plan.Index.Path)
 	if err != nil || r.tx.Index != nil || !r.Record.Absent || !h.Pin.Absent {

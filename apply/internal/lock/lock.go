@@ -33,8 +33,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Unanswered is how long servers that keep a session alive may leave the request for the lock Unanswered. The library would
-// repeat it for as long as its caller waits, and a run of CI is not watched.
+// Unanswered is how long servers that keep a session alive may leave the request for the lock without an answer. The library
+// would repeat it for as long as its caller waits, and a run of CI is not watched.
 const Unanswered = time.Minute
 
 // Held is the apply lock of one stack, with the session it belongs to.
@@ -270,7 +270,7 @@ func (h *Held) Explain(ctx context.Context, p *plan.Plan, op tx.Op, err error) e
 	case errors.Is(err, zk.ErrNotEmpty):
 		return h.occupied(ctx, p, op, err)
 	case errors.Is(err, zk.ErrBadVersion):
-		if op.Path == kind.ParentPath(p.Index.Path) { // see sending.first
+		if op.Path == kind.ParentPath(p.Index.Path) { // the operation of commit.Sender.first
 			if _, other := read.Alone(ctx, h.Session, p.Root, p.Stack); other != nil {
 				return other
 			}

@@ -32,8 +32,9 @@ func copied(of *plan.Plan) *plan.Plan {
 	return &p
 }
 
-// Leave takes out of the plan that locks are created again which are in use by now. Programs of other libraries cannot be kept out
-// of them, and others of the plan must not wait for them. It returns those, too.
+// Leave changes a plan that creates imported locks again: those that are now in use stay as they are. Programs of other libraries
+// ignore the state draining, and the plan's other changes must not wait for them. Leave also returns the addresses of these
+// locks.
 func Leave(ctx context.Context, h *lock.Held, p *plan.Plan) (_ *plan.Plan, left []plan.Addr, err error) {
 	again := func(c plan.Change) bool { return c.Reason == plan.ReasonReplaceContainer }
 	if !slices.ContainsFunc(p.Changes, again) {

@@ -25,7 +25,7 @@ func evaluateCheck(s scope) {
 	s.Checks = append(s.Checks, c)
 }
 
-// failure is what an assertion that does not hold is.
+// failure says how an assertion that does not hold is reported.
 type failure struct {
 	severity hcl.DiagnosticSeverity
 	summary  string

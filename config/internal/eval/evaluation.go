@@ -182,8 +182,7 @@ func (e *Evaluation) collectInstances(nodes []*static.Node, at Siblings) {
 	}
 }
 
-// of are all instances of a node, however deep inside the node outer whose siblings these are, in the order of the configuration and
-// of their keys.
+// of returns all instances of a node inside the instances of outer, in the order of the configuration and of their keys.
 func (s Siblings) of(n, outer *static.Node) []*Instance {
 	if n.Parent == outer {
 		return s[n]

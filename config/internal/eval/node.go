@@ -252,7 +252,8 @@ func evaluateInstance(s scope, i *Instance) {
 	checkTogether(s, i)
 }
 
-// checkTogether finds what no parameter can say alone. It is silent while one of them is not known, or wrong or missing, which has been reported.
+// checkTogether checks the rules between several parameters. It is silent while one of them is not known, or wrong or missing,
+// which has been reported.
 func checkTogether(s scope, i *Instance) {
 	missing := slices.ContainsFunc(i.Params.Fields(), func(f kind.Field) bool { return f.Required && i.Node.Attr(f.Name) == nil })
 	var wrong *kind.ParamError
@@ -381,7 +382,7 @@ func (i *Instance) PlanNode(origin string, own kind.List) plan.Node {
 	return n
 }
 
-// orders gives the locks inside their places in the order that the namespace declares.
+// orders gives each lock in the namespace its place in the declared order.
 func (i *Instance) orders() {
 	for rank, n := range i.Node.Order {
 		for _, in := range i.Inside.of(n, i.Node) {

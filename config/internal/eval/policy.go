@@ -105,7 +105,7 @@ func evaluatePrincipal(s scope) {
 	case scheme == "world":
 		id = cty.StringVal("anyone")
 	default:
-		id = cty.StringVal("") // absent or null, which checkPrincipal refuses
+		id = cty.StringVal("") // absent or null, which forms.CheckPrincipal refuses
 	}
 	plain, marks := id.Unmark()
 	if err := forms.CheckPrincipal(scheme, plain.AsString()); err != nil {

@@ -42,7 +42,7 @@ func (e *Evaluation) scope(d *static.Decl) scope {
 	return scope{Evaluation: e, d: d, r: e.Of(d), ctx: e.contextOf(d.Attrs)}
 }
 
-// apart is the scope of expressions that no declaration in the graph has; their result is their own.
+// apart is the scope of an expression outside of the graph. Its errors do not break the declaration.
 func (e *Evaluation) apart(d *static.Decl) scope {
 	return scope{Evaluation: e, d: d, r: &Result{cty.DynamicVal, d.Broken}, ctx: e.contextOf(d.Attrs)}
 }
@@ -159,11 +159,10 @@ func (s scope) wrong(a *syntax.Attribute, summary, detail string) (cty.Value, bo
 	return cty.NilVal, false
 }
 
-// as evaluates an argument and converts it. Marks stay. Null means not set, as in Terraform, so it
-// returns false without a word, and the caller takes the default. A required argument has none, and
-// complete saw only that something is written there: unless null is reported here, the declaration
-// fails in silence, and so does all that refers to it, up to a lock whose access list is left out
-// (testdata/config/null-mistakes.txtar).
+// as evaluates an argument and converts it. Marks stay. Null means not set, as in Terraform, so it returns false without a word,
+// and the caller takes the default. A required argument has no default, and Complete has only checked that something is written
+// there. If null were not reported here, the declaration would fail in silence, and so would all that refers to it, up to a lock
+// whose access list is left out (testdata/config/null-mistakes.txtar).
 func (s scope) as(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
 	v, ok := s.value(a)
 	if !ok {
@@ -188,7 +187,7 @@ func (s scope) as(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
 	}
 }
 
-// isSet reports whether an argument is meant to have a value: null is none, what is wrong is.
+// isSet reports whether an argument is meant to have a value. A wrong value counts, null does not.
 func (s scope) isSet(a *syntax.Attribute) bool {
 	v, ok := s.value(a)
 	return a != nil && (!ok || !isNull(v))

@@ -82,8 +82,8 @@ func CheckDigest(id string) error {
 }
 
 // checkIP accepts what IPAuthenticationProvider does: an address, with the number of leading bits that must match behind a slash.
-// Servers without ZOOKEEPER-4240 (of 2025; 3.8.0 has it not) know no IPv6 and answer such a list with InvalidACL, which undoes
-// the whole transaction. The servers decide: their version is not known here.
+// Servers without ZOOKEEPER-4240 (fixed in 2025) know no IPv6 and answer such a list with InvalidACL, which undoes the whole
+// transaction. The servers decide: their version is not known here.
 func checkIP(id string) error {
 	var err error
 	if strings.Contains(id, "/") {
@@ -189,7 +189,7 @@ func Schedule(text string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("%q has no instants that all machines agree on, because it counts from when a program begins: write five fields, such as \"*/10 * * * *\"", text)
 	}
-	// In cron, days that begin with a star are not restricted, also if a step follows: then both fields of days must match.
+	// In cron, if the day of the month or the weekday begins with a star, even with a step, a day must match both fields.
 	sets := [5]uint64{spec.Minute, spec.Hour, spec.Dom, spec.Month, spec.Dow}
 	for _, i := range []int{2, 4} {
 		if len(fields) == 5 && strings.HasPrefix(fields[i], "*") {

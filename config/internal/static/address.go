@@ -41,7 +41,7 @@ func ParseAddress(r *syntax.Report, a *syntax.Attribute) (out plan.Addr, ok bool
 	return out, true
 }
 
-// nameOf is the name that a step of a reference selects, "" for a key.
+// StepNameOf is the name that a step of a reference selects, "" for a key.
 func StepNameOf(s hcl.Traverser) string {
 	switch s := s.(type) {
 	case hcl.TraverseRoot:
@@ -176,7 +176,7 @@ func (p Place) noNode(typ, label, outer string) string {
 	return fmt.Sprintf("There is no %s.%s", given, syntax.HintIn(strings.TrimSuffix(given, "."+label), label, same, fmt.Sprintf("No %s is declared %s.", typ, inside(outer))))
 }
 
-// intention is a moved, import or removed block as it is written.
+// Intention is a moved, import or removed block as it is written.
 type Intention struct {
 	From, To plan.Addr
 }
@@ -192,7 +192,7 @@ func (r *reading) collectMoved(b *syntax.Block) {
 	from, to := b.Arg("from"), b.Arg("to")
 	d := r.intend(b)
 	if from == nil || to == nil {
-		d.Broken = true // complete reports it
+		d.Broken = true // Complete reports it
 		return
 	}
 	var ok, okTo bool

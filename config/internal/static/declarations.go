@@ -52,7 +52,7 @@ var namedRoots = []string{"var", "local", "principal", "acl", "ensemble", "modul
 
 const (
 	maxCallDepth = 16
-	// maxCalls bounds what modules cost that each call the next one twice, before anything is evaluated.
+	// maxCalls bounds the cost of modules that each call the next one twice, before anything is evaluated.
 	maxCalls = 2000
 )
 
@@ -86,8 +86,9 @@ type reading struct {
 
 // directory reads the files and does everything that needs no values. It returns nil when there is nothing that could be evaluated.
 //
-// collect reads the modules that are called, down to the last one, so that resolve knows the outputs there are. complete reports
-// only: collect has to cope with missing arguments. order needs the references that resolve finds.
+// collect reads the modules that are called, down to the last one, so that resolve knows the outputs there are. Complete
+// ([syntax.Block]) only reports problems: collect has to cope with missing arguments. order needs the references that resolve
+// finds.
 func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *Declarations {
 	d := &reading{reader: r, outer: outer, Declarations: &Declarations{
 		Files: files, Path: dir, Named: map[string]map[string]*Decl{}, Names: map[string][]string{},
@@ -245,9 +246,9 @@ type Decl struct {
 	// inside is what it waits for besides what its expressions refer to: the namespace and the ensemble it is in.
 	inside []*Decl
 	Child  *Declarations // what a module block calls; nil when it could not be read, which has been reported
-	// intent is set on moved, import and removed blocks.
+	// Intent is set on moved, import and removed blocks.
 	Intent *Intention
-	// forEach is the argument of a block without a node; nodeDecl has its own.
+	// ForEach is the argument of a block that declares no node; that of a [Node] is Attr("for_each").
 	ForEach *syntax.Attribute
 
 	Broken bool // it cannot have a value, and the reason has been reported
@@ -256,7 +257,7 @@ type Decl struct {
 // IsModule reports whether it is a module block.
 func (d *Decl) IsModule() bool { return d.Block != nil && d.Block.Type.Name == "module" }
 
-// nodeDecl is a block that declares znodes: one, or one for each element of
+// Node is a block that declares znodes: one, or one for each element of
 // for_each, for each instance of the namespace it is in.
 type Node struct {
 	*Decl

@@ -28,7 +28,7 @@ func (r *reading) collectCall(b *syntax.Block) {
 			d.Attrs = append(d.Attrs, a)
 		}
 	}
-	if source := b.Arg("source"); source != nil { // complete reports that it is missing
+	if source := b.Arg("source"); source != nil { // Complete reports that it is missing
 		if dir, ok := r.sourceText(source); ok {
 			d.Child = r.called(path.Join(r.Path, dir), source.Expr)
 		}

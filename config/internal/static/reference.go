@@ -39,15 +39,15 @@ func (d *Declarations) Resolve(r *syntax.Report, of *Decl, a *syntax.Attribute) 
 	return sound
 }
 
-// references are what the static pass found in an argument. Results of an evaluation are not here.
+// References are what the static pass found in an argument. Results of an evaluation are not here.
 type References struct {
 	Deps []*Decl // what the expression refers to
 	Each bool    // it refers to each.key or each.value
-	// unresolved: it refers to something that does not exist, which has been reported.
+	// Unresolved: it refers to something that does not exist, which has been reported.
 	Unresolved bool
 }
 
-// RefersTo is what the static pass found in an argument.
+// RefersTo returns what the static pass found in an argument.
 func (d *Declarations) RefersTo(a *syntax.Attribute) References {
 	if refs := d.refs[a]; refs != nil {
 		return *refs
@@ -190,8 +190,8 @@ func (r resolver) depend(d *Decl) {
 }
 
 // nodeReference follows namespace.a.mutex.b.path as far as it is written out. A reference to a whole namespace is one to
-// everything in it. How far it is written out is how little has to be waited for: what would be a cycle between two namespaces is
-// none between two locks in them. At [*] or a computed key it ends, and means all below.
+// everything in it. The more of a path a reference names, the less it has to wait for: two locks may refer to each other's
+// namespaces without a cycle. At [*] or a computed key it ends, and means all below.
 //
 // Each round takes one TYPE.LABEL and, where there is for_each, one ["KEY"]. The evaluation finds out whether the key exists,
 // since nothing has a value yet.

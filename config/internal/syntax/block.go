@@ -275,7 +275,7 @@ type BlockType struct {
 	top, child bool
 }
 
-// body is the schema hcl wants. No argument is required there: complete says with better words what is missing.
+// body is the schema hcl wants. No argument is required there: Complete says with better words what is missing.
 func (t *BlockType) body() *hcl.BodySchema {
 	s := &hcl.BodySchema{}
 	for _, a := range t.args {

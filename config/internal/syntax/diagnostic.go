@@ -156,8 +156,8 @@ func HintIn(root, given string, names []string, none string) string {
 	return Hint("", full, none)
 }
 
-// advice is what to type next, for the errors of hcl that people run into and whose own words do not say it, or lead
-// astray. The first entry of a summary counts whose part occurs in the detail.
+// advice is what to type next, for the errors of hcl that people run into and whose own words do not say it, or lead astray. Of
+// the entries for one summary, the first whose part occurs in the detail is used.
 type advice struct {
 	of, part, text string // of: the summary
 	instead        bool   // of hcl's own words

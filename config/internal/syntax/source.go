@@ -143,7 +143,7 @@ func ParseFile(src []byte, shown string, isJSON bool) (*hcl.File, hcl.Diagnostic
 	return file, append(diags, repeatedKeys(file.Body.(*hclsyntax.Body))...)
 }
 
-// ParseExpression is parseFile for an expression that is in no file, or in a string of JSON.
+// ParseExpression parses an expression that is in no file, or in a string of JSON.
 func ParseExpression(src, from string, at hcl.Pos) (hclsyntax.Expression, hcl.Diagnostics) {
 	tokens, _ := hclsyntax.LexExpression([]byte(src), from, at)
 	if diags := checkTokens(tokens); len(diags) > 0 {

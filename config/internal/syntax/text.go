@@ -53,7 +53,7 @@ const (
 	givenTwice    = "Key given twice"
 )
 
-// QuotesNothing reports whether an error is one of ours and not of HCL, which quotes the text around some.
+// QuotesNothing reports whether an error is ours. HCL's errors may quote the text around them.
 func QuotesNothing(d *hcl.Diagnostic) bool {
 	return d.Summary == wouldChange || d.Summary == nestedTooDeep || d.Summary == givenTwice
 }

@@ -42,14 +42,15 @@ func Stand(p *plan.Plan, s *Sides) {
 	p.Before.Insiders = insidersOf(p, s)
 }
 
-// Appliers are those who may have to set the lists of this stack's nodes: the administrators of the root, those that the stack
-// names, and those who leave.
+// Appliers are the identities that may have to set the lists of this stack's nodes: the administrators of the root, those that
+// the stack names, and those whom this plan removes (Before.Leaving).
 func Appliers(p *plan.Plan, s *Sides) kind.List {
 	return slices.Concat(p.Set.Administrators(), s.Intent.Access.Administrators(), p.Before.Leaving)
 }
 
-// wereIn are those who may be in the lists of the tool's nodes before this plan. The set itself is the last list that loses
-// anybody. If the hashes of a set are hidden from us, the record says whom the last apply let in.
+// wereIn are the identities that the lists of the tool's nodes may contain before this plan. It starts from the list of
+// .locktree, the set of the root, because an apply removes entries there last. If the hashes in that list are hidden from us, the
+// record says whom the last apply let in.
 func wereIn(p *plan.Plan, s *Sides) kind.List {
 	noted := p.Before.Noted
 	if !p.RootSet.There.Masked() {
@@ -58,8 +59,8 @@ func wereIn(p *plan.Plan, s *Sides) kind.List {
 	return slices.Concat(p.RootSet.There, noted, p.Before.Next, FrameAt(s, p.Index.Path).ACL).Normalize()
 }
 
-// leaving are the administrators whom this plan shuts out. Until that is done, new nodes admit them too: wherever the apply ends,
-// the earlier nodes are still theirs, and a reader of a stack has to read all of it.
+// leaving are the administrators whom this plan removes. Until all lists are set, new nodes admit them too. So if the apply is
+// interrupted, their credential can still read and manage the whole stack.
 func leaving(p *plan.Plan, s *Sides) kind.List {
 	return slices.DeleteFunc(withAdmin(wereIn(p, s)).Without(p.Set.List()), func(a kind.ACL) bool { return masked(a) || plan.Everybody(a) })
 }
@@ -89,9 +90,8 @@ func PlanOwn(p *plan.Plan, s *Sides) {
 	auditFrame(p, s)
 }
 
-// ownLists plans the lists of the tool's own nodes. A plan with targets leaves them alone. So does
-// one that would write nothing to a stack without a record: its first apply creates what is missing
-// with the right lists.
+// ownLists plans the lists of the tool's own nodes. A limited plan leaves them alone. So does one that would write nothing to a
+// stack without a record: its first apply creates what is missing with the right lists.
 func ownLists(p *plan.Plan, s *Sides) {
 	if p.Set == nil || p.RootSet.Limited || s.Current.Index == nil && !p.HasChanges() {
 		return
@@ -145,8 +145,8 @@ func ownDrift(p *plan.Plan, s *Sides) {
 	slices.SortStableFunc(p.Drifted, func(a, b plan.Drift) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// ownChange plans one change. A list whose hashes are hidden from us cannot be written. Nor can a list that keeps entries of
-// others: it is not known which of the hidden ones are theirs.
+// ownChange plans one change. A list whose hashes are hidden from us cannot be written. Nor can a joined list be made from a
+// hidden one: it is not known which hidden entries are the others' and stay.
 func ownChange(p *plan.Plan, c plan.AccessChange, joined bool) {
 	if c.After.Masked() || joined && c.Before.Masked() {
 		Tell(p, problem.Warning, problem.Access, &plan.Node{Addr: c.Addr, Path: c.Pin.Path}, "Access list cannot be planned",
@@ -156,8 +156,8 @@ func ownChange(p *plan.Plan, c plan.AccessChange, joined bool) {
 	p.Access = append(p.Access, c)
 }
 
-// keptNamespace reports whether a node stays although nothing declares it any more: a namespace with contents. Nothing but the
-// ensemble block says who may use it, and an apply reads it.
+// keptNamespace reports whether a node stays although nothing declares it any more: a namespace with contents. Its list follows
+// the ensemble block, so that administrators can read it in the next apply.
 func keptNamespace(s *Sides, c *plan.Change) bool {
 	return s.Want[c.Path] == nil && c.Before != nil && c.Action == plan.NoOp && c.Before.ACL != nil
 }
@@ -174,7 +174,8 @@ func relist(p *plan.Plan, s *Sides, c *plan.Change) {
 	ownChange(p, plan.AccessChange{Addr: c.Addr, ACLDiff: plan.ACLDiff{Before: c.Before.ACL, After: list}, Contenders: false, Pin: c.Before.Pin(c.Addr)}, true)
 }
 
-// wantedOf is the list that a node of the frame should have; nil if this stack does not decide it.
+// wantedOf is the list that a node of the frame (the root, the nodes above it, and .locktree with its contents) should have; nil
+// if this stack does not decide it.
 func wantedOf(p *plan.Plan, s *Sides, f *plan.Framed) kind.List {
 	switch {
 	case joins(p, s, f) && (f.Path != p.Root || settable(p, s, f.ACL)):
@@ -191,8 +192,8 @@ func madeByTool(p *plan.Plan, s *Sides, f *plan.Framed) bool {
 	return f.Path != "/" && !f.Data && f.Pin.Czxid == FrameAt(s, record.ScaffoldPath(p.Root)).Pin.Czxid
 }
 
-// joins reports whether entries of others stay in the list of a node: of a root that others created, and of nodes above the root,
-// where others may have added theirs since. The list of a declaration is its own.
+// joins reports whether a node's list keeps the entries of others. It does on a root that others created, and on nodes that the
+// tool created above the root, where others may have added entries. A root that holds data keeps its list.
 func joins(p *plan.Plan, s *Sides, f *plan.Framed) bool {
 	return Under(p.Root, f.Path) && madeByTool(p, s, f) || f.Path == p.Root && f.Path != "/" && !f.Data && !madeByTool(p, s, f)
 }
@@ -203,7 +204,8 @@ func settable(p *plan.Plan, s *Sides, list kind.List) bool {
 }
 
 // joined is a list of others with the set added, and without the entries that an earlier apply added. An entry with more rights
-// than that came from others. A hidden digest is taken for one of ours of that name, and a second one for a foreign one.
+// than the set gives came from others. The first hidden digest with the name of one of our users counts as ours, a second one as
+// foreign.
 func joined(p *plan.Plan, s *Sides, have kind.List) kind.List {
 	list, ours := p.Set.List(), p.Set.List().Normalize()
 	known := slices.Concat(list, wereIn(p, s)).Normalize()

@@ -156,9 +156,8 @@ func (o Options) apply(destroy bool, show func(event.Event)) apply.Options {
 	return apply.Options{Events: show, LockTimeout: o.LockTimeout, Operation: operation, Author: o.Author}
 }
 
-// execute carries out the plans, one transaction per ensemble. Ensembles share no
-// transaction: if a later one fails after all, the earlier ones stay applied. The error
-// says so, and the next plan shows what is left.
+// execute applies the plans one after the other, one for each ensemble. Ensembles share no transaction: if a later one fails
+// after all, the earlier ones stay applied. The error says so, and the next plan shows what is left.
 func execute(ctx context.Context, h Host, o Options, all []*applying, plans []*plan.Plan) error {
 	done := planview.Applied{Operation: "apply"}
 	if len(plans) > 1 { // what any of them would refuse must be known before anything is written; for one, Apply looks first, too

@@ -8,7 +8,7 @@ var Former = map[string]string{
 	"once pause":      "\"locktree once skip\" skips a slot of the job. Type it for each slot that is not to be run.",
 	"once run":        "\"locktree exec -once\" runs the newest slot. Skip an older one, and run its command without locktree.",
 	"schema":          "docs/language.md lists the blocks, arguments and functions of the language.",
-	"state prune":     "Delete what undeclared locks left behind with zkCli.sh; \"locktree status -prefix PATH\" lists it.",
+	"state prune":     "With zkCli.sh, delete the nodes that undeclared locks left behind; \"locktree status -prefix PATH\" lists them.",
 	"test":            "Write check blocks, which every plan evaluates, and look at \"locktree plan -json\".",
 	"top":             "\"locktree status -watch\" shows who holds and who waits, and goes on.",
 	"vet":             "\"locktree generate go\" writes the names of the locks as code, which the compiler checks.",

@@ -256,7 +256,7 @@ func (p *problemsOf) locks() {
 			p.add(Watch, "foreign node", in.Path, "It contains nodes that are not contenders: "+clip(view.FirstFew(in.Junk))+".", "locktree doctor")
 		}
 		if in.Payload != nil && in.Payload.Made == kind.MadeElsewhere {
-			p.add(Watch, "container", in.Path, "Another program created its node, which may be a container: the servers delete it soon after the last program has left. Each apply creates it again that finds it idle.",
+			p.add(Watch, "container", in.Path, "Another program created its node, which may be a container: the servers delete it soon after the last program has left. An apply that finds it idle creates it again.",
 				"locktree apply -replace="+shellWord(in.Payload.Owner.Addr)+" -drain=10m")
 		}
 		n += len(p.found) - size

@@ -83,7 +83,7 @@ func (v Validation) WriteText(h *Human) {
 	h.Out.Printf("%s The configuration is valid%s.\n", h.Out.Paint(Green)("Success!"), but)
 }
 
-// Validation writes Terraform's validate -json.
+// WriteJSON writes Terraform's validate -json.
 func (v Validation) WriteJSON(m *Machine) {
 	errors := len(v.Diagnostics.Errs())
 	m.Document(struct {

@@ -33,7 +33,7 @@ func (trees Live) WriteText(h *view.Human) {
 	}
 }
 
-// Live writes the trees in the form of Terraform's show -json of a state.
+// WriteJSON writes the trees in the form of Terraform's show -json of a state.
 func (trees Live) WriteJSON(m *view.Machine) {
 	m.Document(document.OfTrees(m.Version, outputsJSON(StoredOutputs(trees)), trees...))
 }
@@ -47,7 +47,7 @@ func (outputs Outputs) WriteText(h *view.Human) {
 	}
 }
 
-// Outputs writes the object of Terraform's output -json.
+// WriteJSON writes the object of Terraform's output -json.
 func (outputs Outputs) WriteJSON(m *view.Machine) { m.Document(outputsJSON(outputs)) }
 
 func outputsJSON(outputs []plan.Output) map[string]document.Output {

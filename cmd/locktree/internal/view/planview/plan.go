@@ -98,7 +98,7 @@ func (p Plan) WriteJSON(m *view.Machine) {
 	}
 }
 
-// Saved writes plans and checks as one document.
+// WriteJSON writes plans and checks as one document.
 func (p Saved) WriteJSON(m *view.Machine) { m.Document(document.Of(m.Version, p.Checks, p.Plans...)) }
 
 func planned(m *view.Machine, ensemble string, c *plan.Change) {
