@@ -251,8 +251,8 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 }
 
 // among refuses a connection that is not one of the administrators of a set: its apply would fail at some write, or create nodes
-// that the administrators cannot change. Only the servers know whether an address is ours, so those count as ours. of says whose
-// these are.
+// that the administrators cannot change. Only the servers know whether an address is ours, so those count as ours. The argument
+// of says where the set comes from.
 func (x *Applier) among(set *plan.Access, of, root string) error {
 	if sure, perhaps := set.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil

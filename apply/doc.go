@@ -19,9 +19,9 @@
 //
 // The structure, the parameters, the access lists of new nodes and the record change in one ZooKeeper transaction: all or
 // nothing. Plans that do not fit are cut into several transactions that each leave whole locks; if an apply ends between two, the
-// next one finishes it. Servers that accept less than ZooKeeper's default (jute.maxbuffer) get smaller ones, down to one lock
-// with the record: 80,000 bytes are enough for some thousand locks. A transaction counts as too long only if a harmless request
-// of the same length ends the connection too, while short requests do not.
+// next one finishes it. Servers that accept less than ZooKeeper's default (jute.maxbuffer) get smaller transactions, down to one
+// lock with the record. A limit of 80,000 bytes suffices for some thousand locks. A transaction counts as too long only if a
+// harmless request of the same length ends the connection too, while short requests do not.
 //
 // A transaction is sent only if every node that the plan relied on is unchanged, and it is fenced: its
 // first operation checks the apply lock, so a program that was paused past its session commits
@@ -37,9 +37,9 @@
 //
 // ZooKeeper cannot set access lists in a transaction. The lists of existing nodes are set one by one afterwards, each guarded by
 // its version and noted in the record beforehand. An apply that is interrupted there leaves nodes with their old lists, and the
-// next one finishes. There are two passes: every right is granted everywhere before any is withdrawn. New nodes admit the
-// administrators who leave, too, until the second pass. The set of the root, which is the list of .locktree, gains first and
-// loses last. So wherever an apply ends that replaces a declared administrator, either the old credential or the new one can
+// next one finishes. There are two passes: every right is granted everywhere before any is withdrawn. Until the second pass, new
+// nodes also admit the administrators whom the plan removes. The set of the root, which is the list of .locktree, gains first and
+// loses last. So if an apply that replaces a declared administrator is interrupted, either the old or the new credential can
 // still do everything. This does not hold for an apply limited to some nodes, which leaves the lists of all others as they are,
 // nor where administrators are not declared.
 //

@@ -110,8 +110,8 @@ func (a Addr) Local() Addr {
 	return Addr(strings.TrimPrefix(string(rest), "."))
 }
 
-// Covers reports whether b is at the address a, an instance of it or something in it. A person may have typed a: one that ends
-// within a key covers nothing.
+// Covers reports whether b is at the address a, an instance of it or something in it. A person may have typed a. If a ends inside
+// a key, it covers nothing.
 func (a Addr) Covers(b Addr) bool {
 	_, ok := b.within(a)
 	ok = ok && a != ""

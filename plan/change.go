@@ -208,8 +208,8 @@ func (c *Change) Compare() {
 	for _, part := range c.Before.Live.Parts {
 		switch {
 		case part.Absent:
-		// Contenders are created in the parts, which have the node's list. If only a part's list
-		// differs, it is shown as the node's; ACLSteps finds those that have to be set.
+		// A part has the node's list, because contenders are created in it. If only a part's list differs, the plan shows it as
+		// the node's. ACLSteps finds the parts whose lists must be set.
 		case c.ACL == nil && !part.ACL.Equal(c.Kind.PartACL(part.Name, c.After.ACL)):
 			c.ACL = &ACLDiff{part.ACL, c.Kind.PartACL(part.Name, c.After.ACL)}
 		}
@@ -260,8 +260,8 @@ func (c *Change) NeedsIdle() bool {
 }
 
 // Leave turns a change that was to create a node again, because it may be a container, into one that leaves the node where it is.
-// By the time of the apply the lock is in use. It returns false if that was not the reason. Transactions that are not sent yet
-// follow.
+// By the time of the apply the lock is in use. It returns false if that was not the reason. The transactions that are not sent
+// yet are made from the changed plan.
 func (c *Change) Leave() bool {
 	if c.Reason != ReasonReplaceContainer {
 		return false
@@ -318,11 +318,12 @@ func (c *Change) replacing(from *Change) *Change {
 }
 
 // A family declares one node. Those of its keys come and go with the programs that use them, and have the list of contenders
-// ([kind.Payload.ChildACL]) as it was when they were made. So they are traffic, and no plan is about them, with two exceptions. A
-// family is deleted only when no key is in use; and when that list changes, the apply gives it to the nodes that have the former
-// one.
+// ([kind.Payload.ChildACL]) as it was when they were made. So they are traffic, and a plan ignores them with two exceptions. A
+// family is deleted only when no key is in use. When the list of contenders changes, the apply sets the new list on the key nodes
+// that have the old one.
 
-// FormerKeys counts the nodes of keys that were looked at and have a former list, and reports whether that are all.
+// FormerKeys counts the key nodes that were looked at and have a former list. It also reports whether every key node was looked
+// at.
 func (c *Change) FormerKeys() (n int, all bool) {
 	for _, l := range c.Before.Live.KeyLists {
 		if slices.ContainsFunc(l.Lists, func(l kind.List) bool { return slices.ContainsFunc(c.FormerLists, l.Equal) }) {

@@ -33,8 +33,8 @@ type Intent struct {
 // address that is still declared, and there are no cycles.
 type Move struct {
 	From, To Addr
-	// One is true when a single instance moves, so that mutex.a does not cover
-	// mutex.a["k"]: one of the two addresses ends in a key.
+	// One is true when one of the two addresses ends in a key. Then a single instance moves, and mutex.a does not cover
+	// mutex.a["k"].
 	One    bool
 	Origin string // "locks.locktree.hcl:12"
 }

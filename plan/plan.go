@@ -80,7 +80,7 @@ type Pin struct {
 	Czxid    int64  `json:"czxid"`
 	Version  int32  `json:"data_version"`
 	Aversion int32  `json:"acl_version"`
-	// Written: users of a lock write its data, so that Version is none that was relied on.
+	// Written: users of the lock write this data, so the plan does not rely on Version.
 	Written bool `json:"written,omitempty"`
 }
 
@@ -296,7 +296,7 @@ func (p *Plan) Shown() []*Change {
 	return out
 }
 
-// NotesAccess reports whether the record does not have the set yet that the stack names.
+// NotesAccess reports whether the record lacks the set that the stack names.
 func (p *Plan) NotesAccess() bool {
 	return p.RootSet.Named() && !p.RootSet.Limited && !p.Index.Absent && !p.Set.List().Equal(p.Before.Noted)
 }
@@ -321,7 +321,7 @@ type ACLStep struct {
 	ACL      kind.List
 	Aversion int32 // the version of the access list that the plan saw
 	Czxid    int64 // of a declared node that the plan saw; otherwise 0
-	OfKey    bool  // of a family: it goes with its last user
+	OfKey    bool  // the node of a family's key, which is deleted after its last user
 }
 
 // ACLSteps returns the access lists to set on existing nodes after the transaction, children before parents. The order does not

@@ -273,10 +273,10 @@ func NewTree(stack, root string) *Draft {
 // Add declares a namespace or a lock, at an address such as namespace.payments.mutex.ledger. The namespaces around it are
 // declared before.
 //
-// n says what the address and the parameters do not: ACL, and perhaps Origin, AllowWorld, AllowLockout, and of Payload Protect
-// and ChildACL. Without n.Path the znode has the last name of the address, with "-KEY" if it has a key; n.Path, which is right
-// below the same parent, gives it another one. The owner, the state and the order of Nodes follow from these; n's are not used.
-// With an error, the tree is as it was.
+// From n, Add takes what addr and params do not tell: ACL, and optionally Origin, AllowWorld, AllowLockout, Payload.Protect and
+// Payload.ChildACL. The znode is named by the last name of the address, with "-KEY" if it has a key; n.Path may give it another
+// name below the same parent. Add derives the owner, the state and the order of Nodes, and ignores those in n. If it returns an
+// error, the tree is as it was.
 func (t *Draft) Add(addr Addr, params kind.Params, n Node) (*Node, error) {
 	if err := t.add(addr, params, &n); err != nil {
 		return nil, fmt.Errorf("%s cannot be declared: %w", addr, err)

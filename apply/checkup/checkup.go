@@ -79,7 +79,7 @@ func checkOpen(ctx context.Context, c *recipes.Client, declared *plan.Tree, most
 	if err != nil {
 		return nil, err
 	}
-	for i, access := range conditions[len(conditions)-len(paths):] { // behind those of the server
+	for i, access := range conditions[len(conditions)-len(paths):] { // the conditions about access come after those of the server
 		if access.Verdict != check.Holds {
 			out.Locks = append(out.Locks, access)
 		}
@@ -91,7 +91,7 @@ func checkOpen(ctx context.Context, c *recipes.Client, declared *plan.Tree, most
 			if err := out.keys(ctx, c, paths[i], in.Payload); err != nil {
 				return nil, err
 			}
-		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth): // which the look at the access has found
+		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth): // the conditions about access tell that
 			return nil, err
 		}
 	}

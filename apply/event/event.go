@@ -91,7 +91,8 @@ type (
 		Action plan.Action
 		Err    error
 	}
-	// ACLPhase: now access lists are set, Total of them: of nodes that existed, and of new ones which admit those who leave.
+	// ACLPhase: access lists are now set, Total of them, on existing nodes and on new nodes that still admit the administrators
+	// whom the plan removes.
 	ACLPhase struct{ Total int }
 	// ACLApplied: one of them is set.
 	ACLApplied struct {

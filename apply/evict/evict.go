@@ -1,10 +1,10 @@
-// Package evict asks a client for a lock back, or removes it from the lock, and notes that in the history.
+// Package evict asks a client to give a lock back, or removes the client from the lock, and notes that in the history.
 //
 //	all := evict.Acquisitions(in) // in is a report of inspect.Lock
 //	done, err := evict.Break(ctx, client, history.Author{Who: "ann@desk", Message: "stuck"}, in, all[0])
 //
-// An [Acquisition] is what one transaction gave a client: it is known by the czxid and the session of its nodes, so no other node
-// goes. [Break] deletes them all in one transaction with the entry; [Revoke] only writes the request.
+// An [Acquisition] is what one transaction gave a client. The czxid and the session of its nodes identify it, so no other node is
+// deleted. [Break] deletes all its nodes in one transaction with the entry in the history; [Revoke] only writes the request.
 //
 // The package relies on inspect for the look at a lock, on history for the entry and on failure for the errors. It needs no plan and takes
 // no apply lock, never tells the client, and never removes anything that its caller has not named.
@@ -70,7 +70,7 @@ func (a Acquisition) with(p kind.Party, gate bool) bool {
 	return a.Session == p.Session && a.Session != 0 && (a.Token == p.Token || gate && !slices.ContainsFunc(a.Nodes, beside))
 }
 
-// Is reports whether an operator means it: by its id, its node, its session or its token.
+// Is reports whether an operator names this acquisition: by its id, its node, its session or its token.
 func (a Acquisition) Is(who string) bool {
 	return who == a.ID || who == fmt.Sprint(a.Token) || who == fmt.Sprintf("%#x", uint64(a.Session)) ||
 		slices.ContainsFunc(a.Nodes, func(p kind.Party) bool { return who == p.Name || who == p.Path })
@@ -107,9 +107,9 @@ type Evicted struct {
 // Gone reports whether the client had left before anything was written.
 func (e *Evicted) Gone() bool { return len(e.Nodes) == 0 }
 
-// Break removes one acquisition: all its nodes, in other locks too, in one transaction with the note in the history. Those behind
-// it keep their places. Its nodes are read again first: those that have gone, or belong to another client by now, are left out.
-// Clients write into their nodes while they hold; Break then tries again, until ctx ends.
+// Break removes one acquisition: all its nodes, in other locks too, in one transaction with the note in the history. Contenders
+// behind it keep their places. Break first reads the nodes again, and leaves out nodes that are gone or now belong to another
+// client. Clients write into their nodes while they hold; Break then tries again, until ctx ends.
 //
 // The client is not told, and its program runs on until it notices.
 func Break(ctx context.Context, c *recipes.Client, by history.Author, in *inspect.Report, a Acquisition) (*Evicted, error) {
@@ -118,8 +118,8 @@ func Break(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 	})
 }
 
-// Revoke asks for an acquisition back, as [recipes.Client.Revoke] does, but only as long as it is the same. The client keeps it until it
-// gives it back.
+// Revoke asks for an acquisition back, as [recipes.Client.Revoke] does, but not if another client has taken its place. The client
+// keeps it until it gives it back.
 func Revoke(ctx context.Context, c *recipes.Client, by history.Author, in *inspect.Report, a Acquisition) (*Evicted, error) {
 	return evict(ctx, c, by, in, a, "revoke", []kind.Party{a.Party}, func(path string, version int32) tx.Op {
 		return tx.Op{Kind: tx.OpSet, Path: path, Data: []byte(kind.RevokeMessage), Version: version}
@@ -134,7 +134,7 @@ func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 	e := by.Entry(c, operation, time.Now())
 	e.ID, e.Lock, e.Holder, e.Waited, e.Token = history.NewID(), in.Path, a.Party.String(), a.Queued, a.Token
 	for _, p := range a.Others {
-		e.Others = append(e.Others, kind.ParentPath(p.Path)) // a set has no permits, whose lock is further up
+		e.Others = append(e.Others, kind.ParentPath(p.Path)) // a set contains no semaphores, so the parent of each node is its lock
 	}
 	diary, err := openDiary(ctx, s, in)
 	if err != nil {
@@ -148,7 +148,7 @@ func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 		ops, err := still(ctx, s, nodes, op)
 		switch {
 		case errors.Is(err, recipes.ErrSessionLost):
-			continue // perhaps with a reply: the next session shows it
+			continue // the transaction may have been committed: the next session shows it
 		case err == nil && len(ops) == 0 && perhaps.History != "":
 			if all, err := history.At(ctx, s, perhaps.History); err == nil && !slices.ContainsFunc(all, func(one history.Entry) bool { return one.ID == e.ID }) {
 				return &Evicted{}, nil // it left by itself

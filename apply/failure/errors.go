@@ -162,7 +162,7 @@ func InUse(p *plan.Plan) error {
 	return InUseBy(busy[0].Usage, busy...)
 }
 
-// InUseBy is the error of changes whose locks are in use, the first of them by usage.
+// InUseBy is the error of changes whose locks are in use; usage is that of the first one.
 func InUseBy(usage *kind.Usage, busy ...*plan.Change) *InUseError {
 	c := busy[0]
 	return &InUseError{
@@ -210,11 +210,10 @@ func (e *ConflictError) Explain() explain.Explanation {
 	}
 }
 
-// TooLargeError: the transaction is larger than a ZooKeeper server accepts, and cannot
-// be cut because it contains one change. Refused means that it was sent, and that the
-// servers ended the connection each time, as they did with harmless requests of the same
-// length, while they answered short ones: their jute.maxbuffer is lower than the
-// default, which is the Limit. Otherwise nothing was sent.
+// TooLargeError: the transaction is larger than a ZooKeeper server accepts, and cannot be cut because it contains one change.
+// Refused means that it was sent. The servers ended the connection each time, and did so for harmless requests of the same
+// length, while they answered short ones. Their jute.maxbuffer is lower than Limit, the default. Without Refused, nothing was
+// sent.
 type TooLargeError struct {
 	Addr              plan.Addr // of the change; "" when it is the record
 	Path              string
@@ -350,7 +349,7 @@ func (e *PartialError) Explain() explain.Explanation {
 }
 
 // ClosedError: nothing of the plan was written because of Err, but locks that were closed in order to drain them could not be
-// opened again: they admit no further holders. The next apply opens those that are declared, and finishes with the others.
+// opened again: they admit no further holders. The next apply opens the locks that stay, and deletes or replaces the others.
 type ClosedError struct {
 	Locks []string // address and path of each
 	Err   error    // why the apply ended

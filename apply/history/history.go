@@ -54,7 +54,7 @@ type Entry struct {
 	// ended in between.
 	Unfinished bool `json:"unfinished,omitempty"`
 
-	Lock   string   `json:"lock,omitempty"` // of revoke and break, as what follows
+	Lock   string   `json:"lock,omitempty"` // only of revoke and break, as are the fields below
 	Holder string   `json:"holder,omitempty"`
 	Waited bool     `json:"waited,omitempty"` // it was a place in the queue
 	Token  uint64   `json:"token,omitempty"`
@@ -81,7 +81,7 @@ type Author struct {
 	Who     string // user@host
 	Version string // of the program
 	CI      *CIRun
-	Message string // without control characters; one of many hundred bytes is cut
+	Message string // without control characters; a long one is cut
 }
 
 // Entry is one by this author, who is connected as c.
@@ -136,7 +136,7 @@ func (e *Entry) shorten() bool {
 }
 
 // entries are those of a node. Short data that is no entry is kept as it is. Data longer than an entry is not, because every
-// transaction of an apply would carry it. Data that no program of ours wrote has none.
+// transaction of an apply would carry it. Data of other programs has no entries.
 func entries(data []byte) (all []json.RawMessage) {
 	_ = json.Unmarshal(data, &all)
 	return slices.DeleteFunc(all, func(one json.RawMessage) bool { return len(one) > maxEntry })
@@ -184,7 +184,7 @@ type State int
 const (
 	Absent State = iota
 	Closed       // it is not ours to read and write: it must not stop an apply
-	Short        // the servers read no longer transactions: only the newest entry is kept
+	Short        // the servers refuse longer transactions: only the newest entry is kept
 	Whole
 )
 
@@ -223,7 +223,7 @@ func (h *Node) Note(e Entry) []tx.Op {
 	return []tx.Op{{Kind: tx.OpSet, Path: h.Path, Data: with(e, h.entries, most), Version: h.version}}
 }
 
-// Wrote goes on from a transaction that was committed, and has written data.
+// Wrote updates the node after a committed transaction that wrote data into it.
 func (h *Node) Wrote(data []byte) { h.entries, h.version = entries(data), h.version+1 }
 
 // NewID is the ID of an apply, or of an eviction.

@@ -11,6 +11,6 @@
 // declared one. usage.go and family.go read who uses a lock; frame.go reads the tool's own nodes: the record, the id of the
 // ensemble, and whose the root is. verify.go has the questions of an apply about a plan.
 //
-// The package relies on plan for the values, on failure for the errors and on a session of recipes, which it does not close. It never
-// waits for anybody, takes no lock and decides nothing: package plan does.
+// The package relies on plan for the values, on failure for the errors and on a session of recipes, which it does not close. It
+// waits for nobody, takes no lock and decides nothing: package plan/diff decides.
 package read

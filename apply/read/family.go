@@ -16,8 +16,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A read of a family takes at most 200 requests besides those for its directories, however many keys are in use: a listing of each of
-// listedDirs, and of each of lookedAt keys its list, up to three listings with the lists of two parts, and its first contenders.
+// A read of a family takes at most 200 requests besides those for its directories, however many keys are in use. It lists
+// listedDirs directories. For each of lookedAt keys it reads the access list, up to three queues with the lists of two parts, and
+// the first contenders.
 const (
 	lookedAt   = 16
 	listedDirs = 24
@@ -65,7 +66,7 @@ func (r *reader) family(ctx context.Context, n *plan.Node) error {
 	}
 	use.Junk = in.junk
 	use.Keys.Nodes += len(in.keys)
-	if slices.Sort(in.keys); in.isKey(r.used) { // first of all, wherever it is
+	if slices.Sort(in.keys); in.isKey(r.used) { // the key that is known to be in use is looked at first
 		in.keys = append([]string{r.used}, slices.DeleteFunc(in.keys, func(key string) bool { return key == r.used })...)
 	}
 	if err := r.keys(ctx, in, in.keys[:min(len(in.keys), lookedAt)], use); err != nil {
@@ -130,7 +131,7 @@ func (r *reader) keys(ctx context.Context, in *keyed, paths []string, use *kind.
 	return nil
 }
 
-// of names the key of each.
+// of sets the key of each contender.
 func of(key string, all []kind.Party) []kind.Party {
 	for i := range all {
 		all[i].Key = key
@@ -209,7 +210,8 @@ type usedError struct{ path string }
 func (e *usedError) Error() string { return e.path + " is in use" }
 
 // KeyInUse returns the path of something in a family that is in use, "" if there is nothing. A child that is no node of a key
-// counts as used. Each unused node of a key is given to empty, by several goroutines, as the operations that delete it.
+// counts as used. KeyInUse calls empty with the operations that delete a key's node, for each unused one, from several
+// goroutines.
 func KeyInUse(ctx context.Context, s *direct.Session, n *plan.Node, empty func(ctx context.Context, ops []tx.Op) error) (string, error) {
 	f := familyOf(n)
 	if err := f.list(ctx, s); err != nil {
@@ -325,8 +327,8 @@ func below(ctx context.Context, s *direct.Session, n *plan.Node) ([]string, erro
 // KeySteps are the access lists to set on the nodes of keys that have a former one. us are the identities of the connection.
 //
 // It is called after the last transaction, which raised the version of each family's node: whoever makes a node of a key with the
-// former list checks the version before. So none comes after this look, and those that came before it are seen, because a server
-// that has answered the transaction, or what was asked after it, has what was before.
+// former list checks the version before. So no such node appears after this look. All earlier ones are seen, because a server
+// that has answered the transaction, or a later request, has applied all earlier writes.
 func KeySteps(ctx context.Context, s *direct.Session, p *plan.Plan, us []kind.ACL) (steps []plan.ACLStep, err error) {
 	for c := range p.Each() {
 		if len(c.FormerLists) == 0 {
@@ -350,7 +352,7 @@ func KeySteps(ctx context.Context, s *direct.Session, p *plan.Plan, us []kind.AC
 				acl, stat, err := s.GetACL(ctx, nodes[i])
 				switch list := wire.FromZK(acl); {
 				case errors.Is(err, zk.ErrNoNode):
-				case errors.Is(err, zk.ErrNoAuth) && ours: // so it is none of these lists
+				case errors.Is(err, zk.ErrNoAuth) && ours: // we may read under every former list, so this node has another list
 				case err != nil:
 					return refusal.Read(nodes[i], err)
 				case slices.ContainsFunc(c.FormerLists, list.Equal): // others are not ours to set

@@ -83,7 +83,8 @@ func framePaths(tree, desired *plan.Tree) []string {
 }
 
 // Alone returns an error if another stack has its record in the root, or, as long as this stack has none, around it: a root
-// belongs to one stack. Without one it returns the data version of the directory of records, which every first apply raises.
+// belongs to one stack. If there is no error, it returns the data version of the directory of records, which every first apply
+// raises.
 func Alone(ctx context.Context, s *direct.Session, root, stack string) (version int32, err error) {
 	for at := root; ; at = kind.ParentPath(at) {
 		records := kind.ParentPath(record.IndexPath(at, stack))
@@ -107,7 +108,7 @@ func Alone(ctx context.Context, s *direct.Session, root, stack string) (version 
 	}
 }
 
-// taken is the error of a root that another stack has, or that is inside of its root.
+// taken is the error of a root that is another stack's, or lies inside another stack's root.
 func taken(root, theirs, stack, other, why string) error {
 	which, next := "this root", fmt.Sprintf("Give stack %q a root of its own beside %s: see \"locktree help two-teams\". If stack %q is to go, destroy it first.", stack, theirs, other)
 	if root != theirs {
@@ -123,7 +124,7 @@ func taken(root, theirs, stack, other, why string) error {
 	}
 }
 
-// owner reads whose declaration the root is. It is an error if that is a stack: it declares what is in the root, too.
+// owner reads who declared the root node. It is an error if a stack did, because that stack also owns the contents of the root.
 func (r *reader) owner(ctx context.Context) error {
 	data, _, err := r.s.Get(ctx, r.tree.Root)
 	switch {
@@ -154,7 +155,7 @@ func Recognize(ctx context.Context, s *direct.Session, desired *plan.Tree) error
 	if err := rightEnsemble(ctx, s, desired); err != nil {
 		return err
 	}
-	if _, err := Alone(ctx, s, desired.Root, desired.Stack); !errors.Is(err, zk.ErrNoAuth) { // which other reads say
+	if _, err := Alone(ctx, s, desired.Root, desired.Stack); !errors.Is(err, zk.ErrNoAuth) { // other reads report that
 		return err
 	}
 	return nil

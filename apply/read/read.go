@@ -145,7 +145,7 @@ type reader struct {
 	names []string              // the paths of the configuration and of the record, sorted
 	share sharing
 	used  string // of a family: the node of a key that is known to be in use; "" if none is
-	walks bool   // and does not read what is named elsewhere
+	walks bool   // it only walks the tree, and does not read named paths outside of the walk
 
 	mu        sync.Mutex
 	illegible []*plan.Node // see [plan.Tree]
@@ -298,7 +298,7 @@ func (r *reader) get(ctx context.Context, s *direct.Session, path string) (*plan
 	return n, nil
 }
 
-// cannotUnderstand notes a node that may be ours: of a mark of another format, or one that is damaged, the owner may still be read.
+// cannotUnderstand notes a node that may be ours. If its mark has another format or is damaged, the owner may still be readable.
 func (r *reader) cannotUnderstand(n *plan.Node, data []byte) {
 	var mark struct {
 		Owner *kind.Owner `json:"owner"`
@@ -510,9 +510,9 @@ const (
 	parallel = 4  // such writes whose answers are waited for
 )
 
-// each calls f for every index of paths, several at a time, and returns the first error. reads says what f reads of some of them,
-// which is sent ahead. Other reads of f cost a round trip while others wait. The first error ends the context of all calls. f
-// must be safe for concurrent use. t counts.
+// each calls f for every index of paths, several at a time, and returns the first error. The function reads lists the requests of
+// f for some paths; they are sent ahead. Any other request of f costs a round trip, for which the other calls wait. The first
+// error ends the context of all calls. f must be safe for concurrent use. t counts.
 func each(ctx context.Context, t *Tally, s *direct.Session, paths []string, reads func(paths []string) direct.Reads,
 	f func(ctx context.Context, s *direct.Session, i int) error) error {
 	return batches(ctx, t, len(paths), func(ctx context.Context, first, end int) error {
@@ -541,7 +541,7 @@ func (t *Tally) begin(least int) {
 	t.least.Store(int64(least))
 }
 
-// batches is each for what sends its reads by itself: f has the indices from first to before end.
+// batches is like each, for an f that sends its own reads. f gets the indices from first up to, but without, end.
 func batches(ctx context.Context, t *Tally, n int, f func(ctx context.Context, first, end int) error) error {
 	t.all.Add(int64(n))
 	g, ctx := errgroup.WithContext(ctx)

@@ -125,7 +125,7 @@ func Contents(ctx context.Context, s *direct.Session, n *plan.Node) (all []strin
 	if n.Kind().Key != nil {
 		return below(ctx, s, n)
 	}
-	dirs, parts := []string{n.Path}, []string(nil) // nodes whose children may be contenders, and those that are none
+	dirs, parts := []string{n.Path}, []string(nil) // nodes whose children may be contenders, and children that are not contenders
 	for _, part := range n.Live.Parts {
 		if parts = append(parts, part.Name); !part.Absent {
 			dirs = append(dirs, kind.JoinPath(n.Path, part.Name))
@@ -155,7 +155,7 @@ type entry struct {
 	gone  bool // since its queue was listed
 }
 
-// queued lists the contenders of all queues of a lock, the deciding one first.
+// queued lists the contenders of all queues of a lock. The queue that decides who holds the lock comes first.
 //
 // The deciding queue comes first because describe reads only so many: it contains the holders, whom people ask for.
 func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []string) {
@@ -198,9 +198,9 @@ func sortUsage(n *plan.Node, line []entry, junk []string) *kind.Usage {
 	return u
 }
 
-// describe reads who the contenders are. Those after the first most are distinguished only by
-// their places, except for permits: a place does not tell whether one was granted under a higher limit. In a family, where there may
-// be as many for each of its keys, those that are not read count as granted.
+// describe reads who the contenders are, up to the limit most. The others are known only by their places, except for permits: a
+// place does not tell whether a permit was granted under a higher limit. In a family, where there may be as many for each of its
+// keys, those that are not read count as granted.
 func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, most int) error {
 	var reads direct.Reads
 	var told []*entry

@@ -49,7 +49,7 @@ func deletion(p *plan.Plan, s *access.Sides, m *pairing, have *plan.Node) plan.C
 	if !s.Opts.Destroy {
 		c.Reason, c.Missing = reasonOf(s, m, c.Addr)
 	}
-	// A namespace has no contenders, and naming it must not break the locks inside it.
+	// A namespace has no contenders, and naming it in -force-break must not break the locks inside it.
 	c.Break = breaks(s, c.Addr) && !c.Kind.Container
 	want := s.Want[have.Path]
 	if to := elsewhere(p, s, m, have); to != nil {
@@ -67,10 +67,10 @@ func creation(s *access.Sides, want *plan.Node) plan.Change {
 
 // comparison is the change of a node of ours that is also declared.
 //
-// The order of the cases matters. A difference that forces a replacement does so whether or not one was requested, and is then
-// the reason. A namespace is not replaced by request, because everything in it would have to be deleted. A lock that is declared
-// at another path now leaves this one to the lock that is declared here: the two may not have one queue. A change of the address
-// alone comes before rewrites, which treats the address like any other difference.
+// The order of the cases matters. A difference that forces a replacement comes first, so that it is the reason even if a
+// replacement was requested too. If the lock of this node is now declared at another path, the node is replaced: the lock that is
+// declared here needs a queue of its own. A namespace is not replaced by request, because everything in it would have to be
+// deleted. The case of a changed address alone comes before Rewrites, which counts an address as a change of data.
 func comparison(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node) plan.Change {
 	c := plan.Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Before: have, After: want, Usage: usage(have)}
 	c.Compare()
@@ -155,14 +155,15 @@ func drifted(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
 	if record.Fits(p.Before.Key, n.Path, n.Payload, n.ACL) {
 		return false
 	}
-	// The sum is that with the new list. The former list is stored nowhere, so a list that is still to be set does not count
-	// as drift either.
+	// The sum was computed with the new list, so a list that an interrupted apply has not set yet does not count as drift. The
+	// former list is stored nowhere.
 	return !slices.ContainsFunc(awaited(s, n), func(acl kind.List) bool {
 		return record.Fits(p.Before.Key, n.Path, n.Payload, acl)
 	})
 }
 
-// awaited are the access lists that an interrupted apply may have had yet to set on a node: it has the list of before, or both.
+// awaited are the access lists that an interrupted apply has not set on a node yet. The node still has the old list, or the union
+// of both.
 func awaited(s *access.Sides, n *plan.Node) (lists []kind.List) {
 	for _, p := range s.Pending {
 		if n.ACL.Equal(p.From) || n.ACL.Equal(slices.Concat(p.From, p.To).Normalize()) {
@@ -179,8 +180,8 @@ func usage(n *plan.Node) *kind.Usage {
 	return n.Live.Usage
 }
 
-// formerLists are the lists that nodes of keys may still have: that of before the plan, those of before an apply that was interrupted,
-// and what such an apply sets in between.
+// formerLists are the lists that key nodes may still have: the one before the plan, the one before an interrupted apply, and the
+// union of old and new that an apply sets in between.
 func formerLists(s *access.Sides, c *plan.Change) (lists []kind.List) {
 	if c.ChildACL != nil && len(c.ChildACL.Before) > 0 {
 		lists = append(lists, c.ChildACL.Before)
@@ -241,8 +242,8 @@ func knowAddrs(s *access.Sides) *known {
 	return k
 }
 
-// reasonOf says why the node of an address is no longer declared here: by the outermost part of its present address that is not. It is
-// "" for one that is declared.
+// reasonOf says why an address is no longer declared here, and returns the outermost part of it that is not declared. The reason
+// is "" if it is declared.
 func reasonOf(s *access.Sides, m *pairing, addr plan.Addr) (code plan.Reason, missing plan.Addr) {
 	if addr = s.Intent.Rename(addr); m.byAddr[addr] != nil {
 		return "", ""

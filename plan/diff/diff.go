@@ -219,8 +219,8 @@ func CompareAll(all []Ensemble, opts plan.Options) []*plan.Plan {
 	return out
 }
 
-// owned is what the stack has on all ensembles but one. A lock that is no longer declared can only be named there, for
-// example to break it by force.
+// owned is what the stack has on all ensembles but one. The address of a lock that is no longer declared is known only from these
+// trees; an operator may name it to break the lock by force.
 func owned(all []Ensemble, but int) []*plan.Tree {
 	var out []*plan.Tree
 	for i, e := range all {
@@ -248,7 +248,7 @@ func onlyUnmatched(plans []*plan.Plan) {
 			})
 		})
 	}
-	for i, p := range plans { // the first is compared with the others as they are
+	for i, p := range plans { // the first plan comes first, while the others still have their problems
 		p.Problems = slices.DeleteFunc(slices.Clone(p.Problems), func(q plan.Problem) bool {
 			return q.Code == problem.Target && (i > 0 || matched(q)) || q.Code == problem.Targeted && i > 0
 		})

@@ -41,9 +41,9 @@ func declaredWell(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
 	return false
 }
 
-// obstacle reports a node that is not ours at the path of a declared one. It is an error: the
-// declaration cannot be fulfilled, and the other node must not be overwritten. It is a warning if the declaration lets others create
-// nodes in a namespace, and nothing is declared in it: those others must not stop the plan.
+// obstacle reports a node that is not ours at the path of a declared one. It is an error: the declaration cannot be fulfilled,
+// and the other node must not be overwritten. It is a warning if want is a namespace in which others may create nodes and in
+// which nothing is declared: others must not stop the plan.
 func obstacle(p *plan.Plan, s *access.Sides, want, have *plan.Node) {
 	severity, then := problem.Error, ""
 	if want.Kind().Container && access.OthersCreateAfter(p, want.ACL) && !slices.ContainsFunc(s.Desired, func(n *plan.Node) bool { return access.Under(n.Path, want.Path) }) {
@@ -196,9 +196,9 @@ func checkShrink(p *plan.Plan, c *plan.Change) {
 	}
 }
 
-// contents are what stays in namespaces: nodes that are not ours, and those of ours that are not deleted, which are forgotten
-// nodes, and nodes that were not asked for. Declared ones count only in a destroy: otherwise one in a namespace that is not
-// declared is an error, see checkParents.
+// contents are the nodes that stay in namespaces: nodes of other programs, forgotten nodes, and nodes outside of the targets.
+// Declared nodes count only in a destroy. In other plans, a declared node in an undeclared namespace is an error, see
+// checkParents.
 type contents struct {
 	of   map[string][]string // by the path of each namespace around them
 	mine map[string]bool     // of nodes that were ours, whether they still are
@@ -231,7 +231,8 @@ func contentsOf(p *plan.Plan, s *access.Sides) contents {
 }
 
 // tie returns the contents of a namespace that prevent its change. ZooKeeper deletes no node with children, so one foreign lock
-// would make it refuse the whole transaction. The mark of a namespace leads to the nodes of ours in it.
+// would make it refuse the whole transaction. A namespace with nodes of ours is not forgotten, because a read finds them by its
+// mark.
 func (x contents) tie(c *plan.Change) []string {
 	switch c.Action {
 	case plan.Delete, plan.Replace:
@@ -321,8 +322,8 @@ func checkParents(p *plan.Plan, s *access.Sides) {
 // warnDraining warns of locks that an interrupted apply left closed. They admit no further holders, so the plan must say what
 // happens to them, even without other changes. A lock that this plan opens again is visible by itself: its state changes.
 //
-// Otherwise such a lock shows no difference. Its state is not a parameter, and its sum
-// leaves it out, because draining is not an edit by hand.
+// A draining lock that the plan leaves alone shows no difference. Its state is not a parameter, and its sum leaves it out,
+// because draining is not an edit by hand.
 func warnDraining(p *plan.Plan) {
 	for c := range p.Each() {
 		if c.Before == nil || !access.IsOurs(p, c.Before) || c.Before.Payload.State != kind.StateDraining ||
@@ -424,7 +425,7 @@ func checkListings(p *plan.Plan, s *access.Sides) {
 	length, nodes, grows := map[string]int{}, map[string]int{}, map[string]bool{}
 	add := func(path string) (at string) {
 		at = kind.ParentPath(path)
-		length[at] += 4 + len(path) - len(kind.JoinPath(at, "")) // its name, and that one's length
+		length[at] += 4 + len(path) - len(kind.JoinPath(at, "")) // its name, and 4 bytes for its length
 		nodes[at]++
 		return at
 	}
@@ -463,8 +464,8 @@ func checkListings(p *plan.Plan, s *access.Sides) {
 	}
 }
 
-// checkCrowds finds locks, and directories of families, with more children than Java clients can list. Their names were not all read: they
-// count as contenders, or as keys of that length.
+// checkCrowds finds locks, and directories of families, with more children than Java clients can list. Not all names were read,
+// so every name counts as long as a contender's.
 func checkCrowds(p *plan.Plan, s *access.Sides) {
 	for c := range p.Each() {
 		if c.Before == nil || c.After == nil || c.Before.Live == nil || c.Before.Kind() == nil || c.Before.Kind().Container {

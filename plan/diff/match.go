@@ -27,8 +27,8 @@ func elsewhere(p *plan.Plan, s *access.Sides, m *pairing, have *plan.Node) *plan
 	return to
 }
 
-// link joins a node that goes at one path with the node that comes at another. If two nodes have one address the first is
-// continued. A declaration that is refused, or that takes over a node which is there, continues none.
+// link joins the deletion of a node at its old path with the creation at its new one. If two nodes have one address the first is
+// continued. A declaration that is refused, or that imports an existing node, continues no other node.
 func link(p *plan.Plan) {
 	at := byPath(p)
 	for c := range p.Each() {
@@ -36,7 +36,7 @@ func link(p *plan.Plan) {
 			continue
 		}
 		if c.Action == plan.Replace {
-			c.PreviousAddr = "" // that of another lock
+			c.PreviousAddr = "" // the address here was another lock's
 		}
 		to := at[c.NextPath]
 		if to == nil || to.PreviousPath != "" || to.Importing != "" || to.Action != plan.Create && to.Action != plan.Replace {
@@ -182,8 +182,8 @@ func adoptions(p *plan.Plan, s *access.Sides, m *pairing) {
 	}
 }
 
-// importedAlready reports an import on the command line that cannot be the one that made the node at the declared path: its znode
-// is still there. A block is old, and its path may be another program's by now.
+// importedAlready reports a command-line import to a path that the stack has already, while the znode to import still exists. It
+// does not report import blocks: a block may be old, and another program may use its path by now.
 func importedAlready(p *plan.Plan, s *access.Sides, imp *plan.Import, want *plan.Node) {
 	have := s.Have[imp.Path]
 	if !imp.ByCommand || imp.Path == want.Path || have == nil {
@@ -287,10 +287,9 @@ func unowned(have, want *plan.Node) *plan.Node {
 
 // adoption is the change of a znode that becomes the declared node at its present path.
 //
-// A foreign node may be a container: Curator's lock nodes are, no answer of a server reveals it (DataNode.getClientEphemeralOwner
-// hides it), and servers delete containers that are empty (ContainerManager). The declaration would vanish with it. So the node
-// is created again while it is empty, which disturbs no user. Otherwise its payload says that it was made elsewhere, and each
-// later plan tries again.
+// A foreign node may be a container, as Curator's lock nodes are. No server reveals that (DataNode.getClientEphemeralOwner hides
+// it), and servers delete empty containers (ContainerManager), with the declaration. So an empty node is created again, which
+// disturbs no user. If it is in use, its payload says that it was made elsewhere, and each later plan tries again.
 func adoption(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node) (plan.Change, bool) {
 	imp := m.imports[want.Path]
 	if imp == nil || imp.Path != want.Path {

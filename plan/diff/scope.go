@@ -103,10 +103,10 @@ func asksFor(p *plan.Plan, o plan.Output, planned map[plan.Addr]bool) bool {
 
 // limitChanges keeps the changes that were asked for and those that they need, and drops all others.
 //
-// A node that is left out and exists stays in the plan as a NoOp; one that does not exist, or is not ours yet, leaves the plan. Problems are kept or dropped with
-// their nodes. A problem without a path concerns the whole plan and stays, as does one of an address
-// that is planned. If its node has no change, because it is in the way of one or was declared wrongly,
-// its address decides.
+// A node that is left out and exists stays in the plan as a NoOp; one that does not exist, or is not ours yet, leaves the plan.
+// Problems are kept or dropped with their nodes. A problem without a path concerns the whole plan and stays, as does one of an
+// address that is planned. If its node has no change, because the node is at the path of a declared one or was declared wrongly,
+// the problem's address decides.
 func limitChanges(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool {
 	planned := map[plan.Addr]bool{} // blocks
 	in := map[string]bool{}         // by path

@@ -1,5 +1,5 @@
-// Package document has the JSON documents of plans and locks. A plan and the commands render the same ones; whatever is in a document
-// is in its type. Names and meanings are an interface: programs search for them.
+// Package document has the JSON documents of plans and locks. Saved plans and commands render the same types, and a type has all
+// that is in its document. Names and meanings are an interface: programs search for them.
 //
 //	err := json.NewEncoder(os.Stdout).Encode(document.Of(version, cfg.Checks, p)) // as "locktree show -json"
 //
@@ -58,7 +58,7 @@ func parties(all []kind.Party) []kind.Sight {
 	return Placed(out, all)
 }
 
-// Placed numbers parties by their places in the lock of each key.
+// Placed gives each contender its position in the queue of its key.
 func Placed(sights []kind.Sight, all []kind.Party) []kind.Sight {
 	position := map[string]int{}
 	for i, p := range all {

@@ -109,7 +109,7 @@ var prefixes = regexp.MustCompile(`(^|: |; |\(|\n)(?:(?:recipes|kind|plan|apply|
 // Plain returns the text of an error of this program or its libraries without the names of packages.
 func Plain(text string) string { return prefixes.ReplaceAllString(text, "$1") }
 
-// Sentence makes an error's text stand alone: errors start small and end open, because they may be put into others.
+// Sentence makes a sentence of an error's text, which begins with a small letter and has no full stop.
 func Sentence(s string) string {
 	first, size := utf8.DecodeRuneInString(s)
 	if size == 0 {

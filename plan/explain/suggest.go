@@ -55,8 +55,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// NearestAddr suggests what was meant by an unknown address: the keys of the for_each block that it names, or one that is written
-// almost like it. If the namespaces around it were left out, it is the only address that ends with it.
+// NearestAddr suggests what was meant by an unknown address: a key if it names a block with for_each, or the only known address
+// that ends with it if its namespaces were left out. If there is neither, it suggests a similar address.
 func NearestAddr[Addr interface {
 	~string
 	Block() Addr

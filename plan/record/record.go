@@ -29,8 +29,8 @@ type Record struct {
 	Key     string            // of the sums in the nodes, see [Sum]
 	Pending []Pending         // access lists that apply has still to set
 	Outputs map[string]Output // by name
-	// Access is the set of the root that was last in force for this stack; nil if it does not know any. While it replaces the set,
-	// Next is what it sets.
+	// Access is the set of the root that was last in force for this stack; nil if none is known. While an apply replaces the set,
+	// Next is the new one.
 	Access, Next kind.List
 	// Untracked are the paths of nodes that no walk from the root finds, see plan/tx.
 	Untracked []string
@@ -199,13 +199,13 @@ func MarkedAs(data []byte) string {
 	return m.ID
 }
 
-// Standing is what a stack has to do with the set of its root.
+// Standing says how the administrators that a stack names relate to the set of its root.
 type Standing string
 
 // The standings.
 const (
-	StandsOpen     Standing = "open"     // none is named: it belongs to the first who applies
-	StandsInForce  Standing = "in force" // what is named is there, or comes with the first apply
+	StandsOpen     Standing = "open"     // no administrators are named: the root belongs to the first who applies
+	StandsInForce  Standing = "in force" // the named set is there, or the first apply creates it
 	StandsReplaces Standing = "replaces" // the named set takes the place of the present one
 )
 
@@ -232,7 +232,7 @@ type Before struct {
 	Leaving   kind.List                  // the administrators whom the plan shuts out
 	Lost      bool                       // the record is damaged, or gone although there are nodes of the stack
 	Unmarked  bool                       // the ensemble was found without an id, where an apply had been
-	Untracked []string                   // what the record names and cannot be understood, to be kept
+	Untracked []string                   // paths in the record whose nodes cannot be understood, to be kept
 	Left      Roll                       // the roll before the plan: the nodes that exist, and declared ones deleted by hand
 	Extra     map[string]json.RawMessage // unknown fields of the record, to be kept
 }

@@ -24,7 +24,7 @@ import (
 type codec struct {
 	out *bufio.Writer // keeps its first error until it is flushed; nil while reading
 	in  []byte        // what is left
-	err error         // of reading: whatever follows is nothing
+	err error         // the first one of reading; after it all values are zero
 
 	numbers map[string]int64 // of strings, when writing
 	texts   []string         // when reading
@@ -116,7 +116,7 @@ func (c *codec) value(v reflect.Value) {
 	case treeType:
 		c.tree(v)
 		return
-	case timeType: // in milliseconds, which any year has
+	case timeType: // in milliseconds, which can express any year
 		if n := c.number(v.Interface().(time.Time).UnixMilli()); reads {
 			v.Set(reflect.ValueOf(time.UnixMilli(n)))
 		}

@@ -138,7 +138,7 @@ func open(data []byte, version string) (head header, body []byte, err error) {
 		return head, nil, truncated(len(data))
 	}
 	written, err := hex.DecodeString(string(data[end+1 : len(data)-1]))
-	if err != nil { // the line feeds belong to the text before it
+	if err != nil { // a cut file may end with a line feed of its text
 		return head, nil, truncated(len(data))
 	}
 	if seal := sha256.Sum256(data[:end]); !bytes.Equal(written, seal[:]) {

@@ -78,8 +78,8 @@ func Each(p *plan.Plan, applyID string, indexACL kind.List, yield func(*Transact
 // [Each].
 var ErrTooLong = errors.New("plan: the transaction is longer than the servers read")
 
-// ErrLeft means that a transaction was not committed, and that some of its changes are others now: see [plan.Change.Leave]. Yield of
-// [Each] returns it to get it again.
+// ErrLeft means that a transaction was not committed, and that some of its changes are others now: see [plan.Change.Leave]. The
+// yield of [Each] returns this error to get the transaction again.
 var ErrLeft = errors.New("plan: the transaction is to be made again")
 
 // unchanged returns the change of the path if it changes nothing. In Changes, those that are not
@@ -109,9 +109,9 @@ type batcher struct {
 
 // cut makes the next transaction of the first units, as many as its budget allows but at least one.
 //
-// With [ErrTooLong] it ends: each attempt at least halves the budget, and once that is below the smallest unit's size, every
-// transaction has one unit, or only the record. The length that was sent is halved and not the allowed one, because it may have
-// been far less.
+// Repeating after [ErrTooLong] ends: each attempt at least halves the budget. Once that is below the smallest unit's size, every
+// transaction has one unit, or only the record. The budget becomes half of the length that was sent, because that may be far
+// below the old budget.
 func (b *batcher) cut(units [][]*plan.Change) (tx *Transaction, taken int, err error) {
 	tx = &Transaction{ID: numbered(b.id, b.n)}
 	size, checked := 0, map[string]bool{} // paths of namespaces that the transaction checks
@@ -136,12 +136,12 @@ func (b *batcher) cut(units [][]*plan.Change) (tx *Transaction, taken int, err e
 		tx.Ops = slices.Concat(tx.Ops, admit(b.p, lock))
 	}
 	head, err := b.head(tx)
-	tx.Ops = append(tx.Ops, head...) // the last, where apply looks for its deletion
+	tx.Ops = append(tx.Ops, head...) // the record's operation is last: apply looks for its deletion there
 	return tx, taken, err
 }
 
-// unitsOf are what is not divided, in the order of execution. A namespace is forgotten after its contents: until then its mark
-// leads there.
+// unitsOf are what is not divided, in the order of execution. A namespace is forgotten after its contents, because a read finds
+// them by its mark.
 func unitsOf(p *plan.Plan) (out [][]*plan.Change) {
 	var made []*plan.Change
 	var forgotten, unsealed [][]*plan.Change
@@ -220,7 +220,7 @@ func untouched(p *plan.Plan, c *plan.Change) *plan.Change {
 }
 
 // numbered is the apply id with the number of a transaction added to its last four digits. The first one has the id itself, and
-// none has the id of one of the 65,535 before it. If the number replaced those digits, one id in 65,536 would already end in the
+// up to 65,536 transactions have different ids. If the number replaced those digits, one id in 65,536 would already end in the
 // number of the second transaction (0001): if its reply were lost, what the first one wrote into the record would be taken for
 // its success.
 func numbered(id string, n int) string {
@@ -336,8 +336,8 @@ func goes(c *plan.Change) bool { return c.Action == plan.Delete || c.Action == p
 // Measure fills in the statistics. If a declaration cannot be encoded, that is a problem already and
 // there is nothing to measure.
 //
-// Unknown values are replaced: the id by one of the same length; the access list of new nodes of the record, if none is declared
-// and the connection decides, by the longer of the two possible ones.
+// Unknown values get their longest form: the id is zeros of full length. If no administrators are declared, the connection
+// decides the list of a new record, and the longer of its two lists counts.
 func Measure(p *plan.Plan) {
 	own := kind.WorldAll()
 	if p.Set != nil {

@@ -49,7 +49,8 @@ func deletes(c *plan.Change) []Op {
 	return append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
 }
 
-// keptClear is the version of the node of a family that takes the place of one with a lower version.
+// keptClear is the data version of the new node of a family whose old version is lower. A late transaction checks the old
+// version, so it fails.
 const keptClear = 2
 
 // writes returns the operations that create or update the node, its parts after it.
@@ -98,12 +99,12 @@ func recordOf(c *plan.Change, part string) []byte {
 	return usersRecord(from)
 }
 
-// Admit adds to the list of a node that is created those who leave.
+// Admit adds the administrators whom the plan removes to the list of a new node.
 func Admit(p *plan.Plan, list kind.List) kind.List {
 	return slices.Concat(list, p.Before.Leaving).Normalize()
 }
 
-// admit lets those who leave into what the operations create.
+// admit adds the administrators whom the plan removes to the lists of the nodes that the operations create.
 func admit(p *plan.Plan, ops []Op) []Op {
 	if len(p.Before.Leaving) == 0 {
 		return ops
@@ -129,8 +130,8 @@ func stepsOf(ops []Op) (steps []plan.ACLStep) {
 	return steps
 }
 
-// markOf is the data of a node as the plan leaves it. A node of no stack has no sum, nor has one whose list is hidden from us: what
-// the plan says of that was never compared.
+// markOf is the data of a node as the plan leaves it. A node of no stack gets no sum. Neither does one whose list is hidden from
+// us, because the plan could not compare that list.
 func markOf(p *plan.Plan, c *plan.Change) ([]byte, error) {
 	marked := *c.After.Payload
 	marked.Sum = ""
@@ -333,7 +334,7 @@ func keySteps(p *plan.Plan) (steps []plan.ACLStep) {
 	return steps
 }
 
-// keyOf is that of the sums that the plan writes: of a plan that is only measured, one of the same length.
+// keyOf is the key of the sums that the plan writes; for a plan that is only measured, zeros of the same length.
 func keyOf(p *plan.Plan) string {
 	if p.Before.Key == "" {
 		return strings.Repeat("0", record.KeyLen)

@@ -3,8 +3,8 @@
 //	t := &commit.Sender{Held: held, Plan: p, ID: id, Own: own, History: node, Entry: entry, Besides: besides}
 //	err := t.Send(ctx)
 //
-// A [Sender] is all of them. send.go goes through them, reports them, adds them to the history, and puts the deletion of
-// contenders into one. commit.go sends it and settles whether it was committed.
+// A [Sender] sends all of them. send.go reports them, and adds the history entry and the deletion of broken locks' contenders.
+// commit.go sends one transaction and settles whether it was committed.
 //
 // The package relies on plan for the operations and on a held lock, which fences each transaction. It reads back what it cannot know, and
 // never guesses: an outcome that stays open is a [*failure.UnknownError]. It opens no drained lock again, and sets no access list.
@@ -42,7 +42,7 @@ type Sender struct {
 	Own     kind.List     // list of the tool's own nodes
 	Entry   history.Entry // for the history
 	History history.Node
-	Records int32 // the data version of the directory of records, before a first apply
+	Records int32 // the data version of the directory of records; only set before the stack's first apply
 	Total   int   // transactions, as far as is known
 	Besides *refusal.Besides
 	Left    []plan.Addr // locks that stay in a node that may be a container, because they are in use
@@ -50,7 +50,7 @@ type Sender struct {
 	// The committed part.
 	Done, Ops, Bytes int
 	Changes          []*plan.Change
-	Created          []plan.ACLStep // the lists to set on new nodes that admit those who leave
+	Created          []plan.ACLStep // the lists to set on new nodes, which also admit the administrators whom the plan removes
 	Record           plan.Pin       // the record before the last of them
 
 	later   map[plan.Addr]bool // addresses of changes that are done only when their lists are set
@@ -59,7 +59,7 @@ type Sender struct {
 
 	// The transaction under way.
 	tx    *tx.Transaction
-	all   []tx.Op        // of tx, with the contenders it breaks, behind the operations of the history
+	all   []tx.Op        // all that is sent: history, deletion of contenders, operations of tx
 	notes int            // how many these are
 	size  int            // of all, in bytes
 	noted *history.Entry // what it adds to the history; nil if it cannot
@@ -115,7 +115,7 @@ func (r *Sender) transact(ctx context.Context, batch *tx.Transaction) error {
 	default: // more than planned, when some had to be cut
 		r.Total = max(r.Total, r.Done+1)
 	}
-	stated := r.all[r.notes:] // by the plan
+	stated := r.all[r.notes:] // what the plan states, without the notes
 	ops, bytes := len(stated), tx.Size(stated)
 	if r.noted != nil {
 		r.History.Wrote(r.all[0].Data)
@@ -251,8 +251,8 @@ func (r *Sender) force(ctx context.Context) (resolved bool, err error) {
 	return false, err
 }
 
-// first returns the operation that prevents two stacks from both being applied to a root for the first time. It raises the
-// version of the directory of records, where another stack had none.
+// first returns the operation that prevents two stacks from both being applied to a root for the first time. It raises the data
+// version of the directory of records, in which no other stack had a record.
 func (r *Sender) first() []tx.Op {
 	if !r.Record.Absent || r.tx.Index == nil {
 		return nil
@@ -335,7 +335,7 @@ func (r *Sender) clear(ctx context.Context, ops []tx.Op) error {
 		r.Besides.Swept()
 		return nil
 	case refusal.Overtaken(err), refusal.Unknown(err):
-		return nil // what is still there has the transaction refused
+		return nil // a node that is still there makes the transaction fail
 	}
 	return r.Held.Refusal(ctx, r.Plan, ops, results, err)
 }

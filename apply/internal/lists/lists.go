@@ -53,8 +53,8 @@ type Phase struct {
 // the old and the new administrators (tx.Op.Then). So if an apply that replaces an administrator ends at any write, either the
 // old one or the new one can still do everything, and a connection that presents both always can.
 //
-// The last of the steps is .locktree, if the set of the root changes: the first pass begins with it. So from the first new right
-// to the last old one it shows the set that admits both.
+// The last of the steps is .locktree, if the set of the root changes: the first pass begins with it. So while the lists change,
+// the list of .locktree admits the old and the new administrators.
 func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
 	if len(steps) == 0 && (r.Noted == nil || len(r.Noted.Pending) == 0) {
 		return nil
@@ -79,8 +79,8 @@ func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
 			if steps[i].OfKey && errors.Is(err, zk.ErrNoNode) { // the key is not used any more
 				done, err = narrow, nil
 			}
-			// A node that another identity has closed to us must not keep the leaving administrators on all others. A node of a
-			// key may hold the only rights of a program, so the family keeps them too.
+			// One node that another identity has closed to us must not stop the removal of rights on all others. A closed node of
+			// a key is an error: its client may have only the rights of the old list, which the family must not lose before.
 			if errors.Is(err, zk.ErrNoAuth) && !steps[i].OfKey && !access.Administers(r.Plan, steps[i].Before) {
 				closed = cmp.Or(closed, err)
 				continue
@@ -123,7 +123,8 @@ func (r *Phase) half(ctx context.Context, step *plan.ACLStep, narrow bool) (writ
 	return &next, narrow || !loses, nil
 }
 
-// setNext sets the next list, if we may go on. It returns the aversion since then, or that of the step.
+// setNext sets the next list, if we may go on. It returns the new version of the access list, or that of the step if nothing was
+// set.
 func (r *Phase) setNext(ctx context.Context, step plan.ACLStep) (int32, error) {
 	if err := context.Cause(ctx); err != nil {
 		return step.Aversion, err

@@ -121,7 +121,7 @@ func (r Request) queue(ctx context.Context, c *recipes.Client) (*recipes.Lease, 
 	}
 	// TryLock first, even if we may wait: it names the holder at once.
 	held := errors.Is(err, recipes.ErrHeld)
-	mute := err != nil && !held && try.Err() != nil // of the question alone: a wait may outlast it
+	mute := err != nil && !held && try.Err() != nil // the timeout is of this first request; the wait for a holder may take longer
 	if held {
 		lease, err = r.wait(ctx, m, err)
 	}
@@ -152,8 +152,8 @@ func rest(ctx context.Context) bool {
 }
 
 // wait waits as long as it may, and reports the holder. It always identifies the holder that TryLock found (found), which goes
-// into the error unless the wait finds another one. It takes one more request, which TryLock saves for callers who do not need
-// it.
+// into the error unless the wait finds another one. That takes one more request, which TryLock does not send, because not every
+// caller needs the holder.
 func (r Request) wait(ctx context.Context, m *recipes.Mutex, found error) (*recipes.Lease, error) {
 	var held *recipes.HeldError
 	if errors.As(found, &held) {
@@ -219,9 +219,8 @@ func (h *Held) Write(ctx context.Context, path string, data []byte, version int3
 	return err
 }
 
-// SetACL sets one list. If the reply is lost, or the version has changed, it reads the list to
-// see whether it is as it should be. A repeated request is guarded by the same version. It returns the aversion since then, or that
-// of the step.
+// SetACL sets one list. If the reply is lost, or the version has changed, it reads the list to see whether it is as it should be.
+// A repeated request is guarded by the same version. It returns the new version of the access list, or that of the step.
 func (h *Held) SetACL(ctx context.Context, step plan.ACLStep) (aversion int32, err error) {
 	for range Tries {
 		var stat *zk.Stat
@@ -286,8 +285,7 @@ func (h *Held) Explain(ctx context.Context, p *plan.Plan, op tx.Op, err error) e
 	return refusal.Denied(h.Client, op, err)
 }
 
-// occupied is the error when a node to be deleted has children. In a lock that is a contender that
-// came after we had looked.
+// occupied is the error when a node to be deleted has children. The child of a lock is a contender that came after we had looked.
 func (h *Held) occupied(ctx context.Context, p *plan.Plan, op tx.Op, err error) error {
 	for c := range p.Each() {
 		if !About(c, op.Addr, op.Path) || c.Before == nil || c.Before.Kind().Container {
@@ -299,17 +297,17 @@ func (h *Held) occupied(ctx context.Context, p *plan.Plan, op tx.Op, err error) 
 	return &failure.ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: "something was created in it", Err: err}
 }
 
-// About reports whether a path belongs to this change: its node or one of the parts. The
-// address is not enough: a lock whose path changes has it at both paths.
+// About reports whether a path belongs to this change: its node or one of the parts. The address is not enough: if the path of a
+// lock changes, the nodes at both paths have it.
 func About(c *plan.Change, addr plan.Addr, path string) bool {
 	parent := kind.ParentPath(path)
 	return c.Addr == addr && (path == c.Path || parent == c.Path)
 }
 
-// Refusal is the error of a transaction that was certainly not committed. Its operations are short.
+// Refusal is the error of a transaction that was certainly not committed.
 func (h *Held) Refusal(ctx context.Context, p *plan.Plan, ops []tx.Op, results []zk.MultiResponse, err error) error {
 	if op, refused := refusal.FirstRefused(results, ops); refused {
-		// err is this answer too, in words: go-zookeeper has none for some of its codes.
+		// err is used, not the result: go-zookeeper has no text for some codes in results
 		return h.Explain(ctx, p, op, err)
 	}
 	if errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrSessionLost) {

@@ -36,7 +36,7 @@ const scaffoldTries = 5
 type Ground struct {
 	Made    []string // the nodes that were created
 	History history.Node
-	Records int32 // the data version of the directory of records, before a first apply
+	Records int32 // the data version of the directory of records; only set before the stack's first apply
 }
 
 // Scaffold creates the nodes that an apply needs: the root and its ancestors, the directory of records, the history and the apply
@@ -47,7 +47,7 @@ type Ground struct {
 // exists: if it finds a node created meanwhile, it determines again what is missing. A lost reply does
 // not matter either: what exists then is what was wanted.
 //
-// acl is the access list of the nodes. The contenders of the lock have own, that of the tool's own nodes.
+// acl is the access list of the nodes. The contenders of the lock get the list own, that of the tool's own nodes.
 func Scaffold(ctx context.Context, s *direct.Session, p *plan.Plan, own, acl kind.List) (g *Ground, err error) {
 	g = &Ground{}
 	if p.Index.Absent { // another stack may have been applied since the plan
@@ -104,8 +104,7 @@ func ScaffoldPaths(root, stack string) []string {
 }
 
 // absent lists the paths that are missing, in order, and reads the history. If the lock exists so do its ancestors, so the common
-// case costs three requests, in one round trip. This does not prove the directory of records and the history, which are no
-// ancestors.
+// case costs three requests, in one round trip. The lock does not prove that the directory of records and the history exist.
 func (g *Ground) absent(ctx context.Context, s *direct.Session, p *plan.Plan) ([]string, error) {
 	paths := ScaffoldPaths(p.Root, p.Stack)
 	known := []string{record.LockPath(p.Root, p.Stack), kind.ParentPath(record.IndexPath(p.Root, p.Stack))}
@@ -124,8 +123,8 @@ func (g *Ground) absent(ctx context.Context, s *direct.Session, p *plan.Plan) ([
 	return missing, err
 }
 
-// lookBack reads the history, before the apply lock is taken: the less lies between that and the transaction, the fewer come into a lock
-// that was idle. If it is written meanwhile, it is read again.
+// lookBack reads the history before the apply lock is taken: each request between the lock and the transaction gives contenders
+// time to enter a lock that was idle. If the history is written meanwhile, it is read again.
 func (g *Ground) lookBack(ctx context.Context, s *direct.Session, p *plan.Plan) (err error) {
 	g.History, err = history.Open(ctx, s, record.HistoryPath(p.Root, p.Stack))
 	return err

@@ -182,7 +182,7 @@ func Commit(root string, err error) error {
 	return meaning(&failure.NodeError{Path: root, Op: "commit to", Written: failure.NothingWritten, Err: err})
 }
 
-// WrongPassword is said of a connection that is none of those it has the name of.
+// WrongPassword is the text for a connection with the user name of an administrator and another password.
 const WrongPassword = "our password differs from theirs, and ZooKeeper accepts any password without complaint"
 
 // Namesake reports whether we have the user name of one of these.
@@ -192,7 +192,7 @@ func Namesake(c *recipes.Client, names []string) bool {
 	})
 }
 
-// NotAdmin is the error of a connection that is none of the administrators of a set.
+// NotAdmin is the error of a connection that is not one of the administrators of a set.
 func NotAdmin(c *recipes.Client, set *plan.Access, of, root string) error {
 	admins := access.Names(set.Admins)
 	why := fmt.Sprintf("we are %s, and the administrators %s are %s", strings.Join(failure.WhoWeAre(c), ", "), of, strings.Join(admins, ", "))
@@ -241,7 +241,7 @@ func (b *Besides) Add(clause string) { b.clauses = append(b.clauses, clause) }
 // Swept counts an unused node of a key that was deleted. It is safe for concurrent use.
 func (b *Besides) Swept() { b.keys.Add(1) }
 
-// Say adds to an error what the apply has written although nothing of the plan was, more included.
+// Say adds to err the clauses of what the apply wrote besides the plan, and the clauses more.
 func (b *Besides) Say(err error, more ...string) error {
 	switch n := b.keys.Swap(0); n {
 	case 0:
@@ -259,7 +259,7 @@ func (b *Besides) Say(err error, more ...string) error {
 	return &besidesError{b.clauses, err}
 }
 
-// besidesError: nothing of the plan was written because of err, but what prepares it was.
+// besidesError: because of err nothing of the plan was written, but its preparations were.
 type besidesError struct {
 	prepared []string // clauses
 	err      error

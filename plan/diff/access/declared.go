@@ -44,8 +44,8 @@ func CheckDeclared(p *plan.Plan, s *Sides) {
 	tellRemarks(p, k)
 }
 
-// openTo finds the first entry that lets everybody do more than read. The contenders' list counts
-// too, because their data says who they are.
+// openTo finds the first entry that lets everybody do more than read. The contenders' list counts too: a client that can write a
+// contender's data can change whose place in the queue it is.
 func openTo(list kind.List) string {
 	for _, a := range list {
 		if plan.Everybody(a) && a.Perms&^kind.PermRead != 0 {
@@ -62,7 +62,7 @@ func checkLockOut(p *plan.Plan, s *Sides, n *plan.Node) {
 	if n.AllowLockout || len(s.Opts.Identities) == 0 { // which is a problem of its own, said once
 		return
 	}
-	kept, maybe := n.ACL.Rights(append(Us(s), kind.ACL{Scheme: "auth"})...) // what is written for "auth" is whoever writes it
+	kept, maybe := n.ACL.Rights(append(Us(s), kind.ACL{Scheme: "auth"})...) // the server stores the identities of the connection that writes the list for "auth"
 	missing := Need(n.Kind()) &^ kept
 	if missing == 0 {
 		return
@@ -244,8 +244,7 @@ func administeredNow(s *Sides, path string, others kind.List) string {
 
 func whoText(list kind.List) string { return strings.Join(Names(list), ", ") }
 
-// whoBut lists identities. A user who is among others with another digest, because the password is
-// being replaced, is marked as such.
+// whoBut lists identities. A user whom others contains with another digest is marked: the password is being replaced.
 func whoBut(list, others kind.List) string {
 	var out []string
 	for _, a := range list {
@@ -305,9 +304,8 @@ func hasIdentity(s *Sides) bool {
 	return slices.ContainsFunc(s.Opts.Identities, func(id plan.Identity) bool { return id.Scheme != "world" })
 }
 
-// listHead identifies a slice without looking into it. Two slices that begin at the same entry and
-// have the same length are equal, because lists are never changed. It is a shortcut: a list at two
-// places in memory is another one.
+// listHead identifies a slice without looking into it. Two slices that begin at the same entry and have the same length are
+// equal, because lists are never changed. Equal lists at two places in memory count as different, which only costs time.
 type listHead struct {
 	first *kind.ACL
 	n     int

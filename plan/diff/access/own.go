@@ -230,8 +230,8 @@ func joined(p *plan.Plan, s *Sides, have kind.List) kind.List {
 // Nodes above the root need no check: no node can be deleted that is not empty, and the root contains at least the tool's own
 // nodes.
 
-// auditFrame finds others who may create or delete the stack's nodes. An identity with ADMIN there was put in charge on purpose;
-// everybody was not. It checks the access lists as the plan leaves them.
+// auditFrame finds others who may create or delete the stack's nodes. It accepts an identity with ADMIN there, which was put in
+// charge on purpose, but not world:anyone. It checks the access lists as the plan leaves them.
 func auditFrame(p *plan.Plan, s *Sides) {
 	if s.Opts.Destroy || p.Set == nil && !hasIdentity(s) {
 		return // a connection without an identity has no rights of its own to protect

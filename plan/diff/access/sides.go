@@ -58,7 +58,7 @@ func FrameAt(s *Sides, path string) *plan.Framed {
 	return &plan.Framed{Pin: plan.Pin{Czxid: -1}}
 }
 
-// insidersOf are those who apply after the plan.
+// insidersOf are the identities that may apply once this plan is applied.
 func insidersOf(p *plan.Plan, s *Sides) kind.List {
 	who := p.Set.Administrators()
 	if who == nil {
@@ -70,8 +70,8 @@ func insidersOf(p *plan.Plan, s *Sides) kind.List {
 	return insiders(who, p.Set == nil && p.Before.Noted == nil)
 }
 
-// OthersCanCreate reports whether a list of the tree that was read lets others create nodes: those who surely do not apply, and did
-// not before.
+// OthersCanCreate reports whether a list of the tree that was read lets others create nodes: identities that surely are not, and
+// were not, administrators.
 func OthersCanCreate(t *plan.Tree, named *plan.Access, list kind.List) bool {
 	who, open := slices.Clone(named.Administrators()), named == nil
 	for _, f := range t.Frame {
@@ -85,7 +85,8 @@ func OthersCanCreate(t *plan.Tree, named *plan.Access, list kind.List) bool {
 	return Grants(insiders(who, open), list, kind.PermCreate)
 }
 
-// OthersCreateAfter is the same of a list after the plan. It is true wherever the next read finds it true.
+// OthersCreateAfter is OthersCanCreate for a list after the plan. If the next read finds that others can create nodes, so does
+// this.
 func OthersCreateAfter(p *plan.Plan, list kind.List) bool {
 	return Grants(p.Before.Insiders, list, kind.PermCreate)
 }
@@ -130,10 +131,10 @@ func Granted(list kind.List, to kind.ACL) bool {
 
 func masked(a kind.ACL) bool { return kind.List{a}.Masked() }
 
-// Administers reports whether one of those who apply, or did before, can set a list, by the plan.
+// Administers reports whether an administrator can set a list: a present one, or one whom the plan removes.
 func Administers(p *plan.Plan, list kind.List) bool {
 	if p.Set == nil {
-		return true // whoever that is
+		return true // no set is named, so any identity may apply
 	}
 	return slices.ContainsFunc(slices.Concat(p.Set.Admins, p.Before.Named, p.Before.Leaving), func(a kind.ACL) bool { return mayAdminister(a, list) })
 }
@@ -157,7 +158,7 @@ func Names(list kind.List) (out []string) {
 	return out
 }
 
-// AccessOf is who a set is.
+// AccessOf divides the list that is a set into administrators and readers.
 func AccessOf(list kind.List) *plan.Access {
 	admins := slices.DeleteFunc(slices.Clone(list), func(a kind.ACL) bool { return a.Perms&kind.PermAdmin == 0 })
 	readers := slices.DeleteFunc(slices.Clone(list), func(a kind.ACL) bool { return a.Perms&kind.PermAdmin != 0 })
