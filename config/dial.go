@@ -42,8 +42,8 @@ func (e *Ensemble) Dial(ctx context.Context, with recipes.Config) (*recipes.Clie
 	return recipes.Dial(ctx, cfg)
 }
 
-// ClientConfig is the configuration of a client of the ensemble: with, where its servers, timeouts, identities and encryption
-// are those of the ensemble, as far as it has any. So no program that dials can leave one of them out.
+// ClientConfig completes a configuration by the servers, timeouts, identities and encryption of the ensemble, as far as it has
+// any. So no program that dials can leave one of them out.
 //
 // The files of TLS, a keytab, a credential cache and a file with a password are read now, and again for each connection, so that
 // a program that lasts goes on when certificates and authorities, keys and passwords were replaced. While those of TLS cannot be

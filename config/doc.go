@@ -1,8 +1,9 @@
 // Package config reads the configuration language: HCL in, one desired [plan.Tree] per ensemble out.
 //
-// [Load] reads a directory; its result is what package plan/diff compares with the ensemble. [Ensemble.Dial] connects as an ensemble
-// block says, identities and encryption included. [Format] is the layout of files. Package config/adopt writes configuration for
-// znodes that exist, and config/generate writes Go code. docs/language.md describes the language for people, by the tables that decode it.
+// [Load] reads a directory; its result is what package plan/diff compares with the ensemble. [Ensemble.Dial] connects as an
+// ensemble block says, identities and encryption included. [Format] is the layout of files. Package config/adopt writes
+// configuration for znodes that exist, and config/generate writes Go code. docs/language.md describes the language for people;
+// its reference is generated from the tables that decode files.
 //
 // # What Load promises
 //

@@ -16,12 +16,11 @@ import (
 type declared struct {
 	addrs map[plan.Addr]*eval.Instance // nodes, their blocks, modules (nil) and their blocks (nil)
 	nodes map[plan.Addr]*eval.Instance // nodes alone
-	exact map[plan.Addr]bool           // nodes and modules, without the blocks of several
+	exact map[plan.Addr]bool           // nodes and instances of modules, without blocks that have for_each
 	// blocks are the addresses without any keys.
 	blocks map[plan.Addr]bool
 	paths  map[*eval.Ensemble]map[string]*eval.Instance
-	// sound: nothing was wrong before, so that what is missing is missing for its
-	// own sake.
+	// sound: no earlier error can be the reason why an address is missing.
 	sound bool
 }
 

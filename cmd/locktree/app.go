@@ -28,7 +28,7 @@ func (a *app) loader() *stack.Loader {
 	return &stack.Loader{Dir: a.dir, Environ: a.Env, Stdin: a.Stdin, Version: version(), Log: a.Stderr, Screen: a, Dial: a.dialClient}
 }
 
-// looking loads the configuration, connects to those of its ensembles that can be reached, to read, and calls f. It answers an
+// looking loads the configuration, connects for reading to the ensembles that can be reached, and calls f. It answers an
 // interrupt meanwhile.
 func (a *app) looking(ctx context.Context, inputs []config.Input, f func(*stack.Stack) error) error {
 	defer a.Interruptible(ctx)()

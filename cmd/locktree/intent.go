@@ -114,7 +114,7 @@ func (f *applyFlags) change(a *app, opts plan.Options) change.Options {
 	return change.Options{Options: opts, AutoApprove: f.autoApprove, NoInput: !f.input, Concise: f.concise, Full: f.full, LockTimeout: f.lockTimeout, Author: change.Author(a.loader(), string(f.message))}
 }
 
-// coded gives errors that a script distinguishes their codes.
+// coded sets the exit codes of errors that scripts distinguish.
 func (f *applyFlags) coded(err error) error {
 	switch {
 	case !f.detailedExitcode, isA[*failure.PartialError](err), isA[*view.SomeEnsembles](err), isA[*failure.ClosedError](err): // the codes say that nothing was written

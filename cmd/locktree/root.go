@@ -85,7 +85,7 @@ func (a *app) rootCommand() *cobra.Command {
 			return err
 		},
 	}
-	root.SetOut(a.Stdout) // before the completion command, which takes it as it is then
+	root.SetOut(a.Stdout) // set before the completion command is added, which copies it
 	root.PersistentFlags().StringVar(&a.dir, "chdir", "", "switch to this `directory` before doing anything else")
 	root.PersistentFlags().BoolVar(&a.NoColor, "no-color", false, "no colours, even on a terminal")
 	root.Flags().BoolVarP(&versionFlag, "version", "v", false, "the same as the version command")

@@ -104,8 +104,8 @@ func (g *generator) siblings(nodes []*Existing, in, indent string) {
 	}
 }
 
-// unknown writes, as comments, what a node is declared with if it is a mutex: nothing tells what an idle node is. So it does with an
-// idle node whose import an apply would stop at.
+// unknown writes the declaration of an idle node as a comment, as if it were a mutex: its type is not known. It does the same for
+// an idle node whose import would stop an apply.
 func (g *generator) unknown(f *Existing, in, indent string) {
 	notes := []string{fmt.Sprintf("No program uses %s, so nothing tells what it is.", visible(f.Path)), "For a lock, correct the type, and remove the comment signs here and from the import."}
 	if f.Stops {
@@ -258,7 +258,7 @@ func masked(list kind.List) bool {
 	return slices.ContainsFunc(list, func(e kind.ACL) bool { return e.Scheme == "digest" && forms.CheckDigest(e.ID) != nil })
 }
 
-// unwritten: a configuration would name another principal.
+// unwritten reports whether an id cannot be written into a configuration unchanged.
 func unwritten(list kind.List) bool {
 	return slices.ContainsFunc(list, func(e kind.ACL) bool { return config.TextError(e.ID) != nil })
 }
@@ -279,7 +279,7 @@ func (g *generator) acl(list kind.List) string {
 	return g.label(&g.lists, allow+grants)
 }
 
-// label is that of the block with this text among blocks, which gets it where it is not there yet.
+// label returns the label of the block with this text. It adds the block to blocks if it is missing.
 func (g *generator) label(blocks *[]string, text string) string {
 	i := slices.Index(*blocks, text)
 	if i < 0 {

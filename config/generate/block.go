@@ -21,7 +21,7 @@ type blocks struct {
 	stack string
 }
 
-// of are the blocks of instances of one directory. keyed: there is for_each around them.
+// of returns the blocks that are declared in one directory. keyed means that a for_each is around them.
 func (b blocks) of(all []*eval.Evaluation, keyed bool) (out []*Block) {
 	for _, n := range all[0].Declared.Nodes {
 		var at []eval.Siblings
@@ -122,7 +122,7 @@ func nameOf(e *eval.Evaluation, block plan.Addr, n *static.Node, all []*eval.Ins
 	if keyed && !all[0].Any {
 		return Name{Listed: true}
 	}
-	return Name{Before: all[0].Name} // one that stands for others has it whatever their keys are
+	return Name{Before: all[0].Name} // the name is the same for all keys
 }
 
 // template reads a name that is written with literals and at most one each.key.

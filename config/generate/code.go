@@ -18,8 +18,8 @@ import (
 )
 
 // Code is what programs can be compiled against: what a configuration says whatever values its variables get. A variable has its
-// default here; one without a default has no value, nor has anything that depends on it. The same holds for the environment and
-// for the root of an ensemble, which are other ones elsewhere.
+// default here; one without a default has no value, nor has anything that depends on it. The environment and the root of an
+// ensemble have no value either, because they differ from place to place.
 type Code struct {
 	Stack     string
 	Ensembles []*Ensemble // by name
@@ -50,8 +50,8 @@ type Block struct {
 	Blocks   []*Block
 }
 
-// Name is how the name of a block's node is made: Before, the key if HasKey, and After. Listed names have no such rule:
-// those of the known keys are in Ensemble.Nodes.
+// Name is how the name of a block's node is made: Before, the key if HasKey, and After. If Listed is set, no rule gives the
+// names; those of the known keys are in Ensemble.Nodes.
 type Name struct {
 	Before, After  string
 	HasKey, Listed bool

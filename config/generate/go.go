@@ -17,7 +17,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// goTypes are the methods of recipes.Client by kind, which are called as their types. For other kinds a program gets the path.
+// goTypes has the method of recipes.Client for each kind; the method has the name of its type. For other kinds a program gets the
+// path.
 var goTypes = map[*kind.Kind]string{kind.Mutex: "Mutex", kind.RWLock: "RWMutex", kind.Semaphore: "Semaphore", kind.Election: "Election"}
 
 // group is a type of the package: the root of an ensemble, a namespace or a module.

@@ -23,7 +23,7 @@ func exported(text string) string {
 	return "X" + b.String() // a digit, or a letter that is neither upper nor lower case
 }
 
-// escaped is a text as a part of an identifier. Two texts have two.
+// escaped makes a part of an identifier from a text. Different texts give different parts.
 func escaped(text string) string {
 	var b strings.Builder
 	for _, r := range text {

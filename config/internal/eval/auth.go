@@ -62,7 +62,7 @@ func needsArgument(s scope, b *syntax.Block, name string) (*syntax.Attribute, bo
 		s.refuse(b.Head, "Missing required argument", "An auth block %q needs the argument %q.", b.Name(), name)
 		return nil, false
 	}
-	a.Required = true // null is no value for it
+	a.Required = true // null is refused
 	return a, true
 }
 
@@ -149,12 +149,12 @@ func passwordOf(s scope, b *syntax.Block) (text recipes.Secret, inFile string) {
 		s.refuse(b.Head, "Missing required argument", "An auth block %q needs a password: set password, or password_file.", b.Name())
 		return "", ""
 	}
-	a.Required = true // null is no value for it
+	a.Required = true // null is refused
 	password, ok := s.secret(a)
 	if ok && password == "" {
 		s.wrong(a, "Empty password", "The password is empty, so anybody could use it. Is the variable or the environment variable set?")
 	}
-	// Not by its type: "a${"b"}" needs no reference and no function, too.
+	// The value decides, not the type of the expression: "a${"b"}" is a literal too.
 	if _, diags := a.Expr.Value(&hcl.EvalContext{}); !diags.HasErrors() && ok {
 		s.Add(syntax.WarningAt(b.Head, "Password in the configuration",
 			"This password is in a file that people read and version control keeps. Use a sensitive variable, env(\"NAME\"), or password_file."))

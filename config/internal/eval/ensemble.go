@@ -34,7 +34,7 @@ type Ensemble struct {
 	PasswordFiles                  []string     // that Auth was read from
 	Access                         *plan.Access // nil when the block says neither admins nor readers
 	ID                             string       // the one that is pinned
-	DefaultRoot                    string       // without values, where paths begin at "/"; "" if there is none
+	DefaultRoot                    string       // only without values: the default root, "" if there is none; paths begin at "/" then
 }
 
 // TLS are the files of an encrypted connection, ready to open.

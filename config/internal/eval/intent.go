@@ -9,7 +9,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Such a block with the addresses of one instance of its module.
+// These are moved, import and removed blocks, with the addresses of one instance of their module.
 type (
 	Move struct {
 		plan.Move

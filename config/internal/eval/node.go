@@ -84,7 +84,7 @@ func expand(s scope, at *Instance, e *Ensemble) {
 	}
 	elements, ok := elementsOf(scopeOf(s, &proto), n.Attr("for_each"))
 	if !ok {
-		// proto has no element, or that of the namespace around. Arguments that refer to each wait (scope.waits).
+		// proto has no element of its own, so arguments that refer to each.key or each.value are not evaluated (scope.waits).
 		s.fail()
 		proto.broken = true
 		instantiate(s, proto)
@@ -210,7 +210,7 @@ func (i *Instance) inherit() {
 		}
 		for _, f := range i.Params.Fields() {
 			if f.Name == from.Name {
-				_ = f.Set(from.Get()) // it kept to the same rule there
+				_ = f.Set(from.Get()) // the namespace has checked the value already
 			}
 		}
 	}
@@ -272,7 +272,7 @@ func checkTogether(s scope, i *Instance) {
 func setField(s scope, a *syntax.Attribute, f kind.Field) {
 	if f.Inherit {
 		if v, ok := s.value(a); ok && isNull(v) {
-			_ = f.Set(f.Default) // nothing, whatever the namespace says; a default keeps to its rule
+			_ = f.Set(f.Default) // null means the default, not the namespace's value; a default is always valid
 			return
 		} else if !ok {
 			return

@@ -85,8 +85,8 @@ var coalesce = function.New(&function.Spec{
 	},
 })
 
-// lookup is an element of a map or an attribute of an object, and the default if there is none. stdlib's takes no null for it.
-// Marks of other elements stay where they are.
+// lookup is an element of a map or an attribute of an object, and the default if there is none. The lookup of cty's stdlib
+// refuses null as the default. Marks of other elements stay where they are.
 var lookup = computing(func(args []cty.Value) (cty.Value, error) {
 	in, marks := args[0].Unmark()
 	key, ty := args[1].AsString(), in.Type()

@@ -317,7 +317,7 @@ func formatted(apart bool) func(args []cty.Value) error {
 			longest = max(longest, n)
 		}
 		one := len(text) + strings.Count(text, "%")*longest
-		return cmp.Or(bounded(one), bounded(one/16*times)) // a list of texts may be longer than one
+		return cmp.Or(bounded(one), bounded(one/16*times)) // a list of texts may be longer than a single text
 	}
 }
 

@@ -60,7 +60,7 @@ func written(expr hcl.Expression) hcl.Expression {
 		return expr
 	}
 	parsed, diags := syntax.ParseExpression(text, expr.Range().Filename, expr.Range().Start)
-	if diags.HasErrors() { // with an address in parsed where more follows it
+	if diags.HasErrors() { // parsed may be an address although more text follows
 		return expr
 	}
 	return parsed

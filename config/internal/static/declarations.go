@@ -71,7 +71,7 @@ type reader struct {
 func Read(files *syntax.Sources, version string, open func(dir string) (fs.FS, error)) *Declarations {
 	r := &reader{Report: files.Report, version: version, open: open, known: map[string]*Declarations{}}
 	all := r.directory(files, ".", nil)
-	if r.refused { // those below the refused calls may be called any number of times
+	if r.refused { // a refused module may still call others without limit
 		return nil
 	}
 	return all

@@ -143,7 +143,7 @@ func (r resolver) eachReference(t hcl.Traversal) bool {
 	}
 	switch {
 	case r.d.Block.StrayForEach():
-		return false // which each was meant: that one has been reported
+		return false // the for_each that does not belong here has been reported
 	case !allowed:
 		next := "This block has none: name a value directly."
 		if r.d.Block != nil && slices.Contains(r.d.Block.Type.ArgNames(), "for_each") {
@@ -190,8 +190,8 @@ func (r resolver) depend(d *Decl) {
 }
 
 // nodeReference follows namespace.a.mutex.b.path as far as it is written out. A reference to a whole namespace is one to
-// everything in it. The more of a path a reference names, the less it has to wait for: two locks may refer to each other's
-// namespaces without a cycle. At [*] or a computed key it ends, and means all below.
+// everything in it. The more of a path a reference names, the less it has to wait for: a cycle between two namespaces may be none
+// between locks in them. At [*] or a computed key it ends, and means all below.
 //
 // Each round takes one TYPE.LABEL and, where there is for_each, one ["KEY"]. The evaluation finds out whether the key exists,
 // since nothing has a value yet.

@@ -268,8 +268,8 @@ func askedFor(d *hcl.Diagnostic) (cty.Value, string) {
 	return cty.NilVal, ""
 }
 
-// Causes leaves out syntax errors that follow from another one. Behind the first of a line the parser has lost its way, and after
-// a missing quote all strings are inside out, to the end of the file.
+// Causes leaves out syntax errors that follow from another one. After the first error in a line the parser has lost its way.
+// After a missing quote it takes strings for code and code for strings, to the end of the file.
 func Causes(diags hcl.Diagnostics) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	said, open := map[int]bool{}, 0 // the line from which on quotes mean nothing

@@ -177,7 +177,7 @@ func CheckJSON(src []byte, templates bool) (at int, summary, detail string) {
 			text := string(literal[1 : len(literal)-1])
 			if bytes.IndexByte(literal, '\\') >= 0 {
 				if json.Unmarshal(literal, &text) == nil && strings.Count(text, "\ufffd") > replacements(string(literal)) {
-					text = "\xff" // of half a surrogate pair
+					text = "\xff" // half of a surrogate pair is no valid text
 				}
 			}
 			err := TextError(text)

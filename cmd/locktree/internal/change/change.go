@@ -30,8 +30,8 @@ type Host interface {
 	stack.Screen
 	Show(view.Result)
 	Message(text string)
-	// Approve asks a person; the error says that there was no approval. what is cancelled otherwise, and besides names another way to
-	// approve it.
+	// Approve asks a person; the error says that there was no approval. The argument what names the action that is then
+	// cancelled, and besides another way to approve it.
 	Approve(ctx context.Context, what, question, besides string) error
 	// Uninterrupted lets an interrupt of the program wait until the returned function. After an interrupt it is an error.
 	Uninterrupted(context.Context) (over func(), err error)
@@ -160,7 +160,7 @@ func (o Options) apply(destroy bool, show func(event.Event)) apply.Options {
 // after all, the earlier ones stay applied. The error says so, and the next plan shows what is left.
 func execute(ctx context.Context, h Host, o Options, all []*applying, plans []*plan.Plan) error {
 	done := planview.Applied{Operation: "apply"}
-	if len(plans) > 1 { // what any of them would refuse must be known before anything is written; for one, Apply looks first, too
+	if len(plans) > 1 { // every refusal must be known before the first write; a single Apply checks by itself
 		for i, p := range plans {
 			if err := all[i].Check(ctx, p); err != nil {
 				return stack.Denied(ctx, all[i].client, err)

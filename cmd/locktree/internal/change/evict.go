@@ -66,7 +66,7 @@ func Evict(ctx context.Context, h Host, o Eviction, l *stack.Loader, s *stack.St
 	if err := o.confirm(ctx, h); err != nil {
 		return err
 	}
-	client, err := l.Connect(ctx, s.Ensembles[i], false) // the other one cannot write
+	client, err := l.Connect(ctx, s.Ensembles[i], false) // the client of s only reads
 	if err != nil {
 		return err
 	}

@@ -4,14 +4,14 @@
 // # Guarantees
 //
 // The exit code is the command's own; 128+N when signal N killed it, as in a shell. [Process.Kill] ends all processes of the
-// group. On Linux it also ends processes in other groups that the command started, as timeout(1) in a script does, unless they
-// left the session (setsid, as daemons do). On Linux the command is killed when this process dies, however it dies.
+// group. On Linux it also ends processes that changed their group, as commands under timeout(1) do, unless they left the session
+// (setsid, as daemons do). On Linux the command is killed when this process dies, however it dies.
 //
 // # What is not guaranteed
 //
 // Another group that ignores SIGHUP may escape Kill. Linux continues a stopped group when the parent of its leader dies, and a
-// process in it may start another just then. If this process dies, the processes that the command started survive. Systems other
-// than Unix have no groups: only the command itself is told.
+// process in it may then start a new process that is missed. If this process dies, the processes that the command started
+// survive. Systems other than Unix have no groups: only the command itself is told.
 package child
 
 import (

@@ -15,7 +15,7 @@ import (
 func dieWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // gather notes the processes that the command has started and that are in other groups than its own, as those of timeout(1) in a
-// script are. It reports whether there are new ones, or some of all that are ours still run. Processes that left our session, as
+// script are. It reports whether it found new processes, or whether any of ours still runs. Processes that left our session, as
 // daemons do, are not among them.
 //
 // It has to run before any process is ended: afterwards nothing says who started the others.

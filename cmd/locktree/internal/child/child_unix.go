@@ -72,8 +72,8 @@ func (p *Process) Kill() {
 	p.signalScattered(syscall.SIGKILL)
 }
 
-// killTries bounds the chase, for processes that are deeper in each other than that, and for one that a system call keeps from
-// stopping.
+// killTries bounds the rounds, for a long chain of processes that start each other, and for a process that a system call keeps
+// from stopping.
 const killTries = 100
 
 func exitCode(s *os.ProcessState) int {

@@ -29,7 +29,7 @@ const (
 	// Only of exec, which otherwise exits with the code of its command. Commands rarely use
 	// them, as with timeout(1) and env(1).
 	Slot      = 122             // with -once: the slot was run or skipped before
-	Lost      = 123             // the lock was lost while the command ran, or the command was ended for its sake
+	Lost      = 123             // the lock was lost while the command ran, or the command was ended to give the lock back
 	Conflict  = 124             // the lock was not acquired; -E sets another code
 	Own       = 125             // anything that failed outside the command
 	CannotRun = child.CannotRun // the command is not executable
@@ -62,7 +62,7 @@ func With(code int) error {
 	return &Error{Code: code}
 }
 
-// Asked is the end that an interrupt asks for; nil without an interrupt, or if the interrupt asks for none.
+// Asked returns the exit error that an interrupt sets; nil if there was no interrupt, or if it sets none.
 func Asked(ctx context.Context) error {
 	if e := (*Error)(nil); errors.As(context.Cause(ctx), &e) {
 		return e

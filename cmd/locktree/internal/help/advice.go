@@ -71,7 +71,7 @@ func UnknownCommand(c *cobra.Command, args []string) error {
 	return view.Failf("Unknown command", "%s\n\nFor all commands and topics, run: %s -help", said, c.CommandPath())
 }
 
-// nearest is the subcommand or topic that name means, begins or is most like; or "".
+// nearest returns the subcommand or topic that name means, abbreviates or resembles; or "".
 func nearest(c *cobra.Command, name string) string {
 	var names []string
 	begins, shown := "", map[string]string{}

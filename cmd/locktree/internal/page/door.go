@@ -68,7 +68,8 @@ func OpenDoor(file string) (*Door, error) {
 	return d, nil
 }
 
-// checkTLS loads the files. The toolkit takes the authorities of the system where none are named, and an empty file for none.
+// checkTLS loads the files. Without a file of authorities the toolkit takes those of the system; from an empty file it takes
+// none.
 func checkTLS(c *web.TLSConfig) error {
 	t, err := web.ConfigToTLSConfig(c)
 	switch {
@@ -137,7 +138,8 @@ func (d *Door) serve(l net.Listener, s *http.Server, hosts []string, say func(st
 	s.Handler = d.still(page, say)
 	s.Protocols = new(http.Protocols)
 	s.Protocols.SetHTTP1(true) // the limits count connections, and HTTP/1 has one request at a time on each
-	// It is called once, before the first connection: the toolkit has put its handler in front of ours, and ours go in front of that.
+	// It is called once, before the first connection. By then the toolkit has put its handler before ours, and two more of ours
+	// go before the toolkit's.
 	s.BaseContext = func(net.Listener) context.Context {
 		s.Handler = guard(front(d.still(s.Handler, say), page), hosts)
 		return context.Background()
@@ -204,7 +206,7 @@ func (d *Door) isNews(text string) bool {
 	return old != text
 }
 
-// guard lets through what may be asked, under a name that is ours.
+// guard admits permitted requests for a host name of this server.
 func guard(next http.Handler, hosts []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

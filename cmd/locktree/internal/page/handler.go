@@ -174,7 +174,7 @@ func (b *board) status(w http.ResponseWriter, _ *http.Request) {
 // page writes a page.
 func (b *board) page(w http.ResponseWriter, r *http.Request, name string) {
 	q := url.Values{}
-	for _, known := range []string{"q", "show", "sort", "page", "ensemble", "path"} { // others make no other page
+	for _, known := range []string{"q", "show", "sort", "page", "ensemble", "path"} { // other parameters do not change the page
 		if v := r.URL.Query().Get(known); v != "" {
 			q.Set(known, v)
 		}

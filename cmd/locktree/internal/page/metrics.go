@@ -58,7 +58,7 @@ var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 // escapeLabel also makes visible what a terminal or a reader's eye would obey.
 func escapeLabel(s string) string { return labelEscapes.Replace(kind.Visible(s)) }
 
-// exposition is everything Prometheus is told: of one version once a second at most, as slow readers share it.
+// exposition returns the metrics. It renders a version at most once a second, and slow readers share the text.
 func (b *board) exposition() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -44,7 +44,7 @@ type problem struct {
 }
 
 const (
-	bigSession = 512 << 10 // bytes of paths: what the library caps its own at
+	bigSession = 512 << 10 // bytes of paths: the library's limit for its own sessions
 	mostListed = 50        // of one sort
 	urgentOver = 3         // times a limit
 )
@@ -70,7 +70,7 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 		p := problemsOf{e: e, now: now, interval: interval, causes: map[int64]int{}, missing: map[string]bool{}}
 		p.connection()
 		if e.Snapshot != nil {
-			if slices.ContainsFunc(e.Snapshot.Unasked, func(u words.Unasked) bool { return !u.Forbids }) { // what they do not allow is no news
+			if slices.ContainsFunc(e.Snapshot.Unasked, func(u words.Unasked) bool { return !u.Forbids }) { // servers that forbid the words are not a problem to show
 				p.add(Watch, "server without an answer", "", clip(lockview.Unasked(e.Snapshot)), "locktree doctor")
 			}
 			p.deadlocks()
@@ -78,7 +78,7 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 			p.locks()
 			p.unread()
 			p.sessions()
-			if all := e.Snapshot.Certificates; len(all) > 0 { // those of the page's own connection: of each, doctor tells
+			if all := e.Snapshot.Certificates; len(all) > 0 { // only those of the page's own connection; doctor shows every server's
 				if k := check.Certificates(all, now); k.Verdict != check.Holds {
 					p.add(map[check.Verdict]severity{check.Fails: Now}[k.Verdict], "certificate", "", clip(k.What)+".", "locktree doctor")
 				}
@@ -139,7 +139,7 @@ type problemsOf struct {
 	now      time.Time
 	interval time.Duration // between two looks
 	found    []problem
-	causes   map[int64]int   // sessions that keep others from going on, and which of found says so
+	causes   map[int64]int   // sessions that block others, with the index of their problem in found
 	missing  map[string]bool // declared locks that do not exist
 }
 
@@ -206,7 +206,7 @@ func (p *problemsOf) silent() {
 			for _, c := range in.Holders {
 				s := p.e.sight(c)
 				i, ok := at[c.Session]
-				if !s.Away() || !ok && len(at) == mostListed { // those that are told may hold more
+				if !s.Away() || !ok && len(at) == mostListed { // sessions that are listed already may get more locks
 					continue
 				}
 				if !ok {
@@ -440,7 +440,8 @@ func unfinished(p *plan.Plan) bool {
 	})
 }
 
-// limits finds who is beyond what was declared of the lock. A cause that is a problem already takes it in.
+// limits finds who is beyond what was declared of the lock. If a problem for its cause is listed already, the excess is added to
+// that.
 func (p *problemsOf) limits(in *inspect.Report) {
 	own := -1
 	for _, x := range lockview.Exceeded(in, p.e.Snapshot.At) {

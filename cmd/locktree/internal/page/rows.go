@@ -68,7 +68,7 @@ func (r *row) keys(e *Ensemble, k *inspect.Keys) {
 	}
 }
 
-// list is what /locks shows, and what of it.
+// list has the rows that /locks shows, and which part of all rows they are.
 type list struct {
 	Rows         []row
 	Total, Page  int
@@ -184,7 +184,7 @@ func matches(e *Ensemble, in *inspect.Report, words []string) bool {
 	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(said, word) })
 }
 
-// find is an ensemble, which is empty if there is none of that name, and a lock of its newest snapshot; nil if it has none there.
+// find returns the ensemble, empty if there is none of that name, and the lock in its newest snapshot, nil if there is none.
 func find(ensembles []Ensemble, ensemble, path string) (*Ensemble, *inspect.Report) {
 	for i := range ensembles {
 		if e := &ensembles[i]; e.Name == ensemble {
@@ -256,7 +256,7 @@ func (e *Ensemble) row(in *inspect.Report, most int) row {
 	return r
 }
 
-// people are the first ones, and how many there are beyond. longest is for how long they should be there, 0 for no limit.
+// people returns the first contenders and the number of the others. longest is the declared limit of their time, 0 for none.
 func (e *Ensemble) people(cs []inspect.Contender, most int, longest time.Duration) (out []person, more int) {
 	for i, c := range cs[:min(len(cs), most)] {
 		p := e.person(c, longest)

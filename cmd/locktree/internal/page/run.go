@@ -173,7 +173,7 @@ func (s *Service) watch(ctx context.Context, name string, w *watched) {
 	})
 }
 
-// health is what a -healthcheck on this machine leaves, again and again: it asks in plain text, whatever is served.
+// health matches the line that each -healthcheck on this machine leaves in the log: it asks in plain text, also if TLS is served.
 var health = regexp.MustCompile(`handshake error from (127\.[0-9.]+|\[::1\]):\d+: client sent an HTTP request to an HTTPS server`)
 
 // sayings are lines for whoever runs it, such as those of net/http about connections that fail: "TLS handshake error from ...".
@@ -214,7 +214,7 @@ func (s *Service) compare(ctx context.Context, name string, w *watched, client *
 		select {
 		case <-w.news:
 		case <-due.C:
-			s.reread(ctx) // not all that was read is a file whose change shows: see Setup.Stamps
+			s.reread(ctx) // some inputs are not files whose change is seen (Setup.Stamps)
 		case <-ctx.Done():
 		}
 		due.Stop()

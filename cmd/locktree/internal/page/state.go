@@ -158,7 +158,7 @@ func (b *board) show(sources []lockview.Source, ensembles []Ensemble) {
 	b.news()
 }
 
-// fresh reports whether the snapshot is of now, or the servers are answering what the next one is made of.
+// fresh reports whether the snapshot is recent, or the servers are answering the requests for the next one.
 func (e *Ensemble) fresh(now time.Time, interval time.Duration) bool {
 	return e.Snapshot != nil && (e.looking != "" || now.Sub(e.Snapshot.At) <= 3*interval+e.Snapshot.Took)
 }

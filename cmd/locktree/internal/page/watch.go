@@ -97,9 +97,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 // noAnswer is said of an ensemble while a look takes longer than it should.
 const noAnswer = "No answer yet."
 
-// Follow looks at ensembles until ctx ends or show returns false. It shows what is known when each of them has answered once
-// more, which makes a round, and each interval while one does not answer, or takes longer. It ends at once if the first round has
-// seen nothing. It returns what it showed last, and for each ensemble why there is nothing newer.
+// Follow looks at ensembles until ctx ends or show returns false. It shows what is known when every ensemble has answered again,
+// which is a round. If one takes longer than the interval, it shows what is known at each interval. It ends at once if the first
+// round has seen nothing. It returns what it showed last, and for each ensemble why there is nothing newer.
 func Follow(ctx context.Context, targets []Target, interval time.Duration, show func(known []lockview.LocksOf, rounds int) (more bool)) ([]lockview.LocksOf, []error) {
 	type answer struct {
 		of   int

@@ -135,7 +135,7 @@ func (x *job) fits(k *kind.Kind, path string) error {
 	return nil
 }
 
-// notHad is for a lock that others hold. For whoever gives a code for that it is no error.
+// notHad is for a lock that others hold. With -conflict-exit-code it is no error.
 func (x *job) notHad(paths []string, detail string, args ...any) error {
 	if x.Given(ConflictFlag) {
 		x.tell(view.Job{Event: view.JobSkipped, Path: together(paths), Text: fmt.Sprintf(detail, args...)})

@@ -46,7 +46,7 @@ type Options struct {
 	Command  []string
 
 	Try              bool
-	Timeout, AtLeast time.Duration // 0 is without end, and not at all
+	Timeout, AtLeast time.Duration // 0: Timeout never ends, AtLeast does not wait
 	Mode             string        // of read-write locks: "read" or "write"
 	Permits          int
 	Once             bool // the newest slot

@@ -48,8 +48,8 @@ type Loader struct {
 // Screen shows what happens meanwhile.
 type Screen interface {
 	Diagnostics(hcl.Diagnostics, map[string]*hcl.File)
-	// During shows how far a long step is, until the returned function, which is to be called once. far says how much of it is done; it
-	// may be nil.
+	// During shows the progress of a long step until the returned function is called, once. far says how much of the step is
+	// done; it may be nil.
 	During(what string, far func(*view.Progress)) (stop func())
 }
 

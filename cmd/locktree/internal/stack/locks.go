@@ -81,7 +81,7 @@ func (s *Stack) Looks(ctx context.Context, trees []*plan.Tree) ([]*scan.Snapshot
 	return out, nil
 }
 
-// Closed is Unread for what a look could not read.
+// Closed returns the error about nodes that a look could not read, as Unread does for those of a plan's read.
 func (s *Stack) Closed(ctx context.Context, i int, of lockview.LocksOf) error {
 	refused, closed := "", []string(nil)
 	for _, u := range of.Unread {

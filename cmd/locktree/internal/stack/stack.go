@@ -50,7 +50,7 @@ func Servers(cfg *config.Config) []string {
 	return out
 }
 
-// Look loads the configuration, connects to those of its ensembles that can be reached, to read, and calls f.
+// Look loads the configuration, connects for reading to the ensembles that can be reached, and calls f.
 func (l *Loader) Look(ctx context.Context, inputs []config.Input, f func(*Stack) error) error {
 	cfg, err := l.Load(inputs)
 	if err != nil {

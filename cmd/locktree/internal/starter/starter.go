@@ -131,8 +131,7 @@ func (t Template) write(l *stack.Loader) (wrote bool, err error) {
 // DevAddress is where "locktree dev" serves, which a configuration without other servers names.
 const DevAddress = "127.0.0.1:2181"
 
-// servers are those of the environment, or the address of dev: a configuration that
-// names its servers can be reviewed.
+// servers returns those of the environment, or the address of dev. The configuration names them, so that a reviewer sees them.
 func servers(env stack.Environ) string {
 	all := []string{DevAddress}
 	if list := env.Get("ZOOKEEPER_SERVERS"); list != "" {

@@ -73,7 +73,8 @@ func Sentence(err error) string { return explain.Plain(err.Error()) }
 // Failure is an error that already says what happened, in one line, and where, why and what to do next, in sentences.
 type Failure struct{ Summary, Detail string }
 
-// Failf returns a Failure whose detail is formatted. Texts among the arguments are of others.
+// Failf returns a Failure whose detail is formatted. Text arguments may come from others, so control characters in them are made
+// visible.
 func Failf(summary, detail string, args ...any) error {
 	for i, arg := range args {
 		switch arg := arg.(type) {

@@ -110,7 +110,7 @@ func keyExcesses(in *inspect.Report, now time.Time) (out []Excess) {
 	return out
 }
 
-// beyondLimit says who is beyond a limit: a duration, and of a family which key, and of how many.
+// beyondLimit says how long what exceeds a limit has lasted; for a family also in which key, and in how many keys.
 func (x Excess) beyondLimit() string {
 	switch {
 	case x.Key == nil:

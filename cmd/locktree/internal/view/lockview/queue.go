@@ -142,7 +142,7 @@ func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 	}
 }
 
-// tally is the line below a list of locks, as far as it counts those. It adds up what [Use] says of each.
+// tally is the part of the line below a list that counts locks. It adds up the numbers of [Use].
 func tally(locks []*inspect.Report) string {
 	n, held, waiting, families, keys := 0, 0, 0, 0, 0
 	for _, in := range locks {

@@ -121,7 +121,7 @@ func (b *branch) children(t *twig, indent string) {
 	}
 }
 
-// describe has as many tabs for each twig.
+// describe returns the same number of tabs for every twig.
 func (b *branch) describe(t *twig) string {
 	n := t.node
 	switch {
@@ -176,7 +176,7 @@ func Closed(gaps []read.Gap) (paths []string) {
 	return paths
 }
 
-// unmanaged are the children of namespaces that this stack does not own, without its own that cannot be read.
+// unmanaged are the children of namespaces that this stack does not own, without the gaps: its own nodes that cannot be read.
 func unmanaged(tree *plan.Tree, gaps []read.Gap) []string {
 	return slices.DeleteFunc(slices.Clone(tree.Unmanaged), func(path string) bool {
 		return slices.ContainsFunc(gaps, func(g read.Gap) bool { return g.Path == path })

@@ -229,8 +229,8 @@ type step struct {
 	same          bool
 }
 
-// elementSteps are the steps between two lists. They are compared place by place if that takes no more lines. Otherwise an object
-// that replaces another at its place is one that changes.
+// elementSteps are the steps between two lists. They are compared place by place if that takes no more lines. If not, an object
+// that replaces another in its place is shown as a change of that object.
 func elementSteps(before, after []any) []step {
 	isObject := func(v any) bool { _, ok := v.(map[string]any); return ok }
 	steps := editSteps(before, after, reflect.DeepEqual, func(a, b any) bool { return isObject(a) && isObject(b) })

@@ -43,7 +43,7 @@ type Plan struct {
 // Saved is a plan whose -json is one document.
 type Saved struct{ Plan }
 
-// operation is what the plans are for, in a word: all of them for the same.
+// operation is the word for the plans, "apply" or "destroy"; it is the same for all of them.
 func (p Plan) operation() string {
 	if len(p.Plans) > 0 && p.Plans[0].Destroy {
 		return "destroy"
