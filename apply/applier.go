@@ -364,8 +364,8 @@ func (r *job) setOf() string {
 // measure checks all transactions, without a server, so that none is sent if one of them
 // cannot be.
 //
-// One that is too long is cut, if possible: yield asks Transactions for that with its error. The number
-// of transactions is an estimate from here on, because servers may accept less.
+// [tx.Each] cuts a transaction that is too long, if possible, when its yield returns this error. The number of transactions is an
+// estimate from here on, because servers may accept less.
 func (r *job) measure() error {
 	r.own = wire.OwnACL(r.x.client, r.p.Set)
 	return tx.Each(r.p, r.id, r.own, func(batch *tx.Transaction) error {
@@ -377,12 +377,11 @@ func (r *job) measure() error {
 	})
 }
 
-// lock verifies the plan, and takes the lock for a saved one. The first verification costs some reads and
-// saves an apply that is refused from writing anything, even a contender. A saved plan is verified
-// again under the lock, because another apply may have finished until then. After that none can. Edits by
-// hand of a node that the transactions write are detected by the versions in them.
+// lock verifies the plan, and takes the lock for a saved one. Because of the first verification, an apply that will be refused
+// writes nothing, not even a contender. A saved plan is verified again under the lock, because another apply may have finished
+// until then. After that none can. Edits by hand of a node that the transactions write are detected by the versions in them.
 //
-// It returns the ground of the apply, and the lists to set on new nodes for those who leave.
+// It returns the ground of the apply, and the lists to set on new nodes once the removed administrators may lose their rights.
 func (r *job) lock(ctx context.Context) (ground *prepare.Ground, created []plan.ACLStep, err error) {
 	if err = r.verify(ctx); err != nil {
 		return nil, nil, err

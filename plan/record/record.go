@@ -237,14 +237,14 @@ type Before struct {
 	Extra     map[string]json.RawMessage // unknown fields of the record, to be kept
 }
 
-// An apply notes in each node's own mark what it leaves there: a sum over the path, the data and the access list, keyed with a
-// random value in the stack's record. A node with another sum was changed by hand.
+// An apply notes in the data of each node, its mark, what it leaves there: a sum over the path, the data and the access list,
+// keyed with a random value in the stack's record. A node with another sum was changed by hand.
 //
-// A program that uses a lock can read its mark. A sum can be computed only with the key. Without it no program can guess a
-// password from a sum, or make a node that passes for one that an apply has left. Readers of the stack have the key, and the
-// servers hide the hashes in lists from them. So the list enters the sum through a slow function. It is only called for nodes
-// whose path and data an apply has written, which a part of the sum proves. Otherwise a program that may create nodes could have
-// it called for a list of each of them.
+// A program that uses a lock can read its mark, but only the key computes a sum. So it can neither test a guessed password with
+// the sum nor forge a node that passes for one that an apply left. A reader of the stack has the key, while the servers hide
+// password hashes in lists from it. With the key it could test guesses, so the list enters the sum through a slow function
+// (PBKDF2). A plan calls that only for nodes whose first part of the sum proves that an apply wrote their path and data. Without
+// this proof, a program could create nodes with many different lists and make every plan slow.
 
 // KeyLen is the length of a key: hexadecimal digits of 128 random bits.
 const KeyLen = 32
@@ -252,7 +252,7 @@ const KeyLen = 32
 // slowness is the number of rounds for one list: a few milliseconds, once for each different list.
 const slowness = 10_000
 
-// Written is what a sum is of, but for the list.
+// Written returns the bytes that a sum covers, except for the list.
 //
 // A lock that drains counts as active: an apply drains it, for a while, which is not a change by hand. How the node was made, and since
 // when it has its schedule, is not declared either.
@@ -266,7 +266,7 @@ func Written(path string, payload *kind.Payload) ([]byte, error) {
 	return slices.Concat([]byte(path), []byte{0}, data, []byte{0}), err
 }
 
-// Sum is what an apply notes of a node that it leaves like this.
+// Sum returns what an apply notes in the mark of a node.
 func Sum(key, path string, payload *kind.Payload, list kind.List) (string, error) {
 	written, err := Written(path, payload)
 	if err != nil {
@@ -275,16 +275,16 @@ func Sum(key, path string, payload *kind.Payload, list kind.List) (string, error
 	return proof(key, written) + whole(key, written, list), nil
 }
 
-// proof is the first part of a sum: the name of the key, and what is of the node without its list.
+// proof is the first part of a sum: the id of the key, and a keyed hash of the path and the data.
 func proof(key string, written []byte) string { return keyID(key) + keyed(key, written)[:4] }
 
-// whole is the rest of a sum.
+// whole is the rest of a sum: a keyed hash of the path, the data and the list.
 func whole(key string, written []byte, list kind.List) string {
 	return keyed(key, append(written, SlowSum(key, list)...))[:10]
 }
 
-// keyID is what the sums of a key begin with. A stack that has lost its record has another key, and one that got an old record
-// back has a former one. Sums of other keys say nothing about who changed a node.
+// keyID is the beginning of every sum of a key. A stack whose record was lost gets another key, and one whose old record was
+// restored has a former key. Sums of other keys do not tell who changed a node.
 func keyID(key string) string { return keyed(key, []byte("sums"))[:2] }
 
 func keyed(key string, text []byte) string {
@@ -298,13 +298,13 @@ func Sealed(key string, payload *kind.Payload) bool {
 	return key != "" && payload.Sum != "" && strings.HasPrefix(payload.Sum, keyID(key))
 }
 
-// Proven reports whether a node has the part of its sum that says nothing of the list.
+// Proven reports whether the first part of a node's sum fits its path and data.
 func Proven(key, path string, payload *kind.Payload) bool {
 	written, err := Written(path, payload)
 	return err == nil && strings.HasPrefix(payload.Sum, proof(key, written))
 }
 
-// Fits reports whether a node has the sum of its contents.
+// Fits reports whether a node's sum fits its path, data and list.
 func Fits(key, path string, payload *kind.Payload, list kind.List) bool {
 	if key == "" || payload.Sum == "" {
 		return false
@@ -314,7 +314,7 @@ func Fits(key, path string, payload *kind.Payload, list kind.List) bool {
 	return err == nil && strings.HasPrefix(payload.Sum, begins) && payload.Sum == begins+whole(key, written, list)
 }
 
-// slowSums are the results for the lists of late: a stack has few, and every node has one of them.
+// slowSums caches results. A stack has few different lists, and every node has one of them.
 var slowSums = struct {
 	sync.Mutex
 	of map[string][]byte
@@ -323,7 +323,7 @@ var slowSums = struct {
 // maxSlowSums bounds the results that are kept.
 const maxSlowSums = 4096
 
-// SlowSum is the slow part of a sum: that of an access list.
+// SlowSum computes the slow part of a sum, that of an access list.
 func SlowSum(key string, list kind.List) []byte {
 	text, _ := json.Marshal(list.Normalize()) // strings: it cannot fail
 	id := key + string(text)
@@ -333,7 +333,7 @@ func SlowSum(key string, list kind.List) []byte {
 		return known
 	}
 	out, err := pbkdf2.Key(sha256.New, string(text), []byte(key), slowness, sha256.Size)
-	if err != nil { // only of arguments that are not these
+	if err != nil { // only other arguments give an error
 		panic(err)
 	}
 	if len(slowSums.of) >= maxSlowSums {
@@ -343,29 +343,30 @@ func SlowSum(key string, list kind.List) []byte {
 	return out
 }
 
-// SlowSums is for how many lists the slow part of a sum was computed, of late: what others may write must not add to it.
+// SlowSums counts the cached results. By it, tests see that nodes written by others cause no slow computation.
 func SlowSums() int {
 	slowSums.Lock()
 	defer slowSums.Unlock()
 	return len(slowSums.of)
 }
 
-// The record notes which nodes an apply leaves, in a fixed number of bytes: the paths fall into buckets, and each bucket is the
-// exclusive or of their hashes. So the missing paths are those whose hashes make up the difference to the present ones. Only one
-// choice of a few paths does that, up to a chance of one in 2^40.
+// The record notes the paths of the nodes that an apply leaves in a fixed number of bytes, the roll: the paths fall into buckets,
+// and each bucket is the exclusive or (xor) of their hashes. After xor with the hashes of the present paths, a bucket is the xor
+// of the missing ones. Gaussian elimination over bits finds which candidates give that value. With at most mostSought candidates,
+// a wrong choice fits with a chance of at most one in 2^40.
 const (
 	rollBuckets = 64
 	rollBytes   = 16
 	mostSought  = rollBytes*8 - 40 // paths of a bucket
 )
 
-// Roll is the note of a set of paths.
+// Roll notes a set of paths.
 type Roll []byte
 
-// NewRoll is that of no paths.
+// NewRoll returns the roll of no paths.
 func NewRoll() Roll { return make(Roll, rollBuckets*rollBytes) }
 
-// RollOf is what a record notes, as a copy; nil if that is no roll.
+// RollOf returns a copy of the roll in a record; nil if it is not a roll.
 func RollOf(noted []byte) Roll {
 	if len(noted) != rollBuckets*rollBytes {
 		return nil
@@ -375,7 +376,7 @@ func RollOf(noted []byte) Roll {
 
 func (r Roll) bucket(i int) []byte { return r[i*rollBytes:][:rollBytes] }
 
-// Toggle adds a path, or takes it out.
+// Toggle adds a path, or removes one that the roll has.
 func (r Roll) Toggle(path string) {
 	bucket, h := hashed(path)
 	xor(r.bucket(bucket), h)
@@ -392,12 +393,13 @@ func xor(a, b []byte) {
 	}
 }
 
-// chosen returns which of the paths together have this hash. It is nil if no choice has, or not only one.
+// chosen returns the paths whose hashes give h by xor; nil if no choice of paths does, or more than one.
 func chosen(h []byte, paths []string) []string {
 	type row struct{ hash, of []byte } // of: the paths that it was made from, a bit each
 	size := (len(paths) + 7) / 8
 	var rows []row
-	// reduce leaves of a hash what the rows cannot make. Each row has a first bit of its own.
+	// reduce clears in r the leading bit of every row, by xor with that row (Gaussian elimination). No two rows have the same
+	// leading bit.
 	reduce := func(r row) row {
 		for _, o := range rows {
 			if at := first(o.hash); r.hash[at/8]&(0x80>>(at%8)) != 0 {
@@ -449,7 +451,8 @@ func first(h []byte) int {
 	return -1
 }
 
-// Chosen are those of the paths that make up the roll. A bucket has none if no choice fits it, or more than one.
+// Chosen returns those of the paths whose hashes give the roll. If no choice fits a bucket, or more than one, it returns no path
+// of that bucket.
 func (r Roll) Chosen(paths []string) (out []string) {
 	var of [rollBuckets][]string
 	for _, path := range paths {

@@ -92,7 +92,7 @@ func env(environ []string) function.Function {
 }
 
 // inside turns a path, which is relative to the configuration's directory as path.module is, into one below the module's
-// directory. It refuses what leads out of there, and the file system refuses symbolic links that do (config.directories): a
+// directory. It refuses what leads out of there, and the file system refuses symbolic links that do (syntax.Directories): a
 // configuration must not depend on, or leak, what lies around it.
 func (in Module) inside(name string) (string, error) {
 	base := filepath.FromSlash(in.Path)
@@ -137,8 +137,8 @@ func (in Module) file() function.Function {
 	})
 }
 
-// WithoutValues returns the functions as they are where values may be unknown, and the environment is. Ours take for granted that what is in a list
-// is known; hcl's and cty's do not.
+// WithoutValues returns the functions for an evaluation in which the environment is unknown and values may be. Ours take for
+// granted that what is in a list is known; hcl's and cty's do not.
 func WithoutValues(table map[string]function.Function) map[string]function.Function {
 	table = maps.Clone(table)
 	for _, name := range []string{"alltrue", "anytrue", "coalesce", "issensitive", "length", "lookup", "nonsensitive", "sensitive", "sum", "tolist", "tomap", "toset", "tostring"} {

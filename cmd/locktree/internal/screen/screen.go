@@ -285,7 +285,7 @@ func (s *Screen) width(stream io.Writer) int {
 
 // Approve asks for approval; only "yes" gives it, and every other answer ends the command. If standard input is not a terminal,
 // no person would see the question. Then Approve only reads a line, so that `echo yes | locktree apply` works as it does with
-// Terraform. The argument what names the cancelled action, and besides another way to approve it.
+// Terraform. The argument The argument what names the cancelled action, and besides another way to approve it.
 func (s *Screen) Approve(ctx context.Context, what, question, besides string) error {
 	if IsTerminal(s.Stdin) {
 		fmt.Fprint(s.Stderr, "\n"+question+"\n\n  Enter a value: ")

@@ -485,7 +485,7 @@ func (t planText) summary(p Plan) {
 		case slices.ContainsFunc(p.Plans, func(one *plan.Plan) bool { return one.Before.Lost }):
 			what = "You can apply this plan to write the record of the stack again, without changing any locks."
 		case slices.ContainsFunc(p.Plans, (*plan.Plan).Seals):
-			what = "Some nodes have no sum of what the last apply left. You can apply this plan to add it, without changing any locks."
+			what = "Some nodes have no checksum of what the last apply left. You can apply this plan to add it, without changing any locks."
 		case p.operation() == "destroy":
 			what = "No locks are left. You can apply this plan to remove what locktree recorded about the stack."
 		}
@@ -577,7 +577,7 @@ func (t planText) group(all []*plan.Change) {
 // Changes that are many and alike are one entry on a terminal.
 const (
 	manyChanges = 200 // more of them than that
-	fewAlike    = 3   // no more alike than that stay whole; of others, so many are named
+	fewAlike    = 3   // up to this many alike changes are shown in full; of more, this many are named
 )
 
 // Many reports whether plans have so many changes that a person reads those that are alike as one.
