@@ -20,6 +20,7 @@ type asked struct {
 	q     *handle // the handle; of a set, that of its first member
 	call  *call   // nil without an Observer
 	start time.Time
+	lease tenure // of the call, if it is granted
 }
 
 // lock takes the lock, or n permits of a semaphore. It waits unless try.
@@ -88,7 +89,8 @@ func (k *asked) Held(b *lock.Blocked) error {
 }
 
 func (k *asked) Tenure(node string, session int64) held.Listener {
-	return &tenure{q: k.q, call: k.call, wait: time.Since(k.start), node: node, session: session}
+	k.lease = tenure{q: k.q, call: k.call, wait: time.Since(k.start), node: node, session: session}
+	return &k.lease
 }
 
 // refused sends EventRefused, for a call that ended without a lease.

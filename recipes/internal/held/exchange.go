@@ -77,8 +77,7 @@ func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next
 		// readers behind are let in.
 		next.Flags, next.Digits = zk.FlagEphemeral, k.Name[len(k.Prefix):]
 		next.Key = k.Key
-		inUse := h.inUse
-		next.InUse.Store(&inUse)
+		next.InUse.Store(&h.works)
 		_, err = (&znode.Txn{Owner: h.owner, Born: []*znode.Node{next}, Gone: []*znode.Node{k}}).Run(ctx)
 		if errors.Is(err, znode.ErrNotApplied) {
 			unapplied = cmp.Or(unapplied, err)

@@ -33,7 +33,7 @@ type Turns interface {
 // Subject says what is locked. It does not change while the lock is held.
 type Subject interface {
 	Path() string // for people: of a set, those of all members
-	Keys() []Key  // contexts find the lock by them
+	Has(Key) bool // contexts find the lock by the key
 }
 
 // Grant is what a lock is made of.
@@ -62,12 +62,14 @@ type Lock struct {
 	was   *Lock         // see Grant
 	known chan struct{} // closed: czxid is known; nil if it was known from the start
 	runs  atomic.Int32  // functions that run under it
+	works func() bool   // inUse, for the nodes
 
 	mu    sync.Mutex // guards the rest
 	state holdState
 	czxid int64
 
 	leases  int
+	first   tenure    // of the call that took the lock
 	tenures []*tenure // that have begun and not ended
 
 	contexts map[*Use]struct{} // their contexts end with it
@@ -91,9 +93,9 @@ type tenure struct {
 func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	h := &Lock{Of: g.Of, owner: g.Owner, nodes: g.Nodes, turns: g.Turns, was: g.was}
 	h.leases, h.czxid = 1, g.Token
-	inUse := h.inUse
+	h.works = h.inUse
 	for _, k := range h.nodes {
-		k.InUse.Store(&inUse)
+		k.InUse.Store(&h.works)
 	}
 	paths := znode.Paths(h.nodes) // all: a heartbeat finds one that is gone even where its event was lost
 	// If the reply to the admitting write took longer than a lease lasts the session makes a fresh proof. One that is lost is
@@ -118,7 +120,7 @@ func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 		h.known = make(chan struct{})
 	}
 	h.turns.Granted()
-	first := h.begin(told)
+	h.begin(&h.first, told)
 	h.startWatching()
 	h.mu.Lock()
 	lasts := step(moves, &h.state, held)
@@ -126,21 +128,20 @@ func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	if !lasts { // lost meanwhile
 		h.abandon()
 	}
-	return &Use{H: h, g: first, Caller: ctx}, nil
+	return &Use{H: h, g: &h.first, Caller: ctx}, nil
 }
 
-// begin begins a tenure, which ends at once if the lock has been lost meanwhile.
-func (h *Lock) begin(told Listener) *tenure {
+// begin begins the tenure g, which ends at once if the lock has been lost meanwhile.
+func (h *Lock) begin(g *tenure, told Listener) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	g := &tenure{told: told, leases: 1}
+	*g = tenure{told: told, leases: 1}
 	told.Granted(h.czxid)
 	if h.state == over {
 		told.Ended(h.czxid, true, h.why)
-		return g
+		return
 	}
 	h.tenures = append(h.tenures, g)
-	return g
 }
 
 // Nodes are the paths of the nodes that hold it.

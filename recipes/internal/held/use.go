@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -58,7 +57,8 @@ func (l *Use) Enter(ctx context.Context, told Listener) *Use {
 	h.mu.Unlock()
 	g := l.g
 	if told != nil {
-		g = h.begin(told)
+		g = new(tenure)
+		h.begin(g, told)
 	}
 	return &Use{H: h, g: g, Caller: ctx}
 }
@@ -211,7 +211,7 @@ func (l *Use) Unlock(ctx context.Context) error {
 		return now.Unlock(ctx)
 	}
 	// A context of l itself ends when l is released. This one goes on.
-	if own, _ := ctx.Value(l.H.Of.Keys()[0]).(*Use); own != nil && own.H == l.H && ctx.Err() == nil {
+	if ctx.Value(l.H) != nil && ctx.Err() == nil {
 		until := time.Now().Add(l.H.owner.Session.Timeout())
 		if at, ok := ctx.Deadline(); ok && at.Before(until) {
 			until = at
@@ -285,7 +285,7 @@ type Key struct {
 
 type usesKey struct{}
 
-// leased is a context under l. The Key of its lock, or of each member of a set, finds l; usesKey finds the innermost use.
+// leased is a context under l. Its lock finds l, and so does the Key of the lock, or of each member of a set; usesKey finds the innermost use.
 type leased struct {
 	context.Context
 	l *Use
@@ -296,7 +296,11 @@ func (l *Use) within(ctx context.Context) context.Context { return &leased{ctx, 
 func (c *leased) Value(key any) any {
 	switch key := key.(type) {
 	case Key:
-		if slices.Contains(c.l.H.Of.Keys(), key) {
+		if c.l.H.Of.Has(key) {
+			return c.l
+		}
+	case *Lock:
+		if c.l.H == key {
 			return c.l
 		}
 	case usesKey:
@@ -326,7 +330,7 @@ type useless struct{ context.Context }
 
 func (c useless) Value(key any) any {
 	switch key.(type) {
-	case Key, usesKey:
+	case Key, *Lock, usesKey:
 		return nil
 	}
 	return c.Context.Value(key)

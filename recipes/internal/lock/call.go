@@ -30,7 +30,7 @@ type Member struct {
 // NewCall makes a call that takes the members: several if set is true, otherwise one.
 func (st *Client) NewCall(ctx context.Context, set, try bool, up caller, members ...Member) *Call {
 	a := &Call{c: st, set: set, Try: try, start: time.Now(), caller: up, ticket: turn.Ticket[Handover]{Turns: &st.Turns}}
-	a.want(members)
+	a.want(append(a.one[:0], members...))
 	return a
 }
 
@@ -84,6 +84,7 @@ type Call struct {
 	Wait    context.Context    // the caller's context with the bound of the wait
 	done    context.CancelFunc // ends Wait; nil if Wait is the caller's context
 
+	one    [1]Member // the space of members, if it is one
 	ticket turn.Ticket[Handover]
 	places []*wait.Place     // whose nodes exist, or may exist
 	undone []<-chan struct{} // each is closed when an abandoned request of ours is undone
@@ -145,9 +146,7 @@ func (a *Call) enter(ctx context.Context) (*Handover, error) {
 	if ahead != nil {
 		return nil, a.heldLocally(ctx, set[of].Key.Path, ahead)
 	}
-	for _, m := range set {
-		a.ticket.Keys = append(a.ticket.Keys, m.Key)
-	}
+	a.ticket.Set = set
 	return t, nil
 }
 
@@ -155,7 +154,7 @@ func (a *Call) enter(ctx context.Context) (*Handover, error) {
 func (a *Call) heldLocally(ctx context.Context, path string, ahead *turn.Ahead) error {
 	b := &Blocked{Path: path, Position: ahead.Position, At: ahead.At}
 	if ahead.Holder != nil {
-		b.Holder = *ahead.Holder
+		b.Holder = ahead.Holder.Party()
 	} else {
 		b.Holder, b.Local, b.State = kind.Party{ID: ahead.ID, Host: znode.Hostname(), PID: os.Getpid()}, true, ahead.State
 	}
@@ -339,39 +338,47 @@ func (a *Call) nodes() (ks []*znode.Node) {
 // hold turns a grant into a held lock. The session sends heartbeats from then on.
 func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 	first := g.Entries[0]
-	of := &Subject{path: a.Path, Handle: a.members[0].Handle, declared: first.Declared}
+	t := &taken{
+		Subject: Subject{path: a.Path, Handle: a.members[0].Handle, declared: first.Declared},
+		turns:   turns{Ticket: turn.Ticket[Handover]{Turns: &a.c.Turns}, set: a.set, of: first.Opened},
+	}
 	for i, e := range g.Entries {
 		if at := e.Declared.Place; at != nil {
-			of.places = append(of.places, ordered{e.Handle.Path, *at})
+			t.places = append(t.places, ordered{e.Handle.Path, *at})
 		}
-		of.keys = append(of.keys, a.members[i].Handle.ctxKey)
 		if a.set {
-			of.Members = append(of.Members, a.members[i].Handle)
+			t.Members = append(t.Members, a.members[i].Handle)
 		}
 	}
-	t := &turns{Ticket: turn.Ticket[Handover]{Turns: &a.c.Turns}, set: a.set, of: first.Opened}
 	if a.set || first.Permits == 0 && !first.Handle.Shared { // permits and readers pass the turn on themselves
-		t.Keys = a.ticket.Keys
+		t.Set = a.ticket.Set
 	}
 	nodes := a.nodes()
 	told := a.caller.Tenure(nodes[0].Path, a.state.Session.ID())
-	return held.Hold(ctx, held.Grant{Of: of, Owner: a.state.SessionNodes, Nodes: nodes, Turns: t, Token: g.Czxid}, told)
+	return held.Hold(ctx, held.Grant{Of: &t.Subject, Owner: a.state.SessionNodes, Nodes: nodes, Turns: &t.turns, Token: g.Czxid}, told)
+}
+
+// taken is a lock that is held: the locks of the call, and the goroutines behind it.
+type taken struct {
+	Subject
+	turns
 }
 
 // turns passes on the turns of a held lock, which goroutines of this client wait for. Readers and permits have no turn.
 type turns struct {
 	turn.Ticket[Handover]
-	set bool
-	of  *wait.Opened
+	set  bool
+	of   *wait.Opened
+	next Handover // for the next goroutine
 }
 
 // Next returns a node for the next goroutine. A set has several turns, which may go to different goroutines, so Next returns none
 // for it.
 func (t *turns) Next() *znode.Node {
-	if t.set || len(t.Keys) == 0 {
+	if t.set || len(t.Set) == 0 {
 		return nil
 	}
-	id, waits := t.Turns.Next(t.Keys[0])
+	id, waits := t.Turns.Next(t.Set[0].Key)
 	if !waits {
 		return nil
 	}
@@ -383,7 +390,8 @@ func (t *turns) Next() *znode.Node {
 }
 
 func (t *turns) HandOver(k *znode.Node, queue []string) bool {
-	return t.Turns.HandOver(t.Keys[0], &Handover{k, queue})
+	t.next = Handover{k, queue}
+	return t.Turns.HandOver(t.Set[0].Key, &t.next)
 }
 
 // giveUp leaves the queues. The nodes that exist, or may exist, are deleted in the background. Then the turns are passed on, so
@@ -391,7 +399,7 @@ func (t *turns) HandOver(k *znode.Node, queue []string) bool {
 // at most is left for each lock.
 func (a *Call) giveUp(ctx context.Context, err error) error {
 	st, ticket, nodes, left := a.c, a.ticket, a.nodes(), a.undone
-	a.ticket.Keys, a.places, a.undone = nil, nil, nil
+	a.ticket.Set, a.places, a.undone = nil, nil, nil
 	ticket.Leaving()
 	for _, m := range a.members {
 		if key := m.Handle.turnKey(); len(left) > 0 && st.Turns.KeepOut(key) { // a call without a turn, such as a reader's, keeps others out too
@@ -420,9 +428,8 @@ func (st *Client) whenLeft(left []<-chan struct{}, f func()) {
 
 // Ahead passes on which contender is ahead: to the goroutines of this client that wait for our turn, and to the Observer.
 func (a *Call) Ahead(e *wait.Place) {
-	if q := a.members[0].Handle; !a.set && len(a.ticket.Keys) > 0 {
-		holder := e.Holder.Party()
-		a.c.Turns.WaitsFor(q.turnKey(), &holder, e.Position)
+	if q := a.members[0].Handle; !a.set && len(a.ticket.Set) > 0 {
+		a.c.Turns.WaitsFor(q.turnKey(), e.Holder, e.Position)
 	}
 	if a.caller.Observed() {
 		a.caller.Queued(e.Node().Path, func() error { return a.Held(e.Opened) })
@@ -475,9 +482,12 @@ func (a *Call) follow(ctx context.Context, take func(context.Context) (*held.Use
 			needs.Add(m.Handle.DeclaredAt())
 		}
 		l, err := take(ctx)
+		if err == nil {
+			return l, nil
+		}
 		var key *declare.KeyPathError
 		if !errors.As(err, &key) {
-			return l, err
+			return nil, err
 		}
 		a.usePathOfKey(key)
 	}
@@ -525,7 +535,6 @@ func (a *Call) usePathOfKey(e *declare.KeyPathError) {
 // Subject says which locks are held. It implements [held.Subject].
 type Subject struct {
 	path     string
-	keys     []held.Key
 	Handle   *Handle   // for a multi-lock, the handle of its first member
 	Members  []*Handle // nil if it is no multi-lock
 	declared *declare.Declaration
@@ -538,8 +547,13 @@ func SubjectOf(u *held.Use) *Subject { return u.H.Of.(*Subject) }
 // Path returns the lock's path; for a multi-lock, those of all its members.
 func (s *Subject) Path() string { return s.path }
 
-// Keys returns the key of the lock, or of each member.
-func (s *Subject) Keys() []held.Key { return s.keys }
+// Has reports whether the key is that of the lock, or of a member.
+func (s *Subject) Has(key held.Key) bool {
+	if s.Members == nil {
+		return s.Handle.ctxKey == key
+	}
+	return slices.ContainsFunc(s.Members, func(q *Handle) bool { return q.ctxKey == key })
+}
 
 // handleAt returns the handle that took the lock at path.
 func (s *Subject) handleAt(path string) *Handle {

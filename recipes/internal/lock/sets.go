@@ -158,7 +158,7 @@ func (q *Handle) Exchange(ctx context.Context, u *held.Use, up caller) (*held.Us
 	return u.Exchange(ctx, func() (*znode.Node, error) {
 		return q.Contender(t.Owner, t.Declared, q.Decides(), znode.HolderSelf(q.ID))
 	}, func(next *znode.Node) (held.Grant, held.Listener) {
-		of := &Subject{path: q.Path, keys: old.keys, Handle: q, declared: old.declared, places: old.places}
+		of := &Subject{path: q.Path, Handle: q, declared: old.declared, places: old.places}
 		return held.Grant{Of: of, Owner: t.Owner, Nodes: []*znode.Node{next}, Turns: &turns{of: t}},
 			up.Tenure(next.Path, t.Owner.Session.ID())
 	})

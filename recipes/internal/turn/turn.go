@@ -40,13 +40,16 @@ func (s State) String() string {
 
 // Ahead is the contender in the way of a goroutine.
 type Ahead struct {
-	ID       string      // of the goroutine that has the turn
-	State    State       // of that one
-	Holder   *kind.Party // the foreign contender that it waits for; nil if none is known
-	Position int         // how many are ahead
-	At       time.Time   // of this view
-	Ended    bool        // the waiter's context ended the wait
+	ID       string    // of the goroutine that has the turn
+	State    State     // of that one
+	Holder   Holder    // the foreign contender that it waits for; nil if none is known
+	Position int       // how many are ahead
+	At       time.Time // of this view
+	Ended    bool      // the waiter's context ended the wait
 }
+
+// Holder is a foreign contender.
+type Holder interface{ Party() kind.Party }
 
 // Key is the lock that goroutines of a client want, as one of a kind and for reading or not. A handle of the wrong kind waits for no
 // other, because it will be refused.
@@ -68,7 +71,7 @@ type queue[Place any] struct {
 	owner    string // the ID of the goroutine that has the turn
 	state    State  // of the owner
 	waiters  []waiter[Place]
-	holder   *kind.Party   // the contender that the owner waits for, if known
+	holder   Holder        // the contender that the owner waits for, if known
 	position int           // how many are ahead of the owner then
 	left     chan struct{} // closed when the owner has left; nil while no call asks
 }
@@ -102,24 +105,25 @@ type Member struct {
 // is in the way, unless that one is only cleaning up. If waits is not nil, it is told of that contender, with a mutex held.
 func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool, waits func(of int, ahead *Ahead)) (place *Place, of int, ahead *Ahead) {
 	t.mu.Lock()
+	var first *queue[Place]
 	idle := true // those in the way are only cleaning up
 	for i, m := range slices.Backward(set) {
 		if q := t.queues[m.Key]; q.taken() && (idle || !q.idle()) {
-			of, ahead, idle = i, q.ahead(len(q.waiters)), q.idle()
+			of, first, idle = i, q, q.idle()
 		}
 	}
 	switch {
-	case ahead == nil:
+	case first == nil:
 		for _, m := range set {
 			t.begin(m.Key, m.ID, Asks)
 		}
 		t.mu.Unlock()
 		return nil, 0, nil
 	case try && !idle:
-		t.mu.Unlock()
-		return nil, of, ahead
+		defer t.mu.Unlock()
+		return nil, of, first.ahead(len(first.waiters))
 	case waits != nil && !try && !idle:
-		waits(of, ahead)
+		waits(of, first.ahead(len(first.waiters)))
 	}
 	w := waiter[Place]{pass: make(chan *Place, 1)}
 	for _, m := range set {
@@ -149,7 +153,6 @@ func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool
 		return place, 0, nil
 	default:
 	}
-	ahead = nil
 	for i, m := range set {
 		q := t.queues[m.Key]
 		at := q.index(w)
@@ -203,7 +206,7 @@ func (t *Turns[Place]) begin(key Key, id string, what State) {
 // Ticket is the turns that a call has: one, those of a set, or none.
 type Ticket[Place any] struct {
 	Turns *Turns[Place]
-	Keys  []Key
+	Set   []Member
 }
 
 // Granted says that the owner holds the locks.
@@ -215,13 +218,13 @@ func (t *Ticket[Place]) Leaving() { t.set(Leaves) }
 
 // set changes the state of the owner, which no longer waits.
 func (t *Ticket[Place]) set(what State) {
-	if len(t.Keys) == 0 {
+	if len(t.Set) == 0 {
 		return
 	}
 	t.Turns.mu.Lock()
 	defer t.Turns.mu.Unlock()
-	for _, key := range t.Keys {
-		if q := t.Turns.queues[key]; q != nil {
+	for _, m := range t.Set {
+		if q := t.Turns.queues[m.Key]; q != nil {
 			q.state, q.holder = what, nil
 		}
 	}
@@ -229,8 +232,8 @@ func (t *Ticket[Place]) set(what State) {
 
 // Leave passes the turns on.
 func (t *Ticket[Place]) Leave() {
-	for _, key := range t.Keys {
-		t.Turns.Leave(key)
+	for _, m := range t.Set {
+		t.Turns.Leave(m.Key)
 	}
 }
 
@@ -247,7 +250,7 @@ func (t *Turns[Place]) KeepOut(key Key) bool {
 }
 
 // WaitsFor tells the goroutines behind the owner which contender it waits for, and how many are ahead of it.
-func (t *Turns[Place]) WaitsFor(key Key, holder *kind.Party, position int) {
+func (t *Turns[Place]) WaitsFor(key Key, holder Holder, position int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if q := t.queues[key]; q != nil {

@@ -121,7 +121,7 @@ func TestNothingWaitsWhenTheLastHasGone(t *testing.T) {
 							count(keys, 1)
 							time.Sleep(time.Duration(dice.IntN(3)) * time.Millisecond)
 							if dice.IntN(2) == 0 {
-								(&turn.Ticket[int]{Turns: &turns, Keys: keys[:1]}).Leaving()
+								(&turn.Ticket[int]{Turns: &turns, Set: []turn.Member{{Key: keys[0]}}}).Leaving()
 								time.Sleep(time.Duration(dice.IntN(2)) * time.Millisecond)
 							}
 							count(keys, -1)

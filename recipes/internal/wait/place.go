@@ -82,7 +82,9 @@ func Obey(ctx context.Context, all ...*Opened) error {
 
 // says records what the holder says about itself, for the error of a wait that ends.
 func (e *Place) says(data []byte) {
-	e.Holder.data = data
+	known := *e.Holder
+	known.data = data
+	e.Holder = &known
 	e.Listener.Ahead(e)
 }
 
@@ -162,7 +164,7 @@ func (e *Place) Exhausted() error {
 // ours.
 func (e *Place) named() bool { return e.Node().ID == e.Handle.ID }
 
-// Rival is a contender ahead of us, as far as it is known.
+// Rival is a contender ahead of us, as far as it is known. It does not change: other goroutines read it.
 type Rival struct {
 	kind.Contender
 	Dir  string
