@@ -112,7 +112,7 @@ func TestAccessListChangedByHandIsNotOverwritten(t *testing.T) {
 	_, err := x.Run(t.Context(), p)
 	errorAs[*failure.ACLPhaseError](t, err)
 	require.ErrorIs(t, err, zk.ErrBadVersion)
-	require.ErrorContains(t, err, "somebody else changed it meanwhile")
+	require.ErrorContains(t, err, "another client changed it meanwhile")
 	acl, _, err := s.session(c).GetACL(t.Context(), "/locks/pay")
 	require.NoError(t, err)
 	require.Len(t, acl, 2)

@@ -112,7 +112,7 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 				_, err := s.struckWhileDraining(c, fail)
 				e := errorAs[*failure.ClosedError](t, err)
 				require.Equal(t, []string{"pay.ledger.mutex (/locks/pay/ledger)"}, e.Locks)
-				require.Contains(t, err.Error(), "nobody new gets in: pay.ledger.mutex (/locks/pay/ledger)")
+				require.Contains(t, err.Error(), "they admit no new contender: pay.ledger.mutex (/locks/pay/ledger)")
 				require.NotContains(t, strings.ToLower(err.Error()), "nothing was written")
 				n, _ := s.server.Get(s.root + "/pay/ledger")
 				require.Contains(t, string(n.Data), "draining")

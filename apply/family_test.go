@@ -243,7 +243,7 @@ func TestServerThatDoesNotDeleteALeftoverIsNotTakenForALostLock(t *testing.T) {
 
 // "Nothing was written" was said of an apply that had deleted nodes of keys.
 func TestRefusedApplySaysThatLeftoversWereDeleted(t *testing.T) {
-	for n, said := range map[int]string{0: "Nothing was written.", 1: "the node of a key, which nobody used, was deleted.", 3: "the nodes of 3 keys, which nobody used, were deleted."} {
+	for n, said := range map[int]string{0: "Nothing was written.", 1: "the unused node of a key was deleted.", 3: "the nodes of 3 keys that were not used were deleted."} {
 		s, c, _, tree := family(t, of("mutex"))
 		for i := range n {
 			s.leave(s.dial("worker:w"), tree, fmt.Sprint(i))

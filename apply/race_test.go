@@ -35,7 +35,7 @@ func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
 		}, "/locks/pay/batch", "its data was changed"},
 		"created node there": {func(t *testing.T, s *site) {
 			require.NoError(t, s.server.Create("/locks/new", nil))
-		}, "/locks/new", "created by somebody else"},
+		}, "/locks/new", "another program created it"},
 		"updated node deleted": {func(t *testing.T, s *site) {
 			require.NoError(t, s.server.Delete("/locks/pay/pool"))
 		}, "/locks/pay/pool", "it was deleted"},

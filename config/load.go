@@ -95,7 +95,7 @@ func checkNodes(e *eval.Evaluation) {
 		d := e.Declared.Named["ensemble"][name]
 		on := eval.EnsembleValue(e.Of(d).Value)
 		if i := bare[on]; i != nil && len(ownACL(on)) == 0 && on.Access == nil && !e.Of(d).Failed {
-			e.Errorf(i.Node.Head, "Nobody would own this node",
+			e.Errorf(i.Node.Head, "Node without an access list",
 				"%s has no access list and inherits none from a namespace, and ensemble.%s has neither admins nor an auth block whose identity could get all rights. "+
 					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.Addr, name)
 		}

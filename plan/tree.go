@@ -297,7 +297,7 @@ func (t *Draft) add(addr Addr, params kind.Params, n *Node) error {
 	case outer != "" && t.declared[outer] == nil:
 		return fmt.Errorf("%s is not declared", outer)
 	case len(n.ACL) == 0:
-		return errors.New("it has no access list, so nobody could use it")
+		return errors.New("it has no access list, so no program could use it")
 	}
 	if err := errors.Join(kind.ValidateName(t.Stack), kind.ValidatePath(t.Root), kind.Validate(params)); err != nil {
 		return err

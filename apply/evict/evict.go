@@ -250,7 +250,7 @@ func (d *diary) note(ctx context.Context, s *direct.Session, e history.Entry) ([
 		d.why = "we may not read and write " + d.path
 		return nil, nil
 	case h.State == history.Absent:
-		d.why = "somebody deleted " + d.path
+		d.why = "another client deleted " + d.path
 		return nil, nil
 	}
 	return h.Note(e), nil

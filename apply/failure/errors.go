@@ -50,9 +50,9 @@ type StaleError struct {
 
 func (e *StaleError) Explain() explain.Explanation {
 	if e.Locked || e.First {
-		by := "Somebody changed it by hand"
+		by := "It was changed by hand"
 		if e.First {
-			by = "Another apply was first, or somebody changed it by hand"
+			by = "Another apply was first, or it was changed by hand"
 		}
 		return explain.Explanation{
 			Summary: "ZooKeeper was changed during the apply", Detail: by + ", after the plan was made:",
@@ -359,7 +359,7 @@ type ClosedError struct {
 // Explain implements [explain.Explainer]. Users notice closed locks before the operator does, so the error says this together
 // with the cause.
 func (e *ClosedError) Explain() explain.Explanation {
-	next := "Locks that were being drained could not be opened again, so nobody new gets in: " + explain.Few(e.Locks, 5) + "."
+	next := "Locks that were being drained could not be opened again, so they admit no new contender: " + explain.Few(e.Locks, 5) + "."
 	if e.Why != nil {
 		next = explain.Of(e.Why).Within("", next+" ", "").Text()
 	}
@@ -381,7 +381,7 @@ func (e *VerifyError) Explain() explain.Explanation {
 	}
 	return explain.Explanation{
 		Summary: "ZooKeeper does not hold what was written", Detail: "The transaction was committed, but reading it back showed something else:",
-		List: list(e.Differences), Next: "Somebody changed it at the same moment. " + LookAgain,
+		List: list(e.Differences), Next: "It was changed at the same moment. " + LookAgain,
 	}
 }
 

@@ -129,7 +129,7 @@ func TestHandEditWhileAskingIsNotCalledASavedPlan(t *testing.T) {
 		require.NoError(t, b.server.Set("/t/ledger", data))
 		in.answer <- "yes\n"
 		out := end(exit.Stale)
-		require.Contains(t, out, "Error: ZooKeeper was changed during the apply\n\nSomebody changed it by hand, after the plan was made:")
+		require.Contains(t, out, "Error: ZooKeeper was changed during the apply\n\nIt was changed by hand, after the plan was made:")
 		require.Contains(t, out, "mutex.ledger (/t/ledger): data changed, data version 0 -> 1")
 		require.NotContains(t, out, "aved plan")
 	})

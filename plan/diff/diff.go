@@ -77,7 +77,7 @@ func begin(current, desired *plan.Tree, opts plan.Options) (*plan.Plan, *access.
 		p.Index = plan.Pin{Path: record.IndexPath(p.Root, p.Stack), Absent: true}
 	}
 	if len(opts.Identities) == 0 {
-		access.Tell(p, problem.Error, problem.Identities, &plan.Node{Path: p.Root}, "Nobody is named who applies",
+		access.Tell(p, problem.Error, problem.Identities, &plan.Node{Path: p.Root}, "No identity is given",
 			"Options.Identities is empty, so nothing can be said of the rights that the plan leaves us. Give those of the client, as apply.Begin does: every client has one.")
 	}
 	fillMaps(p, s, desired)

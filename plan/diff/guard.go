@@ -57,7 +57,7 @@ func obstacle(p *plan.Plan, s *access.Sides, want, have *plan.Node) {
 	case "":
 		if access.IsOurs(p, have) {
 			tell(problem.MarkerLost, "Namespace was made a lock",
-				fmt.Sprintf("%s is a namespace, and somebody wrote a declaration of the type %s into it. It has %d node%s in it, so it cannot be replaced. Restore its data, or delete by hand what is in it.",
+				fmt.Sprintf("%s is a namespace, and its data was replaced by a declaration of the type %s. It has %d node%s in it, so it cannot be replaced. Restore its data, or delete by hand what is in it.",
 					want.Path, have.Kind().Name, have.Live.Children, explain.Plural(have.Live.Children)))
 			return
 		}
@@ -85,7 +85,7 @@ func obstacle(p *plan.Plan, s *access.Sides, want, have *plan.Node) {
 		case have.Live.Ephemeral:
 			left = "It is ephemeral and ends with its session: choose another path, or end the program that created it."
 		case have.Live.DataLength > 0:
-			left = "It is left alone: choose another path, or take it over, or back if somebody replaced its data: " + healing(want) + "."
+			left = "It is left alone: choose another path, or take it over, or back if its data was replaced: " + healing(want) + "."
 		}
 		tell(problem.Foreign, "Path is taken", at+"where a node exists that does not carry locktree's mark. "+left)
 	}
@@ -187,11 +187,11 @@ func checkShrink(p *plan.Plan, c *plan.Change) {
 	case over == 0:
 	case c.Kind.Key != nil:
 		access.Tell(p, problem.Warning, problem.Shrink, c.After, "More permits held than the new limit",
-			fmt.Sprintf("%s: of the keys that were looked at, %d hold%s more permits than the new parameters admit, %d together. Nobody is interrupted: "+
+			fmt.Sprintf("%s: of the keys that were looked at, %d hold%s more permits than the new parameters admit, %d together. No holder is interrupted: "+
 				"nothing new is granted for a key until enough of its permits are released.", c.Addr, keys, map[bool]string{true: "s"}[keys == 1], over))
 	default:
 		access.Tell(p, problem.Warning, problem.Shrink, c.After, "More permits held than the new limit",
-			fmt.Sprintf("%s: %d permits are held, %d more than the new parameters admit. Nobody is interrupted: "+
+			fmt.Sprintf("%s: %d permits are held, %d more than the new parameters admit. No holder is interrupted: "+
 				"nothing new is granted until that many of them are released.", c.Addr, all, over))
 	}
 }
@@ -341,7 +341,7 @@ func warnDraining(p *plan.Plan) {
 			then = "This plan finishes: it is deleted when it is idle. An apply of a configuration that declares it opens it instead."
 		}
 		access.Tell(p, problem.Warning, problem.Draining, n, "Lock was left draining",
-			fmt.Sprintf("An apply was interrupted while it waited for %s to become idle, and since then nobody new gets in. %s", c.Addr, then))
+			fmt.Sprintf("An apply was interrupted while it waited for %s to become idle, and since then the lock admits no new contender. %s", c.Addr, then))
 	}
 }
 
@@ -460,7 +460,7 @@ func checkListings(p *plan.Plan, s *access.Sides) {
 		}
 		access.Tell(p, problem.Error, problem.Listing, n, "Too many nodes in one namespace",
 			fmt.Sprintf("%s would have %d nodes, whose names are %d bytes together. A listing is one reply, and clients read up to %d bytes of it, "+
-				"so that nobody could list the namespace any more. Divide the nodes among several namespaces, or give them shorter names.", at, nodes[at], length[at], maxListing))
+				"so that the namespace could not be listed any more. Divide the nodes among several namespaces, or give them shorter names.", at, nodes[at], length[at], maxListing))
 	}
 }
 

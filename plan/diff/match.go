@@ -144,7 +144,7 @@ func busy(p *plan.Plan, c *plan.Change, verb string) {
 	case p.Drain > 0:
 		wait := (p.Drain + 999) / 1000 // in seconds, rounded up
 		access.Tell(p, problem.Warning, problem.InUse, n, "Lock is in use",
-			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %d second%s for it to become idle, and refuses otherwise.",
+			fmt.Sprintf("%s would be %s, but it has %s. Apply admits no other contender, waits %d second%s for it to become idle, and refuses otherwise.",
 				c.Addr, verb, c.Usage, wait, explain.Plural(int(wait))))
 	default:
 		access.Tell(p, problem.Warning, problem.InUse, n, "Lock is in use",
@@ -265,7 +265,7 @@ func adoptable(p *plan.Plan, s *access.Sides, imp *plan.Import, want, have *plan
 		return true
 	case have.Live != nil && have.Live.DataLength > 0 && !s.Opts.OverwriteData:
 		return refuse("Node holds data", "%s holds %d bytes that another program wrote there, which an import replaces. "+
-			"Make sure that nobody needs them and plan with -overwrite-data, or empty the node by hand.", imp.Path, have.Live.DataLength)
+			"Make sure that they are not needed, and plan with -overwrite-data, or empty the node by hand.", imp.Path, have.Live.DataLength)
 	}
 	return true
 }

@@ -259,7 +259,7 @@ func TestALockInUseKeepsItsPath(t *testing.T) {
 		says string
 	}{
 		{plan.Options{}, "warning in_use", "would be replaced by one at /locks/boss, but it has 1 holder (host-a). Apply refuses until it is idle."},
-		{plan.Options{Drain: time.Minute}, "warning in_use", "Apply lets nobody else in, waits 60 seconds for it to become idle, and refuses otherwise."},
+		{plan.Options{Drain: time.Minute}, "warning in_use", "Apply admits no other contender, waits 60 seconds for it to become idle, and refuses otherwise."},
 		{plan.Options{ForceBreak: []string{solo}}, "warning force_break", "will be replaced by one at /locks/boss although it has 1 holder (host-a)"},
 	} {
 		c.opts.Identities = us

@@ -189,7 +189,7 @@ func TestAnApplyThatNeedsTwoCredentialsIsTold(t *testing.T) {
 	closed := oldAdmin
 	closed.Perms = kind.PermRead
 	p := diff.Compare(framed(m, t, closed), desired, plan.Options{Identities: []plan.Identity{mine}})
-	require.Contains(t, strings.Join(problemsOf(p, problem.Access), "\n"), "6 access lists of the tool's own nodes (/locks first) give ADMIN to nobody, so only a superuser of the servers can set them")
+	require.Contains(t, strings.Join(problemsOf(p, problem.Access), "\n"), "6 access lists of the tool's own nodes (/locks first) grant ADMIN to no identity, so only a superuser of the servers can set them")
 }
 
 // Both identities of a user whose password is replaced have one name.

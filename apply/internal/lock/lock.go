@@ -276,7 +276,7 @@ func (h *Held) Explain(ctx context.Context, p *plan.Plan, op tx.Op, err error) e
 		}
 		return conflict("its data was changed")
 	case errors.Is(err, zk.ErrNodeExists):
-		return conflict("it was created by somebody else")
+		return conflict("another program created it")
 	case errors.Is(err, zk.ErrNoNode) && op.Kind == tx.OpCreate:
 		return conflict("its parent was deleted")
 	case errors.Is(err, zk.ErrNoNode):

@@ -62,7 +62,7 @@ func meaning(e *failure.NodeError) *failure.NodeError {
 	case errors.Is(err, direct.ErrServer):
 		e.Why, e.Next = "the servers failed: "+ServerError(err), "Look at their logs, then try again."
 	case errors.Is(err, recipes.ErrTooLarge):
-		e.Why, e.Next = failure.Cause(err), "The limit of a reply is this program's, not the servers'. If it is a namespace with very many nodes, delete those that nobody needs with another client, or have more read (recipes.Config.MaxReply)."
+		e.Why, e.Next = failure.Cause(err), "The limit of a reply is this program's, not the servers'. If it is a namespace with very many nodes, use another client to delete those that are not needed, or have more read (recipes.Config.MaxReply)."
 	case errors.Is(err, recipes.ErrAuth):
 		e.Why, e.Next = failure.Cause(err), "Check the user name and the password."
 	default:
@@ -95,7 +95,7 @@ func ACL(step plan.ACLStep, err error) error {
 	e := &failure.NodeError{Addr: step.Addr, Path: step.Path, Op: "set the access list of", Err: err}
 	switch {
 	case errors.Is(err, zk.ErrBadVersion):
-		e.Why, e.Next = "somebody else changed it meanwhile", failure.LookAgain
+		e.Why, e.Next = "another client changed it meanwhile", failure.LookAgain
 	case errors.Is(err, zk.ErrNoNode):
 		e.Why, e.Next = "it was deleted meanwhile", failure.LookAgain
 	case errors.Is(err, zk.ErrNoAuth):
@@ -246,9 +246,9 @@ func (b *Besides) Say(err error, more ...string) error {
 	switch n := b.keys.Swap(0); n {
 	case 0:
 	case 1:
-		b.Add("the node of a key, which nobody used, was deleted")
+		b.Add("the unused node of a key was deleted")
 	default:
-		b.Add(fmt.Sprintf("the nodes of %d keys, which nobody used, were deleted", n))
+		b.Add(fmt.Sprintf("the nodes of %d keys that were not used were deleted", n))
 	}
 	if b.clauses = append(b.clauses, more...); len(b.Made) > 0 {
 		b.clauses, b.Made = slices.Insert(b.clauses, 0, "the nodes that an apply needs were created ("+explain.Few(b.Made, 3)+")"), nil

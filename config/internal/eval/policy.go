@@ -152,7 +152,7 @@ func evaluateACL(s scope) {
 	}
 	grants := d.Block.Nested("grant")
 	if len(grants) == 0 && !s.r.Failed {
-		s.refuse(d.Head, "No grants", "An acl without a grant gives access to nobody, not even to locktree: add grant { to = [principal.NAME], allow = \"admin\" }.")
+		s.refuse(d.Head, "No grants", "An acl without a grant shuts out every program, and locktree too: add grant { to = [principal.NAME], allow = \"admin\" }.")
 	}
 	for _, g := range grants {
 		evaluateGrant(s, g, p)
@@ -164,7 +164,7 @@ func evaluateACL(s scope) {
 	// One form for one meaning: the order of grants must be no change, neither to a plan nor to the hash.
 	p.namespace, p.lock, p.contender = p.namespace.Normalize(), p.lock.Normalize(), p.contender.Normalize()
 	if !s.r.Failed && len(p.namespace) == 0 {
-		s.refuse(d.Head, "Nobody may read namespaces", "This acl grants only c and d. Namespaces never grant those, so nobody could read a namespace that uses it. Grant \"lock\" or \"admin\".")
+		s.refuse(d.Head, "No right to read namespaces", "This acl grants only c and d. Namespaces never grant those, so no program could read a namespace that uses it. Grant \"lock\" or \"admin\".")
 	}
 	s.r.Value = cty.CapsuleVal(policyType, p)
 }
@@ -186,7 +186,7 @@ func evaluateGrant(s scope, g *syntax.Block, p *policy) {
 		who, ok = principalsIn(s, to, v)
 	}
 	if ok && len(who) == 0 {
-		_, ok = s.wrong(to, "Empty grant", "This grants to nobody. Name a principal, or delete the grant.")
+		_, ok = s.wrong(to, "Empty grant", "This grant names no principal. Name one, or delete the grant.")
 	}
 	if !ok || !okAllow {
 		s.fail()
@@ -265,7 +265,7 @@ func evaluateAccess(s scope, b *syntax.Block) *plan.Access {
 		if at == nil || admins == nil {
 			at = b.Arg("readers")
 		}
-		s.wrong(at, "No administrators", "Nobody could apply this stack any more. List its administrators: admins = [principal.NAME].")
+		s.wrong(at, "No administrators", "No identity could apply this stack any more. List its administrators: admins = [principal.NAME].")
 		return nil
 	}
 	for _, a := range admins {

@@ -486,7 +486,7 @@ func (r *reading) orderOf(n *Node) (all []*Node) {
 		case at == "" || len(steps) > 0:
 			r.Errorf(expr.Range(), "Invalid order", "Each part of an order is the address of a lock inside %s, without keys, such as mutex.a.", n.Addr)
 		case lock.Kind.Container:
-			r.Errorf(expr.Range(), "Invalid order", "%s is a namespace, which nobody takes. Name the locks in it.", at)
+			r.Errorf(expr.Range(), "Invalid order", "%s is a namespace, and only locks are taken. Name the locks in it.", at)
 		case slices.Contains(all, lock):
 			r.Errorf(expr.Range(), "Invalid order", "%s is in the order twice. Name it once.", at)
 		case lock.orderedIn(n) != nil:

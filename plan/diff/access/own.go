@@ -73,7 +73,7 @@ func tellOpen(p *plan.Plan, s *Sides) {
 	ensemble := plan.EnsembleAddr(p.Ensemble)
 	Tell(p, problem.Warning, problem.Access, &plan.Node{Addr: ensemble, Path: p.Root}, "No administrators are declared",
 		fmt.Sprintf("%s does not say who may apply, so the stack's record, its apply lock and all nodes without an acl belong to %s. "+
-			"Nobody else can plan or apply, and nobody at all once that credential is replaced. Declare admins = [principal.NAME] in the ensemble block, and readers for those who only plan.",
+			"No other identity can plan or apply. If that credential is replaced, none can. Declare admins = [principal.NAME] in the ensemble block, and readers for those who only plan.",
 			ensemble, cmp.Or(whoText(withAdmin(p.RootSet.There)), "whoever applies first")))
 }
 
@@ -255,7 +255,7 @@ func auditFrame(p *plan.Plan, s *Sides) {
 	}
 	Tell(p, problem.Warning, problem.Open, &plan.Node{}, "Others may create or delete nodes of this stack",
 		strings.Join(open, "; ")+". In ZooKeeper, creating and deleting are rights on the parent: whatever the access lists of the locks say, "+
-			"an idle lock or one of the tool's own nodes there can be deleted, or created by somebody else. "+
+			"others can delete or create an idle lock, or one of the tool's own nodes, there. "+
 			"Grant c, d and a there only to those who apply, for example with zkCli.sh's setAcl.")
 }
 
@@ -302,7 +302,7 @@ func checkRoot(p *plan.Plan, s *Sides, f *plan.Framed) {
 			return
 		}
 	}
-	owner := "somebody else made it"
+	owner := "another program made it"
 	if s.Current.RootOwner != "" {
 		owner = "it is of " + s.Current.RootOwner
 	}

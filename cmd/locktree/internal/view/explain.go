@@ -212,7 +212,7 @@ func (d *Denied) Explain() explain.Explanation {
 	case len(d.Ask) > 0:
 		grants = fmt.Sprintf("Whom to ask: %s, who may change the access list of %s.", strings.Join(d.Ask, " or "), Clean(d.At))
 	case d.At != "":
-		grants = fmt.Sprintf("Whom to ask: nobody may change the access list of %s but the superuser of the servers.", Clean(d.At))
+		grants = fmt.Sprintf("Whom to ask: only the superuser of the servers may change the access list of %s.", Clean(d.At))
 	}
 	if d.Root != "" {
 		grants += fmt.Sprintf(" If %s is another team's root, take a root of your own beside it: see \"locktree help two-teams\".", Clean(d.Root))

@@ -137,8 +137,7 @@ func emptyLines(all []scan.Empty, prefix string) (lines []string) {
 			newest = e.Before
 		}
 	}
-	lines = append(lines, fmt.Sprintf("%s below %s %s empty, and nobody declared %s: %s.", view.Plural(len(all), "node"), view.Clean(prefix), view.PluralWord(len(all), "is", "are"),
-		view.PluralWord(len(all), "it", "them"), view.FirstFew(paths)))
+	lines = append(lines, fmt.Sprintf("%s below %s %s empty and not declared: %s.", view.Plural(len(all), "node"), view.Clean(prefix), view.PluralWord(len(all), "is", "are"), view.FirstFew(paths)))
 	since := "Since when is not known"
 	switch {
 	case known == len(all) && known == 1:

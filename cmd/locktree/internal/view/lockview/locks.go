@@ -45,7 +45,7 @@ func (l Locks) WriteText(h *view.Human) {
 		switch {
 		case len(e.Locks)+e.Pending+len(e.Closed()) > 0 || e.Cut: // or not everything was looked at, which is said below
 		case e.Key != nil:
-			h.Out.Printf("\nNobody uses the key %s of %s: it has no node.\n", KeyName(e.Key.Key), view.Clean(e.Key.Family))
+			h.Out.Printf("\nThe key %s of %s is not in use: it has no node.\n", KeyName(e.Key.Key), view.Clean(e.Key.Family))
 		case e.Path == "":
 			h.Out.Printf("\nNo lock is declared.\n")
 		default:

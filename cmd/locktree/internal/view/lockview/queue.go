@@ -54,7 +54,7 @@ func Use(in *inspect.Report) string {
 	case n > 0:
 		parts = append(parts, fmt.Sprintf("%d held", max(n, q.held)))
 	case len(q.waiters) > 0:
-		parts = append(parts, "nobody holds")
+		parts = append(parts, "no holder")
 	}
 	if n := len(q.waiters); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d waiting", n))

@@ -355,7 +355,7 @@ func (t planText) usage(c *plan.Change) []string {
 			text += fmt.Sprintf("; %d more hold it", more)
 		}
 	case len(u.Waiters) > 0:
-		text += "nobody holds it"
+		text += "no holder"
 	case len(u.Junk) == 0:
 		text = strings.TrimSuffix(text, ": ")
 	default:
