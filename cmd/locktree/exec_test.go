@@ -121,33 +121,32 @@ func (x *execRun) rest() (string, int) {
 	return rest.String(), <-x.code
 }
 
-// inTime runs a command whose session is in doubt at some time: what it has to say is said in time, or was not for that
-// reason alone. A sixth of a session timeout, or whatever the code leaves a command, passes on a machine that stops for so
-// long; so there are other tries, with longer and longer timeouts. try says what was otherwise than it should be.
-func inTime(t *testing.T, try func(t *testing.T, timeout string) (otherwise string)) {
+// inTime runs a command whose session is in doubt at some time, and compares what it said, its exit code, and texts that exec has to
+// say; nil is nothing. What it has to say is said in time, or was not for that reason alone. A sixth of a session timeout, or whatever
+// the code leaves a command, passes on a machine that stops for so long; so there are other tries, with longer and longer timeouts.
+func inTime(t *testing.T, args []string, happens func(t *testing.T, x *execRun), said string, code int, texts []string) {
 	t.Helper()
 	otherwise := ""
 	for _, timeout := range []string{"4s", "12s", "40s"} {
-		if otherwise = try(t, "-session-timeout="+timeout); otherwise == "" {
+		x := startExec(t, append([]string{"-session-timeout=" + timeout}, args...)...)
+		x.lines.Scan()
+		first := x.lines.Text()
+		happens(t, x)
+		rest, gotCode := x.rest()
+		ok := said == first+"\n"+rest && code == gotCode && (texts != nil || x.stderr.String() == "")
+		for _, text := range texts {
+			ok = ok && strings.Contains(x.stderr.String(), text)
+		}
+		if ok {
 			return
 		}
+		otherwise = fmt.Sprintf("it said %q and ended with %d, not %q and %d; exec said %q, and has to say %q", first+"\n"+rest, gotCode, said, code, x.stderr, texts)
 		t.Logf("with a session timeout of %s: %s", timeout, otherwise)
 	}
 	require.Fail(t, "never", otherwise)
 }
 
-// otherwise compares what the command said from the beginning to its end, the exit code, and texts exec has to say; nil
-// is nothing.
-func (x *execRun) otherwise(said string, code int, texts []string, gotSaid string, gotCode int) string {
-	ok := said == gotSaid && code == gotCode && (texts != nil || x.stderr.String() == "")
-	for _, text := range texts {
-		ok = ok && strings.Contains(x.stderr.String(), text)
-	}
-	if ok {
-		return ""
-	}
-	return fmt.Sprintf("it said %q and ended with %d, not %q and %d; exec said %q, and has to say %q", gotSaid, gotCode, said, code, x.stderr, texts)
-}
+func freeze(_ *testing.T, x *execRun) { x.server.Freeze() }
 
 // other is a client whose session outlives a machine that stops for seconds.
 func (x *execRun) other() *recipes.Client {
@@ -161,15 +160,8 @@ const stubborn = `trap 'echo asked to end' TERM; sh -c 'trap "" TERM; echo start
 // etcdctl lock lets its command run on without the lock, and consul lock ends only the
 // shell in front of it (hashicorp/consul#2022, #873).
 func TestExecEndsAllOfTheCommandWhenTheLockIsLost(t *testing.T) {
-	inTime(t, func(t *testing.T, timeout string) string {
-		x := startExec(t, timeout, execLock, "--", "sh", "-c", stubborn)
-		x.lines.Scan()
-		first := x.lines.Text()
-		x.server.Freeze()
-		rest, code := x.rest()
-		return x.otherwise("started\nasked to end\n", exit.Lost,
-			[]string{"the connection to ZooKeeper is in doubt: telling the command to end", "Error: Lock lost"}, first+"\n"+rest, code)
-	})
+	inTime(t, []string{execLock, "--", "sh", "-c", stubborn}, freeze, "started\nasked to end\n", exit.Lost,
+		[]string{"the connection to ZooKeeper is in doubt: telling the command to end", "Error: Lock lost"})
 }
 
 // Its exit code was the program's: 0 of a command that traps SIGTERM, though it was ended in the middle of its work.
@@ -189,14 +181,8 @@ func TestExecThatEndsTheCommandEndsWith123(t *testing.T) {
 
 // A command that ends when it is asked to, in doubt, has kept its lock until then.
 func TestExecInDoubtLetsTheCommandEndByItself(t *testing.T) {
-	inTime(t, func(t *testing.T, timeout string) string {
-		x := startExec(t, timeout, execLock, "--", "sh", "-c", `trap 'echo asked to end; exit 9' TERM; echo started; while :; do sleep 0.05; done`)
-		x.lines.Scan()
-		first := x.lines.Text()
-		x.server.Freeze()
-		rest, code := x.rest()
-		return x.otherwise("started\nasked to end\n", exit.Lost, []string{"could not be released yet (ZooKeeper has not confirmed it in time)", "Error: Command was ended"}, first+"\n"+rest, code)
-	})
+	inTime(t, []string{execLock, "--", "sh", "-c", `trap 'echo asked to end; exit 9' TERM; echo started; while :; do sleep 0.05; done`}, freeze, "started\nasked to end\n", exit.Lost,
+		[]string{"could not be released yet (ZooKeeper has not confirmed it in time)", "Error: Command was ended"})
 }
 
 // Deleting the contender is how an operator takes a lock away. Help said that everything that the command started is killed. What left the
@@ -270,10 +256,8 @@ func TestExecKilledTakesTheCommandAlong(t *testing.T) {
 // A connection that is cut is made again; only when nothing has been proven for a third of the session timeout is there
 // something to end a command for.
 func TestExecCutOffForAMomentLetsTheCommandRun(t *testing.T) {
-	inTime(t, func(t *testing.T, timeout string) string {
-		x := startExec(t, timeout, "-quiet", execLock, "--", "sh", "-c", `trap 'echo asked to end; exit 9' TERM; echo started; until [ -e over ]; do sleep 0.05; done`)
-		x.lines.Scan()
-		first := x.lines.Text()
+	command := `trap 'echo asked to end; exit 9' TERM; echo started; until [ -e over ]; do sleep 0.05; done`
+	inTime(t, []string{"-quiet", execLock, "--", "sh", "-c", command}, func(t *testing.T, x *execRun) {
 		// A heartbeat comes each sixth of the session timeout: with the fourth, what was proven at first is older than a third.
 		proven := x.server.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.N == 4 }, zktest.Delay(0))
 		x.server.Disconnect(0)
@@ -285,9 +269,7 @@ func TestExecCutOffForAMomentLetsTheCommandRun(t *testing.T) {
 			require.Fail(t, "no heartbeats come", x.stderr)
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(x.dir, "over"), nil, 0o600))
-		rest, code := x.rest()
-		return x.otherwise("started\n", 0, nil, first+"\n"+rest, code)
-	})
+	}, "started\n", 0, nil)
 }
 
 // What can happen to a lock, or to a place in its queue, while exec waits for it.

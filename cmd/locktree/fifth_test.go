@@ -87,19 +87,7 @@ ensemble "main" {
   servers = ["`+w.addr+`"]
   root    = "/locks"
 }
-
-principal "anyone" {
-  scheme = "world"
-}
-
-acl "open" {
-  allow_world = true
-  grant {
-    to    = [principal.anyone]
-    allow = "admin"
-  }
-}
-
+`+world+`
 ferry "river" {
   acl   = acl.open
   seats = 2

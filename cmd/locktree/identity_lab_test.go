@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -201,36 +199,14 @@ func (o *office) superuser() *direct.Session {
 // inventory is every node below path, with all of its stat and its list: what no request that writes leaves as it was.
 func (o *office) inventory(path string) string {
 	var b strings.Builder
-	s := o.superuser()
-	var walk func(path string)
-	walk = func(path string) {
-		data, stat, err := s.Get(o.t.Context(), path)
-		if errors.Is(err, zk.ErrNoNode) {
-			return
-		}
-		require.NoError(o.t, err)
-		acl, _, err := s.GetACL(o.t.Context(), path)
-		require.NoError(o.t, err)
+	require.NoError(o.t, walk(o.t.Context(), o.superuser(), path, func(path string, data []byte, stat *zk.Stat, acl []zk.ACL) {
 		fmt.Fprintf(&b, "%s %q %+v %v\n", path, data, *stat, acl)
-		names, _, err := s.Children(o.t.Context(), path)
-		require.NoError(o.t, err)
-		slices.Sort(names)
-		for _, name := range names {
-			walk(kind.JoinPath(path, name))
-		}
-	}
-	walk(path)
+	}))
 	return b.String()
 }
 
 // nodes are the paths below one, itself first.
-func (o *office) nodes(path string) []string {
-	out := []string{path}
-	names, _, err := o.superuser().Children(o.t.Context(), path)
-	require.NoError(o.t, err)
-	slices.Sort(names)
-	for _, name := range names {
-		out = append(out, o.nodes(kind.JoinPath(path, name))...)
-	}
+func (o *office) nodes(path string) (out []string) {
+	require.NoError(o.t, walk(o.t.Context(), o.superuser(), path, func(path string, _ []byte, _ *zk.Stat, _ []zk.ACL) { out = append(out, path) }))
 	return out
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -56,37 +57,25 @@ const notCompared = "Warning: Passwords were not compared"
 // A reader is not shown the hashes in access lists. It plans what an administrator plans, but for a password that changes, and its
 // plan is applied as an administrator's is.
 func planOfAReaderIsApplied(t *testing.T, o *office) {
-	o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)
-	o.must(exit.OK, boss, "apply", "-auto-approve")
-	steps := []struct {
-		name, by string
-		edit     func()
-	}{
-		{"another administrator beside the first", boss, func() {
-			o.write("locks.locktree.hcl", stackOf("shop", []string{boss, "second"}, []string{auditor})+someLocks)
-		}},
-		{"the second alone, and a change of a lock", "second", func() {
-			o.write("locks.locktree.hcl", stackOf("shop", []string{"second"}, []string{auditor})+someLocks)
-			o.edit("locks.locktree.hcl", "permits = 2", "permits = 3")
-		}},
-		{"a program with another password", "second", func() {
-			o.edit("locks.locktree.hcl", zktest.DigestID("app:app"), zktest.DigestID("app:another"))
-		}},
-		{"an administrator with two passwords", "second", func() {
-			o.write("locks.locktree.hcl", strings.ReplaceAll(stackOf("shop", []string{"second", "third"}, []string{auditor})+someLocks, zktest.DigestID("third:third"), zktest.DigestID("second:third")))
-			o.edit("locks.locktree.hcl", zktest.DigestID("app:app"), zktest.DigestID("app:another"))
-		}},
-		{"the new password alone", "second:third", func() {
-			o.write("locks.locktree.hcl", strings.ReplaceAll(stackOf("shop", []string{"third"}, []string{auditor})+someLocks, zktest.DigestID("third:third"), zktest.DigestID("second:third")))
-			o.edit("locks.locktree.hcl", zktest.DigestID("app:app"), zktest.DigestID("app:another"))
-		}},
-		{"a reader more", "second:third", func() {
-			o.write("locks.locktree.hcl", strings.ReplaceAll(stackOf("shop", []string{"third"}, []string{auditor, "later"})+someLocks, zktest.DigestID("third:third"), zktest.DigestID("second:third")))
-			o.edit("locks.locktree.hcl", zktest.DigestID("app:app"), zktest.DigestID("app:another"))
-		}},
+	declare := func(permits, app string, readers []string, admins ...string) {
+		o.write("locks.locktree.hcl", strings.NewReplacer(zktest.DigestID("third:third"), zktest.DigestID("second:third"), zktest.DigestID("app:app"), zktest.DigestID("app:"+app),
+			"permits = 2", "permits = "+permits).Replace(stackOf("shop", admins, readers)+someLocks))
 	}
-	for _, step := range steps {
-		step.edit()
+	look := []string{auditor}
+	declare("2", "app", look, boss)
+	o.must(exit.OK, boss, "apply", "-auto-approve")
+	for _, step := range []struct {
+		name, by, permits, app string
+		readers, admins        []string
+	}{
+		{"another administrator beside the first", boss, "2", "app", look, []string{boss, "second"}},
+		{"the second alone, and a change of a lock", "second", "3", "app", look, []string{"second"}},
+		{"a program with another password", "second", "3", "another", look, []string{"second"}},
+		{"an administrator with two passwords", "second", "2", "another", look, []string{"second", "third"}},
+		{"the new password alone", "second:third", "2", "another", look, []string{"third"}},
+		{"a reader more", "second:third", "2", "another", []string{auditor, "later"}, []string{"third"}},
+	} {
+		declare(step.permits, step.app, step.readers, step.admins...)
 		theirs, ours := o.must(exit.Changes, auditor, "plan", "-out=p", "-detailed-exitcode"), o.must(exit.Changes, step.by, "plan", "-detailed-exitcode")
 		theirs, _, told := strings.Cut(theirs, notCompared)
 		assert.True(t, told, step.name)
@@ -98,10 +87,7 @@ func planOfAReaderIsApplied(t *testing.T, o *office) {
 			require.Contains(t, o.must(exit.OK, auditor, "plan", "-detailed-exitcode"), "No changes.", step.name)
 			continue
 		}
-		// The record notes the lists that are pending, without the digests that a reader does not see.
-		require.LessOrEqual(t, transactionBytes(t, theirs), transactionBytes(t, ours), step.name)
-		theirs, ours = kilobytes.ReplaceAllString(theirs, "?"), kilobytes.ReplaceAllString(ours, "?")
-		assert.Equal(t, strings.TrimRight(ours, "\n─"), strings.TrimRight(theirs, "\n─"), step.name)
+		samePlan(t, ours, theirs, step.name)
 		require.Contains(t, o.must(exit.OK, step.by, "apply", "p"), "Apply complete!", step.name)
 		require.NotContains(t, o.inventory(o.root), ":x}", "%s: a hidden hash was written", step.name)
 		for _, who := range []string{step.by, auditor} {
@@ -111,6 +97,15 @@ func planOfAReaderIsApplied(t *testing.T, o *office) {
 }
 
 func TestPlanOfAReaderIsApplied(t *testing.T) { planOfAReaderIsApplied(t, newOffice(t)) }
+
+// samePlan compares a plan with that of a reader. The record notes the lists that are pending, without the digests that a reader does
+// not see: so theirs is shorter.
+func samePlan(t *testing.T, ours, theirs, when string) {
+	t.Helper()
+	require.LessOrEqual(t, transactionBytes(t, theirs), transactionBytes(t, ours), when)
+	theirs, ours = kilobytes.ReplaceAllString(theirs, "?"), kilobytes.ReplaceAllString(ours, "?")
+	assert.Equal(t, strings.TrimRight(ours, "\n─"), strings.TrimRight(theirs, "\n─"), when)
+}
 
 var kilobytes = regexp.MustCompile(`([0-9.]+) kB`)
 
@@ -151,11 +146,8 @@ func TestReaderPlansTheRestOfAnInterruptedRotation(t *testing.T) {
 		ours, _, _ = strings.Cut(ours, "\nNote: You didn't")
 		// Of a list that was set already nobody can say to a reader that it was.
 		theirs, _, _ = strings.Cut(theirs, notCompared)
-		// The record notes the lists that are pending, of which a reader sees no digests: so it is shorter.
-		require.LessOrEqual(t, transactionBytes(t, theirs), transactionBytes(t, ours), "after %d lists", stop)
-		theirs, ours = kilobytes.ReplaceAllString(theirs, "?"), kilobytes.ReplaceAllString(ours, "?")
 		require.Equal(t, exit.Changes, code)
-		require.Equal(t, strings.TrimRight(ours, "\n─"), strings.TrimRight(theirs, "\n─"), "after %d lists", stop)
+		samePlan(t, ours, theirs, fmt.Sprintf("after %d lists", stop))
 		require.Contains(t, o.must(exit.OK, boss, "apply", "p"), "Apply complete!")
 		require.Contains(t, o.must(exit.OK, boss, "plan", "-detailed-exitcode"), "No changes.", "after %d lists", stop)
 	}

@@ -236,17 +236,7 @@ ensemble "two" {
   servers = [var.zk]
   root    = "${var.root}/2"
 }
-principal "anyone" {
-  scheme = "world"
-}
-acl "open" {
-  allow_world = true
-  grant {
-    to    = [principal.anyone]
-    allow = "admin"
-  }
-}
-mutex "a" {
+` + world + `mutex "a" {
   acl      = acl.open
   ensemble = ensemble.one
 }

@@ -247,6 +247,15 @@ func createAll(ctx context.Context, s *direct.Session, path, data string) error 
 // dump writes a node and what is below it, one a line: what has to be equal
 // before and after a command that must not write.
 func dump(ctx context.Context, s *direct.Session, b *strings.Builder, path string) error {
+	return walk(ctx, s, path, func(path string, data []byte, stat *zk.Stat, acl []zk.ACL) {
+		if !strings.HasPrefix(path, "/zookeeper") { // which is ZooKeeper's own
+			fmt.Fprintf(b, "%s %q version %d, acl %v version %d\n", path, data, stat.Version, acl, stat.Aversion)
+		}
+	})
+}
+
+// walk visits a node and what is below it.
+func walk(ctx context.Context, s *direct.Session, path string, visit func(path string, data []byte, stat *zk.Stat, acl []zk.ACL)) error {
 	data, stat, err := s.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
@@ -258,14 +267,11 @@ func dump(ctx context.Context, s *direct.Session, b *strings.Builder, path strin
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b, "%s %q version %d, acl %v version %d\n", path, data, stat.Version, acl, stat.Aversion)
+	visit(path, data, stat, acl)
 	children, _, err := s.Children(ctx, path)
 	slices.Sort(children)
 	for _, c := range children {
-		if path == "/" && c == "zookeeper" {
-			continue
-		}
-		err = errors.Join(err, dump(ctx, s, b, strings.TrimSuffix(path, "/")+"/"+c))
+		err = errors.Join(err, walk(ctx, s, kind.JoinPath(path, c), visit))
 	}
 	return err
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/crypto/bcrypt"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -98,17 +97,7 @@ ensemble "b" {
   servers         = ["127.0.0.1:1"]
   connect_timeout = "500ms"
 }
-principal "anyone" {
-  scheme = "world"
-}
-acl "open" {
-  allow_world = true
-  grant {
-    to    = [principal.anyone]
-    allow = "admin"
-  }
-}
-namespace "locks" {
+` + world + `namespace "locks" {
   ensemble = ensemble.z
   acl      = acl.open
   mutex "ledger" {}
@@ -153,37 +142,6 @@ func TestStatusOfThePageAsksNoServer(t *testing.T) {
 		require.Contains(t, doc, ledgerPath)
 	}
 	require.Zero(t, srv.Counts().Total, "%v", srv.Counts().ByOp)
-}
-
-// A page that loses its passwords would be open to everybody: it is closed instead.
-func TestServeKeepsItsDoorAsItWas(t *testing.T) {
-	srv := zktest.Start(t)
-	dir, env := quickstart(t, srv)
-	web := filepath.Join(t.TempDir(), "web.yml")
-	require.NoError(t, os.WriteFile(web, []byte("basic_auth_users:\n  me: "+hashOf(t, "first")+"\n"), 0o600))
-	s := startServe(t, dir, env, "-web-config="+web)
-	code := func(password string) int {
-		r, err := http.NewRequest(http.MethodGet, s.url, nil)
-		require.NoError(t, err)
-		r.SetBasicAuth("me", password)
-		resp, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		return resp.StatusCode
-	}
-	require.Equal(t, http.StatusOK, code("first"))
-	require.NoError(t, os.WriteFile(web, []byte("basic_auth_users:\n  me: "+hashOf(t, "second")+"\n"), 0o600))
-	require.Equal(t, http.StatusOK, code("second"))
-	require.Equal(t, http.StatusUnauthorized, code("first"))
-	require.NoError(t, os.WriteFile(web, []byte("basic_auth_users: {}\n"), 0o600))
-	require.Equal(t, http.StatusServiceUnavailable, code("second"))
-	s.says("restart serve")
-}
-
-func hashOf(t *testing.T, password string) string {
-	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-	require.NoError(t, err)
-	return string(hash)
 }
 
 // Two stacks and their ensembles of one name are on one page, told apart. One ensemble that does not answer, and a configuration that
