@@ -29,22 +29,22 @@ func parseCache(content []byte) (whose principal, all []credential, err error) {
 		return principal{}, nil, errors.New("it does not begin as one of version 3 or 4")
 	}
 	if version == "\x05\x04" {
-		d.Take(short(&d)) // the header has an offset to the KDC's clock: the clocks are compared anyway
+		d.Take(short(&d)) // the header's offset to the KDC's clock; servers compare the clocks anyway
 	}
 	whose = cachedPrincipal(&d)
 	for len(d.B) > 0 {
 		var c credential
-		cachedPrincipal(&d) // the client, who is always the same
+		cachedPrincipal(&d) // the client, which is the same in all entries
 		c.server = cachedPrincipal(&d)
 		c.key.KeyType = int32(short(&d)) //nolint:gosec // 16 bits
 		if version == "\x05\x03" {
-			short(&d) // again
+			short(&d) // version 3 has the type twice
 		}
 		c.key.KeyValue = d.Buffer()
 		for _, t := range []*time.Time{&c.auth, &c.start, &c.end, &c.renewTill} {
 			*t = time.Unix(int64(uint32(d.Int32())), 0) //nolint:gosec // beyond 2038, too
 		}
-		d.Take(1 + 4) // whether it is a session key of two users, flags
+		d.Take(1 + 4) // whether two users share the session key, then flags
 		for range 2 { // addresses, authorization data
 			for range max(0, d.Count(6)) {
 				d.Take(2)

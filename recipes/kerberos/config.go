@@ -14,8 +14,8 @@ import (
 
 // Config says who logs in and how the servers are named there. The zero value uses the tickets that kinit got.
 type Config struct {
-	// Principal is who logs in, such as "ledger@EXAMPLE.COM" or "ledger/host1@EXAMPLE.COM". Without a realm it is in
-	// krb5.conf's default_realm. A Keytab needs it; of a cache, "" is whoever the tickets are for.
+	// Principal names the client that logs in, such as "ledger@EXAMPLE.COM" or "ledger/host1@EXAMPLE.COM". Without a realm it is
+	// in krb5.conf's default_realm. With a Keytab it is required. With a cache, "" means the principal in the cache.
 	Principal string
 	// Keytab is the file with the principal's keys. Without one, the tickets of CCache are used.
 	Keytab string
@@ -35,24 +35,25 @@ type Config struct {
 	// Otherwise, as in ZooKeeper, the host is the name that the address has in DNS, if that name has the address in turn.
 	AsConfigured bool
 
-	// RemoveHost and RemoveRealm say that the servers do, before they compare a name with access lists
-	// (kerberos.removeHostFromPrincipal, kerberos.removeRealmFromPrincipal in their zoo.cfg). See [Login.Identity].
+	// RemoveHost and RemoveRealm say that the servers remove the host or the realm from a name before they compare it with access
+	// lists (kerberos.removeHostFromPrincipal, kerberos.removeRealmFromPrincipal in their zoo.cfg). See [Login.Identity].
 	RemoveHost, RemoveRealm bool
 
 	// Logger is told of tickets that cannot be renewed while the present ones still serve; nil means no messages.
 	Logger *slog.Logger
 }
 
-// Login is a [recipes.SASL]. Clients may share it, and many goroutines. It needs no closing: what renews its tickets goes with it.
+// Login is a [recipes.SASL]. Clients may share it, and many goroutines. It needs no closing: the timer that renews its tickets
+// does not keep it alive.
 type Login struct {
 	cfg Config
 	log *slog.Logger
 
 	mu      sync.Mutex
-	flights map[spn]*flight // under way
-	turn    sync.Mutex      // one talks to the KDC at a time; tickets are its own
+	flights map[spn]*flight // the tickets that are being obtained
+	turn    sync.Mutex      // held by the one goroutine that may talk to the KDC; it guards tickets
 	tickets tickets
-	name    principal // who logs in; of a cache, who was in it last
+	name    principal // the client's; with a cache, the principal that was in it last
 	timer   *time.Timer
 
 	lookupAddr func(ctx context.Context, ip string) ([]string, error)
@@ -61,7 +62,7 @@ type Login struct {
 
 var _ recipes.SASL = (*Login)(nil)
 
-// New reads the files that cfg names, and does not talk to anybody. An error says which of them is wrong, and what to do.
+// New reads the files that cfg names, and makes no connection. An error says which file is wrong, and what to do.
 func New(cfg Config) (*Login, error) {
 	l := &Login{
 		cfg: cfg, log: cfg.Logger, flights: map[spn]*flight{},
@@ -90,7 +91,7 @@ func New(cfg Config) (*Login, error) {
 }
 
 // Identity is the principal's name in the servers' access lists. It lacks the host if the servers remove that
-// (Config.RemoveHost), and the realm if they remove that. Rules that servers have in auth_to_local are not known here.
+// (Config.RemoveHost), and the realm if they remove that. It does not know the servers' auth_to_local rules.
 func (l *Login) Identity() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,7 +105,7 @@ func (l *Login) Principal() string {
 	return l.name.String()
 }
 
-// Start obtains a ticket for the server, if the one at hand does not serve any more.
+// Start obtains a ticket for the server, if the Login has none that is valid.
 func (l *Login) Start(ctx context.Context, server, address string) (sasl.Exchange, error) {
 	to, err := l.server(ctx, server, address)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// exchange is one login: the context of RFC 4121 is established, and then RFC 4752 agrees that no message is wrapped, as ZooKeeper
-// does. Each step puts the one that follows into next.
+// exchange is one login. It establishes a context (RFC 4121), and then agrees with the server that no message is wrapped (RFC
+// 4752), as ZooKeeper demands. Each step puts the step that follows into next.
 type exchange struct {
 	t    *ticket
 	auth types.Authenticator
-	key  types.EncryptionKey // of the context: our subkey, or the server's
+	key  types.EncryptionKey // the key of the context: our subkey, or the server's
 	next func(challenge []byte) (token []byte, done bool, err error)
 }
 
@@ -34,7 +34,7 @@ const (
 
 func newExchange(t *ticket) (*exchange, error) {
 	switch t.key.KeyType {
-	case 17, 18, 19, 20: // those of AES: RFC 4121 has no tokens for older ones
+	case 17, 18, 19, 20: // AES: RFC 4121 has no tokens for older types
 	default:
 		return nil, wrong("the KDC gave a session key of type %d, and only AES is known here: give the server's principal a key of type aes256-cts-hmac-sha1-96", t.key.KeyType)
 	}
@@ -52,7 +52,7 @@ func (x *exchange) step(challenge []byte) (token []byte, done bool, err error) {
 	return token, done, err
 }
 
-// begin presents the ticket, with an authenticator that is of this moment.
+// begin presents the ticket, with an authenticator made now.
 func (x *exchange) begin([]byte) ([]byte, bool, error) {
 	if now := time.Now(); !x.t.valid(now) {
 		return nil, false, wrong("the ticket of %s expired on %s", x.t.client, x.t.end.UTC().Format(time.RFC3339))
@@ -85,7 +85,7 @@ func (x *exchange) begin([]byte) ([]byte, bool, error) {
 	return frame(tokenRequest, body), false, nil
 }
 
-// meet checks that the server could read the ticket, which only the one it is for can.
+// meet checks that the server could read the ticket. Only the server that the ticket is for can do that.
 func (x *exchange) meet(answer []byte) ([]byte, bool, error) {
 	if len(answer) == 0 {
 		return nil, false, fmt.Errorf("%w: the server answers a ticket with nothing: it has no login of its own (no JAAS section Server), or it accepts failed logins", recipes.ErrAuth)
@@ -155,7 +155,7 @@ func (x *exchange) agree(offer []byte) ([]byte, bool, error) {
 
 const acceptorSubkey = 0x04
 
-// unwrap checks a message of the server's (RFC 4121 section 4.2.6.2) and returns what is in it. It is signed, not encrypted.
+// unwrap checks a message of the server (RFC 4121 section 4.2.6.2) and returns its content. It is signed, not encrypted.
 func (x *exchange) unwrap(message []byte) ([]byte, error) {
 	var token gssapi.WrapToken
 	if len(message) >= gssapi.HdrLen { // the rotation is not signed

@@ -9,7 +9,8 @@ import (
 	"github.com/jcmturner/gokrb5/v8/config"
 )
 
-// explain turns an error of gokrb5 into one that says what to do. It goes by texts: gokrb5 wraps the KDC's error without its code.
+// explain turns an error of gokrb5 into one that says what to do. It compares texts, because gokrb5 wraps the KDC's error without
+// its code.
 func (l *Login) explain(err error, realm string, to spn) error {
 	f, text := l.tickets.files, err.Error()
 	has := func(codes ...string) bool {
@@ -21,7 +22,7 @@ func (l *Login) explain(err error, realm string, to spn) error {
 	case has("KDC_ERR_S_PRINCIPAL_UNKNOWN") && to.name != "":
 		return wrong("the KDC of %s does not know the server's principal %s: set its name (server_principal; or service, realm, and canonicalize = false to take the host as it is in servers), or create it with kadmin (addprinc)", realm, to)
 	case has("KDC_ERR_PREAUTH_FAILED", "KRB_AP_ERR_BAD_INTEGRITY", "matching key not found in keytab", "integrity verification failed", "keytab incorrect") && f.keytab != nil && !has("clock skew"):
-		return wrong("the keytab %s has no key that is %s's now: its password was changed, or the file is of another realm; export it again with kadmin (ktadd -k %s %s)", l.cfg.Keytab, f.client, l.cfg.Keytab, f.client)
+		return wrong("the keytab %s has no current key of %s: its password was changed, or the file is of another realm; export it again with kadmin (ktadd -k %s %s)", l.cfg.Keytab, f.client, l.cfg.Keytab, f.client)
 	case has("KRB_AP_ERR_SKEW", "clock skew"):
 		return wrong("the clocks of this machine and of the KDC of %s differ by more than %v: set them (NTP)", realm, f.conf.LibDefaults.Clockskew)
 	case has("KRB_AP_ERR_TKT_EXPIRED", "KDC_ERR_NEVER_VALID"):
@@ -55,7 +56,7 @@ func kdcs(conf *config.Config, realm string) string {
 	return "krb5.conf names none in [realms]"
 }
 
-// shorten leaves out what gokrb5 puts around the cause.
+// shorten leaves out the text that gokrb5 puts around the cause.
 func shorten(text string) string {
 	if i := strings.LastIndex(text, " < "); i >= 0 {
 		text = text[i+3:]

@@ -13,17 +13,17 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// files are what is in the files, and what they looked like when they were read.
+// files has the content of the files, and a stamp of their state when they were read.
 type files struct {
 	stamp  string
 	conf   *config.Config
 	keytab *keytab.Keytab // nil: tickets come from a cache
 	client principal
-	tgt    *ticket // of a cache
+	tgt    *ticket // nil without a cache
 	cache  string
 }
 
-// paths are the files that are read.
+// paths returns the paths of the files that read reads.
 func (l *Login) paths() (conf []string, cache string) {
 	conf = strings.Split(cmp.Or(l.cfg.Krb5Conf, os.Getenv("KRB5_CONFIG"), "/etc/krb5.conf"), ":")
 	return conf, cmp.Or(l.cfg.CCache, os.Getenv("KRB5CCNAME"), fmt.Sprintf("FILE:/tmp/krb5cc_%d", os.Getuid()))
@@ -45,9 +45,9 @@ func (l *Login) stamp() string {
 	return b.String()
 }
 
-// read reads the files. Its errors are those of a person.
+// read reads the files. Only a person can cure its errors, so they wrap ErrAuth.
 func (l *Login) read() (files, error) {
-	f := files{stamp: l.stamp()} // before the files: a change in between is noticed next time
+	f := files{stamp: l.stamp()} // taken before the files are read: the next stamp shows a change in between
 	paths, cache := l.paths()
 	var err error
 	if f.conf, err = readConf(paths); err != nil {
@@ -73,7 +73,7 @@ func wrong(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", recipes.ErrAuth, fmt.Errorf(format, args...))
 }
 
-// read reads a regular file, of at most 4 MiB: a device, a pipe or a file by mistake must not keep the program busy.
+// read reads a regular file, of at most 4 MiB: a device, a pipe or a wrong file must not keep the program busy.
 func read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > 4<<20) {
@@ -99,7 +99,8 @@ func readConf(paths []string) (conf *config.Config, err error) {
 	if failed != nil || conf == nil {
 		return nil, wrong("%s is not a configuration of Kerberos that can be read here: %v", strings.Join(paths, ":"), cmp.Or(failed, err))
 	}
-	return conf, nil // a directive that is not supported is an error beside the rest
+	// For an unsupported directive gokrb5 returns an error together with the configuration.
+	return conf, nil
 }
 
 func (f *files) readKeytab(path string) error {
@@ -108,10 +109,11 @@ func (f *files) readKeytab(path string) error {
 		return wrong("cannot read the keytab: %v; export one with kadmin (ktadd -k %s %s), and make it readable for this user", err, path, f.client)
 	}
 	f.keytab = keytab.New()
-	if err := guard(func() error { return f.keytab.Unmarshal(content) }); err != nil { // it quotes the file, keys and all
+	// The error of gokrb5 is not passed on, because it quotes the file with its keys.
+	if err := guard(func() error { return f.keytab.Unmarshal(content) }); err != nil {
 		return wrong("%s is not a keytab, or was cut short; export it again with kadmin (ktadd -k %s %s)", path, path, f.client)
 	}
-	// The KDC encrypts with a key of a type that we ask for: ask for those that are there.
+	// The KDC encrypts with a key of a type that we ask for: ask for the types in the keytab.
 	var types []int32
 	held := map[string]bool{}
 	for _, e := range f.keytab.Entries {
@@ -127,7 +129,7 @@ func (f *files) readKeytab(path string) error {
 	missing := func(kind int32) bool { return !slices.Contains(types, kind) }
 	if common := slices.DeleteFunc(slices.Clone(f.conf.LibDefaults.DefaultTktEnctypeIDs), missing); len(common) > 0 {
 		f.conf.LibDefaults.DefaultTktEnctypeIDs = common
-		f.conf.LibDefaults.PreferredPreauthTypes = []int{int(common[0])} // gokrb5 takes it for a type of key
+		f.conf.LibDefaults.PreferredPreauthTypes = []int{int(common[0])} // gokrb5 reads this as a type of key
 	}
 	return nil
 }

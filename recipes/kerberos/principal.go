@@ -40,7 +40,7 @@ func (p principal) local(removeHost, removeRealm bool) string {
 	return name
 }
 
-// form is what ZooKeeper takes for a principal (KerberosName).
+// form matches the texts that ZooKeeper accepts as a principal (KerberosName).
 var form = regexp.MustCompile(`^[^/@\s]+(/[^/@\s]+)?(@[^/@\s]+)?$`)
 
 // parse reads a principal; without a realm it is in the given one.
@@ -58,7 +58,7 @@ func parse(text, realm string) (principal, error) {
 // IsPrincipal reports whether text is a principal such as user, user@REALM or service/host@REALM.
 func IsPrincipal(text string) bool { return form.MatchString(text) }
 
-// NameOf is the Identity of a Login with this configuration, as far as no file has to be read for that; "" if one has to.
+// NameOf returns the Identity of a Login with this configuration; "" if a file has to be read for that.
 func NameOf(cfg Config) string {
 	p, err := parse(cfg.Principal, "")
 	if err != nil || p.realm == "" {
@@ -103,7 +103,7 @@ func (l *Login) canonical(ctx context.Context, host, address string) string {
 	if err != nil {
 		return host
 	}
-	if net.ParseIP(ip) == nil { // a Dialer got the name: its address is the resolver's
+	if net.ParseIP(ip) == nil { // with a Dialer, address has a name: ask the resolver for its address
 		all, err := l.lookupHost(ctx, ip)
 		if err != nil || len(all) == 0 {
 			return host

@@ -27,14 +27,14 @@ type ticket struct {
 
 func (t *ticket) valid(now time.Time) bool { return t != nil && now.Before(t.end) }
 
-// due is when it is to be renewed.
+// due returns when the ticket is to be renewed.
 func (t *ticket) due() time.Time { return t.start.Add(t.end.Sub(t.start) / 5 * 4) }
 
-// tickets are those at hand, and what they came from. A goroutine that uses them holds Login.turn.
+// tickets has the tickets of a Login, and the files that they came from. A goroutine that uses them holds Login.turn.
 type tickets struct {
 	files    files
 	tgt      *ticket
-	outdated bool // the keytab has changed since
+	outdated bool // the keytab has changed since the tickets were obtained
 	services map[spn]*ticket
 }
 
@@ -46,7 +46,7 @@ type flight struct {
 	err  error
 }
 
-// ticket returns one for a server.
+// ticket returns a ticket for a server.
 func (l *Login) ticket(ctx context.Context, to spn) (*ticket, error) {
 	l.mu.Lock()
 	f := l.flights[to]
@@ -102,10 +102,10 @@ func (l *Login) serve(to spn) (*ticket, error) {
 	return nil, err
 }
 
-// reread reads the files if they have changed; turn is held. While they cannot be read, the tickets at hand serve.
+// reread reads the files if they have changed; turn is held. While the files cannot be read, the old tickets serve.
 func (l *Login) reread() error {
 	tk := &l.tickets
-	if tk.services == nil { // the first time
+	if tk.services == nil { // the first call
 		tk.services, tk.tgt = map[spn]*ticket{}, tk.files.tgt
 	} else if l.stamp() == tk.files.stamp {
 		return nil
@@ -151,7 +151,7 @@ func (l *Login) login() error {
 		realm := tk.files.client.realm
 		fresh, err = l.exchange(tk.tgt, spn{"krbtgt/" + realm, realm}, realm, true)
 	default:
-		return nil // it serves until it ends; by then a person must have run kinit
+		return nil // the old ticket serves until it ends; a person must run kinit before
 	}
 	switch {
 	case err == nil:
@@ -167,7 +167,8 @@ func (l *Login) login() error {
 // enter logs in with the keytab.
 func (l *Login) enter() (*ticket, error) {
 	f := l.tickets.files
-	cl := client.NewWithKeytab(strings.Join(f.client.parts, "/"), f.client.realm, f.keytab, f.conf, client.DisablePAFXFAST(true)) // gokrb5 refuses Active Directory's answer to it
+	// FAST is off: gokrb5 refuses Active Directory's answer to a request with it.
+	cl := client.NewWithKeytab(strings.Join(f.client.parts, "/"), f.client.realm, f.keytab, f.conf, client.DisablePAFXFAST(true))
 	defer cl.Destroy()
 	var rep messages.ASRep
 	err := guard(func() error {
@@ -187,7 +188,7 @@ func (f *files) made(t messages.Ticket, part messages.EncKDCRepPart) *ticket {
 	return &ticket{client: f.client, ticket: t, key: part.Key, start: time.Now(), end: part.EndTime, renewTill: part.RenewTill}
 }
 
-// ask asks for a ticket for a server. In another realm that is asked with a ticket for that realm.
+// ask asks for a ticket for a server. If the server is in another realm, ask first gets a ticket for that realm.
 func (l *Login) ask(to spn) (*ticket, error) {
 	tgt, home := l.tickets.tgt, l.tickets.files.client.realm
 	if to.realm != home {
@@ -215,7 +216,7 @@ func (l *Login) exchange(tgt *ticket, to spn, realm string, renewal bool) (*tick
 	return f.made(rep.Ticket, rep.DecryptedEncPart), nil
 }
 
-// schedule sets the timer that renews what is due; turn is held. It does not keep the Login alive, so it needs no end.
+// schedule sets the timer that renews tickets; turn is held. The timer does not keep the Login alive, so nothing has to stop it.
 func (l *Login) schedule() {
 	var next time.Time
 	now := time.Now()
@@ -225,7 +226,7 @@ func (l *Login) schedule() {
 	}
 	for _, t := range held {
 		due := t.due()
-		if !due.After(now) { // it failed: try again soon, but not all the time
+		if !due.After(now) { // the renewal failed: try again after a while
 			due = now.Add(min(max(t.end.Sub(now)/5, time.Second), time.Minute))
 		}
 		if t.valid(now) && (next.IsZero() || due.Before(next)) {
@@ -246,7 +247,7 @@ func (l *Login) schedule() {
 	})
 }
 
-// refresh renews what is due, so that the next connection finds tickets even if no KDC answers then.
+// refresh renews the tickets that are due, so that the next connection finds them even if no KDC answers then.
 func (l *Login) refresh() {
 	l.turn.Lock()
 	defer l.turn.Unlock()

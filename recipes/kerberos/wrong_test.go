@@ -73,7 +73,7 @@ func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 		cfg  kerberos.Config
 		says []string
 	}{
-		"a keytab of an older key":         {stale, []string{"stale.keytab has no key that is stale@LOCKTREE.TEST's now", "ktadd -k"}},
+		"a keytab of an older key":         {stale, []string{"stale.keytab has no current key of stale@LOCKTREE.TEST", "ktadd -k"}},
 		"a principal that is gone":         {gone, []string{"the KDC of LOCKTREE.TEST does not know gone@LOCKTREE.TEST", "addprinc"}},
 		"a principal that is locked":       {locked, []string{"locked@LOCKTREE.TEST is locked at the KDC", "unlock"}},
 		"a keytab of somebody else":        {with(func(c *kerberos.Config) { c.Principal = "bob" }), []string{"has no key of bob@LOCKTREE.TEST, only of ledger@LOCKTREE.TEST"}},

@@ -8,7 +8,7 @@
 //	...
 //	err = c.Mutex("/locks/ledger", lockotel.ID(ctx, "worker-1")).Do(ctx, work)
 //
-// A function that calls several has a Client observed by metrics and a log, too.
+// To have metrics and a log as well, set Observer to a function that calls each of them.
 //
 // The span is called locktree.acquire, is internal, and ends when the lock is granted or refused. There is no span for the
 // time a lock is held: that may be days, and exporters drop spans that have not ended. Entering a lock again
@@ -46,7 +46,7 @@ import (
 
 const scope = "github.com/locktree/locktree/recipes/otel"
 
-// patience is how long a call waits before it asks who is in the way. Most locks are free, or soon.
+// A call waits for patience before it asks who is in the way. Most locks are free, or soon will be.
 const patience = 100 * time.Millisecond
 
 // Observer makes spans of the recipes' calls. Give its Observe to [recipes.Config]. Obtain it from [New].
@@ -60,8 +60,8 @@ type Observer struct {
 // wait is a call that waits.
 type wait struct {
 	span   trace.Span
-	end    context.CancelFunc // of the look at who is in the way
-	holder trace.SpanContext  // its trace, once it is known; the Observer's mu guards it
+	end    context.CancelFunc // ends the look at who is in the way
+	holder trace.SpanContext  // the holder's trace once it is known; the Observer's mu guards it
 }
 
 // Option changes an Observer.
@@ -81,7 +81,7 @@ func New(opts ...Option) *Observer {
 	return o
 }
 
-// ID is recipes.WithID(id), with the trace of ctx behind it, if there is one.
+// ID is recipes.WithID(id), followed by the trace of ctx if there is one.
 func ID(ctx context.Context, id string) recipes.Option {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
@@ -106,7 +106,7 @@ func (o *Observer) Observe(e recipes.Event) {
 	}
 }
 
-// start begins the span of a call, when that began.
+// start makes the span of a call. The span begins when the call began.
 func (o *Observer) start(e recipes.Event) trace.Span {
 	kindOf := "multilock"
 	if len(e.Locks) == 1 {
@@ -123,10 +123,10 @@ func (o *Observer) queued(e recipes.Event) {
 	var held *recipes.HeldError
 	if w.span.IsRecording() && errors.As(e.Cause, &held) {
 		ctx, end := context.WithCancel(e.Context)
-		ahead := *held // the event is everybody's
+		ahead := *held // a copy, because other Observers share the event
 		timer := time.AfterFunc(patience, func() {
 			if ahead.Holder.ID == "" {
-				_ = ahead.Identify(ctx) // a failure here changes nothing for the caller
+				_ = ahead.Identify(ctx) // the caller needs nothing from this, so a failure is ignored
 			}
 			o.mu.Lock()
 			defer o.mu.Unlock()

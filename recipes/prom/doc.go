@@ -28,7 +28,7 @@
 //   - acquired: a lease was returned
 //   - timeout: the context's deadline, or WithMaxWait, passed
 //   - cancelled: the context ended for another reason
-//   - held: a Try found a contender ahead, which held the lock or waited for it
+//   - held: a Try found the lock held or asked for, by another contender or by another goroutine of its own Client
 //   - quota: the queue, the session or a quota is full, or the server sheds load
 //   - unreachable: the servers could not be reached when the call gave up, whoever holds the lock
 //   - error: anything else, for example a lock that is draining or not provisioned, or a session that was lost
@@ -38,7 +38,7 @@
 // A MultiLock counts once for each member, with kind="multilock". Entering a lock again (WithReentrancy) is not counted. A
 // call waits for another contender in the queue, or for another goroutine of its own Client.
 //
-// A Client sends heartbeats while it holds a lock, or is next in line for a mutex. It makes no other writes meanwhile. They
+// A Client sends heartbeats while it holds a lock. It also sends them while it is the first waiter of a mutex or of a job. Heartbeats
 // become slow before locks are lost.
 //
 // Each Client has one session: active while it is connected and answered, suspect while it is not, and none from its loss until the

@@ -28,10 +28,10 @@ type Observer struct {
 	heartbeat             *prometheus.HistogramVec // without labels
 	vectors               []prometheus.Collector
 
-	mu     sync.Mutex // never held while a metric is touched: a scrape may be in the way there
+	mu     sync.Mutex // not held while a metric is changed: a scrape may block the change
 	labels map[string]bool
-	calls  map[uint64][]recipes.EventLock // that wait, and for which lock: a lock may move meanwhile
-	states map[int64]string               // of the sessions that live
+	calls  map[uint64][]recipes.EventLock // the calls that wait, each with its locks: a lock may move meanwhile
+	states map[int64]string               // the states of the live sessions
 }
 
 var (
@@ -102,8 +102,8 @@ func (o *Observer) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. A vector is locked while it hands out its metrics. So all are taken before the first
-// is passed on, and a slow reader keeps no event from being counted.
+// Collect implements prometheus.Collector. A vector is locked while it hands out its metrics. So Collect takes all metrics before
+// it passes on the first one, and a slow reader keeps no event from being counted.
 func (o *Observer) Collect(ch chan<- prometheus.Metric) {
 	all := make(chan prometheus.Metric, 64)
 	go func() {
@@ -195,7 +195,7 @@ func (o *Observer) count(e recipes.Event, lock, kindOf string) {
 		o.contended.WithLabelValues(lock).Inc()
 		o.waiting.WithLabelValues(lock).Inc()
 		if kindOf == kind.Election.Name {
-			o.leader.WithLabelValues(lock) // 0: it stands and does not lead
+			o.leader.WithLabelValues(lock) // 0: the candidate does not lead
 		}
 	case recipes.EventAcquired:
 		o.acquire.WithLabelValues(lock, kindOf, e.Result).Observe(e.Wait.Seconds())
@@ -219,8 +219,8 @@ func (o *Observer) holds(lock, kindOf string, by float64) {
 	}
 }
 
-// name is the label of the lock at path. The counters that alerts watch begin at 0: a first increase that makes the series
-// is none to Prometheus.
+// name is the label of the lock at path. The counters that alerts watch begin at 0, because Prometheus sees no increase in the
+// sample that creates a series.
 func (o *Observer) name(path string) string {
 	lock := strings.ToValidUTF8(o.label(path), "\uFFFD")
 	o.mu.Lock()

@@ -11,8 +11,8 @@
 //		})
 //	}
 //
-// Nothing is faked: a lease is one that the library was granted, so tokens grow, Multi writes, and what is lost ends. Everything
-// is closed with the test. Each call fails the test at once if it cannot do its work.
+// Nothing is faked: the library was granted each lease, so tokens grow, Multi writes, and a lost lease ends. Everything is closed with the
+// test. Each call fails the test at once if it cannot do its work.
 //
 // # Which locks
 //
@@ -37,7 +37,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// TB is what this package needs of a test: *testing.T, *testing.B, *testing.F and rapid's T have it.
+// TB has the methods of a test that this package needs: *testing.T, *testing.B, *testing.F and rapid's T have them.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -94,7 +94,7 @@ func (c *Cluster) Client(id string, change ...func(*recipes.Config)) *recipes.Cl
 	if err != nil {
 		c.tb.Fatalf("recipetest: client %s: %v", id, err)
 	}
-	c.tb.Cleanup(func() { _ = client.Close() }) // the server goes with it
+	c.tb.Cleanup(func() { _ = client.Close() }) // the server ends too, so an error does not matter
 	return client
 }
 

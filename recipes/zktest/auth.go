@@ -18,7 +18,7 @@ func DigestID(userPassword string) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// auth adds to the connection's identities what the credentials prove. A wrong password is no error: it makes another identity. The reply
+// auth adds the identity that the credentials prove to the connection. A wrong password is no error: it makes another identity. The reply
 // has zxid 0, and a failure ends the connection.
 func (c *conn) auth(r *wire.Request) ([]byte, bool) {
 	var proved []store.Identity
@@ -50,7 +50,7 @@ func (c *conn) unwelcome() bool {
 // sasl answers a token. A refusal ends the connection, and the session lives on (ZooKeeperServer.processSasl).
 func (c *conn) sasl(r *wire.Request) ([]byte, bool) {
 	answer := []byte(nil)
-	if c.s.opts.saslPassword != nil { // a server without SASL answers every token with none
+	if c.s.opts.saslPassword != nil { // a server without SASL answers every token with an empty one
 		var ok bool
 		if answer, ok = c.login.Step(r.Auth, c.s.opts.saslPassword, func(user string) {
 			c.ids = append(c.ids, store.Identity{Scheme: "sasl", ID: user})

@@ -17,7 +17,7 @@ import (
 // never makes the server wait. All fields below nc are guarded by Server.mu.
 type conn struct {
 	s  *Server
-	v  *view // of the server it is connected to
+	v  *view // the view of the server that it is connected to
 	nc net.Conn
 	// raw is the connection below TLS, or nc itself. It is the one to close: closing a TLS connection writes, and nothing here may wait.
 	raw net.Conn
@@ -27,15 +27,17 @@ type conn struct {
 	id  int64
 
 	session   *session
-	behind    *conn // the session's connection to this server before this one, see waits
-	follower  *conn // the connection whose behind is this one
+	behind    *conn // the session's previous connection to this server, see waits
+	follower  *conn // the connection that waits behind this one
 	claims    int64 // the session id the handshake asks for
 	ids       []store.Identity
 	login     digestmd5.Login
 	oldClient bool
 	ending    bool // the session is closed, the reply not yet sent
 	swallowed bool // something was left unanswered, see Replica.CutOff
-	closed    bool // by the server, or by the client as far as the server knows; out.Dead is whether the socket is gone: a partition keeps the two apart
+	// True once the server has ended the connection, or has noticed that the client did. In a partition the socket can be gone (out.Dead)
+	// before the server notices.
+	closed bool
 
 	in      []inbound // read, not yet executed
 	arrived int       // how many of in have reached the server
@@ -45,10 +47,10 @@ type conn struct {
 	cutIn   bool // partitioned: nothing arrives
 	room    chan struct{}
 
-	out *outbox.Box // what leaves
+	out *outbox.Box // the frames to be sent
 
 	since                 time.Time
-	packetsIn, packetsOut int // for the four-letter words, as is what follows
+	packetsIn, packetsOut int // this and the next fields are for the four-letter words
 	lastXid, lastOp       int32
 
 	waveBy time.Time // when the first reply of the current round trip is back
@@ -100,7 +102,7 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// close ends the connection on the server's side: what was sent before still leaves, and in a partition the client does not notice.
+// close ends the connection on the server's side: earlier frames still leave, and in a partition the client does not notice.
 func (c *conn) close() {
 	if c.closed {
 		return
@@ -122,7 +124,7 @@ func (c *conn) detach() {
 // reply queues a frame for the client.
 func (c *conn) reply(frame []byte) { c.replyLater(frame, 0, nil) }
 
-// replyLater delays the frame, and what is sent behind it, by d and until gate is closed.
+// replyLater delays the frame, and the frames after it, by d and until gate is closed.
 func (c *conn) replyLater(frame []byte, d time.Duration, gate <-chan struct{}) {
 	if c.closed || c.out.Dead() {
 		return
@@ -130,7 +132,7 @@ func (c *conn) replyLater(frame []byte, d time.Duration, gate <-chan struct{}) {
 	c.out.Send(frame, time.Now().Add(c.s.opts.latency+d), gate)
 	c.packetsOut++
 	c.s.packetsOut++
-	if c.out.Size() > maxQueue { // events: for replies the reader stops at softQueue
+	if c.out.Size() > maxQueue { // only events can pile up so far: for replies the reader stops at softQueue
 		c.out.Kill()
 	}
 }
@@ -175,10 +177,10 @@ func (c *conn) deliver(it inbound) bool {
 }
 
 // pump lets everything that is due arrive, which touches the session, and then executes in order until the queue is empty or a fault holds
-// it up. These are two steps because a held request must not keep the pings behind it from counting.
+// it up. These are two steps because a held request must not keep later pings from counting.
 func (c *conn) pump() {
 	if c.behind != nil {
-		c.behind.pump() // it may no longer be in Server.conns
+		c.behind.pump() // behind may no longer be in Server.conns
 	}
 	for c.arrived < len(c.in) && !c.reading && !c.cutIn && !c.s.frozen && !c.s.closed {
 		it := &c.in[c.arrived]

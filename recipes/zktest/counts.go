@@ -41,7 +41,7 @@ func (s *Server) Counts() Counts {
 	return s.counts.clone()
 }
 
-// SessionCounts is Counts for one session; all zero when there is no such session (any more).
+// SessionCounts is Counts for one session; all zero when there is no such session.
 func (s *Server) SessionCounts(session int64) Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()

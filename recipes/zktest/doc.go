@@ -93,9 +93,10 @@
 //     connection come in order of path, and children are listed in order
 package zktest
 
-// Packages below know no server. internal/wire has the frames, internal/store the tree as a state machine, and internal/watch the watches.
-// internal/outbox has the frames that a connection has yet to send, internal/words the answers to four-letter words. internal/digestmd5 has
-// a login, internal/release the differences between releases of ZooKeeper, and internal/pipe a network without sockets.
+// The packages in internal do not use Server. internal/wire has the frames, internal/store the tree as a state machine, and internal/watch
+// the watches. internal/outbox has the frames that a connection has yet to send, internal/words the answers to four-letter words.
+// internal/digestmd5 has a login, internal/release the differences between releases of ZooKeeper, and internal/pipe a network without
+// sockets.
 //
 // The files, along a frame's way: listen.go accepts connections. read.go has wire cut the stream into frames and decode them. fault.go
 // decides what goes wrong, and conn.go queues requests. exec.go and reads.go ask the store and encode its answers; session.go and auth.go

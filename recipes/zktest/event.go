@@ -26,7 +26,7 @@ func (s *Server) InjectEvent(match func(Event) bool, f Fault) *Injection {
 	return i
 }
 
-// noZxid is in an event that does not name the transaction that fired it.
+// noZxid stands in an event that does not name the transaction that fired it.
 const noZxid = -1
 
 // sendEvent queues a watch event for the client, or applies a fault to it.

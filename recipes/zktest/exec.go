@@ -5,8 +5,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// run executes one request that has arrived. The client may be gone by now. Its write is executed all the same while the session
-// lives, as on a server that has the request in its pipeline already.
+// run executes one request that has arrived. The client may be gone by now. Its write is still executed while the session lives, as on a
+// server that has the request in its pipeline.
 func (c *conn) run(it *inbound) {
 	s := c.s
 	switch {
@@ -61,7 +61,8 @@ func (c *conn) execute(r *wire.Request) (frame []byte, end bool) {
 	if r.Op != wire.OpSASL && r.Op != wire.OpAuth && c.unwelcome() {
 		return wire.ReplyFrame(r.Xid, 0, wire.CodeSASLRequired), true
 	}
-	if r.Op == wire.OpPing { // before it is asked where the session is: a follower answers pings by itself
+	// This comes before the check of where the session is: a follower answers pings by itself.
+	if r.Op == wire.OpPing {
 		return wire.ReplyFrame(wire.XidPing, c.v.zxid(), wire.CodeOK), false
 	}
 	if x.view != c.v && (wire.IsWrite(r.Op) || r.Op == wire.OpSync || r.Op == wire.OpCloseSession) {
@@ -98,7 +99,7 @@ func (c *conn) execute(r *wire.Request) (frame []byte, end bool) {
 	body := wire.NewEncoder()
 	code := c.dispatch(r, body)
 	if wire.IsWrite(r.Op) || r.Op == wire.OpSync {
-		c.v.freshen() // a follower has applied what it answers
+		c.v.freshen() // a follower answers only with transactions that it has applied
 	}
 	if r.Op == wire.OpCheck && code == wire.CodeOK {
 		return nil, false // outside a multi the server fails to build the reply and sends none
@@ -119,7 +120,7 @@ func (c *conn) dispatch(r *wire.Request, e *wire.Encoder) wire.Code {
 		return wire.CodeNotReadOnly
 	case r.Bad:
 		if write && r.Op != wire.OpReconfig && (r.Op == wire.OpMulti || !s.opts.version.DecodesFirst()) {
-			s.zxid++ // the failure is a transaction too
+			s.zxid++ // a failed write takes a zxid too
 		}
 		return wire.CodeMarshallingError
 	case r.Op == wire.OpMulti:
@@ -137,7 +138,7 @@ func (c *conn) write1(r *wire.Request, e *wire.Encoder) wire.Code {
 	case wire.OpReconfig:
 		return wire.CodeReconfigDisabled
 	case wire.OpDeleteContainer:
-		return wire.CodeBadArguments // the server's own; a client's never has the right form
+		return wire.CodeBadArguments // only the server itself may send this; a client's request never has the right form
 	}
 	result, changes := c.s.tree.Apply(c.caller(), at, storeOp(r))
 	if result.Code != wire.CodeOK {
@@ -162,7 +163,8 @@ func (c *conn) multi(r *wire.Request, e *wire.Encoder) wire.Code {
 	ops := make([]store.Op, len(r.Ops))
 	for i := range r.Ops {
 		if ops[i] = storeOp(&r.Ops[i]); ops[i] == nil {
-			return wire.CodeMarshallingError // a read, and then all of them are
+			// This is a read. Then all operations are reads, which a multi must not have.
+			return wire.CodeMarshallingError
 		}
 	}
 	results, code, changes := c.s.tree.Multi(c.caller(), at, ops)

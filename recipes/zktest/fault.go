@@ -99,12 +99,12 @@ type Injection struct {
 	hit   chan struct{}
 	// The fields below are guarded by rules.mu, or by Server.mu if the fault is one of events.
 	match      func(Request) bool
-	matchEvent func(Event) bool // of InjectEvent; nil of others
+	matchEvent func(Event) bool // set by InjectEvent; otherwise nil
 	seen       map[string]int   // by operation, or by type of event
 	hits       int
 
 	released bool     // guarded by Server.mu, as is waiting
-	waiting  []func() // resume what is held
+	waiting  []func() // functions that resume the held requests
 	gate     chan struct{}
 }
 
@@ -239,7 +239,7 @@ func (c *conn) park(it *inbound, delay, hold faultKind, stalled *bool) bool {
 	default:
 		return false
 	}
-	it.fault.kind = faultNone // spent
+	it.fault.kind = faultNone // the fault has struck
 	*stalled = true
 	return true
 }

@@ -34,7 +34,7 @@ func defaults() options {
 	return options{tick: 2 * time.Second, maxFrame: defaultMaxFrame, reapInterval: time.Minute, version: release.AsBuiltByDebian}
 }
 
-// rules are what of the options decides over the tree.
+// rules returns the options that concern the tree.
 func (o options) rules() store.Rules {
 	return store.Rules{
 		TTLNodes: o.extendedTypes, EnforceQuota: o.enforceQuota, X509: o.x509, SASL: o.saslPassword != nil,

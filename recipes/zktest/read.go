@@ -23,7 +23,7 @@ func (c *conn) read() {
 		if err != nil {
 			break
 		}
-		// Here, while the server is not locked: a predicate may inspect it.
+		// The faults are asked here, while the server is not locked: a predicate may inspect it.
 		c.s.rules.apply(c, &it)
 		if !c.deliver(it) || !c.waitRoom() {
 			break

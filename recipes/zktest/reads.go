@@ -23,7 +23,7 @@ func (c *conn) readOp(r *wire.Request, e *wire.Encoder) wire.Code {
 			e.Stat(stat)
 		}
 		return code
-	case wire.OpSync: // of any path, existing or not; execute has caught up
+	case wire.OpSync: // the path need not exist; execute has caught up
 		e.String(r.Path)
 		return wire.CodeOK
 	case wire.OpSetWatches, wire.OpSetWatches2:
@@ -154,7 +154,8 @@ func (c *conn) removeWatches(r *wire.Request) wire.Code {
 	return wire.CodeOK
 }
 
-// watch sets a watch. A connection that the server has ended gets none: its watches have been forgotten and will not be again.
+// watch sets a watch. A connection that the server has ended gets none: its watches were already forgotten, and nothing would forget the
+// new one.
 func (c *conn) watch(t *watch.Table[*conn], path string, mode watch.Mode) {
 	if !c.closed {
 		t.Add(path, c, mode)

@@ -20,7 +20,7 @@ type view struct {
 	cutOff  bool // see Replica.CutOff
 }
 
-// owed is what a view that lags has yet to learn: a change, or the end of a session.
+// owed is a change, or the end of a session, that a lagging view has not learnt yet.
 type owed struct {
 	change store.Change
 	ends   *session
@@ -49,7 +49,7 @@ func (v *view) see(c store.Change) {
 	v.fire(c)
 }
 
-// fire sends the events to those who may read the node. The others get none, but their watch is used up.
+// fire sends the events to those who may read the node. The others get no event, but their watch is gone too.
 func (v *view) fire(c store.Change) {
 	for _, x := range v.watches.Take(c.Path, c.Type) {
 		if c.VisibleTo(x.caller()) {
@@ -152,10 +152,10 @@ func (r *Replica) Lag() {
 	}
 }
 
-// CutOff makes this the former leader, which has lost its followers and has not noticed. It lags, and its syncs do not help, as
-// it asks no other server (Leader.processSync). It neither executes nor answers what takes a quorum. Sessions it knows may
-// connect to it, even those that have ended elsewhere meanwhile. Requests do not keep a session alive there: the other servers
-// expire it. A real leader steps down after at most syncLimit ticks: see [Server.Disconnect].
+// CutOff makes this the former leader, which has lost its followers and has not noticed. It lags, and its syncs do not help, as it asks no
+// other server (Leader.processSync). It neither executes nor answers requests that need a quorum. Sessions it knows may connect to it, even
+// those that have ended elsewhere meanwhile. Requests do not keep a session alive there: the other servers expire it. A real leader steps
+// down after at most syncLimit ticks: see [Server.Disconnect].
 func (r *Replica) CutOff() {
 	r.Lag()
 	r.v.s.mu.Lock()

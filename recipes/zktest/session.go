@@ -13,7 +13,7 @@ type session struct {
 	deadline time.Time
 	timer    *time.Timer
 	conn     *conn
-	view     *view           // of the server it is attached to
+	view     *view           // the view of the server that it is attached to
 	pipes    map[*view]*conn // its latest connection to each server, which may have left requests there
 	swap     bool            // give it a new id at the next reconnect
 	local    bool            // opened on a read-only server, which cannot commit it
@@ -54,8 +54,8 @@ func (s *Server) expiry(timeout time.Duration) time.Time {
 // touch extends a session, as every packet of its client except credentials does.
 func (s *Server) touch(x *session) { x.deadline = s.expiry(x.timeout) }
 
-// expireIfDue ends the session if its time is up. Packets only move the deadline: one that has moved on since the timer was set sets it
-// again.
+// expireIfDue ends the session if its time is up. Packets only move the deadline. If it has moved since the timer was set, expireIfDue sets
+// the timer again.
 func (s *Server) expireIfDue(x *session) {
 	if left := time.Until(x.deadline); left > 0 {
 		x.timer.Reset(left)
@@ -107,7 +107,7 @@ func (s *Server) handshake(c *conn, r *wire.ConnectRequest) ([]byte, bool) {
 		// ZooKeeper. One to another server stays until it is noticed there.
 		x.conn.close()
 	}
-	// The client is not told which of the two it was: it sees an expired session.
+	// The client is not told which of the two is wrong: it sees an expired session.
 	if x == nil || string(r.Password) != string(s.password(r.Session)) {
 		return c.connectReply(nil), true
 	}

@@ -23,7 +23,7 @@ func (s *Server) fourLetter(word string) string {
 	return words.Answer(word, allowed, s.status())
 }
 
-// status is what the words tell. Its watches are those of the leader.
+// status returns the state that the words report, with the leader's watches.
 func (s *Server) status() words.Server {
 	watches := s.views[0].watches
 	out := words.Server{

@@ -21,7 +21,7 @@ import (
 type Commits struct {
 	Set  func(context.Context) (version int32, err error)
 	mu   sync.Mutex
-	last int32 // confirmed
+	last int32 // the last confirmed version
 	lost error
 }
 
@@ -41,7 +41,8 @@ func (c *Commits) Write(ctx context.Context) (answered bool, lost error) {
 	return gone || err == nil, c.lost
 }
 
-// Keep writes the node, each time after a pause, until the test ends; without a pause only now and then. It fails a run that is void.
+// Keep writes the node once at once, and once when the test ends. With a pause it also writes after each pause in between. It
+// fails a run that is void.
 func (c *Commits) Keep(t *testing.T, pause time.Duration) {
 	ctx, stop := context.WithCancel(context.Background())
 	write := func(within time.Duration) (bool, error) {
@@ -69,7 +70,7 @@ func (c *Commits) Keep(t *testing.T, pause time.Duration) {
 		close(done)
 		writer.Wait()
 		patience := time.Now().Add(2 * time.Second)
-		if t.Failed() { // because of that, perhaps
+		if t.Failed() { // a lost write may be the reason
 			patience = patience.Add(30 * time.Second)
 		}
 		answered, lost := write(time.Until(patience))

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Hangs begins what the watchdog of a bubble says.
+// Hangs begins the message of a bubble's watchdog.
 const Hangs = "still waiting after a day of fake time: "
 
-// Bubble runs f in a bubble of fake time. Whatever f leaves running hangs the bubble, which fails it. Time never stands still
-// while a client pings, so who waits for what never comes is ended after a day.
+// Bubble runs f in a bubble of fake time. A goroutine that f leaves running hangs the bubble, which fails the test. Fake time
+// goes on while a client pings, so a test that waits in vain fails after a day.
 func Bubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, func(t *testing.T) {
 		watchdog := time.AfterFunc(24*time.Hour, func() { panic(Hangs + t.Name()) })

@@ -31,7 +31,7 @@ type Lab struct {
 	Clients []*recipes.Client
 }
 
-// NewLab starts a server 20 ms away, unless an option says otherwise. It is for a test that is in a bubble already.
+// NewLab starts a server 20 ms away, unless an option says otherwise. The test must already be in a bubble.
 func NewLab(t *testing.T, options ...zktest.Option) *Lab {
 	return &Lab{T: t, Srv: zktest.Start(t, append([]zktest.Option{zktest.WithLatency(OneWay)}, options...)...)}
 }
@@ -131,7 +131,7 @@ func (l *Lab) SessionID(c *recipes.Client) int64 {
 	return s.ID()
 }
 
-// Children lists a node by the server's own hand.
+// Children lists a node in the server, without a client.
 func (l *Lab) Children(path string) []string {
 	l.T.Helper()
 	n, ok := l.Srv.Get(path)
@@ -139,7 +139,7 @@ func (l *Lab) Children(path string) []string {
 	return n.Children
 }
 
-// Changes counts what was created and deleted below a node, ever.
+// Changes counts all creations and deletions of a node's children so far.
 func (l *Lab) Changes(path string) int32 {
 	l.T.Helper()
 	n, ok := l.Srv.Get(path)
@@ -211,7 +211,7 @@ func (l *Lab) Refused(take Take, with error, about ...any) error {
 	return err
 }
 
-// Leaving is Waiting, for a caller that leave makes give up.
+// Leaving is Waiting, and returns a function leave that makes the caller give up.
 func (l *Lab) Leaving(f Take) (w <-chan Result[*recipes.Lease], leave context.CancelFunc) {
 	ctx, leave := context.WithCancel(l.T.Context())
 	l.T.Cleanup(leave)
@@ -272,19 +272,19 @@ func (l *Lab) Goroutines() int {
 	l.T.Helper()
 	buf := make([]byte, 16<<20)
 	stacks := string(buf[:runtime.Stack(buf, true)])
-	header, _, _ := strings.Cut(stacks, "\n") // of this goroutine
+	header, _, _ := strings.Cut(stacks, "\n") // the header of this goroutine's stack
 	_, bubble, ok := strings.Cut(header, "synctest bubble ")
 	require.True(l.T, ok, header)
 	return strings.Count(stacks, "synctest bubble "+bubble)
 }
 
-// Spent is the price of an operation: the round trips that its caller waited for, and the requests.
+// Spent is the cost of an operation: the round trips that its caller waited for, and the requests.
 type Spent struct {
 	Trips int
 	Ops   string // "create delete getData 2getChildren2"
 }
 
-// Cost runs f, and counts also what f leaves to be done in the background.
+// Cost runs f, and also counts the requests that f leaves to the background.
 func (l *Lab) Cost(f func()) Spent {
 	l.T.Helper()
 	l.Settle()

@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session"
 )
 
-// spy remembers the session id and password a server granted, which is all it takes to end somebody's session.
+// spy remembers the session id and the password that a server granted. They suffice to end the session.
 type spy struct {
 	net.Conn
 	mu   *sync.Mutex
@@ -47,7 +47,8 @@ func (th *Thief) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return spy{c, &th.mu, &th.seen}, err
 }
 
-// End closes s over other connections, with its id and password. Its owner, cut off, takes it back: so until it is over.
+// End closes s over other connections, with its id and password. The owner is cut off, and takes the session back when it
+// reconnects. So End repeats until the session is over.
 func (th *Thief) End(t *testing.T, s *session.Session) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); s.State() != session.StateLost; {
@@ -66,7 +67,7 @@ func (th *Thief) endOnce(ctx context.Context, addr string, grant []byte) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	c, err := th.Next(ctx, "tcp", addr)
-	if err != nil { // a busy machine
+	if err != nil { // the machine is busy; End tries again
 		return
 	}
 	defer c.Close()

@@ -11,7 +11,7 @@ import (
 // Take is a way to take a lock, as the methods of the recipes' handles are.
 type Take = func(context.Context) (*recipes.Lease, error)
 
-// Work is what runs under a lock.
+// Work runs under a lock.
 type Work = func(context.Context, *recipes.Lease) error
 
 // A Way is a recipe as tests of all of them see it: how it is taken, and how another client keeps it from being granted.
@@ -31,7 +31,7 @@ var Queues = []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"}
 // Ways are all recipes by name. They take what Lab.EveryKind declares: of the semaphore, all permits.
 func Ways() map[string]Way { return WaysAt("") }
 
-// WaysAt is Ways for locks whose paths end so.
+// WaysAt is Ways for locks whose paths end with suffix.
 func WaysAt(suffix string) map[string]Way {
 	m, rw, s, e := "/m"+suffix, "/rw"+suffix, "/s"+suffix, "/e"+suffix
 	lock := func(c *recipes.Client) Take { return c.Mutex(m).Lock }

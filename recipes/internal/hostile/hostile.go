@@ -1,6 +1,6 @@
 // Package hostile has what tests of sessions and of recipes put on the other end of a connection: frames, servers that break the
-// protocol, certificates. It also has the waits of tests in real time. A machine may run none of their goroutines for seconds, or
-// a server none of its threads, and no test may depend on that.
+// protocol, certificates. It also has the waits of tests in real time. A busy machine may for seconds run no goroutine of a test,
+// or no thread of a server. No test may depend on how soon they run.
 package hostile
 
 import (
@@ -174,10 +174,10 @@ func Listen(t *testing.T, serve Script) string {
 	return l.Addr().String()
 }
 
-// Patience bounds what must happen some time; nothing is proven by its passing.
+// Patience bounds the wait for what must happen in the end. That it passes proves nothing.
 const Patience = 5 * time.Minute
 
-// NoneLeft requires that the goroutines there are end, except those that opts ignore. (goleak allows them 0.4 s.)
+// NoneLeft requires that all present goroutines end, except those that opts ignore. (goleak allows them 0.4 s.)
 func NoneLeft(t *testing.T, opts ...goleak.Option) {
 	t.Helper()
 	err := goleak.Find(opts...)
@@ -197,8 +197,8 @@ func Closed(t *testing.T, c io.Closer) {
 	}
 }
 
-// Refused requires that dial fails, and says why. The text is of the last attempt. If that had no time left, there is another one
-// with more.
+// Refused requires that dial fails, and says why. The text is of the last attempt. If that attempt had no time left, Refused
+// makes another one with more time.
 func Refused(t *testing.T, dial func(connectTimeout time.Duration) error, why string) {
 	t.Helper()
 	for limit := time.Second; ; limit *= 2 {

@@ -1,6 +1,6 @@
-// Package effort is where a test of this repository says which runs it belongs to. Most tests say nothing and run every day, in
-// `make test`. Long ones are proofs, which `make prove` runs. `.ci/tests` finds both by the calls in the tests, and sets TESTS to
-// "everyday" or "proofs". Plain `go test` does not set it, and runs every test that it is asked for.
+// Package effort lets a test of this repository say which runs it belongs to. Most tests say nothing and run every day, in `make test`.
+// Long ones are proofs, which `make prove` runs. `.ci/tests` finds both by the calls in the tests, and sets TESTS to "everyday" or
+// "proofs". Plain `go test` does not set it, and runs every test that it is asked for.
 package effort
 
 import (
@@ -28,7 +28,7 @@ func Proof(t testing.TB, builds ...Build) {
 	}
 }
 
-// Daily says that the test never runs with the race detector: it is of many commands, which are processes of their own.
+// Daily says that the test never runs with the race detector: it runs many commands, each a process of its own.
 func Daily(t testing.TB) {
 	t.Helper()
 	if os.Getenv("TESTS") != "" && build != Unraced {
@@ -36,9 +36,9 @@ func Daily(t testing.TB) {
 	}
 }
 
-// Of is how much a test does: whole, or less every day and under the race detector. The detector makes each step five to ten
-// times slower, and keeps up to 256 KiB for every goroutine that was alive at the same time. A test that does less every day is
-// also a proof, which does the whole.
+// Of returns how much a test does: whole, or less every day and under the race detector. The detector makes each step five to ten times
+// slower, and keeps up to 256 KiB for every goroutine that was alive at the same time. A test that does less every day is also a proof,
+// which does the whole.
 func Of[T any](whole, less T) T {
 	if build == Raced || os.Getenv("TESTS") == "everyday" {
 		return less

@@ -20,20 +20,20 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// Realm is that of every center here.
+// Realm is the realm of every center here.
 const Realm = "LOCKTREE.TEST"
 
 // Options of a center.
 type Options struct {
-	// Lifetime is how long tickets last that are got with its Conf, a second at least; 0 = an hour.
+	// Lifetime is how long tickets obtained with its Conf last: a second at least; 0 = an hour.
 	Lifetime time.Duration
-	// Ahead is how far its clock is ahead.
+	// Ahead is how far the center's clock is ahead.
 	Ahead time.Duration
 }
 
 // KDC is one running center.
 type KDC struct {
-	Dir  string // of its files; removed with the test
+	Dir  string // has its files; removed with the test
 	Conf string // a krb5.conf for its clients
 
 	tb   realzk.TB
@@ -125,7 +125,7 @@ func (k *KDC) Keytab(name string, principals ...string) string {
 	return k.path(name)
 }
 
-// Rekey gives a principal other keys: exported ones are worthless from now on.
+// Rekey gives a principal other keys, so its exported keys become worthless.
 func (k *KDC) Rekey(principal string) {
 	k.tb.Helper()
 	k.admin("cpw -randkey " + principal)
@@ -163,7 +163,7 @@ func (k *KDC) Run(program string, args ...string) string {
 	cmd := exec.Command(program, args...)
 	cmd.Env = k.env()
 	out, err := cmd.CombinedOutput()
-	// kadmin.local exits with 0 whatever it answers.
+	// kadmin.local exits with 0 even when it answers with an error.
 	if err != nil || strings.Contains(string(out), " while ") {
 		k.tb.Fatalf("kdc: %s %s: %v\n%s(the programs are installed with: %s)", program, strings.Join(args, " "), err, out, install)
 	}

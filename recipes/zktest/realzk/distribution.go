@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// jars are the class path of Debian's package: ZooKeeper's own manifest names the rest, and these it lacks.
+// jars is the class path for Debian's package. The manifest of ZooKeeper's own jar names all other jars, but not these.
 var jars = []string{
 	"zookeeper.jar", "slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar",
 	"netty-transport-native-unix-common.jar",
 }
 
-// classPath is that of the servers: Debian's package, or what the environment variable ZOOKEEPER_HOME names. It names an unpacked
-// distribution (apache-zookeeper-3.9.5-bin), a directory of jars, or the sources after "mvn package".
+// classPath returns the servers' class path: Debian's package, or the installation that the environment variable ZOOKEEPER_HOME names. It
+// names an unpacked distribution (apache-zookeeper-3.9.5-bin), a directory of jars, or the sources after "mvn package".
 func classPath() (classes []string, err error) {
 	home := os.Getenv("ZOOKEEPER_HOME")
 	if home == "" {
@@ -37,7 +37,7 @@ func classPath() (classes []string, err error) {
 		found, _ := filepath.Glob(filepath.Join(home, at, "*.jar")) // fails for a malformed pattern only
 		classes = append(classes, found...)
 	}
-	classes = slices.DeleteFunc(classes, func(jar string) bool { // those of a source tree that are none to run
+	classes = slices.DeleteFunc(classes, func(jar string) bool { // leave out the jars of a source tree that a server does not run
 		return strings.HasSuffix(jar, "-sources.jar") || strings.HasSuffix(jar, "-javadoc.jar") || strings.HasSuffix(jar, "-tests.jar")
 	})
 	if !slices.ContainsFunc(classes, func(jar string) bool { return serverJar.MatchString(filepath.Base(jar)) }) {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// debugged is how a server is started for Halt; the port is in its log.
+// debugged is the JVM option of a server for Halt; the server logs the port.
 const debugged = "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address=127.0.0.1:0"
 
 var debugPort = regexp.MustCompile(`Listening for transport dt_socket at address: (\d+)`)
@@ -24,7 +24,7 @@ var debugPort = regexp.MustCompile(`Listening for transport dt_socket at address
 func (s *Server) Halt(method string) (held, release func()) {
 	s.tb.Helper()
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		// The one before may just be leaving, and the server takes one at a time.
+		// The previous debugger may still be leaving, and the server accepts one at a time.
 		if d := s.debug(method); d != nil {
 			return func() {
 				s.tb.Helper()
@@ -41,7 +41,7 @@ func (s *Server) Halt(method string) (held, release func()) {
 	}
 }
 
-// debugger is a jdb. When it goes, the server lets go what it has stopped.
+// debugger is a jdb. When it ends, the server lets the stopped thread go on.
 type debugger struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser

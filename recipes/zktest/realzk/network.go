@@ -34,10 +34,10 @@ type Network struct {
 // host is one place on the network.
 type host struct {
 	ip, mac string
-	link    string // the switch's end of its cable
+	link    string // the end of its cable at the switch
 	pid     int    // a process in its namespace; 0 is the test's own
 	device  string
-	deaf    map[*host]bool // what it sends there is lost
+	deaf    map[*host]bool // the packets that it sends to these hosts are lost
 }
 
 // NetworkTB is what InNetwork needs of a test: a *testing.T.
@@ -47,9 +47,9 @@ type NetworkTB interface {
 	Deadline() (time.Time, bool)
 }
 
-// InNetwork runs the calling top-level test once more, alone, in a process with namespaces of its own. There it returns the
-// network. Here, in the first process, it hands on the other's output. It returns nil when the other one has passed, and fails
-// the test when that failed: the caller returns at once. A run that says it is [Void] is made again, up to three times in all.
+// InNetwork runs the calling top-level test once more, alone, in a process with namespaces of its own. There it returns the network. In the
+// first process it passes on the output of the other. It returns nil when the other one has passed, and fails the test when that failed:
+// the caller returns at once. A run that says it is [Void] is made again, up to three times in all.
 func InNetwork(tb NetworkTB) *Network {
 	tb.Helper()
 	if os.Getenv(inside) != "" {
@@ -89,7 +89,7 @@ func again(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
 	}
 }
 
-// once is one run. When it hangs it says where, before this process's own time is up.
+// once makes one run. A run that hangs ends with its stacks, before this process's own time is up.
 func once(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
 	attr.Setpgid, attr.Pdeathsig = true, syscall.SIGKILL
 	within := 10 * time.Minute
@@ -97,14 +97,14 @@ func once(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
 		within = min(within, max(time.Until(end)-30*time.Second, time.Second))
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run", "^"+tb.Name()+"$", "-test.v", "-test.timeout", within.String())
-	cmd.Env = append(os.Environ(), inside+"=1", "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin") // where Debian has ip
+	cmd.Env = append(os.Environ(), inside+"=1", "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin") // these have Debian's ip
 	cmd.SysProcAttr = attr
 	return cmd.CombinedOutput()
 }
 
 func newNetwork(tb TB) *Network {
 	tb.Helper()
-	// The test's mounts stay in the test. In a chroot there may be nothing to say that of.
+	// The test's mounts stay in the test. In a chroot there may be no such mount, so the error is ignored.
 	_ = syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
 	n := &Network{tb: tb, here: &host{ip: "10.77.0.254", device: "switch"}}
 	n.here.deaf = map[*host]bool{}
@@ -123,7 +123,7 @@ func (n *Network) must(args ...string) {
 	}
 }
 
-// add plans one more host.
+// add adds a host, which has no process yet.
 func (n *Network) add() *host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -136,7 +136,7 @@ func (n *Network) add() *host {
 	return h
 }
 
-// attach connects the namespace of a process, and cuts what is cut.
+// attach connects the namespace of a process, and applies the losses that are in force.
 func (n *Network) attach(h *host, pid int) {
 	n.tb.Helper()
 	n.mu.Lock()
@@ -164,8 +164,8 @@ func (h *host) at(args ...string) []string {
 	return append([]string{"nsenter", "-t", fmt.Sprint(h.pid), "-n"}, args...)
 }
 
-// Lose loses what from sends to to, or no longer; nil is the test itself. The packets vanish without a word to either, and connections stay
-// open: what is sent again after a loss has ended arrives.
+// Lose loses all packets from one server to another if lost is true, and ends the loss if it is false. A nil server is the test itself. The
+// packets vanish, and connections stay open: a packet that is sent again after the loss arrives.
 func (n *Network) Lose(from, to *Server, lost bool) {
 	n.tb.Helper()
 	n.mu.Lock()
@@ -178,7 +178,7 @@ func (n *Network) Lose(from, to *Server, lost bool) {
 	n.lose(f, t, lost)
 }
 
-// Part loses what a and b send each other, or no longer; nil is the test.
+// Part is Lose in both directions.
 func (n *Network) Part(a, b *Server, parted bool) {
 	n.tb.Helper()
 	n.Lose(a, b, parted)
@@ -197,7 +197,7 @@ func (n *Network) of(s *Server) *host {
 func (n *Network) lose(from, to *host, lost bool) {
 	n.tb.Helper()
 	if from.pid != 0 && syscall.Kill(from.pid, 0) != nil {
-		return // it is applied when the server starts again
+		return // attach applies the loss when the server starts again
 	}
 	if lost {
 		n.must(from.at("ip", "neigh", "replace", to.ip, "lladdr", "02:00:00:00:ff:ff", "nud", "permanent", "dev", from.device)...)
@@ -219,8 +219,8 @@ func (n *Network) StartEnsemble(servers int, opts Options) []*Server {
 	return run(all, peers, func(i int) (string, int) { return all[i].host.ip, 2181 })
 }
 
-// plug runs cmd in a network namespace of its own, where it begins its work when begin has been called. The namespace is there as soon as
-// the process is. Its cable comes later, when attach has the process's id, and ZooKeeper would bind its address before that.
+// plug starts cmd in its own network namespace. cmd waits there until begin is called. The namespace is there as soon as the process is.
+// Its cable comes later, when attach has the process's id, and ZooKeeper would bind its address before that.
 func (h *host) plug(cmd *exec.Cmd) (begin func() error, err error) {
 	cmd.Args = append([]string{"sh", "-c", `read -r _ && exec "$@"`, "sh"}, cmd.Args...)
 	cmd.Path = "/bin/sh"

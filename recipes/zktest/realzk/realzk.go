@@ -41,7 +41,7 @@ type Options struct {
 	Config map[string]string
 	// Properties are further Java system properties.
 	Properties map[string]string
-	// JVM are further options of the Java virtual machine. They win over those that a server has here because it lives for seconds.
+	// JVM are further options of the Java virtual machine. They override the options that this package sets for short-lived servers.
 	JVM []string
 	// Prepare, when not nil, is given the server's data directory and its class path before the first start, to put a snapshot there.
 	Prepare func(dataDir, classPath string) error
@@ -83,7 +83,7 @@ func Start(tb TB, opts Options) *Server {
 // StartEnsemble runs n servers as one ensemble until the test ends and returns once all of them serve.
 func StartEnsemble(tb TB, n int, opts Options) []*Server {
 	tb.Helper()
-	ports := FreePorts(tb, 3*n) // kept until after the servers have ended
+	ports := FreePorts(tb, 3*n) // the test keeps them until the servers have ended
 	all := make([]*Server, n)
 	var peers []string
 	for i := range all {
@@ -144,7 +144,7 @@ func (s *Server) Pause() {
 	}
 }
 
-// stopped asks the kernel, which says so when the last thread stands, and leaves the process to be waited for.
+// stopped asks the kernel whether all threads have stopped. It does not reap the process.
 func (s *Server) stopped() bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, s.Pid, &info, unix.WSTOPPED|unix.WNOWAIT|unix.WNOHANG, nil)
@@ -183,7 +183,8 @@ func (s *Server) Log() string {
 	return string(b)
 }
 
-// prepare makes the server's directory and command line. Not its port: those of an ensemble are in the configuration of every member.
+// prepare makes the server's directory and command line. It chooses no port: the configuration of every member has the ports of the
+// ensemble.
 func prepare(tb TB, opts Options) *Server {
 	tb.Helper()
 	java, err := exec.LookPath("java")
@@ -198,10 +199,10 @@ func prepare(tb TB, opts Options) *Server {
 	if err != nil {
 		tb.Fatalf("realzk: no directory for the server: %v", err)
 	}
-	classes = append([]string{dir}, classes...) // before the distribution's own: what and where to log
+	classes = append([]string{dir}, classes...) // the directory configures the log, so it comes before the distribution's own configuration
 	s := &Server{Dir: dir, tb: tb, opts: opts}
 	tb.Cleanup(func() {
-		s.Kill() // before the directory goes, which it would write into again
+		s.Kill() // killed before its directory is removed, because it would write into it again
 		if tb.Failed() {
 			tb.Logf("the last of %s/zookeeper.log:\n%s", dir, tail(s.Log(), 30))
 		}
@@ -285,7 +286,7 @@ func (s *Server) start() {
 	defer log.Close()
 	s.cmd = exec.Command(s.args[0], s.args[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, s.Dir
-	s.cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8") // Java says in the user's language that a disk is full
+	s.cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8") // otherwise Java words the error of a full disk in the user's language
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	begin := func() error { return nil }
 	if s.host != nil {

@@ -15,7 +15,7 @@ const (
 	uri   = "zookeeper/" + realm
 )
 
-// Login is a connection's login: a nonce once it has begun, over in the end.
+// Login is a connection's login. nonce is set once it has begun, over once it has ended.
 type Login struct {
 	nonce string
 	over  bool
@@ -66,7 +66,7 @@ func (l *Login) proof(user, password, cnonce, method string) string {
 	return text(hash(text(hash(secret, l.nonce, cnonce)), l.nonce, "00000001", cnonce, "auth", text(hash(method, uri))))
 }
 
-// narrow is text in ISO 8859-1, or as it is when it has other characters.
+// narrow returns text in ISO 8859-1, or unchanged if it has other characters.
 func narrow(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -10,9 +10,10 @@ import (
 
 // Box is what one connection has yet to send. Its methods are called with the lock held, except Run.
 type Box struct {
-	lock  sync.Locker
-	conn  net.Conn // to write to
-	raw   net.Conn // to close: closing a TLS connection writes, and nothing here may wait
+	lock sync.Locker
+	conn net.Conn // frames are written here
+	// The connection to close: closing a TLS connection writes, and nothing here may wait.
+	raw   net.Conn
 	taken func(bytes int)
 	ended func()
 
@@ -64,7 +65,7 @@ func (b *Box) End(due time.Time) {
 	b.Wake()
 }
 
-// Kill ends the connection at once and drops what is queued.
+// Kill ends the connection at once and drops all queued frames.
 func (b *Box) Kill() {
 	if !b.dead {
 		b.dead = true
@@ -140,7 +141,7 @@ func (b *Box) pause(d time.Duration) bool {
 	return true
 }
 
-// batchSize bounds what the writer has taken and size no longer counts.
+// batchSize bounds the bytes that the writer takes at a time. size no longer includes them.
 const batchSize = 64 << 10
 
 // next takes the frames that are due. wait is the time until the next one is; 0
@@ -148,7 +149,7 @@ const batchSize = 64 << 10
 func (b *Box) next() (batch []byte, last bool, wait time.Duration) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
-	// In order: a frame that is not due, held back or cut off holds up all those behind it.
+	// Frames leave in order: one that is not due, held back or cut off holds up all later ones.
 	for len(b.queue) > 0 && len(batch) < batchSize && !b.cut && !last && !b.queue[0].gated() {
 		f := b.queue[0]
 		if left := time.Until(f.due); left > 0 {

@@ -1,4 +1,4 @@
-// Package release is which release of ZooKeeper a server answers like, and what that changes.
+// Package release knows the releases of ZooKeeper that a server can answer like, and their differences.
 package release
 
 import (
@@ -11,10 +11,10 @@ import (
 // Version is a release of ZooKeeper: major, minor, patch.
 type Version [3]int
 
-// AsBuiltByDebian is the release that a server is, unless it is told another.
+// AsBuiltByDebian is the release that a server answers like by default.
 var AsBuiltByDebian = Version{3, 8, 0}
 
-// newest are the patches that are known of each minor release, for a version without one.
+// newest has the newest known patch of each minor release. Parse uses it for a version without a patch.
 var newest = map[[2]int]int{{3, 8}: 6, {3, 9}: 5}
 
 // Parse reads a version, such as 3.9 or 3.9.5.
@@ -36,7 +36,7 @@ func Parse(text string) (v Version, err error) {
 
 func (v Version) since(other Version) bool { return slices.Compare(v[:], other[:]) >= 0 }
 
-// String is what the words report; clients' parsers need the date.
+// String returns the text that the four-letter words report; clients' parsers need the date.
 func (v Version) String() string {
 	return fmt.Sprintf("%d.%d.%d-zktest, built on 2022-02-25 08:49 UTC", v[0], v[1], v[2])
 }

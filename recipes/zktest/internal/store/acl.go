@@ -24,7 +24,7 @@ var OpenACL = []wire.ACL{{Perms: permAll, Scheme: "world", ID: "anyone"}}
 
 var readACL = []wire.ACL{{Perms: permRead, Scheme: "world", ID: "anyone"}}
 
-// Identity is one that a client has proved to have.
+// Identity is an identity that a client has proved to have.
 type Identity struct{ Scheme, ID string }
 
 // Super may do everything.
@@ -95,7 +95,7 @@ func (by Caller) fixACL(rules Rules, acl []wire.ACL) ([]wire.ACL, wire.Code) {
 	var out []wire.ACL
 	var seen []wire.ACL
 	for _, a := range acl {
-		// Only duplicates as sent are dropped: an entry that "auth" turns into one that is there already is stored twice.
+		// Only duplicates in the client's list are dropped. If "auth" yields an entry that the list already has, it is stored twice.
 		if slices.Contains(seen, a) {
 			continue
 		}

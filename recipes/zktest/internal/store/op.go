@@ -2,16 +2,16 @@ package store
 
 import "github.com/locktree/locktree/recipes/zktest/internal/wire"
 
-// Rules are how the server is configured, and how its release differs from 3.8.0.
+// Rules are the server's configuration, and the differences of its release from 3.8.0.
 type Rules struct {
-	TTLNodes          bool // they may be created (extendedTypesEnabled)
+	TTLNodes          bool // clients may create TTL nodes (extendedTypesEnabled)
 	EnforceQuota      bool // hard limits refuse writes (enforceQuota)
 	X509, SASL        bool // access lists may have entries of these schemes
 	ExistsNeedsRead   bool // ZOOKEEPER-2590
 	MultiDecodesModes bool // a multi with an unknown mode of creation cannot be decoded, as of 3.9.0
 }
 
-// Caller is who asks.
+// Caller is the client that asks.
 type Caller struct {
 	Session    int64 // owns the ephemeral nodes that it creates
 	Identities []Identity
@@ -29,10 +29,10 @@ type Op interface{ apply(t *txn) Result }
 // Create makes a node.
 type Create struct {
 	Path  string
-	Data  []byte // kept: it must not be changed any more
+	Data  []byte // the tree keeps it, so the caller must not change it
 	ACL   []wire.ACL
 	Flags int32    // whether it is sequential, ephemeral, ... (CreateMode.fromFlag)
-	Kind  Lifetime // what the operation says besides: Container for createContainer, Timed for createTTL, Persistent for others
+	Kind  Lifetime // by the operation: Container for createContainer, Timed for createTTL, otherwise Persistent
 	TTL   int64    // milliseconds, for createTTL
 }
 
@@ -45,7 +45,7 @@ type Delete struct {
 // SetData replaces a node's data.
 type SetData struct {
 	Path    string
-	Data    []byte // kept: it must not be changed any more
+	Data    []byte // the tree keeps it, so the caller must not change it
 	Version int32
 }
 
@@ -53,7 +53,7 @@ type SetData struct {
 type SetACL struct {
 	Path    string
 	ACL     []wire.ACL
-	Version int32 // of the list
+	Version int32 // the version of the list
 }
 
 // Check changes nothing, and fails if the node has another version.

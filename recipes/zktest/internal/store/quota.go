@@ -48,8 +48,9 @@ func quotaFor(quotas map[string]struct{}, path string) (string, bool) {
 
 // quotaState is what the limits were before a transaction. ZooKeeper checks every part of a multi against that.
 type quotaState struct {
-	paths map[string]struct{} // nil: unchanged since
-	data  map[string][]byte   // of limits and stats nodes that changed since; nil: were not there
+	paths map[string]struct{} // nil: unchanged
+	// The former data of limits and stats nodes that have changed; nil if the node did not exist.
+	data map[string][]byte
 }
 
 // remember keeps the former content of a limits or stats node, nil when it is being created.

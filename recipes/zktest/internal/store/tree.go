@@ -14,10 +14,10 @@ const (
 	configPath = "/zookeeper/config"
 )
 
-// Lifetime is what ends a node besides a delete.
+// Lifetime says what ends a node, apart from a delete.
 type Lifetime int
 
-// The lifetimes: none, that of a session, of the children, and for a while after the last write (a TTL node).
+// The lifetimes: without end; until the session ends; until the last child has gone; until some time after the last write (TTL).
 const (
 	Persistent Lifetime = iota
 	Ephemeral

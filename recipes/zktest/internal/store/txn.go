@@ -63,7 +63,8 @@ func (t *Tree) EndSession(session int64, at Stamp) []Change {
 	return x.changes
 }
 
-// rollback undoes everything done so far, last first: each step restores what it found, which may be the result of an earlier one.
+// rollback undoes everything done so far, last first: each step restores the state that it found, which may be the result of an earlier
+// step.
 func (t *txn) rollback() {
 	for i := len(t.undo) - 1; i >= 0; i-- {
 		t.undo[i]()

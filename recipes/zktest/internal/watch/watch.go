@@ -13,7 +13,7 @@ import (
 // Mode is how long a watch stays and how far it reaches.
 type Mode int
 
-// The modes: for one event, until it is removed, and of a whole subtree.
+// The modes: for one event; until it is removed; until it is removed, for a whole subtree.
 const (
 	OneShot Mode = iota
 	Persistent
@@ -116,7 +116,7 @@ func (t *Table[W]) Len() int {
 // Set is both tables together.
 type Set[W comparable] struct{ Data, Child *Table[W] }
 
-// NewSet makes an empty one. Watchers that one change concerns are told in the given order.
+// NewSet makes an empty Set. Watchers that one change concerns are told in the given order.
 func NewSet[W comparable](order func(a, b W) int) *Set[W] {
 	return &Set[W]{Data: newTable(order), Child: newTable(order)}
 }

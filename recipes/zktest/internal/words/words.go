@@ -13,7 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// Server is what the words tell of a server.
+// Server has the state of a server that the words report.
 type Server struct {
 	Version        fmt.Stringer
 	ReadOnly       bool
@@ -36,7 +36,7 @@ type Connection struct {
 	*Details                        // nil without a session
 }
 
-// Details are what cons tells besides.
+// Details are the further fields of a connection that cons reports.
 type Details struct {
 	LastOp, LastXid int32
 	Since           time.Time
@@ -81,8 +81,8 @@ func Known(word string) bool {
 	return ok
 }
 
-// Answer is the answer to a word. ZooKeeper closes the connection after it. Words without an answer here get the one that
-// ZooKeeper gives to words outside its whitelist. crst and srst reset counts of the caller, which does that.
+// Answer is the answer to a word. ZooKeeper closes the connection after it. Words without an answer here get the one that ZooKeeper gives
+// to words outside its whitelist. The counts belong to the caller, so it resets them for crst and srst.
 func Answer(word string, allowed bool, s Server) string {
 	var b strings.Builder
 	if f := words[word]; f != nil && allowed {
