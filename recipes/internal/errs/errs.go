@@ -1,4 +1,4 @@
-// Package errs words the errors of this library: each begins with "recipes:", once, however many errors it wraps.
+// Package errs makes the texts of this library's errors: each begins with one "recipes:", however many errors it wraps.
 package errs
 
 import (
@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// prefix begins the errors of this library.
+// prefix begins the text of this library's errors.
 const prefix = "recipes: "
 
 // Errorf is fmt.Errorf for an error that wraps others of this library: its text has one prefix.

@@ -3,10 +3,10 @@
 //	use, err := held.Hold(ctx, held.Grant{Path: path, Owner: nodes, Nodes: own, Turns: turns}, listener)
 //	defer use.Unlock(ctx)
 //
-// A [Lock] has the nodes that hold. A [Use] is one lease of it; several share a lock that was entered again. A [Listener] is told of the
-// grant and, once, of the end. [Turns] are the goroutines of this client that wait behind the lock.
+// A [Lock] has the nodes that hold. A [Use] is one lease of it; if the lock is entered again, several uses share it. A [Listener]
+// receives the grant and, once, the end. [Turns] pass the lock's turns to goroutines of this client that wait.
 //
-// A lock moves through these states (holdState), and nothing but the table of moves allows a step:
+// A lock moves through these states (holdState), as the table moves allows:
 //
 //	starting ──> held ──> over
 //	    │        │  ▲      ▲
@@ -14,8 +14,8 @@
 //	    │     exchanging ──┤
 //	    └──────────────────┘
 //
-// Within it, a lease moves through states of its own (useState): used ──> released ──> exchanged.
+// A use has states of its own (useState): used ──> released ──> exchanged.
 //
-// A lock ends at most half a session timeout after the last committed write was sent (package session). Its end cancels the contexts of
-// its uses, once and before a rival can be granted it. The package knows no queue and no declaration.
+// A lock ends at most half a session timeout after the last committed write was sent (package session). Its end cancels the
+// contexts of its uses, once, before a rival can be granted the lock. The package knows no queue and no declaration.
 package held

@@ -14,15 +14,16 @@ import (
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
 
-// Exchange replaces the lock of l by another one in the same transaction; node makes its node, and grant completes it. After an error l
-// is held as before if no server can execute the transaction any more. Otherwise l has ended.
+// Exchange replaces the lock of l by another: one transaction deletes the old node and creates the new one. node makes that, and
+// grant makes the new grant. After an error l is held as before if no server can execute the transaction any more. Otherwise l
+// has ended.
 func (l *Use) Exchange(ctx context.Context, node func() (*znode.Node, error), grant func(*znode.Node) (Grant, Listener)) (*Use, error) {
 	if err := l.Alone(); err != nil {
 		return nil, err
 	}
 	old := l.H
-	// It is still held, and heartbeats go on; sessionSays ignores a node that they find gone meanwhile.
-	old.stopWatching() // from here on we change the node
+	// The old lock is still held, and heartbeats go on. If they find the old node gone, sessionSays ignores that.
+	old.stopWatching() // from here on we change the node ourselves
 	next, err := old.swap(ctx, node)
 	if err == nil {
 		g, told := grant(next)
@@ -32,14 +33,15 @@ func (l *Use) Exchange(ctx context.Context, node func() (*znode.Node, error), gr
 	case znode.IsNoNode(err):
 		old.Lose(err)
 	case errors.Is(err, znode.ErrNotApplied):
-		// A slow server may execute it all the same: see Txn.resolve of package znode. It fails once the old node is gone.
+		// A slow server may still execute the transaction: see Txn.resolve of package znode. The transaction fails once the old
+		// node is gone, so delete that.
 		old.Lose(fmt.Errorf("an exchange for another lease may still be executed: %w", err))
 	case session.OutcomeOf(err) == session.OutcomeUnknown:
 		// Both nodes are being deleted by now (Txn.abandon), so neither lease would last.
 		old.Lose(fmt.Errorf("whether it was exchanged for another lease is unknown: %w", err))
 	default:
 		old.mu.Lock()
-		step(moves, &old.state, held) // not if it was given back meanwhile
+		step(moves, &old.state, held) // no move if the lock was given back meanwhile
 		old.mu.Unlock()
 		old.startWatching()
 		return nil, err
@@ -58,23 +60,23 @@ func (l *Use) Alone() error {
 	if h.leases > 1 {
 		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", h.Of.Path(), h.leases)
 	}
-	if !step(moves, &h.state, exchanging) { // an Unlock from here on hands it to no goroutine
+	if !step(moves, &h.state, exchanging) { // from here on an Unlock hands the place to no goroutine
 		return fmt.Errorf("recipes: %s is being exchanged by another call of Downgrade", h.Of.Path())
 	}
 	return nil
 }
 
-// swap exchanges our node for another one of the same number. It tries again while a try has done nothing. Its error is ErrNotApplied if
-// that was the error of any try.
+// swap exchanges our node for another with the same number. It repeats a try that had no effect. Its error matches ErrNotApplied
+// if the error of any try did.
 func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next *znode.Node, err error) {
 	k := h.nodes[0]
-	var unapplied error // the error of the first such try
+	var unapplied error // the error of the first try with ErrNotApplied
 	err = retry.Do(ctx, h.owner.Session, znode.DidNothing, func() error {
 		if next, err = node(); err != nil {
 			return err
 		}
-		// It is our own place, also for clients that have listed the queue already. The writers behind wait for a reader now; the
-		// readers behind are let in.
+		// The new node has the same number, so it has our place in the queue, also for clients that listed the queue before. The
+		// writers behind it wait for a reader now, and the readers behind it are admitted.
 		next.Flags, next.Digits = zk.FlagEphemeral, k.Name[len(k.Prefix):]
 		next.Key = k.Key
 		next.InUse.Store(&h.works)
@@ -95,7 +97,7 @@ func (l *Use) replace(ctx context.Context, g Grant, told Listener) (*Use, error)
 	old := l.H
 	g.was = old
 	now, err := Hold(ctx, g, told)
-	old.stopWatching() // its node is gone, by our own hand
+	old.stopWatching() // its node is gone: we deleted it
 	if err != nil {
 		l.release()
 	} else {
@@ -105,7 +107,7 @@ func (l *Use) replace(ctx context.Context, g Grant, told Listener) (*Use, error)
 		old.close(nil, nil)
 	}
 	if err != nil {
-		_ = znode.Drop(ctx, g.Nodes, func() {}) // goes on in the background if it must
+		_ = znode.Drop(ctx, g.Nodes, func() {}) // if the delete takes long, the background goes on
 		return nil, err
 	}
 	return now, nil

@@ -15,81 +15,81 @@ import (
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
 
-// Listener is told of a grant and of its end, with a mutex of the lock held: it must not call the lock.
+// Listener receives a grant and its end. The lock's mutex is held then, so it must not call the lock.
 type Listener interface {
 	Granted(token int64)
 	Ended(token int64, lost bool, why error) // once
 }
 
-// Turns are the goroutines of this client that wait behind the lock.
+// Turns passes the lock's turns to the goroutines of this client that wait for it.
 type Turns interface {
 	Granted()
 	Leaving()                                        // the lock is about to be free
-	Leave()                                          // it is
-	Next() *znode.Node                               // to be created for the next one; nil if none waits that takes a place
-	HandOver(place *znode.Node, queue []string) bool // false: it has left
+	Leave()                                          // the lock is free
+	Next() *znode.Node                               // the node to create for the next goroutine; nil if none waits that takes a place
+	HandOver(place *znode.Node, queue []string) bool // false: the goroutine has given up
 }
 
 // Subject says what is locked. It does not change while the lock is held.
 type Subject interface {
-	Path() string // for people: of a set, those of all members
-	Has(Key) bool // contexts find the lock by the key
+	Path() string // for people; of a set, the paths of all members
+	Has(Key) bool // whether the key finds this lock in contexts
 }
 
-// Grant is what a lock is made of.
+// Grant has what Hold makes a lock of.
 type Grant struct {
 	Of    Subject
 	Owner *znode.SessionNodes
 	Nodes []*znode.Node
 	Turns Turns
-	Token int64 // where it has been read
+	Token int64 // the czxid of the first node; 0 if it is not known yet
 
-	was *Lock // the lock that an exchange has replaced by this one; otherwise nil
+	was *Lock // the lock that an exchange replaces; otherwise nil
 }
 
 // Lock is a grant in this process: the nodes that hold, and their watches. Several uses share one when a lock is entered again.
 //
 // It ends once, by finish: when its last use is given back (leave) or when it is lost (Lose). The end cancels the contexts of its
-// uses. The call that ended it deletes the nodes or hands them over, and then passes the turn on (close). So no goroutine of this
-// client meets the old nodes as rivals.
+// uses. The call that ended it deletes the nodes or hands its place over, and then passes the turn on (close). So no goroutine of
+// this client has to wait for the old nodes.
 type Lock struct {
 	Of    Subject
 	owner *znode.SessionNodes
-	nodes []*znode.Node // one; a semaphore has one for each permit, a set one for each member
+	nodes []*znode.Node // one node; for a semaphore one for each permit, for a set one for each member
 	turns Turns
 
-	drop  func()        // the session's hold
+	drop  func()        // ends the session's hold
 	was   *Lock         // see Grant
-	known chan struct{} // closed: czxid is known; nil if it was known from the start
-	runs  atomic.Int32  // functions that run under it
-	works func() bool   // inUse, for the nodes
+	known chan struct{} // closed when czxid is known; nil if it was known from the start
+	runs  atomic.Int32  // the number of functions of Do that run under it
+	works func() bool   // the method inUse, to which the nodes refer
 
 	mu    sync.Mutex // guards the rest
 	state holdState
 	czxid int64
 
 	leases  int
-	first   tenure    // of the call that took the lock
-	tenures []*tenure // that have begun and not ended
+	first   tenure    // the tenure of the call that took the lock
+	tenures []*tenure // those that have not ended
 
-	contexts map[*Use]struct{} // their contexts end with it
-	cause    error             // of the end of these contexts
-	why      error             // of the end of the lock
+	contexts map[*Use]struct{} // uses whose contexts end with the lock
+	cause    error             // of these contexts' end; nil while they last
+	why      error             // the lock ended; nil while it is held
 	ended    time.Time
 
 	// The watches on the nodes.
-	timer *time.Timer // starts the watching
-	watch int         // how often the watching was ended
-	own   []func()    // for each: ends its watch, or stops the timer of its next look; nil before the first look
+	timer *time.Timer // will start the watching
+	watch int         // the number of the present watching: how often it was stopped
+	own   []func()    // for each node: stops its watch, or the timer of its next look; nil before the first look
 }
 
-// tenure is one grant to a Listener: a use, and those that entered it again.
+// tenure is one grant to a Listener: a use, and the uses that entered its lock again.
 type tenure struct {
 	told   Listener
 	leases int
 }
 
-// Hold starts a lock: the session heartbeats from here on. After an error the nodes are still the caller's.
+// Hold starts a lock: the session sends heartbeats from here on. After an error the caller still has to delete the nodes.
 func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	h := &Lock{Of: g.Of, owner: g.Owner, nodes: g.Nodes, turns: g.Turns, was: g.was}
 	h.leases, h.czxid = 1, g.Token
@@ -97,14 +97,14 @@ func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	for _, k := range h.nodes {
 		k.InUse.Store(&h.works)
 	}
-	paths := znode.Paths(h.nodes) // all: a heartbeat finds one that is gone even where its event was lost
-	// If the reply to the admitting write took longer than a lease lasts the session makes a fresh proof. One that is lost is
-	// made again (TestAProofThatIsLostIsMadeAgain).
+	paths := znode.Paths(h.nodes) // all nodes: a heartbeat finds a missing one even if its event was lost
+	// If the reply to the admitting write took longer than a lease lasts, the session makes a new proof. If the reply to that is
+	// lost, it is repeated (TestAProofThatIsLostIsMadeAgain).
 	err := retry.Do(ctx, h.owner.Session, znode.Unanswered, func() (err error) {
-		h.drop, err = h.owner.Session.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see starting
+		h.drop, err = h.owner.Session.Hold(ctx, h.sessionSays, paths...) // sessionSays may be called before Hold of the session returns: see starting
 		return err
 	})
-	if err != nil { // it is not handed out
+	if err != nil { // no use is returned
 		h.mu.Lock()
 		h.leases--
 		h.mu.Unlock()
@@ -144,26 +144,27 @@ func (h *Lock) begin(g *tenure, told Listener) {
 	h.tenures = append(h.tenures, g)
 }
 
-// Nodes are the paths of the nodes that hold it.
+// Nodes returns the paths of the nodes that hold it.
 func (h *Lock) Nodes() []string { return znode.Paths(h.nodes) }
 
-// Session has the nodes of the session that holds it.
+// Session returns the nodes of the session that holds it.
 func (h *Lock) Session() *znode.SessionNodes { return h.owner }
 
-// revoke tells the holder that another program wants the lock. It stays held until Unlock.
+// revoke cancels the contexts because another program wants the lock. The lock stays held until Unlock.
 func (h *Lock) revoke() {
 	h.end(AfterGrant(fmt.Errorf("%w: %s", znode.ErrRevoked, h.nodes[0].Path)))
 }
 
-// Lose ends the lock against its holder's will: when it returns the contexts of its uses are cancelled. A goroutine then deletes the
-// nodes that are left, so that no contender waits for them (CURATOR-202). The session calls Lose and waits for it (see Session.Hold).
+// Lose ends the lock against its holder's will. When it returns, the contexts of its uses are cancelled. A goroutine then deletes
+// the nodes that remain, so that no contender waits for them (CURATOR-202). The session calls Lose and waits for it (see
+// Session.Hold).
 func (h *Lock) Lose(cause error) {
 	err := cause
 	if !errors.Is(err, znode.ErrLost) {
 		err = znode.LostError(h.nodes[0].Path, cause)
 	}
 	err = AfterGrant(err)
-	if was := h.finish(err, true); was != over && was != starting { // while starting, Hold abandons it
+	if was := h.finish(err, true); was != over && was != starting { // while the lock starts, Hold abandons it
 		h.abandon()
 	}
 }
@@ -172,15 +173,16 @@ func (h *Lock) Lose(cause error) {
 func (h *Lock) abandon() {
 	h.turns.Leaving()
 	h.owner.Spawn(func() {
-		h.drop() // as in giveBack: deleting takes a connection, and may take long
+		h.drop() // first, as in giveBack, because the deletion needs a connection and may take long
 		if h.owner.Session.State() != session.StateLost {
-			_ = znode.DropNow(context.Background(), h.nodes) // no caller waits for the answer; the janitor goes on
+			_ = znode.DropNow(context.Background(), h.nodes) // no caller waits for the answer; after an error the janitor goes on
 		}
 		h.close(nil, nil)
 	})
 }
 
-// finish records the end, once, reports it for every tenure, and cancels the contexts of the uses. It returns the state before.
+// finish records the end, once, reports it for every tenure, and cancels the contexts of the uses. It returns the state before
+// the end.
 func (h *Lock) finish(why error, lost bool) (was holdState) {
 	h.mu.Lock()
 	if was = h.state; !step(moves, &h.state, over) {
@@ -197,27 +199,27 @@ func (h *Lock) finish(why error, lost bool) (was holdState) {
 	return was
 }
 
-// end cancels the contexts of the leases, later ones too. The first cause counts.
+// end cancels the contexts of the uses, also those made later. The first cause counts.
 func (h *Lock) end(cause error) {
 	h.mu.Lock()
 	if h.cause == nil {
 		h.cause = cause
 	}
 	cause = h.cause
-	leases := slices.Collect(maps.Keys(h.contexts)) // each call cancels all: when it returns they are cancelled
+	leases := slices.Collect(maps.Keys(h.contexts)) // each call of end cancels all, so when it returns all are cancelled
 	h.mu.Unlock()
 	for _, l := range leases {
 		l.cancel(cause)
 	}
 }
 
-// leave takes out l, which has been given back. After the last lease the caller gives the nodes back. Otherwise why is the loss of the
-// lock, if it was lost.
+// leave takes out l, which has been given back. If l was the last use, the caller gives the nodes back. Otherwise why says how
+// the lock was lost; nil if it was not.
 func (h *Lock) leave(l *Use) (last bool, why error) {
 	h.mu.Lock()
 	l.g.leases--
 	h.leases--
-	if last, why = h.leases == 0, h.why; !last && why == nil && l.g.leases == 0 { // a tenure that ends with the lock is finish's to tell of
+	if last, why = h.leases == 0, h.why; !last && why == nil && l.g.leases == 0 { // finish reports a tenure that ends with the lock
 		l.g.told.Ended(h.czxid, false, nil)
 		h.tenures = slices.DeleteFunc(h.tenures, func(t *tenure) bool { return t == l.g })
 	}
@@ -227,7 +229,7 @@ func (h *Lock) leave(l *Use) (last bool, why error) {
 		l.end(Released(h.Of.Path()))
 		return false, why
 	}
-	if h.finish(Released(h.Of.Path()), false) == over { // lost before, or at this moment: Lose does the rest
+	if h.finish(Released(h.Of.Path()), false) == over { // the lock was lost before, or is lost at this moment: Lose does the rest
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return false, h.why
@@ -242,7 +244,7 @@ func (h *Lock) inUse() bool {
 	return h.leases > 0 || h.runs.Load() > 0 || h.was != nil && h.was.runs.Load() > 0
 }
 
-// workEnded is called when inUse may have become false: the nodes of a lost session may be deleted then.
+// workEnded is called when inUse may have become false. Then the nodes of a lost session may be deleted.
 func (h *Lock) workEnded() {
 	if h.owner.Session.Err() == nil || h.inUse() {
 		return
@@ -250,7 +252,8 @@ func (h *Lock) workEnded() {
 	h.owner.WorkEnded()
 }
 
-// giveBack deletes our nodes, or makes a place for the next goroutine of this client. Its error is that of znode.Drop.
+// giveBack deletes our nodes, or exchanges them for a place of the next goroutine of this client. Its errors are those of
+// znode.Drop.
 func (h *Lock) giveBack(ctx context.Context) error {
 	h.drop() // a slow release must not end the session
 	next := h.next()
@@ -260,7 +263,7 @@ func (h *Lock) giveBack(ctx context.Context) error {
 	}
 	var p *passing
 	answered := false
-	if ctx.Err() == nil && h.owner.Session.State() == session.StateActive { // otherwise the caller may leave before anything is sent
+	if ctx.Err() == nil && h.owner.Session.State() == session.StateActive { // otherwise the caller may return before anything is sent
 		p = h.pass(ctx, next)
 		answered = p.t.Sent != nil && p.t.Sent.Wait(ctx) == nil
 		if answered && p.passed(ctx) {
@@ -269,7 +272,7 @@ func (h *Lock) giveBack(ctx context.Context) error {
 		}
 	}
 	done := make(chan error, 1)
-	h.owner.Spawn(func() { // as in Drop: the caller may leave before
+	h.owner.Spawn(func() { // as in Drop, the caller may return earlier
 		if p == nil {
 			p = h.pass(context.WithoutCancel(ctx), next)
 		}
@@ -283,11 +286,12 @@ func (h *Lock) giveBack(ctx context.Context) error {
 	return znode.AwaitRelease(ctx, done, h.nodes)
 }
 
-// releaseAsync is giveBack for a caller that waits for no answer: when it returns, the request is on its way or left to the background.
-// The lanes of a session bound how many are under way, and ctx bounds the wait for room there.
+// releaseAsync is giveBack for a caller that waits for no answer. When it returns, the request is sent or left to the background.
+// A session bounds the requests under way, and ctx bounds the wait for room among them.
 //
-// The turn is passed on when the nodes are gone. On one connection that is needless, because the servers execute the next create behind
-// this delete. But the delete may be lost with the connection: then this client's next call would meet its own node.
+// The turn is passed on when the nodes are gone. On one connection the servers execute this delete before the next create, so the
+// wait seems needless. But the delete may be lost with the connection, and then this client's next call would wait for its own
+// old node.
 func (h *Lock) releaseAsync() {
 	ctx, cancel := context.WithTimeout(context.Background(), h.owner.Session.Timeout()/6)
 	defer cancel()
@@ -307,7 +311,7 @@ func (h *Lock) releaseAsync() {
 	})
 }
 
-// next is the node to be made for the goroutine of this client that waits.
+// next returns the node to create for the next goroutine of this client; nil if none waits.
 func (h *Lock) next() *znode.Node {
 	if h.owner.Session.State() == session.StateLost {
 		return nil
@@ -315,24 +319,25 @@ func (h *Lock) next() *znode.Node {
 	return h.turns.Next()
 }
 
-// passing is the transaction that deletes our node and creates the next local holder's. Its place is the last in the queue, so other
-// processes get their turn.
+// passing is the transaction that deletes our node and creates one for the next goroutine. The new node is the last in the queue,
+// so other processes get the lock first.
 type passing struct {
 	h     *Lock
 	t     *znode.Txn
-	next  *znode.Node // what the next holder gets; nil if there is none
-	queue []string    // as of its creation, or nil
+	next  *znode.Node // the place of the next goroutine; nil if it gets none
+	queue []string    // the queue when next was created; nil if unknown
 }
 
 // pass sends the transaction.
 func (h *Lock) pass(ctx context.Context, k *znode.Node) *passing {
-	k.Key = h.nodes[0].Key // it stays: a contender is in it at any moment
+	k.Key = h.nodes[0].Key // the key's node is not deleted, because a contender is in it all the time
 	p := &passing{h: h, t: &znode.Txn{Owner: h.owner, Born: []*znode.Node{k}, Gone: h.nodes}}
-	_ = p.t.Begin(ctx, k.Dir) // without Sent after an error
+	_ = p.t.Begin(ctx, k.Dir) // after an error p.t.Sent is nil
 	return p
 }
 
-// passed waits for the answer, and reports whether the next holder has a place. When ctx ends, the next holder lists the queue itself.
+// passed waits for the answer, and reports whether the next goroutine has a place. Without a listing, that goroutine lists the
+// queue itself.
 func (p *passing) passed(ctx context.Context) bool {
 	if p.t.Sent == nil {
 		return false
@@ -347,7 +352,8 @@ func (p *passing) passed(ctx context.Context) bool {
 	return true
 }
 
-// undo deletes our node if the transaction had no effect. While its outcome is unknown it waits until the nodes are gone.
+// undo deletes our nodes if the transaction had no effect. While its outcome is unknown, undo first waits until the background
+// has undone it.
 func (p *passing) undo(ctx context.Context) error {
 	if p.t.Left != nil {
 		<-p.t.Left
@@ -356,29 +362,29 @@ func (p *passing) undo(ctx context.Context) error {
 	return znode.DropNow(ctx, p.h.nodes)
 }
 
-// close ends the watching and passes the turn on, with a place if there is one. It deletes a place that no goroutine takes.
+// close stops the watching and passes the turn on, with a place if there is one. It deletes a place that no goroutine takes.
 func (h *Lock) close(place *znode.Node, queue []string) {
 	h.stopWatching()
 	h.drop()
 	switch {
 	case place == nil:
 		h.turns.Leave()
-	case !h.turns.HandOver(place, queue): // who it was made for has given up since (TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn)
+	case !h.turns.HandOver(place, queue): // the goroutine for which it was made has given up (TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn)
 		h.turns.Leaving()
 		h.owner.Spawn(func() {
-			_ = znode.DropNow(context.Background(), []*znode.Node{place}) // the janitor goes on
+			_ = znode.DropNow(context.Background(), []*znode.Node{place}) // after an error the janitor goes on
 			h.turns.Leave()
 		})
 	}
 }
 
-// holdState says whether a lock is held. It moves only by step, through the table of moves.
+// holdState says whether a lock is held. Only step changes it, by the table moves.
 type holdState int
 
 const (
-	starting   holdState = iota // hold is not through: what ends it now is left to hold
-	held                        // it has leases
-	exchanging                  // we replace its node: see RWMutex.Downgrade
+	starting   holdState = iota // Hold has not returned; if the lock ends now, Hold cleans up
+	held                        // it has uses
+	exchanging                  // its node is being replaced: see RWMutex.Downgrade
 	over                        // for good
 )
 
@@ -387,11 +393,11 @@ func (s holdState) String() string {
 	return [...]string{"starting", "held", "being exchanged", "over"}[s]
 }
 
-// moves are the legal ones.
+// moves has the legal moves.
 var moves = map[holdState][]holdState{
 	starting:   {held, over},
 	held:       {exchanging, over},
-	exchanging: {held, over}, // held again only if the exchange cannot be executed any more
+	exchanging: {held, over}, // held again only if no server can execute the exchange any more
 }
 
 // step moves a state by its table of legal moves. An illegal move changes nothing.
@@ -409,13 +415,13 @@ func (s holdState) watched() bool { return s != exchanging && s != over }
 // ErrReleased: Unlock gave the lease back.
 var ErrReleased = errors.New("recipes: lock released")
 
-// Released is the cause a released lease's context carries.
+// Released is the cause of a released lease's context.
 type Released string // the path
 
 func (path Released) Error() string { return ErrReleased.Error() + ": " + string(path) }
 func (Released) Unwrap() error      { return ErrReleased }
 
-// ErrGranted marks what went wrong behind a grant.
+// ErrGranted marks errors that came after a grant.
 var ErrGranted = errors.New("the lock was granted")
 
 // AfterGrant marks err, and leaves its text and its chain as they are; nil stays nil.
@@ -426,17 +432,18 @@ func AfterGrant(err error) error {
 	return fmt.Errorf("%w%.0w", err, ErrGranted)
 }
 
-// moment is how long a lock is held before its nodes are watched.
+// moment is the time for which a lock is held before its nodes are watched.
 const moment = 100 * time.Millisecond
 
-// Two things watch over a lock. The session's hold (see sessionSays) ends it by the clock, and with the session: the promise rests on
-// that. A watch on each node tells of a deletion, or a request to give it back, while the session lives. A watch costs a request, and an
-// event when the node goes, so it is set when the lock has been held for a moment.
+// Two things watch over a lock. The session's hold (see sessionSays) ends it by the clock, and with the session: exclusion rests
+// on that. A watch on each node reports a deletion or a revocation while the session lives. A watch costs a request, and an event
+// when the node goes, so it is set only after the lock has been held for a moment.
 
-// startWatching watches over the lock: at once if its token is still to be read. No goroutine stays for that; the session calls.
+// startWatching starts the watches after a moment, or at once if the token must be read. No goroutine waits for them; the session
+// calls.
 func (h *Lock) startWatching() {
 	h.mu.Lock()
-	ended, now := h.state == over, h.czxid == 0 // it may have been given back while an exchange failed
+	ended, now := h.state == over, h.czxid == 0 // the lock may have been given back while an exchange failed
 	if !ended && !now {
 		h.timer = time.AfterFunc(moment, h.watchNodes)
 	}
@@ -449,7 +456,7 @@ func (h *Lock) startWatching() {
 	}
 }
 
-// stopWatching ends it.
+// stopWatching stops the watches.
 func (h *Lock) stopWatching() {
 	h.mu.Lock()
 	if h.timer != nil {
@@ -465,7 +472,7 @@ func (h *Lock) stopWatching() {
 	}
 }
 
-// watchNodes begins to watch our nodes.
+// watchNodes sets a watch on each of our nodes.
 func (h *Lock) watchNodes() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -479,14 +486,15 @@ func (h *Lock) watchNodes() {
 	}
 }
 
-// watches reports whether the nodes are still watched by the same watching: after an exchange that failed another begins.
+// watches reports whether the watching with this number goes on. A failed exchange begins a new one.
 func (h *Lock) watches(watch int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.state.watched() && h.watch == watch
 }
 
-// sessionSays is called by the session. During an exchange a heartbeat, or the holder's own proof, may find the old node gone.
+// sessionSays receives the loss of the session, or of a node, from the session. During an exchange a heartbeat, or Verify, may
+// find the old node gone: that is no loss.
 func (h *Lock) sessionSays(err error) {
 	h.mu.Lock()
 	ignore := h.state == exchanging && znode.IsNoNode(err)
@@ -496,28 +504,29 @@ func (h *Lock) sessionSays(err error) {
 	}
 }
 
-// How far a look at a node is, and so how it takes news.
+// The phases of a look at a node. They decide what news does.
 const (
-	lookReads int32 = iota // read it again
-	lookReadsAgain
-	lookIsOver // look anew
-	lookIsFollowed
+	lookReads      int32 = iota // a read is under way; news makes it lookReadsAgain
+	lookReadsAgain              // the node is read once more after that
+	lookIsOver                  // news starts the next look
+	lookIsFollowed              // the next look has started
 )
 
-// look reads one of our nodes, and is called again when there is news: that it is gone, or that another program wants it back. The first
-// node tells the token.
+// look reads one of our nodes with a watch, and is called again when there is news: the node is gone, or another program revokes
+// it. The first node has the token.
 //
-// One look at each node is under way at a time. A connection that ends calls for each watch, also for one whose read it was to answer: if
-// each made another look, connections that break in turn would double them.
+// One look at each node is under way at a time. When a connection ends it calls every watch, also one whose read it has not
+// answered. If each call started another look, repeated breaks would double the number of looks.
 func (h *Lock) look(watch, i int) {
 	var phase atomic.Int32
-	// A release deletes the node first and ends the watching when that is confirmed: its event is no news.
+	// A release first deletes the node, and stops the watching when that is confirmed. So the event of that deletion starts no
+	// look.
 	news := func() {
 		if !phase.CompareAndSwap(lookReads, lookReadsAgain) && phase.CompareAndSwap(lookIsOver, lookIsFollowed) && h.watches(watch) {
 			h.owner.Spawn(func() { h.look(watch, i) })
 		}
 	}
-	if say := h.nodes[i].Mark.Swap(nil); say != nil { // before it is read: a request to step back that came first is not overwritten
+	if say := h.nodes[i].Mark.Swap(nil); say != nil { // before the read: its version check keeps an earlier revocation from being overwritten
 		(*say)()
 	}
 	o := &znode.Watch{K: h.nodes[i]}
@@ -549,8 +558,8 @@ func (h *Lock) look(watch, i int) {
 	}
 }
 
-// watching keeps the watch on a node, to be stopped; the one before it has called. A hidden node has none: it is looked at again after a
-// session timeout.
+// watching stores how to stop the new watch on a node; the watch before it has fired. A hidden node has no watch, so it is read
+// again after a session timeout.
 func (h *Lock) watching(watch, i int, o *znode.Watch, again func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -566,7 +575,7 @@ func (h *Lock) watching(watch, i int, o *znode.Watch, again func()) bool {
 	return true
 }
 
-// tokenIs ends the wait for the token; 0 if it cannot be read.
+// tokenIs ends the wait for the token; it is 0 if it cannot be read.
 func (h *Lock) tokenIs(czxid int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

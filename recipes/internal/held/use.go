@@ -13,36 +13,37 @@ import (
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
 
-// Use is one use of a lock, by its taker or by a caller that entered it again. A lease is one.
+// Use is one use of a lock, by the caller that took it or by one that entered it again. recipes.Lease is a Use.
 type Use struct {
 	H      *Lock
 	g      *tenure
-	Caller context.Context // of the call that took the lock
+	Caller context.Context // the context of the call
 
 	// The lock's mu guards the rest.
 	state    useState
 	ctx      context.Context // nil until a caller asks for it
 	cancel   context.CancelCauseFunc
-	why      error     // it ended before the lock did
-	released time.Time // when Unlock was called
-	became   *Use      // once it is exchanged
+	why      error     // the use ended before the lock did
+	released time.Time // the time of Unlock
+	became   *Use      // set when it is exchanged
 }
 
-// useState says what has become of a lease: its own part of the picture in the package comment.
+// useState says whether a use was given back.
 type useState int
 
 const (
-	used      useState = iota // it is held for as long as its lock is
+	used      useState = iota // it is held while its lock is held
 	released                  // its owner has given it back
-	exchanged                 // Unlock gives back what it became
+	exchanged                 // Unlock gives back the use in became
 )
 
 var useMoves = map[useState][]useState{used: {released}, released: {exchanged}}
 
-// Listener is what was told of the grant.
+// Listener returns the listener that received the grant.
 func (l *Use) Listener() Listener { return l.g.told }
 
-// Enter is another use of the lock, by a caller with a context of l; nil if l has ended. It is a grant to told, if that is not nil.
+// Enter returns another use of the lock, for a caller with a context of l; nil if l has ended. If told is not nil, it receives a
+// grant.
 func (l *Use) Enter(ctx context.Context, told Listener) *Use {
 	h := l.H
 	h.mu.Lock()
@@ -80,7 +81,7 @@ func (l *Use) Do(ctx context.Context, fn func(context.Context) error, releasing 
 	return fn(looking{inner, l.H})
 }
 
-// end cancels the context of a lease that ends before its lock.
+// end cancels the context of a use that ends before its lock.
 func (l *Use) end(why error) {
 	l.H.mu.Lock()
 	l.why = why
@@ -92,16 +93,16 @@ func (l *Use) end(why error) {
 	}
 }
 
-// overdue looks at the clock; when it reports true the lease is lost.
+// overdue reports whether the session is lost by the clock. Then it ends the lock.
 func (h *Lock) overdue() bool {
 	if time.Now().Before(h.owner.Session.Deadline()) || h.owner.Session.State() != session.StateLost {
 		return false
 	}
-	h.Lose(h.owner.Session.Err()) // which the session does too, but perhaps it has just begun to
+	h.Lose(h.owner.Session.Err()) // the session calls Lose too, but may only have begun to
 	return true
 }
 
-// Context is that of a lease.
+// Context implements Lease.Context of package recipes.
 func (l *Use) Context() context.Context {
 	h := l.H
 	h.mu.Lock()
@@ -109,7 +110,7 @@ func (l *Use) Context() context.Context {
 	if l.ctx != nil {
 		return l.ctx
 	}
-	// The caller's values go along, its deadline does not: it bounded the wait.
+	// The context has the caller's values, but not its deadline, which bounded the wait.
 	ctx, cancel := context.WithCancelCause(l.within(context.WithoutCancel(l.Caller)))
 	l.ctx, l.cancel = looking{ctx, h}, cancel
 	switch {
@@ -126,7 +127,7 @@ func (l *Use) Context() context.Context {
 	return l.ctx
 }
 
-// Token is that of a lease.
+// Token implements Lease.Token of package recipes.
 func (l *Use) Token() uint64 {
 	h := l.H
 	if h.known != nil {
@@ -140,7 +141,7 @@ func (l *Use) Token() uint64 {
 	return uint64(h.czxid)
 }
 
-// Deadline is that of a lease.
+// Deadline implements Lease.Deadline of package recipes.
 func (l *Use) Deadline() time.Time {
 	at := l.H.owner.Session.Deadline()
 	l.H.mu.Lock()
@@ -153,7 +154,7 @@ func (l *Use) Deadline() time.Time {
 	return at
 }
 
-// Verify is that of a lease.
+// Verify implements Lease.Verify of package recipes.
 func (l *Use) Verify(ctx context.Context) error {
 	if err := l.Ended(); err != nil {
 		return err
@@ -167,7 +168,7 @@ func (l *Use) Verify(ctx context.Context) error {
 	return cmp.Or(l.Ended(), AfterGrant(err))
 }
 
-// Ended says why the lease is no longer held; nil while it is, also after a request to give it back.
+// Ended returns why the lease is no longer held; nil while it is held, also after it was revoked.
 func (l *Use) Ended() error {
 	l.H.mu.Lock()
 	defer l.H.mu.Unlock()
@@ -179,7 +180,7 @@ func (l *Use) over() error {
 	return cmp.Or(l.why, l.H.why)
 }
 
-// Multi is that of a lease.
+// Multi implements Lease.Multi of package recipes.
 func (l *Use) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := l.Ended(); err != nil {
 		return nil, err
@@ -202,7 +203,7 @@ func (l *Use) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error)
 	return res[own:], AfterGrant(err)
 }
 
-// Unlock is that of a lease.
+// Unlock implements Lease.Unlock of package recipes.
 func (l *Use) Unlock(ctx context.Context) error {
 	if l == nil {
 		return nil
@@ -230,7 +231,7 @@ func (l *Use) Unlock(ctx context.Context) error {
 	return AfterGrant(err)
 }
 
-// Release is that of a lease.
+// Release implements Lease.Release of package recipes.
 func (l *Use) Release() {
 	if l == nil {
 		return
@@ -247,7 +248,7 @@ func (l *Use) Release() {
 	}
 }
 
-// release marks the lease as given back, and reports whether it was before.
+// release marks the lease as given back. It reports whether the lease had been given back before.
 func (l *Use) release() (again bool) {
 	l.H.overdue()
 	l.H.mu.Lock()
@@ -261,13 +262,13 @@ func (l *Use) release() (again bool) {
 	return again
 }
 
-// become ends the lease in favour of now; its Unlock gives now back.
-func (l *Use) become(now *Use) {
+// become ends the lease. From then on its Unlock gives back next.
+func (l *Use) become(next *Use) {
 	l.release()
 	l.H.mu.Lock()
 	defer l.H.mu.Unlock()
 	if step(useMoves, &l.state, exchanged) {
-		l.became = now
+		l.became = next
 	}
 }
 
@@ -285,7 +286,8 @@ type Key struct {
 
 type usesKey struct{}
 
-// leased is a context under l. Its lock finds l, and so does the Key of the lock, or of each member of a set; usesKey finds the innermost use.
+// leased is a context under l. The lock of l finds l, and so does the Key of the lock, or of each member of a set. usesKey finds
+// the innermost use.
 type leased struct {
 	context.Context
 	l *Use
@@ -309,7 +311,7 @@ func (c *leased) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// UsesOf are the uses that ctx comes from, the innermost first.
+// UsesOf returns the uses from which ctx is derived, the innermost first.
 func UsesOf(ctx context.Context) (all []*Use) {
 	for {
 		c, ok := ctx.Value(usesKey{}).(*leased)
@@ -336,8 +338,8 @@ func (c useless) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// looking is a context that ends with a lease. Its Err reads the clock: if the process or its machine was stopped for longer than
-// a lease lasts, no timer has run yet.
+// looking is a context that ends with a lease. Its Err reads the clock, because no timer has run yet if the process was stopped
+// for longer than a lease lasts.
 type looking struct {
 	context.Context
 	h *Lock

@@ -1,4 +1,4 @@
-// Package paths has the rules that ZooKeeper's servers have for paths, so that a client can say what is wrong with one.
+// Package paths has the rules of ZooKeeper's servers for paths, so that a client can say what is wrong with a path.
 package paths
 
 import (
@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bad says what is wrong with a path, or returns "", by the rules of the servers (PathUtils.validatePath), which answer
+// Bad says what is wrong with a path, or returns "". The rules are those of PathUtils.validatePath in the servers, which answer
 // only "bad arguments". The path of a sequential create may end with a slash: the number is then the whole name.
 func Bad(path string, sequential bool) string {
 	switch {
@@ -20,7 +20,7 @@ func Bad(path string, sequential bool) string {
 		return "a path does not end with /"
 	}
 	start := 1
-	for i := 1; i <= len(path); i++ { // up to len(path), because the end of the path also ends an element
+	for i := 1; i <= len(path); i++ { // the end of the path also ends an element
 		if i < len(path) && path[i] != '/' {
 			continue
 		}

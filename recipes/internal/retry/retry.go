@@ -2,7 +2,7 @@
 //
 //	err := retry.Do(ctx, session, znode.Unanswered, func() error { return session.Confirm(ctx, paths...) })
 //
-// It sends nothing itself, and does not judge errors: its callers say which are worth another try.
+// It sends nothing itself, and does not judge errors: its callers say after which errors another try is worth it.
 package retry
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/errs"
 )
 
-// Session is the session that tries are made in; nil where the next session will do.
+// Session is the session of the tries. It is nil if a try may use the next session.
 type Session interface {
 	Done() <-chan struct{}
 	Err() error
@@ -30,7 +30,7 @@ func Do(ctx context.Context, s Session, worth func(error) bool, try func() error
 	}
 }
 
-// Patiently is Do for work that may take long and that few wait for: pauses grow to 5 s.
+// Patiently is Do for work that may take long: pauses grow to 5 s.
 func Patiently(ctx context.Context, s Session, worth func(error) bool, try func() error) error {
 	for t := (Tries{Longest: 5 * time.Second}); ; {
 		if err := try(); t.Over(ctx, s, worth, &err) {
@@ -39,10 +39,11 @@ func Patiently(ctx context.Context, s Session, worth func(error) bool, try func(
 	}
 }
 
-// Tries is Do as a loop. A waiter uses it: its stack is as deep as its calls.
+// Tries is Do as a loop, without a function to call. A waiter uses it, so that the stack of its goroutine stays small.
 type Tries struct{ wait, Longest time.Duration }
 
-// Over reports whether err is final, and pauses if it is not. The reason that ends a pause becomes part of err.
+// Over reports whether err is final, and pauses if it is not. If the context or the session ends the pause, err gets the reason
+// too.
 func (t *Tries) Over(ctx context.Context, s Session, worth func(error) bool, err *error) bool {
 	if *err == nil || !worth(*err) {
 		return true
@@ -61,8 +62,8 @@ func (t *Tries) Over(ctx context.Context, s Session, worth func(error) bool, err
 	return true
 }
 
-// Pause waits before another try; its error says why there must be none. A session that is over ends it at once, which bounds every
-// loop that pauses.
+// Pause waits before another try. Its error says why there must be none: ctx or the session has ended. So every loop with a Pause
+// ends with them.
 func Pause(ctx context.Context, s Session, d time.Duration) error {
 	var over <-chan struct{}
 	if s != nil {
@@ -78,11 +79,11 @@ func Pause(ctx context.Context, s Session, d time.Duration) error {
 	}
 }
 
-// WhyEnded is the cause of ctx's end. It matches ctx.Err too: callers ask for either.
+// WhyEnded returns the cause of ctx's end. The error also matches ctx.Err, because callers compare with either.
 func WhyEnded(ctx context.Context) error {
 	why, err := context.Cause(ctx), ctx.Err()
 	if errors.Is(why, err) {
 		return why
 	}
-	return fmt.Errorf("%w%.0w", why, err) // .0: the text is the cause's alone
+	return fmt.Errorf("%w%.0w", why, err) // .0 keeps the text of err out
 }

@@ -11,20 +11,20 @@ import (
 type Seams struct {
 	Now     func() time.Time                                         // the machine's clock, by which a slot is due
 	Slept   func() time.Duration                                     // how long the machine has been suspended
-	Resolve func(ctx context.Context, host string) ([]string, error) // looks names of servers up, also for a Dialer that is given
+	Resolve func(ctx context.Context, host string) ([]string, error) // looks up names of servers, also for a Dialer of the program
 	// Services looks up SRV records.
 	Services func(ctx context.Context, name string) ([]*net.SRV, error)
 	// Jitter returns a time up to most, at random unless a test wants a certain one.
 	Jitter  func(most time.Duration) time.Duration
-	Preempt func() // runs where the scheduler may stop a goroutine that is about to hand a request over
+	Preempt func() // runs where the scheduler may stop a goroutine before it hands a request over
 }
 
 type key struct{}
 
-// With is ctx with s in it.
+// With returns ctx with s in it.
 func With(ctx context.Context, s Seams) context.Context { return context.WithValue(ctx, key{}, s) }
 
-// From is what With put into ctx.
+// From returns the Seams that With put into ctx.
 func From(ctx context.Context) Seams {
 	s, _ := ctx.Value(key{}).(Seams)
 	return s

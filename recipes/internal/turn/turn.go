@@ -1,5 +1,5 @@
-// Package turn lets one goroutine of a client at a time contend for a lock. The others wait here, first come first served, so a thousand
-// goroutines keep one node. It knows no ZooKeeper.
+// Package turn lets one goroutine of a client at a time contend for a lock. The others wait here in their order of arrival, so a
+// thousand goroutines keep one node. It knows no ZooKeeper.
 //
 //	place, _, ahead := turns.Enter(ctx, []turn.Member{{Key: key, ID: id}}, true, false, nil)
 //	defer turns.Leave(key)
@@ -9,9 +9,9 @@
 //	Asks ──> Holds ──> Leaves ──> the next goroutine Asks, or the queue is gone
 //	  └──────────────────▲
 //
-// A turn is Free while only sets wait that cannot go on. A set of locks takes its turns at one moment: all, or none. It has none while it
-// waits, or a goroutine that holds one of the locks and wants another would wait for the set, and the set for it. So single callers
-// overtake a set that cannot go on yet.
+// A set of locks takes its turns at one moment: all, or none. It has no turn while it waits. Otherwise a goroutine that holds one
+// of the locks and wants another could wait for the set, and the set for it. So single callers overtake a set that cannot go on
+// yet. A turn is Free while only such sets wait.
 package turn
 
 import (
@@ -23,14 +23,14 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// State is what the owner of a turn does.
+// State says what the owner of a turn does.
 type State int
 
 const (
-	Asks   State = iota // it asks for the lock, or waits for it
-	Holds               // it holds the lock
-	Leaves              // it is only cleaning up
-	Free                // no goroutine has the turn: all that wait are sets that cannot have the others of their turns
+	Asks   State = iota // the owner asks for the lock, or waits for it
+	Holds               // the owner holds the lock
+	Leaves              // the owner is only deleting its nodes
+	Free                // no goroutine has the turn: only sets wait, each for another of its turns
 )
 
 // String completes the sentence "the lock is ... by this client".
@@ -41,57 +41,57 @@ func (s State) String() string {
 // Ahead is the contender in the way of a goroutine.
 type Ahead struct {
 	ID       string    // of the goroutine that has the turn
-	State    State     // of that one
+	State    State     // what that goroutine does
 	Holder   Holder    // the foreign contender that it waits for; nil if none is known
-	Position int       // how many are ahead
-	At       time.Time // of this view
+	Position int       // the number of contenders ahead
+	At       time.Time // when this was known
 	Ended    bool      // the waiter's context ended the wait
 }
 
 // Holder is a foreign contender.
 type Holder interface{ Party() kind.Party }
 
-// Key is the lock that goroutines of a client want, as one of a kind and for reading or not. A handle of the wrong kind waits for no
-// other, because it will be refused.
+// Key names a lock, the kind that the caller expects, and whether it is for reading. A caller that expects a wrong kind waits for
+// no other, because it will be refused.
 type Key struct {
 	Kind   *kind.Kind
 	Path   string
 	Shared bool
 }
 
-// Turns are those of a client, by lock. A turn comes with a place that its last owner has made for the next one, or with none. The zero
-// value is ready.
+// Turns has the turns of a client, by lock. The last owner of a turn may pass it on with a place in the queue. The zero value is
+// ready.
 type Turns[Place any] struct {
 	mu     sync.Mutex
 	queues map[Key]*queue[Place]
 }
 
-// queue is of one lock.
+// queue has the owner and the waiters of one lock's turn.
 type queue[Place any] struct {
 	owner    string // the ID of the goroutine that has the turn
 	state    State  // of the owner
 	waiters  []waiter[Place]
 	holder   Holder        // the contender that the owner waits for, if known
-	position int           // how many are ahead of the owner then
-	left     chan struct{} // closed when the owner has left; nil while no call asks
+	position int           // the number of contenders ahead of the owner
+	left     chan struct{} // closed when the owner has left; nil while no call of Owner waits
 }
 
 // waiter is a goroutine that waits for the turn.
 type waiter[Place any] struct {
 	id   string
-	set  []Key       // the keys of all turns that it takes together; nil for a single lock, which also takes a place that was made for it
-	pass chan *Place // of capacity 1: handing over never blocks
+	set  []Key       // the keys of all turns of a set; nil for a single lock, which also accepts a place
+	pass chan *Place // of capacity 1, so passing a turn never blocks
 }
 
-// ahead describes the contender in the way of a goroutine with i others between it and the owner.
+// ahead describes the contender in the way of a goroutine that has i others between it and the owner.
 func (q *queue[Place]) ahead(i int) *Ahead {
-	if q.holder != nil { // all of us wait for it
+	if q.holder != nil { // all goroutines of this client wait for it
 		return &Ahead{Holder: q.holder, Position: q.position + i + 1, At: time.Now()}
 	}
 	return &Ahead{ID: q.owner, Position: i + 1, State: q.state}
 }
 
-// idle reports whether the turn is about to be free: its owner is only cleaning up, and none is to follow.
+// idle reports whether the turn is about to be free: its owner only deletes its nodes, and no other waits.
 func (q *queue[Place]) idle() bool { return q.state == Leaves && len(q.waiters) == 0 }
 
 // Member is one lock of a set.
@@ -100,13 +100,14 @@ type Member struct {
 	ID  string
 }
 
-// Enter waits for the turns of a set of locks, and takes all of them at one moment. single is for a call that wants one lock, and takes a
-// place that was made for it. ahead is the contender in the way, at the member of, when ctx ended (it is Ended). A try ends when another
-// is in the way, unless that one is only cleaning up. If waits is not nil, it is told of that contender, with a mutex held.
+// Enter waits for the turns of a set of locks, and takes all of them at one moment. single is for a call that wants one lock,
+// which also accepts a place. If ctx ends first, Enter returns the contender in the way as ahead, with Ended set, and the index
+// of the member that it is ahead at. A try returns ahead at once if a contender is in the way, unless that only deletes its
+// nodes. If waits is not nil, Enter calls it once before it waits, with a mutex held.
 func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool, waits func(of int, ahead *Ahead)) (place *Place, of int, ahead *Ahead) {
 	t.mu.Lock()
 	var first *queue[Place]
-	idle := true // those in the way are only cleaning up
+	idle := true // owners in the way only delete their nodes
 	for i, m := range slices.Backward(set) {
 		if q := t.queues[m.Key]; q.taken() && (idle || !q.idle()) {
 			of, first, idle = i, q, q.idle()
@@ -149,7 +150,7 @@ func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	select {
-	case place = <-w.pass: // at the same moment: the turns are ours to pass on
+	case place = <-w.pass: // the turns came at the same moment, so the caller has them
 		return place, 0, nil
 	default:
 	}
@@ -171,7 +172,7 @@ func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool
 // taken reports whether a goroutine has the turn.
 func (q *queue[Place]) taken() bool { return q != nil && q.state != Free }
 
-// index is where w waits.
+// index returns the position of w.
 func (q *queue[Place]) index(w waiter[Place]) int {
 	return slices.IndexFunc(q.waiters, func(x waiter[Place]) bool { return x.pass == w.pass })
 }
@@ -183,10 +184,10 @@ func (q *queue[Place]) remove(i int) {
 		return
 	}
 	q.waiters[0] = waiter[Place]{}
-	q.waiters = q.waiters[1:] // not moved up: a thousand wait
+	q.waiters = q.waiters[1:] // the slice is not copied, because a thousand goroutines may wait
 }
 
-// begin gives a free turn to id, in state what.
+// begin gives a free turn to the goroutine id, in this state.
 func (t *Turns[Place]) begin(key Key, id string, what State) {
 	if t.queues == nil {
 		t.queues = map[Key]*queue[Place]{}
@@ -197,13 +198,13 @@ func (t *Turns[Place]) begin(key Key, id string, what State) {
 		t.queues[key] = q
 	}
 	q.owner, q.state, q.holder = id, what, nil
-	if q.left != nil { // Owner looks again, and finds an owner that is not cleaning up
+	if q.left != nil { // Owner looks again, and finds the new owner
 		close(q.left)
 		q.left = nil
 	}
 }
 
-// Ticket is the turns that a call has: one, those of a set, or none.
+// Ticket has the turns of one call: one, those of a set, or none.
 type Ticket[Place any] struct {
 	Turns *Turns[Place]
 	Set   []Member
@@ -212,8 +213,8 @@ type Ticket[Place any] struct {
 // Granted says that the owner holds the locks.
 func (t *Ticket[Place]) Granted() { t.set(Holds) }
 
-// Leaving says that the owner is about to leave. A try that comes now waits a round trip, until the nodes are deleted: otherwise nodes of
-// its own client would refuse it.
+// Leaving says that the owner is about to leave. A try that comes now waits until the nodes are deleted, about a round trip:
+// otherwise nodes of its own client would refuse it.
 func (t *Ticket[Place]) Leaving() { t.set(Leaves) }
 
 // set changes the state of the owner, which no longer waits.
@@ -237,8 +238,8 @@ func (t *Ticket[Place]) Leave() {
 	}
 }
 
-// KeepOut makes the next callers wait, as for an owner that is only cleaning up, until Leave. It is for the unfinished requests of
-// abandoned calls that took no turn. It does nothing, and reports false, while a goroutine has the turn.
+// KeepOut makes the next callers wait until Leave, as for an owner that only deletes its nodes. It is for the unfinished requests
+// of abandoned calls that took no turn. While a goroutine has the turn it does nothing, and returns false.
 func (t *Turns[Place]) KeepOut(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -249,7 +250,8 @@ func (t *Turns[Place]) KeepOut(key Key) bool {
 	return true
 }
 
-// WaitsFor tells the goroutines behind the owner which contender it waits for, and how many are ahead of it.
+// WaitsFor records the contender for which the owner waits, and the number ahead of the owner. Goroutines that wait for the turn
+// show them.
 func (t *Turns[Place]) WaitsFor(key Key, holder Holder, position int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -277,16 +279,16 @@ func (t *Turns[Place]) Leave(key Key) {
 	}
 }
 
-// HandOver passes the turn on with a place. It reports false when no goroutine waits that takes one: the turn is still the caller's, and
-// the caller undoes the place.
+// HandOver passes the turn on with a place. It returns false if no waiting goroutine accepts one. Then the caller still has the
+// turn, and deletes the place.
 func (t *Turns[Place]) HandOver(key Key, place *Place) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.pass(key, place)
 }
 
-// pass gives the turn to the first waiter that can go on with it, and reports whether there is one. Under mu a waiter is taken out here,
-// or takes itself out, never both: the turn goes to exactly one.
+// pass gives the turn to the first waiter that can go on with it, and reports whether there is one. A waiter is taken out under
+// mu, either here or by itself. So the turn goes to exactly one.
 func (t *Turns[Place]) pass(key Key, place *Place) bool {
 	i := t.next(key)
 	if i < 0 {
@@ -310,7 +312,7 @@ func (t *Turns[Place]) pass(key Key, place *Place) bool {
 	return true
 }
 
-// next is the index of the first waiter that can go on once the turn is free; -1 if there is none.
+// next returns the index of the first waiter that can go on once the turn is free; -1 if there is none.
 func (t *Turns[Place]) next(key Key) int {
 	q := t.queues[key]
 	if q == nil {
@@ -321,8 +323,8 @@ func (t *Turns[Place]) next(key Key) int {
 	})
 }
 
-// Next is the ID of the next goroutine, if it takes a place. It may give up at any moment, so the maker of a place must be able to undo
-// it.
+// Next returns the ID of the next goroutine, if it accepts a place. It may give up at any moment, so the caller must be able to
+// delete the place again.
 func (t *Turns[Place]) Next(key Key) (id string, waits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -332,8 +334,8 @@ func (t *Turns[Place]) Next(key Key) (id string, waits bool) {
 	return "", false
 }
 
-// Owner returns nil when the turn is free, otherwise its owner, also of when ctx ended (it is Ended). It waits for an owner that is only
-// cleaning up, if none is to follow.
+// Owner returns nil if the turn is free, otherwise its owner. It first waits for an owner that only deletes its nodes, if no
+// other waits. If ctx ends during that, it returns the owner with Ended set.
 func (t *Turns[Place]) Owner(ctx context.Context, key Key) (ahead *Ahead) {
 	for {
 		t.mu.Lock()
@@ -359,14 +361,14 @@ func (t *Turns[Place]) Owner(ctx context.Context, key Key) (ahead *Ahead) {
 	}
 }
 
-// Taken reports whether a goroutine has the turn, which may have changed when the caller acts on it.
+// Taken reports whether a goroutine has the turn. That may change before the caller acts.
 func (t *Turns[Place]) Taken(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.queues[key].taken()
 }
 
-// Keys are the locks with a turn that is taken.
+// Keys returns the locks whose turn is taken or wanted.
 func (t *Turns[Place]) Keys() (keys []Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -5,10 +5,18 @@
 //	defer w.End()
 //	grant, err := w.Reach(ctx, listings)
 //
-// [Opened] is a lock whose declaration is read, a [Place] our nodes in its queue, and a [Verdict] what a listing says of them. A waiter
-// watches its predecessor and not the queue, so a release wakes one waiter. The only way to a [Grant] is waiter.prove, whose comment is the
-// proof of exclusion.
+// [Opened] is a lock whose declaration is read, a [Place] has our nodes in its queue, and a [Verdict] is what a listing says of
+// them. A waiter watches its predecessor and not the queue, so a release wakes one waiter. The only way to a [Grant] is
+// waiter.prove, whose comment is the proof of exclusion.
 //
-// The package creates and deletes no node, except for a semaphore: the place at the gate is exchanged for permits in one transaction. It
-// knows no goroutine of this client but the one that waits.
+// A call for permits of a semaphore goes this way:
+//
+//  1. Package lock first creates the permits directly, as nodes below "leases". If one of them is beyond the limit, it deletes all.
+//  2. Then one node waits at the gate, the queue below "locks", for all permits of the call. It watches its predecessor (Reach).
+//  3. The first at the gate watches the permits until enough are free (serve).
+//  4. One transaction deletes its node at the gate and creates its permits (take). Among the permits these wait until older ones that
+//     others created directly are gone.
+//
+// The package creates and deletes no node, except that it exchanges a place at the gate for permits, in one transaction. It knows
+// no other goroutines of this client.
 package wait

@@ -14,16 +14,17 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// serve waits, as the first at the gate, until the permits are free. It takes them in the transaction that gives the place up.
+// serve waits, as the first at the gate, until the permits are free. One transaction takes them and deletes the place at the
+// gate.
 //
-// Callers that poll cannot keep the first waiting. With L declared permits it waits for 2L releases at most, and each waiter behind it
-// for that many more:
-//  1. It counts only permits that existed when it became the first. No other client takes permits through the gate meanwhile. A client
-//     that creates some directly finds our place in its listing and withdraws them. So at most L of the counted permits are held.
-//  2. After take it waits for older direct permits. They are being withdrawn too, unless their listing was read behind our transaction,
-//     which deletes our place. At most L of those are granted.
+// Callers that poll cannot keep the first waiting. With L declared permits it waits for 2L releases at most, and each waiter
+// behind it for 2L more:
+//  1. It counts only permits that existed when it became the first (known). No other client takes permits through the gate meanwhile. A
+//     client that creates some directly finds our place in its listing and withdraws them. So at most L of the counted permits are held.
+//  2. After take it waits for older direct permits. Their clients withdraw them too, unless they listed the gate after our transaction
+//     deleted our place. At most L of those are granted.
 //
-// For Curator's clients see look.
+// For Curator's clients see Call.look of package lock.
 func (w *waiter) serve(ctx context.Context) (Grant, error) {
 	permits := w.Handle.Decides().Dir(w.Handle.Path)
 	var known map[string]bool
@@ -32,7 +33,7 @@ func (w *waiter) serve(ctx context.Context) (Grant, error) {
 			return Grant{}, err
 		}
 		children, change, err := znode.ChildrenCalledPersistent(ctx, w.Owner.Session, permits, w.waker())
-		if znode.IsNoNode(err) && w.Node().Key != nil { // there is no permit: take makes it
+		if znode.IsNoNode(err) && w.Node().Key != nil { // no permit exists: take creates the node of the permits
 			err, w.Node().Key.Made[1] = nil, false
 		}
 		if err != nil {
@@ -65,7 +66,7 @@ func (w *waiter) serve(ctx context.Context) (Grant, error) {
 	}
 }
 
-// misplaced says what NoNode means to a waiter at the gate.
+// misplaced explains a NoNode to a waiter at the gate.
 func (w *waiter) misplaced(err error) error {
 	if !znode.IsNoNode(err) {
 		return err
@@ -73,18 +74,19 @@ func (w *waiter) misplaced(err error) error {
 	return errs.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", znode.LostError(w.Node().Path, err), w.Handle.Path, w.Handle.Kind.Children)
 }
 
-// take makes that transaction, and waits on among the permits: others may have created permits directly since we counted. Then the last
-// of ours is beyond the limit until enough older ones have gone. Without a grant and without an error, look again.
+// take exchanges our place at the gate for permits, in one transaction. Then it waits among the permits: other clients may have
+// created permits directly since we counted. If so, our last permit is beyond the limit until enough older ones have gone. If
+// taken is false without an error, the caller looks again.
 func (w *waiter) take(ctx context.Context, try *retry.Tries) (g Grant, taken bool, err error) {
 	e, err := w.Opened.Entry(w.Handle.Decides())
 	if err != nil {
 		return Grant{}, false, err
 	}
-	// Any write to the declaration fails this: the limit may have been lowered.
+	// Any write to the declaration makes this check fail, because it may have lowered the limit.
 	limit := &zk.CheckVersionRequest{Path: w.Declared.Path, Version: w.Declared.Version}
 	t := &znode.Txn{Owner: w.Owner, Born: e.Nodes, Gone: w.Nodes, With: []any{limit}}
-	if n := w.Node().Key; n != nil { // it exists, as long as our place at the gate does
-		t.With = nil // the check is the key's
+	if n := w.Node().Key; n != nil { // the key's node exists as long as our place at the gate does
+		t.With = nil // the key's own operations check the declaration of its family
 		n.Family, n.Needed = w.Declared.OfFamily(), len(n.Dirs)-1
 		t.Keys = append(t.Keys, n)
 		for _, k := range e.Nodes {
@@ -92,7 +94,7 @@ func (w *waiter) take(ctx context.Context, try *retry.Tries) (g Grant, taken boo
 		}
 	}
 	lists, err := t.RunKeyed(ctx, e.Dirs()[0])
-	if t.Left != nil { // abandoned: the background deletes the place and the permits, so there is nothing to inherit
+	if t.Left != nil { // the request is abandoned: the background deletes the place and the permits, so no goroutine can inherit them
 		w.Listener.Left(t.Left)
 	}
 	switch {
@@ -113,7 +115,7 @@ func (w *waiter) take(ctx context.Context, try *retry.Tries) (g Grant, taken boo
 	case znode.IsNoNode(err):
 		return Grant{}, false, w.misplaced(err)
 	case errors.Is(err, zk.ErrBadVersion):
-		w.Reader.Outdated(w.Declared) // its event precedes this answer, unless it was lost
+		w.Reader.Outdated(w.Declared) // the event of that write came before this answer, unless it was lost
 		return Grant{}, false, w.renew(ctx)
 	}
 	worth := func(err error) bool { return znode.DidNothing(err) || errors.Is(err, session.ErrThrottled) }

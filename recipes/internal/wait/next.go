@@ -13,16 +13,16 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// moment is how long a wait goes on before we read who holds: most waits are over by then.
+// moment is the time after which a waiter reads who holds: most waits are over by then.
 const moment = 100 * time.Millisecond
 
-// watchAhead watches the contender that v names. It watches the queue if v names none, or one that we may not read. It sets no watch,
-// without an error, if the queue has changed already. held reports whether the contender says that it holds.
+// watchAhead watches the contender that v names. It watches the queue if v names none, or one that we may not read. If the queue
+// has changed since, it sets no watch and returns no error. held reports whether the contender's mark says that it holds.
 func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err error) {
 	dir := w.Node().Dir
 	path := kind.JoinPath(dir, v.Behind)
-	// A watch that was silent before the listing does for it too. If it has fired since for a deletion, next says so; if that was on
-	// a connection that has ended, the declaration's watch has fired as well: see prove.
+	// A watch that had not fired before the listing stays. If it has fired since for a deletion, Next returns that. If the
+	// connection has ended since, the declaration's watch has fired too: see prove.
 	if b := w.way.behind; b != nil {
 		if t := b.Event(); b.Path() != path || t != 0 && t != zk.EventNodeDeleted {
 			w.way.behind = znode.Stop(b)
@@ -43,13 +43,14 @@ func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err err
 		}
 		if !errors.Is(err, zk.ErrNoAuth) {
 			w.way.behind = behind
-			return !v.head && znode.SaysHeld(data), err // the front of the queue need not say so
+			return !v.head && znode.SaysHeld(data), err // at the front of the queue the mark does not matter
 		}
 	}
 	return false, w.watchQueue(ctx, v)
 }
 
-// watchQueue watches the queue, unless the verdict is too old: the watch reports only changes after the listing that it came with.
+// watchQueue watches the queue. If the listing that comes with the watch differs from the verdict, it sets no watch: the watch
+// would report only later changes.
 func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
 	children, queue, err := znode.ChildrenCalledPersistent(ctx, w.Owner.Session, w.Node().Dir, w.waker())
 	if err != nil {
@@ -64,14 +65,15 @@ func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
 	return nil
 }
 
-// lookAhead watches before, which is ahead of the contender at path, our predecessor. When before goes, wait lists again: while our
-// predecessor holds, and not when it has gone and the queue waits for us. Such a listing shows our predecessor first, and then its
-// departure is all we need (see wayClear). This is for short queues: in a long one the mark says as much. Nothing rests on before,
-// because without it we list when the way is clear. It is watched like a list of children, so that its mark wakes no waiter.
+// lookAhead watches before, the contender ahead of our predecessor, which is at path. When before goes, we list again. So the
+// listing happens while our predecessor holds, and not when the queue waits for us. It shows our predecessor first, and then its
+// departure is all we need (see wayClear). This is for short queues: in a long one the predecessor's mark says that it holds. No
+// grant rests on this watch, because without it we list when the way is clear. It is a watch on the children of before, so a mark
+// in before wakes no waiter.
 //
-// The first request also watches our own node, which a grant without a listing needs (see prove), and the predecessor, whose data can
-// wait. It does so only where everybody may read our node: see Session.SetWatches. A foreign predecessor can have another access list
-// than ours; unreadableAhead finds that out.
+// The first request also watches the predecessor, whose data are read later, and our own node, because a grant without a listing
+// needs that watch (see prove). It does so only if all clients may read our node: see Session.SetWatches. A foreign predecessor
+// can have another access list than ours; unreadableAhead finds that out.
 func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 	k, way := w.Node(), &w.way
 	if way.before != nil && (way.before.Path() != before || way.before.Event() != 0) {
@@ -85,9 +87,9 @@ func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 	if k.Czxid == 0 || data == nil && (way.behind == nil || way.before != nil) {
 		return
 	}
-	way.looked = true // once: a change after our node was created fires a watch at once, and would do so again
+	way.looked = true // only once: a change since our node was created fires the watch at once, and would fire it again
 	set, err := w.Owner.Session.SetWatches(ctx, since, data, []string{before}, w.waker())
-	if err != nil { // read it instead
+	if err != nil { // watchAhead reads the predecessor instead
 		return
 	}
 	if data != nil {
@@ -96,8 +98,8 @@ func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 	way.before = set[len(data)]
 }
 
-// unreadableAhead reports that the watch of lookAhead will have no event: the contender has gone, or we may not read it. Then the caller
-// lists, and the queue is watched instead.
+// unreadableAhead reports whether the watch of lookAhead will have no event, because the contender has gone or we may not read
+// it. Then the caller lists, and watches the queue instead.
 func (w *waiter) unreadableAhead(ctx context.Context) bool {
 	path := w.way.behind.Path()
 	data, _, err := w.Owner.Session.Get(ctx, path)
@@ -110,18 +112,19 @@ func (w *waiter) unreadableAhead(ctx context.Context) bool {
 	return w.way.behind == nil || znode.IsNoNode(err)
 }
 
-// Next waits until another look is worth it, and says why. It returns the event of ahead, the watch on the contender in the way, which
-// may be nil. It returns zk.EventNotWatching after an event of way.before, a change of the declaration, or, if ahead is nil, an event of
-// our own node. It fails when our node was deleted or asked back, when the declaration refuses us, when the session is lost, or when ctx
-// ends. After a session timeout without news it looks by itself, because a server can forget a watch.
+// Next waits until the caller should look again, and returns the event that says so. ahead is the watch on the contender in the
+// way; it may be nil. Next returns the event of ahead. It returns zk.EventNotWatching after an event of way.before, a change of
+// the declaration, or, if ahead is nil, an event of our own node. It fails when our node was deleted or revoked, when the
+// declaration refuses us, when the session is lost, or when ctx ends. After a session timeout without news it reads the nodes,
+// because a server can forget a watch.
 //
-// Watches only wake it (waker). Before it waits it looks at all of them, so none is missed.
+// Watches only wake Next (waker). Before it waits it checks all of them, so it misses none.
 func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, error) {
 	var silence *time.Ticker
 	var silent <-chan time.Time
-	// Reads of our own node and of the holder's are put off for a moment, because most waits are over by then. The reads would
-	// cost two requests and an event. The answer to its create says that our node is ours. In a long queue, and for the next in
-	// line, it is watched at once: see prove.
+	// Reads of our own node and of the holder's wait for a moment, because most waits are over by then. They cost two requests
+	// and an event. Until then we know from the answer to the create that our node is ours. In a long queue, and if we are next,
+	// our node is watched at once: see prove.
 	brief := ahead != nil && !w.waitedLong && w.Node().Czxid != 0 && !w.isNext
 	for {
 		switch {
@@ -133,7 +136,7 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 		case w.way.before != nil && w.way.before.Event() != 0:
 			w.way.before = znode.Stop(w.way.before)
 			return zk.EventNotWatching, nil
-		case w.own.W != nil && w.own.W.Event() != 0: // the next read counts, not the event
+		case w.own.W != nil && w.own.W.Event() != 0: // the event only leads to another read, which decides
 			w.own.Unwatch()
 			if brief = false; ahead == nil {
 				return zk.EventNotWatching, nil
@@ -163,9 +166,9 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 			}
 		case <-w.Declared.Changed:
 			return zk.EventNotWatching, w.renew(ctx)
-		case <-w.Declared.Dropped: // it may have changed, and another call saw that first
+		case <-w.Declared.Dropped: // the declaration may have changed, and another call saw that first
 			was := w.Declared.Mzxid
-			// On a new connection ahead has fired: its news is of the old one, and the caller lists (see prove).
+			// On a new connection ahead has fired. It says nothing about the new connection, so the caller lists (see prove).
 			if err := w.renew(ctx); err != nil || w.Declared.Mzxid != was || ahead != nil && ahead.Event() != 0 {
 				return zk.EventNotWatching, err
 			}
@@ -175,8 +178,8 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 	}
 }
 
-// poll looks for news that Next may have missed, after a moment and then after each session timeout. It reports whether the caller of
-// Next should look.
+// poll looks for changes whose events a server may have lost, after a moment and then after each session timeout. It reports
+// whether the caller of Next should look.
 func (w *waiter) poll(ctx context.Context, ahead *session.Watch) (look bool, err error) {
 	switch {
 	case ahead != nil && !w.waitedLong:
@@ -189,10 +192,11 @@ func (w *waiter) poll(ctx context.Context, ahead *session.Watch) (look bool, err
 		if err := w.own.Exists(ctx); err != nil {
 			return false, w.TimedOut(ctx, err)
 		}
-	case ahead.OfChildren(): // look again
+	case ahead.OfChildren(): // a listing will show changes
 		return true, nil
-	default: // the next reconnect, or the next look, meets other errors
-		// A server that has lost this event may have lost that of our own node: no grant rests on it.
+	default: // other errors are ignored: they come again at the next reconnect or look
+		// A server that lost this event may also have lost the event of our own node. So no grant rests on this read: the caller
+		// lists.
 		stat, err := w.Owner.Session.Exists(ctx, ahead.Path())
 		return err == nil && stat == nil, nil
 	}
@@ -206,7 +210,7 @@ func (w *waiter) waker() func() {
 		w.news, w.wake = news, func() {
 			select {
 			case news <- struct{}{}:
-			default: // it will look at this too
+			default: // Next is already woken, and checks this watch too
 			}
 		}
 	}

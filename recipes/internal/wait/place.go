@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A call passes through phases, each with a type of its own, which knows what is known then and nothing that comes later:
+// A call passes through phases. Each has a type of its own, with what is known in that phase:
 //
 //	Opened     the lock is open: its declaration is read, in one session
 //	Place      our contenders are in its queue
@@ -29,26 +29,26 @@ type Opened struct {
 	Permits  int // permits wanted; 0 where the kind has none
 	Owner    *znode.SessionNodes
 	Reader   *declare.Reader
-	Declared *declare.Declaration // renew replaces it
+	Declared *declare.Declaration // replaced by renew
 	Listener listener
 	Try      bool
-	Many     int // from how many contenders on a queue is long, if not longQueue: tests have few
+	Many     int // a queue with more contenders is long; 0 = longQueue (tests set less)
 
 	// The contenders ahead, for the error of a call that ends.
-	Position int    // how many
-	Holder   *Rival // the first of them; nil if none is known
+	Position int    // the number of contenders ahead
+	Holder   *Rival // the first contender; nil if none is known
 }
 
-// listener is told what happens to a waiter, and makes the errors of waits that end.
+// listener receives what happens to a waiter, and makes the errors of waits that end. It comes with the call: see Opened.
 type listener interface {
-	Ahead(e *Place)                        // the call waits for the contender ahead, or more is known of it
-	Held(t *Opened) error                  // the error of a try
-	TimedOut(t *Opened, cause error) error // the error of a wait that cause has ended
-	Left(undone <-chan struct{})           // the background deletes the nodes, and then closes undone
-	GoesOn(e *Place)                       // a place was exchanged for this one
+	Ahead(e *Place)                        // the call waits, or more is known of the contender ahead
+	Held(t *Opened) error                  // returns the error of a try
+	TimedOut(t *Opened, cause error) error // returns the error of a wait that cause has ended
+	Left(undone <-chan struct{})           // the background deletes our nodes, and then closes undone
+	GoesOn(e *Place)                       // the place at the gate was exchanged for e
 }
 
-// TimedOut turns an error into one that says who is ahead, if ctx has ended.
+// TimedOut returns err. If ctx has ended, it returns an error that names the contender ahead.
 func (t *Opened) TimedOut(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -66,8 +66,8 @@ func (t *Opened) renew(ctx context.Context) error {
 	return nil
 }
 
-// Obey reads changed declarations again until all are in force. It is for callers that decide by the listing behind their create; a
-// waiter lists again instead. See prove.
+// Obey reads changed declarations again until none has changed. It is for callers that decide by the listing made after their
+// create; a waiter lists again instead. See prove.
 func Obey(ctx context.Context, all ...*Opened) error {
 	for i := 0; i < len(all); i++ {
 		if t := all[i]; t.Declared.Stale() {
@@ -80,7 +80,7 @@ func Obey(ctx context.Context, all ...*Opened) error {
 	return nil
 }
 
-// says records what the holder says about itself, for the error of a wait that ends.
+// says records the data of the holder's node, for the error of a wait that ends.
 func (e *Place) says(data []byte) {
 	known := *e.Holder
 	known.data = data
@@ -88,7 +88,7 @@ func (e *Place) says(data []byte) {
 	e.Listener.Ahead(e)
 }
 
-// identify reads who the holder is, once for each holder, for the error of a wait that ends. Failure is no error.
+// identify reads the holder's node, once for each holder, for the error of a wait that ends. It ignores errors.
 func (e *Place) identify(ctx context.Context) {
 	if e.Holder.data == nil {
 		e.says([]byte{})
@@ -98,12 +98,12 @@ func (e *Place) identify(ctx context.Context) {
 	}
 }
 
-// Entry makes the contenders for a queue of the lock: one, or one for each permit.
+// Entry prepares the nodes for a queue of the lock: one, or among permits one for each. They do not exist yet.
 func (t *Opened) Entry(in kind.Queue) (*Place, error) {
 	about := znode.HolderSelf(t.Handle.ID)
 	n := 1
 	switch {
-	case t.Permits > 0 && in.Gate: // there is no node yet for each
+	case t.Permits > 0 && in.Gate: // at the gate one node waits for all permits
 		about.Permits = t.Permits
 	case t.Permits > 0:
 		about.Limit, n = t.Limit(), t.Permits
@@ -120,28 +120,29 @@ func (t *Opened) Entry(in kind.Queue) (*Place, error) {
 	return &Place{t, in, nodes}, nil
 }
 
-// Place is ours in one queue: a contender, or among permits one for each. A semaphore has a place at the gate first, and then one among
-// the permits.
+// Place has the call's nodes in one queue: one, or among permits one for each. A call to a semaphore has a place at the gate
+// first, and then a place among the permits.
 type Place struct {
 	*Opened
 	In    kind.Queue
-	Nodes []*znode.Node // the last one waits: when it is granted all are
+	Nodes []*znode.Node // the last one waits: when it is granted, all are
 }
 
-// Node is the contender that waits.
+// Node returns the node that waits.
 func (e *Place) Node() *znode.Node { return e.Nodes[len(e.Nodes)-1] }
 
-// Seen notes the verdict's listing: a client that has seen others in the queue of a key expects some when it leaves.
+// Seen records that the listing of v showed other contenders in the queue of a key. Then the client does not try to delete the
+// key's node when it leaves.
 func (e *Place) Seen(v *Verdict) {
 	if n := e.Node().Key; n != nil && v.total > len(e.Nodes) {
 		n.SeenOthers = true
 	}
 }
 
-// AmongPermits reports whether the place is among the permits, which other clients count as held from their creation.
+// AmongPermits reports whether the place is among the permits. Other clients count permits from their creation.
 func (e *Place) AmongPermits() bool { return e.Permits > 0 && !e.In.Gate }
 
-// Dirs are the queues that decide: the place's own, and for permits the gate's.
+// Dirs returns the directories of the queues that decide: the place's own, and for permits also the gate's.
 func (e *Place) Dirs() []string {
 	dirs := []string{e.In.Dir(e.Handle.Path)}
 	if e.AmongPermits() {
@@ -150,7 +151,8 @@ func (e *Place) Dirs() []string {
 	return dirs
 }
 
-// Exhausted reports a number too close to the end of the sequence, which may be reached between two permits.
+// Exhausted returns an error if a node's number is too close to the end of the sequence. Permits of one call can be on both
+// sides.
 func (e *Place) Exhausted() error {
 	for _, k := range e.Nodes {
 		if err := k.Exhausted(); err != nil {
@@ -160,15 +162,15 @@ func (e *Place) Exhausted() error {
 	return nil
 }
 
-// named reports whether the node has our ID. An inherited one may name another goroutine of this client. Then the write of prove names
-// ours.
+// named reports whether the node has our ID. An inherited node may have the ID of another goroutine of this client. Then the
+// write of prove puts in ours.
 func (e *Place) named() bool { return e.Node().ID == e.Handle.ID }
 
-// Rival is a contender ahead of us, as far as it is known. It does not change: other goroutines read it.
+// Rival is a contender ahead of us. It does not change, because other goroutines read it.
 type Rival struct {
 	kind.Contender
 	Dir  string
-	data []byte // about itself; nil until it is read
+	data []byte // of its node; nil until it is read
 }
 
 func (r *Rival) path() string { return kind.JoinPath(r.Dir, r.Name) }
@@ -177,23 +179,23 @@ func (r *Rival) Party() kind.Party {
 	return kind.Party{Path: kind.JoinPath(r.Dir, r.Name), Name: r.Name, GUID: r.GUID, Seq: r.Seq, Shared: r.Shared, Data: r.data}
 }
 
-// Handle says which lock a caller wants, and how.
+// Handle says which lock a caller wants, and whether to read.
 type Handle struct {
 	declare.Name
 	Shared bool
-	ID     string // the holder or waiter that its nodes name
+	ID     string // the name of the holder or waiter, in its nodes
 }
 
-// Decides is the queue that decides who holds.
+// Decides returns the queue that decides who holds.
 func (q *Handle) Decides() kind.Queue { return q.Kind.Queues[0] }
 
-// Entrance is the queue to wait in: the gate, where the kind has one.
+// Entrance returns the queue in which to wait: the gate, if the kind has one.
 func (q *Handle) Entrance() kind.Queue { return q.Kind.Queues[len(q.Kind.Queues)-1] }
 
-// Dir is where the contenders of the deciding queue are.
+// Dir returns the directory of the deciding queue.
 func (q *Handle) Dir() string { return q.Decides().Dir(q.Path) }
 
-// Contender makes a contender that does not exist yet.
+// Contender prepares a node, which does not exist yet.
 func (q *Handle) Contender(s *znode.SessionNodes, d *declare.Declaration, in kind.Queue, about kind.Holder) (*znode.Node, error) {
 	markers, mode := in.Exclusive, "exclusive"
 	if q.Shared {
@@ -209,24 +211,24 @@ func (q *Handle) Contender(s *znode.SessionNodes, d *declare.Declaration, in kin
 	}, nil
 }
 
-// Verdict is what a listing says about our contender.
+// Verdict is what a listing says about our node.
 type Verdict struct {
 	Granted  bool
-	Behind   string // child to wait for; "" = any change
-	before   string // the one ahead of that, if behind is right ahead of us
-	head     bool   // behind is the front of the queue
-	Position int    // contenders ahead
-	waiters  int    // of them, not granted
-	total    int    // contenders, with those behind
+	Behind   string // the child to wait for; "" = any change
+	before   string // the child ahead of Behind, if Behind is our predecessor
+	head     bool   // Behind is the front of the queue
+	Position int    // the number of contenders ahead
+	waiters  int    // the number ahead that are not granted
+	total    int    // the number of all contenders
 	first    *kind.Contender
 }
 
-// ErrNotListed: our own contender is not in the list. It never means that the queue is empty (go-zookeeper's Lock reads it so).
+// ErrNotListed: our own node is not in the list. It never means that the queue is empty, as go-zookeeper's Lock takes it.
 var ErrNotListed = errors.New("our contender is not in the queue")
 
-// Decide asks the kind about the contender called name, of all those in its queue. A verdict is large, so it is made where it is needed.
+// Decide asks the kind about the contender called name among all those in its queue. A verdict is large, so callers provide it.
 func (v *Verdict) Decide(k kind.Queue, p kind.Params, children []string, name string) error {
-	line, _ := kind.SortContenders(children) // junk is neither waited for nor counted
+	line, _ := kind.SortContenders(children) // foreign children do not count
 	i := slices.IndexFunc(line, func(c kind.Contender) bool { return c.Name == name })
 	if i < 0 {
 		return ErrNotListed
@@ -243,7 +245,7 @@ func (v *Verdict) Decide(k kind.Queue, p kind.Params, children []string, name st
 		}
 	}
 	for j := range i {
-		if admitted, _ := k.Admit(p, line, j); k.Gate || !admitted { // of a gate the first waits too
+		if admitted, _ := k.Admit(p, line, j); k.Gate || !admitted { // at a gate even the first contender waits
 			v.waiters++
 		}
 	}
@@ -256,8 +258,8 @@ var (
 	ErrTooManyPermits = errors.New("recipes: too many permits")
 )
 
-// Possible refuses more permits than are declared. A waiter asks whenever it is not admitted: after the number was lowered its place, or
-// its own permits that were not granted, would keep every other contender out.
+// Possible refuses more permits than are declared. A waiter calls it whenever it is not admitted, because the number may have
+// been lowered: then its place, or its permits that are not granted, would keep all other contenders out.
 func (t *Opened) Possible() error {
 	if t.Permits == 0 {
 		return nil

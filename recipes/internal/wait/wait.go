@@ -14,46 +14,46 @@ import (
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
 
-// waiter waits for a place to be granted. Its maker ends it.
+// waiter waits until its place is granted. Its maker calls End.
 type waiter struct {
 	*Place
-	own znode.Watch // the last node
+	own znode.Watch // the watch on the node that waits
 	way way
 
-	news       chan struct{} // of capacity 1: wakes next; see waker
+	news       chan struct{} // wakes Next; of capacity 1; see waker
 	wake       func()
 	queued     bool // others were ahead, so it has waited
-	waitedLong bool // it has waited for a moment
-	isNext     bool // our predecessor is the first, or the queue is long: our node is watched from the start
-	total      int  // contenders in the newest listing
+	waitedLong bool // it has waited for longer than moment
+	isNext     bool // our predecessor is the first, or the queue is long: so our node is watched at once
+	total      int  // the number of contenders in the newest listing
 }
 
-// way are the watches on those ahead of a waiter.
+// way has the watches on the contenders ahead of a waiter.
 type way struct {
 	behind *session.Watch // on the contender in the way, or the queue; see wayClear
 	before *session.Watch // on the contender ahead of that; see lookAhead
 	looked bool           // lookAhead has watched our node
 }
 
-// Waiter begins to wait.
+// Waiter makes the waiter of a place.
 func (e *Place) Waiter() *waiter { return &waiter{Place: e, own: znode.Watch{K: e.Node()}} }
 
 // End stops the watch on our node.
 func (w *waiter) End() { w.own.Unwatch() }
 
-// fact is the first of the two that a grant rests on: see prove.
+// fact says how a waiter knows that every contender ahead is gone: the first of the two facts of prove.
 type fact int
 
 const (
-	created  fact = iota // a listing that was sent behind the create admits us
-	listed               // a later one does
-	departed             // our predecessor, the front, has gone
+	created  fact = iota // a listing sent after the create admits us
+	listed               // a later listing admits us
+	departed             // our predecessor was the front of the queue, and has gone
 )
 
-// admission is the answer of a queue that admits us.
+// admission says that a queue admits us.
 type admission struct {
 	fact    fact
-	written bool // a committed write was made after that, or by it
+	written bool // a committed write came after the fact, or with it
 }
 
 // Reach waits until the lock is ours, through the gate if there is one.
@@ -67,7 +67,7 @@ func (w *waiter) Reach(ctx context.Context, lists [][]string) (Grant, error) {
 	return w.serve(ctx)
 }
 
-// wait returns when the contender is admitted and that is proven.
+// wait returns when the queue admits our node and that is proven.
 func (w *waiter) wait(ctx context.Context, lists [][]string) (Grant, error) {
 	for ; ; lists = nil {
 		ad, err := w.admitted(ctx, lists)
@@ -80,12 +80,12 @@ func (w *waiter) wait(ctx context.Context, lists [][]string) (Grant, error) {
 	}
 }
 
-// admitted returns when the queue admits the contender, which lists may say. The first at a gate needs no proof, because it holds
-// nothing yet. The transaction that takes the permits deletes the place, and fails if the place or its session is gone.
+// admitted returns when the queue admits our node; lists may show that already. The first at a gate needs no proof, because it
+// holds nothing yet. The transaction that takes the permits deletes the place, and fails if the place or its session is gone.
 func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, err error) {
 	defer func() { w.way.behind, w.way.before = znode.Stop(w.way.behind), znode.Stop(w.way.before) }()
 	var children []string
-	if lists != nil { // the create was the write; an inherited place may name another goroutine of this client
+	if lists != nil { // the create was the committed write, unless the node is inherited and has another goroutine's ID
 		ad, children = admission{fact: created, written: w.named()}, lists[0]
 	}
 	for missing := false; ; children = nil {
@@ -113,16 +113,16 @@ func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, 
 			return ad, err
 		}
 		if first, err := w.wayClear(ctx, &v); first || err != nil {
-			return admission{fact: departed}, err // it is newer than what was written before
+			return admission{fact: departed}, err // the departure is newer than the last write
 		}
 	}
 }
 
-// list reads the queue again, in one round trip with the write that a grant will need (see prove).
+// list reads the queue again, together with the write that a grant needs (see prove), in one round trip.
 func (w *waiter) list(ctx context.Context) (children []string, ad admission, err error) {
 	k := w.Node()
 	ad.fact = listed
-	if w.own.W != nil && !w.own.Silent() { // a listing has its name, and does not say whose it is by now
+	if w.own.W != nil && !w.own.Silent() { // a listing shows the node's name, but not its session
 		w.own.Unwatch()
 		if err := w.own.Read(ctx, w.waker()); err != nil {
 			return nil, ad, w.TimedOut(ctx, err)
@@ -143,15 +143,15 @@ func (w *waiter) list(ctx context.Context) (children []string, ad admission, err
 		switch {
 		case znode.IsNoNode(err):
 			return nil, ad, znode.LostError(k.Path, nil)
-		case errors.Is(err, zk.ErrNoAuth): // we may read the queue but not our own node
+		case errors.Is(err, zk.ErrNoAuth): // we may read the queue, but not our own node
 			w.own.Hidden = true
 		case err != nil:
 			return nil, ad, w.TimedOut(ctx, err)
 		}
 	}
-	if children == nil { // a later listing is of a later state: servers never go back in one session
+	if children == nil { // this listing is not older than the write: servers never go back in one session
 		switch children, err = znode.ListChildren(ctx, w.Owner.Session, k.Dir); {
-		case znode.IsNoNode(err): // our node went before its parent
+		case znode.IsNoNode(err): // the queue is gone, so our node is gone
 			return nil, ad, znode.LostError(k.Path, err)
 		case err != nil:
 			return nil, ad, w.TimedOut(ctx, err)
@@ -160,21 +160,21 @@ func (w *waiter) list(ctx context.Context) (children []string, ad admission, err
 	return children, ad, nil
 }
 
-// behind records who is ahead. It refuses a Try, a queue that is full, and a request that can never be granted.
+// behind records the contender ahead. It refuses a Try, a full queue, and a request that can never be granted.
 func (w *waiter) behind(dir string, v *Verdict) error {
 	if err := w.Possible(); err != nil {
 		return err
 	}
 	w.Position = v.Position
-	// About the same holder we may know more by now than its name.
+	// If the holder is the same, we may have read its data.
 	if w.Holder == nil || w.Holder.Name != v.first.Name {
 		w.Holder = &Rival{Contender: *v.first, Dir: dir}
 	}
-	v.first = nil // it keeps the whole line
+	v.first = nil // the pointer would keep the whole line in memory
 	if w.Try {
 		return w.Listener.Held(w.Opened)
 	}
-	// Only on arrival: a waiter stays when the bound is lowered, or when a contender appears ahead.
+	// Only on arrival: a waiter stays if the bound is lowered, or if a contender appears ahead.
 	if !w.queued && w.Declared.MaxWaiters > 0 && v.waiters >= w.Declared.MaxWaiters {
 		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, w.Handle.Path, w.Declared.MaxWaiters)
 	}
@@ -183,14 +183,14 @@ func (w *waiter) behind(dir string, v *Verdict) error {
 	return nil
 }
 
-// wayClear waits for the contender that v says is in the way. first is true if its departure alone makes us the first; otherwise the
-// caller lists again. We know without a listing that we are the first if all of this holds:
-//  1. Our predecessor is the front of the queue. A listing shows that, in time for a short queue (lookAhead), or its own node says that
-//     it was granted after a wait (mark).
+// wayClear waits for the contender ahead, which v names. It returns first = true if that has gone and we know, without a listing,
+// that we are the first. Otherwise the caller lists again. We know it if all of this holds:
+//  1. Our predecessor is the front of the queue. A listing shows that, in a short queue in time (lookAhead). Or the mark in its node
+//     says that it holds (mark).
 //  2. It has gone. Numbers only grow, so no contender comes between it and us.
 //  3. The watch on our own node is silent, so our node is still there (see prove).
 //
-// A predecessor that has not said that it holds, one that leaves while it waits, or a reconnect breaks the chain: then we list.
+// If the predecessor has no mark, or leaves while it waits, or the connection ends, we list.
 func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err error) {
 	ordered := w.In.Marked || w.In.Gate
 	first = v.head && ordered
@@ -216,7 +216,7 @@ func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err erro
 			w.identify(ctx)
 		}
 		event, err := w.Next(ctx, w.way.behind)
-		if b := w.way.behind; b != nil && b.Event() != 0 { // its news must not be used once the declaration has been read again
+		if b := w.way.behind; b != nil && b.Event() != 0 { // its event must not be used after the declaration is read again
 			w.way.behind = znode.Stop(b)
 		}
 		if err != nil {
@@ -225,39 +225,40 @@ func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err erro
 		switch event {
 		case zk.EventNodeDeleted:
 			return first && (w.In.Gate || w.own.Silent()), nil
-		case zk.EventNodeDataChanged: // the mark of a grant, perhaps: read it, and go on watching
+		case zk.EventNodeDataChanged: // it may be the mark of a grant: read it, and watch on
 		default:
 			return false, nil
 		}
 	}
 }
 
-// Grant is what a held lock is made of: places that are ours, and proven to be.
+// Grant has the places that are admitted, and proven to be. held.Hold makes a lock of it.
 type Grant struct {
-	Entries []*Place // one, or those of a set
-	Czxid   int64    // of the node, where it has been read
+	Entries []*Place // one place, or those of a set
+	Czxid   int64    // of the node; 0 if it has not been read
 }
 
 // prove makes a grant certain: it is the one step between "the queue admits us" and a lease. If the declaration has changed, done
 // is false and the caller asks the queue again. A grant rests on two facts.
-//  1. At one transaction our node existed, was our session's, and every contender ahead was gone. The caller brings this fact as a or b:
-//     a) A listing has our node and admits us. A server shows the state behind one transaction, whole. Older contenders were created
-//     before our node, so a server that lags can show contenders that have left, but hides none. b) Our predecessor, the front, was
-//     deleted, by an event or a read, and the watch on our own node is silent behind that (wayClear). A server sends events in the order
-//     of its log, and before any reply of a later state, so our node was there at that deletion. All of it is of one connection: a new
-//     one fires every watch, also the one on the declaration, which is older and looked at last. A watch that is not set, or has fired,
-//     tells no more: then the caller lists. The reply to the create, or a read (Ours), said that the node is our session's.
-//  2. The session is alive. A follower that is cut off shows nodes of sessions that have expired (5.82 s of two believed holders were
-//     measured). A committed write of this session, sent at m, before or behind fact 1, bounds that. No server expires the session before
-//     m + T less a tick (session, proof), and the lease ends at m + T/2. Until then our node keeps out everybody behind us. A write
-//     younger than T/6 will do: it leaves as much time as heartbeats leave a lease. A waiter that is next sends heartbeats (wayClear), so
-//     there mostly is one; otherwise confirm makes one.
+//  1. At one transaction our node existed, was our session's, and every contender ahead was gone. ad says how we know that, by a or b:
+//     a) A listing shows our node and admits us (created, listed). A server shows the state after one transaction, whole. Older
+//     contenders were created before our node, so a server that lags can show contenders that have left, but hides none.
+//     b) Our predecessor, the front, was deleted, by an event or a read, and after that the watch on our own node was silent (departed).
+//     A server sends events in the order of its log, and before any reply of a later state. So our node was there at that deletion.
+//     What we see for one fact comes from one connection. A new connection fires every watch, also the declaration's, which we check
+//     last. A watch that is not set, or has fired, shows nothing more: then the caller lists. The reply to the create, or a read (Ours),
+//     said that the node is our session's.
+//  2. The session is alive. A follower that is cut off shows nodes of expired sessions: in one test, two processes believed for 5.82 s
+//     that they held the lock. A committed write of this session bounds that, sent at m, before or after fact 1. No server expires the
+//     session before m + T less a tick (session, proof), and the lease ends at m + T/2. Until then our node keeps out all contenders
+//     behind us. A write younger than T/6 suffices: it leaves as much time as heartbeats leave a lease. A waiter that is next sends
+//     heartbeats (wayClear), so mostly there is such a write; otherwise confirm makes one.
 //
-// A node that others delete while our server lags is in neither fact: the event, or the next heartbeat, ends such a lease.
+// If others delete our node while our server lags, neither fact shows that: the event, or the next heartbeat, ends such a lease.
 //
-// The declaration is looked at last: a lock can be drained, seen to be idle, between our reading and our create. A server tells a session
-// of a change before anything of a later state. So a watch that is silent behind fact 1 says that the declaration was in force when we
-// queued.
+// The declaration is checked last, because between our read and our create an operator may drain the lock and find it idle. A server
+// tells a session of a change before anything of a later state. So if the declaration's watch is silent after fact 1, the declaration
+// was in force when we queued.
 func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, err error) {
 	marked := false
 	if !ad.written && !w.aliveByHeartbeat() {
@@ -278,25 +279,25 @@ func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, e
 	return g, true, nil
 }
 
-// aliveByHeartbeat reports whether a heartbeat serves as the write of prove. It does not for a node that was found after a lost reply and
-// not read since, because it may be another session's. It does not for a node that has to name its holder, nor for a permit: its mark
-// tells permits that are held from those that wait.
+// aliveByHeartbeat reports whether a heartbeat serves as the write of prove. It does not in three cases. A node that was found
+// after a lost reply, and not read since, may be another session's. An inherited node must get our ID. And a permit needs a mark,
+// which tells held permits from waiting ones.
 func (w *waiter) aliveByHeartbeat() bool {
 	return w.named() && !w.AmongPermits() && (w.Node().Czxid != 0 || w.own.W != nil) && w.Owner.Session.Proven()
 }
 
-// confirm makes the write of prove. marked reports that it says in our node that we hold.
+// confirm makes the write of prove. marked reports whether it put our mark into our node.
 func (w *waiter) confirm(ctx context.Context) (marked bool, err error) {
 	k, own := w.Node(), &w.own
-	// A check of our node is as good a commit as a write into it, and wakes no waiter. But the node must name the holder, and
-	// where a mark will be wanted one write does for both; and a check takes READ.
+	// A transaction that checks our node proves as much as a write into it, and wakes no waiter. We write if the node must get
+	// our ID, if it needs a mark anyway, or if it is hidden, because a check needs READ.
 	mark, named := w.In.Marked && (w.long() || w.AmongPermits() || own.Hidden) || !w.named(), k.ID
 	err = retry.Do(ctx, w.Owner.Session, znode.Unanswered, func() error {
 		for {
 			var stat *zk.Stat
 			var err error
 			if mark {
-				k.ID = "" // until we know
+				k.ID = "" // unknown until the answer
 				stat, err = w.Owner.Session.Set(ctx, k.Path, znode.HeldData(w.In, k.Data, w.Handle.ID, time.Now()), own.Version)
 			} else {
 				err = w.Owner.Session.Confirm(ctx, k.Path)
@@ -309,7 +310,7 @@ func (w *waiter) confirm(ctx context.Context) (marked bool, err error) {
 				return nil
 			case znode.IsNoNode(err):
 				return znode.LostError(k.Path, err)
-			case errors.Is(err, zk.ErrNoAuth) && mark: // we may not write it: our successor lists
+			case errors.Is(err, zk.ErrNoAuth) && mark: // we may not write it, so it gets no mark, and our successor lists
 				mark, k.ID = false, named
 				continue
 			case !errors.Is(err, zk.ErrBadVersion):
@@ -320,7 +321,7 @@ func (w *waiter) confirm(ctx context.Context) (marked bool, err error) {
 			if err := own.Read(ctx, w.waker()); err != nil {
 				return err
 			}
-			if own.Hidden { // we may read neither its version nor a request to step back
+			if own.Hidden { // we can read neither its version nor a revocation
 				own.Version = -1
 			}
 		}
@@ -331,17 +332,18 @@ func (w *waiter) confirm(ctx context.Context) (marked bool, err error) {
 	return false, w.TimedOut(ctx, err)
 }
 
-// longQueue is the number of contenders beyond which a queue is long. A listing of n costs 60 n bytes. A mark costs a commit, an event
-// and the successor's next look: three messages of some 200 bytes to each follower and the two clients. At 32 both cost about the same
-// bytes, and the listing saves the commit.
+// longQueue is the number of contenders beyond which a queue is long. A listing of n contenders costs 60 n bytes. A mark costs a
+// commit, an event and the successor's next look: three messages of some 200 bytes to each follower and the two clients. At 32
+// both cost about the same number of bytes, and the listing saves the commit.
 const longQueue = 32
 
 // long reports whether the queue was long when it was last listed.
 func (w *waiter) long() bool { return w.total > cmp.Or(w.Many, longQueue) }
 
-// mark says in our node that we hold, and since when, behind the grant, without waiting for an answer. In a long queue it is sent at
-// once, for our successor. In a short one it is only for people, so it goes with the watch of a lock that is held for a moment (see
-// moment). If it is lost, or others have written our node, the successor lists. A lock that was granted on arrival has no mark.
+// mark writes the mark into our node after the grant: that we hold, and since when. It waits for no answer. In a long queue the
+// mark is sent at once, for our successor. In a short queue it is only for people, so package held sends it when the lock has
+// been held for a moment. If the mark is lost, or others have written our node, the successor lists. A lock that was granted on
+// arrival has no mark.
 func (w *waiter) mark() {
 	if !w.In.Marked {
 		return
@@ -350,7 +352,7 @@ func (w *waiter) mark() {
 	say := func() {
 		b := s.Batch()
 		b.Set(k.Path, znode.HeldData(q.Decides(), k.Data, q.ID, at), version)
-		_ = b.Offer(ended) // the holder waits for nothing
+		_ = b.Offer(ended) // an error does not matter: see above
 	}
 	if w.long() {
 		say()
