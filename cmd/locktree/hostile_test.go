@@ -97,10 +97,13 @@ check "c" {
 		}
 		hears(t, b, "status", "status /t", "status /t/ledger", "status -waiting", "doctor", "plan", "plan -destroy", "show", "show mutex.ledger", "output",
 			"import -from=/t", "validate", "history", "apply -auto-approve", "destroy -auto-approve")
-		b.write("q\n::error::FORGED\x1b[31m.locktree.hcl", "locals {\nx=1\n}\n")
+		b.write("q\n::error::FORGED\x1b[31m.locktree.hcl", "locals {\nw=1\n}\n")
+		b.write("q\nFORGED.locktree.hcl", "locals {\nx=1\n}\n")
+		b.write("r.locktree.hcl", "locals {\nx=1\n}\n")
 		b.write("::error::FORGED.locktree.hcl", "locals {\ny=1\n}\n")
+		hears(t, b, "fmt -check -diff", "validate")
 		b.write("z\nFORGED.locktree.hcl", "locals {\n")
-		hears(t, b, "fmt -check", "validate", "plan", "init")
+		hears(t, b, "fmt -check -diff", "validate", "plan", "init")
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/plan/explain"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // ErrorAt makes a diagnostic that says what (summary) and why and what to type
@@ -35,7 +36,7 @@ func (r *Report) Where(at hcl.Range) string {
 	if err != nil {
 		name = filepath.Base(at.Filename)
 	}
-	return filepath.ToSlash(name) + ":" + strconv.Itoa(at.Start.Line)
+	return kind.Visible(filepath.ToSlash(name)) + ":" + strconv.Itoa(at.Start.Line)
 }
 
 // Repeats is how many errors are shown for one place: a wrong expression under

@@ -132,7 +132,7 @@ func (f *Formatter) standardInput(src []byte) {
 // printDiff prints the lines that change, each with up to three lines around it. Formatting adds no line and removes none.
 func (f *Formatter) printDiff(name string, before, after []byte) {
 	was, is := strings.SplitAfter(string(before), "\n"), strings.SplitAfter(string(after), "\n")
-	fmt.Fprintf(f.Out, "--- old/%s\n+++ new/%s\n", name, name)
+	fmt.Fprintf(f.Out, "--- old/%s\n+++ new/%[1]s\n", view.Clean(name))
 	const around = 3
 	line := func(mark, text string) { fmt.Fprintf(f.Out, "%s%s\n", mark, strings.TrimRight(text, "\r\n")) }
 	for at := 0; at < len(was); at++ {
