@@ -35,7 +35,7 @@ type marker struct {
 	shared bool
 }
 
-// markers are those of all kinds that are known; see register.
+// markers are the markers of all known kinds; see register.
 var markers []marker
 
 // ParseContender parses the child name of any known client. If it returns false the

@@ -72,7 +72,7 @@ func (q Queue) Dir(path string) string {
 	return JoinPath(path, q.Child)
 }
 
-// markers are those of the contenders of the queue.
+// markers returns the markers of the queue's contenders.
 func (q Queue) markers() (all []marker) {
 	for _, text := range q.Exclusive {
 		all = append(all, marker{text, false})

@@ -32,7 +32,7 @@ const (
 // Connection says whether the servers were asked.
 type Sight struct {
 	Node           string     `json:"node"`
-	Key            *string    `json:"key,omitempty"` // of a family
+	Key            *string    `json:"key,omitempty"` // set in a family
 	ID             string     `json:"id"`
 	Shared         bool       `json:"shared"`
 	Position       int        `json:"position"` // from 1

@@ -28,7 +28,7 @@ type Party struct {
 	// Of a semaphore: how many permits it holds or waits for; 0 if the number is not known, or if another node of the same client has it.
 	Permits int
 	Key     string // of a family's lock: the name of the key's node, see [KeyName]; "" of others
-	Data    []byte // as found
+	Data    []byte // as it was found
 	Written uint64 // mzxid: that of the last write of Data
 }
 
@@ -57,9 +57,10 @@ type Usage struct {
 
 // Keys counts the nodes of keys in a family. A look at a large family reads only some of them.
 type Keys struct {
-	Nodes  int // that exist
-	Looked int // of these: looked at
-	Used   int // of those that were looked at: with contenders in them. A crash leaves others, until the servers collect them.
+	Nodes  int // how many exist
+	Looked int // how many of these were looked at
+	// How many of the nodes that were looked at have contenders. A crash leaves empty ones, until the servers collect them.
+	Used int
 }
 
 // unseen are the nodes that were not looked at.

@@ -188,7 +188,7 @@ func (c *conn) pump() {
 			break
 		}
 		if c.closed && !it.eof && !it.read {
-			c.inSize -= it.raw // the server's end is closed: nothing arrives any more
+			c.inSize -= it.raw // the server's end is closed, so nothing arrives
 			c.in = slices.Delete(c.in, c.arrived, c.arrived+1)
 			continue
 		}

@@ -45,7 +45,7 @@ type Stat struct {
 // Session is one client session as the server knows it.
 type Session struct {
 	ID         int64
-	Timeout    time.Duration // as granted
+	Timeout    time.Duration // as the server granted it
 	Connected  bool          // has a connection, partitioned or not
 	Ephemerals []string      // paths, sorted
 	Requests   int           // since the last ResetCounts, without pings

@@ -58,7 +58,7 @@ type keysLook struct {
 	s       *session.Session
 	of      *family.Family
 	want    kind.List // the access list of the nodes of keys; nil if it is not known
-	nodes   []string  // of all keys
+	nodes   []string  // the nodes of all keys
 	longest string    // the directory with the longest listing
 	bytes   int
 

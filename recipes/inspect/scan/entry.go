@@ -33,7 +33,7 @@ type entry struct {
 	dirs    []*directory // the node itself, then its queues
 	sign    uint64       // a hash of the contenders that dump listed in it
 	report  *inspect.Report
-	kazoo   bool // report is that of a kazoo semaphore
+	kazoo   bool // the report is of a kazoo semaphore
 	err     error
 }
 

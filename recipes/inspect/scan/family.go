@@ -25,7 +25,7 @@ const (
 	dirReads = 100
 	// If dump lists the contenders, the nodes of keys are listed only every listEvery looks: dump leaves out empty and foreign nodes alone.
 	listEvery = 16
-	// firstFew is how many contenders of a queue of a key are read. The first ones are those who hold, and who have waited for longest.
+	// firstFew is how many contenders of a queue of a key are read. The first ones hold, or have waited for longest.
 	firstFew = 8
 	// The report of a key is kept for keptFor looks, which bounds the memory. If dump shows no change, a key is read again after againAfter
 	// looks.

@@ -33,7 +33,7 @@ type Snapshot struct {
 	// Sessions are all sessions that the servers list, by id; if they list none, those of holders and waiters.
 	Sessions map[int64]*words.Session
 	Servers  []words.Server
-	// Certificates are those of the connection; none if it is not encrypted. Package check judges them.
+	// Certificates are the certificates of the connection; none if it is not encrypted. Package check judges them.
 	Certificates []session.Certificate
 	Unasked      []words.Unasked // the servers that did not tell all their connections: while there are any, no session counts as away
 	Waits        *inspect.Waits  // see WaitsFor; of a queue longer than 200, its first 200 and those that wait or hold elsewhere too
@@ -192,7 +192,7 @@ type Progress struct {
 	Signs      int64 // another number whenever a server has sent something
 }
 
-// Progress is that of the look under way. It may be called at any time.
+// Progress returns the progress of the look under way. It may be called at any time.
 func (s *Scanner) Progress() Progress {
 	return Progress{int(s.far[0].Load()), int(s.far[1].Load()), s.signs.Load()}
 }

@@ -52,7 +52,7 @@ func parseMembers(config string) (out []member) {
 			continue
 		}
 		quorum, client, _ := strings.Cut(value, ";")
-		quorum, _, _ = strings.Cut(quorum, "|") // it may have several addresses
+		quorum, _, _ = strings.Cut(quorum, "|") // a member may have several addresses
 		m := member{host: hostOf(quorum)}
 		if client, _, _ = strings.Cut(client, ";"); client != "" {
 			host, port := "", client

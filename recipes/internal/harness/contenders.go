@@ -57,7 +57,7 @@ func Contend(t testing.TB, srv *zktest.Server, s *session.Session, path string, 
 	dir := node
 	if p.Of == kind.Semaphore.Name {
 		if dir += "/leases"; len(names) > 0 {
-			_, _ = s.Create(t.Context(), dir, nil, 0, zk.WorldACL(zk.PermAll)) // it may be there
+			_, _ = s.Create(t.Context(), dir, nil, 0, zk.WorldACL(zk.PermAll)) // the node may already exist
 		}
 	}
 	for _, name := range names {

@@ -18,7 +18,7 @@ type Cutter struct {
 	newest net.Conn
 }
 
-// Cut is one byte to cut behind.
+// Cut names one byte after which the connection is cut.
 type Cut struct {
 	Dir   Direction
 	After int // bytes that still pass in that direction; what follows is lost, and the connection with it
@@ -87,7 +87,7 @@ func (k *Cutter) SetRefuse(refuse bool) {
 	k.refuse = refuse
 }
 
-// pass says how many of n bytes may go, and whether the connection ends behind them.
+// pass says how many of n bytes may go, and whether the connection ends after them.
 func (k *Cutter) pass(dir Direction, n int) (allowed int, end bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

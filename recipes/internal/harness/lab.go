@@ -253,7 +253,7 @@ func (l *Lab) By(c *recipes.Client, ops ...string) func(zktest.Request) bool {
 	return func(r zktest.Request) bool { return r.Session == id && on(r) }
 }
 
-// CutOff ends a session's connection, 0 for all, and admits nobody to the servers.
+// CutOff ends a session's connection, 0 for all, and then the server refuses every connection.
 func (l *Lab) CutOff(session int64) {
 	l.Srv.RefuseDials(true)
 	l.Srv.Disconnect(session)
@@ -267,7 +267,7 @@ func (l *Lab) Empty(dirs ...string) {
 	}
 }
 
-// Goroutines counts those of this bubble. runtime.NumGoroutine counts others too: one that runs finalizers, or has just returned.
+// Goroutines counts the goroutines of this bubble. runtime.NumGoroutine counts others too: one that runs finalizers, or has just returned.
 func (l *Lab) Goroutines() int {
 	l.T.Helper()
 	buf := make([]byte, 16<<20)

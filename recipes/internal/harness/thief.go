@@ -73,7 +73,7 @@ func (th *Thief) endOnce(ctx context.Context, addr string, grant []byte) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(2 * time.Second))
 	const closeSession = -11
-	id, password := grant[8:16], grant[16:36] // the password with its length, behind protocol version and timeout
+	id, password := grant[8:16], grant[16:36] // after protocol version and timeout; the password includes its length
 	attach := hostile.Frame(hostile.Cat(hostile.Be32(0), hostile.Be64(0), hostile.Be32(20_000), id, password, []byte{0})...)
 	if _, err = c.Write(append(attach, hostile.Frame(hostile.Cat(hostile.Be32(1), hostile.Be32(closeSession))...)...)); err == nil {
 		_, _ = io.Copy(io.Discard, c)

@@ -116,7 +116,7 @@ func (s *Session) handshake(ctx context.Context, conn net.Conn, t servers.Server
 // talk writes a request, and calls read for the answer. When ctx ends it hangs up.
 func talk(ctx context.Context, conn net.Conn, request []byte, read func(io.ReadWriter) error) error {
 	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
-	// If this fails, read finds out. What the peer sent before it hung up explains more than the failure of the write.
+	// If this fails, read finds out. An answer that the peer sent before it hung up explains more than the failure of the write.
 	_, _ = conn.Write(request)
 	err := read(conn)
 	if !stop() {
@@ -141,9 +141,9 @@ func (s *Session) blame(t servers.Server, cause string) {
 	}
 }
 
-// pause waits between two passes over the servers. Its jitter grows from pass to pass, so that the clients of a restarted
-// ensemble do not come back in step. Before there is a session it takes a second and up to T/6. Later it grows to the longest
-// that the session can spare. It returns false when the session ends meanwhile.
+// pause waits between two passes over the servers. Its jitter grows from pass to pass, so that the clients of a restarted ensemble do not
+// come back in step. Before there is a session it takes a second and up to T/6, where T is the session timeout. Later it grows to the
+// longest that the session can spare. It returns false when the session ends meanwhile.
 func (s *Session) pause(pass int) bool {
 	var d time.Duration
 	if most, _ := s.hurry(); most > 0 {
@@ -301,7 +301,7 @@ func (s *Session) metKeeper(t servers.Server, err error) {
 	s.turnedAway()
 }
 
-// tlsSource is where the TLS configuration of each connection comes from. Certificates and authorities live shorter than sessions.
+// tlsSource is where the TLS configuration of each connection comes from. Certificates and authorities may expire during a session.
 type tlsSource struct {
 	get  func() (*tls.Config, error) // nil: connections are plain
 	last atomic.Pointer[tls.Config]  // the configuration of the newest connection

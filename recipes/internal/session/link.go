@@ -90,9 +90,9 @@ func (l *link) fail(cause error) {
 
 var errRetired = errors.New("the server is not in the list any more")
 
-// retire ends the link because its server has left the list of servers. It first waits for the answers to requests under way,
-// whose outcomes would otherwise be unknown. That takes a twelfth of the timeout at most, and at most a second. New requests wait
-// for the next link, as whenever a link ends.
+// retire ends the link because its server has left the list of servers. It first waits for the answers to requests under way, whose
+// outcomes would otherwise be unknown. It waits for a twelfth of the timeout at most, and at most a second. New requests wait for the next
+// link, as whenever a link ends.
 func (l *link) retire() {
 	l.mu.Lock()
 	if l.state != linkOpen {

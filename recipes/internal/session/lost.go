@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// Gone reports whether the servers have said that a session that is lost does not exist any more.
+// Gone reports whether the servers have confirmed that a lost session has ended.
 func (s *Session) Gone() bool {
 	select {
 	case <-s.ended:
@@ -54,7 +54,7 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	}
 	return s.aside(ctx, at, say, func(c io.ReadWriter) error {
 		g, err := wire.ReadGrant(c)
-		if err != nil || g.ID == 0 { // it has expired
+		if err != nil || g.ID == 0 { // the lost session has expired
 			return err
 		}
 		if login != nil {

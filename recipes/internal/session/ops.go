@@ -262,7 +262,7 @@ type op struct {
 	code    int32
 	path    string
 	request any   // what is encoded; nil for reads, which send the path and, if they can watch, watch
-	ops     []any // of a transaction
+	ops     []any // the operations of a transaction
 	read    bool  // it changes nothing, so it is repeated when its answer was lost
 	watch   bool
 	prompt  bool   // see call

@@ -66,7 +66,7 @@ type Session struct {
 	slots        [lanes]chan struct{}
 	keepsWatches atomic.Bool  // a server does not know removeWatches
 	id           atomic.Int64 // 0 until it is granted
-	zxid         atomic.Int64 // the newest we have seen, for connect requests: a server behind it refuses us
+	zxid         atomic.Int64 // the newest we have seen, for connect requests: a server that has not seen it refuses us
 
 	mu       sync.Mutex
 	password Secret // with the id it is all that is needed to resume the session, or to close it
@@ -390,7 +390,8 @@ func (s *Session) shutdown(cause error) error {
 		uint64(s.ID()), s.hosts.Report(), s.timeout)
 }
 
-// Addresses are those of a host, as the session itself would find them; only the host if that takes longer than ctx allows.
+// Addresses returns the addresses of a host, as the session itself would find them. It returns only the host if that takes longer than ctx
+// allows.
 func (s *Session) Addresses(ctx context.Context, host string) []string {
 	return s.hosts.Book.Lookup(ctx, host)
 }
@@ -427,8 +428,8 @@ func (s *Session) ReadOnly() bool { return s.client.cfg.ReadOnly }
 // Zxid returns the newest transaction that a server has reported to this session.
 func (s *Session) Zxid() int64 { return s.zxid.Load() }
 
-// ShortestTimeout returns the shortest session timeout the server grants, in milliseconds; 0 when it does not answer. It
-// opens a session that asks for one millisecond, and closes it with a closeSession right behind the connect request.
+// ShortestTimeout returns the shortest session timeout the server grants, in milliseconds; 0 when it does not answer. It opens a session
+// that asks for one millisecond, and sends a closeSession right after the connect request.
 func (s *Session) ShortestTimeout(ctx context.Context) (ms int) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -208,8 +208,8 @@ func (s *Session) fired(k watchKey, t zk.EventType) {
 	s.fire(set, t)
 }
 
-// fireAll wakes every waiter: after a reconnect because the new connection has no watches, after a loss because no event will
-// come any more. Watches are not set again on the new connection: a waiter that goes on waiting reads, and that sets one.
+// fireAll wakes every waiter: after a reconnect because the new connection has no watches, after a loss because no further event will come.
+// Watches are not set again on the new connection: a waiter that goes on waiting reads, and that sets one.
 func (s *Session) fireAll(t zk.EventType) {
 	s.mu.Lock()
 	all := s.watches

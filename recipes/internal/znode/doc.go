@@ -1,7 +1,7 @@
 // Package znode creates and deletes this client's own nodes, and always finds out what became of a request.
 //
 //	txn := &znode.Txn{Owner: nodes, Born: []*znode.Node{node}}
-//	lists, err := txn.Run(ctx, node.Dir) // created, with a listing behind it
+//	lists, err := txn.Run(ctx, node.Dir) // created, and then listed
 //	err = znode.Drop(ctx, []*znode.Node{node}, func() {})
 //
 // A [Node] is one ephemeral node of ours in a queue. Its name begins with 122 random bits, so it is known again when the reply to its

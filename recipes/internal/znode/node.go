@@ -42,7 +42,7 @@ type Node struct {
 	Key    *KeyNode // of the key whose queue it is in; nil in a declared lock
 	freed  atomic.Bool
 	InUse  atomic.Pointer[func() bool] // reports whether work under its grant may still run
-	Mark   atomic.Pointer[func()]      // writes into the node that it is held; nil once it has
+	Mark   atomic.Pointer[func()]      // writes the mark of a grant into the node; nil once written
 
 	// These are known once the node exists.
 	Name  string
@@ -69,7 +69,7 @@ type Watch struct {
 	K       *Node
 	W       *session.Watch // nil while none is set
 	Hidden  bool           // we may not read the node
-	Version int32          // of its data
+	Version int32          // version of its data
 	Czxid   int64          // its own; 0 until read
 }
 
@@ -178,7 +178,7 @@ func freeAll(ks []*Node) {
 	}
 }
 
-// Paths are those of the contenders' nodes.
+// Paths returns the paths of the contenders' nodes.
 func Paths(ks []*Node) []string {
 	all := make([]string, len(ks))
 	for i, k := range ks {
@@ -233,7 +233,7 @@ var Hostname = sync.OnceValue(func() string {
 	return h
 })
 
-// HolderSelf is what the contender of id says about itself.
+// HolderSelf returns what the contender of id writes about itself.
 func HolderSelf(id string) kind.Holder {
 	return kind.Holder{ID: id, Host: Hostname(), PID: os.Getpid(), Since: time.Now().UTC()}
 }
@@ -246,7 +246,7 @@ func NodeData(q kind.Queue, h kind.Holder) []byte {
 	return h.Encode()
 }
 
-// HeldData is a contender's data with the mark of a grant to id.
+// HeldData is a contender's data with the mark of a grant to id: since when it holds.
 func HeldData(q kind.Queue, data []byte, id string, at time.Time) []byte {
 	h, ok := kind.ParseHolder(data)
 	if !ok {
@@ -297,7 +297,7 @@ type ClientNodes struct {
 	cleared chan struct{} // closed when the clearing that is under way has ended; nil while none is
 }
 
-// SessionNodes is what one session has in the tree.
+// SessionNodes has the nodes of one session.
 type SessionNodes struct {
 	*Workers
 	// WorkEnded is called when the work under nodes of the session, which is lost, may be over.

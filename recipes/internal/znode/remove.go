@@ -172,7 +172,7 @@ type chore struct {
 	done *sync.WaitGroup
 }
 
-// Remove takes the contenders over. The result is done when all are gone, or their session is.
+// Remove makes the janitor delete the contenders. The result is done when all are gone, or their session is over.
 func (j *janitor) Remove(ks ...*Node) *sync.WaitGroup {
 	j.Mu.Lock()
 	defer j.Mu.Unlock()

@@ -372,8 +372,8 @@ func (n *KeyNode) existing() (paths []string) {
 type Family struct {
 	Path     string // its node, whose version every transaction checks
 	Version  int32
-	ACL      []zk.ACL // of contenders
-	NodeACL  []zk.ACL // of the nodes of keys
+	ACL      []zk.ACL // access list of contenders
+	NodeACL  []zk.ACL // access list of the nodes of keys
 	Declares kind.List
 }
 

@@ -12,7 +12,7 @@ import (
 // Record is the data of a job's record node: the last slots that were started, and their outcome. A program writes it as a whole, guarded
 // by the version of the node, so one of all that start a slot succeeds.
 type Record struct {
-	// Forgotten is the greatest slot that is not recorded any more; "" if there is none.
+	// Forgotten is the greatest slot that is no longer recorded; "" if there is none.
 	Forgotten string `json:"forgotten,omitempty"`
 	// Since is when the record began, in milliseconds since 1970 by the servers' clock; 0: when its node was created. A record that is
 	// copied to a new node has it set, see [CarryRecord].
@@ -84,7 +84,7 @@ func plainJSON(v any) []byte {
 	var b bytes.Buffer
 	to := json.NewEncoder(&b)
 	to.SetEscapeHTML(false)
-	_ = to.Encode(v) // it cannot fail
+	_ = to.Encode(v) // encoding strings and numbers cannot fail
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
@@ -197,7 +197,7 @@ type Outlook struct {
 	Last   *Run        // the greatest slot that was started; nil if none is recorded
 	Next   time.Time   // the next instant of the schedule that was not skipped; zero if it has none
 	Due    []time.Time // to be started, in order: not started, or failed where that counts
-	Missed []time.Time // were due, and no program starts them any more, in order
+	Missed []time.Time // were due, in order; it is too late to start them
 }
 
 // Look is the outlook at a time. Slots count after from, see [Record.From]; both are times of the ensemble. holder is the token of the

@@ -37,7 +37,7 @@ func New(path string, p *kind.Payload) *Family {
 	return &Family{path, params, &key}
 }
 
-// Kind is that of each key.
+// Kind is the kind of each key's lock.
 func (f *Family) Kind() *kind.Kind { return f.Key.Params.Kind() }
 
 // KeyAt returns the key whose node is at path; false if there can be none. A nil family has no keys.

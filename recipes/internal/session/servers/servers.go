@@ -77,13 +77,13 @@ func NewBook(resolve func(context.Context, string) ([]string, error), services f
 	return &Book{resolve: resolve, services: services, log: log, known: map[string]resolved{}}
 }
 
-// resolved is what the name servers say of a name.
+// resolved has the name servers' answer about a name.
 type resolved struct {
 	addresses []address // the last ones that they named
 	err       error     // why the last lookup failed; nil if it did not
 }
 
-// address is what a name stands for.
+// address is one address that a name stands for.
 type address struct {
 	at   string // an address, or host:port of a service
 	rank uint16 // the lower, the earlier it is tried
@@ -248,7 +248,7 @@ func (h *Rotation) lookup(names []string, most time.Duration) (all []Server) {
 	return all
 }
 
-// addresses are what to dial for host:port.
+// addresses returns the addresses to dial for host:port.
 func (h *Rotation) addresses(ctx context.Context, name string) (all []string) {
 	host, port, err := net.SplitHostPort(name)
 	if _, noIP := netip.ParseAddr(host); h.Book.resolve == nil || err != nil || noIP == nil {

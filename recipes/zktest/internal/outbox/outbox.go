@@ -46,8 +46,8 @@ func (f *frame) gated() bool {
 	}
 }
 
-// New makes a box for a connection; raw is the connection below its TLS. taken is called, with the lock held, whenever the writer
-// has looked for frames to send. ended is called when it has sent the last frame or cannot send any more.
+// New makes a box for a connection; raw is the connection below its TLS. taken is called, with the lock held, whenever the writer has
+// looked for frames to send. ended is called when it has sent the last frame, or can send no more.
 func New(lock sync.Locker, conn, raw net.Conn, taken func(bytes int), ended func()) *Box {
 	return &Box{lock: lock, conn: conn, raw: raw, taken: taken, ended: ended, died: make(chan struct{}), wake: make(chan struct{}, 1)}
 }

@@ -53,7 +53,7 @@ func (e *Encoder) multiHeader(typ int32, done bool, code Code) {
 // MultiResult begins the result of one operation of a multi or multiRead; what the operation answers follows.
 func (e *Encoder) MultiResult(op int32) { e.multiHeader(op, false, CodeOK) }
 
-// MultiError is the result of an operation that failed. The code is in the header and again behind it (DataTree.processTxn).
+// MultiError is the result of an operation that failed. The code is in the header and again after it (DataTree.processTxn).
 func (e *Encoder) MultiError(code Code) {
 	e.multiHeader(opError, false, code)
 	e.Int32(int32(code))

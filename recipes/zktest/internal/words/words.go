@@ -22,7 +22,7 @@ type Server struct {
 	Zxid           int64
 	Tree           *store.Tree
 	Received, Sent int // packets
-	Watches        int // of all kinds
+	Watches        int // number of watches of all kinds
 	Connections    []Connection
 	Sessions       []Session // by id
 }
