@@ -101,7 +101,7 @@ func (r *Run) lockFirst() error {
 	}
 	path := record.LockPath(r.desired.Root, r.desired.Stack)
 	switch stat, err := s.Exists(r.ctx, path); {
-	case errors.Is(err, zk.ErrNoAuth): // it exists, see package read
+	case errors.Is(err, zk.ErrNoAuth): // the node exists, see package read
 	case err != nil:
 		return refusal.Read(path, err)
 	case stat == nil:
@@ -287,7 +287,7 @@ func (r *job) run(ctx context.Context, res *event.Result) error {
 	if err != nil {
 		return err
 	}
-	if !p.HasChanges() { // any more
+	if !p.HasChanges() { // no change is left
 		res.Counts = p.Summary()
 		r.x.emit(event.Left{Addrs: left})
 		return nil

@@ -349,7 +349,7 @@ func (c *Change) Relists() string {
 	switch n, all := c.FormerKeys(); {
 	case !all:
 		k := keysOf(c.Before)
-		return fmt.Sprintf("%d keys have a node, and %d of the %d that were looked at have the former access list: apply sets the new one on all that have it", k.Nodes, n, k.Looked)
+		return fmt.Sprintf("%d keys have a node. Of %d that were looked at, %d have the former access list: apply sets the new one wherever it finds that", k.Nodes, k.Looked, n)
 	case n == 1:
 		return "1 key has a node with the former access list: apply sets the new one"
 	case n > 1:

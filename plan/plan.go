@@ -142,7 +142,7 @@ func (p *Plan) Sum() string {
 		}
 		add(c.Action, c.Addr, c.Path, c.NextPath, c.Break, c.MissingParts)
 		if c.After != nil && c.After.Payload != nil {
-			data, _ := record.Written(c.After.Path, c.After.Payload) // what cannot be encoded is a problem of the plan, which is not applied
+			data, _ := record.Written(c.After.Path, c.After.Payload) // data that cannot be encoded is a problem of the plan, which is not applied
 			add(string(data), list(c.After.ACL))
 		}
 		for _, l := range c.FormerLists {

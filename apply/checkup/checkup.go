@@ -276,8 +276,8 @@ func (r *findings) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, 
 	return tree, nil
 }
 
-// Administrators returns those who may change the access list of the node at path. If we may not read that list it returns those
-// of the nearest node above, who most often know whom to ask.
+// Administrators returns the identities that may change the access list of the node at path. If we may not read that list it
+// returns those of the nearest node above, who most often know whom to ask.
 func Administrators(ctx context.Context, c *recipes.Client, path string) (at string, who []string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

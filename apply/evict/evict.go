@@ -140,7 +140,7 @@ func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 	if err != nil {
 		return nil, err
 	}
-	perhaps := &Evicted{} // of a transaction whose reply was lost
+	perhaps := &Evicted{} // the result if a transaction whose reply was lost was committed
 	for {
 		if s, err = c.Session(ctx); err != nil {
 			return nil, err
@@ -151,7 +151,7 @@ func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 			continue // the transaction may have been committed: the next session shows it
 		case err == nil && len(ops) == 0 && perhaps.History != "":
 			if all, err := history.At(ctx, s, perhaps.History); err == nil && !slices.ContainsFunc(all, func(one history.Entry) bool { return one.ID == e.ID }) {
-				return &Evicted{}, nil // it left by itself
+				return &Evicted{}, nil // the client left by itself
 			}
 			return perhaps, nil
 		case err != nil || len(ops) == 0:

@@ -135,14 +135,14 @@ func (e *Entry) shorten() bool {
 	return true
 }
 
-// entries are those of a node. Short data that is no entry is kept as it is. Data longer than an entry is not, because every
-// transaction of an apply would carry it. Data of other programs has no entries.
+// entries returns the entries of a node. Short data that is no entry is kept as it is. Data longer than an entry is not, because
+// every transaction of an apply would carry it. Data of other programs has no entries.
 func entries(data []byte) (all []json.RawMessage) {
 	_ = json.Unmarshal(data, &all)
 	return slices.DeleteFunc(all, func(one json.RawMessage) bool { return len(one) > maxEntry })
 }
 
-// with puts an entry in front of others, and takes that of an earlier transaction of the same apply away.
+// with puts an entry in front of others, and removes the entry of an earlier transaction of the same apply.
 func with(e Entry, all []json.RawMessage, most int) []byte {
 	all = slices.DeleteFunc(slices.Clone(all), func(one json.RawMessage) bool {
 		var other Entry

@@ -326,9 +326,9 @@ func below(ctx context.Context, s *direct.Session, n *plan.Node) ([]string, erro
 
 // KeySteps are the access lists to set on the nodes of keys that have a former one. us are the identities of the connection.
 //
-// It is called after the last transaction, which raised the version of each family's node: whoever makes a node of a key with the
-// former list checks the version before. So no such node appears after this look. All earlier ones are seen, because a server
-// that has answered the transaction, or a later request, has applied all earlier writes.
+// It is called after the last transaction, which raised the version of each family's node: a client that makes a key node with
+// the former list checks the version from before. So no such node appears after this look. All earlier ones are seen, because a
+// server that has answered the transaction, or a later request, has applied all earlier writes.
 func KeySteps(ctx context.Context, s *direct.Session, p *plan.Plan, us []kind.ACL) (steps []plan.ACLStep, err error) {
 	for c := range p.Each() {
 		if len(c.FormerLists) == 0 {
@@ -355,7 +355,7 @@ func KeySteps(ctx context.Context, s *direct.Session, p *plan.Plan, us []kind.AC
 				case errors.Is(err, zk.ErrNoAuth) && ours: // we may read under every former list, so this node has another list
 				case err != nil:
 					return refusal.Read(nodes[i], err)
-				case slices.ContainsFunc(c.FormerLists, list.Equal): // others are not ours to set
+				case slices.ContainsFunc(c.FormerLists, list.Equal): // other lists are not ours to set
 					found[i] = &plan.ACLStep{Addr: c.Addr, Path: nodes[i], Before: list, ACL: c.After.Payload.ChildACL, Aversion: stat.Aversion, OfKey: true}
 				}
 				return nil

@@ -132,11 +132,10 @@ func Destroys(ctx context.Context, s *direct.Session, root, stack string) (int32
 
 // reader is one pass over the tree.
 //
-// It follows three leads: the children of the root and of every namespace of ours in which only those who apply create nodes, where the
-// nodes' own marks say whose they are; the paths of the configuration; and those in the record, which no mark leads to. So
-// a node is found as long as one of the three still leads to it. Other stacks and programs may
-// keep thousands of nodes in the same root: a node without our mark is read once and not entered
-// (TestForeignNeighboursAreNeitherReadNorListed).
+// It follows three leads: the children of the root and of every namespace of ours in which only administrators create nodes,
+// where the nodes' own marks say whose they are; the paths of the configuration; and those in the record, which no mark leads to.
+// So a node is found as long as one of the three still leads to it. Other stacks and programs may keep thousands of nodes in the
+// same root: a node without our mark is read once and not entered (TestForeignNeighboursAreNeitherReadNorListed).
 type reader struct {
 	s     *direct.Session
 	tally *Tally
@@ -161,8 +160,8 @@ func (r *reader) ours(n *plan.Node) bool {
 	return n != nil && n.Payload != nil && n.Payload.Owner.Stack == r.tree.Stack && !n.Live.Ephemeral
 }
 
-// walk reads level by level: the children of the root, then those of every
-// namespace of ours in which only those who apply may create nodes, then named nodes elsewhere.
+// walk reads level by level: the children of the root, then those of every namespace of ours in which only administrators may
+// create nodes, then named nodes elsewhere.
 func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	names, _, err := r.s.Children(ctx, r.tree.Root)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -493,7 +492,7 @@ func uses(reads *direct.Reads, path string, n *plan.Node) {
 	}
 }
 
-// Shown returns the list with the hashes that the servers show us, if they have hidden some from whoever planned.
+// Shown returns the list with the hashes that the servers show us, if they hid some when the plan was made.
 func Shown(ctx context.Context, s *direct.Session, path string, planned kind.List) (kind.List, error) {
 	if !planned.Masked() {
 		return planned, nil
@@ -526,7 +525,7 @@ func each(ctx context.Context, t *Tally, s *direct.Session, paths []string, read
 	})
 }
 
-// Tally counts the nodes that are read, for whoever shows how far that is. It is safe for concurrent use.
+// Tally counts the nodes that are read, so that a caller can show the progress. It is safe for concurrent use.
 type Tally struct{ done, all, least atomic.Int64 }
 
 // Count returns how many nodes were read, and how many there are to read as far as that is known: it grows with each level of the tree.

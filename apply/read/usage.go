@@ -157,7 +157,7 @@ type entry struct {
 
 // queued lists the contenders of all queues of a lock. The queue that decides who holds the lock comes first.
 //
-// The deciding queue comes first because describe reads only so many: it contains the holders, whom people ask for.
+// It comes first because describe reads only a limited number, and people ask for the holders, who are in it.
 func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []string) {
 	k := n.Kind()
 	for i, q := range k.Queues {
@@ -199,8 +199,8 @@ func sortUsage(n *plan.Node, line []entry, junk []string) *kind.Usage {
 }
 
 // describe reads who the contenders are, up to the limit most. The others are known only by their places, except for permits: a
-// place does not tell whether a permit was granted under a higher limit. In a family, where there may be as many for each of its
-// keys, those that are not read count as granted.
+// place does not tell whether a permit was granted under a higher limit. In a family, each key may have that many permits, so
+// permits that are not read count as granted.
 func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, most int) error {
 	var reads direct.Reads
 	var told []*entry
@@ -260,7 +260,7 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 			return refusal.Read(imp.Path, err)
 		}
 		n.ACL = wire.FromZK(acl)
-		if as.Params.Kind().Container { // it must not be another stack's root
+		if as.Params.Kind().Container { // the namespace must not be another stack's root
 			if _, err := Alone(ctx, r.s, imp.Path, r.tree.Stack); err != nil {
 				return err
 			}

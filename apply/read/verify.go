@@ -120,8 +120,8 @@ func compare(want plan.Pin, stat *zk.Stat) (failure.Difference, bool) {
 	return d, false
 }
 
-// Idle returns an error for the first lock of the plan that would be deleted while it is in
-// use. stats are those of the nodes and of their structural children.
+// Idle returns an error for the first lock of the plan that would be deleted while it is in use. stats are the stats of the nodes
+// and of their structural children.
 //
 // This check comes early, before anything is written. Later the transaction itself is refused as long
 // as anybody is there.
@@ -228,7 +228,7 @@ func Free(ctx context.Context, s *direct.Session, path string) error {
 	data, _, err := s.Get(ctx, kind.JoinPath(path, queue[0].Name))
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return nil // it has just ended
+		return nil // the holder has just left
 	case err != nil && !errors.Is(err, zk.ErrNoAuth):
 		return refusal.Read(path, err)
 	}

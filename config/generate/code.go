@@ -134,7 +134,7 @@ func pathOf(e *eval.Evaluation, a *syntax.Attribute) *eval.Instance {
 	}
 	node := &syntax.Attribute{Expr: &hclsyntax.ScopeTraversalExpr{Traversal: ref.Traversal[:len(ref.Traversal)-1]}}
 	addr, ok := static.ParseAddress(&syntax.Report{}, node)
-	if !ok { // which is no error here
+	if !ok { // an expression that is not an address is no error here
 		return nil
 	}
 	for _, i := range e.Instances {

@@ -60,7 +60,7 @@ func distinct(lists [][]string, taken ...string) []string {
 	return names
 }
 
-// typeName is what a block is called in the configuration.
+// typeName is the type of a block in the configuration.
 func typeName(k *kind.Kind) string {
 	if k == nil {
 		return "module"

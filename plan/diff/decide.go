@@ -268,7 +268,7 @@ func reasonOf(s *access.Sides, m *pairing, addr plan.Addr) (code plan.Reason, mi
 			code = plan.ReasonDeleteNoConfig
 		}
 	}
-	if missing == "" && !slices.ContainsFunc(s.Given, func(n *plan.Node) bool { return n.Addr == addr }) { // it may be declared wrongly here
+	if missing == "" && !slices.ContainsFunc(s.Given, func(n *plan.Node) bool { return n.Addr == addr }) { // a wrong declaration may be the reason
 		code = plan.ReasonDeleteOtherEnsemble
 	}
 	return code, missing

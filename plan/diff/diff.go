@@ -96,7 +96,7 @@ func pair(p *plan.Plan, s *access.Sides) *pairing {
 			_, twice := m.byAddr[n.Addr]
 			m.byAddr[n.Addr] = n
 			if twice {
-				m.byAddr[n.Addr] = nil // which one is meant cannot be told
+				m.byAddr[n.Addr] = nil // two declarations have this address, so neither continues a node
 			}
 		}
 		if len(s.Intent.Imports) > 0 {

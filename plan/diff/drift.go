@@ -200,7 +200,7 @@ func warnUnseen(p *plan.Plan, s *access.Sides) {
 	}
 }
 
-// unreadablePaths are those of the paths whose nodes cannot be understood.
+// unreadablePaths returns the paths whose nodes cannot be understood.
 func unreadablePaths(s *access.Sides, paths []string) (out []string) {
 	for _, path := range paths {
 		if n := s.Have[path]; n != nil && n.Payload == nil && n.Live != nil && n.Live.Trouble != plan.TroubleForeign {

@@ -23,7 +23,7 @@ func declaredWell(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
 	switch {
 	case n.Payload == nil || n.Payload.Params == nil:
 		access.Tell(p, problem.Error, problem.Damaged, n, "Declaration without parameters",
-			fmt.Sprintf("%s declares nothing for %s. Give it the parameters of a recipe type.", n.Addr, n.Path))
+			fmt.Sprintf("%s at %s has no parameters. Give it those of a type of lock or of a namespace.", n.Addr, n.Path))
 	case s.Want[n.Path] != nil:
 		access.Tell(p, problem.Error, problem.Duplicate, n, "Path declared twice",
 			fmt.Sprintf("%s is declared by %s and by %s. Give one of them another name.", n.Path, s.Want[n.Path].Addr, n.Addr))
@@ -85,7 +85,7 @@ func obstacle(p *plan.Plan, s *access.Sides, want, have *plan.Node) {
 		case have.Live.Ephemeral:
 			left = "It is ephemeral and ends with its session: choose another path, or end the program that created it."
 		case have.Live.DataLength > 0:
-			left = "It is left alone: choose another path, or take it over, or back if its data was replaced: " + healing(want) + "."
+			left = "It is left alone: choose another path, or take it over, which also restores data that was replaced by hand: " + healing(want) + "."
 		}
 		tell(problem.Foreign, "Path is taken", at+"where a node exists that does not carry locktree's mark. "+left)
 	}
@@ -187,8 +187,8 @@ func checkShrink(p *plan.Plan, c *plan.Change) {
 	case over == 0:
 	case c.Kind.Key != nil:
 		access.Tell(p, problem.Warning, problem.Shrink, c.After, "More permits held than the new limit",
-			fmt.Sprintf("%s: of the keys that were looked at, %d hold%s more permits than the new parameters admit, %d together. No holder is interrupted: "+
-				"nothing new is granted for a key until enough of its permits are released.", c.Addr, keys, map[bool]string{true: "s"}[keys == 1], over))
+			fmt.Sprintf("%s: in %d of the keys that were looked at, more permits are held than the new parameters admit, %d too many together. No holder is interrupted: "+
+				"nothing new is granted for a key until enough of its permits are released.", c.Addr, keys, over))
 	default:
 		access.Tell(p, problem.Warning, problem.Shrink, c.After, "More permits held than the new limit",
 			fmt.Sprintf("%s: %d permits are held, %d more than the new parameters admit. No holder is interrupted: "+
@@ -260,7 +260,7 @@ func keepOccupied(p *plan.Plan, s *access.Sides) {
 		case c.Action == plan.Replace, len(c.Tied()) > 0:
 			way := "delete by hand what is in it"
 			if mine {
-				way = "delete the removed block that keeps what is in it and plan the whole configuration"
+				way = "delete the block \"removed\" that keeps what is in it and plan the whole configuration"
 			}
 			access.Tell(p, problem.Error, problem.Unmanaged, n, "Namespace is not empty",
 				fmt.Sprintf("%s: it cannot be replaced. Give %s another name, or %s.", what, c.Addr, way))
@@ -487,7 +487,7 @@ func checkCrowds(p *plan.Plan, s *access.Sides) {
 			n.Origin = want.Origin
 		}
 		access.Tell(p, problem.Warning, problem.Listing, n, "Java clients cannot list a lock",
-			fmt.Sprintf("%s has a node with %d children. A listing of more than about %d is longer than Java clients and ZooKeeper's shell read (jute.maxbuffer), "+
-				"so that programs of Curator cannot take part, and one of more than about %d longer than this library reads. %s", c.Path, most, javaListing/contenderName/100*100, maxListing/contenderName/1000*1000, next))
+			fmt.Sprintf("%s has a node with %d children. More than about %d are too many for a listing that Java clients and ZooKeeper's shell read (jute.maxbuffer), "+
+				"so programs of Curator cannot take part. This library lists up to about %d. %s", c.Path, most, javaListing/contenderName/100*100, maxListing/contenderName/1000*1000, next))
 	}
 }

@@ -45,7 +45,7 @@ func TestFamilyWithMoreKeysThanJavaCanListIsTold(t *testing.T) {
 	require.Len(t, told, 1)
 	require.Equal(t, problem.Warning, told[0].Severity)
 	require.Equal(t, "locks.locktree.hcl:1", told[0].Origin)
-	require.Contains(t, told[0].Detail, "/locks/orders has a node with 17800 children. A listing of more than about 17700")
+	require.Contains(t, told[0].Detail, "/locks/orders has a node with 17800 children. More than about 17700")
 	require.Contains(t, told[0].Detail, "284000")
 	require.Contains(t, told[0].Detail, "fanout")
 }

@@ -169,7 +169,7 @@ func adoptions(p *plan.Plan, s *access.Sides, m *pairing) {
 		}
 		have := s.Have[imp.Path]
 		if access.IsOurs(p, have) && m.byAddr[s.Intent.Rename(have.Owned())] == want {
-			continue // it is done, and the path has changed since
+			continue // the import is done, and the path has changed since
 		}
 		if vanished(p, s, imp, want) {
 			continue

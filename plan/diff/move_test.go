@@ -243,7 +243,7 @@ func TestLockIsRefusedWhereSomethingIsForgotten(t *testing.T) {
 	p := replanIntent(t, m, tree, plan.Intent{Removals: []plan.Removal{{From: "namespace.x.mutex.locks_pay_ledger"}}})
 	require.Equal(t, []string{"error unmanaged_child"}, codes(p))
 	require.Contains(t, p.Problems[0].Detail, "/locks/pay contains /locks/pay/ledger, which stays: it cannot be replaced. "+
-		"Give namespace.x.mutex.locks_pay another name, or delete the removed block that keeps what is in it and plan the whole configuration.")
+		"Give namespace.x.mutex.locks_pay another name, or delete the block \"removed\" that keeps what is in it and plan the whole configuration.")
 }
 
 func TestALockInUseKeepsItsPath(t *testing.T) {

@@ -49,8 +49,8 @@ func TestAdministratorsAreNotLockedOut(t *testing.T) {
 	}{
 		"both may":                   {kind.List{oldAdmin, newAdmin, looker}, kind.List{oldAdmin, newAdmin}, ""},
 		"one of them may":            {kind.List{oldAdmin, looker}, kind.List{oldAdmin, newAdmin}, "digest:new cannot manage 1 node that only digest:old can manage: namespace.x.mutex.locks_a."},
-		"none of them may":           {kind.List{oldAdmin, looker}, kind.List{newAdmin}, `gives none of them (digest:new) "rwa" on /locks/a, which depends on digest:old now.`},
-		"the rights of two":          {kind.List{entry("old", kind.PermRead|kind.PermWrite), entry("new", kind.PermAdmin), looker}, kind.List{oldAdmin, newAdmin}, "gives none of them (digest:old, digest:new)"},
+		"none of them may":           {kind.List{oldAdmin, looker}, kind.List{newAdmin}, `gives no administrator (digest:new) "rwa" on /locks/a, which depends on digest:old now.`},
+		"the rights of two":          {kind.List{entry("old", kind.PermRead|kind.PermWrite), entry("new", kind.PermAdmin), looker}, kind.List{oldAdmin, newAdmin}, "gives no administrator (digest:old, digest:new)"},
 		"an address may be theirs":   {kind.List{{Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermAll}}, kind.List{newAdmin}, "warning: Apply may lock the administrators out"},
 		"an address is declared":     {kind.List{{Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermAll}}, kind.List{{Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermAll}}, ""},
 		"the reader may not read":    {kind.List{oldAdmin}, kind.List{oldAdmin}, "digest:ci cannot read 1 node though it is declared to read them: namespace.x.mutex.locks_a."},

@@ -95,7 +95,7 @@ type Importing struct {
 	ID string `json:"id"`
 }
 
-// Sensitive is what Terraform says of a side that has no sensitive parts.
+// Sensitive is Terraform's value for a side without sensitive parts.
 func Sensitive(side Settings) any {
 	if side == nil {
 		return false

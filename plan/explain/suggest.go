@@ -14,8 +14,8 @@ func DidYouMean(given string, names []string) string {
 	return ""
 }
 
-// Nearest returns the name most like what was given, or "". It is at most two edits away, and fewer than half the length of the
-// word: beyond that a suggestion is noise. If several are equally near it is the first by name.
+// Nearest returns the name most similar to the given one, or "". It is at most two edits away, and fewer than half the length of
+// the word: beyond that a suggestion is noise. If several are equally near it is the first by name.
 func Nearest(given string, names []string) string {
 	best, bestDistance := "", 3
 	for _, name := range slices.Sorted(slices.Values(names)) {

@@ -228,7 +228,7 @@ type Before struct {
 	Noted     kind.List                  // the set of the root, by the record
 	Next      kind.List                  // the one that was to take its place
 	Named     kind.List                  // the administrators that the stack names
-	Insiders  kind.List                  // those who apply after the plan, and everybody while the stack is open
+	Insiders  kind.List                  // the identities that may apply after the plan, and everybody while the stack is open
 	Leaving   kind.List                  // the administrators whom the plan shuts out
 	Lost      bool                       // the record is damaged, or gone although there are nodes of the stack
 	Unmarked  bool                       // the ensemble was found without an id, where an apply had been
@@ -441,7 +441,7 @@ func chosen(h []byte, paths []string) []string {
 	return out
 }
 
-// first is the first bit that is set, -1 if there is none.
+// first returns the index of the first bit that is set, -1 if there is none.
 func first(h []byte) int {
 	for i, b := range h {
 		if b != 0 {

@@ -166,7 +166,7 @@ func (c *codec) value(v reflect.Value) {
 	}
 }
 
-// length is that of a slice or a map.
+// length writes or reads the length of a slice or a map.
 func (c *codec) length(v reflect.Value) int {
 	if v.IsNil() {
 		return c.count(-1)
@@ -293,7 +293,7 @@ func (c *codec) dynamic(v reflect.Value) {
 			return
 		}
 		p := reflect.ValueOf(k.New())
-		p.Elem().SetZero() // what was zero is not in the file, whatever the default
+		p.Elem().SetZero() // a zero value is not in the file, whatever the default
 		c.value(p.Elem())
 		v.Set(p)
 	default:

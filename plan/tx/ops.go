@@ -40,7 +40,7 @@ func deletes(c *plan.Change) []Op {
 		if !part.Absent {
 			version := part.Version
 			if part.Written && c.Action == plan.Delete && c.NextPath == "" {
-				version = -1 // what was written since goes too
+				version = -1 // data that was written since is deleted too
 			}
 			ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Version: version})
 		}

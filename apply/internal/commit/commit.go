@@ -79,8 +79,8 @@ func (r *Sender) givenUp(err error) error {
 }
 
 // settle determines the outcome of a transaction whose reply was lost, or that was refused after an earlier reply was lost. err
-// is that of its last copy. If settle returns no error, the transaction was committed (resolved), or is known not to have been.
-// Then it may be sent again: the connection has just answered a short transaction.
+// is the error of its last copy. If settle returns no error, the transaction was committed (resolved), or is known not to have
+// been. Then it may be sent again: the connection has just answered a short transaction.
 //
 // results and err belong to the same copy: if that was definitely refused and none was committed,
 // the refusal was not an echo, and is the result.

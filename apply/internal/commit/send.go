@@ -96,7 +96,7 @@ func (r *Sender) transact(ctx context.Context, batch *tx.Transaction) error {
 	switch {
 	// Known not to be committed: commit returns this error only after settle has made sure.
 	case errors.Is(err, tx.ErrTooLong) && batch.Divisible:
-		return err // it is cut
+		return err // Each cuts the transaction and yields again
 	case r.leftNow(err):
 		return tx.ErrLeft
 	case err != nil:

@@ -45,9 +45,9 @@ type Phase struct {
 // the record, and then clears the note. It stops between two lists when ctx ends: the rest
 // stays noted.
 //
-// These writes are not in a transaction with the check of the lock. Their session fences them:
-// the session of Held is the lease's, and once that has ended its requests are refused. Against those who do not
-// take the lock, each write has the version of the list that it replaces.
+// These writes are not in a transaction with the check of the lock. Their session fences them: the session of Held is the
+// lease's, and once that has ended its requests are refused. Against programs that do not take the lock, each write has the
+// version of the list that it replaces.
 //
 // It makes two passes over all lists: every right is granted everywhere before any is withdrawn. New nodes of this apply admit
 // the old and the new administrators (tx.Op.Then). So if an apply that replaces an administrator ends at any write, either the

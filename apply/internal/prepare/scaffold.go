@@ -130,7 +130,7 @@ func (g *Ground) lookBack(ctx context.Context, s *direct.Session, p *plan.Plan) 
 	return err
 }
 
-// missingOf are those of the paths without a node.
+// missingOf returns the paths without a node.
 func missingOf(ctx context.Context, s *direct.Session, paths []string) (missing []string, err error) {
 	for _, path := range paths {
 		stat, err := s.Exists(ctx, path)

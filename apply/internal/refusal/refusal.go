@@ -62,7 +62,7 @@ func meaning(e *failure.NodeError) *failure.NodeError {
 	case errors.Is(err, direct.ErrServer):
 		e.Why, e.Next = "the servers failed: "+ServerError(err), "Look at their logs, then try again."
 	case errors.Is(err, recipes.ErrTooLarge):
-		e.Why, e.Next = failure.Cause(err), "The limit of a reply is this program's, not the servers'. If it is a namespace with very many nodes, use another client to delete those that are not needed, or have more read (recipes.Config.MaxReply)."
+		e.Why, e.Next = failure.Cause(err), "The limit of a reply is this program's, not the servers'. If it is a namespace with very many nodes, use another client to delete those that are not needed, or raise the limit (recipes.Config.MaxReply)."
 	case errors.Is(err, recipes.ErrAuth):
 		e.Why, e.Next = failure.Cause(err), "Check the user name and the password."
 	default:
@@ -228,7 +228,7 @@ func TooLarge(changes []*plan.Change, ops []tx.Op, refused bool) *failure.TooLar
 	return e
 }
 
-// Besides is what an apply has written that is not of its plan. The zero value is nothing.
+// Besides tells what an apply has written besides its plan. The zero value is nothing.
 type Besides struct {
 	Made    []string // nodes that every apply needs
 	clauses []string

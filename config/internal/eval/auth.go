@@ -132,7 +132,7 @@ func fileOf(s scope, a *syntax.Attribute) string {
 	return path
 }
 
-// passwordOf is that of an auth block, or the file it is in. A warning says if anybody can read it.
+// passwordOf returns the password of an auth block, or the file it is in. A warning says if anybody can read it.
 func passwordOf(s scope, b *syntax.Block) (text recipes.Secret, inFile string) {
 	a, file := b.Arg("password"), b.Arg("password_file")
 	inFile = fileOf(s, file)

@@ -63,7 +63,7 @@ func ensembleIn(s scope, a *syntax.Attribute) *Ensemble {
 	return e
 }
 
-// principalType is what principal.NAME is.
+// principalType is the type of principal.NAME.
 var principalType = cty.Object(map[string]cty.Type{"name": cty.String, "scheme": cty.String, "id": cty.String})
 
 // forElements evaluates a block that declares no node, once for each element of its for_each. The value is an object by key then.

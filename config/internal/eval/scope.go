@@ -36,7 +36,7 @@ type scope struct {
 	which  string // which instance, for diagnostics; ""
 }
 
-// scope is that of a declaration. Its context has exactly the values that its expressions refer to, so that nothing that is
+// scope is the scope of a declaration. Its context has exactly the values that its expressions refer to, so that nothing that is
 // not evaluated yet can be seen.
 func (e *Evaluation) scope(d *static.Decl) scope {
 	return scope{Evaluation: e, d: d, r: e.Of(d), ctx: e.contextOf(d.Attrs)}

@@ -21,7 +21,7 @@ import (
 
 var makeSensitive = computing(func(args []cty.Value) (cty.Value, error) { return args[0].Mark(Sensitive), nil }, nil, *markParam("value"))
 
-// makeNonsensitive takes every mark off: for a value that was computed from a secret and is none.
+// makeNonsensitive takes every mark off: for a value that was computed from a secret and is not secret.
 var makeNonsensitive = computing(func(args []cty.Value) (cty.Value, error) {
 	v, _ := args[0].UnmarkDeep()
 	return v, nil
@@ -80,7 +80,7 @@ func advise(d *hcl.Diagnostic, ctx *hcl.EvalContext, secret bool) *hcl.Diagnosti
 	switch {
 	case secret && !fixedReasons[d.Summary] && (loop || !errors.As(failed, new(plain))):
 		c.Detail = withheld
-	case errors.As(failed, new(function.PanicError)): // as of log(-1, 2)
+	case errors.As(failed, new(function.PanicError)): // log(-1, 2) panics
 		c.Detail = "There is no result for these arguments."
 	}
 	if call, ok := d.Expression.(*hclsyntax.FunctionCallExpr); ok && d.Summary == "Call to unknown function" {

@@ -23,8 +23,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// pure are the functions that need nothing but their arguments: those of go-cty's standard library that Terraform has too, and ours.
-// There is none that knows the time or makes something random: two plans of one configuration have to be the same plan.
+// pure are the functions that need nothing but their arguments: those of go-cty's standard library that Terraform has too, and
+// ours. No function knows the time or makes something random: two plans of one configuration have to be the same plan.
 var pure = map[string]function.Function{
 	"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "log": stdlib.LogFunc, "max": stdlib.MaxFunc,
 	"min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "signum": stdlib.SignumFunc, "sum": sum,
@@ -253,7 +253,7 @@ func guarded(f function.Function, check func(args []cty.Value) error) function.F
 	})
 }
 
-// bounded refuses to make a text of so many bytes.
+// bounded refuses to make a text of more bytes than allowed.
 func bounded(n int) error {
 	if n > syntax.MaxFileBytes {
 		return plain{fmt.Errorf("the result could have more than %d MiB: make shorter texts", syntax.MaxFileBytes>>20)}

@@ -81,7 +81,7 @@ func (d *depth) enter(t hclsyntax.TokenType, next []byte) bool {
 	switch t {
 	case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc,
 		hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
-		if t == hclsyntax.TokenTemplateControl { // what is between if and endif, or for and endfor, is inside
+		if t == hclsyntax.TokenTemplateControl { // the text between if and endif, or for and endfor, is inside
 			in := map[string]int{"if": 1, "for": 1, "endif": -1, "endfor": -1}[string(next)]
 			top.operators, d.total = top.operators+in, d.total+in
 		}

@@ -77,7 +77,7 @@ func checkLockOut(p *plan.Plan, s *Sides, n *plan.Node) {
 			n.Addr, n.ACL, missing, n.Path, administeredNow(s, n.Path, Us(s)), misspelt(s, n.ACL)))
 }
 
-// weApply reports whether we may be one of those who apply. A reader has no rights to lose.
+// weApply reports whether we may be an administrator. A reader has no rights to lose.
 func weApply(p *plan.Plan, s *Sides) bool {
 	if p.Set == nil {
 		return true
@@ -152,7 +152,7 @@ func checkAdmins(p *plan.Plan, s *Sides, k *accessCheck, n *plan.Node) {
 			severity, summary = problem.Warning, "Apply may lock the administrators out"
 		}
 		Tell(p, severity, problem.LockOut, n, summary,
-			fmt.Sprintf("The access list of %s (%s) gives none of them (%s) %q on %s%s. Add a grant with allow = \"admin\" to one of them, "+
+			fmt.Sprintf("The access list of %s (%s) gives no administrator (%s) %q on %s%s. Add a grant with allow = \"admin\" to one of them, "+
 				"or set allow_lockout = true on the acl if that is intended.%s",
 				n.Addr, n.ACL, whoText(s.Intent.Access.Admins), Need(n.Kind()), n.Path, administeredNow(s, n.Path, s.Intent.Access.Admins), misspelt(s, n.ACL)))
 	case v.unable != "" && !n.AllowLockout:
@@ -164,8 +164,8 @@ func checkAdmins(p *plan.Plan, s *Sides, k *accessCheck, n *plan.Node) {
 	}
 }
 
-// verdict is what an access list means for those who are declared. It is computed once per list:
-// most nodes have one of a few lists.
+// verdict is what an access list means for the declared administrators and readers. It is computed once per list: most nodes have
+// one of a few lists.
 type verdict struct {
 	able, unable string // the administrators who can manage the node, and those who cannot
 	perhaps      bool   // an administrator may be able to, by an address or a plug-in that only servers can match
@@ -234,7 +234,7 @@ func tellRemarks(p *plan.Plan, k *accessCheck) {
 	}
 }
 
-// administeredNow names those who can still set the present list.
+// administeredNow names the identities that can still set the present list.
 func administeredNow(s *Sides, path string, others kind.List) string {
 	if have := s.Have[path]; have != nil && len(withAdmin(have.ACL)) > 0 {
 		return ", which depends on " + whoBut(withAdmin(have.ACL), others) + " now"

@@ -198,7 +198,7 @@ func joins(p *plan.Plan, s *Sides, f *plan.Framed) bool {
 	return Under(p.Root, f.Path) && madeByTool(p, s, f) || f.Path == p.Root && f.Path != "/" && !f.Data && !madeByTool(p, s, f)
 }
 
-// settable reports whether an administrator, or whoever plans, can set the list.
+// settable reports whether an administrator, or this connection, can set the list.
 func settable(p *plan.Plan, s *Sides, list kind.List) bool {
 	return slices.ContainsFunc(append(Us(s), p.Set.Admins...), func(a kind.ACL) bool { return mayAdminister(a, list) })
 }
@@ -274,7 +274,7 @@ func othersIn(p *plan.Plan, s *Sides, list kind.List, mask kind.Perm) (who []str
 	return who
 }
 
-// oneOfUs reports whether an entry names one of those who may apply.
+// oneOfUs reports whether an entry names an identity that may apply.
 func oneOfUs(p *plan.Plan, s *Sides, a kind.ACL) bool {
 	if p.Set != nil {
 		return Granted(p.Set.Admins, a)
@@ -308,7 +308,7 @@ func checkRoot(p *plan.Plan, s *Sides, f *plan.Framed) {
 	}
 	Tell(p, problem.Warning, problem.Access, &plan.Node{Addr: plan.EnsembleAddr(p.Ensemble), Path: f.Path}, "Administrators have no rights on the root",
 		fmt.Sprintf("%s grants CREATE and DELETE to none of %s, who need both to manage the nodes right below it. This stack does not set its access list, because %s: "+
-			"ask there for a grant of \"admin\" (it has %s), or choose a root of your own.", f.Path, whoText(p.Set.Admins), owner, f.ACL))
+			"ask its owner for a grant of \"admin\" (the list is %s), or choose a root of your own.", f.Path, whoText(p.Set.Admins), owner, f.ACL))
 }
 
 // WarnUncompared says whose passwords the plan could not compare. Servers show the hashes of digests in an access list only to its

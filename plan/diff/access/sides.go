@@ -91,7 +91,8 @@ func OthersCreateAfter(p *plan.Plan, list kind.List) bool {
 	return Grants(p.Before.Insiders, list, kind.PermCreate)
 }
 
-// insiders adds everybody to those who apply if the stack is open: it has never named administrators, so anybody may apply it.
+// insiders adds world:anyone to the identities that apply if the stack is open: it has never named administrators, so anybody may
+// apply it.
 func insiders(who kind.List, open bool) kind.List {
 	if open && len(who) > 0 {
 		return append(slices.Clip(who), kind.ACL{Scheme: "world", ID: "anyone"})
@@ -99,7 +100,7 @@ func insiders(who kind.List, open bool) kind.List {
 	return who
 }
 
-// Grants reports whether a list gives a right, or ADMIN, to an identity that surely is none of the insiders.
+// Grants reports whether a list gives a right, or ADMIN, to an identity that surely is not one of the insiders.
 func Grants(insiders, list kind.List, right kind.Perm) bool {
 	return len(insiders) > 0 && slices.ContainsFunc(list, func(a kind.ACL) bool {
 		_, anybody := kind.List{a}.Rights() // by an entry that only servers can match

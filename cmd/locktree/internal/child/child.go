@@ -24,7 +24,7 @@ import (
 
 // Exit codes of a command that was not run, as coreutils has them.
 const (
-	CannotRun = 126 // it is there, and is no program or may not be run
+	CannotRun = 126 // the file exists, but is not a program or may not be run
 	NotFound  = 127
 )
 

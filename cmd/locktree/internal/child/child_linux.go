@@ -54,7 +54,7 @@ func (p *Process) signalScattered(s syscall.Signal) {
 	}
 }
 
-// process is what Linux says of one, see proc_pid_stat(5).
+// process is what Linux tells about a process, see proc_pid_stat(5).
 type process struct {
 	pid, parent, group, session int
 	runs                        bool   // it is neither stopped nor dead
@@ -76,7 +76,7 @@ func processOf(pid string) (process, bool) {
 	_, rest, found := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ") // a name may contain anything
 	f := strings.Fields(rest)
 	if err != nil || !found || len(f) < 20 {
-		return process{}, false // it has ended
+		return process{}, false // the process has ended
 	}
 	number := func(text string) int {
 		n, _ := strconv.Atoi(text)

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Forwarded are the signals that whoever runs a command should pass on to it.
+// Forwarded are the signals that a program should pass on to a command that it runs.
 var Forwarded = []os.Signal{os.Interrupt}
 
 // Ends reports whether a signal means that the program should end.

@@ -196,7 +196,7 @@ type use struct {
 var demoLocks = []struct {
 	kind        *kind.Kind
 	path        string
-	first, rest use // of the first program, and of the others
+	first, rest use // uses of the first program, and of the others
 	times       int
 }{
 	{kind.Mutex, "/locks/payments/ledger", use{what: "holds the lock"}, use{what: "holds the lock"}, 2},
@@ -323,7 +323,7 @@ func holdFor(ctx context.Context, c *recipes.Client, i int, another bool) {
 	if another {
 		holdFor(holding, c, len(demoLocks)-1-i, false)
 	}
-	_ = l.Unlock(ctx) // which deletes the node also when ctx has ended
+	_ = l.Unlock(ctx) // Unlock deletes the node even if ctx has ended
 }
 
 // holdEverything lets the first program take one of each, and the second queue behind

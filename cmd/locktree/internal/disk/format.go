@@ -21,7 +21,7 @@ import (
 type Formatter struct {
 	Loader                              *stack.Loader
 	Out                                 io.Writer
-	List, Write, Check, Diff, Recursive bool // as the flags of fmt
+	List, Write, Check, Diff, Recursive bool // flags of fmt
 
 	changed, broken bool
 }
@@ -146,7 +146,7 @@ func (f *Formatter) printDiff(name string, before, after []byte) {
 			}
 		}
 		from, to := max(at-around, 0), min(last+around+1, len(was))
-		if was[to-1] == "" { // behind the last line end
+		if was[to-1] == "" { // there is no line after the last line feed
 			to--
 		}
 		fmt.Fprintf(f.Out, "@@ -%d,%d +%d,%d @@\n", from+1, to-from, from+1, to-from)

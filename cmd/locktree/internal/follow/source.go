@@ -183,8 +183,8 @@ func firstError(diags hcl.Diagnostics) error {
 	return errors.New(text)
 }
 
-// sourceOf is what the page says of a configuration. The fingerprint is of the files that declare, not of those with values,
-// which may be secret.
+// sourceOf returns what the page shows of a configuration. The fingerprint is of the files that declare, not of those with
+// values, which may be secret.
 func sourceOf(cfg *config.Config) lockview.Source {
 	source := lockview.Source{Read: time.Now()}
 	source.Stack, source.Path = cfg.Stack, absolute(cfg.Dir)

@@ -90,8 +90,7 @@ func nearest(c *cobra.Command, name string) string {
 	return shown[cmp.Or(begins, explain.Nearest(name, names))]
 }
 
-// FlagText says what is wrong with a flag, in the spelling people use, and which flag is
-// most like it.
+// FlagText says what is wrong with a flag, in the spelling people use, and names the most similar flag.
 func FlagText(c *cobra.Command, err error) string {
 	text := strings.ReplaceAll(err.Error(), "--", "-") + "."
 	text = strings.ToUpper(text[:1]) + text[1:]

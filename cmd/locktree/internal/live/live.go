@@ -62,7 +62,7 @@ func Tree(ctx context.Context, to *screen.Screen, s *stack.Stack, addresses ...s
 	}
 	if len(addresses) > 0 {
 		shown := some(to, trees, addresses[0])
-		return cmp.Or(err, shown) // it, or a part of it, may be among what cannot be read
+		return cmp.Or(err, shown) // the lock, or a part of it, may be among the nodes that cannot be read
 	}
 	to.Show(planview.Live(trees))
 	if err == nil {
@@ -130,7 +130,7 @@ func Output(to *screen.Screen, outputs planview.Outputs, name string, raw bool) 
 		}
 		switch v := v.(type) {
 		case string:
-			if screen.IsTerminal(to.Stdout) { // which would obey it
+			if screen.IsTerminal(to.Stdout) { // a terminal would obey control characters
 				v = view.CleanLines(v)
 			}
 			fmt.Fprint(to.Stdout, v)

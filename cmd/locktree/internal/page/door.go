@@ -197,7 +197,7 @@ func (d *Door) changed(r *http.Request) error {
 	return nil
 }
 
-// isNews reports whether the text is another one than the last.
+// isNews reports whether the text differs from the last one.
 func (d *Door) isNews(text string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -75,7 +75,7 @@ type shown struct {
 	Sources     []lockview.Source
 	Ensembles   []Ensemble
 	Problems    []problem
-	Stale       []problem // those that make the rest of the page stale
+	Stale       []problem // problems that make the rest of the page stale
 	Bad, Watch  int       // how many of them are wrong now, and how many may become so
 	Locks       list
 	Lock        *row
@@ -194,7 +194,7 @@ func (b *board) render(name string, q url.Values) ([]byte, int, error) {
 	key := name + "?" + q.Encode()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now := b.opts.Now(); now.Sub(b.rendered) > b.opts.Interval { // what is stale must show, also when nothing new comes
+	if now := b.opts.Now(); now.Sub(b.rendered) > b.opts.Interval { // the page must show that it is stale, even if nothing new comes
 		clear(b.pages)
 		b.rendered = now
 	}

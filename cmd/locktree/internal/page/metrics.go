@@ -93,7 +93,7 @@ func (b *board) exposition() []byte {
 	return b.metrics
 }
 
-// stackLabel is none where no stack is looked at.
+// stackLabel is empty if the page shows no stack.
 func stackLabel(stack string) []string {
 	if stack == "" {
 		return nil

@@ -33,7 +33,7 @@ const (
 type problem struct {
 	Severity         severity
 	Over             float64 // the time is so many times the limit; 0 where none is exceeded
-	Limit            string  // which one that is: max_hold or max_wait
+	Limit            string  // the name of the limit: max_hold or max_wait
 	What             string  // in a word or two: the word says what a colour would
 	Ensemble         string
 	Locks            []string // none when it is about no lock
@@ -49,7 +49,7 @@ const (
 	urgentOver = 3         // times a limit
 )
 
-// problems are those of all ensembles, the worst first.
+// problems lists the problems of all ensembles, the worst first.
 func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, interval time.Duration) (out []problem) {
 	for _, s := range sources {
 		if s.Error == "" {
@@ -104,7 +104,7 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 		}
 		out = append(out, p.found...)
 	}
-	rank := func(p problem) float64 { return cmp.Or(p.Over, math.Inf(1)) } // those that no number measures come first
+	rank := func(p problem) float64 { return cmp.Or(p.Over, math.Inf(1)) } // problems without a number come first
 	slices.SortStableFunc(out, func(a, b problem) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(rank(b), rank(a)))
 	})
@@ -357,7 +357,7 @@ func (p *problemsOf) conditions() {
 		return
 	}
 	all := together(slices.DeleteFunc(p.e.Checkup.Findings(), func(k lockview.Finding) bool {
-		return k.Verdict != check.Fails || p.missing[strings.TrimPrefix(k.Name, "access ")] // which is told already
+		return k.Verdict != check.Fails || p.missing[strings.TrimPrefix(k.Name, "access ")] // that the lock is missing is a problem already
 	}))
 	for _, k := range all[:min(len(all), mostListed)] {
 		p.add(Now, "condition", "", clip(k.Where+": "+k.Name+": "+k.What), "locktree doctor")
@@ -367,7 +367,7 @@ func (p *problemsOf) conditions() {
 	}
 }
 
-// together makes one finding of those that say the same of several servers or nodes.
+// together merges findings that say the same of several servers or nodes.
 func together(all []lockview.Finding) (out []lockview.Finding) {
 	type same struct {
 		verdict    check.Verdict
@@ -419,7 +419,7 @@ func (p *problemsOf) drift() {
 		found := p.add(Watch, "drift", "", fmt.Sprintf("The tree differs from the configuration: %d to add, %d to change, %d to destroy (checked at %s).",
 			c.Add, c.Change, c.Destroy, clock(p.e.DriftAt)), "locktree plan")
 		for _, one := range d.Changes {
-			if p.e.find(one.Path) != nil || p.missing[one.Path] { // others have no page
+			if p.e.find(one.Path) != nil || p.missing[one.Path] { // other locks have no page
 				found.Locks = append(found.Locks, one.Path)
 			}
 		}

@@ -129,7 +129,7 @@ func locks(ensembles []Ensemble, q url.Values) list {
 	}
 	slices.SortStableFunc(rows, order)
 	l.Total, l.Pages = len(rows), max(1, (len(rows)+rowsPerPage-1)/rowsPerPage)
-	_, _ = fmt.Sscan(q.Get("page"), &l.Page) // what is no number is the first page
+	_, _ = fmt.Sscan(q.Get("page"), &l.Page) // without a number, the first page is shown
 	l.Page = min(max(l.Page, 1), l.Pages)
 	if l.Before = l.Page - 1; l.Page < l.Pages {
 		l.Next = l.Page + 1
@@ -194,7 +194,7 @@ func find(ensembles []Ensemble, ensemble, path string) (*Ensemble, *inspect.Repo
 	return &Ensemble{}, nil
 }
 
-// find is a lock of the newest snapshot, or a key that was looked at; nil if it has none there.
+// find returns a lock of the newest snapshot, or a key that was looked at; nil if the path is neither.
 func (e *Ensemble) find(path string) *inspect.Report {
 	if e.Snapshot == nil {
 		return nil

@@ -176,7 +176,8 @@ func (s *Service) watch(ctx context.Context, name string, w *watched) {
 // health matches the line that each -healthcheck on this machine leaves in the log: it asks in plain text, also if TLS is served.
 var health = regexp.MustCompile(`handshake error from (127\.[0-9.]+|\[::1\]):\d+: client sent an HTTP request to an HTTPS server`)
 
-// sayings are lines for whoever runs it, such as those of net/http about connections that fail: "TLS handshake error from ...".
+// sayings are lines for the operator of the page, such as those of net/http about connections that fail: "TLS handshake error
+// from ...".
 type sayings func(string)
 
 func (say sayings) Write(line []byte) (int, error) {
@@ -273,15 +274,15 @@ func (s *Service) followFiles(ctx context.Context, told <-chan os.Signal) {
 		for _, w := range s.watched {
 			select {
 			case w.news <- struct{}{}:
-			default: // it is told already
+			default: // the watcher has been told already
 			}
 		}
 		s.mu.Unlock()
 	}
 }
 
-// reread reads the configurations again and puts them in force. One that has errors is not: what there was stays, and the page, the
-// metrics and whoever runs it are told so.
+// reread reads the configurations again and puts them in force. One that has errors is not: the old one stays, and the page, the
+// metrics and the log say so.
 func (s *Service) reread(ctx context.Context) {
 	s.reading.Lock()
 	defer s.reading.Unlock()

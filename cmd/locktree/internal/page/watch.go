@@ -21,7 +21,7 @@ import (
 // Target is an ensemble to look at.
 type Target struct {
 	Ensemble Ensemble          // what is known of it before a look
-	Key      [sha256.Size]byte // of all that Dial and Scan are made of
+	Key      [sha256.Size]byte // hash of everything that Dial and Scan depend on
 	Dial     func(context.Context) (*recipes.Client, error)
 	Scan     scan.Options
 	Patience time.Duration // how long a look waits for a session
@@ -79,7 +79,7 @@ func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*sc
 		}
 	}
 	besides.Wait()
-	_ = client.Close() // it holds nothing
+	_ = client.Close() // the client holds no lock
 }
 
 // pause waits for d; false when ctx has ended.

@@ -119,7 +119,7 @@ func (x *job) holdable(k *kind.Kind, path string) error {
 	return nil
 }
 
-// fits is holdable, and refuses a flag that does not apply to the kind: whoever gives it means another lock.
+// fits is holdable, and refuses a flag that does not apply to the kind: an operator who gives it means another lock.
 func (x *job) fits(k *kind.Kind, path string) error {
 	if err := x.holdable(k, path); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (x *job) notAcquired(ctx context.Context, client *recipes.Client, paths []s
 		return x.notHad(paths, "%s is being drained: an apply will change or delete it once it is free, and admits no new contender. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
 	case errors.Is(err, recipes.ErrKeyForeign):
 		return Own(view.Failf("Key of another program", "%s. \"locktree doctor\" shows whether there are more.", view.Sentence(err)))
-	case errors.Is(err, recipes.ErrKindMismatch): // it was opened as what it was declared then
+	case errors.Is(err, recipes.ErrKindMismatch): // the type was declared differently when the lock was opened
 		return Own(view.Failf("Lock replaced", "%s was replaced by a lock of another kind while this program waited for it. Run exec again to queue again.", path))
 	case errors.Is(err, recipes.ErrTooManyPermits): // also if the number was lowered while this program waited
 		return Own(view.Failf("Too many permits", "The command was not run: %s. Ask for fewer with -permits, or declare more and apply that.",

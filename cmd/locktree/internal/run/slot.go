@@ -55,7 +55,7 @@ func takenText(e *once.SlotError) string {
 	}
 }
 
-// Skip says of a slot that no program is to run it.
+// Skip marks a slot so that no program runs it.
 func Skip(ctx context.Context, l *stack.Loader, o Options, slot string) (path string, err error) {
 	e, paths, err := l.Locks(o.Inputs, o.Locks, o.Ensemble)
 	if err != nil {

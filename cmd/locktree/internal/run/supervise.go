@@ -58,7 +58,7 @@ func (x *job) supervise(ctx context.Context, p *child.Process, lease *recipes.Le
 	stop := func(why string) {
 		select {
 		case <-p.Done():
-			return // it was faster
+			return // the command ended first
 		default:
 		}
 		x.say("%s: telling the command to end", why)
@@ -69,7 +69,7 @@ func (x *job) supervise(ctx context.Context, p *child.Process, lease *recipes.Le
 		select {
 		case <-p.Done():
 			if stopped != "" || isLost(lease) {
-				p.Kill() // what it left behind
+				p.Kill() // end the processes that the command left
 			}
 			x.slot.ended(p, stopped)
 			return stopped

@@ -71,7 +71,7 @@ func (s *Screen) Run(ctx context.Context, command func(context.Context) error) (
 	}
 	code = exit.Code(err)
 	if err := out.failed(); err != nil {
-		view.NewHuman(view.Stream{}, s.stream(s.Stderr)).Diagnostics(view.Explain(err), nil) // with -json, too
+		view.NewHuman(view.Stream{}, s.stream(s.Stderr)).Diagnostics(view.Explain(err), nil) // also with -json
 		if code == exit.OK || code == exit.Changes {
 			return exit.Failed
 		}
@@ -182,7 +182,7 @@ const farEvery = time.Second
 
 // During shows the progress of a long step until the returned function; see [stack.Screen].
 func (s *Screen) During(what string, far func(*view.Progress)) (stop func()) {
-	if s.JSON == Text && s.Env.Get("TERM") == "dumb" { // it cannot remove what was shown
+	if s.JSON == Text && s.Env.Get("TERM") == "dumb" { // this terminal cannot remove lines that were shown
 		return func() {}
 	}
 	v, began, stopped := s.View(), time.Now(), make(chan struct{})
@@ -216,8 +216,8 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// checked is standard output where that is no terminal. It keeps the first error of a write, which few of those who write look at,
-// and ends the command when nothing reads any more.
+// checked is standard output where that is no terminal. It keeps the first error of a write, because few callers look at it, and
+// ends the command when nothing reads any more.
 type checked struct {
 	io.Writer
 	unread func()

@@ -81,7 +81,7 @@ func checkServer(ctx context.Context, l *Loader, e *config.Ensemble) ([]check.Co
 	client, err := l.Connect(ctx, e, true)
 	var ours *view.Failure
 	switch {
-	case errors.As(err, &ours) || err != nil && ctx.Err() != nil: // it is not the server's
+	case errors.As(err, &ours) || err != nil && ctx.Err() != nil: // the error is ours, not the server's
 		return nil, err
 	case err != nil:
 		return []check.Condition{{Name: "connection", Verdict: check.Fails, What: err.Error(),

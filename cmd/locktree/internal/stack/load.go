@@ -253,7 +253,7 @@ func (l *Loader) ConnectWith(ctx context.Context, e *config.Ensemble, cfg recipe
 	}
 	if err != nil {
 		err = Denied(bounded, client, err)
-		_ = client.Close() // it holds nothing
+		_ = client.Close() // the client holds no lock
 		return nil, err
 	}
 	return client, nil

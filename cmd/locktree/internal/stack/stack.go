@@ -87,7 +87,7 @@ func (l *Loader) Reach(ctx context.Context, cfg *config.Config, readOnly bool, f
 		if c != nil {
 			defer c.Close() // the command is over then; the servers remove the session in any case
 		}
-		if f := (*view.Failure)(nil); errors.As(errs[i], &f) { // it is not the servers'
+		if f := (*view.Failure)(nil); errors.As(errs[i], &f) { // the error is ours, not the servers'
 			return errs[i]
 		}
 	}

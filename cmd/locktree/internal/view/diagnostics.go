@@ -40,7 +40,7 @@ func (n notices) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) 
 // shownAlike is how many diagnostics with the same words people see.
 const shownAlike = 3
 
-// fold keeps the first few of those that differ only in their place, and says how many more there are.
+// fold keeps the first few of the diagnostics that differ only in their place, and says how many more there are.
 func fold(diags hcl.Diagnostics) hcl.Diagnostics {
 	type words struct {
 		severity        hcl.DiagnosticSeverity

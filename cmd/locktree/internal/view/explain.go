@@ -45,7 +45,7 @@ func partsOf(err error) explain.Explanation {
 	var explained explain.Explainer
 	switch {
 	case errors.As(err, &explained):
-	case errors.Is(err, recipes.ErrUnreachable) && !errors.Is(err, context.Canceled): // which is an interrupt
+	case errors.Is(err, recipes.ErrUnreachable) && !errors.Is(err, context.Canceled): // a cancelled context is an interrupt
 		return explain.Explanation{
 			Summary: "Cannot reach ZooKeeper", Detail: explain.Sentence(strings.TrimPrefix(Sentence(err), "ZooKeeper unreachable: ")),
 			Next: "Check that these servers run, and that this machine reaches them. The ensemble block names them, or ZOOKEEPER_SERVERS; " +
@@ -96,7 +96,7 @@ func (f *Failure) Explain() explain.Explanation {
 
 // SomeEnsembles is an error on one ensemble after the plans of others were applied. Ensembles share no transaction.
 type SomeEnsembles struct {
-	Applied []string // those whose changes are committed
+	Applied []string // ensembles whose changes are committed
 	Failed  string
 	Err     error
 }
@@ -173,7 +173,8 @@ func (l Lost) Err() error {
 type Denied struct {
 	Err error
 	Who []string // who the servers take us for, without hashes: "digest:admin"
-	// Ask are those who may change the access list at the node At: the one that refused us, or the nearest above it whose list we may read.
+	// Ask are the identities that may change the access list of the node At: the node that refused us, or the nearest one above
+	// it whose list we may read.
 	At   string
 	Ask  []string
 	Root string // of the stack, where that is closed to us

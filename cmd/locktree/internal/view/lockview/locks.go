@@ -123,7 +123,7 @@ func quiet(in *inspect.Report) bool {
 	return !in.Kind.Container && in.Kind.Key == nil && !inUse(in) && (in.Payload == nil || in.Payload.State == kind.StateActive)
 }
 
-// forbidden are those of the words dump and cons, which list connections, that some server does not allow.
+// forbidden returns which of the words dump and cons, which list connections, some server does not allow.
 func forbidden(snap *scan.Snapshot) (all []string) {
 	for _, word := range []string{"dump", "cons"} {
 		if slices.ContainsFunc(snap.Servers, func(at words.Server) bool { return slices.Contains(at.Forbids, word) }) {

@@ -114,7 +114,7 @@ func SlotsUse(in *inspect.Report, now time.Time) (text string) {
 	return text
 }
 
-// onceDoc is what status -json says of a job.
+// onceDoc is the part of status -json about a job.
 type onceDoc struct {
 	Last   *runDoc         `json:"last"`
 	Next   *document.Stamp `json:"next"`
