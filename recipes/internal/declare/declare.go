@@ -21,45 +21,45 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Declaration is the data of a lock's node, kept per client and path. It has no goroutine: a fired watch makes the next use read again,
-// and a waiter waits for the watch too.
+// Declaration is the data of a lock's node, kept for each client and path. It has no goroutine. After its watch has fired, the
+// next use reads again. A waiter waits for the watch too.
 type Declaration struct {
 	Path    string
-	payload *kind.Payload                // nil when the node carries none
-	why     error                        // of the payload that is missing
-	w       *session.Watch               // fires when it must be read again
+	payload *kind.Payload                // nil if the node has no declaration
+	why     error                        // why payload is nil
+	w       *session.Watch               // fires when the node must be read again
 	Changed <-chan struct{}              // closed when the node must be read again
 	Dropped chan struct{}                // closed when the client no longer keeps this declaration
-	brought *atomic.Pointer[Declaration] // the copy of open for the last handle that brought parameters
+	brought *atomic.Pointer[Declaration] // the copy that open made for the last handle with parameters
 
 	Kind       *kind.Kind  // of Params
-	Place      *kind.Place // in a declared order; nil where it has none
+	Place      *kind.Place // the place in a declared order; nil if there is none
 	Params     kind.Params
-	Since      time.Time // of a job: when its schedule was declared, by the ensemble's clock
-	ACL        []zk.ACL  // of contenders
-	shared     []zk.ACL  // ACL where nothing is declared
+	Since      time.Time // the time when a job's schedule was declared, by the ensemble's clock
+	ACL        []zk.ACL  // of the nodes of holders and waiters
+	shared     []zk.ACL  // ACL if the declaration has none
 	Wire       string
-	MaxWaiters int // max_waiters
+	MaxWaiters int // max_waiters; 0 is no bound
 
 	revision
 	familiar
 }
 
-// revision is the write that made the node's data what they are.
+// revision identifies the last write to the node's data.
 type revision struct {
 	Version int32
 	Mzxid   int64
 }
 
-// familiar is what a declaration has to do with families of locks.
+// familiar has the parts of a declaration that concern families of locks.
 type familiar struct {
-	keys    *Declaration      // of a family: the declaration of each of its keys
-	family  *kind.KeyedParams // of a key: its family's
-	nodeACL []zk.ACL          // of a key: the list of its node
-	keyless *atomic.Bool      // of a node without a declaration: it is no key's
+	keys    *Declaration      // of a family: the declaration that holds for each of its keys
+	family  *kind.KeyedParams // of a key: the parameters of its family
+	nodeACL []zk.ACL          // of a key: the access list of its node
+	keyless *atomic.Bool      // of a node without a declaration: whether it is known to be no key's
 }
 
-// Stale says that the node may have another declaration by now.
+// Stale reports whether the node may have another declaration by now.
 func (d *Declaration) Stale() bool {
 	select {
 	case <-d.Changed:
@@ -74,14 +74,14 @@ func (d *Declaration) Stale() bool {
 // open checks the declaration against the kind that the program expects, and completes it with the program's parameters.
 func (d *Declaration) open(k *kind.Kind, brought kind.Params) (*Declaration, error) {
 	if d.payload == nil {
-		// Parameters stand in for a declaration that was never made, not for one that is damaged or too new for us: what
-		// that says, others obey.
+		// Parameters replace a declaration that was never made, but not one that is damaged or too new for us, because others
+		// obey that.
 		if brought == nil || !errors.Is(d.why, kind.ErrForeign) {
 			return nil, errs.Errorf("%w: %s has no declaration that this program can read; declare it and run apply, or pass WithParams: %w",
 				ErrNotProvisioned, d.Path, d.why)
 		}
-		// A copy: the declaration is shared by all callers of this client, and others may bring other parameters. The
-		// watch, and what says that it was dropped, stay the shared ones. A handle's parameters are always the same object.
+		// Make a copy, because all callers of this client share the declaration, and others may give other parameters. The copy
+		// shares the watch and Dropped. A handle's parameters are always the same object.
 		if own := d.brought.Load(); own != nil && own.Params == brought {
 			return own, nil
 		}
@@ -104,7 +104,7 @@ func (d *Declaration) mismatch(want, got string) error {
 		ErrKindMismatch, d.Path, got, kind.Visible(d.payload.Owner.String()), want)
 }
 
-// refuses says why nothing new is granted; nil if it is.
+// refuses returns why the lock grants nothing new; nil if it does.
 func (d *Declaration) refuses() error {
 	if d.payload.State == kind.StateActive {
 		return nil
@@ -112,7 +112,7 @@ func (d *Declaration) refuses() error {
 	return fmt.Errorf("%w: %s", ErrDraining, d.Path)
 }
 
-// set takes the parameters every kind has out of p.
+// set fills in the fields of d from the parameters.
 func (d *Declaration) set(p kind.Params, childACL kind.List) {
 	d.Kind, d.Params, d.ACL, d.Wire = p.Kind(), p, d.shared, kind.WireCurator
 	if at, ok := kind.PlaceOf(p); ok {
@@ -121,7 +121,7 @@ func (d *Declaration) set(p kind.Params, childACL kind.List) {
 	if childACL != nil {
 		d.ACL = znode.ToZK(childACL)
 	}
-	// By name, because the fields are the kind's.
+	// The fields are found by name, because each kind has its own.
 	for _, f := range p.Fields() {
 		switch v := f.Get().(type) {
 		case string:
@@ -136,33 +136,33 @@ func (d *Declaration) set(p kind.Params, childACL kind.List) {
 	}
 }
 
-// OfKey reports whether it is what holds for each key of a family.
+// OfKey reports whether d is the declaration of a family's keys.
 func (d *Declaration) OfKey() bool { return d.family != nil }
 
-// Cache keeps what the declarations of one client's sessions have in common. Its zero value is ready.
+// Cache has what the declarations of one client's sessions share. Its zero value is ready.
 type Cache struct {
 	common
 	newest *Reader
 }
 
-// common is what the declarations of all sessions of a client share.
+// common is the part of Cache that each Reader uses.
 type common struct {
-	MaxDecls int // how many are kept, if not MaxDeclarations: tests have few
+	MaxDecls int // how many are kept; 0 = MaxDeclarations (tests set less)
 
-	mu   sync.Mutex     // guards the declarations of each Reader too
-	pins map[string]int // calls under way that need the declaration, by lock node
+	mu   sync.Mutex     // also guards the declarations of each Reader
+	pins map[string]int // the number of calls under way that need the declaration, by lock node
 }
 
-// Reader reads and keeps the declarations of one session; they end with it.
+// Reader reads and keeps the declarations of one session, until it ends.
 type Reader struct {
 	*common
 	s *session.Session
 
 	decls   declarations
-	loading map[string]chan struct{} // closed when it has been read
+	loading map[string]chan struct{} // by path: closed when the declaration has been read
 }
 
-// Begin notes that s is the newest session.
+// Begin makes the Reader of s, the newest session.
 func (c *Cache) Begin(s *session.Session) *Reader {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,19 +170,19 @@ func (c *Cache) Begin(s *session.Session) *Reader {
 	return c.newest
 }
 
-// End forgets all declarations, for a client that is no longer used.
+// End forgets all declarations: the session has ended, and the client may not be used again.
 func (e *Reader) End() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	clear(e.decls)
 }
 
-// MaxDeclarations bounds the declarations that a client keeps and watches, beside those of calls under way. Beyond it the next lock
-// opened pushes out another, which costs a read. A declaration that is needed would be read again at once, and push out another, and so
-// on.
+// MaxDeclarations bounds the declarations that a client keeps and watches, beside those of calls under way. Beyond it, each lock
+// that is opened pushes out the declaration of another, which costs a read. Calls under way are exempt: otherwise each would read
+// its declaration again at once, and push out another's.
 const MaxDeclarations = 4096
 
-// Pins keep the declarations that a call needs until it ends. If calls need more than the bound allows, each declaration goes with the
+// Pins keeps the declarations that a call needs until the call ends. If calls need more than MaxDeclarations, each goes with the
 // last call that needs it (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet).
 type Pins struct {
 	In    *Cache
@@ -216,11 +216,12 @@ func (n *Pins) End() {
 	}
 }
 
-// declarations are those of a session, by lock node. Cache.mu guards them, so their methods are called with mu held.
+// declarations has the declarations of a session, by lock node. The mutex of common guards them, so callers of the methods hold
+// it.
 type declarations map[string]*Declaration
 
-// trim pushes out a declaration without a pin if there are more than limit, or MaxDeclarations if that is 0. It looks at a few only,
-// which are others each time because a map is walked from a random place. It reports false when all of these are pinned.
+// trim pushes out one declaration without a pin if there are more than limit; 0 = MaxDeclarations. It looks at a few only, from a
+// random place in the map. It returns false if all of these have pins.
 func (all declarations) trim(limit int, pins map[string]int) bool {
 	if len(all) <= cmp.Or(limit, MaxDeclarations) {
 		return true
@@ -238,7 +239,7 @@ func (all declarations) trim(limit int, pins map[string]int) bool {
 	return false
 }
 
-// Outdated drops d: a server has said that the node has other data.
+// Outdated drops d, because a server has shown that the node has other data.
 func (e *Reader) Outdated(d *Declaration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -247,7 +248,7 @@ func (e *Reader) Outdated(d *Declaration) {
 	}
 }
 
-// drop forgets a declaration, and tells its users by closing Dropped: their watch is stopped.
+// drop forgets a declaration and stops its watch. It closes Dropped for the users of the declaration.
 func (all declarations) drop(path string) {
 	if d := all[path]; d != nil {
 		d.w.Remove()
@@ -256,9 +257,9 @@ func (all declarations) drop(path string) {
 	}
 }
 
-// Of returns the declaration of q's lock, checked against the program's expectations. It reads only a declaration that is unknown or has
-// changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, a *KeyPathError of a key that is somewhere different, or that of the
-// read.
+// Of returns the declaration of q's lock, checked against the program's expectations. It reads only a declaration that is unknown
+// or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, a *KeyPathError for a key whose node has another path,
+// or the error of the read.
 func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 	if q.Wrong != nil {
 		return nil, q.Wrong
@@ -278,7 +279,7 @@ func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 			d.keyless.Store(true)
 		}
 	}
-	// Once: if it is deleted again in between, it does not exist.
+	// The node is created only once. If another program deletes it again, the error says that it does not exist.
 	if znode.IsNoNode(err) && q.Params != nil && q.Create {
 		if err = createTree(ctx, e.s, q.Path, q.Kind, q.CreateACL); err == nil {
 			d, err = e.declaration(ctx, q.Path)
@@ -302,7 +303,7 @@ func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 	return d, nil
 }
 
-// declaration returns the node's declaration, and reads it if need be. Callers of one path share one read.
+// declaration returns the node's declaration, and reads it if necessary. Callers with the same path share one read.
 func (e *Reader) declaration(ctx context.Context, path string) (*Declaration, error) {
 	for {
 		e.mu.Lock()
@@ -312,11 +313,11 @@ func (e *Reader) declaration(ctx context.Context, path string) (*Declaration, er
 		}
 		reading := e.loading[path]
 		if reading == nil {
-			break // with mu held: this caller reads
+			break // mu stays locked: this caller reads
 		}
 		e.mu.Unlock()
 		select {
-		case <-reading: // perhaps with an error: then one of the waiters reads itself
+		case <-reading: // if that read failed, one of the waiters reads
 		case <-ctx.Done():
 			return nil, errs.Errorf("recipes: lock %s: %w", path, retry.WhyEnded(ctx))
 		}
@@ -341,7 +342,7 @@ func (e *Reader) declaration(ctx context.Context, path string) (*Declaration, er
 	return d, nil
 }
 
-// Kept is how many declarations are kept.
+// Kept returns the number of declarations that are kept.
 func (c *Cache) Kept() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -351,7 +352,7 @@ func (c *Cache) Kept() int {
 	return len(c.newest.decls)
 }
 
-// Pinned are the paths whose declarations must be kept.
+// Pinned returns the paths whose declarations must be kept.
 func (c *Cache) Pinned() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -362,17 +363,17 @@ func (c *Cache) Pinned() []string {
 type Name struct {
 	Kind   *kind.Kind
 	Path   string // the lock node
-	Family string // of a key: the node of its family; "" for other locks
+	Family string // of a key: the path of its family; "" for other locks
 	Key    string // the key
-	Fanout string // of the declaration that gave Path
-	Wrong  error  // error of the handle's making, which each use returns
+	Fanout string // the fanout of the family when Path was computed
+	Wrong  error  // the error of the handle, which each use returns
 
 	Params    kind.Params // for a node without a declaration
-	Create    bool        // it, where it is missing
-	CreateACL []zk.ACL    // of what Create makes
+	Create    bool        // create the node if it is missing
+	CreateACL []zk.ACL    // of the nodes that Create makes
 }
 
-// DeclaredAt is the node whose declaration says what the lock is.
+// DeclaredAt returns the path of the node with the lock's declaration.
 func (q *Name) DeclaredAt() string {
 	if q.Family != "" {
 		return q.Family
@@ -380,7 +381,7 @@ func (q *Name) DeclaredAt() string {
 	return q.Path
 }
 
-// at is q at the path that the family's declaration gives its key.
+// at returns q with the path that the family's declaration gives its key.
 func (q *Name) at(family *kind.KeyedParams) *Name {
 	if q.Fanout == family.Fanout {
 		return q
@@ -394,14 +395,14 @@ func (q *Name) at(family *kind.KeyedParams) *Name {
 	return &at
 }
 
-// KeyPathError says that a handle names the node of a key, or does not know the directory of its key. The caller goes on with Is.
+// KeyPathError says that Was names the node of a key, or names a key without its present directory. The caller goes on with Is.
 type KeyPathError struct{ Was, Is *Name }
 
 func (e *KeyPathError) Error() string {
 	return fmt.Sprintf("recipes: %s is a key of %s, at %s", e.Was.Path, e.Is.Family, e.Is.Path)
 }
 
-// keyOf is the name of q as a key of a family; nil if it is none.
+// keyOf returns the name of q as a key of the family at path; nil if q is no key of it.
 func (q *Name) keyOf(path string, family *kind.KeyedParams) *KeyPathError {
 	name, ok := kind.ParseKeyName(kind.BaseName(q.Path))
 	if !ok {
@@ -416,14 +417,14 @@ func (q *Name) keyOf(path string, family *kind.KeyedParams) *KeyPathError {
 	return &KeyPathError{q, &is}
 }
 
-// above are the nodes that may be the family of a key's node: the one above it, or with directories the one above that.
+// above returns the paths that may be the family of a key's node: its parent, or with directories its parent's parent.
 func above(path string) []string {
 	parent := kind.ParentPath(path)
 	return []string{parent, kind.ParentPath(parent)}
 }
 
-// keyOf looks whether a node without a declaration of its own is that of a key. It keeps nothing: a family's declaration is read again as
-// such.
+// keyOf finds out whether a node without a declaration of its own is a key's. It keeps nothing: the family's declaration is read
+// again through the new name.
 func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 	for _, path := range above(q.Path) {
 		var data []byte
@@ -432,7 +433,7 @@ func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 			return err
 		})
 		if err != nil {
-			if errors.Is(err, zk.ErrNoAuth) || znode.IsNoNode(err) { // a declaration that we may not read is of no use
+			if errors.Is(err, zk.ErrNoAuth) || znode.IsNoNode(err) { // we may not read it, so it cannot be our family
 				continue
 			}
 			return nil, err
@@ -447,8 +448,8 @@ func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 	return nil, nil
 }
 
-// Elsewhere is the error of a lock that is known to be a key at another path than q's. Its caller needs neither a request nor a place in
-// the local queue.
+// Elsewhere returns a *KeyPathError if the cache shows that q is a key with another path. So the call needs neither a request nor
+// a turn for that.
 func (c *Cache) Elsewhere(q *Name) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -473,7 +474,7 @@ func (c *Cache) Elsewhere(q *Name) error {
 	return nil
 }
 
-// keyPathChanged is the error of a key that has another path by its family's declaration.
+// keyPathChanged returns a *KeyPathError if the family's declaration gives the key another path.
 func (q *Name) keyPathChanged(d *Declaration) error {
 	if d.family == nil {
 		return nil
@@ -484,7 +485,7 @@ func (q *Name) keyPathChanged(d *Declaration) error {
 	return nil
 }
 
-// ofKeys is the declaration of each key of a family; nil for other kinds.
+// ofKeys returns the declaration that holds for each key of a family; nil for other kinds.
 func (d *Declaration) ofKeys() *Declaration {
 	if d.payload == nil {
 		return nil
@@ -519,13 +520,14 @@ func (d *Declaration) openKeys(k *kind.Kind) (*Declaration, error) {
 	return d.keys, nil
 }
 
-// KeyNode is that of the key, for a place in a queue; nil if q is no key's. A place at the gate exists because of other contenders.
+// KeyNode returns the node of the key, for a place in the queue in; nil if q is no key. A call waits at the gate because of
+// others, so SeenOthers is true there.
 func (q *Name) KeyNode(d *Declaration, in kind.Queue) *znode.KeyNode {
 	if d.family == nil {
 		return nil
 	}
 	n := &znode.KeyNode{Family: d.OfFamily(), Foreign: d.family.Foreign == "true" || d.payload.ChildACL == nil, Dirs: []string{q.Path}}
-	for _, child := range q.Kind.Children { // the gate is the last: only a waiter creates it
+	for _, child := range q.Kind.Children { // the gate is the last child: only a waiter creates it
 		n.Dirs = append(n.Dirs, kind.JoinPath(q.Path, child))
 	}
 	n.Made, n.Needed = make([]bool, len(n.Dirs)), len(n.Dirs)
@@ -541,7 +543,7 @@ func (q *Name) KeyNode(d *Declaration, in kind.Queue) *znode.KeyNode {
 	return n
 }
 
-// OfFamily is what the nodes of keys take from it.
+// OfFamily returns what the nodes of keys take from the family's declaration.
 func (d *Declaration) OfFamily() *znode.Family {
 	return &znode.Family{Path: d.Path, Version: d.Version, ACL: d.ACL, NodeACL: d.nodeACL, Declares: d.payload.ChildACL}
 }
@@ -557,7 +559,7 @@ func (q *Name) missing() string {
 	return ""
 }
 
-// Present is the handle on the lock where it is by now, with the error of its declaration there.
+// Present returns the name with the lock's present path, and the error of the declaration there.
 func (c *Cache) Present(ctx context.Context, e *Reader, q *Name) (*Name, error) {
 	at, needs := q, Pins{In: c}
 	defer needs.End()
@@ -575,7 +577,7 @@ func (c *Cache) Present(ctx context.Context, e *Reader, q *Name) (*Name, error) 
 	}
 }
 
-// createTree makes the node, its parents and the children its kind needs, where they are missing, for WithCreate.
+// createTree creates what is missing of the node, its parents and the children that its kind needs, for WithCreate.
 func createTree(ctx context.Context, s *session.Session, path string, k *kind.Kind, acl []zk.ACL) error {
 	err := CreateNode(ctx, s, path, acl)
 	for _, child := range k.Children {
@@ -586,20 +588,20 @@ func createTree(ctx context.Context, s *session.Session, path string, k *kind.Ki
 	return err
 }
 
-// CreateNode creates a node unless it exists, and its parents only where they are missing. A server looks at the rights first,
-// and we may have none on the way.
+// CreateNode creates a node unless it exists, and then the parents that are missing. It tries the node first: a server checks the
+// rights before it looks for the node, and we may have no rights on its parents.
 func CreateNode(ctx context.Context, s *session.Session, path string, acl []zk.ACL) error {
 	create := func() error {
 		_, err := s.Create(ctx, path, nil, 0, acl)
 		return err
 	}
-	err := retry.Do(ctx, s, znode.Unanswered, create) // if it was applied, the next one finds the node
+	err := retry.Do(ctx, s, znode.Unanswered, create) // if a try with a lost reply was applied, the next one finds the node
 	if znode.IsNoNode(err) {
 		if err = CreateNode(ctx, s, kind.ParentPath(path), acl); err == nil {
 			err = retry.Do(ctx, s, znode.Unanswered, create)
 		}
 	}
-	if errors.Is(err, zk.ErrNoAuth) { // there, perhaps, and hidden from us: see Session.Exists
+	if errors.Is(err, zk.ErrNoAuth) { // the node may exist, and be hidden from us: see Session.Exists
 		if stat, unknown := s.Exists(ctx, path); stat != nil || errors.Is(unknown, zk.ErrNoAuth) {
 			return nil
 		}
@@ -610,8 +612,8 @@ func CreateNode(ctx context.Context, s *session.Session, path string, acl []zk.A
 	return err
 }
 
-// Complete creates, with WithCreate, the missing part of the layout that err, a NoNode, is about. Then another try may succeed, and the
-// error is ErrNotApplied. (Of looks at the lock's node only, and its children may be missing.)
+// Complete creates the missing nodes of the layout, if err is a NoNode and the lock is opened with WithCreate. It then returns
+// ErrNotApplied, because another try may succeed. The method Of reads only the lock's node, so its children may be missing.
 func (q *Name) Complete(ctx context.Context, s *session.Session, err error) error {
 	if !znode.IsNoNode(err) || q.Params == nil || !q.Create {
 		return err
@@ -629,9 +631,9 @@ var (
 	ErrDraining       = errors.New("recipes: lock is draining")
 )
 
-// readDeclaration reads and watches the node, and reads the access list for its contenders.
+// readDeclaration reads and watches the node, and reads the node's access list, from which that of contenders is made.
 func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration, error) {
-	// Both at once: the access list costs no round trip of its own, and may turn out not to be needed.
+	// Both are read at once, so that the access list costs no round trip of its own. It may not be needed.
 	var inherited []zk.ACL
 	var notInherited error
 	aside, cancel := context.WithCancel(ctx)
@@ -644,7 +646,7 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 	})
 	data, stat, w, err := znode.GetCalledPersistent(ctx, e.s, path, nil)
 	if err != nil {
-		cancel() // it would ask for the list as long as the session lives
+		cancel() // otherwise it would ask for the list while the session lives
 	}
 	reading.Wait()
 	cancel()
@@ -655,7 +657,7 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 		brought: new(atomic.Pointer[Declaration]), familiar: familiar{keyless: new(atomic.Bool)}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
-		d.payload = nil // it may be half of one
+		d.payload = nil // Decode may have returned a part
 	} else {
 		d.payload.Read(stat.Mtime)
 		d.Since = time.UnixMilli(d.payload.Since)
@@ -676,15 +678,15 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 	return d, nil
 }
 
-// ContendersACL turns the ACL of a lock node, nil if we may not read it, into that of its contenders. Identities that may contend
-// (CREATE) read and write them; those that may look, read them. A lock that everybody may use has contenders open to everybody, as
-// Curator's and kazoo's.
+// ContendersACL makes the ACL of contenders from that of their lock node; node is nil if we may not read it. Identities that may
+// contend (CREATE) may read and write contenders. Identities that may read the lock may read them. If all clients may use the
+// lock, its contenders are open to all, as Curator's and kazoo's are.
 func ContendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
-	// CREATE and DELETE make and unmake contenders, READ sees them.
+	// CREATE and DELETE are the rights to contend, READ is the right to look.
 	const use, look = zk.PermCreate | zk.PermDelete, zk.PermRead
 	var acl []zk.ACL
 	if authenticated {
-		acl = zk.AuthACL(zk.PermAll) // ourselves, whichever of our identities the lock admits
+		acl = zk.AuthACL(zk.PermAll) // ourselves, by all of our identities
 	}
 	for _, e := range node {
 		var perms int32
@@ -692,7 +694,7 @@ func ContendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
 		case e.Scheme == "world" && e.Perms&use == use:
 			return zk.WorldACL(zk.PermAll)
 		case e.Scheme == "digest" && strings.HasSuffix(e.ID, ":x"):
-			// A server shows a digest to administrators only; an entry with "x" in its place would admit no one.
+			// A server shows digests to administrators only; an entry with "x" in its place would admit no client.
 			continue
 		case e.Perms&zk.PermCreate != 0:
 			perms = zk.PermRead | zk.PermWrite
@@ -704,13 +706,14 @@ func ContendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
 		}
 	}
 	if len(acl) == 0 {
-		// Let in by something we know nothing of (our address, say): reading is what heartbeats and waiters need.
+		// We were admitted by an entry that we cannot see, perhaps by our address. Heartbeats and waiters need READ.
 		return zk.WorldACL(look)
 	}
 	return acl
 }
 
-// keyNodeACL turns the ACL of contenders into that of the nodes of keys: identities that may contend create and delete contenders there.
+// keyNodeACL makes the ACL of the nodes of keys from that of contenders: identities that may contend may create and delete
+// contenders there.
 func keyNodeACL(contenders []zk.ACL) []zk.ACL {
 	node := slices.Clone(contenders)
 	for i, e := range node {

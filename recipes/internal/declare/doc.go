@@ -3,9 +3,9 @@
 //	reader := cache.Begin(session)
 //	declaration, err := reader.Of(ctx, &declare.Name{Kind: kind.Mutex, Path: "/locks/ledger"})
 //
-// A [Name] is how a program names a lock. A [Reader] reads a [Declaration] once a session and watches it; a declaration whose watch has
-// fired is [Declaration.Stale] and is read again. A [Cache] bounds how many a client keeps. A [KeyPathError] says that the lock is a
-// key's, and where.
+// A program names a lock by a [Name]. A [Reader] reads a [Declaration] once in each session and watches it. A declaration whose
+// watch has fired is [Declaration.Stale], and the next use reads it again. A [Cache] bounds how many a client keeps. A
+// [KeyPathError] says that the lock is a key's, and where its node is.
 //
-// The package writes nothing, except with WithCreate. It knows no queue and no holder.
+// The package writes nothing, except the nodes of a lock that is opened with WithCreate. It knows no queue and no holder.
 package declare

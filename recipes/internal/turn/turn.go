@@ -102,15 +102,15 @@ type Member struct {
 
 // Enter waits for the turns of a set of locks, and takes all of them at one moment. single is for a call that wants one lock,
 // which also accepts a place. If ctx ends first, Enter returns the contender in the way as ahead, with Ended set, and the index
-// of the member that it is ahead at. A try returns ahead at once if a contender is in the way, unless that only deletes its
-// nodes. If waits is not nil, Enter calls it once before it waits, with a mutex held.
-func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool, waits func(of int, ahead *Ahead)) (place *Place, of int, ahead *Ahead) {
+// of its lock in set as member. A try returns ahead at once if a contender is in the way, unless that only deletes its nodes. If
+// waits is not nil, Enter calls it once before it waits, with a mutex held.
+func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool, waits func(member int, ahead *Ahead)) (place *Place, member int, ahead *Ahead) {
 	t.mu.Lock()
 	var first *queue[Place]
 	idle := true // owners in the way only delete their nodes
 	for i, m := range slices.Backward(set) {
 		if q := t.queues[m.Key]; q.taken() && (idle || !q.idle()) {
-			of, first, idle = i, q, q.idle()
+			member, first, idle = i, q, q.idle()
 		}
 	}
 	switch {
@@ -122,9 +122,9 @@ func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool
 		return nil, 0, nil
 	case try && !idle:
 		defer t.mu.Unlock()
-		return nil, of, first.ahead(len(first.waiters))
+		return nil, member, first.ahead(len(first.waiters))
 	case waits != nil && !try && !idle:
-		waits(of, first.ahead(len(first.waiters)))
+		waits(member, first.ahead(len(first.waiters)))
 	}
 	w := waiter[Place]{pass: make(chan *Place, 1)}
 	for _, m := range set {
@@ -158,7 +158,7 @@ func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool
 		q := t.queues[m.Key]
 		at := q.index(w)
 		if ahead == nil && q.taken() {
-			of, ahead = i, q.ahead(at)
+			member, ahead = i, q.ahead(at)
 			ahead.Ended = true
 		}
 		q.remove(at)
@@ -166,7 +166,7 @@ func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool
 			delete(t.queues, m.Key)
 		}
 	}
-	return nil, of, ahead
+	return nil, member, ahead
 }
 
 // taken reports whether a goroutine has the turn.
@@ -188,7 +188,7 @@ func (q *queue[Place]) remove(i int) {
 }
 
 // begin gives a free turn to the goroutine id, in this state.
-func (t *Turns[Place]) begin(key Key, id string, what State) {
+func (t *Turns[Place]) begin(key Key, id string, state State) {
 	if t.queues == nil {
 		t.queues = map[Key]*queue[Place]{}
 	}
@@ -197,7 +197,7 @@ func (t *Turns[Place]) begin(key Key, id string, what State) {
 		q = &queue[Place]{}
 		t.queues[key] = q
 	}
-	q.owner, q.state, q.holder = id, what, nil
+	q.owner, q.state, q.holder = id, state, nil
 	if q.left != nil { // Owner looks again, and finds the new owner
 		close(q.left)
 		q.left = nil
@@ -218,7 +218,7 @@ func (t *Ticket[Place]) Granted() { t.set(Holds) }
 func (t *Ticket[Place]) Leaving() { t.set(Leaves) }
 
 // set changes the state of the owner, which no longer waits.
-func (t *Ticket[Place]) set(what State) {
+func (t *Ticket[Place]) set(state State) {
 	if len(t.Set) == 0 {
 		return
 	}
@@ -226,7 +226,7 @@ func (t *Ticket[Place]) set(what State) {
 	defer t.Turns.mu.Unlock()
 	for _, m := range t.Set {
 		if q := t.Turns.queues[m.Key]; q != nil {
-			q.state, q.holder = what, nil
+			q.state, q.holder = state, nil
 		}
 	}
 }
