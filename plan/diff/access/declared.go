@@ -283,7 +283,7 @@ func checkSetters(p *plan.Plan, s *Sides) {
 	}
 	at := &plan.Node{Addr: plan.EnsembleAddr(p.Ensemble), Path: first}
 	if len(who) == 0 {
-		Tell(p, problem.Warning, problem.Access, at, "No administrator of an access list",
+		Tell(p, problem.Warning, problem.Access, at, "Access lists without an administrator",
 			fmt.Sprintf("%d access list%s of the tool's own nodes (%s first) grant ADMIN to no identity, so only a superuser of the servers can set them: "+
 				"see \"locktree help take-over-stack\".", n, explain.Plural(n), first))
 		return
