@@ -21,5 +21,5 @@
 // [ParseContender] parses the names that Apache Curator, kazoo, go-zookeeper and ZooKeeper's own WriteLock write, so that all clients of a
 // queue see the same order. Other children are not contenders: callers report them and never wait for them.
 //
-// The package opens no connection and no file. Its only state is the table of kinds, which never changes once the program has started.
+// The package opens no connection. Its only state is the table of kinds, which never changes once the program has started.
 package kind

@@ -377,8 +377,9 @@ func (s *Session) open(ctx context.Context, t servers.Server) (net.Conn, shown, 
 	return secure, ours, nil
 }
 
-// servable refuses a server whose name is not known, and a server outside the domain that the operator named. SRV records are not
-// signed, so an attacker could name his own server, with a valid certificate.
+// servable refuses a server without a known address. With TLS it also refuses a server that SRV records name outside their own
+// domain, unless ServerName is set: the records are not signed, so an attacker could name his own server, with a valid
+// certificate.
 func (s *Session) servable(t servers.Server, config *tls.Config) error {
 	name, ok := t.Service()
 	switch {

@@ -297,7 +297,7 @@ func TimedOut(err error) bool {
 // The errors of a server's answer, or of bytes that are no answer. They always arrive wrapped in a text.
 var (
 	ErrAuth = errors.New("recipes: authentication refused")
-	// Not sent: the server would close the connection, which all other requests share.
+	// A request too large is not sent: the server would close the connection, which all other requests share.
 	ErrTooLarge      = errors.New("recipes: too large")
 	ErrQuotaExceeded = errors.New("recipes: quota exceeded")
 	ErrThrottled     = errors.New("recipes: throttled by the server")
