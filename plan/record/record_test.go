@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,17 @@ func TestIndexComesBackWithWhatItDoesNotKnow(t *testing.T) {
 	out, err := x.Encode()
 	require.NoError(t, err)
 	require.Equal(t, in, string(out))
+}
+
+// A build before 0.1.0 wrote this record.
+func TestRecordOfAFormerBuildIsRead(t *testing.T) {
+	data, err := os.ReadFile("testdata/former_build.json")
+	require.NoError(t, err)
+	x, err := record.Decode(data)
+	require.NoError(t, err)
+	out, err := x.Encode()
+	require.NoError(t, err)
+	require.JSONEq(t, string(data), string(out))
 }
 
 func TestForeignDataIsNoIndex(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -286,6 +287,14 @@ func TestPlanOfAnotherVersionIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, "locktree "+version)
 		require.Contains(t, e.Explain().Next, `required_version = "= 1.2.3"`)
 	}
+}
+
+// The version does not always tell: a build before 0.1.0 wrote this file, with another form and the version of the present one.
+func TestPlanOfAnotherBuildIsRefused(t *testing.T) {
+	data, err := os.ReadFile("testdata/former_build.ltplan")
+	require.NoError(t, err)
+	_, err = saved.Decode(bytes.NewReader(data), "0.1.0-dev")
+	require.ErrorContains(t, err, "of another form")
 }
 
 func TestTooLargeAFileIsRefused(t *testing.T) {
