@@ -31,6 +31,9 @@ func TestNoCommandObeysWhatStandsInZooKeeper(t *testing.T) {
 				require.NoError(t, b.server.Create(dir+name, []byte(evil)))
 			}
 		}
+		for i, data := range []string{"a\x00b", "\xff\xfe", `{"id":"<b>\u202e","host":"\u0007","since":"9999-12-31T23:59:59Z"}`, `{"id":1e999}`, "null", "__REVOKE__", strings.Repeat("long", 100_000)} {
+			require.NoError(t, b.server.Create(fmt.Sprintf("/t/ledger/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-00000000%d", 10+i), []byte(data)))
+		}
 		for _, args := range []string{
 			"status", "status -json", "status /t", "status -json /t", "doctor", "doctor -json",
 			"plan", "plan -json", "plan -destroy", "show", "show -json", "show mutex.ledger", "output", "output -json",
