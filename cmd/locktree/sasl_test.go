@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,23 +59,4 @@ func TestAPrincipalOfSASLIsNotLockedOut(t *testing.T) {
 	require.False(t, there, "nothing was written")
 	as("nobody", exit.Failed, "SASL login: authentication refused (code -124); check the password of nobody", "plan")
 	as("nobody", exit.Failed, "check the password of nobody", "doctor")
-}
-
-// What Kerberos lacks is a diagnostic of the ensemble, before anything is sent.
-func TestKerberosThatCannotBeginNamesTheFileAndTheNextStep(t *testing.T) {
-	dir := t.TempDir()
-	conf := filepath.Join(dir, "krb5.conf")
-	require.NoError(t, os.WriteFile(conf, []byte("[libdefaults]\ndefault_realm = HOME\n"), 0o600))
-	o := &office{folder: folder{t, dir}, addr: "127.0.0.1:1", root: "/t", env: []string{"KRB5_CONFIG=" + conf, "KRB5CCNAME=KEYRING:persistent:0", "LOCKTREE_VAR_me=x", "LOCKTREE_VAR_password=x"}}
-	for block, says := range map[string]string{
-		"  auth \"kerberos\" {\n    principal = \"ci\"\n    keytab = \"ci.keytab\"\n  }\n": "Cannot read the keytab: open " + dir + "/ci.keytab",
-		"  auth \"kerberos\" {}\n":                                "kinit -c FILE:",
-		"  auth \"kerberos\" {\n    ccache = \"/nowhere\"\n  }\n": `run "kinit -c FILE:/nowhere"`,
-	} {
-		o.write("locks.locktree.hcl", saslStack)
-		o.edit("locks.locktree.hcl", saslAuth, block)
-		text := o.must(exit.Failed, nobodyIs, "plan")
-		require.Contains(t, text, "Error: Cannot log in with Kerberos")
-		require.Contains(t, text, says)
-	}
 }
