@@ -108,11 +108,3 @@ func TestTheTimeoutOfExecIncludesConnecting(t *testing.T) {
 		require.NotContains(t, stderr, "not acquired")
 	})
 }
-
-// Nobody has said how long a session may be: a job that takes hours should outlast an election.
-func TestExecAsksForALongSession(t *testing.T) {
-	server, dir := declareLedger(t)
-	x := startExecOn(t, server, dir, "-session-timeout=0", execLock, "--", "true")
-	x.ends(exit.OK)
-	require.Contains(t, x.stderr.String(), ", session timeout 40s (asked for 1m0s)\n", "the servers grant at most 20 ticks")
-}

@@ -86,21 +86,6 @@ func openTerminal(t *testing.T) (screen *os.File, name string) {
 	return screen, fmt.Sprintf("/dev/pts/%d", n)
 }
 
-func TestExitCodes(t *testing.T) {
-	for script, code := range map[string]int{"exit 0": 0, "exit 42": 42, "kill -TERM $$": 128 + 15, "kill -KILL $$": 128 + 9} {
-		p, err := child.Start(exec.Command("sh", "-c", script))
-		require.NoError(t, err)
-		<-p.Done()
-		require.Equal(t, code, p.Code(), script)
-	}
-	_, err := child.Start(exec.Command("there-is-no-such-command"))
-	require.Equal(t, child.NotFound, child.CodeOf(err))
-	_, err = child.Start(exec.Command("/there/is/no/such/command"))
-	require.Equal(t, child.NotFound, child.CodeOf(err))
-	_, err = child.Start(exec.Command("/dev/null"))
-	require.Equal(t, child.CannotRun, child.CodeOf(err))
-}
-
 // What a shell leaves behind when it ends is in its group still.
 func TestKillReachesWhatTheCommandLeftBehind(t *testing.T) {
 	r, w, err := os.Pipe()
