@@ -29,32 +29,6 @@ func TestConnectionDefaultsFromTheEnvironment(t *testing.T) {
 	require.Equal(t, time.Second, cfg.SessionTimeout)
 }
 
-func TestConnectionMistakesSayWhatToDo(t *testing.T) {
-	_, err := new(Loader).ClientConfig(&config.Ensemble{Name: "main"})
-	require.ErrorContains(t, err, "ZOOKEEPER_SERVERS")
-	here := &config.Ensemble{Servers: []string{"zk:1"}}
-	for env, want := range map[string]string{
-		"ZOOKEEPER_SESSION=soon":              "must be a number of seconds",
-		"ZOOKEEPER_SESSION=0":                 "must be a number of seconds",
-		"ZOOKEEPER_TLS_SKIP_VERIFY=true":      "does not offer that",
-		"ZOOKEEPER_TLS_CA_FILE=/nowhere/ca":   "",
-		"ZOOKEEPER_TLS_ENABLED=no such value": "",
-	} {
-		cfg, err := (&Loader{Environ: Environ{env}}).ClientConfig(here)
-		if want == "" {
-			require.NoError(t, err, env)
-			require.Nil(t, cfg.GetTLS, env)
-			continue
-		}
-		require.ErrorContains(t, err, want)
-	}
-	_, err = (&Loader{Environ: Environ{"ZOOKEEPER_TLS_ENABLED=1", "ZOOKEEPER_TLS_CA_FILE=/nowhere/ca.pem"}}).ClientConfig(here)
-	require.ErrorContains(t, err, "/nowhere/ca.pem")
-	here.TLS = &config.TLS{CertFile: "/nowhere/cert.pem", KeyFile: "/nowhere/key.pem"}
-	_, err = new(Loader).ClientConfig(here)
-	require.ErrorContains(t, err, "/nowhere/cert.pem")
-}
-
 // There is no quiet way around the check of the servers' certificates.
 func TestTLSIsVerified(t *testing.T) {
 	cfg, err := (&Loader{Environ: Environ{"ZOOKEEPER_TLS_ENABLED=true"}}).ClientConfig(&config.Ensemble{Servers: []string{"zk:1"}})
