@@ -260,9 +260,9 @@ func explainSilence(err error) string {
 // after the other.
 func (s *Session) turnedAway() bool {
 	s.mu.Lock()
-	why := s.refusal
+	why, asked := s.refusal, s.state == stateAsked
 	s.mu.Unlock()
-	if why == nil || s.ID() != 0 {
+	if why == nil || !asked {
 		return false
 	}
 	s.lose(why)

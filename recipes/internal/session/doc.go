@@ -5,7 +5,17 @@
 //	s, err := c.Session(ctx)
 //	data, stat, err := s.Get(ctx, "/config")
 //
-// A [Client] has one live [Session] at a time. A lost session is never revived: ask Client.Session for the next one.
+// A [Client] has one live [Session] at a time. A session moves through these states ([State]), and nothing but the table of moves
+// allows a step:
+//
+//	asked ──> active ──> lost
+//	  │        │  ▲       ▲
+//	  │        ▼  │       │
+//	  │      suspect ─────┤
+//	  └───────────────────┘
+//
+// A server that grants the session ends asked. Silence, or a lack of commits while something is held, leads to suspect. A lost
+// session is never revived: ask Client.Session for the next one.
 //
 // # What you can rely on
 //

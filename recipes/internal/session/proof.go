@@ -15,19 +15,13 @@ import (
 )
 
 // proof describes the newest committed write of the session, with T for the session timeout. sent is when the write was sent.
-// touched is when the newest frame that is at least T/8 older was sent.
-//
-// A commit proves two bounds on the life of the session:
+// touched is when the newest frame that is at least T/8 older was sent. Together they bound the life of the session:
 //
 //  1. The session lived when the write was sent: a leader processes a write only while the session is alive.
-//  2. The session lives at least until T after touched. A write that a follower forwards does not extend the session at the leader.
-//     The follower's answer to the leader's next ping does, every half tick: it lists the sessions that the follower has heard
-//     from. Follower and leader talk in order. So the leader knows what the follower had heard half a tick before the write, and
-//     half a tick is at most T/8 because T >= 4 ticks.
-//
-// On a connection younger than T/8, touched is the connect request: the leader itself creates and revalidates sessions. A link
-// pings every T/3, so touched is rarely more than T/3 + T/8 before the write. So a lease, which lasts for T/2 after the write,
-// usually ends before bound 2.
+//  2. The session lives until T after touched. Every half tick a follower tells the leader which sessions it has heard from; a write
+//     that it forwards does not extend a session. The two talk in order, and half a tick is at most T/8 because T >= 4 ticks. So
+//     with the write the leader knew what the follower had heard T/8 earlier.
+//  3. On a connection younger than T/8, touched is the connect request: the leader itself creates and revalidates sessions.
 //
 // The answer to a ping or a read proves none of this: a follower cut off from its leader answers both. Measured with pings, two
 // clients believed for 5.82 s that they held one lock.
@@ -268,7 +262,7 @@ func (x schedule) after(now time.Time) time.Time {
 // look compares the clock with the deadlines, acts on those that have passed and returns the next one.
 func (s *Session) look() (next time.Time) {
 	s.mu.Lock()
-	if s.ID() == 0 || s.state == StateLost {
+	if s.state == stateAsked || s.state == StateLost {
 		defer s.mu.Unlock()
 		return time.Now().Add(s.timeout)
 	}
@@ -350,7 +344,7 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 	held = len(s.holds) > 0
 	now := s.read()
 	switch {
-	case s.ID() == 0:
+	case s.state == stateAsked:
 		return 0, false
 	case held && !now.Before(s.proof.sent.After(s.timeout/6, s.slept)):
 		return s.timeout / 32, held

@@ -302,6 +302,7 @@ func TestBudgetLeavesEveryServerItsShare(t *testing.T) {
 	s.hosts.Next(0)
 	require.Equal(t, time.Second, s.budget(0), "Dial waits")
 	s.id.Store(7)
+	s.move(StateActive)
 	require.Equal(t, 2*time.Second, s.budget(0), "T/3 for all of them")
 	require.Equal(t, 4*time.Second, s.budget(1), "slow networks get more")
 	require.Equal(t, 10*time.Second, s.budget(9), "up to 10 s")

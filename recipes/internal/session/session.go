@@ -38,10 +38,19 @@ const (
 	StateSuspect
 	// StateLost: the session is over. This state is final.
 	StateLost
+	// stateAsked: no server has granted the session yet, and no program has it.
+	stateAsked
 )
 
-// String returns "active", "suspect" or "lost".
-func (s State) String() string { return [...]string{"active", "suspect", "lost"}[s] }
+// String returns "active", "suspect" or "lost", and "asked" for a session that no program has yet.
+func (s State) String() string { return [...]string{"active", "suspect", "lost", "asked"}[s] }
+
+// moves are the legal ones.
+var moves = map[State][]State{
+	stateAsked:   {StateActive, StateLost},
+	StateActive:  {StateSuspect, StateLost},
+	StateSuspect: {StateActive, StateLost},
+}
 
 // Session is one ZooKeeper session. Obtain it from Client.Session. When it is over, its connection is closed and operations fail
 // with ErrLost. direct.Session documents the operations.
@@ -94,7 +103,7 @@ type Session struct {
 func newSession(c *Client) *Session {
 	live, end := context.WithCancel(context.Background()) // outlives the dialling caller's ctx; ended by lose
 	s := &Session{
-		client: c, clock: clock.Clock{Replaced: c.slept}, log: c.log, timeout: c.cfg.SessionTimeout, password: Secret(wire.NewPassword),
+		state: stateAsked, client: c, clock: clock.Clock{Replaced: c.slept}, log: c.log, timeout: c.cfg.SessionTimeout, password: Secret(wire.NewPassword),
 		live: live, end: end, hosts: servers.NewRotation(live, c.servers, c.book),
 		ready: make(chan struct{}), done: make(chan struct{}), joined: make(chan struct{}),
 		ended: make(chan struct{}), kick: make(chan struct{}, 1),
@@ -108,7 +117,8 @@ func newSession(c *Client) *Session {
 
 // neverWas makes s a lost session that never connected: the first caller that needs a session dials the next one.
 func (s *Session) neverWas() {
-	s.state, s.err = StateLost, fmt.Errorf("%w: none was asked for yet", ErrLost)
+	s.err = fmt.Errorf("%w: none was asked for yet", ErrLost)
+	s.move(StateLost)
 	s.end()
 	close(s.done)
 	close(s.joined)
@@ -183,15 +193,21 @@ func (s *Session) Changed() <-chan struct{} {
 	return s.changed
 }
 
-// move changes the state; the caller holds mu. Lost is final.
+// move changes the state, if the table of moves allows that; the caller holds mu.
 func (s *Session) move(to State) {
-	if s.state == to || s.state == StateLost {
+	from := s.state
+	if !slices.Contains(moves[from], to) {
 		return
 	}
 	s.state = to
 	close(s.changed)
 	s.changed = make(chan struct{})
-	s.trace([...]EventType{EventCleared, EventSuspected, EventLost}[to], 0, s.err)
+	switch {
+	case from != stateAsked:
+		s.trace([...]EventType{EventCleared, EventSuspected, EventLost}[to], 0, s.err)
+	case to == StateActive:
+		s.trace(EventOpened, 0, nil)
+	}
 }
 
 // EventType says what an Event is about.
@@ -215,10 +231,10 @@ type Event struct {
 	Err     error
 }
 
-// trace calls Config.Trace, unless no server has granted the session yet; mu is held.
+// trace calls Config.Trace; mu is held.
 func (s *Session) trace(what EventType, took time.Duration, err error) {
-	if f, id := s.client.cfg.Trace, s.ID(); f != nil && id != 0 {
-		f(Event{what, id, took, err})
+	if f := s.client.cfg.Trace; f != nil {
+		f(Event{what, s.ID(), took, err})
 	}
 }
 
@@ -279,16 +295,15 @@ const politely = time.Second
 // made in s must not run in another session.
 func (s *Session) granted(g wire.Grant, l *link) error {
 	s.mu.Lock()
-	pinned := s.ID()
 	switch {
 	case s.state == StateLost:
 		s.mu.Unlock()
 		return errOver
-	case pinned != 0 && g.ID == 0:
+	case s.state != stateAsked && g.ID == 0:
 		s.mu.Unlock()
 		s.lose(errExpired)
 		return errOver
-	case pinned != 0 && g.ID != pinned:
+	case s.state != stateAsked && g.ID != s.ID():
 		s.mu.Unlock()
 		s.lose(fmt.Errorf("%w: %s silently handed out session 0x%x in its place", errExpired, l.target.Name, uint64(g.ID)))
 		return errOver
@@ -301,10 +316,9 @@ func (s *Session) granted(g wire.Grant, l *link) error {
 	s.password, s.timeout, s.answered = Secret(g.Password), l.timeout, l.asked
 	s.link, s.links = l, s.links+1
 	s.nextBeat = time.Time{} // a heartbeat that failed on the last connection is repeated at once
-	first := pinned == 0
+	first := s.state == stateAsked
 	if first {
 		s.proof = proof{sent: l.asked, touched: l.asked} // creating the session is a committed write
-		s.trace(EventOpened, 0, nil)
 	} else {
 		// This comes before any other request. On the first link Client.admit does it.
 		s.authenticate(l)

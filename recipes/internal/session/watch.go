@@ -61,12 +61,14 @@ func (w *Watch) Stop() {
 }
 
 // Remove is Stop for a node that this session will not watch again soon. It also takes the watch off the server, unless another
-// Watch of this session is on that node. It waits for nothing.
+// Watch of this session is on that node. It waits for nothing. No other Watch loses the server's watch that it shares:
 //
-// Remove submits the request while it still holds the mu under which the last Watch went. So a read that sets a watch has either
-// listed its Watch earlier, or is sent later on the same connection. Servers obey a connection in order. No other Watch loses the
-// server's watch that it shares. An event that the server sent before makes a later Watch fire without a change. A new connection
-// has no watches to remove.
+//  1. Remove submits its request under the mu under which the last Watch went. So a read that sets a watch has either
+//     listed its Watch earlier, or is sent later on the same connection.
+//  2. Servers obey a connection in order.
+//  3. A new connection has no watches to remove.
+//
+// An event that the server sent before makes a later Watch fire without a change.
 func (w *Watch) Remove() {
 	s := w.s
 	s.mu.Lock()

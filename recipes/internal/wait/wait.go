@@ -239,26 +239,20 @@ type Grant struct {
 }
 
 // prove makes a grant certain: it is the one step between "the queue admits us" and a lease. If the declaration has changed, done
-// is false and the caller asks the queue again. A grant rests on two facts.
-//  1. At one transaction our node existed, was our session's, and every contender ahead was gone. ad says how we know that, by a or b:
-//     a) A listing shows our node and admits us (created, listed). A server shows the state after one transaction, whole. Older
-//     contenders were created before our node, so a server that lags can show contenders that have left, but hides none.
-//     b) Our predecessor, the front, was deleted, by an event or a read, and after that the watch on our own node was silent (departed).
-//     A server sends events in the order of its log, and before any reply of a later state. So our node was there at that deletion.
-//     What we see for one fact comes from one connection. A new connection fires every watch, also the declaration's, which we check
-//     last. A watch that is not set, or has fired, shows nothing more: then the caller lists. The reply to the create, or a read (Ours),
-//     said that the node is our session's.
-//  2. The session is alive. A follower that is cut off shows nodes of expired sessions: in one test, two processes believed for 5.82 s
-//     that they held the lock. A committed write of this session bounds that, sent at m, before or after fact 1. No server expires the
-//     session before m + T less a tick (session, proof), and the lease ends at m + T/2. Until then our node keeps out all contenders
-//     behind us. A write younger than T/6 suffices: it leaves as much time as heartbeats leave a lease. A waiter that is next sends
-//     heartbeats (wayClear), so mostly there is such a write; otherwise confirm makes one.
+// is false and the caller asks the queue again. A grant rests on three facts.
+//  1. At one transaction our node existed, was our session's (so said the reply to its create, or Ours), and every contender ahead was
+//     gone. ad says how we know that, by a or b, and all of it comes from one connection: a new one fires every watch.
+//     a) A listing shows our node and admits us (created, listed). It shows the state after one transaction: a server that lags can show
+//     contenders that have left, but hides none that is older than our node.
+//     b) Our predecessor, the front, was deleted, and after that the watch on our own node was silent (departed). A server sends events in
+//     the order of its log, and before any reply of a later state. A watch that is not set, or has fired, shows nothing: the caller lists.
+//  2. A write of this session, sent at m, was committed. No server expires the session before m + T less a tick (type proof of package
+//     session), and the lease ends at m + T/2. A write younger than T/6 leaves as much time as heartbeats leave a lease. A waiter that is
+//     next sends heartbeats (wayClear); without one, confirm makes the write.
+//  3. The declaration's watch is silent after fact 1, so the declaration was in force when we queued. We check it last, because between
+//     our read and our create an operator may drain the lock and find it idle.
 //
-// If others delete our node while our server lags, neither fact shows that: the event, or the next heartbeat, ends such a lease.
-//
-// The declaration is checked last, because between our read and our create an operator may drain the lock and find it idle. A server
-// tells a session of a change before anything of a later state. So if the declaration's watch is silent after fact 1, the declaration
-// was in force when we queued.
+// If others delete our node while our server lags, the event, or the next heartbeat, ends the lease.
 func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, err error) {
 	marked := false
 	if !ad.written && !w.aliveByHeartbeat() {

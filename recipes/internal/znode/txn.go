@@ -324,12 +324,9 @@ func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 //  5. Tokens are the czxids of contenders, which grow from one life to the next too.
 //  6. One transaction creates a set's contenders and the missing nodes of its keys. While two sets that share a key both wait, they are in
 //     one life of its node. In every queue that both are in they have the same order (see MultiLock).
-//
-// Every transaction that creates the node, or a contender in it, checks the version of the family's declaration. A family that was
-// destroyed and declared again starts at version 0 again, so a late transaction may pass that check and create a node in the wrong place.
-// Exclusion does not rest on it: before a grant the client looks whether the declaration has changed (waiter.prove), reads where the key
-// is, and gives up a place elsewhere (declare.Reader.Of). The late node is found and deleted (Txn.recheck). When one apply replaces a
-// family by another, the plan gives the new node a version that the old one did not have.
+//  7. No client is granted a key at the wrong place. A late transaction can create one, although it checks the version of the family's
+//     declaration: a family that was destroyed and declared again starts at version 0. Before a grant the client reads where the key is
+//     (declare.Reader.Of) if the declaration has changed (waiter.prove). Txn.recheck deletes the late node.
 //
 // A client guesses which nodes exist. A refusal says that another contender came or went meanwhile, and the client learns from it (learn).
 type KeyNode struct {
