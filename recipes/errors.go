@@ -114,7 +114,7 @@ type HeldError struct {
 	Cause    error         // why the wait ended; nil for a Try
 
 	c     *Client
-	owner turn.State // of a Local holder
+	owner turn.State // what a Local holder does
 	at    time.Time  // when it was made
 }
 

@@ -40,7 +40,7 @@ func WithParams(p kind.Params) Option { return func(o *options) { o.params = p }
 // kind or invalid.
 //
 // The nodes get the access list acl. Programs that contend need READ, CREATE and DELETE on the lock's node. The access list of
-// their nodes is made from that node's list. Without acl the nodes are open to everybody: anybody may take the lock, end it for
+// their nodes is made from that node's list. Without acl the nodes are open to all clients: each may take the lock, end it for
 // its holder, and delete the node. A node that exists keeps its list.
 //
 // The nodes stay when they are no longer used: one for each path, three for a semaphore, and the parents. A program that locks

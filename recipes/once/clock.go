@@ -27,7 +27,7 @@ const recheck = time.Minute
 // clock is this machine's clock, less its known lead over the ensemble's. Without that a client with a fast clock would wait for the
 // slots of tomorrow, and find those of today too old. Callers call read first.
 type clock struct {
-	now     func() time.Time // of this machine
+	now     func() time.Time // the machine's clock
 	own, at time.Time        // what it showed at the last read, and the monotonic time of that read
 	ahead   time.Duration    // its known lead
 }

@@ -63,7 +63,7 @@ var (
 type SlotError struct {
 	Path string     // of the job
 	Slot string     // its name
-	Run  *slots.Run // as recorded
+	Run  *slots.Run // what the record has
 }
 
 func (e *SlotError) Error() string {

@@ -663,8 +663,8 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 		d.Since = time.UnixMilli(d.payload.Since)
 	}
 	if d.payload == nil || d.payload.ChildACL == nil {
-		// ZooKeeper hands no list down. Contenders open to everybody, in a lock that is not, would let everybody end a grant, or pretend
-		// one. A change of the node's list alone is not noticed before the next read.
+		// In ZooKeeper a node inherits no access list. If contenders were open to all in a lock that is not, any client could end
+		// or feign a grant. A change of the node's list alone is noticed at the next read.
 		if notInherited != nil && !errors.Is(notInherited, zk.ErrNoAuth) {
 			w.Remove()
 			return nil, notInherited

@@ -350,7 +350,7 @@ func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 			t.Members = append(t.Members, a.members[i].Handle)
 		}
 	}
-	if a.set || first.Permits == 0 && !first.Handle.Shared { // permits and readers pass the turn on themselves
+	if a.set || first.Permits == 0 && !first.Handle.Shared { // otherwise others of this client may hold the lock too
 		t.Set = a.ticket.Set
 	}
 	nodes := a.nodes()
@@ -358,7 +358,7 @@ func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 	return held.Hold(ctx, held.Grant{Of: &t.Subject, Owner: a.state.SessionNodes, Nodes: nodes, Turns: &t.turns, Token: g.Czxid}, told)
 }
 
-// taken is a lock that is held: the locks of the call, and the goroutines behind it.
+// taken has the subject and the turns of a held lock, in one allocation.
 type taken struct {
 	Subject
 	turns
@@ -369,7 +369,7 @@ type turns struct {
 	turn.Ticket[Handover]
 	set  bool
 	of   *wait.Opened
-	next Handover // for the next goroutine
+	next Handover // what the next goroutine gets
 }
 
 // Next returns a node for the next goroutine. A set has several turns, which may go to different goroutines, so Next returns none
@@ -395,8 +395,8 @@ func (t *turns) HandOver(k *znode.Node, queue []string) bool {
 }
 
 // giveUp leaves the queues. The nodes that exist, or may exist, are deleted in the background. Then the turns are passed on, so
-// no goroutine of this client has to wait for these nodes. And however many callers give up before the network answers, one node
-// at most is left for each lock.
+// no goroutine of this client has to wait for these nodes. If many callers give up before the network answers, one node at most
+// is left for each lock.
 func (a *Call) giveUp(ctx context.Context, err error) error {
 	st, ticket, nodes, left := a.c, a.ticket, a.nodes(), a.undone
 	a.ticket.Set, a.places, a.undone = nil, nil, nil

@@ -18,10 +18,10 @@ import (
 //
 //	Opened     the lock is open: its declaration is read, in one session
 //	Place      our contenders are in its queue
-//	arrival    with what the queue looked like right behind their creation (package lock)
+//	arrival    with listings of the queue made after their creation (package lock)
 //	waiter     waits there; it lives no longer than the call that waits
-//	admission  the queue admits us: by which fact, and proven by which write
-//	Grant      that is certain; held.Hold makes a lock of it
+//	admission  the queue admits us: how we know, and whether a write proves it
+//	Grant      the admission is proven; held.Hold makes a lock of it
 
 // Opened is a lock whose declaration is read.
 type Opened struct {
