@@ -251,13 +251,13 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 }
 
 // among refuses a connection that is not one of the administrators of a set: its apply would fail at some write, or create nodes
-// that the administrators cannot change. Only the servers know whether an address is ours, so those count as ours. The argument
-// of says where the set comes from.
-func (x *Applier) among(set *plan.Access, of, root string) error {
+// that the administrators cannot change. Only the servers know whether an address is ours, so those count as ours. The source
+// says where the set comes from.
+func (x *Applier) among(set *plan.Access, source, root string) error {
 	if sure, perhaps := set.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil
 	}
-	return refusal.NotAdmin(x.client, set, of, root)
+	return refusal.NotAdmin(x.client, set, source, root)
 }
 
 // job is one apply.

@@ -127,7 +127,7 @@ func TestPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 }
 
 // Curator's clients do not say under which limit they came: who no longer stands
-// in the antechamber was granted its permit.
+// in the gate was granted its permit.
 func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	s, c := shopped(t)
 	java, late := s.dial(""), s.dial("")
@@ -184,7 +184,7 @@ func TestUsageSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 }
 
 // The last of those who are asked who they are had a permit to all appearance: its place in
-// the antechamber was not looked at any more.
+// the gate was not looked at any more.
 func TestForeignWaiterBehindManyPermitsIsNoHolder(t *testing.T) {
 	s, c := provisioned(t)
 	tree := s.shop()

@@ -42,47 +42,47 @@ func (e *Ensemble) Dial(ctx context.Context, with recipes.Config) (*recipes.Clie
 	return recipes.Dial(ctx, cfg)
 }
 
-// ClientConfig completes a configuration by the servers, timeouts, identities and encryption of the ensemble, as far as it has
-// any. So no program that dials can leave one of them out.
+// ClientConfig returns base, completed by the servers, timeouts, identities and encryption of the ensemble, as far as it has any.
+// So no program that dials can leave one of them out.
 //
 // The files of TLS, a keytab, a credential cache and a file with a password are read now, and again for each connection, so that
 // a program that lasts goes on when certificates and authorities, keys and passwords were replaced. While those of TLS cannot be
-// read or do not fit together, what they said before is used, and with.Logger is told. The servers' certificates are always
+// read or do not fit together, their former contents are used, and base.Logger is told. The servers' certificates are always
 // verified. An error is an [*hcl.Diagnostic].
-func (e *Ensemble) ClientConfig(with recipes.Config) (recipes.Config, error) {
+func (e *Ensemble) ClientConfig(base recipes.Config) (recipes.Config, error) {
 	if len(e.Servers) > 0 {
-		with.Servers = e.Servers
+		base.Servers = e.Servers
 	}
-	if len(with.Servers) == 0 {
-		return with, e.trouble("No servers", "Ensemble %q has no servers, and the environment variable ZOOKEEPER_SERVERS is not set. Set one of them, for example to \"zk1:2181,zk2:2181\".", e.Name)
+	if len(base.Servers) == 0 {
+		return base, e.trouble("No servers", "Ensemble %q has no servers, and the environment variable ZOOKEEPER_SERVERS is not set. Set one of them, for example to \"zk1:2181,zk2:2181\".", e.Name)
 	}
-	with.SessionTimeout, with.ConnectTimeout = cmp.Or(e.SessionTimeout, with.SessionTimeout), cmp.Or(e.ConnectTimeout, with.ConnectTimeout)
+	base.SessionTimeout, base.ConnectTimeout = cmp.Or(e.SessionTimeout, base.SessionTimeout), cmp.Or(e.ConnectTimeout, base.ConnectTimeout)
 	if len(e.Auth) > 0 {
-		with.Auth = e.Auth
+		base.Auth = e.Auth
 	}
 	if e.AuthName != "" {
-		with.Auth = append([]recipes.Auth{{Scheme: "ensemble", Credentials: recipes.Secret(e.AuthName)}}, with.Auth...)
+		base.Auth = append([]recipes.Auth{{Scheme: "ensemble", Credentials: recipes.Secret(e.AuthName)}}, base.Auth...)
 	}
 	var err error
-	if with.SASL, err = e.sasl(with); err != nil || e.TLS == nil {
-		return with, err
+	if base.SASL, err = e.sasl(base); err != nil || e.TLS == nil {
+		return base, err
 	}
 	first, err := e.encryption()
 	if err != nil {
-		return with, err
+		return base, err
 	}
 	var last atomic.Pointer[tls.Config]
 	last.Store(first)
-	with.TLS, with.GetTLS = nil, func() (*tls.Config, error) {
+	base.TLS, base.GetTLS = nil, func() (*tls.Config, error) {
 		now, err := e.encryption()
 		if err == nil {
 			last.Store(now)
-		} else if with.Logger != nil {
-			with.Logger.Warn("the certificates cannot be read again, so those read before are used", "error", err)
+		} else if base.Logger != nil {
+			base.Logger.Warn("the certificates cannot be read again, so those read before are used", "error", err)
 		}
 		return last.Load(), nil
 	}
-	return with, nil
+	return base, nil
 }
 
 // encryption reads the files of the tls block.

@@ -125,14 +125,14 @@ func (r *reader) keys(ctx context.Context, in *keyed, paths []string, use *kind.
 		for _, junk := range key.Live.Usage.Junk {
 			use.Junk = append(use.Junk, name+"/"+junk)
 		}
-		use.Holders = append(use.Holders, of(kind.BaseName(path), key.Live.Usage.Holders)...)
-		use.Waiters = append(use.Waiters, of(kind.BaseName(path), key.Live.Usage.Waiters)...)
+		use.Holders = append(use.Holders, withKey(kind.BaseName(path), key.Live.Usage.Holders)...)
+		use.Waiters = append(use.Waiters, withKey(kind.BaseName(path), key.Live.Usage.Waiters)...)
 	}
 	return nil
 }
 
-// of sets the key of each contender.
-func of(key string, all []kind.Party) []kind.Party {
+// withKey sets the key of each contender.
+func withKey(key string, all []kind.Party) []kind.Party {
 	for i := range all {
 		all[i].Key = key
 	}
@@ -210,9 +210,9 @@ type usedError struct{ path string }
 func (e *usedError) Error() string { return e.path + " is in use" }
 
 // KeyInUse returns the path of something in a family that is in use, "" if there is nothing. A child that is no node of a key
-// counts as used. KeyInUse calls empty with the operations that delete a key's node, for each unused one, from several
+// counts as used. KeyInUse calls sweep with the operations that delete a key's node, for each unused one, from several
 // goroutines.
-func KeyInUse(ctx context.Context, s *direct.Session, n *plan.Node, empty func(ctx context.Context, ops []tx.Op) error) (string, error) {
+func KeyInUse(ctx context.Context, s *direct.Session, n *plan.Node, sweep func(ctx context.Context, ops []tx.Op) error) (string, error) {
 	f := familyOf(n)
 	if err := f.list(ctx, s); err != nil {
 		return "", err
@@ -230,7 +230,7 @@ func KeyInUse(ctx context.Context, s *direct.Session, n *plan.Node, empty func(c
 		if err != nil || len(ops) == 0 {
 			return err
 		}
-		return empty(ctx, ops)
+		return sweep(ctx, ops)
 	})
 	if used := (*usedError)(nil); errors.As(err, &used) {
 		return used.path, nil

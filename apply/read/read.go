@@ -509,13 +509,13 @@ const (
 	parallel = 4  // such writes whose answers are waited for
 )
 
-// each calls f for every index of paths, several at a time, and returns the first error. The function reads lists the requests of
+// each calls f for every index of paths, several at a time, and returns the first error. The function requests lists the reads of
 // f for some paths; they are sent ahead. Any other request of f costs a round trip, for which the other calls wait. The first
 // error ends the context of all calls. f must be safe for concurrent use. t counts.
-func each(ctx context.Context, t *Tally, s *direct.Session, paths []string, reads func(paths []string) direct.Reads,
+func each(ctx context.Context, t *Tally, s *direct.Session, paths []string, requests func(paths []string) direct.Reads,
 	f func(ctx context.Context, s *direct.Session, i int) error) error {
 	return batches(ctx, t, len(paths), func(ctx context.Context, first, end int) error {
-		ahead := s.ReadAhead(ctx, reads(paths[first:end]))
+		ahead := s.ReadAhead(ctx, requests(paths[first:end]))
 		for i := first; i < end; i++ {
 			if err := f(ctx, ahead, i); err != nil {
 				return err

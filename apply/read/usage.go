@@ -28,13 +28,13 @@ func (r *reader) use(ctx context.Context, s *direct.Session, n *plan.Node) error
 	return r.contenders(ctx, s, n, MaxDescribed)
 }
 
-// contenders fills in the structural children and the contenders of a lock that is no family, and describes the first most of
+// contenders fills in the structural children and the contenders of a lock that is no family, and describes at most limit of
 // them.
 //
 // It needs few requests, because it does this for every lock of a tree: one for each part, and none for
 // an idle mutex, whose number of children came with its data. Contenders are listed and read only if
 // there are more children than parts.
-func (r *reader) contenders(ctx context.Context, s *direct.Session, n *plan.Node, most int) error {
+func (r *reader) contenders(ctx context.Context, s *direct.Session, n *plan.Node, limit int) error {
 	k := n.Kind()
 	lists := map[string][]string{} // children by queue directory, "" for the lock itself
 	for _, name := range k.Children {
@@ -61,7 +61,7 @@ func (r *reader) contenders(ctx context.Context, s *direct.Session, n *plan.Node
 	if len(line)+len(junk) == 0 {
 		return nil
 	}
-	if err := r.describe(ctx, n, line, most); err != nil {
+	if err := r.describe(ctx, n, line, limit); err != nil {
 		return err
 	}
 	n.Live.Usage = sortUsage(n, line, junk)
@@ -198,10 +198,10 @@ func sortUsage(n *plan.Node, line []entry, junk []string) *kind.Usage {
 	return u
 }
 
-// describe reads who the contenders are, up to the limit most. The others are known only by their places, except for permits: a
-// place does not tell whether a permit was granted under a higher limit. In a family, each key may have that many permits, so
-// permits that are not read count as granted.
-func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, most int) error {
+// describe reads who the contenders are, up to the limit. The others are known only by their places, except for permits: a place
+// does not tell whether a permit was granted under a higher limit. In a family, each key may have that many permits, so permits
+// that are not read count as granted.
+func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, limit int) error {
 	var reads direct.Reads
 	var told []*entry
 	k := n.Kind()
@@ -210,7 +210,7 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, most 
 		// The first in a gate, the queue before the deciding one that grants nothing, may be in the
 		// deciding queue too. Only its session shows that it holds nothing yet.
 		first := k.Queues[e.queue].Gate && (i == 0 || line[i-1].queue != e.queue)
-		if i < most || most == MaxDescribed && k.Permits != nil && !k.Queues[e.queue].Gate || first {
+		if i < limit || limit == MaxDescribed && k.Permits != nil && !k.Queues[e.queue].Gate || first {
 			told = append(told, e)
 			reads.Get = append(reads.Get, e.Path)
 		}

@@ -193,9 +193,9 @@ func Namesake(c *recipes.Client, names []string) bool {
 }
 
 // NotAdmin is the error of a connection that is not one of the administrators of a set.
-func NotAdmin(c *recipes.Client, set *plan.Access, of, root string) error {
+func NotAdmin(c *recipes.Client, set *plan.Access, source, root string) error {
 	admins := access.Names(set.Admins)
-	why := fmt.Sprintf("we are %s, and the administrators %s are %s", strings.Join(failure.WhoWeAre(c), ", "), of, strings.Join(admins, ", "))
+	why := fmt.Sprintf("we are %s, and the administrators %s are %s", strings.Join(failure.WhoWeAre(c), ", "), source, strings.Join(admins, ", "))
 	if Namesake(c, admins) {
 		why = fmt.Sprintf("%s; %s", why, WrongPassword)
 	}

@@ -30,9 +30,9 @@ type Host interface {
 	stack.Screen
 	Show(view.Result)
 	Message(text string)
-	// Approve asks a person; the error says that there was no approval. The argument what names the action that is then
-	// cancelled, and besides another way to approve it.
-	Approve(ctx context.Context, what, question, besides string) error
+	// Approve asks a person; the error says that there was no approval. It names the action that is then cancelled, and the other
+	// way to approve it.
+	Approve(ctx context.Context, action, question, otherWay string) error
 	// Uninterrupted lets an interrupt of the program wait until the returned function. After an interrupt it is an error.
 	Uninterrupted(context.Context) (over func(), err error)
 	Changing(bool) // says whether writes to ZooKeeper have begun

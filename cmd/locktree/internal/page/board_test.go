@@ -459,7 +459,7 @@ func TestListsAreFilteredSortedAndPaged(t *testing.T) {
 	}
 }
 
-// Each permit of a semaphore is a node, and a client that is granted some leaves its place in the antechamber. For people it is
+// Each permit of a semaphore is a node, and a client that is granted some leaves its place in the gate. For people it is
 // one client that queued, was granted permits, and released them.
 func TestPermitsOfOneClientAreOne(t *testing.T) {
 	at := func(holders, waiters []inspect.Contender) *scan.Snapshot {

@@ -285,8 +285,8 @@ func (s *Screen) width(stream io.Writer) int {
 
 // Approve asks for approval; only "yes" gives it, and every other answer ends the command. If standard input is not a terminal,
 // no person would see the question. Then Approve only reads a line, so that `echo yes | locktree apply` works as it does with
-// Terraform. The argument The argument what names the cancelled action, and besides another way to approve it.
-func (s *Screen) Approve(ctx context.Context, what, question, besides string) error {
+// Terraform. The argument Its text names the cancelled action, and the other way to approve it.
+func (s *Screen) Approve(ctx context.Context, action, question, otherWay string) error {
 	if IsTerminal(s.Stdin) {
 		fmt.Fprint(s.Stderr, "\n"+question+"\n\n  Enter a value: ")
 	} else {
@@ -297,9 +297,9 @@ func (s *Screen) Approve(ctx context.Context, what, question, besides string) er
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return view.Failf("Error asking for approval", "Standard input ended without an answer (%v), so nothing was written. Answer \"yes\" there, or add -auto-approve%s.", err, besides)
+		return view.Failf("Error asking for approval", "Standard input ended without an answer (%v), so nothing was written. Answer \"yes\" there, or add -auto-approve%s.", err, otherWay)
 	case strings.TrimSpace(answer) != "yes":
-		s.Message("\n" + what + " cancelled.")
+		s.Message("\n" + action + " cancelled.")
 		return exit.With(exit.Failed)
 	}
 	return nil
