@@ -49,7 +49,7 @@ func Acquisitions(in *inspect.Report) (out []Acquisition) {
 	}{{false, in.Holders}, {true, in.Waiters}} {
 		first := len(out)
 		for _, p := range side.who {
-			at := first + slices.IndexFunc(out[first:], func(a Acquisition) bool { return a.with(p, in.Kind.Permits != nil && side.waits) })
+			at := first + slices.IndexFunc(out[first:], func(a Acquisition) bool { return a.includes(p, in.Kind.Permits != nil && side.waits) })
 			if at < first {
 				out, at = append(out, Acquisition{Party: p, Queued: side.waits}), len(out)
 			}
@@ -63,9 +63,9 @@ func Acquisitions(in *inspect.Report) (out []Acquisition) {
 	return out
 }
 
-// with reports whether a node is of the same acquisition. A waiter for permits has its place in the gate, the queue in another
+// includes reports whether a node is of the same acquisition. A waiter for permits has its place in the gate, the queue in another
 // directory that grants nothing. A later transaction may have created its nodes for permits.
-func (a Acquisition) with(p kind.Party, gate bool) bool {
+func (a Acquisition) includes(p kind.Party, gate bool) bool {
 	beside := func(q kind.Party) bool { return kind.ParentPath(q.Path) == kind.ParentPath(p.Path) }
 	return a.Session == p.Session && a.Session != 0 && (a.Token == p.Token || gate && !slices.ContainsFunc(a.Nodes, beside))
 }

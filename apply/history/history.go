@@ -142,8 +142,8 @@ func entries(data []byte) (all []json.RawMessage) {
 	return slices.DeleteFunc(all, func(one json.RawMessage) bool { return len(one) > maxEntry })
 }
 
-// with puts an entry in front of others, and removes the entry of an earlier transaction of the same apply.
-func with(e Entry, all []json.RawMessage, most int) []byte {
+// withEntry puts an entry in front of others, and removes the entry of an earlier transaction of the same apply.
+func withEntry(e Entry, all []json.RawMessage, most int) []byte {
 	all = slices.DeleteFunc(slices.Clone(all), func(one json.RawMessage) bool {
 		var other Entry
 		return json.Unmarshal(one, &other) == nil && other.ID == e.ID
@@ -220,7 +220,7 @@ func (h *Node) Note(e Entry) []tx.Op {
 	case Short:
 		most = 1
 	}
-	return []tx.Op{{Kind: tx.OpSet, Path: h.Path, Data: with(e, h.entries, most), Version: h.version}}
+	return []tx.Op{{Kind: tx.OpSet, Path: h.Path, Data: withEntry(e, h.entries, most), Version: h.version}}
 }
 
 // Wrote updates the node after a committed transaction that wrote data into it.

@@ -21,8 +21,8 @@ type blocks struct {
 	stack string
 }
 
-// of returns the blocks that are declared in one directory. keyed means that a for_each is around them.
-func (b blocks) of(all []*eval.Evaluation, keyed bool) (out []*Block) {
+// declaredIn returns the blocks that are declared in one directory. keyed means that a for_each is around them.
+func (b blocks) declaredIn(all []*eval.Evaluation, keyed bool) (out []*Block) {
 	for _, n := range all[0].Declared.Nodes {
 		var at []eval.Siblings
 		for _, e := range all {
@@ -46,7 +46,7 @@ func (b blocks) of(all []*eval.Evaluation, keyed bool) (out []*Block) {
 		for _, e := range inside {
 			block.know(e.At)
 		}
-		if block.Blocks = b.of(inside, keyed || block.Repeated); len(block.Blocks) > 0 {
+		if block.Blocks = b.declaredIn(inside, keyed || block.Repeated); len(block.Blocks) > 0 {
 			out = append(out, block)
 		}
 	}

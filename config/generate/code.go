@@ -92,7 +92,7 @@ func (c *Code) build(e *eval.Evaluation) {
 		on := eval.EnsembleValue(e.Of(e.Declared.Named["ensemble"][name]).Value)
 		b := blocks{on, c.Stack}
 		c.Ensembles = append(c.Ensembles, &Ensemble{Name: name, Root: on.DefaultRoot,
-			Blocks: b.of([]*eval.Evaluation{e}, false), Nodes: b.nodes(e.Instances)})
+			Blocks: b.declaredIn([]*eval.Evaluation{e}, false), Nodes: b.nodes(e.Instances)})
 	}
 	for _, d := range e.Declared.Outputs {
 		if o := outputOf(e, d); o.Name != "" {

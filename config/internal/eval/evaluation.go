@@ -182,13 +182,13 @@ func (e *Evaluation) collectInstances(nodes []*static.Node, at Siblings) {
 	}
 }
 
-// of returns all instances of a node inside the instances of outer, in the order of the configuration and of their keys.
-func (s Siblings) of(n, outer *static.Node) []*Instance {
+// instances returns all instances of a node inside the instances of outer, in the order of the configuration and of their keys.
+func (s Siblings) instances(n, outer *static.Node) []*Instance {
 	if n.Parent == outer {
 		return s[n]
 	}
 	var out []*Instance
-	for _, at := range s.of(n.Parent, outer) {
+	for _, at := range s.instances(n.Parent, outer) {
 		out = append(out, at.Inside[n]...)
 	}
 	return out

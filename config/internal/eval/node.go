@@ -51,7 +51,7 @@ func evaluateNode(s scope) {
 	if s.Of(n.Parent.Decl).Failed {
 		s.fail()
 	}
-	for _, at := range s.Top.of(n.Parent, nil) {
+	for _, at := range s.Top.instances(n.Parent, nil) {
 		expand(s, at, at.Ensemble)
 	}
 }
@@ -385,7 +385,7 @@ func (i *Instance) PlanNode(origin string, own kind.List) plan.Node {
 // orders gives each lock in the namespace its place in the declared order.
 func (i *Instance) orders() {
 	for rank, n := range i.Node.Order {
-		for _, in := range i.Inside.of(n, i.Node) {
+		for _, in := range i.Inside.instances(n, i.Node) {
 			for _, f := range in.Params.Fields() {
 				if f.Derived && i.Path != "" {
 					_ = f.Set(kind.Place{Of: i.Path, Rank: rank + 1}.String())
