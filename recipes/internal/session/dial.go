@@ -307,19 +307,6 @@ type tlsSource struct {
 	last atomic.Pointer[tls.Config]  // the configuration of the newest connection
 }
 
-// tlsOf returns the source that cfg names.
-func tlsOf(cfg Config) (get func() (*tls.Config, error), err error) {
-	switch {
-	case cfg.GetTLS == nil && cfg.TLS == nil:
-		return nil, nil
-	case cfg.GetTLS == nil:
-		return func() (*tls.Config, error) { return cfg.TLS, nil }, nil
-	case cfg.TLS != nil:
-		return nil, errors.New("recipes: Config has both TLS and GetTLS; set one of them")
-	}
-	return cfg.GetTLS, nil
-}
-
 // next is the configuration for a new connection; nil for a plain one.
 func (s *tlsSource) next() (*tls.Config, error) {
 	if s.get == nil {

@@ -154,7 +154,11 @@ func other(e *wire.Encoder, o *op) {
 		e.Int32(r.version)
 	case *watchKey:
 		e.Str(r.path)
-		e.Int32(r.watcherType())
+		kind := int32(2) // Watcher.WatcherType
+		if r.child {
+			kind = 1
+		}
+		e.Int32(kind)
 	case *setWatches:
 		e.Int64(r.since)
 		watchPaths(e, r.keys[:r.data])

@@ -115,15 +115,6 @@ func newSession(c *Client) *Session {
 	return s
 }
 
-// neverWas makes s a lost session that never connected: the first caller that needs a session dials the next one.
-func (s *Session) neverWas() {
-	s.err = fmt.Errorf("%w: none was asked for yet", ErrLost)
-	s.move(StateLost)
-	s.end()
-	close(s.done)
-	close(s.joined)
-}
-
 // ID returns the session's id, 0 before the servers have granted it.
 func (s *Session) ID() int64 { return s.id.Load() }
 
@@ -540,7 +531,12 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	if c.session = newSession(c); cfg.Lazy {
-		c.session.neverWas()
+		s := c.session // lost, and never connected: the first caller that needs a session dials the next one
+		s.err = fmt.Errorf("%w: none was asked for yet", ErrLost)
+		s.move(StateLost)
+		s.end()
+		close(s.done)
+		close(s.joined)
 		return c, nil
 	}
 	if err = c.connect(ctx, c.session); err != nil {
@@ -581,8 +577,11 @@ func newClient(cfg Config, test seam.Seams) (*Client, error) {
 		cfg.Dialer, resolve = (&net.Dialer{}).DialContext, net.DefaultResolver.LookupHost
 	}
 	c.book = servers.NewBook(resolve, test.Services, c.log.Write)
-	if c.tls.get, err = tlsOf(cfg); err != nil {
-		return nil, err
+	switch c.tls.get = cfg.GetTLS; {
+	case cfg.GetTLS != nil && cfg.TLS != nil:
+		return nil, errors.New("recipes: Config has both TLS and GetTLS; set one of them")
+	case cfg.TLS != nil:
+		c.tls.get = func() (*tls.Config, error) { return cfg.TLS, nil }
 	}
 	c.cfg = cfg
 	c.live, c.end = context.WithCancel(context.Background()) // Dial's ctx bounds Dial only

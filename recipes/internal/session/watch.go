@@ -15,14 +15,6 @@ type watchKey struct {
 	child bool // on the list of children; otherwise on the data
 }
 
-// watcherType is the kind of watch, as removeWatches names it (Watcher.WatcherType).
-func (k *watchKey) watcherType() int32 {
-	if k.child {
-		return 1
-	}
-	return 2
-}
-
 // Watch tells one caller when to read one node again; see Session.GetCalled.
 type Watch struct {
 	s    *Session
