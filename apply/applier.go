@@ -172,12 +172,10 @@ func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*event.Result, error
 	return res, nil
 }
 
-// Check reports whether Apply would refuse the plan now, and writes nothing: because
-// something has changed since the plan, a lock that has to be idle is in use, a
-// transaction is too large or, without LockTimeout, another apply holds the lock. Its
-// errors are those of Apply. Things may still change before Apply. Check is for plans of
-// several ensembles, which cannot share a transaction: if one of them would be refused
-// anyway, none is written.
+// Check reports whether Apply would refuse the plan now, and writes nothing. Apply refuses a plan if something has changed since,
+// if a lock that has to be idle is in use, or if a transaction is too large. Without LockTimeout it also refuses if another apply
+// holds the lock. Its errors are those of Apply. Things may still change before Apply. Check is for plans of several ensembles,
+// which cannot share a transaction: if one of them would be refused anyway, none is written.
 func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 	r := x.job(p)
 	if err := r.permitted(); err != nil || !p.HasChanges() {

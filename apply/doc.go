@@ -23,10 +23,9 @@
 // lock with the record. A limit of 80,000 bytes suffices for some thousand locks. A transaction counts as too long only if a
 // harmless request of the same length ends the connection too, while short requests do not.
 //
-// A transaction is sent only if every node that the plan relied on is unchanged, and it is fenced: its
-// first operation checks the apply lock, so a program that was paused past its session commits
-// nothing. If the reply is lost, the outcome is read back from the apply id that the transaction writes
-// or, if a destroy leaves no record, from the count of destroys. It is never guessed.
+// A transaction is sent only if every node that the plan relied on is unchanged. It is fenced: its first operation checks the
+// apply lock, so a program that was paused past its session commits nothing. If the reply is lost, the outcome is read back from
+// the apply id that the transaction writes or, if a destroy leaves no record, from the count of destroys. It is never guessed.
 //
 // An apply writes no node without this stack's marker, with two exceptions: nodes that import blocks name, and the nodes of a
 // family's keys. It gives these the family's new list in place of the former one. If the family is to go, it deletes those

@@ -45,10 +45,10 @@ func (e *Ensemble) Dial(ctx context.Context, with recipes.Config) (*recipes.Clie
 // ClientConfig returns base, completed by the servers, timeouts, identities and encryption of the ensemble, as far as it has any.
 // So no program that dials can leave one of them out.
 //
-// The files of TLS, a keytab, a credential cache and a file with a password are read now, and again for each connection, so that
-// a program that lasts goes on when certificates and authorities, keys and passwords were replaced. While those of TLS cannot be
-// read or do not fit together, their former contents are used, and base.Logger is told. The servers' certificates are always
-// verified. An error is an [*hcl.Diagnostic].
+// The files of TLS, a keytab, a credential cache and a file with a password are read now, and again for each connection. So a
+// program that runs for long goes on when certificates, keys or passwords were replaced. While those of TLS cannot be read or do
+// not fit together, their former contents are used, and base.Logger is told. The servers' certificates are always verified. An
+// error is an [*hcl.Diagnostic].
 func (e *Ensemble) ClientConfig(base recipes.Config) (recipes.Config, error) {
 	if len(e.Servers) > 0 {
 		base.Servers = e.Servers

@@ -48,10 +48,10 @@
 //
 // # Secrets
 //
-// A sensitive value carries a cty mark from where it enters (a sensitive variable, env, digest) to where it leaves: a
-// password, an access list, an output declared sensitive. Everywhere else it is refused, and no diagnostic repeats it:
-// an error in an expression that mentions something sensitive gives its reason only if the reason is on a list of those that
-// quote no value (fixedReasons in internal/functions). A literal that a person writes into a file is shown with its line when that line is wrong.
+// A sensitive value carries a cty mark from where it enters (a sensitive variable, env, digest) to where it leaves: a password,
+// an access list, an output declared sensitive. Everywhere else it is refused, and no diagnostic repeats it. An error in an
+// expression that mentions something sensitive gives its reason only if that reason quotes no value (fixedReasons in
+// internal/functions). A literal that a person writes into a file is shown with its line when that line is wrong.
 //
 // # Limits
 //

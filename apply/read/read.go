@@ -132,10 +132,10 @@ func Destroys(ctx context.Context, s *direct.Session, root, stack string) (int32
 
 // reader is one pass over the tree.
 //
-// It follows three leads: the children of the root and of every namespace of ours in which only administrators create nodes,
-// where the nodes' own marks say whose they are; the paths of the configuration; and those in the record, which no mark leads to.
-// So a node is found as long as one of the three still leads to it. Other stacks and programs may keep thousands of nodes in the
-// same root: a node without our mark is read once and not entered (TestForeignNeighboursAreNeitherReadNorListed).
+// It follows three leads. The marks of nodes say whose they are in the root and in every namespace of ours where only
+// administrators create nodes. The paths of the configuration lead to the declared nodes, and the record names nodes that no mark
+// leads to. So a node is found as long as one of the three still leads to it. Other stacks and programs may keep thousands of
+// nodes in the same root: a node without our mark is read once and not entered (TestForeignNeighboursAreNeitherReadNorListed).
 type reader struct {
 	s     *direct.Session
 	tally *Tally

@@ -1,6 +1,6 @@
-// Package record is what <root>/.locktree says of a stack, and what an apply notes in each node: the record (the data of
-// .locktree/stacks/STACK), the checksums in the marks of nodes, the roll of the nodes that were left, the id of the ensemble, and
-// where the tool keeps its own nodes.
+// Package record is what an apply notes of a stack below <root>/.locktree and in each node. It has the record (the data of
+// .locktree/stacks/STACK), the checksums in the marks of nodes, the roll of the nodes that an apply left, and the id of the
+// ensemble. A node's mark is its data. The package also knows where the tool keeps its own nodes.
 //
 // It turns values into bytes and back, and relies on package kind alone. It knows no tree, no plan and no server: a caller names a
 // node by its path, its payload and its access list.

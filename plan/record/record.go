@@ -237,8 +237,8 @@ type Before struct {
 	Extra     map[string]json.RawMessage // unknown fields of the record, to be kept
 }
 
-// An apply notes in the data of each node, its mark, what it leaves there: a sum over the path, the data and the access list,
-// keyed with a random value in the stack's record. A node with another sum was changed by hand.
+// An apply notes in the mark of each node what it leaves there. That is a sum over the path, the data and the access list, keyed
+// with a random value in the stack's record. A node with another sum was changed by hand.
 //
 // A program that uses a lock can read its mark, but only the key computes a sum. So it can neither test a guessed password with
 // the sum nor forge a node that passes for one that an apply left. A reader of the stack has the key, while the servers hide

@@ -36,7 +36,7 @@ type Transaction struct {
 
 // Each calls yield for the transactions of the plan in order, and stops at its first error. Most plans have one transaction. A
 // plan that does not fit into [MaxTransaction] is cut between changes, so that after each transaction every lock exists
-// completely or not at all: if an apply ends between two transactions, the next plan finishes its work. Changes that must happen
+// completely or not at all. If an apply ends between two transactions, the next plan finishes its work. Changes that must happen
 // at one moment stay in one transaction: a lock with its structural children, the creation of a lock at its new path with the
 // deletion at its old one.
 //
@@ -173,8 +173,8 @@ func unitsOf(p *plan.Plan) (out [][]*plan.Change) {
 // before it, so a replaced node is gone when it is created again.
 //
 // The transaction checks a node that it relies on and does not write: one whose parts alone change. Every other node of the unit
-// is guarded by the version of its write. Nodes that stay and that nothing depends on are not checked: an edit by hand there is a
-// matter for the next plan, and a check for each would make the transaction as long as the tree.
+// is guarded by the version of its write. Nodes that stay and that nothing depends on are not checked. An edit by hand there is a
+// matter for the next plan, and a check for each node would make the transaction as long as the tree.
 func operations(p *plan.Plan, unit []*plan.Change) (ops []Op, err error) {
 	for _, c := range slices.Backward(unit) {
 		ops = append(ops, deletes(c)...)
@@ -221,7 +221,7 @@ func untouched(p *plan.Plan, c *plan.Change) *plan.Change {
 
 // numbered is the apply id with the number of a transaction added to its last four digits. The first one has the id itself, and
 // up to 65,536 transactions have different ids. If the number replaced those digits, one id in 65,536 would already end in the
-// number of the second transaction (0001): if its reply were lost, what the first one wrote into the record would be taken for
+// number of the second transaction (0001). If the reply to that one were lost, the id that the first one wrote would be taken for
 // its success.
 func numbered(id string, n int) string {
 	if n == 0 {

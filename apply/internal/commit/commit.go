@@ -106,9 +106,8 @@ func (r *Sender) settle(ctx context.Context, results []zk.MultiResponse, err err
 // lower jute.maxbuffer is not expected: a session with a hundred watches needs that much to reconnect.
 const Suspect = 8 << 10
 
-// unreadTries is how often a transaction and then a harmless request of its length must end
-// their connections, while small requests in between are answered, before the transaction counts
-// as longer than the servers accept.
+// unreadTries is how often a transaction and then a harmless request of its length must end their connections before the
+// transaction counts as longer than the servers accept. Small requests in between must be answered.
 const unreadTries = 2
 
 // confirmed sends a short transaction that only checks our contender in the apply lock. It proves that servers answer on the

@@ -37,7 +37,7 @@ func TextError(text string) error {
 	return nil
 }
 
-// plainText is the text of a file without a byte order mark, and with the line ends of Unix: they depend on the program that
+// plainText is the text of a file without a byte order mark, and with the line ends of Unix. Both depend on the program that
 // checked the file out, and must not change what a description says.
 func plainText(src []byte) []byte {
 	return bytes.ReplaceAll(bytes.TrimPrefix(src, []byte("\xef\xbb\xbf")), []byte("\r\n"), []byte("\n"))
