@@ -46,7 +46,8 @@ func (c *Client) take(ctx context.Context, q *handle, set, try bool, members ...
 }
 
 // explain separates an outage from contention. If the session is not active when the call ends, the error matches ErrUnreachable,
-// unless the lock is known to be held. A goroutine of this client that only asks for the lock does not show that.
+// unless the lock is known to be held. If the only contender ahead is a goroutine of this client that still asks for the lock,
+// the lock is not known to be held.
 func (k *asked) explain(ctx context.Context, a *lock.Call, err error) error {
 	var held *HeldError
 	known := errors.As(err, &held) && (!held.Local || held.owner == turn.Holds)
@@ -129,8 +130,8 @@ func (k *call) tell(e Event) {
 	k.c.observe(e)
 }
 
-// tenure is one lease for the Observer: Acquired, and then Released or Lost, once. A lease that enters a lock again belongs to
-// the outer lease's tenure. It has a tenure of its own if EventQueued was sent for its call.
+// tenure sends the Observer the events of one lease: Acquired, and then Released or Lost, each at most once. A lease that enters
+// a lock again belongs to the outer lease's tenure. It has a tenure of its own if EventQueued was sent for its call.
 type tenure struct {
 	q       *handle // its holder's handle
 	call    *call

@@ -65,16 +65,16 @@ type Config struct {
 	// LoseOnSuspect ends the session, and so its leases, as soon as it is Suspect while anything is held. Without it leases last
 	// until the session is Lost, and survive a short disconnect.
 	LoseOnSuspect bool
-	// MaxReply bounds a server's reply, in bytes; 0 = 16 MiB. A longer reply ends the connection with ErrTooLarge. Only listings
-	// of a hundred thousand nodes or more are longer. Memory is used as a reply arrives.
+	// MaxReply bounds a server's reply, in bytes; 0 = 16 MiB. A longer reply ends the connection with ErrTooLarge. With the default only
+	// listings can be longer: 16 MiB hold a listing of 100,000 nodes with names of 160 bytes. Memory is used as a reply arrives.
 	MaxReply int
 	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
 	ReadOnly bool
-	// Lazy lets a program start while ZooKeeper is away: Dial checks this configuration and connects to nothing. The first use
-	// connects, and fails as any use does after a session was lost. A Lock waits until its ctx, or WithMaxWait, ends, and a Try
-	// for a sixth of SessionTimeout. Both return ErrUnreachable, which says why each server failed. ErrAuth also comes from the
-	// first use, and from each later one. So such a program should use the client once, or call Session, before it reports that
-	// it is ready.
+	// Lazy lets a program start while ZooKeeper is away: Dial checks this configuration and connects to nothing. The first use connects. If
+	// it cannot connect, it fails like a use after a lost session. A Lock waits until its ctx, or WithMaxWait, ends, and a Try for a sixth
+	// of SessionTimeout. Both return ErrUnreachable, which says why each server failed. If the servers refuse an identity, the first use
+	// returns ErrAuth, and so does each later use. So such a program should use the client once, or call Session, before it reports that it
+	// is ready.
 	Lazy bool
 }
 
@@ -118,9 +118,9 @@ type Client struct {
 type source = session.SourceFunc
 
 // Dial checks cfg, connects, logs in by Config.SASL, presents Config.Auth and returns when a session is granted. When ctx ends or
-// Config.ConnectTimeout has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed. It fails with
-// ErrAuth when a server refuses an identity, or when one refuses the login and none accepts it. A failed Dial leaves nothing behind;
-// cleaning up may take it up to three seconds longer. With Config.Lazy it checks cfg, and the rest is left to the first use.
+// Config.ConnectTimeout has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed. It fails with ErrAuth
+// when a server refuses an identity, or when one server refuses the login and no other server accepts it. A failed Dial leaves nothing
+// behind; cleaning up may take it up to three seconds longer. With Config.Lazy it checks cfg, and the rest is left to the first use.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg, log: cfg.Logger, now: time.Now}
 	if clock := seam.From(ctx).Now; clock != nil {
@@ -165,10 +165,10 @@ func (c *Client) live(ctx context.Context) (*session.Session, error) {
 	return e.Session, nil
 }
 
-// SetServers replaces Config.Servers for the present session, which lives on, and for later ones. A connection to a server of the
-// new list stays. Any other connection ends when the requests under way are answered, or after a twelfth of the session timeout.
-// Then the session connects to a server of the new list, as after any disconnect: leases are kept, unless Config.LoseOnSuspect is
-// set. An error says what is wrong with the new list; the old list then remains in force.
+// SetServers replaces Config.Servers for the present session, which lives on, and for later ones. A connection to a server of the new list
+// stays. Any other connection ends when the requests under way are answered, or after a twelfth of the session timeout, but at most 1 s.
+// Then the session connects to a server of the new list, as after any disconnect: leases are kept, unless Config.LoseOnSuspect is set. An
+// error says what is wrong with the new list; the old list then remains in force.
 func (c *Client) SetServers(servers []string) error { return c.conn.SetServers(servers) }
 
 // observerGrace is how long Close waits for an Observer that has not received everything yet.
@@ -196,9 +196,9 @@ func (c *Client) Identities() (all kind.List) {
 	return all
 }
 
-// Revoke asks the contender at path node, the Path of a [Contender], to give the lock back or to leave the queue. It writes
-// "__REVOKE__" into the node, as Curator's revocation does. A holder of this library keeps the lock until it unlocks; its lease's
-// Context is cancelled with ErrRevoked, perhaps only once it has held the lock for 100 ms. A waiter of this library leaves.
+// Revoke asks the contender at path node, the Path of a [Contender], to give the lock back or to leave the queue. It writes "__REVOKE__"
+// into the node, as Curator's revocation does. A holder of this library keeps the lock until it unlocks. Its lease's Context is cancelled
+// with ErrRevoked. If the lease is younger than 100 ms, that can wait until those 100 ms have passed. A waiter of this library leaves.
 // Curator's holders obey if their program made the lock revocable; other clients ignore the request. Revoke overwrites the node's
 // information about its owner. It needs WRITE on the node.
 func (c *Client) Revoke(ctx context.Context, node string) error {

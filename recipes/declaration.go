@@ -56,8 +56,8 @@ func (c *Client) Logger() *slog.Logger { return c.log }
 func AfterGrant(err error) error { return held.AfterGrant(err) }
 
 // Lacks is for a caller that got zk.ErrNoNode for a node of d's layout; opts are the options of d. It reports whether another
-// look is worth it. That is so if it created the missing node, with WithCreate among opts, or if the declaration has changed. The
-// error says why the lock is not declared.
+// look is worth it: Lacks created the missing node (opts contain WithCreate), or the declaration has changed. The error says why
+// the lock is not declared.
 func (c *Client) Lacks(ctx context.Context, d *Declaration, opts ...Option) (again bool, err error) {
 	q := c.handle(d.Params.Kind(), d.Path, false, opts)
 	e, err := c.state.Live(ctx)

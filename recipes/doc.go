@@ -17,7 +17,7 @@
 //   - [RWMutex]: many readers or one writer.
 //   - [Semaphore]: a declared number of permits.
 //   - [Election]: one leader, and followers that observe who leads.
-//   - [MultiLock]: several of these, but no semaphore, all or none.
+//   - [MultiLock]: several of these locks at once, all or none; semaphores are excluded.
 //   - [Keyed]: a lock for each key, of which only the family is declared (docs/keyed.md).
 //   - Package once: a job that runs once for each slot of its schedule, whichever machine starts it (docs/once.md).
 //
@@ -41,8 +41,8 @@
 // is alive; its leases are still held then, unless Config.LoseOnSuspect is set. Only a committed write proves life, so a client
 // that holds anything commits one every sixth of the session timeout. A lease ends half a session timeout after its session's
 // last committed write was sent, by this process's clock. That is final. Two processes never hold a valid lease at once under two
-// conditions. The session timeout is at least four ticks of the servers. And while a process runs, the rate of its clock is right
-// within a sixteenth.
+// conditions. The first: the session timeout is at least four ticks of the servers. The second: while a process runs, its clock
+// is at most a sixteenth too fast or too slow.
 //
 // # More than one lock
 //
@@ -67,8 +67,8 @@
 //   - The nodes of a process that crashed stay until the servers expire its session. The next waiter is granted within the
 //     session timeout and two ticks, if a majority of the servers can be reached.
 //   - A process and its copy, restored from a snapshot of its memory, use the same session. While both run, both can hold a lock.
-//   - If a program deletes nodes of others, two processes can hold a lock. The client whose node it was ends the lease when it
-//     learns of that, for a deletion in the lease's first 100 ms only after these.
+//   - If a program deletes nodes of others, two processes can hold a lock. The client that owned the node ends its lease when it
+//     learns of that. It notices a deletion in the lease's first 100 ms only after that time.
 //   - Different wire formats do not exclude each other: Curator's clients do not see kazoo's contenders.
 //
 // Holders and waiters are ephemeral nodes, so none outlasts its session. A call that gives up deletes its own. docs/safety.md

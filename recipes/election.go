@@ -110,7 +110,7 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 // permanent one ends the loop.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 	return func(yield func(Contender, error) bool) {
-		var last *Contender // nil until something is yielded, "no leader" too
+		var last *Contender // nil until Observe has yielded a leader, or has yielded that there is none
 		for ctx.Err() == nil {
 			leader, s, w, err := e.leader(ctx)
 			if err != nil {
@@ -137,8 +137,8 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 	}
 }
 
-// leader finds the leader at the election's present path, and watches its node in session s. A draining election may be watched
-// to its end.
+// leader finds the leader at the election's present path, and watches its node in session s. leader also works while the election
+// is draining, so observers can follow it until it is gone.
 func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Session, w *session.Watch, err error) {
 	now, err := e.q.c.state.Live(ctx)
 	if err != nil {

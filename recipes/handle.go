@@ -28,7 +28,8 @@ func (q *handle) at(w *lock.Handle) *handle {
 	return &now
 }
 
-// present returns the handle with the lock's present path, and the error of the declaration there.
+// present returns the handle with the lock's current path. Its error is that of the declaration at that path, such as
+// ErrDraining.
 func (q *handle) present(ctx context.Context, e *lock.SessionState) (*handle, error) {
 	w, err := e.Present(ctx, &q.Handle)
 	return q.at(w), err

@@ -31,8 +31,8 @@ func (c *Client) Keyed(path string, opts ...Option) *Keyed {
 	return &Keyed{c: c, path: path, opts: slices.Clone(opts)}
 }
 
-// Mutex returns a handle on the lock of a key, in a family of mutexes. Its Path is the key's node in a family without
-// directories. [Lease.Path] includes the directory.
+// Mutex returns a handle on the lock of a key, in a family of mutexes. Its Path assumes a family without fanout directories.
+// [Lease.Path] includes the directory.
 func (k *Keyed) Mutex(key string) *Mutex { return &Mutex{k.queue(kind.Mutex, key, false)} }
 
 // RWMutex returns a handle on the lock of a key, in a family of read-write locks.
@@ -75,8 +75,8 @@ func (k *Keyed) lock(ctx context.Context, keys []string, try bool) (*Lease, erro
 	return (&MultiLock{k.c, handles}).lock(ctx, try)
 }
 
-// queue returns the handle of a key, with its path in a family without directories. When a call has read the declaration, it
-// follows the key to its directory (declare.KeyPathError).
+// queue returns the handle of a key. The path assumes a family without fanout directories. When a call has read the declaration,
+// it follows the key to its directory (declare.KeyPathError).
 func (k *Keyed) queue(of *kind.Kind, key string, shared bool) *handle {
 	q := k.c.handle(of, k.path, shared, k.opts)
 	if q.Wrong != nil {

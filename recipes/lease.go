@@ -15,7 +15,7 @@ import (
 type Lease struct{ u *held.Use }
 
 // Context is cancelled when the lease is released, lost or revoked. Its context.Cause is ErrReleased, ErrLost (with the reason)
-// or ErrRevoked. It is cancelled before a rival can be granted the lock, as long as this process runs and its clock too.
+// or ErrRevoked. It is cancelled before a rival can be granted the lock, as long as neither this process nor its clock stops.
 // Otherwise only the fencing token can stop what is done later. The Err method of this context, and of the one that Do passes on,
 // reads the clock. So in a process that was stopped for too long, the first call of Err reports the loss. A context derived from
 // it ends a moment later.
@@ -57,8 +57,9 @@ func (l *Lease) Verify(ctx context.Context) error { return l.u.Verify(ctx) }
 // *zk.CheckVersionRequest; together they must fit into one request (1,048,575 bytes); otherwise Multi sends nothing and returns
 // ErrTooLarge.
 //
-// When the reply is lost the outcome of the error, an *OpError, is unknown: read to find out. Such a write may still be applied
-// after the lease has ended, until the servers have deleted its node or expired its session.
+// If the reply is lost, Multi returns an *OpError whose Outcome is OutcomeUnknown. Read the nodes to find out whether the write
+// was applied. Such a write may still be applied after the lease has ended, until the servers have deleted its node or expired
+// its session.
 func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	return l.u.Multi(ctx, ops...)
 }
@@ -89,13 +90,14 @@ func (l *Lease) Unlock(ctx context.Context) error {
 // deleting in the background, so Release returns no error. If the lease was lost before, the cause of its Context is ErrLost. A
 // program that ends calls [Client.Close], which frees whatever is left.
 //
-// The next call of this client that takes the same lock alone waits until the node is gone. A call for permits does not wait for
-// that, nor does a reader, nor a writer after a reader of the same client. The server executes their requests after the delete.
-// If the connection is cut then, the client's old node can stay ahead of them until it is deleted. Meanwhile a Try fails.
+// If this client next asks for the same lock as its only holder, that call waits until the node is gone. A call for permits does
+// not wait for that, nor does a reader, nor a writer after a reader of the same client. The server executes their requests after
+// the delete. If the connection is cut then, the client's old node can stay ahead of them until it is deleted. Meanwhile a Try
+// fails.
 //
-// A client has at most 256 deletes under way, those of Unlock included. Release waits while there are as many, for a sixth of the
-// session timeout at most. If it cannot send the request by then, or if there is no connection, the delete is left to the
-// background. A node counts towards the limit of the session (512 KiB of paths) until a server confirms that it is gone.
+// A client has at most 256 deletes under way, those of Unlock included. While 256 deletes are under way Release waits, for a
+// sixth of the session timeout at most. If it cannot send the request by then, or if there is no connection, the delete is left
+// to the background. A node counts towards the limit of the session (512 KiB of paths) until a server confirms that it is gone.
 //
 // WithReentrancy, second calls, and a nil Lease: as for Unlock.
 func (l *Lease) Release() {

@@ -20,7 +20,7 @@ type Locker interface {
 	TryLock(ctx context.Context) (*Lease, error)
 }
 
-// RLocker returns the lock for reading, also as a member of a MultiLock.
+// RLocker returns the lock for reading. The result can also be a member of a MultiLock.
 func (m *RWMutex) RLocker() interface {
 	Locker
 	Member

@@ -30,9 +30,8 @@ type MultiLock struct {
 	handles []*handle
 }
 
-// MultiLock returns a handle on the members, which must be of this client and different locks. Members that exclude others wait
-// for their turn among the goroutines of this client, which keeps one node in each of their queues. Each reader has a node of its
-// own.
+// MultiLock returns a handle on the members, which must be of this client and different locks. For each member that excludes
+// others, the goroutines of this client wait in turn and share one node in its queue. Each reader has a node of its own.
 func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {

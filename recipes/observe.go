@@ -62,9 +62,9 @@ type Event struct {
 	Call    uint64          // the same in all events of one call and its lease, and unique in this process; 0 for a session's events
 	Path    string          // the lock's present node; of a MultiLock all of them, as in [Lease.Path]
 	Locks   []EventLock     // the lock that the call wants, or the members of a MultiLock; do not change it
-	Node    string          // the path of the call's node: of Queued, unless the call waits in the process, and of all events of a lease
+	Node    string          // the path of the call's node; set in Queued, unless the call waits in the process, and in all events of a lease
 	Token   uint64          // of a lease; 0 while it is not known
-	Wait    time.Duration   // from the call until it was queued, granted or refused; until the answer to a heartbeat
+	Wait    time.Duration   // from the call until it was queued, granted or refused; for a heartbeat, from its sending until its answer
 	Held    time.Duration   // from the grant until now (of a lease)
 	Result  string          // how the call ended (Acquired, Refused), as listed above
 	Cause   error           // of Queued, a *HeldError that names the contender ahead; of Refused, Lost and the events of sessions, the reason
@@ -183,9 +183,10 @@ func (q *eventQueue) wait(most time.Duration) {
 }
 
 // LogEvents makes a Config.Observer that logs events for people, one line each. LevelError is for a lease that was lost.
-// LevelWarn is for a session in doubt or lost, and for a call with the result unreachable, quota or error. LevelInfo is for a
-// session that is no longer in doubt, LevelDebug for all other grants, waits, refusals and releases. Heartbeats are not logged.
-// Config.Logger says which servers cannot be reached, and why: the same logger serves for both.
+// LevelWarn is for a session in doubt or lost, but not for one that Close ended, and for a call with the result unreachable,
+// quota or error. LevelInfo is for a session that is no longer in doubt. LevelDebug is for a session that Close ended, and for
+// all other grants, waits, refusals and releases. Heartbeats are not logged. Config.Logger says which servers cannot be reached,
+// and why: the same logger serves for both.
 func LogEvents(log *slog.Logger) func(Event) {
 	return func(e Event) {
 		level, text := levelOf(e)

@@ -62,8 +62,8 @@ func WithCreate(acl ...zk.ACL) Option {
 // The new lease shares the token, the node and the end of the outer one; the last Unlock of all releases the lock. A writer that
 // locks for reading stays a writer. A reader that locks for writing gets ErrWouldDeadlock, with and without this option. For a
 // semaphore the new lease shares permits of the outer one. A call that asks for more of them gets ErrWouldDeadlock. A member of a
-// MultiLock is entered through its own handle. A MultiLock itself is never entered again: a call that takes one with a lock of
-// its caller gets ErrWouldDeadlock.
+// MultiLock is entered through its own handle. A MultiLock itself is never entered again: a call whose caller already holds one
+// of the members gets ErrWouldDeadlock.
 func WithReentrancy() Option { return func(o *options) { o.reentrant = true } }
 
 // WithID replaces Config.ID in the nodes of this handle: it names the holder or waiter. A goroutine can inherit the place of

@@ -34,7 +34,7 @@ func (m *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 }
 
 // TryAcquire takes n permits if they are free and there is no waiter. Otherwise it returns a *HeldError. A client that polls with
-// it does not delay waiters, and writes nothing while the permits are taken.
+// it does not delay waiters. After one refused try, further tries of the client write nothing while the permits are taken.
 func (m *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	return m.q.lock(ctx, n, true)
 }

@@ -32,7 +32,7 @@ type Config struct {
 	// ServerRealm is the servers' realm (zookeeper.server.realm); "" = the client's own.
 	ServerRealm string
 	// AsConfigured takes the servers' hosts as they are in recipes.Config.Servers (zookeeper.sasl.client.canonicalize.hostname=false).
-	// Otherwise, as in ZooKeeper, the host is the name that the address has in DNS, if that name has the address in turn.
+	// Otherwise, as in ZooKeeper, the host is the address's name in DNS, if that name resolves to the same address.
 	AsConfigured bool
 
 	// RemoveHost and RemoveRealm say that the servers remove the host or the realm from a name before they compare it with access

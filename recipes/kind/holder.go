@@ -23,8 +23,8 @@ type Holder struct {
 	PID   int        `json:"pid"`
 	Since time.Time  `json:"since"`
 	Held  *time.Time `json:"held,omitempty"`
-	// Limit is in a permit that was created before it was known to be granted: the number of permits at that time. A permit with Limit or
-	// more others before it in the queue was not granted, whatever the number is now.
+	// Limit is the number of permits that the semaphore had when this permit was created. Only permits that were created before their grant
+	// have it. A permit with Limit or more others before it in the queue was not granted, whatever the number is now.
 	Limit int `json:"limit,omitempty"`
 	// Permits is in a place in the queue of a semaphore: how many permits it waits for.
 	Permits int `json:"permits,omitempty"`
@@ -65,7 +65,7 @@ type member struct {
 	value any
 }
 
-// with adds those fields that m does not have.
+// with adds to m the fields of others that m does not have.
 func (m members) with(others map[string]json.RawMessage) members {
 	for name, value := range others {
 		if !slices.ContainsFunc(m, func(f member) bool { return f.name == name }) {
@@ -127,7 +127,7 @@ func (o owner) append(b []byte) ([]byte, error) {
 }
 
 // ownerOthers returns the fields of an owner that are not ours; json.Unmarshal takes ours in any letter case. Nearly all owners have no
-// others, which costs no map.
+// other fields, and then no map is made.
 func ownerOthers(raw json.RawMessage, ours Owner) (others map[string]json.RawMessage) {
 	if plain, err := (owner{Owner: ours}).append(nil); err == nil && bytes.Equal(raw, plain) {
 		return nil

@@ -7,7 +7,7 @@ type Seen struct {
 	Data    []byte // nil if it was not read
 }
 
-// Verdict is what a contender has.
+// Verdict says whether a contender holds, and for how many permits its node stands.
 type Verdict struct {
 	Holds bool
 	// The permits that its node stands for; 0 if the kind has none, if the number is not known, or if another node of the same client has

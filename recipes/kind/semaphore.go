@@ -42,8 +42,8 @@ var semaphoreTable = func() []parameter {
 		Doc: "How many permits exist; can be changed while the semaphore is in use."})
 }()
 
-// admitUpToPermits admits the first Permits contenders. Any of them may leave first and admit the next one, hence AnyChange: to wait for a
-// fixed index was the lost wake-up of Curator's first semaphore.
+// admitUpToPermits admits the first Permits contenders. Any of them may leave first and admit the next one, hence AnyChange. Curator's
+// first semaphore waited for a fixed index and lost wake-ups.
 func admitUpToPermits(p Params, _ []Contender, i int) (admitted bool, behind int) {
 	return i < p.(*SemaphoreParams).Permits, AnyChange
 }

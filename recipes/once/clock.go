@@ -13,12 +13,13 @@ import "time"
 //
 // How exact each comparison of times is:
 //
-//   - begin calls early, and inTime before its write, with a past time of the ensemble. So no slot starts early, and none is refused
-//     that is in time. A slot that is too old may pass.
+//   - Before its write, begin calls the methods early and inTime, with a past time of the ensemble. So no slot starts more than 30 s early
+//     (ahead), and none is refused that is in time. A slot that is too old may pass.
 //   - begin calls inTime after its write with the time of the write. This is exact: a start that was too late is undone.
 //   - inTime compares the slot with the times at which its schedule was declared ([kind.Payload]) and its record was created. Both are
 //     stored, so this is exact too.
-//   - turn compares slots with this client's clock, and Skip with the machine's. They find a slot late if that clock is behind.
+//   - turn compares slots with this client's clock, and Skip with the machine's. If that clock is slow, they see only later that a slot is
+//     due.
 //   - clock.learn accepts a clock that was ahead of the ensemble's by 30 s when a slot was chosen.
 
 // recheck bounds each wait for a slot: a clock may be set meanwhile, so everything is looked at again.

@@ -99,8 +99,8 @@ func (o *Once) Do(ctx context.Context, slot string, fn func(context.Context, *re
 	return err
 }
 
-// start starts a slot as soon as it is due: by a clock that is ahead, the newest slot is not due yet. start keeps to that slot
-// unless the clock is set meanwhile.
+// start starts a slot as soon as it is due. If this machine's clock is ahead, the newest slot may not be due yet by the ensemble's clock.
+// start keeps to that slot unless the clock is set meanwhile.
 func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, error) {
 	own, newest := clock{now: o.c.Now}, time.Time{}
 	for {
@@ -143,7 +143,7 @@ func (o *Once) startNow(ctx context.Context, slot string, newest time.Time, by *
 		return s, 0, nil
 	}
 	err = l.Do(ctx, func(context.Context, *recipes.Lease) error { return err })
-	// The contender that showed the ensemble's time was created when we asked, or later.
+	// early counts from the creation of our contender, and we asked before that. So the pause is never too long.
 	return nil, min(early-time.Since(asked), recheck) + stagger(p), err
 }
 

@@ -94,7 +94,7 @@ func newConn(s *Server, v *view, nc net.Conn) *conn {
 	return c
 }
 
-// signal wakes the goroutine that waits on ch, or will. ch has capacity one, so that signal itself never waits.
+// signal wakes the goroutine that waits on ch now, or that waits on it next. ch has capacity one, so that signal itself never waits.
 func signal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:

@@ -17,9 +17,9 @@ type Counts struct {
 	// are counted separately. Connections is 0 for a single session.
 	Pings       int
 	Connections int
-	// RoundTrips is how often a client had to wait: requests sent before the reply to the first of them is back count as one. The number is
-	// exact with [WithLatency]. Without it a reply can overtake a pipelined request, and the number is an upper bound. Pings and handshakes
-	// are not counted.
+	// RoundTrips is how often a client had to wait. Requests that it sends before the reply to the first of them count as one. The number
+	// is exact with [WithLatency]. Without it a reply can overtake a pipelined request, and the number is an upper bound. Pings and
+	// handshakes are not counted.
 	RoundTrips int
 	// WatchEvents is the number of watch events sent.
 	WatchEvents int

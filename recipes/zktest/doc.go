@@ -27,8 +27,8 @@
 // [Start] closes the server with the test; programs that run without one use [New]. Outside a bubble [Server.Addr] is a TCP address. The
 // package needs the standard library only.
 //
-// It is not for production. Everything is kept in memory and lost when the process ends, nothing is replicated, and anybody who reaches the
-// port may do anything. Programs run on real ZooKeeper without a change: the protocol is the same.
+// It is not for production. Everything is kept in memory and lost when the process ends, nothing is replicated, and by default every client
+// that reaches the port may do anything. Programs run on real ZooKeeper without a change: the protocol is the same.
 //
 // # What it can do besides serving
 //

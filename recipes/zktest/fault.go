@@ -69,8 +69,8 @@ var (
 	// HoldReader stops the thread that has read the request, until [Injection.Release]: the request is not in the pipeline yet, and nothing
 	// more is read from its connection. If that is cut, on either side, the request is executed at release all the same. A new connection
 	// of its session overtakes it, so that it can be executed after writes that were sent later and answered. ZooKeeper does that when the
-	// thread is not given a processor in time. To a program it looks the same when its session has moved to another server and back while
-	// the first one was slow, which is less rare.
+	// thread is not given a processor in time. A session that moves to another server and back while the first server is slow shows a
+	// program the same effect, and is more common.
 	HoldReader = Fault{kind: faultHoldReader}
 	// HoldReply executes the request and keeps its reply, and everything sent on the connection after it, until [Injection.Release].
 	HoldReply = Fault{kind: faultHoldReply}

@@ -103,8 +103,8 @@ func (s *Server) handshake(c *conn, r *wire.ConnectRequest) ([]byte, bool) {
 		return nil, true // without a quorum no server can vouch for it
 	}
 	if x != nil && x.conn != nil && x.conn.v == c.v {
-		// The older connection goes before the password is looked at, as in
-		// ZooKeeper. One to another server stays until it is noticed there.
+		// The older connection goes before the password is looked at, as in ZooKeeper. An older connection to another server stays until
+		// that server notices the move.
 		x.conn.close()
 	}
 	// The client is not told which of the two is wrong: it sees an expired session.

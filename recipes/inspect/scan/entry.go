@@ -63,7 +63,7 @@ func (e *entry) dir(path string) *directory {
 	return d
 }
 
-// show makes in the entry's report. If the old report says the same, it stays, with the same pointer.
+// show sets the entry's report to in. If the old report says the same, it stays, with the same pointer.
 func (e *entry) show(in *inspect.Report) {
 	alike := func(a, b inspect.Contender) bool {
 		return a.Path == b.Path && a.Token == b.Token && a.Session == b.Session && a.Permits == b.Permits && bytes.Equal(a.Data, b.Data)

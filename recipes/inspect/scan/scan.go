@@ -434,6 +434,6 @@ func (s *Scanner) discover(path string) *entry {
 	return s.add(path)
 }
 
-// leavesOut reports whether nodes below the prefix were left out. It stays true until every node has had two turns while none was left out:
-// the first look, and one that uses up its bound, skip some nodes.
+// leavesOut reports whether nodes below the prefix were left out. It stays true until two complete rounds of turns have left out no node,
+// because a single look can skip nodes.
 func (s *Scanner) leavesOut() bool { return s.cut > 0 && s.rounds-s.cut < 3 }

@@ -395,7 +395,8 @@ func (q *Name) at(family *kind.KeyedParams) *Name {
 	return &at
 }
 
-// KeyPathError says that Was names the node of a key, or names a key without its present directory. The caller goes on with Is.
+// KeyPathError says that the name Was has another path by now: it is a key's node, or its key's directory has changed. The caller
+// goes on with Is.
 type KeyPathError struct{ Was, Is *Name }
 
 func (e *KeyPathError) Error() string {
@@ -559,7 +560,7 @@ func (q *Name) missing() string {
 	return ""
 }
 
-// Present returns the name with the lock's present path, and the error of the declaration there.
+// Present returns the name with the lock's current path. Its error is that of the declaration at that path.
 func (c *Cache) Present(ctx context.Context, e *Reader, q *Name) (*Name, error) {
 	at, needs := q, Pins{In: c}
 	defer needs.End()

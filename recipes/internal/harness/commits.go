@@ -16,8 +16,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// Commits is a node that exists, which nothing writes but Set, one call after the other. So its version only grows, unless the servers lose
-// a write that they have confirmed. Set returns it.
+// Commits checks the writes of an existing node. Only Set writes the node, and its calls do not overlap. So its version only grows, unless
+// the servers lose a write that they have confirmed. Set returns it.
 type Commits struct {
 	Set  func(context.Context) (version int32, err error)
 	mu   sync.Mutex

@@ -287,7 +287,7 @@ func (h *Lock) giveBack(ctx context.Context) error {
 }
 
 // releaseAsync is giveBack for a caller that waits for no answer. When it returns, the request is sent or left to the background.
-// A session bounds the requests under way, and ctx bounds the wait for room among them.
+// A session bounds the requests under way. releaseAsync waits for room among them for a sixth of the session timeout at most.
 //
 // The turn is passed on when the nodes are gone. On one connection the servers execute this delete before the next create, so the
 // wait seems needless. But the delete may be lost with the connection, and then this client's next call would wait for its own
@@ -439,8 +439,8 @@ const moment = 100 * time.Millisecond
 // on that. A watch on each node reports a deletion or a revocation while the session lives. A watch costs a request, and an event
 // when the node goes, so it is set only after the lock has been held for a moment.
 
-// startWatching starts the watches after a moment, or at once if the token must be read. No goroutine waits for them; the session
-// calls.
+// startWatching starts the watches after a moment, or at once if the token must be read. No goroutine waits for the watches: the
+// session calls a function when one fires.
 func (h *Lock) startWatching() {
 	h.mu.Lock()
 	ended, now := h.state == over, h.czxid == 0 // the lock may have been given back while an exchange failed
@@ -515,18 +515,18 @@ const (
 // look reads one of our nodes with a watch, and is called again when there is news: the node is gone, or another program revokes
 // it. The first node has the token.
 //
-// One look at each node is under way at a time. When a connection ends it calls every watch, also one whose read it has not
-// answered. If each call started another look, repeated breaks would double the number of looks.
+// One look at each node is under way at a time. When a connection ends, the session fires every watch, even one whose read has no
+// answer yet. If each call started another look, repeated breaks would double the number of looks.
 func (h *Lock) look(watch, i int) {
 	var phase atomic.Int32
-	// A release first deletes the node, and stops the watching when that is confirmed. So the event of that deletion starts no
-	// look.
+	// A release deletes the node, and stops the watching when that is confirmed. When the event of that deletion comes, the lock
+	// is over already, so no look starts (see watched).
 	news := func() {
 		if !phase.CompareAndSwap(lookReads, lookReadsAgain) && phase.CompareAndSwap(lookIsOver, lookIsFollowed) && h.watches(watch) {
 			h.owner.Spawn(func() { h.look(watch, i) })
 		}
 	}
-	if say := h.nodes[i].Mark.Swap(nil); say != nil { // before the read: its version check keeps an earlier revocation from being overwritten
+	if say := h.nodes[i].Mark.Swap(nil); say != nil { // before the read: the write checks the version, so it overwrites no earlier revocation
 		(*say)()
 	}
 	o := &znode.Watch{K: h.nodes[i]}

@@ -65,7 +65,7 @@ func (a *Call) Do(ctx context.Context) (*held.Use, error) {
 	return a.follow(a.Wait, a.take)
 }
 
-// End ends the bound of the wait.
+// End releases the context that bounds the wait.
 func (a *Call) End() {
 	if a.done != nil {
 		a.done()
@@ -84,12 +84,12 @@ type Call struct {
 	Wait    context.Context    // the caller's context with the bound of the wait
 	done    context.CancelFunc // ends Wait; nil if Wait is the caller's context
 
-	one    [1]Member // the space of members, if it is one
+	one    [1]Member // the array behind members when the call takes one lock
 	ticket turn.Ticket[Handover]
 	places []*wait.Place     // whose nodes exist, or may exist
 	undone []<-chan struct{} // each is closed when an abandoned request of ours is undone
 	state  *SessionState     // the session of the newest try
-	asking chan struct{}     // while ask admits the call: the channel of its crowd
+	asking chan struct{}     // the crowd's channel while the call is one of the bounded number that ask at a time; otherwise nil
 }
 
 func (a *Call) take(ctx context.Context) (*held.Use, error) {
@@ -97,7 +97,7 @@ func (a *Call) take(ctx context.Context) (*held.Use, error) {
 	if err := a.c.Decl.Elsewhere(&q.Name); err != nil {
 		return nil, err
 	}
-	// Before the local queue, because the caller's own lease is ahead there.
+	// Check this before the call joins the local queue: there the caller's own lease would be ahead of it.
 	if l, err := a.reenter(ctx, q, n); l != nil || err != nil {
 		return l, err
 	}
@@ -164,7 +164,7 @@ func (a *Call) heldLocally(ctx context.Context, path string, ahead *turn.Ahead) 
 	return a.held(b)
 }
 
-// held returns returns the error of a call that is blocked. If the contender ahead is this client's own, the error says so.
+// held returns the error of a call that is blocked. If the contender ahead is this client's own, the error says so.
 func (a *Call) held(b *Blocked) error {
 	if k := a.c.Own(b.Holder.Path); k != nil && !b.Local {
 		works := k.InUse.Load()
@@ -538,7 +538,7 @@ type Subject struct {
 	Handle   *Handle   // for a multi-lock, the handle of its first member
 	Members  []*Handle // nil if it is no multi-lock
 	declared *declare.Declaration
-	places   []ordered // in declared orders
+	places   []ordered // the locks' places in the declared orders
 }
 
 // SubjectOf returns the subject of a use.

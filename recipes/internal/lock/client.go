@@ -28,7 +28,7 @@ type Client struct {
 	Decl  declare.Cache
 
 	Mu     sync.Mutex
-	Crowd  int           // a queue with more contenders is long; 0 = longQueue of package wait (tests set less)
+	Crowd  int           // the number of contenders beyond which a queue is long; 0 = longQueue of package wait (tests set less)
 	Newest *SessionState // nil before the first use
 }
 
@@ -88,7 +88,7 @@ func (st *Client) StateOf(s *session.Session) *SessionState {
 	return e
 }
 
-// Present returns the handle with the lock's present path, and the error of the declaration there.
+// Present returns the handle with the lock's current path. Its error is that of the declaration at that path.
 func (e *SessionState) Present(ctx context.Context, q *Handle) (*Handle, error) {
 	at, err := q.C.Decl.Present(ctx, e.Decl, &q.Name)
 	if at == &q.Name {

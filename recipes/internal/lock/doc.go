@@ -10,7 +10,7 @@
 //
 // The words of these packages:
 //
-//   - ticket: the turns of one call, which goroutines of this client take one after another.
+//   - ticket: the turns of one call, one for each lock that it takes. The goroutines of this client take turns at each lock.
 //   - place: the node of a call in a queue; among permits, the nodes of all its permits.
 //   - gate: the queue below "locks" of a semaphore, in which callers wait. It holds nothing.
 //   - permit: a node below "leases" of a semaphore. It counts from its creation.

@@ -31,7 +31,7 @@ func (a *Call) permits(ctx context.Context) (*held.Use, error) {
 		if !errors.Is(err, ErrHeld) {
 			return h, err
 		}
-		// The permits are taken: from here on turns and the gate keep the order of arrival.
+		// The direct try was refused: from here on turns and the gate keep the order of arrival.
 	}
 	t, err := a.enter(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (a *Call) create(ctx context.Context) ([]arrival, error) {
 // The order of the permits alone keeps a semaphore's limit:
 //  1. A permit is granted if a listing made after its creation shows fewer older permits than the limit.
 //  2. Take all permits that are held at one moment. All but the newest are older than it, so the listing that granted the newest showed
-//     them. So they are fewer than the limit.
+//     them. So the older ones are fewer than the limit, and all together are no more than the limit.
 //
 // The gate is listed for fairness only: the listing does not show a waiter that left before it.
 func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error) {
@@ -103,7 +103,8 @@ func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error)
 		}
 		opened[i] = at.Opened
 	}
-	// After the transaction and before the listings are judged, so that a limit lowered before our permits were created counts.
+	// Read a changed declaration again here, before the listings are judged. Then a limit that was lowered before our permits existed
+	// counts.
 	if err := wait.Obey(ctx, opened...); err != nil {
 		return nil, err
 	}
@@ -162,8 +163,8 @@ func (a *Call) granted(at *arrival) error {
 // semaphore writes nothing. Permits that are created only to be withdrawn are in the way of other tries, and of Curator's
 // clients, which count every permit. When permits are free again, the first try costs one round trip more.
 //
-// The first waiter at the gate counts on this: each client withdraws direct permits only in the calls under way when the waiter came,
-// and in one more. That call lists the gate and sees the waiter, and so does every later look of its session.
+// The first waiter at the gate relies on this. Each client withdraws direct permits only in calls that were under way when the waiter came,
+// and in one later call. That later call lists the gate and sees the waiter, and so does every later look of its session.
 func (a *Call) look(ctx context.Context, t *wait.Opened) error {
 	if !a.crowd(t).busy.Load() {
 		return nil

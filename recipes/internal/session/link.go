@@ -161,8 +161,8 @@ func (l *link) stop(t *time.Timer) {
 
 var errUnanswered = errors.New("it answers pings, and left a request unanswered for a session timeout")
 
-// expire ends the link if the oldest request has been that for a session timeout. An answer out of order ends it at once (see
-// expected), but there may be no later request, and contexts need not end. It returns when to ask again, or next if that is
+// expire ends the link if one request has been the oldest for a whole session timeout. An answer out of order ends it earlier (see
+// expected). But that needs a later request, and a caller's context may never end. It returns when to ask again, or next if that is
 // earlier. The session asks at each look at the clock, at least once per session timeout.
 func (l *link) expire(next time.Time) time.Time {
 	l.mu.Lock()

@@ -18,9 +18,9 @@ import (
 // touched is when the newest frame that is at least T/8 older was sent. Together they bound the life of the session:
 //
 //  1. The session lived when the write was sent: a leader processes a write only while the session is alive.
-//  2. The session lives until T after touched. Every half tick a follower tells the leader which sessions it has heard from; a write
-//     that it forwards does not extend a session. The two talk in order, and half a tick is at most T/8 because T >= 4 ticks. So
-//     with the write the leader knew what the follower had heard T/8 earlier.
+//  2. The session lives until T after touched. Every half tick a follower tells the leader which sessions it has heard from; a write that
+//     it forwards does not extend a session. The two talk in order, and half a tick is at most T/8 because T >= 4 ticks. So when the write
+//     reached the leader, the leader also knew from which sessions the follower had heard up to T/8 before.
 //  3. On a connection younger than T/8, touched is the connect request: the leader itself creates and revalidates sessions.
 //
 // The answer to a ping or a read proves none of this: a follower cut off from its leader answers both. Measured with pings, two

@@ -347,7 +347,7 @@ func (s *Session) authenticate(l *link) {
 	}
 }
 
-// lost notes that the connection is gone, the session not yet.
+// lost notes that the connection is gone. The session may still be alive.
 func (s *Session) lost(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

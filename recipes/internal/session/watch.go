@@ -55,7 +55,7 @@ func (w *Watch) Stop() {
 // Remove is Stop for a node that this session will not watch again soon. It also takes the watch off the server, unless another
 // Watch of this session is on that node. It waits for nothing. No other Watch loses the server's watch that it shares:
 //
-//  1. Remove submits its request under the mu under which the last Watch went. So a read that sets a watch has either
+//  1. Remove submits its request while it holds the mutex under which it took out the last Watch. So a read that sets a watch has either
 //     listed its Watch earlier, or is sent later on the same connection.
 //  2. Servers obey a connection in order.
 //  3. A new connection has no watches to remove.

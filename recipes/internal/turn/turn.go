@@ -239,7 +239,7 @@ func (t *Ticket[Place]) Leave() {
 }
 
 // KeepOut makes the next callers wait until Leave, as for an owner that only deletes its nodes. It is for the unfinished requests
-// of abandoned calls that took no turn. While a goroutine has the turn it does nothing, and returns false.
+// of abandoned calls that took no turn. If a goroutine has the turn, KeepOut does nothing and returns false.
 func (t *Turns[Place]) KeepOut(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,8 +14,8 @@
 //  1. Package lock first creates the permits directly, as nodes below "leases". If one of them is beyond the limit, it deletes all.
 //  2. Then one node waits at the gate, the queue below "locks", for all permits of the call. It watches its predecessor (Reach).
 //  3. The first at the gate watches the permits until enough are free (serve).
-//  4. One transaction deletes its node at the gate and creates its permits (take). Among the permits these wait until older ones that
-//     others created directly are gone.
+//  4. One transaction deletes its node at the gate and creates its permits (take). There the new permits wait until older permits that
+//     other clients created directly are gone.
 //
 // The package creates and deletes no node, except that it exchanges a place at the gate for permits, in one transaction. It knows
 // no other goroutines of this client.

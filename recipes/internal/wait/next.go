@@ -21,8 +21,8 @@ const moment = 100 * time.Millisecond
 func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err error) {
 	dir := w.Node().Dir
 	path := kind.JoinPath(dir, v.Behind)
-	// A watch that had not fired before the listing stays. If it has fired since for a deletion, Next returns that. If the
-	// connection has ended since, the declaration's watch has fired too: see prove.
+	// The watch on the contender in the way is kept, unless it had fired before the listing. If it has fired since for a
+	// deletion, Next returns that. If the connection has ended since, the declaration's watch has fired too: see prove.
 	if b := w.way.behind; b != nil {
 		if t := b.Event(); b.Path() != path || t != 0 && t != zk.EventNodeDeleted {
 			w.way.behind = znode.Stop(b)
@@ -68,12 +68,12 @@ func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
 // lookAhead watches before, the contender ahead of our predecessor, which is at path. When before goes, we list again. So the
 // listing happens while our predecessor holds, and not when the queue waits for us. It shows our predecessor first, and then its
 // departure is all we need (see wayClear). This is for short queues: in a long one the predecessor's mark says that it holds. No
-// grant rests on this watch, because without it we list when the way is clear. It is a watch on the children of before, so a mark
-// in before wakes no waiter.
+// grant rests on this watch, because without it we list when the way is clear. The watch is on the children of before, so a mark
+// written into its data wakes no waiter.
 //
-// The first request also watches the predecessor, whose data are read later, and our own node, because a grant without a listing
-// needs that watch (see prove). It does so only if all clients may read our node: see Session.SetWatches. A foreign predecessor
-// can have another access list than ours; unreadableAhead finds that out.
+// The first request also watches the predecessor, whose data are read later, and our own node. A grant without a listing needs
+// the watch on our own node (see prove). The request sets these two watches only if all clients may read our node: see
+// Session.SetWatches. A foreign predecessor can have another access list than ours; unreadableAhead finds that out.
 func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 	k, way := w.Node(), &w.way
 	if way.before != nil && (way.before.Path() != before || way.before.Event() != 0) {
@@ -122,9 +122,9 @@ func (w *waiter) unreadableAhead(ctx context.Context) bool {
 func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, error) {
 	var silence *time.Ticker
 	var silent <-chan time.Time
-	// Reads of our own node and of the holder's wait for a moment, because most waits are over by then. They cost two requests
-	// and an event. Until then we know from the answer to the create that our node is ours. In a long queue, and if we are next,
-	// our node is watched at once: see prove.
+	// Our own node and the holder's node are not read in the first moment, because most waits are over by then. The reads cost
+	// two requests and an event. Until then we know from the answer to the create that our node is ours. In a long queue, and if
+	// we are next, our node is watched at once: see prove.
 	brief := ahead != nil && !w.waitedLong && w.Node().Czxid != 0 && !w.isNext
 	for {
 		switch {

@@ -32,7 +32,7 @@ type Opened struct {
 	Declared *declare.Declaration // replaced by renew
 	Listener listener
 	Try      bool
-	Many     int // a queue with more contenders is long; 0 = longQueue (tests set less)
+	Many     int // the number of contenders beyond which a queue is long; 0 = longQueue (tests set less)
 
 	// The contenders ahead, for the error of a call that ends.
 	Position int    // the number of contenders ahead
@@ -151,8 +151,8 @@ func (e *Place) Dirs() []string {
 	return dirs
 }
 
-// Exhausted returns an error if a node's number is too close to the end of the sequence. Permits of one call can be on both
-// sides.
+// Exhausted returns an error if a node's number is too close to the end of the sequence. The nodes of one call can be on both
+// sides of that limit.
 func (e *Place) Exhausted() error {
 	for _, k := range e.Nodes {
 		if err := k.Exhausted(); err != nil {

@@ -41,7 +41,7 @@ func (e *Place) Waiter() *waiter { return &waiter{Place: e, own: znode.Watch{K: 
 // End stops the watch on our node.
 func (w *waiter) End() { w.own.Unwatch() }
 
-// fact says how a waiter knows that every contender ahead is gone: the first of the two facts of prove.
+// fact says how a waiter knows that every contender ahead is gone: the first of the three facts of prove.
 type fact int
 
 const (
@@ -240,8 +240,9 @@ type Grant struct {
 
 // prove makes a grant certain: it is the one step between "the queue admits us" and a lease. If the declaration has changed, done
 // is false and the caller asks the queue again. A grant rests on three facts.
-//  1. At one transaction our node existed, was our session's (so said the reply to its create, or Ours), and every contender ahead was
-//     gone. ad says how we know that, by a or b, and all of it comes from one connection: a new one fires every watch.
+//  1. After some transaction our node existed, it belonged to our session, and every contender ahead was gone. The create's reply, or Ours,
+//     shows whose it is. ad says whether we know that by a or by b. We learned all of this on one connection, because a new connection
+//     fires every watch.
 //     a) A listing shows our node and admits us (created, listed). It shows the state after one transaction: a server that lags can show
 //     contenders that have left, but hides none that is older than our node.
 //     b) Our predecessor, the front, was deleted, and after that the watch on our own node was silent (departed). A server sends events in
@@ -326,9 +327,9 @@ func (w *waiter) confirm(ctx context.Context) (marked bool, err error) {
 	return false, w.TimedOut(ctx, err)
 }
 
-// longQueue is the number of contenders beyond which a queue is long. A listing of n contenders costs 60 n bytes. A mark costs a
-// commit, an event and the successor's next look: three messages of some 200 bytes to each follower and the two clients. At 32
-// both cost about the same number of bytes, and the listing saves the commit.
+// longQueue is the number of contenders beyond which a queue is long. A listing of n contenders costs 60 n bytes. A mark costs a commit, an
+// event and the successor's next look. Together these are messages of about 2,000 bytes. At 32 both cost about the same number of bytes,
+// and the listing saves the commit.
 const longQueue = 32
 
 // long reports whether the queue was long when it was last listed.

@@ -54,7 +54,7 @@ func Unanswered(err error) bool {
 	return op.Outcome == session.OutcomeUnknown || session.Retryable(err)
 }
 
-// Unseen: no server has said that a node is gone, or asked back.
+// Unseen: no server has said that the node is gone, or that another program wants the lock back.
 func Unseen(err error) bool { return !errors.Is(err, ErrLost) && !errors.Is(err, ErrRevoked) }
 
 // Package recipes exports and documents the first four.

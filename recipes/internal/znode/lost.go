@@ -55,7 +55,7 @@ func (st *ClientNodes) clears(e *SessionNodes) []*SessionNodes {
 // orphan is a contender of a lost session.
 type orphan struct {
 	*Node
-	// Copies: a call that is about to fail may still change those of the Node.
+	// Copies of the Node's fields, which a call that is about to fail may still change.
 	path, prefix string
 }
 

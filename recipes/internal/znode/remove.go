@@ -155,8 +155,8 @@ func deleted(ks []*Node, err error) error {
 	return err
 }
 
-// janitor removes the nodes that a session must not leave behind. One goroutine works through all chores until none is left or the
-// session is over: ten thousand failed searches are one goroutine.
+// janitor removes the nodes that a session must not leave behind. One goroutine works through all chores until none is left or the session
+// is over. So even ten thousand failed searches need one goroutine only.
 type janitor struct {
 	s     *session.Session
 	spawn func(func())

@@ -171,9 +171,10 @@ func (t *Txn) abandon(cause error) error {
 
 // resolve finds the outcome of a transaction whose reply was lost. A transaction is all or nothing, so any of its nodes shows that it was
 // applied (but see errPartly). A node that is absent after a committed write was not created, and will not be (but see recheck):
-//  1. The request was sent before the write, or never will be: a connection writes in order, and nothing after its end.
-//  2. A server takes the requests of a session in the order in which it reads them. The leader refuses one through a server that has lost
-//     the session (SESSIONMOVED; Leader.revalidateSession, SessionTrackerImpl.checkSession).
+//  1. The lost request was sent before the committed write, or it is never sent. A connection sends in order, and sends nothing after its
+//     end.
+//  2. A server takes the requests of a session in the order in which it reads them. The leader refuses a request that comes through a
+//     server from which the session has moved away (SESSIONMOVED; Leader.revalidateSession, SessionTrackerImpl.checkSession).
 //  3. Requests that a leader had not committed when it was cut off are committed by its successor first, or never.
 //  4. We have seen the zxid of the write, so a server that has not seen it refuses our connection (ZooKeeperServer.processConnectRequest).
 //
@@ -299,7 +300,7 @@ func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 	}
 	stat, err := s.Exists(ctx, kind.JoinPath(k.Dir, name))
 	if errors.Is(err, zk.ErrNoAuth) {
-		return name, nil // hidden from us, and there: the prefix was drawn at random, for this session
+		return name, nil // it exists, but is hidden from us; its random prefix was drawn for this session, so it is ours
 	}
 	if err != nil || stat == nil {
 		return "", err
@@ -317,10 +318,10 @@ func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 //  1. A contender is in one life, and no life ends while a contender is in it: ZooKeeper deletes no node that has children. This client and
 //     the servers' collector only use that delete.
 //  2. So all contenders that exist at one moment are in one life, and a listing compares numbers of one life only.
-//  3. A waiter that finds without a listing that it is first (waiter.wayClear) has watched its own node. While that was silent its life
-//     went on, and its predecessor was in it, because names are never used twice.
-//  4. A client that held in an earlier life knows by its own clock when its session may have expired (waiter.prove). Its guarded writes
-//     check its contender, which never exists again.
+//  3. A waiter that finds without a listing that it is first (waiter.wayClear) has watched its own node. While that watch was silent, the
+//     key's node was still the same one, and the waiter's predecessor had been in it. Names are never used twice.
+//  4. A client that held in an earlier life knows by its own clock when its session may have expired (waiter.prove). Its writes by
+//     Lease.Multi check its contender's node, and no later node has that name.
 //  5. Tokens are the czxids of contenders, which grow from one life to the next too.
 //  6. One transaction creates a set's contenders and the missing nodes of its keys. While two sets that share a key both wait, they are in
 //     one life of its node. In every queue that both are in they have the same order (see MultiLock).
@@ -406,9 +407,10 @@ func (t *Txn) RunKeyed(ctx context.Context, lists ...string) (children [][]strin
 	}
 }
 
-// anchor lets the transaction succeed whatever other clients create or delete meanwhile. For each key, the batch sends several forms of
-// another transaction first: they differ in how much of the key's node exists. Each creates an ephemeral child that is no contender, so the
-// node stays until our transaction has deleted that child. All forms fail only if another contender came and went between them.
+// anchor lets the transaction succeed whatever other clients create or delete meanwhile. For each key, the batch first sends another
+// transaction, in several forms. Each form expects a different number of the key's nodes to exist. Each creates an ephemeral child that is
+// no contender, so the node stays until our transaction has deleted that child. All forms fail only if another contender came and went
+// between them.
 func (t *Txn) anchor() {
 	t.Gone = slices.Clip(t.Gone)
 	for _, n := range t.Keys {

@@ -24,7 +24,7 @@ import (
 // that it shows twice is two instants.
 type Schedule struct {
 	minute, hour, day, month, weekday uint64
-	starDay, starWeekday              bool // "*" or a step over it: then both must match, as in cron; if not, either one suffices
+	starDay, starWeekday              bool // "*" or a step over it: if one of the two is, both fields must match, as in cron; otherwise one is enough
 	zone                              *time.Location
 }
 

@@ -37,8 +37,8 @@ func Daily(t testing.TB) {
 }
 
 // Of returns how much a test does: whole, or less every day and under the race detector. The detector makes each step five to ten times
-// slower, and keeps up to 256 KiB for every goroutine that was alive at the same time. A test that does less every day is also a proof,
-// which does the whole.
+// slower, and keeps up to 256 KiB for every goroutine that was alive at the same time. make prove also runs a test that does less every
+// day, and then it does the whole.
 func Of[T any](whole, less T) T {
 	if build == Raced || os.Getenv("TESTS") == "everyday" {
 		return less

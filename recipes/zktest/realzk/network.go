@@ -48,8 +48,8 @@ type NetworkTB interface {
 }
 
 // InNetwork runs the calling top-level test once more, alone, in a process with namespaces of its own. There it returns the network. In the
-// first process it passes on the output of the other. It returns nil when the other one has passed, and fails the test when that failed:
-// the caller returns at once. A run that says it is [Void] is made again, up to three times in all.
+// first process it passes on the output of the second, returns nil if the second passed, and fails the test if not. A caller that gets nil
+// must return at once. A run that says it is [Void] is made again, up to three times in all.
 func InNetwork(tb NetworkTB) *Network {
 	tb.Helper()
 	if os.Getenv(inside) != "" {
@@ -141,7 +141,7 @@ func (n *Network) attach(h *host, pid int) {
 	n.tb.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	// The cable of a process that is gone goes some time after it.
+	// After a process has ended, the kernel removes its cable some time later.
 	_ = exec.Command("ip", "link", "del", h.link).Run()
 	h.pid = pid
 	n.must("ip", "link", "add", h.link, "type", "veth", "peer", "name", h.device, "address", h.mac, "netns", fmt.Sprint(pid))
@@ -192,8 +192,8 @@ func (n *Network) of(s *Server) *host {
 	return s.host
 }
 
-// lose gives the receiver a hardware address that no host has: the switch floods the frame and all hosts drop it. A route that
-// refuses would tell the sender.
+// lose gives the receiver a hardware address that no host has: the switch floods the frame and all hosts drop it. A refusing route would
+// not do: the sender would get an error.
 func (n *Network) lose(from, to *host, lost bool) {
 	n.tb.Helper()
 	if from.pid != 0 && syscall.Kill(from.pid, 0) != nil {
