@@ -35,7 +35,7 @@ type Options struct {
 	Events func(event.Event)
 	// LockTimeout is how long to wait for the apply lock; 0 does not wait.
 	LockTimeout time.Duration
-	// Tally counts what Begin reads; nil counts nowhere.
+	// Tally counts the nodes that Begin reads. With nil nothing is counted.
 	Tally *read.Tally
 	// Operation is written into the apply lock for others to read, as Who and Version of the author are.
 	Operation string
@@ -62,8 +62,7 @@ type Run struct {
 	desired, live *plan.Tree
 }
 
-// Begin takes the apply lock of desired's stack, so that no other apply changes what is read, planned and approved until the
-// end of Apply, and reads what exists.
+// Begin takes the apply lock of desired's stack, and then reads what exists. No other apply can change it until Apply ends.
 //
 // A stack that was never applied has no lock yet, and nothing is created before a plan is approved. Then Apply creates the lock,
 // takes it, and returns a [*failure.StaleError] if another apply was first.
@@ -118,8 +117,8 @@ func (r *Run) lockFirst() error {
 	return nil
 }
 
-// Context is the one of Begin, and also ends, with the cause, when the lock is lost. Ask for approval under it. It ends with
-// Apply and with Close.
+// Context is derived from the context of Begin. It also ends when the lock is lost; its cause says why. Ask for approval under
+// it. It ends with Apply and with Close.
 func (r *Run) Context() context.Context { return r.ctx }
 
 // Live is what Begin read. It must not be changed.
@@ -222,7 +221,7 @@ func (x *Applier) emit(e event.Event) {
 }
 
 // mayBegin refuses a connection that is neither among the administrators that the stack names, nor among those of the root,
-// before anything of the stack is read. The plan says which of the two counts.
+// before anything of the stack is read. The plan says which of the two sets of administrators applies.
 func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	named, path := desired.Intent.Access, record.ScaffoldPath(desired.Root)
 	var refused error
@@ -249,8 +248,8 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 }
 
 // among refuses a connection that is not one of the administrators of a set: its apply would fail at some write, or create nodes
-// that the administrators cannot change. Only the servers know whether an address is ours, so those count as ours. The source
-// says where the set comes from.
+// that the administrators cannot change. Only the servers know whether an ip entry matches this connection, so every ip entry
+// counts as ours. The source says where the set comes from.
 func (x *Applier) among(set *plan.Access, source, root string) error {
 	if sure, perhaps := set.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil
@@ -348,7 +347,7 @@ func (r *job) permitted() error {
 	return r.x.among(r.p.Set, r.setOf(), r.p.Root)
 }
 
-// declared is where the administrators come from that a stack names itself.
+// declared is the source text for administrators that the ensemble block names.
 const declared = "declared in the ensemble block"
 
 // setOf says where the administrators of the plan come from.
@@ -379,12 +378,13 @@ func (r *job) measure() error {
 // writes nothing, not even a contender. A saved plan is verified again under the lock, because another apply may have finished
 // until then. After that none can. Edits by hand of a node that the transactions write are detected by the versions in them.
 //
-// It returns the ground of the apply, and the lists to set on new nodes once the removed administrators may lose their rights.
+// It returns the nodes that the apply relies on ([prepare.Ground]), and the lists that new nodes get in the second pass.
 func (r *job) lock(ctx context.Context) (ground *prepare.Ground, created []plan.ACLStep, err error) {
 	if err = r.verify(ctx); err != nil {
 		return nil, nil, err
 	}
-	// A reader who planned took the set from the root without its hashes. To an administrator the servers show them.
+	// A plan made by a reader has the root's access list without digest hashes. The servers show the hashes to an administrator,
+	// so they are read again.
 	if r.own, err = read.Shown(ctx, r.s, record.ScaffoldPath(r.p.Root), r.own); err != nil {
 		return nil, nil, refusal.Read(record.ScaffoldPath(r.p.Root), err)
 	}

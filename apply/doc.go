@@ -28,19 +28,19 @@
 // the apply id that the transaction writes or, if a destroy leaves no record, from the count of destroys. It is never guessed.
 //
 // An apply writes no node without this stack's marker, with two exceptions: nodes that import blocks name, and the nodes of a
-// family's keys. It gives these the family's new list in place of the former one. If the family is to go, it deletes those
-// without users before the transaction. It deletes no node that has children: a holder or waiter makes the whole transaction
-// fail, whenever it arrived. Locks to be broken by force, each named by its address, are the exception.
+// family's keys. An apply replaces the family's former list on the nodes of its keys. If the family is deleted, the apply first
+// deletes the nodes of unused keys. It deletes no node that has children: a holder or waiter makes the whole transaction fail,
+// whenever it arrived. Locks to be broken by force, each named by its address, are the exception.
 //
 // # What is not guaranteed
 //
 // ZooKeeper cannot set access lists in a transaction. The lists of existing nodes are set one by one afterwards, each guarded by
 // its version and noted in the record beforehand. An apply that is interrupted there leaves nodes with their old lists, and the
 // next one finishes. There are two passes: every right is granted everywhere before any is withdrawn. Until the second pass, new
-// nodes also admit the administrators whom the plan removes. The set of the root, which is the list of .locktree, gains first and
-// loses last. So if an apply that replaces a declared administrator is interrupted, either the old or the new credential can
-// still do everything. This does not hold for an apply limited to some nodes, which leaves the lists of all others as they are,
-// nor where administrators are not declared.
+// nodes also admit the administrators whom the plan removes. The access list of .locktree names the root's administrators. It
+// gains entries first and loses entries last. So if an apply that replaces a declared administrator is interrupted, either the
+// old or the new credential can still do everything. Two cases are excepted: an apply limited to some nodes, because it leaves
+// all other lists as they are, and a stack that declares no administrators.
 //
 // A node that is deleted and created again by hand, with equal versions, in the milliseconds
 // between verification and transaction cannot be distinguished from the one that was verified.
@@ -65,5 +65,6 @@
 // internal/lists sets the access lists and reads them back. A program calls [Begin], which takes the lock before the plan is made, or an [Applier] for
 // a plan that was made before.
 //
-// Packages read (the tree), failure (the errors), event (what an apply reports) and history stand below; evict and checkup stand beside.
+// Package apply imports packages read (the tree), failure (the errors), event (what an apply reports) and history. Packages evict
+// and checkup are independent of it.
 package apply

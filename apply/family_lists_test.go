@@ -37,7 +37,7 @@ func relisted(t *testing.T, s *site) {
 
 	next := s.orders(of("semaphore"), set("permits", 2), fanout("16"), to(kind.List{admin, joiner}, kind.List{admin, joined}))
 	p := s.plan(c, next)
-	require.Equal(t, "21 keys have a node. Of 16 that were looked at, 15 have the former access list: apply sets the new one wherever it finds that", relists(p))
+	require.Equal(t, "21 keys have a node. Of 16 that were looked at, 15 have the former access list. Apply replaces it on every node that has it", relists(p))
 	res, err := executor(c).Run(t.Context(), s.resaved(p))
 	require.NoError(t, err)
 	require.Equal(t, 20*3+1+16, res.ACLs, "the nodes of each key, the family with its directories, and no other")

@@ -46,9 +46,9 @@ func (e *Ensemble) Dial(ctx context.Context, with recipes.Config) (*recipes.Clie
 // So no program that dials can leave one of them out.
 //
 // The files of TLS, a keytab, a credential cache and a file with a password are read now, and again for each connection. So a
-// program that runs for long goes on when certificates, keys or passwords were replaced. While those of TLS cannot be read or do
-// not fit together, their former contents are used, and base.Logger is told. The servers' certificates are always verified. An
-// error is an [*hcl.Diagnostic].
+// program that runs for long goes on when certificates, keys or passwords were replaced. While the files of TLS cannot be read or
+// do not fit together, the former contents are used, and base.Logger gets a message. The servers' certificates are always
+// verified. An error is an [*hcl.Diagnostic].
 func (e *Ensemble) ClientConfig(base recipes.Config) (recipes.Config, error) {
 	if len(e.Servers) > 0 {
 		base.Servers = e.Servers
@@ -136,7 +136,7 @@ func (e *Ensemble) SecretFiles() []string {
 	return slices.DeleteFunc(files, func(name string) bool { return name == "" })
 }
 
-// sasl makes what logs in.
+// sasl returns the SASL mechanism for the ensemble's login.
 func (e *Ensemble) sasl(with recipes.Config) (recipes.SASL, error) {
 	switch l := e.Login; {
 	case l == nil:
@@ -164,8 +164,8 @@ func (l *Login) password() (recipes.Secret, error) {
 	return eval.PasswordIn(l.PasswordFile)
 }
 
-// ownACL is the access list of nodes without any acl above them: that of the tool's own nodes, if it is declared. Otherwise the
-// identities of the ensemble's own auth blocks get all rights.
+// ownACL is the access list of nodes without any acl above them: the declared admins and readers, if the ensemble block has them.
+// Otherwise the identities of the ensemble's own auth blocks get all rights.
 func ownACL(e *eval.Ensemble) kind.List {
 	if e.Access != nil {
 		return e.Access.List()

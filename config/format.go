@@ -24,7 +24,7 @@ func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 	if isJSON || r.Diags.HasErrors() {
 		return src, r.Sorted()
 	}
-	// hclwrite takes the line ends inside an interpolation of a heredoc for its own, and indents what is behind them.
+	// hclwrite treats newlines inside a heredoc's interpolation as code, and indents the text after them.
 	bodies := [][]byte{}
 	without := heredocs(src, func(body []byte) []byte {
 		bodies = append(bodies, body)

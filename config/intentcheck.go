@@ -56,7 +56,7 @@ func checkIntents(e *eval.Evaluation) {
 	checkImports(e, have)
 }
 
-// once reports what starts or ends where another one of its kind does.
+// once reports two blocks of one type with the same from, or with the same to.
 type once struct {
 	in       *eval.Evaluation
 	from, to map[string]*static.Decl

@@ -44,7 +44,7 @@ func (a Addr) last() (last step) {
 	return last
 }
 
-// Child is the address of a block inside the one that a names.
+// Child returns the address of a block inside the block at address a.
 func (a Addr) Child(typ, name string) Addr {
 	if a != "" {
 		a += "."
@@ -110,8 +110,8 @@ func (a Addr) Local() Addr {
 	return Addr(strings.TrimPrefix(string(rest), "."))
 }
 
-// Covers reports whether b is at the address a, an instance of it or something in it. A person may have typed a. If a ends inside
-// a key, it covers nothing.
+// Covers reports whether b is at the address a, an instance of it or something in it. The address a may be a person's input, and
+// malformed. If a ends inside a key, it covers nothing.
 func (a Addr) Covers(b Addr) bool {
 	_, ok := b.within(a)
 	ok = ok && a != ""

@@ -9,8 +9,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Change is what a plan does to one node. Every node of either tree that belongs to
-// this stack, or will, has exactly one, which may be a NoOp.
+// Change is what a plan does to one node. Every node that belongs to this stack, before or after the plan, has exactly one
+// Change, which may be a NoOp.
 //
 // Before is set, with its Live, unless the action is Create; After unless it is Delete.
 // Code that makes a Change must ensure that.
@@ -20,8 +20,8 @@ type Change struct {
 	// PreviousAddr is set when the same node is now declared under another address.
 	PreviousAddr Addr   `json:"previous_address,omitempty"`
 	Path         string `json:"-"`
-	// PreviousPath is the old path of a node that is created at a new path. The deletion there has this path as its NextPath. A
-	// plan shows the two as one replacement, see [Plan.Shown]. For a lock, both are in one transaction.
+	// PreviousPath is the old path of a node that is created at a new path. The deletion of the node at PreviousPath has the new
+	// path as its NextPath. A plan shows the two as one replacement, see [Plan.Shown]. For a lock, both are in one transaction.
 	PreviousPath string `json:"previous_path,omitempty"`
 	NextPath     string `json:"-"`
 	// Importing is the path of the znode that is taken over, "" when none is. An idle lock is replaced: its node may be a
@@ -46,15 +46,15 @@ type Change struct {
 	MissingParts []string `json:"-"`
 	// Former is the node of the lock at PreviousPath.
 	Former *Node `json:"-"`
-	// Missing is the outermost part of a deleted node's address that the configuration does not declare. Leaves is the Reason of
-	// a replacement that is shown as a deletion, see [Plan.Shown].
+	// Missing is the outermost part of a deleted node's address that the configuration does not declare. Leaves is the Reason
+	// that a plan shows for a node that leaves a path, if the replacement is shown as a deletion.
 	Missing Addr   `json:"-"`
 	Leaves  Reason `json:"-"`
 	// FormerLists are the access lists that the apply replaces by After.Payload.ChildACL on the nodes of a family's keys; nil for
 	// most changes.
 	FormerLists []kind.List `json:"-"`
-	// Unsealed is true when the node's data is written only for a new checksum: it has none, its access list changes, or a hand
-	// edit made the node as declared. The sum is in the node's mark, see package record.
+	// Unsealed is true when the data is written only to store a new checksum: it is missing, the access list changes, or a hand
+	// edit happens to match the declaration. The sum is in the node's mark, see package record.
 	Unsealed bool `json:"unsealed,omitempty"`
 	// Drift is true when the node is not as the last apply left it: it was changed by hand.
 	Drift bool `json:"drift,omitempty"`
@@ -260,8 +260,8 @@ func (c *Change) NeedsIdle() bool {
 }
 
 // Leave turns a change that was to create a node again, because it may be a container, into one that leaves the node where it is.
-// By the time of the apply the lock is in use. It returns false if that was not the reason. The transactions that are not sent
-// yet are made from the changed plan.
+// By the time of the apply the lock is in use. It returns false if the change recreates the node for another reason. The
+// transactions that are not sent yet are made from the changed plan.
 func (c *Change) Leave() bool {
 	if c.Reason != ReasonReplaceContainer {
 		return false
@@ -349,7 +349,7 @@ func (c *Change) Relists() string {
 	switch n, all := c.FormerKeys(); {
 	case !all:
 		k := keysOf(c.Before)
-		return fmt.Sprintf("%d keys have a node. Of %d that were looked at, %d have the former access list: apply sets the new one wherever it finds that", k.Nodes, k.Looked, n)
+		return fmt.Sprintf("%d keys have a node. Of %d that were looked at, %d have the former access list. Apply replaces it on every node that has it", k.Nodes, k.Looked, n)
 	case n == 1:
 		return "1 key has a node with the former access list: apply sets the new one"
 	case n > 1:

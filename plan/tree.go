@@ -41,7 +41,7 @@ type Tree struct {
 	Frame []Framed
 	// Contenders is the access list of the apply lock's contenders.
 	Contenders kind.List
-	// RootOwner is "another program" if the root has data of one.
+	// RootOwner is "another program" if the root contains another program's data.
 	RootOwner string
 	// Unmanaged are the paths of children of this stack's namespaces that do not
 	// carry its marker, sorted. They are never touched; a namespace that has one
@@ -336,8 +336,7 @@ func (t *Draft) add(addr Addr, params kind.Params, n *Node) error {
 	return nil
 }
 
-// outer is the address of the namespace around what a names, "" at the top of the configuration or of a module. The error says why a is
-// the address of no node.
+// outer returns the address of the namespace that contains a, "" at the top. It returns an error if a is no node's address.
 func (a Addr) outer() (Addr, error) {
 	var outer, whole Addr
 	var err error

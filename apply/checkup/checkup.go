@@ -33,7 +33,7 @@ import (
 
 // Report is what [Stack] found.
 type Report struct {
-	Locks   []check.Condition // what is not, or may not be, as it should be; which ensemble it is; and who we are, if the stack declares who may use it
+	Locks   []check.Condition // the findings about locks, the ensemble's id and the connection's role
 	Checked int               // the number of locks checked
 	Cut     bool              // there are more
 }
@@ -221,7 +221,7 @@ func (r *findings) judge(ctx context.Context, path string, list kind.List, need 
 	sure, maybe := list.Ours(r.c.Identities()...)
 	if lacks := need &^ (sure | maybe); lacks != 0 {
 		what, next := fmt.Sprintf("we are %s, and lack %q", strings.Join(failure.WhoWeAre(r.c), " and "), lacks), "ask an administrator of the node to grant it"
-		if len(r.at[what]) == 0 { // it is asked once, not for each of a thousand nodes
+		if len(r.at[what]) == 0 { // ask for the administrators once per finding, not once per node
 			if at, ask := Administrators(ctx, r.c, path); len(ask) > 0 {
 				next = "have it granted by " + strings.Join(ask, " or ") + ", whom the access list of " + at + " names"
 			}
@@ -253,7 +253,7 @@ func (r *findings) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, 
 			need = kind.PermRead | kind.PermCreate | kind.PermDelete
 		}
 		for _, f := range tree.Frame {
-			if f.Path == path { // of one that is closed to us, the list is empty
+			if f.Path == path { // a node that is closed to us has an empty list here
 				r.judge(ctx, path, f.ACL, need)
 			}
 		}

@@ -59,7 +59,8 @@ type (
 		Path   string
 		Action plan.Action
 	}
-	// Left: these locks were to be created again, because their nodes may be containers, and are in use now. The next apply tries again.
+	// Left: these locks should have been created again because their nodes may be containers. They are in use, so they were left.
+	// The next apply tries again.
 	Left struct{ Addrs []plan.Addr }
 	// Committed: the transaction is done. Resolved: its reply was lost, and its outcome
 	// was determined by reading back.
@@ -91,7 +92,7 @@ type (
 		Action plan.Action
 		Err    error
 	}
-	// ACLPhase: access lists are now set, Total of them, on existing nodes and on new nodes that still admit the administrators
+	// ACLPhase: the apply begins to set Total access lists: on existing nodes, and on new nodes that still admit administrators
 	// whom the plan removes.
 	ACLPhase struct{ Total int }
 	// ACLApplied: one of them is set.

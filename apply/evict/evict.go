@@ -6,8 +6,8 @@
 // An [Acquisition] is what one transaction gave a client. The czxid and the session of its nodes identify it, so no other node is
 // deleted. [Break] deletes all its nodes in one transaction with the entry in the history; [Revoke] only writes the request.
 //
-// The package relies on inspect for the look at a lock, on history for the entry and on failure for the errors. It needs no plan and takes
-// no apply lock, never tells the client, and never removes anything that its caller has not named.
+// The package relies on inspect for the look at a lock, on history for the entry and on failure for the errors. It needs no plan
+// and no apply lock. Break does not notify the client. The package removes only what its caller named.
 package evict
 
 import (
@@ -32,7 +32,8 @@ import (
 )
 
 // Acquisition is what one transaction gave a client in a lock: a place in a queue, the permits of a semaphore, or one lock of a
-// set. The czxid and the session of its nodes identify it: names alone come again where a lock's node is made again.
+// set. The czxid and the session of its nodes identify it. Names alone do not suffice: after a lock's node is deleted and created
+// again, names occur again.
 type Acquisition struct {
 	kind.Party              // the first of its nodes in the lock
 	Queued     bool         // it is a place in the queue
@@ -63,8 +64,8 @@ func Acquisitions(in *inspect.Report) (out []Acquisition) {
 	return out
 }
 
-// includes reports whether a node is of the same acquisition. A waiter for permits has its place in the gate, the queue in another
-// directory that grants nothing. A later transaction may have created its nodes for permits.
+// includes reports whether a node is of the same acquisition. A waiter for permits has its place in the gate: a second queue
+// directory that grants nothing by itself. A later transaction may have created its nodes for permits.
 func (a Acquisition) includes(p kind.Party, gate bool) bool {
 	beside := func(q kind.Party) bool { return kind.ParentPath(q.Path) == kind.ParentPath(p.Path) }
 	return a.Session == p.Session && a.Session != 0 && (a.Token == p.Token || gate && !slices.ContainsFunc(a.Nodes, beside))
@@ -109,7 +110,8 @@ func (e *Evicted) Gone() bool { return len(e.Nodes) == 0 }
 
 // Break removes one acquisition: all its nodes, in other locks too, in one transaction with the note in the history. Contenders
 // behind it keep their places. Break first reads the nodes again, and leaves out nodes that are gone or now belong to another
-// client. Clients write into their nodes while they hold; Break then tries again, until ctx ends.
+// client. A client may write into its node meanwhile, which fails the transaction. Break then reads again and retries until ctx
+// ends.
 //
 // The client is not told, and its program runs on until it notices.
 func Break(ctx context.Context, c *recipes.Client, by history.Author, in *inspect.Report, a Acquisition) (*Evicted, error) {
@@ -187,7 +189,7 @@ func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(evictPause): // a transaction that fails is a write, too
+		case <-time.After(evictPause): // pause: a failed transaction also costs the servers a write
 		}
 	}
 }
@@ -195,7 +197,7 @@ func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 // evictPause is between two tries of an eviction.
 const evictPause = 50 * time.Millisecond
 
-// still are the operations on those of the nodes that are still the same.
+// still returns the operation for each node that has not changed since it was read.
 func still(ctx context.Context, s *direct.Session, nodes []kind.Party, op func(string, int32) tx.Op) (ops []tx.Op, err error) {
 	for _, n := range nodes {
 		stat, err := s.Exists(ctx, n.Path)

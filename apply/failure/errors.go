@@ -42,7 +42,7 @@ func (e *ProblemsError) Explain() (x explain.Explanation) {
 }
 
 // StaleError: nodes that the plan relied on have changed since it was made. Locked means that the plan was made under the apply
-// lock, so no other apply of this stack has changed them; First, that there was no lock to take yet.
+// lock, so no other apply of this stack has changed them. First means that the stack had no apply lock yet.
 type StaleError struct {
 	Differences   []Difference
 	Locked, First bool
@@ -52,7 +52,7 @@ func (e *StaleError) Explain() explain.Explanation {
 	if e.Locked || e.First {
 		by := "It was changed by hand"
 		if e.First {
-			by = "Another apply was first, or it was changed by hand"
+			by = "Another apply was first, or ZooKeeper was changed by hand"
 		}
 		return explain.Explanation{
 			Summary: "ZooKeeper was changed during the apply", Detail: by + ", after the plan was made:",
@@ -437,10 +437,10 @@ func (e *WrongEnsembleError) Explain() explain.Explanation {
 	switch {
 	case e.Absent:
 		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and there is no node %s: no apply was here, or its nodes were deleted. Nothing else was read.", e.Want, e.Path)
-		x.Next = "Check the servers and the root of the block. If this is a new ensemble, remove id from the block until the first apply has written one; doctor says which."
+		x.Next = "Check the servers and the root of the block. If this is a new ensemble, remove id from the block until the first apply has written an id; \"locktree doctor\" shows it."
 	case e.Got == "":
 		x.Detail = fmt.Sprintf("The ensemble block pins the id %s, and %s has none: another program made it. Nothing else was read.", e.Want, e.Path)
-		x.Next = "Check the servers and the root of the block. If this is the ensemble that you mean, remove id from the block until an apply has written one; doctor says which."
+		x.Next = "Check the servers and the root of the block. If this is the ensemble that you mean, remove id from the block until an apply has written an id; \"locktree doctor\" shows it."
 	}
 	return x
 }

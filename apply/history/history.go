@@ -136,7 +136,7 @@ func (e *Entry) shorten() bool {
 }
 
 // entries returns the entries of a node. Short data that is no entry is kept as it is. Data longer than an entry is not, because
-// every transaction of an apply would carry it. Data of other programs has no entries.
+// every transaction of an apply would carry it. Data of another program that is no JSON array has no entries.
 func entries(data []byte) (all []json.RawMessage) {
 	_ = json.Unmarshal(data, &all)
 	return slices.DeleteFunc(all, func(one json.RawMessage) bool { return len(one) > maxEntry })

@@ -17,8 +17,8 @@ import (
 )
 
 // A read of a family takes at most 200 requests besides those for its directories, however many keys are in use. It lists
-// listedDirs directories. For each of lookedAt keys it reads the access list, up to three queues with the lists of two parts, and
-// the first contenders.
+// listedDirs directories. For each of lookedAt keys it reads the access list, up to three queues, the access lists of up to two
+// parts, and the first contenders.
 const (
 	lookedAt   = 16
 	listedDirs = 24
@@ -297,7 +297,7 @@ func Used(ctx context.Context, s *direct.Session, c *plan.Change, stats map[stri
 	return KeyInUse(ctx, s, c.Before, leaveIt)
 }
 
-// below lists everything in a family except its directories, what is inside of a node before the node.
+// below lists everything in a family except its directories. Children come before their parent.
 func below(ctx context.Context, s *direct.Session, n *plan.Node) ([]string, error) {
 	f := familyOf(n)
 	if err := f.list(ctx, s); err != nil {

@@ -82,9 +82,8 @@ func framePaths(tree, desired *plan.Tree) []string {
 	return slices.Compact(paths)
 }
 
-// Alone returns an error if another stack has its record in the root, or, as long as this stack has none, around it: a root
-// belongs to one stack. If there is no error, it returns the data version of the directory of records, which every first apply
-// raises.
+// Alone returns an error if another stack has its record in the root. Before this stack's first apply, it also looks at the roots
+// above. If there is no error, it returns the data version of the directory of records, which every first apply raises.
 func Alone(ctx context.Context, s *direct.Session, root, stack string) (version int32, err error) {
 	for at := root; ; at = kind.ParentPath(at) {
 		records := kind.ParentPath(record.IndexPath(at, stack))

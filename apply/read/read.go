@@ -89,7 +89,7 @@ func Record(ctx context.Context, s *direct.Session, desired *plan.Tree) (*plan.T
 	return tree, nil
 }
 
-// PinOf is what a plan relies on of a node, by its stat; nil is an absent one.
+// PinOf returns the pin of a node from its stat. A nil stat stands for an absent node.
 func PinOf(path string, addr plan.Addr, stat *zk.Stat) plan.Pin {
 	if stat == nil {
 		return plan.Pin{Path: path, Addr: addr, Absent: true}
@@ -132,10 +132,10 @@ func Destroys(ctx context.Context, s *direct.Session, root, stack string) (int32
 
 // reader is one pass over the tree.
 //
-// It follows three leads. The marks of nodes say whose they are in the root and in every namespace of ours where only
-// administrators create nodes. The paths of the configuration lead to the declared nodes, and the record names nodes that no mark
-// leads to. So a node is found as long as one of the three still leads to it. Other stacks and programs may keep thousands of
-// nodes in the same root: a node without our mark is read once and not entered (TestForeignNeighboursAreNeitherReadNorListed).
+// It follows three leads. In the root, and in our namespaces where only administrators create nodes, each node's data says which
+// stack owns it. The paths of the configuration lead to the declared nodes, and the record names nodes that no mark leads to. So
+// a node is found as long as one of the three still leads to it. Other stacks and programs may keep thousands of nodes in the
+// same root: a node without our mark is read once and not entered (TestForeignNeighboursAreNeitherReadNorListed).
 type reader struct {
 	s     *direct.Session
 	tally *Tally
@@ -259,7 +259,7 @@ func (r *reader) descend(ctx context.Context, level []string) error {
 			for i, n := range nodes {
 				path := level[first+i]
 				if n != nil {
-					path, level[first+i] = n.Path, "" // one text for it: the declaration's, where there is one
+					path, level[first+i] = n.Path, "" // use the declaration's string for the path, so that the path is in memory once
 				}
 				r.seen[path] = n
 			}
@@ -333,7 +333,7 @@ func (r *reader) complete(ctx context.Context, s *direct.Session, n *plan.Node) 
 		return r.list(ctx, n)
 	}
 	err = r.use(ctx, s, n)
-	if errors.Is(err, zk.ErrNoAuth) { // on its parts, without which the rest is of little use
+	if errors.Is(err, zk.ErrNoAuth) { // the refusal may be about one of its parts; without them the rest is of little use
 		n, err = r.unreadable(ctx, n.Path)
 	}
 	return n, nil, err
@@ -358,8 +358,8 @@ func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, error
 	return n, nil
 }
 
-// list returns the children of a namespace that is walked into. For another one, and all below it, it notes the number of
-// children.
+// list returns the children of a namespace that is walked into. For a namespace that is not walked into, list only notes the
+// number of children.
 func (r *reader) list(ctx context.Context, n *plan.Node) (_ *plan.Node, names []string, err error) {
 	if n.Live.Children == 0 {
 		return n, nil, nil
@@ -412,8 +412,8 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 	}
 }
 
-// structural reports whether the node is a part of the lock above it, if that is a forgotten one: its
-// Parts contain it already. The contents of a lock of ours are not visited.
+// structural reports whether the node is a part of a lock that the configuration no longer has (forgotten). The lock's Parts
+// already contain it. The contents of a lock of ours are not visited.
 func (r *reader) structural(path string) bool {
 	above := r.seen[kind.ParentPath(path)]
 	return above != nil && slices.ContainsFunc(above.Live.Parts, func(p plan.Part) bool { return kind.JoinPath(above.Path, p.Name) == path })
@@ -482,7 +482,7 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 	return nodes, children, nil
 }
 
-// uses adds to reads what complete reads of a node of ours, except the directories of a family, which are many.
+// uses adds to reads the requests that complete will send for a node of ours, except those for the many directories of a family.
 func uses(reads *direct.Reads, path string, n *plan.Node) {
 	reads.GetACL = append(reads.GetACL, path)
 	if k := n.Kind(); k != nil {

@@ -20,7 +20,7 @@ import (
 // the rest.
 const MaxDescribed = 32
 
-// use fills in the structural children and the contenders of a lock, of a family those of some keys.
+// use fills in the structural children and contenders of a lock. For a family it looks at some keys.
 func (r *reader) use(ctx context.Context, s *direct.Session, n *plan.Node) error {
 	if n.Kind().Key != nil {
 		return r.family(ctx, n)
@@ -119,8 +119,8 @@ func childrenOf(ctx context.Context, s *direct.Session, path string) ([]string, 
 	return names, nil
 }
 
-// Contents lists what programs have in a lock: its contenders, and in a family everything except its directories, what is inside of a
-// node before the node.
+// Contents lists what programs have in a lock: its contenders, and in a family everything except the directories. Children come
+// before their parent.
 func Contents(ctx context.Context, s *direct.Session, n *plan.Node) (all []string, err error) {
 	if n.Kind().Key != nil {
 		return below(ctx, s, n)
@@ -199,16 +199,16 @@ func sortUsage(n *plan.Node, line []entry, junk []string) *kind.Usage {
 }
 
 // describe reads who the contenders are, up to the limit. The others are known only by their places, except for permits: a place
-// does not tell whether a permit was granted under a higher limit. In a family, each key may have that many permits, so permits
-// that are not read count as granted.
+// does not tell whether a permit was granted under a higher limit. In a family, each key has its own limit, so permits that are
+// not read count as granted.
 func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, limit int) error {
 	var reads direct.Reads
 	var told []*entry
 	k := n.Kind()
 	for i := range line {
 		e := &line[i]
-		// The first in a gate, the queue before the deciding one that grants nothing, may be in the
-		// deciding queue too. Only its session shows that it holds nothing yet.
+		// A gate is a queue that grants nothing; its first contender may already be in the deciding queue. Only its session shows
+		// that it holds nothing yet.
 		first := k.Queues[e.queue].Gate && (i == 0 || line[i-1].queue != e.queue)
 		if i < limit || limit == MaxDescribed && k.Permits != nil && !k.Queues[e.queue].Gate || first {
 			told = append(told, e)
@@ -236,9 +236,8 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, limit
 // adopt completes what was read of nodes that are to be imported: as they say
 // nothing about themselves, the declaration says what their children mean.
 //
-// A contender of a semaphore stands in another place than one of a mutex: without a kind,
-// children are only children. A node that was let go still has its own declaration, and that
-// counts, as its users go by it.
+// A contender of a semaphore stands in another place than one of a mutex: without a kind, children are only children. A released
+// node (removed with destroy = false) still contains its declaration. That one counts, because its users read it.
 func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 	for _, imp := range desired.Intent.Imports {
 		n := r.seen[imp.Path]

@@ -150,7 +150,7 @@ func Idle(ctx context.Context, s *direct.Session, p *plan.Plan, stats map[string
 }
 
 // occupied compares numbers of children, which are in the stats, so that nothing is listed for idle locks, which nearly all are.
-// A family that has nodes of keys counts, whether or not one is in use. Parts count as the plan saw them; if one came or went
+// A family with key nodes counts as occupied, even if no key is in use. Parts count as the plan saw them; if one came or went
 // since, its pin does not match.
 func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
 	parts := present(c.Before.Live.Parts)

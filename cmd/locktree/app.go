@@ -35,7 +35,8 @@ func (a *app) looking(ctx context.Context, inputs []config.Input, f func(*stack.
 	return a.loader().Look(ctx, inputs, f)
 }
 
-// lasting is for a command that does not end: it may need more than memoryGoal for long, and the collector would run all the time.
+// lasting removes the soft memory limit for a command that runs on: above memoryGoal the garbage collector would run all the
+// time.
 func (a *app) lasting() {
 	if a.Env.Get("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(math.MaxInt64)

@@ -30,14 +30,14 @@ func execCommand(a *app) *cobra.Command {
 				Show: func(j view.Job) { a.Show(j) }, Uninterrupted: a.Uninterrupted}, o)
 		},
 	}
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return run.Own(c.Root().FlagErrorFunc()(c, err)) }) // before the command runs, too
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return run.Own(c.Root().FlagErrorFunc()(c, err)) }) // errors in flags also end exec with its own code
 	c.PersistentPreRunE = func(c *cobra.Command, args []string) error { return run.Own(c.Root().PersistentPreRunE(c, args)) }
 	flags.register(c)
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch {
 		case c.ArgsLenAtDash() < len(args):
-			return nil, cobra.ShellCompDirectiveDefault // within the command: its files
-		case len(args) > 0: // another lock, or the command: cobra puts a dash of its own here
+			return nil, cobra.ShellCompDirectiveDefault // after "--" the words belong to the command: complete file names
+		case len(args) > 0: // another lock, or the command: cobra's completion itself adds a "--" at the end
 			return a.addresses(&flags), cobra.ShellCompDirectiveDefault
 		}
 		return a.addresses(&flags), cobra.ShellCompDirectiveNoFileComp
@@ -51,8 +51,8 @@ func execCommand(a *app) *cobra.Command {
 	f.BoolVar(&o.Once, "once", false, "run the newest slot of a lock of type once; exit with 122 if it was run already")
 	f.StringVar(&o.ID, "id", "", "a name that status shows for this holder")
 	f.StringVar(&o.Ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
-	f.DurationVar(&o.Session, "session-timeout", 0, "ask for this session timeout, not the ensemble's, or 1m")
-	f.IntVarP(&o.Conflict, run.ConflictFlag, "E", exit.Conflict, "exit with this code, without an error, if the lock was not acquired")
+	f.DurationVar(&o.Session, "session-timeout", 0, "the session timeout to ask for; by default the ensemble's, otherwise 1m")
+	f.IntVarP(&o.Conflict, run.ConflictFlag, "E", exit.Conflict, "exit with this code, without an error, if the lock is held, draining or has a full queue, or if the slot was run")
 	key.register(c)
 	f.BoolVar(&o.Quiet, "quiet", false, "do not say that the lock is waited for, granted, skipped or released")
 	a.jsonFlag(c, screen.Log, "print JSON messages on standard error")
@@ -68,7 +68,7 @@ func checkExec(c *cobra.Command, o *run.Options, locks, command int) error {
 	case o.Permits < 1:
 		return usage(c, "Bad flag", "-permits=%d: must be at least 1.", o.Permits)
 	case given("timeout") && o.Timeout == 0:
-		return usage(c, "Bad flag", "-timeout=0: a time to wait must be positive. Leave it out to wait without end, or give -try not to wait.")
+		return usage(c, "Bad flag", "-timeout=0: a time to wait must be positive. Leave it out to wait as long as necessary. With -try, exec does not wait.")
 	case o.Try && o.Timeout > 0:
 		return usage(c, "Bad flag", "-try does not wait and -timeout does. Give only one of them.")
 	case locks > 1 && (given("key") || o.Once || given("permits")):

@@ -65,7 +65,7 @@ func (t *treeFlags) configured(c *cobra.Command, l *stack.Loader, at string) (*c
 		return nil, err
 	}
 	if address && t.servers != "" {
-		return nil, usage(c, "Not a path", "%s is an address, which stands in a configuration, and -servers reads none. Give the path.", at)
+		return nil, usage(c, "Not a path", "%s is an address in a configuration, but with -servers no configuration is read. Give the path.", at)
 	}
 	cfg, where, err := l.Find(stack.Where{Inputs: t.inputs, Servers: t.servers, Prefix: t.prefix}, at)
 	t.prefix = where

@@ -38,7 +38,7 @@ func (f *intentFlags) register(c *cobra.Command) {
 	c.Flags().Lookup("drain").NoOptDefVal = "60s"
 }
 
-// registerChanges adds what makes no sense where everything is removed.
+// registerChanges adds the flags that plan and apply have and destroy does not.
 func (f *intentFlags) registerChanges(c *cobra.Command) {
 	f.register(c)
 	c.Flags().StringArrayVar(&f.Replace, "replace", nil, "remove the lock at this `ADDRESS`, or all locks in it, and create them again; may be repeated")

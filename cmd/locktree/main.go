@@ -35,7 +35,7 @@ func main() {
 	}
 	// A Go program that runs out of stack or memory exits with 2, which means that there are changes. This one is aborted.
 	debug.SetTraceback("crash")
-	if !slices.Contains(os.Args, "exec") { // whose command inherits the limit
+	if !slices.Contains(os.Args, "exec") { // exec keeps core dumps: its command would inherit the limit
 		child.NoCore()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -44,7 +44,7 @@ func main() {
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signal.Notify(signals, syscall.SIGHUP) // the terminal was closed
 	}
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // which would end an apply with its lock: the write fails, and ends the command
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // without a handler, SIGPIPE would end the program in the middle of an apply; with it, the write fails and the command ends in order
 	go onSignals(signals, cancel, os.Stderr, os.Exit)
 	os.Exit(start(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }

@@ -90,7 +90,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.PersistentFlags().BoolVar(&a.NoColor, "no-color", false, "no colours, even on a terminal")
 	root.Flags().BoolVarP(&versionFlag, "version", "v", false, "the same as the version command")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		if c.HasAvailableSubCommands() && c.Flags().NArg() > 0 { // it is the command's flag, and there is no such command
+		if c.HasAvailableSubCommands() && c.Flags().NArg() > 0 { // the unknown flag follows an unknown command: report the command
 			return help.UnknownCommand(c, c.Flags().Args())
 		}
 		return usage(c, "Bad flag", "%s", help.FlagText(c, err))

@@ -46,8 +46,8 @@ type Written struct {
 	Unknown   int // idle nodes that are in comments, because nothing tells what they are
 }
 
-// Write writes blocks for the nodes, each with an import block. They are on e, and name goes into the labels of
-// principals and access lists.
+// Write writes blocks for the nodes, each with an import block. The blocks belong to ensemble e. The labels of principals and
+// access lists begin with name.
 func Write(c *config.Config, e *config.Ensemble, nodes []*Existing, name string) Written {
 	g := &generator{prefix: labelFor(name),
 		declared: map[string]*plan.Node{}, taken: map[string]bool{}, imported: map[string]bool{}}
@@ -73,7 +73,7 @@ func Write(c *config.Config, e *config.Ensemble, nodes []*Existing, name string)
 // generator is one Write.
 type generator struct {
 	Written
-	ensemble string // to be named on blocks at the top, "" where there is one
+	ensemble string // the ensemble argument of top-level blocks; "" if the configuration has only one ensemble
 	prefix   string // of the labels of principals and access lists
 
 	declared map[string]*plan.Node // what the configuration has already, by path
@@ -263,7 +263,7 @@ func unwritten(list kind.List) bool {
 	return slices.ContainsFunc(list, func(e kind.ACL) bool { return config.TextError(e.ID) != nil })
 }
 
-// acl labels the block that says what the access list says, "" where none can.
+// acl returns the label of the acl block for this access list, "" if no block can express it.
 func (g *generator) acl(list kind.List) string {
 	if len(list) == 0 || masked(list) || unwritten(list) {
 		return ""

@@ -53,14 +53,14 @@ func (b blocks) declaredIn(all []*eval.Evaluation, keyed bool) (out []*Block) {
 	return out
 }
 
-// know adds a key.
+// know adds a key to the block's known keys.
 func (b *Block) know(e eval.Element) {
 	if i, known := slices.BinarySearch(b.Keys, e.Key); b.Repeated && !e.Any && !known {
 		b.Keys = slices.Insert(b.Keys, i, e.Key)
 	}
 }
 
-// node is the block of n in these places; nil if it is on another ensemble.
+// node makes the Block of node n from its instances; nil if it is on another ensemble.
 func (b blocks) node(e *eval.Evaluation, n *static.Node, at []eval.Siblings, keyed bool) *Block {
 	var all []*eval.Instance
 	var inside []eval.Siblings
@@ -167,7 +167,7 @@ func (b blocks) nodes(all []*eval.Instance) (out []plan.Node) {
 		if i.Ensemble != b.on || i.Path == "" {
 			continue
 		}
-		for _, f := range i.Params.Fields() { // as the permits of a family of semaphores, which have no default there
+		for _, f := range i.Params.Fields() { // for example, the permits of a semaphore family have no default
 			if slices.Contains(i.Unknown, f.Name) && f.Number && kind.Validate(i.Params) != nil {
 				_ = f.Set(1)
 			}

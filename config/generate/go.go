@@ -42,7 +42,7 @@ type member struct {
 // tree is what is generated for an ensemble.
 type tree struct {
 	*Ensemble
-	prefix string // of its names; "" if there is no other one
+	prefix string // prefix of the names in the tree; "" if there is only one ensemble
 	top    *group
 	groups map[plan.Addr]*group
 }
@@ -175,7 +175,7 @@ func (f *goFile) output(o Output, name string) {
 	f.printf("const %s = %s\n\n", name, text)
 }
 
-// constant is a value in Go; as says in which form.
+// constant returns a value as Go source, and its form.
 func constant(v cty.Value) (text, as string) {
 	switch v.Type() {
 	case cty.String:
@@ -285,7 +285,7 @@ func (f *goFile) imports() string {
 	source, out := f.String(), "import (\n"
 	for _, pkg := range []string{"context", "strconv", "strings", "", "github.com/locktree/locktree/recipes", "github.com/locktree/locktree/recipes/kind", "github.com/locktree/locktree/recipes/once"} {
 		used := pkg[strings.LastIndexByte(pkg, '/')+1:] + "."
-		if used == "once." { // which also ends sentences of descriptions
+		if used == "once." { // "once." also ends sentences of descriptions, so it does not prove that the package is used
 			used = "*once.Once {"
 		}
 		if pkg == "" || strings.Contains(source, used) {

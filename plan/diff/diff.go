@@ -248,7 +248,7 @@ func onlyUnmatched(plans []*plan.Plan) {
 			})
 		})
 	}
-	for i, p := range plans { // the first plan comes first, while the others still have their problems
+	for i, p := range plans { // change the first plan first, while the other plans still have the problems that it is compared with
 		p.Problems = slices.DeleteFunc(slices.Clone(p.Problems), func(q plan.Problem) bool {
 			return q.Code == problem.Target && (i > 0 || matched(q)) || q.Code == problem.Targeted && i > 0
 		})

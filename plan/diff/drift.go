@@ -62,9 +62,9 @@ func valueText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// findUnsealed finds the nodes whose data is written only for a new sum, the keyed checksum of package record. The old sum is of
-// another key or missing, or it is of an access list that is not the declared one, or a hand edit made the node as declared. A
-// plan with targets keeps the sum of an edited node, so that the next whole plan still reports the edit.
+// findUnsealed finds the nodes whose data is written only for a new sum, the keyed checksum of package record. The old sum is
+// missing, has another key, covers another access list than the declared one, or predates a hand edit that matches the
+// declaration. A plan with targets keeps the sum of an edited node, so that the next whole plan still reports the edit.
 //
 // A list whose hashes are hidden from us gets no sum. A node that no administrator may write keeps its old one, because a refused
 // write would undo the whole transaction. Where the list changes, ADMIN suffices: the administrator first grants itself WRITE.
@@ -106,8 +106,8 @@ func mayMark(p *plan.Plan, s *access.Sides, list kind.List, need kind.Perm) bool
 	})
 }
 
-// findGone finds the declared nodes that the last apply left and that are gone. The roll is solved for them and for every node
-// that the apply may have left: its mark is lost, hidden, changed or copied.
+// findGone finds the declared nodes that the last apply left and that are gone. The roll (package record) tells which of these,
+// and of the nodes with a lost, hidden, changed or copied mark, the last apply left.
 func findGone(p *plan.Plan, s *access.Sides) {
 	s.Gone = map[string]bool{}
 	if s.Current.Index == nil {

@@ -91,7 +91,7 @@ func obstacle(p *plan.Plan, s *access.Sides, want, have *plan.Node) {
 	}
 }
 
-// remains reports what stands at a declared path and a destroy leaves there, although it may be ours.
+// remains reports a node at a declared path that a destroy leaves, although it may be ours.
 func remains(p *plan.Plan, s *access.Sides, want, have *plan.Node) {
 	trouble, _ := troubleOf(have)
 	if want != nil && (access.IsOurs(p, have) || slices.Contains([]plan.Trouble{plan.TroubleNewer, plan.TroubleDamaged, plan.TroubleUnreadable}, trouble)) {
@@ -201,7 +201,7 @@ func checkShrink(p *plan.Plan, c *plan.Change) {
 // checkParents.
 type contents struct {
 	of   map[string][]string // by the path of each namespace around them
-	mine map[string]bool     // of nodes that were ours, whether they still are
+	mine map[string]bool     // for a node that was ours: true if it is still ours after the plan
 }
 
 // notRead ends an entry for nodes that were only counted.

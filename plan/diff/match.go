@@ -89,7 +89,7 @@ func warnVacated(p *plan.Plan, s *access.Sides) {
 	}
 }
 
-// remaining is the node around a path that the plan leaves there, and its access list; that is nil if it is not known.
+// remaining returns the nearest node above a path that exists after the plan, and its access list, nil if unknown.
 func remaining(p *plan.Plan, s *access.Sides, path string, after map[string]*plan.Change) (string, kind.List) {
 	at := kind.ParentPath(path)
 	for ; at != p.Root && at != "/"; at = kind.ParentPath(at) {
@@ -270,8 +270,8 @@ func adoptable(p *plan.Plan, s *access.Sides, imp *plan.Import, want, have *plan
 	return true
 }
 
-// unowned returns a node that is to be taken over, as if it had been declared as wanted, but without
-// an owner: then only real differences show as changes.
+// unowned returns the node to take over with the declared payload, but without an owner, so only real differences show as
+// changes.
 //
 // A forgotten node has a payload, so the declaration is compared with that. Another program's node has none. Without this every
 // parameter would show as a change, although its users see none.

@@ -48,7 +48,7 @@ func checkForced(p *plan.Plan, s *access.Sides) {
 	}
 }
 
-// addrs returns the addresses of declared nodes, here or elsewhere, and of existing ones: of locks, and if wanted of containers.
+// addrs returns the addresses of declared and existing locks, on this and other ensembles, and on request those of namespaces.
 func addrs(p *plan.Plan, s *access.Sides, containers bool) (out []plan.Addr) {
 	see := func(n *plan.Node, addr plan.Addr) {
 		if k := n.Kind(); k != nil && (containers || !k.Container) {
@@ -71,8 +71,8 @@ func addrs(p *plan.Plan, s *access.Sides, containers bool) (out []plan.Addr) {
 // limitToTargets drops the changes that were not asked for, see [plan.Options], and returns the addresses of the blocks that still have
 // changes.
 //
-// Addresses are compared with the present one and with the former one: people may use either for a
-// lock whose new address is not applied yet.
+// A target matches a node by its present and by its former address: people may use either for a lock whose new address is not
+// applied yet.
 func limitToTargets(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool {
 	p.Targeted = true
 	planned := limitChanges(p, s, m)
@@ -121,7 +121,7 @@ func limitChanges(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool 
 		if in[c.Path] {
 			at := kind.ParentPath(c.Path)
 			if _, known := in[at]; !known && c.Before == nil && s.Want[at] != nil {
-				wanted[s.Want[at].Addr] = true // its problem is the reason why nothing is planned for it
+				wanted[s.Want[at].Addr] = true // the node has a problem, so nothing is planned for it; the problem must stay in the plan
 			}
 			for _, name := range namesOf(p, s, m, &c) {
 				wanted[name] = true

@@ -154,7 +154,7 @@ type Check struct {
 	Instances []CheckInstance `json:"instances"`
 }
 
-// CheckInstance is that of a [Check].
+// CheckInstance is the result of the one instance of a [Check].
 type CheckInstance struct {
 	Address struct {
 		Display string `json:"to_display"`

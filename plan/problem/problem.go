@@ -25,7 +25,7 @@ const (
 	Newer         Code = "newer_format"    // ours, written by a newer version
 	Damaged       Code = "damaged"         // ours, but its data makes no sense
 	Unreadable    Code = "unreadable"      // we may not read it
-	MarkerLost    Code = "marker_lost"     // a namespace of ours with another mark
+	MarkerLost    Code = "marker_lost"     // a namespace whose data was replaced by the declaration of a lock
 	Protected     Code = "protected"       // deletion of a protected node
 	InUse         Code = "in_use"          // deletion of a lock with holders or waiters; a warning
 	Shrink        Code = "shrink"          // more permits held than the new parameters admit; a warning

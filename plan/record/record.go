@@ -216,7 +216,7 @@ type RootSet struct {
 	Limited  bool      // the plan leaves the lists of the tool's nodes as they are
 }
 
-// Named reports whether the set is after the plan what the stack names.
+// Named reports whether the root's set will be the one that the stack names.
 func (s RootSet) Named() bool {
 	return s.Standing == StandsInForce || s.Standing == StandsReplaces && !s.Limited
 }
@@ -231,7 +231,7 @@ type Before struct {
 	Insiders  kind.List                  // the identities that may apply after the plan, and everybody while the stack is open
 	Leaving   kind.List                  // the administrators whom the plan shuts out
 	Lost      bool                       // the record is damaged, or gone although there are nodes of the stack
-	Unmarked  bool                       // the ensemble was found without an id, where an apply had been
+	Unmarked  bool                       // .locktree exists, can be read and has no data, so the ensemble has no id
 	Untracked []string                   // paths in the record whose nodes cannot be understood, to be kept
 	Left      Roll                       // the roll before the plan: the nodes that exist, and declared ones deleted by hand
 	Extra     map[string]json.RawMessage // unknown fields of the record, to be kept

@@ -15,9 +15,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// codec writes values, or reads them into variables that are zero. A value is written by its type, field by field and
-// without names: only the program that wrote a file reads it. Nothing here knows what a tree consists of, so a new field
-// follows by itself, and a test fails for a type that cannot.
+// codec writes values, or reads them into variables that are zero. A value is written by its type, field by field and without
+// names: only the program that wrote a file reads it. The codec does not name fields, so a new field needs no code here. A test
+// fails for a type that the codec cannot write.
 //
 // A string is written once; its next mention is a number. So is a tree, because trees may refer to each other. Access lists
 // share their memory when they were read.
@@ -26,7 +26,7 @@ type codec struct {
 	in  []byte        // what is left
 	err error         // the first one of reading; after it all values are zero
 
-	numbers map[string]int64 // of strings, when writing
+	numbers map[string]int64 // the number of each string, when writing
 	texts   []string         // when reading
 	lists   map[string]reflect.Value
 	trees   []*plan.Tree
@@ -121,7 +121,7 @@ func (c *codec) value(v reflect.Value) {
 			v.Set(reflect.ValueOf(time.UnixMilli(n)))
 		}
 		return
-	case kindType: // only in answers, which are not read
+	case kindType: // only plans (answers) contain kinds, and a file contains no plan that is read
 		c.text(v.Elem().FieldByName("Name").String())
 		return
 	case outputType:

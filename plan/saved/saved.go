@@ -171,7 +171,8 @@ func answered(q *Question, want string) (plans []*plan.Plan, err error) {
 	return plans, nil
 }
 
-// sound checks what Compare takes as it is: which nodes are the stack's and where, because they may be deleted.
+// sound checks what Compare does not check itself: which nodes belong to the stack and at which paths, because a plan may delete
+// them.
 func sound(e diff.Ensemble, stack string) error {
 	root := e.Desired.Root
 	if err := cmp.Or(kind.ValidatePath(root), kind.ValidateName(stack)); err != nil {

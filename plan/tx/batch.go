@@ -78,8 +78,8 @@ func Each(p *plan.Plan, applyID string, indexACL kind.List, yield func(*Transact
 // [Each].
 var ErrTooLong = errors.New("plan: the transaction is longer than the servers read")
 
-// ErrLeft means that a transaction was not committed, and that some of its changes are others now: see [plan.Change.Leave]. The
-// yield of [Each] returns this error to get the transaction again.
+// ErrLeft means that a transaction was not committed and that some of its changes were replaced since: see [plan.Change.Leave].
+// The yield of [Each] returns this error to get the transaction again.
 var ErrLeft = errors.New("plan: the transaction is to be made again")
 
 // unchanged returns the change of the path if it changes nothing. In Changes, those that are not
@@ -101,7 +101,7 @@ type batcher struct {
 
 	budget    int            // for the changes of a transaction, in bytes
 	n         int            // transactions so far
-	at        plan.Pin       // of the record, as they leave it
+	at        plan.Pin       // the pin of the record after the transactions so far
 	steps     []plan.ACLStep // access lists to set on the nodes that they create
 	untracked []string       // see [Untracked]
 	left      record.Roll    // the nodes that they leave
@@ -221,8 +221,8 @@ func untouched(p *plan.Plan, c *plan.Change) *plan.Change {
 
 // numbered is the apply id with the number of a transaction added to its last four digits. The first one has the id itself, and
 // up to 65,536 transactions have different ids. If the number replaced those digits, one id in 65,536 would already end in the
-// number of the second transaction (0001). If the reply to that one were lost, the id that the first one wrote would be taken for
-// its success.
+// number of the second transaction (0001). If the second reply were lost, the first transaction's id would be read as proof that
+// the second was committed.
 func numbered(id string, n int) string {
 	if n == 0 {
 		return id
@@ -232,7 +232,7 @@ func numbered(id string, n int) string {
 	return fmt.Sprintf("%s%04x", id[:at], uint16(last)+uint16(n))
 }
 
-// committed goes on from a transaction before the last one.
+// committed updates the batcher after a transaction that is not the last one.
 func (b *batcher) committed(tx *Transaction) {
 	b.n++
 	b.steps = append(b.steps, stepsOf(tx.Ops)...)
@@ -244,7 +244,7 @@ func (b *batcher) committed(tx *Transaction) {
 	}
 }
 
-// roll is the one that a transaction leaves.
+// roll returns the roll of the nodes that exist after the transaction.
 func (b *batcher) roll(tx *Transaction) []byte {
 	next := record.NewRoll()
 	copy(next, b.left)
@@ -314,7 +314,8 @@ func (t *tying) visit(c *plan.Change) {
 	t.units = append(t.units, unit)
 }
 
-// needs are the changes that come before a change, or with it: a node goes after its contents and comes after the node around it.
+// needs are the changes that come before a change, or with it: a node is deleted after its contents, and created after its
+// parent.
 func (t *tying) needs(c *plan.Change) (out []*plan.Change) {
 	if goes(c) {
 		out = slices.Clone(t.inside[c.Path])
@@ -336,8 +337,8 @@ func goes(c *plan.Change) bool { return c.Action == plan.Delete || c.Action == p
 // Measure fills in the statistics. If a declaration cannot be encoded, that is a problem already and
 // there is nothing to measure.
 //
-// Unknown values get their longest form: the id is zeros of full length. If no administrators are declared, the connection
-// decides the list of a new record, and the longer of its two lists counts.
+// Unknown values get their longest form: the id is zeros of full length. Without declared administrators, the new record gets one
+// of two lists, depending on the connection. Measure counts the longer one.
 func Measure(p *plan.Plan) {
 	own := kind.WorldAll()
 	if p.Set != nil {
@@ -377,8 +378,8 @@ func Measure(p *plan.Plan) {
 	}
 }
 
-// tooLong notes a change that fits into no transaction. It replaces an earlier note: the last one counts, if no smaller
-// transactions are accepted either. Outputs that are too long are a problem already.
+// tooLong notes a change that fits into no transaction. It replaces an earlier note, because only the smallest attempt counts.
+// Outputs that are too long are a problem already.
 func tooLong(p *plan.Plan, tx *Transaction, s plan.Stats) {
 	if slices.ContainsFunc(p.Problems, func(q plan.Problem) bool { return q.Code == problem.Outputs }) {
 		return

@@ -233,8 +233,8 @@ func recordOp(x *record.Record, at plan.Pin, acl kind.List) (Op, error) {
 	return Op{Kind: OpSet, Path: at.Path, Data: data, Version: at.Version}, err
 }
 
-// dropIndex deletes the record, if there is one, and counts the destroys: who sends this
-// holds the apply lock, so that any version of its data is right.
+// dropIndex deletes the record, if there is one, and counts the destroys. The sender holds the apply lock, so the write to that
+// node checks no version.
 func dropIndex(p *plan.Plan, index plan.Pin, acl kind.List) ([]Op, error) {
 	ops, err := lockOp(p, acl) // the version of that node is the count
 	if !index.Absent {
@@ -271,7 +271,7 @@ func Untracked(p *plan.Plan, last bool) []string {
 	return slices.Compact(out)
 }
 
-// noteSet writes into a record what set the stack knows: while it is being replaced, both.
+// noteSet writes the root's set into the record. While an apply replaces it, it writes the old and the new set.
 func noteSet(p *plan.Plan, x *record.Record, pending bool) {
 	x.Access, x.Next = p.Before.Noted, nil
 	switch {

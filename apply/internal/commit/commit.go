@@ -30,8 +30,8 @@ const (
 // Sending a copy again does no harm: all copies check the same versions, so at most one is committed, whenever it arrives.
 //
 // After a lost reply, a copy may be refused only because an earlier copy was committed: an echo of our own success. commit must
-// report neither an echo as a refusal nor the success of another transaction. So settle reads the record until the outcome is
-// known, or until no copy was committed and the transaction is sent again.
+// report neither an echo as a refusal nor the success of another transaction. settle reads the record until it knows the outcome.
+// If no copy was committed, the transaction is sent again.
 func (r *Sender) commit(ctx context.Context) (resolved bool, err error) {
 	lost, unread := false, 0
 	var failed error // the error of the last copy
@@ -66,8 +66,8 @@ func (r *Sender) commit(ctx context.Context) (resolved bool, err error) {
 	return false, r.givenUp(failed)
 }
 
-// givenUp is for a transaction that is known, each time, not to have been committed. Copies still
-// under way have the same versions as whatever is sent next.
+// givenUp is the error after the last try of a transaction that was not committed in any try. Copies still under way have the
+// same versions as whatever is sent next.
 func (r *Sender) givenUp(err error) error {
 	e := &failure.NodeError{Path: r.Plan.Root, Op: "commit to", Why: ErrLostAgain.Error(), Written: failure.NothingWritten,
 		Next: "Look at the network between here and the servers, then apply again.", Err: ErrLostAgain}
@@ -82,8 +82,8 @@ func (r *Sender) givenUp(err error) error {
 // is the error of its last copy. If settle returns no error, the transaction was committed (resolved), or is known not to have
 // been. Then it may be sent again: the connection has just answered a short transaction.
 //
-// results and err belong to the same copy: if that was definitely refused and none was committed,
-// the refusal was not an echo, and is the result.
+// results and err belong to the last copy. If it was refused and no copy was committed, the refusal is no echo, and settle
+// returns it.
 func (r *Sender) settle(ctx context.Context, results []zk.MultiResponse, err error) (resolved bool, _ error) {
 	for {
 		got, cause := r.resolve(ctx)
@@ -111,8 +111,8 @@ const Suspect = 8 << 10
 const unreadTries = 2
 
 // confirmed sends a short transaction that only checks our contender in the apply lock. It proves that servers answer on the
-// present connection, and it renews the lock. If none is committed for half a session timeout, the lock is lost and the retries
-// end.
+// present connection, and it renews the lock. If the session commits no write for half a session timeout, the lock is lost and
+// the retries end.
 func (r *Sender) confirmed(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Held.Session.Timeout())
 	defer cancel()
@@ -120,8 +120,8 @@ func (r *Sender) confirmed(ctx context.Context) bool {
 }
 
 // Readable reports whether the servers accept a request of a size, that of the transaction. It tries to create the apply lock.
-// That changes nothing: the lock exists as long as our contender in it, which the transaction checks first. Any answer proves
-// that the servers accept the size. If the connection ends, that may again be due to the network.
+// That changes nothing: the request first checks our contender. While that exists, so does the lock, and the create fails. Any
+// answer proves that the servers accept the size. If the connection ends, that may again be due to the network.
 func (r *Sender) Readable(ctx context.Context, size int) bool {
 	op := tx.Op{Kind: tx.OpCreate, Path: r.Held.Lease.Path(), ACL: r.Own}
 	op.Data = make([]byte, max(0, size-tx.Size([]tx.Op{op})))
@@ -184,7 +184,8 @@ var errFlying = errors.New("the session that sent the transaction is still alive
 
 func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 	// The server we are connected to now may be behind the one that ran the transaction. Or it is a leader that was cut off
-	// since, which answers a sync all the same (ZOOKEEPER-1675). No such server answers a write; a refusal counts as one.
+	// since, which answers a sync all the same (ZOOKEEPER-1675). Such a server does not answer a write. A refused write is an
+	// answer too.
 	if _, err := s.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1}); err != nil && !errors.Is(err, zk.ErrNoAuth) {
 		return undecided, err
 	}

@@ -6,8 +6,9 @@
 // A [Sender] sends all of them. send.go reports them, and adds the history entry and the deletion of broken locks' contenders.
 // commit.go sends one transaction and settles whether it was committed.
 //
-// The package relies on plan for the operations and on a held lock, which fences each transaction. It reads back what it cannot know, and
-// never guesses: an outcome that stays open is a [*failure.UnknownError]. It opens no drained lock again, and sets no access list.
+// The package relies on plan for the operations and on a held lock, which fences each transaction. It reads the record when a
+// reply is lost, and never guesses: an outcome that stays open is a [*failure.UnknownError]. It opens no drained lock again, and
+// sets no access list.
 package commit
 
 import (
@@ -34,7 +35,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Sender are the transactions of one apply.
+// Sender sends the transactions of one apply.
 type Sender struct {
 	Held    *lock.Held
 	Plan    *plan.Plan
@@ -156,8 +157,8 @@ func (r *Sender) leftNow(err error) bool {
 	return false
 }
 
-// failed reports the change that had the transaction refused. If there is none (the record, the lock, the connection), it reports
-// nothing besides the error.
+// failed reports the change because of which the transaction was refused. If there is none (the record, the lock, the
+// connection), it reports nothing besides the error.
 func (r *Sender) failed(err error) {
 	x := explain.Of(err)
 	addr := plan.Addr(x.Addr)
@@ -168,7 +169,7 @@ func (r *Sender) failed(err error) {
 	}
 }
 
-// applied reports the changes whose lists had to be set, or the others.
+// applied reports the changes whose access lists are set after the transactions if later is set, otherwise all others.
 func (r *Sender) applied(since time.Time, changes iter.Seq[*plan.Change], later bool) {
 	for c := range changes {
 		if c.Action != plan.NoOp && r.later[c.Addr] == later {
@@ -261,7 +262,7 @@ func (r *Sender) first() []tx.Op {
 }
 
 // overtaken reports whether the transaction was refused because the contenders of a broken lock had changed since they were
-// listed, or because of the node of a key that is unused by now.
+// listed, or because a node of a family's key is still there although the key is no longer used.
 func (r *Sender) overtaken(err error, breaks []tx.Op) bool {
 	var used *failure.InUseError
 	var conflict *failure.ConflictError
@@ -311,8 +312,8 @@ func (r *Sender) contenders(ctx context.Context, changes []*plan.Change) (ops []
 // sweep deletes unused nodes of keys from families that are to go. A crash leaves such nodes, and servers that collect them take
 // their time.
 //
-// Each is deleted by a transaction of its own, before the one of the plan. There may be more of them than one can delete, and it
-// does no harm to delete them if that one is refused.
+// Each is deleted by a transaction of its own, before the one of the plan. There may be too many of them for one transaction. If
+// the plan's transaction is then refused, deleting them did no harm.
 func (r *Sender) sweep(ctx context.Context) error {
 	for _, c := range r.tx.Changes {
 		if !c.NeedsIdle() || c.Before.Kind().Key == nil {

@@ -53,8 +53,8 @@ type Phase struct {
 // the old and the new administrators (tx.Op.Then). So if an apply that replaces an administrator ends at any write, either the
 // old one or the new one can still do everything, and a connection that presents both always can.
 //
-// The last of the steps is .locktree, if the set of the root changes: the first pass begins with it. So while the lists change,
-// the list of .locktree admits the old and the new administrators.
+// If the root's administrators change, the step of .locktree is the last one. The first pass starts with that step. So while the
+// lists change, the list of .locktree admits the old and the new administrators.
 func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
 	if len(steps) == 0 && (r.Noted == nil || len(r.Noted.Pending) == 0) {
 		return nil
@@ -80,7 +80,8 @@ func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
 				done, err = narrow, nil
 			}
 			// One node that another identity has closed to us must not stop the removal of rights on all others. A closed node of
-			// a key is an error: its client may have only the rights of the old list, which the family must not lose before.
+			// a key is an error: its client may have rights only by the old list, so the family must keep that list until this
+			// node is set.
 			if errors.Is(err, zk.ErrNoAuth) && !steps[i].OfKey && !access.Administers(r.Plan, steps[i].Before) {
 				closed = cmp.Or(closed, err)
 				continue
@@ -139,8 +140,8 @@ func (r *Phase) setNext(ctx context.Context, step plan.ACLStep) (int32, error) {
 	return aversion, err
 }
 
-// clearPending writes the record again without its note, under the lock, and also the final access list for the lock's
-// contenders. The record has the version that our transaction left.
+// clearPending writes the record without its note, under the lock, and sets the final access list for contenders in the lock's
+// data. The record has the version that our transaction left.
 func (r *Phase) clearPending(ctx context.Context) error {
 	data, err := tx.Settled(r.Plan, r.Noted).Encode()
 	if err != nil {
@@ -187,7 +188,7 @@ func ReadBack(ctx context.Context, h *lock.Held, p *plan.Plan, id string) error 
 		got, _, err := session.GetACL(ctx, want.Path)
 		switch {
 		case errors.Is(err, zk.ErrNoAuth):
-			// as intended with allow_lockout
+			// With allow_lockout we may be unable to read the list that we wrote.
 		case err != nil:
 			return &failure.VerifyError{ApplyID: id, Err: refusal.Read(want.Path, err)}
 		case !wire.FromZK(got).Equal(want.ACL):

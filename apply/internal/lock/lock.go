@@ -34,7 +34,7 @@ import (
 )
 
 // Unanswered is how long servers that keep a session alive may leave the request for the lock without an answer. The library
-// would repeat it for as long as its caller waits, and a run of CI is not watched.
+// would repeat the request as long as its caller waits; a CI run would hang unnoticed.
 const Unanswered = time.Minute
 
 // Held is the apply lock of one stack, with the session it belongs to.
@@ -151,9 +151,9 @@ func rest(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// wait waits as long as it may, and reports the holder. It always identifies the holder that TryLock found (found), which goes
-// into the error unless the wait finds another one. That takes one more request, which TryLock does not send, because not every
-// caller needs the holder.
+// wait waits as long as it may, and reports the holder. It always identifies the holder that TryLock found: the error names that
+// holder, unless the wait finds another. That takes one more request, which TryLock does not send, because not every caller needs
+// the holder.
 func (r Request) wait(ctx context.Context, m *recipes.Mutex, found error) (*recipes.Lease, error) {
 	var held *recipes.HeldError
 	if errors.As(found, &held) {
@@ -220,7 +220,8 @@ func (h *Held) Write(ctx context.Context, path string, data []byte, version int3
 }
 
 // SetACL sets one list. If the reply is lost, or the version has changed, it reads the list to see whether it is as it should be.
-// A repeated request is guarded by the same version. It returns the new version of the access list, or that of the step.
+// A repeated request is guarded by the same version. It returns the new version of the access list; if it did not set the list,
+// the version in step.
 func (h *Held) SetACL(ctx context.Context, step plan.ACLStep) (aversion int32, err error) {
 	for range Tries {
 		var stat *zk.Stat
@@ -259,8 +260,8 @@ func (h *Held) LostSince(err error) error {
 // Explain turns the answer to one operation of the transaction into an error
 // that names the change, says what the answer means and what to do.
 //
-// If the answer means that the plan no longer fits, the error is a [*failure.ConflictError] or an
-// [*failure.InUseError], and a new plan helps. All others are about rights and servers, where it does not.
+// If the answer means that the plan no longer fits, the error is a [*failure.ConflictError] or an [*failure.InUseError], and a
+// new plan helps. All other errors are about rights and servers; a new plan does not help there.
 func (h *Held) Explain(ctx context.Context, p *plan.Plan, op tx.Op, err error) error {
 	conflict := func(why string) error {
 		return &failure.ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: why, Err: err}

@@ -64,8 +64,8 @@ type Drained struct {
 	closed  []*plan.Change
 }
 
-// Drain waits until the locks that must be idle are, if the plan asks for it: it closes them (state draining) and waits, or
-// breaks them by force. If one is still in use then, the error is an [*failure.InUseError], and the locks are opened again.
+// If the plan asks for it, Drain closes the locks that must be idle (state draining) and waits for their users, except for locks
+// to be broken. If one is still in use at the end, the error is an [*failure.InUseError], and the locks are opened again.
 func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Besides) (*Drained, error) {
 	d := &Drained{Plan: p, held: h, besides: besides}
 	if p.Drain <= 0 && !slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Break }) {
@@ -112,7 +112,7 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 			return d, nil
 		}
 		if !time.Now().Before(deadline) {
-			if err := read.Idle(ctx, h.Session, p, stats); err != nil { // nil if the last key of a family is free since
+			if err := read.Idle(ctx, h.Session, p, stats); err != nil { // nil if the last used key of a family was released meanwhile
 				return nil, d.Reopen(ctx, err)
 			}
 			return d, nil
@@ -184,9 +184,9 @@ func (d *Drained) Gone(changes []*plan.Change) {
 // Widen adds the rights that we lack for the transaction to the access lists of nodes where we have ADMIN. It only adds, and only
 // to lists that the plan replaces in any case, so that if an apply ends here the next one finishes it.
 //
-// It does not touch a node to be imported, which is another program's until the transaction. Nor does
-// it touch a namespace whose list stays as it is, even if something is to be created in it: as far as
-// we can know, that right was taken from us on purpose, and the error says what is missing.
+// It does not touch a node to be imported, which is another program's until the transaction. Nor does it touch a namespace whose
+// list stays as it is, even if something is to be created in it. Our missing right there may be intended, so the transaction
+// fails and its error names the right.
 //
 // It returns the plan with the versions that it wrote.
 func Widen(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Besides) (*plan.Plan, error) {

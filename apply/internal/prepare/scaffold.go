@@ -4,8 +4,9 @@
 //	p, err = prepare.Widen(ctx, held, p, besides)              // under it
 //	drained, err := prepare.Drain(ctx, held, p, besides)
 //
-// [Scaffold] creates the nodes that an apply needs, [Widen] grants the rights that it lacks, and [Drain] waits until locks that are to go
-// are idle. Each tells a [refusal.Besides] what it wrote. [Widen] and [Drain] note the versions that they write in a copy of the plan.
+// [Scaffold] creates the nodes that an apply needs, [Widen] grants the rights that it lacks, and [Drain] waits until locks that
+// are to go are idle. Each records in a [refusal.Besides] what it wrote, for error messages. [Widen] and [Drain] note the
+// versions that they write in a copy of the plan.
 //
 // The package relies on read for the present nodes and on a held lock for its writes. It writes nothing of the plan, so an apply
 // that ends here leaves what the next one finishes or undoes; [Drained.Reopen] opens the locks again.
@@ -32,7 +33,7 @@ import (
 // another apply creates them at the same time.
 const scaffoldTries = 5
 
-// Ground is what an apply stands on before it takes the lock.
+// Ground is what an apply knows of its own nodes before it takes the lock.
 type Ground struct {
 	Made    []string // the nodes that were created
 	History history.Node
@@ -40,8 +41,8 @@ type Ground struct {
 }
 
 // Scaffold creates the nodes that an apply needs: the root and its ancestors, the directory of records, the history and the apply
-// lock. It returns the paths it created, and the history. It creates them in one transaction, so that no client sees a lock
-// without a declaration.
+// lock. It returns the paths it created, and the history. It creates the missing ones in one transaction, the apply lock with its
+// declaration.
 //
 // The lock is not held yet, so any number of applies may do this at once. It writes nothing that
 // exists: if it finds a node created meanwhile, it determines again what is missing. A lost reply does
@@ -145,8 +146,8 @@ func missingOf(ctx context.Context, s *direct.Session, paths []string) (missing 
 	return missing, nil
 }
 
-// Identify gives an ensemble an id if another program has made its nodes. A connection that may not do that leaves it to others.
-// If the outcome of the write is not known, the next apply finds it, or makes it.
+// Identify writes an id into .locktree if that node exists without data. A connection that may not do that leaves it to others.
+// If the outcome of the write is unknown, the next apply finds the id or writes one.
 func Identify(ctx context.Context, s *direct.Session, p *plan.Plan, besides *refusal.Besides) {
 	path := record.ScaffoldPath(p.Root)
 	if !p.Before.Unmarked {

@@ -32,10 +32,10 @@ func FromZK(in []zk.ACL) kind.List {
 	return out
 }
 
-// OwnACL is the access list of the tool's own nodes that we create: the set of the root. If none is named, every identity of the
-// connection has all rights, or everybody if we have none. The identities are written as "auth", which the server replaces by
-// those it knows of us: only the server knows which they are. It refuses a list of only "auth" to a connection that has not
-// authenticated (PrepRequestProcessor, fixupACL).
+// OwnACL is the access list of the tool's own nodes that we create: the set of the root, which is its administrators and readers.
+// Without a set, every identity of the connection has all rights; without identities, everybody has. The identities are written
+// as "auth", which the server replaces by those it knows of us: only the server knows which they are. It refuses a list of only
+// "auth" to a connection that has not authenticated (PrepRequestProcessor, fixupACL).
 func OwnACL(c *recipes.Client, set *plan.Access) kind.List {
 	if set != nil {
 		return set.List()

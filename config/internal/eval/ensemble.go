@@ -34,7 +34,7 @@ type Ensemble struct {
 	PasswordFiles                  []string     // that Auth was read from
 	Access                         *plan.Access // nil when the block says neither admins nor readers
 	ID                             string       // the one that is pinned
-	DefaultRoot                    string       // only without values: the default root, "" if there is none; paths begin at "/" then
+	DefaultRoot                    string       // set only with Options.NoValues: the default of root, "" if there is none; paths then begin at "/"
 }
 
 // TLS are the files of an encrypted connection, ready to open.
@@ -73,7 +73,7 @@ func evaluateEnsemble(s scope) {
 		evaluateAuth(s, a, e)
 	}
 	// All or nothing: an identity of the environment beside one of the file would also get all rights on each node without an
-	// acl. That would hold only where the environment is set.
+	// acl. The plan would then differ between machines with and without these variables.
 	if len(b.Nested("auth")) == 0 {
 		authOfEnvironment(s, e)
 	}
@@ -218,7 +218,7 @@ func durationOf(s scope, a *syntax.Attribute, lo, hi time.Duration) time.Duratio
 func evaluateTLS(s scope, b *syntax.Block) *TLS {
 	t := &TLS{CAFile: fileOf(s, b.Arg("ca_file")), CertFile: fileOf(s, b.Arg("cert_file")), KeyFile: fileOf(s, b.Arg("key_file"))}
 	t.ServerName, _ = s.text(b.Arg("server_name"))
-	// null is not set; what is wrong in itself was meant to be.
+	// null counts as not set. An argument with an error counts as set.
 	set := func(name, path string) bool { a := b.Arg(name); return path != "" || a != nil && s.isBad(a) }
 	if set("cert_file", t.CertFile) != set("key_file", t.KeyFile) {
 		s.refuse(b.Head, "Half a certificate", "cert_file and key_file belong together: set both, or neither.")

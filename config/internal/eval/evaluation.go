@@ -83,7 +83,7 @@ type Evaluation struct {
 	Calls  map[*static.Decl][]*Evaluation
 	Prefix string // of its addresses: "" or module.team["search"].
 	inputs map[string]input
-	unread bool      // a file of them could not be read, which has been reported
+	unread bool      // a file of variable values could not be read, which has been reported
 	home   *Ensemble // of nodes at the top that name none
 
 	results []Result // by the number of the declaration
@@ -91,7 +91,7 @@ type Evaluation struct {
 	Top     Siblings
 }
 
-// Result is what a declaration has come to.
+// Result is the value of an evaluated declaration, or its failure.
 type Result struct {
 	Value  cty.Value
 	Failed bool // it has none, and the reason has been reported
@@ -110,7 +110,7 @@ func newEvaluation(of *static.Declarations, in *loading, outer *Evaluation, pref
 		}
 	}
 	for i, d := range of.All {
-		// The value fits everywhere, should anybody look before it is known.
+		// This placeholder has every type, in case code reads it before the evaluation.
 		e.results[i] = Result{cty.DynamicVal, d.Broken}
 	}
 	return e

@@ -359,7 +359,7 @@ func placeNode(s scope, i *Instance) {
 	}
 }
 
-// PlanNode is what the declaration of the instance says besides its parameters. own is the access list of a node without one.
+// PlanNode is what the declaration of the instance says besides its parameters. own is the access list for nodes without an acl.
 // Nodes of one policy share their lists, which never change. They are clipped, so that an append of the planner makes a list of
 // its own.
 func (i *Instance) PlanNode(origin string, own kind.List) plan.Node {
@@ -368,7 +368,7 @@ func (i *Instance) PlanNode(origin string, own kind.List) plan.Node {
 	if p == nil {
 		n.ACL = slices.Clip(own)
 		if i.Ensemble.Access != nil && !i.Node.Kind.Container {
-			n.Payload.ChildACL = n.ACL // without it, the next apply would give contenders to its own identity
+			n.Payload.ChildACL = n.ACL // without ChildACL, the next apply would set an access list of its own identity for contenders
 		}
 		return n
 	}

@@ -212,8 +212,8 @@ func appendGrant(list kind.List, to kind.ACL, perms kind.Perm) kind.List {
 	return append(list, to)
 }
 
-// principalsIn reads a list of principals. The marks of their ids come off here: an
-// access list is what the id is for, and it is never printed with the hash.
+// principalsIn reads a list of principals. The sensitive mark of an id is removed here, because access lists need the id and are
+// printed without hashes.
 func principalsIn(s scope, a *syntax.Attribute, v cty.Value) (kind.List, bool) {
 	secret := v.ContainsMarked()
 	v, chosen := v.UnmarkDeepWithPaths()

@@ -15,7 +15,8 @@ import (
 	"github.com/locktree/locktree/config/internal/syntax"
 )
 
-// secretID marks the id of a principal in place of sensitive: access lists are what it is for, and name it without its secret.
+// secretID is the mark of a principal's id, used instead of Sensitive. Access lists may contain such an id; they show it without
+// its hash.
 const secretID functions.Mark = "id of a principal"
 
 // visibleChoice refuses a reference that a sensitive value has chosen: access lists and paths would tell the choice.

@@ -19,7 +19,7 @@ func hasUnknownKeys(v cty.Value) bool {
 	return !v.IsKnown() || v.Type().IsSetType() && !v.IsWhollyKnown()
 }
 
-// isUnseen reports whether no program sees what is declared: who may use a lock, and what an apply does besides.
+// isUnseen reports whether a declaration does not appear in generated code: access lists, and instructions for an apply.
 func isUnseen(d *static.Decl) bool {
 	return d.Block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.Block.Type.Name)
 }

@@ -53,7 +53,7 @@ func valueOf(e *Evaluation, v *static.Variable) *static.Given {
 	switch {
 	case in.failed:
 		return nil
-	case set && !(isNull(in.value) && !v.Nullable && v.Fallback != nil): // which takes the default, as in Terraform
+	case set && !(isNull(in.value) && !v.Nullable && v.Fallback != nil): // a null takes the default if the variable is not nullable, as in Terraform
 		at := v.Head
 		if !v.Sensitive && in.rng != nil {
 			at = *in.rng

@@ -81,9 +81,9 @@ func CheckDigest(id string) error {
 	return nil
 }
 
-// checkIP accepts what IPAuthenticationProvider does: an address, with the number of leading bits that must match behind a slash.
-// Servers without ZOOKEEPER-4240 (fixed in 2025) know no IPv6 and answer such a list with InvalidACL, which undoes the whole
-// transaction. The servers decide: their version is not known here.
+// checkIP accepts what IPAuthenticationProvider does: an address, optionally followed by a slash and the number of leading bits
+// that must match. Servers without ZOOKEEPER-4240 (fixed in 2025) know no IPv6 and answer such a list with InvalidACL, which
+// undoes the whole transaction. The servers decide: their version is not known here.
 func checkIP(id string) error {
 	var err error
 	if strings.Contains(id, "/") {

@@ -53,9 +53,9 @@ func DigestID(user, password string) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// fixedReasons are the errors of hcl whose details consist of fixed words, types and names that stand in the source or in
-// the declaration of a function. Only their details are shown where the expression mentions something sensitive: what others quote
-// (a key, an argument, the reason that a function gives) may be it, and a new version of hcl may quote more.
+// fixedReasons are the errors of hcl whose details consist of fixed words, types and names that stand in the source or in the
+// declaration of a function. Only their details are shown where the expression mentions something sensitive. Other errors quote a
+// key, an argument or a reason that may be sensitive; a new version of hcl may quote more.
 var fixedReasons = map[string]bool{
 	"Attempt to get attribute from null value": true, "Attempt to index null value": true, "Call to unknown function": true, "Condition is null": true,
 	"Incorrect condition type": true, "Invalid expanding argument value": true, "Invalid operand": true, "Invalid template interpolation value": true,

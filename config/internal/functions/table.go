@@ -137,8 +137,8 @@ func (in Module) file() function.Function {
 	})
 }
 
-// WithoutValues returns the functions for an evaluation in which the environment is unknown and values may be. Ours take for
-// granted that what is in a list is known; hcl's and cty's do not.
+// WithoutValues adapts the functions for an evaluation without values: env is unknown, arguments may be. Our functions cannot
+// handle unknown list elements.
 func WithoutValues(table map[string]function.Function) map[string]function.Function {
 	table = maps.Clone(table)
 	for _, name := range []string{"alltrue", "anytrue", "coalesce", "issensitive", "length", "lookup", "nonsensitive", "sensitive", "sum", "tolist", "tomap", "toset", "tostring"} {
@@ -317,7 +317,7 @@ func formatted(apart bool) func(args []cty.Value) error {
 			longest = max(longest, n)
 		}
 		one := len(text) + strings.Count(text, "%")*longest
-		return cmp.Or(bounded(one), bounded(one/16*times)) // a list of texts may be longer than a single text
+		return cmp.Or(bounded(one), bounded(one/16*times)) // the texts of a list may together be 16 times as long as a single text
 	}
 }
 

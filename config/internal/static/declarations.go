@@ -40,8 +40,7 @@ type Declarations struct {
 	calls, depth int
 }
 
-// nodeKey finds a node block among its siblings without walking them: a
-// namespace of 100,000 locks would take their square otherwise.
+// nodeKey is a map key for a node block among its siblings. A search would take quadratic time in a namespace of 100,000 locks.
 type nodeKey struct {
 	parent      *Node
 	kind, label string
@@ -81,7 +80,7 @@ func Read(files *syntax.Sources, version string, open func(dir string) (fs.FS, e
 type reading struct {
 	*Declarations
 	*reader
-	outer *reading // has the module block that made us read this; nil: it is the configuration itself
+	outer *reading // reads the directory whose module block calls this one; nil for the configuration itself
 }
 
 // directory reads the files and does everything that needs no values. It returns nil when there is nothing that could be evaluated.
@@ -109,8 +108,8 @@ func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *D
 // called are the declarations of a directory that a module block calls, nil when there are none to be evaluated.
 func (r *reading) called(dir string, at hcl.Expression) *Declarations {
 	depth := 0
-	// The path alone decides. A module may call the configuration once more under another name for its directory, such as "../"
-	// and its name, which then calls itself by that name.
+	// The path alone decides. A module may call the configuration's directory by another path, such as "../NAME". The next call
+	// then has the same path, and is refused.
 	for up := r; up != nil; up = up.outer {
 		if up.Path == dir {
 			r.Errorf(at.Range(), "Module calls itself", "The module in %s would call itself: %s. Remove this block, or call another module.", dir, r.chain(dir))
@@ -265,7 +264,7 @@ type Node struct {
 	Label    string
 	Parent   *Node
 	Children []*Node
-	Order    []*Node // of those inside
+	Order    []*Node // the declared order of the locks inside the namespace
 }
 
 // Attr is an argument of the block; nil where it has none.
@@ -430,9 +429,8 @@ func (r *reading) addNode(b *syntax.Block, parent *Node) *Node {
 	return n
 }
 
-// chooseEnsemble adds what a declaration at the top waits for because its paths
-// start with the ensemble's root. In a module that is called, the caller has
-// waited already.
+// A top-level node's paths start with the root of its ensemble, so chooseEnsemble makes the node wait for the ensemble block. In
+// a module that is called, the caller has waited already.
 func (r *reading) chooseEnsemble(d *Decl, chosen bool) {
 	names := r.Names["ensemble"]
 	switch {

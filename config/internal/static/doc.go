@@ -1,4 +1,4 @@
-// Package static makes declarations of blocks: it gives them names, resolves their references, and sorts them for the evaluation.
+// Package static turns blocks into declarations: it names them, resolves their references, and sorts them for the evaluation.
 //
 // It relies on package syntax for the blocks, and on package functions for the mark of a sensitive value. It evaluates constants
 // only, so it needs no variable, no environment and no server. Its results never change: one directory is read once, however many

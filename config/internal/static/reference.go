@@ -190,8 +190,8 @@ func (r resolver) depend(d *Decl) {
 }
 
 // nodeReference follows namespace.a.mutex.b.path as far as it is written out. A reference to a whole namespace is one to
-// everything in it. The more of a path a reference names, the less it has to wait for: a cycle between two namespaces may be none
-// between locks in them. At [*] or a computed key it ends, and means all below.
+// everything in it. A longer reference waits for less: two namespaces may refer to each other if their locks form no cycle. At
+// [*] or a computed key the reference covers everything below.
 //
 // Each round takes one TYPE.LABEL and, where there is for_each, one ["KEY"]. The evaluation finds out whether the key exists,
 // since nothing has a value yet.

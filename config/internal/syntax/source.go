@@ -25,7 +25,7 @@ const (
 // declares more than an ensemble can hold, early and with a place. They do not make a foreign configuration safe to
 // evaluate (see SECURITY.md).
 const (
-	MaxFileBytes = 16 << 20 // 100,000 locks written out one by one are about 6 MiB; also what file() reads, so 200,000 names
+	MaxFileBytes = 16 << 20 // 100,000 locks written out one by one are about 6 MiB; the limit also holds for file(): a file of 200,000 names fits
 	maxFiles     = 1000
 	MaxNodes     = 200_000 // nodes and modules, after expansion of for_each
 	// MaxPathBytes bounds the path of each lock; see kind.ValidateName for the harm that long ephemeral paths do to a server.

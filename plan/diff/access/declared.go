@@ -59,10 +59,10 @@ func openTo(list kind.List) string {
 // but not undo it, because setting a list needs ADMIN on the node. Then only a superuser of the
 // servers can help, or servers started with skipACL.
 func checkLockOut(p *plan.Plan, s *Sides, n *plan.Node) {
-	if n.AllowLockout || len(s.Opts.Identities) == 0 { // which is a problem of its own, said once
+	if n.AllowLockout || len(s.Opts.Identities) == 0 { // a connection without identities is another problem, reported once
 		return
 	}
-	kept, maybe := n.ACL.Rights(append(Us(s), kind.ACL{Scheme: "auth"})...) // the server stores the identities of the connection that writes the list for "auth"
+	kept, maybe := n.ACL.Rights(append(Us(s), kind.ACL{Scheme: "auth"})...) // in place of "auth" the server stores the identities of the connection that writes the list
 	missing := Need(n.Kind()) &^ kept
 	if missing == 0 {
 		return

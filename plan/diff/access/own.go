@@ -13,11 +13,12 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A root belongs to one stack, which has one set of administrators and readers: in ZooKeeper, to create and delete in a node is a
-// right on that node. The set is the access list of <root>/.locktree, which the other nodes of the tool follow. The stack names it in
+// A root belongs to one stack with one set of administrators and readers, because CREATE and DELETE are rights on the parent
+// node, the root. The set is the access list of <root>/.locktree, which the other nodes of the tool follow. The stack names it in
 // its ensemble block.
 
-// Stand finds the standing, and who may use the tool's own nodes after the plan.
+// Stand finds how the declared administrators relate to those of the root (record.Standing), and who may use the tool's own nodes
+// after the plan.
 func Stand(p *plan.Plan, s *Sides) {
 	named, x := s.Intent.Access, s.Current.Index
 	if x != nil {
@@ -78,8 +79,8 @@ func tellOpen(p *plan.Plan, s *Sides) {
 }
 
 // The tool's own nodes have access lists too: the root and what is above it, .locktree and everything in it, and namespaces that
-// are no longer declared and cannot be deleted. They follow the set of the root, and are planned like those of locks. Lists of
-// nodes that others made only gain entries.
+// are no longer declared and cannot be deleted. Their access lists follow the root's set, and are planned like the access lists
+// of locks. Lists of nodes that others made only gain entries.
 
 // PlanOwn plans the lists of the tool's own nodes when it is known which namespaces stay, and checks what others may do there.
 func PlanOwn(p *plan.Plan, s *Sides) {

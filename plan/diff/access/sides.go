@@ -9,7 +9,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Sides are what exists and what is declared, without declarations that make no sense.
+// Sides hold what exists and what is declared. Desired and Want leave out wrong declarations; Given has them.
 type Sides struct {
 	Current *plan.Tree
 	Desired []*plan.Node          // sorted, legal, each path once
@@ -159,7 +159,7 @@ func Names(list kind.List) (out []string) {
 	return out
 }
 
-// AccessOf divides the list that is a set into administrators and readers.
+// AccessOf splits the access list of .locktree into administrators and readers.
 func AccessOf(list kind.List) *plan.Access {
 	admins := slices.DeleteFunc(slices.Clone(list), func(a kind.ACL) bool { return a.Perms&kind.PermAdmin == 0 })
 	readers := slices.DeleteFunc(slices.Clone(list), func(a kind.ACL) bool { return a.Perms&kind.PermAdmin != 0 })

@@ -14,7 +14,7 @@ import (
 // ciSystems are known by a variable that each sets. Only these variables go into the history: others may be secrets.
 var ciSystems = []struct {
 	name, mark string
-	run        []string // texts and $VARIABLES, which joined are the URL
+	run        []string // parts of the run's URL, to be joined: texts, and $NAMES of variables
 }{
 	{"GitHub Actions", "GITHUB_ACTIONS", []string{"$GITHUB_SERVER_URL", "/", "$GITHUB_REPOSITORY", "/actions/runs/", "$GITHUB_RUN_ID"}},
 	{"GitLab CI", "GITLAB_CI", []string{"$CI_JOB_URL"}},

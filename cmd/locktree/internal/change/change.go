@@ -33,7 +33,8 @@ type Host interface {
 	// Approve asks a person; the error says that there was no approval. It names the action that is then cancelled, and the other
 	// way to approve it.
 	Approve(ctx context.Context, action, question, otherWay string) error
-	// Uninterrupted lets an interrupt of the program wait until the returned function. After an interrupt it is an error.
+	// Uninterrupted makes an interrupt of the program wait until the returned function is called. If an interrupt came before, it
+	// returns an error.
 	Uninterrupted(context.Context) (over func(), err error)
 	Changing(bool) // says whether writes to ZooKeeper have begun
 	Grouped() bool // equal changes are shown as one

@@ -48,7 +48,7 @@ func Evict(ctx context.Context, h Host, o Eviction, l *stack.Loader, s *stack.St
 	found := lockview.Eviction{Ensemble: s.Ensembles[i].Name, Addresses: stack.Servers(s.Config)[i], Breaks: o.Breaks, In: in}
 	err = s.On(ctx, i, func(*direct.Session) (err error) {
 		within := "/"
-		if !o.Breaks || in.Kind.Permits != nil { // no set has permits
+		if !o.Breaks || in.Kind.Permits != nil { // a semaphore cannot be one of several locks taken together
 			within = in.Path
 		}
 		found.Snapshot, err = scan.Look(ctx, s.Clients[i], scan.Options{Prefix: within, Reads: stack.MaxReads})

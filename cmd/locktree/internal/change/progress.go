@@ -34,7 +34,7 @@ func newProgress(h Host, ensemble string) *progress {
 	return &progress{Host: h, ensemble: ensemble, open: map[plan.Addr]planview.Ongoing{}}
 }
 
-// watched begins to show what is still under way. Nothing is shown after the returned function.
+// watched begins to show what is still under way. Nothing is shown after the returned function is called.
 func (p *progress) watched() (stop func()) {
 	var over sync.WaitGroup
 	stopped := make(chan struct{})
@@ -90,7 +90,7 @@ func (p *progress) event(e event.Event) {
 // grouped reports whether an event is shown with others like it.
 func (p *progress) grouped(e event.Event) bool {
 	switch e := e.(type) {
-	case event.Started, event.ACLApplied: // how many lists there are was said before the first
+	case event.Started, event.ACLApplied: // the number of access lists was shown before the first
 		return true
 	case event.Applied:
 		p.groups.Add(p.ensemble, e)

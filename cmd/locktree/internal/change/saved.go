@@ -81,7 +81,7 @@ func Saved(ctx context.Context, h Host, o Options, l *stack.Loader, inputs []con
 		}
 	}
 	for _, e := range cfg.Ensembles {
-		e.Tree.Nodes = nil // the plan says what should be there, and is as large
+		e.Tree.Nodes = nil // the plan already has the declared nodes; freeing these saves as much memory
 	}
 	return l.ConnectAll(ctx, cfg, false, func(s *stack.Stack) error {
 		all := make([]*applying, len(file.Plans))
@@ -104,7 +104,7 @@ func ensembleOf(cfg *config.Config, p *plan.Plan) (int, error) {
 	switch {
 	case e.Root != p.Root:
 		return 0, view.Failf(summary, "The plan is for ensemble %q below %s; the configuration now says %s. Make a new plan.", p.Ensemble, p.Root, e.Root)
-	// With other variables the same block may name other servers, where a plan for a new stack would fit, too.
+	// With other variables, the ensemble block may name other servers. A plan for a new stack would also be valid there.
 	case len(p.Servers) > 0 && !slices.ContainsFunc(p.Servers, func(server string) bool { return slices.Contains(e.Servers, server) }):
 		return 0, view.Failf(summary, "The plan for ensemble %q was made on %s; the configuration now says %s. Give the variables that \"locktree plan\" was given, or make a new plan.",
 			p.Ensemble, strings.Join(p.Servers, ","), strings.Join(e.Servers, ","))

@@ -38,8 +38,8 @@ type Process struct {
 	scattered map[int]string // see gather
 }
 
-// pipeDelay is how long output is read on after the command has ended, when something it
-// started still has it open. Only where output is no file: tests.
+// pipeDelay is how long Wait still reads the output of an ended command whose children keep the pipe open. It matters only in
+// tests, where output is not a file.
 const pipeDelay = time.Second
 
 // Start starts a command. The error says why it could not be run; see [CodeOf].
@@ -66,7 +66,7 @@ func (p *Process) run(started chan<- error) {
 	if err != nil {
 		return
 	}
-	_ = p.cmd.Wait() // what it says is in ProcessState; output that could not be copied is the reader's affair
+	_ = p.cmd.Wait() // the result is in ProcessState; an error while copying output does not matter here
 	p.code = exitCode(p.cmd.ProcessState)
 	p.terminal.giveBack()
 	close(p.done)

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dieWithUs has the command killed when we are: the lock goes with our session then.
+// dieWithUs makes Linux kill the command when this process dies, because the lock ends with our session.
 func dieWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // gather notes the processes that the command has started and that are in other groups than its own, as those of timeout(1) in a
-// script are. It reports whether it found new processes, or whether any of ours still runs. Processes that left our session, as
-// daemons do, are not among them.
+// script are. It returns true if it found new processes, or if one of the command's still runs. Processes that left our session,
+// as daemons do, are not among them.
 //
 // It has to run before any process is ended: afterwards nothing says who started the others.
 func (p *Process) gather() (more bool) {

@@ -83,8 +83,8 @@ func exitCode(s *os.ProcessState) int {
 	return s.ExitCode()
 }
 
-// terminal is standard input when a person types there: only the group in its
-// foreground may read, so the command's becomes that one.
+// terminal is standard input when a person types there. Only the foreground process group may read from it, so the command's
+// group is put into the foreground.
 type terminal struct{ fd, group int }
 
 // terminalOf is nil when there is no terminal, or when it is not ours to give away.

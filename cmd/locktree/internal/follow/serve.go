@@ -28,7 +28,7 @@ import (
 // Options say what the page shows, and who may see it.
 type Options struct {
 	Where                   stack.Where
-	Dirs                    []string // of several stacks; none is the one that Serve is given
+	Dirs                    []string // the configuration directories of several stacks; if empty, the page shows the configuration that Serve is given
 	Reads                   int      // the most requests of a look
 	Interval, DriftInterval time.Duration
 	Listen, WebConfig       string
@@ -99,7 +99,7 @@ func Health(ctx context.Context, listen string) error {
 	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	client := http.Client{Transport: &http.Transport{}, Timeout: 5 * time.Second} // and no proxy of the environment
+	client := http.Client{Transport: &http.Transport{}, Timeout: 5 * time.Second} // asks directly, without a proxy from the environment
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/healthz", nil)
 	if err != nil {
 		return err

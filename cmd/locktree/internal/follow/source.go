@@ -54,7 +54,7 @@ func (s *source) setup(cfg *config.Config) *page.Setup {
 		}
 		t.Ensemble.Root, t.Ensemble.Stack, t.Ensemble.Compare = e.Root, cfg.Stack, s.asked.DriftInterval > 0 && declared
 		t.Scan.Declared = stack.Paths(e.Tree)
-		quick := *e // it is dialled again and again, and a reason that comes after minutes is late
+		quick := *e // the page dials again and again, so a short limit shows early why a connection fails
 		quick.ConnectTimeout = min(e.ConnectTimeout, soon)
 		t.Patience, t.Dial = stack.SessionWithin(&quick), func(ctx context.Context) (*recipes.Client, error) { return s.Connect(ctx, &quick, true) }
 		t.Compare = func(ctx context.Context, client *recipes.Client) (of page.Comparison, err error) {
@@ -125,7 +125,7 @@ func (o *Options) sources(to *screen.Screen, l *stack.Loader, cfg *config.Config
 
 // filesIn are the names of all files in a directory whose configuration could not be read.
 func filesIn(dir string) map[string]*hcl.File {
-	files, _ := os.ReadDir(dir) // perhaps that is why
+	files, _ := os.ReadDir(dir) // an unreadable directory gives no names; it may be the reason for the failed load
 	names := map[string]*hcl.File{}
 	for _, f := range files {
 		names[filepath.Join(dir, f.Name())] = nil

@@ -138,8 +138,8 @@ func (d *Door) serve(l net.Listener, s *http.Server, hosts []string, say func(st
 	s.Handler = d.still(page, say)
 	s.Protocols = new(http.Protocols)
 	s.Protocols.SetHTTP1(true) // the limits count connections, and HTTP/1 has one request at a time on each
-	// It is called once, before the first connection. By then the toolkit has put its handler before ours, and two more of ours
-	// go before the toolkit's.
+	// BaseContext is called once, before the first connection. The toolkit has wrapped our handler by then; here we wrap the
+	// toolkit's handler in ours.
 	s.BaseContext = func(net.Listener) context.Context {
 		s.Handler = guard(front(d.still(s.Handler, say), page), hosts)
 		return context.Background()
@@ -147,7 +147,7 @@ func (d *Door) serve(l net.Listener, s *http.Server, hosts []string, say func(st
 	return web.Serve(l, s, &web.FlagConfig{WebConfigFile: &d.file}, slog.New(slog.DiscardHandler))
 }
 
-// longestPassword is how much of a password bcrypt looks at: whatever stood behind it would be right.
+// longestPassword is how many bytes of a password bcrypt compares. A longer one would be accepted with any ending.
 const longestPassword = 72
 
 // front lets a health check through without a password.
@@ -190,7 +190,7 @@ func (d *Door) changed(r *http.Request) error {
 		return err
 	case asksOf(c) != d.asks:
 		return errors.New("the web configuration asks for other passwords or certificates than at the start, or for none: restart serve")
-	case d.asks.certificates && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0): // it came while the file asked for none
+	case d.asks.certificates && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0): // the connection was made while the file required no client certificate
 		return errors.New("a connection without a client certificate is open: it has to be made again")
 	}
 	d.isNews("")

@@ -16,7 +16,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// This is the text format of Prometheus, version 0.0.4, written by hand. Its client library counts, and none of these values is counted.
+// This is the text format of Prometheus, version 0.0.4, written by hand. Prometheus' client library keeps counters in the
+// program; these values come from a snapshot.
 
 // manyLocks is from where on only locks in use have series.
 const manyLocks = 5000
@@ -55,7 +56,7 @@ func (f *families) add(name, kind, help string, value float64, labels ...string)
 
 var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-// escapeLabel also makes visible what a terminal or a reader's eye would obey.
+// escapeLabel also makes control characters and invisible characters visible.
 func escapeLabel(s string) string { return labelEscapes.Replace(kind.Visible(s)) }
 
 // exposition returns the metrics. It renders a version at most once a second, and slow readers share the text.
@@ -147,7 +148,7 @@ func (f *families) ensemble(e *Ensemble, now time.Time, interval time.Duration) 
 	if used, known := check.EpochUsed(snap); known { // no value, rather than a wrong one
 		f.add("locktree_zxid_epoch_used_ratio", "gauge", "Share of the transaction ids of this leader's epoch that is used; at 1 a new leader is elected.", used, en...)
 	}
-	expires := map[string]bool{} // the earliest of those with one name: authorities may share theirs
+	expires := map[string]bool{} // certificates of several authorities may have one name: keep the earliest expiry of each name
 	for _, c := range slices.SortedFunc(slices.Values(snap.Certificates), func(a, b check.Certificate) int { return a.Expires.Compare(b.Expires) }) {
 		whose := "server"
 		if c.Ours {

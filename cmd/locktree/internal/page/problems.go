@@ -70,7 +70,7 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 		p := problemsOf{e: e, now: now, interval: interval, causes: map[int64]int{}, missing: map[string]bool{}}
 		p.connection()
 		if e.Snapshot != nil {
-			if slices.ContainsFunc(e.Snapshot.Unasked, func(u words.Unasked) bool { return !u.Forbids }) { // servers that forbid the words are not a problem to show
+			if slices.ContainsFunc(e.Snapshot.Unasked, func(u words.Unasked) bool { return !u.Forbids }) { // a server that forbids four-letter words is no problem to show
 				p.add(Watch, "server without an answer", "", clip(lockview.Unasked(e.Snapshot)), "locktree doctor")
 			}
 			p.deadlocks()
@@ -266,7 +266,7 @@ func (p *problemsOf) locks() {
 // use finds what is wrong with the holders of a lock, or with their absence. same: the look before found the same.
 func (p *problemsOf) use(in *inspect.Report, same bool) {
 	switch {
-	case len(in.Holders) > 0 || !same: // twice the same is needed: a look may meet a change of hands
+	case len(in.Holders) > 0 || !same: // report a lock without a holder only after two looks: one look may fall between two holders
 	case in.Kind.Kept:
 		text := "There is no leader and no candidate."
 		if n := len(in.Waiters); n > 0 {

@@ -44,7 +44,7 @@ type Service struct {
 
 	reading sync.Mutex // over reading configurations again
 	setups  []*Setup   // in force, one for each Read
-	stamps  []string   // of their files when they were read
+	stamps  []string   // the Stamps of each setup when it was read
 
 	mu       sync.Mutex
 	watched  map[string]*watched // by ensemble
@@ -59,9 +59,9 @@ type watched struct {
 	source lockview.Source // of it, guarded by mu
 }
 
-// Run serves until ctx ends, and says where as soon as it does. Servers that cannot be reached are no reason not to. The
-// configurations, one at least, are read again when again says so, and when a file has changed. One that could not be read, now
-// or later, takes nothing from the others.
+// Run serves until ctx ends, and says where as soon as it does. It serves even if servers cannot be reached. It reads the
+// configurations (at least one) again when again receives a signal, and when a file changes. One that could not be read, now or
+// later, takes nothing from the others.
 func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, again <-chan os.Signal, serving func(address string)) error {
 	s.board, s.watched = newBoard(s.Options), map[string]*watched{}
 	handler := newServer(s.board.handler())
@@ -143,7 +143,8 @@ func (s *Service) adopt(ctx context.Context) {
 	}
 }
 
-// Apart returns an error if an ensemble of one has the name of another's: stacks are told apart by their names.
+// Apart returns an error if another setup has the stack name of this one and both have ensembles: the page tells stacks apart by
+// their names.
 func Apart(one *Setup, others ...*Setup) error {
 	for _, other := range others {
 		if len(one.Targets) > 0 && len(other.Targets) > 0 && one.Source.Stack == other.Source.Stack {
@@ -303,7 +304,7 @@ func (s *Service) rereadOne(ctx context.Context, i int) {
 		others := slices.Delete(slices.Clone(s.setups), i, i+1)
 		err = Apart(setup, others...)
 	}
-	changing := before != was.Stamps() // while it was read: it is read once more
+	changing := before != was.Stamps() // if a file changed during the read, the configuration is read once more
 	if ctx.Err() != nil {
 		return
 	}

@@ -62,7 +62,7 @@ type Options struct {
 type board struct {
 	opts Options
 
-	rendering sync.Mutex // the document, one at a time
+	rendering sync.Mutex // lets one goroutine at a time render the document
 
 	mu        sync.Mutex
 	sources   []lockview.Source
@@ -123,7 +123,7 @@ func (b *board) failed(ensemble string, err error) (line string) {
 	return line
 }
 
-// change publishes what set notes, such as what a look at drift and conditions found.
+// change calls set to update an ensemble, and publishes the result.
 func (b *board) change(ensemble string, set func(*Ensemble)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -38,8 +38,8 @@ type Comparison struct {
 }
 
 // watch looks at the ensemble again and again until ctx ends, on a client of its own: one that cannot be reached holds up no
-// other. A lost session is followed by the next one. far hears the progress of a look that takes longer than the interval, or ""
-// when the servers have sent nothing since. beside runs meanwhile, as long as there is a client.
+// other. A lost session is followed by the next one. watch calls far with the progress of a slow look, or "" if the servers sent
+// nothing since the last call. beside runs concurrently while a client exists.
 func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*scan.Snapshot, error), far func(string), beside func(context.Context, *recipes.Client)) {
 	client, err := t.Dial(ctx)
 	for ; err != nil; client, err = t.Dial(ctx) {
@@ -68,7 +68,7 @@ func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*sc
 			}
 		})
 		var snap *scan.Snapshot
-		err := look.On(ctx, client, t.Patience, func(*direct.Session) (err error) { // until the servers are silent
+		err := look.On(ctx, client, t.Patience, func(*direct.Session) (err error) { // the look goes on as long as the servers send something
 			snap, err = scanner.Scan(ctx)
 			return err
 		})
@@ -97,9 +97,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 // noAnswer is said of an ensemble while a look takes longer than it should.
 const noAnswer = "No answer yet."
 
-// Follow looks at ensembles until ctx ends or show returns false. It shows what is known when every ensemble has answered again,
-// which is a round. If one takes longer than the interval, it shows what is known at each interval. It ends at once if the first
-// round has seen nothing. It returns what it showed last, and for each ensemble why there is nothing newer.
+// Follow looks at ensembles until ctx ends or show returns false. A round is over when every ensemble has answered again. Then
+// Follow shows what is known. If one takes longer than the interval, it shows what is known at each interval. It ends at once if
+// the first round has seen nothing. It returns what it showed last, and for each ensemble why there is nothing newer.
 func Follow(ctx context.Context, targets []Target, interval time.Duration, show func(known []lockview.LocksOf, rounds int) (more bool)) ([]lockview.LocksOf, []error) {
 	type answer struct {
 		of   int

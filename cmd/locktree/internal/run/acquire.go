@@ -19,7 +19,7 @@ import (
 	"github.com/locktree/locktree/recipes/once"
 )
 
-// acquire takes the locks, as what they are declared.
+// acquire takes each lock by its declared type.
 func (x *job) acquire(ctx context.Context, client *recipes.Client, paths []string) (*recipes.Lease, error) {
 	if len(paths) > 1 {
 		return x.acquireAll(ctx, client, paths)
@@ -139,7 +139,7 @@ func (x *job) fits(k *kind.Kind, path string) error {
 func (x *job) notHad(paths []string, detail string, args ...any) error {
 	if x.Given(ConflictFlag) {
 		x.tell(view.Job{Event: view.JobSkipped, Path: together(paths), Text: fmt.Sprintf(detail, args...)})
-		return exit.Wrap(x.Conflict, nil) // also 0: there is no lock
+		return exit.Wrap(x.Conflict, nil) // also for code 0: the command must not run without the lock
 	}
 	return exit.Wrap(x.Conflict, view.Failf("Lock not acquired", detail, args...))
 }
@@ -162,7 +162,7 @@ func (x *job) notAcquired(ctx context.Context, client *recipes.Client, paths []s
 			stop()
 		}
 		return x.notHad(paths, "%s", heldText(held))
-	case errors.Is(err, recipes.ErrUnreachable): // not even with the code for a lock that others hold
+	case errors.Is(err, recipes.ErrUnreachable): // if the ensemble is unreachable, exec does not end with the code of -conflict-exit-code
 		return Own(err)
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return x.notHad(paths, "%s %s not acquired within %v, and its holder is not known. \"locktree status %s\" shows it.", path, was, x.Timeout, first)

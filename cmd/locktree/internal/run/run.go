@@ -70,7 +70,7 @@ type Host struct {
 	Stdout, Stderr io.Writer     // the command's
 	Show           func(view.Job)
 	Interrupt      func(cause error) // cancels the context of Exec
-	// Uninterrupted lets an interrupt of the program wait until the returned function.
+	// Uninterrupted makes an interrupt of the program wait until the returned function is called.
 	Uninterrupted func(context.Context) (over func(), err error)
 }
 

@@ -180,7 +180,7 @@ func (x *job) release(lease *recipes.Lease, granted time.Time) error {
 	return nil
 }
 
-// unlock gives the lock back, of a slot with its result.
+// unlock releases the lock. For a slot it also records the result.
 func (x *job) unlock(ctx context.Context, lease *recipes.Lease) error {
 	if x.slot.start == nil {
 		return lease.Unlock(ctx)

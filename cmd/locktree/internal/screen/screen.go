@@ -131,7 +131,7 @@ func (s *Screen) Interruptible(ctx context.Context) (stop func()) {
 	}
 }
 
-// Uninterrupted lets an interrupt wait until the returned function. After an interrupt it is an error.
+// Uninterrupted makes an interrupt wait until the returned function is called. If an interrupt came before, it returns an error.
 func (s *Screen) Uninterrupted(ctx context.Context) (over func(), err error) {
 	select {
 	case s.underWay <- struct{}{}:
@@ -180,7 +180,7 @@ func (s *Screen) Grouped() bool { return s.JSON == Text && IsTerminal(s.Stdout) 
 // farEvery is the interval between two reports of progress.
 const farEvery = time.Second
 
-// During shows the progress of a long step until the returned function; see [stack.Screen].
+// During shows the progress of a long step until the returned function is called; see [stack.Screen].
 func (s *Screen) During(what string, far func(*view.Progress)) (stop func()) {
 	if s.JSON == Text && s.Env.Get("TERM") == "dumb" { // this terminal cannot remove lines that were shown
 		return func() {}
@@ -285,7 +285,7 @@ func (s *Screen) width(stream io.Writer) int {
 
 // Approve asks for approval; only "yes" gives it, and every other answer ends the command. If standard input is not a terminal,
 // no person would see the question. Then Approve only reads a line, so that `echo yes | locktree apply` works as it does with
-// Terraform. The argument Its text names the cancelled action, and the other way to approve it.
+// Terraform. The error names the cancelled action (argument action) and another way to approve it (otherWay).
 func (s *Screen) Approve(ctx context.Context, action, question, otherWay string) error {
 	if IsTerminal(s.Stdin) {
 		fmt.Fprint(s.Stderr, "\n"+question+"\n\n  Enter a value: ")

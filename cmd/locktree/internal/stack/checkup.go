@@ -54,9 +54,9 @@ func CheckUp(ctx context.Context, l *Loader, e *config.Ensemble) (lockview.Check
 	}
 	client, err := l.Connect(ctx, e, true)
 	if errors.Is(err, recipes.ErrUnreachable) && ctx.Err() == nil {
-		// Why is said of each server already, and other ensembles are looked at all the same.
+		// Each server's findings already give the reason. The other ensembles are still checked.
 		of.Together = []check.Condition{{Name: "connection", Verdict: check.Fails, What: "no server can be used from here",
-			Why: "programs that can use none either take no lock, and lose what they hold within a session timeout", Next: "see what is said of each server"}}
+			Why: "programs that also reach no server take no lock, and lose the locks that they hold within a session timeout", Next: "see what is said of each server"}}
 		return of, nil
 	}
 	if err != nil {

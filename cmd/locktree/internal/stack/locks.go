@@ -51,8 +51,8 @@ func NotAFamily(path string, in *inspect.Report) error {
 	return view.Failf("Not a family", "%s %s: only a family of keyed locks has keys. Leave -key out, or name a family.", path, what)
 }
 
-// Looks ask, for each tree, which holders and waiters are connected, and look at the keys of its families; nil where there is
-// neither.
+// Looks returns a snapshot for each tree: which clients are connected, and the keys of its families. It is nil for a tree without
+// locks in use and without families.
 func (s *Stack) Looks(ctx context.Context, trees []*plan.Tree) ([]*scan.Snapshot, error) {
 	out := make([]*scan.Snapshot, len(trees))
 	for i, tree := range trees {

@@ -59,7 +59,7 @@ func One(ctx context.Context, h change.Host, l *stack.Loader, inputs []config.In
 	})
 }
 
-// lockTypes are the types of locks, without those of containers.
+// lockTypes are the names of all types that an idle node can have: locks, without namespaces and families.
 func lockTypes() (names []string) {
 	for _, k := range kind.All() {
 		if !k.Container && k.Key == nil { // an empty node says nothing of the keys of a family

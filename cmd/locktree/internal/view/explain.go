@@ -16,8 +16,8 @@ import (
 	"github.com/locktree/locktree/recipes/direct"
 )
 
-// Explain shows an error: what failed, where, why, and what to do next. The packages that make the
-// errors word them; what is worded here is of the command: its blocks and environment variables.
+// Explain shows an error: what failed, where, why, and what to do next. The packages that make the errors word them; here are
+// only the words about the command itself: its blocks and environment variables.
 func Explain(err error) hcl.Diagnostics {
 	if all := several(nil); errors.As(err, &all) {
 		var out hcl.Diagnostics

@@ -18,8 +18,8 @@ import (
 // uiVersion is the version of the message stream. A new message or field raises the minor number, an incompatible change the major one.
 const uiVersion = "1.6"
 
-// Machine is -json: one document, or plan, apply and destroy -json, one object a line, in the types and field names of Terraform's
-// machine-readable UI.
+// Machine is the output for -json. plan, apply and destroy write one object per line in the format of Terraform's
+// machine-readable UI; other commands write one document.
 type Machine struct {
 	out     io.Writer
 	Version string

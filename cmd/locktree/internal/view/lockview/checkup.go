@@ -112,7 +112,7 @@ func conditions(h *view.Human, list []check.Condition) {
 	}
 }
 
-// next is what to do, and where to set what the library speaks of.
+// next returns the next step. It adds where the setting that the library's text mentions is configured.
 func next(k check.Condition) string {
 	switch {
 	case k.Verdict != check.Holds && strings.Contains(k.Next, "session timeout"):

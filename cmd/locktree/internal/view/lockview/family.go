@@ -57,7 +57,7 @@ func KeysUse(in *inspect.Report) string {
 		text += fmt.Sprintf(" in %d of %d directories, the others were not listed yet", k.Listed, k.Dirs)
 	}
 	looked := "; " + grouped(k.Looked) + " looked at"
-	if k.Queues < k.InUse { // the number of waiters is theirs
+	if k.Queues < k.InUse { // the number of waiters counts only the keys that were looked at, so say how many
 		text += looked
 	}
 	if k.Waited > 0 {

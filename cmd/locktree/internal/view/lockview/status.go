@@ -205,7 +205,7 @@ func (s Status) look(i int) *scan.Snapshot {
 	return s.Looks[i]
 }
 
-// reports are the provisioned nodes of a tree as package inspect has locks.
+// reports converts the provisioned nodes of a tree into reports of package inspect.
 func (s Status) reports(i int) (out []*inspect.Report) {
 	families := map[string]*inspect.Report{}
 	if look := s.look(i); look != nil {

@@ -264,7 +264,7 @@ func (t planText) captions(c *plan.Change) []string {
 	return lines
 }
 
-// deleted is why a lock is created that was there.
+// deleted is the comment on a lock that is created again because it was deleted by hand.
 const deleted = "# (has been deleted outside of locktree)"
 
 // loud is bold, and red for changes that cannot be undone.

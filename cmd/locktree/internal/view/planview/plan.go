@@ -188,7 +188,7 @@ func Problems(p Plan) hcl.Diagnostics {
 	return out
 }
 
-// folded is problems for people: one of many nodes is shown once, with the first three of them.
+// folded returns the problems as people see them: a problem that many nodes share is shown once, with the first three nodes.
 func folded(p Plan) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	for _, one := range p.Plans {
@@ -413,7 +413,7 @@ func (t planText) head(c *plan.Change) string {
 
 var symbolColours = map[string]string{"+": view.Green, "~": view.Yellow, "-": view.Red, "-/+": view.Red, ".": view.Yellow}
 
-// symbol colours the symbol a line begins with, if it does.
+// symbol colours the symbol at the beginning of a line, if there is one.
 func (t planText) symbol(line string) string {
 	symbol, rest, _ := strings.Cut(line, " ")
 	if code := symbolColours[symbol]; code != "" {
