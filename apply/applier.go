@@ -247,9 +247,9 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	return refusal.NotAdmin(x.client, there, "of "+desired.Root, desired.Root)
 }
 
-// among refuses a connection that is not one of the administrators of a set: its apply would fail at some write, or create nodes
-// that the administrators cannot change. Only the servers know whether an ip entry matches this connection, so every ip entry
-// counts as ours. The source says where the set comes from.
+// among refuses a connection that is not an administrator of set, the administrators and readers of a root: its apply would fail
+// at some write, or create nodes that the administrators cannot change. Only the servers know whether an ip entry matches this
+// connection, so every ip entry counts as ours. The source says where the set comes from.
 func (x *Applier) among(set *plan.Access, source, root string) error {
 	if sure, perhaps := set.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil

@@ -136,7 +136,7 @@ func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 	e := by.Entry(c, operation, time.Now())
 	e.ID, e.Lock, e.Holder, e.Waited, e.Token = history.NewID(), in.Path, a.Party.String(), a.Queued, a.Token
 	for _, p := range a.Others {
-		e.Others = append(e.Others, kind.ParentPath(p.Path)) // a set contains no semaphores, so the parent of each node is its lock
+		e.Others = append(e.Others, kind.ParentPath(p.Path)) // locks that are taken together (a set) are no semaphores, so the parent of each node is its lock
 	}
 	diary, err := openDiary(ctx, s, in)
 	if err != nil {

@@ -58,7 +58,7 @@ type Entry struct {
 	Holder string   `json:"holder,omitempty"`
 	Waited bool     `json:"waited,omitempty"` // it was a place in the queue
 	Token  uint64   `json:"token,omitempty"`
-	Others []string `json:"others,omitempty"` // the other locks of the set
+	Others []string `json:"others,omitempty"` // the other locks that were taken together with this one
 }
 
 // CIRun is where a run of a CI system can be looked at.

@@ -209,7 +209,7 @@ const (
 	StandsReplaces Standing = "replaces" // the named set takes the place of the present one
 )
 
-// RootSet is the set of a root, seen from one stack.
+// RootSet is the set of a root, its administrators and readers, seen from one stack.
 type RootSet struct {
 	Standing Standing
 	There    kind.List // nil if there is none yet, or we may not read it

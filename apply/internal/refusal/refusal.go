@@ -192,7 +192,7 @@ func Namesake(c *recipes.Client, names []string) bool {
 	})
 }
 
-// NotAdmin is the error of a connection that is not one of the administrators of a set.
+// NotAdmin is the error of a connection that is not an administrator of set, the administrators and readers of a root.
 func NotAdmin(c *recipes.Client, set *plan.Access, source, root string) error {
 	admins := access.Names(set.Admins)
 	why := fmt.Sprintf("we are %s, and the administrators %s are %s", strings.Join(failure.WhoWeAre(c), ", "), source, strings.Join(admins, ", "))

@@ -195,8 +195,8 @@ func (f *families) locks(e *Ensemble, en []string) {
 			f.add("locktree_lock_waiters", "gauge", "Contenders that wait.", float64(len(waiters)), l...)
 		}
 		held, waited := ages(in, snap.At)
-		f.add("locktree_lock_oldest_hold_seconds", "gauge", "Time since the oldest holder was granted the lock, or came if that is not known; of a family, in the keys that were looked at.", held.Seconds(), l...)
-		f.add("locktree_lock_oldest_wait_seconds", "gauge", "Time since the oldest waiter came; of a family, in the keys that were looked at.", waited.Seconds(), l...)
+		f.add("locktree_lock_oldest_hold_seconds", "gauge", "Time since the grant to the oldest holder, or since it queued if the time of the grant is unknown; of a family, among the keys that were looked at.", held.Seconds(), l...)
+		f.add("locktree_lock_oldest_wait_seconds", "gauge", "Time since the oldest waiter queued; of a family, among the keys that were looked at.", waited.Seconds(), l...)
 		f.add("locktree_lock_foreign_children", "gauge", "Nodes in the lock that are not contenders.", float64(len(in.Junk)), l...)
 		if in.Kind.Permits != nil && in.Payload != nil {
 			f.add("locktree_lock_permits", "gauge", "Declared number of permits.", float64(in.Kind.Permits(in.Payload.Params)), l...)
