@@ -90,7 +90,7 @@ func TestThePage(t *testing.T) {
 			got.WriteString(line)
 		}
 	}
-	const golden = "testdata/page.md"
+	const golden = "testdata/page.golden"
 	if os.Getenv("GOLDEN") != "" {
 		require.NoError(t, os.WriteFile(golden, []byte(got.String()), 0o644))
 	}
