@@ -143,7 +143,7 @@ tar -xzf "$layer_of_image" -C "$layer/image"
 user=$(jq -r .config.User "$settings")
 mapfile -t start < <(jq -r '.config.Entrypoint[]' "$settings")
 contained() { env -i ZOOKEEPER_SERVERS=127.0.0.1:2181 /usr/sbin/chroot --userspec="$user" "$layer/image" "${start[@]}" "$@"; }
-contained help | expect "Main commands:"
+contained help | expect "Declare, plan and apply:"
 contained serve -listen=127.0.0.1:7677 -prefix=/ >/dev/null &
 until_it contained serve -healthcheck -listen=127.0.0.1:7677
 contained status /locks | expect ledger

@@ -219,7 +219,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	b.follow("/locks/shop/ledger")
 	b.until(holders, "billing-1")
 	s.program("billing-2").queues("ledger", "billing-2")
-	require.Equal(t, "Nobody.", b.text(`[aria-label^="Who waits"] tbody`))
+	require.Equal(t, "None.", b.text(`[aria-label^="Who waits"] tbody`))
 	b.follow("Reload")
 	b.until(waiters, "billing-2")
 	b.follow("Waits")
