@@ -69,7 +69,7 @@ compare: services ## lock services beside each other, in five minutes; writes ex
 screenshots: services ## those of the page in docs/operating.md, made anew; look at them
 	cd cmd/locktree/internal/page/browser && GOLDEN=1 $(GO) test -count=1 -run TestScreenshots .
 
-golden: ## rewrite every expected output: diagnostics, plans, status, documents, scripts, the generated parts of README.md and docs; then read the difference, and see to tests that fail
+golden: ## rewrite the expected output of the everyday tests: diagnostics, plans, status, documents, scripts, the generated parts of README.md and docs; then read the difference, and see to tests that fail
 	@export GOLDEN=1 TESTS=everyday; test='$(GO) test -vet=off -count=1'; failed=0; \
 	$$test -p 1 ./config/... ./cmd/locktree/internal/... || failed=1; \
 	$$test ./cmd/locktree -run '^(TestScript|TestWhoMayDoWhat|TestEveryWayInServesEveryCommandAndRecipe)$$' || failed=1; \

@@ -168,6 +168,9 @@ func (s *site) strike(sc *scene, f fault, k int) bool {
 	switch {
 	case gone: // nobody is left to be told
 	case f.fate == stops && v.err != nil:
+		if sc.ends == nil { // otherwise it may end by itself, too
+			require.ErrorIs(t, v.err, context.Canceled)
+		}
 		s.open(all, sc.tree)
 	case rival.applied:
 		require.True(t, refused(v.err), "%v", v.err)
@@ -192,6 +195,8 @@ func (s *site) strike(sc *scene, f fault, k int) bool {
 		var used *failure.InUseError
 		if _, err := executor(c).Run(t.Context(), s.plan(c, next, sc.again)); errors.As(err, &used) {
 			sc.overtaken()
+		} else {
+			require.NoError(t, err)
 		}
 	}
 	s.converges(c, next, sc.again)

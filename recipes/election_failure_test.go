@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
@@ -216,5 +217,30 @@ func TestALeaderThatIsInterruptedStandsAgain(t *testing.T) { // case 55: CURATOR
 		require.NoError(t, last.Context().Err(), "elected again")
 		cancel()
 		require.ErrorIs(t, <-done, context.Canceled)
+	})
+}
+
+func TestLeaderNamesTheSuccessorWhenTheLeaderResignsDuringTheCall(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.Election()
+		a, b, c := l.Client("a"), l.Client("b"), l.Client("c")
+		x := l.Lock(campaign(a))
+		_, _, err := c.Election("/e").Leader(t.Context())
+		require.NoError(t, err)
+		read := l.Srv.Inject(zktest.Once(l.By(c, "getData")), zktest.Hold)
+		asked := async(func() (recipes.Contender, error) {
+			leader, there, err := c.Election("/e").Leader(t.Context())
+			assert.True(t, there, "a candidate stood all the time")
+			return leader, err
+		})
+		<-read.Hit()
+		next := l.campaigning(b) // stands before the other one resigns
+		l.Unlock(x)
+		y := l.Got(next)
+		read.Release()
+		r := <-asked
+		require.NoError(t, r.Err)
+		require.Equal(t, y.Node(), r.V.Path)
+		l.Unlock(y)
 	})
 }

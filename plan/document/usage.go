@@ -1,5 +1,5 @@
-// Package document has the JSON documents of plans and locks. Saved plans and commands render the same types, and a type has all
-// that is in its document. Names and meanings are an interface: programs search for them.
+// Package document has the JSON documents of plans and locks. Commands render these types, and a type has all that is in
+// its document. Names and meanings are an interface: programs search for them.
 //
 //	err := json.NewEncoder(os.Stdout).Encode(document.Of(version, cfg.Checks, p)) // as "locktree show -json"
 //

@@ -143,7 +143,7 @@ func (o *Once) startNow(ctx context.Context, slot string, newest time.Time, by *
 		return s, 0, nil
 	}
 	err = l.Do(ctx, func(context.Context, *recipes.Lease) error { return err })
-	// early counts from the creation of our contender, and we asked before that. So the pause is never too long.
+	// early counts from the last write of our node, and we asked before that. So the pause is never too long.
 	return nil, min(early-time.Since(asked), recheck) + stagger(p), err
 }
 

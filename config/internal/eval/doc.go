@@ -2,14 +2,14 @@
 // static has found, down to one [Instance] for each znode.
 //
 // It relies on that order: what a declaration refers to has its value, or has failed. A value that is missing is marked failed, and what marks
-// it reports the reason, so what refers to it reports nothing more ([Evaluation.Explained] proves that). It never reads a
-// configuration file, builds no tree, compares no two nodes, and asks no server.
+// it reports the reason, so what refers to it reports nothing more ([Evaluation.Explained] proves that). Package static
+// reads the files. This package builds no tree, compares no two nodes, and asks no server.
 //
-// [Evaluate] returns the [Evaluation] of a configuration, with the instances of all modules; each instance of a module has one of its own.
+// [Load] returns the [Evaluation] of a configuration, with the instances of all modules; each instance of a module has one of its own.
 // A scope evaluates one declaration with exactly the values that it refers to; evaluatorOf names the function for each type of
 // block. An [Ensemble] is its block evaluated. With [Options.NoValues] variables without a default have no value (unknown.go).
 //
-//	e := eval.Evaluate(all, eval.Options{Environ: os.Environ()})
+//	e := eval.Load(sources, report, version, eval.Options{Environ: os.Environ()}, open)
 //	for _, i := range e.Instances {
 //		fmt.Println(i.Addr, i.Path)
 //	}

@@ -29,7 +29,9 @@ func families(t *testing.T, c *recipes.Client) map[string]func(*recipes.Client, 
 	declareReal(t, c, "/krw", &kind.KeyedParams{Common: common, Of: "rwlock", Foreign: "false"})
 	declareReal(t, c, "/ks", &kind.KeyedParams{Common: common, Of: "semaphore", Permits: 2, Foreign: "false"})
 	return map[string]func(*recipes.Client, string) harness.Take{
-		"/km":  func(c *recipes.Client, key string) harness.Take { return c.Keyed("/km").Mutex(key).Lock },
+		"/km": func(c *recipes.Client, key string) harness.Take {
+			return func(ctx context.Context) (*recipes.Lease, error) { return c.Keyed("/km").Lock(ctx, key) }
+		},
 		"/krw": func(c *recipes.Client, key string) harness.Take { return c.Keyed("/krw").RWMutex(key).Lock },
 		"/ks": func(c *recipes.Client, key string) harness.Take {
 			return func(ctx context.Context) (*recipes.Lease, error) {

@@ -1,6 +1,6 @@
 // Package held is a granted lock until it ends: it is watched, used, lost or given back.
 //
-//	use, err := held.Hold(ctx, held.Grant{Path: path, Owner: nodes, Nodes: own, Turns: turns}, listener)
+//	use, err := held.Hold(ctx, held.Grant{Of: subject, Owner: nodes, Nodes: own, Turns: turns}, listener)
 //	defer use.Unlock(ctx)
 //
 // A [Lock] has the nodes that hold. A [Use] is one lease of it; if the lock is entered again, several uses share it. A [Listener]

@@ -64,6 +64,19 @@ func TestCloseLeavesNoZombie(t *testing.T) {
 	})
 }
 
+func TestCloseWhileDisconnectedSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, s := open(t, srv)
+		srv.RefuseDials(true)
+		srv.Disconnect(s.ID())
+		synctest.Wait()
+		err := c.Close()
+		require.ErrorContains(t, err, "close not confirmed")
+		require.ErrorContains(t, err, "within 12s")
+	})
+}
+
 // A busy server took seconds to end a session with 5,000 locks. Close said after a second that this was not confirmed.
 func TestCloseWaitsForABusyServer(t *testing.T) {
 	for name, test := range map[string]struct {

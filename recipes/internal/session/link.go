@@ -38,7 +38,7 @@ type link struct {
 	state   linkState
 	xid     int32
 	calls   callQueue // submitted, not answered, in order: servers answer a session in that order
-	turned  time.Time // since when the oldest of calls has been the oldest
+	turned  time.Time // when the oldest of calls became that, if others were before it
 	pinger  *time.Timer
 	goodbye *time.Timer   // bounds the wait for the answer to closeSession, or to all requests of a link that retires
 	pings   []clock.Stamp // written, not answered, oldest first: servers answer them in order

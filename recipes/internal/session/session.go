@@ -45,7 +45,7 @@ const (
 // String returns "active", "suspect" or "lost", and "asked" for a session that no program has yet.
 func (s State) String() string { return [...]string{"active", "suspect", "lost", "asked"}[s] }
 
-// moves are the legal ones.
+// moves has the legal moves.
 var moves = map[State][]State{
 	stateAsked:   {StateActive, StateLost},
 	StateActive:  {StateSuspect, StateLost},

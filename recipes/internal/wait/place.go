@@ -176,7 +176,7 @@ type Rival struct {
 func (r *Rival) path() string { return kind.JoinPath(r.Dir, r.Name) }
 
 func (r *Rival) Party() kind.Party {
-	return kind.Party{Path: kind.JoinPath(r.Dir, r.Name), Name: r.Name, GUID: r.GUID, Seq: r.Seq, Shared: r.Shared, Data: r.data}
+	return kind.Party{Path: r.path(), Name: r.Name, GUID: r.GUID, Seq: r.Seq, Shared: r.Shared, Data: r.data}
 }
 
 // Handle says which lock a caller wants, and whether to read.

@@ -241,12 +241,12 @@ type Grant struct {
 // prove makes a grant certain: it is the one step between "the queue admits us" and a lease. If the declaration has changed, done
 // is false and the caller asks the queue again. A grant rests on three facts.
 //  1. After some transaction our node existed, it belonged to our session, and every contender ahead was gone. The create's reply, or Ours,
-//     shows whose it is. ad says whether we know that by a or by b. We learned all of this on one connection, because a new connection
-//     fires every watch.
+//     shows whose it is. ad says whether we know that by a or by b.
 //     a) A listing shows our node and admits us (created, listed). It shows the state after one transaction: a server that lags can show
-//     contenders that have left, but hides none that is older than our node.
+//     contenders that have left, but hides none that is older than our node. It is a fact on any connection.
 //     b) Our predecessor, the front, was deleted, and after that the watch on our own node was silent (departed). A server sends events in
-//     the order of its log, and before any reply of a later state. A watch that is not set, or has fired, shows nothing: the caller lists.
+//     the order of its log, and before any reply of a later state. A watch that is not set, or has fired, shows nothing: the caller lists. All of this
+//     was on one connection, because a new one fires every watch.
 //  2. A write of this session, sent at m, was committed. No server expires the session before m + T less a tick (type proof of package
 //     session), and the lease ends at m + T/2. A write younger than T/6 leaves as much time as heartbeats leave a lease. A waiter that is
 //     next sends heartbeats (wayClear); without one, confirm makes the write.

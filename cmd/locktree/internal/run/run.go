@@ -9,7 +9,8 @@
 //
 // It never runs a command without a proven lock, and it never reports the command's exit code if the lock was lost.
 //
-//	err := run.Exec(ctx, host, run.Options{Locks: []string{"/locks/nightly"}, Command: []string{"./report"}, Try: true, Permits: 1})
+//	err := run.Exec(ctx, host, run.Options{Locks: []string{"/locks/nightly"}, Command: []string{"./report"}, Try: true,
+//		Permits: 1, Conflict: exit.Conflict, Given: func(flag string) bool { return false }})
 //	code := exit.Code(err) // the command's own, or one of package exit
 package run
 
