@@ -36,8 +36,8 @@ func (q *handle) present(ctx context.Context, e *lock.SessionState) (*handle, er
 }
 
 // unusable returns a handle whose every use fails with wrong.
-func (c *Client) unusable(wrong error) *handle {
-	return &handle{c: c, Handle: lock.Handle{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: kind.Mutex, Wrong: wrong}}}}
+func (c *Client) unusable(path string, wrong error) *handle {
+	return &handle{c: c, Handle: lock.Handle{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: kind.Mutex, Path: path, Wrong: wrong}}}}
 }
 
 func (c *Client) handle(k *kind.Kind, path string, shared bool, opts []Option) *handle {

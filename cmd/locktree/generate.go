@@ -57,7 +57,7 @@ func (g *generator) run(c *cobra.Command, lang string) error {
 	if !token.IsIdentifier(g.pkg) || g.pkg == "_" {
 		return usage(c, "Not a package", "%q cannot be the name of a package. Choose another one with -package=NAME.", g.pkg)
 	}
-	code, diags := generate.Load(g.loader().Path("."), g.loader().Options(nil).Version)
+	code, diags := generate.Load(g.loader().Path("."), version())
 	if len(code.Ensembles) == 0 && !diags.HasErrors() {
 		diags = append(diags, g.loader().NoEnsemble())
 	}

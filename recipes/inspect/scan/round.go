@@ -61,8 +61,8 @@ func (r *round) run(ctx context.Context) error {
 	if !r.dumped() && len(changed) > checkReads {
 		changed, r.pending = changed[:checkReads], len(changed)-checkReads
 	}
-	// So idle locks have their turn even if more locks are in use than the bound allows.
 	if !r.dumped() {
+		// Idle locks then have their turn even if more locks are in use than the bound allows.
 		r.reserve = s.opts.Reads / 4
 	}
 	if err := r.each(ctx, changed, false); err != nil {
@@ -293,8 +293,8 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	notes := deep && time.Since(e.noted) >= notesEvery // whether to read the nodes of all contenders again
 	if notes {
 		e.noted = time.Now()
-		// A change makes the next look read all nodes: a new holder may write its grant a little later.
 	} else if changed {
+		// The next look reads all nodes: a new holder may write its grant a little later.
 		e.noted = time.Time{}
 	}
 	if !changed && !notes {
@@ -337,7 +337,7 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	if r.s.once {
 		e.stat = stat
 	}
-	// The node was deleted and created again: its contenders may have the same names as before.
+	// If the node was deleted and created again, its contenders may have the same names as before.
 	if e.mzxid = stat.Mzxid; e.czxid != stat.Czxid {
 		e.czxid, e.report, e.dirs = stat.Czxid, nil, nil
 	}

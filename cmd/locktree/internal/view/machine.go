@@ -111,7 +111,7 @@ func writeJSON(w io.Writer, indent string, v any) {
 	_ = enc.Encode(v) // standard output keeps the error of a write, and the command reports it
 }
 
-// visibleJSON escapes in JSON what clean escapes in text. People read JSON on terminals, and encoding/json does not escape
+// visibleJSON escapes in JSON what Clean escapes in text. People read JSON on terminals, and encoding/json does not escape
 // characters that control those (C1), reverse text or are invisible. The value stays the same.
 type visibleJSON struct{ w io.Writer }
 
