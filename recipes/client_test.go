@@ -1,15 +1,30 @@
 package recipes_test
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/direct"
+	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
 // What Close reports, and logs, is a server that does not confirm, and how long that was waited for.
@@ -46,6 +61,399 @@ func TestCloseNamesOnlyAServerThatDoesNotConfirm(t *testing.T) {
 			require.ErrorContains(t, err, "did not confirm the end of the session within "+test.waited+")")
 			require.Equal(t, 1, strings.Count(err.Error(), "2181"))
 			require.EqualValues(t, 1, warnings.Load())
+		})
+	}
+}
+
+// inSession gives f the session of a client, and a node /a.
+func inSession(t *testing.T, f func(t *testing.T, l *lab, c *recipes.Client, s *direct.Session)) {
+	inLab(t, func(t *testing.T, l *lab) {
+		require.NoError(t, l.Srv.Create("/a", []byte("1")))
+		c := l.Client("a")
+		s := l.session(c)
+		f(t, l, c, s)
+	})
+}
+
+func TestOperationsOfAProgramsOwn(t *testing.T) {
+	inSession(t, func(t *testing.T, l *lab, _ *recipes.Client, s *direct.Session) {
+		ctx := t.Context()
+		path, err := s.Create(ctx, "/a/n-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		require.Equal(t, "/a/n-0000000000", path)
+		stat, err := s.Set(ctx, path, []byte("x"), 0)
+		require.NoError(t, err)
+		require.Equal(t, s.ID(), stat.EphemeralOwner)
+		_, err = s.SetACL(ctx, path, zk.WorldACL(zk.PermAll&^zk.PermWrite), 0)
+		require.NoError(t, err)
+		acl, _, err := s.GetACL(ctx, path)
+		require.NoError(t, err)
+		require.Equal(t, zk.WorldACL(zk.PermAll&^zk.PermWrite), acl)
+		names, _, err := s.Children(ctx, "/a")
+		require.NoError(t, err)
+		require.Equal(t, []string{"n-0000000000"}, names)
+		results, err := s.Multi(ctx, &zk.SetDataRequest{Path: "/a", Version: -1}, &zk.DeleteRequest{Path: path, Version: 7})
+		require.ErrorIs(t, err, zk.ErrBadVersion)
+		require.Len(t, results, 2)
+		var failed *direct.OpError
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, path, failed.Path)
+		require.Equal(t, direct.OutcomeDefinite, failed.Outcome)
+		require.NoError(t, s.Delete(ctx, path, -1))
+		require.NoError(t, s.Sync(ctx, "/"))
+		stat, err = s.Exists(ctx, path)
+		require.NoError(t, err)
+		require.Nil(t, stat)
+
+		_, err = s.Set(ctx, "/a", make([]byte, 1<<20), -1)
+		require.ErrorIs(t, err, recipes.ErrTooLarge)
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, direct.OutcomeNotSent, failed.Outcome)
+		l.Srv.Inject(zktest.Once(zktest.On("setData")), zktest.LoseReply)
+		ended, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err = s.Set(ended, "/a", []byte("2"), -1)
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, direct.OutcomeUnknown, failed.Outcome)
+	})
+}
+
+func TestReadsOfAProgramAreSentTogether(t *testing.T) {
+	inSession(t, func(t *testing.T, l *lab, _ *recipes.Client, s *direct.Session) {
+		began := time.Now()
+		ahead := s.ReadAhead(t.Context(), direct.Reads{Get: []string{"/a"}, GetACL: []string{"/a"}, Exists: []string{"/a", "/none"}})
+		for _, node := range []struct {
+			path   string
+			exists bool
+		}{{"/a", true}, {"/none", false}} {
+			stat, err := ahead.Exists(t.Context(), node.path)
+			require.NoError(t, err)
+			require.Equal(t, node.exists, stat != nil)
+		}
+		acl, _, err := ahead.GetACL(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, openACL, acl)
+		data, _, err := ahead.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, "1", string(data))
+		require.Equal(t, 2*oneWay, time.Since(began))
+
+		require.NoError(t, l.Srv.Set("/a", []byte("2")))
+		data, _, err = ahead.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, "2", string(data), "an answer is given once")
+	})
+}
+
+// farContext is a context of another package, which tells how many calls it owes at its end.
+type farContext struct {
+	context.Context
+	done chan struct{}
+	owes atomic.Int32
+}
+
+func (c *farContext) Done() <-chan struct{} { return c.done }
+func (c *farContext) AfterFunc(func()) (stop func() bool) {
+	c.owes.Add(1)
+	var once atomic.Bool
+	return func() bool {
+		if !once.Swap(true) {
+			c.owes.Add(-1)
+		}
+		return true
+	}
+}
+
+// A program that follows a node as long as it runs has one context for all its watches.
+func TestAWatchThatHasFiredLeavesNothing(t *testing.T) {
+	inSession(t, func(t *testing.T, l *lab, c *recipes.Client, s *direct.Session) {
+		ctx := &farContext{Context: t.Context(), done: make(chan struct{})}
+		for range 10 {
+			_, stat, data, err := s.GetW(ctx, "/a")
+			require.NoError(t, err)
+			_, _, list, err := s.ChildrenW(ctx, "/a")
+			require.NoError(t, err)
+			require.EqualValues(t, 2, ctx.owes.Load())
+			require.NoError(t, l.Srv.Set("/a", nil))
+			<-data
+			synctest.Wait()
+			require.Len(t, c.Newest().Stats().Watches, 1, "that of the list")
+			require.NoError(t, l.Srv.Create("/a/b", nil))
+			require.NoError(t, l.Srv.Delete("/a/b"))
+			<-list
+			synctest.Wait()
+			require.Empty(t, c.Newest().Stats().Watches)
+			require.Zero(t, ctx.owes.Load())
+			require.NotZero(t, stat.Mzxid)
+		}
+		_, _, changed, err := s.GetW(ctx, "/none")
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		require.Nil(t, changed)
+		require.Zero(t, ctx.owes.Load())
+	})
+}
+
+func TestAWatchEndsWithItsContextOrItsSession(t *testing.T) {
+	inSession(t, func(t *testing.T, l *lab, c *recipes.Client, s *direct.Session) {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, _, changed, err := s.GetW(ctx, "/a")
+		require.NoError(t, err)
+		cancel()
+		<-changed
+		synctest.Wait()
+		require.Empty(t, c.Newest().Stats().Watches)
+
+		_, _, changed, err = s.GetW(t.Context(), "/a")
+		require.NoError(t, err)
+		l.Srv.Expire(s.ID())
+		<-changed
+		<-s.Done()
+		_, _, err = s.Get(t.Context(), "/a")
+		require.ErrorIs(t, err, recipes.ErrSessionLost)
+		next := l.session(c)
+		require.NotEqual(t, s.ID(), next.ID())
+	})
+}
+
+// A session of a ClickHouse Keeper has a password of zeros.
+var keeper = hostile.Saying(hostile.Frame(hostile.Cat(hostile.Be32(0), hostile.Be32(9000), hostile.Be64(7), hostile.Be32(16), make([]byte, 16))...))
+
+func TestAKeeperIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		cfg := recipes.Config{Servers: []string{"zk"}, ConnectTimeout: time.Hour, Dialer: func(context.Context, string, string) (net.Conn, error) {
+			dials++ // one attempt at a time
+			ours, theirs := net.Pipe()
+			go func() {
+				defer theirs.Close()
+				keeper(theirs)
+			}()
+			return ours, nil
+		}}
+		const says = "recipes: zk:2181 is a ClickHouse Keeper, whose sessions end with their connection, " +
+			"so a lock there cannot survive a reconnect; locktree needs Apache ZooKeeper: name its servers instead"
+		began := time.Now()
+		_, err := recipes.Dial(t.Context(), cfg)
+		require.EqualError(t, err, says)
+		require.Equal(t, 1, dials)
+
+		cfg.Lazy = true
+		c, err := recipes.Dial(t.Context(), cfg)
+		require.NoError(t, err)
+		calls := map[string]func() error{
+			"Session": func() error { _, err := c.Session(t.Context()); return err },
+			"Lock":    func() error { _, err := c.Mutex("/m").Lock(t.Context()); return err },
+			"Acquire": func() error { _, err := c.Semaphore("/s").Acquire(t.Context(), 1); return err },
+			"Lead": func() error {
+				return c.Election("/e").Lead(t.Context(), func(context.Context, *recipes.Lease) error { return nil })
+			},
+			"a set of keys": func() error { _, err := c.Keyed("/k").Lock(t.Context(), "a", "b"); return err },
+		}
+		for name, try := range tries(c) {
+			calls["a Try of "+name] = func() error { _, err := try(t.Context()); return err }
+		}
+		for name, call := range calls {
+			dials = 0
+			err := call()
+			require.ErrorContains(t, err, "zk:2181 is a ClickHouse Keeper", name)
+			require.NotErrorIs(t, err, recipes.ErrUnreachable, name)
+			require.False(t, recipes.Retryable(err), name)
+			most := 1
+			if strings.HasPrefix(name, "a Try") { // it begins to dial before it asks for the session, and may find that over
+				most = 2
+			}
+			require.LessOrEqual(t, dials, most, name)
+		}
+		require.Zero(t, time.Since(began))
+		dials = 0
+		time.Sleep(3 * time.Hour)
+		require.Zero(t, dials, "none behind its callers' backs")
+		require.NoError(t, c.Close())
+	})
+}
+
+// lazy is a client that was made while ZooKeeper was away.
+func (l *lab) lazy(change ...func(*recipes.Config)) *recipes.Client {
+	l.T.Helper()
+	l.Srv.RefuseDials(true)
+	return l.Client("a", append(change, func(cfg *recipes.Config) { cfg.Lazy = true })...)
+}
+
+func TestALazyClientConnectsWhenItIsFirstUsed(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.EveryKind()
+		seen := newTally()
+		start := time.Now()
+		c := l.lazy(func(cfg *recipes.Config) { cfg.Observer = seen.Observe })
+		require.Zero(t, time.Since(start))
+		require.Equal(t, "world:anyone:", c.Identities().String())
+		require.NoError(t, c.SetServers([]string{"zk"}))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Empty(t, seen.told, "there was no session to tell of")
+		for name, try := range tries(c) {
+			start := time.Now()
+			err := l.Refused(try, recipes.ErrUnreachable, name)
+			require.ErrorContains(t, err, "zk:2181: connection refused", name)
+			require.Equal(t, sixth, time.Since(start), name)
+			time.Sleep(time.Minute)
+		}
+		ctx := l.Within(time.Second)
+		_, err := c.Mutex("/m").Lock(ctx)
+		require.ErrorIs(t, err, recipes.ErrUnreachable)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		waits := l.Waiting(c.Mutex("/m").Lock)
+		time.Sleep(time.Minute)
+		notYet(t, waits, "nobody is there")
+		l.Srv.RefuseDials(false)
+		l.Unlock(l.Got(waits))
+	})
+}
+
+func TestALazyClientThatWasNeverUsedIsClosed(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.lazy()
+		require.NoError(t, c.Close())
+		l.Refused(c.Mutex("/m").TryLock, recipes.ErrClosed)
+	})
+}
+
+func TestDialOfALazyClientChecksItsConfiguration(t *testing.T) {
+	_, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk/chroot"}, Lazy: true})
+	require.ErrorContains(t, err, "chroot")
+}
+
+// A call whose context had ended before said "unreachable", and nothing had tried to reach a server.
+func TestALazyClientSaysNothingOfTheServersToACallThatHasEnded(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.EveryKind()
+		c := l.Client("a", func(cfg *recipes.Config) { cfg.Lazy = true })
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		calls := tries(c)
+		calls["lock"], calls["set, waits"] = c.Mutex("/m").Lock, mixed(c).Lock
+		for name, call := range calls {
+			_, err := call(ctx)
+			require.ErrorIs(t, err, context.Canceled, name)
+			require.NotErrorIs(t, err, recipes.ErrUnreachable, name)
+			require.Equal(t, "cancelled", recipes.ResultOf(err), name)
+		}
+		_, _, err := c.Election("/e").Leader(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, recipes.ErrUnreachable)
+	})
+}
+
+// watchesOn is how many watches the server has that c is connected to, of all clients.
+func watchesOn(t *testing.T, c *recipes.Client) (n int) {
+	t.Helper()
+	s, err := c.Live(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.Aside(t.Context(), s.At(), []byte("mntr"), func(r io.Reader) error {
+		text, err := io.ReadAll(r)
+		_, count, _ := strings.Cut(string(text), "zk_watch_count\t")
+		n, _ = strconv.Atoi(strings.Fields(count)[0])
+		return err
+	}))
+	return n
+}
+
+// useOnce locks many paths once each, and one of them all the time. It returns how many watches the server has afterwards.
+func useOnce(t *testing.T, c *recipes.Client, kept int) int {
+	t.Helper()
+	c.KeepDeclarations(kept)
+	m := func(i int) *recipes.Mutex {
+		return c.Mutex(fmt.Sprintf("/once/%03d", i), recipes.WithCreate(), recipes.WithParams(kind.Mutex.New()))
+	}
+	x, err := m(0).Lock(t.Context())
+	require.NoError(t, err)
+	for i := range 200 {
+		y, err := m(1 + i).Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, y.Unlock(t.Context()))
+	}
+	require.NoError(t, x.Verify(t.Context()), "and behind all requests before it")
+	require.NoError(t, x.Unlock(t.Context()))
+	return watchesOn(t, c)
+}
+
+// 100,000 locks that were used once left 100,000 watches on the server, and 13 MB in the client, until the connection ended.
+func TestALockThatIsForgottenLeavesNoWatch(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.Client("a")
+		require.LessOrEqual(t, useOnce(t, c, 10), 11)
+		require.LessOrEqual(t, len(c.Newest().Stats().Watches), 10)
+	})
+}
+
+func TestRealServersForgetTheWatchesOfForgottenLocks(t *testing.T) {
+	t.Parallel()
+	srv := realzk.Start(t, realzk.Options{Config: map[string]string{"4lw.commands.whitelist": "*", "forceSync": "no"}})
+	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: 20 * time.Second})
+	require.NoError(t, err)
+	defer c.Close()
+	require.LessOrEqual(t, useOnce(t, c, 10), 11)
+}
+
+// A declaration kept the session in which it was read, and 27 kB with it, until something else pushed it out.
+func TestALostSessionIsFreed(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.Client("a")
+		var sessions []weak.Pointer[session.Session]
+		for i := range 20 {
+			path := fmt.Sprintf("/own/%d", i)
+			l.Declare(path, kind.Mutex.New())
+			require.NoError(t, c.Mutex(path).Do(t.Context(), func(_ context.Context, x *recipes.Lease) error { return x.Verify(t.Context()) }))
+			s, err := c.Live(t.Context())
+			require.NoError(t, err)
+			sessions = append(sessions, weak.Make(s))
+			l.Srv.Expire(s.ID())
+			<-s.Done()
+			l.Settle()
+		}
+		require.Zero(t, c.Declarations())
+		alive := len(sessions)
+		for round := 0; alive > 1 && round < 20; round++ { // timers may refer to it for a moment, and what has ended from its stack
+			time.Sleep(time.Second)
+			runtime.GC()
+			alive = 0
+			for _, s := range sessions {
+				if s.Value() != nil {
+					alive++
+				}
+			}
+		}
+		require.LessOrEqual(t, alive, 1, "the newest, until there is another")
+	})
+}
+
+// One goroutine stood behind each node that was held for longer than 100 ms, and with an Observer a second one.
+func TestALockThatIsHeldHasNoGoroutineOfItsOwn(t *testing.T) {
+	observed := func(cfg *recipes.Config) { cfg.Observer = func(recipes.Event) {} }
+	strict := func(cfg *recipes.Config) { cfg.LoseOnSuspect = true }
+	for name, change := range map[string]func(*recipes.Config){"plain": func(*recipes.Config) {}, "observed": observed, "lose on suspect": strict} {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			const locks = 50
+			c := l.Client("a", change)
+			var leases []*recipes.Lease
+			before := 0
+			for i := range locks + 1 {
+				path := fmt.Sprintf("/m%d", i)
+				l.Declare(path, kind.Mutex.New())
+				leases = append(leases, l.Lock(c.Mutex(path).Lock))
+				if i == 0 { // what the session has in any case
+					time.Sleep(time.Second)
+					l.Settle()
+					before = l.Goroutines()
+				}
+			}
+			time.Sleep(time.Second)
+			l.Settle()
+			require.Less(t, l.Goroutines()-before, locks/2, "goroutines more for %d locks", locks)
+			for _, x := range leases { // and yet each node is watched
+				require.NoError(t, l.Srv.Delete(x.Node()))
+				<-x.Context().Done()
+			}
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/harness"
+	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -207,5 +208,363 @@ func TestAWaitKeepsItsDeclarations(t *testing.T) {
 		require.ElementsMatch(t, pinned, a.Pinned(), "of all members")
 		l.Unlock(x)
 		l.Unlock((<-waiting).V)
+	})
+}
+
+// A payload without child_acl must not open to the world what the lock node does not.
+func TestContendersAreNotMoreOpenThanTheirLock(t *testing.T) {
+	app, ops := zktest.DigestID("app:x1"), zktest.DigestID("ops:x2")
+	crd := zk.PermCreate | zk.PermRead | zk.PermDelete
+	as := func(c string) func(*recipes.Config) {
+		return func(cfg *recipes.Config) {
+			cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: recipes.Secret(c)}}
+		}
+	}
+	for name, c := range map[string]struct {
+		node   []zk.ACL
+		client func(*recipes.Config)
+		want   []zktest.ACL
+	}{
+		"open": {zk.WorldACL(zk.PermAll), as("app:x1"), []zktest.ACL{{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}}},
+		"open to contend, not to administer": {append(zk.WorldACL(int32(crd)), zk.DigestACL(zk.PermAll, "ops", "x2")...), nil,
+			[]zktest.ACL{{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}}},
+		"ours, digests of others hidden": {[]zk.ACL{{Perms: int32(crd), Scheme: "digest", ID: app}, {Perms: zk.PermAll, Scheme: "digest", ID: ops}}, as("app:x1"),
+			[]zktest.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: app}}},
+		"ours, and everybody may look": {append(zk.WorldACL(zk.PermRead), zk.ACL{Perms: int32(crd), Scheme: "digest", ID: app}), as("app:x1"),
+			[]zktest.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: app}, {Perms: zk.PermRead, Scheme: "world", ID: "anyone"}}},
+		"we administer": {[]zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: ops}, {Perms: int32(crd), Scheme: "digest", ID: app}}, as("ops:x2"),
+			[]zktest.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: ops},
+				{Perms: zk.PermRead | zk.PermWrite | zk.PermAdmin, Scheme: "digest", ID: ops}, {Perms: zk.PermRead | zk.PermWrite, Scheme: "digest", ID: app}}},
+	} {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			m := l.Mutex()
+			admin := l.session(l.Client("admin"))
+			_, err := admin.SetACL(t.Context(), m, c.node, -1)
+			require.NoError(t, err)
+			if c.client == nil {
+				c.client = func(*recipes.Config) {}
+			}
+			one, two := l.Client("one", c.client).Mutex(m), l.Client("two", c.client).Mutex(m)
+			x := l.Lock(one.Lock)
+			n, ok := l.Srv.Get(x.Node())
+			require.True(t, ok)
+			require.Equal(t, c.want, n.ACL)
+			w := l.Locking(two)
+			l.Unlock(x)
+			r := l.Got(w) // the lock must still work
+			require.NoError(t, r.Verify(t.Context()))
+			l.Unlock(r)
+		})
+	}
+}
+
+func TestContendersOfALockThatHidesItsACLAreTheCreators(t *testing.T) {
+	require.Equal(t, zk.AuthACL(zk.PermAll), recipes.ContendersACL(nil, true))
+	require.Equal(t, zk.WorldACL(zk.PermRead), recipes.ContendersACL(nil, false), "nobody may write what nobody is known to own")
+}
+
+func TestTheLockNodesACLIsReadOnceBesideItsDeclaration(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.Client("a").Mutex(l.Mutex())
+		start := time.Now()
+		l.warmDeclaration(m)
+		require.Equal(t, 2*oneWay, time.Since(start), "one round trip for both")
+		l.warm(m)
+		l.warm(m)
+		require.Equal(t, 1, l.Srv.Counts().ByOp["getACL"], "once per client and path")
+	})
+}
+
+// WithCreate made the node, and then found that it could not be used.
+func TestWithCreateLooksAtTheParametersBeforeItCreates(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.Client("c")
+		l.Refused(c.Mutex("/a/b/wrong-kind", recipes.WithParams(kind.RWLock.New()), recipes.WithCreate()).Lock, recipes.ErrKindMismatch)
+		_, err := c.Semaphore("/a/none", recipes.WithParams(&kind.SemaphoreParams{}), recipes.WithCreate()).Acquire(t.Context(), 1)
+		require.ErrorContains(t, err, `recipes: semaphore /a/none: parameter "permits": 0 is out of range`)
+		_, err = c.MultiLock(c.Mutex("/a/m", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()),
+			c.Mutex("/a/wrong", recipes.WithParams(kind.RWLock.New()), recipes.WithCreate())).Lock(t.Context())
+		require.ErrorContains(t, err, "recipes: mutex /a/wrong: ")
+		_, there := l.Srv.Get("/a")
+		require.False(t, there)
+	})
+}
+
+// What a handle's parameters make of a node without a declaration is kept for its next call, and for no other handle's.
+func TestHandlesOfOneNodeHaveTheirOwnParameters(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.Client("c")
+		curators := c.Mutex("/m", recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate())
+		kazoos := c.Mutex("/m", recipes.WithParams(&kind.MutexParams{Common: kind.Common{Wire: kind.WireKazoo}}), recipes.WithCreate())
+		for range 2 {
+			x := l.Lock(curators.Lock)
+			require.Contains(t, x.Node(), "-lock-")
+			l.Unlock(x)
+			y := l.Lock(kazoos.Lock)
+			require.Contains(t, y.Node(), "__lock__")
+			l.Unlock(y)
+		}
+	})
+}
+
+func TestWhatParametersLeaveOutIsDefault(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.Client("c")
+		brought := &kind.SemaphoreParams{Permits: 3}
+		m := c.Semaphore("/s", recipes.WithParams(brought), recipes.WithCreate())
+		brought.Permits = 1 // the handle has what it was given
+		l.Unlock(l.Lock(permits(m, 3)))
+		l.Unlock(l.Lock(c.RWMutex("/rw", recipes.WithParams(&kind.RWLockParams{}), recipes.WithCreate()).RLock))
+		for leader, err := range c.Election("/e", recipes.WithParams(&kind.ElectionParams{}), recipes.WithCreate()).Observe(t.Context()) {
+			require.NoError(t, err)
+			require.Empty(t, leader.Name)
+			break
+		}
+		require.Equal(t, &kind.SemaphoreParams{Permits: 1}, brought)
+	})
+}
+
+// What stood in the way was a panic, or an error that did not say which option was missing.
+func TestAHandleThatWasMadeWronglySaysWhatIsWrong(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.Client("c")
+		require.NoError(t, l.Srv.Create("/bare", nil))
+		for want, lock := range map[string]taking{
+			"recipes: mutex /m: an option is nil; leave it out":                                                 c.Mutex("/m", nil).Lock,
+			"recipes: rwlock /m: an option is nil; leave it out":                                                c.RWMutex("/m", recipes.WithID("a"), nil).TryRLock,
+			"recipes: mutex /m: the parameters are nil":                                                         c.Mutex("/m", recipes.WithParams((*kind.MutexParams)(nil))).Lock,
+			"recipes: mutex /: the root of the tree is no lock; name a node below":                              c.Mutex("/").TryLock,
+			`recipes: rwlock: the path "m" must start with a slash`:                                             c.RWMutex("m").RLock,
+			`recipes: mutex: the path "/a\nb" is not legal`:                                                     c.Mutex("/a\nb").Lock,
+			"recipes: multi-lock: a member is nil":                                                              c.MultiLock(c.Mutex("/m"), nil).Lock,
+			"recipes: multi-lock: a member is nil ":                                                             c.MultiLock((*recipes.Mutex)(nil)).TryLock,
+			"recipes: mutex /: the root of the tree is no lock; name a node below ":                             c.MultiLock(c.Mutex("/")).Lock,
+			"run apply; WithCreate also needs WithParams":                                                       c.Mutex("/m", recipes.WithCreate()).Lock,
+			"run apply, or let WithCreate make it with those parameters":                                        c.Mutex("/m", recipes.WithParams(kind.Mutex.New())).Lock,
+			"/bare has no declaration that this program can read; declare it and run apply, or pass WithParams": c.Mutex("/bare", recipes.WithCreate()).Lock,
+		} {
+			_, err := lock(t.Context())
+			require.ErrorContains(t, err, strings.TrimSpace(want))
+		}
+		for _, err := range c.Election("/").Observe(t.Context()) {
+			require.ErrorContains(t, err, "the root of the tree is no lock")
+		}
+		require.Zero(t, l.Srv.Counts().ByOp["create"])
+		l.Srv.ResetCounts()
+		_, _, err := c.Election("/").Leader(t.Context()) // it listed the root, and said that nobody leads
+		require.ErrorContains(t, err, "the root of the tree is no lock")
+		require.Empty(t, l.requests())
+		x := l.Lock(c.RWMutex(l.RWLock()).Lock)
+		_, err = c.RWMutex("/rw", nil).Downgrade(t.Context(), x) // it exchanged the lease
+		require.ErrorContains(t, err, "an option is nil")
+		l.Unlock(x)
+	})
+}
+
+// A program that knows no recipe can take a lock of every kind, and nothing else.
+func TestTakeServesEveryKind(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.Client("anyone")
+		for _, k := range append(kind.All(), nil) {
+			path := "/" + k.String()
+			if k == nil || k.Container || k == kind.Keyed { // a family's locks are those of its keys
+				l.Refused(c.Locker(k, path, false, 0).Lock, recipes.ErrKindMismatch)
+				continue
+			}
+			l.Declare(path, k.New())
+			for _, shared := range []bool{false, true} { // a kind without readers has one way
+				lease := l.Lock(c.Locker(k, path, shared, 1).TryLock, k)
+				in := l.look(c, path)
+				require.Same(t, k, in.Kind)
+				require.Equal(t, shared && k == kind.RWLock, in.Holders[0].Shared)
+				require.NoError(t, lease.Unlock(t.Context()))
+			}
+		}
+	})
+}
+
+// Leader named the holder of a mutex, a Try said "held by this client", Lock waited for its own caller, and a nil lease was a panic.
+func TestAHandleOfAnotherKindIsRefusedByEveryMethodAlsoWhileItsClientHoldsTheLock(t *testing.T) {
+	paths := map[*kind.Kind]string{kind.Mutex: "/m", kind.RWLock: "/rw", kind.Semaphore: "/s", kind.Election: "/e"}
+	inLab(t, func(t *testing.T, l *lab) {
+		l.EveryKind()
+		c := l.Client("a")
+		for declared, path := range paths {
+			held := l.Lock(c.Locker(declared, path, false, 1).Lock)
+			for opened := range paths {
+				if opened == declared {
+					continue
+				}
+				for what, outer := range map[string]context.Context{"its holder": held.Context(), "another caller": t.Context()} {
+					for _, try := range []bool{false, true} {
+						ctx, cancel := context.WithTimeout(outer, time.Minute)
+						lock := c.Locker(opened, path, false, 1)
+						take := lock.Lock
+						if try {
+							take = lock.TryLock
+						}
+						_, err := take(ctx)
+						cancel()
+						require.ErrorIs(t, err, recipes.ErrKindMismatch, fmt.Sprint(what, opened, path, try))
+					}
+					for k, member := range map[*kind.Kind]recipes.Member{kind.Mutex: c.Mutex(path), kind.RWLock: c.RWMutex(path), kind.Election: c.Election(path)} {
+						if k == opened {
+							_, err := c.MultiLock(member).TryLock(outer)
+							require.ErrorIs(t, err, recipes.ErrKindMismatch, fmt.Sprint(what, opened, path))
+						}
+					}
+				}
+			}
+			if declared != kind.Election {
+				_, _, err := c.Election(path).Leader(t.Context())
+				require.ErrorIs(t, err, recipes.ErrKindMismatch)
+				for _, err := range c.Election(path).Observe(t.Context()) {
+					require.ErrorIs(t, err, recipes.ErrKindMismatch)
+				}
+			}
+			if declared != kind.RWLock {
+				same, err := c.RWMutex(path).Downgrade(t.Context(), held)
+				require.ErrorContains(t, err, "needs a write lease")
+				require.Same(t, held, same)
+			}
+			none, err := c.RWMutex(path).Downgrade(t.Context(), nil)
+			require.ErrorContains(t, err, "needs a write lease")
+			require.Nil(t, none)
+			require.NoError(t, held.Verify(t.Context()))
+			l.Unlock(held)
+		}
+		l.NothingLeft()
+	})
+}
+
+// placed declares a lock with a place in an order.
+func (l *lab) placed(path string, p kind.Params, of string, rank int) {
+	l.T.Helper()
+	for _, f := range p.Fields() {
+		if f.Name == "order" {
+			require.NoError(l.T, f.Set(kind.Place{Of: of, Rank: rank}.String()))
+		}
+	}
+	l.Declare(path, p)
+}
+
+func TestLocksTakenAgainstTheDeclaredOrderAreRefusedAtOnce(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.placed("/first", kind.Mutex.New(), "/bank", 1)
+		l.placed("/second", kind.RWLock.New(), "/bank", 2)
+		l.placed("/keys", &kind.KeyedParams{Of: "mutex", Foreign: "false"}, "/bank", 3)
+		l.placed("/other", kind.Mutex.New(), "/shop", 1)
+		l.Declare("/none", kind.Mutex.New())
+		c := l.Client("A")
+		take := func(ctx context.Context, f taking) *recipes.Lease {
+			x, err := f(ctx)
+			require.NoError(t, err)
+			return x
+		}
+		key := func(k string) taking {
+			return locked(c.Keyed("/keys"), k)
+		}
+		second := take(t.Context(), c.RWMutex("/second").RLock)
+		for name, f := range map[string]taking{
+			"Lock": c.Mutex("/first").Lock, "Try": c.Mutex("/first").TryLock,
+			"a set": multi(c, "/none", "/first").Lock,
+		} {
+			_, err := f(second.Context())
+			require.ErrorIs(t, err, recipes.ErrLockOrder, name)
+			require.Empty(t, l.Children("/first"), name)
+		}
+		_, err := c.Mutex("/first").Lock(second.Context())
+		require.EqualError(t, err, "recipes: wrong order of locks: /first comes before /second in the order that /bank declares, "+
+			"and the caller's context comes from a lease of /second; take /first first")
+		// What is behind, of another order, of none, or of the same place.
+		one := take(second.Context(), key("a"))
+		two := take(one.Context(), key("b"))
+		for _, x := range []*recipes.Lease{take(two.Context(), c.Mutex("/other").Lock), take(two.Context(), c.Mutex("/none").Lock), two, one, second} {
+			l.Unlock(x)
+		}
+		first := take(context.WithoutCancel(second.Context()), c.Mutex("/first").Lock) // the lease is over
+		l.Unlock(first)
+	})
+}
+
+// hide makes the server one of 3.8.4 and later (ZOOKEEPER-2590) for what is below a path: exists is refused, until
+// shown is called. Such a server answers of a node that is gone, so shown goes with a deletion.
+func (l *lab) hide(path string) (shown func()) {
+	in := l.Srv.Inject(func(r zktest.Request) bool {
+		return r.Op == "exists" && strings.HasPrefix(r.Path, path)
+	}, zktest.Fail(zktest.CodeNoAuth))
+	return in.Remove
+}
+
+// A refused exists was taken for the end of the lease.
+func TestALeaseWhoseNodeIsHiddenFromItsHolderIsKept(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.Client("a")
+		beats := l.unreadable(c)
+		shown := l.hide("/m/")
+		x := l.Lock(c.Mutex("/m").Lock)
+		require.NotZero(t, x.Token(), "the reply to the create tells")
+		time.Sleep(5 * time.Minute)
+		require.NoError(t, context.Cause(x.Context()))
+		l.Unlock(x)
+
+		x = l.Lock(c.Mutex("/m").Lock)
+		shown()
+		require.NoError(t, l.Srv.Delete(x.Node()))
+		<-x.Context().Done()
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
+		l.Unlock(beats)
+	})
+}
+
+// Whether the create was applied was asked for ever, and its node blocked the queue. Now it is known, and as the grant
+// cannot be proven by a heartbeat on a node that may not be read, it ends there.
+func TestALostReplyIsResolvedWhereOurNodeIsHidden(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.Client("a")
+		beats := l.unreadable(c)
+		l.hide("/m/")
+		l.warm(c.Mutex("/m"))
+		lost := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
+			return strings.HasPrefix(r.Path, "/m/") && (r.Op == "multi" || r.Op == "create")
+		}), zktest.DropReply)
+		l.Refused(c.Mutex("/m").Lock, session.ErrCannotHeartbeat)
+		require.Equal(t, 1, lost.Hits())
+		time.Sleep(time.Second) // it is taken away in the background
+		l.Empty("/m")
+		l.Unlock(beats)
+	})
+}
+
+func TestInspectNamesAContenderThatIsHidden(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.Client("a")
+		beats := l.unreadable(c)
+		l.hide("/m/")
+		x := l.Lock(c.Mutex("/m").Lock)
+		in := l.look(l.Client("who"), "/m")
+		require.Len(t, in.Holders, 1)
+		require.Equal(t, x.Node(), in.Holders[0].Path)
+		require.Zero(t, in.Holders[0].Session)
+		l.Unlock(x)
+		l.Unlock(beats)
+	})
+}
+
+// A node above that is not ours to read is there all the same. Who may not create beside it is told NoAuth, whether or
+// not it exists.
+func TestWithCreateBelowANodeThatIsHidden(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		require.NoError(t, l.Srv.Create("/theirs", nil))
+		c := l.Client("a")
+		s := l.live(c)
+		_, err := s.SetACL(t.Context(), "/", zk.WorldACL(zk.PermRead), -1)
+		require.NoError(t, err)
+		hidden := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == "/theirs" }, zktest.Fail(zktest.CodeNoAuth))
+		x := l.Lock(c.Mutex("/theirs/a/m", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock)
+		require.Zero(t, hidden.Hits(), "asked for only when its own creation is refused")
+		require.NoError(t, recipes.CreateNode(t.Context(), s, "/theirs", zk.WorldACL(zk.PermAll)))
+		require.Equal(t, 1, hidden.Hits())
+		l.Unlock(x)
 	})
 }

@@ -2,15 +2,22 @@ package recipes_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // redeclare changes the declaration; the semaphore keeps its three permits.
@@ -145,5 +152,424 @@ func TestASemaphoreOfKazoosWireIsRefusedWithTheReasonAndNothingIsWritten(t *test
 		require.ErrorIs(t, err, recipes.ErrNotProvisioned)
 		require.ErrorContains(t, err, why)
 		l.Empty("/undeclared", "/s/leases", "/s/locks")
+	})
+}
+
+// An idle lock is drained while a contender's create is under way: apply has seen nobody, so nobody may be
+// granted. The create itself succeeds, because ZooKeeper does not compare the parent's version with anything.
+func TestACreateUnderWayWhenTheLockIsDrainedIsNotGranted(t *testing.T) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		client := l.Client("late")
+		x := l.Lock(way.Take(client)) // the declaration is known from here on
+		l.Unlock(x)
+		l.NothingLeft()
+		rule := l.Srv.Inject(zktest.Once(l.enqueues(way)), zktest.Hold)
+		w := l.Waiting(way.Take(client))
+		<-rule.Hit()
+		l.redeclare(way, asIs, draining)
+		rule.Release()
+		r := <-w
+		require.ErrorIs(t, r.Err, recipes.ErrDraining)
+		l.NothingLeft()
+		l.redeclare(way, asIs, active)
+		l.Settle()
+		l.Unlock(l.Lock(way.Take(client)))
+	})
+}
+
+// The same for a waiter whose turn has come: what it writes to prove it is under way, as its heartbeats have been for long.
+func TestAProofUnderWayWhenTheLockIsDrainedGrantsNothing(t *testing.T) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		x := l.Lock(way.Block(l.Client("holder")))
+		c := l.Client("waiter")
+		w := l.Waiting(way.Take(c))
+		notYet(t, w, "it is held")
+		rule := l.Srv.Inject(func(r zktest.Request) bool {
+			return (r.Op == "setData" || r.Op == "multi") && r.Session != l.SessionID(x.Client())
+		}, zktest.Hold)
+		time.Sleep(c.Newest().Timeout()/6 + time.Second)
+		l.Unlock(x)
+		<-rule.Hit()
+		l.redeclare(way, asIs, draining)
+		rule.Release()
+		require.ErrorIs(t, (<-w).Err, recipes.ErrDraining)
+		l.NothingLeft()
+	})
+}
+
+// A limit that is lowered while a create is under way counts for it.
+func TestACreateUnderWayWhenTheLimitIsLoweredCountsUnderTheNewLimit(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.EveryKind()
+		x := l.Lock(draws(2)(l.Client("first")))
+		client := l.Client("late")
+		require.NoError(t, client.Semaphore("/s").Declared(t.Context()))
+		rule := l.Srv.Inject(zktest.Once(l.enqueues(harness.Ways()["semaphore"])), zktest.Hold)
+		w := async(func() (*recipes.Lease, error) { return client.Semaphore("/s").Acquire(t.Context(), 1) })
+		<-rule.Hit()
+		two := kind.Semaphore.New()
+		two.(*kind.SemaphoreParams).Permits = 2
+		l.Declare("/s", two)
+		rule.Release()
+		l.Settle()
+		notYet(t, w, "two of two permits are held")
+		l.Unlock(x)
+		l.Unlock((<-w).V)
+		l.NothingLeft()
+	})
+}
+
+// enqueues matches the requests that create a contender of the recipe.
+func (l *lab) enqueues(way harness.Way) func(zktest.Request) bool {
+	return func(r zktest.Request) bool {
+		return r.Op == "create" && strings.HasPrefix(r.Path, way.Path+"/") || r.Op == "multi"
+	}
+}
+
+// Seen with an errgroup inside Do, as long as a context entered again by itself: ten goroutines inside one mutex at once.
+func TestGoroutinesThatAHolderStartsAreNotInsideWithIt(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.EveryKind()
+		c := l.Client("a")
+		for name, do := range waysToDo(c) {
+			var inside atomic.Int64
+			err := do(t.Context(), func(ctx context.Context, _ *recipes.Lease) error {
+				var all sync.WaitGroup
+				for range 10 {
+					all.Go(func() {
+						err := do(ctx, func(context.Context, *recipes.Lease) error { inside.Add(1); return nil })
+						require.ErrorIs(t, err, recipes.ErrWouldDeadlock, name)
+						if name != "set" { // which leaves members out instead
+							require.ErrorContains(t, err, "to nest, open the handle WithReentrancy", name)
+						}
+					})
+				}
+				all.Wait()
+				return nil
+			})
+			require.NoError(t, err)
+			require.Zero(t, inside.Load(), name)
+		}
+		l.NothingLeft()
+	})
+}
+
+// relocks are, for each lock held, the ways that lock it again.
+var relocks = map[string][]string{
+	"mutex":     {"mutex", "mutex, try", "set"},
+	"writer":    {"writer", "writer, try", "reader", "reader, try", "set"},
+	"reader":    {"writer", "writer, try", "reader", "reader, try", "set"},
+	"semaphore": {"semaphore", "semaphore, try"},
+	"election":  {"election", "set"},
+	"set":       {"mutex", "mutex, try", "writer", "writer, try", "reader", "reader, try", "election", "set", "set, try"},
+}
+
+func TestLockingAgainIsRefusedUnlessReentrancyIsAskedFor(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.EveryKind()
+		c := l.Client("a")
+		for first, seconds := range relocks {
+			outer, err := reentry(c, recipes.WithReentrancy())[first](t.Context()) // the handle that locks again decides
+			require.NoError(t, err, first)
+			for _, second := range seconds {
+				l.Settle()
+				l.Srv.ResetCounts()
+				start := time.Now()
+				_, err := reentry(c)[second](outer.Context())
+				require.ErrorIs(t, err, recipes.ErrWouldDeadlock, "%s in %s", second, first)
+				require.Zero(t, time.Since(start), "%s in %s", second, first)
+				require.Zero(t, l.Srv.Counts().Total, "%s in %s: %v", second, first, l.Srv.Counts().ByOp)
+			}
+			other, err := c.Election("/other", recipes.WithParams(kind.Election.New()), recipes.WithCreate()).Campaign(outer.Context())
+			require.NoError(t, err, "another lock with that context")
+			l.Unlock(other)
+			l.Unlock(outer)
+			l.NothingLeft()
+		}
+	})
+}
+
+// nodes are all contenders of everyKind's locks.
+func (l *lab) nodes() []string {
+	var all []string
+	for _, dir := range []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"} {
+		all = append(all, l.Queue(dir)...)
+	}
+	return all
+}
+
+func TestReentrancyAcrossModes(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.EveryKind()
+		c := l.Client("a")
+		for first, seconds := range relocks {
+			for _, second := range seconds {
+				outer := l.Lock(reentry(c)[first], first)
+				before := l.nodes()
+				inner, err := reentry(c, recipes.WithReentrancy())[second](outer.Context())
+				switch {
+				case strings.HasPrefix(second, "set"):
+					require.ErrorIs(t, err, recipes.ErrWouldDeadlock, "%s in %s", second, first)
+				case (first == "reader" || first == "set") && strings.HasPrefix(second, "writer"): // a set reads it
+					require.ErrorIs(t, err, recipes.ErrWouldDeadlock, "%s in %s", second, first)
+				default:
+					require.NoError(t, err, "%s in %s", second, first)
+					require.Equal(t, outer.Token(), inner.Token(), "%s in %s", second, first)
+					l.Unlock(outer)
+					l.Unlock(outer) // again: it does not count twice
+					require.NoError(t, inner.Context().Err(), "%s in %s", second, first)
+					require.Equal(t, before, l.nodes(), "%s in %s: given back by the first of two", second, first)
+					outer = inner
+				}
+				l.Unlock(outer)
+				l.NothingLeft()
+			}
+		}
+	})
+}
+
+func TestMorePermitsThanAreHeldAreNotEntered(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.EveryKind()
+		m := l.Client("a").Semaphore("/s", recipes.WithReentrancy())
+		x := l.Lock(permits(m, 2))
+		_, err := m.Acquire(x.Context(), 3)
+		require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
+		require.ErrorContains(t, err, "a lease of 2 permits of /s, 3 are wanted")
+		y, err := m.Acquire(x.Context(), 1)
+		require.NoError(t, err)
+		require.Len(t, l.Children("/s/leases"), 2)
+		beside := l.Lock(permits(m, 1)) // another context asks for further permits
+		l.Unlock(beside)
+		l.Unlock(y)
+		l.Unlock(x)
+		l.NothingLeft()
+	})
+}
+
+// A proxy or a server loses one frame of a connection that lives on. A first in line whose listing was lost waited for ever,
+// with nobody ahead.
+func TestAReplyLostAloneIsMissedWithinTwoTimeouts(t *testing.T) {
+	for name, lose := range map[string]zktest.Fault{"request": zktest.DropRequest, "reply": zktest.LoseReply} {
+		t.Run(name, func(t *testing.T) {
+			forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+				for n := 1; ; n++ {
+					a, b := l.Client(fmt.Sprint("a", n)), l.Client(fmt.Sprint("b", n))
+					id, seen := l.SessionID(b), 0
+					rule := l.Srv.Inject(func(r zktest.Request) bool {
+						if r.Session != id || r.Op == "ping" || r.Op == "closeSession" || r.Op == "connect" {
+							return false
+						}
+						seen++
+						return seen == n
+					}, lose)
+					x := l.Lock(way.Block(a))
+					done := async(func() (any, error) {
+						x, err := way.Take(b)(context.Background())
+						if err != nil {
+							return nil, err
+						}
+						return nil, x.Unlock(context.Background())
+					})
+					time.Sleep(2 * b.Newest().Timeout())
+					l.Unlock(x)
+					time.Sleep(2*b.Newest().Timeout() + 10*oneWay)
+					synctest.Wait()
+					require.Len(t, done, 1, "request %d: it still waits", n)
+					require.NoError(t, (<-done).Err, "request %d", n)
+					l.Settle()
+					rule.Remove()
+					require.NoError(t, a.Close())
+					require.NoError(t, b.Close())
+					if rule.Hits() == 0 {
+						break
+					}
+				}
+				l.NothingLeft()
+			})
+		})
+	}
+}
+
+// says is whom the first contender in dir names.
+func (l *lab) says(dir string) string {
+	l.T.Helper()
+	in, err := inspect.Lock(l.T.Context(), l.Client("who"), dir)
+	require.NoError(l.T, err)
+	require.NotEmpty(l.T, in.Holders)
+	return in.Holders[0].ID
+}
+
+// The error named the caller, which waits, as the holder.
+func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.EveryKind()
+		c := l.Client("c")
+		for path, lock := range named(c, "holder") {
+			x := l.Lock(lock)
+			long, cancelLong := context.WithTimeout(t.Context(), time.Minute)
+			waiting := async(func() (*recipes.Lease, error) { return named(c, "first")[path](long) })
+			l.Settle()
+			short, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := named(c, "second")[path](short)
+			cancel()
+			for position, err := range []error{(<-waiting).Err, err} {
+				held := heldBy(t, err)
+				require.Equal(t, "holder", held.Holder.ID, path)
+				require.Equal(t, recipes.Hostname(), held.Holder.Host)
+				require.NotZero(t, held.Holder.PID)
+				require.True(t, held.Local)
+				require.Equal(t, position+1, held.Position)
+			}
+			cancelLong()
+			l.Unlock(x)
+			l.NothingLeft()
+		}
+		x := l.Lock(c.Mutex("/m", recipes.WithID("holder")).Lock)
+		_, err := c.Mutex("/m", recipes.WithID("caller")).TryLock(t.Context())
+		require.EqualError(t, err, "recipes: lock /m is held by this client (holder), 1 ahead")
+		l.Unlock(x)
+	})
+}
+
+// Where no turn is needed, the error named a contender, "its node was not read".
+func TestHeldErrorSaysThisClientOfItsOtherWaysToTheLock(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.EveryKind()
+		c := l.Client("c")
+		ways := reentry(c)
+		for has, wants := range map[string]string{"writer": "reader", "reader": "writer", "semaphore": "semaphore"} {
+			x := l.Lock(ways[has])
+			_, err := ways[wants+", try"](t.Context())
+			require.ErrorContains(t, err, " is held by this client, ")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			behind := async(func() (*recipes.Lease, error) {
+				time.Sleep(time.Second / 4)
+				ctx, cancel := context.WithTimeout(ctx, time.Second/2)
+				defer cancel()
+				return ways[wants](ctx)
+			})
+			_, err = ways[wants](ctx)
+			cancel()
+			for _, err := range []error{err, (<-behind).Err} {
+				held := heldBy(t, err)
+				require.True(t, held.Local)
+				require.ErrorContains(t, err, " is held by this client (c), ")
+			}
+			l.Unlock(x)
+		}
+		l.NothingLeft()
+	})
+}
+
+// A goroutine that waits behind another of its client was told that the lock is held by itself, while another process had it.
+func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.EveryKind()
+		c, other := l.Client("c"), l.Client("other")
+		permits := func(c *recipes.Client, id string) func(context.Context) (*recipes.Lease, error) {
+			return permits(c.Semaphore("/s", recipes.WithID(id)), 2)
+		}
+		for _, path := range []string{"/m", "/rw", "/e", "/s"} {
+			lock := func(c *recipes.Client, id string) func(context.Context) (*recipes.Lease, error) {
+				if path == "/s" {
+					return permits(c, id)
+				}
+				return named(c, id)[path]
+			}
+			x := l.Lock(lock(other, "stranger"))
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			first := async(func() (*recipes.Lease, error) { return lock(c, "first")(ctx) })
+			l.Settle()
+			short, cancelShort := context.WithTimeout(t.Context(), 2*time.Second)
+			_, err := lock(c, "second")(short)
+			cancelShort()
+			require.ErrorIs(t, (<-first).Err, context.DeadlineExceeded)
+			cancel()
+			held := heldBy(t, err, path)
+			require.Equal(t, "stranger", held.Holder.ID, path)
+			require.False(t, held.Local, path)
+			require.Greater(t, held.Position, 1, path)
+			l.Settle()
+			w := async(func() (*recipes.Lease, error) { return lock(c, "third")(t.Context()) })
+			l.Settle()
+			l.Unlock(x)
+			x = (<-w).V
+			if path != "/s" { // permits are no turn
+				short, cancel := context.WithTimeout(t.Context(), time.Second)
+				_, err = lock(c, "fourth")(short)
+				cancel()
+				require.ErrorAs(t, err, &held, path)
+				require.Equal(t, "third", held.Holder.ID, "%s: it waited, and holds now", path)
+			}
+			l.Unlock(x)
+			l.NothingLeft()
+		}
+	})
+}
+
+func TestAHoldersDataKeepsWhatElseItSays(t *testing.T) {
+	about := recipes.HolderSelf("a")
+	about.Limit = 3
+	var h kind.Holder
+	require.NoError(t, json.Unmarshal(recipes.HeldData(kind.Semaphore.Queues[0], about.Encode(), "b", time.Now()), &h))
+	require.Equal(t, "b", h.ID)
+	require.Equal(t, 3, h.Limit)
+	require.NotNil(t, h.Held)
+	require.True(t, about.Since.Equal(h.Since))
+	require.Equal(t, `{"id":"x"}`, string(recipes.HeldData(kind.Election.Queues[0], []byte("7"), `{"id":"x"}`, time.Now())), "an id and no mark, whatever it looks like")
+}
+
+// Who was to have the place gives up while it is made, and somebody else gets it.
+func TestAPlaceMadeForAnotherIsRenamed(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.EveryKind()
+		c := l.Client("c")
+		for path := range named(c, "") {
+			x := l.Lock(named(c, "same")[path])
+			l.Settle()
+			gone, cancel := l.Leaving(named(c, "same")[path])
+			w := async(func() (*recipes.Lease, error) { return named(c, "heir")[path](t.Context()) })
+			l.Settle()
+			slow := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Delay(time.Second))
+			go func() { _ = x.Unlock(context.Background()) }()
+			<-slow.Hit()
+			cancel()
+			if g := <-gone; g.Err == nil { // it was quicker
+				l.Unlock(g.V)
+			}
+			r := <-w
+			slow.Remove()
+			require.NoError(t, r.Err)
+			require.Equal(t, "heir", l.says(path), path)
+			l.Unlock(r.V)
+			l.NothingLeft()
+		}
+	})
+}
+
+// Other processes were told the name of who had given the lock up.
+func TestTheNodeNamesTheGoroutineThatHolds(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.EveryKind()
+		c := l.Client("c")
+		for path := range named(c, "") {
+			x := l.Lock(named(c, "0")[path])
+			for _, id := range []string{"1", "2", "2", "3"} {
+				w := async(func() (*recipes.Lease, error) { return named(c, id)[path](t.Context()) })
+				l.Settle()
+				l.Srv.ResetCounts()
+				l.Unlock(x)
+				x = (<-w).V
+				writes := 0
+				for _, op := range []string{"create", "delete", "setData", "multi"} {
+					writes += l.Srv.Counts().ByOp[op]
+				}
+				require.LessOrEqual(t, writes, 1, "%s to %s: %v", path, id, l.Srv.Counts().ByOp)
+				require.Equal(t, id, l.says(path), path)
+			}
+			l.Unlock(x)
+			l.NothingLeft()
+		}
 	})
 }

@@ -2,6 +2,8 @@ package recipes_test
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // replace puts a node of somebody else into the place of one, before anybody can have seen it gone.
@@ -198,5 +201,295 @@ func TestANodeOfAnotherSessionIsNeverOurs(t *testing.T) { // cases 2, 28, 35, 49
 		require.NoError(t, err, "a node was left behind")
 		l.Unlock(x)
 		l.NothingLeft()
+	})
+}
+
+// What a grant has to be proven against, one case at a time, by its effect: who believes what, and not which requests are
+// sent. (That a server which commits nothing grants nothing is TestAGrantNeedsAServerThatCommits.)
+
+// line is a queue of three: a holder and a rival at the leader, and between them a waiter at a follower.
+type line struct {
+	*lab
+	path     string
+	follower *zktest.Replica
+	waiting  *recipes.Client
+	held     *recipes.Lease
+	next     <-chan result[*recipes.Lease] // of the waiter
+	rival    <-chan result[*recipes.Lease]
+}
+
+// inLine runs f when all three have stood there for several session timeouts: what was proven when they queued is old. The
+// waiter was next from the start, or it came when another was ahead of the holder: then it has looked ahead.
+func inLine(t *testing.T, f func(t *testing.T, l *line)) {
+	for name, ahead := range map[string]bool{"next": false, "looked ahead": true} {
+		runInLab(t, name, func(t *testing.T, lab *lab) {
+			l := &line{lab: lab, path: lab.Mutex(), follower: lab.Srv.Replica()}
+			first := l.Lock(l.Client("holder").Mutex(l.path).Lock)
+			var second <-chan result[*recipes.Lease]
+			if l.held = first; ahead {
+				second = l.Locking(l.Client("second").Mutex(l.path))
+			}
+			var moved atomic.Bool
+			moved.Store(true)
+			l.waiting = l.Client("waiter", l.movedTo(l.follower, &moved))
+			l.next = l.Locking(l.waiting.Mutex(l.path))
+			l.rival = l.Locking(l.Client("rival").Mutex(l.path))
+			if ahead {
+				l.Srv.ResetCounts()
+				l.Unlock(first)
+				l.held = (<-second).V
+				l.Settle()
+				n := l.Srv.SessionCounts(l.SessionID(l.waiting))
+				require.Equal(t, 1, n.ByOp["getChildren2"], "it looks ahead")
+			}
+			time.Sleep(time.Minute)
+			f(t, l)
+		})
+	}
+}
+
+// node is the waiter's contender.
+func (l *line) node() string { return l.Queue(l.path)[1] }
+
+// heartbeat commits something in the waiter's session, as one does that is next in line.
+func (l *line) heartbeat() {
+	l.T.Helper()
+	l.Declare("/fresh", kind.Mutex.New())
+	l.Unlock(l.Lock(l.waiting.Mutex("/fresh").Lock))
+}
+
+// busy gives the waiter something to read when the follower catches up, before all else.
+func (l *line) busy(yes bool) {
+	l.T.Helper()
+	if n, there := l.Srv.Get(l.held.Node()); yes && there {
+		require.NoError(l.T, l.Srv.Set(l.held.Node(), n.Data))
+	}
+}
+
+// oneAtATime watches both who wait for so long, at every moment of it, and returns the leases they got. Nobody is given a lease
+// that is over, or that has no node.
+func (l *line) oneAtATime(d time.Duration) (next, rival *recipes.Lease) {
+	l.T.Helper()
+	believed := func(x *recipes.Lease) bool { return x != nil && x.Context().Err() == nil }
+	take := func(ch <-chan result[*recipes.Lease], x **recipes.Lease) {
+		select {
+		case r := <-ch:
+			if *x = r.V; r.Err == nil {
+				require.NoError(l.T, r.V.Context().Err(), "over when it was given: nothing had proven the session")
+			}
+		default:
+		}
+	}
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(oneWay / 4) {
+		synctest.Wait()
+		take(l.next, &next)
+		take(l.rival, &rival)
+		require.False(l.T, believed(next) && believed(rival), "two believe to hold %s", l.path)
+		for _, x := range []*recipes.Lease{next, rival} {
+			if believed(x) {
+				_, there := l.Srv.Get(x.Node())
+				require.True(l.T, there, "the lease of %s outlives it", x.Node())
+			}
+		}
+	}
+	return next, rival
+}
+
+// The follower tells of the release and then nothing of what it is told reaches the leader, which expires the waiter and grants
+// to its rival. What the waiter may believe meanwhile ends with its last commit, whatever the follower answers.
+func TestAWaiterBehindAServerThatIsCutOffIsNoSecondHolder(t *testing.T) {
+	effort.Proof(t, effort.Raced)
+	for name, c := range map[string]struct {
+		fresh  bool // the waiter's session has committed something lately
+		before time.Duration
+		reads  bool // the waiter's session asks that server for something all the time
+		after  func(l *line)
+	}{
+		"idle session":               {},
+		"fresh heartbeat":            {fresh: true},
+		"heartbeat a moment too old": {fresh: true, before: 5 * time.Second},
+		"cut off for half a session": {before: 6 * time.Second},
+		"cut off for nearly all":     {before: 11 * time.Second},
+		"cut off, and read from":     {before: 11 * time.Second, reads: true},
+		"the connection changes":     {fresh: true, after: func(l *line) { l.Srv.Disconnect(l.SessionID(l.waiting)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLine(t, func(t *testing.T, l *line) {
+				if c.fresh {
+					l.heartbeat()
+				}
+				if c.reads {
+					s := l.session(l.waiting)
+					var reading sync.WaitGroup
+					defer reading.Wait()
+					reading.Go(func() {
+						for range 40 {
+							_, _ = s.Exists(t.Context(), l.path) // what it says, and whether, is all the same
+							time.Sleep(time.Second)
+						}
+					})
+				}
+				if c.before > 0 {
+					l.follower.CutOff()
+					time.Sleep(c.before)
+				}
+				require.NoError(t, l.held.Unlock(t.Context()))
+				l.follower.CutOff()
+				l.follower.Advance()
+				if c.after != nil {
+					c.after(l)
+				}
+				_, rival := l.oneAtATime(30 * time.Second)
+				require.NotNil(t, rival, "the waiter's session has expired")
+				l.Unlock(rival)
+				l.follower.CatchUp()
+			})
+		})
+	}
+}
+
+// The follower is behind and tells everything at once. The waiter's own node went first, so its predecessor's departure makes
+// it nothing. One that is parked hears of its own node first; one that is busy finds both, in an order of its own.
+func TestAWaiterWhoseNodeWentFirstIsNotGranted(t *testing.T) {
+	for name, first := range map[string]func(l *line){
+		"deleted": func(l *line) { require.NoError(l.T, l.Srv.Delete(l.node())) },
+		// A watch fires once: the deletion behind the change has no event.
+		"changed and deleted": func(l *line) {
+			node := l.node()
+			require.NoError(l.T, l.Srv.Set(node, []byte("x")))
+			require.NoError(l.T, l.Srv.Delete(node))
+		},
+		"another's":    func(l *line) { l.replace(l.node()) },
+		"with session": func(l *line) { l.Srv.Expire(l.SessionID(l.waiting)) },
+		"while disconnected": func(l *line) {
+			node := l.node()
+			l.Srv.Disconnect(l.SessionID(l.waiting))
+			require.NoError(l.T, l.Srv.Delete(node))
+		},
+		"session swapped": func(l *line) {
+			l.Srv.SwapSessionID(l.SessionID(l.waiting))
+			l.Srv.Disconnect(l.SessionID(l.waiting))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i := range effort.Of(6, 2) {
+				inLine(t, func(t *testing.T, l *line) {
+					l.heartbeat() // so nothing has to be written for want of one
+					l.follower.Lag()
+					l.busy(i%2 == 0)
+					first(l)
+					l.Unlock(l.held)
+					l.follower.CatchUp()
+					next, rival := l.oneAtATime(5 * time.Second)
+					require.Nil(t, next, "granted on a node that had gone")
+					if rival != nil {
+						l.Unlock(rival)
+					}
+				})
+			}
+		})
+	}
+}
+
+// beating is a client whose session is proven all the time, whatever becomes of the node it waits with: it holds another lock.
+func (l *lab) beating() (c *recipes.Client, beats *recipes.Lease) {
+	l.T.Helper()
+	l.Declare("/beats", kind.Mutex.New())
+	c = l.Client("b")
+	beats = l.Lock(c.Mutex("/beats").Lock)
+	return c, beats
+}
+
+// The waiter sees that its predecessor, the front, has gone. Its own node went first, which it could not hear.
+func TestADepartureIsNoTurnWhereOurOwnNodeWentUnheard(t *testing.T) {
+	for name, c := range map[string]struct {
+		parked bool // it has watched both for long
+		deaf   bool // to its own node's event
+		again  func(l *lab, b *recipes.Client, front string)
+	}{
+		"not watched yet": {},
+		"on a connection that ended": {parked: true, deaf: true,
+			again: func(l *lab, b *recipes.Client, _ string) { l.Srv.Disconnect(l.SessionID(b)) }},
+		"while it looks again": {parked: true},
+	} {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
+			front := x.Node()
+			b, beats := l.beating()
+			l.warmDeclaration(b.Mutex("/m"))
+			var w <-chan result[*recipes.Lease]
+			if c.parked {
+				w = l.Locking(b.Mutex("/m"))
+			}
+			look := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == front }), zktest.Hold)
+			if c.parked {
+				n, _ := l.Srv.Get(front)
+				require.NoError(t, l.Srv.Set(front, n.Data)) // so it looks at that
+			} else {
+				w = async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(context.Background()) })
+			}
+			<-look.Hit()
+			own := l.Queue("/m")[1]
+			if c.deaf {
+				l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Path == own }, zktest.DropEvent)
+			}
+			require.NoError(t, l.Srv.Delete(own))
+			require.NoError(t, l.Srv.Delete(front))
+			if c.again != nil {
+				c.again(l, b, front)
+			}
+			look.Release()
+			require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").Err, recipes.ErrLost)
+			_ = x.Unlock(t.Context()) // of a lease that is lost
+			l.Unlock(beats)
+		})
+	}
+}
+
+// A server that has forgotten one watch may have forgotten all: a waiter that finds out about its predecessor by itself looks for
+// its own node too.
+func TestAServerThatForgetsWatchesTellsOfNoTurn(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
+		b, beats := l.beating()
+		w := l.Locking(b.Mutex("/m"))
+		id := l.SessionID(b)
+		l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id }, zktest.DropEvent)
+		require.NoError(t, l.Srv.Delete(l.Queue("/m")[1]))
+		require.NoError(t, l.Srv.Delete(x.Node()))
+		time.Sleep(2 * b.Newest().Timeout()) // it looks once in each
+		require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").Err, recipes.ErrLost)
+		_ = x.Unlock(t.Context()) // of a lease that is lost
+		l.Unlock(beats)
+	})
+}
+
+// As above with the declaration: the lock was drained, then its holder left.
+func TestADeclarationThatChangedFirstDecides(t *testing.T) {
+	for i := range 6 {
+		inLine(t, func(t *testing.T, l *line) {
+			l.heartbeat()
+			l.follower.Lag()
+			l.busy(i%2 == 0)
+			l.Declare(l.path, kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
+			l.Unlock(l.held)
+			l.follower.CatchUp()
+			next, rival := l.oneAtATime(5 * time.Second)
+			require.Nil(t, next, "granted under a declaration that was over")
+			require.Nil(t, rival)
+		})
+	}
+}
+
+// A waiter whose session is quiet for long is granted a lease that lasts: it has to be proven, and not only believed.
+func TestALeaseAfterALongWaitLasts(t *testing.T) {
+	inLine(t, func(t *testing.T, l *line) {
+		l.Unlock(l.held)
+		next, _ := l.oneAtATime(time.Minute)
+		require.NotNil(t, next)
+		require.NoError(t, context.Cause(next.Context()))
+		require.NoError(t, next.Verify(t.Context()))
+		l.Unlock(next)
+		l.Unlock((<-l.rival).V)
 	})
 }

@@ -3,13 +3,20 @@ package recipes_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 func TestHandOffInALongQueueTakesNoRequestAndConstantBytes(t *testing.T) {
@@ -156,5 +163,369 @@ func TestAPlaceIsNotKeptByACallerThatHasLeft(t *testing.T) {
 			l.Unlock((<-next).V)
 		}
 		l.noneLeft(m)
+	})
+}
+
+// A lock that one client takes again and again, with nobody or hardly anybody else.
+
+func TestALockThatNobodyElseWantsCostsThreeRequestsAndTwoRoundTrips(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.Client("a").Mutex(l.Mutex())
+		l.warm(m)
+		for range 5 {
+			require.Equal(t, spent(2, "create delete getChildren2"), l.Cost(func() { l.Unlock(l.Lock(m.Lock)) }))
+		}
+	})
+}
+
+// Servers tell nothing to a client that may not read the queue any more, so it does not hear that the queue was deleted and
+// created again, with a rival in it. A grant rests on a listing, which it does not get.
+func TestAQueueThatWasMadeAgainUnheardGrantsNothing(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.Client("a").Mutex(l.Mutex())
+		l.warm(m)
+		admin := l.session(l.Client("admin"))
+		blind := []zk.ACL{{Scheme: "world", ID: "anyone", Perms: zk.PermCreate | zk.PermDelete | zk.PermAdmin}}
+		_, err := admin.SetACL(t.Context(), "/m", blind, -1)
+		require.NoError(t, err)
+		require.NoError(t, l.Srv.Delete("/m"))
+		l.Mutex()
+		rival := l.Foreign("/m", "_c_6e1f1f43-5d9a-4b46-9c3e-0a4f1d2b3c4d-lock-0000000000", "rival")
+		_, err = admin.SetACL(t.Context(), "/m", blind, -1)
+		require.NoError(t, err)
+		l.Refused(m.Lock, zk.ErrNoAuth)
+		l.Settle()
+		require.Equal(t, []string{rival}, l.Queue("/m"), "and nothing of it stays")
+	})
+}
+
+// A caller that has had enough when it gives the lock back (a request that was cancelled, say) costs the next goroutine nothing.
+func TestAnUnlockWithAnEndedContextHandsThePlaceOnAtOnce(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.Client("a").Mutex(l.Mutex())
+		x := l.Lock(m.Lock)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 6 {
+			w := l.Locking(m)
+			l.Srv.ResetCounts()
+			start := time.Now()
+			require.ErrorIs(t, x.Unlock(ended), recipes.ErrReleasePending)
+			require.Zero(t, time.Since(start))
+			r := l.Granted(w)
+			require.Equal(t, 2*oneWay, r.At.Sub(start))
+			require.Equal(t, 1, l.Srv.Counts().ByOp["multi"])
+			require.Zero(t, l.Srv.Counts().ByOp["create"])
+			x = r.V
+		}
+		l.Unlock(x)
+	})
+}
+
+// Whatever becomes of a request or its reply, and of the queue while there is no connection, two never believe to hold.
+func TestTwoNeverHoldALockWhenARequestOrReplyIsLost(t *testing.T) {
+	type upheaval func(l *lab, b *recipes.Mutex) <-chan result[*recipes.Lease]
+	queued := func(l *lab, b *recipes.Mutex) <-chan result[*recipes.Lease] { return l.Locking(b) }
+	upheavals := map[string]upheaval{
+		"nothing":       func(*lab, *recipes.Mutex) <-chan result[*recipes.Lease] { return nil },
+		"a rival comes": queued,
+		"the queue is made again": func(l *lab, b *recipes.Mutex) <-chan result[*recipes.Lease] {
+			require.NoError(l.T, l.Srv.Delete("/m"))
+			l.Mutex()
+			return queued(l, b)
+		},
+	}
+	for _, op := range []string{"create", "delete", "multi"} {
+		for name, f := range map[string]zktest.Fault{
+			"reply lost": zktest.DropReply, "cut before": zktest.CutBefore, "cut after": zktest.CutAfter, "reply cut": zktest.CutAt(3),
+		} {
+			for what, happens := range upheavals {
+				runInLab(t, op+"/"+name+"/"+what, func(t *testing.T, l *lab) {
+					c := l.Client("a")
+					a, b := c.Mutex(l.Mutex()), l.Client("b").Mutex("/m")
+					l.warm(a)
+					id := l.SessionID(c)
+					var ours []<-chan result[*recipes.Lease]
+					x := l.Lock(a.Lock)
+					if op == "multi" {
+						ours = append(ours, l.Locking(a))
+					}
+					rule := l.Srv.Inject(zktest.Once(l.By(c, op)), f)
+					released := make(chan struct{})
+					go func() {
+						_ = x.Unlock(context.Background()) // of a node that may have gone with its queue
+						close(released)
+					}()
+					if op == "create" {
+						<-released
+						ours = append(ours, async(func() (*recipes.Lease, error) { return a.Lock(context.Background()) }))
+					}
+					<-rule.Hit()
+					l.CutOff(id)
+					l.Srv.RefuseDials(false)
+					rival := happens(l, b)
+					<-released
+					ours = append(ours, async(func() (*recipes.Lease, error) { return a.Lock(context.Background()) }))
+					l.alternate(append(ours, rival))
+					l.Empty("/m")
+					require.Empty(t, c.Leftovers())
+				})
+			}
+		}
+	}
+}
+
+// alternate requires that all are granted, or told that they lost their place, and one at a time.
+func (l *lab) alternate(all []<-chan result[*recipes.Lease]) {
+	l.T.Helper()
+	over := make(chan struct{})
+	var left int
+	var held *recipes.Lease
+	for _, ch := range all {
+		if ch == nil {
+			continue
+		}
+		left++
+		go func() {
+			defer func() { over <- struct{}{} }()
+			r := <-ch
+			if r.Err != nil {
+				if !recipes.Retryable(r.Err) {
+					l.T.Error(r.Err)
+				}
+				return
+			}
+			if held != nil && held.Context().Err() == nil {
+				l.T.Error("two believe to hold")
+			}
+			held = r.V
+			time.Sleep(3 * time.Second)
+			if held == r.V {
+				held = nil
+			}
+			_ = r.V.Unlock(context.Background())
+		}()
+	}
+	for range left {
+		select {
+		case <-over:
+		case <-time.After(2 * time.Minute):
+			require.Fail(l.T, "somebody still waits")
+		}
+	}
+	l.Settle()
+}
+
+// What a cycle of lock and unlock costs the servers where eight clients want the same all the time, a millisecond away. A wait
+// of more than a moment costs two reads more, and an event: see waiter.brief.
+func TestRequestBudgetsOfAContendedCycle(t *testing.T) {
+	for name, b := range map[string]struct{ requests, events float64 }{
+		"mutex":     {5, 3}, // the third event is of who looks ahead
+		"writer":    {6, 2},
+		"reader":    {6, 2}, // half of them; the others write
+		"election":  {6, 2},
+		"semaphore": {11, 2.5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &lab{harness.NewLab(t, zktest.WithLatency(time.Millisecond))}
+				l.EveryKind()
+				const clients, cycles = 8, 50
+				var wg sync.WaitGroup
+				for i := range clients {
+					take := harness.Ways()[name].Take(l.Client(fmt.Sprint(i)))
+					if name == "reader" && i%2 == 0 {
+						take = harness.Ways()["writer"].Take(l.Client(fmt.Sprint(i)))
+					}
+					warm, err := take(t.Context()) // reads the declaration
+					require.NoError(t, err)
+					l.Unlock(warm)
+					wg.Go(func() {
+						time.Sleep(time.Second)
+						for range cycles {
+							x, err := take(t.Context())
+							if err == nil {
+								err = x.Unlock(t.Context())
+							}
+							if err != nil {
+								t.Error(err)
+								return
+							}
+						}
+					})
+				}
+				time.Sleep(500 * time.Millisecond)
+				l.Srv.ResetCounts()
+				wg.Wait()
+				n := l.Srv.Counts()
+				requests, events := float64(n.Total)/(clients*cycles), float64(n.WatchEvents)/(clients*cycles)
+				t.Logf("%.2f requests (%s) and %.2f events a cycle", requests, harness.Operations(n.ByOp), events)
+				require.LessOrEqual(t, requests, b.requests)
+				require.LessOrEqual(t, events, b.events)
+			})
+		})
+	}
+}
+
+// A waiter that was next for long has nothing to ask and nothing to write: its heartbeats have gone on.
+func TestHandOffAfterALongWaitTakesNoRequest(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
+		b := l.Client("b")
+		w := l.Locking(b.Mutex("/m"))
+		time.Sleep(time.Minute + b.Newest().Timeout()/12) // between two heartbeats
+		l.Srv.ResetCounts()
+		l.Unlock(x)
+		released := time.Now()
+		r := l.Granted(w)
+		require.Equal(t, released, r.At, "the event comes with the reply to the delete")
+		require.Zero(t, l.Srv.SessionCounts(l.SessionID(b)).Total)
+		l.Unlock(r.V)
+	})
+}
+
+// Who looks at a lock wants to know since when it is held, and not since when its holder waited. The mark that says so comes
+// behind the grant, and never in the way of a request to step back.
+func TestAHolderThatWaitedSaysSoonSinceWhenItHolds(t *testing.T) {
+	for name, asked := range map[string]bool{"left alone": false, "asked back at once": true} {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
+			w := l.Locking(l.Client("b").Mutex("/m"))
+			time.Sleep(time.Minute)
+			l.Unlock(x)
+			r := l.Granted(w)
+			if asked {
+				require.NoError(t, l.Srv.Set(r.V.Node(), []byte(kind.RevokeMessage)))
+			}
+			l.Settle()
+			in := l.look(l.Client("who"), "/m")
+			require.Len(t, in.Holders, 1)
+			require.Equal(t, asked, in.Holders[0].Revoked)
+			if asked {
+				require.ErrorIs(t, context.Cause(r.V.Context()), recipes.ErrRevoked)
+			} else {
+				require.Equal(t, r.At.UTC(), in.Holders[0].Held.UTC())
+			}
+			l.Unlock(r.V)
+		})
+	}
+}
+
+// A permit that waited beyond the number it was created under is granted when that is raised: it was shown as one that waits.
+func TestAPermitThatWaitedSaysThatItIsHeld(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.Semaphore(1)
+		x := l.Lock(draws(1)(l.Client("a")))
+		w := l.drawing(l.Client("b"), 1)
+		take := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
+		l.Unlock(x)
+		<-take.Hit()
+		other := l.Foreign("/s/leases", "_c_x-lease-0000000001", "") // before the waiter's own, without a place at the gate
+		take.Release()
+		notYet(t, w, "there is one permit")
+		l.Settle()
+		l.Semaphore(2)
+		r := l.Got(w)
+		l.Semaphore(1) // takes nothing from who holds
+		in := l.look(l.Client("who"), "/s")
+		require.Len(t, in.Holders, 2)
+		require.Empty(t, in.Waiters)
+		l.Unlock(r)
+		require.NoError(t, l.Srv.Delete(other))
+	})
+}
+
+func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // failure matrix, row 43
+	inLab(t, func(t *testing.T, l *lab) {
+		l.Mutex()
+		x := l.Lock(l.Client("holder").Mutex("/m").Lock)
+		ctx, cancel := context.WithCancel(t.Context())
+		sessions, each := 100, effort.Of(100, 10)
+		var ids []int64
+		granted, done := make(chan int, 1), make(chan error, sessions*each)
+		for i := range sessions {
+			c := l.Client(fmt.Sprint(i))
+			ids = append(ids, l.SessionID(c))
+			for range each {
+				go func() {
+					done <- c.Mutex("/m").Do(ctx, func(ctx context.Context, _ *recipes.Lease) error {
+						granted <- i
+						<-ctx.Done()
+						return ctx.Err()
+					})
+				}()
+			}
+			l.Settle() // the next session comes later
+		}
+		require.Len(t, l.Children("/m"), 1+sessions, "one place a session, however many wait there")
+		l.Srv.ResetCounts()
+		l.Unlock(x)
+		require.Equal(t, 0, <-granted)
+		l.Settle()
+		events, bytes := 0, int64(0)
+		for _, id := range ids {
+			counts := l.Srv.SessionCounts(id)
+			events += counts.WatchEvents
+			bytes += counts.BytesIn + counts.BytesOut
+		}
+		require.LessOrEqual(t, events, 4, "the next one, and the one behind it, which looks ahead; its own mark; and who waits for it learns that it holds")
+		require.LessOrEqual(t, bytes, int64(3<<10+64*sessions),
+			"with a heartbeat of each, what a few others send once a session timeout, and one listing: who looks ahead came when the queue was short")
+		cancel()
+		for range sessions * each {
+			require.ErrorIs(t, <-done, context.Canceled)
+		}
+	})
+}
+
+func TestACrashOfManyWaitersKeepsTheOrderOfTheOthers(t *testing.T) { // failure matrix, row 44
+	inLab(t, func(t *testing.T, l *lab) {
+		l.Mutex()
+		x := l.Lock(l.Client("holder").Mutex("/m").Lock)
+		const sessions = 120
+		var dead []int64
+		var alive []int
+		grants := make(chan int, sessions)
+		done := make(chan error, sessions)
+		for i := range sessions {
+			c := l.Client(fmt.Sprint(i))
+			if i%3 == 1 {
+				dead = append(dead, l.SessionID(c))
+			} else {
+				alive = append(alive, i)
+			}
+			go func() {
+				l, err := c.Mutex("/m").Lock(context.Background())
+				if err == nil {
+					grants <- i
+					err = l.Unlock(context.Background())
+				}
+				done <- err
+			}()
+			l.Settle()
+		}
+		for _, id := range dead {
+			l.Srv.Expire(id)
+		}
+		l.Settle()
+		start := time.Now()
+		l.Unlock(x)
+		failed := 0
+		for range sessions {
+			if err := <-done; err != nil {
+				require.ErrorIs(t, err, recipes.ErrSessionLost)
+				failed++
+			}
+		}
+		require.Equal(t, len(dead), failed)
+		close(grants)
+		var order []int
+		for i := range grants {
+			order = append(order, i)
+		}
+		require.Equal(t, alive, order, "each once, in the order of arrival")
+		require.Less(t, time.Since(start), time.Duration(len(alive))*5*2*oneWay, "somebody waited for a session that was gone")
+		l.Settle()
+		l.Empty("/m")
 	})
 }

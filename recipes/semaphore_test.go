@@ -2,12 +2,18 @@ package recipes_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -194,5 +200,283 @@ func TestAWaitForTakenPermitsThatEndsWithdrawsThem(t *testing.T) {
 		l.Unlock(r)
 		require.NoError(t, l.Srv.Delete(other))
 		l.Empty("/s/leases")
+	})
+}
+
+func brought(c *recipes.Client, path string, permits int) *recipes.Semaphore {
+	return c.Semaphore(path, recipes.WithParams(&kind.SemaphoreParams{Permits: permits}), recipes.WithCreate())
+}
+
+// Each grant of an undeclared semaphore read every older permit: 153 requests with 250 permits.
+func TestAGrantOfAnUndeclaredSemaphoreReadEveryOlderPermit(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := brought(l.Client("a"), "/own", 250)
+		for range 3 {
+			l.Lock(permits(brought(l.Client("b"), "/own", 250), 50))
+		}
+		l.Unlock(l.Lock(permits(m, 1)))
+		l.Settle()
+		var x *recipes.Lease
+		require.Equal(t, spent(1, "create 2getChildren2 getData"), l.Cost(func() { x = l.Lock(permits(m, 1)) }), "as if it were declared")
+		l.Unlock(x)
+	})
+}
+
+// What WithParams promises to programs that bring different numbers: each obeys its own, so the largest bounds what is held.
+func TestProgramsThatBringDifferentNumbersOfPermitsObeyEachItsOwn(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		two, five := brought(l.Client("two"), "/s", 2), brought(l.Client("five"), "/s", 5)
+		x := l.Lock(permits(two, 2))
+		y := l.Lock(permits(five, 3))
+		_, err := five.TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, recipes.ErrHeld)
+		l.Unlock(x)
+		l.Settle()
+		w := l.Waiting(permits(two, 1))
+		time.Sleep(time.Minute)
+		notYet(t, w, "three are held, and it knows of two")
+		l.Unlock(y)
+		l.Unlock(l.Got(w))
+	})
+}
+
+// A session that ended when one of two permits had been registered told a lease that was never made: what waited for it
+// to begin waited for ever, and Close with it.
+func TestSessionLostBetweenThePermitsOfOneGrantHungClose(t *testing.T) {
+	for n := range int64(40) {
+		inLab(t, func(t *testing.T, l *lab) {
+			p := l.Semaphore(2)
+			var looks atomic.Int64
+			looks.Store(-1 << 40)
+			c := l.Asleep("c", l.Srv.DialContext, func() time.Duration {
+				if looks.Add(1) > n {
+					return time.Hour
+				}
+				return 0
+			})
+			warm, err := c.Semaphore(p).Acquire(t.Context(), 2) // the declaration is known from here on
+			require.NoError(t, err)
+			l.Unlock(warm)
+			l.Settle()
+			looks.Store(0)
+			if x, err := c.Semaphore(p).Acquire(t.Context(), 2); err == nil {
+				_ = x.Unlock(t.Context())
+			}
+			_ = c.Close() // what the servers say to it is not the matter here
+		})
+	}
+}
+
+// A limit was lowered below what a waiter wants, and never raised again. A waiter whose permits stood in the order beyond
+// the new limit was neither granted nor told, and they kept everybody else out.
+func TestAWaiterThatWantsMoreThanALoweredLimitIsRefused(t *testing.T) {
+	way := draws(3)
+	// Each brings a waiter for 3 of 3 to some place, and returns how to end what keeps it there.
+	places := map[string]func(*lab, taking) (waiting <-chan result[*recipes.Lease], end func()){
+		"at the front": func(l *lab, take taking) (<-chan result[*recipes.Lease], func()) {
+			x := l.Lock(permits(l.Client("holder").Semaphore("/s"), 1))
+			return l.Waiting(take), func() { l.Unlock(x) }
+		},
+		"behind another waiter": func(l *lab, take taking) (<-chan result[*recipes.Lease], func()) {
+			x := l.Lock(permits(l.Client("holder").Semaphore("/s"), 3))
+			next := l.drawing(l.Client("next"), 1)
+			return l.Waiting(take), func() {
+				l.Unlock(x)
+				l.Unlock((<-next).V)
+			}
+		},
+		"within the order": func(l *lab, take taking) (<-chan result[*recipes.Lease], func()) {
+			x := l.Lock(permits(l.Client("holder").Semaphore("/s"), 1))
+			w := l.Waiting(take)
+			// Another client's direct permit, created an instant before the front takes its own.
+			other := "/s/leases/_c_11111111-1111-4111-8111-111111111111-lease-0000000004"
+			overtaken := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
+				return r.Op == "multi" && len(l.Children("/s/locks")) == 1
+			}), zktest.Hold)
+			l.Unlock(x)
+			<-overtaken.Hit()
+			require.NoError(l.T, l.Srv.Create(other, nil))
+			overtaken.Release()
+			l.Settle()
+			l.Empty("/s/locks")
+			return w, func() { require.NoError(l.T, l.Srv.Delete(other)) }
+		},
+	}
+	for where, bring := range places {
+		runInLab(t, where, func(t *testing.T, l *lab) {
+			l.Mutex()
+			l.Semaphore(3)
+			a := l.Client("a")
+			l.Unlock(l.Lock(way(a)))
+			l.Settle()
+			w, end := bring(l, way(a))
+			l.Settle()
+			notYet(t, w, "not all three are free")
+			l.Semaphore(2)
+			select {
+			case r := <-w:
+				require.ErrorIs(t, r.Err, recipes.ErrTooManyPermits)
+				require.ErrorContains(t, r.Err, "3 permits asked for, 2 are declared")
+			case <-time.After(time.Second):
+				require.Fail(t, "neither granted nor told")
+			}
+			end()
+			b := l.drawing(l.Client("b"), 2)
+			l.Settle()
+			require.Len(t, b, 1, "something is left of the waiter")
+			l.Unlock((<-b).V)
+		})
+	}
+}
+
+func TestALimitLoweredWhilePermitsAreCreatedDirectlyWasCalledHeld(t *testing.T) { // nobody holds any
+	inLab(t, func(t *testing.T, l *lab) {
+		l.Semaphore(3)
+		a := l.Client("a")
+		require.NoError(t, a.Semaphore("/s").Declared(t.Context()))
+		late := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
+		try := async(func() (*recipes.Lease, error) { return a.Semaphore("/s").TryAcquire(t.Context(), 3) })
+		<-late.Hit()
+		l.Semaphore(2)
+		late.Release()
+		require.ErrorContains(t, (<-try).Err, "3 permits asked for, 2 are declared")
+		l.Settle()
+		l.Empty("/s/leases")
+	})
+}
+
+// pollers call a recipe again and again.
+var pollers = map[string]harness.Poller{
+	"try": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+		return c.Semaphore("/s").TryAcquire(ctx, 1)
+	},
+	"wait briefly": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+		ctx, cancel := context.WithTimeout(ctx, 10*oneWay)
+		defer cancel()
+		return c.Semaphore("/s").Acquire(ctx, 1)
+	},
+}
+
+// The front of a semaphore's queue counted permits that pollers had created to see whether they were granted them, and
+// waited for ever, though nobody held any (2 of 2 wanted; two clients trying without a pause).
+func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
+	const limit, calls = 3, 400
+	for name, f := range pollers {
+		for _, n := range []int{1, 2, 4, 8, 12} {
+			for _, pause := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond} {
+				runInLab(t, fmt.Sprint(name, " ", n, " ", pause), func(t *testing.T, l *lab) {
+					l.Mutex()
+					l.Semaphore(limit)
+					holder := l.Client("holder").Semaphore("/s")
+					_, err := holder.Acquire(t.Context(), 1) // for good
+					require.NoError(t, err)
+					x := l.Lock(permits(holder, 2))
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					var waiting []<-chan result[*recipes.Lease]
+					for i := range 2 {
+						c := l.Client(fmt.Sprint("w", i))
+						waiting = append(waiting, l.Waiting(func(context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) }))
+					}
+					var clients []*recipes.Client
+					for i := range n {
+						clients = append(clients, l.Client(fmt.Sprint("p", i)))
+					}
+					p := harness.Poll(t, clients, f, pause)
+					time.Sleep(time.Second)
+					l.Unlock(x)
+					before := p.Grants.Load()
+					require.Zero(t, before, "all was held, and somebody waited")
+					for i, w := range waiting {
+						for most := p.Calls.Load() + int64(calls*n); len(w) == 0; time.Sleep(oneWay) {
+							if p.Calls.Load() > most {
+								cancel()
+								p.End()
+								require.Fail(t, "starved", "waiter %d, %d calls and %d grants later: %v", i, calls*n, p.Grants.Load(), (<-w).Err)
+							}
+						}
+						// See waiter.serve: it may have had to wait for as many permits as there are, and for those twice.
+						require.LessOrEqual(t, p.Grants.Load()-before, int64(2*limit*(i+1)), "went before waiter %d", i)
+						l.Unlock(l.Got(w))
+					}
+					p.End()
+					l.Settle()
+					require.Len(t, l.Children("/s/leases"), 1)
+					l.Empty("/s/locks")
+				})
+			}
+		}
+	}
+}
+
+// As before, with clients that no memory of their own keeps from creating permits: each is a new one, and tries once.
+func TestPermitsThatWereBeingWithdrawnKeptTheFrontWaiting(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.Semaphore(2)
+		x := l.Lock(draws(2)(l.Client("holder")))
+		w := l.drawing(l.Client("w"), 2)
+		others := l.session(l.Client("others"))
+		create := func() string {
+			path, err := others.Create(t.Context(), "/s/leases/lease-", nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			return path
+		}
+		last := create()
+		l.Unlock(x)
+		for range 50 { // there is always one, and never the same for long
+			next := create()
+			require.NoError(t, others.Delete(t.Context(), last, -1))
+			last = next
+		}
+		require.Len(t, w, 1, "starved")
+		l.Unlock((<-w).V)
+	})
+}
+
+// Curator counts every permit there is. Its waiter stands at the front of the queue; while it does, who polls creates
+// permits once and from then on only reads.
+func TestPollersKeptCuratorsFrontWaiting(t *testing.T) {
+	for name, f := range pollers {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.Mutex()
+			l.Semaphore(2)
+			front := l.Foreign("/s/locks", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "10.0.0.1")
+			var clients []*recipes.Client
+			for i := range 4 {
+				clients = append(clients, l.Client(fmt.Sprint("p", i)))
+			}
+			require.NoError(t, l.Srv.SetCreateCount("/s/locks", 1))
+			p := harness.Poll(t, clients, f, 0)
+			time.Sleep(time.Second)
+			n, _ := l.Srv.Get("/s/leases")
+			before, calls := n.Stat.Cversion, p.Calls.Load()
+			time.Sleep(10 * time.Second)
+			n, _ = l.Srv.Get("/s/leases")
+			require.Equal(t, before, n.Stat.Cversion, "permits were created, or withdrawn")
+			require.Greater(t, p.Calls.Load(), calls+100)
+			require.Zero(t, p.Grants.Load())
+			require.NoError(t, l.Srv.Delete(front))
+			time.Sleep(time.Second)
+			require.Positive(t, p.Grants.Load(), "who looks first must see when nobody is in the way any more")
+			p.End()
+			l.Settle()
+			l.Empty("/s/leases")
+		})
+	}
+}
+
+func TestATryNamedItsOwnPermitAsTheHolder(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.Semaphore(2)
+		front := l.Foreign("/s/locks", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "10.0.0.1")
+		require.NoError(t, l.Srv.SetCreateCount("/s/locks", 1))
+		c := l.Client("a")
+		for range 2 { // by its listing, then by its look
+			_, err := c.Semaphore("/s").TryAcquire(t.Context(), 1)
+			var held *recipes.HeldError
+			require.True(t, errors.As(err, &held), err)
+			require.Equal(t, front, held.Holder.Path, "all permits are free; who waits for them is in the way")
+			require.Equal(t, 1, held.Position)
+		}
 	})
 }

@@ -1,12 +1,23 @@
 package recipes_test
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // A schedule is everything a seed decides: the servers, the clients, what each worker does and what befalls them when.
@@ -166,4 +177,428 @@ func (s *schedule) String() string {
 		fmt.Fprintf(&b, "  worker %d of client %d: %s %s without a pause\n", len(s.scripts)+i, (len(s.scripts)+i)%len(s.clients), c.how, c.recipe)
 	}
 	return b.String()
+}
+
+// TestSimulationOfOwnLocks is about a client that has a lock nearly for itself: its places pass from one of its goroutines to the
+// next, and turn from a writer's into a reader's, while others come now and then. Meanwhile the declaration changes, and new
+// leaders count from where they like.
+func TestSimulationOfOwnLocks(t *testing.T) {
+	effort.Proof(t)
+	total := playSeeds(t, effort.Of(80, 40), newOwn)
+	if *simSeed < 0 {
+		require.GreaterOrEqual(t, total.grants, total.seeds*20, "the schedules leave too little to happen")
+		require.Greater(t, total.kinds["refuse"], total.seeds)
+	}
+}
+
+// newOwn derives everything from the seed.
+func newOwn(seed uint64) *schedule {
+	r := rand.New(rand.NewPCG(seed, 0x0317))
+	recipe := []simRecipe{"mutex", "mutex", "rwlock", "election", "multi"}[seed%5]
+	s := &schedule{seed: seed, recipe: recipe, tick: 2 * time.Second, timeout: time.Duration(4+r.IntN(5)) * 2 * time.Second,
+		latency: []time.Duration{time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}[r.IntN(3)]}
+	for range 3 {
+		s.clients = append(s.clients, simConfig{})
+	}
+	rare := 0.1 + r.Float64()
+	for worker := range 6 { // those of the first client are 0 and 3
+		var script []simStep
+		n, often := 20, 0.05
+		if worker%3 > 0 {
+			n, often = 5, rare
+		}
+		for range n {
+			st := s.step(r)
+			st.how, st.extra, st.shared = []string{"lock", "lock", "lock", "try", "cancel"}[r.IntN(5)], []string{"", "", "exchange"}[r.IntN(3)], r.IntN(3) == 0
+			st.pause, st.hold = s.some(r, often), s.some(r, 0.02)
+			script = append(script, st)
+		}
+		s.scripts = append(s.scripts, script)
+	}
+	var at time.Duration
+	for range 4 + r.IntN(8) {
+		at += s.some(r, 0.4)
+		f := simFault{at: at, n: r.IntN(400), client: r.IntN(3), op: simOps[r.IntN(len(simOps))], dir: zktest.ToClient, lasts: s.some(r, 0.05)}
+		f.what = []string{"refuse", "refuse", "refuse", "drain", "drain", "disconnect", "drop-reply", "cut-after", "delete"}[r.IntN(9)]
+		s.faults = append(s.faults, f)
+		at += f.lasts
+	}
+	return s
+}
+
+// TestSimulationOfStreams has clients that go from lock to lock, mostly by releases that they do not wait for. The locks are of all
+// kinds, and sets of them are taken beside.
+func TestSimulationOfStreams(t *testing.T) {
+	effort.Proof(t)
+	total := playSeeds(t, effort.Of(250, 40), newStream)
+	if *simSeed < 0 {
+		require.GreaterOrEqual(t, total.grants, total.seeds*20, "the schedules leave too little to happen")
+		require.Greater(t, total.faults, total.seeds*3)
+	}
+}
+
+// newStream derives everything from the seed.
+func newStream(seed uint64) *schedule {
+	r := rand.New(rand.NewPCG(seed, 0x57e4))
+	s := &schedule{seed: seed, recipe: "world", tick: 2 * time.Second, timeout: time.Duration(8+r.IntN(8)) * time.Second,
+		latency: []time.Duration{time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}[r.IntN(3)], replica: r.IntN(3) == 0}
+	for range 2 + r.IntN(3) {
+		s.clients = append(s.clients, simConfig{suspect: r.IntN(4) == 3, releases: r.IntN(4) > 0})
+	}
+	for range 2 * len(s.clients) {
+		var script []simStep
+		for range 3 + r.IntN(4) {
+			st := s.together(r)
+			st.pause, st.hold = min(st.pause, s.timeout/4), s.some(r, []float64{0, 0.05, 0.5}[r.IntN(3)])
+			script = append(script, st)
+		}
+		s.scripts = append(s.scripts, script)
+	}
+	for range 1 + r.IntN(2) {
+		s.faults = append(s.faults, s.series(r, r.IntN(8), simKinds)...)
+	}
+	slices.SortStableFunc(s.faults, func(a, b simFault) int { return cmp.Compare(a.at, b.at) })
+	return s
+}
+
+// left enters the end of a lease whose nodes nobody waits for.
+func (w *simWorld) left(worker int, g *simGrant, called int64) {
+	err := recipes.ErrReleasePending
+	if why := context.Cause(g.lease.Context()); errors.Is(why, recipes.ErrLost) {
+		err = why
+	}
+	w.released(worker, g, err, called)
+}
+
+// TestSimulationOfAServerThatIsBehind looks for a hole in the proof of a grant, by its effect. Some clients know only the
+// leader, the others only a follower, and the follower falls behind: it gets the log late, all at once or in steps, and what
+// it sends does not arrive. So it tells its clients of a release, shows them first in the queue, answers their pings and
+// reads, and does not know that their sessions have expired and that a client of the leader has been granted since. Nobody
+// has agreed to that or is excused for it: two believed holders are two too many.
+func TestSimulationOfAServerThatIsBehind(t *testing.T) {
+	effort.Proof(t)
+	total := playSeeds(t, effort.Of(200, 60), newBehind)
+	if *simSeed < 0 {
+		require.GreaterOrEqual(t, total.grants, total.seeds*5, "the schedules leave too little to happen")
+		require.Greater(t, total.losses, total.seeds/4, "hardly a session of a holder expired")
+		require.Greater(t, total.kinds["behind"], total.seeds)
+	}
+}
+
+// newBehind derives everything from the seed. Waits and holds are long compared with a session, so that what was proven when
+// a waiter queued proves nothing when its turn comes.
+func newBehind(seed uint64) *schedule {
+	r := rand.New(rand.NewPCG(seed, 0xbe41d))
+	recipe := []simRecipe{"mutex", "mutex", "rwlock", "election", "semaphore", "multi"}[seed%6]
+	s := &schedule{seed: seed, recipe: recipe, tick: 2 * time.Second, timeout: time.Duration(4+r.IntN(5)) * 2 * time.Second, replica: true,
+		latency: []time.Duration{time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}[r.IntN(3)]}
+	for i := range 4 {
+		s.clients = append(s.clients, simConfig{server: []string{"leader", "follower"}[i%2], releases: (seed/6+uint64(i))%2 == 0})
+	}
+	for range 4 + r.IntN(3) {
+		var script []simStep
+		for range 4 + r.IntN(3) {
+			st := s.step(r)
+			st.how, st.obedient, st.extra, st.shared = "lock", true, []string{"", "", "verify"}[r.IntN(3)], r.IntN(4) == 0
+			st.pause, st.hold = s.some(r, 0.3), s.some(r, []float64{0.05, 0.3, 1.2}[r.IntN(3)])
+			script = append(script, st)
+		}
+		s.scripts = append(s.scripts, script)
+	}
+	var at time.Duration
+	for range 4 + r.IntN(4) {
+		at += s.some(r, 1)
+		f := simFault{at: at, what: "behind", n: r.IntN(400), lasts: s.timeout/2 + s.some(r, 2)}
+		s.faults = append(s.faults, f)
+		if r.IntN(3) == 0 {
+			other := []string{"disconnect", "swap", "lag", "hold-reply", "partition"}[r.IntN(5)]
+			s.faults = append(s.faults, simFault{at: at + f.lasts/2, what: other, client: r.IntN(4), op: simOps[r.IntN(len(simOps))],
+				lasts: s.some(r, 0.5), dir: zktest.ToClient})
+		}
+		at += f.lasts
+	}
+	return s
+}
+
+// behind lets the follower fall behind, one way: in three of four cases it gets the log every now and then.
+func (w *simWorld) behind(f simFault) {
+	w.follower.CutOff()
+	for end := time.Now().Add(f.lasts); time.Now().Before(end); {
+		time.Sleep(min(time.Until(end), max(time.Millisecond, w.plan.timeout*time.Duration(1+f.n%20)/40)))
+		if f.n%4 > 0 {
+			w.follower.Advance()
+		}
+	}
+	w.follower.CatchUp()
+}
+
+// TestSimulationOfLateRequests looks for what single requests do that are executed late: a thread of a server stands still with
+// one, the connection is cut, on the client's side or the server's, and the client goes on before the thread does. All recipes
+// are in one world, with sets, several permits and exchanges. Callers give up at every moment.
+func TestSimulationOfLateRequests(t *testing.T) {
+	effort.Proof(t)
+	total := playSeeds(t, effort.Of(500, 20), newLate)
+	if *simSeed < 0 {
+		require.GreaterOrEqual(t, total.grants, total.seeds*20, "the schedules leave too little to happen")
+		require.Greater(t, total.late, total.seeds/2, "hardly a request was executed late")
+	}
+}
+
+// simLate are the faults by name, as often as they are to be drawn. "stall" is a thread that stands still with a request,
+// "stall-look" one that goes on in the middle of a later look at several queues, "delay" a slow disk, "hang-up" the end of a
+// connection on the client's side.
+var simLate = strings.Fields(`stall stall stall stall stall-look stall-look stall-look delay delay hang-up disconnect drop-reply lose-reply
+	cut partition expire swap restart drain drain revoke delete refuse`)
+
+var simLateOps = strings.Fields(`multi multi multi multi create create create delete delete setData getData getChildren2 setWatches exists`)
+
+// newLate derives everything from the seed.
+func newLate(seed uint64) *schedule {
+	r := rand.New(rand.NewPCG(seed, 0x1a7e))
+	s := &schedule{seed: seed, recipe: "world", tick: 2 * time.Second, timeout: time.Duration(8+r.IntN(8)) * time.Second,
+		latency: []time.Duration{time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}[r.IntN(3)], replica: r.IntN(4) == 0}
+	s.quiet = 6 * s.timeout // as long as a late node may stay: see txn.recheck
+	for range 3 {
+		s.clients = append(s.clients, simConfig{})
+	}
+	for range 6 {
+		var script []simStep
+		for range 14 {
+			st := s.together(r)
+			if st.recipe == "rwlock" && r.IntN(2) == 0 {
+				st.shared, st.extra = false, "exchange"
+			}
+			st.how = []string{"lock", "lock", "try", "timeout", "cancel", "cancel"}[r.IntN(6)]
+			st.pause, st.hold = s.some(r, 0.15), s.some(r, []float64{0, 0.02, 0.1}[r.IntN(3)])
+			st.wait, st.patience = s.moment(r), s.moment(r)
+			script = append(script, st)
+		}
+		s.scripts = append(s.scripts, script)
+	}
+	var at time.Duration
+	for range 3 + r.IntN(6) {
+		at += s.some(r, 0.4)
+		s.faults = append(s.faults, simFault{at: at, what: simLate[r.IntN(len(simLate))], client: r.IntN(3), n: r.IntN(400),
+			op: simLateOps[r.IntN(len(simLateOps))], dir: zktest.Direction(1 + r.IntN(3)), lasts: s.some(r, []float64{0.1, 0.5, 1.5}[r.IntN(3)])})
+	}
+	slices.SortStableFunc(s.faults, func(a, b simFault) int { return cmp.Compare(a.at, b.at) })
+	return s
+}
+
+// moment is when a caller gives up: at any moment of a call that goes well, of one that is cut, or of a long wait.
+func (s *schedule) moment(r *rand.Rand) time.Duration {
+	most := []time.Duration{8 * s.latency, 40*s.latency + 400*time.Millisecond, s.timeout}[r.IntN(3)]
+	return time.Duration(r.Int64N(int64(most)))
+}
+
+// stall lets a thread of a server stand still with a request that it has read.
+func (w *simWorld) stall(f simFault, c *simClient, id int64) {
+	fits := func(r zktest.Request) bool {
+		return r.Session == id && r.Op == f.op && (r.Op != "multi" || len(r.Paths) > f.n%2)
+	}
+	thread := w.Srv.Inject(zktest.Once(fits), zktest.HoldReader)
+	defer thread.Release()
+	select {
+	case <-thread.Hit():
+	case <-time.After(w.plan.timeout / 2):
+		return
+	}
+	w.mu.Lock()
+	w.stats.late++
+	w.mu.Unlock()
+	switch f.n % 3 {
+	case 0:
+		c.HangUp()
+	case 1:
+		w.Srv.Disconnect(id)
+	} // else the client waits until it thinks that the connection is dead
+	if f.what == "stall" {
+		time.Sleep(f.lasts)
+		return
+	}
+	// A later listing stands still too, in a look at several queues, perhaps. The request is executed before it goes on.
+	nth := 1 + f.n%7
+	look := w.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "getChildren2" && r.N >= nth }), zktest.HoldReader)
+	defer look.Release()
+	select {
+	case <-look.Hit():
+	case <-time.After(2 * w.plan.timeout):
+		return
+	}
+	thread.Release()
+	time.Sleep(w.plan.latency + time.Millisecond)
+}
+
+// One world with all recipes at once: single locks, sets of them, several clients, several series of faults, limits that
+// are lowered for good, and a crowd, of which some poll without a pause and some give up before the network can answer.
+// What holds for each recipe alone holds here. And while the crowd is there, whoever waits is granted; when it has gone,
+// a fresh client is granted every lock at once.
+func TestSimulationOfAllRecipesTogether(t *testing.T) {
+	effort.Proof(t)
+	total := playSeeds(t, effort.Of(80, 5), newWorld)
+	if *simSeed < 0 {
+		require.GreaterOrEqual(t, total.grants, total.seeds*50, "the schedules leave too little to happen")
+		require.Greater(t, total.faults, total.seeds*5)
+	}
+}
+
+// simCrowd is one who does not wait.
+type simCrowd struct {
+	how    string    // "try", or "timeout": one below the round trip
+	recipe simRecipe // always this; "" is any
+	seed   uint64
+}
+
+// newWorld derives everything from the seed. A session is short and the network slow, so that not too much of what does
+// not pause fits into a world.
+func newWorld(seed uint64) *schedule {
+	r := rand.New(rand.NewPCG(seed, 0xa11))
+	s := &schedule{seed: seed, recipe: "world", tick: 2 * time.Second, timeout: time.Duration(8+r.IntN(8)) * time.Second,
+		latency: []time.Duration{30 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond}[r.IntN(3)], replica: r.IntN(3) == 0}
+	for i := range 3 + r.IntN(2) {
+		s.clients = append(s.clients, simConfig{suspect: r.IntN(4) == 3, releases: (seed/2+uint64(i))%3 == 0})
+	}
+	for range 2 * len(s.clients) {
+		var script []simStep
+		for range 3 + r.IntN(3) {
+			script = append(script, s.together(r))
+		}
+		s.scripts = append(s.scripts, script)
+	}
+	for i := range 4 + r.IntN(3) {
+		recipe := []simRecipe{"", "", "mutex", "semaphore", "semaphore", "multi"}[r.IntN(6)]
+		s.crowd = append(s.crowd, simCrowd{[]string{"try", "timeout"}[i%2], recipe, r.Uint64()})
+	}
+	for range 1 + r.IntN(3) {
+		s.faults = append(s.faults, s.series(r, 1+r.IntN(6), simKinds)...)
+	}
+	if r.IntN(2) == 0 {
+		s.faults = append(s.faults, simFault{at: s.some(r, 4), what: "lower", n: r.IntN(400)})
+	}
+	slices.SortStableFunc(s.faults, func(a, b simFault) int { return cmp.Compare(a.at, b.at) })
+	return s
+}
+
+// together is a step with any of the recipes.
+func (s *schedule) together(r *rand.Rand) simStep {
+	st := s.step(r)
+	st.recipe = []simRecipe{"mutex", "rwlock", "semaphore", "semaphore", "election", "multi", "multi"}[r.IntN(7)]
+	st.hold = min(st.hold, s.timeout)
+	if !slices.Contains([]string{"verify", "enter", "multi"}, st.extra) {
+		st.extra = ""
+	}
+	return st
+}
+
+// hasty is a step of one of the crowd.
+func (s *schedule) hasty(r *rand.Rand, c simCrowd) simStep {
+	st := s.together(r)
+	st.how, st.recipe, st.hold, st.extra, st.release = c.how, cmp.Or(c.recipe, st.recipe), 0, "", "unlock"
+	if c.how == "try" && st.recipe == "election" { // which has none
+		st.recipe = "multi"
+	}
+	st.pause, st.wait = s.latency/4, s.timeout
+	if c.how == "timeout" {
+		st.pause, st.wait = 2*s.latency/5, time.Duration(r.Int64N(int64(5*s.latency/2)))
+	}
+	return st
+}
+
+// target is the recipe a step takes, and the lock's path where it is no set.
+func (w *simWorld) target(st simStep) (simRecipe, string) {
+	if w.plan.recipe != "world" {
+		return w.plan.recipe, "/l"
+	}
+	i := slices.IndexFunc(w.locks, func(of simMember) bool { return of.recipe == st.recipe })
+	if st.recipe == "multi" {
+		return "multi", ""
+	}
+	return st.recipe, w.locks[i].path
+}
+
+// crowded lets the crowd loose and returns how to end it: then it is seen whether anybody who waits is granted, before and
+// after.
+func (w *simWorld) crowded() (end func()) {
+	if len(w.plan.crowd) == 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var crowd sync.WaitGroup
+	for i, c := range w.plan.crowd {
+		crowd.Go(func() {
+			r := rand.New(rand.NewPCG(w.plan.seed, c.seed))
+			for ctx.Err() == nil {
+				st := w.plan.hasty(r, c)
+				time.Sleep(st.pause)
+				w.once(len(w.plan.scripts)+i, st)
+			}
+		})
+	}
+	return func() {
+		defer cancel()
+		w.mu.Lock()
+		stuck := len(w.wrong) > 0
+		w.mu.Unlock()
+		if stuck { // await has closed the clients
+			cancel()
+			crowd.Wait()
+			return
+		}
+		time.Sleep(w.plan.timeout + 3*w.plan.tick) // what befell sessions is over
+		for i := range w.clients {
+			w.everyLock(i, 10*w.plan.timeout, "while others poll")
+		}
+		cancel()
+		crowd.Wait()
+		w.restart(w.clients[0])
+		w.everyLock(0, time.Second+20*w.plan.latency, "after others have polled")
+	}
+}
+
+// everyLock requires that somebody who waits is granted every lock, and all together, in time.
+func (w *simWorld) everyLock(client int, within time.Duration, when string) {
+	worker := 100*len(w.clients) + client // nobody else's number, and of this client
+	for _, recipe := range []simRecipe{"mutex", "rwlock", "semaphore", "election", "multi"} {
+		for _, shared := range []bool{false, true} {
+			st := simStep{recipe: recipe, how: "lock", shared: shared, n: w.declared["/l2"].lowered, members: 1<<len(simMembers) - 1}
+			if shared && (recipe == "mutex" || recipe == "election" || recipe == "semaphore") {
+				continue
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), within)
+			called, asked := w.now(), time.Now()
+			l, err := w.ask(ctx, w.clients[client], st)
+			cancel()
+			if err != nil {
+				w.violated("%s client %d was not granted the %s (shared: %v) in %v: %v\n%s", when, client, recipe, shared, time.Since(asked), err, w.Srv.Dump())
+				continue
+			}
+			w.give(worker, st, w.granted(worker, st, l, called))
+		}
+	}
+}
+
+// oneEach requires that each client has one contender in the queue of a mutex, however many of its callers came and went;
+// mu is held.
+func (w *simWorld) oneEach() {
+	if len(w.plan.crowd) == 0 {
+		return
+	}
+	for _, of := range w.locks {
+		if of.recipe != "mutex" {
+			continue
+		}
+		n, _ := w.Srv.Get(w.node(of.path))
+		mine := map[int64]string{}
+		for _, child := range n.Children {
+			if _, contends := kind.ParseContender(child); !contends { // an anchor of a key's node
+				continue
+			}
+			k, there := w.Srv.Get(w.node(of.path) + "/" + child)
+			if owner := k.Stat.EphemeralOwner; there && mine[owner] != "" {
+				w.blame("session %#x has %s and %s in %s", owner, mine[owner], child, of.path)
+			} else if there {
+				mine[owner] = child
+			}
+		}
+	}
 }

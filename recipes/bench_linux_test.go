@@ -1,11 +1,10 @@
-//go:build linux
-
 package recipes_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,8 +18,67 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
+
+// BenchmarkCycle measures Lock and Unlock against the in-memory server in the same process, without a network: what it counts
+// is the CPU of client and server together. Requests a cycle are reported beside it.
+func BenchmarkCycle(b *testing.B) {
+	for _, clients := range []int{1, 8} {
+		name := fmt.Sprintf("one lock, %d clients", clients)
+		if clients == 1 {
+			name = "own lock"
+		}
+		b.Run(name, func(b *testing.B) {
+			srv := zktest.Start(b)
+			require.NoError(b, srv.Provision("/m", &kind.Payload{Params: kind.Mutex.New(), Owner: kind.Owner{Stack: "bench", Addr: "m"}}))
+			locks := make([]*recipes.Mutex, clients)
+			for i := range locks {
+				c, err := recipes.Dial(b.Context(), recipes.Config{Servers: []string{"zk"}, Dialer: srv.DialContext})
+				require.NoError(b, err)
+				b.Cleanup(func() { _ = c.Close() })
+				locks[i] = c.Mutex("/m")
+				cycle(b, locks[i]) // reads the declaration
+			}
+			srv.ResetCounts()
+			b.ReportAllocs()
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			var wg sync.WaitGroup
+			b.ResetTimer()
+			for _, m := range locks {
+				wg.Go(func() {
+					for left.Add(-1) >= 0 {
+						cycle(b, m)
+					}
+				})
+			}
+			wg.Wait()
+			b.StopTimer()
+			reportRequests(b, srv)
+		})
+	}
+}
+
+func reportRequests(b *testing.B, srv *zktest.Server) {
+	requests := 0
+	for _, n := range srv.Counts().ByOp {
+		requests += n
+	}
+	b.ReportMetric(float64(requests)/float64(b.N), "requests/op")
+}
+
+func cycle(tb testing.TB, m *recipes.Mutex) {
+	l, err := m.Lock(context.Background())
+	if err == nil {
+		err = l.Unlock(context.Background())
+	}
+	if err != nil {
+		tb.Error(err)
+	}
+}
 
 // BenchmarkClientCPU tells what one cycle of an own lock (create, list, delete) costs the client's processor, beside go-zookeeper
 // doing the same three requests by hand. The server, Apache ZooKeeper, is a process of its own, so that the time
@@ -188,4 +246,91 @@ func queues(b *testing.B, create func(string) error, root string) {
 	if !errors.Is(err, zk.ErrNodeExists) {
 		require.NoError(b, err)
 	}
+}
+
+// BenchmarkMemory tells what a lock that is held takes of this process, and what a waiter does, each on a lock of its own: heap
+// and stacks, and goroutines. A waiter's is the goroutine that waits. The server, Apache ZooKeeper, is a process of its own.
+//
+//	go test -run '^$' -bench Memory -benchtime 1x ./recipes
+func BenchmarkMemory(b *testing.B) {
+	const locks = 1000
+	for b.Loop() {
+		before, held, waited := memory(b, locks)
+		b.ReportMetric(float64(held.bytes-before.bytes)/locks, "B/held")
+		b.ReportMetric(float64(held.goroutines-before.goroutines)/locks, "goroutines/held")
+		b.ReportMetric(float64(waited.bytes-held.bytes)/locks, "B/waiter")
+		b.ReportMetric(float64(waited.stacks-held.stacks)/locks, "stack-B/waiter")
+		b.ReportMetric(float64(waited.goroutines-held.goroutines)/locks, "goroutines/waiter")
+	}
+}
+
+// memory measures before some locks are taken, while they are held, and while each is waited for too.
+func memory(tb testing.TB, locks int) (before, held, waited usage) {
+	srv := realzk.Start(tb, realzk.Options{})
+	dial := func() (*recipes.Client, func(watches int)) {
+		c, err := recipes.Dial(tb.Context(), recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: 30 * time.Second})
+		require.NoError(tb, err)
+		tb.Cleanup(func() { _ = c.Close() })
+		s, err := c.Live(tb.Context())
+		require.NoError(tb, err)
+		return c, func(watches int) {
+			require.Eventually(tb, func() bool { return len(s.Stats().Watches) >= watches*locks }, time.Minute, 100*time.Millisecond)
+		}
+	}
+	lock := func(c *recipes.Client, i int) *recipes.Mutex {
+		return c.Mutex(fmt.Sprintf("/locks/%d", i), recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate())
+	}
+	holder, holderWatches := dial()
+	waiter, waiterWatches := dial()
+	for _, c := range []*recipes.Client{holder, waiter} { // declarations are kept for later, and are no part of it
+		for i := range locks {
+			cycle(tb, lock(c, i))
+		}
+	}
+	before = inUse()
+	leases := make([]*recipes.Lease, locks)
+	for i := range leases {
+		var err error
+		leases[i], err = lock(holder, i).Lock(context.Background())
+		require.NoError(tb, err)
+	}
+	holderWatches(2) // the declarations and the nodes
+	held = inUse()
+	ctx, cancel := context.WithCancel(context.Background())
+	var waiting sync.WaitGroup
+	for i := range locks {
+		waiting.Go(func() { _, _ = lock(waiter, i).Lock(ctx) })
+	}
+	waiterWatches(3) // and the holders' nodes
+	waited = inUse()
+	cancel()
+	waiting.Wait()
+	for _, l := range leases {
+		require.NoError(tb, l.Unlock(context.Background()))
+	}
+	return before, held, waited
+}
+
+type usage struct{ bytes, stacks, goroutines int64 }
+
+// inUse collects what is garbage, twice: stacks are shrunk by the first.
+func inUse() usage {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return usage{int64(m.HeapAlloc + m.StackInuse), int64(m.StackInuse), int64(runtime.NumGoroutine())}
+}
+
+// A waiter on a lock of its own takes 12 kB: its goroutine's stack of 8 kB, and less than 4 kB of heap. The runtime doubles a stack of
+// 4 kB when the calls from where the goroutine began need more than some 3,100 bytes, and what a waiter calls needs a little
+// more. (The race detector makes frames larger.)
+func TestAWaitersStackIsNotDoubledTwice(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
+	const locks = 500
+	_, held, waited := memory(t, locks)
+	stack, all := (waited.stacks-held.stacks)/locks, (waited.bytes-held.bytes)/locks
+	t.Logf("a waiter takes %d bytes of stack and %d of heap", stack, all-stack)
+	require.Less(t, stack, int64(10<<10), "most stacks have been doubled to 16 kB")
+	require.Less(t, all-stack, int64(4<<10))
 }

@@ -1,0 +1,644 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
+)
+
+func TestAPredecessorThatVanishesBeforeItsWatchIsNotWaitedFor(t *testing.T) { // case 13: ZooKeeper's WriteLock never wakes
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.Mutex()
+		x := l.Lock(l.Client("a").Mutex(m).Lock)
+		b := l.Client("b").Mutex(m)
+		l.warmDeclaration(b)
+		held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == x.Node() }), zktest.Hold)
+		w := async(func() (*recipes.Lease, error) { return b.Lock(context.Background()) })
+		<-held.Hit()
+		l.Unlock(x)
+		held.Release()
+		l.Unlock(l.Got(w))
+	})
+}
+
+// warmDeclaration makes a client know the declaration without touching the queue.
+func (l *lab) warmDeclaration(m *recipes.Mutex) {
+	l.T.Helper()
+	require.NoError(l.T, m.Declared(l.T.Context()))
+}
+
+func TestAMiddleWaiterThatLeavesDoesNotGrantTheOneBehind(t *testing.T) { // case 14
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.Mutex()
+		x := l.Lock(l.Client("0").Mutex(m).Lock)
+		ctx, leave := context.WithCancel(context.Background())
+		first := l.Client("1").Mutex(m)
+		middle := l.Waiting(func(context.Context) (*recipes.Lease, error) { return first.Lock(ctx) })
+		last := l.Locking(l.Client("2").Mutex(m))
+		leave()
+		require.ErrorIs(t, (<-middle).Err, context.Canceled)
+		l.Settle()
+		notYet(t, last, "the holder still holds")
+		l.Unlock(x)
+		require.NoError(t, (<-last).Err)
+	})
+}
+
+func TestAWaiterNotInTheListIsNotTheLowest(t *testing.T) { // go-zookeeper's Lock takes itself for the lowest
+	_, _, err := recipes.Decide(kind.Mutex.Queues[0], nil, []string{"_c_x-lock-0000000009"}, "_c_y-lock-0000000001")
+	require.ErrorIs(t, err, recipes.ErrNotListed)
+	_, _, err = recipes.Decide(kind.Mutex.Queues[0], nil, nil, "_c_y-lock-0000000001")
+	require.ErrorIs(t, err, recipes.ErrNotListed)
+}
+
+func TestTheDeadlineHoldsWhilePredecessorsLeaveOneByOne(t *testing.T) { // case 18: kazoo takes 3.2 s for 1 s
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.Mutex()
+		x := l.Lock(l.Client("0").Mutex(m).Lock)
+		for range 6 {
+			ctx, cancel := context.WithCancel(context.Background())
+			c := l.Client("w")
+			go func() { _, _ = c.Mutex(m).Lock(ctx) }()
+			l.Settle()
+			defer cancel()
+		}
+		line := l.Queue(m)
+		c := l.Client("late").Mutex(m)
+		l.warmDeclaration(c)
+		go func() {
+			for i := len(line) - 1; i > 0; i-- {
+				time.Sleep(200 * time.Millisecond)
+				_ = l.Srv.Delete(line[i])
+			}
+		}()
+		start := time.Now()
+		ctx := l.Within(time.Second)
+		_, err := c.Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.InDelta(t, time.Second, time.Since(start), float64(50*time.Millisecond))
+		l.Unlock(x)
+	})
+}
+
+func TestManyCancelledWaitersShareOneWatch(t *testing.T) { // case 19: samuel #94, PR #110, dubbo's leak
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.Mutex()
+		x := l.Lock(l.Client("0").Mutex(m).Lock)
+		c := l.Client("1")
+		for range 300 {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			_, err := c.Mutex(m).Lock(ctx)
+			require.ErrorIs(t, err, recipes.ErrHeld)
+			cancel()
+		}
+		l.Settle()
+		s := l.live(c)
+		require.Len(t, s.Stats().Watches, 1, "only the declaration's watch may be left")
+		require.Len(t, l.Children(m), 1)
+		require.Zero(t, c.PathBytes(s).Load(), "the account of path bytes leaks")
+		l.Unlock(x)
+	})
+}
+
+func TestATimeoutDuringADisconnectLeavesNothing(t *testing.T) { // case 20: kazoo #732, #429, #430
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.Mutex()
+		x := l.Lock(l.Client("0").Mutex(m).Lock)
+		c := l.Client("1")
+		ctx := l.Within(2 * time.Second)
+		w := l.Waiting(func(context.Context) (*recipes.Lease, error) { return c.Mutex(m).Lock(ctx) })
+		id := l.SessionID(c)
+		l.CutOff(id)
+		require.ErrorIs(t, (<-w).Err, context.DeadlineExceeded)
+		l.Srv.RefuseDials(false)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, id, l.SessionID(c), "the scenario needs the session to survive")
+		require.Len(t, l.Children(m), 1, "the timed-out waiter blocks everybody")
+		l.Unlock(x)
+		l.nextIsServed(m)
+	})
+}
+
+func TestWaitingSendsOneLookASessionTimeout(t *testing.T) { // case 23: go-zookeeper PR #145 spun
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.Mutex()
+		x := l.Lock(l.Client("0").Mutex(m).Lock)
+		c := l.Client("1")
+		w := l.Locking(c.Mutex(m))
+		id := l.SessionID(c)
+		other := l.Client("2")
+		last := l.Locking(other.Mutex(m))
+		l.Srv.ResetCounts()
+		time.Sleep(time.Hour)
+		require.Equal(t, map[string]int{"exists": 300, "multi": 6 * 300}, l.Srv.SessionCounts(id).ByOp,
+			"12 s is the session timeout; who is next heartbeats")
+		require.Equal(t, map[string]int{"exists": 300}, l.Srv.SessionCounts(l.SessionID(other)).ByOp)
+		l.Unlock(x)
+		l.Unlock((<-w).V)
+		require.NoError(t, (<-last).Err)
+	})
+}
+
+func TestTheBytesOfASessionsContendersAreBounded(t *testing.T) { // ZOOKEEPER-4306
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.Client("a")
+		m := c.Mutex(l.Mutex())
+		l.warm(m)
+		s := l.live(c)
+		account := c.PathBytes(s)
+		require.Zero(t, account.Load())
+		account.Store(recipes.MaxEphemeralBytes - 10)
+		l.Refused(m.Lock, recipes.ErrSessionFull)
+		account.Store(0)
+		l.warm(m)
+		require.Zero(t, account.Load())
+	})
+}
+
+func TestKazoosNamesAreWrittenWhereDeclared(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		p := kind.Mutex.New().(*kind.MutexParams)
+		p.Wire = kind.WireKazoo
+		l.Declare("/m", p)
+		m := l.Client("a").Mutex("/m")
+		rule := l.Srv.Inject(zktest.Once(at("create")), zktest.DropReply) // its name must be found again, too
+		x := l.Lock(m.Lock)
+		require.Equal(t, 1, rule.Hits())
+		require.Regexp(t, `^/m/[0-9a-f]{32}__lock__0000000000$`, x.Node())
+		l.Unlock(x)
+		l.nextIsServed("/m")
+	})
+}
+
+func TestAReadLostManyTimesDoesNotCostAPlaceInTheQueue(t *testing.T) { // a session asks again three times, a waiter must go on
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.Mutex()
+		x := l.Lock(l.Client("0").Mutex(m).Lock)
+		c := l.Client("1").Mutex(m)
+		l.warmDeclaration(c)
+		rule := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == x.Node() }, zktest.CutAt(5))
+		w := async(func() (*recipes.Lease, error) { return c.Lock(context.Background()) })
+		for rule.Hits() < 6 {
+			time.Sleep(100 * time.Millisecond)
+			notYet(t, w, "gave up")
+		}
+		rule.Remove()
+		l.Settle()
+		l.Unlock(x)
+		l.Unlock(l.Got(w))
+	})
+}
+
+// A server that sheds a request has done nothing with it: there is nothing to lose a place for.
+func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		x := l.Lock(way.Block(l.Client("holder")))
+		c := l.Client("waiter")
+		id := l.SessionID(c)
+		w := l.Waiting(way.Take(c))
+		notYet(t, w, "it is held")
+		shed := map[string]int{}
+		l.Srv.Inject(func(r zktest.Request) bool {
+			if r.Session != id || r.Op == "ping" || r.Op == "connect" || r.Op == "setWatches" || shed[r.Op] == 3 {
+				return false
+			}
+			shed[r.Op]++
+			return true
+		}, zktest.Fail(zktest.CodeThrottled))
+		l.Srv.Disconnect(id) // whoever waits looks again
+		time.Sleep(5 * time.Second)
+		notYet(t, w, "it is held")
+		l.Unlock(x)
+		r := l.Got(w)
+		require.GreaterOrEqual(t, len(shed), 2)
+		l.Unlock(r)
+	})
+}
+
+// A context has its own reason to end (context.WithTimeoutCause): the error of a wait told that one, and errors.Is did not find
+// the deadline in it, although that of a call which came too late told both. Metrics counted it as cancelled.
+func TestAWaitThatEndsWithACauseOfItsOwnIsStillATimeout(t *testing.T) {
+	enough := errors.New("enough")
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		c, other := l.Client("a"), l.Client("b")
+		wait := func(ctx context.Context, at string) {
+			t.Helper()
+			ctx, cancel := context.WithTimeoutCause(ctx, time.Second, enough)
+			defer cancel()
+			for range 2 { // the second comes too late
+				_, err := way.Take(c)(ctx)
+				require.ErrorIs(t, err, enough, at)
+				require.ErrorIs(t, err, context.DeadlineExceeded, at)
+				require.ErrorContains(t, err, "recipes: lock /", at)
+				require.Equal(t, "timeout", recipes.ResultOf(err), at)
+			}
+		}
+		slow := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == way.Path }, zktest.Delay(5*time.Second))
+		first := async(func() (*recipes.Lease, error) { return way.Take(c)(t.Context()) })
+		l.Settle()
+		wait(t.Context(), "another goroutine reads the declaration")
+		l.Unlock((<-first).V)
+		slow.Remove()
+		x := l.Lock(way.Block(other))
+		wait(t.Context(), "in the queue")
+		ctx, leave := context.WithCancel(t.Context())
+		first = async(func() (*recipes.Lease, error) { return way.Take(c)(ctx) })
+		l.Settle()
+		wait(t.Context(), "behind another goroutine")
+		leave()
+		<-first
+		l.Unlock(x)
+	})
+}
+
+func TestAWaiterWhoseSessionExpiresIsToldAtOnce(t *testing.T) { // cases 15, 56: etcd #19597 waits on; a phantom leader
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		x := l.Lock(way.Block(l.Client("holder")))
+		c := l.Client("waiter")
+		w := l.Waiting(way.Take(c))
+		l.Srv.Expire(l.SessionID(c))
+		start := time.Now()
+		r := <-w
+		require.ErrorIs(t, r.Err, recipes.ErrSessionLost)
+		require.Nil(t, r.V)
+		require.Less(t, time.Since(start), 3*time.Second, "one reconnect")
+		l.Unlock(x)
+		again, err := way.Take(c)(t.Context()) // the same handle, in a new session
+		require.NoError(t, err)
+		l.Unlock(again)
+		l.NothingLeft()
+	})
+}
+
+// declareAll declares, n times, what takers take.
+func (l *lab) declareAll(n int) (queues []string) {
+	for i := range n {
+		s := kind.Semaphore.New().(*kind.SemaphoreParams)
+		s.Permits = 3
+		for path, p := range map[string]kind.Params{"/m": kind.Mutex.New(), "/rw": kind.RWLock.New(), "/s": s, "/e": kind.Election.New()} {
+			l.Declare(fmt.Sprint(path, i), p)
+		}
+		queues = append(queues, fmt.Sprint("/m", i), fmt.Sprint("/rw", i), fmt.Sprint("/s", i)+"/locks", fmt.Sprint("/s", i)+"/leases", fmt.Sprint("/e", i))
+	}
+	return queues
+}
+
+// read lets clients read the declarations, so that what they ask for next is the lock alone.
+func (l *lab) read(take taker, cs ...*recipes.Client) {
+	l.T.Helper()
+	for _, c := range cs {
+		l.Unlock(l.Lock(take(c, 0)))
+	}
+	l.Settle()
+}
+
+// A client whose callers gave up before the network had answered left a contender for each behind, and cleaned up one at a
+// time: ten seconds of 30 ms timeouts at 40 ms of round trip kept the lock from everybody else for 43 s.
+func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.T) {
+	effort.Proof(t, effort.Raced)
+	for name, take := range takers {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			queues := l.declareAll(1)
+			a, b := l.Client("a"), l.Client("b")
+			l.read(take, a, b)
+			most, sid := 0, l.SessionID(a)
+			l.Srv.Inject(func(zktest.Request) bool {
+				for _, dir := range queues {
+					own := 0
+					for _, child := range l.Children(dir) {
+						if n, ok := l.Srv.Get(kind.JoinPath(dir, child)); ok && n.Stat.EphemeralOwner == sid {
+							own++
+						}
+					}
+					most = max(most, own)
+				}
+				return false
+			}, zktest.Fault{})
+			end := time.Now().Add(20 * time.Second)
+			var callers sync.WaitGroup
+			for range impatient(name) {
+				callers.Go(func() {
+					for time.Now().Before(end) {
+						ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+						x, err := take(a, 0)(ctx)
+						cancel()
+						if err == nil {
+							_ = x.Unlock(context.Background())
+						}
+					}
+				})
+			}
+			time.Sleep(10 * time.Second)
+			l.Unlock(l.Lock(take(b, 0)))
+			callers.Wait()
+			ctx := l.Within(time.Second)
+			x, err := take(b, 0)(ctx)
+			require.NoError(t, err, "%s", l.Srv.Dump())
+			l.Unlock(x)
+			l.Settle()
+			require.LessOrEqual(t, most, contenders(name), "contenders of one client in one queue")
+			l.Empty(queues...)
+		})
+	}
+}
+
+// impatient is how many goroutines call at once: permits and read locks are taken side by side, so of them one.
+func impatient(recipe string) int {
+	if recipe == "semaphore" || recipe == "set" || recipe == "reader" {
+		return 1
+	}
+	return 5
+}
+
+// contenders is how many nodes one acquisition has in one queue.
+func contenders(recipe string) int {
+	if recipe == "semaphore" {
+		return 3
+	}
+	return 1
+}
+
+// The goroutine that was to send a create was preempted before it did, and the caller's context ended in that time.
+// The search for the contender found none and was done with it; then the create went out: a contender nobody knew of.
+func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
+	for name, take := range takers {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			queues := l.declareAll(1)
+			ctx, cancel := context.WithCancel(t.Context())
+			var due atomic.Bool
+			l.Seams.Preempt = func() {
+				if due.CompareAndSwap(true, false) {
+					cancel()
+					time.Sleep(10 * time.Second)
+				}
+			}
+			a, b := l.Client("a"), l.Client("b")
+			l.read(take, a, b)
+			due.Store(true)
+			_, err := take(a, 0)(ctx)
+			require.ErrorIs(t, err, context.Canceled)
+			time.Sleep(11 * time.Second)
+			l.Settle()
+			l.Empty(queues...)
+			ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			x, err := take(b, 0)(ctx)
+			require.NoError(t, err)
+			l.Unlock(x)
+		})
+	}
+}
+
+// A create that a slow server executes when its session has been elsewhere and come back, behind the write that had shown it
+// absent: a contender nobody knew of stood for as long as the session lived.
+func TestACreateExecutedLateIsDeleted(t *testing.T) {
+	for name, take := range takers {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			queues := l.declareAll(1)
+			a, b := l.Client("a"), l.Client("b")
+			l.read(take, a)
+			sid := l.SessionID(a)
+			rule := l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(20*time.Second))
+			go func() {
+				<-rule.Hit()
+				l.Settle()
+				l.Srv.Disconnect(sid)
+			}()
+			l.Unlock(l.Lock(take(a, 0)))
+			time.Sleep(21 * time.Second)
+			ctx := l.Within(time.Minute)
+			x, err := take(b, 0)(ctx)
+			require.NoError(t, err)
+			l.Unlock(x)
+			time.Sleep(20 * time.Second)
+			l.Empty(queues...)
+		})
+	}
+}
+
+// Who may write its own node but not read it, and whose first confirming write lost its reply, wrote with an old version again
+// and again, without a pause: 7,483 requests in five minutes, and never granted.
+func TestAnUnreadableNodeWhoseMarkLostItsReplyIsConfirmedAtAnyVersion(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.Declare("/m", kind.Mutex.New(), func(p *kind.Payload) {
+			p.ChildACL = kind.List{{Perms: kind.PermWrite, Scheme: "world", ID: "anyone"}}
+		})
+		a, b := l.Client("a"), l.Client("b")
+		b.Crowd(1)
+		x := l.Lock(a.Mutex("/m").Lock)
+		ctx := l.Within(time.Minute)
+		ch := async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(ctx) })
+		time.Sleep(b.Newest().Timeout() / 3) // it cannot heartbeat on it either: the grant takes a write
+		l.Srv.Inject(zktest.Once(zktest.On("setData")), zktest.DropReply)
+		before := l.Srv.Counts().Total
+		l.Unlock(x)
+		r := l.Got(ch)
+		require.Less(t, l.Srv.Counts().Total-before, 40)
+		l.Unlock(r)
+	})
+}
+
+// A Dialer that never returned, whatever became of its context, kept Close and every later session waiting.
+func TestADialerThatNeverReturnsHoldsUpNothing(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		forever, blocked := make(chan struct{}), make(chan struct{}, 1)
+		var block atomic.Bool
+		l.Mutex()
+		c := l.Client("c", func(cfg *recipes.Config) {
+			cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if block.CompareAndSwap(true, false) {
+					blocked <- struct{}{}
+					<-forever
+					return nil, errors.New("too late")
+				}
+				return l.Srv.DialContext(ctx, network, address)
+			}
+		})
+		block.Store(true)
+		l.Srv.Disconnect(0)
+		<-blocked
+		x := l.Lock(c.Mutex("/m").Lock) // the next attempt is made beside the one that hangs
+		l.Unlock(x)
+		block.Store(true)
+		l.Srv.Disconnect(0)
+		<-blocked
+		_ = c.Close() // of a session whose end no server has confirmed; that it returns is what counts
+		close(forever)
+		synctest.Wait()
+	})
+}
+
+func TestAWaiterThatWasNextHeartbeatsNoMoreWhenItLeaves(t *testing.T) {
+	for name, end := range map[string]func(l *lab, held *recipes.Lease, w context.CancelFunc){
+		"cancelled": func(_ *lab, _ *recipes.Lease, c context.CancelFunc) { c() },
+		"drained":   func(l *lab, _ *recipes.Lease, _ context.CancelFunc) { l.Declare("/m", kind.Mutex.New(), draining) },
+		"own deleted": func(l *lab, _ *recipes.Lease, _ context.CancelFunc) {
+			require.NoError(l.T, l.Srv.Delete(l.Queue("/m")[1]))
+		},
+		"revoked": func(l *lab, _ *recipes.Lease, _ context.CancelFunc) {
+			require.NoError(l.T, l.Srv.Set(l.Queue("/m")[1], []byte(kind.RevokeMessage)))
+		},
+	} {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
+			b := l.Client("b").Mutex("/m")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			w := async(func() (*recipes.Lease, error) { return b.Lock(ctx) })
+			time.Sleep(30 * time.Second)
+			end(l, x, cancel)
+			l.Settle()
+			r := <-w
+			require.Error(t, r.Err)
+			_ = x.Unlock(t.Context())
+			l.Settle()
+			l.Srv.ResetCounts()
+			time.Sleep(time.Minute)
+			require.Zero(t, l.Srv.Counts().ByOp["multi"])
+			require.Empty(t, b.Client().Leftovers())
+		})
+	}
+}
+
+func TestRequestBudgetsUncontended(t *testing.T) { // one round trip to acquire, two for the whole cycle
+	mutex := func(c *recipes.Client) taking { return c.Mutex("/m").Lock }
+	for name, b := range map[string]struct {
+		take             func(*recipes.Client) taking
+		acquire, release string
+	}{
+		"mutex":              {mutex, "create getChildren2 getData", "delete"},
+		"reader":             {func(c *recipes.Client) taking { return c.RWMutex("/rw").RLock }, "create getChildren2 getData", "delete"},
+		"writer":             {func(c *recipes.Client) taking { return c.RWMutex("/rw").Lock }, "create getChildren2 getData", "delete"},
+		"election":           {campaign, "create getChildren2 getData", "delete"},
+		"one permit":         {draws(1), "create 2getChildren2 getData", "delete"},
+		"three permits":      {draws(3), "2getChildren2 3getData multi", "multi"},
+		"set of one of each": {func(c *recipes.Client) taking { return mixed(c).Lock }, "3getChildren2 3getData multi", "multi"},
+		"set of two": {func(c *recipes.Client) taking {
+			return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw")).Lock
+		}, "2getChildren2 2getData multi", "multi"},
+	} {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.EveryKind()
+			take := b.take(l.Client("a"))
+			l.Unlock(l.Lock(take))
+			var x *recipes.Lease
+			require.Equal(t, spent(1, b.acquire), l.Cost(func() { x = l.Lock(take) }), "to acquire")
+			require.Equal(t, spent(1, b.release), l.Cost(func() { l.Unlock(x) }), "to release")
+			l.NothingLeft()
+		})
+	}
+}
+
+func TestRequestBudgetsOfATryThatFails(t *testing.T) { // one round trip, no watch left behind
+	for name := range tries(new(recipes.Client)) {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.EveryKind()
+			holder := l.Client("holder")
+			release := l.holdsPermits(holder, holder.Mutex("/m"), holder.RWMutex("/rw"))
+			c := l.Client("c")
+			refused := func() {
+				l.Refused(tries(c)[name], recipes.ErrHeld)
+			}
+			refused() // knows the declarations from here on
+			id := l.SessionID(c)
+			got := l.Cost(refused)
+			require.Equal(t, 1, got.Trips)
+			require.NotContains(t, got.Ops, "getData")
+			before := l.Srv.SessionCounts(id).WatchEvents
+			release()
+			l.Settle()
+			require.Equal(t, before, l.Srv.SessionCounts(id).WatchEvents, "a watch was left behind")
+			l.NothingLeft()
+		})
+	}
+}
+
+func TestRequestBudgetsOfTheHandOff(t *testing.T) {
+	// After the release commits at most one round trip, no write, and one waiter woken, however many wait; the
+	// one behind it looks ahead. A mutex's waiter that was next needs no request; one whose name or data others decide about lists.
+	for name, b := range map[string]struct {
+		way   string
+		trips int // from the release's commit to the grant
+		ops   string
+	}{
+		"mutex":     {"mutex", 0, "delete getData"},
+		"writer":    {"writer", 1, "delete getChildren2 getData"},
+		"reader":    {"reader", 1, "delete getChildren2 getData"},
+		"election":  {"election", 1, "delete getChildren2 getData"},
+		"semaphore": {"semaphore", 2, "delete 2getChildren2 3getData multi"},
+	} {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.EveryKind()
+			way := harness.Ways()[b.way]
+			x := l.Lock(way.Block(l.Client("holder")))
+			w := l.Waiting(way.Take(l.Client("next")))
+			var rest []<-chan result[*recipes.Lease]
+			var ids []int64
+			if name != "reader" {
+				for i := range 5 {
+					c := l.Client(fmt.Sprint(i))
+					ids = append(ids, l.SessionID(c))
+					rest = append(rest, l.Waiting(way.Take(c)))
+				}
+			}
+			l.Settle()
+			l.Srv.ResetCounts()
+			start := time.Now()
+			l.Unlock(x)
+			committed := start.Add(oneWay) // when it reached the server
+			r := l.Granted(w)
+			// The event takes one way, each round trip two.
+			require.Equal(t, oneWay+time.Duration(b.trips)*2*oneWay, r.At.Sub(committed))
+			l.Settle()
+			woken := 0
+			for _, id := range ids {
+				woken += l.Srv.SessionCounts(id).WatchEvents
+			}
+			if b.way == "mutex" {
+				require.LessOrEqual(t, woken, 2, "its successor looks ahead, and learns that it is the front now; nobody else learns anything")
+			}
+			if len(rest) == 0 {
+				require.Equal(t, b.ops, harness.Operations(l.Srv.Counts().ByOp))
+			}
+			l.Unlock(r.V)
+			for _, next := range rest {
+				l.Unlock((<-next).V)
+			}
+			l.NothingLeft()
+		})
+	}
+}
+
+func TestRequestBudgetsOfASetThatWaits(t *testing.T) {
+	// Queueing: the try at once, and where permits are wanted the exchange for places. The grant: what the members
+	// need, here the mutex no more than its event, then one proof of all.
+	inLab(t, func(t *testing.T, l *lab) {
+		l.EveryKind()
+		x := l.Lock(l.Client("holder").Mutex("/m").Lock)
+		c := l.Client("c")
+		l.Unlock(l.Lock(c.MultiLock(c.RWMutex("/rw"), c.Election("/e")).Lock))
+		l.Settle()
+		w := l.Waiting(c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw"), c.Election("/e")).Lock)
+		l.Settle()
+		start := time.Now()
+		l.Unlock(x)
+		r := l.Granted(w)
+		require.Equal(t, oneWay+oneWay+2*oneWay, r.At.Sub(start), "release, event, the proof of all")
+		l.Unlock(r.V)
+		l.NothingLeft()
+	})
+}
