@@ -27,9 +27,9 @@ func (f inputFlag) Set(text string) error { *f.to = append(*f.to, f.input(text))
 
 func (f *loadFlags) register(c *cobra.Command) {
 	c.Flags().Var(inputFlag{&f.inputs, func(text string) config.Input { return config.Input{Var: text} }},
-		"var", "set a variable: `NAME=VALUE`; may be repeated")
+		"var", "set a variable: `NAME=VALUE`; may be repeated; the last value wins")
 	c.Flags().Var(inputFlag{&f.inputs, func(text string) config.Input { return config.Input{File: text} }},
-		"var-file", "set the variables of a `FILE`, - for standard input; may be repeated; the later of -var and -var-file wins")
+		"var-file", "the variables in this `FILE`, - for standard input; may be repeated")
 }
 
 // treeFlags say which locks to look at: those of the stack, or others.

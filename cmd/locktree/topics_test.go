@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
@@ -70,6 +71,21 @@ func TestGuidesMentionWhatExists(t *testing.T) {
 		}
 	}
 	require.Greater(t, mentioned, 10)
+}
+
+// The help of serve had 59 lines on a terminal of 100 columns, and that of locktree 54.
+func TestTheHelpOfEachCommandFitsOneScreen(t *testing.T) {
+	root := appWith().rootCommand()
+	for _, c := range append(root.Commands(), root) {
+		if c.IsAdditionalHelpTopicCommand() {
+			continue
+		}
+		lines := 0
+		for line := range strings.Lines(tool(t, exit.OK, ".", nil, append(strings.Fields(c.CommandPath())[1:], "-help")...)) {
+			lines += 1 + utf8.RuneCountInString(line)/101
+		}
+		require.LessOrEqual(t, lines, 50, c.Name())
+	}
 }
 
 // sourceFiles are the files of some patterns, without tests.
