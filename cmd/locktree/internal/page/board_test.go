@@ -1,10 +1,12 @@
 package page
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -325,7 +327,7 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 	snap.Waits = inspect.WaitsFor(snap.Locks...)
 	b := boardOf(t, scene(), snap)
 	b.change("main", func(e *Ensemble) { e.Trouble = kind.Visible(evil) })
-	targets := []string{lockLink("main", "/"+evil), "/locks?q=" + strings.Repeat("%3Cscript%3E%22", 50), "/lock?ensemble=%3Cscript%3E&path=%22%20onclick=%3Cscript%3E"}
+	targets := []string{lockLink("main", "/"+evil), "/locks?q=" + strings.Repeat("%3Cscript%3E%22", 50), "/lock?ensemble=%3Cscript%3E&path=%22%20onclick=%3Cscript%3E", "/nothing/" + url.PathEscape(evil)}
 	for _, target := range allPages {
 		targets = append(targets, target)
 	}
@@ -345,6 +347,9 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 			}
 		}
 	}
+	status := body(t, b, "/api/v1/status")
+	require.True(t, json.Valid([]byte(status)))
+	isVisible(t, status, "status")
 	metrics := body(t, b, "/metrics")
 	require.NotContains(t, strings.ReplaceAll(metrics, `\"`, ""), `" onmouseover`)
 	isVisible(t, metrics, "metrics") // which may be read in a terminal
