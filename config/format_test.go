@@ -65,7 +65,7 @@ func TestFormatIsIdempotentAndKeepsTheMeaning(t *testing.T) {
 		require.False(t, diags.HasErrors(), "%v\n%s", diags, src)
 		after, diags := loadText(string(once), config.Options{Environ: testEnviron})
 		require.False(t, diags.HasErrors(), "%v\n%s", diags, once)
-		require.Equal(t, written(before), written(after))
+		require.Equal(t, dump(before, false), dump(after, false))
 	})
 }
 

@@ -36,6 +36,9 @@ func FuzzLoad(f *testing.F) {
 			f.Add([]byte(preamble+"output \"o\" { value = "+c.expr+" }"), false)
 		}
 	}
+	for expr := range recordedByTerraform(f) {
+		f.Add([]byte(preamble+"output \"o\" { value = "+expr+" }"), false)
+	}
 	for _, expr := range []string{
 		`[for i in range(9) : [for j in range(9) : i + j]]`, `"${1e400}${-1e-400}"`,
 		`"%{ for i in range(9) }%{ for j in range(9) }${i}${j}%{ endfor }%{ endfor }"`, `setproduct(range(9), range(9), ["a"])`,
@@ -78,7 +81,7 @@ func FuzzLoad(f *testing.F) {
 			require.Empty(t, c.Ensembles)
 			return
 		}
-		written(c) // which encodes every payload
+		dump(c, true) // which encodes every payload
 	})
 }
 

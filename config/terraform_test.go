@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,20 +18,14 @@ import (
 // which testdata/terraform/record.sh has recorded. What has another value here, and is to keep it, must be listed in
 // "help from-terraform", with that value, and nothing else may be. Functions that only one of the two has are listed, too.
 func TestLanguageIsTerraforms(t *testing.T) {
-	recorded, err := os.ReadFile("../testdata/terraform/language.txt")
-	require.NoError(t, err)
 	topic, err := os.ReadFile("../cmd/locktree/internal/help/topics/from-terraform.txt")
 	require.NoError(t, err)
 	expressions := expressionsIn(t, "", "")
+	recorded := recordedByTerraform(t)
+	require.Greater(t, len(recorded), 450)
 	var different []string
-	compared := 0
-	lines := strings.Split(string(recorded), "\n")
-	for i, given := range lines[:len(lines)-1] {
-		theirs, ok := strings.CutPrefix(lines[i+1], "\t")
-		if strings.HasPrefix(given, "\t") || !ok || given == "version" {
-			continue
-		}
-		compared++
+	for _, given := range slices.Sorted(maps.Keys(recorded)) {
+		theirs := recorded[given]
 		if given == "functions" {
 			functionsAreListed(t, string(topic), strings.Fields(theirs))
 			continue
@@ -50,7 +45,20 @@ func TestLanguageIsTerraforms(t *testing.T) {
 	}
 	_, list, _ := strings.Cut(string(topic), "Their value here follows, with its type:\n")
 	require.Equal(t, strings.Join(different, "\n"), strings.TrimRight(list, "\n"))
-	require.Greater(t, compared, 450)
+}
+
+// recordedByTerraform is what stands behind each expression, and behind "functions".
+func recordedByTerraform(t testing.TB) map[string]string {
+	text, err := os.ReadFile("../testdata/terraform/language.txt")
+	require.NoError(t, err)
+	recorded := map[string]string{}
+	lines := strings.Split(string(text), "\n")
+	for i, given := range lines[:len(lines)-1] {
+		if theirs, ok := strings.CutPrefix(lines[i+1], "\t"); ok && !strings.HasPrefix(given, "\t") && given != "version" {
+			recorded[given] = theirs
+		}
+	}
+	return recorded
 }
 
 // functionsAreListed holds the two lists of functions in the topic: those that only Terraform has, and those that it

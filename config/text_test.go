@@ -178,9 +178,9 @@ func TestLineEndsAndMarksMeanNothing(t *testing.T) {
 		require.False(t, diags.HasErrors(), "%v", diags)
 		return c
 	}
-	want := written(load())
+	want := dump(load(), false)
 	for name, text := range files {
 		files[name] = "\xef\xbb\xbf" + strings.ReplaceAll(text, "\n", "\r\n")
 	}
-	require.Equal(t, want, written(load()))
+	require.Equal(t, want, dump(load(), false))
 }
