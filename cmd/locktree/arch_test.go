@@ -27,9 +27,9 @@ var (
 	logins   = with(library, "recipes/kerberos", "github.com/jcmturner/", "github.com/hashicorp/go-uuid", "golang.org/x/crypto", "golang.org/x/net")
 	server   = []string{"recipes/zktest", "recipes/zktest/internal/digestmd5", "recipes/zktest/internal/outbox", "recipes/zktest/internal/pipe", "recipes/zktest/internal/release",
 		"recipes/zktest/internal/store", "recipes/zktest/internal/watch", "recipes/zktest/internal/wire", "recipes/zktest/internal/words"}
-	planner  = []string{"plan", "plan/explain", "plan/problem", "plan/document", "plan/record", "recipes/internal/paths", "recipes/kind", "recipes/kind/slots", "github.com/go-zookeeper/zk"}
+	planner  = []string{"plan", "plan/explain", "plan/problem", "plan/document", "plan/record", "recipes/internal/paths", "recipes/kind", "recipes/kind/slots", "github.com/go-zookeeper/zk", "github.com/agext/levenshtein"}
 	differ   = with(planner, "plan/diff/access", "plan/tx", "plan/diff")
-	language = []string{"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap"}
+	language = []string{"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap"}
 	files    = with(planner, with(language, "golang.org/x/text", "config/internal/syntax")...)
 	values   = with(logins, slices.Concat(files, []string{"config/internal/forms", "config/internal/functions", "config/internal/static", "config/internal/eval", "github.com/robfig/cron"})...)
 	front    = with(values, "config", "github.com/google/go-cmp")
@@ -124,7 +124,7 @@ var importRules = []struct {
 	{"recipes/recipetest", with(library, with(server, "recipes/recipetest")...),
 		"tests of programs that use the library import it: it brings no configuration language, and no more than the library does"},
 	{"plan/problem", nil, "the codes of problems are an interface, and nothing that finds one"},
-	{"plan/explain", []string{"recipes/internal/paths", "recipes/kind", "recipes/kind/slots"},
+	{"plan/explain", []string{"recipes/internal/paths", "recipes/kind", "recipes/kind/slots", "github.com/agext/levenshtein"},
 		"how an error is worded for a person is a rule about texts: it needs no plan"},
 	{"plan/document", planner,
 		"a document is made of a plan or a tree alone: it has what a plan and a command print in common"},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/agext/levenshtein"
 )
 
 // DidYouMean returns ` Did you mean "x"?`, with the space, if [Nearest] finds x, or "".
@@ -14,46 +16,19 @@ func DidYouMean(given string, names []string) string {
 	return ""
 }
 
-// Nearest returns the name most similar to the given one, or "". It is at most two edits away, and fewer than half the length of
-// the word: beyond that a suggestion is noise. If several are equally near it is the first by name.
+// Nearest returns the name most similar to the given one, or "". A letter too many or too few costs 2, a wrong one 3, and two that
+// are swapped 4. Beyond 6, or the letters of the word, a suggestion is noise. Of equally near names, the first in order wins.
 func Nearest(given string, names []string) string {
-	best, bestDistance := "", 3
+	best, most := "", min(6, len(given))
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		// The difference in length is a lower bound and free to compute.
-		if diff := len(name) - len(given); diff >= bestDistance || -diff >= bestDistance {
-			continue
-		}
-		if d := distance(given, name); d < bestDistance && 2*d < len(given) {
-			best, bestDistance = name, d
+		if d := levenshtein.Distance(given, name, edits); d <= most {
+			best, most = name, d-1
 		}
 	}
 	return best
 }
 
-// distance counts insertions, deletions, substitutions and swaps of neighbours, and
-// edits no letter twice (optimal string alignment). A swap is the most common slip, and
-// Levenshtein's distance counts it as two.
-func distance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before, last, row = last, row, before
-		row[0] = i + 1
-		for j := range len(b) {
-			substitution := last[j]
-			if a[i] != b[j] {
-				substitution++
-			}
-			row[j+1] = min(row[j]+1, last[j+1]+1, substitution)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-	}
-	return row[len(b)]
-}
+var edits = levenshtein.NewParams().InsCost(2).DelCost(2).SubCost(3)
 
 // NearestAddr suggests what was meant by an unknown address: a key if it names a block with for_each, or the only known address
 // that ends with it if its namespaces were left out. If there is neither, it suggests a similar address.
