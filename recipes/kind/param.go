@@ -260,9 +260,15 @@ type Place struct {
 // String writes what Common.Order has: the rank and the path.
 func (p Place) String() string { return strconv.Itoa(p.Rank) + " " + p.Of }
 
-// PlaceOf returns the place that the parameters have; false if they have none.
-func PlaceOf(p Params) (Place, bool) {
+// PlaceOf returns the place that the parameters have; nil if they have none.
+func PlaceOf(p Params) *Place {
 	rank, of, ok := strings.Cut(p.common().Order, " ")
+	if !ok {
+		return nil
+	}
 	n, err := strconv.Atoi(rank)
-	return Place{of, n}, ok && err == nil
+	if err != nil {
+		return nil
+	}
+	return &Place{of, n}
 }

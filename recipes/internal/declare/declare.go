@@ -114,10 +114,7 @@ func (d *Declaration) refuses() error {
 
 // set fills in the fields of d from the parameters.
 func (d *Declaration) set(p kind.Params, childACL kind.List) {
-	d.Kind, d.Params, d.ACL, d.Wire = p.Kind(), p, d.shared, kind.WireCurator
-	if at, ok := kind.PlaceOf(p); ok {
-		d.Place = &at
-	}
+	d.Kind, d.Params, d.ACL, d.Wire, d.Place = p.Kind(), p, d.shared, kind.WireCurator, kind.PlaceOf(p)
 	if childACL != nil {
 		d.ACL = znode.ToZK(childACL)
 	}

@@ -79,7 +79,7 @@ func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next
 		// writers behind it wait for a reader now, and the readers behind it are admitted.
 		next.Flags, next.Digits = zk.FlagEphemeral, k.Name[len(k.Prefix):]
 		next.Key = k.Key
-		next.InUse.Store(&h.works)
+		next.Work.Store(&h.work)
 		_, err = (&znode.Txn{Owner: h.owner, Born: []*znode.Node{next}, Gone: []*znode.Node{k}}).Run(ctx)
 		if errors.Is(err, znode.ErrNotApplied) {
 			unapplied = cmp.Or(unapplied, err)

@@ -62,14 +62,15 @@ type Lock struct {
 	was   *Lock         // see Grant
 	known chan struct{} // closed when czxid is known; nil if it was known from the start
 	runs  atomic.Int32  // the number of functions of Do that run under it
-	works func() bool   // the method inUse, to which the nodes refer
+	work  znode.Work    // the lock itself, for its nodes
 
 	mu    sync.Mutex // guards the rest
 	state holdState
 	czxid int64
 
 	leases  int
-	first   tenure    // the tenure of the call that took the lock
+	first   Use // the use of the call that took the lock, and its tenure
+	tenure  tenure
 	tenures []*tenure // those that have not ended
 
 	contexts map[*Use]struct{} // uses whose contexts end with the lock
@@ -93,9 +94,9 @@ type tenure struct {
 func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	h := &Lock{Of: g.Of, owner: g.Owner, nodes: g.Nodes, turns: g.Turns, was: g.was}
 	h.leases, h.czxid = 1, g.Token
-	h.works = h.inUse
+	h.work = h
 	for _, k := range h.nodes {
-		k.InUse.Store(&h.works)
+		k.Work.Store(&h.work)
 	}
 	paths := znode.Paths(h.nodes) // all nodes: a heartbeat finds a missing one even if its event was lost
 	// If the reply to the admitting write took longer than a lease lasts, the session makes a new proof. If the reply to that is
@@ -120,7 +121,8 @@ func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 		h.known = make(chan struct{})
 	}
 	h.turns.Granted()
-	h.begin(&h.first, told)
+	h.first = Use{H: h, g: &h.tenure, Caller: ctx}
+	h.begin(&h.tenure, told)
 	h.startWatching()
 	h.mu.Lock()
 	lasts := step(moves, &h.state, held)
@@ -128,7 +130,7 @@ func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	if !lasts { // lost meanwhile
 		h.abandon()
 	}
-	return &Use{H: h, g: &h.first, Caller: ctx}, nil
+	return &h.first, nil
 }
 
 // begin begins the tenure g, which ends at once if the lock has been lost meanwhile.
@@ -237,16 +239,16 @@ func (h *Lock) leave(l *Use) (last bool, why error) {
 	return true, nil
 }
 
-// inUse reports whether work under this lock may still go on.
-func (h *Lock) inUse() bool {
+// InUse reports whether work under this lock may still go on.
+func (h *Lock) InUse() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.leases > 0 || h.runs.Load() > 0 || h.was != nil && h.was.runs.Load() > 0
 }
 
-// workEnded is called when inUse may have become false. Then the nodes of a lost session may be deleted.
+// workEnded is called when InUse may have become false. Then the nodes of a lost session may be deleted.
 func (h *Lock) workEnded() {
-	if h.owner.Session.Err() == nil || h.inUse() {
+	if h.owner.Session.Err() == nil || h.InUse() {
 		return
 	}
 	h.owner.WorkEnded()

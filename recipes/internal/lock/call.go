@@ -167,11 +167,11 @@ func (a *Call) heldLocally(ctx context.Context, path string, ahead *turn.Ahead) 
 // held returns the error of a call that is blocked. If the contender ahead is this client's own, the error says so.
 func (a *Call) held(b *Blocked) error {
 	if k := a.c.Own(b.Holder.Path); k != nil && !b.Local {
-		works := k.InUse.Load()
+		work := k.Work.Load()
 		switch b.Local, b.State = true, turn.Leaves; {
-		case works == nil:
+		case work == nil:
 			b.State = turn.Asks
-		case (*works)():
+		case (*work).InUse():
 			b.State = turn.Holds
 		}
 	}

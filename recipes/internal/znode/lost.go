@@ -20,7 +20,7 @@ import (
 //  1. Only our own nodes are deleted. A contender belongs to one session, and its name has 122 random bits. (A process that was restored
 //     from a snapshot beside its original has the same session: the two end each other's contenders.)
 //  2. Work that may still run keeps its contenders. Losing a lease only asks that work to stop. Its nodes stay, and the session is not
-//     closed, until all leases of a place are given back and the functions of Do and Lead have returned (Node.InUse).
+//     closed, until all leases of a place are given back and the functions of Do and Lead have returned (Node.Work).
 //  3. A lost session is granted nothing more, so an idle contender stays idle.
 type lostSessions []*SessionNodes
 
@@ -65,7 +65,7 @@ func (e *SessionNodes) idle() (idle []orphan, busy bool) {
 	all := slices.Collect(maps.Values(e.nodes))
 	e.mu.Unlock()
 	for _, g := range all {
-		if works := g.InUse.Load(); works != nil && (*works)() {
+		if work := g.Work.Load(); work != nil && (*work).InUse() {
 			busy = true
 		} else {
 			idle = append(idle, g)

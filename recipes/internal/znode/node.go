@@ -41,14 +41,19 @@ type Node struct {
 	Flags  int32
 	Key    *KeyNode // of the key whose queue it is in; nil in a declared lock
 	freed  atomic.Bool
-	InUse  atomic.Pointer[func() bool] // reports whether work under its grant may still run
-	Mark   atomic.Pointer[func()]      // writes the mark of a grant into the node; nil once written
+	Work   atomic.Pointer[Work]   // the work under its grant; nil before that
+	Mark   atomic.Pointer[func()] // writes the mark of a grant into the node; nil once written
 
 	// These are known once the node exists.
 	Name  string
 	Path  string
 	seq   int32
 	Czxid int64 // from the reply to its create; 0 if that was lost
+}
+
+// Work is what a program does under a grant.
+type Work interface {
+	InUse() bool // it may still run
 }
 
 // ProtectedPrefix makes the part of a contender's name that precedes its number: Curator's protected form

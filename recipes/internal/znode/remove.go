@@ -42,7 +42,7 @@ func LeaveBehind(ctx context.Context, ks []*Node, ended func()) {
 		return
 	}
 	for _, k := range ks {
-		k.InUse.CompareAndSwap(nil, &none)
+		k.Work.CompareAndSwap(nil, &none)
 	}
 	r := newRemoval(ks)
 	_ = r.batch().Offer(ctx) // the janitor takes a request that was not sent
@@ -52,8 +52,12 @@ func LeaveBehind(ctx context.Context, ks []*Node, ended func()) {
 	})
 }
 
-// none reports that no work runs under a contender: it was never granted, and the caller has given it up.
-var none = func() bool { return false }
+// none is the work under a contender that was never granted, and that its caller has given up.
+var none Work = noWork{}
+
+type noWork struct{}
+
+func (noWork) InUse() bool { return false }
 
 // AwaitRelease waits for done, and prefers it to the end of ctx: an Unlock with an ended ctx is no error if the lock was given back.
 func AwaitRelease(ctx context.Context, done <-chan error, ks []*Node) error {
