@@ -383,6 +383,19 @@ func TestTakeServesEveryKind(t *testing.T) {
 	})
 }
 
+// The caller read "context canceled", repaired its contexts, and met the same locker again.
+func TestACanceledContextDoesNotHideThatTheLockerIsUnusable(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		unusable := l.Client("a").Locker(kind.Namespace, "/ns", false, 0)
+		for _, take := range []taking{unusable.Lock, unusable.TryLock} {
+			_, err := take(canceled)
+			require.ErrorIs(t, err, recipes.ErrKindMismatch)
+		}
+	})
+}
+
 // Leader named the holder of a mutex, a Try said "held by this client", Lock waited for its own caller, and a nil lease was a panic.
 func TestAHandleOfAnotherKindIsRefusedByEveryMethodAlsoWhileItsClientHoldsTheLock(t *testing.T) {
 	paths := map[*kind.Kind]string{kind.Mutex: "/m", kind.RWLock: "/rw", kind.Semaphore: "/s", kind.Election: "/e"}

@@ -36,28 +36,24 @@ func (st *Client) NewCall(ctx context.Context, set, try bool, up caller, members
 
 // Do takes the locks. The caller explains its error.
 func (a *Call) Do(ctx context.Context) (*held.Use, error) {
-	// Calls that cannot succeed are refused before anything is sent. A Try ends when no server can be reached, any other call
-	// after its WithMaxWait.
-	if a.Wait = ctx; a.Try {
-		a.Wait, a.done = a.c.Conn.WhileReachable(ctx)
-	}
+	a.Wait = ctx
 	most := time.Duration(0)
-	for _, m := range a.members {
-		most = Shorter(most, m.Handle.MaxWait)
-	}
-	if most > 0 && !a.Try {
-		a.Wait, a.done = context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: WithMaxWait(%v)", context.DeadlineExceeded, most))
-	}
-	if ctx.Err() != nil {
-		return nil, a.ended(ctx)
-	}
-	for _, m := range a.members {
+	for _, m := range a.members { // calls that cannot succeed are refused before anything is sent
 		if m.Handle.Wrong != nil {
 			return nil, m.Handle.Wrong
 		}
 		if m.Handle.Kind.Permits != nil && m.Permits < 1 {
 			return nil, fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.Handle.Path, m.Permits)
 		}
+		most = Shorter(most, m.Handle.MaxWait)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, a.ended(ctx)
+	case a.Try: // it ends when no server can be reached
+		a.Wait, a.done = a.c.Conn.WhileReachable(ctx)
+	case most > 0:
+		a.Wait, a.done = context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: WithMaxWait(%v)", context.DeadlineExceeded, most))
 	}
 	if a.set {
 		return a.follow(a.Wait, a.takeAll)
