@@ -29,7 +29,7 @@ type Declaration struct {
 	why     error                        // why payload is nil
 	w       *session.Watch               // fires when the node must be read again
 	Changed <-chan struct{}              // closed when the node must be read again
-	Dropped chan struct{}                // closed when the client no longer keeps this declaration
+	dropped chan struct{}                // see Dropped
 	brought *atomic.Pointer[Declaration] // the copy that open made for the last handle with parameters
 
 	Kind       *kind.Kind  // of Params
@@ -59,12 +59,15 @@ type familiar struct {
 	keyless *atomic.Bool      // of a node without a declaration: whether it is known to be no key's
 }
 
+// Dropped is closed when the client no longer keeps this declaration.
+func (d *Declaration) Dropped() <-chan struct{} { return d.dropped }
+
 // Stale reports whether the node may have another declaration by now.
 func (d *Declaration) Stale() bool {
 	select {
 	case <-d.Changed:
 		return true
-	case <-d.Dropped:
+	case <-d.dropped:
 		return true
 	default:
 		return false
@@ -81,7 +84,7 @@ func (d *Declaration) open(k *kind.Kind, brought kind.Params) (*Declaration, err
 				ErrNotProvisioned, d.Path, d.why)
 		}
 		// Make a copy, because all callers of this client share the declaration, and others may give other parameters. The copy
-		// shares the watch and Dropped. A handle's parameters are always the same object.
+		// shares the watch and dropped. A handle's parameters are always the same object.
 		if own := d.brought.Load(); own != nil && own.Params == brought {
 			return own, nil
 		}
@@ -245,11 +248,11 @@ func (e *Reader) Outdated(d *Declaration) {
 	}
 }
 
-// drop forgets a declaration and stops its watch. It closes Dropped for the users of the declaration.
+// drop forgets a declaration and stops its watch. It closes dropped for the users of the declaration.
 func (all declarations) drop(path string) {
 	if d := all[path]; d != nil {
 		d.w.Remove()
-		close(d.Dropped)
+		close(d.dropped)
 		delete(all, path)
 	}
 }
@@ -651,7 +654,7 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 	if err != nil {
 		return nil, err
 	}
-	d := &Declaration{Path: path, revision: revision{stat.Version, stat.Mzxid}, w: w, Changed: w.C(), Dropped: make(chan struct{}),
+	d := &Declaration{Path: path, revision: revision{stat.Version, stat.Mzxid}, w: w, Changed: w.C(), dropped: make(chan struct{}),
 		brought: new(atomic.Pointer[Declaration]), familiar: familiar{keyless: new(atomic.Bool)}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {

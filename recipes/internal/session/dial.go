@@ -89,11 +89,11 @@ func (s *Session) login(ctx context.Context, t servers.Server) (*sasl.Login, err
 // handshake asks a server for the session, a new one at first, then always the same, and logs in. A nil login is none.
 func (s *Session) handshake(ctx context.Context, conn net.Conn, t servers.Server, ours shown, login *sasl.Login) (*link, error) {
 	s.mu.Lock()
-	say := wire.ConnectFrame(s.Zxid(), s.timeout, s.ID(), []byte(s.password))
+	request := wire.ConnectFrame(s.Zxid(), s.timeout, s.ID(), []byte(s.password))
 	s.mu.Unlock()
 	var answer wire.Grant
 	asked := s.clock.Now()
-	err := talk(ctx, conn, say, func(r io.ReadWriter) (err error) {
+	err := talk(ctx, conn, request, func(r io.ReadWriter) (err error) {
 		if answer, err = wire.ReadGrant(r); err == nil && answer.ID != 0 && login != nil {
 			err = login.Run(r)
 		}
@@ -113,12 +113,12 @@ func (s *Session) handshake(ctx context.Context, conn net.Conn, t servers.Server
 	return l, s.granted(answer, l)
 }
 
-// talk writes a request, and calls read for the answer. When ctx ends it hangs up.
-func talk(ctx context.Context, conn net.Conn, request []byte, read func(io.ReadWriter) error) error {
+// talk writes a request, and calls receive for the answer. When ctx ends it hangs up.
+func talk(ctx context.Context, conn net.Conn, request []byte, receive func(io.ReadWriter) error) error {
 	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
-	// If this fails, read finds out. An answer that the peer sent before it hung up explains more than the failure of the write.
+	// If this fails, receive finds out. An answer that the peer sent before it hung up explains more than the failure of the write.
 	_, _ = conn.Write(request)
-	err := read(conn)
+	err := receive(conn)
 	if !stop() {
 		return context.Cause(ctx)
 	}
@@ -170,13 +170,16 @@ func wait(live context.Context, d time.Duration) bool {
 // not cost the session. After a failed pass the budget doubles, for slow networks. It does not double while something is held:
 // over so slow a network a lease would end anyway. With many servers each still gets half a second, or T/6 of a short session.
 func (s *Session) budget(pass int) time.Duration {
-	if _, held := s.hurry(); held {
+	s.mu.Lock()
+	t, asked, held := s.timeout, s.state == stateAsked, len(s.holds) > 0
+	s.mu.Unlock()
+	if held {
 		pass = 0
 	}
-	t, n := s.Timeout(), time.Duration(s.hosts.Size())
+	n := time.Duration(s.hosts.Size())
 	each := max(t/3/n, min(t/6, 500*time.Millisecond))
 	each = min(each<<min(pass, 3), 2*t/3, 10*time.Second)
-	if s.ID() == 0 { // Dial waits for this attempt
+	if asked { // Dial waits for this attempt
 		each = min(each, s.client.cfg.ConnectTimeout*4/5)
 	}
 	return each

@@ -34,7 +34,14 @@
 //
 // One goroutine per session keeps it connected (stayConnected). It tries one server after another (package servers) and makes the
 // handshake and the login (package sasl), until a server grants the session on a connection (link). Then it reads the answers of
-// that link. A session that the servers end or replace is over, and so is its goroutine: a request never runs in a session that
+// that link, which moves through these states ([linkState]), as the table linkMoves allows:
+//
+//	open ──> retiring (the session goes to another server) ──> dead
+//	  │                                                         ▲
+//	  ├────> leaving (the session is over) ─────────────────────┤
+//	  └─────────────────────────────────────────────────────────┘
+//
+// A session that the servers end or replace is over, and so is its goroutine: a request never runs in a session that
 // it was not made in. The goroutine that makes a request also writes it (call), in frames of package wire. A request that waits
 // for its answer needs no goroutine.
 //

@@ -46,6 +46,7 @@ func TestRequestsAreWhatTheyShouldBe(t *testing.T) {
 			{op: wire.OpSetData, path: "/set"}, {op: wire.OpDelete, path: "/delete"}, {op: wire.OpSync, path: "/sync"},
 			{op: wire.OpMulti, path: "/multi", ops: 5},
 		}, seen)
+		require.NoError(t, s.client.Close())
 	})
 }
 

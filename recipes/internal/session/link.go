@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,6 +51,7 @@ type link struct {
 	hasty     time.Time // no goroutine gathers before this time
 }
 
+// linkState says what a link still takes. Only link.move changes it, by the table linkMoves.
 type linkState int
 
 const (
@@ -59,21 +61,36 @@ const (
 	linkDead
 )
 
+// linkMoves has the legal moves.
+var linkMoves = map[linkState][]linkState{
+	linkOpen:     {linkRetiring, linkLeaving, linkDead},
+	linkRetiring: {linkDead},
+	linkLeaving:  {linkDead},
+}
+
+// move changes the state, if the table of moves allows that, and reports whether it does; the caller holds mu.
+func (l *link) move(to linkState) bool {
+	ok := slices.Contains(linkMoves[l.state], to)
+	if ok {
+		l.state = to
+	}
+	return ok
+}
+
 // errOver ends a link or an attempt because the session is over: no server is to blame.
 var errOver = errors.New("the session is over")
 
 // fail ends the link, once: the first cause counts.
 func (l *link) fail(cause error) {
 	l.mu.Lock()
-	was := l.state
-	l.state = linkDead
+	if !l.move(linkDead) {
+		l.mu.Unlock()
+		return
+	}
 	left := l.calls.first
 	l.calls.first = nil
 	l.stop(l.goodbye) // it refers to the link, and so to the session
 	l.mu.Unlock()
-	if was == linkDead {
-		return
-	}
 	if !errors.Is(cause, errOver) { // noted before serve can end, because Close reports the cause
 		why := "it stopped answering"
 		if !wire.TimedOut(cause) {
@@ -95,11 +112,10 @@ var errRetired = errors.New("the server is not in the list any more")
 // link, as whenever a link ends.
 func (l *link) retire() {
 	l.mu.Lock()
-	if l.state != linkOpen {
+	if !l.move(linkRetiring) {
 		l.mu.Unlock()
 		return
 	}
-	l.state = linkRetiring
 	idle := l.calls.first == nil
 	if !idle {
 		l.s.running.Add(1)
@@ -120,9 +136,7 @@ func (l *link) retire() {
 // server confirms or patience has passed. A link that lived on would be pinged, and so keep all locks held.
 func (l *link) leave(err error, patience time.Duration) {
 	l.mu.Lock()
-	if l.state == linkOpen {
-		l.state = linkLeaving
-	}
+	l.move(linkLeaving) // no move if it retires or is dead
 	var left []*call
 	for c := l.calls.first; c != nil; c = c.next {
 		if !c.told {

@@ -32,7 +32,7 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	defer cancel()
 	defer context.AfterFunc(s.live, cancel)()
 	lost.mu.Lock()
-	say := wire.ConnectFrame(s.Zxid(), time.Millisecond, lost.ID(), []byte(lost.password))
+	request := wire.ConnectFrame(s.Zxid(), time.Millisecond, lost.ID(), []byte(lost.password))
 	lost.mu.Unlock()
 	at := s.At()
 	login, err := s.login(ctx, at)
@@ -50,9 +50,9 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 		rest, xid = append(rest, frame...), xid+1
 	}
 	if rest = wire.Closing(rest, xid); login == nil {
-		say, rest = append(say, rest...), nil
+		request, rest = append(request, rest...), nil
 	}
-	return s.aside(ctx, at, say, func(c io.ReadWriter) error {
+	return s.aside(ctx, at, request, func(c io.ReadWriter) error {
 		g, err := wire.ReadGrant(c)
 		if err != nil || g.ID == 0 { // the lost session has expired
 			return err

@@ -18,7 +18,7 @@ import (
 var reads = map[int32]string{wire.OpGetData: "get", wire.OpGetACL: "getACL", wire.OpExists: "exists", wire.OpGetChildren2: "children"}
 
 func read(code int32, path string) *op {
-	return &op{name: reads[code], code: code, path: path, read: true}
+	return &op{name: reads[code], code: code, path: path, pure: true}
 }
 
 func write(path string, data []byte, version int32) *op {
@@ -95,13 +95,13 @@ func (s *Session) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, er
 
 // Sync makes the server that the session is connected to catch up with its leader, for reads that follow.
 func (s *Session) Sync(ctx context.Context, path string) error {
-	_, err := s.run(ctx, &op{name: "sync", code: wire.OpSync, path: path, read: true})
+	_, err := s.run(ctx, &op{name: "sync", code: wire.OpSync, path: path, pure: true})
 	return err
 }
 
 // op presents the identity. It is repeated when its answer was lost, as a read is.
 func (a Auth) op() *op {
-	return &op{name: "auth", code: wire.OpAuth, path: a.Scheme, request: a, read: true}
+	return &op{name: "auth", code: wire.OpAuth, path: a.Scheme, request: a, pure: true}
 }
 
 // refuse is the error of an operation that is invalid and therefore not sent.
@@ -112,7 +112,7 @@ func (s *Session) refuse(o *op, err error, hint string) *OpError {
 // encode checks an operation and appends its frame to b. The xid is filled in by submit.
 func (s *Session) encode(b []byte, o *op) ([]byte, error) {
 	// A confirm goes through the quorum as a write does, but changes nothing.
-	if s.client.cfg.ReadOnly && !o.read && o.name != "confirm" {
+	if s.client.cfg.ReadOnly && !o.pure && o.name != "confirm" {
 		return nil, s.refuse(o, ErrReadOnly, "")
 	}
 	if err := s.check(o); err != nil {
@@ -267,7 +267,7 @@ type op struct {
 	path    string
 	request any   // what is encoded; nil for reads, which send the path and, if they can watch, watch
 	ops     []any // the operations of a transaction
-	read    bool  // it changes nothing, so it is repeated when its answer was lost
+	pure    bool  // it changes nothing, so it is repeated when its answer was lost
 	watch   bool
 	prompt  bool   // see call
 	lane    lane   // laneAny: ask chooses the lane by the operation
@@ -302,7 +302,7 @@ func (s *Session) await(ctx context.Context, o *op, c *call) (*wire.Reply, error
 			return &c.reply, nil
 		}
 		// Repeat only if the answer was lost: a definite answer is final.
-		if try++; s.Err() != nil || !o.read || failed.Outcome != OutcomeUnknown || try > maxRetries || ctx.Err() != nil {
+		if try++; s.Err() != nil || !o.pure || failed.Outcome != OutcomeUnknown || try > maxRetries || ctx.Err() != nil {
 			if c.err != nil {
 				return new(wire.Reply), failed
 			}

@@ -123,7 +123,7 @@ func (s *Session) Ready(path string) (stop func()) {
 func (s *Session) Proven() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.read()
+	now := s.readClock()
 	return s.state != StateLost && now.Before(s.proof.sent.After(s.timeout/6, s.slept))
 }
 
@@ -134,7 +134,7 @@ func (s *Session) Proven() bool {
 func (s *Session) Deadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.read()
+	now := s.readClock()
 	d := s.proof.deadline(s.timeout, s.slept)
 	if s.state == StateLost && d.After(now) {
 		return now.Add(-1)
@@ -189,14 +189,14 @@ func (s *Session) committed(sent, touched clock.Stamp) {
 
 // reassure ends a doubt that an answer has removed. mu is held.
 func (s *Session) reassure() {
-	if s.state == StateSuspect && s.link != nil && s.read().Before(s.schedule().doubt) {
+	if s.state == StateSuspect && s.link != nil && s.readClock().Before(s.schedule().doubt) {
 		s.move(StateActive)
 		s.wake()
 	}
 }
 
-// read reads the clock: the time, and into slept the machine's sleep. mu is held.
-func (s *Session) read() (now time.Time) {
+// readClock reads the clock: the time, and into slept the machine's sleep. mu is held.
+func (s *Session) readClock() (now time.Time) {
 	now = time.Now()
 	s.slept = s.clock.Slept(now)
 	return now
@@ -267,7 +267,7 @@ func (s *Session) look() (next time.Time) {
 		return time.Now().Add(s.timeout)
 	}
 	// The gravest first: when look comes late, in a program that was stopped, several deadlines may have passed.
-	now := s.read()
+	now := s.readClock()
 	x := s.schedule()
 	if !now.Before(x.lost) {
 		cause := fmt.Errorf("no server answered for %v of a session timeout of %v", now.Sub(s.answered.At).Round(time.Millisecond), s.timeout)
@@ -342,7 +342,7 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held = len(s.holds) > 0
-	now := s.read()
+	now := s.readClock()
 	switch {
 	case s.state == stateAsked:
 		return 0, false
@@ -361,7 +361,7 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 func (s *Session) respite() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.read()
+	now := s.readClock()
 	until := s.schedule().silent
 	if beat := s.proof.sent.After(s.timeout/6, s.slept); len(s.holds) > 0 && beat.Before(until) {
 		until = beat

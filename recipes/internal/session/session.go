@@ -154,7 +154,7 @@ type Stats struct {
 // State returns the session's state. It reads the clock: after a suspension it returns StateLost before any timer has run.
 func (s *Session) State() State {
 	s.mu.Lock()
-	if now, x := s.read(), s.schedule(); s.state == StateActive && now.Before(x.doubt) && now.Before(x.lost) {
+	if now, x := s.readClock(), s.schedule(); s.state == StateActive && now.Before(x.doubt) && now.Before(x.lost) {
 		s.mu.Unlock()
 		return StateActive // the usual case: no deadline has passed
 	}
@@ -410,18 +410,18 @@ func (s *Session) Servers() []servers.Server { return s.hosts.All() }
 // At returns the server that the session is connected to, or was last.
 func (s *Session) At() servers.Server { return s.hosts.Current() }
 
-// Aside opens a second connection to a server, writes a request, and calls read for the answer, for as long as ctx allows.
-func (s *Session) Aside(ctx context.Context, t servers.Server, request []byte, read func(io.Reader) error) error {
-	return s.aside(ctx, t, request, func(c io.ReadWriter) error { return read(c) })
+// Aside opens a second connection to a server, writes a request, and calls receive for the answer, for as long as ctx allows.
+func (s *Session) Aside(ctx context.Context, t servers.Server, request []byte, receive func(io.Reader) error) error {
+	return s.aside(ctx, t, request, func(c io.ReadWriter) error { return receive(c) })
 }
 
-func (s *Session) aside(ctx context.Context, t servers.Server, say []byte, hear func(io.ReadWriter) error) error {
+func (s *Session) aside(ctx context.Context, t servers.Server, request []byte, receive func(io.ReadWriter) error) error {
 	conn, ours, err := s.open(ctx, t)
 	if err != nil {
 		return err
 	}
 	defer hangUp(conn)
-	if err = ownFault(ours, talk(ctx, conn, say, hear)); err != nil {
+	if err = ownFault(ours, talk(ctx, conn, request, receive)); err != nil {
 		s.log.Write(slog.LevelDebug, "check", "server", t.Name, "cause", err)
 	}
 	return err

@@ -23,3 +23,23 @@ func TestASessionMakesOnlyLegalMoves(t *testing.T) {
 		"suspect": {"active", "lost"},
 	}, all)
 }
+
+// A link that is dead stays dead, and one that retires does not also leave.
+func TestALinkMakesOnlyLegalMoves(t *testing.T) {
+	all := map[linkState][]linkState{}
+	for from := linkOpen; from <= linkDead; from++ {
+		for to := linkOpen; to <= linkDead; to++ {
+			if l := (&link{state: from}); l.move(to) {
+				require.Equal(t, to, l.state)
+				all[from] = append(all[from], to)
+			} else {
+				require.Equal(t, from, l.state)
+			}
+		}
+	}
+	require.Equal(t, map[linkState][]linkState{
+		linkOpen:     {linkRetiring, linkLeaving, linkDead},
+		linkRetiring: {linkDead},
+		linkLeaving:  {linkDead},
+	}, all)
+}

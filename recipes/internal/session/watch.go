@@ -68,7 +68,7 @@ func (w *Watch) Remove() {
 	if !w.stop() || s.link == nil || s.keepsWatches.Load() {
 		return
 	}
-	o := &op{name: "removeWatches", code: wire.OpRemoveWatches, path: w.key.path, request: &w.key, read: true, prompt: true}
+	o := &op{name: "removeWatches", code: wire.OpRemoveWatches, path: w.key.path, request: &w.key, pure: true, prompt: true}
 	if frame, err := s.encode(nil, o); err == nil {
 		// It needs no slot: each removal follows an answered read, which bounds their number.
 		s.link.submit(frame, []*call{o.ask(new(call))})
@@ -162,7 +162,7 @@ func (s *Session) SetWatches(ctx context.Context, since int64, data, children []
 	if len(r.keys) == 0 {
 		return nil, nil
 	}
-	o := &op{name: "setWatches", code: wire.OpSetWatches, path: r.keys[0].path, request: r, read: true}
+	o := &op{name: "setWatches", code: wire.OpSetWatches, path: r.keys[0].path, request: r, pure: true}
 	all := make([]*Watch, len(r.keys))
 	for i, k := range r.keys {
 		all[i] = s.attach(k, call)

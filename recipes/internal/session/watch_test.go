@@ -204,6 +204,7 @@ func TestAConnectRequestHasTheNewestZxid(t *testing.T) {
 		<-w.C()
 		s.mustRead(t, "/a")
 		require.Equal(t, []int64{0, 102}, connects)
+		require.NoError(t, s.client.Close())
 	})
 }
 

@@ -166,7 +166,7 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 			}
 		case <-w.Declared.Changed:
 			return zk.EventNotWatching, w.renew(ctx)
-		case <-w.Declared.Dropped: // the declaration may have changed, and another call saw that first
+		case <-w.Declared.Dropped(): // the declaration may have changed, and another call saw that first
 			was := w.Declared.Mzxid
 			// On a new connection ahead has fired. It says nothing about the new connection, so the caller lists (see prove).
 			if err := w.renew(ctx); err != nil || w.Declared.Mzxid != was || ahead != nil && ahead.Event() != 0 {

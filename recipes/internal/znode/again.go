@@ -57,12 +57,15 @@ func Unanswered(err error) bool {
 // Unseen: no server has said that the node is gone, or that another program wants the lock back.
 func Unseen(err error) bool { return !errors.Is(err, ErrLost) && !errors.Is(err, ErrRevoked) }
 
-// Package recipes exports and documents the first four.
+// Package recipes exports and documents these.
 var (
 	ErrLost           = errors.New("recipes: lock lost")
 	ErrRevoked        = errors.New("recipes: revocation requested")
 	ErrReleasePending = errors.New("recipes: release pending")
 	ErrKeyForeign     = errors.New("recipes: the node of the key is another program's")
+)
+
+var (
 	// ErrSequenceExhausted: the node has numbered almost 2^31 contenders, and ZooKeeper would soon give two the same number. Delete the
 	// node while its queue is empty, and apply it again.
 	ErrSequenceExhausted = errors.New("recipes: sequence numbers exhausted")
