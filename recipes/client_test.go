@@ -298,9 +298,7 @@ func TestALazyClientConnectsWhenItIsFirstUsed(t *testing.T) {
 			require.Equal(t, sixth, time.Since(start), name)
 			time.Sleep(time.Minute)
 		}
-		ctx := l.Within(time.Second)
-		_, err := c.Mutex("/m").Lock(ctx)
-		require.ErrorIs(t, err, recipes.ErrUnreachable)
+		err := l.Refused(bounded(time.Second, c.Mutex("/m").Lock), recipes.ErrUnreachable)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		waits := l.Waiting(c.Mutex("/m").Lock)
 		time.Sleep(time.Minute)
@@ -368,9 +366,7 @@ func useOnce(t *testing.T, c *recipes.Client, kept int) int {
 	x, err := m(0).Lock(t.Context())
 	require.NoError(t, err)
 	for i := range 200 {
-		y, err := m(1 + i).Lock(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, y.Unlock(t.Context()))
+		cycle(t, m(1+i))
 	}
 	require.NoError(t, x.Verify(t.Context()), "and behind all requests before it")
 	require.NoError(t, x.Unlock(t.Context()))

@@ -89,16 +89,6 @@ func TestWithCreateFailedWhereTheAnswerToACreateWasLost(t *testing.T) {
 	}
 }
 
-// A layout that was made halfway, by a WithCreate that was interrupted or is under way elsewhere, is completed.
-func TestWithCreateCompletesWhatIsMissing(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		require.NoError(t, l.Srv.Create("/s", nil))
-		c := l.Client("c")
-		open := []recipes.Option{recipes.WithParams(kind.Semaphore.New()), recipes.WithCreate()}
-		l.Unlock(l.Lock(permits(c.Semaphore("/s", open...), 1)))
-	})
-}
-
 // A semaphore that programs make as they go was refused with "children /s/locks: zk: node does not exist" to whoever came between
 // the making of its two children; and for good where the second was never made, or was Curator's, which servers reap when idle.
 func TestASemaphoreWhoseGateIsMissingIsCompleted(t *testing.T) {
@@ -112,10 +102,16 @@ func TestASemaphoreWhoseGateIsMissingIsCompleted(t *testing.T) {
 				return c.Semaphore(path, open...).TryAcquire(ctx, 1)
 			},
 		} {
+			bare := fmt.Sprint("/bare", i) // by a WithCreate that was interrupted, or is under way elsewhere
+			require.NoError(t, l.Srv.Create(bare, nil))
+			x, err := take(t.Context(), l.Client("a"), bare)
+			require.NoError(t, err)
+			l.Unlock(x)
+
 			half := fmt.Sprint("/half", i)
 			require.NoError(t, l.Srv.Create(half, nil))
 			require.NoError(t, l.Srv.Create(half+"/leases", nil))
-			x, err := take(t.Context(), l.Client("a"), half)
+			x, err = take(t.Context(), l.Client("a"), half)
 			require.NoError(t, err)
 			require.ElementsMatch(t, []string{"leases", "locks"}, l.Children(half))
 			l.Unlock(x)
@@ -132,8 +128,7 @@ func TestASemaphoreWhoseGateIsMissingIsCompleted(t *testing.T) {
 			}
 		}
 		require.NoError(t, l.Srv.Delete("/half0/locks"))
-		_, err := l.Client("c").Semaphore("/half0", open[0]).Acquire(t.Context(), 1)
-		require.ErrorIs(t, err, recipes.ErrNotProvisioned)
+		err := l.Refused(permits(l.Client("c").Semaphore("/half0", open[0]), 1), recipes.ErrNotProvisioned)
 		require.ErrorContains(t, err, "run apply")
 		l.Settle()
 		require.Empty(t, l.Queue("/half0/leases"))
@@ -159,18 +154,6 @@ func TestWhatWithCreateMakesHasTheListOfItsCaller(t *testing.T) {
 		_, err = l.Client("b").Semaphore("/pools/p", create...).TryAcquire(t.Context(), 1)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		l.Unlock(x)
-	})
-}
-
-// Servers look at the rights before they look whether the node is there.
-func TestWithCreateBelowWhatIsNotOursToCreateIn(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		require.NoError(t, l.Srv.Create("/locks", nil))
-		admin := l.Client("admin")
-		s := l.session(admin)
-		_, err := s.SetACL(t.Context(), "/", zk.WorldACL(zk.PermRead), -1)
-		require.NoError(t, err)
-		l.Unlock(l.Lock(admin.Mutex("/locks/a/b", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock))
 	})
 }
 

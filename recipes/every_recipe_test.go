@@ -148,8 +148,7 @@ func TestASemaphoreOfKazoosWireIsRefusedWithTheReasonAndNothingIsWritten(t *test
 		declared := strings.Replace(string(n.Data), `"wire":"curator"`, `"wire":"kazoo"`, 1)
 		require.NotEqual(t, string(n.Data), declared)
 		require.NoError(t, l.Srv.Set("/s", []byte(declared)))
-		_, err = c.Semaphore("/s").Acquire(t.Context(), 1)
-		require.ErrorIs(t, err, recipes.ErrNotProvisioned)
+		err = l.Refused(permits(c.Semaphore("/s"), 1), recipes.ErrNotProvisioned)
 		require.ErrorContains(t, err, why)
 		l.Empty("/undeclared", "/s/leases", "/s/locks")
 	})
@@ -410,9 +409,7 @@ func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
 			long, cancelLong := context.WithTimeout(t.Context(), time.Minute)
 			waiting := async(func() (*recipes.Lease, error) { return named(c, "first")[path](long) })
 			l.Settle()
-			short, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, err := named(c, "second")[path](short)
-			cancel()
+			_, err := bounded(time.Second, named(c, "second")[path])(t.Context())
 			for position, err := range []error{(<-waiting).Err, err} {
 				held := heldBy(t, err)
 				require.Equal(t, "holder", held.Holder.ID, path)
@@ -481,9 +478,7 @@ func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			first := async(func() (*recipes.Lease, error) { return lock(c, "first")(ctx) })
 			l.Settle()
-			short, cancelShort := context.WithTimeout(t.Context(), 2*time.Second)
-			_, err := lock(c, "second")(short)
-			cancelShort()
+			_, err := bounded(2*time.Second, lock(c, "second"))(t.Context())
 			require.ErrorIs(t, (<-first).Err, context.DeadlineExceeded)
 			cancel()
 			held := heldBy(t, err, path)
@@ -491,14 +486,11 @@ func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 			require.False(t, held.Local, path)
 			require.Greater(t, held.Position, 1, path)
 			l.Settle()
-			w := async(func() (*recipes.Lease, error) { return lock(c, "third")(t.Context()) })
-			l.Settle()
+			w := l.Waiting(lock(c, "third"))
 			l.Unlock(x)
 			x = (<-w).V
 			if path != "/s" { // permits are no turn
-				short, cancel := context.WithTimeout(t.Context(), time.Second)
-				_, err = lock(c, "fourth")(short)
-				cancel()
+				_, err = bounded(time.Second, lock(c, "fourth"))(t.Context())
 				require.ErrorAs(t, err, &held, path)
 				require.Equal(t, "third", held.Holder.ID, "%s: it waited, and holds now", path)
 			}
@@ -529,8 +521,7 @@ func TestAPlaceMadeForAnotherIsRenamed(t *testing.T) {
 			x := l.Lock(named(c, "same")[path])
 			l.Settle()
 			gone, cancel := l.Leaving(named(c, "same")[path])
-			w := async(func() (*recipes.Lease, error) { return named(c, "heir")[path](t.Context()) })
-			l.Settle()
+			w := l.Waiting(named(c, "heir")[path])
 			slow := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Delay(time.Second))
 			go func() { _ = x.Unlock(context.Background()) }()
 			<-slow.Hit()
@@ -556,8 +547,7 @@ func TestTheNodeNamesTheGoroutineThatHolds(t *testing.T) {
 		for path := range named(c, "") {
 			x := l.Lock(named(c, "0")[path])
 			for _, id := range []string{"1", "2", "2", "3"} {
-				w := async(func() (*recipes.Lease, error) { return named(c, id)[path](t.Context()) })
-				l.Settle()
+				w := l.Waiting(named(c, id)[path])
 				l.Srv.ResetCounts()
 				l.Unlock(x)
 				x = (<-w).V

@@ -36,10 +36,7 @@ func at(op string) func(zktest.Request) bool {
 // nextIsServed requires that another client gets the lock, that is, that nothing was left in the queue.
 func (l *lab) nextIsServed(m string) {
 	l.T.Helper()
-	ctx := l.Within(time.Minute)
-	x, err := l.Client("next").Mutex(m).Lock(ctx)
-	require.NoError(l.T, err)
-	l.Unlock(x)
+	l.Unlock(l.Lock(bounded(time.Minute, l.Client("next").Mutex(m).Lock)))
 	l.Settle()
 	l.Empty(m)
 }
@@ -111,43 +108,22 @@ func TestACreateThatCommitsAfterItsClientMovedOnIsFoundOnce(t *testing.T) { // g
 	})
 }
 
-func TestCancellingACreateInFlightReturnsAtOnceAndLeavesNothing(t *testing.T) { // case 3: CURATOR-79, -62
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.Client("a").Mutex(l.Mutex())
-		l.warm(m)
-		held := l.Srv.Inject(zktest.Once(at("create")), zktest.Hold)
+func TestCancellingACreateInFlightReturnsAtOnceAndLeavesNothing(t *testing.T) { // cases 3, 47: CURATOR-79, -62
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		c := l.Client("a")
+		l.Unlock(l.Lock(way.Take(c)))
+		l.Settle()
+		held := l.Srv.Inject(zktest.Once(l.enqueues(way)), zktest.Hold)
 		ctx, cancel := context.WithCancel(context.Background())
-		got := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
+		got := async(func() (*recipes.Lease, error) { return way.Take(c)(ctx) })
 		<-held.Hit()
 		cancel()
 		start := time.Now()
-		r := <-got
-		require.ErrorIs(t, r.Err, context.Canceled)
+		require.ErrorIs(t, (<-got).Err, context.Canceled)
 		require.Less(t, time.Since(start), oneWay)
 		held.Release()
-		l.nextIsServed("/m")
-	})
-}
-
-func TestCancellingACreateWhoseReplyIsLostLeavesNothing(t *testing.T) { // case 3 and 5 together, over a reconnect
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.Client("a")
-		m := c.Mutex(l.Mutex())
-		l.warm(m)
-		rule := l.Srv.Inject(zktest.Once(at("create")), zktest.DropReply)
-		ctx, cancel := context.WithCancel(context.Background())
-		got := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
-		<-rule.Hit()
-		time.Sleep(oneWay + time.Millisecond) // it is applied; that the connection is cut is not known here yet
-		l.Srv.RefuseDials(true)
-		cancel()
-		require.Error(t, (<-got).Err)
-		require.Len(t, l.Children("/m"), 1, "the scenario needs the orphan")
-		time.Sleep(3 * time.Second)
-		l.Srv.RefuseDials(false)
-		time.Sleep(3 * time.Second)
-		l.Empty("/m")
-		l.nextIsServed("/m")
+		time.Sleep(time.Second)
+		l.NothingLeft()
 	})
 }
 
@@ -167,24 +143,6 @@ func TestTenThousandFailedSearchesAreOneGoroutine(t *testing.T) { // case 6: Cur
 		require.LessOrEqual(t, l.Goroutines(), before+5)
 		require.NoError(t, c.Close())
 		gone.Wait() // every one is answered when the session is over
-	})
-}
-
-func TestAClosedClientAndAMissingServerAnswer(t *testing.T) { // case 8: kazoo #83, #482 hang
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.Client("a")
-		m := c.Mutex(l.Mutex())
-		l.warm(m)
-		l.CutOff(0)
-		ctx := l.Within(2 * time.Second)
-		start := time.Now()
-		_, err := m.Lock(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.LessOrEqual(t, time.Since(start), 2*time.Second+50*time.Millisecond)
-		l.Srv.RefuseDials(false)
-		_ = c.Close()
-		l.Refused(m.Lock, recipes.ErrClosed)
-		l.Refused(m.TryLock, recipes.ErrClosed)
 	})
 }
 
@@ -244,21 +202,6 @@ func TestJunkChildrenAreIgnored(t *testing.T) { // case 11: CURATOR-43, samuel #
 		in := l.look(l.Client("i"), m)
 		require.Len(t, in.Junk, 7)
 		require.Len(t, in.Holders, 1)
-	})
-}
-
-func TestAPredecessorWeMayNotReadIsWaitedForAllTheSame(t *testing.T) { // case 12
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.Mutex()
-		l.Declare(m, kind.Mutex.New(), func(p *kind.Payload) {
-			p.ChildACL = kind.List{{Scheme: "digest", ID: zktest.DigestID("a:a"), Perms: kind.PermAll}}
-		})
-		x := l.Lock(l.Client("a", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} }).Mutex(m).Lock)
-		l.Declare(m, kind.Mutex.New())
-		w := l.Locking(l.Client("b").Mutex(m))
-		notYet(t, w, "held by a contender we may not read")
-		l.Unlock(x)
-		l.Unlock(l.Got(w))
 	})
 }
 
@@ -495,27 +438,6 @@ func TestDeclaredIsReadAgainAfterALostWatch(t *testing.T) { // failure matrix, r
 		l.Srv.RefuseDials(false)
 		l.Unlock(l.Got(w))
 	})
-}
-
-func TestAReleaseCutOverAndOverIsNotReportedDoneWhileItsNodeIsThere(t *testing.T) { // zoo: half a session timeout passed in the middle of it
-	for name, cuts := range map[string]int{"some cuts": 6, "until the session is over": 1000} {
-		runInLab(t, name, func(t *testing.T, l *lab) {
-			c := l.Client("a")
-			x := l.Lock(c.Mutex(l.Mutex()).Lock)
-			id := l.SessionID(c)
-			l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= cuts }, zktest.CutBefore)
-			err := x.Unlock(context.Background())
-			if err == nil {
-				l.Empty("/m")
-			} else {
-				require.ErrorIs(t, err, recipes.ErrReleasePending)
-			}
-			if cuts < 10 {
-				require.NoError(t, err)
-				require.Equal(t, id, l.SessionID(c))
-			}
-		})
-	}
 }
 
 // TestFailureCasesNameTests holds testdata/failure-cases.md: complete, and no test in it that does not exist.

@@ -50,29 +50,6 @@ func TestAGrantNeedsAServerThatCommits(t *testing.T) {
 	})
 }
 
-// Two that take their first place at the same moment, each where the other takes its second.
-func TestMultiLocksOfOppositeOrderStartedAtOnceBothGetTheirTurn(t *testing.T) { // case 50: Curator InterProcessMultiLock
-	inLab(t, func(t *testing.T, l *lab) {
-		l.Declare("/x", kind.Mutex.New())
-		l.Declare("/y", kind.Mutex.New())
-		done := make(chan error, 2)
-		for _, order := range [][]string{{"/x", "/y"}, {"/y", "/x"}} {
-			c := l.Client("c")
-			l.warmDeclaration(c.Mutex("/x"))
-			l.warmDeclaration(c.Mutex("/y"))
-			start := time.Now().Truncate(time.Second).Add(2 * time.Second)
-			go func() {
-				time.Sleep(time.Until(start))
-				ctx := l.Within(time.Minute)
-				both := c.MultiLock(c.Mutex(order[0]), c.Mutex(order[1]))
-				done <- both.Do(ctx, func(context.Context, *recipes.Lease) error { return nil })
-			}()
-		}
-		require.NoError(t, <-done)
-		require.NoError(t, <-done)
-	})
-}
-
 func TestAnyPermitThatComesBackIsNoticed(t *testing.T) { // case 45: Curator V1 watches one of them
 	for which := range 2 {
 		inLab(t, func(t *testing.T, l *lab) {
@@ -196,10 +173,7 @@ func TestANodeOfAnotherSessionIsNeverOurs(t *testing.T) { // cases 2, 28, 35, 49
 		} else {
 			require.ErrorIs(t, r.Err, recipes.ErrSessionLost)
 		}
-		ctx := l.Within(time.Minute)
-		x, err := way.Take(l.Client("next"))(ctx)
-		require.NoError(t, err, "a node was left behind")
-		l.Unlock(x)
+		l.Unlock(l.Lock(bounded(time.Minute, way.Take(l.Client("next"))), "a node was left behind"))
 		l.NothingLeft()
 	})
 }

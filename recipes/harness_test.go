@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -68,6 +69,15 @@ func permits(s *recipes.Semaphore, n int) taking {
 
 func locked(k *recipes.Keyed, keys ...string) taking {
 	return func(ctx context.Context) (*recipes.Lease, error) { return k.Lock(ctx, keys...) }
+}
+
+// bounded is a take that gives up after d.
+func bounded(d time.Duration, take taking) taking {
+	return func(ctx context.Context) (*recipes.Lease, error) {
+		ctx, cancel := context.WithTimeout(ctx, d)
+		defer cancel()
+		return take(ctx)
+	}
 }
 
 // heldBy is the HeldError in err.

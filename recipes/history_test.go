@@ -35,7 +35,6 @@ func TestModelsTellLegalFromIllegalHistories(t *testing.T) {
 	release := func(grant int) event { return event{op: opRelease, grant: grant} }
 	unknown := func(grant int) event { return event{op: opRelease, grant: grant, unknown: true} }
 	gone := func(grant int) event { return event{op: opGone, grant: grant} }
-	write := func(token uint64, ok bool) event { return event{op: opWrite, token: token, ok: ok} }
 	over := func(e event, call, ret int64) event { e.call, e.ret = call, ret; return e }
 	handed := func(e event, from event) event { e.node, e.token = from.node, from.token; return e }
 	shut, open := event{op: opShut}, event{op: opOpen}
@@ -72,10 +71,8 @@ func TestModelsTellLegalFromIllegalHistories(t *testing.T) {
 		"grant before expiry":              {mutexModel, timed(acquire(1, 1), acquire(2, 2), gone(1)), false},
 		"grant beside the expiry":          {mutexModel, timed(acquire(1, 1), over(acquire(2, 2), 100, 120), over(gone(1), 110, 130)), true},
 		"unknown release that worked":      {mutexModel, timed(acquire(1, 1), unknown(1), acquire(2, 2)), true},
-		"unknown release that worked late": {mutexModel, timed(acquire(1, 1), unknown(1), write(1, true), gone(1), acquire(2, 2)), true},
+		"unknown release that worked late": {mutexModel, timed(acquire(1, 1), unknown(1), gone(1), acquire(2, 2)), true},
 		"unknown release of another":       {mutexModel, timed(acquire(1, 1), unknown(7), acquire(2, 2)), false},
-		"stale write accepted":             {mutexModel, timed(acquire(1, 1), gone(1), acquire(2, 2), write(2, true), write(1, true)), false},
-		"stale write refused":              {mutexModel, timed(acquire(1, 1), gone(1), acquire(2, 2), write(2, true), write(1, false)), true},
 		"two readers":                      {rwModel, timed(read(1), read(2), release(1), release(2), acquire(3, 1)), true},
 		"writer among readers":             {rwModel, timed(read(1), acquire(2, 1)), false},
 		"reader beside a writer":           {rwModel, timed(acquire(1, 1), read(2)), false},
@@ -182,22 +179,6 @@ func forge(rnd *rand.Rand, recipe simRecipe, history []event) []event {
 	return append(broken, second)
 }
 
-func TestAHistoryOfTenThousandOperationsIsCheckedInTime(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 6))
-	var all []event
-	for i := range 10_000 / 2 { // many wait at the same time, as they do in front of a lock
-		at := int64(100 * i)
-		all = append(all,
-			event{op: opAcquire, client: i % 64, grant: i + 1, token: uint64(i + 1), call: at - rnd.Int64N(1500), ret: at + 10},
-			event{op: opRelease, client: i % 64, grant: i + 1, unknown: i%10 == 0, call: at + 50, ret: at + 60})
-	}
-	require.Equal(t, porcupine.Ok, linearizable(mutexModel, all))
-	all[5001].call += 200 // one release too late, in the middle
-	all[5001].ret += 200
-	all[5001].unknown = false
-	require.Equal(t, porcupine.Illegal, linearizable(mutexModel, all))
-}
-
 // What a lock is, as porcupine understands it: a model of each recipe, which accepts a history if and only if there is an
 // order of its operations, consistent with real time, in which each does what the recipe promises.
 
@@ -208,7 +189,6 @@ const (
 	opRelease  operation = "release"  // an Unlock; with unknown, one that was not confirmed
 	opGone     operation = "gone"     // the servers dropped the grant's nodes: expiry, or somebody's hand
 	opExchange operation = "exchange" // a write lease became a read lease, or the other way round
-	opWrite    operation = "write"    // to a store that remembers the highest token
 	opSee      operation = "see"      // somebody was told who leads: node and token; no node, nobody
 	opShut     operation = "shut"     // the lock was drained
 	opOpen     operation = "open"     // and is in use again
@@ -227,27 +207,25 @@ type event struct {
 	shared    bool
 	n         int // permits
 	unknown   bool
-	ok        bool    // of write: accepted
 	passed    bool    // of acquire: by a program that obeys no declaration
 	set       []event // of a multi-lock: what is said of each member, all of it at one moment; lock is empty
 	call, ret int64
 }
 
 func (e event) String() string {
-	s := fmt.Sprintf("[%d,%d] client %d: %s %s grant %d token %d shared=%v n=%d unknown=%v ok=%v old=%d %s",
-		e.call, e.ret, e.client, e.op, e.lock, e.grant, e.token, e.shared, e.n, e.unknown, e.ok, e.old, e.node)
+	s := fmt.Sprintf("[%d,%d] client %d: %s %s grant %d token %d shared=%v n=%d unknown=%v old=%d %s",
+		e.call, e.ret, e.client, e.op, e.lock, e.grant, e.token, e.shared, e.n, e.unknown, e.old, e.node)
 	for _, part := range e.set {
 		s += fmt.Sprintf("; %s shared=%v n=%d", part.lock, part.shared, part.n)
 	}
 	return s
 }
 
-// mutexState is a mutex, with what its token guards.
+// mutexState is a mutex.
 type mutexState struct {
 	holder int
 	token  uint64 // of the newest grant
 	node   string
-	stored uint64 // highest token the store has seen
 }
 
 func stepMutex(m mutexState, e event) []any {
@@ -257,13 +235,6 @@ func stepMutex(m mutexState, e event) []any {
 			return nil
 		}
 		m.holder, m.token, m.node = e.grant, max(m.token, e.token), e.node
-	case opWrite:
-		if e.ok && e.token < m.stored {
-			return nil
-		}
-		if e.ok {
-			m.stored = e.token
-		}
 	case opRelease, opGone:
 		if m.holder != e.grant {
 			return []any{m} // it was lost before

@@ -78,39 +78,6 @@ func TestAKeyLivesOnlyWhileItIsUsed(t *testing.T) {
 	})
 }
 
-func TestRequestBudgetsOfKeys(t *testing.T) { // a key that is free costs what a declared lock costs
-	draw := func(c *recipes.Client) taking {
-		return permits(c.Keyed("/ks").Semaphore("1"), 1)
-	}
-	set := func(c *recipes.Client) taking {
-		return locked(c.Keyed("/km"), "1", "2", "3")
-	}
-	for name, b := range map[string]struct {
-		take             func(*recipes.Client) taking
-		acquire, release string
-	}{
-		"mutex": {func(c *recipes.Client) taking {
-			return c.Keyed("/km").Mutex("1").Lock
-		}, "getChildren2 getData multi", "multi"},
-		"reader": {func(c *recipes.Client) taking {
-			return c.Keyed("/krw").RWMutex("1").RLock
-		}, "getChildren2 getData multi", "multi"},
-		"one permit":      {draw, "2getChildren2 getData multi", "multi"},
-		"set of three":    {set, "3getChildren2 3getData multi", "multi"},
-		"by its own path": {func(c *recipes.Client) taking { return c.Mutex("/km/1").Lock }, "getChildren2 getData multi", "multi"},
-	} {
-		runInLab(t, name, func(t *testing.T, l *lab) {
-			l.families()
-			take := b.take(l.Client("a"))
-			l.Unlock(l.Lock(take))
-			var x *recipes.Lease
-			require.Equal(t, spent(1, b.acquire), l.Cost(func() { x = l.Lock(take) }), "to acquire")
-			require.Equal(t, spent(1, b.release), l.Cost(func() { l.Unlock(x) }), "to release")
-			l.noKeys("/km", "/krw", "/ks")
-		})
-	}
-}
-
 func TestRequestBudgetsOfAKeyInUse(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
@@ -143,8 +110,7 @@ func TestASetOfKeysOfWhichSomeAreInUse(t *testing.T) {
 				held = append(held, l.Lock(locked(a, keys[i])))
 			}
 		}
-		x := l.Lock(locked(b, "warm"))
-		l.Unlock(x)
+		l.Unlock(l.Lock(locked(b, "warm")))
 		require.Equal(t, 2, l.Cost(func() {
 			_, err := b.TryLock(t.Context(), keys...)
 			require.ErrorIs(t, err, recipes.ErrHeld)
@@ -167,11 +133,9 @@ func TestASemaphoresKeyHasAGateWhenSomebodyWaits(t *testing.T) {
 		a, b, c := l.Client("a").Keyed("/ks").Semaphore("k"), l.Client("b").Keyed("/ks").Semaphore("k"), l.Client("c").Keyed("/ks").Semaphore("k")
 		x := l.Lock(permits(a, 2))
 		require.ElementsMatch(t, []string{"leases"}, l.Children("/ks/k"))
-		w := async(func() (*recipes.Lease, error) { return b.Acquire(context.Background(), 2) })
-		l.Settle()
+		w := l.Waiting(permits(b, 2))
 		require.ElementsMatch(t, []string{"leases", "locks"}, l.Children("/ks/k"))
-		v := async(func() (*recipes.Lease, error) { return c.Acquire(context.Background(), 3) })
-		l.Settle()
+		v := l.Waiting(permits(c, 3))
 		l.Unlock(x)
 		r := l.Granted(w)
 		l.Unlock(r.V)
@@ -333,24 +297,14 @@ func TestAKeysNodeThatAnotherProgramMadeIsRefusedUnlessTheFamilyAllowsIt(t *test
 				}
 			})
 			require.LessOrEqual(t, got.Trips, 3, got.Ops)
+			x := l.Lock(locked(k, "2")) // a node of the family's own list is not foreign
+			w := l.Locking(l.warmed("b", "/km").Mutex("2"))
+			notYet(t, w, "it waits")
+			l.Unlock(x)
+			l.Unlock((<-w).V)
 			l.noKeys("/km") // the last contender takes the node along, whoever made it
 		})
 	}
-}
-
-func TestAKeysNodeOfTheFamilysOwnListIsNotForeign(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.Declare("/km", &kind.KeyedParams{Of: "mutex", Foreign: "false", Common: kind.Common{Wire: kind.WireCurator}}, func(p *kind.Payload) {
-			p.ChildACL = kind.List{{Scheme: "world", ID: "anyone", Perms: kind.PermAll &^ kind.PermAdmin}}
-		})
-		a, b := l.warmed("a", "/km"), l.warmed("b", "/km")
-		x := l.Lock(locked(a, "1"))
-		w := l.Locking(b.Mutex("1"))
-		notYet(t, w, "it waits")
-		l.Unlock(x)
-		l.Unlock((<-w).V)
-		l.noKeys("/km")
-	})
 }
 
 // A client that meets its key's node deleted between two steps begins again. After three times it depends on luck no more.
@@ -432,8 +386,7 @@ func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
 				runInLab(t, fmt.Sprint(name, " ", what, " ", nth), func(t *testing.T, l *lab) {
 					l.families()
 					c := l.Client("a")
-					x := l.Lock(take(c))
-					l.Unlock(x)
+					l.Unlock(l.Lock(take(c)))
 					seen := 0
 					l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 						if zktest.On("multi", "delete")(r) {
@@ -449,8 +402,7 @@ func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
 					}
 					time.Sleep(12 * time.Second)
 					l.noKeys("/km", "/krw", "/ks")
-					x = l.Lock(take(c))
-					l.Unlock(x)
+					l.Unlock(l.Lock(take(c)))
 					l.noKeys("/km", "/krw", "/ks")
 				})
 			}

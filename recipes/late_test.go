@@ -342,9 +342,7 @@ func TestAWaitThatEndsBetweenTwoTriesSaysThatItEnded(t *testing.T) { // simulati
 		} {
 			for ms := 100; ms < 400; ms += 3 { // cut, reconnect, search: somewhere in here lies the pause
 				rule := l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.CutBefore)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(ms)*time.Millisecond)
-				x, err := f(ctx)
-				cancel()
+				x, err := bounded(time.Duration(ms)*time.Millisecond, f)(t.Context())
 				rule.Remove()
 				if err == nil {
 					l.Unlock(x)

@@ -524,9 +524,7 @@ func TestAReleaseOfASetThatTheServerRefusesNamesWhatIsStillThere(t *testing.T) {
 		require.NotContains(t, err.Error(), "this client")
 		_, err = multi(c, "/m1", "/m2").TryLock(t.Context())
 		ours(err)
-		ctx := l.Within(time.Minute)
-		waits := async(func() (*recipes.Lease, error) { return c.Mutex("/m1").Lock(ctx) })
-		l.Settle()
+		waits := l.Waiting(bounded(time.Minute, c.Mutex("/m1").Lock))
 		_, err = c.Mutex("/m1").TryLock(t.Context()) // behind that goroutine, which waits for our own node
 		ours(err)
 		ours((<-waits).Err)

@@ -2,7 +2,6 @@ package recipes_test
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,28 +15,6 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
-
-// Each waiter has looked ahead by the time that it is next, so it hears of its turn and asks for nothing. A holder that stays as
-// long as a listing takes is enough for that.
-func TestAHandOffInAShortQueueTakesNoRoundTrip(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		x := l.Lock(l.Client("holder").Mutex(l.Mutex()).Lock)
-		var line []<-chan result[*recipes.Lease]
-		for i := range 6 {
-			line = append(line, l.Locking(l.Client(fmt.Sprint(i)).Mutex("/m")))
-		}
-		for i, w := range line {
-			time.Sleep(2 * oneWay)
-			released := time.Now()
-			l.Unlock(x)
-			r := hostile.Soon(t, w, "it is next")
-			require.NoError(t, r.Err)
-			require.Equal(t, 2*oneWay, r.At.Sub(released), "waiter %d: one way for the release, one for its event", i)
-			x = r.V
-		}
-		l.Unlock(x)
-	})
-}
 
 // What happens between a waiter's create and the watches that it sets behind it is not missed.
 func TestWhatHappensBeforeAWaiterLooksAheadIsNotMissed(t *testing.T) {
@@ -337,9 +314,7 @@ func TestADepartureThatWasHeardWhileBusyIsNoTurn(t *testing.T) {
 func TestADepartureWhileTheWaiterListsIsNotTheHolders(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
-		ctx, cancel := context.WithCancel(t.Context())
-		scout := async(func() (*recipes.Lease, error) { return l.Client("b").Mutex("/m").Lock(ctx) })
-		l.Settle()
+		scout, cancel := l.Leaving(l.Client("b").Mutex("/m").Lock)
 		ahead, leave := l.Leaving(l.Client("c").Mutex("/m").Lock)
 		c, beats := l.beating()
 		w := l.Locking(c.Mutex("/m"))

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -125,15 +126,18 @@ func TestASetExcludesWhatItsMembersExclude(t *testing.T) {
 
 // purse keeps the books of a test over many locks: how much of each is held, and how much there is.
 type purse struct {
-	t     *testing.T
-	held  map[string]int
-	limit map[string]int
-	do    chan func()
+	mu          sync.Mutex
+	held, limit map[string]int
 }
 
-func (p *purse) take(name string, n int) {
-	p.held[name] += n
-	require.LessOrEqual(p.t, p.held[name], p.limit[name], "too many hold %s", name)
+// change takes what sets need, or gives it back.
+func (p *purse) change(t *testing.T, need map[string]int, sign int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, n := range need {
+		p.held[name] += sign * n
+		assert.LessOrEqual(t, p.held[name], p.limit[name], "too many hold %s", name)
+	}
 }
 
 // pick chooses some locks, and says what holding them takes.
@@ -156,26 +160,16 @@ func pick(rnd *rand.Rand, c *recipes.Client) (members []recipes.Member, need map
 	return members, need
 }
 
-func (p *purse) work(c *recipes.Client, seed uint64, rounds int) error {
+func (p *purse) work(t *testing.T, c *recipes.Client, seed uint64, rounds int) error {
 	rnd := rand.New(rand.NewPCG(seed, 50))
 	for range rounds {
 		members, need := pick(rnd, c)
 		pause := time.Duration(rnd.IntN(300)) * time.Millisecond
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		err := c.MultiLock(members...).Do(ctx, func(context.Context, *recipes.Lease) error {
-			change := func(sign int) {
-				done := make(chan struct{})
-				p.do <- func() {
-					for name, n := range need {
-						p.take(name, sign*n)
-					}
-					close(done)
-				}
-				<-done
-			}
-			change(1)
+			p.change(t, need, 1)
 			time.Sleep(pause)
-			change(-1)
+			p.change(t, need, -1)
 			return nil
 		})
 		cancel()
@@ -194,24 +188,17 @@ func TestOverlappingSetsOfAnyKindsNeverDeadlock(t *testing.T) { // case 50; sets
 		l.Declare("/l2", kind.Election.New())
 		l.Declare("/l3", kind.RWLock.New())
 		l.Declare("/l4", kind.RWLock.New())
-		p := &purse{t: t, held: map[string]int{}, do: make(chan func()),
-			limit: map[string]int{"/l0": 1, "/l1": 1, "/l2": 1, "/l3": 100, "/l4": 100}}
+		p := &purse{held: map[string]int{}, limit: map[string]int{"/l0": 1, "/l1": 1, "/l2": 1, "/l3": 100, "/l4": 100}}
 		const clients, each, rounds = 4, 2, 20
 		done := make(chan error)
 		for i := range clients {
 			c := l.Client(fmt.Sprint(i))
 			for j := range each {
-				go func() { done <- p.work(c, uint64(10*i+j), rounds) }()
+				go func() { done <- p.work(t, c, uint64(10*i+j), rounds) }()
 			}
 		}
-		for left := clients * each; left > 0; {
-			select {
-			case f := <-p.do:
-				f()
-			case err := <-done:
-				require.NoError(t, err)
-				left--
-			}
+		for range clients * each {
+			require.NoError(t, <-done)
 		}
 		l.Settle()
 		l.Empty("/l0", "/l1", "/l2", "/l3", "/l4")
@@ -326,8 +313,7 @@ func TestASetKeepsNoTurnFromAHolderThatItWaitsFor(t *testing.T) {
 				return c.Mutex("/" + n)
 			}
 			b := l.Lock(lock("b").Lock)
-			set := async(func() (*recipes.Lease, error) { return c.MultiLock(lock("a"), lock("b")).Lock(context.Background()) })
-			l.Settle()
+			set := l.Waiting(c.MultiLock(lock("a"), lock("b")).Lock)
 			nested, done := context.WithTimeout(b.Context(), time.Second)
 			defer done()
 			a, err := lock("a").Lock(nested)
@@ -340,22 +326,6 @@ func TestASetKeepsNoTurnFromAHolderThatItWaitsFor(t *testing.T) {
 			require.Empty(t, c.Leftovers())
 		})
 	}
-}
-
-// A try of a set waits for nobody, and is told who is in the way.
-func TestATryOfASetTakesNoTurn(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		paths := l.Mutexes(2)
-		c := l.Client("c")
-		x := l.Lock(c.Mutex(paths[1]).Lock)
-		_, err := multi(c, paths...).TryLock(t.Context())
-		held := heldBy(t, err)
-		require.Equal(t, paths[1], held.Path)
-		require.True(t, held.Local)
-		l.Unlock(l.Lock(c.Mutex(paths[0]).TryLock))
-		l.Unlock(x)
-		require.Empty(t, c.Leftovers())
-	})
 }
 
 // Goroutines of one client take locks and sets of them, and further locks while they hold some, in the order of the paths. No such
@@ -451,21 +421,6 @@ func TestASetIsGivenUpWhenSomethingHappensToAMemberItHasAlready(t *testing.T) {
 			l.NothingLeft()
 		})
 	}
-}
-
-func TestASetIsRefusedByAFullQueueAndLeavesNothing(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.EveryKind()
-		p := kind.Election.New().(*kind.ElectionParams)
-		p.MaxWaiters = 1
-		l.Declare("/e", p)
-		l.Lock(l.Client("leader").Election("/e").Campaign)
-		l.campaigning(l.Client("second"))
-		l.Refused(mixed(l.Client("a")).Lock, recipes.ErrQueueFull)
-		l.Settle()
-		l.Empty("/m", "/s/leases", "/s/locks")
-		require.Len(t, l.Children("/e"), 2)
-	})
 }
 
 func TestTheDeadlineOfAMixedSetIsOneForAllMembers(t *testing.T) { // Curator gives each member the full timeout

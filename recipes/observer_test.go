@@ -84,9 +84,7 @@ func (l *lab) throughEveryEvent(c *recipes.Client, way harness.Way) {
 func (l *lab) grantedSoon(way harness.Way, when string) {
 	l.T.Helper()
 	for _, take := range []taking{way.Take(l.Client("next")), way.Block(l.Client("next"))} {
-		ctx, cancel := context.WithTimeout(l.T.Context(), 2*time.Second)
-		x, err := take(ctx)
-		cancel()
+		x, err := bounded(2*time.Second, take)(l.T.Context())
 		require.NoError(l.T, err, when)
 		l.Unlock(x)
 	}

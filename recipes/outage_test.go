@@ -35,10 +35,7 @@ func TestAnOutageIsNotContentionForTheFirstCallerNorForTheTenth(t *testing.T) {
 				time.Sleep(before)
 				var all []<-chan result[*recipes.Lease]
 				for range 10 {
-					all = append(all, async(func() (*recipes.Lease, error) {
-						ctx := l.Within(3 * time.Second)
-						return way.Take(c)(ctx)
-					}))
+					all = append(all, async(func() (*recipes.Lease, error) { return bounded(3*time.Second, way.Take(c))(t.Context()) }))
 				}
 				for _, r := range all {
 					err := (<-r).Err
@@ -61,11 +58,7 @@ func TestAnOutageIsNotContentionForTheFirstCallerNorForTheTenth(t *testing.T) {
 func TestAWaitThatEndsInAnOutageSaysBothWhoWasAheadAndThatNobodyCanBeReached(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		x := l.Lock(way.Block(l.Client("holder")))
-		waiting := async(func() (*recipes.Lease, error) {
-			ctx := l.Within(8 * time.Second)
-			return way.Take(l.Client("waiter"))(ctx)
-		})
-		l.Settle()
+		waiting := l.Waiting(bounded(8*time.Second, way.Take(l.Client("waiter"))))
 		l.goes()
 		err := (<-waiting).Err
 		require.ErrorIs(t, err, recipes.ErrUnreachable)

@@ -305,16 +305,3 @@ func TestSeveralLostSessionsAreRememberedUntilEachIsClosed(t *testing.T) {
 		require.Empty(t, a.Leftovers())
 	})
 }
-
-// The first request that the recipes send in the new session is the one that deletes: a Try would meet its own ghost.
-func TestATryAfterAnOutageDoesNotMeetItsOwnGhost(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		a := l.Client("a")
-		m := a.Mutex(l.Mutex())
-		x := l.Lock(m.Lock)
-		context.AfterFunc(x.Context(), func() { _ = x.Unlock(context.Background()) })
-		l.cut(a)
-		l.Srv.ResetCounts()
-		l.Unlock(l.Lock(m.TryLock))
-	})
-}

@@ -328,25 +328,6 @@ func TestTheLoopThatAProgramWritesDoesTheWorkOnce(t *testing.T) {
 	}
 }
 
-func TestAPaymentWhoseReleaseLostTheSessionIsNotRepeated(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m, paid := l.Client("a").Mutex(l.Mutex()), 0
-		for paid < 3 {
-			err := m.Do(t.Context(), func(context.Context, *recipes.Lease) error {
-				paid++
-				l.CutOff(0)
-				time.AfterFunc(30*time.Second, func() { l.Srv.RefuseDials(false) })
-				return nil
-			})
-			require.Error(t, err)
-			if !recipes.Retryable(err) {
-				break
-			}
-		}
-		require.Equal(t, 1, paid)
-	})
-}
-
 func TestAnErrorOfTheWorkIsNotRetryableWhateverItWraps(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()

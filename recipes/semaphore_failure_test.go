@@ -27,25 +27,6 @@ import (
 // permits are the nodes below leases.
 func (l *lab) permits() int { return len(l.Children("/s/leases")) }
 
-func TestACancelledTakeLeavesNoPermit(t *testing.T) { // case 47: cancelled while the permit is being created
-	inLab(t, func(t *testing.T, l *lab) {
-		l.Semaphore(3)
-		c := l.Client("a")
-		require.NoError(t, c.Semaphore("/s").Declared(t.Context()))
-		held := l.Srv.Inject(zktest.Once(l.By(c, "multi")), zktest.Hold)
-		ctx, cancel := context.WithCancel(t.Context())
-		got := async(func() (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) })
-		<-held.Hit()
-		cancel()
-		require.ErrorIs(t, (<-got).Err, context.Canceled)
-		held.Release()
-		l.Settle()
-		time.Sleep(time.Second)
-		require.Zero(t, l.permits())
-		l.Empty("/s/locks")
-	})
-}
-
 func TestOnePermitThatComesBackWakesOneWaiter(t *testing.T) { // a herd is Curator's and kazoo's way only at the front
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(4)
@@ -78,9 +59,7 @@ func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
 		l.Semaphore(1)
 		held := l.Lock(draws(1)(l.Client("holder")))
 		c := l.Client("c")
-		ctx, cancel := context.WithCancel(t.Context())
-		first := async(func() (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) })
-		l.Settle()
+		first, cancel := l.Leaving(permits(c.Semaphore("/s"), 1))
 		second := l.drawing(c, 1)
 		l.Settle()
 		slow := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DelayReply(2*time.Second))
@@ -88,8 +67,7 @@ func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
 		<-slow.Hit()
 		cancel()
 		require.ErrorIs(t, (<-first).Err, context.Canceled)
-		got := l.Granted(second)
-		l.Unlock(got.V)
+		l.Unlock(l.Got(second))
 		l.Settle()
 		l.Empty("/s/locks", "/s/leases")
 	})
@@ -170,8 +148,7 @@ func TestTheFirstAtAGateAsksServersThatShedItsRequestEverMoreRarely(t *testing.T
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
 		x := l.Lock(draws(3)(l.Client("holder")))
-		w := async(func() (*recipes.Lease, error) { return l.Client("waiter").Semaphore("/s").Acquire(t.Context(), 1) })
-		l.Settle()
+		w := l.Waiting(permits(l.Client("waiter").Semaphore("/s"), 1))
 		l.Unlock(x)
 		shed := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.Session != l.SessionID(x.Client()) }, zktest.Fail(zktest.CodeThrottled))
 		time.Sleep(time.Minute)
@@ -188,8 +165,7 @@ func TestAPlaceAtTheGateThatWentWithItsSemaphoreIsLost(t *testing.T) {
 		l.Semaphore(1)
 		holder := l.Lock(draws(1)(l.Client("a")))
 		c := l.Client("b")
-		waiting := async(func() (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(t.Context(), 1) })
-		l.Settle()
+		waiting := l.Waiting(permits(c.Semaphore("/s"), 1))
 		held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Path == "/s/leases" && strings.HasPrefix(r.Op, "getChildren") }), zktest.Hold)
 		l.Unlock(holder)
 		<-held.Hit()

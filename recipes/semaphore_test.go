@@ -61,8 +61,7 @@ func TestTheLimitIsFollowedLive(t *testing.T) { // case 48: raised 1 to 3 with w
 		notYet(t, w3, "admitted above the lowered limit")
 		require.NoError(t, third.V.Context().Err(), "lowering interrupted a holder")
 		l.Unlock(third.V)
-		fourth := l.Granted(w3)
-		l.Unlock(fourth.V)
+		l.Unlock(l.Got(w3))
 	})
 }
 
@@ -103,8 +102,7 @@ func TestGoroutinesOfOneClientKeepOnePlaceInTheQueue(t *testing.T) {
 func TestPermitsThatCannotBeAreRefusedAtOnce(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Semaphore(l.Semaphore(2))
-		_, err := m.Acquire(t.Context(), 3)
-		require.ErrorIs(t, err, recipes.ErrTooManyPermits)
+		err := l.Refused(permits(m, 3), recipes.ErrTooManyPermits)
 		require.ErrorContains(t, err, "3 permits asked for, 2 are declared")
 		_, err = m.Acquire(t.Context(), 0)
 		require.ErrorContains(t, err, "at least 1")
@@ -182,8 +180,7 @@ func TestAWaitForTakenPermitsThatEndsWithdrawsThem(t *testing.T) {
 		l.Semaphore(2)
 		x := l.Lock(draws(2)(l.Client("0")))
 		front := l.Client("front")
-		ctx := l.Within(time.Minute)
-		w := l.Waiting(func(context.Context) (*recipes.Lease, error) { return front.Semaphore("/s").Acquire(ctx, 2) })
+		w := l.Waiting(bounded(time.Minute, permits(front.Semaphore("/s"), 2)))
 		taking := l.Srv.Inject(zktest.Once(l.By(front, "multi")), zktest.Hold)
 		l.Unlock(x)
 		<-taking.Hit()

@@ -24,7 +24,7 @@ import (
 //   - nobody is granted while somebody in conflict believes to hold;
 //   - a lease that is granted has not ended yet: it would if nothing had proven its session lately;
 //   - whoever is granted has nobody ahead in the queue, in the servers' own order (no conditions);
-//   - exclusive tokens grow from grant to grant, and the store they guard never obeys an old one (no conditions).
+//   - exclusive tokens grow from grant to grant, and no rival holds beside a lease: the models of the history check that (no conditions).
 
 // granted enters a new lease and checks it. called is the stamp of the call that led to it.
 func (w *simWorld) granted(worker int, st simStep, l *recipes.Lease, called int64) *simGrant {
@@ -126,7 +126,6 @@ func (w *simWorld) alone(g *simGrant) {
 		if p.recipe == "semaphore" {
 			permits = p.n
 		}
-		w.besides(p, g.nodes())
 		for other := range w.believed {
 			if other.lease.Context().Err() != nil || !other.spoiledAt.IsZero() || other.leaving || other.lease.With(g.lease) {
 				continue
@@ -148,7 +147,7 @@ func (w *simWorld) alone(g *simGrant) {
 	}
 }
 
-// numbered reads the token from the servers' tree and compares it with those before.
+// numbered reads the token from the servers' tree.
 func (w *simWorld) numbered(g *simGrant) {
 	for _, node := range g.nodes() {
 		n, there := w.Srv.Get(node)
@@ -159,20 +158,6 @@ func (w *simWorld) numbered(g *simGrant) {
 			g.token = uint64(n.Stat.Czxid)
 		}
 	}
-	if g.token == 0 || !g.spoiledAt.IsZero() {
-		return
-	}
-	for _, p := range g.fenced() {
-		if g.token <= w.highest[p.lock] {
-			w.blame("grant %d of %s: token %d after %d", g.id, p.lock, g.token, w.highest[p.lock])
-		}
-		w.highest[p.lock] = max(w.highest[p.lock], g.token)
-	}
-}
-
-// fenced are the parts whose token orders holders.
-func (g *simGrant) fenced() []*simPart {
-	return slices.DeleteFunc(slices.Clone(g.parts), func(p *simPart) bool { return p.shared || p.recipe == "semaphore" })
 }
 
 // inspect looks at all grants in the servers' tree.
@@ -236,25 +221,6 @@ func (w *simWorld) ends(g *simGrant, p *simPart) {
 		w.blame("grant %d: client %d believes to hold %v, of which %v is gone", g.id, g.client, g.nodes(), p.nodes)
 	}
 	w.enter(event{op: opGone, client: g.client, grant: g.id, call: p.seen, ret: w.stamp()}, p)
-}
-
-// fencedWrite is a write to a store that remembers the highest token: late writers are refused.
-func (w *simWorld) fencedWrite(worker int, g *simGrant) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if g.token == 0 {
-		return
-	}
-	for _, p := range g.fenced() {
-		call := w.stamp()
-		ok := g.token >= w.store[p.lock]
-		if ok {
-			w.store[p.lock] = g.token
-		} else {
-			w.stats.stale++
-		}
-		w.enter(event{op: opWrite, client: worker, grant: g.id, token: g.token, ok: ok, call: call, ret: w.stamp()}, p)
-	}
 }
 
 // released enters the answer to an Unlock.

@@ -331,38 +331,9 @@ func (r *rival) admitted(node string, called int64) bool {
 	r.node, r.grant, r.at = node, w.ids, w.stamp()
 	w.stats.rivals[r.habit]++
 	p := r.part()
-	for g := range w.believed {
-		if g.lease.Context().Err() != nil || !g.spoiledAt.IsZero() || g.leaving {
-			continue
-		}
-		for _, theirs := range g.parts {
-			if theirs.lock == p.lock && p.recipe != "semaphore" && !(p.shared && theirs.shared) {
-				w.blame("a rival has %s while grant %d (client %d, %v) is believed", node, g.id, g.client, g.nodes())
-			}
-		}
-	}
-	w.besides(p, node)
-	token := uint64(n.Stat.Czxid)
-	if !p.shared && p.recipe != "semaphore" {
-		if token <= w.highest[p.lock] {
-			w.blame("a rival has %s: token %d after %d", node, token, w.highest[p.lock])
-		}
-		w.highest[p.lock] = max(w.highest[p.lock], token)
-	}
-	w.rivals[r] = true
 	// It does not look whether the lock is drained.
-	w.enter(event{op: opAcquire, client: len(w.plan.scripts), grant: r.grant, token: token, passed: true, call: called, ret: w.stamp()}, p)
+	w.enter(event{op: opAcquire, client: len(w.plan.scripts), grant: r.grant, token: uint64(n.Stat.Czxid), passed: true, call: called, ret: w.stamp()}, p)
 	return true
-}
-
-// besides checks that no rival holds what excludes a part; mu is held. A rival holds for as long as its node is there.
-func (w *simWorld) besides(p *simPart, whose any) {
-	for r := range w.rivals {
-		theirs := r.part()
-		if _, there := w.Srv.Get(r.node); there && theirs.lock == p.lock && p.recipe != "semaphore" && !(p.shared && theirs.shared) {
-			w.blame("%v is granted while a rival has %s", whose, r.node)
-		}
-	}
 }
 
 // standing is a stamp at which the rival held for certain.
@@ -379,6 +350,5 @@ func (r *rival) standing() int64 {
 func (r *rival) left(seen int64) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	delete(r.w.rivals, r)
 	r.w.enter(event{op: opGone, client: len(r.w.plan.scripts), grant: r.grant, call: seen, ret: r.w.stamp()}, r.part())
 }

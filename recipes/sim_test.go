@@ -123,7 +123,6 @@ func (s *simTotal) add(w *simWorld) {
 	s.losses += w.stats.losses
 	s.faults += w.stats.faults
 	s.refused += w.stats.refused
-	s.stale += w.stats.stale
 	s.late += w.stats.late
 	s.seen += w.stats.seen
 	for habit, n := range w.stats.rivals {
@@ -134,8 +133,8 @@ func (s *simTotal) add(w *simWorld) {
 func (s *simTotal) report(t *testing.T, took time.Duration) {
 	t.Logf("%d seeds %v, %.0f virtual hours in %v (%.0f virtual hours a second)", s.seeds, s.recipes, s.virtual.Hours(),
 		took.Round(time.Millisecond), s.virtual.Hours()/took.Seconds())
-	t.Logf("%d acquisitions asked for, %d granted, %d refused or given up; %d leases lost, %d stale writes refused; %d times told who leads; %d faults, %d of them requests that stood still; %d events checked by porcupine",
-		s.asked, s.grants, s.refused, s.losses, s.stale, s.simStats.seen, s.faults, s.late, s.events)
+	t.Logf("%d acquisitions asked for, %d granted, %d refused or given up; %d leases lost; %d times told who leads; %d faults, %d of them requests that stood still; %d events checked by porcupine",
+		s.asked, s.grants, s.refused, s.losses, s.simStats.seen, s.faults, s.late, s.events)
 	t.Logf("%v grants of rivals; faults: %v", s.rivals, s.kinds)
 }
 
@@ -311,20 +310,16 @@ type simWorld struct {
 	history  []event
 	wrong    []string
 	ids      int
-	store    map[string]uint64 // fenced: the highest token seen, by lock
-	highest  map[string]uint64 // exclusive token, by lock
-	excused  bool              // false only to prove that the checks find something
+	excused  bool // false only to prove that the checks find something
 	declared map[string]*simDeclaration
 	observed string // who the newest observation says leads
 	stats    simStats
-	foreign  map[int64]bool  // the czxids of nodes of keys that stock libraries have made
-	rivals   map[*rival]bool // granted, not known to be over
+	foreign  map[int64]bool // the czxids of nodes of keys that stock libraries have made
 }
 
 type simStats struct {
 	virtual                                time.Duration
 	asked, grants, losses, faults, refused int
-	stale                                  int    // writes the fenced store refused
 	seen                                   int    // answers to who leads
 	late                                   int    // requests with which a thread of a server stood still
 	rivals                                 [3]int // grants of rivals, by habit
@@ -416,8 +411,8 @@ func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 	w := &simWorld{
 		lab: &lab{harness.NewLab(t, append(brand, zktest.WithTickTime(plan.tick), zktest.WithLatency(plan.latency))...)}, plan: plan,
 		born: time.Now(), believed: map[*simGrant]bool{}, standing: map[*simGrant]bool{}, spoiled: map[string]time.Time{},
-		store: map[string]uint64{}, highest: map[string]uint64{}, excused: true,
-		declared: map[string]*simDeclaration{}, foreign: map[int64]bool{}, rivals: map[*rival]bool{},
+		excused:  true,
+		declared: map[string]*simDeclaration{}, foreign: map[int64]bool{},
 	}
 	if plan.replica {
 		w.follower = w.Srv.Replica()

@@ -65,7 +65,7 @@ func (w *simWorld) once(worker int, st simStep) {
 
 // ask calls the recipe.
 func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*recipes.Lease, error) {
-	c, opts := place.client(), []recipes.Option(nil)
+	c := place.client()
 	lock := func(wait, try taking) (*recipes.Lease, error) {
 		if st.how == "try" {
 			return try(ctx)
@@ -75,13 +75,13 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*reci
 	recipe, at := w.target(st)
 	switch recipe {
 	case "rwlock":
-		m := w.rwmutex(c, at, st, opts...)
+		m := w.rwmutex(c, at, st)
 		if st.shared {
 			return lock(m.RLock, m.TryRLock)
 		}
 		return lock(m.Lock, m.TryLock)
 	case "semaphore":
-		m := w.semaphore(c, at, st, opts...)
+		m := w.semaphore(c, at, st)
 		return lock(permits(m, st.n),
 			func(ctx context.Context) (*recipes.Lease, error) { return m.TryAcquire(ctx, st.n) })
 	case "election":
@@ -90,7 +90,7 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*reci
 		m := c.MultiLock(w.members(c, st)...)
 		return lock(m.Lock, m.TryLock)
 	}
-	m := w.mutex(c, at, st, opts...)
+	m := w.mutex(c, at, st)
 	return lock(m.Lock, m.TryLock)
 }
 
@@ -121,7 +121,6 @@ func (w *simWorld) members(c *recipes.Client, st simStep) (members []recipes.Mem
 
 // use holds the lease for as long as the step says, and does something with it.
 func (w *simWorld) use(worker int, st simStep, place *simClient, g *simGrant) *simGrant {
-	w.fencedWrite(worker, g)
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(st.patience, w.plan.timeout/4))
 	defer cancel()
 	switch st.extra {
@@ -150,7 +149,6 @@ func (w *simWorld) use(worker int, st simStep, place *simClient, g *simGrant) *s
 	} else {
 		<-over.C
 	}
-	w.fencedWrite(worker, g)
 	return g
 }
 
@@ -247,10 +245,6 @@ func (w *simWorld) give(worker int, st simStep, g *simGrant) {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	unlock := g.lease.Unlock
-	if recipe, _ := w.target(st); recipe == "election" {
-		unlock = g.lease.Unlock
-	}
 	called, start := w.now(), time.Now()
 	if st.release == "unlock" && w.plan.clients[worker%len(w.clients)].releases {
 		g.lease.Release()
@@ -260,7 +254,7 @@ func (w *simWorld) give(worker int, st simStep, g *simGrant) {
 		w.left(worker, g, called)
 		return
 	}
-	err := unlock(ctx)
+	err := g.lease.Unlock(ctx)
 	if late := time.Since(start) - limit; late > 0 {
 		w.violated("worker %d: Unlock returned %v late: %v", worker, late, err)
 	}
@@ -477,11 +471,11 @@ func (w *simWorld) rwmutex(c *recipes.Client, lock string, st simStep, opts ...r
 	return c.RWMutex(w.node(lock), opts...)
 }
 
-func (w *simWorld) semaphore(c *recipes.Client, lock string, st simStep, opts ...recipes.Option) *recipes.Semaphore {
+func (w *simWorld) semaphore(c *recipes.Client, lock string, st simStep) *recipes.Semaphore {
 	if family, key := w.family(lock); w.keyed(lock) && st.byKey {
-		return c.Keyed(family, opts...).Semaphore(key)
+		return c.Keyed(family).Semaphore(key)
 	}
-	return c.Semaphore(w.node(lock), opts...)
+	return c.Semaphore(w.node(lock))
 }
 
 // keysAtRest requires that nothing is left of keys, but the nodes that other programs have made.

@@ -33,38 +33,25 @@ func TestAnObservationOutlivesAnyNumberOfLostConnections(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Election()
 		c := l.Client("a")
-		ctx, cancel := context.WithCancel(t.Context())
-		seen := make(chan recipes.Contender, 9)
-		ended := async(func() (err error, _ error) {
-			for leader, e := range c.Election("/e").Observe(ctx) {
-				if e == nil {
-					seen <- leader
-				}
-				err = e
+		states, end := l.observing(c)
+		require.Empty(t, <-states, "nobody leads")
+		lost, reads := 0, l.By(c, "getData", "getChildren2", "getChildren")
+		l.Srv.Inject(func(r zktest.Request) bool { // eight in a row
+			lose := lost < 8 && reads(r)
+			if lose {
+				lost++
 			}
-			return err, nil
-		})
-		require.Empty(t, (<-seen).Path, "nobody leads")
-		lost, id := 0, l.SessionID(c)
-		l.Srv.Inject(func(r zktest.Request) bool { // eight reads in a row
-			if r.Session != id || r.Op != "getData" && r.Op != "getChildren2" && r.Op != "getChildren" || lost == 8 {
-				return false
-			}
-			lost++
-			return true
+			return lose
 		}, zktest.CutBefore)
-		lead := l.Lock(l.Client("b").Election("/e").Campaign)
+		lead := l.elected("b")
 		select {
-		case leader := <-seen:
+		case leader := <-states:
 			require.Equal(t, lead.Node(), leader.Path)
-		case r := <-ended:
-			require.Fail(t, "the observation ended though the session lives", "%v", r.V)
 		case <-time.After(time.Minute):
 			require.Fail(t, "not observed")
 		}
 		l.Unlock(lead)
-		cancel()
-		<-ended
+		end()
 	})
 }
 
@@ -123,8 +110,7 @@ func TestATryIsNotRefusedBecauseOfAWaiterThatHasGivenUp(t *testing.T) {
 		require.ErrorIs(t, (<-waiting).Err, recipes.ErrHeld)
 		l.Unlock(x)
 		l.Settle()
-		tried := async(func() (*recipes.Lease, error) { return way.Try(a)(t.Context()) })
-		l.Settle()
+		tried := l.Waiting(way.Try(a))
 		leaving.Release()
 		r := l.Got(tried) // nobody holds it, and nobody waits but for the end of its own cleaning
 		l.Unlock(r)
@@ -138,9 +124,7 @@ func TestATryForPermitsEndsWhenTheTurnGoesToAWaiter(t *testing.T) {
 		l.Semaphore(1)
 		a, b := l.Client("a"), l.Client("b")
 		x := l.Lock(draws(1)(b))
-		ctx, cancel := context.WithCancel(t.Context())
-		first := async(func() (*recipes.Lease, error) { return a.Semaphore("/s").Acquire(ctx, 1) })
-		l.Settle()
+		first, cancel := l.Leaving(permits(a.Semaphore("/s"), 1))
 		leaving := l.Srv.Inject(zktest.Once(l.By(a, "delete")), zktest.Hold)
 		cancel()
 		require.ErrorIs(t, (<-first).Err, recipes.ErrHeld)
@@ -174,8 +158,7 @@ func TestATryIsRefusedOnceTheTurnHasGoneToAWaiter(t *testing.T) {
 		leaving.Release()
 		l.Settle()
 		notYet(t, second, "it is held")
-		tried := async(func() (*recipes.Lease, error) { return a.Mutex(m).TryLock(t.Context()) })
-		l.Settle()
+		tried := l.Waiting(a.Mutex(m).TryLock)
 		require.Len(t, tried, 1)
 		require.ErrorIs(t, (<-tried).Err, recipes.ErrHeld)
 		l.Unlock(x)

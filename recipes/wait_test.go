@@ -20,42 +20,10 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-func TestAPredecessorThatVanishesBeforeItsWatchIsNotWaitedFor(t *testing.T) { // case 13: ZooKeeper's WriteLock never wakes
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.Mutex()
-		x := l.Lock(l.Client("a").Mutex(m).Lock)
-		b := l.Client("b").Mutex(m)
-		l.warmDeclaration(b)
-		held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == x.Node() }), zktest.Hold)
-		w := async(func() (*recipes.Lease, error) { return b.Lock(context.Background()) })
-		<-held.Hit()
-		l.Unlock(x)
-		held.Release()
-		l.Unlock(l.Got(w))
-	})
-}
-
 // warmDeclaration makes a client know the declaration without touching the queue.
 func (l *lab) warmDeclaration(m *recipes.Mutex) {
 	l.T.Helper()
 	require.NoError(l.T, m.Declared(l.T.Context()))
-}
-
-func TestAMiddleWaiterThatLeavesDoesNotGrantTheOneBehind(t *testing.T) { // case 14
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.Mutex()
-		x := l.Lock(l.Client("0").Mutex(m).Lock)
-		ctx, leave := context.WithCancel(context.Background())
-		first := l.Client("1").Mutex(m)
-		middle := l.Waiting(func(context.Context) (*recipes.Lease, error) { return first.Lock(ctx) })
-		last := l.Locking(l.Client("2").Mutex(m))
-		leave()
-		require.ErrorIs(t, (<-middle).Err, context.Canceled)
-		l.Settle()
-		notYet(t, last, "the holder still holds")
-		l.Unlock(x)
-		require.NoError(t, (<-last).Err)
-	})
 }
 
 func TestAWaiterNotInTheListIsNotTheLowest(t *testing.T) { // go-zookeeper's Lock takes itself for the lowest
@@ -86,9 +54,7 @@ func TestTheDeadlineHoldsWhilePredecessorsLeaveOneByOne(t *testing.T) { // case 
 			}
 		}()
 		start := time.Now()
-		ctx := l.Within(time.Second)
-		_, err := c.Lock(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		l.Refused(bounded(time.Second, c.Lock), context.DeadlineExceeded)
 		require.InDelta(t, time.Second, time.Since(start), float64(50*time.Millisecond))
 		l.Unlock(x)
 	})
@@ -119,8 +85,7 @@ func TestATimeoutDuringADisconnectLeavesNothing(t *testing.T) { // case 20: kazo
 		m := l.Mutex()
 		x := l.Lock(l.Client("0").Mutex(m).Lock)
 		c := l.Client("1")
-		ctx := l.Within(2 * time.Second)
-		w := l.Waiting(func(context.Context) (*recipes.Lease, error) { return c.Mutex(m).Lock(ctx) })
+		w := l.Waiting(bounded(2*time.Second, c.Mutex(m).Lock))
 		id := l.SessionID(c)
 		l.CutOff(id)
 		require.ErrorIs(t, (<-w).Err, context.DeadlineExceeded)
@@ -184,25 +149,6 @@ func TestKazoosNamesAreWrittenWhereDeclared(t *testing.T) {
 	})
 }
 
-func TestAReadLostManyTimesDoesNotCostAPlaceInTheQueue(t *testing.T) { // a session asks again three times, a waiter must go on
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.Mutex()
-		x := l.Lock(l.Client("0").Mutex(m).Lock)
-		c := l.Client("1").Mutex(m)
-		l.warmDeclaration(c)
-		rule := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == x.Node() }, zktest.CutAt(5))
-		w := async(func() (*recipes.Lease, error) { return c.Lock(context.Background()) })
-		for rule.Hits() < 6 {
-			time.Sleep(100 * time.Millisecond)
-			notYet(t, w, "gave up")
-		}
-		rule.Remove()
-		l.Settle()
-		l.Unlock(x)
-		l.Unlock(l.Got(w))
-	})
-}
-
 // A server that sheds a request has done nothing with it: there is nothing to lose a place for.
 func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
@@ -248,8 +194,7 @@ func TestAWaitThatEndsWithACauseOfItsOwnIsStillATimeout(t *testing.T) {
 			}
 		}
 		slow := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == way.Path }, zktest.Delay(5*time.Second))
-		first := async(func() (*recipes.Lease, error) { return way.Take(c)(t.Context()) })
-		l.Settle()
+		first := l.Waiting(way.Take(c))
 		wait(t.Context(), "another goroutine reads the declaration")
 		l.Unlock((<-first).V)
 		slow.Remove()
@@ -333,9 +278,7 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 			for range impatient(name) {
 				callers.Go(func() {
 					for time.Now().Before(end) {
-						ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
-						x, err := take(a, 0)(ctx)
-						cancel()
+						x, err := bounded(30*time.Millisecond, take(a, 0))(context.Background())
 						if err == nil {
 							_ = x.Unlock(context.Background())
 						}
@@ -345,10 +288,7 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 			time.Sleep(10 * time.Second)
 			l.Unlock(l.Lock(take(b, 0)))
 			callers.Wait()
-			ctx := l.Within(time.Second)
-			x, err := take(b, 0)(ctx)
-			require.NoError(t, err, "%s", l.Srv.Dump())
-			l.Unlock(x)
+			l.Unlock(l.Lock(bounded(time.Second, take(b, 0)), "%s", l.Srv.Dump()))
 			l.Settle()
 			require.LessOrEqual(t, most, contenders(name), "contenders of one client in one queue")
 			l.Empty(queues...)
@@ -420,10 +360,7 @@ func TestACreateExecutedLateIsDeleted(t *testing.T) {
 			}()
 			l.Unlock(l.Lock(take(a, 0)))
 			time.Sleep(21 * time.Second)
-			ctx := l.Within(time.Minute)
-			x, err := take(b, 0)(ctx)
-			require.NoError(t, err)
-			l.Unlock(x)
+			l.Unlock(l.Lock(bounded(time.Minute, take(b, 0))))
 			time.Sleep(20 * time.Second)
 			l.Empty(queues...)
 		})
@@ -440,8 +377,7 @@ func TestAnUnreadableNodeWhoseMarkLostItsReplyIsConfirmedAtAnyVersion(t *testing
 		a, b := l.Client("a"), l.Client("b")
 		b.Crowd(1)
 		x := l.Lock(a.Mutex("/m").Lock)
-		ctx := l.Within(time.Minute)
-		ch := async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(ctx) })
+		ch := async(func() (*recipes.Lease, error) { return bounded(time.Minute, b.Mutex("/m").Lock)(t.Context()) })
 		time.Sleep(b.Newest().Timeout() / 3) // it cannot heartbeat on it either: the grant takes a write
 		l.Srv.Inject(zktest.Once(zktest.On("setData")), zktest.DropReply)
 		before := l.Srv.Counts().Total
@@ -530,15 +466,27 @@ func TestRequestBudgetsUncontended(t *testing.T) { // one round trip to acquire,
 		"set of two": {func(c *recipes.Client) taking {
 			return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw")).Lock
 		}, "2getChildren2 2getData multi", "multi"},
+		// A key that is free costs what a declared lock costs.
+		"key: mutex":  {func(c *recipes.Client) taking { return c.Keyed("/km").Mutex("1").Lock }, "getChildren2 getData multi", "multi"},
+		"key: reader": {func(c *recipes.Client) taking { return c.Keyed("/krw").RWMutex("1").RLock }, "getChildren2 getData multi", "multi"},
+		"key: one permit": {func(c *recipes.Client) taking {
+			return permits(c.Keyed("/ks").Semaphore("1"), 1)
+		}, "2getChildren2 getData multi", "multi"},
+		"keys: set of three": {func(c *recipes.Client) taking {
+			return locked(c.Keyed("/km"), "1", "2", "3")
+		}, "3getChildren2 3getData multi", "multi"},
+		"key: by its own path": {func(c *recipes.Client) taking { return c.Mutex("/km/1").Lock }, "getChildren2 getData multi", "multi"},
 	} {
 		runInLab(t, name, func(t *testing.T, l *lab) {
 			l.EveryKind()
+			l.families()
 			take := b.take(l.Client("a"))
 			l.Unlock(l.Lock(take))
 			var x *recipes.Lease
 			require.Equal(t, spent(1, b.acquire), l.Cost(func() { x = l.Lock(take) }), "to acquire")
 			require.Equal(t, spent(1, b.release), l.Cost(func() { l.Unlock(x) }), "to release")
 			l.NothingLeft()
+			l.noKeys("/km", "/krw", "/ks")
 		})
 	}
 }
