@@ -200,7 +200,7 @@ func laterScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	s.apply(c, s.tree(declare("/zz", kind.Mutex)))
 	lease := s.locks("provisioner:secret", s.root+"/zz")
 	tree := s.tree(append(bulk(44, 280, "x"), declare("/zz", kind.Mutex, set("wire", "kazoo")))...)
-	leave := func() { require.NoError(t, lease.Unlock(t.Context())) }
+	leave := func() { assert.NoError(t, lease.Unlock(t.Context())) }
 	return &scene{tree: tree, options: plan.Options{Drain: time.Minute}, draining: leave, struck: func(bool) {
 		leave()
 		s.tellsOfDraining(c, tree)
@@ -328,7 +328,8 @@ func importScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	} {
 		tree.Intent.Imports = append(tree.Intent.Imports, plan.Import{To: plan.Addr(to), Path: s.root + path})
 	}
-	return &scene{tree: tree, options: plan.Options{OverwriteData: true}, again: plan.Options{OverwriteData: true}, struck: func(bool) {
+	told := []problem.Code{problem.Container} // of the lock in use
+	return &scene{tree: tree, options: plan.Options{OverwriteData: true}, again: plan.Options{OverwriteData: true}, told: told, struck: func(bool) {
 		_, there := s.server.Get(at)
 		require.True(t, there, "the foreign holder was harmed")
 		require.NoError(t, foreign.Close())
@@ -381,7 +382,7 @@ func rotationScene(before, after, by, next []string) func(*testing.T, *site, *re
 		program := s.dial("worker:w")
 		lease, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 		require.NoError(t, err)
-		sc := &scene{by: by, tree: s.grown(may(after, readers)), nextBy: next}
+		sc := &scene{by: by, tree: s.grown(may(after, readers)), nextBy: next, told: []problem.Code{problem.Unmanaged}}
 		if next == nil {
 			sc.nextBy = by // of the rival; see below
 		}
