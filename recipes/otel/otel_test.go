@@ -15,47 +15,37 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	lockotel "github.com/locktree/locktree/recipes/otel"
-	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// lab is an in-memory ZooKeeper with a lock of every kind, and what records the spans, in one bubble of fake time.
+// lab is a harness.Lab with a lock of every kind, and what records the spans.
 type lab struct {
-	t        *testing.T
-	srv      *zktest.Server
+	*harness.Lab
 	recorder *tracetest.SpanRecorder
 	provider *sdk.TracerProvider
 }
 
 func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(time.Millisecond)), recorder: tracetest.NewSpanRecorder()}
+	harness.InLab(t, func(t *testing.T, h *harness.Lab) {
+		l := &lab{Lab: h, recorder: tracetest.NewSpanRecorder()}
 		l.provider = sdk.NewTracerProvider(sdk.WithSpanProcessor(l.recorder), sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())))
-		for path, k := range map[string]*kind.Kind{"/m": kind.Mutex, "/rw": kind.RWLock, "/s": kind.Semaphore, "/e": kind.Election} {
-			p := k.New()
-			if s, ok := p.(*kind.SemaphoreParams); ok {
-				s.Permits = 1
-			}
-			require.NoError(t, l.srv.Provision(path, &kind.Payload{Params: p}))
-		}
+		l.EveryKind()
 		f(t, l)
 	})
 }
 
 func (l *lab) client() *recipes.Client {
-	l.t.Helper()
-	spans := lockotel.New(lockotel.WithTracerProvider(l.provider))
-	c, err := recipes.Dial(l.t.Context(), recipes.Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second,
-		Dialer: l.srv.DialContext, Observer: spans.Observe})
-	require.NoError(l.t, err)
-	l.t.Cleanup(func() { _ = c.Close() })
-	return c
+	l.T.Helper()
+	return l.Client("", func(cfg *recipes.Config) {
+		cfg.Observer = lockotel.New(lockotel.WithTracerProvider(l.provider)).Observe
+	})
 }
 
 // request is what a caller does; its span is the parent of the acquisition's.
 func (l *lab) request(name string) context.Context {
-	ctx, _ := l.provider.Tracer("test").Start(l.t.Context(), name)
+	ctx, _ := l.provider.Tracer("test").Start(l.T.Context(), name)
 	return ctx
 }
 
@@ -77,38 +67,36 @@ func attributes(s sdk.ReadOnlySpan) map[attribute.Key]string {
 
 // way takes a lock, with the caller's trace in the ID.
 type way struct {
-	path, kind string
-	take       func(context.Context, *recipes.Client) (*recipes.Lease, error)
+	kind, position string
+	take           func(context.Context, *recipes.Client) (*recipes.Lease, error)
 }
 
-// ways are all, and those that hand out no lease, whose function then waits until it is asked to return.
-var ways = map[string]way{
-	"mutex": {"/m", "mutex", func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-		return c.Mutex("/m", lockotel.ID(ctx, "worker")).Lock(ctx)
-	}},
-	"rwlock": {"/rw", "rwlock", func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-		return c.RWMutex("/rw", lockotel.ID(ctx, "worker")).Lock(ctx)
-	}},
-	"semaphore": {"/s", "semaphore", func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-		return c.Semaphore("/s", lockotel.ID(ctx, "worker")).Acquire(ctx, 1)
-	}},
-	"election": {"/e", "election", func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-		return c.Election("/e", lockotel.ID(ctx, "worker")).Campaign(ctx)
-	}},
-	"set": {"/m,/rw", "multilock", func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-		id := lockotel.ID(ctx, "worker")
-		return c.MultiLock(c.Mutex("/m", id), c.RWMutex("/rw", id)).Lock(ctx)
-	}},
-	"Do": {"/m", "mutex", func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-		return whileIn(ctx, c.Mutex("/m", lockotel.ID(ctx, "worker")).Do)
-	}},
-	"Lead": {"/e", "election", func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
-		return whileIn(ctx, c.Election("/e", lockotel.ID(ctx, "worker")).Lead)
-	}},
+// ways are all that wait for one another, and those that hand out no lease, whose function then waits until it is asked to return.
+func ways() map[string]way {
+	all := map[string]way{}
+	for name, w := range harness.Ways() {
+		if name == "reader" {
+			continue
+		}
+		of, position := w.Kind.Name, "1"
+		switch name {
+		case "set":
+			of = "multilock"
+		case "semaphore":
+			position = "3" // behind three permits
+		}
+		all[name] = way{of, position, func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+			return w.Take(c, lockotel.ID(ctx, "worker"))(ctx)
+		}}
+		all[name+", Do"] = way{of, position, func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+			return whileIn(ctx, w.Do(c, lockotel.ID(ctx, "worker")))
+		}}
+	}
+	return all
 }
 
 // whileIn returns the lease that a function is called with, which runs until that is given back.
-func whileIn(ctx context.Context, do func(context.Context, func(context.Context, *recipes.Lease) error) error) (*recipes.Lease, error) {
+func whileIn(ctx context.Context, do func(context.Context, harness.Work) error) (*recipes.Lease, error) {
 	got, failed := make(chan *recipes.Lease, 1), make(chan error, 1)
 	go func() {
 		failed <- do(ctx, func(inner context.Context, l *recipes.Lease) error {
@@ -127,7 +115,7 @@ func whileIn(ctx context.Context, do func(context.Context, func(context.Context,
 
 // A call that waited links in its trace to the holder's trace.
 func TestAnAcquisitionIsASpanThatLinksToTheHoldersTrace(t *testing.T) {
-	for name, way := range ways {
+	for name, way := range ways() {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				first := l.request("first")
@@ -149,26 +137,20 @@ func TestAnAcquisitionIsASpanThatLinksToTheHoldersTrace(t *testing.T) {
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				refused := l.acquired()[0]
 				require.Equal(t, "timeout", attributes(refused)["error.type"])
-				require.Equal(t, "1", attributes(refused)["locktree.position"])
+				require.Equal(t, way.position, attributes(refused)["locktree.position"])
 				require.Equal(t, codes.Error, refused.Status().Code)
 				require.Equal(t, time.Second, refused.EndTime().Sub(refused.StartTime()).Round(time.Millisecond))
 				l.linked(refused, first)
 
-				granted := make(chan *recipes.Lease, 1)
-				go func() {
-					y, err := way.take(second, b)
-					if err == nil {
-						granted <- y
-					}
-				}()
+				granted := harness.Async(func() (*recipes.Lease, error) { return way.take(second, b) })
 				time.Sleep(10 * time.Second)
-				require.NoError(t, x.Unlock(t.Context()))
-				y := <-granted
+				l.Unlock(x)
+				y := l.Got(granted)
 				waited := l.acquired()[0]
 				require.Equal(t, "acquired", attributes(waited)["locktree.result"])
 				require.Equal(t, 10*time.Second, waited.EndTime().Sub(waited.StartTime()).Round(time.Second))
 				l.linked(waited, first)
-				require.NoError(t, y.Unlock(t.Context()))
+				l.Unlock(y)
 				require.Empty(t, l.acquired(), "no span of the hold")
 			})
 		})
@@ -176,11 +158,11 @@ func TestAnAcquisitionIsASpanThatLinksToTheHoldersTrace(t *testing.T) {
 }
 
 func (l *lab) linked(s sdk.ReadOnlySpan, to context.Context) {
-	l.t.Helper()
-	require.Len(l.t, s.Links(), 1)
-	require.Equal(l.t, trace.SpanContextFromContext(to).TraceID(), s.Links()[0].SpanContext.TraceID())
-	require.Equal(l.t, trace.SpanContextFromContext(to).SpanID(), s.Links()[0].SpanContext.SpanID())
-	require.Equal(l.t, []attribute.KeyValue{attribute.String("locktree.link", "holder")}, s.Links()[0].Attributes)
+	l.T.Helper()
+	require.Len(l.T, s.Links(), 1)
+	require.Equal(l.T, trace.SpanContextFromContext(to).TraceID(), s.Links()[0].SpanContext.TraceID())
+	require.Equal(l.T, trace.SpanContextFromContext(to).SpanID(), s.Links()[0].SpanContext.SpanID())
+	require.Equal(l.T, []attribute.KeyValue{attribute.String("locktree.link", "holder")}, s.Links()[0].Attributes)
 }
 
 func TestResultsOfCallsWithoutALease(t *testing.T) {
@@ -216,12 +198,9 @@ func refusal(ctx context.Context, result string, err error) recipes.Event {
 func TestAStrangeHolderIsNoLink(t *testing.T) {
 	for _, id := range []string{"", "worker", "worker ", "00-zz-zz-01", "w 00-00000000000000000000000000000000-0000000000000000-01", "w \xff\x00"} {
 		inLab(t, func(t *testing.T, l *lab) {
-			_, err := l.client().Mutex("/m", recipes.WithID(id)).Lock(t.Context())
-			require.NoError(t, err)
+			l.Lock(l.client().Mutex("/m", recipes.WithID(id)).Lock)
 			l.acquired()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			_, err = l.client().Mutex("/m").Lock(ctx)
+			_, err := l.client().Mutex("/m").Lock(l.Within(time.Second))
 			require.ErrorIs(t, err, recipes.ErrHeld)
 			require.Empty(t, l.acquired()[0].Links())
 		})
@@ -236,27 +215,22 @@ func TestALookCostsARequestAndOnlyARecordedCallThatWaitsLooks(t *testing.T) {
 				l.provider = sdk.NewTracerProvider(sdk.WithSampler(sdk.NeverSample()))
 			}
 			a, b := l.client(), l.client()
-			session, err := b.Session(t.Context())
-			require.NoError(t, err)
+			session := l.SessionID(b)
 			count := func(f func()) int {
 				time.Sleep(time.Second) // what is read behind a grant has been
-				before := l.srv.SessionCounts(session.ID()).Total
+				before := l.Srv.SessionCounts(session).Total
 				f()
 				time.Sleep(time.Second)
-				return l.srv.SessionCounts(session.ID()).Total - before
+				return l.Srv.SessionCounts(session).Total - before
 			}
 			free = count(func() {
-				x, err := b.Mutex("/m").Lock(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(b.Mutex("/m").Lock)
 				time.Sleep(time.Second)
-				require.NoError(t, x.Unlock(t.Context()))
+				l.Unlock(x)
 			})
-			_, err = a.Mutex("/m").Lock(t.Context())
-			require.NoError(t, err)
+			l.Lock(a.Mutex("/m").Lock)
 			waited = count(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				_, err := b.Mutex("/m").Lock(ctx)
+				_, err := b.Mutex("/m").Lock(l.Within(time.Second))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 			})
 		})
@@ -272,19 +246,19 @@ func TestALookCostsARequestAndOnlyARecordedCallThatWaitsLooks(t *testing.T) {
 func TestCallersOfOneClientSeeEachOthersTrace(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client()
-		first, second := l.request("first"), l.request("second")
-		x, err := ways["mutex"].take(first, c)
+		first, second, take := l.request("first"), l.request("second"), ways()["mutex"].take
+		x, err := take(first, c)
 		require.NoError(t, err)
 		for most, name := range map[time.Duration]string{10 * time.Millisecond: "before it looked", time.Second: "after"} {
 			ctx, cancel := context.WithTimeout(second, most)
-			_, err = ways["mutex"].take(ctx, c)
+			_, err = take(ctx, c)
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded, name)
 		}
 		_, err = c.Mutex("/m").TryLock(first)
 		require.ErrorIs(t, err, recipes.ErrHeld)
 		time.AfterFunc(time.Second, x.Release)
-		_, err = ways["mutex"].take(second, c)
+		_, err = take(second, c)
 		require.NoError(t, err)
 		spans := l.acquired()
 		require.Len(t, spans, 5)
@@ -298,8 +272,7 @@ func TestCallersOfOneClientSeeEachOthersTrace(t *testing.T) {
 func TestIDWithoutATraceIsTheID(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client()
-		_, err := c.Election("/e", lockotel.ID(t.Context(), "worker-1")).Campaign(t.Context())
-		require.NoError(t, err)
+		l.Lock(c.Election("/e", lockotel.ID(t.Context(), "worker-1")).Campaign)
 		leader, _, err := c.Election("/e").Leader(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "worker-1", leader.ID)

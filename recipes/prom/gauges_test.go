@@ -13,14 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // value sums the samples of a metric that have these labels, given as pairs; of a histogram the number of observations.
 func (l *lab) value(name string, labels ...string) (sum float64) {
-	l.t.Helper()
+	l.T.Helper()
 	families, err := l.reg.Gather()
-	require.NoError(l.t, err)
+	require.NoError(l.T, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			has := map[string]string{}
@@ -40,7 +41,7 @@ func (l *lab) value(name string, labels ...string) (sum float64) {
 }
 
 // call makes a call that truth knows of.
-func (l *lab) call(ctx context.Context, way way, take taking) (*recipes.Lease, error) {
+func (l *lab) call(ctx context.Context, way way, take harness.Take) (*recipes.Lease, error) {
 	count := func(by int) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -55,16 +56,16 @@ func (l *lab) call(ctx context.Context, way way, take taking) (*recipes.Lease, e
 
 // truth compares the gauges with it, as soon as it stands still: every call that has not returned waits then.
 func (l *lab) truth(leases func() map[string]int) {
-	l.t.Helper()
-	l.settle()
+	l.T.Helper()
+	l.Settle()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	held := leases()
-	for path := range locks {
-		require.EqualValues(l.t, held[path], l.value("held", "lock", path), "leases of %s", path)
-		require.EqualValues(l.t, l.calls[path], l.value("waiting", "lock", path), "calls that wait for %s", path)
+	for _, path := range []string{"/m", "/rw", "/s", "/e"} {
+		require.EqualValues(l.T, held[path], l.value("held", "lock", path), "leases of %s", path)
+		require.EqualValues(l.T, l.calls[path], l.value("waiting", "lock", path), "calls that wait for %s", path)
 	}
-	require.EqualValues(l.t, held["/e"], l.value("leader", "lock", "/e"))
+	require.EqualValues(l.T, held["/e"], l.value("leader", "lock", "/e"))
 }
 
 // each says that there is one lease of each of these.
@@ -81,7 +82,7 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 	for name, way := range everyWay() {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				c, rival := l.client(true), l.client(false)
+				c, rival := l.observed(), l.Client("rival")
 				held, free := each(way.paths...), each()
 				ends := func(metric, label, end string, n int) {
 					t.Helper()
@@ -90,7 +91,7 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 					}
 				}
 
-				x, err := way.take(c)(t.Context())
+				x, err := way.Take(c)(t.Context())
 				require.NoError(t, err)
 				l.truth(held)
 				ends("acquire_seconds", "result", "acquired", 1)
@@ -98,7 +99,7 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 				l.truth(free)
 				ends("hold_seconds", "end", "released", 1)
 
-				blocked, err := way.block(rival)(t.Context())
+				blocked, err := way.Block(rival)(t.Context())
 				require.NoError(t, err)
 				for result, ctx := range map[string]func() (context.Context, context.CancelFunc){
 					"timeout":   func() (context.Context, context.CancelFunc) { return context.WithTimeout(t.Context(), time.Minute) },
@@ -106,8 +107,8 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 				} {
 					ctx, cancel := ctx()
 					errs := make(chan error, 1)
-					go func() { _, err := l.call(ctx, way, way.take(c)); errs <- err }()
-					l.settle()
+					go func() { _, err := l.call(ctx, way, way.Take(c)); errs <- err }()
+					l.Settle()
 					require.NotZero(t, l.value("waiting"))
 					l.truth(free)
 					time.AfterFunc(2*time.Minute, cancel)
@@ -116,8 +117,8 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 					require.Zero(t, l.value("waiting"))
 					ends("acquire_seconds", "result", result, 1)
 				}
-				if way.try != nil {
-					_, err = way.try(c)(t.Context())
+				if way.Try != nil {
+					_, err = way.Try(c)(t.Context())
 					require.ErrorIs(t, err, recipes.ErrHeld)
 					l.truth(free)
 					ends("acquire_seconds", "result", "held", 1)
@@ -132,17 +133,17 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 
 				leases := make(chan *recipes.Lease, 1)
 				go func() {
-					x, err := l.call(t.Context(), way, way.take(c))
+					x, err := l.call(t.Context(), way, way.Take(c))
 					assert.NoError(t, err)
 					leases <- x
 				}()
-				l.settle()
+				l.Settle()
 				l.truth(free)
 				require.NoError(t, blocked.Unlock(t.Context()))
 				x = <-leases
 				require.NotNil(t, x)
 				l.truth(held)
-				require.NoError(t, l.srv.Delete(x.Node()))
+				require.NoError(t, l.Srv.Delete(x.Node()))
 				<-x.Context().Done()
 				l.truth(free)
 				ends("hold_seconds", "end", "lost", 1)
@@ -150,25 +151,25 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 					require.EqualValues(t, 1, l.value("lost_total", "lock", path, "reason", "deleted"))
 				}
 
-				x, err = way.take(c)(t.Context())
+				x, err = way.Take(c)(t.Context())
 				require.NoError(t, err)
 				l.truth(held)
-				l.srv.Expire(l.session(c))
+				l.Srv.Expire(l.SessionID(c))
 				<-x.Context().Done()
 				l.truth(free)
 				ends("hold_seconds", "end", "lost", 2)
 				require.Error(t, x.Unlock(t.Context()))
 				l.truth(free)
 
-				blocked, err = way.block(rival)(t.Context())
+				blocked, err = way.Block(rival)(t.Context())
 				require.NoError(t, err)
 				errs := make(chan error, 1)
-				go func() { _, err := l.call(t.Context(), way, way.take(c)); errs <- err }()
+				go func() { _, err := l.call(t.Context(), way, way.Take(c)); errs <- err }()
 				for i := 0; l.value("waiting", "lock", way.paths[0]) == 0; i++ {
 					require.Less(t, i, 100)
-					l.settle() // the session before has expired too: a call that has no place yet takes one in the next
+					l.Settle() // the session before has expired too: a call that has no place yet takes one in the next
 				}
-				l.srv.Expire(l.session(c))
+				l.Srv.Expire(l.SessionID(c))
 				require.ErrorIs(t, <-errs, recipes.ErrSessionLost, "a place goes with its session")
 				l.truth(free)
 				require.NoError(t, blocked.Unlock(t.Context()))
@@ -179,22 +180,15 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 
 // refuse lets c be refused because of a change of the declaration, which is taken back.
 func (l *lab) refuse(c *recipes.Client, way way, change func(*kind.Payload), want error) {
-	l.t.Helper()
-	path := way.paths[0]
-	l.declare(path, locks[path], change)
-	var before *recipes.Client
-	ctx, cancel := context.WithCancel(l.t.Context())
-	defer cancel()
+	l.T.Helper()
+	l.declare(way, change)
 	if errors.Is(want, recipes.ErrQueueFull) { // another client waits already
-		before = l.client(false)
-		go func() { _, _ = way.take(before)(ctx) }()
-		l.settle()
+		_, leave := l.Leaving(way.Take(l.Client("before")))
+		defer l.Settle()
+		defer leave()
 	}
-	_, err := way.take(c)(l.t.Context())
-	require.ErrorIs(l.t, err, want)
-	cancel()
-	l.settle()
-	l.declare(path, locks[path], nil)
+	_ = l.Refused(way.Take(c), want)
+	l.declare(way)
 }
 
 func maxWaiters(p kind.Params, n int) {
@@ -226,7 +220,7 @@ func (l *lab) randomUse(r *rand.Rand) {
 	for _, name := range []string{"mutex", "writer", "reader", "semaphore", "election", "set of one", "set"} {
 		ways = append(ways, all[name])
 	}
-	clients := []*recipes.Client{l.client(true), l.client(true, func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })}
+	clients := []*recipes.Client{l.observed(), l.observed(func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })}
 	held := map[*recipes.Lease][]string{}
 	leases := func() map[string]int { // mu is held
 		n := map[string]int{}
@@ -243,27 +237,27 @@ func (l *lab) randomUse(r *rand.Rand) {
 	for range 150 {
 		switch n := r.IntN(20); {
 		case n == 0:
-			l.srv.Expire(l.session(clients[r.IntN(2)]))
+			l.Srv.Expire(l.SessionID(clients[r.IntN(2)]))
 		case n == 1:
-			l.srv.Disconnect(l.session(clients[r.IntN(2)]))
+			l.Srv.Disconnect(l.SessionID(clients[r.IntN(2)]))
 		case n < 5:
 			l.mu.Lock()
 			for x := range held {
 				if n == 2 && x.Context().Err() == nil {
-					_ = l.srv.Delete(x.Node())
+					_ = l.Srv.Delete(x.Node())
 				}
 				break
 			}
 			l.mu.Unlock()
 		default:
 			way, c := ways[r.IntN(len(ways))], clients[r.IntN(2)]
-			take := way.take(c)
-			if way.try != nil && r.IntN(4) == 0 {
-				take = way.try(c)
+			take := way.Take(c)
+			if way.Try != nil && r.IntN(4) == 0 {
+				take = way.Try(c)
 			}
 			most, hold := time.Duration(1+r.IntN(90))*time.Second/3, time.Duration(r.IntN(20))*time.Second
 			calls.Go(func() {
-				ctx, cancel := context.WithTimeout(l.t.Context(), most)
+				ctx, cancel := context.WithTimeout(l.T.Context(), most)
 				defer cancel()
 				x, err := l.call(ctx, way, take)
 				if err != nil {
@@ -276,7 +270,7 @@ func (l *lab) randomUse(r *rand.Rand) {
 				l.mu.Lock()
 				delete(held, x)
 				l.mu.Unlock()
-				_ = x.Unlock(l.t.Context())
+				_ = x.Unlock(l.T.Context())
 			})
 		}
 		time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
@@ -286,6 +280,6 @@ func (l *lab) randomUse(r *rand.Rand) {
 	}
 	calls.Wait()
 	l.truth(each())
-	require.Zero(l.t, l.value("waiting"))
-	require.Zero(l.t, l.value("held"))
+	require.Zero(l.T, l.value("waiting"))
+	require.Zero(l.T, l.value("held"))
 }

@@ -89,23 +89,23 @@ func TestASessionIsCountedInTheStateThatItHas(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		are := func(active, suspect int) {
 			t.Helper()
-			l.settle()
+			l.Settle()
 			require.EqualValues(t, active, l.value("sessions", "state", "active"))
 			require.EqualValues(t, suspect, l.value("sessions", "state", "suspect"))
 		}
 		are(0, 0)
-		a, b := l.client(true), l.client(true)
+		a, b := l.observed(), l.observed()
 		are(2, 0)
-		l.srv.RefuseDials(true)
-		l.srv.Disconnect(l.session(a))
+		l.Srv.RefuseDials(true)
+		l.Srv.Disconnect(l.SessionID(a))
 		are(1, 1)
-		l.srv.RefuseDials(false)
+		l.Srv.RefuseDials(false)
 		time.Sleep(time.Minute)
 		are(2, 0)
-		l.srv.Expire(l.session(a))
+		l.Srv.Expire(l.SessionID(a))
 		time.Sleep(time.Minute) // it hears of that when it connects again
 		are(1, 0)
-		l.session(a) // the next one
+		_ = l.SessionID(a) // the next one
 		are(2, 0)
 		require.NoError(t, a.Close())
 		require.NoError(t, b.Close())
@@ -116,14 +116,13 @@ func TestASessionIsCountedInTheStateThatItHas(t *testing.T) {
 
 // A program that makes up paths must not fill the memory of every Prometheus that scrapes it.
 func TestLabelsAreCappedAndTheOverflowIsCounted(t *testing.T) {
-	o := prom.New(prom.WithMaxLocks(2), prom.WithLabel(func(path string) string {
+	l := registered(t, prom.WithMaxLocks(2), prom.WithLabel(func(path string) string {
 		if path, _, ok := strings.Cut(path, "/order-"); ok {
 			return path + "/order-*"
 		}
 		return path
 	}))
-	l := &lab{t: t, reg: prometheus.NewRegistry()}
-	l.reg.MustRegister(o)
+	o := l.metrics
 	for i := range 10 {
 		o.Observe(event(recipes.EventAcquired, fmt.Sprintf("/orders/order-%d", i)))
 	}
@@ -157,13 +156,13 @@ func TestASlowScrapeHoldsUpNothing(t *testing.T) {
 			l.metrics.Collect(stuck)
 		}()
 		<-stuck // the first has been read, and no other is for now
-		c := l.client(true)
+		c := l.observed()
 		for name, way := range everyWay() {
-			x, err := way.take(c)(t.Context())
+			x, err := way.Take(c)(t.Context())
 			require.NoError(t, err, name)
 			require.NoError(t, x.Unlock(t.Context()))
 		}
-		l.settle()
+		l.Settle()
 		require.EqualValues(t, 1, l.value("hold_seconds", "lock", "/e"))
 		go func() {
 			for range stuck {
@@ -176,8 +175,7 @@ func TestASlowScrapeHoldsUpNothing(t *testing.T) {
 
 // Many clients share one Observer, while it is scraped.
 func TestOneObserverServesManyAtOnce(t *testing.T) {
-	o, l := prom.New(prom.WithMaxLocks(5)), &lab{t: t, reg: prometheus.NewRegistry()}
-	l.reg.MustRegister(o)
+	l := registered(t, prom.WithMaxLocks(5))
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -186,7 +184,7 @@ func TestOneObserverServesManyAtOnce(t *testing.T) {
 					[]recipes.EventType{recipes.EventLost, recipes.EventReleased}[n%2], recipes.EventQueued, recipes.EventRefused} {
 					e := event(what, fmt.Sprintf("/%d", n%8))
 					e.Call = uint64(i*1000 + n*2 + j/3)
-					o.Observe(e)
+					l.metrics.Observe(e)
 				}
 				if n%50 == 0 {
 					_, _ = l.reg.Gather()
