@@ -18,9 +18,7 @@ import (
 // shows: ... is any text, alone on a line any lines.
 func TestTheQuickStartWithKerberos(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("kerberos/README.md")
-	require.NoError(t, err)
-	_, section, ok := strings.Cut(string(page), "\n## Quick start with Kerberos\n")
+	_, section, ok := strings.Cut(contents(t, "kerberos/README.md"), "\n## Quick start with Kerberos\n")
 	require.True(t, ok)
 	section, _, _ = strings.Cut(section, "\n## ")
 	blocks := regexp.MustCompile("(?s)```(sh|text)\n(.*?)```").FindAllStringSubmatch(section, -1)

@@ -31,6 +31,28 @@ var binary = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
+// command is one of locktree's.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	programs, err := binary()
+	require.NoError(t, err)
+	return exec.CommandContext(t.Context(), filepath.Join(programs, "locktree"), args...)
+}
+
+// contents are those of a file.
+func contents(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(text)
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+}
+
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if dir, err := binary(); err == nil {
@@ -105,9 +127,7 @@ func locktree(t *testing.T, srv *zktest.Server, dir string, args ...string) (str
 
 func locktreeAt(t *testing.T, addr, dir string, args ...string) (string, int) {
 	t.Helper()
-	bin, err := binary()
-	require.NoError(t, err)
-	cmd := exec.Command(filepath.Join(bin, "locktree"), args...)
+	cmd := command(t, args...)
 	cmd.Dir = dir
 	return output(t, cmd, addr)
 }

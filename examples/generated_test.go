@@ -1,7 +1,6 @@
 package examples_test
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -21,26 +20,24 @@ func TestGeneratedCodeIsUpToDate(t *testing.T) {
 // A lock that has another name in the configuration is one that the programs do not find: they do not compile. With a moved block
 // they do, and what they use is deprecated.
 func TestRenamingALockBreaksTheBuildOfItsPrograms(t *testing.T) {
-	text, err := os.ReadFile("quickstart/locks.locktree.hcl")
-	require.NoError(t, err)
-	renamed := strings.Replace(string(text), `mutex "ledger"`, `mutex "books"`, 1)
+	text := contents(t, "quickstart/locks.locktree.hcl")
+	renamed := strings.Replace(text, `mutex "ledger"`, `mutex "books"`, 1)
 	renamed = strings.Replace(renamed, "mutex.ledger", "mutex.books", 1)
-	require.NotEqual(t, string(text), renamed)
+	require.NotEqual(t, text, renamed)
 	build := func(config string) (string, error) {
 		dir := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), []byte(config), 0o666))
+		write(t, filepath.Join(dir, "locks.locktree.hcl"), config)
 		out, code := locktree(t, nil, dir, "generate", "go", "-out=locks/locks.go")
 		require.Zero(t, code, out)
-		source, err := os.ReadFile(filepath.Join(dir, "locks", "locks.go"))
-		require.NoError(t, err)
+		source := filepath.Join(dir, "locks", "locks.go")
 		file, err := filepath.Abs("quickstart/locks/locks.go")
 		require.NoError(t, err)
 		overlay := filepath.Join(dir, "overlay.json")
-		require.NoError(t, os.WriteFile(overlay, []byte(`{"Replace": {"`+file+`": "`+filepath.Join(dir, "locks", "locks.go")+`"}}`), 0o666))
+		write(t, overlay, `{"Replace": {"`+file+`": "`+source+`"}}`)
 		built, err := exec.Command("go", "build", "-overlay", overlay, "-o", filepath.Join(dir, "program"), "./quickstart").CombinedOutput()
-		return string(built) + string(source), err
+		return string(built) + contents(t, source), err
 	}
-	out, err := build(string(text))
+	out, err := build(text)
 	require.NoError(t, err, out)
 	out, err = build(renamed)
 	require.Error(t, err)

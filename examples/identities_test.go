@@ -3,7 +3,6 @@ package examples_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,27 +17,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// The locks of the runbooks that are about who may do what, and who that is.
-const (
-	guardedLocks = `locktree {
-  stack = "payments"
-}
-
-variable "permits" {
-  default = 4
-}
-
-namespace "payments" {
-  acl = acl.payments
-
-  mutex "ledger" {}
-
-  semaphore "workers" {
-    permits = var.permits
-  }
-}
-`
-	guardedAccess = `locals {
+// Who may do what in the runbooks that are about that.
+const guardedAccess = `locals {
   administrators = [principal.platform]
   programs       = [principal.app]
 }
@@ -81,7 +61,6 @@ acl "payments" {
   }
 }
 `
-)
 
 // Passwords no output may show. Those in capitals are typed where a runbook reads them.
 const (
@@ -90,6 +69,16 @@ const (
 	oldCI       = "old-ci-88e0"
 )
 
+// guard writes the files of who may do what. None of the secrets is in an output from here on.
+func (r *runbook) guard(access string, secrets map[string]string) {
+	secrets["old platform"], secrets["app"], secrets["ci"] = oldPlatform, oldApp, oldCI
+	r.hushed(secrets)
+	r.file("access.locktree.hcl", access)
+	r.digest("platform", oldPlatform)
+	r.digest("app", oldApp)
+	r.digest("ci", oldCI)
+}
+
 func (r *runbook) hushed(secrets map[string]string) {
 	r.secrets = secrets
 	r.users = []string{"platform", "app", "ci", "payments", "search", "super"}
@@ -97,7 +86,7 @@ func (r *runbook) hushed(secrets map[string]string) {
 
 // file writes one into the operator's directory.
 func (r *runbook) file(name, text string) {
-	require.NoError(r.t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600))
+	write(r.t, filepath.Join(r.dir, name), text)
 }
 
 // digest writes the file that a principal is read from.
@@ -135,15 +124,9 @@ func TestRunbookRotatePassword(t *testing.T) {
 var undeclared = strings.Replace(guardedAccess, "  admins  = local.administrators\n  readers = [principal.ci]\n", "", 1)
 
 func rotate(t *testing.T, addr, access string) {
-	r := newRunbook(t, "rotate-password", addr, guardedLocks, "ZOOKEEPER_USERNAME=platform", "ZOOKEEPER_PASSWORD="+oldPlatform)
+	r := newRunbook(t, "rotate-password", addr, locks("payments"), "ZOOKEEPER_USERNAME=platform", "ZOOKEEPER_PASSWORD="+oldPlatform)
 	const newPlatform, newApp = "new-platform-04d1", "new-app-a6b2"
-	r.hushed(map[string]string{
-		"NEW_PLATFORM_PASSWORD": newPlatform, "NEW_APP_PASSWORD": newApp, "old platform": oldPlatform, "old app": oldApp, "ci": oldCI,
-	})
-	r.file("access.locktree.hcl", access)
-	r.digest("platform", oldPlatform)
-	r.digest("app", oldApp)
-	r.digest("ci", oldCI)
+	r.guard(access, map[string]string{"NEW_PLATFORM_PASSWORD": newPlatform, "NEW_APP_PASSWORD": newApp})
 	r.must("locktree apply -auto-approve")
 	r.file("access.locktree.hcl", guardedAccess)
 
@@ -222,7 +205,7 @@ func TestRunbookCIAccess(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, start func() string) {
 		addr := start()
-		r := newRunbook(t, "ci-access", addr, guardedLocks, "PLATFORM_PASSWORD="+oldPlatform)
+		r := newRunbook(t, "ci-access", addr, locks("payments"), "PLATFORM_PASSWORD="+oldPlatform)
 		r.hushed(map[string]string{"CI_PASSWORD": oldCI, "platform": oldPlatform, "app": oldApp})
 		r.digest("platform", oldPlatform)
 		r.digest("app", oldApp)
@@ -244,7 +227,7 @@ func TestRunbookTakeOverStack(t *testing.T) {
 	} {
 		t.Run(name+", in memory", func(t *testing.T) {
 			srv := zktest.Start(t, zktest.WithSuperDigest("super:"+digestOf("super", super)))
-			r := newRunbook(t, "take-over-stack", srv.Addr(), guardedLocks)
+			r := newRunbook(t, "take-over-stack", srv.Addr(), locks("payments"))
 			r.instead = noRestart // it has known its superuser from the beginning
 			takeOver(t, r, access, super, srv.Addr())
 		})
@@ -255,7 +238,7 @@ func TestRunbookTakeOverStack(t *testing.T) {
 	}
 	onBoth(t, func(t *testing.T, start func() string) {
 		addr := start()
-		r := newRunbook(t, "take-over-stack", addr, guardedLocks)
+		r := newRunbook(t, "take-over-stack", addr, locks("payments"))
 		r.instead = noRestart
 		r.edit = func(text string) string {
 			return strings.ReplaceAll(text, `username = "super"`, `username = "platform"`)
@@ -280,7 +263,7 @@ var patient = realzk.Options{TickTime: 8 * time.Second}
 
 // takeOverReal restarts the first server. The worker knows all of them, as a program would.
 func takeOverReal(t *testing.T, servers []*realzk.Server, access, super string) {
-	r := newRunbook(t, "take-over-stack", servers[0].Addr, guardedLocks)
+	r := newRunbook(t, "take-over-stack", servers[0].Addr, locks("payments"))
 	r.hosts = []*shell{hostShell(t, servers[0], t.TempDir())}
 	var addrs []string
 	for _, srv := range servers {
@@ -291,13 +274,7 @@ func takeOverReal(t *testing.T, servers []*realzk.Server, access, super string) 
 
 func takeOver(t *testing.T, r *runbook, access, super string, addrs ...string) {
 	const newPlatform = "new-platform-04d1"
-	r.hushed(map[string]string{
-		"SUPER_PASSWORD": super, "PLATFORM_PASSWORD": newPlatform, "old platform": oldPlatform, "app": oldApp, "ci": oldCI,
-	})
-	r.file("access.locktree.hcl", access)
-	r.digest("platform", oldPlatform)
-	r.digest("app", oldApp)
-	r.digest("ci", oldCI)
+	r.guard(access, map[string]string{"SUPER_PASSWORD": super, "PLATFORM_PASSWORD": newPlatform})
 	r.mustAs("platform", oldPlatform, "locktree apply -auto-approve")
 	at := worker(t, digestAuth("app", oldApp), addrs...)
 	r.between = func(step int) {
@@ -322,7 +299,6 @@ func TestRunbookTwoTeams(t *testing.T) {
 		const search = "search-5d5d"
 		addr := start()
 		r := newRunbook(t, "two-teams", addr, "")
-		require.NoError(t, os.Remove(filepath.Join(r.dir, "locks.locktree.hcl")))
 		r.hushed(map[string]string{"PAYMENTS_PASSWORD": "payments-91aa", "SEARCH_PASSWORD": search, "OBSERVERS_PASSWORD": "observers-2f07"})
 		r.instead = map[string]func(){`$ zkCli.sh -server "$ZOOKEEPER_SERVERS" create /locks "" world:anyone:cr`: func() {
 			s, err := program(t, addr, "administrator", digestAuth("zookeeper", "theirs")).Session(t.Context())

@@ -3,9 +3,7 @@ package examples_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +26,6 @@ func TestRunbookNightlyJob(t *testing.T) {
 		const jobs = "jobs-7e1f"
 		addr := start()
 		r := newRunbook(t, "nightly-job", addr, "", "ZOOKEEPER_USERNAME=ops", "ZOOKEEPER_PASSWORD="+oldPlatform)
-		require.NoError(t, os.Remove(filepath.Join(r.dir, "locks.locktree.hcl")))
 		units := filepath.Join(r.dir, "etc/systemd/system")
 		require.NoError(t, os.MkdirAll(units, 0o755))
 		r.hushed(map[string]string{"JOBS_PASSWORD": jobs, "ops": oldPlatform})
@@ -84,19 +81,13 @@ func TestRunbookNightlyJob(t *testing.T) {
 
 // nightOf runs the command of a unit on three machines.
 func nightOf(t *testing.T, unit string, env ...string) {
-	text, err := os.ReadFile(unit)
-	require.NoError(t, err)
-	line := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/locktree (.*) /usr/local/bin/invoices$`).FindStringSubmatch(string(text))
-	require.NotNil(t, line)
-	programs, err := binary()
-	require.NoError(t, err)
+	line := execStart(t, unit, " /usr/local/bin/invoices")
 	ran := filepath.Join(t.TempDir(), "ran")
 	var all sync.WaitGroup
 	codes := make([]int, 3)
 	for i := range codes {
 		all.Go(func() {
-			args := append(strings.Fields(line[1]), "sh", "-c", "echo $LOCKTREE_SLOT >> "+ran)
-			c := exec.CommandContext(t.Context(), filepath.Join(programs, "locktree"), args...)
+			c := command(t, append(strings.Fields(line), "sh", "-c", "echo $LOCKTREE_SLOT >> "+ran)...)
 			c.Dir, c.Env = filepath.Dir(ran), append(environ(""), env...)
 			out, _ := c.CombinedOutput()
 			codes[i] = c.ProcessState.ExitCode()
@@ -105,7 +96,5 @@ func nightOf(t *testing.T, unit string, env ...string) {
 	}
 	all.Wait()
 	require.ElementsMatch(t, []int{0, 122, 122}, codes)
-	slots, err := os.ReadFile(ran)
-	require.NoError(t, err)
-	require.Equal(t, 1, strings.Count(string(slots), "\n"))
+	require.Equal(t, 1, strings.Count(contents(t, ran), "\n"))
 }

@@ -16,8 +16,6 @@ import (
 // The rules as check blocks, which warn in the plan, and outside the program, on the plan: each finds what breaks it, and nothing
 // else does.
 func TestPolicyInsideAndOutside(t *testing.T) {
-	programs, err := binary()
-	require.NoError(t, err)
 	srv := zktest.Start(t)
 	for _, c := range []struct{ broken, variable, want string }{
 		{"nothing", "environment=production", ""},
@@ -32,7 +30,7 @@ func TestPolicyInsideAndOutside(t *testing.T) {
 		t.Run(c.broken, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "plan")
 			env := append(os.Environ(), "ZOOKEEPER_SERVERS="+srv.Addr(), "ZOOKEEPER_SESSION=40")
-			plan := exec.Command(filepath.Join(programs, "locktree"), "-chdir=policy", "plan", "-out="+file, "-var="+c.variable)
+			plan := command(t, "-chdir=policy", "plan", "-out="+file, "-var="+c.variable)
 			plan.Env = env
 			out, err := plan.CombinedOutput()
 			require.NoError(t, err, string(out))
@@ -45,7 +43,7 @@ func TestPolicyInsideAndOutside(t *testing.T) {
 			for _, check := range failed {
 				require.Equal(t, cmp.Or(map[string]string{"world": "no_world_access"}[c.broken], c.broken), check[1], string(out))
 			}
-			show := exec.Command("bash", "-o", "pipefail", "-c", `"$0" show -json "$1" | jq -r --arg environment production -f policy/policy.jq`, filepath.Join(programs, "locktree"), file)
+			show := exec.Command("bash", "-o", "pipefail", "-c", `"$0" show -json "$1" | jq -r --arg environment production -f policy/policy.jq`, plan.Path, file)
 			show.Env = env
 			out, err = show.CombinedOutput()
 			require.Equal(t, c.want, string(out))

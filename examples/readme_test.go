@@ -44,9 +44,8 @@ func TestReadme(t *testing.T) {
 	srv := zktest.Start(t)
 	blocks := 0
 	for _, page := range pages(t) {
-		text, err := os.ReadFile(page)
-		require.NoError(t, err)
-		got := generated.ReplaceAllStringFunc(string(text), func(block string) string {
+		text := contents(t, page)
+		got := generated.ReplaceAllStringFunc(text, func(block string) string {
 			blocks++
 			m := generated.FindStringSubmatch(block)
 			return strings.TrimSuffix(block, m[4]+"```") + produce(t, srv, m[1], m[2]) + "```"
@@ -60,7 +59,7 @@ func TestReadme(t *testing.T) {
 			require.NoError(t, os.WriteFile(page, []byte(got), 0o644))
 			continue
 		}
-		was, is := strings.Split(string(text), "\n"), strings.Split(got, "\n")
+		was, is := strings.Split(text, "\n"), strings.Split(got, "\n")
 		for i := range min(len(was), len(is)) {
 			require.Equal(t, was[i], is[i], "%s line %d is out of date: make golden", page, i+1)
 		}
@@ -169,12 +168,11 @@ func excerpt(t *testing.T, out, from string) string {
 func fileBlock(t *testing.T, ref string) string {
 	t.Helper()
 	path, region, _ := strings.Cut(ref, "#")
-	data, err := os.ReadFile(filepath.Join("..", path))
-	require.NoError(t, err)
+	text := contents(t, filepath.Join("..", path))
 	if region == "" {
-		return string(data)
+		return text
 	}
-	_, rest, ok := strings.Cut(string(data), fmt.Sprintf("// %s: begin\n", region))
+	_, rest, ok := strings.Cut(text, fmt.Sprintf("// %s: begin\n", region))
 	require.True(t, ok, ref)
 	body, _, ok := strings.Cut(rest, fmt.Sprintf("// %s: end\n", region))
 	require.True(t, ok, ref)
@@ -192,24 +190,6 @@ func unindent(s string) string {
 	return strings.ReplaceAll(strings.Join(lines, "\n"), "\t", "    ")
 }
 
-// Shell lines outside generated blocks name commands: each must exist.
-func TestReadmeCommandsExist(t *testing.T) {
-	makefile, err := os.ReadFile("../Makefile")
-	require.NoError(t, err)
-	for _, page := range pages(t) {
-		text, err := os.ReadFile(page)
-		require.NoError(t, err)
-		for _, m := range regexp.MustCompile("`make ([a-z]+)`|(?m)^    make ([a-z]+)").FindAllStringSubmatch(string(text), -1) {
-			target := m[1] + m[2]
-			require.True(t, strings.Contains(string(makefile), "\n"+target+":"), "make %s", target)
-		}
-		for _, m := range regexp.MustCompile("(?m)^    locktree ([a-z]+) ").FindAllStringSubmatch(string(text), -1) {
-			out, code := locktree(t, nil, "quickstart", m[1], "--help")
-			require.Zero(t, code, out)
-		}
-	}
-}
-
 // Links of all Markdown lead to files that exist, and to headings that they have. The template of compare/RESULTS.md is checked there.
 func TestEveryLinkResolves(t *testing.T) {
 	links := 0
@@ -220,9 +200,7 @@ func TestEveryLinkResolves(t *testing.T) {
 		if err != nil || filepath.Ext(page) != ".md" {
 			return err
 		}
-		text, err := os.ReadFile(page)
-		require.NoError(t, err)
-		for _, m := range regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]+))?\)|(?:src|srcset)="([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
+		for _, m := range regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]+))?\)|(?:src|srcset)="([^"]+)"`).FindAllStringSubmatch(contents(t, page), -1) {
 			if strings.Contains(m[1], "://") || strings.Contains(m[1], "{{") {
 				continue
 			}
@@ -244,9 +222,7 @@ func TestEveryLinkResolves(t *testing.T) {
 
 // anchors are the headings of a page as GitHub names them.
 func anchors(t *testing.T, page string) (names []string) {
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
-	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(contents(t, page), -1) {
 		name := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
 		names = append(names, strings.ReplaceAll(name, " ", "-"))
 	}
@@ -255,19 +231,15 @@ func anchors(t *testing.T, page string) (names []string) {
 
 // The index of the documentation has every page, the guide every runbook, and the reference every command.
 func TestTheIndexHasEveryPage(t *testing.T) {
-	index, err := os.ReadFile("../docs/README.md")
-	require.NoError(t, err)
+	index := contents(t, "../docs/README.md")
 	for _, file := range pages(t)[1:] {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		prose := regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(string(text), "")
+		prose := regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(contents(t, file), "")
 		require.Len(t, regexp.MustCompile(`(?m)^# `).FindAllString(prose, -1), 1, "%s has one title", file)
 		if link := filepath.Base(file); link != "README.md" {
-			require.Contains(t, string(index), "]("+link+")")
+			require.Contains(t, index, "]("+link+")")
 		}
 	}
-	guide, err := os.ReadFile("../docs/provisioning.md")
-	require.NoError(t, err)
+	guide, reference := contents(t, "../docs/provisioning.md"), contents(t, "../docs/reference.md")
 	help, code := locktree(t, nil, "quickstart", "help")
 	require.Zero(t, code, help)
 	runbooks, code := locktree(t, nil, "quickstart", "help", "runbooks")
@@ -275,38 +247,36 @@ func TestTheIndexHasEveryPage(t *testing.T) {
 	names := regexp.MustCompile(`(?m)^  (\S+) +\S`).FindAllStringSubmatch(runbooks, -1)
 	require.NotEmpty(t, names)
 	for _, m := range names {
-		require.Contains(t, string(guide), "(../cmd/locktree/internal/help/topics/"+m[1]+".txt)")
+		require.Contains(t, guide, "(../cmd/locktree/internal/help/topics/"+m[1]+".txt)")
 	}
-	commands, err := os.ReadFile("../docs/reference.md")
-	require.NoError(t, err)
 	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+)  +[A-Z]`).FindAllStringSubmatch(help, -1) {
-		require.Regexp(t, "(?m)^    locktree "+m[1]+" ", string(commands))
+		require.Regexp(t, "(?m)^    locktree "+m[1]+" ", reference)
 	}
 }
 
 // The blocks of the guide are one configuration. A block behind "`PATH`:" is a file of its own.
 func TestTheGuideIsAConfiguration(t *testing.T) {
-	guide, err := os.ReadFile("../docs/provisioning.md")
-	require.NoError(t, err)
-	dir, files := t.TempDir(), map[string]string{"worker.digest": "worker:kZ2CnRJYgWTJrMXwRbJdnFfGBlM=\n"}
-	for _, m := range regexp.MustCompile("(?ms)(?:`(\\S+\\.locktree\\.hcl)`:\n\n)?^```hcl\n(.*?)^```$").FindAllStringSubmatch(string(guide), -1) {
+	guide, dir, files := contents(t, "../docs/provisioning.md"), t.TempDir(), map[string]string{"worker.digest": "worker:kZ2CnRJYgWTJrMXwRbJdnFfGBlM=\n"}
+	for _, m := range regexp.MustCompile("(?ms)(?:`(\\S+\\.locktree\\.hcl)`:\n\n)?^```hcl\n(.*?)^```$").FindAllStringSubmatch(guide, -1) {
 		files[cmp.Or(m[1], "guide.locktree.hcl")] += m[2]
 	}
 	for name, text := range files {
-		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		write(t, filepath.Join(dir, name), text)
 	}
 	out, code := locktree(t, nil, dir, "validate")
 	require.Zero(t, code, out)
 }
 
-// A runbook said that no command breaks a lock. Now it names the one that does: commands and flags in the middle of a sentence exist.
+// A runbook said that no command breaks a lock. Now it names the one that does: what pages name exists, commands and flags in lines of a
+// shell and in the middle of a sentence, and targets of make.
 func TestCommandsAndFlagsThatPagesNameExist(t *testing.T) {
 	helps := map[string]string{}
 	for _, page := range pages(t) {
-		text, err := os.ReadFile(page)
-		require.NoError(t, err)
-		for _, m := range regexp.MustCompile("`locktree ((?:state )?[a-z-]+)([^`]*)`").FindAllStringSubmatch(string(text), -1) {
+		text := contents(t, page)
+		for _, m := range regexp.MustCompile("(?m)(?:`|^    )make ([a-z]+)").FindAllStringSubmatch(text, -1) {
+			require.Contains(t, contents(t, "../Makefile"), "\n"+m[1]+":", page)
+		}
+		for _, m := range regexp.MustCompile("(?m)(?:`|^    )locktree ((?:state )?[a-z-]+)([^`\n]*)").FindAllStringSubmatch(text, -1) {
 			help, known := helps[m[1]]
 			if !known {
 				var code int

@@ -9,9 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/locktree/locktree/recipes/zktest"
-	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
 // recorded is the page that is what happens, with a program that a reader writes.
@@ -19,25 +16,16 @@ const recorded = "../docs/tutorial.md"
 
 func TestReadmeRecordedRun(t *testing.T) {
 	t.Parallel()
-	servers := map[string]func(*testing.T) string{
-		"in memory":        func(t *testing.T) string { return zktest.Start(t).Addr() },
-		"Apache ZooKeeper": func(t *testing.T) string { return realzk.Start(t, realzk.Options{}).Addr },
-	}
-	for name, start := range servers {
-		t.Run(name, func(t *testing.T) {
-			addr := start(t)
-			text, err := os.ReadFile(recorded)
-			require.NoError(t, err)
-			r := newRecorder(t, addr)
-			got := r.page(string(text))
-			require.Greater(t, r.commands, 15, "the page's commands were not recognised")
-			if os.Getenv("GOLDEN") != "" {
-				require.NoError(t, os.WriteFile(recorded, []byte(got), 0o644))
-				return
-			}
-			require.Equal(t, string(text), got, "%s is out of date: make golden", recorded)
-		})
-	}
+	onBoth(t, func(t *testing.T, start func() string) {
+		text, r := contents(t, recorded), newRecorder(t, start())
+		got := r.page(text)
+		require.Greater(t, r.commands, 15, "the page's commands were not recognised")
+		if os.Getenv("GOLDEN") != "" {
+			require.NoError(t, os.WriteFile(recorded, []byte(got), 0o644))
+			return
+		}
+		require.Equal(t, text, got, "%s is out of date: make golden", recorded)
+	})
 }
 
 // recorder types the commands of a page into a shell and writes down what it shows. What programs in the background print comes out
@@ -79,7 +67,7 @@ func (r *recorder) page(text string) string {
 			case "then":
 				then = append(then, c[2])
 			case "write":
-				require.NoError(r.t, os.WriteFile(filepath.Join(r.dir, c[2]), []byte(m[3]), 0o644))
+				write(r.t, filepath.Join(r.dir, c[2]), m[3])
 			}
 		}
 		if m[2] != "console" {

@@ -156,17 +156,16 @@ func (r *runbook) write(b block) {
 	}
 	exists := strings.HasSuffix(b.under, "already has:")
 	if !changes && !exists {
-		require.NoError(r.t, os.WriteFile(path, []byte(b.text), 0o600))
+		write(r.t, path, b.text)
 		return
 	}
-	text, err := os.ReadFile(path)
-	require.NoError(r.t, err)
+	text := contents(r.t, path)
 	if exists {
-		require.Contains(r.t, string(text), b.text, "%s, line %d", r.topic, b.line)
+		require.Contains(r.t, text, b.text, "%s, line %d", r.topic, b.line)
 		return
 	}
-	require.Equal(r.t, 1, strings.Count(string(text), before), "%s, line %d: where in %s is this?\n%s\nin\n%s", r.topic, b.line, m[1], before, text)
-	require.NoError(r.t, os.WriteFile(path, []byte(strings.Replace(string(text), before, after, 1)), 0o600))
+	require.Equal(r.t, 1, strings.Count(text, before), "%s, line %d: where in %s is this?\n%s\nin\n%s", r.topic, b.line, m[1], before, text)
+	write(r.t, path, strings.Replace(text, before, after, 1))
 	out, code := r.shell.run("locktree fmt")
 	require.Zero(r.t, code, out)
 }
@@ -252,8 +251,8 @@ func hostShell(t *testing.T, server *realzk.Server, backup string) *shell {
 		require.NoError(t, os.Symlink(filepath.Join(debians, name), filepath.Join(bin, name)))
 	}
 	environment := fmt.Sprintf(". %s/zkEnv.sh\nZOOCFGDIR=%s\nZOOCFG=%s/zoo.cfg\nZOO_LOG_DIR=%s\nJMXDISABLE=true\nJVMFLAGS='-Xmx192m -XX:TieredStopAtLevel=1 -Dzookeeper.preAllocSize=1024'\n", debians, server.Dir, server.Dir, server.Dir)
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "zkEnv.sh"), []byte(environment), 0o644))
+	write(t, filepath.Join(bin, "zkEnv.sh"), environment)
 	data := filepath.Join(server.Dir, "data")
-	require.NoError(t, os.WriteFile(filepath.Join(data, "zookeeper_server.pid"), fmt.Append(nil, server.Pid), 0o644))
+	write(t, filepath.Join(data, "zookeeper_server.pid"), fmt.Sprint(server.Pid))
 	return newShell(t, server.Dir, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "DATA="+data, "BACKUP="+backup))
 }

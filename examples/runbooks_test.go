@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,8 +18,9 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// The locks of the runbooks that show no configuration.
-const openLocks = `locktree {
+// locks are those of the runbooks, with an access list of this name.
+func locks(acl string) string {
+	return `locktree {
   stack = "payments"
 }
 
@@ -28,6 +28,20 @@ variable "permits" {
   default = 4
 }
 
+namespace "payments" {
+  acl = acl.` + acl + `
+
+  mutex "ledger" {}
+
+  semaphore "workers" {
+    permits = var.permits
+  }
+}
+`
+}
+
+// openLocks are for the runbooks that show no configuration.
+var openLocks = locks("open") + `
 ensemble "main" {
   root            = "/locks"
   connect_timeout = "30s"
@@ -44,16 +58,6 @@ acl "open" {
     allow = "admin"
   }
 }
-
-namespace "payments" {
-  acl = acl.open
-
-  mutex "ledger" {}
-
-  semaphore "workers" {
-    permits = var.permits
-  }
-}
 `
 
 const (
@@ -63,7 +67,9 @@ const (
 
 func newRunbook(t *testing.T, topic, addr, config string, env ...string) *runbook {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), []byte(config), 0o600))
+	if config != "" {
+		write(t, filepath.Join(dir, "locks.locktree.hcl"), config)
+	}
 	return &runbook{t: t, topic: topic, dir: dir, shell: newShell(t, dir, environ(addr, env...))}
 }
 

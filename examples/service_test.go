@@ -25,70 +25,107 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
+// execStart is the command of a unit, between the name of the program and an end that is the test's own.
+func execStart(t *testing.T, unit, end string) string {
+	t.Helper()
+	line := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/locktree (.*)` + end + `$`).FindStringSubmatch(contents(t, unit))
+	require.NotNil(t, line)
+	return line[1]
+}
+
+// page is a process that serves the page.
+type page struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	stdout  *bufio.Reader
+	address string
+}
+
+func serve(t *testing.T, cmd *exec.Cmd) *page {
+	t.Helper()
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	p := &page{t: t, cmd: cmd, stdout: bufio.NewReader(out)}
+	p.address, err = p.stdout.ReadString('\n')
+	if err != nil {
+		_ = cmd.Wait() // its words are the reason
+		require.NoError(t, err, said.String())
+	}
+	p.address = strings.Trim(p.address, "/\n")
+	return p
+}
+
+func (p *page) get(path, password string) (int, string) {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.address+path, nil)
+	require.NoError(p.t, err)
+	r.SetBasicAuth("demo", password)
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(p.t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(p.t, err)
+	return resp.StatusCode, string(body)
+}
+
+// shows waits until the page has looked at a lock.
+func (p *page) shows(lock string) {
+	p.t.Helper()
+	for body := ""; !strings.Contains(body, lock); {
+		var code int
+		code, body = p.get("/locks?show=all", "demo")
+		require.Equal(p.t, http.StatusOK, code)
+	}
+}
+
+// end ends it in good order.
+func (p *page) end() {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
+	_, _ = io.Copy(io.Discard, p.stdout)
+	require.NoError(p.t, p.cmd.Wait())
+}
+
 // The command line of the unit, as systemd would run it, with the credentials it loads: it does not start with the example of
 // users as it is shipped, who has no password sees nothing, who has it sees the locks, and a SIGTERM ends it in good order.
 func TestTheUnitServesThePage(t *testing.T) {
-	unit, err := os.ReadFile("service/locktree-serve.service")
-	require.NoError(t, err)
-	line := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/locktree (.*)$`).FindStringSubmatch(string(unit))
-	require.NotNil(t, line)
-	srv := zktest.Start(t)
-	dir := t.TempDir()
+	const file = "service/locktree-serve.service"
+	unit, srv, dir := contents(t, file), zktest.Start(t), t.TempDir()
 	stack := filepath.Join(dir, "stack")
-	require.NoError(t, os.Mkdir(stack, 0o755))
-	for from, to := range map[string]string{"quickstart/locks.locktree.hcl": "stack/locks.locktree.hcl", "service/web.yml": "web.yml"} {
-		text, err := os.ReadFile(from)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, to), text, 0o600))
-	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "variables"), []byte(`servers = ["`+srv.Addr()+`"]`), 0o600))
-	for _, credential := range regexp.MustCompile(`(?m)^LoadCredential=([^:]+):`).FindAllStringSubmatch(string(unit), -1) {
+	write(t, filepath.Join(stack, "locks.locktree.hcl"), contents(t, "quickstart/locks.locktree.hcl"))
+	write(t, filepath.Join(dir, "web.yml"), contents(t, "service/web.yml"))
+	write(t, filepath.Join(dir, "variables"), `servers = ["`+srv.Addr()+`"]`)
+	for _, credential := range regexp.MustCompile(`(?m)^LoadCredential=([^:]+):`).FindAllStringSubmatch(unit, -1) {
 		require.FileExists(t, filepath.Join(dir, credential[1]), "the unit loads what this test has")
 	}
-	args := strings.NewReplacer("/etc/locktree/stack", stack, "${CREDENTIALS_DIRECTORY}", dir, ":7676", "127.0.0.1:0").Replace(line[1])
-
-	programs, err := binary()
-	require.NoError(t, err)
-	env := append(os.Environ(), "ZOOKEEPER_SESSION=40")
-	apply := exec.Command(filepath.Join(programs, "locktree"), "-chdir="+stack, "apply", "-auto-approve", "-var-file="+filepath.Join(dir, "variables"))
-	apply.Env = env
-	out, err := apply.CombinedOutput()
+	args := strings.NewReplacer("/etc/locktree/stack", stack, "${CREDENTIALS_DIRECTORY}", dir, ":7676", "127.0.0.1:0").Replace(execStart(t, file, ""))
+	cmd := func(args ...string) *exec.Cmd {
+		c := command(t, args...)
+		c.Env = append(os.Environ(), "ZOOKEEPER_SESSION=40")
+		return c
+	}
+	out, err := cmd("-chdir="+stack, "apply", "-auto-approve", "-var-file="+filepath.Join(dir, "variables")).CombinedOutput()
 	require.NoError(t, err, string(out))
-	c := exec.CommandContext(t.Context(), filepath.Join(programs, "locktree"), strings.Fields(args)...)
-	c.Env = env
-	out, err = c.CombinedOutput()
+	out, err = cmd(strings.Fields(args)...).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "is not a bcrypt hash")
-	users, err := os.ReadFile(filepath.Join(dir, "web.yml"))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "web.yml"), withAPassword(users), 0o600))
-	c = exec.CommandContext(t.Context(), filepath.Join(programs, "locktree"), strings.Fields(args)...)
-	c.Env = env
-	stdout, err := c.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, c.Start())
-	url := make([]byte, 64)
-	n, err := stdout.Read(url)
-	require.NoError(t, err)
-	address := strings.TrimSpace(string(url[:n]))
-
-	code, _ := get(t, address+"locks", "guess")
+	write(t, filepath.Join(dir, "web.yml"), usersWithAPassword(t))
+	p := serve(t, cmd(strings.Fields(args)...))
+	code, _ := p.get("/locks", "guess")
 	require.Equal(t, http.StatusUnauthorized, code)
-	for body := ""; !strings.Contains(body, "/locks/payments/ledger"); {
-		code, body = get(t, address+"locks?show=all", "demo")
-		require.Equal(t, http.StatusOK, code)
-	}
-	require.Contains(t, string(unit), "\nExecReload=/bin/kill -HUP $MAINPID\n")
-	_, before := get(t, address+"metrics", "demo")
-	require.NoError(t, c.Process.Signal(syscall.SIGHUP)) // which ended it
+	p.shows("/locks/payments/ledger")
+	require.Contains(t, unit, "\nExecReload=/bin/kill -HUP $MAINPID\n")
+	_, before := p.get("/metrics", "demo")
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP)) // which ended it
 	for read := regexp.MustCompile(`(?m)^locktree_config_last_reload_success_timestamp_seconds\b.*`); ; {
-		if _, after := get(t, address+"metrics", "demo"); read.FindString(after) != read.FindString(before) {
+		if _, after := p.get("/metrics", "demo"); read.FindString(after) != read.FindString(before) {
 			break
 		}
 	}
-	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
-	_, _ = io.Copy(io.Discard, stdout)
-	require.NoError(t, c.Wait())
+	p.end()
 	// The request to close it may arrive behind the end of the process.
 	require.Eventually(t, func() bool { return len(srv.Sessions()) == 0 }, 20*time.Second, time.Millisecond, "its session was not closed")
 }
@@ -96,69 +133,42 @@ func TestTheUnitServesThePage(t *testing.T) {
 // The command line of the job's unit, with its environment and the password that it loads: the job runs under the lock, and where
 // another machine has the lock it is skipped, which is no failure.
 func TestTheUnitOfAJobRunsItOnce(t *testing.T) {
-	text, err := os.ReadFile("service/locktree-job.service")
-	require.NoError(t, err)
-	unit := string(text)
-	line := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/locktree (.*) /usr/local/bin/report$`).FindStringSubmatch(unit)
-	require.NotNil(t, line)
-	programs, err := binary()
-	require.NoError(t, err)
-	locktree := filepath.Join(programs, "locktree")
-	srv := zktest.Start(t)
-	dir := t.TempDir()
-	stack, err := os.ReadFile("quickstart/locks.locktree.hcl")
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), stack, 0o600))
+	const file = "service/locktree-job.service"
+	unit, srv, dir := contents(t, file), zktest.Start(t), t.TempDir()
+	write(t, filepath.Join(dir, "locks.locktree.hcl"), contents(t, "quickstart/locks.locktree.hcl"))
 	require.Contains(t, unit, "\nLoadCredential=password:")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "password"), []byte("CANARYreports\n"), 0o600))
+	write(t, filepath.Join(dir, "password"), "CANARYreports\n")
 	env := os.Environ()
 	for _, set := range regexp.MustCompile(`(?m)^Environment=(.*)$`).FindAllStringSubmatch(unit, -1) {
 		env = append(env, strings.Fields(strings.NewReplacer("%d", dir, "zk1:2181,zk2:2181,zk3:2181", srv.Addr()).Replace(set[1]))...)
 	}
 	run := func(args ...string) string {
-		c := exec.Command(locktree, args...)
+		c := command(t, args...)
 		c.Env = env
 		out, err := c.CombinedOutput()
 		require.NoError(t, err, string(out))
 		return string(out)
 	}
 	run("-chdir="+dir, "apply", "-auto-approve", `-var=servers=["`+srv.Addr()+`"]`)
-	job := strings.Fields(strings.NewReplacer("%H", "here", "-at-least 10m", "-at-least 1ms").Replace(line[1]))
-	out := run(slices.Concat(job, []string{locktree}, job, []string{"false"})...) // the inner one is the other machine's
+	job := strings.Fields(strings.NewReplacer("%H", "here", "-at-least 10m", "-at-least 1ms").Replace(execStart(t, file, " /usr/local/bin/report")))
+	out := run(slices.Concat(job, []string{command(t).Path}, job, []string{"false"})...) // the inner one is the other machine's
 	require.Regexp(t, `^locktree: granted /locks/payments/ledger: .*
 locktree: skipped: /locks/payments/ledger is held by here, .*since .*
 locktree: released /locks/payments/ledger after .*
 $`, out)
 }
 
-// withAPassword is the shipped file with the user demo, whose password is demo.
-func withAPassword(users []byte) []byte {
-	return bytes.Replace(users, []byte("NAME: HASH"), []byte("demo: $2a$10$hJ8GOK.VC4j.IEeVKdesmuRMRxlmTUU/aaZp9CgF4quT7HUSSkPWC"), 1)
-}
-
-func get(t *testing.T, url, password string) (int, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
-	r.SetBasicAuth("demo", password)
-	resp, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return resp.StatusCode, string(body)
+// usersWithAPassword is the shipped file with the user demo, whose password is demo.
+func usersWithAPassword(t *testing.T) string {
+	return strings.Replace(contents(t, "service/web.yml"), "NAME: HASH", "demo: $2a$10$hJ8GOK.VC4j.IEeVKdesmuRMRxlmTUU/aaZp9CgF4quT7HUSSkPWC", 1)
 }
 
 // What the container and the compose file give as arguments are flags there are.
 func TestTheContainersArgumentsAreFlags(t *testing.T) {
-	programs, err := binary()
-	require.NoError(t, err)
-	help, err := exec.Command(filepath.Join(programs, "locktree"), "serve", "-help").CombinedOutput()
+	help, err := command(t, "serve", "-help").CombinedOutput()
 	require.NoError(t, err)
 	for _, file := range []string{"service/Containerfile", "service/compose.yaml"} {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		lists := regexp.MustCompile(`(?m)^(?:CMD|    command:|HEALTHCHECK CMD|      test:) (\[.*\])$`).FindAllStringSubmatch(string(text), -1)
+		lists := regexp.MustCompile(`(?m)^(?:CMD|    command:|HEALTHCHECK CMD|      test:) (\[.*\])$`).FindAllStringSubmatch(contents(t, file), -1)
 		require.Len(t, lists, 2, file)
 		for _, list := range lists {
 			args := words(t, list[1])
@@ -173,8 +183,6 @@ func TestTheContainersArgumentsAreFlags(t *testing.T) {
 
 // What the manifest gives as arguments starts the page, on the port and with the probes that it names, and its parts fit together.
 func TestTheManifestForKubernetesServesThePage(t *testing.T) {
-	text, err := os.ReadFile("service/kubernetes.yaml")
-	require.NoError(t, err)
 	type port struct {
 		Name          string
 		ContainerPort int    `yaml:"containerPort"`
@@ -206,7 +214,7 @@ func TestTheManifestForKubernetesServesThePage(t *testing.T) {
 		}
 	}
 	var deployment, service document
-	all := yaml.NewDecoder(bytes.NewReader(text))
+	all := yaml.NewDecoder(strings.NewReader(contents(t, "service/kubernetes.yaml")))
 	require.NoError(t, all.Decode(&deployment))
 	require.NoError(t, all.Decode(&service))
 	require.ErrorIs(t, all.Decode(&document{}), io.EOF)
@@ -222,30 +230,20 @@ func TestTheManifestForKubernetesServesThePage(t *testing.T) {
 	require.Contains(t, c.Args, "-web-config="+c.VolumeMounts[0].MountPath+"/web.yml")
 	require.Contains(t, c.Args, "-host="+service.Metadata.Name)
 
-	dir, srv := t.TempDir(), zktest.Start(t)
-	users, err := os.ReadFile("service/web.yml")
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "web.yml"), withAPassword(users), 0o600))
+	users, srv := filepath.Join(t.TempDir(), "web.yml"), zktest.Start(t)
+	write(t, users, usersWithAPassword(t))
 	for i, arg := range c.Args {
 		name, _, _ := strings.Cut(arg, "=")
-		c.Args[i] = cmp.Or(map[string]string{"-listen": "-listen=127.0.0.1:0", "-servers": "-servers=" + srv.Addr(), "-web-config": "-web-config=" + filepath.Join(dir, "web.yml")}[name], arg)
+		c.Args[i] = cmp.Or(map[string]string{"-listen": "-listen=127.0.0.1:0", "-servers": "-servers=" + srv.Addr(), "-web-config": "-web-config=" + users}[name], arg)
 	}
-	programs, err := binary()
-	require.NoError(t, err)
-	serve := exec.CommandContext(t.Context(), filepath.Join(programs, "locktree"), c.Args...)
-	serve.Env = append(os.Environ(), "ZOOKEEPER_SESSION=40")
-	stdout, err := serve.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, serve.Start())
-	address, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-	for _, p := range []probe{c.Live, c.Ready} {
-		code, _ := get(t, strings.TrimSuffix(strings.TrimSpace(address), "/")+p.HTTPGet.Path, "guess")
+	cmd := command(t, c.Args...)
+	cmd.Env = append(os.Environ(), "ZOOKEEPER_SESSION=40")
+	p := serve(t, cmd)
+	for _, asked := range []probe{c.Live, c.Ready} {
+		code, _ := p.get(asked.HTTPGet.Path, "guess")
 		require.Equal(t, http.StatusOK, code, "a probe has no password")
 	}
-	require.NoError(t, serve.Process.Signal(syscall.SIGTERM))
-	_, _ = io.Copy(io.Discard, stdout)
-	require.NoError(t, serve.Wait())
+	p.end()
 }
 
 func words(t *testing.T, list string) (args []string) {
@@ -265,10 +263,8 @@ type image struct {
 // containerImage does what the Containerfile says, with the Go and the certificates of this machine in place of those of the
 // image that it builds from. What it does not understand fails the test.
 func containerImage(t *testing.T) *image {
-	text, err := os.ReadFile("service/Containerfile")
-	require.NoError(t, err)
 	build, made := t.TempDir(), &image{root: t.TempDir()}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(contents(t, "service/Containerfile")) {
 		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch word {
 		case "", "#", "EXPOSE":
@@ -338,39 +334,18 @@ func TestTheContainerServesThePage(t *testing.T) {
 	made := containerImage(t)
 	require.NotZero(t, made.user)
 	require.FileExists(t, made.root+"/etc/ssl/certs/ca-certificates.crt")
-	users, err := os.ReadFile("service/web.yml")
-	require.NoError(t, err)
-	require.NoError(t, os.MkdirAll(made.root+"/etc/locktree", 0o755))
-	require.NoError(t, os.WriteFile(made.root+"/etc/locktree/web.yml", withAPassword(users), 0o644))
+	write(t, made.root+"/etc/locktree/web.yml", usersWithAPassword(t))
+	require.NoError(t, os.Chmod(made.root+"/etc/locktree/web.yml", 0o644)) //nolint:gosec // its user reads it
 	srv := zktest.Start(t)
 	require.NoError(t, srv.Create("/java/orders/lock-0000000001", nil))
 	args := strings.NewReplacer("-listen=:7676", "-listen=127.0.0.1:0", "zookeeper:2181", srv.Addr()).Replace(strings.Join(slices.Concat(made.entrypoint, made.cmd), " "))
-	c := made.command(t, strings.Fields(args)...)
-	var said bytes.Buffer
-	c.Stderr = &said
-	stdout, err := c.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, c.Start())
-	address, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		_ = c.Wait() // its words are the reason
-		require.NoError(t, err, said.String())
-	}
-	address = strings.TrimSpace(address)
-
+	p := serve(t, made.command(t, strings.Fields(args)...))
 	health := func() error {
-		ask := made.command(t, append(made.health, "-listen="+strings.Trim(strings.TrimPrefix(address, "http:"), "/"))...)
-		return ask.Run()
+		return made.command(t, append(made.health, "-listen="+strings.TrimPrefix(p.address, "http://"))...).Run()
 	}
 	require.NoError(t, health())
-	for body := ""; !strings.Contains(body, "/java/orders"); {
-		var code int
-		code, body = get(t, address+"locks?show=all", "demo")
-		require.Equal(t, http.StatusOK, code)
-	}
-	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
-	_, _ = io.Copy(io.Discard, stdout)
-	require.NoError(t, c.Wait())
+	p.shows("/java/orders")
+	p.end()
 	require.Error(t, health())
 }
 
@@ -383,15 +358,11 @@ func TestTheUnitsAreUnderstoodBySystemd(t *testing.T) {
 // understood lets systemd read units, and returns the copies that name the program of the test.
 func understood(t *testing.T, files ...string) (units []string) {
 	t.Helper()
-	programs, err := binary()
-	require.NoError(t, err)
 	dir := t.TempDir()
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
 		unit := filepath.Join(dir, filepath.Base(file))
 		units = append(units, unit)
-		require.NoError(t, os.WriteFile(unit, bytes.ReplaceAll(text, []byte("/usr/bin/locktree"), []byte(filepath.Join(programs, "locktree"))), 0o644))
+		write(t, unit, strings.ReplaceAll(contents(t, file), "/usr/bin/locktree", command(t).Path))
 	}
 	analyze(t, append([]string{"verify", "--man=no"}, units...)...)
 	return units

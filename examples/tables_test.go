@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -39,10 +38,8 @@ func tableOf(t *testing.T, name string) string {
 
 // metricsOfPrograms are those of the documentation of recipes/prom, which a test there compares with what it exports.
 func metricsOfPrograms(t *testing.T) [][]string {
-	text, err := os.ReadFile("../recipes/prom/doc.go")
-	require.NoError(t, err)
 	rows := [][]string{{"metric", "type", "what"}}
-	for _, m := range regexp.MustCompile(`(?m)^//\t(locktree_\S+) +(\w+) +(.+)$`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^//\t(locktree_\S+) +(\w+) +(.+)$`).FindAllStringSubmatch(contents(t, "../recipes/prom/doc.go"), -1) {
 		rows = append(rows, []string{"`" + m[1] + "`", m[2], m[3]})
 	}
 	return rows
