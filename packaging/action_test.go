@@ -168,6 +168,23 @@ func (r *runner) uses(command string) (outputs map[string]string, said string, e
 	return outputs, said, nil
 }
 
+// succeeds is a command of the action that fails no job.
+func (r *runner) succeeds(command string) (outputs map[string]string, said string) {
+	r.t.Helper()
+	outputs, said, err := r.uses(command)
+	require.NoError(r.t, err, said)
+	return outputs, said
+}
+
+// fails is one that does, with these words.
+func (r *runner) fails(command, words string) {
+	r.t.Helper()
+	_, said, err := r.uses(command)
+	require.Error(r.t, err)
+	require.Regexp(r.t, words, said)
+	require.NotRegexp(r.t, obeyed, said)
+}
+
 // obeyed is a line of a log that a runner takes for a command: GitHub's, in both spellings, Azure's, TeamCity's, and GitLab's sections.
 var obeyed = regexp.MustCompile(`(?m)^[\s\p{Z}\x{85}]*::|##\[|##vso\[|##teamcity\[|[\x00-\x08\x0b-\x1f\x7f]`)
 
@@ -191,8 +208,7 @@ check "section" {
 func TestActionPlansAndApplies(t *testing.T) {
 	r := newRunner(t)
 	r.hostile()
-	outputs, said, err := r.uses("plan")
-	require.NoError(t, err, said)
+	outputs, said := r.succeeds("plan")
 	require.Equal(t, map[string]string{"plan": "./locks.ltplan", "summary": "./locks.md", "changes": "true"}, outputs)
 	require.Contains(t, said, "::warning::of a value")
 	require.Contains(t, said, "::set-output name=changes::false")
@@ -204,21 +220,16 @@ func TestActionPlansAndApplies(t *testing.T) {
 	}
 	require.Contains(t, r.read(filepath.Join(r.temp, "summary")), "Plan: 2 to add")
 	require.Contains(t, r.read(filepath.Join(r.temp, "path")), "locktree-bin")
-	_, said, err = r.uses("apply")
-	require.NoError(t, err, said)
+	r.succeeds("apply")
 	require.Contains(t, r.read(filepath.Join(r.temp, "summary")), "Apply complete! Resources: 2 added")
 
-	outputs, said, err = r.uses("plan")
-	require.NoError(t, err, said)
+	outputs, _ = r.succeeds("plan")
 	require.Equal(t, "false", outputs["changes"])
 	r.edit("One compaction", "At most one compaction")
-	_, said, err = r.uses("plan")
-	require.NoError(t, err, said)
-	_, err = r.shell(`"$RUNNER_TEMP/locktree-bin/locktree" apply -auto-approve -input=false`)
+	r.succeeds("plan")
+	_, err := r.shell(`"$RUNNER_TEMP/locktree-bin/locktree" apply -auto-approve -input=false`)
 	require.NoError(t, err)
-	_, said, err = r.uses("apply")
-	require.Error(t, err)
-	require.Contains(t, said, "stale")
+	r.fails("apply", "stale")
 }
 
 // A plan that is longer than a comment may be is cut at a line, and the log has the rest.
@@ -226,8 +237,7 @@ func TestActionCutsALongPlan(t *testing.T) {
 	r := newRunner(t)
 	r.write("more.locktree.hcl", "namespace \"many\" {\n  acl = acl.open\n  mutex \"m\" {\n    for_each    = toset([for i in range(900) : format(\"%d\", i)])\n"+
 		"    description = \"One of many mutexes, with a text of some length\"\n  }\n}\n")
-	_, said, err := r.uses("plan")
-	require.NoError(t, err, said)
+	_, said := r.succeeds("plan")
 	summary := r.read(filepath.Join(r.workspace, "locks.md"))
 	require.Less(t, len(summary), 61_000)
 	require.True(t, strings.HasSuffix(summary, "\n    ... The log of the job has the rest.\n"), summary[len(summary)-200:])
@@ -238,30 +248,19 @@ func TestActionCutsALongPlan(t *testing.T) {
 func TestActionFails(t *testing.T) {
 	r := newRunner(t)
 	r.edit(`"payments"`, `  "payments"`)
-	_, said, err := r.uses("check")
-	require.Error(t, err)
-	require.Contains(t, said, "locks.locktree.hcl\nThe files above are not formatted.")
+	r.fails("check", "locks.locktree.hcl\nThe files above are not formatted.")
 	r.edit(`  "payments"`, `"payments"`)
 	r.edit("acl.open", "acl.opne")
-	_, said, err = r.uses("check")
-	require.Error(t, err)
-	require.Regexp(t, `on locks.locktree.hcl line \d+`, said)
-	r.write("q\n::set-output name=x::y\nz\x1b[31m\r##[error].locktree.hcl", "locals {\nx=1\n}\n")
+	r.fails("check", `on locks.locktree.hcl line \d+`)
+	const named = "q\n::set-output name=x::y\nz\x1b[31m\r##[error].locktree.hcl"
+	r.write(named, "locals {\nx=1\n}\n")
 	r.hostile()
-	_, said, err = r.uses("check")
-	require.Error(t, err)
-	require.Contains(t, said, "::set-output name=x::y")
-	require.NotRegexp(t, obeyed, said)
-	_, said, err = r.uses("plan")
-	require.Error(t, err)
-	require.NotRegexp(t, obeyed, said)
-	require.NoError(t, os.Remove(filepath.Join(r.workspace, "q\n::set-output name=x::y\nz\x1b[31m\r##[error].locktree.hcl")))
+	r.fails("check", "::set-output name=x::y")
+	r.fails("plan", "")
+	require.NoError(t, os.Remove(filepath.Join(r.workspace, named)))
 	r.edit("acl.opne", "acl.open")
-	_, said, err = r.uses("plan")
-	require.NoError(t, err, said)
-	_, said, err = r.uses("nonsense")
-	require.Error(t, err)
-	require.Contains(t, said, "usage: ci.sh")
+	r.succeeds("plan")
+	r.fails("nonsense", "usage: ci.sh")
 }
 
 // A release that was changed on its way is not installed.
@@ -305,14 +304,12 @@ func TestActionKeepsOneIssueForDrift(t *testing.T) {
 	r := newRunner(t)
 	require.NoError(t, os.WriteFile(filepath.Join(r.temp, "locktree-bin", "gh"), []byte(issues), 0o755)) //nolint:gosec // a program
 	for range 2 {
-		_, said, err := r.uses("drift")
-		require.NoError(t, err, said)
+		r.succeeds("drift")
 	}
 	require.FileExists(t, filepath.Join(r.temp, "open"))
 	r.must("apply")
 	for range 2 {
-		_, said, err := r.uses("drift")
-		require.NoError(t, err, said)
+		r.succeeds("drift")
 	}
 	require.NoFileExists(t, filepath.Join(r.temp, "open"))
 	require.Equal(t, "issue list\nlabel create\nissue create\nissue list\nissue edit\nissue list\nissue close\nissue list\n", r.read(filepath.Join(r.temp, "asked")))
