@@ -102,6 +102,11 @@ func ran(n *int, err error) func(context.Context, *recipes.Lease) error {
 	return func(context.Context, *recipes.Lease) error { *n++; return err }
 }
 
+// each is ran for Run.
+func each(n *int) func(context.Context, time.Time, *recipes.Lease) error {
+	return func(context.Context, time.Time, *recipes.Lease) error { *n++; return nil }
+}
+
 func TestASlotIsStartedOnce(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{})
@@ -165,12 +170,15 @@ func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
 			l.job(&kind.OnceParams{Success: c.success})
 			a, b := once.New(l.Client("a"), "/job"), once.New(l.Client("b"), "/job")
 			began := time.Now()
+			start := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
 			both := harness.Async(func() (int, error) {
 				return 0, a.Do(t.Context(), "one", func(context.Context, *recipes.Lease) error { time.Sleep(time.Minute); return nil })
 			})
-			l.Settle()
+			<-start.Hit()
 			n := 0
 			waiter := harness.Async(func() (int, error) { return 0, b.Do(t.Context(), "one", ran(&n, nil)) })
+			l.Settle()
+			start.Release()
 			w, x := <-waiter, <-both
 			require.NoError(t, x.Err)
 			require.Zero(t, n)
@@ -268,11 +276,10 @@ func TestAClockThatIsSetCostsNoSlot(t *testing.T) {
 					}
 					return time.Now()
 				}}
-				ctx, stop := context.WithTimeout(t.Context(), 9*time.Hour+45*time.Minute)
-				defer stop()
+				ctx := l.Within(9*time.Hour + 45*time.Minute)
 				a, b := l.Client("a"), l.Client("b")
 				named := harness.Async(func() (*once.Start, error) { return once.New(b, "/job").Start(ctx, "") })
-				err := once.New(a, "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
+				err := once.New(a, "/job").Run(ctx, each(&n))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.GreaterOrEqual(t, n, 9, "%s, ahead by %v", schedule, ahead)
 				require.Error(t, (<-named).Err)
@@ -302,28 +309,6 @@ func TestAJobThatIsDeclaredAgainForgetsNoDueSlot(t *testing.T) {
 	}
 }
 
-// A schedule that was replaced, and came back, ran its slots of the time in between.
-func TestASchedulesSlotsFromWhileAnotherOneWasDeclaredAreNotRun(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.job(&kind.OnceParams{Schedule: "0 * * * *", CatchUp: "3h"})
-		o := once.New(l.Client("a"), "/job")
-		time.Sleep(time.Hour + time.Minute)
-		n := 0
-		require.NoError(t, o.Do(t.Context(), "", ran(&n, nil)))
-		l.job(&kind.OnceParams{Schedule: "30 4 1 1 *", CatchUp: "3h"})
-		time.Sleep(2 * time.Hour)
-		l.job(&kind.OnceParams{Schedule: "0 * * * *", CatchUp: "3h"})
-		ctx, stop := context.WithTimeout(t.Context(), 90*time.Minute)
-		defer stop()
-		var slots []int
-		require.ErrorIs(t, o.Run(ctx, func(_ context.Context, at time.Time, _ *recipes.Lease) error {
-			slots = append(slots, at.Hour())
-			return nil
-		}), context.DeadlineExceeded)
-		require.Equal(t, []int{4}, slots)
-	})
-}
-
 func TestASlotThatIsNoneByTheTimeOfTheGrantIsNotStarted(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "* * * * *"})
@@ -350,7 +335,7 @@ func TestAJobThatIsReplacedBetweenTwoRequestsGoesOn(t *testing.T) {
 		work func(ctx context.Context, o *once.Once, n *int) error
 	}{
 		{"Run", func(ctx context.Context, o *once.Once, n *int) error {
-			return o.Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { *n++; return nil })
+			return o.Run(ctx, each(n))
 		}},
 		{"Do", func(ctx context.Context, o *once.Once, n *int) error {
 			time.Sleep(time.Minute)
@@ -364,8 +349,7 @@ func TestAJobThatIsReplacedBetweenTwoRequestsGoesOn(t *testing.T) {
 				o, n, seen := once.New(l.Client("a"), "/job"), 0, 0
 				require.Error(t, o.Do(t.Context(), "2000-01-01T00:00:00Z", nil), "it has read the declaration")
 				time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour - 50*time.Second)))
-				ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
-				defer stop()
+				ctx := l.Within(2 * time.Minute)
 				request := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 					if r.Op == "ping" || slices.Contains(r.Paths, "/job") && r.Op != "create" { // it is not declared then
 						return false
@@ -415,15 +399,14 @@ func TestALockThatIsBrokenBeforeTheStartIsLost(t *testing.T) {
 	for _, op := range []string{"exists", "getData"} {
 		inLab(t, func(t *testing.T, l *lab) {
 			l.job(&kind.OnceParams{Schedule: "0 * * * *"})
-			ctx, stop := context.WithTimeout(t.Context(), time.Hour+2*time.Minute)
-			defer stop()
+			ctx := l.Within(time.Hour + 2*time.Minute)
 			n, created := 0, false
 			held := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 				created = created || r.Op == "create"
 				return created && r.Op == op
 			}), zktest.Hold)
 			run := harness.Async(func() (int, error) {
-				return 0, once.New(l.Client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
+				return 0, once.New(l.Client("a"), "/job").Run(ctx, each(&n))
 			})
 			<-held.Hit()
 			for _, contender := range l.Queue("/job") {
@@ -434,38 +417,6 @@ func TestALockThatIsBrokenBeforeTheStartIsLost(t *testing.T) {
 			require.Equal(t, 1, n)
 		})
 	}
-}
-
-func TestRunWaitsForEachSlot(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.job(&kind.OnceParams{Schedule: "0 * * * *", Success: kind.SuccessEnd, CatchUp: "90m"})
-		ctx, stop := context.WithCancel(t.Context())
-		var ran []string
-		done := map[string]<-chan harness.Result[int]{}
-		for _, c := range []struct {
-			id    string
-			by    time.Duration
-			fails bool
-		}{{"a", 0, true}, {"b", 7 * time.Minute, false}, {"c", -9 * time.Minute, false}} {
-			o := once.New(l.skewed(c.id, c.by), "/job")
-			done[c.id] = harness.Async(func() (int, error) {
-				return 0, o.Run(ctx, func(ctx context.Context, at time.Time, lease *recipes.Lease) error {
-					time.Sleep(time.Second)
-					if c.fails {
-						return errors.New("no ink")
-					}
-					ran = append(ran, slots.At(at))
-					return nil
-				})
-			})
-		}
-		time.Sleep(3*time.Hour + 30*time.Minute)
-		stop()
-		for _, d := range done {
-			require.ErrorIs(t, (<-d).Err, context.Canceled)
-		}
-		require.Equal(t, []string{"2000-01-01T01:00:00Z", "2000-01-01T02:00:00Z", "2000-01-01T03:00:00Z"}, ran)
-	})
 }
 
 // A session may end between the end of a run and the record of it, before the lease is told: nobody else would run the slot again.
@@ -576,7 +527,7 @@ func TestWhoStandsByLooksAgainIfTheRecordHasChangedMeanwhile(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		run := harness.Async(func() (int, error) {
 			n := 0
-			err := once.New(l.Client("a"), "/job").Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil })
+			err := once.New(l.Client("a"), "/job").Run(ctx, each(&n))
 			return n, err
 		})
 		<-queue.Hit()
@@ -619,29 +570,11 @@ func TestARunBeforeTheRecordExists(t *testing.T) {
 		require.NoError(t, l.Srv.Delete("/job/once-record"))
 		require.ErrorIs(t, once.New(l.Client("a"), "/job").Run(t.Context(), nil), recipes.ErrNotProvisioned)
 		o := once.New(l.Client("b"), "/job", recipes.WithParams(params), recipes.WithCreate(zk.WorldACL(zk.PermAll)...))
-		ctx, stop := context.WithTimeout(t.Context(), 90*time.Minute)
-		defer stop()
+		ctx := l.Within(90 * time.Minute)
 		n := 0
-		require.ErrorIs(t, o.Run(ctx, func(context.Context, time.Time, *recipes.Lease) error { n++; return nil }), context.DeadlineExceeded)
+		require.ErrorIs(t, o.Run(ctx, each(&n)), context.DeadlineExceeded)
 		require.Equal(t, 1, n)
 		require.ErrorIs(t, o.Do(t.Context(), "2000-01-01T01:00:00Z", ran(&n, nil)), once.ErrSlotTaken)
-	})
-}
-
-func TestRunCatchesUp(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.job(&kind.OnceParams{Schedule: "0 * * * *", CatchUp: "150m"})
-		o := once.New(l.Client("ops"), "/job")
-		require.NoError(t, o.Skip(t.Context(), "2000-01-01T03:00:00Z"))
-		time.Sleep(4*time.Hour + 10*time.Minute)
-		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
-		defer stop()
-		var slots []int
-		require.ErrorIs(t, o.Run(ctx, func(_ context.Context, at time.Time, _ *recipes.Lease) error {
-			slots = append(slots, at.Hour())
-			return nil
-		}), context.DeadlineExceeded)
-		require.Equal(t, []int{2, 4}, slots)
 	})
 }
 

@@ -57,7 +57,9 @@ func everyWay() map[string]way {
 		ways[name] = way{w, []string{w.Path}, w.Kind.Name}
 	}
 	for name, members := range map[string]func(*recipes.Client) []recipes.Member{
-		"set":        func(c *recipes.Client) []recipes.Member { return []recipes.Member{c.Mutex("/m"), c.RWMutex("/rw").RLocker()} },
+		"set": func(c *recipes.Client) []recipes.Member {
+			return []recipes.Member{c.Mutex("/m"), c.RWMutex("/rw").RLocker()}
+		},
 		"set of one": func(c *recipes.Client) []recipes.Member { return []recipes.Member{c.Mutex("/m")} },
 	} {
 		set := ways["mutex"]
