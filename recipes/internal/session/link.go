@@ -542,8 +542,9 @@ func (l *link) take(spent []byte) []byte {
 	return out
 }
 
-// touch notes that a frame is sent now. It returns the send time of the newest frame of this link that is at least T/8 older, or
-// the connect request's if there is none; see proof for its meaning. Older stamps are dropped. The caller holds mu.
+// touch notes that a frame is sent now. It returns the send time of the newest frame of this link that is at least T/8 older, for
+// proof.touched. Without such a frame it is the connect request's: the leader itself creates and revalidates sessions. Older stamps
+// are dropped. The caller holds mu.
 func (l *link) touch(now clock.Stamp) (touched clock.Stamp) {
 	for len(l.touches) > 1 && now.At.Sub(l.touches[1].At) >= l.timeout/8 {
 		l.touches = l.touches[1:]

@@ -14,22 +14,25 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// proof describes the newest committed write of the session, with T for the session timeout. sent is when the write was sent.
-// touched is when the newest frame that is at least T/8 older was sent. Together they bound the life of the session:
-//
-//  1. The session lived when the write was sent: a leader processes a write only while the session is alive.
-//  2. The session lives until T after touched. Every half tick a follower tells the leader which sessions it has heard from; a write that
-//     it forwards does not extend a session. The two talk in order, and half a tick is at most T/8 because T >= 4 ticks. So when the write
-//     reached the leader, the leader also knew from which sessions the follower had heard up to T/8 before.
-//  3. On a connection younger than T/8, touched is the connect request: the leader itself creates and revalidates sessions.
-//
-// The answer to a ping or a read proves none of this: a follower cut off from its leader answers both. Measured with pings, two
-// clients believed for 5.82 s that they held one lock.
-type proof struct{ sent, touched clock.Stamp }
+// proof is the newest committed write of the session. Its times bound the life of the session: see deadline. The answer to a ping
+// or a read proves nothing, because a follower cut off from its leader answers both. Measured with pings, two clients believed for
+// 5.82 s that they held one lock.
+type proof struct {
+	sent    clock.Stamp // when the write was sent
+	touched clock.Stamp // when the newest frame that is at least T/8 older was sent; see link.touch
+}
 
-// deadline is the time before which no server expires the session. The sixteenth allows for clocks that run at different rates.
+// deadline is the time before which no server expires the session, with T for the session timeout.
 func (p proof) deadline(t, slept time.Duration) time.Time {
-	own, chain := p.sent.After(t/2, slept), p.touched.After(t-t/16, slept)
+	own := p.sent.After(t/2, slept) // a lease lasts half of the timeout
+	// The session lives until T after touched:
+	//  1. It lived when the write was sent: a leader processes a write only while the session is alive. But a write that a follower
+	//     forwards does not extend the session.
+	//  2. Every half tick, at most T/8 because T >= 4 ticks, a follower tells the leader which sessions it has heard from. The two
+	//     talk in order. So with the write the leader knew from which sessions the follower had heard up to T/8 before.
+	//
+	// The sixteenth allows for clocks that run at different rates.
+	chain := p.touched.After(t-t/16, slept)
 	if chain.Before(own) {
 		return chain
 	}

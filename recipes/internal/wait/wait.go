@@ -41,13 +41,18 @@ func (e *Place) Waiter() *waiter { return &waiter{Place: e, own: znode.Watch{K: 
 // End stops the watch on our node.
 func (w *waiter) End() { w.own.Unwatch() }
 
-// fact says how a waiter knows that every contender ahead is gone: the first of the three facts of prove.
+// fact says how a waiter knows that after some transaction its node existed and every contender ahead was gone.
 type fact int
 
 const (
-	created  fact = iota // a listing sent after the create admits us
-	listed               // a later listing admits us
-	departed             // our predecessor was the front of the queue, and has gone
+	// A listing that was sent after the create admits us. It shows the state after one transaction: a server that lags can show
+	// contenders that have left, but hides none that is older than our node. It is a fact on any connection.
+	created fact = iota
+	// A later listing admits us, in the same way.
+	listed
+	// Our predecessor, the front of the queue, was deleted, and after that the watch on our own node was silent: see wayClear. All
+	// of this was on one connection, because a new one fires every watch.
+	departed
 )
 
 // admission says that a queue admits us.
@@ -188,7 +193,8 @@ func (w *waiter) behind(dir string, v *Verdict) error {
 //  1. Our predecessor is the front of the queue. A listing shows that, in a short queue in time (lookAhead). Or the mark in its node
 //     says that it holds (mark).
 //  2. It has gone. Numbers only grow, so no contender comes between it and us.
-//  3. The watch on our own node is silent, so our node is still there (see prove).
+//  3. The watch on our own node is silent, so our node is still there, and so is the node of its key. A server sends events in the
+//     order of its log, and before any reply of a later state. A watch that is not set, or has fired, shows nothing.
 //
 // If the predecessor has no mark, or leaves while it waits, or the connection ends, we list.
 func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err error) {
@@ -239,28 +245,24 @@ type Grant struct {
 }
 
 // prove makes a grant certain: it is the one step between "the queue admits us" and a lease. If the declaration has changed, done
-// is false and the caller asks the queue again. A grant rests on three facts.
-//  1. After some transaction our node existed, it belonged to our session, and every contender ahead was gone. The create's reply, or Ours,
-//     shows whose it is. ad says whether we know that by a or by b.
-//     a) A listing shows our node and admits us (created, listed). It shows the state after one transaction: a server that lags can show
-//     contenders that have left, but hides none that is older than our node. It is a fact on any connection.
-//     b) Our predecessor, the front, was deleted, and after that the watch on our own node was silent (departed). A server sends events in
-//     the order of its log, and before any reply of a later state. A watch that is not set, or has fired, shows nothing: the caller lists. All of this
-//     was on one connection, because a new one fires every watch.
-//  2. A write of this session, sent at m, was committed. No server expires the session before m + T less a tick (type proof of package
-//     session), and the lease ends at m + T/2. A write younger than T/6 leaves as much time as heartbeats leave a lease. A waiter that is
-//     next sends heartbeats (wayClear); without one, confirm makes the write.
-//  3. The declaration's watch is silent after fact 1, so the declaration was in force when we queued. We check it last, because between
-//     our read and our create an operator may drain the lock and find it idle.
-//
-// If others delete our node while our server lags, the event, or the next heartbeat, ends the lease.
+// is false and the caller asks the queue again. A grant rests on three conditions:
+//  1. After some transaction our node existed, belonged to our session, and every contender ahead was gone. ad says how we know (type
+//     fact). The create's reply, or Ours, shows whose node it is.
+//  2. A write of this session was committed with that, or later, or less than T/6 ago.
+//  3. The declaration was in force when we queued.
 func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, err error) {
+	// Condition 2. No server expires the session before T less a tick after the write was sent (type proof of package session). The
+	// lease ends at T/2 after it. A write younger than T/6 leaves as much time as heartbeats leave a lease. A waiter that is next
+	// sends heartbeats (wayClear); without one, confirm makes the write. If others delete our node while our server lags, the
+	// event, or the next heartbeat, ends the lease.
 	marked := false
 	if !ad.written && !w.aliveByHeartbeat() {
 		if marked, err = w.confirm(ctx); err != nil {
 			return Grant{}, false, err
 		}
 	}
+	// Condition 3. The declaration's watch was silent all the time. We check it last, because between our read and our create an
+	// operator may drain the lock and find it idle.
 	if w.Declared.Stale() {
 		return Grant{}, false, w.renew(ctx)
 	}

@@ -16,12 +16,8 @@ import (
 //
 // A session that is lost by our clock lives on at the servers for up to its timeout, or longer if a server was restarted. So do its
 // contenders. This client does not wait: the first request of the next session deletes them by name. The client also closes the lost
-// session, because a create that a server executes late makes a node whose name the client does not know. This is safe:
-//  1. Only our own nodes are deleted. A contender belongs to one session, and its name has 122 random bits. (A process that was restored
-//     from a snapshot beside its original has the same session: the two end each other's contenders.)
-//  2. Work that may still run keeps its contenders. Losing a lease only asks that work to stop. Its nodes stay, and the session is not
-//     closed, until all leases of a place are given back and the functions of Do and Lead have returned (Node.Work).
-//  3. A lost session is granted nothing more, so an idle contender stays idle.
+// session, because a create that a server executes late makes a node whose name the client does not know. That is safe: clear deletes
+// only nodes of our own, and only idle ones.
 type lostSessions []*SessionNodes
 
 // uncleared returns the lost sessions whose contenders session e has to delete: e has not done so yet, or more of the contenders may have
@@ -59,12 +55,15 @@ type orphan struct {
 	path, prefix string
 }
 
-// idle returns the contenders without work under them; busy says that there are others.
+// idle returns the contenders without work under them; busy says that there are others. A lost session is granted nothing more, so an idle
+// contender stays idle.
 func (e *SessionNodes) idle() (idle []orphan, busy bool) {
 	e.mu.Lock()
 	all := slices.Collect(maps.Values(e.nodes))
 	e.mu.Unlock()
 	for _, g := range all {
+		// Losing a lease only asks its work to stop. The contender stays until all leases of its place are given back, and the
+		// functions of Do and Lead have returned.
 		if work := g.Work.Load(); work != nil && (*work).InUse() {
 			busy = true
 		} else {
@@ -74,7 +73,9 @@ func (e *SessionNodes) idle() (idle []orphan, busy bool) {
 	return idle, busy
 }
 
-// clear deletes the idle contenders of lost sessions. It closes the sessions without busy ones.
+// clear deletes the idle contenders of lost sessions. It closes the sessions without busy ones. A contender belongs to one session, and its
+// name has 122 random bits, so no other program's goes. (A process that was restored from a snapshot beside its original has the same
+// session: the two end each other's contenders.)
 func (st *ClientNodes) clear(s *session.Session, todo []*SessionNodes) {
 	var named, unnamed []orphan
 	for _, lost := range todo {

@@ -315,21 +315,14 @@ func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 //
 // The node of a key lives from its first contender to its last. Each life is a new node with its own czxid, and its contenders are
 // numbered from 0 again. Admission is as for a declared lock:
-//  1. A contender is in one life, and no life ends while a contender is in it: ZooKeeper deletes no node that has children. This client and
-//     the servers' collector only use that delete.
-//  2. So all contenders that exist at one moment are in one life, and a listing compares numbers of one life only.
-//  3. A waiter that finds without a listing that it is first (waiter.wayClear) has watched its own node. While that watch was silent, the
-//     key's node was still the same one, and the waiter's predecessor had been in it. Names are never used twice.
-//  4. A client that held in an earlier life knows by its own clock when its session may have expired (waiter.prove). Its writes by
-//     Lease.Multi check its contender's node, and no later node has that name.
-//  5. Tokens are the czxids of contenders, which grow from one life to the next too.
-//  6. One transaction creates a set's contenders and the missing nodes of its keys. While two sets that share a key both wait, they are in
-//     one life of its node. In every queue that both are in they have the same order (see MultiLock).
-//  7. No client is granted a key at the wrong place. A late transaction can create one, although it checks the version of the family's
-//     declaration: a family that was destroyed and declared again starts at version 0. Before a grant the client reads where the key is
-//     (declare.Reader.Of) if the declaration has changed (waiter.prove). Txn.recheck deletes the late node.
+//  1. No life ends while a contender is in it: ZooKeeper deletes no node that has children, and neither this client nor the servers'
+//     collector deletes children of others. So contenders that exist at one moment are in one life, and a listing compares numbers of one life.
+//  2. Names are never used twice, and tokens are czxids, which grow. So a holder of an earlier life is not taken for one of a later life.
+//  3. One transaction creates a set's contenders and the missing nodes of its keys. So two sets that wait for one key are in one life of
+//     its node, and have the same order in every queue that both are in (see MultiLock).
+//  4. No client is granted a key at the wrong place: see check.
 //
-// A client guesses which nodes exist. A refusal says that another contender came or went meanwhile, and the client learns from it (learn).
+// A client guesses which nodes exist, and learns from refusals (learn).
 type KeyNode struct {
 	Family     *Family  // what is declared for each key
 	Foreign    bool     // the node may have any access list
@@ -352,6 +345,9 @@ func (n *KeyNode) creates(ops []any, made []bool) []any {
 	return ops
 }
 
+// check checks that the declaration of the family is the one that was read. A late transaction can pass it at a wrong place: a family that
+// was destroyed and declared again starts at version 0. So waiter.prove looks whether the declaration has changed, and then reads again
+// where the key is. Txn.recheck deletes the late node.
 func (n *KeyNode) check() *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: n.Family.Path, Version: n.Family.Version}
 }
