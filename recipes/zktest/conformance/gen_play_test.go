@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // The names are few, so that sequences collide: create what exists, delete what is watched, expect versions that are there.
@@ -40,7 +42,7 @@ func genAnyPath(t *rapid.T) string {
 // genCreate draws a create of any kind; paths of sequential ones end in "s-" so that their numbers can be guessed by later steps.
 func genCreate(t *rapid.T, inMulti bool) Op {
 	o := Op{
-		Op: opCreate, Path: genAnyPath(t), Data: genData.Draw(t, "data"),
+		Op: wire.OpCreate, Path: genAnyPath(t), Data: genData.Draw(t, "data"),
 		ACL: genACL.Draw(t, "acl"), Flags: genFlags.Draw(t, "flags"), TTL: -1,
 	}
 	if o.Flags == 2 || o.Flags == 3 {
@@ -48,16 +50,16 @@ func genCreate(t *rapid.T, inMulti bool) Op {
 	}
 	switch rapid.IntRange(0, 11).Draw(t, "kind") {
 	case 0, 1, 2:
-		o.Op = opCreate2
+		o.Op = wire.OpCreate2
 	case 3:
-		o.Op = opCreateContainer
+		o.Op = wire.OpCreateContainer
 	case 4:
-		o.Op, o.TTL = opCreateTTL, rapid.SampledFrom([]int64{100_000, 0, -1, 1 << 40}).Draw(t, "ttl")
+		o.Op, o.TTL = wire.OpCreateTTL, rapid.SampledFrom([]int64{100_000, 0, -1, 1 << 40}).Draw(t, "ttl")
 		if o.Flags < 5 {
 			o.TTL = max(o.TTL, 0) // a negative one without a TTL mode ends the process of 3.8.0
 		}
 	}
-	if inMulti && o.Op != opCreateTTL && o.Flags > 4 {
+	if inMulti && o.Op != wire.OpCreateTTL && o.Flags > 4 {
 		o.Flags = 0 // a lone TTL flag there is one scripted case
 	}
 	return o
@@ -69,15 +71,15 @@ func genWrite(t *rapid.T) Op {
 	case 0, 1, 2:
 		return genCreate(t, true)
 	case 3, 4:
-		return Op{Op: opDelete, Path: genAnyPath(t), Version: genVersion.Draw(t, "version")}
+		return Op{Op: wire.OpDelete, Path: genAnyPath(t), Version: genVersion.Draw(t, "version")}
 	case 5:
-		return Op{Op: opSetData, Path: genAnyPath(t), Data: genData.Draw(t, "data"), Version: genVersion.Draw(t, "version")}
+		return Op{Op: wire.OpSetData, Path: genAnyPath(t), Data: genData.Draw(t, "data"), Version: genVersion.Draw(t, "version")}
 	}
-	return Op{Op: opCheck, Path: genAnyPath(t), Version: genVersion.Draw(t, "version")}
+	return Op{Op: wire.OpCheck, Path: genAnyPath(t), Version: genVersion.Draw(t, "version")}
 }
 
 func genMulti(t *rapid.T) Op {
-	o := Op{Op: opMulti}
+	o := Op{Op: wire.OpMulti}
 	for range rapid.IntRange(0, 4).Draw(t, "parts") {
 		o.Ops = append(o.Ops, genWrite(t))
 	}
@@ -85,16 +87,16 @@ func genMulti(t *rapid.T) Op {
 }
 
 func genMultiRead(t *rapid.T) Op {
-	o := Op{Op: opMultiRead}
+	o := Op{Op: wire.OpMultiRead}
 	for range rapid.IntRange(0, 4).Draw(t, "parts") {
-		kind := rapid.SampledFrom([]int32{opGetData, opChildren}).Draw(t, "kind")
+		kind := rapid.SampledFrom([]int32{wire.OpGetData, wire.OpGetChildren}).Draw(t, "kind")
 		o.Ops = append(o.Ops, Op{Op: kind, Path: genPath.Draw(t, "path")})
 	}
 	return o
 }
 
 func genSetWatches(t *rapid.T) Op {
-	o := Op{Op: rapid.SampledFrom([]int32{opSetWatches, opSetWatches2}).Draw(t, "kind"), Back: int64(rapid.IntRange(0, 6).Draw(t, "back"))}
+	o := Op{Op: rapid.SampledFrom([]int32{wire.OpSetWatches, wire.OpSetWatches2}).Draw(t, "kind"), Back: int64(rapid.IntRange(0, 6).Draw(t, "back"))}
 	for i := range 5 {
 		o.Lists[i] = rapid.SliceOfN(genPath, 0, 3).Draw(t, "list")
 	}
@@ -109,37 +111,37 @@ func genStep(t *rapid.T) Op {
 	case 0, 1, 2, 3, 4, 5, 6, 7:
 		o = genCreate(t, false)
 	case 8, 9, 10, 11:
-		o = Op{Op: opDelete, Path: genAnyPath(t), Version: genVersion.Draw(t, "version")}
+		o = Op{Op: wire.OpDelete, Path: genAnyPath(t), Version: genVersion.Draw(t, "version")}
 	case 12, 13, 14:
-		o = Op{Op: opSetData, Path: genAnyPath(t), Data: genData.Draw(t, "data"), Version: genVersion.Draw(t, "version")}
+		o = Op{Op: wire.OpSetData, Path: genAnyPath(t), Data: genData.Draw(t, "data"), Version: genVersion.Draw(t, "version")}
 	case 15, 16, 17:
-		o = Op{Op: opExists, Path: genAnyPath(t), Watch: watch.Draw(t, "watch")}
+		o = Op{Op: wire.OpExists, Path: genAnyPath(t), Watch: watch.Draw(t, "watch")}
 	case 18, 19, 20:
-		o = Op{Op: opGetData, Path: genAnyPath(t), Watch: watch.Draw(t, "watch")}
+		o = Op{Op: wire.OpGetData, Path: genAnyPath(t), Watch: watch.Draw(t, "watch")}
 	case 21, 22:
-		o = Op{Op: opChildren2, Path: genAnyPath(t), Watch: watch.Draw(t, "watch")}
+		o = Op{Op: wire.OpGetChildren2, Path: genAnyPath(t), Watch: watch.Draw(t, "watch")}
 	case 23:
-		o = Op{Op: opChildren, Path: genAnyPath(t), Watch: watch.Draw(t, "watch")}
+		o = Op{Op: wire.OpGetChildren, Path: genAnyPath(t), Watch: watch.Draw(t, "watch")}
 	case 24:
-		o = Op{Op: opGetACL, Path: genAnyPath(t)}
+		o = Op{Op: wire.OpGetACL, Path: genAnyPath(t)}
 	case 25, 26:
-		o = Op{Op: opSetACL, Path: genAnyPath(t), ACL: genACL.Draw(t, "acl"), Version: genVersion.Draw(t, "version")}
+		o = Op{Op: wire.OpSetACL, Path: genAnyPath(t), ACL: genACL.Draw(t, "acl"), Version: genVersion.Draw(t, "version")}
 	case 27, 28, 29, 30:
 		o = genMulti(t)
 	case 31:
 		o = genMultiRead(t)
 	case 32:
-		o = Op{Op: opAuth, Path: rapid.SampledFrom([]string{"digest", "digest", "digest", "ip", "nosuch"}).Draw(t, "scheme"), Data: []byte("u:p")}
+		o = Op{Op: wire.OpAuth, Path: rapid.SampledFrom([]string{"digest", "digest", "digest", "ip", "nosuch"}).Draw(t, "scheme"), Data: []byte("u:p")}
 	case 33:
-		o = Op{Op: opSync, Path: genPath.Draw(t, "path")}
+		o = Op{Op: wire.OpSync, Path: genPath.Draw(t, "path")}
 	case 34:
-		o = Op{Op: opCount, Path: genPath.Draw(t, "path")}
+		o = Op{Op: wire.OpGetAllChildrenNumber, Path: genPath.Draw(t, "path")}
 	case 35:
-		o = Op{Op: opEphemerals, Path: genPath.Draw(t, "path")}
+		o = Op{Op: wire.OpGetEphemerals, Path: genPath.Draw(t, "path")}
 	case 36, 37:
 		o = genWatchOp(t)
 	case 38:
-		o = rapid.SampledFrom([]Op{{Op: stepReconnect}, {Op: opWhoAmI}, {Op: opClose}}).Draw(t, "session")
+		o = rapid.SampledFrom([]Op{{Op: stepReconnect}, {Op: wire.OpWhoAmI}, {Op: wire.OpCloseSession}}).Draw(t, "session")
 	case 39:
 		o = genSetWatches(t)
 	}
@@ -149,7 +151,7 @@ func genStep(t *rapid.T) Op {
 
 func genWatchOp(t *rapid.T) Op {
 	return Op{
-		Op:   rapid.SampledFrom([]int32{opAddWatch, opAddWatch, opRemoveWatches, opCheckWatches}).Draw(t, "kind"),
+		Op:   rapid.SampledFrom([]int32{wire.OpAddWatch, wire.OpAddWatch, wire.OpRemoveWatches, wire.OpCheckWatches}).Draw(t, "kind"),
 		Path: genPath.Draw(t, "path"), Mode: int32(rapid.IntRange(0, 3).Draw(t, "mode")),
 	}
 }
@@ -158,7 +160,7 @@ func genWatchOp(t *rapid.T) Op {
 // against the list before or after. From a createContainer with the flag of an ephemeral node it makes a container, but refuses
 // children to it until that is committed.
 func racy(o Op) bool {
-	return o.Op == opSetACL || o.Op == opCreateContainer && (o.Flags == 1 || o.Flags == 3) || slices.ContainsFunc(o.Ops, racy)
+	return o.Op == wire.OpSetACL || o.Op == wire.OpCreateContainer && (o.Flags == 1 || o.Flags == 3) || slices.ContainsFunc(o.Ops, racy)
 }
 
 // genPipeline draws requests to be sent together. Those that end the connection do not take part, nor do those whose effect is racy.
@@ -166,7 +168,7 @@ func genPipeline(t *rapid.T) Op {
 	o := Op{Op: stepPipeline}
 	for range rapid.IntRange(2, 6).Draw(t, "depth") {
 		sub := genStep(t)
-		if sub.Op != stepReconnect && sub.Op != opClose && sub.Op != opAuth && !racy(sub) {
+		if sub.Op != stepReconnect && sub.Op != wire.OpCloseSession && sub.Op != wire.OpAuth && !racy(sub) {
 			o.Ops = append(o.Ops, sub)
 		}
 	}
@@ -184,8 +186,8 @@ func genAny(t *rapid.T) Op {
 // genSequence draws a sequence. It starts from a small tree, so that even short ones find something.
 func genSequence(t *rapid.T) []Op {
 	ops := []Op{
-		{Op: opCreate, Path: "/a", Data: []byte("a"), ACL: anyone},
-		{S: 1, Op: opCreate, Path: "/a/c", ACL: anyone},
+		{Op: wire.OpCreate, Path: "/a", Data: []byte("a"), ACL: anyone},
+		{S: 1, Op: wire.OpCreate, Path: "/a/c", ACL: anyone},
 	}
 	n := rapid.SampledFrom([]int{1, 10, 30, 60}).Draw(t, "length") // a slice of rapid's own would be short mostly
 	return append(ops, rapid.SliceOfN(rapid.Custom(genAny), n, n).Draw(t, "ops")...)

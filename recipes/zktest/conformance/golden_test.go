@@ -3,12 +3,16 @@
 package conformance
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest"
+	server "github.com/locktree/locktree/recipes/zktest/internal/wire"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -32,4 +36,50 @@ func TestGoldenAnswersAreThoseOfTheRealServer(t *testing.T) {
 
 func TestGoldenAnswersAreThoseOfTheServerInMemoryOverAPipe(t *testing.T) {
 	Scripted(t, pipe(zktest.Start(t, zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement())))
+}
+
+// FuzzReply: whatever a server answers, the suite reports it and does not fall
+// over, and does not allocate by a length or count it was told.
+func FuzzReply(f *testing.F) {
+	for op := range server.OpNames {
+		f.Add(op, []byte(nil))
+		f.Add(op, []byte("\x00\x00\x00\x01\x00\x00\x00\x02/a\xff\xff\xff\xff"))
+		f.Add(op, []byte("\x7f\xff\xff\xff"))
+	}
+	f.Fuzz(func(t *testing.T, op int32, body []byte) {
+		p := &player{root: "/r", owners: map[int64]string{}}
+		require.Contains(t, p.reply(Op{Op: op}, frame{body: wire.Decoder{B: body}}), "code=0")
+	})
+}
+
+// A sequence number that stops growing would break every lock, so what happens after 2^31 creates is compared, not believed.
+func TestSequenceNumbersEndAsInZooKeeper(t *testing.T) {
+	t.Parallel()
+	real := realzk.Start(t, realzk.Options{Prepare: func(dir, classPath string) error {
+		out, err := exec.Command("java", "-cp", classPath, "testdata/NearTheEnd.java", dir).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}})
+	memory := zktest.Start(t, as(t, TCP(real.Addr))...)
+	require.NoError(t, memory.Create("/q", []byte{}))
+	require.NoError(t, memory.SetCreateCount("/q", 1<<31-3))
+	require.NoError(t, memory.Create("/q/x", nil)) // the two transactions that the snapshot stands for besides
+	require.NoError(t, memory.Delete("/q/x"))
+	require.NoError(t, memory.SetCreateCount("/q", 1<<31-3))
+	ops := []Op{
+		create(0, "/n-", 2), create(0, "/n-", 3), list(0, ""), create(0, "/n-", 2), list(0, ""), create(0, "/n-", 2),
+		create(0, "/plain", 0), list(0, ""), multi(create(0, "/m-", 2), create(0, "/m-", 2), create(0, "/m-", 3)),
+		list(0, ""), create(0, "/n-", 2), create(0, "/o-", 2), del(0, "/plain"), create(0, "/p-", 2), list(0, ""),
+	}
+	a, err := play(TCP(real.Addr), "/q", ops)
+	require.NoError(t, err)
+	b, err := play(pipe(memory), "/q", ops)
+	require.NoError(t, err)
+	for _, l := range a {
+		t.Log(l)
+	}
+	_, diff := firstDifference(b, a)
+	require.Empty(t, diff)
 }

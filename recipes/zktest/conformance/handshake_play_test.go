@@ -8,6 +8,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // handshakes plays what happens below requests: how sessions are granted,
@@ -57,19 +59,10 @@ func (h *shaker) endSessions() {
 	for _, s := range h.granted {
 		s.conn.Close()
 		if again, err := open(h.dial, s.id, s.passwd, 0); err == nil {
-			again.call(opClose, nil)
+			again.call(wire.OpCloseSession, nil)
 			again.conn.Close()
 		}
 	}
-}
-
-// hello is a connect request.
-type hello struct {
-	last    int64
-	timeout int32
-	id      int64
-	passwd  []byte
-	old     bool
 }
 
 func (h *shaker) say(format string, args ...any) {
@@ -90,27 +83,15 @@ func (h *shaker) connect() *session {
 func (h *shaker) greet(what string, hi hello, granted bool) *session {
 	h.t.Helper()
 	s := h.connect()
-	var o out
-	o.i32(0)
-	o.i64(hi.last)
-	o.i32(hi.timeout)
-	o.i64(hi.id)
-	if hi.passwd == nil {
-		hi.passwd = make([]byte, 16)
-	}
-	o.buf(hi.passwd)
-	if !hi.old {
-		o.flag(false)
-	}
-	body, err := s.exchange(o.b)
+	body, err := hi.say(s)
 	if err != nil {
 		h.say("%s: %s", what, ending(err))
 		return s
 	}
-	i := in{body}
-	version, timeout := i.i32(), i.i32()
-	s.id, s.passwd = i.i64(), append([]byte{}, i.buf()...)
-	h.say("%s: version %d timeout %d session %v password of %d bytes, %x", what, version, timeout, s.id != 0, len(s.passwd), i.b)
+	i := wire.Decoder{B: body}
+	version, timeout := i.Int32(), i.Int32()
+	s.id, s.passwd = i.Int64(), append([]byte{}, i.Buffer()...)
+	h.say("%s: version %d timeout %d session %v password of %d bytes, %x", what, version, timeout, s.id != 0, len(s.passwd), i.B)
 	if !granted {
 		h.expectEnd(what, s)
 	} else {

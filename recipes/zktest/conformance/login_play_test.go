@@ -67,7 +67,7 @@ func (c *loggingIn) login() error {
 		}
 		e := wire.Encoder{B: make([]byte, 4)}
 		e.Int32(0)
-		e.Int32(opSASL)
+		e.Int32(wire.OpSASL)
 		e.Buffer(token)
 		binary.BigEndian.PutUint32(e.B, uint32(len(e.B)-4))
 		if _, err := c.Conn.Write(e.B); err != nil {

@@ -1,58 +1,25 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/internal/session/wire"
+	server "github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// Operation codes, as in ZooDefs.OpCode; written down a second time, as the codec is (see out).
+// Steps that are no request.
 const (
-	opCreate          int32 = 1
-	opDelete          int32 = 2
-	opExists          int32 = 3
-	opGetData         int32 = 4
-	opSetData         int32 = 5
-	opGetACL          int32 = 6
-	opSetACL          int32 = 7
-	opChildren        int32 = 8
-	opSync            int32 = 9
-	opPing            int32 = 11
-	opChildren2       int32 = 12
-	opCheck           int32 = 13
-	opMulti           int32 = 14
-	opCreate2         int32 = 15
-	opReconfig        int32 = 16
-	opCheckWatches    int32 = 17
-	opRemoveWatches   int32 = 18
-	opCreateContainer int32 = 19
-	opCreateTTL       int32 = 21
-	opDeleteContainer int32 = 20
-	opMultiRead       int32 = 22
-	opAuth            int32 = 100
-	opSetWatches      int32 = 101
-	opSASL            int32 = 102
-	opEphemerals      int32 = 103
-	opCount           int32 = 104
-	opSetWatches2     int32 = 105
-	opAddWatch        int32 = 106
-	opWhoAmI          int32 = 107
-	opClose           int32 = -11
-
-	// Steps that are no request.
 	stepReconnect int32 = -2001 // drop the connection and take the session up again
 	stepGarbage   int32 = -2002 // a request whose body does not decode
 	stepPipeline  int32 = -2003 // several requests, sent before the first reply is read
 )
 
-var names = map[int32]string{
-	opCreate: "create", opDelete: "delete", opExists: "exists", opGetData: "getData", opSetData: "setData",
-	opGetACL: "getACL", opSetACL: "setACL", opChildren: "getChildren", opSync: "sync", opChildren2: "getChildren2",
-	opCheck: "check", opMulti: "multi", opCreate2: "create2", opReconfig: "reconfig",
-	opCheckWatches: "checkWatches", opRemoveWatches: "removeWatches", opCreateContainer: "createContainer",
-	opCreateTTL: "createTTL", opMultiRead: "multiRead", opAuth: "auth", opSetWatches: "setWatches",
-	opEphemerals: "getEphemerals", opCount: "getAllChildrenNumber", opSetWatches2: "setWatches2",
-	opAddWatch: "addWatch", opWhoAmI: "whoAmI", opClose: "closeSession", stepReconnect: "reconnect",
-	stepGarbage: "garbage", stepPipeline: "pipeline",
+// name is an operation's, or a step's.
+func name(op int32) string {
+	steps := map[int32]string{stepReconnect: "reconnect", stepGarbage: "garbage", stepPipeline: "pipeline"}
+	return cmp.Or(steps[op], server.OpNames[op])
 }
 
 // ACL is one access control entry.
@@ -85,28 +52,28 @@ type Op struct {
 // String is the step as a transcript shows it.
 func (o Op) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "s%d %s", o.S, names[o.Op])
+	fmt.Fprintf(&b, "s%d %s", o.S, name(o.Op))
 	if o.Path != "" {
 		fmt.Fprintf(&b, " %q", o.Path)
 	}
 	switch o.Op {
-	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
+	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
 		fmt.Fprintf(&b, " data=%q flags=%d ttl=%d acl=%v", o.Data, o.Flags, o.TTL, o.ACL)
-	case opSetData:
+	case wire.OpSetData:
 		fmt.Fprintf(&b, " data=%q v=%d", o.Data, o.Version)
-	case opSetACL:
+	case wire.OpSetACL:
 		fmt.Fprintf(&b, " acl=%v v=%d", o.ACL, o.Version)
-	case opDelete, opCheck:
+	case wire.OpDelete, wire.OpCheck:
 		fmt.Fprintf(&b, " v=%d", o.Version)
-	case opExists, opGetData, opChildren, opChildren2:
+	case wire.OpExists, wire.OpGetData, wire.OpGetChildren, wire.OpGetChildren2:
 		fmt.Fprintf(&b, " watch=%v", o.Watch)
-	case opAddWatch, opCheckWatches, opRemoveWatches:
+	case wire.OpAddWatch, wire.OpCheckWatches, wire.OpRemoveWatches:
 		fmt.Fprintf(&b, " mode=%d", o.Mode)
 	case stepGarbage:
 		fmt.Fprintf(&b, " for op %d: %q", o.Mode, o.Data)
-	case opAuth:
+	case wire.OpAuth:
 		fmt.Fprintf(&b, " %q", o.Data)
-	case opSetWatches, opSetWatches2:
+	case wire.OpSetWatches, wire.OpSetWatches2:
 		fmt.Fprintf(&b, " since=-%d %q", o.Back, o.Lists)
 	}
 	// A part belongs to the step's session, whatever it says itself.
@@ -117,67 +84,67 @@ func (o Op) String() string {
 }
 
 // encode writes the request's body. An operation without a case has none.
-func (o Op) encode(p *player, w *out, s *session) {
+func (o Op) encode(p *player, w *wire.Encoder, s *session) {
 	path := p.abs(o.Path)
 	switch o.Op {
-	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
-		w.str(path)
-		w.buf(o.Data)
-		w.acls(o.ACL)
-		w.i32(o.Flags)
-		if o.Op == opCreateTTL {
-			w.i64(o.TTL)
+	case wire.OpCreate, wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
+		w.Str(path)
+		w.Buffer(o.Data)
+		acls(w, o.ACL)
+		w.Int32(o.Flags)
+		if o.Op == wire.OpCreateTTL {
+			w.Int64(o.TTL)
 		}
-	case opDelete, opCheck:
-		w.str(path)
-		w.i32(o.Version)
-	case opSetData:
-		w.str(path)
-		w.buf(o.Data)
-		w.i32(o.Version)
-	case opSetACL:
-		w.str(path)
-		w.acls(o.ACL)
-		w.i32(o.Version)
-	case opExists, opGetData, opChildren, opChildren2:
-		w.str(path)
-		w.flag(o.Watch)
-	case opGetACL, opSync, opCount, opEphemerals:
-		w.str(path)
-	case opAddWatch, opCheckWatches, opRemoveWatches:
-		w.str(path)
-		w.i32(o.Mode)
-	case opAuth:
-		w.i32(0)
-		w.str(o.Path)
-		w.buf(o.Data)
-	case opMulti, opMultiRead:
+	case wire.OpDelete, wire.OpCheck:
+		w.Str(path)
+		w.Int32(o.Version)
+	case wire.OpSetData:
+		w.Str(path)
+		w.Buffer(o.Data)
+		w.Int32(o.Version)
+	case wire.OpSetACL:
+		w.Str(path)
+		acls(w, o.ACL)
+		w.Int32(o.Version)
+	case wire.OpExists, wire.OpGetData, wire.OpGetChildren, wire.OpGetChildren2:
+		w.Str(path)
+		w.Bool(o.Watch)
+	case wire.OpGetACL, wire.OpSync, wire.OpGetAllChildrenNumber, wire.OpGetEphemerals:
+		w.Str(path)
+	case wire.OpAddWatch, wire.OpCheckWatches, wire.OpRemoveWatches:
+		w.Str(path)
+		w.Int32(o.Mode)
+	case wire.OpAuth:
+		w.Int32(0)
+		w.Str(o.Path)
+		w.Buffer(o.Data)
+	case wire.OpMulti, wire.OpMultiRead:
 		for _, sub := range o.Ops {
-			w.i32(sub.Op)
-			w.flag(false)
-			w.i32(-1)
+			w.Int32(sub.Op)
+			w.Bool(false)
+			w.Int32(-1)
 			sub.encode(p, w, s)
 		}
-		w.i32(-1)
-		w.flag(true)
-		w.i32(-1)
-	case opSetWatches, opSetWatches2:
+		w.Int32(-1)
+		w.Bool(true)
+		w.Int32(-1)
+	case wire.OpSetWatches, wire.OpSetWatches2:
 		o.encodeWatches(p, w, s)
-	case opReconfig:
-		w.i32(-1)
-		w.i32(-1)
-		w.str(o.Path)
-		w.i64(-1)
+	case wire.OpReconfig:
+		w.Int32(-1)
+		w.Int32(-1)
+		w.Str(o.Path)
+		w.Int64(-1)
 	case stepGarbage:
-		w.b = append(w.b, o.Data...)
+		w.B = append(w.B, o.Data...)
 	}
 }
 
 // encodeWatches says since when by the newest zxid this session has seen: the servers' own differ.
-func (o Op) encodeWatches(p *player, w *out, s *session) {
-	w.i64(max(0, s.last-o.Back))
+func (o Op) encodeWatches(p *player, w *wire.Encoder, s *session) {
+	w.Int64(max(0, s.last-o.Back))
 	n := 3
-	if o.Op == opSetWatches2 {
+	if o.Op == wire.OpSetWatches2 {
 		n = 5
 	}
 	for _, list := range o.Lists[:n] {
@@ -185,6 +152,6 @@ func (o Op) encodeWatches(p *player, w *out, s *session) {
 		for _, path := range list {
 			abs = append(abs, p.abs(path))
 		}
-		w.strs(abs)
+		strs(w, abs)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net"
 	"slices"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // Dial opens one connection to a server.
@@ -39,9 +41,9 @@ func (p *player) play(ops []Op) ([]string, error) {
 			return nil, err
 		}
 	}
-	var w out
-	Op{Op: opCreate, Path: "", ACL: anyone}.encode(p, &w, nil)
-	f, _, err := p.sessions[0].call(opCreate, w.b)
+	var w wire.Encoder
+	Op{Op: wire.OpCreate, Path: "", ACL: anyone}.encode(p, &w, nil)
+	f, _, err := p.sessions[0].call(wire.OpCreate, w.B)
 	if err != nil || f.code != 0 && f.code != codeNodeExists {
 		return nil, fmt.Errorf("create the sequence's root %s: code %d, %v", p.root, f.code, err)
 	}
@@ -57,7 +59,7 @@ func (p *player) play(ops []Op) ([]string, error) {
 // close ends the sessions on the server too: one that expired later would be a transaction amid the next sequence.
 func (p *player) close() {
 	for _, s := range p.sessions {
-		s.call(opClose, nil)
+		s.call(wire.OpCloseSession, nil)
 		s.conn.Close()
 	}
 }
@@ -67,7 +69,7 @@ func (p *player) session(i int) (*session, error) {
 	if s := p.sessions[i]; s != nil {
 		return s, nil
 	}
-	s, err := open(p.dial, 0, make([]byte, 16), 0)
+	s, err := open(p.dial, 0, nil, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -107,13 +109,13 @@ func (p *player) step(op Op) error {
 	if op.Op == stepPipeline {
 		return p.pipeline(op, s)
 	}
-	var w out
+	var w wire.Encoder
 	code := op.Op
 	op.encode(p, &w, s)
 	if op.Op == stepGarbage {
 		code = op.Mode
 	}
-	f, events, err := s.call(code, w.b)
+	f, events, err := s.call(code, w.B)
 	p.events(op, op.S, events)
 	if err != nil {
 		p.log("%v", op)
@@ -123,7 +125,7 @@ func (p *player) step(op Op) error {
 		return p.flush(op)
 	}
 	p.log("%v -> %s", op, p.reply(op, f))
-	if op.Op == opClose {
+	if op.Op == wire.OpCloseSession {
 		s.conn.Close()
 		delete(p.sessions, op.S)
 	}
@@ -134,9 +136,9 @@ func (p *player) step(op Op) error {
 func (p *player) pipeline(op Op, s *session) error {
 	var xids []int32
 	for _, sub := range op.Ops {
-		var w out
+		var w wire.Encoder
 		sub.encode(p, &w, s)
-		xid, err := s.send(sub.Op, w.b)
+		xid, err := s.send(sub.Op, w.B)
 		if err != nil {
 			return err
 		}
@@ -162,7 +164,7 @@ func (p *player) flush(op Op) error {
 		if s == nil {
 			continue
 		}
-		f, events, err := s.call(opPing, nil)
+		f, events, err := s.call(wire.OpPing, nil)
 		p.events(op, i, events)
 		if err != nil {
 			if err := p.lost(i); err != nil {
@@ -201,11 +203,11 @@ func (p *player) reconnect(i int) error {
 func (p *player) events(op Op, session int, events []frame) {
 	var lines []string
 	for _, f := range events {
-		typ, state, path := f.body.i32(), f.body.i32(), f.body.str()
+		typ, state, path := f.body.Int32(), f.body.Int32(), f.body.Str()
 		lines = append(lines, fmt.Sprintf("   s%d event xid=%d zxid=%s code=%d type=%d state=%d %q",
 			session, f.xid, p.zxid(f.zxid), f.code, typ, state, p.rel(path)))
 	}
-	if op.Op == opClose {
+	if op.Op == wire.OpCloseSession {
 		slices.Sort(lines)
 	}
 	p.lines = append(p.lines, lines...)

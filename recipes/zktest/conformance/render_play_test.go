@@ -4,26 +4,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // reply renders a reply: its code, its zxid, and its record when there is one.
-func (p *player) reply(op Op, f frame) (text string) {
-	// A record that is shorter than it should be is an answer to compare like others.
-	defer func() {
-		if recover() != nil {
-			text += " (the record is cut short)"
-		}
-	}()
+func (p *player) reply(op Op, f frame) string {
 	zxid := p.zxid(f.zxid)
-	if op.Op == opAuth { // 0 here, and a 0 is told as it is
+	if op.Op == wire.OpAuth { // 0 here, and a 0 is told as it is
 		zxid = fmt.Sprint(f.zxid)
 	}
-	text = fmt.Sprintf("code=%d zxid=%s", f.code, zxid)
+	text := fmt.Sprintf("code=%d zxid=%s", f.code, zxid)
 	if f.code == 0 {
 		text += p.record(op, &f.body)
 	}
-	if len(f.body.b) > 0 {
-		text += fmt.Sprintf(" and %d bytes more", len(f.body.b))
+	if f.body.Bad { // an answer to compare like others
+		text += " (the record is cut short)"
+	}
+	if len(f.body.B) > 0 {
+		text += fmt.Sprintf(" and %d bytes more", len(f.body.B))
 	}
 	return text
 }
@@ -39,42 +38,42 @@ func (p *player) zxid(z int64) string {
 
 // record renders what follows the header of a reply that is no error. It reads only the operation's record: reply tells of bytes
 // that are left.
-func (p *player) record(op Op, i *in) string {
+func (p *player) record(op Op, i *wire.Decoder) string {
 	switch op.Op {
-	case opCreate, opSync:
-		return fmt.Sprintf(" %q", p.rel(i.str()))
-	case opCreate2, opCreateContainer, opCreateTTL:
-		return fmt.Sprintf(" %q %s", p.rel(i.str()), p.stat(i))
-	case opExists, opSetData, opSetACL:
+	case wire.OpCreate, wire.OpSync:
+		return fmt.Sprintf(" %q", p.rel(i.Str()))
+	case wire.OpCreate2, wire.OpCreateContainer, wire.OpCreateTTL:
+		return fmt.Sprintf(" %q %s", p.rel(i.Str()), p.stat(i))
+	case wire.OpExists, wire.OpSetData, wire.OpSetACL:
 		return " " + p.stat(i)
-	case opGetData:
-		return " " + p.data(i) + " " + p.stat(i)
-	case opChildren:
+	case wire.OpGetData:
+		return " " + data(i) + " " + p.stat(i)
+	case wire.OpGetChildren:
 		return p.children(i)
-	case opChildren2:
+	case wire.OpGetChildren2:
 		return p.children(i) + " " + p.stat(i)
-	case opEphemerals:
+	case wire.OpGetEphemerals:
 		var v []string
-		for _, s := range i.strs() {
+		for _, s := range all(i) {
 			v = append(v, p.rel(s))
 		}
 		slices.Sort(v)
 		return fmt.Sprintf(" %q", v)
-	case opCount, opAddWatch:
-		return fmt.Sprintf(" %d", i.i32())
-	case opGetACL:
+	case wire.OpGetAllChildrenNumber, wire.OpAddWatch:
+		return fmt.Sprintf(" %d", i.Int32())
+	case wire.OpGetACL:
 		return " " + p.acl(i) + " " + p.stat(i)
-	case opWhoAmI:
-		return " " + pairs(i, i.i32())
-	case opMulti, opMultiRead:
+	case wire.OpWhoAmI:
+		return " " + pairs(i, i.Count(8))
+	case wire.OpMulti, wire.OpMultiRead:
 		return p.results(i)
 	}
 	return ""
 }
 
 // data tells null from empty: ZooKeeper keeps both.
-func (p *player) data(i *in) string {
-	b := i.buf()
+func data(i *wire.Decoder) string {
+	b := i.Buffer()
 	if b == nil {
 		return "nil"
 	}
@@ -82,27 +81,27 @@ func (p *player) data(i *in) string {
 }
 
 // children sorts: the order on the wire is that of a Java hash set.
-func (p *player) children(i *in) string {
-	v := i.strs()
+func (p *player) children(i *wire.Decoder) string {
+	v := all(i)
 	slices.Sort(v)
 	return fmt.Sprintf(" %q", v)
 }
 
 // acl sorts for the same reason: "auth" expands to a hash set of identities.
-func (p *player) acl(i *in) string {
+func (p *player) acl(i *wire.Decoder) string {
 	var v []string
-	for range i.i32() {
-		perms := i.i32()
-		v = append(v, fmt.Sprintf("%d:%s:%s", perms, i.str(), i.str()))
+	for range i.Count(12) {
+		perms := i.Int32()
+		v = append(v, fmt.Sprintf("%d:%s:%s", perms, i.Str(), i.Str()))
 	}
 	slices.Sort(v)
 	return fmt.Sprint(v)
 }
 
-func pairs(i *in, n int32) string {
+func pairs(i *wire.Decoder, n int) string {
 	var v []string
 	for range n {
-		v = append(v, i.str()+":"+i.str())
+		v = append(v, i.Str()+":"+i.Str())
 	}
 	slices.Sort(v)
 	return fmt.Sprint(v)
@@ -110,10 +109,10 @@ func pairs(i *in, n int32) string {
 
 // stat renders a Stat without clock readings: that mtime is ctime until the
 // data has been changed, and not before it afterwards, is checked instead.
-func (p *player) stat(i *in) string {
-	czxid, mzxid, ctime, mtime := i.i64(), i.i64(), i.i64(), i.i64()
-	version, cversion, aversion, owner := i.i32(), i.i32(), i.i32(), i.i64()
-	length, kids, pzxid := i.i32(), i.i32(), i.i64()
+func (p *player) stat(i *wire.Decoder) string {
+	czxid, mzxid, ctime, mtime := i.Int64(), i.Int64(), i.Int64(), i.Int64()
+	version, cversion, aversion, owner := i.Int32(), i.Int32(), i.Int32(), i.Int64()
+	length, kids, pzxid := i.Int32(), i.Int32(), i.Int64()
 	when := "ok"
 	if mzxid == czxid && mtime != ctime || mtime < ctime {
 		when = fmt.Sprintf("mtime-ctime=%d", mtime-ctime)
@@ -127,18 +126,18 @@ func (p *player) stat(i *in) string {
 }
 
 // results renders a transaction's, up to the header that says done. Their types tell which record follows.
-func (p *player) results(i *in) string {
+func (p *player) results(i *wire.Decoder) string {
 	var b strings.Builder
 	for {
-		typ, done, code := i.i32(), i.flag(), i.i32()
-		if done {
+		typ, done, code := i.Int32(), i.Bool(), i.Int32()
+		if done || i.Bad {
 			return b.String()
 		}
 		fmt.Fprintf(&b, "\n      = type=%d code=%d", typ, code)
 		switch typ {
 		case -1:
-			fmt.Fprintf(&b, " error=%d", i.i32())
-		case opDelete, opCheck:
+			fmt.Fprintf(&b, " error=%d", i.Int32())
+		case wire.OpDelete, wire.OpCheck:
 		default:
 			b.WriteString(p.record(Op{Op: typ}, i))
 		}

@@ -1,5 +1,7 @@
 package conformance
 
+import "github.com/locktree/locktree/recipes/internal/session/wire"
+
 // script is a scenario whose answers by real ZooKeeper are kept in testdata/golden.txt.
 type script struct {
 	name string
@@ -7,19 +9,19 @@ type script struct {
 }
 
 func create(s int, path string, flags int32) Op {
-	return Op{S: s, Op: opCreate, Path: path, ACL: anyone, Flags: flags, TTL: -1}
+	return Op{S: s, Op: wire.OpCreate, Path: path, ACL: anyone, Flags: flags, TTL: -1}
 }
 
-func get(s int, path string) Op { return Op{S: s, Op: opGetData, Path: path, Watch: true} }
+func get(s int, path string) Op { return Op{S: s, Op: wire.OpGetData, Path: path, Watch: true} }
 func set(s int, path string) Op {
-	return Op{S: s, Op: opSetData, Path: path, Data: []byte("new"), Version: -1}
+	return Op{S: s, Op: wire.OpSetData, Path: path, Data: []byte("new"), Version: -1}
 }
-func del(s int, path string) Op { return Op{S: s, Op: opDelete, Path: path, Version: -1} }
+func del(s int, path string) Op { return Op{S: s, Op: wire.OpDelete, Path: path, Version: -1} }
 func list(s int, path string) Op {
-	return Op{S: s, Op: opChildren2, Path: path, Watch: true}
+	return Op{S: s, Op: wire.OpGetChildren2, Path: path, Watch: true}
 }
-func exists(s int, path string) Op { return Op{S: s, Op: opExists, Path: path, Watch: true} }
-func multi(ops ...Op) Op           { return Op{Op: opMulti, Ops: ops} }
+func exists(s int, path string) Op { return Op{S: s, Op: wire.OpExists, Path: path, Watch: true} }
+func multi(ops ...Op) Op           { return Op{Op: wire.OpMulti, Ops: ops} }
 
 // scripts cover what random sequences reach rarely or not at all.
 func scripts() []script {
@@ -37,8 +39,8 @@ func scripts() []script {
 		{"watches set again after a reconnect", rearmed()},
 		{"ephemerals at the end of a session", []Op{
 			create(1, "/a", 0), create(0, "/a/e", 1), create(0, "/a/s-", 3), create(0, "/a/s-", 3),
-			list(1, "/a"), get(1, "/a/e"), exists(2, "/a/s-0000000001"), {S: 0, Op: opEphemerals, Path: "/a"},
-			{S: 0, Op: opEphemerals, Path: "!"}, {S: 1, Op: opEphemerals, Path: "!/"}, {S: 0, Op: opClose},
+			list(1, "/a"), get(1, "/a/e"), exists(2, "/a/s-0000000001"), {S: 0, Op: wire.OpGetEphemerals, Path: "/a"},
+			{S: 0, Op: wire.OpGetEphemerals, Path: "!"}, {S: 1, Op: wire.OpGetEphemerals, Path: "!/"}, {S: 0, Op: wire.OpCloseSession},
 			list(1, "/a"), create(2, "/a/s-", 3),
 		}},
 		{"rights", rights()},
@@ -50,20 +52,20 @@ func scripts() []script {
 			multi(create(0, "/q/m-", 2), create(0, "/nosuch/m-", 2)), create(0, "/q/n-", 2), list(0, "/q"),
 		}},
 		{"containers and lifetimes", []Op{
-			{Op: opCreateContainer, Path: "/c", ACL: anyone, Flags: 4}, {Op: opCreateContainer, Path: "/p", ACL: anyone},
-			create(0, "/o", 4), create(0, "/c/x", 1), {Op: opCreateTTL, Path: "/t", ACL: anyone, Flags: 5, TTL: 1000_000},
-			{Op: opCreateTTL, Path: "/t/s-", ACL: anyone, Flags: 6, TTL: 1 << 39}, create(0, "/u", 5),
-			{Op: opCreateTTL, Path: "/v", ACL: anyone, Flags: 0, TTL: 5}, get(0, "/c"), get(0, "/o"), get(0, "/t"),
+			{Op: wire.OpCreateContainer, Path: "/c", ACL: anyone, Flags: 4}, {Op: wire.OpCreateContainer, Path: "/p", ACL: anyone},
+			create(0, "/o", 4), create(0, "/c/x", 1), {Op: wire.OpCreateTTL, Path: "/t", ACL: anyone, Flags: 5, TTL: 1000_000},
+			{Op: wire.OpCreateTTL, Path: "/t/s-", ACL: anyone, Flags: 6, TTL: 1 << 39}, create(0, "/u", 5),
+			{Op: wire.OpCreateTTL, Path: "/v", ACL: anyone, Flags: 0, TTL: 5}, get(0, "/c"), get(0, "/o"), get(0, "/t"),
 		}},
 		{"the node of a key, which comes and goes with its contenders", keys()},
-		{"reconfiguring a standalone server", []Op{{Op: opReconfig, Path: "server.2=h:1:2;3"}}},
+		{"reconfiguring a standalone server", []Op{{Op: wire.OpReconfig, Path: "server.2=h:1:2;3"}}},
 	}
 }
 
 // keys has the transactions with which package recipes makes a container with its first child, and deletes it with its last.
 func keys() []Op {
-	box := func(path string) Op { return Op{Op: opCreateContainer, Path: path, ACL: anyone, Flags: 4} }
-	check := func(version int32) Op { return Op{Op: opCheck, Path: "/f", Version: version} }
+	box := func(path string) Op { return Op{Op: wire.OpCreateContainer, Path: path, ACL: anyone, Flags: 4} }
+	check := func(version int32) Op { return Op{Op: wire.OpCheck, Path: "/f", Version: version} }
 	return []Op{
 		create(0, "/f", 0), multi(check(1), box("/f/k"), create(0, "/f/k/c-", 3)),
 		multi(check(0), box("/f/k"), create(0, "/f/k/c-", 3)), get(0, "/f/k"), get(0, "/f/k/c-0000000000"),
@@ -87,17 +89,17 @@ func oddPaths() []Op {
 		"!", "!a", "!a/b", "!//",
 	} {
 		ops = append(ops,
-			create(0, path, 0), create(0, path, 2), Op{Op: opCreate2, Path: path, ACL: anyone, Flags: 1},
-			exists(0, path), get(0, path), set(0, path), list(0, path), Op{Op: opGetACL, Path: path},
-			Op{Op: opSetACL, Path: path, ACL: anyone, Version: -1}, Op{Op: opSync, Path: path}, del(0, path),
-			multi(create(0, path, 0)), multi(del(0, path)), multi(Op{Op: opCheck, Path: path, Version: -1}),
-			Op{Op: opMultiRead, Ops: []Op{{Op: opGetData, Path: path}, {Op: opChildren, Path: path}}},
+			create(0, path, 0), create(0, path, 2), Op{Op: wire.OpCreate2, Path: path, ACL: anyone, Flags: 1},
+			exists(0, path), get(0, path), set(0, path), list(0, path), Op{Op: wire.OpGetACL, Path: path},
+			Op{Op: wire.OpSetACL, Path: path, ACL: anyone, Version: -1}, Op{Op: wire.OpSync, Path: path}, del(0, path),
+			multi(create(0, path, 0)), multi(del(0, path)), multi(Op{Op: wire.OpCheck, Path: path, Version: -1}),
+			Op{Op: wire.OpMultiRead, Ops: []Op{{Op: wire.OpGetData, Path: path}, {Op: wire.OpGetChildren, Path: path}}},
 		)
 	}
 	// The root's own Stat depends on the server's other nodes.
 	kept := ops[:0]
 	for _, o := range ops {
-		if o.Path != "!" && o.Path != "!//" || o.Op == opDelete || o.Op == opSync || o.Op == opCreate {
+		if o.Path != "!" && o.Path != "!//" || o.Op == wire.OpDelete || o.Op == wire.OpSync || o.Op == wire.OpCreate {
 			kept = append(kept, o)
 		}
 	}
@@ -108,7 +110,7 @@ func oddPaths() []Op {
 func ownNodes() []Op {
 	var ops []Op
 	for _, path := range []string{"!/zookeeper", "!/zookeeper/quota", "!/zookeeper/config"} {
-		ops = append(ops, del(0, path), multi(del(0, path)), create(0, path, 0), Op{Op: opGetACL, Path: path})
+		ops = append(ops, del(0, path), multi(del(0, path)), create(0, path, 0), Op{Op: wire.OpGetACL, Path: path})
 	}
 	return append(ops, get(0, "!/zookeeper/config"), set(0, "!/zookeeper/config"), del(0, "!/"), create(0, "!/", 0),
 		create(0, "!/zookeeper/config/x", 0), create(0, "!/zookeeper/x", 1), list(0, "!/zookeeper"), del(0, "!/zookeeper/x"))
@@ -119,63 +121,63 @@ func ownNodes() []Op {
 func malformed() []Op {
 	ops := []Op{create(0, "/a", 0)}
 	for _, code := range []int32{
-		opCreate, opDelete, opExists, opGetData, opSetData, opGetACL, opSetACL, opChildren, opSync, opChildren2,
-		opMulti, opCreate2, opCheckWatches, opRemoveWatches, opCreateContainer, opCreateTTL, opMultiRead,
-		opSetWatches, opCount, opSetWatches2, opAddWatch, opCheck, opReconfig, opEphemerals, opAuth, opSASL, opDeleteContainer,
+		wire.OpCreate, wire.OpDelete, wire.OpExists, wire.OpGetData, wire.OpSetData, wire.OpGetACL, wire.OpSetACL, wire.OpGetChildren, wire.OpSync, wire.OpGetChildren2,
+		wire.OpMulti, wire.OpCreate2, wire.OpCheckWatches, wire.OpRemoveWatches, wire.OpCreateContainer, wire.OpCreateTTL, wire.OpMultiRead,
+		wire.OpSetWatches, wire.OpGetAllChildrenNumber, wire.OpSetWatches2, wire.OpAddWatch, wire.OpCheck, wire.OpReconfig, wire.OpGetEphemerals, wire.OpAuth, wire.OpSASL, wire.OpDeleteContainer,
 	} {
 		for _, body := range []string{"", "\x00", "\x00\x00\x00\x05/a", "\x00\x00\x00\x02/a", "\x7f\xff\xff\xff/a", "\x80\x00\x00\x00"} {
 			ops = append(ops, Op{Op: stepGarbage, Mode: code, Data: []byte(body)})
 		}
 	}
-	return append(ops, Op{Op: stepGarbage, Mode: opSASL, Data: []byte("\xff\xff\xff\xff")}, // no token: not an empty one
-		Op{Op: stepGarbage, Mode: opExists, Data: []byte("\xff\xff\xff\xff\x00")},
-		Op{Op: stepGarbage, Mode: opPing, Data: []byte("surplus")},
-		Op{Op: opCheck, Path: "/a", Version: 7}, get(0, "/a")) // a check that holds is never answered: not waited for
+	return append(ops, Op{Op: stepGarbage, Mode: wire.OpSASL, Data: []byte("\xff\xff\xff\xff")}, // no token: not an empty one
+		Op{Op: stepGarbage, Mode: wire.OpExists, Data: []byte("\xff\xff\xff\xff\x00")},
+		Op{Op: stepGarbage, Mode: wire.OpPing, Data: []byte("surplus")},
+		Op{Op: wire.OpCheck, Path: "/a", Version: 7}, get(0, "/a")) // a check that holds is never answered: not waited for
 }
 
 // multis has what a transaction makes of flags and operation codes that do not go
 // together, of parts that see each other, and of a part that fails.
 func multis() []Op {
 	c2, cc := create(0, "/m2", 0), create(0, "/mc", 4)
-	c2.Op, cc.Op = opCreate2, opCreateContainer
+	c2.Op, cc.Op = wire.OpCreate2, wire.OpCreateContainer
 	plain := create(0, "/mp", 0)
-	plain.Op = opCreateContainer
-	ttl := Op{Op: opCreateTTL, Path: "/mt", ACL: anyone, Flags: 5, TTL: 1000_000}
-	lone := Op{Op: opCreateTTL, Path: "/ml", ACL: anyone, Flags: 0, TTL: 5}
+	plain.Op = wire.OpCreateContainer
+	ttl := Op{Op: wire.OpCreateTTL, Path: "/mt", ACL: anyone, Flags: 5, TTL: 1000_000}
+	lone := Op{Op: wire.OpCreateTTL, Path: "/ml", ACL: anyone, Flags: 0, TTL: 5}
 	return []Op{
 		multi(), multi(c2, cc, plain, ttl, create(0, "/mo", 4)), multi(create(0, "/x", 5)), multi(create(0, "/x", 9)),
 		multi(lone), multi(create(0, "/x", 0), create(0, "/y/z", 0), del(0, "/x")),
-		multi(Op{Op: opGetData, Path: "/x"}), multi(create(0, "/x", 0), Op{Op: opGetData, Path: "/x"}),
-		{Op: opMultiRead, Ops: []Op{create(0, "/x", 0)}}, {Op: opMultiRead},
+		multi(Op{Op: wire.OpGetData, Path: "/x"}), multi(create(0, "/x", 0), Op{Op: wire.OpGetData, Path: "/x"}),
+		{Op: wire.OpMultiRead, Ops: []Op{create(0, "/x", 0)}}, {Op: wire.OpMultiRead},
 		multi(create(0, "/e", 1), create(0, "/e/x", 0)), multi(create(0, "/d", 0), create(0, "/d/x", 0), del(0, "/d")),
-		multi(create(0, "/d", 0), set(0, "/d"), Op{Op: opCheck, Path: "/d", Version: 1}, del(0, "/d"), create(0, "/d", 1)),
+		multi(create(0, "/d", 0), set(0, "/d"), Op{Op: wire.OpCheck, Path: "/d", Version: 1}, del(0, "/d"), create(0, "/d", 1)),
 		exists(1, "/w"), list(1, "/d"), multi(create(0, "/w", 0), set(0, "/w"), del(0, "/w"), create(0, "/w", 0)), get(1, "/w"),
-		multi(set(0, "/w"), set(0, "/w"), Op{Op: opCheck, Path: "/w", Version: 9}), get(0, "/w"), get(0, "/d"),
-		{Op: opMulti, Ops: []Op{{Op: opSetACL, Path: "/w", ACL: anyone}}},
+		multi(set(0, "/w"), set(0, "/w"), Op{Op: wire.OpCheck, Path: "/w", Version: 9}), get(0, "/w"), get(0, "/d"),
+		{Op: wire.OpMulti, Ops: []Op{{Op: wire.OpSetACL, Path: "/w", ACL: anyone}}},
 	}
 }
 
 // persistentWatches mixes the three kinds on the same paths: the events of each kind, and the kinds that it replaces.
 func persistentWatches() []Op {
-	watch := func(path string, mode int32) Op { return Op{S: 1, Op: opAddWatch, Path: path, Mode: mode} }
-	remove := func(path string, mode int32) Op { return Op{S: 1, Op: opRemoveWatches, Path: path, Mode: mode} }
+	watch := func(path string, mode int32) Op { return Op{S: 1, Op: wire.OpAddWatch, Path: path, Mode: mode} }
+	remove := func(path string, mode int32) Op { return Op{S: 1, Op: wire.OpRemoveWatches, Path: path, Mode: mode} }
 	return []Op{
 		watch("/a", 0), watch("/a", 7), create(0, "/a", 0), set(0, "/a"), set(0, "/a"), create(0, "/a/b", 0), set(0, "/a/b"),
 		del(0, "/a/b"), get(1, "/a"), set(0, "/a"), set(0, "/a"), list(1, "/a"), create(0, "/a/b", 0), create(0, "/a/c", 0),
 		watch("/a", 1), create(0, "/a/b/d", 0), set(0, "/a/b/d"), set(0, "/a"), del(0, "/a/b/d"), list(1, "/a/b"), create(0, "/a/b/d", 1),
-		{S: 2, Op: opAddWatch, Path: "", Mode: 1}, multi(set(0, "/a/b"), create(0, "/x", 0), del(0, "/a/b/d")),
-		{S: 1, Op: opCheckWatches, Path: "/a", Mode: 1}, {S: 0, Op: opCheckWatches, Path: "/nosuch", Mode: 3}, remove("/a", 1), set(0, "/a"),
+		{S: 2, Op: wire.OpAddWatch, Path: "", Mode: 1}, multi(set(0, "/a/b"), create(0, "/x", 0), del(0, "/a/b/d")),
+		{S: 1, Op: wire.OpCheckWatches, Path: "/a", Mode: 1}, {S: 0, Op: wire.OpCheckWatches, Path: "/nosuch", Mode: 3}, remove("/a", 1), set(0, "/a"),
 		create(0, "/a/k", 0), remove("/a", 2), remove("/a", 3), remove("/a", 0), remove("/a", 4), set(0, "/a"), create(0, "/a/l", 0),
-		{S: 2, Op: opClose}, create(0, "/y", 0),
+		{S: 2, Op: wire.OpCloseSession}, create(0, "/y", 0),
 	}
 }
 
 // rearmed lets things happen between the end of a connection and setWatches, and gives zxids from before and after them.
 func rearmed() []Op {
 	again := func(back int64, lists ...[]string) Op {
-		o := Op{S: 1, Op: opSetWatches, Back: back}
+		o := Op{S: 1, Op: wire.OpSetWatches, Back: back}
 		if len(lists) > 3 {
-			o.Op = opSetWatches2
+			o.Op = wire.OpSetWatches2
 		}
 		copy(o.Lists[:], lists)
 		return o
@@ -195,22 +197,22 @@ func rearmed() []Op {
 // rights asks for every right of every operation, with a client that has it and one that has not. It also asks what becomes of
 // lists and identities on the way.
 func rights() []Op {
-	login := func(s int, who string) Op { return Op{S: s, Op: opAuth, Path: "digest", Data: []byte(who)} }
+	login := func(s int, who string) Op { return Op{S: s, Op: wire.OpAuth, Path: "digest", Data: []byte(who)} }
 	acl := func(s int, path string, version int32, acl ...ACL) Op {
-		return Op{S: s, Op: opSetACL, Path: path, ACL: acl, Version: version}
+		return Op{S: s, Op: wire.OpSetACL, Path: path, ACL: acl, Version: version}
 	}
-	read := func(s int, path string) Op { return Op{S: s, Op: opGetACL, Path: path} }
+	read := func(s int, path string) Op { return Op{S: s, Op: wire.OpGetACL, Path: path} }
 	owned := create(0, "/o", 0)
 	owned.ACL = []ACL{{31, "auth", ""}, {1, "world", "anyone"}, {31, "auth", "ignored"}}
 	return []Op{
-		{Op: opWhoAmI}, owned, login(0, "u:p"), login(0, "u:p"), login(0, "v:q:r"), login(0, "w"), {Op: opWhoAmI}, owned, read(0, "/o"), read(1, "/o"),
+		{Op: wire.OpWhoAmI}, owned, login(0, "u:p"), login(0, "u:p"), login(0, "v:q:r"), login(0, "w"), {Op: wire.OpWhoAmI}, owned, read(0, "/o"), read(1, "/o"),
 		set(1, "/o"), create(1, "/o/x", 0), create(0, "/o/x", 0), del(1, "/o/x"), acl(1, "/o", -1, anyone...), multi(set(0, "/o")),
-		{S: 1, Op: opMulti, Ops: []Op{set(1, "/o/x"), {Op: opCheck, Path: "/o", Version: 0}, set(1, "/o"), del(1, "/o/x")}},
+		{S: 1, Op: wire.OpMulti, Ops: []Op{set(1, "/o/x"), {Op: wire.OpCheck, Path: "/o", Version: 0}, set(1, "/o"), del(1, "/o/x")}},
 		get(1, "/o"), list(2, "/o"), acl(0, "/o", 1, anyone...), acl(0, "/o", 0, ACL{16, "world", "anyone"}, ACL{1, "digest", "a:b"}),
-		set(0, "/o"), read(1, "/o"), get(1, "/o"), list(1, "/o"), exists(1, "/o"), {S: 1, Op: opCount, Path: "/o"}, {S: 1, Op: opSync, Path: "/o"},
+		set(0, "/o"), read(1, "/o"), get(1, "/o"), list(1, "/o"), exists(1, "/o"), {S: 1, Op: wire.OpGetAllChildrenNumber, Path: "/o"}, {S: 1, Op: wire.OpSync, Path: "/o"},
 		acl(1, "/o", 1, anyone...), read(1, "/o"), acl(1, "/o", -1), acl(1, "/o", -1, ACL{2, "ip", "127.0.0.1/8"}, ACL{5, "ip", "10.1.2.3"}),
-		set(1, "/o"), get(1, "/o"), read(1, "/o"), {S: 2, Op: opAuth, Path: "ip", Data: nil}, {S: 2, Op: opWhoAmI},
-		{S: 2, Op: opAuth, Path: "nosuch", Data: []byte("x")}, {S: 2, Op: opWhoAmI},
+		set(1, "/o"), get(1, "/o"), read(1, "/o"), {S: 2, Op: wire.OpAuth, Path: "ip", Data: nil}, {S: 2, Op: wire.OpWhoAmI},
+		{S: 2, Op: wire.OpAuth, Path: "nosuch", Data: []byte("x")}, {S: 2, Op: wire.OpWhoAmI},
 	}
 }
 
@@ -227,7 +229,9 @@ func quotas() []Op {
 		o.Data = make([]byte, size)
 		return o
 	}
-	grow := func(size int) Op { return Op{Op: opSetData, Path: "!/gq/a", Data: make([]byte, size), Version: -1} }
+	grow := func(size int) Op {
+		return Op{Op: wire.OpSetData, Path: "!/gq/a", Data: make([]byte, size), Version: -1}
+	}
 	see := get(0, at("/gq/zookeeper_stats"))
 	see.Watch = false
 	return []Op{

@@ -3,6 +3,8 @@ package conformance
 import (
 	"testing"
 	"time"
+
+	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // Clock is how a server under [Timed] has been configured. In real time short times make a short test.
@@ -51,9 +53,9 @@ func (a *actor) try(op Op) (frame, error) {
 	if err != nil {
 		return frame{}, err
 	}
-	var w out
+	var w wire.Encoder
 	op.encode(a.p, &w, s)
-	f, _, err := s.call(op.Op, w.b)
+	f, _, err := s.call(op.Op, w.B)
 	return f, err
 }
 
@@ -73,12 +75,12 @@ func (a *actor) deleted(session int, path string, every time.Duration) {
 	start := time.Now()
 	s := a.p.sessions[session]
 	for time.Since(start) < patience {
-		f, events, err := s.call(opPing, nil)
+		f, events, err := s.call(wire.OpPing, nil)
 		if err != nil {
 			a.t.Fatalf("waiting for %s to go: %v, %v", path, f, err)
 		}
 		for _, e := range events {
-			if typ, _, at := e.body.i32(), e.body.i32(), e.body.str(); typ == 2 && a.p.rel(at) == path {
+			if typ, _, at := e.body.Int32(), e.body.Int32(), e.body.Str(); typ == 2 && a.p.rel(at) == path {
 				return
 			}
 		}
@@ -123,14 +125,14 @@ func credentials(t *testing.T, dial Dial, clock Clock) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.conn.Close() })
-	var login, token out
-	login.i32(0)
-	login.str("digest")
-	login.buf([]byte("u:p"))
-	token.buf([]byte{})
+	var login, token wire.Encoder
+	login.Int32(0)
+	login.Str("digest")
+	login.Buffer([]byte("u:p"))
+	token.Buffer([]byte{})
 	for start := time.Now(); time.Since(start) < patience; time.Sleep(clock.Tick / 10) {
-		if _, _, err = s.call(opAuth, login.b); err == nil {
-			_, _, err = s.call(opSASL, token.b)
+		if _, _, err = s.call(wire.OpAuth, login.B); err == nil {
+			_, _, err = s.call(wire.OpSASL, token.B)
 		}
 		if err != nil {
 			if _, gone := open(dial, s.id, s.passwd, s.last); gone == nil {
@@ -154,25 +156,7 @@ func (a *actor) seen(op Op) bool {
 
 // openFor is open with a timeout of one's own.
 func openFor(dial Dial, timeout time.Duration) (*session, error) {
-	c, err := dial()
-	if err != nil {
-		return nil, err
-	}
-	s := &session{conn: c}
-	var o out
-	o.i32(0)
-	o.i64(0)
-	o.i32(int32(timeout.Milliseconds()))
-	o.i64(0)
-	o.buf(make([]byte, 16))
-	o.flag(false)
-	body, err := s.exchange(o.b)
-	if err != nil {
-		return nil, err
-	}
-	i := in{body[8:]}
-	s.id, s.passwd = i.i64(), i.buf()
-	return s, nil
+	return greet(dial, hello{timeout: int32(timeout.Milliseconds())})
 }
 
 // reaping has of each kind one that must go and one that must stay: in use, never used, or not yet old enough.
@@ -180,7 +164,7 @@ func reaping(t *testing.T, dial Dial, clock Clock) {
 	a := newActor(t, dial, "/reaping")
 	ttl := 2 * clock.Reap
 	timed := func(path string) Op {
-		return Op{Op: opCreateTTL, Path: path, ACL: anyone, Flags: 5, TTL: ttl.Milliseconds()}
+		return Op{Op: wire.OpCreateTTL, Path: path, ACL: anyone, Flags: 5, TTL: ttl.Milliseconds()}
 	}
 	a.inTime("a child of a node with a TTL", func() bool {
 		a.do(timed("/parent"), 0)
@@ -197,7 +181,7 @@ func reaping(t *testing.T, dial Dial, clock Clock) {
 		t.Fatalf("the node with a TTL of %v was gone after %v", ttl, took)
 	}
 	for _, path := range []string{"/unused", "/used", "/inUse"} {
-		a.do(Op{Op: opCreateContainer, Path: path, ACL: anyone, Flags: 4}, 0)
+		a.do(Op{Op: wire.OpCreateContainer, Path: path, ACL: anyone, Flags: 4}, 0)
 	}
 	a.do(create(0, "/inUse/x", 1), 0)
 	a.do(create(0, "/used/x", 0), 0)

@@ -6,94 +6,52 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
+	"strings"
+	"sync/atomic"
 	"time"
+
+	"github.com/locktree/locktree/recipes/internal/session/wire"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // patience bounds every wait for the server; nothing is proven by its passing.
 const patience = 5 * time.Minute
 
-// out and in are jute, written a second time and independently of zktest, so
-// that a mistake in its codec cannot hide behind the same mistake here.
-type out struct{ b []byte }
+// The codec is the client's, which shares no line with zktest's: a mistake in one cannot hide behind the same mistake in the other.
 
-func (o *out) i32(v int32) { o.b = binary.BigEndian.AppendUint32(o.b, uint32(v)) }
-func (o *out) i64(v int64) { o.b = binary.BigEndian.AppendUint64(o.b, uint64(v)) }
-func (o *out) str(v string) {
-	o.i32(int32(len(v)))
-	o.b = append(o.b, v...)
-}
-
-func (o *out) buf(v []byte) {
-	if v == nil {
-		o.i32(-1)
-		return
-	}
-	o.str(string(v))
-}
-
-func (o *out) flag(v bool) {
-	o.b = append(o.b, 0)
-	if v {
-		o.b[len(o.b)-1] = 1
-	}
-}
-
-func (o *out) strs(v []string) {
-	o.i32(int32(len(v)))
+func strs(w *wire.Encoder, v []string) {
+	w.Int32(int32(len(v)))
 	for _, s := range v {
-		o.str(s)
+		w.Str(s)
 	}
 }
 
-func (o *out) acls(v []ACL) {
-	o.i32(int32(len(v)))
+func acls(w *wire.Encoder, v []ACL) {
+	w.Int32(int32(len(v)))
 	for _, a := range v {
-		o.i32(a.Perms)
-		o.str(a.Scheme)
-		o.str(a.ID)
+		w.Int32(a.Perms)
+		w.Str(a.Scheme)
+		w.Str(a.ID)
 	}
 }
 
-type in struct{ b []byte }
+func all(i *wire.Decoder) []string {
+	v := make([]string, max(0, i.Count(4)))
+	for n := range v {
+		v[n] = i.Str()
+	}
+	return v
+}
 
 var errShort = errors.New("the server's answer is shorter than its record")
-
-// next panics with errShort, so that records read without a check after each field. greet, session.next and player.reply recover it.
-func (i *in) next(n int) []byte {
-	if n < 0 || n > len(i.b) {
-		panic(errShort)
-	}
-	v := i.b[:n]
-	i.b = i.b[n:]
-	return v
-}
-
-func (i *in) i32() int32  { return int32(binary.BigEndian.Uint32(i.next(4))) }
-func (i *in) i64() int64  { return int64(binary.BigEndian.Uint64(i.next(8))) }
-func (i *in) str() string { return string(i.next(int(i.i32()))) }
-func (i *in) flag() bool  { return i.next(1)[0] != 0 }
-
-func (i *in) buf() []byte {
-	if n := i.i32(); n >= 0 {
-		return i.next(int(n))
-	}
-	return nil
-}
-
-func (i *in) strs() []string {
-	var v []string
-	for range i.i32() {
-		v = append(v, i.str())
-	}
-	return v
-}
 
 // frame is one packet from the server after the handshake.
 type frame struct {
 	xid  int32
 	zxid int64
 	code int32
-	body in
+	body wire.Decoder
 }
 
 // session is one raw client session.
@@ -107,43 +65,58 @@ type session struct {
 
 // open connects, with id 0 for a new session, and says whether the server accepted it.
 func open(dial Dial, id int64, passwd []byte, last int64) (*session, error) {
-	return greet(dial, id, passwd, last, false)
+	return greet(dial, hello{last: last, timeout: 30_000, id: id, passwd: passwd}) // longer than any sequence is silent
 }
 
-// greet is open for a client that may also want read-only service.
-func greet(dial Dial, id int64, passwd []byte, last int64, readOnly bool) (granted *session, err error) {
+// hello is a connect request.
+type hello struct {
+	last     int64
+	timeout  int32 // ms
+	id       int64
+	passwd   []byte
+	readOnly bool
+	old      bool // without the byte for that
+}
+
+// say sends a connect request, and returns the answer.
+func (h hello) say(s *session) ([]byte, error) {
+	var o wire.Encoder
+	o.Int32(0)
+	o.Int64(h.last)
+	o.Int32(h.timeout)
+	o.Int64(h.id)
+	if h.passwd == nil {
+		h.passwd = wire.NewPassword
+	}
+	o.Buffer(h.passwd)
+	if !h.old {
+		o.Bool(h.readOnly)
+	}
+	return s.exchange(o.B)
+}
+
+// greet is open for a client with wishes of its own.
+func greet(dial Dial, h hello) (*session, error) {
 	c, err := dial()
 	if err != nil {
 		return nil, err
 	}
-	s := &session{conn: c, last: last}
-	var o out
-	o.i32(0)
-	o.i64(last)
-	o.i32(30_000) // longer than any sequence is silent
-	o.i64(id)
-	o.buf(passwd)
-	o.flag(readOnly)
-	body, err := s.exchange(o.b)
-	if err != nil {
-		c.Close()
-		return nil, err
+	s := &session{conn: c, last: h.last}
+	body, err := h.say(s)
+	i := wire.Decoder{B: body}
+	i.Int64() // protocol version, timeout
+	s.id, s.passwd = i.Int64(), i.Buffer()
+	switch {
+	case err != nil:
+	case i.Bad:
+		err = fmt.Errorf("handshake answered with %x: %w", body, errShort)
+	case s.id == 0:
+		err = errors.New("session expired")
+	default:
+		return s, nil
 	}
-	defer func() {
-		if recover() != nil {
-			c.Close()
-			granted, err = nil, fmt.Errorf("handshake answered with %x: %w", body, errShort)
-		}
-	}()
-	i := in{body}
-	i.i32() // protocol version
-	i.i32()
-	s.id, s.passwd = i.i64(), i.buf()
-	if s.id == 0 {
-		c.Close()
-		return nil, errors.New("session expired")
-	}
-	return s, nil
+	c.Close()
+	return nil, err
 }
 
 // exchange is the handshake's: one packet there, one back, without headers.
@@ -181,13 +154,11 @@ func (s *session) next() (f frame, err error) {
 	if err != nil {
 		return frame{}, err
 	}
-	defer func() {
-		if recover() != nil {
-			err = errShort
-		}
-	}()
-	i := in{b}
-	f = frame{xid: i.i32(), zxid: i.i64(), code: i.i32()}
+	i := wire.Decoder{B: b}
+	f = frame{xid: i.Int32(), zxid: i.Int64(), code: i.Int32()}
+	if i.Bad {
+		return frame{}, errShort
+	}
 	f.body = i
 	s.last = max(s.last, f.zxid) // events carry -1
 	return f, nil
@@ -196,14 +167,14 @@ func (s *session) next() (f frame, err error) {
 // send writes a request without waiting and returns the xid of its reply.
 func (s *session) send(op int32, body []byte) (int32, error) {
 	xid := int32(-2)
-	if op != opPing {
+	if op != wire.OpPing {
 		s.xid++
 		xid = s.xid
 	}
-	var o out
-	o.i32(xid)
-	o.i32(op)
-	return xid, s.write(append(o.b, body...))
+	var o wire.Encoder
+	o.Int32(xid)
+	o.Int32(op)
+	return xid, s.write(append(o.B, body...))
 }
 
 // await reads up to the reply to xid; what comes before it are events.
@@ -227,4 +198,63 @@ func (s *session) call(op int32, body []byte) (reply frame, events []frame, err 
 		return frame{}, nil, err
 	}
 	return s.await(xid)
+}
+
+// goldenVersion begins the version of the recorded servers, which is also zktest's default.
+const goldenVersion = "3.8."
+
+var saysVersion = regexp.MustCompile(`Zookeeper version: (\d+\.\d+\.\d+)`)
+
+// newReference is the server whose answers are expected of another.
+func newReference(opts ...zktest.Option) *zktest.Server {
+	return zktest.New(append(opts, zktest.WithReapInterval(24*time.Hour))...)
+}
+
+// sequences numbers the roots of sequences within the process, so that one server can be given many. The number has a fixed width: nothing
+// a server answers may depend on it.
+var sequences atomic.Int64
+
+// Compare plays one sequence against two servers. It returns how many replies
+// and events were the same and an error that shows the first that was not.
+func Compare(got, want Dial, ops []Op) (int, error) {
+	root := fmt.Sprintf("/q%08d", sequences.Add(1))
+	a, errA := play(got, root, ops)
+	b, errB := play(want, root, ops)
+	n, diff := firstDifference(a, b)
+	switch {
+	case errA != nil:
+		return n, fmt.Errorf("the server under test: %w; it had said:\n%s", errA, strings.Join(a, "\n"))
+	case errB != nil:
+		return n, fmt.Errorf("the reference: %w; it had said:\n%s", errB, strings.Join(b, "\n"))
+	case diff != "":
+		return n, fmt.Errorf("%s", diff)
+	}
+	return n, nil
+}
+
+// firstDifference compares two transcripts and shows where they part, with the lines before it.
+func firstDifference(got, want []string) (same int, diff string) {
+	for i := range max(len(got), len(want)) {
+		g, w := "(nothing more)", "(nothing more)"
+		if i < len(got) {
+			g = got[i]
+		}
+		if i < len(want) {
+			w = want[i]
+		}
+		if g != w {
+			return i, fmt.Sprintf("after\n%s\nthe server said\n   %s\nand the reference\n   %s",
+				strings.Join(got[max(0, i-12):min(i, len(got))], "\n"), g, w)
+		}
+	}
+	return len(got), ""
+}
+
+func pipe(s *zktest.Server) Dial {
+	return func() (net.Conn, error) { return s.Dialer()("tcp", "zktest", time.Second) }
+}
+
+// TCP dials an address.
+func TCP(addr string) Dial {
+	return func() (net.Conn, error) { return net.DialTimeout("tcp", addr, patience) }
 }

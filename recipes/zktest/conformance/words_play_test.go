@@ -1,10 +1,12 @@
 package conformance
 
 import (
+	"io"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 var (
@@ -84,4 +86,19 @@ func line(answer, key string) string {
 		return lines[i]
 	}
 	return ""
+}
+
+// Word asks a server a four-letter word.
+func Word(dial Dial, word string) (string, error) {
+	c, err := dial()
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, word); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(c)
+	return string(answer), err
 }
