@@ -212,28 +212,12 @@ func declareReal(t *testing.T, c *recipes.Client, path string, p kind.Params) {
 
 var openACL = zk.WorldACL(zk.PermAll)
 
-// mustCreate makes a node and fails the test when it cannot.
-func mustCreate(t *testing.T, s *session.Session, path string, flags int32) string {
-	t.Helper()
-	created, err := s.Create(t.Context(), path, nil, flags, openACL)
-	require.NoError(t, err)
-	return created
-}
-
 // held takes a lock that is to be had.
 func held(t *testing.T, take harness.Take) *recipes.Lease {
 	t.Helper()
 	x, err := take(t.Context())
 	require.NoError(t, err)
 	return x
-}
-
-// watch watches a node that is there.
-func watch(t *testing.T, s *session.Session, path string) *session.Watch {
-	t.Helper()
-	_, _, w, err := s.GetCalled(t.Context(), path, nil)
-	require.NoError(t, err)
-	return w
 }
 
 // within is a context that ends after d, or with the test.
@@ -274,17 +258,6 @@ func queuedUnless(t *testing.T, c *recipes.Client, path string, n int, over <-ch
 			require.Failf(t, "nobody comes", "%s has not %d contenders but %v", path, n, children)
 		}
 		w.Stop()
-	}
-}
-
-// fires waits for a watch.
-func fires(t *testing.T, w *session.Watch) {
-	t.Helper()
-	select {
-	case <-w.C():
-		w.Stop()
-	case <-time.After(hostile.Patience):
-		require.Fail(t, "the watch is never told")
 	}
 }
 
@@ -336,5 +309,20 @@ func TestRealRecipesExcludeAndCount(t *testing.T) {
 	all.stop()
 	for _, path := range []string{"/m", "/w", "/r", "/s/leases", "/s/locks", "/e", "/set-m", "/set-rw", "/set-e"} {
 		emptied(t, c, path)
+	}
+}
+
+// emptied waits until a family has no keys.
+func emptied(t *testing.T, c *recipes.Client, family string) {
+	t.Helper()
+	s := live(t, c)
+	for deadline := time.Now().Add(hostile.Patience); ; {
+		names, _, err := s.Children(t.Context(), family)
+		require.NoError(t, err)
+		if len(names) == 0 {
+			return
+		}
+		require.True(t, time.Now().Before(deadline), "left in %s: %v", family, names)
+		require.NoError(t, harness.Pause(t.Context(), 20*time.Millisecond))
 	}
 }

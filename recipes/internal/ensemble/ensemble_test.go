@@ -41,7 +41,8 @@ func together(t *testing.T, servers []*realzk.Server) ensemble {
 	declareLanes(t, c)
 	for i, s := range servers { // through each of them: some may be cut off
 		path, own := fmt.Sprint("/commits-", i), e.client(t, busyTimeout, s)
-		mustCreate(t, live(t, c), path, 0)
+		_, err := live(t, c).Create(t.Context(), path, nil, 0, openACL)
+		require.NoError(t, err)
 		(&harness.Commits{Set: func(ctx context.Context) (int32, error) {
 			s, err := own.Session(ctx)
 			if err != nil {

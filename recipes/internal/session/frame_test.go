@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,19 +13,18 @@ import (
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 func TestRequestsAreWhatTheyShouldBe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var seen []request
-		serve := answering(7, 9000, func(r request) []byte {
-			seen = append(seen, r)
-			return hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(1), hostile.Be32(-101))...)
-		})
-		_, s := meet(t, serve)
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
+		var seen []string
+		srv.Inject(func(r zktest.Request) bool {
+			seen = append(seen, r.Op+" "+strings.Join(r.Paths, " "))
+			return false
+		}, zktest.CutBefore)
 		ctx := t.Context()
 		_, _, _ = s.Get(ctx, "/get")
-		_, _, _, _ = s.GetW(ctx, "/getW")
 		_, _, _, _ = s.ChildrenW(ctx, "/childrenW")
 		_, _ = s.Create(ctx, "/create", []byte("data"), 3, openACL)
 		_, _ = s.Exists(ctx, "/exists")
@@ -36,17 +36,8 @@ func TestRequestsAreWhatTheyShouldBe(t *testing.T) {
 		_, _ = s.Multi(ctx, &zk.CheckVersionRequest{Path: "/multi"}, &zk.SetDataRequest{Path: "/b", Data: nil},
 			&zk.CreateRequest{Path: "/c", Data: []byte("x"), Acl: append(openACL, openACL...)}, &zk.DeleteRequest{Path: "/d"},
 			&zk.SetDataRequest{Path: "/e", Data: []byte("yy")})
-		for i := range seen {
-			seen[i].xid = 0
-		}
-		require.Equal(t, []request{
-			{op: wire.OpGetData, path: "/get"}, {op: wire.OpGetData, path: "/getW", watch: true},
-			{op: wire.OpGetChildren2, path: "/childrenW", watch: true}, {op: wire.OpCreate, path: "/create"},
-			{op: wire.OpExists, path: "/exists"}, {op: wire.OpGetACL, path: "/getACL"}, {op: wire.OpSetACL, path: "/setACL"},
-			{op: wire.OpSetData, path: "/set"}, {op: wire.OpDelete, path: "/delete"}, {op: wire.OpSync, path: "/sync"},
-			{op: wire.OpMulti, path: "/multi", ops: 5},
-		}, seen)
-		require.NoError(t, s.client.Close())
+		require.Equal(t, []string{"getData /get", "getChildren2 /childrenW", "create /create", "exists /exists", "getACL /getACL",
+			"setACL /setACL", "setData /set", "delete /delete", "sync /sync", "multi /multi /b /c /d /e"}, seen)
 	})
 }
 
@@ -64,37 +55,36 @@ func replies() map[int32][]byte {
 	}
 }
 
-func checkReply(r request, body []byte) (failed bool, err error) {
+func checkReply(op int32, ops int, body []byte) (failed bool, err error) {
 	var got wire.Reply
-	err = got.Decode(r.op, r.ops, body)
+	err = got.Decode(op, ops, body)
 	return got.Code != 0, err
 }
 
 // Every proper prefix of a reply, and every reply with one of its lengths changed beyond the frame, is refused.
 func TestTruncatedRepliesAreRefused(t *testing.T) {
 	for op, body := range replies() {
-		r := request{op: op, ops: 5}
-		_, err := checkReply(r, body)
+		_, err := checkReply(op, 5, body)
 		require.NoError(t, err, op)
-		_, err = checkReply(r, append(bytes.Clone(body), 1, 2, 3))
+		_, err = checkReply(op, 5, append(bytes.Clone(body), 1, 2, 3))
 		require.NoError(t, err, "a newer server may say more")
 		end := len(body)
 		if op == wire.OpMulti {
 			end -= 8 // of the last header only the operation and the flag count
 		}
 		for n := range end {
-			_, err := checkReply(r, body[:n])
+			_, err := checkReply(op, 5, body[:n])
 			require.ErrorIs(t, err, ErrProtocol, "operation %d cut at %d", op, n)
 		}
 	}
-	_, err := checkReply(request{op: wire.OpGetData}, hostile.Cat(hostile.Be32(-1), make([]byte, statSize)))
+	_, err := checkReply(wire.OpGetData, 0, hostile.Cat(hostile.Be32(-1), make([]byte, statSize)))
 	require.NoError(t, err, "null data is legal")
 }
 
 func TestRolledBackTransactionIsNoCommit(t *testing.T) {
 	head := func(op int32, done byte) []byte { return hostile.Cat(hostile.Be32(op), []byte{done}, hostile.Be32(0)) }
 	for code, failed := range map[int32]bool{0: false, -2: true, -101: true} {
-		got, err := checkReply(request{op: wire.OpMulti, ops: 1}, hostile.Cat(head(wire.OpError, 0), hostile.Be32(code), head(-1, 1)))
+		got, err := checkReply(wire.OpMulti, 1, hostile.Cat(head(wire.OpError, 0), hostile.Be32(code), head(-1, 1)))
 		require.NoError(t, err)
 		require.Equal(t, failed, got)
 	}
@@ -107,8 +97,7 @@ func FuzzReply(f *testing.F) {
 	}
 	f.Add(wire.OpGetChildren2, hostile.Be32(-1))
 	f.Fuzz(func(t *testing.T, op int32, body []byte) {
-		r := request{op: op, ops: 5}
-		if _, err := checkReply(r, body); err != nil {
+		if _, err := checkReply(op, 5, body); err != nil {
 			require.ErrorIs(t, err, ErrProtocol)
 			return
 		}

@@ -230,48 +230,12 @@ func answering(id int64, timeoutMS int32, reply func(r request) []byte) hostile.
 	}
 }
 
-// request is what a server reads in a frame.
-type request struct {
-	xid, op int32
-	path    string // of a transaction: the first operation's
-	watch   bool
-	ops     int
-}
+// request is what a server reads of a frame.
+type request struct{ xid, op int32 }
 
 func parseRequest(body []byte) request {
 	c := wire.Decoder{B: body}
-	r := request{xid: c.Int32(), op: c.Int32()}
-	switch r.op {
-	case wire.OpCreate, wire.OpDelete, wire.OpExists, wire.OpSetData, wire.OpGetACL, wire.OpSetACL, wire.OpSync:
-		r.path = c.Str()
-	case wire.OpGetData, wire.OpGetChildren2:
-		r.path = c.Str()
-		r.watch = c.Bool()
-	case wire.OpMulti:
-		for !c.Bad {
-			op, done := c.Int32(), c.Bool()
-			c.Int32()
-			if done {
-				break
-			}
-			path := c.Str()
-			if r.ops++; r.ops == 1 {
-				r.path = path
-			}
-			switch op {
-			case wire.OpCreate:
-				c.Buffer()
-				c.ACLs()
-				c.Int32()
-			case wire.OpSetData:
-				c.Buffer()
-				c.Int32()
-			case wire.OpDelete, wire.OpCheck:
-				c.Int32()
-			}
-		}
-	}
-	return r
+	return request{xid: c.Int32(), op: c.Int32()}
 }
 
 // statSize is what a stat takes: six 64-bit numbers and five of 32 bits.
