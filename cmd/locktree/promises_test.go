@@ -20,7 +20,7 @@ import (
 
 // promisePackages are the packages whose tests the page may name.
 var promisePackages = map[string]string{
-	"locktree": ".", "view": "internal/view", "planview": "internal/view/planview", "apply": "../../apply", "diff": "../../plan/diff", "plan": "../../plan", "saved": "../../plan/saved", "config": "../../config", "recipes": "../../recipes", "session": "../../recipes/internal/session", "inspect": "../../recipes/inspect",
+	"locktree": ".", "view": "internal/view", "apply": "../../apply", "diff": "../../plan/diff", "plan": "../../plan", "saved": "../../plan/saved", "config": "../../config", "recipes": "../../recipes", "session": "../../recipes/internal/session", "inspect": "../../recipes/inspect",
 }
 
 // TestPromisesNameTests holds testdata/promises.md: no promise without a test, and none that does not exist.

@@ -23,12 +23,12 @@ func TestDiagnosticsOfTheSameWordsAreFolded(t *testing.T) {
 		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Unknown reference", Detail: "There is no acl.opn.", Subject: &at},
 			&hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "Other", Detail: fmt.Sprint("Differs: ", i), Subject: &at})
 	}
-	v, _, err := capture(nil)
+	v, _, err := capture()
 	v.Diagnostics(diags, map[string]*hcl.File{"a.locktree.hcl": file})
 	require.Equal(t, 3, strings.Count(err.String(), "Error: Unknown reference"))
 	require.Equal(t, 50, strings.Count(err.String(), "Warning: Other"))
 	require.Contains(t, err.String(), "There is no acl.opn.\n\n47 more like this, the next on a.locktree.hcl line 4.\n")
-	v, _, err = capture(nil)
+	v, _, err = capture()
 	v.Diagnostics(append(diags[:4:4], diags[5]), nil)
 	require.Equal(t, 2, strings.Count(err.String(), "Error: Unknown reference"))
 	require.NotContains(t, err.String(), "more like this")

@@ -78,7 +78,7 @@ func TestExplain(t *testing.T) {
 	}
 	var b strings.Builder
 	for _, err := range errs {
-		v, _, text := capture(nil)
+		v, _, text := capture()
 		v.Diagnostics(view.Explain(fmt.Errorf("wrapped: %w", err)), nil)
 		require.NotContains(t, text.String(), "recipes:", "package names mean nothing to who reads this")
 		fmt.Fprintf(&b, "=== %T%s", err, text.String())

@@ -57,7 +57,7 @@ func diagnosed(t *testing.T) (hcl.Diagnostics, map[string]*hcl.File) {
 
 func TestValidation(t *testing.T) {
 	diags, files := diagnosed(t)
-	v, out, err := capture(nil)
+	v, out, err := capture()
 	v.Show(view.Validation{diags, files})
 	golden(t, "invalid.txt", out.String()+err.String())
 	out.Reset()
@@ -76,7 +76,7 @@ func TestValidation(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	v, out, _ := capture(nil)
+	v, out, _ := capture()
 	v.Show(view.Version{Version: "1.2.3", Platform: "linux_amd64", Revision: "abc", Modified: true, PayloadFormat: 1})
 	require.Equal(t, "locktree v1.2.3\non linux_amd64\nbuilt from abc, changed since\nznode payload format 1\n", out.String())
 	out.Reset()

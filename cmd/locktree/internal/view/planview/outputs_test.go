@@ -1,4 +1,4 @@
-package planview_test
+package planview
 
 import (
 	"encoding/json"
@@ -9,14 +9,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
-// testdata/terraform/outputs.txt is the output of Terraform 1.11.4 for the values of outputs.json: plans that create, change and
+// testdata/outputs.txt is the output of Terraform 1.11.4 for the values of outputs.json: plans that create, change and
 // delete them, and the end of an apply. Outputs stood on one line each, and a changed map as both maps in full.
 func TestOutputsAreLaidOutAsTerraformDoes(t *testing.T) {
-	data, err := os.ReadFile("testdata/terraform/outputs.json")
+	data, err := os.ReadFile("testdata/outputs.json")
 	require.NoError(t, err)
 	var values []struct {
 		Name                string
@@ -24,7 +25,7 @@ func TestOutputsAreLaidOutAsTerraformDoes(t *testing.T) {
 		Sensitive           bool
 	}
 	require.NoError(t, json.Unmarshal(data, &values))
-	recorded, err := os.ReadFile("testdata/terraform/outputs.txt")
+	recorded, err := os.ReadFile("testdata/outputs.txt")
 	require.NoError(t, err)
 	want := map[string]string{}
 	for part := range strings.SplitSeq("\n"+string(recorded), "\n-- ") {
@@ -51,12 +52,12 @@ func TestOutputsAreLaidOutAsTerraformDoes(t *testing.T) {
 			changes = append(changes, c)
 		}
 		var got strings.Builder
-		planview.OutputChanges(&got, changes)
+		outputChanges(view.Stream{Writer: &got}, []*plan.Plan{{Outputs: changes}})
 		require.Equal(t, want[name], strings.TrimPrefix(got.String(), "\n"), name)
 	}
 	shown := "Outputs:\n\n"
 	for _, v := range values {
-		text := planview.OutputValue(plan.Output{Name: v.Name, Type: v.Type, Value: v.Before, Sensitive: v.Sensitive})
+		text := OutputValue(plan.Output{Name: v.Name, Type: v.Type, Value: v.Before, Sensitive: v.Sensitive})
 		if v.Sensitive {
 			text = "<sensitive>" // which is Terraform's text here; ours is the same everywhere
 		}
@@ -71,16 +72,18 @@ func TestOutputsAreShownSafely(t *testing.T) {
 	require.NoError(t, err)
 	o := &plan.Output{Name: "x", Value: bad}
 	var got strings.Builder
-	planview.OutputChanges(&got, []plan.OutputChange{{Name: "x", Action: plan.Create, After: o},
-		{Name: "x", Action: plan.Update, Before: &plan.Output{Value: json.RawMessage(`{"k":["b\nc"]}`)}, After: o}})
+	outputChanges(view.Stream{Writer: &got}, []*plan.Plan{{Outputs: []plan.OutputChange{{Name: "x", Action: plan.Create, After: o},
+		{Name: "x", Action: plan.Update, Before: &plan.Output{Value: json.RawMessage(`{"k":["b\nc"]}`)}, After: o}}}})
 	evil := plan.Output{Name: "x\x1b[31m", Value: json.RawMessage(`1`)}
-	planview.OutputChanges(&got, []plan.OutputChange{{Name: evil.Name, Action: plan.Create, After: &evil}})
-	for _, shown := range []string{got.String(), planview.OutputValue(*o), text(planview.Outputs{evil})} {
+	outputChanges(view.Stream{Writer: &got}, []*plan.Plan{{Outputs: []plan.OutputChange{{Name: evil.Name, Action: plan.Create, After: &evil}}}})
+	var shown strings.Builder
+	view.NewHuman(view.Stream{Writer: &shown}, view.Stream{}).Show(Outputs{evil})
+	for _, shown := range []string{got.String(), OutputValue(*o), shown.String()} {
 		require.NotContains(t, shown, "\x1b")
 		require.NotContains(t, shown, "\u202e")
 		require.Contains(t, shown, `\x1b[31m`)
 	}
-	require.Equal(t, "(unreadable)", planview.OutputValue(plan.Output{Value: json.RawMessage(`{`)}))
+	require.Equal(t, "(unreadable)", OutputValue(plan.Output{Value: json.RawMessage(`{`)}))
 }
 
 // A list of a hundred thousand paths is compared place by place: the table of all pairs would not fit into memory.
@@ -95,7 +98,25 @@ func TestLongListsAreCompared(t *testing.T) {
 		return &plan.Output{Name: "o", Value: data}
 	}
 	var out strings.Builder
-	planview.OutputChanges(&out, []plan.OutputChange{{Name: "o", Action: plan.Update, Before: output(before), After: output(after[:99_999])}})
+	outputChanges(view.Stream{Writer: &out}, []*plan.Plan{{Outputs: []plan.OutputChange{{Name: "o", Action: plan.Update, Before: output(before), After: output(after[:99_999])}}}})
 	require.Contains(t, out.String(), `      - "/a/99999",`)
 	require.Contains(t, out.String(), `      + "/b/0",`)
+}
+
+// Two passwords of one user, as while one is rotated: the entries read the same, and what comes and goes is shown.
+func TestDigestsOfOneUserAreToldApart(t *testing.T) {
+	of := func(hash string) kind.ACL { return kind.ACL{Scheme: "digest", ID: "ops:" + hash, Perms: kind.PermAll} }
+	ci := kind.ACL{Scheme: "digest", ID: "ci:1", Perms: kind.PermRead}
+	for _, c := range []struct {
+		before, after kind.List
+		want          []string
+	}{
+		{kind.List{of("1"), ci}, kind.List{of("1"), of("2"), ci}, []string{`+ "digest:ops:cdrwa", # another digest of that user`, "  # (2 unchanged entries hidden)"}},
+		{kind.List{of("1"), of("2"), ci}, kind.List{of("2"), ci}, []string{`- "digest:ops:cdrwa", # another digest of that user`, "  # (2 unchanged entries hidden)"}},
+		{kind.List{of("1"), ci}, kind.List{of("2"), ci}, []string{`~ "digest:ops:cdrwa", # another digest of that user`, "  # (1 unchanged entry hidden)"}},
+		{kind.List{of("1")}, kind.List{of("1"), ci}, []string{`+ "digest:ci:r",`, "  # (1 unchanged entry hidden)"}},
+		{kind.List{of("1"), ci}, kind.List{of("1")}, []string{`- "digest:ci:r",`, "  # (1 unchanged entry hidden)"}},
+	} {
+		require.Equal(t, c.want, listChange(&plan.ACLDiff{Before: c.before, After: c.after}))
+	}
 }

@@ -1,4 +1,4 @@
-package planview_test
+package view_test
 
 import (
 	"bytes"
@@ -108,7 +108,7 @@ func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
 		{Addr: `module.team["a.b"].check.large`, Verdict: plan.CheckFail, Problems: []string{"Too many."}}}
 	for name, p := range map[string]*plan.Plan{"rich": richPlan(), "moved": movedPlan(), "failing": failingPlan()} {
 		t.Run(name, func(t *testing.T) {
-			doc := document(planview.Saved{planview.Plan{Plans: []*plan.Plan{p}, Checks: checks}})
+			doc := document(planview.Saved{Plan: planview.Plan{Plans: []*plan.Plan{p}, Checks: checks}})
 			var own struct{ Applyable, Errored bool } // of newer formats than the library's
 			require.NoError(t, json.Unmarshal([]byte(doc), &own))
 			require.Equal(t, name == "failing", own.Errored)

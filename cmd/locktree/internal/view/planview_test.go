@@ -1,14 +1,18 @@
-package planview_test
+package view_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply/event"
+	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
@@ -35,7 +39,7 @@ func TestPlanText(t *testing.T) {
 	}
 	for name, p := range cases {
 		t.Run(name, func(t *testing.T) {
-			v, out, err := capture(nil)
+			v, out, err := capture()
 			v.Show(p)
 			golden(t, name, "-- stdout --\n"+out.String()+"-- stderr --\n"+err.String())
 		})
@@ -111,7 +115,7 @@ func TestPlanColors(t *testing.T) {
 	golden(t, "plan_color.txt", out.String()+err.String())
 
 	// Symbols have the colour of the legend wherever they stand; taken away, the text is what a pipe gets.
-	plain, want, _ := capture(nil)
+	plain, want, _ := capture()
 	v, out, _ = capture(func(s *view.Stream) { s.Color = true })
 	for _, concise := range []bool{false, true} {
 		p := planview.Plan{Plans: []*plan.Plan{richPlan()}, Concise: concise}
@@ -126,10 +130,10 @@ func TestPlanColors(t *testing.T) {
 // A digest's hash is enough to guess a weak password from; no view prints it.
 func TestNoViewShowsDigests(t *testing.T) {
 	var doc, errs bytes.Buffer
-	human, out, err := capture(nil)
+	human, out, err := capture()
 	tree := &plan.Tree{Ensemble: "main", Root: "/", Nodes: []*plan.Node{richPlan().Changes[0].Before, richPlan().Changes[1].After}}
 	for _, v := range []view.Output{human, view.NewDocuments(&doc, view.Stream{Writer: &errs}, "1.2.3")} {
-		v.Show(planview.Saved{planview.Plan{Plans: []*plan.Plan{richPlan()}}})
+		v.Show(planview.Saved{Plan: planview.Plan{Plans: []*plan.Plan{richPlan()}}})
 		v.Show(planview.Live{tree})
 		v.Show(lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	}
@@ -147,7 +151,7 @@ func TestControlCharactersAreShownNotObeyed(t *testing.T) {
 	p.Changes[0].Usage = &evil
 	p.Problems[0].Detail = "children: \x1b]0;owned\x07"
 	tree := &plan.Tree{Root: "/", Nodes: []*plan.Node{{Path: "/x", Payload: richPlan().Changes[0].Before.Payload, Live: &plan.Live{Usage: &evil}}}, Unmanaged: []string{"/\x1b[31m"}}
-	v, out, err := capture(nil)
+	v, out, err := capture()
 	v.Show(planview.Plan{Plans: []*plan.Plan{p}})
 	v.Show(lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.Contains(t, out.String(), `a\x1b[2Jb\u202e`)
@@ -161,33 +165,122 @@ func TestFindingsAlikeAreFoldedForPeople(t *testing.T) {
 		addr := fmt.Sprintf("mutex.m[\"%d\"]", i)
 		p.Problems = append(p.Problems, plan.Problem{Severity: problem.Error, Addr: plan.Addr(addr), Path: "/m", Summary: "Node cannot be read", Detail: addr + " may not be read by us."})
 	}
-	human, _, errs := capture(nil)
+	human, _, errs := capture()
 	human.Show(planview.Plan{Plans: []*plan.Plan{p}})
 	require.Equal(t, 1, strings.Count(errs.String(), "Error: Node cannot be read"), errs.String())
 	require.Contains(t, errs.String(), "mutex.m[\"0\"] may not be read by us.\n\nThe same goes for 46 more: mutex.m[\"1\"], mutex.m[\"2\"], mutex.m[\"3\"] and 43 more.\n")
 	require.Equal(t, 47, strings.Count(stream(planview.Plan{Plans: []*plan.Plan{p}}), `"summary":"Node cannot be read"`))
 }
 
-// Two passwords of one user, as while one is rotated: the entries read the same, and what comes and goes is shown.
-func TestDigestsOfOneUserAreToldApart(t *testing.T) {
-	of := func(hash string) kind.ACL { return kind.ACL{Scheme: "digest", ID: "ops:" + hash, Perms: kind.PermAll} }
-	ci := kind.ACL{Scheme: "digest", ID: "ci:1", Perms: kind.PermRead}
-	for _, c := range []struct {
-		before, after kind.List
-		want          []string
-	}{
-		{kind.List{of("1"), ci}, kind.List{of("1"), of("2"), ci}, []string{`+ "digest:ops:cdrwa", # another digest of that user`, "  # (2 unchanged entries hidden)"}},
-		{kind.List{of("1"), of("2"), ci}, kind.List{of("2"), ci}, []string{`- "digest:ops:cdrwa", # another digest of that user`, "  # (2 unchanged entries hidden)"}},
-		{kind.List{of("1"), ci}, kind.List{of("2"), ci}, []string{`~ "digest:ops:cdrwa", # another digest of that user`, "  # (1 unchanged entry hidden)"}},
-		{kind.List{of("1")}, kind.List{of("1"), ci}, []string{`+ "digest:ci:r",`, "  # (1 unchanged entry hidden)"}},
-		{kind.List{of("1"), ci}, kind.List{of("1")}, []string{`- "digest:ci:r",`, "  # (1 unchanged entry hidden)"}},
-	} {
-		require.Equal(t, c.want, planview.ListChange(&plan.ACLDiff{Before: c.before, After: c.after}))
-	}
-}
-
 func TestPlanForPrograms(t *testing.T) {
 	golden(t, "plan.jsonl", stream(planview.Plan{Plans: []*plan.Plan{richPlan()}, Files: sources(), SavedTo: "p.bin"}))
 	golden(t, "plan_moves.jsonl", stream(planview.Plan{Plans: []*plan.Plan{movedPlan()}}))
-	golden(t, "plan.json", document(planview.Saved{planview.Plan{Plans: []*plan.Plan{richPlan()}}}))
+	golden(t, "plan.json", document(planview.Saved{Plan: planview.Plan{Plans: []*plan.Plan{richPlan()}}}))
+}
+
+// manyLocks is a plan that creates locks of three blocks, one of them because of a move, and deletes one.
+func manyLocks(shards int) *plan.Plan {
+	p := &plan.Plan{Ensemble: "main", Root: "/"}
+	add := func(action plan.Action, addr plan.Addr) *plan.Change {
+		path := fmt.Sprintf("/%04d", len(p.Changes))
+		n := &plan.Node{Path: path, Addr: addr, Payload: &kind.Payload{Params: kind.Mutex.New()}}
+		c := plan.Change{Action: action, Addr: addr, Path: path, Kind: kind.Mutex, After: n}
+		if action == plan.Delete {
+			c.Before, c.After = n, nil
+		}
+		p.Changes = append(p.Changes, c)
+		return &p.Changes[len(p.Changes)-1]
+	}
+	for i := range shards {
+		add(plan.Create, plan.Addr(fmt.Sprintf("mutex.shard[\"%03d\"]", i)))
+	}
+	for i := range 3 {
+		add(plan.Create, plan.Addr(fmt.Sprintf("mutex.few[\"%d\"]", i)))
+	}
+	add(plan.Create, `mutex.shard["moved"]`).PreviousAddr = "mutex.before"
+	add(plan.Delete, "mutex.gone")
+	return p
+}
+
+// A plan of 100,000 locks had 800,000 lines.
+func TestManyChangesAreGroupedOnATerminal(t *testing.T) {
+	show := func(terminal bool, p planview.Plan) string {
+		var out strings.Builder
+		to := view.Stream{Writer: &out, Terminal: terminal, Width: 78}
+		view.NewHuman(to, to).Show(p)
+		return out.String()
+	}
+	few, many := manyLocks(195), manyLocks(196)
+	text := show(true, planview.Plan{Plans: []*plan.Plan{many}, NoAdvice: true})
+	require.Contains(t, text, `
+  # mutex.shard will be created, 196 times
+  + mutex.shard["000"]
+  + mutex.shard["001"]
+  + mutex.shard["002"]
+    # (and 193 more)
+`)
+	for _, whole := range []string{`# mutex.few["0"] will be created`, `# mutex.few["2"] will be created`, `# mutex.shard["moved"] will be created`, `# (moved from mutex.before)`, "# mutex.gone will be destroyed"} {
+		require.Contains(t, text, whole)
+	}
+	require.Contains(t, text, "-full shows each.")
+	require.NotContains(t, text, "003")
+	require.Less(t, strings.Count(text, "\n"), 60)
+	for name, whole := range map[string]string{
+		"as many as can be read": show(true, planview.Plan{Plans: []*plan.Plan{few}, NoAdvice: true}),
+		"a pipe":                 show(false, planview.Plan{Plans: []*plan.Plan{many}, NoAdvice: true}),
+		"-full":                  show(true, planview.Plan{Plans: []*plan.Plan{many}, NoAdvice: true, Full: true}),
+	} {
+		require.Contains(t, whole, `# mutex.shard["194"] will be created`, name)
+		require.NotContains(t, whole, "-full", name)
+	}
+	concise := show(true, planview.Plan{Plans: []*plan.Plan{many}, NoAdvice: true, Concise: true})
+	require.Contains(t, concise, "# mutex.shard will be created, 196 times")
+}
+
+func TestChangesThatWereMadeTogetherAreCounted(t *testing.T) {
+	var out strings.Builder
+	v := view.NewHuman(view.Stream{Writer: &out}, view.Stream{Writer: &out})
+	var all planview.Together
+	for i := range 4 {
+		all.Add("main", event.Applied{Addr: `mutex.shard["a"]`, Path: "/a", Action: plan.Delete, Elapsed: time.Duration(i) * time.Second})
+		v.Show(all)
+	}
+	one := "mutex.shard[\"a\"]: Destruction complete after %ds [path=/a]\n"
+	require.Equal(t, fmt.Sprintf(one+one+one+one+one+one, 0, 0, 1, 0, 1, 2)+"mutex.shard: Destruction complete after 3s, 4 times\n", out.String())
+}
+
+func TestTree(t *testing.T) {
+	golden(t, "show.txt", text(planview.Live{liveTree()}))
+	golden(t, "show.json", document(planview.Live{liveTree()}))
+}
+
+func applyEvents() []event.Event {
+	info := failure.LockInfo{ID: "7f3a", Path: "/locks/.locktree/apply/p", Operation: "OperationTypeApply", Who: "ann@host", Version: "1.2.3", Created: clock()}
+	return []event.Event{
+		event.LockWaiting{Info: &info}, event.LockAcquired{Info: info}, event.Scaffolded{Paths: []string{"/locks", "/locks/.locktree"}}, event.Verified{Pins: 3},
+		event.Started{Addr: "mutex.a", Path: "/a", Action: plan.Create}, event.Started{Addr: "mutex.b", Path: "/b", Action: plan.Delete},
+		event.Committed{ApplyID: "7f3a", Ops: 4, Bytes: 900, Resolved: true, Elapsed: time.Second},
+		event.Applied{Addr: "mutex.a", Path: "/a", Action: plan.Create, Elapsed: 1900 * time.Millisecond}, event.Applied{Addr: "mutex.b", Path: "/b", Action: plan.Delete},
+		event.ACLPhase{Total: 1}, event.ACLApplied{Addr: "mutex.c", Path: "/c"},
+		event.Failed{Addr: "mutex.d", Path: "/d", Action: plan.Update, Err: nil},
+	}
+}
+
+func TestApplyProgress(t *testing.T) {
+	outputs := []plan.Output{{Name: "path", Type: json.RawMessage(`"string"`), Value: json.RawMessage(`"/a"`)}, {Name: "secret", Sensitive: true}}
+	human, out, err := capture()
+	stream := view.NewStream(out, "1.2.3", clock)
+	for _, e := range applyEvents() {
+		human.Show(planview.Event{Ensemble: "main", Event: e})
+	}
+	human.Show(planview.Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
+	human.Show(planview.Applied{Operation: "destroy", Counts: plan.Counts{Destroy: 1}})
+	golden(t, "apply.txt", "-- stdout --\n"+out.String()+"-- stderr --\n"+err.String())
+
+	out.Reset()
+	for _, e := range applyEvents() {
+		stream.Show(planview.Event{Ensemble: "main", Event: e})
+	}
+	stream.Show(planview.Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
+	golden(t, "apply.jsonl", out.String())
 }
