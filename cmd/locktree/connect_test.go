@@ -5,10 +5,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/binary"
+	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,4 +110,158 @@ func TestCertificatesThatWereReplacedAreUsedForTheNextConnection(t *testing.T) {
 	now, err := c.Session(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, first.ID(), now.ID(), "no session was lost by it")
+}
+
+// A variable too few, or a name that led elsewhere: the stack was planned on another ensemble, and an apply would have made it there.
+func TestNoCommandDoesAnythingOnAnotherEnsemble(t *testing.T) {
+	srv, other := zktest.Start(t), zktest.Start(t)
+	dir, env := quickstart(t, srv)
+	found := tool(t, exit.OK, dir, env, "doctor")
+	_, id, ok := strings.Cut(found, "ensemble id: it is ")
+	require.True(t, ok, found)
+	id = id[:32]
+	file := filepath.Join(dir, "locks.locktree.hcl")
+	rewrite(t, file, `ensemble "local" {`, "ensemble \"local\" {\n  id = \""+id+"\"")
+	require.Contains(t, tool(t, exit.OK, dir, env, "plan"), "No changes")
+	require.Contains(t, tool(t, exit.OK, dir, env, "doctor"), "it is "+id+", as the ensemble block says")
+
+	for i := range env {
+		env[i] = strings.ReplaceAll(env[i], srv.Addr(), other.Addr())
+	}
+	for _, args := range [][]string{{"plan"}, {"apply", "-auto-approve"}, {"status"}, {"show"}, {"destroy", "-auto-approve"}} {
+		other.ResetCounts()
+		require.Contains(t, tool(t, exit.Failed, dir, env, args...), "no apply was here, or its nodes were deleted", args)
+		n := other.Counts()
+		require.Empty(t, n.ByOp["create"]+n.ByOp["multi"]+n.ByOp["getChildren2"], "%v: %v", args, n.ByOp)
+	}
+	_, there := other.Get("/locks")
+	require.False(t, there)
+}
+
+// keeperOn serves the handshake of a ClickHouse Keeper on loopback until the test ends. A session there has a password of zeros.
+func keeperOn(t *testing.T) (addr string, connections *atomic.Int32) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	grant := binary.BigEndian.AppendUint32(make([]byte, 0, 40), 36)
+	grant = binary.BigEndian.AppendUint32(grant, 0)     // the protocol's version
+	grant = binary.BigEndian.AppendUint32(grant, 30000) // ms
+	grant = binary.BigEndian.AppendUint64(grant, 7)
+	grant = append(binary.BigEndian.AppendUint32(grant, 16), make([]byte, 16)...)
+	connections = new(atomic.Int32)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			go func() {
+				defer c.Close()
+				if _, err := io.ReadFull(c, make([]byte, 4)); err == nil {
+					_, _ = c.Write(grant)
+					_, _ = io.Copy(io.Discard, c)
+				}
+			}()
+		}
+	}()
+	return l.Addr().String(), connections
+}
+
+func TestCommandsRefuseAKeeper(t *testing.T) {
+	addr, connections := keeperOn(t)
+	dir := t.TempDir()
+	text := "locktree {\n  stack = \"s\"\n}\nensemble \"main\" {\n  servers = [\"" + addr + "\"]\n  auth \"digest\" {\n    username = \"u\"\n    password = \"p\"\n  }\n}\nmutex \"a\" {}\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte(text), 0o600))
+	says := addr + " is a ClickHouse Keeper, whose sessions end with their connection, so a lock there cannot survive a reconnect; " +
+		"locktree needs Apache ZooKeeper: name its servers instead"
+	for command, times := range map[string]int{"plan": 1, "apply -auto-approve": 1, "destroy -auto-approve": 1, "status": 1, "init": 1, "exec /a -- true": 1,
+		"doctor": 2, // it asks each server, and then the ensemble
+	} {
+		connections.Store(0)
+		var stdout, stderr strings.Builder
+		code := start(t.Context(), append([]string{"-chdir=" + dir}, strings.Fields(command)...), nil, strings.NewReader(""), &stdout, &stderr)
+		all := strings.Join(strings.Fields(strings.ReplaceAll(stdout.String()+stderr.String(), "│", "")), " ")
+		if command != "init" { // which asks whether there are servers yet, and has written its files
+			require.NotZero(t, code, "%s: %s", command, all)
+		}
+		require.Equal(t, times, strings.Count(all, says), "%s: %s", command, all)
+		require.Equal(t, int32(times), connections.Load(), command)
+	}
+}
+
+// doctor ended with the first ensemble that refused the authentication, and said nothing of the others.
+func TestDoctorLooksAtTheOtherEnsemblesWhereOneRefusesTheAuthentication(t *testing.T) {
+	srv, dir := zktest.Start(t), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.locktree.hcl"), []byte(`
+locktree { stack = "shop" }
+ensemble "closed" {
+  servers = ["closed:1"]
+  root    = "/a"
+}
+ensemble "main" {
+  servers = ["`+srv.Addr()+`"]
+  root    = "/b"
+}
+`), 0o600))
+	for _, format := range []string{"text", "-json"} {
+		var out, errs strings.Builder
+		a := &app{Screen: &screen.Screen{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}, dialClient: func(ctx context.Context, cfg recipes.Config) (*recipes.Client, error) {
+			if cfg.Servers[0] == "closed:1" {
+				return nil, fmt.Errorf("%w: the servers want SASL", recipes.ErrAuth)
+			}
+			return recipes.Dial(ctx, cfg)
+		}}
+		args := []string{"-chdir=" + dir, "doctor"}
+		if format != "text" {
+			args = append(args, format)
+		}
+		require.Equal(t, exit.Failed, a.run(t.Context(), args))
+		require.Contains(t, errs.String(), `Nothing is known of ensemble "closed"`)
+		require.Contains(t, errs.String(), "the servers want SASL")
+		if format == "text" {
+			require.Contains(t, out.String(), "main  /b, 0 locks checked")
+			require.NotContains(t, out.String(), "closed  /a")
+			continue
+		}
+		require.Contains(t, out.String(), `"error": "ZooKeeper refused the authentication`)
+	}
+}
+
+// An interrupt behind the last request about an ensemble ended doctor with 0 and without a word, whatever was left to look at.
+func TestAnInterruptedDoctorDoesNotSucceed(t *testing.T) {
+	srv, dir := zktest.Start(t), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.locktree.hcl"), []byte(`
+locktree { stack = "shop" }
+ensemble "main" { servers = ["`+srv.Addr()+`"] }
+`), 0o600))
+	ctx, interrupt := context.WithCancel(t.Context())
+	var errs strings.Builder
+	var first sync.Once
+	dials := 0
+	a := &app{Screen: &screen.Screen{Stdin: strings.NewReader(""), Stdout: &strings.Builder{}, Stderr: &errs}, dialClient: func(ctx context.Context, cfg recipes.Config) (*recipes.Client, error) {
+		if dials++; dials == 2 { // the first one is for the server's own conditions
+			cfg.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+				first.Do(func() { c = closing{c, interrupt} }) // the session's; the others are for four-letter words
+				return c, err
+			}
+		}
+		return recipes.Dial(ctx, cfg)
+	}}
+	require.Equal(t, exit.Failed, a.run(ctx, []string{"-chdir=" + dir, "doctor"}), &errs)
+	require.Equal(t, 2, dials)
+	require.Contains(t, errs.String(), "Interrupted")
+}
+
+// closing is a connection that tells when it is closed.
+type closing struct {
+	net.Conn
+	then func()
+}
+
+func (c closing) Close() error {
+	c.then()
+	return c.Conn.Close()
 }

@@ -5,18 +5,24 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/text/unicode/norm"
 	"pgregory.net/rapid"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
 // hostile are pieces of node names: what HCL, its templates, shells and addresses
@@ -129,4 +135,97 @@ func TestImportLooksAtManyNodesAtATime(t *testing.T) {
 		require.Greater(t, counts.Total, 900)
 		require.Less(t, counts.RoundTrips, 300, "%v", counts.ByOp)
 	}, zktest.WithLatency(time.Millisecond))
+}
+
+// someText draws texts from all of Unicode that a node can be called. Many are not in the form NFC.
+var someText = rapid.Custom(func(t *rapid.T) string {
+	part := rapid.OneOf(
+		rapid.SampledFrom([]string{"cafe\u0301", "café", "300\u212a", "\u0301", "\u1161", "ﬁ", "=\u0338", "${", "%{", `\u0301`, `"`, "\ufffe"}),
+		rapid.StringN(0, 4, -1), rapid.Map(rapid.Rune(), func(r rune) string { return norm.NFD.String(string(r)) }),
+		rapid.Map(rapid.SliceOfN(rapid.RuneFrom(nil, unicode.Mn, unicode.Hangul), 1, 3), func(r []rune) string { return string(r) }))
+	return strings.Join(rapid.SliceOfN(part, 1, 3).Draw(t, "parts"), "")
+}).Filter(func(text string) bool { return kind.ValidateName(text) == nil })
+
+// textsKeepTheirBytes takes names that programs use through import, plan, apply and generate, and passwords to a login. A name
+// and a password mean the same bytes everywhere, or a command says why it refuses them.
+func textsKeepTheirBytes(t *testing.T, o *office, seed int) {
+	const open = "locktree {\n  stack = \"shop\"\n}\nvariable \"zk\" {}\nvariable \"root\" {}\nensemble \"main\" {\n  servers = [var.zk]\n  root = var.root\n}\n" +
+		"principal \"anyone\" {\n  scheme = \"world\"\n}\nprincipal \"them\" {\n  scheme = \"digest\"\n  id = digest(\"u\", env(\"PW\"))\n}\n" +
+		"acl \"open\" {\n  allow_world = true\n  grant {\n    to = [principal.anyone]\n    allow = \"admin\"\n  }\n}\n" +
+		"acl \"theirs\" {\n  allow_lockout = true\n  grant {\n    to = [principal.them]\n    allow = \"admin\"\n  }\n}\n"
+	names := slices.Compact(slices.Sorted(slices.Values(rapid.SliceOfN(someText, 12, 12).Example(seed))))
+	hands, world := o.superuser(), zk.WorldACL(zk.PermAll)
+	make := func(path string, flags int32) {
+		_, err := hands.Create(t.Context(), path, nil, flags, world)
+		require.NoError(t, err, "%q", path)
+	}
+	make(o.root, 0)
+	make(o.root+"/n", 0)
+	for _, name := range names {
+		make(o.root+"/n/"+name, 0)
+		make(o.root+"/n/"+name+"/_c_6d3f2f1e-0000-4000-8000-000000000001-lock-0000000001", zk.FlagEphemeral)
+	}
+	before := o.nodes(o.root)
+
+	o.env = []string{"PW=any"}
+	o.write("locks.locktree.hcl", open)
+	said := o.must(exit.OK, nobodyIs, "import", "-from="+o.root, "-generate=found.locktree.hcl")
+	kept := 0
+	for _, name := range names {
+		if config.TextError(name) == nil {
+			kept++
+		}
+	}
+	require.Equal(t, len(names)-kept, strings.Count(said, "left out: its name"), said)
+	o.must(exit.OK, nobodyIs, "apply", "-auto-approve")
+	ours := func(path string) bool {
+		return path != o.root+"/.locktree" && !strings.HasPrefix(path, o.root+"/.locktree/")
+	}
+	require.Equal(t, before, slices.DeleteFunc(o.nodes(o.root), func(path string) bool { return !ours(path) }), "an apply made a second lock")
+	require.Contains(t, o.must(exit.OK, nobodyIs, "plan"), "No changes")
+	o.must(exit.OK, nobodyIs, "generate", "go", "-out=code.go")
+	code, err := os.ReadFile(filepath.Join(o.dir, "code.go"))
+	require.NoError(t, err)
+	for _, name := range names {
+		data, _, err := hands.Get(t.Context(), o.root+"/n/"+name)
+		require.NoError(t, err)
+		if config.TextError(name) == nil {
+			require.NotEmpty(t, data, "%q was not taken over", name)
+			require.Contains(t, string(code), strings.Trim(strconv.Quote(name), `"`))
+		} else {
+			require.Empty(t, data, "%q was taken over", name)
+		}
+	}
+
+	for i, password := range rapid.SliceOfN(someText, 4, 4).Example(seed) {
+		o.env = []string{"PW=" + password}
+		o.write("secret.locktree.hcl", fmt.Sprintf("mutex \"s\" {\n  name = \"s%d-%d\"\n  acl = acl.theirs\n}\n", seed, i))
+		if code, text := o.as(nobodyIs, "apply", "-auto-approve"); config.TextError(password) != nil {
+			require.Equal(t, exit.Failed, code, text)
+			require.Regexp(t, "form NFC|merges with the one before", text)
+			continue
+		} else {
+			require.Equal(t, exit.OK, code, text)
+		}
+		data, _, err := o.session("u:"+password).Get(t.Context(), fmt.Sprintf("%s/s%d-%d", o.root, seed, i))
+		require.NoError(t, err, "%q is not let in", password)
+		require.NotEmpty(t, data)
+	}
+}
+
+// The plan of an import made a second lock beside the held one, under the name in the form NFC, and a digest was another password's.
+func TestNamesAndPasswordsKeepTheirBytes(t *testing.T) {
+	t.Parallel()
+	for seed := range effort.Of(20, 2) {
+		textsKeepTheirBytes(t, newOffice(t), seed)
+	}
+}
+
+func TestNamesAndPasswordsKeepTheirBytesOnApacheZooKeeper(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
+	t.Parallel()
+	server := realzk.Start(t, realzk.Options{Properties: map[string]string{"zookeeper.DigestAuthenticationProvider.superDigest": superDigest}})
+	for seed := range 10 {
+		textsKeepTheirBytes(t, openOffice(t, server.Addr, nil, fmt.Sprintf("/way-%d", seed)), seed)
+	}
 }

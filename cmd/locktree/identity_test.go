@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
+	"github.com/locktree/locktree/recipes/direct"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -165,4 +169,282 @@ func TestDoctorFailsWhereTheListHasAnotherPassword(t *testing.T) {
 	_, err = s.SetACL(t.Context(), o.root+"/pay/ledger", append(zk.DigestACL(zk.PermAll, "boss", "before"), zk.WorldACL(zk.PermRead)...), -1)
 	require.NoError(t, err)
 	require.Contains(t, o.must(exit.Failed, boss, "doctor"), "lack \"wa\"")
+}
+
+const teamLocks = `namespace "jobs" {
+  acl = acl.users
+  mutex "ledger" {}
+  semaphore "pool" { permits = 2 }
+}
+mutex "deploy" { acl = acl.users }
+`
+
+// twoTeams is the arrangement for teams that do not administer each other: each has a root of its own, below a path of no stack.
+func twoTeams(t *testing.T, platform *office) {
+	_, err := platform.session("platform").Create(t.Context(), platform.root, nil, 0, zk.WorldACL(zk.PermCreate|zk.PermRead))
+	require.NoError(t, err)
+	payments, search := platform.elsewhere(platform.root+"/payments"), platform.elsewhere(platform.root+"/search")
+	teams := map[string]*office{"payments": payments, "search": search}
+	for name, o := range teams {
+		o.write("locks.locktree.hcl", stackOf(name, []string{name}, []string{auditor})+teamLocks)
+		require.Contains(t, o.must(exit.Changes, name, "plan", "-detailed-exitcode"), "4 to add")
+		require.Contains(t, o.must(exit.OK, name, "apply", "-auto-approve"), "Apply complete!")
+	}
+	for name, o := range teams {
+		require.NotContains(t, o.must(exit.OK, name, "plan", "-detailed-exitcode"), "Warning", name)
+		o.must(exit.OK, auditor, "plan", "-detailed-exitcode")
+		o.must(exit.OK, name, "doctor")
+	}
+
+	// By raw requests, on every node of the other's.
+	for name, other := range map[string]*office{"payments": search, "search": payments} {
+		s := platform.session(name)
+		for _, path := range platform.nodes(other.root) {
+			untouchable(t, s, path)
+		}
+		untouchable(t, s, other.root)
+	}
+
+	// By the tool: a configuration with the wrong root, or with the other's.
+	payments.root = search.root
+	for command, says := range map[string]string{
+		"plan": "digest:payments", "apply -auto-approve": "digest:payments", "destroy -auto-approve": "digest:payments",
+	} {
+		text := payments.must(exit.Failed, "payments", strings.Fields(command)...)
+		require.Contains(t, text, says, command)
+	}
+	payments.root = platform.root + "/payments"
+
+	// Each changes and removes its own, and what the other has stays.
+	before := platform.inventory(search.root)
+	payments.edit("locks.locktree.hcl", "permits = 2", "permits = 3")
+	require.Contains(t, payments.must(exit.OK, "payments", "apply", "-auto-approve"), "1 changed")
+	require.Contains(t, payments.must(exit.OK, "payments", "destroy", "-auto-approve"), "4 destroyed")
+	require.Equal(t, before, platform.inventory(search.root))
+	require.Contains(t, payments.must(exit.OK, "payments", "apply", "-auto-approve"), "4 added")
+	require.Contains(t, search.must(exit.OK, "search", "plan", "-detailed-exitcode"), "No changes.")
+	require.Contains(t, search.must(exit.OK, "search", "destroy", "-auto-approve"), "4 destroyed")
+	require.Contains(t, payments.must(exit.OK, "payments", "plan", "-detailed-exitcode"), "No changes.")
+}
+
+// untouchable: nothing can be done to the node but to know that it is there.
+func untouchable(t *testing.T, s *direct.Session, path string) {
+	t.Helper()
+	_, err := s.Set(t.Context(), path, []byte("x"), -1)
+	require.ErrorIs(t, err, zk.ErrNoAuth, "set %s", path)
+	_, err = s.SetACL(t.Context(), path, zk.WorldACL(zk.PermAll), -1)
+	require.ErrorIs(t, err, zk.ErrNoAuth, "setACL %s", path)
+	_, err = s.Create(t.Context(), path+"/x", nil, 0, zk.WorldACL(zk.PermAll))
+	require.ErrorIs(t, err, zk.ErrNoAuth, "create in %s", path)
+	want := zk.ErrNoAuth
+	if kind.ParentPath(path) == "/" { // where everybody may delete what is empty
+		want = zk.ErrNotEmpty
+	}
+	require.ErrorIs(t, s.Delete(t.Context(), path, -1), want, "delete %s", path)
+}
+
+func TestTwoTeamsBelowOnePathCannotTouchEachOthersNodes(t *testing.T) {
+	o := newOffice(t)
+	o.root = "/locks"
+	twoTeams(t, o)
+}
+
+// sharedRoot: a root belongs to one stack. A team that is none of its administrators may not read it, and any other stack is refused
+// by each command. Both are told which arrangement to use instead.
+func sharedRoot(t *testing.T, first *office) {
+	first.write("locks.locktree.hcl", stackOf("first", []string{"ann", "both"}, nil)+"namespace \"a\" { acl = acl.users }\n")
+	first.must(exit.OK, "ann", "apply", "-auto-approve")
+	second := first.elsewhere(first.root)
+
+	// Strangers to the first.
+	second.write("locks.locktree.hcl", stackOf("second", []string{"bob"}, nil)+"namespace \"b\" {\n  acl = acl.users\n  mutex \"m\" {}\n}\n")
+	before := first.inventory(first.root)
+	for _, command := range []string{"plan", "apply -auto-approve", "destroy -auto-approve"} {
+		text := second.must(exit.Failed, "bob", strings.Fields(command)...)
+		require.Contains(t, text, "we do not have READ on it", command)
+		require.Contains(t, text, fmt.Sprintf("If %s is another team's root, take a root of your own beside it: see \"locktree help two-teams\".", first.root), command)
+	}
+
+	// An administrator of the first, with another stack.
+	second.write("locks.locktree.hcl", stackOf("second", []string{"bob", "both"}, nil)+"namespace \"b\" {\n  acl = acl.users\n  mutex \"m\" {}\n}\n")
+	for _, command := range []string{
+		"plan", "plan -destroy", "apply -auto-approve", "status", "show", "output", "destroy -auto-approve", "import namespace.b " + first.root + "/a", "doctor",
+		"import -from=" + first.root, "history", "revoke namespace.b.mutex.m", "break namespace.b.mutex.m", "status -prefix " + first.root,
+	} {
+		text := strings.Join(strings.Fields(second.must(exit.Failed, "both", strings.Fields(command)...)), " ")
+		require.Contains(t, text, "Root belongs to another stack", command)
+		require.Contains(t, text, fmt.Sprintf(`this root belongs to stack "first" (%s/.locktree/stacks/first is its record)`, first.root), command)
+		require.Contains(t, text, `see "locktree help two-teams"`, command)
+	}
+	inside := second.elsewhere(first.root + "/a/b")
+	inside.write("locks.locktree.hcl", stackOf("second", []string{"both"}, nil))
+	beside := second.elsewhere(first.root + "-of-second")
+	beside.write("locks.locktree.hcl", stackOf("second", []string{"both"}, nil))
+	for text, want := range map[string]string{
+		inside.must(exit.Failed, "both", "plan"):                             first.root + "/a/b: the root " + first.root + ", which is around this path, belongs to stack \"first\"",
+		beside.must(exit.Failed, "both", "import", "-from="+first.root+"/a"): first.root + "/a: the root " + first.root + ", which is around this path, belongs to stack \"first\"",
+	} {
+		require.Contains(t, text, "Root belongs to another stack")
+		require.Contains(t, text, want)
+	}
+	require.Equal(t, before, first.inventory(first.root))
+	require.NotContains(t, first.must(exit.OK, "ann", "plan", "-detailed-exitcode"), "Warning")
+
+	// When the first has gone, the root is the second one's.
+	first.must(exit.OK, "both", "destroy", "-auto-approve")
+	second.must(exit.OK, "both", "apply", "-auto-approve")
+	require.NotContains(t, second.must(exit.OK, "both", "plan", "-detailed-exitcode"), "Warning")
+}
+
+func TestTwoTeamsOnOneRootAreToldToUseTwo(t *testing.T) {
+	o := newOffice(t)
+	o.root = "/locks"
+	sharedRoot(t, o)
+}
+
+// The people of the table, by column.
+var tablePeople = []struct{ who, column string }{
+	{super, "superuser"}, {boss, "administrator"}, {auditor, "reader"}, {"search", "another team's administrator"}, {worker, "application"}, {nobodyIs, "nobody"},
+}
+
+// The commands of the table. Each runs on a stack of its own, which was applied and of which nothing is in use; what stands in
+// prepare, the administrator has done.
+var tableCommands = []struct {
+	command string
+	prepare func(o *office)
+}{
+	{"validate", nil},
+	{"plan", nil},
+	{"plan -out=p", morePermits},
+	{"plan -destroy", nil},
+	{"apply -auto-approve", morePermits},
+	{"apply p", savedByReader},
+	{"destroy -auto-approve", nil},
+	{"status", nil},
+	{"status $ROOT/pay/ledger", nil},
+	{"doctor", nil},
+	{"show", nil},
+	{"show p", savedByReader},
+	{"output", nil},
+	{"show namespace.pay.mutex.ledger", nil},
+	{"import -from=$ROOT", nil},
+	{"import namespace.pay.mutex.old $ROOT/pay/old -auto-approve", oldLock},
+	{"exec namespace.pay.mutex.ledger -- true", nil},
+	{"exec -try namespace.pay.semaphore.pool -- true", nil},
+}
+
+func morePermits(o *office) { o.edit("locks.locktree.hcl", "permits = 2", "permits = 3") }
+
+// savedByReader: who only looks saves a plan, which who may apply takes.
+func savedByReader(o *office) {
+	morePermits(o)
+	o.must(exit.OK, auditor, "plan", "-out=p")
+}
+
+func oldLock(o *office) {
+	o.edit("locks.locktree.hcl", `mutex "ledger" {}`, "mutex \"ledger\" {}\n  mutex \"old\" {}")
+	s := o.session(boss)
+	acl, _, err := s.GetACL(o.t.Context(), o.root+"/pay/ledger")
+	require.NoError(o.t, err)
+	_, err = s.Create(o.t.Context(), o.root+"/pay/old", nil, 0, acl)
+	require.NoError(o.t, err)
+}
+
+// tableOffice is a stack that was applied, and another team's beside it.
+func tableOffice(o *office) *office {
+	team := o.elsewhere("/search")
+	team.write("locks.locktree.hcl", stackOf("search", []string{"search"}, nil)+teamLocks)
+	team.must(exit.OK, "search", "apply", "-auto-approve")
+	o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)
+	o.must(exit.OK, boss, "apply", "-auto-approve")
+	return o
+}
+
+// outcome is a cell, "yes" or "no", and what was said to a refusal, without what is another in each run and for each person.
+func outcome(o *office, code int, text string) (cell, why string) {
+	if code == exit.OK {
+		return "yes", ""
+	}
+	said := strings.ReplaceAll(text, o.root, "/locks")
+	said = regexp.MustCompile(`_c_[-0-9a-f]+-`).ReplaceAllString(said, "_c_...-")
+	said = regexp.MustCompile(`(we are|connected as) (digest:\w+|world:anyone( \(no credentials are given\))?)`).ReplaceAllString(said, "$1 ...")
+	said = regexp.MustCompile(`; ask for that right.*`).ReplaceAllString(said, ".")
+	m := regexp.MustCompile(`(?m)^(?:Error: (.*)\n\n(?:  on .*\n.*\n\n)?|  fails   (identity)(?:: ))(.*)$`).FindStringSubmatch(said)
+	require.NotNil(o.t, m, text)
+	return "no", m[1] + m[2] + ": " + m[3]
+}
+
+// identityTable runs the commands and writes the page.
+func identityTable(t *testing.T, commands []string, fresh func() *office) string {
+	t.Helper()
+	var page strings.Builder
+	var notes []string
+	page.WriteString("| command |")
+	for _, p := range tablePeople {
+		page.WriteString(" " + p.column + " |")
+	}
+	page.WriteString("\n|---|" + strings.Repeat("---|", len(tablePeople)) + "\n")
+	for _, c := range tableCommands {
+		if len(commands) > 0 && !slices.Contains(commands, c.command) {
+			continue
+		}
+		fmt.Fprintf(&page, "| `%s` |", strings.ReplaceAll(c.command, "$ROOT", "/locks"))
+		for _, p := range tablePeople {
+			o := tableOffice(fresh())
+			if c.prepare != nil {
+				c.prepare(o)
+			}
+			if o.server != nil {
+				o.server.ResetCounts()
+			}
+			code, text := o.as(p.who, strings.Fields(strings.ReplaceAll(c.command, "$ROOT", o.root))...)
+			cell, why := outcome(o, code, text)
+			// What is refused writes nothing, and what only looks does not either; exec finds out by trying.
+			if o.server != nil && (why != "" || !writing.MatchString(c.command)) && !strings.HasPrefix(c.command, "exec") {
+				n, which := o.writes()
+				require.Zero(t, n, "%s %s sent %v", p.column, c.command, which)
+			}
+			if why != "" {
+				i := slices.Index(notes, why)
+				if i < 0 {
+					i, notes = len(notes), append(notes, why)
+				}
+				cell += fmt.Sprintf(" (%d)", i+1)
+			}
+			page.WriteString(" " + cell + " |")
+		}
+		page.WriteString("\n")
+	}
+	page.WriteString("\n")
+	for i, note := range notes {
+		fmt.Fprintf(&page, "%d. %s\n", i+1, note)
+	}
+	return page.String()
+}
+
+var writing = regexp.MustCompile(`^(apply|destroy|import namespace)`)
+
+const tablePage = "../../testdata/identities.md"
+
+const tableHead = `# Who may do what
+
+As it was run: a stack with one administrator, one reader and one program in its access lists, and somebody who administers
+another stack. A number is what the command said, below. "make golden" writes this page.
+
+`
+
+func TestWhoMayDoWhat(t *testing.T) {
+	effort.Daily(t)
+	got := tableHead + identityTable(t, nil, func() *office {
+		o := newOffice(t)
+		o.root = "/locks"
+		return o
+	})
+	if os.Getenv("GOLDEN") != "" {
+		require.NoError(t, os.WriteFile(tablePage, []byte(got), 0o644))
+		return
+	}
+	want, err := os.ReadFile(tablePage)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
 }
