@@ -86,25 +86,6 @@ func TestNoCommandForcesALockOpen(t *testing.T) {
 	require.Contains(t, names, "bash", "subcommands were looked at too")
 }
 
-// A plan of one change among a hundred locks is as long as that one change.
-func TestAPlanIsAboutChanges(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, manyLocks(100))
-	b.run(exit.OK, "apply", "-auto-approve")
-	out, _ := b.run(exit.OK, "plan")
-	require.Equal(t, "\nNo changes. Your locks match the configuration.\n", out)
-
-	b.write("locks.locktree.hcl", manyLocks(101))
-	out, _ = b.run(exit.OK, "plan", "-concise")
-	require.Equal(t, 1, strings.Count(out, "namespace.pay"), out)
-	require.Contains(t, out, "\n    + namespace.pay.mutex.many[\"100\"]\n")
-	out, _ = b.run(exit.OK, "plan")
-	require.Contains(t, out, "Plan: 1 to add, 0 to change, 0 to destroy.")
-	require.Less(t, strings.Count(out, "\n"), 25, out)
-	out, _ = b.run(exit.OK, "plan", "-json")
-	require.Equal(t, 3, strings.Count(out, "\n"), "the version, the change, the summary: %s", out)
-}
-
 // Requests that wait for each other would take hundreds of times the network's
 // latency. The server answers late, so that what waits can be told exactly.
 func TestEveryPlanReadsManyNodesAtATime(t *testing.T) {

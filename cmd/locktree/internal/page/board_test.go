@@ -672,15 +672,6 @@ func TestCommandsSayWhichServersWhereThereIsNoConfiguration(t *testing.T) {
 	require.Equal(t, "locktree revoke /a -holder='it'\\''s me'", e.evict("revoke", "/a", inspect.Contender{ID: "it's me", Session: 7}))
 }
 
-func TestWhatIsBeyondALimitIsMarkedEverywhere(t *testing.T) {
-	b := boardOf(t, looked(bounded("/locks/a", "1m", "30s", []inspect.Contender{contender("/locks/a", "one", 1)}, []inspect.Contender{contender("/locks/a", "two", 2)})))
-	const mark = `<span class="bad">&#9650; `
-	for target, want := range map[string]int{"/locks": 2, "/waits": 1, "/lock?ensemble=main&path=/locks/a": 4} {
-		require.Equal(t, want, strings.Count(body(t, b, target), mark), target)
-	}
-	require.Contains(t, body(t, b, "/lock?ensemble=main&path=/locks/a"), "<dd>30s "+mark+"exceeded: 1m30s, 3.0 × 30s</span>")
-}
-
 // The page kept every node of the tree that it had compared: with 100,000 locks more than its unit allows.
 func TestAComparisonKeepsWhatDiffers(t *testing.T) {
 	p := &plan.Plan{Pins: make([]plan.Pin, 3), Drifted: []plan.Drift{{Path: "/edited"}}, Changes: []plan.Change{

@@ -2,8 +2,6 @@ package view
 
 // The tests use these names of the inside.
 
-const UIVersion = uiVersion
-
 var (
 	DiagnosticsJSON = diagnosticsJSON
 	Explained       = partsOf

@@ -55,18 +55,6 @@ func TestStatusCutsLongQueues(t *testing.T) {
 	require.Contains(t, shown, "13 waiting.")
 }
 
-func TestStatusWarnsOfDeadlocks(t *testing.T) {
-	held := func(path, holder, waiter string, sessions ...int64) *plan.Node {
-		n := node("mutex."+path[1:], path, kind.Mutex.New())
-		n.Live.Usage = &kind.Usage{Holders: []kind.Party{{ID: holder, Session: sessions[0]}}, Waiters: []kind.Party{{ID: waiter, Session: sessions[1]}}}
-		return n
-	}
-	tree := &plan.Tree{Nodes: []*plan.Node{held("/ledger", "A", "B", 1, 2), held("/rates", "B", "A", 2, 1)}}
-	require.Contains(t, text(status(tree)), "deadlock: B holds /rates and waits for /ledger; A holds /ledger and waits for /rates\n")
-	tree.Nodes = tree.Nodes[:1]
-	require.NotContains(t, text(status(tree)), "deadlock")
-}
-
 // C1 controls, marks that turn text around and characters without a width stood in JSON as they were.
 func TestJSONHasNoInvisibleCharacters(t *testing.T) {
 	const hidden = "\u007f\u0085\u009b31m\u200b\u202e\u2066\ufeff\U000e0041\u00a0"

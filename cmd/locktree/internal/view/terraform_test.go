@@ -205,19 +205,3 @@ func checkChange(t *testing.T, c *terraformChange, of *plan.Change) {
 		require.Contains(t, of.ForcesReplace, path.([]any)[0])
 	}
 }
-
-// The module of an address, keys with brackets and dots in them included.
-func TestModuleOfAnAddress(t *testing.T) {
-	for addr, want := range map[string]string{
-		"mutex.a":                  "",
-		"namespace.module.mutex.a": "",
-		"module.team.mutex.a":      "module.team",
-		`module.team["a.b\"].x"].mutex.c["module"]`:  `module.team["a.b\"].x"]`,
-		`module.a.module.b["k"].namespace.n.mutex.c`: `module.a.module.b["k"]`,
-	} {
-		require.EqualValues(t, want, plan.Addr(addr).Module(), addr)
-	}
-	p := smallPlan("main")
-	p.Changes[0].Addr = `module.team["x"].mutex.a`
-	require.Contains(t, stream(planview.Plan{Plans: []*plan.Plan{p}}), `"module":"module.team[\"x\"]","resource":"mutex.a"`)
-}

@@ -1,9 +1,6 @@
 package view_test
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -15,27 +12,6 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
-
-// Each line of the stream is an object with the five fields of every message, the version first.
-func TestStreamIsOneObjectALine(t *testing.T) {
-	var out bytes.Buffer
-	v := view.NewStream(&out, "1.2.3", clock)
-	v.Message("two\nlines")
-	v.Diagnostics(view.Explain(view.Failf("No", "really\nnot")), nil)
-	n := 0
-	for scan := bufio.NewScanner(&out); scan.Scan(); n++ {
-		var m map[string]any
-		require.NoError(t, json.Unmarshal(scan.Bytes(), &m))
-		for _, key := range []string{"@level", "@message", "@module", "@timestamp", "type"} {
-			require.Contains(t, m, key)
-		}
-		if n == 0 {
-			require.Equal(t, "version", m["type"])
-			require.Equal(t, view.UIVersion, m["ui"])
-		}
-	}
-	require.Equal(t, 3, n)
-}
 
 // diagnosed evaluates an expression that fails and mentions a sensitive value.
 func diagnosed(t *testing.T) (hcl.Diagnostics, map[string]*hcl.File) {
