@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // asked is a standard input that answers when the test says so.
@@ -110,27 +109,5 @@ func TestLockLostWhileAskingEndsTheApply(t *testing.T) {
 		in.answer <- "yes\n" // to nobody
 		synctest.Wait()
 		require.Equal(t, before, b.server.Dump())
-	})
-}
-
-func TestHandEditWhileAskingIsNotCalledASavedPlan(t *testing.T) {
-	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
-		b.run(exit.OK, "apply", "-auto-approve")
-		b.write("locks.locktree.hcl", "")
-		in := newAsked()
-		end := b.start(in, "apply", "-detailed-exitcode", "-allow-mass-destroy")
-		<-in.now
-		n, _ := b.server.Get("/t/ledger")
-		p, err := kind.Decode(n.Data)
-		require.NoError(t, err)
-		p.Gen++
-		data, err := p.Encode()
-		require.NoError(t, err)
-		require.NoError(t, b.server.Set("/t/ledger", data))
-		in.answer <- "yes\n"
-		out := end(exit.Stale)
-		require.Contains(t, out, "Error: ZooKeeper was changed during the apply\n\nIt was changed by hand, after the plan was made:")
-		require.Contains(t, out, "mutex.ledger (/t/ledger): data changed, data version 0 -> 1")
-		require.NotContains(t, out, "aved plan")
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 
 	"github.com/go-zookeeper/zk"
@@ -20,7 +19,6 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -112,29 +110,6 @@ func generated(dir string) string {
 		return err.Error()
 	}
 	return string(text)
-}
-
-// Nodes that are looked at one after the other take a thousand times the network's
-// latency; and however they are answered, they are listed in their order.
-func TestImportLooksAtManyNodesAtATime(t *testing.T) {
-	inFakeTime(t, "", func(t *testing.T, b *bench) {
-		var want strings.Builder
-		fmt.Fprintf(&want, "%-40s unknown: no program uses what is in it\n", "/java")
-		for i := range 20 {
-			fmt.Fprintf(&want, "%-40s unknown: no program uses what is in it\n", fmt.Sprintf("/java/%02d", i))
-			for j := range 15 {
-				path := fmt.Sprintf("/java/%02d/%02d", i, j)
-				require.NoError(t, b.server.Create(path, nil))
-				fmt.Fprintf(&want, "%-40s unknown: no program uses it\n", path)
-			}
-		}
-		b.server.ResetCounts()
-		out, _ := b.run(exit.OK, "import", "-from=/java")
-		require.Equal(t, want.String(), out)
-		counts := b.server.Counts()
-		require.Greater(t, counts.Total, 900)
-		require.Less(t, counts.RoundTrips, 300, "%v", counts.ByOp)
-	}, zktest.WithLatency(time.Millisecond))
 }
 
 // someText draws texts from all of Unicode that a node can be called. Many are not in the form NFC.

@@ -9,12 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -101,70 +99,4 @@ func TestEveryPlanReadsManyNodesAtATime(t *testing.T) {
 
 		b.run(exit.Failed, "plan", "-refresh=false")
 	}, zktest.WithLatency(2*time.Millisecond))
-}
-
-// Somebody uses every lock and goes. A container would be gone with the last of
-// them, and a node that is not there costs the next one its place and its numbers.
-func TestALockHasNoChildrenOfOursAndStays(t *testing.T) {
-	b := newBench(t, `namespace "pay" {
-  acl = acl.open
-  mutex "ledger" {}
-  rwlock "catalog" {}
-  semaphore "pool" { permits = 2 }
-  election "leader" {}
-}
-`, zktest.WithReapInterval(20*time.Millisecond))
-	b.run(exit.OK, "apply", "-auto-approve")
-	declared := b.server.Dump()
-	for _, life := range []string{" container", " ttl", " ephemeral"} {
-		require.NotContains(t, declared, life)
-	}
-	children := func(path string) []string {
-		n, ok := b.server.Get(path)
-		require.True(t, ok, path)
-		return n.Children
-	}
-	require.Equal(t, []string{"catalog", "leader", "ledger", "pool"}, children("/t/pay"))
-	for _, lock := range []string{"catalog", "leader", "ledger", "pool/leases", "pool/locks"} {
-		require.Empty(t, children("/t/pay/"+lock))
-	}
-	require.Equal(t, []string{"leases", "locks"}, children("/t/pay/pool"), "Curator's semaphore has these two")
-
-	c := dialTest(t, b.server, "")
-	for _, take := range []func() (*recipes.Lease, error){
-		func() (*recipes.Lease, error) { return c.Mutex("/t/pay/ledger").Lock(t.Context()) },
-		func() (*recipes.Lease, error) { return c.RWMutex("/t/pay/catalog").RLock(t.Context()) },
-		func() (*recipes.Lease, error) { return c.Semaphore("/t/pay/pool").Acquire(t.Context(), 2) },
-	} {
-		l, err := take()
-		require.NoError(t, err)
-		require.NoError(t, l.Unlock(t.Context()))
-	}
-	leads, err := c.Election("/t/pay/leader").Campaign(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, leads.Unlock(t.Context()))
-	_ = c.Close() // everything is given back; that the servers were slow to confirm it changes nothing
-	awaitReaper(t, b)
-	require.Equal(t, declared, b.server.Dump())
-}
-
-// awaitReaper returns when the server has removed a container made now, and with
-// it whatever else was to be removed.
-func awaitReaper(t *testing.T, b *bench) {
-	conn, _, err := zk.Connect([]string{b.server.Addr()}, 40*time.Second, zk.WithLogInfo(false))
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = conn.CreateContainer("/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	_, err = conn.Create("/container/child", nil, 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	_, _, gone, err := conn.ExistsW("/container")
-	require.NoError(t, err)
-	require.NoError(t, conn.Delete("/container/child", -1))
-	select {
-	case e := <-gone:
-		require.Equal(t, zk.EventNodeDeleted, e.Type)
-	case <-time.After(hanging):
-		require.Fail(t, "nothing is reaped")
-	}
 }

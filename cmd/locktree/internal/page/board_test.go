@@ -507,28 +507,6 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 	require.Empty(t, b.saw("main", &next))
 }
 
-// BenchmarkPages: a hundred thousand locks, five thousand of them in use.
-func BenchmarkPages(b *testing.B) {
-	var locks []*inspect.Report
-	for i := range 100_000 {
-		path := fmt.Sprintf("/locks/l%06d", i)
-		in := declared(path, kind.Mutex, nil, nil)
-		if i%20 == 0 {
-			in.Holders = []inspect.Contender{contender(path, fmt.Sprintf("app-%d", i), int64(i))}
-		}
-		locks = append(locks, in)
-	}
-	for _, target := range []string{"/", "/locks", "/locks?show=all&sort=held", "/locks?q=app-7", "/metrics"} {
-		b.Run(target, func(b *testing.B) {
-			board := boardOf(b, &scan.Snapshot{At: noon, Dump: true, Locks: locks, Waits: &inspect.Waits{}, Sessions: map[int64]*words.Session{}})
-			for b.Loop() {
-				clear(board.pages)
-				get(b, board.handler(), target)
-			}
-		})
-	}
-}
-
 // Drift may be an apply that was interrupted. Then a drained lock admits no further holder, and nodes have old access lists.
 func TestAnUnfinishedApplyIsTold(t *testing.T) {
 	lock := func(state kind.State) *plan.Node {

@@ -34,6 +34,7 @@ func TestExplain(t *testing.T) {
 	errs := []error{
 		&failure.ProblemsError{Problems: []plan.Problem{{Severity: problem.Error, Addr: "mutex.a", Summary: "It stands", Detail: "Move it."}}},
 		&failure.StaleError{Differences: differences},
+		&failure.StaleError{Differences: differences[:1], Locked: true},
 		&failure.LockedError{Info: info, Path: info.Path, Waited: 90 * time.Second},
 		&failure.LockedError{Path: info.Path},
 		&failure.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Delete, Usage: busy, Others: 2},

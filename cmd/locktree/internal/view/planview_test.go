@@ -13,7 +13,6 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/cmd/locktree/internal/view/lockview"
 	"github.com/locktree/locktree/cmd/locktree/internal/view/planview"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/problem"
@@ -124,21 +123,6 @@ func TestPlanColors(t *testing.T) {
 	require.Equal(t, want.String(), regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(out.String(), ""))
 	require.NotRegexp(t, `(?m)^ +[-+~] `, out.String())
 	require.Contains(t, out.String(), "\x1b[1;31mdestroyed\x1b[0m")
-}
-
-// Control characters in texts of a server must not reach the terminal.
-func TestControlCharactersAreShownNotObeyed(t *testing.T) {
-	p := richPlan()
-	evil := *busy
-	evil.Holders = []kind.Party{{ID: "a\x1b[2Jb\u202e"}}
-	p.Changes[0].Usage = &evil
-	p.Problems[0].Detail = "children: \x1b]0;owned\x07"
-	tree := &plan.Tree{Root: "/", Nodes: []*plan.Node{{Path: "/x", Payload: richPlan().Changes[0].Before.Payload, Live: &plan.Live{Usage: &evil}}}, Unmanaged: []string{"/\x1b[31m"}}
-	v, out, err := capture()
-	v.Show(planview.Plan{Plans: []*plan.Plan{p}})
-	v.Show(lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
-	require.Contains(t, out.String(), `a\x1b[2Jb\u202e`)
-	require.False(t, strings.ContainsAny(out.String()+err.String(), "\x1b\x07\u202e"))
 }
 
 // Of equal problems people read the first three and a count; programs read each.
