@@ -180,9 +180,6 @@ func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 	if err := r.permitted(); err != nil || !p.HasChanges() {
 		return err
 	}
-	if err := r.measure(); err != nil {
-		return err
-	}
 	// If we have the lock, or would wait for it, it is no reason for Apply to refuse.
 	if err := r.verify(ctx); err != nil || r.fresh || x.opts.LockTimeout > 0 {
 		return err
@@ -192,7 +189,7 @@ func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 
 // job begins one apply. If Begin took the lock, the job has the id that was written into it.
 func (x *Applier) job(p *plan.Plan) *job {
-	r := &job{x: x, p: keyed(p), id: history.NewID(), start: time.Now(), held: x.held, fresh: x.held != nil}
+	r := &job{x: x, p: keyed(p), id: history.NewID(), start: time.Now(), own: wire.OwnACL(x.client, p.Set), held: x.held, fresh: x.held != nil}
 	if r.fresh {
 		r.id, r.s = r.held.ID, r.held.Session
 	}
@@ -267,15 +264,11 @@ type job struct {
 	held    *lock.Held // the apply lock: from Begin, or taken by lock
 	fresh   bool       // the lock was held before the plan was made
 	s       *direct.Session
-	total   int // transactions, as far as is known
 	besides refusal.Besides
 }
 
 // run applies a plan that has changes.
 func (r *job) run(ctx context.Context, res *event.Result) error {
-	if err := r.measure(); err != nil {
-		return err
-	}
 	ground, created, err := r.lock(ctx)
 	if err != nil {
 		return err
@@ -300,7 +293,7 @@ func (r *job) run(ctx context.Context, res *event.Result) error {
 	p = drained.Plan
 	r.x.emit(event.Verified{Pins: len(p.Pins)})
 	start := time.Now()
-	sent := &commit.Sender{Held: r.held, Plan: p, ID: r.id, Own: r.own, Entry: r.entry(p), History: ground.History, Records: ground.Records, Total: r.total, Besides: &r.besides, Left: left}
+	sent := &commit.Sender{Held: r.held, Plan: p, ID: r.id, Own: r.own, Entry: r.entry(p), History: ground.History, Records: ground.Records, Total: max(1, len(p.Batches)), Besides: &r.besides, Left: left}
 	if err := sent.Send(ctx); err != nil {
 		return r.stopped(ctx, sent, drained, err)
 	}
@@ -356,22 +349,6 @@ func (r *job) setOf() string {
 		return declared
 	}
 	return "of " + r.p.Root
-}
-
-// measure checks all transactions, without a server, so that none is sent if one of them
-// cannot be.
-//
-// [tx.Each] cuts a transaction that is too long, if possible, when its yield returns this error. The number of transactions is an
-// estimate from here on, because servers may accept less.
-func (r *job) measure() error {
-	r.own = wire.OwnACL(r.x.client, r.p.Set)
-	return tx.Each(r.p, r.id, r.own, func(batch *tx.Transaction) error {
-		if n := tx.Size(batch.Ops); n > tx.MaxTransaction {
-			return refusal.TooLarge(batch.Changes, batch.Ops, false)
-		}
-		r.total++
-		return nil
-	})
 }
 
 // lock verifies the plan, and takes the lock for a saved one. Because of the first verification, an apply that will be refused
