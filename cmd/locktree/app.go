@@ -2,13 +2,18 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"math"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 	"github.com/locktree/locktree/cmd/locktree/internal/screen"
 	"github.com/locktree/locktree/cmd/locktree/internal/stack"
 	"github.com/locktree/locktree/config"
@@ -79,4 +84,22 @@ func (a *app) firstAddress(flags *loadFlags) cobra.CompletionFunc {
 		}
 		return a.addresses(flags), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// twin is how long after the first signal a second one counts as the same: timeout(1) signals the process and then its group.
+const twin = 300 * time.Millisecond
+
+// onSignals lets the first signal cancel the command, which says what it still has to finish. The second ends the program at
+// once: each transaction leaves whole locks, and the next apply finishes what is left.
+func onSignals(signals <-chan os.Signal, cancel func(), stderr io.Writer, end func(int)) {
+	<-signals
+	cancel()
+	for first := time.Now(); ; {
+		<-signals
+		if time.Since(first) > twin {
+			break
+		}
+	}
+	fmt.Fprintln(stderr, "\nTwo interrupts received. Exiting immediately. Run the command again to see what is left to do.")
+	end(exit.Failed)
 }

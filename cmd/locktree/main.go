@@ -4,18 +4,14 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"slices"
 	"syscall"
-	"time"
 	_ "time/tzdata" // for schedules, where the machine has no database of time zones
 
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
-	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 )
 
 // heapGrowth is GOGC: with it, a plan of 100,000 locks takes 217 to 240 MiB, and is as fast as with Go's default. memoryGoal is
@@ -47,22 +43,4 @@ func main() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // without a handler, SIGPIPE would end the program in the middle of an apply; with it, the write fails and the command ends in order
 	go onSignals(signals, cancel, os.Stderr, os.Exit)
 	os.Exit(start(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
-}
-
-// twin is how long after the first signal a second one counts as the same: timeout(1) signals the process and then its group.
-const twin = 300 * time.Millisecond
-
-// onSignals lets the first signal cancel the command, which says what it still has to finish. The second ends the program at
-// once: each transaction leaves whole locks, and the next apply finishes what is left.
-func onSignals(signals <-chan os.Signal, cancel func(), stderr io.Writer, end func(int)) {
-	<-signals
-	cancel()
-	for first := time.Now(); ; {
-		<-signals
-		if time.Since(first) > twin {
-			break
-		}
-	}
-	fmt.Fprintln(stderr, "\nTwo interrupts received. Exiting immediately. Run the command again to see what is left to do.")
-	end(exit.Failed)
 }

@@ -35,17 +35,13 @@ func Compare(current, desired *plan.Tree, opts plan.Options) *plan.Plan {
 		planned = limitToTargets(p, s, m)
 	}
 	warnLost(p, s)
-	if x := s.Current.Index; len(s.Intent.Outputs) > 0 || x != nil && len(x.Outputs) > 0 {
-		compareOutputs(p, s, planned)
-	}
+	compareOutputs(p, s, planned)
 	keepOccupied(p, s)
 	checkMass(p, s)
 	warnDraining(p)
 	warnUnseen(p, s)
 	listDrift(p, s)
-	if slices.ContainsFunc(p.Changes, moves) {
-		warnVacated(p, s)
-	}
+	warnVacated(p, s)
 	warnContainers(p)
 	checkListings(p, s)
 	checkCrowds(p, s)
@@ -99,9 +95,7 @@ func pair(p *plan.Plan, s *access.Sides) *pairing {
 				m.byAddr[n.Addr] = nil // two declarations have this address, so neither continues a node
 			}
 		}
-		if len(s.Intent.Imports) > 0 {
-			adoptions(p, s, m)
-		}
+		adoptions(p, s, m)
 	}
 	return m
 }
@@ -109,9 +103,7 @@ func pair(p *plan.Plan, s *access.Sides) *pairing {
 // decide chooses the action of each path.
 func decide(p *plan.Plan, s *access.Sides, m *pairing) {
 	chooseActions(p, s, m)
-	if slices.ContainsFunc(p.Changes, moves) {
-		link(p)
-	}
+	link(p)
 	if !s.Opts.Destroy {
 		checkParents(p, s)
 		access.CheckDeclared(p, s)
@@ -123,9 +115,6 @@ func decide(p *plan.Plan, s *access.Sides, m *pairing) {
 		checkForced(p, s)
 	}
 }
-
-// moves reports whether the lock at a path continues at another one.
-func moves(c plan.Change) bool { return c.NextPath != "" }
 
 // finish cuts the plan into its transactions.
 func finish(p *plan.Plan, s *access.Sides) {

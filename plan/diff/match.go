@@ -30,10 +30,13 @@ func elsewhere(p *plan.Plan, s *access.Sides, m *pairing, have *plan.Node) *plan
 // link joins the deletion of a node at its old path with the creation at its new one. If two nodes have one address the first is
 // continued. A declaration that is refused, or that imports an existing node, continues no other node.
 func link(p *plan.Plan) {
-	at := byPath(p)
+	var at map[string]*plan.Change
 	for c := range p.Each() {
 		if c.NextPath == "" {
 			continue
+		}
+		if at == nil {
+			at = byPath(p)
 		}
 		if c.Action == plan.Replace {
 			c.PreviousAddr = "" // the address here was another lock's
