@@ -3,6 +3,7 @@ package zktest_test
 import (
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -140,3 +141,15 @@ func (c *client) abandon(s *zktest.Server) {
 }
 
 var open = zk.WorldACL(zk.PermAll)
+
+// bubble runs a test in fake time with a server and a client.
+func bubble(t *testing.T, opts []zktest.Option, f func(t *testing.T, s *zktest.Server, c *client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(opts...)
+		defer s.Close()
+		c := dial(t, s, 10*time.Second)
+		defer c.end()
+		f(t, s, c)
+	})
+}

@@ -150,22 +150,6 @@ func TestLatencyIsExactInFakeTime(t *testing.T) {
 	})
 }
 
-func TestABlackHoleDisconnectsTheClientAndExpiresItsSession(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
-		c.mustCreate("/e", zk.FlagEphemeral)
-		start := time.Now()
-		s.Partition(c.SessionID(), zktest.Both)
-		c.await(zk.StateDisconnected)
-		require.InDelta(t, 6.67, time.Since(start).Seconds(), 0.01, "two thirds of the timeout")
-		require.Len(t, s.Sessions(), 1)
-		time.Sleep(6 * time.Second)
-		require.Empty(t, s.Sessions())
-		require.False(t, exists(s, "/e"))
-		s.Heal(0)
-		c.await(zk.StateExpired)
-	})
-}
-
 func TestAPartitionDeliversWhatWasSentOnceHealed(t *testing.T) {
 	for name, dir := range map[string]zktest.Direction{"to the server": zktest.ToServer, "to the client": zktest.ToClient} {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +166,7 @@ func TestAPartitionDeliversWhatWasSentOnceHealed(t *testing.T) {
 	}
 }
 
-func TestAFrozenServerAnswersNobodyAndResumes(t *testing.T) {
+func TestAFrozenServerAnswersNobodyAndAFreezeLongerThanTheTimeoutEndsInExpiry(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 		s.Freeze()
 		done := c.creating("/a", 0)
@@ -190,31 +174,11 @@ func TestAFrozenServerAnswersNobodyAndResumes(t *testing.T) {
 		require.Empty(t, done)
 		s.Thaw()
 		require.NoError(t, <-done)
-	})
-}
-
-func TestAFreezeLongerThanTheTimeoutEndsInExpiry(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 		s.Freeze()
 		time.Sleep(time.Minute)
 		require.Len(t, s.Sessions(), 1)
 		s.Thaw()
 		require.Empty(t, s.Sessions())
 		c.await(zk.StateExpired)
-	})
-}
-
-func TestASwappedSessionGetsANewIDWithoutBeingTold(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
-		c.mustCreate("/e", zk.FlagEphemeral)
-		id := c.SessionID()
-		s.SwapSessionID(id)
-		s.Disconnect(id)
-		c.await(zk.StateHasSession)
-		require.NotEqual(t, id, c.SessionID())
-		require.False(t, exists(s, "/e"))
-		for len(c.states) > 0 {
-			require.NotEqual(t, zk.StateExpired, <-c.states)
-		}
 	})
 }

@@ -94,18 +94,6 @@ func TestSessionsAndCountsTellWhoAskedWhat(t *testing.T) {
 	})
 }
 
-func TestARefusedDialLooksLikeAServerThatIsDown(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
-		s.RefuseDials(true)
-		s.Disconnect(0)
-		c.await(zk.StateDisconnected)
-		_, _, err := c.Get("/zookeeper")
-		require.ErrorIs(t, err, zk.ErrNoServer)
-		s.RefuseDials(false)
-		c.await(zk.StateHasSession)
-	})
-}
-
 // A held request, a delayed one, a partition and a frozen server must not keep Close, or a bubble, from ending.
 func TestCloseJoinsEverythingWhateverIsHeld(t *testing.T) {
 	hold := map[string]func(s *zktest.Server, c *client){

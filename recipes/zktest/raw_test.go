@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"io"
 	"net"
@@ -9,8 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/zktest/internal/release"
 	"github.com/locktree/locktree/recipes/zktest/internal/store"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
@@ -29,24 +32,19 @@ func rawDial(t testing.TB, v *view) *rawConn {
 	return &rawConn{t: t, Conn: c}
 }
 
-// greet shakes hands and returns the session and whether it is read-only.
-func (c *rawConn) greet(id int64, password []byte, readOnly bool) (int64, []byte, bool) {
+// greet asks for a session.
+func (c *rawConn) greet() {
 	c.t.Helper()
 	e := wire.NewEncoder()
 	e.Int32(0)
 	e.Int64(0)
 	e.Int32(10_000)
-	e.Int64(id)
-	e.Buffer(password)
-	e.Bool(readOnly)
+	e.Int64(0)
+	e.Buffer(nil)
+	e.Bool(false)
 	_, err := c.Write(e.Frame())
 	require.NoError(c.t, err)
-	d := wire.NewDecoder(c.frame())
-	d.Int64()
-	id, password = d.Int64(), d.Buffer()
-	readOnly = d.Bool()
-	require.False(c.t, d.Bad)
-	return id, password, readOnly
+	c.frame()
 }
 
 func (c *rawConn) frame() []byte {
@@ -115,7 +113,7 @@ func TestCutAtSendsExactlySoManyBytes(t *testing.T) {
 	for n := range 30 {
 		rawBubble(t, func(t *testing.T, s *Server) {
 			c := rawDial(t, s.views[0])
-			c.greet(0, nil, false)
+			c.greet()
 			s.Inject(On("create"), CutAt(n))
 			c.create("/a")
 			got, err := io.ReadAll(c)
@@ -127,29 +125,12 @@ func TestCutAtSendsExactlySoManyBytes(t *testing.T) {
 	}
 }
 
-func TestAReadOnlyServerServesReadersThatAskForIt(t *testing.T) {
-	rawBubble(t, func(t *testing.T, s *Server) {
-		require.NoError(t, s.Create("/a", nil))
-		s.SetReadOnly(true)
-		c := rawDial(t, s.views[0])
-		id, _, readOnly := c.greet(0, nil, true)
-		require.NotZero(t, id)
-		require.True(t, readOnly)
-		c.watch("/a")
-		c.answered(wire.CodeOK)
-		c.create("/b")
-		c.answered(wire.CodeNotReadOnly)
-		s.SetReadOnly(false)
-		require.Empty(t, s.Sessions(), "a local session ends with read-only mode")
-	})
-}
-
 func TestAClientThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 	rawBubble(t, func(t *testing.T, s *Server) {
 		require.NoError(t, s.Create("/a", make([]byte, 1<<20)))
 		mute, other := rawDial(t, s.views[0]), rawDial(t, s.views[0])
-		mute.greet(0, nil, false)
-		other.greet(0, nil, false)
+		mute.greet()
+		other.greet()
 		go func() {
 			for range 100 {
 				mute.xid++
@@ -179,7 +160,7 @@ func TestAClientThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 func TestALoneCheckThatHoldsIsNeverAnswered(t *testing.T) {
 	rawBubble(t, func(t *testing.T, s *Server) {
 		c := rawDial(t, s.views[0])
-		c.greet(0, nil, false)
+		c.greet()
 		for version, want := range map[int32]wire.Code{0: wire.CodeOK, 7: wire.CodeBadVersion} {
 			c.send(wire.OpCheck, func(e *wire.Encoder) {
 				e.String("/zookeeper")
@@ -204,7 +185,7 @@ func TestAWatcherThatNeverReadsIsCutBeforeItsEventsFillTheMemory(t *testing.T) {
 		path := "/" + strings.Repeat("x", 64<<10)
 		require.NoError(t, s.Create(path, nil))
 		mute := rawDial(t, s.views[0])
-		mute.greet(0, nil, false)
+		mute.greet()
 		mute.send(wire.OpAddWatch, func(e *wire.Encoder) {
 			e.String(path)
 			e.Int32(0)
@@ -219,4 +200,149 @@ func TestAWatcherThatNeverReadsIsCutBeforeItsEventsFillTheMemory(t *testing.T) {
 		require.Empty(t, s.conns)
 		require.Len(t, s.sessions, 1)
 	})
+}
+
+func TestAServerOf39TellsWhichTransactionFiredAnEvent(t *testing.T) {
+	for v, has := range map[string]bool{"3.8": false, "3.9.0": true, "3.9": true, "3.10.0": true} {
+		parsed, err := release.Parse(v)
+		require.NoError(t, err)
+		require.Equal(t, has, parsed.EventsHaveZxids(), v)
+	}
+	for v, needs := range map[string]bool{"3.8.0": false, "3.8.3": false, "3.8.4": true, "3.8": true, "3.9.1": false, "3.9.2": true, "3.9": true} {
+		parsed, err := release.Parse(v)
+		require.NoError(t, err)
+		require.Equal(t, needs, parsed.ExistsNeedsRead(), v)
+	}
+	for _, wrong := range []string{"", "3", "3.9.1.2", "x.9"} {
+		_, err := release.Parse(wrong)
+		require.Error(t, err, wrong)
+	}
+	require.Contains(t, New(WithVersion("3.9")).fourLetter("srvr"), "Zookeeper version: 3.9.5-zktest")
+}
+
+func TestAServerOf39HidesWhetherANodeExists(t *testing.T) {
+	s := Start(t, WithVersion("3.9"))
+	owner := connected(t, s)
+	require.NoError(t, owner.AddAuth("digest", []byte("a:b")))
+	_, err := owner.Create("/secret", nil, 0, zk.DigestACL(zk.PermAll, "a", "b"))
+	require.NoError(t, err)
+	_, _, err = connected(t, s).Exists("/secret")
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	there, _, err := connected(t, s).Exists("/none")
+	require.NoError(t, err)
+	require.False(t, there)
+}
+
+func connected(t *testing.T, s *Server) *zk.Conn {
+	c, _, err := zk.Connect([]string{"127.0.0.1"}, 10*time.Second, zk.WithDialer(s.Dialer()), zk.WithLogInfo(false))
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// frames that mean something, as seeds.
+func seedFrames() [][]byte {
+	var seeds [][]byte
+	for op := range wire.OpNames {
+		for _, body := range [][]byte{nil, []byte("\x00\x00\x00\x02/a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"), bytes.Repeat([]byte{0xff}, 40)} {
+			e := wire.NewEncoder()
+			e.Int32(1)
+			e.Int32(op)
+			seeds = append(seeds, append(e.Frame()[4:], body...))
+		}
+	}
+	e := wire.NewEncoder()
+	e.Int32(1)
+	e.Int32(wire.OpMulti)
+	for range 3 {
+		e.MultiResult(wire.OpCreate)
+		e.String("/a")
+		e.Buffer(nil)
+		e.ACLs(store.OpenACL)
+		e.Int32(1)
+	}
+	e.MultiEnd()
+	return append(seeds, e.Frame()[4:])
+}
+
+// FuzzConnection: whatever follows a handshake, the server answers the next client, and the connection ends when its client does.
+func FuzzConnection(f *testing.F) {
+	for _, s := range seedFrames() {
+		f.Add(append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...), true)
+	}
+	f.Add([]byte("ruokmntr"), false)
+	f.Add([]byte("\x7f\xff\xff\xff"), false)
+	f.Fuzz(func(t *testing.T, stream []byte, greeted bool) {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(WithExtendedTypes(), WithQuotaEnforcement())
+			defer s.Close()
+			c := rawDial(t, s.views[0])
+			c.SetDeadline(time.Now().Add(10 * time.Second))
+			if greeted {
+				c.greet()
+			}
+			go io.Copy(io.Discard, c)
+			c.Write(stream) // an error means that the server has hung up: fine
+			c.Close()
+
+			next := rawDial(t, s.views[0])
+			next.SetDeadline(time.Now().Add(10 * time.Second))
+			next.greet()
+			next.watch("/zookeeper")
+			_, code := next.header()
+			require.Equal(t, wire.Code(wire.CodeOK), code)
+			s.Dump()
+			next.Close()
+		})
+	})
+}
+
+// FuzzTwoFrames: the answer to a request is one well-formed frame with its xid, whatever came before it.
+func FuzzTwoFrames(f *testing.F) {
+	for _, s := range seedFrames() {
+		f.Add(s, []byte("/a"))
+	}
+	f.Fuzz(func(t *testing.T, body []byte, path []byte) {
+		if len(body) < 8 || int32(binary.BigEndian.Uint32(body[4:])) == wire.OpCloseSession {
+			return // not a request that leaves the session open
+		}
+		synctest.Test(t, func(t *testing.T) {
+			s := New()
+			defer s.Close()
+			askTwice(t, s, body, path)
+		})
+	})
+}
+
+// askTwice sends a request and a sync behind it, and reads up to the answer of that.
+func askTwice(t *testing.T, s *Server, body, path []byte) {
+	const second = 77_000_001
+	c := rawDial(t, s.views[0])
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.greet()
+	if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)); err != nil {
+		return
+	}
+	e := wire.NewEncoder()
+	e.Int32(second)
+	e.Int32(wire.OpSync)
+	e.String(string(path))
+	go c.Write(e.Frame())
+	for {
+		var head [4]byte
+		if _, err := io.ReadFull(c, head[:]); err != nil {
+			return // an unknown operation or a failed authentication ends the connection
+		}
+		n := binary.BigEndian.Uint32(head[:])
+		require.LessOrEqual(t, n, uint32(len(body)+len(path)*6+4096))
+		reply := make([]byte, n)
+		_, err := io.ReadFull(c, reply)
+		require.NoError(t, err)
+		d := wire.NewDecoder(reply)
+		xid, _, _ := d.Int32(), d.Int64(), d.Int32()
+		require.False(t, d.Bad)
+		if xid == second {
+			return
+		}
+	}
 }

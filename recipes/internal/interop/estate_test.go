@@ -263,3 +263,105 @@ func takeOver(t *testing.T, applyFirst bool) {
 	require.ElementsMatch(t, after, e.look(t))
 	require.NotContains(t, e.run(t, e.command, 0, "plan", "-detailed-exitcode"), "container")
 }
+
+// What becomes of programs whose empty node was deleted: Curator creates it again, a kazoo object that was used before fails, a new
+// one works. A look knows since when the nodes have been empty.
+func TestProgramsAfterTheirEmptyNodeWasDeleted(t *testing.T) {
+	l := newLab(t)
+	ctx := within(t, patience)
+	curator, kazoo := foreign("curator", java, "mutex"), foreign("kazoo", python, "lock")
+	l.create(t, "/left", nil)
+	inJava, inPython := curator.enter(t, l, "/left/java"), kazoo.enter(t, l, "/left/python")
+	use := func(e *entry) {
+		require.NoError(t, e.acquire(ctx))
+		require.NoError(t, e.release(ctx))
+	}
+	use(inJava)
+	use(inPython)
+	l.provision(t, kind.Mutex.New()) // a later transaction, but of a node that is not looked at
+	left := l.empty(ctx, t)
+	require.Len(t, left, 2)
+	require.NotZero(t, left[0].Before, "python's node was made later than Java's was left")
+	require.Zero(t, left[1].Before)
+	l.create(t, "/left/later", nil)
+	left = l.empty(ctx, t)
+	require.Len(t, left, 2)
+	for _, e := range left {
+		require.WithinDuration(t, time.Now(), e.Before, patience, e.Path)
+	}
+
+	admin, err := l.goClient(t, "admin", nil).Session(ctx)
+	require.NoError(t, err)
+	held := kazoo.enter(t, l, "/left/python")
+	require.NoError(t, held.acquire(ctx))
+	require.ErrorIs(t, admin.Delete(ctx, "/left/python", -1), zk.ErrNotEmpty)
+	require.Len(t, l.empty(ctx, t), 1)
+	require.NoError(t, held.release(ctx))
+	for _, e := range l.empty(ctx, t) {
+		require.NoError(t, admin.Delete(ctx, e.Path, -1))
+	}
+	require.Empty(t, l.empty(ctx, t))
+
+	use(inJava)
+	require.ErrorContains(t, inPython.acquire(ctx), "NoNodeError")
+	use(kazoo.enter(t, l, "/left/python"))
+	use(inPython)
+}
+
+// empty are the nodes below /left that a look finds empty.
+func (l *realLab) empty(ctx context.Context, t *testing.T) []scan.Empty {
+	t.Helper()
+	c := l.readOnly(t)
+	snap, err := scan.Look(ctx, c, scan.Options{Prefix: "/left"})
+	require.NoError(t, err)
+	return snap.Empty
+}
+
+// Programs of Curator and kazoo that know nothing of us, in locks that nobody declared: who holds, who waits, and where they
+// connect from, on Apache ZooKeeper with its words allowed and forbidden.
+func TestForeignProgramsAreSeenWithTheirQueues(t *testing.T) {
+	for name, words := range map[string]string{"words allowed": "*", "words forbidden": "srvr"} {
+		t.Run(name, func(t *testing.T) {
+			l := newLabAllowing(t, words)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			for _, path := range []string{"/java", "/java/orders", "/python", "/python/jobs"} {
+				l.create(t, path, nil)
+			}
+			declared := l.provision(t, kind.Mutex.New())
+			curator, kazoo := foreign("curator", java, "mutex"), foreign("kazoo", python, "lock")
+			for path, p := range map[string]party{"/java/orders": curator, "/python/jobs": kazoo, declared: curator} {
+				require.NoError(t, p.enter(t, l, path).acquire(ctx))
+			}
+			granted := l.request(ctx, ours("go", "", goMutex).enter(t, l, declared))
+			l.awaitContenders(t, declared, 2)
+
+			c := l.readOnly(t)
+			s := scan.New(c, scan.Options{Prefix: "/"})
+			for range 2 { // the second one from what it knows
+				snap, err := s.Scan(ctx)
+				require.NoError(t, err)
+				require.Equal(t, words == "*", snap.Dump)
+				require.Empty(t, snap.Unread)
+				var seen []string
+				for _, in := range snap.Locks {
+					line := in.Path + " " + in.Kind.String()
+					for _, c := range in.Holders {
+						line += " held by " + c.Writer + " session " + fmt.Sprintf("0x%x", c.Session)
+						require.Equal(t, words == "*", strings.HasPrefix(snap.Sessions[c.Session].Address, "127.0.0.1:"))
+						require.Equal(t, words == "*", !snap.Sessions[c.Session].Expires.IsZero())
+					}
+					seen = append(seen, fmt.Sprintf("%s, %d waiting", line, len(in.Waiters)))
+				}
+				require.ElementsMatch(t, []string{
+					"/java/orders mutex held by curator session " + l.java.session + ", 0 waiting",
+					"/python/jobs mutex held by kazoo session " + l.python.session + ", 0 waiting",
+					declared + " mutex held by curator session " + l.java.session + ", 1 waiting",
+				}, seen)
+				require.Len(t, snap.Waits.All, 1)
+			}
+			cancel()
+			<-granted
+		})
+	}
+}

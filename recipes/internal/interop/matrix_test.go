@@ -3,10 +3,13 @@
 package interop_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -81,4 +84,237 @@ func (l *realLab) meet(t *testing.T, path string, h, w *entry, v verdict) {
 	}
 	require.NoError(t, w.release(ctx))
 	l.awaitContenders(t, path, 0)
+}
+
+// order proves that programs of all three languages are served in the order of their sequence numbers.
+func (l *realLab) order(t *testing.T) {
+	goM, javaM, pythonM := mutexes.parties[0], mutexes.parties[1], mutexes.parties[2]
+	t.Run("mutex", func(t *testing.T) {
+		l.queue(t, l.provision(t, mutexes.declare(kind.WireCurator)), []party{goM, javaM, pythonM, javaM, goM, goM, pythonM, pythonM, javaM, javaM, goM},
+			[]int{0}, []int{1}, []int{2}, []int{3}, []int{4}, []int{5}, []int{6}, []int{7}, []int{8}, []int{9}, []int{10})
+	})
+	goK, kazoo, goZK := mutexes.parties[4], mutexes.parties[5], mutexes.parties[3]
+	t.Run("mutex of kazoo's wire", func(t *testing.T) {
+		l.queue(t, l.provision(t, mutexes.declare(kind.WireKazoo)), []party{kazoo, goK, goZK, goK, kazoo, kazoo, goK},
+			[]int{0}, []int{1}, []int{2}, []int{3}, []int{4}, []int{5}, []int{6})
+	})
+	r, w := func(i int) party { return rwlocks.parties[2*i] }, func(i int) party { return rwlocks.parties[2*i+1] }
+	t.Run("readers do not pass writers", func(t *testing.T) {
+		l.queue(t, l.provision(t, rwlocks.declare(kind.WireCurator)),
+			[]party{w(0), r(1), r(2), w(0), r(0), w(1), w(2), r(2), r(0), r(1), w(0)},
+			[]int{0}, []int{1, 2}, []int{3}, []int{4}, []int{5}, []int{6}, []int{7, 8, 9}, []int{10})
+	})
+	g, c, k := elections.parties[0], elections.parties[1], elections.parties[2]
+	t.Run("election", func(t *testing.T) {
+		l.queue(t, l.provision(t, elections.declare(kind.WireCurator)), []party{c, g, k, c, k, g, g, c},
+			[]int{0}, []int{1}, []int{2}, []int{3}, []int{4}, []int{5}, []int{6}, []int{7})
+	})
+}
+
+// queue lets the parties queue up one after the other and leave again. groups are those that hold together, in order:
+// when a group holds, nobody of a later one does.
+func (l *realLab) queue(t *testing.T, path string, parties []party, groups ...[]int) {
+	ctx := within(t, 2*patience)
+	type member struct {
+		*entry
+		node    string
+		granted <-chan error
+	}
+	var line []member
+	for i, p := range parties {
+		m := member{entry: p.enter(t, l, path)}
+		m.granted = l.request(ctx, m.entry)
+		children := l.awaitContenders(t, path, i+1)
+		m.node = children[i] // the newest: the others were in line before
+		line = append(line, m)
+	}
+	for g, group := range groups {
+		for _, i := range group {
+			select {
+			case err := <-line[i].granted:
+				require.NoError(t, err, "%s, place %d", parties[i].name, i)
+			case <-time.After(patience):
+				t.Fatalf("%s at place %d has the lock and does not know", parties[i].name, i)
+			}
+		}
+		for _, later := range groups[g+1:] {
+			for _, i := range later {
+				stillWaits(t, ctx, line[i].entry, line[i].granted)
+			}
+		}
+		for _, i := range group {
+			require.Contains(t, l.contenders(t, path), line[i].node)
+			require.NoError(t, line[i].release(ctx))
+		}
+	}
+	l.awaitContenders(t, path, 0)
+}
+
+// together: a multi-lock of ours among programs that take its members one at a time.
+func (l *realLab) together(t *testing.T) {
+	ctx := within(t, patience)
+	a, b, rw := l.provision(t, mutexes.declare(kind.WireCurator)), l.provision(t, mutexes.declare(kind.WireKazoo)), l.provision(t, rwlocks.declare(kind.WireCurator))
+	java, kazoo, reader := mutexes.parties[1], mutexes.parties[5], rwlocks.parties[4]
+	before := []*entry{java.enter(t, l, a), kazoo.enter(t, l, b), reader.enter(t, l, rw)}
+	for _, e := range before {
+		require.NoError(t, e.acquire(ctx))
+	}
+	all := ours("go", "", func(c *recipes.Client, _ string) goLock {
+		m := c.MultiLock(c.Mutex(a), c.Mutex(b), c.RWMutex(rw))
+		return goLock{m.Lock, m.TryLock}
+	}).enter(t, l, "")
+	require.True(t, isHeld(all.try(ctx)))
+	granted := l.request(ctx, all)
+	after := []*entry{java.enter(t, l, a), kazoo.enter(t, l, b), reader.enter(t, l, rw)}
+	later := make([]<-chan error, len(after))
+	for i, path := range []string{a, b, rw} {
+		l.awaitContenders(t, path, 2)
+		later[i] = l.request(ctx, after[i])
+		ours := l.awaitContenders(t, path, 3)[1]
+		l.awaitWatch(t, after[i].session, kind.JoinPath(path, ours))
+	}
+	for i, e := range before {
+		stillWaits(t, ctx, all, granted)
+		stillWaits(t, ctx, after[i], later[i])
+		require.NoError(t, e.release(ctx))
+	}
+	require.NoError(t, <-granted)
+	for i, e := range after {
+		stillWaits(t, ctx, e, later[i])
+	}
+	require.NoError(t, all.release(ctx))
+	for i, e := range after {
+		require.NoError(t, <-later[i])
+		require.NoError(t, e.release(ctx))
+	}
+}
+
+// verdict is what happens to a waiter while a holder holds.
+type verdict string
+
+const (
+	blocks  verdict = "blocks"  // it waits, and gets the lock when the holder gives it back
+	shares  verdict = "shares"  // it is admitted beside the holder, rightly
+	ignores verdict = "ignores" // it is admitted beside the holder, wrongly: neither sees the other's contenders
+	untried verdict = ""        // cannot meet
+)
+
+// grid is a matrix: who holds, who waits, what must happen.
+type grid struct {
+	recipe  string
+	declare func(string) kind.Params
+	parties []party
+	cells   string // holders down, waiters across, in the order of parties: B, S, I or - for the verdicts
+}
+
+// grids are the matrices of recipes with one queue. The semaphore, which has two, has tests of its own.
+var grids = []grid{mutexes, rwlocks, elections}
+
+func (g grid) verdict(holder, waiter int) verdict {
+	rows := strings.Split(strings.TrimSpace(g.cells), "\n")
+	cell := strings.Fields(rows[holder+1])[waiter+1]
+	return map[string]verdict{"B": blocks, "S": shares, "I": ignores, "-": untried}[cell]
+}
+
+// check keeps the drawing and the parties in step.
+func (g grid) check(t *testing.T) {
+	rows := strings.Split(strings.TrimSpace(g.cells), "\n")
+	require.Len(t, rows, len(g.parties)+1)
+	for i, p := range g.parties {
+		require.Equal(t, p.name, strings.Fields(rows[0])[i], "column %d", i)
+		require.Equal(t, p.name, strings.Fields(rows[i+1])[0], "row %d", i)
+		require.Len(t, strings.Fields(rows[i+1]), len(g.parties)+1)
+	}
+}
+
+// wireOf is the declaration both programs can live with: that of the Go programs among them.
+func wireOf(parties ...party) string {
+	for _, p := range parties {
+		if p.wire != "" {
+			return p.wire
+		}
+	}
+	return kind.WireCurator
+}
+
+// mutexes is the matrix of one queue with one holder. A stock kazoo client is at home only where the lock is declared
+// wire = "kazoo": it neither sees nor is seen by Curator, which the I cells pin down, and which shows that these tests
+// can tell exclusion from its absence. ZooKeeper's WriteLock counts whatever has a dash before its number.
+var mutexes = grid{
+	recipe:  "mutex",
+	declare: func(w string) kind.Params { return &kind.MutexParams{Common: kind.Common{Wire: w}} },
+	parties: []party{
+		ours("go", kind.WireCurator, goMutex),
+		foreign("curator", java, "mutex"),
+		foreign("kazoo-subclass", python, "curator-lock"),
+		{name: "go-zookeeper", enter: goZookeeper},
+		ours("go-kazoo-wire", kind.WireKazoo, goMutex),
+		foreign("kazoo", python, "lock"),
+		foreign("kazoo-patterns", python, "patterned"),
+		withoutTry(foreign("writelock", java, "writelock")),
+	},
+	cells: `
+	                 go   curator   kazoo-subclass   go-zookeeper   go-kazoo-wire   kazoo   kazoo-patterns   writelock
+	go               B    B         B                B              -               I       B                B
+	curator          B    B         B                B              B               I       B                B
+	kazoo-subclass   B    B         B                B              B               I       B                B
+	go-zookeeper     B    B         B                B              B               I       B                B
+	go-kazoo-wire    -    I         I                B              B               B       B                I
+	kazoo            B    I         I                B              B               B       B                I
+	kazoo-patterns   B    I         I                B              B               B       B                I
+	writelock        B    I         I                -              B               I       I                -
+	`,
+}
+
+// rwlocks is the matrix of readers and writers. That readers of either naming scheme share is chance where the rest
+// of their row ignores.
+var rwlocks = grid{
+	recipe:  "rwlock",
+	declare: func(w string) kind.Params { return &kind.RWLockParams{Common: kind.Common{Wire: w}} },
+	parties: []party{
+		ours("go-reader", kind.WireCurator, goRead),
+		ours("go-writer", kind.WireCurator, goWrite),
+		foreign("curator-reader", java, "read"),
+		foreign("curator-writer", java, "write"),
+		foreign("subclass-reader", python, "curator-read"),
+		foreign("subclass-writer", python, "curator-write"),
+		ours("gokazoo-reader", kind.WireKazoo, goRead),
+		ours("gokazoo-writer", kind.WireKazoo, goWrite),
+		foreign("kazoo-reader", python, "read"),
+		foreign("kazoo-writer", python, "write"),
+	},
+	cells: `
+	                  go-reader   go-writer   curator-reader   curator-writer   subclass-reader   subclass-writer   gokazoo-reader   gokazoo-writer   kazoo-reader   kazoo-writer
+	go-reader         S           B           S                B                S                 B                 -                -                S              I
+	go-writer         B           B           B                B                B                 B                 -                -                I              I
+	curator-reader    S           B           S                B                S                 B                 S                B                S              I
+	curator-writer    B           B           B                B                B                 B                 B                B                I              I
+	subclass-reader   S           B           S                B                S                 B                 S                B                S              I
+	subclass-writer   B           B           B                B                B                 B                 B                B                I              I
+	gokazoo-reader    -           -           S                I                S                 I                 S                B                S              B
+	gokazoo-writer    -           -           I                I                I                 I                 B                B                B              B
+	kazoo-reader      S           B           S                I                S                 I                 S                B                S              B
+	kazoo-writer      B           B           I                I                I                 I                 B                B                B              B
+	`,
+}
+
+// elections is the matrix of who leads.
+var elections = grid{
+	recipe:  "election",
+	declare: func(w string) kind.Params { return &kind.ElectionParams{Common: kind.Common{Wire: w}} },
+	parties: []party{
+		ours("go", kind.WireCurator, goElection),
+		withoutTry(foreign("curator", java, "latch")),
+		withoutTry(foreign("kazoo-subclass", python, "curator-election")),
+		ours("go-kazoo-wire", kind.WireKazoo, goElection),
+		withoutTry(foreign("kazoo", python, "election")),
+	},
+	cells: `
+	                 go   curator   kazoo-subclass   go-kazoo-wire   kazoo
+	go               B    B         B                -               I
+	curator          B    B         B                B               I
+	kazoo-subclass   B    B         B                B               I
+	go-kazoo-wire    -    I         I                B               B
+	kazoo            B    I         I                B               B
+	`,
 }

@@ -244,3 +244,17 @@ const statSize = 68
 func textLogger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
+
+// refused requires that no session is to be had, and that Dial says why.
+func refused(t *testing.T, cfg Config, why string) {
+	t.Helper()
+	hostile.Refused(t, func(connectTimeout time.Duration) error {
+		cfg.ConnectTimeout = connectTimeout
+		c, err := Dial(t.Context(), cfg)
+		if err == nil {
+			_ = c.Close()
+		}
+		require.ErrorIs(t, err, ErrUnreachable)
+		return err
+	}, why)
+}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,9 +18,11 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/internal/session/servers"
 	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // places dials servers of one ensemble by name, and notes which.
@@ -308,4 +312,236 @@ func TestBudgetLeavesEveryServerItsShare(t *testing.T) {
 	require.Equal(t, 10*time.Second, s.budget(9), "up to 10 s")
 	s.holds = []*held{{path: "/a"}}
 	require.Equal(t, 2*time.Second, s.budget(9), "a silent server must not take what is left of a lease")
+}
+
+// A follower cut off from its leader answers pings and reads: 5.82 s of two believed holders were measured raw.
+func TestNeitherReadsNorPingsProlongALease(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, *Session){
+		"pings": func(context.Context, *Session) {},
+		// Answered until a heartbeat is due; behind that one they wait.
+		"reads": func(ctx context.Context, s *Session) { _, _, _ = s.Get(ctx, "/mine") },
+	} {
+		runInSession(t, name, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
+			s.holding(t, "/mine")
+			time.Sleep(61 * time.Second) // no heartbeat is under way
+			srv.Inject(zktest.On("multi"), zktest.DropRequest)
+			srv.ResetCounts()
+			last := s.Deadline()
+			for time.Now().Before(last) {
+				require.Equal(t, last, s.Deadline())
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				ask(ctx, s)
+				<-ctx.Done()
+				cancel()
+			}
+			require.Equal(t, StateLost, s.State())
+			require.ErrorContains(t, s.Err(), "no write was committed")
+			n := srv.Counts()
+			require.Positive(t, n.ByOp["getData"]+n.Pings, "the scenario needs something that is answered")
+		})
+	}
+}
+
+func TestEveryWaiterOfOneEventHearsOfIt(t *testing.T) { // case 34: go-zookeeper's event channel of 6 drops the rest
+	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
+		s.mustCreate(t, "/a", 0)
+		var all []*Watch
+		for range 100 {
+			w := s.watch(t, "/a")
+			all = append(all, w)
+		}
+		require.NoError(t, srv.Set("/a", []byte("x")))
+		for _, w := range all {
+			hostile.Soon(t, w.C(), "an event was dropped")
+			require.Equal(t, zk.EventNodeDataChanged, w.Event())
+		}
+	})
+}
+
+// order records the requests a server reads.
+func order(srv *zktest.Server) func() []string {
+	var mu sync.Mutex
+	var seen []string
+	srv.Inject(func(r zktest.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, r.Op)
+		return false
+	}, zktest.CutBefore)
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]string(nil), seen...)
+	}
+}
+
+// A request on a new connection must run with the identities of the last one.
+func TestNoRequestOvertakesTheIdentitiesInAnyReconnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.WithLatency(10*time.Millisecond))
+		_, s := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "a:b"}, {"digest", "c:d"}} })
+		seen := order(srv)
+		for range 12 {
+			cut, before := s.Changed(), len(seen())
+			srv.Disconnect(s.ID())
+			<-cut
+			var wg sync.WaitGroup
+			for range 40 {
+				wg.Go(func() { _, _, _ = s.Get(t.Context(), "/") })
+			}
+			wg.Wait()
+			ops := slices.DeleteFunc(seen()[before:], func(op string) bool { return op == "ping" })
+			require.Equal(t, []string{"connect", "auth", "auth"}, ops[:3])
+			require.Equal(t, []string{"getData"}, slices.Compact(ops[3:]))
+		}
+	})
+}
+
+// unwritable is a connection that takes the connect request and nothing more, but still reads.
+type unwritable struct {
+	net.Conn
+	frames int
+}
+
+func (u *unwritable) Write(b []byte) (int, error) {
+	if u.frames++; u.frames > 1 {
+		return 0, net.ErrClosed
+	}
+	return u.Conn.Write(b)
+}
+
+func TestAuthenticationThatCannotBeWrittenAgainIsTriedElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		var dials atomic.Int32
+		_, s := open(t, srv, func(c *Config) {
+			c.Auth = []Auth{{"digest", "a:b"}}
+			c.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := srv.DialContext(ctx, network, address)
+				if dials.Add(1) == 2 && err == nil {
+					conn = &unwritable{Conn: conn}
+				}
+				return conn, err
+			}
+		})
+		srv.Disconnect(s.ID())
+		time.Sleep(5 * time.Second)
+		require.EqualValues(t, 3, dials.Load())
+		require.Equal(t, StateActive, s.State())
+		s.mustRead(t, "/")
+	})
+}
+
+// crowd is many clients of one server; each holds a node. It notes when they dial.
+type crowd struct {
+	t      *testing.T
+	srv    *zktest.Server
+	admits func() bool // whether the server accepts one more connection; it ends the others without a word
+
+	mu    sync.Mutex
+	dials []time.Time
+}
+
+func (c *crowd) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c.mu.Lock()
+	c.dials = append(c.dials, time.Now())
+	admitted := c.admits == nil || c.admits()
+	c.mu.Unlock()
+	conn, err := c.srv.DialContext(ctx, network, address)
+	if err == nil && !admitted {
+		_ = conn.Close()
+	}
+	return conn, err
+}
+
+// gather dials n clients one after another, so that their heartbeats and pings are due at different times.
+func (c *crowd) gather(n int, timeout time.Duration) (all []*Session) {
+	for i := range n {
+		client, err := Dial(c.t.Context(), Config{Servers: []string{"zk"}, Dialer: c.dial, SessionTimeout: timeout})
+		require.NoError(c.t, err)
+		c.t.Cleanup(func() { _ = client.Close() })
+		s, err := client.Session(c.t.Context())
+		require.NoError(c.t, err)
+		mine := s.mustCreate(c.t, fmt.Sprintf("/mine%d", i), zk.FlagEphemeral)
+		release, err := s.Hold(c.t.Context(), func(err error) { c.t.Errorf("client %d lost its node: %v", i, err) }, mine)
+		require.NoError(c.t, err)
+		c.t.Cleanup(release)
+		all = append(all, s)
+		time.Sleep(timeout / time.Duration(n))
+	}
+	time.Sleep(timeout)
+	c.mu.Lock()
+	c.dials = nil
+	c.mu.Unlock()
+	return all
+}
+
+// most is the largest number of dials in any span of time.
+func (c *crowd) most(span time.Duration) (most int) {
+	first := 0
+	for i, at := range c.dials {
+		for at.Sub(c.dials[first]) >= span {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}
+
+// A restarted server, or one told to shed its clients (ZOOKEEPER-5015), had all of them back in one moment. Holders wait no
+// longer than their next heartbeat. They come back within T/12, at most half of them in any T/60. In steady state no client
+// dials.
+func TestAThousandClientsComeBackOneAfterAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 30 * time.Second
+		n := effort.Of(1000, 200)
+		c := &crowd{t: t, srv: zktest.Start(t)}
+		all := c.gather(n, timeout)
+		began := time.Now()
+		c.srv.ResetCounts()
+		c.srv.Disconnect(0)
+		time.Sleep(time.Minute)
+		require.Len(t, c.dials, n, "one connection each, and no second attempt")
+		last := c.dials[len(c.dials)-1].Sub(began)
+		require.LessOrEqual(t, last, timeout/12)
+		peak := c.most(timeout / 60)
+		require.LessOrEqual(t, peak, n/2, "of %d in half a second", n)
+		require.Equal(t, n, c.srv.Counts().Connections)
+		for _, s := range all {
+			require.NoError(t, s.Err())
+		}
+		t.Logf("%d clients with a timeout of %v came back within %v: at most %d in %v, %d in 100 ms", n, timeout, last, peak, timeout/60, c.most(100*time.Millisecond))
+	})
+}
+
+// Connection throttling (connection_throttle_tokens) ends a connection without an answer when there are too many at a time.
+func TestAThousandClientsComeBackToAServerThatAdmitsAHundredASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 40 * time.Second
+		n := effort.Of(1000, 200)
+		c := &crowd{t: t, srv: zktest.Start(t)}
+		all := c.gather(n, timeout)
+		rate, tokens, filled := n/10, 0.0, time.Now()
+		c.admits = func() bool { // the clients' lock is held
+			tokens = min(float64(rate), tokens+time.Since(filled).Seconds()*float64(rate))
+			filled = time.Now()
+			if tokens < 1 {
+				return false
+			}
+			tokens--
+			return true
+		}
+		began := time.Now()
+		c.srv.Disconnect(0)
+		time.Sleep(2 * time.Minute)
+		for _, s := range all {
+			require.NoError(t, s.Err())
+			require.Equal(t, StateActive, s.State())
+		}
+		last := c.dials[len(c.dials)-1].Sub(began)
+		require.LessOrEqual(t, last, timeout/2, "no lease lasts longer")
+		second := c.most(time.Second)
+		require.LessOrEqual(t, second, 2*n, "between two attempts a client waits for half a T/32 at least")
+		t.Logf("%d clients came back within %v with %d attempts, at most %d in a second", n, last, len(c.dials), second)
+	})
 }

@@ -50,8 +50,11 @@ func TestAnEnsembleInMemoryDoesSoToo(t *testing.T) {
 	follower, err := s.Replica().Listen("127.0.0.1:0")
 	require.NoError(t, err)
 	conformance.Moved(t, conformance.TCP(s.Addr()), conformance.TCP(follower))
-	s.SetReadOnly(true)
-	conformance.ReadOnly(t, conformance.TCP(s.Addr()))
+	alone := zktest.Start(t)
+	alone.SetReadOnly(true)
+	conformance.ReadOnly(t, conformance.TCP(alone.Addr()))
+	alone.SetReadOnly(false)
+	require.Empty(t, alone.Sessions(), "a local session ends with read-only mode")
 }
 
 // The places that hold up a create: behind the disk, after its reading and before its queueing, and on its way to the leader.

@@ -1,5 +1,7 @@
 //go:build linux
 
+// Package foreign_test lets the clients of other languages loose on zktest: what
+// they need of a ZooKeeper is more than what any Go client asks for.
 package foreign_test
 
 import (
@@ -159,4 +161,159 @@ func TestGoZooKeepersOwnTests(t *testing.T) {
 		return verdicts(out, line), out
 	}}
 	s.play(t)
+}
+
+// Why tests of a client's own suite do not pass in memory.
+const (
+	ensemble = "takes an ensemble whose servers can be stopped one by one"
+	restart  = "takes a restart, at which this server forgets everything"
+	authors  = "runs in its authors' CI only"
+	sasl     = "starts a server of its own with a JAAS login"
+	reconfig = "kazoo does not know the answer ReconfigDisabled, which ZooKeeper gives too unless it is told otherwise, and hangs"
+)
+
+var gozkExcept = map[string]string{
+	"TestIntegration_BasicCluster":                ensemble,
+	"TestIntegration_ClientClusterFailover":       ensemble,
+	"TestIntegration_NoQuorum":                    ensemble,
+	"TestIntegration_RecurringReAuthHang":         ensemble,
+	"TestIntegration_DNSHostProviderReconnect":    ensemble,
+	"TestIntegration_IncrementalReconfig":         ensemble,
+	"TestIntegration_Reconfig":                    ensemble,
+	"TestIntegration_IfAuthdataSurvivesReconnect": restart,
+}
+
+var kazooExcept = map[string]string{
+	"kazoo/tests/test_build.py::TestBuildEnvironment::test_zookeeper_version":              authors,
+	"kazoo/tests/test_client.py::TestClient::test_request_queuing_session_expired":         restart,
+	"kazoo/tests/test_client.py::TestClient::test_request_queuing_session_recovered":       restart,
+	"kazoo/tests/test_client.py::TestClient::test_update_host_list":                        ensemble,
+	"kazoo/tests/test_client.py::TestReconfig::test_add_remove_observer":                   reconfig,
+	"kazoo/tests/test_client.py::TestReconfig::test_bad_input":                             reconfig,
+	"kazoo/tests/test_client.py::TestReconfig::test_no_super_auth":                         reconfig,
+	"kazoo/tests/test_connection.py::TestReadOnlyMode::test_read_only":                     ensemble,
+	"kazoo/tests/test_sasl.py::TestLegacySASLDigestAuthentication::test_connect_sasl_auth": sasl,
+	"kazoo/tests/test_sasl.py::TestSASLDigestAuthentication::test_connect_sasl_auth":       sasl,
+	"kazoo/tests/test_sasl.py::TestSASLGSSAPIAuthentication::test_connect_gssapi_auth":     sasl,
+	"kazoo/tests/test_sasl.py::TestSASLGSSAPIAuthentication::test_invalid_gssapi_auth":     sasl,
+}
+
+// kazooLeftOut are files of tests that do not run at all.
+var kazooLeftOut = map[string]string{
+	"kazoo/tests/test_eventlet_handler.py": "the client's tests once more, in other threads",
+	"kazoo/tests/test_gevent_handler.py":   "the client's tests once more, in other threads",
+}
+
+const (
+	debianPython = "/usr/bin/python3" // the one Debian installs kazoo for
+	debianKazoo  = "/usr/lib/python3/dist-packages"
+	// kazooGroups run at the same time: most of the tests wait most of the time.
+	kazooGroups = 6
+)
+
+var (
+	kazooTest   = regexp.MustCompile(`(?m)^kazoo/tests/\S+\.py::\S+$`)
+	kazooResult = regexp.MustCompile(`(?m)^RESULT (\w+) (\S+)`)
+)
+
+func TestKazoosOwnTests(t *testing.T) {
+	effort.Proof(t, effort.Raced)
+	t.Parallel()
+	if out, err := exec.Command(debianPython, "-c", "import kazoo.tests, pytest").CombinedOutput(); err != nil {
+		t.Fatalf("kazoo's tests cannot run; install what they need with: apt-get install -y python3-kazoo python3-pytest\n%s", out)
+	}
+	pytest := func(address string, args ...string) string {
+		return bounded(t, address, debianPython, append([]string{
+			"-m", "pytest", "-p", "no:cacheprovider", "-p", "peer_kazoo",
+			"-q", "-s", "-W", "ignore", "--tb=short", "--rootdir=" + debianKazoo,
+		}, args...)...)
+	}
+	listed := pytest("", "--collect-only", "--pyargs", "kazoo.tests")
+	all := kazooTest.FindAllString(listed, -1)
+	for file, why := range kazooLeftOut {
+		n := len(all)
+		all = slices.DeleteFunc(all, func(test string) bool { return strings.HasPrefix(test, file+"::") })
+		require.Less(t, len(all), n, "%s is left out (%s), and not there", file, why)
+	}
+	require.Greater(t, len(all), 300, "kazoo's tests were not found:\n%s", listed)
+	s := suite{except: kazooExcept, run: func(_ *testing.T, address string, tests []string) (map[string]string, string) {
+		if tests == nil {
+			tests = all
+		}
+		results := map[string]string{} // of a test that says nothing, the process has died
+		for _, test := range tests {
+			results[test] = "lost"
+		}
+		outs := make([]string, min(kazooGroups, len(tests)))
+		var running sync.WaitGroup
+		for g := range outs {
+			var args []string
+			for i := g; i < len(tests); i += len(outs) {
+				args = append(args, debianKazoo+"/"+tests[i])
+			}
+			running.Go(func() { outs[g] = pytest(address, args...) })
+		}
+		running.Wait()
+		out := strings.Join(outs, "\n")
+		for test, result := range verdicts(out, kazooResult) {
+			results[test] = result
+		}
+		return results, out
+	}}
+	s.play(t)
+}
+
+// run executes a client program against an address and returns its output.
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a hang; the programs have bounds of their own
+	defer cancel()
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	require.NoError(t, err, "%s %s:\n%s", name, strings.Join(args, " "), out)
+	return string(out)
+}
+
+// both runs a client against the server in memory and, to show that the program is right, against ZooKeeper.
+func both(t *testing.T, client func(t *testing.T, address string)) {
+	t.Run("in memory", func(t *testing.T) {
+		s := zktest.Start(t)
+		client(t, s.Addr())
+		require.Empty(t, s.Sessions(), "every client has closed its session")
+		t.Logf("the client sent %v", s.Counts().ByOp)
+	})
+	t.Run("ZooKeeper", func(t *testing.T) {
+		client(t, realzk.Start(t, realzk.Options{}).Addr)
+	})
+}
+
+func TestKazooContends(t *testing.T) {
+	t.Parallel()
+	if out, err := exec.Command(debianPython, "-c", "import kazoo").CombinedOutput(); err != nil {
+		t.Fatalf("kazoo is not there, which this test needs; install it with: apt-get install -y python3-kazoo\n%s", out)
+	}
+	both(t, func(t *testing.T, address string) {
+		out := run(t, debianPython, "testdata/contend.py", address)
+		require.Equal(t, "ok lock\nok election\nok watch\nok transaction\n", out)
+	})
+}
+
+func TestCuratorContends(t *testing.T) {
+	t.Parallel()
+	var classes []string
+	for _, jar := range []string{
+		"curator-recipes", "curator-framework", "curator-client", "zookeeper", "guava", "slf4j-api", "slf4j-nop", "netty-resolver",
+	} {
+		path := filepath.Join("/usr/share/java", jar+".jar")
+		if _, err := os.Stat(path); err != nil {
+			t.Fatalf("%s is not there, which this test needs; install it with: apt-get install -y libcurator-recipes-java default-jdk-headless", path)
+		}
+		classes = append(classes, path)
+	}
+	dir := t.TempDir()
+	cp := strings.Join(classes, ":")
+	run(t, "javac", "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-d", dir, "-cp", cp, "testdata/Contend.java")
+	both(t, func(t *testing.T, address string) {
+		out := run(t, "java", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", fmt.Sprintf("%s:%s", dir, cp), "Contend", address)
+		require.Equal(t, "ok lock\nok election\nok transaction\nok watch\n", out)
+	})
 }

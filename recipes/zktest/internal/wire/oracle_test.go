@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -100,4 +101,27 @@ func numbers(t *testing.T, dir string) map[string]string {
 		})
 	}
 	return out
+}
+
+// FuzzDecodeRequest: whatever a frame holds, decoding it neither panics nor allocates out of proportion to its length.
+func FuzzDecodeRequest(f *testing.F) {
+	for op := range wire.OpNames {
+		for _, body := range []string{"", "\x00\x00\x00\x02/a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", strings.Repeat("\xff", 40)} {
+			e := wire.NewEncoder()
+			e.Int32(1)
+			e.Int32(op)
+			f.Add(append(e.Frame()[4:], body...))
+		}
+	}
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, err := wire.DecodeRequest(frame)
+		_, _ = wire.DecodeConnect(frame)
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64*len(frame)+1<<20))
+		if err == nil {
+			r.Paths()
+		}
+	})
 }
