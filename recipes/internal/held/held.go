@@ -69,8 +69,8 @@ type Lock struct {
 	czxid int64
 
 	leases  int
-	first   Use // the use of the call that took the lock, and its tenure
-	tenure  tenure
+	first   Use       // of the call that took the lock
+	tenure  tenure    // of that call
 	tenures []*tenure // those that have not ended
 
 	contexts map[*Use]struct{} // uses whose contexts end with the lock
@@ -83,6 +83,40 @@ type Lock struct {
 	watch int         // the number of the present watching: how often it was stopped
 	own   []func()    // for each node: stops its watch, or the timer of its next look; nil before the first look
 }
+
+// holdState says whether a lock is held. Only step changes it, by the table moves.
+type holdState int
+
+const (
+	starting   holdState = iota // Hold has not returned; if the lock ends now, Hold cleans up
+	held                        // it has uses
+	exchanging                  // its node is being replaced: see RWMutex.Downgrade
+	over                        // for good
+)
+
+// String completes the sentence "the lock is ...".
+func (s holdState) String() string {
+	return [...]string{"starting", "held", "being exchanged", "over"}[s]
+}
+
+// moves has the legal moves.
+var moves = map[holdState][]holdState{
+	starting:   {held, over},
+	held:       {exchanging, over},
+	exchanging: {held, over}, // held again only if no server can execute the exchange any more
+}
+
+// step moves a state by its table of legal moves. An illegal move changes nothing.
+func step[S comparable](legal map[S][]S, now *S, next S) bool {
+	ok := slices.Contains(legal[*now], next)
+	if ok {
+		*now = next
+	}
+	return ok
+}
+
+// watched reports whether a change of the nodes ends the lock.
+func (s holdState) watched() bool { return s != exchanging && s != over }
 
 // tenure is one grant to a Listener: a use, and the uses that entered its lock again.
 type tenure struct {
@@ -379,40 +413,6 @@ func (h *Lock) close(place *znode.Node, queue []string) {
 		})
 	}
 }
-
-// holdState says whether a lock is held. Only step changes it, by the table moves.
-type holdState int
-
-const (
-	starting   holdState = iota // Hold has not returned; if the lock ends now, Hold cleans up
-	held                        // it has uses
-	exchanging                  // its node is being replaced: see RWMutex.Downgrade
-	over                        // for good
-)
-
-// String completes the sentence "the lock is ...".
-func (s holdState) String() string {
-	return [...]string{"starting", "held", "being exchanged", "over"}[s]
-}
-
-// moves has the legal moves.
-var moves = map[holdState][]holdState{
-	starting:   {held, over},
-	held:       {exchanging, over},
-	exchanging: {held, over}, // held again only if no server can execute the exchange any more
-}
-
-// step moves a state by its table of legal moves. An illegal move changes nothing.
-func step[S comparable](legal map[S][]S, now *S, next S) bool {
-	ok := slices.Contains(legal[*now], next)
-	if ok {
-		*now = next
-	}
-	return ok
-}
-
-// watched reports whether a change of the nodes ends the lock.
-func (s holdState) watched() bool { return s != exchanging && s != over }
 
 // ErrReleased: Unlock gave the lease back.
 var ErrReleased = errors.New("recipes: lock released")

@@ -26,8 +26,7 @@ func (s *Session) stayConnected() {
 	defer close(s.joined)
 	defer s.running.Wait()
 	for s.live.Err() == nil {
-		most, _ := s.hurry()
-		t, pass, first := s.hosts.Next(most)
+		t, pass, first := s.hosts.Next(s.hurry())
 		// After a failure the next server is tried at once; a pause comes only when all have failed.
 		if first && pass > 0 && (s.turnedAway() || !s.pause(pass)) {
 			return
@@ -146,7 +145,7 @@ func (s *Session) blame(t servers.Server, cause string) {
 // longest that the session can spare. It returns false when the session ends meanwhile.
 func (s *Session) pause(pass int) bool {
 	var d time.Duration
-	if most, _ := s.hurry(); most > 0 {
+	if most := s.hurry(); most > 0 {
 		most = min(s.Timeout()/32<<min(pass-1, 6), most)
 		d = most/2 + s.client.jitter(most/2)
 	} else {

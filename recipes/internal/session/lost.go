@@ -39,18 +39,12 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	if err != nil {
 		return err
 	}
-	var rest []byte
-	xid := int32(1)
-	for _, a := range s.client.cfg.Auth { // servers that insist on an identity take no closeSession without it
-		frame, err := s.encode(nil, a.op())
-		if err != nil {
-			return err
-		}
-		binary.BigEndian.PutUint32(frame[4:], uint32(xid))
-		rest, xid = append(rest, frame...), xid+1
+	goodbye, last, err := s.goodbye()
+	if err != nil {
+		return err
 	}
-	if rest = wire.Closing(rest, xid); login == nil {
-		request, rest = append(request, rest...), nil
+	if login == nil {
+		request = append(request, goodbye...)
 	}
 	return s.aside(ctx, at, request, func(c io.ReadWriter) error {
 		g, err := wire.ReadGrant(c)
@@ -61,23 +55,43 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 			if err := login.Run(c); err != nil {
 				return fmt.Errorf("it was resumed, and not closed: %w", login.Explain(err))
 			}
-			_, _ = c.Write(rest)
+			_, _ = c.Write(goodbye)
 		}
-		for {
-			body, err := wire.ReadSmall(c)
-			if err != nil {
-				return fmt.Errorf("it was resumed, and may not be closed: %w", err)
-			}
-			b := wire.Decoder{B: body}
-			answered, _, code := b.Int32(), b.Int64(), b.Int32()
-			if answered != xid { // the answer to an identity, and not to the closeSession
-				continue
-			}
-			if code != 0 && code != wire.CodeSessionExpired {
-				_, err := wire.Answer(code)
-				return fmt.Errorf("it was resumed, and not closed: %w", err)
-			}
+		return awaitClosed(c, last)
+	})
+}
+
+// goodbye returns the frames that end a session: the identities, because servers that insist on one take no closeSession without it,
+// and a closeSession, which has the xid last.
+func (s *Session) goodbye() (frames []byte, last int32, err error) {
+	last = 1
+	for _, a := range s.client.cfg.Auth {
+		frame, err := s.encode(nil, a.op())
+		if err != nil {
+			return nil, 0, err
+		}
+		binary.BigEndian.PutUint32(frame[4:], uint32(last))
+		frames, last = append(frames, frame...), last+1
+	}
+	return wire.Closing(frames, last), last, nil
+}
+
+// awaitClosed reads the answers to goodbye.
+func awaitClosed(c io.Reader, last int32) error {
+	for {
+		body, err := wire.ReadSmall(c)
+		if err != nil {
+			return fmt.Errorf("it was resumed, and may not be closed: %w", err)
+		}
+		b := wire.Decoder{B: body}
+		xid, _, code := b.Int32(), b.Int64(), b.Int32()
+		switch {
+		case xid != last: // the answer to an identity
+		case code != 0 && code != wire.CodeSessionExpired:
+			_, err := wire.Answer(code)
+			return fmt.Errorf("it was resumed, and not closed: %w", err)
+		default:
 			return nil
 		}
-	})
+	}
 }

@@ -338,21 +338,19 @@ func (s *Session) due(now time.Time) *held {
 	return nil
 }
 
-// hurry returns how long a pass over the servers may be put off without risk for the session, 0 before there is a session, and
-// whether anything is held. A session that holds nothing lasts 7T/8 from the last answer; when a silent connection is given up,
-// 5T/24 remain. A lease ends T/3 after the first heartbeat that fails: ten passes fit into that.
-func (s *Session) hurry() (most time.Duration, held bool) {
+// hurry returns how long a pass over the servers may be put off without risk for the session, 0 before there is a session. A
+// session that holds nothing lasts 7T/8 from the last answer; when a silent connection is given up, 5T/24 remain. A lease ends T/3
+// after the first heartbeat that fails: ten passes fit into that.
+func (s *Session) hurry() (most time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	held = len(s.holds) > 0
-	now := s.readClock()
-	switch {
+	switch now := s.readClock(); {
 	case s.state == stateAsked:
-		return 0, false
-	case held && !now.Before(s.proof.sent.After(s.timeout/6, s.slept)):
-		return s.timeout / 32, held
+		return 0
+	case len(s.holds) > 0 && !now.Before(s.proof.sent.After(s.timeout/6, s.slept)):
+		return s.timeout / 32
 	default:
-		return s.timeout / 12, held
+		return s.timeout / 12
 	}
 }
 

@@ -55,7 +55,7 @@ func (w *waiter) serve(ctx context.Context) (Grant, error) {
 			continue
 		}
 		// line is not empty: otherwise Possible would have refused.
-		if err = w.behind(permits, &Verdict{Position: len(line), first: &line[0]}); err == nil {
+		if err = w.mayWait(permits, &Verdict{Position: len(line), first: &line[0]}); err == nil {
 			w.identify(ctx)
 			_, err = w.Next(ctx, change)
 		}

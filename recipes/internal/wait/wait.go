@@ -114,7 +114,7 @@ func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, 
 		case v.Granted:
 			return ad, nil
 		}
-		if err := w.behind(w.Node().Dir, &v); err != nil {
+		if err := w.mayWait(w.Node().Dir, &v); err != nil {
 			return ad, err
 		}
 		if first, err := w.wayClear(ctx, &v); first || err != nil {
@@ -165,8 +165,8 @@ func (w *waiter) list(ctx context.Context) (children []string, ad admission, err
 	return children, ad, nil
 }
 
-// behind records the contender ahead. It refuses a Try, a full queue, and a request that can never be granted.
-func (w *waiter) behind(dir string, v *Verdict) error {
+// mayWait records the contender ahead. It refuses a Try, a full queue, and a request that can never be granted.
+func (w *waiter) mayWait(dir string, v *Verdict) error {
 	if err := w.Possible(); err != nil {
 		return err
 	}

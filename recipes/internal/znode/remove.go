@@ -349,10 +349,6 @@ func (r *removal) batch() *session.Batch {
 	return b
 }
 
-// alone reports whether the node goes in the transaction that deletes our contenders: no other was seen, and all of it exists, as far as
-// this client knows.
-func (n *KeyNode) alone() bool { return !n.SeenOthers && !slices.Contains(n.Made[:n.Needed], false) }
-
 // finish waits until the contenders are gone. Then it deletes the nodes of keys that are empty.
 func (r *removal) finish(ctx context.Context) error {
 	err := r.sent.Wait(ctx)
@@ -382,55 +378,4 @@ func (r *removal) finish(ctx context.Context) error {
 // refused: a server has looked at a request and refused it.
 func refused(err error) bool {
 	return err != nil && session.OutcomeOf(err) == session.OutcomeDefinite && !errors.Is(err, session.ErrThrottled)
-}
-
-// look asks for the stat of each node, children first, so that a child which the servers' collector takes meanwhile is not counted as a
-// contender.
-func (n *KeyNode) look(b *session.Batch) []*session.Reply {
-	looks := make([]*session.Reply, len(n.Dirs))
-	for i, dir := range slices.Backward(n.Dirs) {
-		looks[i] = b.Exists(dir)
-	}
-	return looks
-}
-
-// removeEmpty deletes the nodes, children first, unless looks show a contender in them. It is no error if one comes meanwhile. NoNode may
-// mean that the servers' collector took one of several, so the caller looks again.
-func (n *KeyNode) removeEmpty(ctx context.Context, s *session.Session, looks []*session.Reply) error {
-	var paths []string
-	for i, r := range slices.Backward(looks) {
-		switch err := r.Wait(ctx); {
-		case IsNoNode(err):
-		case refused(err): // another program's node, hidden from us
-			return nil
-		case err != nil:
-			return err
-		case int(r.Stat().NumChildren) > len(paths) || i > 0 && r.Stat().NumChildren > 0:
-			return nil
-		default:
-			paths = append(paths, n.Dirs[i])
-		}
-	}
-	if paths == nil {
-		return nil
-	}
-	b := s.Batch()
-	b.Delete(paths...)
-	if err := b.Do(ctx); IsNoNode(err) || !refused(err) {
-		return err
-	}
-	return nil
-}
-
-// sweep deletes the nodes if they are empty. An error says that it may not have looked.
-func (n *KeyNode) sweep(ctx context.Context, s *session.Session) error {
-	again := func(err error) bool { return Unanswered(err) || IsNoNode(err) }
-	return retry.Do(ctx, s, again, func() error {
-		b := s.Batch()
-		looks := n.look(b)
-		if err := b.Send(ctx); err != nil {
-			return err
-		}
-		return n.removeEmpty(ctx, s, looks)
-	})
 }

@@ -311,66 +311,6 @@ func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 	return name, nil
 }
 
-// KeyNode has what one place in the queue of a key knows about the key's node and the children that its kind needs.
-//
-// The node of a key lives from its first contender to its last. Each life is a new node with its own czxid, and its contenders are
-// numbered from 0 again. Admission is as for a declared lock:
-//  1. No life ends while a contender is in it: ZooKeeper deletes no node that has children, and neither this client nor the servers'
-//     collector deletes children of others. So contenders that exist at one moment are in one life, and a listing compares numbers of one life.
-//  2. Names are never used twice, and tokens are czxids, which grow. So a holder of an earlier life is not taken for one of a later life.
-//  3. One transaction creates a set's contenders and the missing nodes of its keys. So two sets that wait for one key are in one life of
-//     its node, and have the same order in every queue that both are in (see MultiLock).
-//  4. No client is granted a key at the wrong place: see check.
-//
-// A client guesses which nodes exist, and learns from refusals (learn).
-type KeyNode struct {
-	Family     *Family  // what is declared for each key
-	Foreign    bool     // the node may have any access list
-	Dirs       []string // the node, and then its children
-	Made       []bool   // for each of Dirs: it is believed to exist
-	Needed     int      // how many of Dirs the place needs
-	SeenOthers bool     // another contender was seen in the queue
-}
-
-// path returns the path of the key's node.
-func (n *KeyNode) path() string { return n.Dirs[0] }
-
-// creates appends to ops the creates of the needed nodes that made does not mark as existing.
-func (n *KeyNode) creates(ops []any, made []bool) []any {
-	for i, dir := range n.Dirs[:n.Needed] {
-		if !made[i] {
-			ops = append(ops, &session.Container{Path: dir, ACL: n.Family.NodeACL})
-		}
-	}
-	return ops
-}
-
-// check checks that the declaration of the family is the one that was read. A late transaction can pass it at a wrong place: a family that
-// was destroyed and declared again starts at version 0. So waiter.prove looks whether the declaration has changed, and then reads again
-// where the key is. Txn.recheck deletes the late node.
-func (n *KeyNode) check() *zk.CheckVersionRequest {
-	return &zk.CheckVersionRequest{Path: n.Family.Path, Version: n.Family.Version}
-}
-
-// existing returns the paths of the nodes that are believed to exist, children first.
-func (n *KeyNode) existing() (paths []string) {
-	for i, dir := range slices.Backward(n.Dirs) {
-		if n.Made[i] {
-			paths = append(paths, dir)
-		}
-	}
-	return paths
-}
-
-// Family has what a client needs to create the nodes of keys, and to check them.
-type Family struct {
-	Path     string // its node, whose version every transaction checks
-	Version  int32
-	ACL      []zk.ACL // access list of contenders
-	NodeACL  []zk.ACL // access list of the nodes of keys
-	Declares kind.List
-}
-
 // After haste refusals in a row a client no longer guesses.
 const haste = 3
 
