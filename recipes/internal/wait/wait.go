@@ -248,7 +248,7 @@ type Grant struct {
 // is false and the caller asks the queue again. A grant rests on three conditions:
 //  1. After some transaction our node existed, belonged to our session, and every contender ahead was gone. ad says how we know (type
 //     fact). The create's reply, or Ours, shows whose node it is.
-//  2. A write of this session was committed with that, or later, or less than T/6 ago.
+//  2. A write of this session was committed that was sent a short time ago. The lease counts from then.
 //  3. The declaration was in force when we queued.
 func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, err error) {
 	// Condition 2. No server expires the session before T less a tick after the write was sent (type proof of package session). The
@@ -261,8 +261,8 @@ func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, e
 			return Grant{}, false, err
 		}
 	}
-	// Condition 3. The declaration's watch was silent all the time. We check it last, because between our read and our create an
-	// operator may drain the lock and find it idle.
+	// Condition 3. The declaration's watch is silent, so what we read was in force when we queued. We check it last, because between
+	// our read and our create an operator may drain the lock and find it idle.
 	if w.Declared.Stale() {
 		return Grant{}, false, w.renew(ctx)
 	}

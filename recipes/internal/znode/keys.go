@@ -15,9 +15,9 @@ import (
 //
 // The node of a key lives from its first contender to its last. Each life is a new node with its own czxid, and its contenders are
 // numbered from 0 again. Admission is as for a declared lock:
-//  1. No life ends while a contender is in it: ZooKeeper deletes no node that has children, and neither this client nor the servers'
-//     collector deletes children of others. So contenders that exist at one moment are in one life, and a listing compares numbers of one life.
-//  2. Names are never used twice, and tokens are czxids, which grow. So a holder of an earlier life is not taken for one of a later life.
+//  1. No life ends while a contender is in it: this client and the servers' collector only use a delete that ZooKeeper refuses while the
+//     node has children. So contenders that exist at one moment are in one life, and a listing compares numbers of one life.
+//  2. Names are never used twice, and tokens are czxids, which grow. So the node that Lease.Multi checks, and a token, are of one life.
 //  3. One transaction creates a set's contenders and the missing nodes of its keys. So two sets that wait for one key are in one life of
 //     its node, and have the same order in every queue that both are in (see MultiLock).
 //  4. No client is granted a key at the wrong place: see check.
