@@ -64,8 +64,9 @@ func (m *model) whole(t *rapid.T) {
 	}
 }
 
-// However a plan is cut, and wherever it stops, what is there is whole, and plans
-// made after it come to what was declared.
+// However a plan is cut, and wherever it stops, what is there is whole, and plans made after it come to what was declared. The model
+// refuses a creation without a parent, a deletion with children and a wrong version, so this also proves the order of every
+// transaction.
 func TestPlanCutAnywhereAndStoppedAnywhereConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(testRoot, testStack)
@@ -75,11 +76,24 @@ func TestPlanCutAnywhereAndStoppedAnywhereConverges(t *testing.T) {
 			for try := 0; !m.applyCut(t, diff.Compare(m.read(t, testRoot, testStack), tree, opts), func() { m.whole(t) }); try++ {
 				require.Less(t, try, 200, "it does not come any further")
 			}
-			again := diff.Compare(m.read(t, testRoot, testStack), tree, opts)
+			after := m.read(t, testRoot, testStack)
+			again := diff.Compare(after, tree, opts)
 			require.False(t, again.HasChanges(), "%s", again)
 			require.Empty(t, again.Drifted)
-			require.Equal(t, pathsOf(tree.Nodes), pathsOf(m.read(t, testRoot, testStack).Nodes))
+			require.Equal(t, pathsOf(tree.Nodes), pathsOf(after.Nodes))
+			for i, n := range tree.Nodes {
+				require.Equal(t, n.Kind(), after.Nodes[i].Kind())
+				require.Empty(t, kind.Diff(n.Payload.Params, after.Nodes[i].Payload.Params))
+				require.True(t, n.ACL.Equal(after.Nodes[i].ACL), n.Path)
+			}
+			if after.Index == nil {
+				require.Empty(t, tree.Nodes)
+			}
 		}
+		last := m.read(t, testRoot, testStack)
+		m.apply(t, diff.Compare(last, declared(last.Nodes...), plan.Options{Identities: us, Destroy: true}))
+		require.Empty(t, m.read(t, testRoot, testStack).Nodes)
+		require.Nil(t, m.read(t, testRoot, testStack).Index)
 	})
 }
 
@@ -182,10 +196,12 @@ func TestTargetedPlansAreStepsOnTheWayToTheWhole(t *testing.T) {
 		if len(all) == 0 {
 			return
 		}
-		one := opts
-		one.Targets = []string{string(rapid.SampledFrom(all).Draw(t, "node").Addr)}
+		some := opts
+		for range rapid.IntRange(1, 4).Draw(t, "targets") {
+			some.Targets = append(some.Targets, string(rapid.SampledFrom(all).Draw(t, "node").Addr))
+		}
 		whole := diff.Compare(m.read(t, testRoot, testStack), b, opts)
-		p := diff.Compare(m.read(t, testRoot, testStack), b, one)
+		p := diff.Compare(m.read(t, testRoot, testStack), b, some)
 		for _, line := range actions(p) {
 			require.Contains(t, actions(whole), line, "a part does what the whole would not")
 		}

@@ -3,6 +3,7 @@ package diff_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,37 +65,12 @@ func TestParameterChangesInPlaceOrByReplacement(t *testing.T) {
 	require.False(t, replan(t, m, tree).HasChanges())
 }
 
-func TestReasonNamesTheKeyThatLeftTheMap(t *testing.T) {
-	a := declare("/locks/a", kind.Mutex, addr(`mutex.m["a"]`))
-	b := declare("/locks/b", kind.Mutex, addr(`mutex.m["b.c[1]"]`))
-	m := applied(t, declared(a, b))
-	p := replan(t, m, declared(a))
-	require.Equal(t, plan.ReasonDeleteEachKey, p.Changes[0].Reason)
-	require.Equal(t, `because key ["b.c[1]"] is not in for_each map`, p.Changes[0].ReasonText())
-}
-
 func TestALockOnAnotherEnsembleIsStillInTheConfiguration(t *testing.T) {
 	lock := declare("/locks/a", kind.Mutex)
 	here := declared()
 	here.Intent.Elsewhere = []*plan.Tree{declared(lock)}
 	p := replan(t, applied(t, declared(lock)), here)
 	require.Equal(t, "because its ensemble is another one", p.Changes[0].ReasonText())
-}
-
-func TestRenamedBlockKeepsItsNode(t *testing.T) {
-	m := applied(t, base())
-	czxid := m.nodes["/locks/solo"].czxid
-	tree := base()
-	tree.Nodes[3] = declare("/locks/solo", kind.Election, addr("election.boss"))
-	p := replan(t, m, tree)
-	require.Empty(t, actions(p), "an address is no property of the lock")
-	require.Equal(t, plan.Counts{}, p.Summary())
-	require.True(t, p.HasChanges())
-	require.EqualValues(t, "namespace.x.election.locks_solo", p.Changes[3].PreviousAddr)
-	m.apply(t, p)
-	require.False(t, replan(t, m, tree).HasChanges())
-	require.Equal(t, czxid, m.nodes["/locks/solo"].czxid)
-	require.EqualValues(t, "election.boss", m.read(t, testRoot, testStack).Find("/locks/solo").Addr)
 }
 
 func TestUpdateKeepsFieldsOfNewerVersions(t *testing.T) {
@@ -160,30 +136,15 @@ func TestOutputsAreChangesToo(t *testing.T) {
 	require.Equal(t, json.RawMessage(`"y"`), read().Index.Outputs["a"].Value)
 }
 
-func TestDestroyRemovesEverythingAndFinallyTheIndex(t *testing.T) {
-	m := applied(t, base())
-	p := diff.Compare(m.read(t, testRoot, testStack), base(), plan.Options{Destroy: true, Identities: us})
-	require.Equal(t, plan.Counts{Destroy: 4}, p.Summary())
-	require.Empty(t, p.Changes[0].ReasonText())
-	more := base()
-	more.Nodes = append(more.Nodes, declare("/locks/never", kind.Mutex))
-	for _, pin := range diff.Compare(m.read(t, testRoot, testStack), more, plan.Options{Identities: us, Destroy: true}).Pins {
-		require.NotEqual(t, "/locks/never", pin.Path, "what is not there is nothing to destroy")
-	}
-	m.apply(t, p)
-	require.Nil(t, m.nodes[record.IndexPath(testRoot, testStack)])
-	require.Empty(t, m.read(t, testRoot, testStack).Nodes)
-	require.False(t, diff.Compare(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Destroy: true}).HasChanges())
-}
-
 // A lock that is let go on the way is nobody's afterwards: the record has nothing to say.
 func TestDestroyThatLetsALockGoLeavesNoIndex(t *testing.T) {
 	m := applied(t, base())
 	rest := base()
-	rest.Nodes = rest.Nodes[:3]
+	rest.Nodes[3] = declare("/locks/never", kind.Mutex)
 	rest.Intent = plan.Intent{Removals: []plan.Removal{{From: "namespace.x.election.locks_solo"}}}
 	p := diff.Compare(m.read(t, testRoot, testStack), rest, plan.Options{Destroy: true, Identities: us})
 	require.Equal(t, plan.Counts{Destroy: 3, Forget: 1}, p.Summary())
+	require.False(t, slices.ContainsFunc(p.Pins, func(pin plan.Pin) bool { return pin.Path == "/locks/never" }), "what is not there is nothing to destroy")
 	m.apply(t, p)
 	require.Nil(t, m.nodes[record.IndexPath(testRoot, testStack)])
 	require.NotNil(t, m.nodes["/locks/solo"])

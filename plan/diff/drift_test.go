@@ -10,7 +10,6 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
-	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -99,27 +98,4 @@ func TestALockThatWasDeletedByHandIsDrift(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A node is as it was left by its path, its data and its list, for who has the key.
-func TestANodeIsAsLeftByItsSum(t *testing.T) {
-	m := applied(t, base())
-	live := m.read(t, testRoot, testStack)
-	for _, n := range live.Nodes {
-		require.True(t, live.Index.Left(n.Path, n.Payload, n.ACL), n.Path)
-		other := *n
-		other.ACL = n.ACL[:1]
-		require.False(t, live.Index.Left(other.Path, other.Payload, other.ACL), "another list")
-		other = *n
-		other.Path += "x"
-		require.False(t, live.Index.Left(other.Path, other.Payload, other.ACL), "a copy elsewhere")
-		changed := *n.Payload
-		other, changed.Protect = *n, !changed.Protect
-		other.Payload = &changed
-		require.False(t, live.Index.Left(other.Path, other.Payload, other.ACL), "other data")
-		require.False(t, (*record.Record)(nil).Left(n.Path, n.Payload, n.ACL))
-		another := *live.Index
-		another.Key = "another"
-		require.False(t, another.Left(n.Path, n.Payload, n.ACL))
-	}
 }

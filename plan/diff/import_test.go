@@ -29,31 +29,6 @@ func TestImportByCommandSpeaksOfNoBlock(t *testing.T) {
 	require.NotContains(t, gone.Problems[0].Detail, "import block")
 }
 
-// A container that was taken over while it was in use vanished with its last user, and every plan of the stack ended with
-// "Nothing to import".
-func TestImportBlockOfANodeThatIsGoneDoesNotStopThePlan(t *testing.T) {
-	const boss = "namespace.x.election.locks_solo"
-	for _, from := range []string{"/locks/solo", "/locks/elsewhere"} {
-		m := applied(t, base())
-		delete(m.nodes, "/locks/solo")
-		tree := base()
-		tree.Intent.Imports = []plan.Import{{To: boss, Path: from}}
-		p := replan(t, m, tree)
-		require.Equal(t, []string{"+ /locks/solo"}, actions(p))
-		require.Contains(t, codes(p), "warning import")
-		require.Empty(t, p.Changes[len(p.Changes)-1].Importing)
-		m.apply(t, p)
-		if from == "/locks/solo" {
-			require.Empty(t, replan(t, m, tree).Problems, "the block is done")
-		}
-	}
-	tree := base()
-	tree.Intent.Imports = []plan.Import{{To: boss, Path: "/locks/pay/ledger/inside"}}
-	m := applied(t, base())
-	delete(m.nodes, "/locks/solo")
-	refused(t, replan(t, m, tree), "error import")
-}
-
 // A plan said once that a lock may vanish, and never again.
 func TestLockThatMayBeAContainerIsAWarningUntilItIsMadeAnew(t *testing.T) {
 	const boss = "namespace.x.election.locks_solo"
@@ -190,58 +165,6 @@ func TestDoneImportNeedsNothingWhereItWas(t *testing.T) {
 	}
 }
 
-// What was let go with its contents was planned to be made anew as a lock, and each apply
-// was refused with the advice to make a new plan.
-func TestImportOfANamespaceWithContentsAsALockIsRefused(t *testing.T) {
-	const pay = "namespace.x.namespace.locks_pay"
-	m := applied(t, base())
-	m.apply(t, replanIntent(t, m, declared(base().Nodes[3]), plan.Intent{Removals: []plan.Removal{{From: pay}, {From: "namespace.x.mutex.locks_pay_ledger"}, {From: "namespace.x.semaphore.locks_pay_pool"}}}))
-	for _, at := range []string{"/locks/pay", "/locks/cash"} {
-		tree := declared(declare(at, kind.Mutex, addr("mutex.pay")), base().Nodes[3])
-		tree.Intent.Imports = []plan.Import{{To: "mutex.pay", Path: "/locks/pay"}}
-		p := replan(t, m, tree)
-		refused(t, p, "error import")
-		require.Contains(t, p.Problems[0].Detail, "/locks/pay is a namespace and holds 2 nodes")
-	}
-	tree := declared(declare("/locks/pay", kind.Namespace, addr("namespace.pay")), base().Nodes[3])
-	tree.Intent.Imports = []plan.Import{{To: "namespace.pay", Path: "/locks/pay"}}
-	require.True(t, replan(t, m, tree).Applyable(), "as a namespace it is taken over")
-	delete(m.nodes, "/locks/pay/ledger")
-	for _, p := range []string{"/locks/pay/pool/leases", "/locks/pay/pool/locks", "/locks/pay/pool"} {
-		delete(m.nodes, p)
-	}
-	tree = declared(declare("/locks/pay", kind.Mutex, addr("mutex.pay")), base().Nodes[3])
-	tree.Intent.Imports = []plan.Import{{To: "mutex.pay", Path: "/locks/pay"}}
-	settle(t, m, replan(t, m, tree), tree)
-}
-
-// A namespace that is taken over is as little ours before that as one that is made: what was
-// asked for in it was made in somebody else's node. What else is asked for leaves it alone.
-func TestImportedNamespaceComesWithWhatIsMadeInIt(t *testing.T) {
-	const pay, ledger, pool = "namespace.x.namespace.locks_pay", "namespace.x.mutex.locks_pay_ledger", "namespace.x.semaphore.locks_pay_pool"
-	for _, children := range []int{0, 2} { // made anew, or taken over as it is
-		tree := base()
-		tree.Intent.Imports = []plan.Import{{To: pay, Path: "/locks/pay"}, {To: pool, Path: "/locks/pay/pool"}}
-		foreign := func(path string, children int) *plan.Node {
-			return &plan.Node{Path: path, Live: &plan.Live{Czxid: 4, Trouble: plan.TroubleForeign, Children: children}}
-		}
-		live := &plan.Tree{Root: testRoot, Stack: testStack, Nodes: []*plan.Node{foreign("/locks/pay", children)}}
-		if children > 0 {
-			live.Nodes = append(live.Nodes, foreign("/locks/pay/pool", 1))
-		} else {
-			tree.Intent.Imports = tree.Intent.Imports[:1]
-		}
-		for _, target := range []string{ledger, pool} {
-			p := diff.Compare(live, tree, plan.Options{Identities: us, Targets: []string{target}})
-			require.True(t, p.Applyable(), "%s", p)
-			require.Len(t, p.Changes, 2)
-			require.Equal(t, "/locks/pay", p.Changes[0].Importing, "%s", p)
-		}
-		p := diff.Compare(live, tree, plan.Options{Identities: us, Targets: []string{"namespace.x.election.locks_solo"}})
-		require.Equal(t, []string{"+ /locks/solo"}, actions(p), "%d", children)
-	}
-}
-
 // The nodes of keys in use have the list of contenders of before, and the plan of an import did not have to say so, nor the apply to
 // set the new one: no test noticed.
 func TestImportOfAFamilyGivesTheNewListToTheKeysInUse(t *testing.T) {
@@ -298,4 +221,12 @@ func TestImportOfAFamilyGivesTheNewListToTheKeysInUse(t *testing.T) {
 		require.Equal(t, kind.MadeElsewhere, p.Changes[0].After.Payload.Made)
 		require.Empty(t, p.Changes[0].FormerLists)
 	})
+}
+
+func TestAnEmptyNamespaceThatWasLetGoBecomesALock(t *testing.T) {
+	m := applied(t, declared(declare("/locks/pay", kind.Namespace)))
+	m.apply(t, replanIntent(t, m, declared(), plan.Intent{Removals: []plan.Removal{{From: "namespace.x.namespace.locks_pay"}}}))
+	tree := declared(declare("/locks/pay", kind.Mutex, addr("mutex.pay")))
+	tree.Intent.Imports = []plan.Import{{To: "mutex.pay", Path: "/locks/pay"}}
+	settle(t, m, replan(t, m, tree), tree)
 }

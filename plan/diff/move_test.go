@@ -336,7 +336,9 @@ func TestOnlyOneNodeIsTheLockOfAnAddress(t *testing.T) {
 // It was renamed and then let go, and only then applied: it was deleted, because the
 // ensemble knows it under the former address.
 func TestLockThatMovedBeforeItWasLetGoIsNotDeleted(t *testing.T) {
-	m := applied(t, base())
+	tree := base()
+	protect(tree.Nodes[3])
+	m := applied(t, tree)
 	rest := declared(base().Nodes[:3]...)
 	intent := plan.Intent{
 		Moves:    []plan.Move{{From: "namespace.x.election.locks_solo", To: "namespace.x.election.boss"}, {From: "namespace.x.election.boss", To: "election.boss"}},
@@ -345,7 +347,8 @@ func TestLockThatMovedBeforeItWasLetGoIsNotDeleted(t *testing.T) {
 	p := replanIntent(t, m, rest, intent)
 	require.Equal(t, []string{". /locks/solo"}, actions(p))
 	settle(t, m, p, rest)
-	require.Empty(t, payloadAt(t, m, "/locks/solo").Owner.Stack)
+	require.Empty(t, payloadAt(t, m, "/locks/solo").Owner)
+	require.True(t, payloadAt(t, m, "/locks/solo").Protect, "sticky")
 }
 
 // The namespace was to be deleted and one lock in it let go; the lock was deleted, too.
@@ -367,40 +370,6 @@ func TestLockIsLetGoOutOfANamespaceThatIsDeleted(t *testing.T) {
 	}
 	outer := plan.Intent{Removals: []plan.Removal{{From: pay}, {From: ledger, Destroy: true}}}
 	require.Equal(t, []string{"- /locks/pay/ledger", ". /locks/pay", ". /locks/pay/pool"}, actions(replanIntent(t, m, rest, outer)))
-}
-
-func TestForgottenLockKeepsItsDeclarationAndCanBeTakenBack(t *testing.T) {
-	tree := base()
-	protect(tree.Nodes[3])
-	m := applied(t, tree)
-	rest := declared(base().Nodes[:3]...)
-	p := replanIntent(t, m, rest, plan.Intent{Removals: []plan.Removal{{From: "namespace.x.election.locks_solo"}}})
-	require.Equal(t, []string{". /locks/solo"}, actions(p))
-	require.Equal(t, plan.Counts{Forget: 1}, p.Summary())
-	settle(t, m, p, rest)
-	left := payloadAt(t, m, "/locks/solo")
-	require.Empty(t, left.Owner)
-	require.True(t, left.Protect, "sticky")
-	require.Equal(t, kind.StateActive, left.State)
-	rest.Intent = plan.Intent{}
-	require.False(t, replan(t, m, rest).HasChanges(), "nothing is planned for it any more")
-
-	refused(t, replan(t, m, base()), "error foreign_node")
-	p = replanIntent(t, m, base(), plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}})
-	require.Equal(t, []string{"~ /locks/solo"}, actions(p))
-	require.Equal(t, plan.Counts{Import: 1, Change: 1}, p.Summary())
-	settle(t, m, p, base())
-	require.Equal(t, testStack, payloadAt(t, m, "/locks/solo").Owner.Stack)
-}
-
-func TestNamespaceStaysForWhatIsForgottenInIt(t *testing.T) {
-	m := applied(t, base())
-	rest := declared(base().Nodes[3])
-	p := replanIntent(t, m, rest, plan.Intent{Removals: []plan.Removal{{From: "namespace.x.mutex.locks_pay_ledger"}}})
-	require.Equal(t, []string{"- /locks/pay/pool", ". /locks/pay/ledger"}, actions(p))
-	require.Equal(t, []string{"warning unmanaged_child"}, codes(p))
-	m.apply(t, p)
-	require.NotNil(t, m.nodes["/locks/pay/ledger"])
 }
 
 func TestImportOfAnIdleNodeMakesItAnewAndOfABusyOneDoesNot(t *testing.T) {
@@ -443,18 +412,4 @@ func TestImportOfWhatTheStackHasAlreadyIsRefused(t *testing.T) {
 	p = replanIntent(t, m, tree, plan.Intent{Imports: imports, Moves: moves})
 	require.Equal(t, plan.Counts{Add: 1, Destroy: 1}, p.Summary(), "what continues under that address is not imported")
 	settle(t, m, p, tree)
-}
-
-// Its block may stand there for ever; what was imported once gets another path like any other lock.
-func TestImportedLockWhosePathChangesIsNotImportedAgain(t *testing.T) {
-	m := applied(t, declared(base().Nodes[:3]...))
-	m.nodes["/locks/solo"] = &mnode{acl: kind.WorldAll(), czxid: 7}
-	tree := base()
-	intent := plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}}
-	settle(t, m, replanIntent(t, m, tree, intent), tree)
-	tree.Nodes[3] = declare("/locks/boss", kind.Election, addr("namespace.x.election.locks_solo"))
-	p := replanIntent(t, m, tree, intent)
-	require.Equal(t, plan.Counts{Add: 1, Destroy: 1}, p.Summary())
-	m.apply(t, p)
-	require.False(t, replanIntent(t, m, tree, intent).HasChanges())
 }

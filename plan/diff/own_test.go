@@ -95,18 +95,6 @@ func framed(m *model, t testing.TB, list ...kind.ACL) *plan.Tree {
 	return current
 }
 
-func TestListsOfTheToolsNodesArePlanned(t *testing.T) {
-	m := applied(t, base())
-	desired := base()
-	desired.Intent.Access = &plan.Access{Admins: kind.List{admin}, Readers: kind.List{looker}}
-	p := diff.Compare(framed(m, t, admin), desired, plan.Options{Identities: us})
-	require.Len(t, p.Access, 7, "six nodes, and what the lock gives its contenders")
-	require.Equal(t, 1, p.Summary().Change)
-	require.True(t, p.HasChanges())
-	require.Len(t, p.ACLSteps(), 6)
-	require.Equal(t, 6, p.Transaction.ACLPhase)
-}
-
 // A namespace that is no longer declared stays because of what is in it, and what is created while an administrator is replaced is
 // of both.
 func TestWhatStaysAndWhatIsCreatedIsOfBothAdministrators(t *testing.T) {

@@ -2,7 +2,6 @@ package diff_test
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -11,7 +10,6 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
-	"github.com/locktree/locktree/plan/saved"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -83,36 +81,6 @@ func value(t *rapid.T, f kind.Field) any {
 	}
 }
 
-// The model refuses a creation without a parent, a deletion with children and a
-// wrong version, so this also proves the order of every transaction.
-func TestApplyOfDiffGivesTheDesiredTree(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
-		m := newModel(testRoot, testStack)
-		for _, tree := range []*plan.Tree{a, b} {
-			before := m.read(t, testRoot, testStack)
-			p := diff.Compare(before, tree, plan.Options{Identities: us, AllowMassDestroy: true})
-			m.apply(t, p)
-			after := m.read(t, testRoot, testStack)
-			again := diff.Compare(after, tree, plan.Options{Identities: us, AllowMassDestroy: true})
-			require.False(t, again.HasChanges(), "%s", again)
-			require.Empty(t, again.Drifted)
-			require.Len(t, after.Nodes, len(tree.Nodes))
-			for i, n := range tree.Nodes {
-				require.Equal(t, n.Path, after.Nodes[i].Path)
-				require.Equal(t, n.Kind(), after.Nodes[i].Kind())
-				require.Empty(t, kind.Diff(n.Payload.Params, after.Nodes[i].Payload.Params))
-				require.True(t, n.ACL.Equal(after.Nodes[i].ACL), n.Path)
-			}
-			if after.Index == nil {
-				require.Empty(t, tree.Nodes)
-			}
-		}
-		m.apply(t, diff.Compare(m.read(t, testRoot, testStack), b, plan.Options{Identities: us, Destroy: true}))
-		require.Empty(t, m.read(t, testRoot, testStack).Nodes)
-	})
-}
-
 func TestPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
@@ -123,28 +91,5 @@ func TestPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 		current.Nodes = rapid.Permutation(current.Nodes).Draw(t, "current")
 		b.Nodes = rapid.Permutation(b.Nodes).Draw(t, "desired")
 		require.Equal(t, want, diff.Compare(current, b, plan.Options{Identities: us, AllowMassDestroy: true}))
-	})
-}
-
-func TestSavedPlanDoesTheSame(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
-		m := newModel(testRoot, testStack)
-		opts := plan.Options{AllowMassDestroy: true}
-		m.apply(t, diff.Compare(m.read(t, testRoot, testStack), a, plan.Options{Identities: us, AllowMassDestroy: true}))
-		q := &saved.Question{Stack: testStack, Options: opts, Ensembles: []diff.Ensemble{
-			{Current: m.read(t, testRoot, testStack), Desired: b, Identities: us, Servers: []string{"zk:2181"}},
-		}}
-		p := q.Answer()
-		var file bytes.Buffer
-		require.NoError(t, q.Encode(&file, "1", p))
-		f, err := saved.Decode(&file, "1")
-		require.NoError(t, err)
-		require.Equal(t, p, f.Plans)
-		want, err := operations(p[0], "0123456789abcdef", kind.WorldAll())
-		require.NoError(t, err)
-		got, err := operations(f.Plans[0], "0123456789abcdef", kind.WorldAll())
-		require.NoError(t, err)
-		require.Equal(t, fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got))
 	})
 }

@@ -109,17 +109,6 @@ func TestANamespaceIsLetGoAfterTheLocksThatLeaveIt(t *testing.T) {
 	require.Empty(t, payloadAt(t, m, "/locks/many").Owner.Stack)
 }
 
-// A destroy that found the record damaged said that an apply writes it again, and that no lock changes.
-func TestADestroyWithoutItsRecordDoesNotPromiseToWriteIt(t *testing.T) {
-	m := applied(t, base())
-	current := m.read(t, testRoot, testStack)
-	current.Index, current.IndexTrouble = nil, "cut off"
-	p := diff.Compare(current, base(), plan.Options{Identities: us, Destroy: true})
-	text := p.Problems[len(p.Problems)-1].Detail
-	require.NotContains(t, text, "no lock changes")
-	require.Contains(t, text, "Nodes of this stack outside of its namespaces, or where others may create nodes, are not known")
-}
-
 func TestNextIndexKeepsFieldsOfNewerVersions(t *testing.T) {
 	m := applied(t, base())
 	path := record.IndexPath(testRoot, testStack)
@@ -130,4 +119,15 @@ func TestNextIndexKeepsFieldsOfNewerVersions(t *testing.T) {
 	p := replan(t, m, declared())
 	m.apply(t, p)
 	require.Contains(t, string(m.nodes[path].data), `"future":true`)
+}
+
+// A destroy that found the record damaged said that an apply writes it again, and that no lock changes.
+func TestADestroyWithoutItsRecordDoesNotPromiseToWriteIt(t *testing.T) {
+	m := applied(t, base())
+	current := m.read(t, testRoot, testStack)
+	current.Index, current.IndexTrouble = nil, "cut off"
+	p := diff.Compare(current, base(), plan.Options{Identities: us, Destroy: true})
+	text := p.Problems[len(p.Problems)-1].Detail
+	require.NotContains(t, text, "no lock changes")
+	require.Contains(t, text, "Nodes of this stack outside of its namespaces, or where others may create nodes, are not known")
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
@@ -137,44 +136,6 @@ func TestTargetedDeletionOfANamespaceTakesItsContents(t *testing.T) {
 	require.NotNil(t, m.nodes["/locks/pay/pool/leases"])
 }
 
-func TestProblemsOfWhatIsNotPlannedDoNotStopAPlan(t *testing.T) {
-	tree := base()
-	tree.Nodes[3].ACL = kind.WorldAll()
-	require.False(t, diff.Compare(nil, tree, plan.Options{Identities: us}).Applyable())
-	require.True(t, diff.Compare(nil, tree, plan.Options{Identities: us, Targets: []string{"namespace.x.namespace.locks_pay"}}).Applyable())
-}
-
-// Whatever is targeted: the model accepts it, and a plan for the rest converges.
-func TestTargetedPlansApply(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
-		m := newModel(testRoot, testStack)
-		m.apply(t, diff.Compare(m.read(t, testRoot, testStack), a, plan.Options{Identities: us}))
-		var there []string
-		for _, n := range slices.Concat(a.Nodes, b.Nodes) {
-			there = append(there, string(n.Addr))
-		}
-		o := plan.Options{Identities: us, AllowMassDestroy: true}
-		if len(there) > 0 {
-			o.Targets = rapid.SliceOfN(rapid.SampledFrom(there), 0, 4).Draw(t, "targets")
-		}
-		m.apply(t, diff.Compare(m.read(t, testRoot, testStack), b, o))
-		o.Targets = nil
-		m.apply(t, diff.Compare(m.read(t, testRoot, testStack), b, o))
-		require.False(t, diff.Compare(m.read(t, testRoot, testStack), b, o).HasChanges())
-	})
-}
-
-func TestReplacementByRequest(t *testing.T) {
-	m := applied(t, base())
-	p := diff.Compare(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Replace: []string{
-		"namespace.x.namespace.locks_pay", "namespace.x.mutex.locks_pay_ledger", "namespace.x.semaphore.locks_pay_pool",
-	}})
-	require.Equal(t, []string{"-/+ /locks/pay/ledger", "-/+ /locks/pay/pool"}, actions(p), "namespaces cannot be replaced with what is in them")
-	require.Equal(t, plan.ReasonReplaceByRequest, p.Changes[1].Reason)
-	settle(t, m, p, base())
-}
-
 // A lock that is made, deleted or replaced in any case was said to match nothing, with its
 // own address as what was meant.
 func TestReplacementOfWhatIsMadeAnywayIsNoMistake(t *testing.T) {
@@ -233,42 +194,6 @@ func TestBreakAndDrainAreSaid(t *testing.T) {
 	p1 := diff.Compare(live, rest, plan.Options{Identities: us, Drain: 200 * time.Millisecond})
 	require.Contains(t, p1.Problems[0].Detail, "waits 1 second for")
 	require.EqualValues(t, 60_000, p.Drain)
-}
-
-// The target alone was looked at, and what it stands in was not there: the lock was made
-// inside of somebody else's node, where it counts as somebody queuing.
-func TestTargetIsNotMadeInWhatIsNotOurs(t *testing.T) {
-	const ledger, pay = "namespace.x.mutex.locks_pay_ledger", "namespace.x.namespace.locks_pay"
-	lock := declare("/locks/pay", kind.Mutex)
-	other, free := *lock.Payload, *lock.Payload
-	other.Owner.Stack, free.Owner = "other", kind.Owner{}
-	foreign := func(p *kind.Payload) []byte {
-		if p == nil {
-			return []byte("somebody's")
-		}
-		data, err := p.Encode()
-		require.NoError(t, err)
-		return data
-	}
-	for name, c := range map[string]struct {
-		there *kind.Payload
-		want  string
-	}{
-		"foreign node": {nil, "error foreign_node"}, "lock of another stack": {&other, "error other_stack"}, "lock that was let go": {&free, "error foreign_node"},
-	} {
-		m := newModel(testRoot, testStack)
-		m.nodes["/locks/pay"] = &mnode{data: foreign(c.there), acl: kind.WorldAll()}
-		p := diff.Compare(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Targets: []string{ledger}})
-		require.Equal(t, []string{c.want, "warning targeted"}, codes(p), name)
-		require.EqualValues(t, pay, p.Problems[0].Addr)
-		p = diff.Compare(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Targets: []string{"namespace.x.election.locks_solo"}})
-		require.True(t, p.Applyable(), "who asks for something else is not kept from it")
-	}
-	tree := base() // an import that is refused is nothing to stand in either
-	tree.Intent.Imports = []plan.Import{{To: pay, Path: "/old"}}
-	tree.Intent.Imports[0].ByCommand = true
-	p := diff.Compare(nil, tree, plan.Options{Identities: us, Targets: []string{ledger}})
-	require.Equal(t, []string{"error import", "warning targeted"}, codes(p))
 }
 
 // A namespace got another path. What is made at the old one needs a namespace there.
