@@ -36,7 +36,9 @@ var (
 	held     = with(library, with(differ, "apply/failure", "apply/internal/refusal", "apply/read", "golang.org/x/sync", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock")...)
 	engine   = with(library, with(differ, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "apply", "apply/failure", "apply/internal/refusal", "apply/read", "golang.org/x/sync", "apply/history", "apply/event", "apply/internal/wire", "apply/internal/lock", "apply/internal/prepare", "apply/internal/commit", "apply/internal/lists")...)
 	rendered = with(library, with(planner, with(language, "plan/diff/access", "plan/tx", "apply/failure", "cmd/locktree/internal/view", "golang.org/x/")...)...)
-	views    = with(engine, with(rendered, "recipes/inspect/check", "apply/evict", "apply/checkup", "cmd/locktree/internal/view/planview", "cmd/locktree/internal/view/lockview")...)
+	viewed   = with(library, with(differ, with(rendered, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "recipes/inspect/check", "apply/internal/refusal", "apply/internal/wire", "apply/read", "apply/history", "apply/evict", "apply/checkup", "cmd/locktree/internal/view/lockview")...)...)
+	stacks   = with(viewed, slices.Concat(front, []string{"plan/saved", "cmd/locktree/internal/stack", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "cmd/locktree/internal/look"})...)
+	planned  = []string{"apply/event", "cmd/locktree/internal/view/planview"}
 	paged    = []string{"go.yaml.in/yaml", "github.com/prometheus/", "github.com/beorn7/perks", "github.com/cespare/xxhash",
 		"github.com/coreos/go-systemd", "github.com/golang-jwt/jwt", "github.com/google/uuid", "github.com/jpillora/backoff", "github.com/mdlayher/", "github.com/munnerz/goautoneg",
 		"github.com/mwitkow/go-conntrack", "google.golang.org/protobuf/"}
@@ -191,29 +193,21 @@ var importRules = []struct {
 		"the help describes commands as values of cobra: it runs none"},
 	{"cmd/locktree/internal/look", with(library, "cmd/locktree/internal/look"),
 		"a look needs a client and nothing of what is looked at"},
-	{"cmd/locktree/internal/stack", with(views, slices.Concat(front, []string{"plan/saved",
-		"cmd/locktree/internal/stack", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "cmd/locktree/internal/look"})...),
+	{"cmd/locktree/internal/stack", stacks,
 		"a stack is loaded, dialled and read before a command shows or applies it: it knows no command and no page"},
-	{"cmd/locktree/internal/disk", with(views, slices.Concat(front, []string{"plan/saved",
-		"cmd/locktree/internal/disk", "cmd/locktree/internal/stack", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "cmd/locktree/internal/look"})...),
+	{"cmd/locktree/internal/disk", with(stacks, "cmd/locktree/internal/disk"),
 		"a file is written whole or not at all, whatever is in it"},
-	{"cmd/locktree/internal/live", with(views, slices.Concat(front, []string{"plan/saved", "cmd/locktree/internal/screen",
-		"cmd/locktree/internal/live", "cmd/locktree/internal/stack", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "cmd/locktree/internal/look"})...),
+	{"cmd/locktree/internal/live", with(stacks, with(planned, "cmd/locktree/internal/screen", "cmd/locktree/internal/live")...),
 		"what exists is read and shown: it is neither loaded nor changed here"},
-	{"cmd/locktree/internal/starter", with(views, slices.Concat(front, []string{"plan/saved", "cmd/locktree/internal/disk",
-		"cmd/locktree/internal/starter", "cmd/locktree/internal/stack", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "cmd/locktree/internal/look"})...),
+	{"cmd/locktree/internal/starter", with(stacks, "cmd/locktree/internal/disk", "cmd/locktree/internal/starter"),
 		"the first configuration is text: it is written, loaded and tried here, and not applied"},
-	{"cmd/locktree/internal/screen", with(views, slices.Concat(front, []string{"plan/saved",
-		"cmd/locktree/internal/screen", "cmd/locktree/internal/stack", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "cmd/locktree/internal/look"})...),
+	{"cmd/locktree/internal/screen", with(stacks, "cmd/locktree/internal/screen"),
 		"a run shows, asks and is interrupted in one way: which command shows or asks does not matter"},
-	{"cmd/locktree/internal/takeover", with(views, slices.Concat(front, []string{"plan/saved", "config/adopt", "recipes/inspect/survey", "cmd/locktree/internal/change", "cmd/locktree/internal/screen", "cmd/locktree/internal/disk",
-		"cmd/locktree/internal/takeover", "cmd/locktree/internal/stack", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "cmd/locktree/internal/look"})...),
+	{"cmd/locktree/internal/takeover", with(engine, with(stacks, with(planned, "config/adopt", "recipes/inspect/survey", "cmd/locktree/internal/change", "cmd/locktree/internal/screen", "cmd/locktree/internal/disk", "cmd/locktree/internal/takeover")...)...),
 		"locks of others become a plan or a file: the rest is package change's"},
-	{"cmd/locktree/internal/change", with(engine, slices.Concat(views, front, []string{"plan/saved",
-		"cmd/locktree/internal/change", "cmd/locktree/internal/disk", "cmd/locktree/internal/stack", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "cmd/locktree/internal/look"})...),
+	{"cmd/locktree/internal/change", with(engine, with(stacks, with(planned, "cmd/locktree/internal/disk", "cmd/locktree/internal/change")...)...),
 		"an apply is shown, approved and carried out for a host: which flags and which command asked for it does not matter"},
-	{"cmd/locktree/internal/run", with(views, slices.Concat(front, []string{"plan/saved", "recipes/once",
-		"cmd/locktree/internal/run", "cmd/locktree/internal/stack", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "cmd/locktree/internal/look"})...),
+	{"cmd/locktree/internal/run", with(stacks, "recipes/once", "cmd/locktree/internal/run"),
 		"a command runs under locks that a stack names: it needs no plan and no apply"},
 	{"cmd/locktree/internal/view", rendered,
 		"an output, a table and an error have one form, whatever they are about: of a plan and of a lock only the errors are known here"},
@@ -221,10 +215,9 @@ var importRules = []struct {
 		"a view of a plan and of its apply renders values: it can neither make a plan nor look at a lock"},
 	{"cmd/locktree/internal/view/lockview", with(rendered, "recipes/inspect/internal/moment", "recipes/inspect/words", "recipes/inspect/scan", "recipes/inspect/check", "cmd/locktree/internal/view/lockview", "apply/checkup", "apply/evict", "apply/history", "apply/read", "golang.org/x/sync", "apply/internal/refusal", "apply/internal/wire"),
 		"a view of locks renders values: it can neither apply a plan nor load a configuration"},
-	{"cmd/locktree/internal/page", with(views, with(paged, "cmd/locktree/internal/page", "cmd/locktree/internal/look")...),
+	{"cmd/locktree/internal/page", with(viewed, slices.Concat(planned, paged, []string{"cmd/locktree/internal/page", "cmd/locktree/internal/look"})...),
 		"the page renders values; exporter-toolkit reads its web configuration, encrypts and asks for passwords, the bound on connections is that of golang.org/x/net, the rest is the standard library"},
-	{"cmd/locktree/internal/follow", with(views, slices.Concat(front, paged, []string{"plan/saved", "cmd/locktree/internal/page", "cmd/locktree/internal/screen",
-		"cmd/locktree/internal/follow", "cmd/locktree/internal/stack", "cmd/locktree/internal/exit", "cmd/locktree/internal/child", "cmd/locktree/internal/look"})...),
+	{"cmd/locktree/internal/follow", with(stacks, slices.Concat(planned, paged, []string{"cmd/locktree/internal/page", "cmd/locktree/internal/screen", "cmd/locktree/internal/follow"})...),
 		"locks are read again and again, for a page or a terminal: it applies nothing and takes no lock"},
 }
 
