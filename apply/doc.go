@@ -59,11 +59,11 @@
 //
 // # How it works
 //
-// applier.go is the order of an apply: each line of job.run is a phase, which takes what the one before has returned. [read.Verify] compares
-// the tree with the pins of the plan. Package internal/prepare creates the nodes that the lock needs; internal/lock takes the lock;
-// prepare widens rights and drains locks. Package internal/commit sends each transaction and determines its outcome. Package
-// internal/lists sets the access lists and reads them back. A program calls [Begin], which takes the lock before the plan is made, or an [Applier] for
-// a plan that was made before.
+// applier.go is the order of an apply. Each line of job.run is a phase, and takes the result of the one before. [read.Verify]
+// compares the tree with the pins of the plan. Package internal/prepare creates the nodes that the lock needs, and internal/lock
+// takes the lock. Then prepare widens rights and drains locks. Package internal/commit sends each transaction and determines its
+// outcome. Package internal/lists sets the access lists and reads them back. A program calls [Begin], which takes the lock before
+// the plan is made, or uses an [Applier] for a plan that was made before.
 //
 // Package apply imports packages read (the tree), failure (the errors), event (what an apply reports) and history. Packages evict
 // and checkup are independent of it.

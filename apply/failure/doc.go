@@ -6,7 +6,7 @@
 //		// make a new plan
 //	}
 //
-// Each error is a [explain.Explainer]: [explain.Of] says what happened, whether anything was written, and what to do next. Each wraps
+// Each error is an [explain.Explainer]: [explain.Of] says what happened, whether anything was written, and what to do next. Each wraps
 // the error of ZooKeeper, if there is one.
 //
 // The types follow what a person can do:

@@ -205,7 +205,7 @@ func (f *goFile) root(t *tree) {
 
 func (f *goFile) provision(t *tree) {
 	f.comment(fmt.Sprintf("Provision%s declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.", t.prefix),
-		"Keys that the configuration does not name, and parameters that depend on variables without a default, are those of the test.")
+		"It leaves out keys that the configuration does not name, and parameters that depend on variables without a default. A test declares those itself.")
 	f.printf("func Provision%s(server kind.Provisioner, root string) error {\nreturn kind.Provision(server, root, [][2]string{\n", t.prefix)
 	for _, n := range t.Nodes {
 		data, err := n.Payload.Encode()
@@ -258,7 +258,7 @@ func (f *goFile) keyed(typ string) {
 
 // list writes the names that follow no rule.
 func (f *goFile) list() {
-	f.printf("// listed is the name of the node at an address. There is none if a key is not known here: the error of the lock says which.\n" +
+	f.printf("// listed returns the name of the node at an address. For a key that is not known here, no node has the name that it returns, so\n// the error of the lock names the key.\n" +
 		"func listed(addr string) string {\nif name, ok := names[addr]; ok {\nreturn \"/\" + name\n}\nreturn \"/\" + strings.ReplaceAll(addr, \"/\", \"\\x00\")\n}\n\nvar names = map[string]string{\n")
 	for _, t := range f.trees {
 		blocks := listedBlocks(t.Blocks)

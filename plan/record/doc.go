@@ -2,8 +2,9 @@
 // .locktree/stacks/STACK), the checksums in the marks of nodes, the roll of the nodes that an apply left, and the id of the
 // ensemble. A node's mark is its data. The package also knows where the tool keeps its own nodes.
 //
-// It turns values into bytes and back, and relies on package kind alone. It knows no tree, no plan and no server: a caller names a
-// node by its path, its payload and its access list.
+// It turns values into bytes and back, and relies on package kind alone. It reads no tree, makes no plan and asks no server: a
+// caller names a node by its path, its payload and its access list. [Before] and [RootSet] are in a plan what its transactions need
+// of the record and of the root's lists; package plan/diff fills them in.
 //
 // [Record] is the main type, [Decode] and [Record.Encode] read and write it. [Sum] makes a checksum, and [Fits] compares one. A
 // [Roll] notes a set of paths in a fixed number of bytes.

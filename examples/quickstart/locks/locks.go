@@ -72,7 +72,7 @@ func (n Payments) Workers(opts ...recipes.Option) *recipes.Semaphore {
 }
 
 // Provision declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.
-// Keys that the configuration does not name, and parameters that depend on variables without a default, are those of the test.
+// It leaves out keys that the configuration does not name, and parameters that depend on variables without a default. A test declares those itself.
 func Provision(server kind.Provisioner, root string) error {
 	return kind.Provision(server, root, [][2]string{
 		{"/payments", `{"gen":0,"locktree":1,"owner":{"stack":"quickstart","addr":"namespace.payments"},"protect":false,"spec":{"description":""},"state":"active","type":"namespace"}`},

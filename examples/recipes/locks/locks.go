@@ -113,7 +113,7 @@ func (n Recipes) Api(opts ...recipes.Option) *recipes.Semaphore {
 }
 
 // Provision declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.
-// Keys that the configuration does not name, and parameters that depend on variables without a default, are those of the test.
+// It leaves out keys that the configuration does not name, and parameters that depend on variables without a default. A test declares those itself.
 func Provision(server kind.Provisioner, root string) error {
 	return kind.Provision(server, root, [][2]string{
 		{"/recipes", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes"},"protect":false,"spec":{"description":""},"state":"active","type":"namespace"}`},
