@@ -1,13 +1,22 @@
 package config_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/text/unicode/norm"
+	"pgregory.net/rapid"
 
 	"github.com/locktree/locktree/config"
 )
@@ -149,4 +158,168 @@ func TestTerraformsValuesAreNotIgnoredInSilence(t *testing.T) {
 	require.Len(t, diags, 2)
 	require.Contains(t, diags[0].Detail, "TF_VAR_a is set, and only Terraform reads it. Call it LOCKTREE_VAR_a.")
 	require.Contains(t, diags[1].Detail, "Call it NAME.auto.ltvars")
+}
+
+// drawText draws from all of Unicode: letters with accents in both forms, what merges with its neighbours, what has another
+// form for ever (the kelvin sign), half surrogate pairs and bytes that are no text.
+func drawText(t *rapid.T) string {
+	part := rapid.OneOf(
+		rapid.SampledFrom([]string{"cafe\u0301", "caf\u00e9", "300\u212a", "\u0301", "\u1100\u1161\u11a8", "\u1161", "\ufb01", "\u0344", "=\u0338", "\ufeff", "\u0600", "${", "%{", "\\u0301", "\"", "\ufffd", "\xff", "\xed\xa0\x80"}),
+		rapid.StringN(0, 4, -1), rapid.Map(rapid.Rune(), func(r rune) string { return string(norm.NFD.String(string(r))) }),
+		rapid.Map(rapid.SliceOfN(rapid.RuneFrom(nil, unicode.Mn, unicode.Hangul), 1, 3), func(r []rune) string { return string(r) }))
+	text := strings.Join(rapid.SliceOfN(part, 1, 4).Draw(t, "parts"), "")
+	return strings.Map(func(r rune) rune { // a byte that is no text stays one
+		if r == 0 || r == '\r' || r == '\n' {
+			return '-'
+		}
+		return r
+	}, strings.ReplaceAll(text, "\xff", "\U000fffff"))
+}
+
+// prepends: a character that makes one grapheme cluster with the one behind it, whichever that is.
+func prepends(r rune) bool {
+	return unicode.Is(unicode.Prepended_Concatenation_Mark, r) || strings.ContainsRune("\u0d4e\U000111c2\U000111c3\U000113d1\U0001193f\U00011941\U00011a3a\U00011a84\U00011a85\U00011a86\U00011a87\U00011a88\U00011a89\U00011d46\U00011f02", r)
+}
+
+// hclText is text as a literal of the native syntax, with the characters as such or as escapes.
+func hclText(text string, escaped bool) string {
+	var b strings.Builder
+	for at, r := range text {
+		if r == utf8.RuneError && !strings.HasPrefix(text[at:], "\ufffd") {
+			b.WriteString(map[bool]string{true: `\ud800`, false: text[at : at+1]}[escaped])
+		} else if r < ' ' || r == '"' || r == '\\' || r == '$' || r == '%' || escaped {
+			fmt.Fprintf(&b, "\\U%08x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return `"` + b.String() + `"`
+}
+
+// A name, a key or a password reached ZooKeeper in Unicode's form NFC whatever its bytes were, and half a surrogate pair as
+// U+FFFD: a lock beside the one that programs hold, and the digest of another password. Wherever text comes from, it is either
+// these bytes or refused with the reason.
+func TestTextIsItsBytesOrRefused(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := drawText(t)
+		quoted, err := json.Marshal(text)
+		require.NoError(t, err)
+		if rapid.Bool().Draw(t, "broken") {
+			text, quoted = text+"\xff", append(quoted[:len(quoted)-1], "\xff\""...)
+		}
+		escaped := `"`
+		for at, r := range text {
+			if r == utf8.RuneError && !strings.HasPrefix(text[at:], "\ufffd") {
+				escaped += `\ud800`
+				continue
+			}
+			for _, unit := range utf16.AppendRune(nil, r) {
+				escaped += fmt.Sprintf(`\u%04x`, unit)
+			}
+		}
+		escaped += `"`
+		template := strings.NewReplacer("${", "$${", "%{", "%%{").Replace(string(quoted))
+		show, declare := "output \"o\" {\n  value = %s\n}\n", "variable \"v\" {}\n"
+		type input struct {
+			main  string
+			files map[string]string
+			opts  config.Options
+		}
+		all := map[string]input{
+			"source":         {main: fmt.Sprintf(show, hclText(text, false))},
+			"escapes":        {main: fmt.Sprintf(show, hclText(text, true))},
+			"heredoc":        {main: fmt.Sprintf(show, "trimsuffix(<<EOT\n"+strings.NewReplacer("${", "$${", "%{", "%%{").Replace(text)+"\nEOT\n, \"\\n\")")},
+			"JSON":           {files: map[string]string{"o.locktree.json": `{"output": {"o": {"value": ` + template + `}}}`}},
+			"a key":          {main: fmt.Sprintf(show, "keys({ "+hclText(text, true)+" = 1 })[0]")},
+			"environment":    {main: fmt.Sprintf(show, "nonsensitive(env(\"V\"))"), opts: config.Options{Environ: []string{"V=" + text}}},
+			"variable":       {main: declare + fmt.Sprintf(show, "var.v"), opts: config.Options{Environ: []string{"LOCKTREE_VAR_v=" + text}}},
+			"-var":           {main: declare + fmt.Sprintf(show, "var.v"), opts: config.Options{Inputs: vars("v=" + text)}},
+			"expression":     {main: "variable \"v\" {\n  type = list(string)\n}\n" + fmt.Sprintf(show, "var.v[0]"), opts: config.Options{Inputs: vars("v=[" + hclText(text, false) + "]")}},
+			"variables":      {main: declare + fmt.Sprintf(show, "var.v"), files: map[string]string{"a.auto.ltvars": "v = " + hclText(text, false)}},
+			"JSON variables": {main: declare + fmt.Sprintf(show, "var.v"), files: map[string]string{"a.auto.ltvars.json": `{"v": ` + string(quoted) + `}`}},
+			"file":           {main: fmt.Sprintf(show, "file(\"f\")"), files: map[string]string{"f": text}},
+			"jsondecode":     {main: fmt.Sprintf(show, "jsondecode(file(\"f\"))"), files: map[string]string{"f": escaped}},
+		}
+		for _, from := range slices.Sorted(maps.Keys(all)) {
+			in, text := all[from], text
+			if from == "file" { // where a byte order mark is skipped
+				text = strings.TrimPrefix(text, "\ufeff")
+			}
+			files := fstest.MapFS{"main.locktree.hcl": {Data: []byte(preamble + in.main)}}
+			for name, content := range in.files {
+				files[name] = &fstest.MapFile{Data: []byte(content)}
+			}
+			in.opts.Environ = append(in.opts.Environ, testEnviron...)
+			c, diags := config.LoadFS(files, ".", in.opts)
+			if config.TextError(text) != nil || from == "JSON" && strings.HasPrefix(text, "\ufeff") {
+				require.True(t, diags.HasErrors(), "%s: %q", from, text)
+				require.Regexp(t, "not valid UTF-8|form NFC|merges with the one before|Invalid character encoding|Cannot encode character|byte order mark", summaries(diags), "%s: %q", from, text)
+				continue
+			}
+			if diags.HasErrors() && strings.HasPrefix(from, "JSON") && strings.ContainsFunc(text, prepends) {
+				require.Contains(t, summaries(diags), "Invalid JSON string") // to HCL, the quotation mark behind it is a part of it
+				continue
+			}
+			require.False(t, diags.HasErrors(), "%s: %q: %v", from, text, diags)
+			var got string
+			require.NoError(t, json.Unmarshal(c.Outputs[0].Value, &got))
+			require.Equal(t, text, got, from)
+		}
+	})
+}
+
+// A file with a password was taken as it is, so it and the environment could name two passwords by the same text.
+func TestPasswordsAreTheirBytesOrRefused(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := "p" + drawText(t)
+		if rapid.Bool().Draw(t, "alone") && len(text) > 1 {
+			text = text[1:]
+		}
+		dir, err := os.MkdirTemp("", "text")
+		require.NoError(t, err)
+		defer os.RemoveAll(dir)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("\xef\xbb\xbf"+text+"\r\n"), 0o600))
+		block := "  auth \"digest\" {\n    username = \"u\"\n    %s\n  }\n"
+		for _, in := range []struct{ from, auth, env string }{
+			{"environment", fmt.Sprintf(block, `password = env("P")`), "P=" + text},
+			{"file", fmt.Sprintf(block, `password_file = "secret"`), ""},
+			{"ZOOKEEPER_PASSWORD", "", "ZOOKEEPER_PASSWORD=" + text},
+			{"ZOOKEEPER_PASSWORD_FILE", "", "ZOOKEEPER_PASSWORD_FILE=secret"},
+		} {
+			main := "locktree {\n  stack = \"s\"\n}\nensemble \"main\" {\n" + in.auth + "}\n"
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "main.locktree.hcl"), []byte(main), 0o600))
+			env := []string{in.env}
+			if in.auth == "" {
+				env = append(env, "ZOOKEEPER_USERNAME=u")
+			}
+			c, diags := config.Load(dir, config.Options{Environ: env})
+			if config.TextError(text) != nil {
+				require.Regexp(t, "not valid UTF-8|form NFC|merges with the one before", summaries(diags), "%s: %q", in.from, text)
+				continue
+			}
+			require.False(t, diags.HasErrors(), "%s: %q: %v", in.from, text, diags)
+			require.Equal(t, "u:"+text, string(c.Ensembles[0].Auth[0].Credentials), in.from)
+		}
+	})
+}
+
+// A checkout with the line ends of Windows planned an update of every text of several lines, and a byte order mark broke JSON.
+func TestLineEndsAndMarksMeanNothing(t *testing.T) {
+	files := map[string]string{
+		"main.locktree.hcl":  preamble + "variable \"v\" {}\nvariable \"w\" {}\nnamespace \"n\" {\n  description = <<-EOT\n    one\n    two\n  EOT\n}\noutput \"o\" {\n  value = [var.v, var.w, file(\"f\")]\n}\n",
+		"o.locktree.json":    "{\n\"output\": {\n\"p\": {\"value\": 1}}}\n",
+		"v.auto.ltvars":      "v = <<EOT\none\ntwo\nEOT\n",
+		"w.auto.ltvars.json": "{\n\"w\": 1}\n",
+		"f":                  "one\ntwo\n",
+	}
+	load := func() *config.Config {
+		c, diags := config.Load(writeDir(t, files), config.Options{Environ: testEnviron})
+		require.False(t, diags.HasErrors(), "%v", diags)
+		return c
+	}
+	want := dump(load(), false)
+	for name, text := range files {
+		files[name] = "\xef\xbb\xbf" + strings.ReplaceAll(text, "\n", "\r\n")
+	}
+	require.Equal(t, want, dump(load(), false))
 }

@@ -2,6 +2,7 @@ package diff_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,7 +11,10 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
 	"github.com/locktree/locktree/plan/problem"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // refused asserts that a plan is kept from being applied, for these reasons only.
@@ -198,4 +202,236 @@ func TestNamespacesAroundAForeignNodeStayToo(t *testing.T) {
 	require.Equal(t, []string{"- /locks/a/c"}, actions(p))
 	require.Equal(t, []string{"warning unmanaged_child", "warning unmanaged_child"}, codes(p))
 	m.apply(t, p)
+}
+
+// 47 nodes that could not be read were 47 times the same sentence.
+func TestProblemsThatSayTheSameAreFolded(t *testing.T) {
+	var all []plan.Problem
+	add := func(n int, summary, detail string) {
+		for i := range n {
+			addr, path := fmt.Sprintf("mutex.m%d", i), fmt.Sprintf("/t/m%d", i)
+			all = append(all, plan.Problem{Severity: problem.Error, Addr: plan.Addr(addr), Path: path, Origin: fmt.Sprint(i), Summary: summary, Detail: fmt.Sprintf(detail, addr, path)})
+		}
+	}
+	add(1, "Other", "%s at %s.")
+	add(47, "Unreadable", "%s at %s cannot be read.")
+	add(3, "Protected", "%s at %s is protected.")
+	add(4, "Unreadable", "%s at %s cannot be read, for another reason.")
+	var got []string
+	for _, same := range plan.Fold(all) {
+		got = append(got, fmt.Sprintf("%d %s %s", len(same), same[0].Summary, same[0].Addr))
+	}
+	require.Equal(t, []string{"1 Other mutex.m0", "47 Unreadable mutex.m0", "1 Protected mutex.m0", "1 Protected mutex.m1", "1 Protected mutex.m2", "4 Unreadable mutex.m0"}, got)
+	require.EqualValues(t, "mutex.m46", plan.Fold(all)[1][46].Addr)
+	require.Empty(t, plan.Fold(nil))
+}
+
+func wide(nodes int, name string) *plan.Tree {
+	tree := declared(declare("/locks/a", kind.Namespace))
+	for i := range nodes {
+		tree.Nodes = append(tree.Nodes, declare(fmt.Sprintf("/locks/a/%s%06d", name, i), kind.Mutex))
+	}
+	return tree
+}
+
+func TestNamespaceThatJavaCannotListIsToldAndOneThatNobodyCanIsRefused(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
+	long := strings.Repeat("n", 49) // with six digits and the length: as long as a contender's name
+	require.Empty(t, coded(diff.Compare(nil, wide(17_000, long), plan.Options{Identities: us}), problem.Listing))
+	warned := coded(diff.Compare(nil, wide(18_000, long), plan.Options{Identities: us}), problem.Listing)
+	require.Len(t, warned, 1)
+	require.Equal(t, problem.Warning, warned[0].Severity)
+	require.Contains(t, warned[0].Detail, "/locks/a has 18000 nodes, whose names are 1062000 bytes together")
+	refused := coded(diff.Compare(nil, wide(70_000, strings.Repeat("n", 240)), plan.Options{Identities: us}), problem.Listing)
+	require.Len(t, refused, 1)
+	require.Equal(t, problem.Error, refused[0].Severity)
+}
+
+func TestFamilyWithMoreKeysThanJavaCanListIsTold(t *testing.T) {
+	tree := declared(declare("/locks/orders", kind.Keyed, set("kind", "mutex"), set("fanout", "16")))
+	m := applied(t, tree)
+	current := m.read(t, testRoot, testStack)
+	require.Empty(t, coded(diff.Compare(current, tree, plan.Options{Identities: us}), problem.Listing))
+	current.Nodes[0].Live.Parts[3].Children = 17_800
+	told := coded(diff.Compare(current, tree, plan.Options{Identities: us}), problem.Listing)
+	require.Len(t, told, 1)
+	require.Equal(t, problem.Warning, told[0].Severity)
+	require.Equal(t, "locks.locktree.hcl:1", told[0].Origin)
+	require.Contains(t, told[0].Detail, "/locks/orders has a node with 17800 children. More than about 17700")
+	require.Contains(t, told[0].Detail, "284000")
+	require.Contains(t, told[0].Detail, "fanout")
+}
+
+func coded(p *plan.Plan, code problem.Code) (out []plan.Problem) {
+	for _, q := range p.Problems {
+		if q.Code == code {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// drained is a tree with one lock an interrupted apply left draining.
+func drained(t *testing.T) (*model, *plan.Node) {
+	m := newModel(testRoot, testStack)
+	lock := declare(testRoot+"/a", kind.Mutex, addr("a.mutex"))
+	m.apply(t, diff.Compare(nil, declared(lock), plan.Options{Identities: us}))
+	current := m.read(t, testRoot, testStack)
+	p := *current.Nodes[0].Payload
+	p.State = kind.StateDraining
+	data, err := p.Encode()
+	require.NoError(t, err)
+	require.NoError(t, m.multi([]tx.Op{{Kind: tx.OpSet, Path: lock.Path, Data: data, Version: 0}}))
+	return m, lock
+}
+
+// A lock nobody gets into must never be passed over in silence, whatever the plan
+// does about it.
+func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
+	beside := plan.Intent{Elsewhere: []*plan.Tree{declared(declare(testRoot+"/b", kind.Mutex, addr("b.mutex")))}}
+	for name, c := range map[string]struct {
+		declared  bool
+		elsewhere bool // declared, at another path
+		intent    plan.Intent
+		opts      plan.Options
+		action    plan.Action
+		says      string // of the problem; "" when the change itself shows it
+	}{
+		"declared":     {declared: true, action: plan.Update},
+		"not declared": {action: plan.Delete, says: "it is deleted when it is idle"},
+		"replaced":     {declared: true, opts: plan.Options{Replace: []string{"a.mutex"}}, action: plan.Replace, says: "it is replaced when it is idle"},
+		"forgotten":    {intent: plan.Intent{Removals: []plan.Removal{{From: "a.mutex"}}}, action: plan.Forget, says: "opened again before it is forgotten"},
+		"not planned":  {declared: true, intent: beside, opts: plan.Options{Targets: []string{"b.mutex"}}, action: plan.NoOp, says: "leaves it closed"},
+		"another path": {elsewhere: true, action: plan.Delete, says: "it is replaced when it is idle"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, lock := drained(t)
+			tree := declared()
+			if c.declared {
+				tree = declared(lock)
+			}
+			if c.elsewhere {
+				tree = declared(declare(testRoot+"/b", kind.Mutex, addr("a.mutex")))
+			}
+			tree.Intent = c.intent
+			c.opts.Identities, c.opts.AllowMassDestroy = us, true
+			p := diff.Compare(m.read(t, testRoot, testStack), tree, c.opts)
+			require.Empty(t, p.Drifted, "an apply's own doing is no drift")
+			i := slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Path == lock.Path })
+			at := p.Changes[i]
+			require.Equal(t, c.action, at.Action)
+			var told []string
+			for _, q := range p.Problems {
+				if q.Code == problem.Draining {
+					require.Equal(t, problem.Warning, q.Severity)
+					told = append(told, q.Detail)
+				}
+			}
+			if c.says == "" {
+				require.True(t, at.Revive)
+				require.Empty(t, told)
+				return
+			}
+			require.Len(t, told, 1)
+			require.Contains(t, told[0], c.says)
+		})
+	}
+}
+
+// What is forgotten is no stack's any more: nobody would ever open it again.
+func TestForgottenLockIsNotLeftDraining(t *testing.T) {
+	m, lock := drained(t)
+	tree := declared()
+	tree.Intent.Removals = []plan.Removal{{From: lock.Addr}}
+	m.apply(t, diff.Compare(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, AllowMassDestroy: true}))
+	payload, err := kind.Decode(m.nodes[lock.Path].data)
+	require.NoError(t, err)
+	require.Empty(t, payload.Owner.Stack)
+	require.Equal(t, kind.StateActive, payload.State)
+}
+
+// "Declare it again to have it opened", of a lock that is declared, in a destroy.
+func TestADestroyDoesNotAskForADeclarationThatIsThere(t *testing.T) {
+	m := applied(t, base())
+	current := m.read(t, testRoot, testStack)
+	current.Find("/locks/solo").Payload.State = kind.StateDraining
+	p := diff.Compare(current, base(), plan.Options{Identities: us, Destroy: true})
+	require.Equal(t, problem.Draining, p.Problems[len(p.Problems)-1].Code)
+	require.NotContains(t, p.Problems[len(p.Problems)-1].Detail, "Declare it again")
+}
+
+// The lists of the locks are in order, and yet somebody can delete them: DELETE is a
+// right of the parent.
+func TestOthersWhoMayDeleteInTheRootAreNamed(t *testing.T) {
+	world := func(p kind.Perm) kind.ACL { return kind.ACL{Scheme: "world", ID: "anyone", Perms: p} }
+	mate := kind.ACL{Scheme: "digest", ID: "mate:CCCCCCCCCCCCCCCCCCCCCCCCCCC=", Perms: kind.PermAll}
+	index, lock := record.IndexPath(testRoot, testStack), record.LockPath(testRoot, testStack)
+	for name, c := range map[string]struct {
+		path string
+		acl  kind.List
+		who  []plan.Identity
+		says string // "" for no warning
+	}{
+		"ours alone":                       {testRoot, kind.List{admin}, us, ""},
+		"everybody may read":               {testRoot, kind.List{admin, world(kind.PermRead)}, us, ""},
+		"everybody":                        {testRoot, kind.WorldAll(), us, "/locks grants world:anyone:cdrwa"},
+		"everybody may make itself admin":  {testRoot, kind.List{admin, world(kind.PermAdmin)}, us, "world:anyone:a"},
+		"every address":                    {testRoot, kind.List{admin, {Scheme: "ip", ID: "0.0.0.0/0", Perms: kind.PermDelete}}, us, "ip:0.0.0.0/0:d"},
+		"a program":                        {testRoot, kind.List{admin, worker}, us, "digest:worker:cdr"},
+		"a program, in two entries":        {testRoot, kind.List{admin, {Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermRead}, {Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermCreate}}, us, "ip:10.0.0.1"},
+		"another administrator":            {testRoot, kind.List{admin, mate}, us, ""},
+		"the connection's own":             {testRoot, kind.List{{Scheme: "auth", Perms: kind.PermAll}}, us, ""},
+		"we are nobody in particular":      {testRoot, kind.WorldAll(), us[:1], ""},
+		"nobody is connected":              {testRoot, kind.WorldAll(), nil, ""},
+		"the apply lock":                   {lock, kind.List{admin, worker}, us, lock + " grants digest:worker"},
+		"who may write the record":         {index, kind.List{admin, {Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermWrite}}, us, index + " grants ip:10.0.0.1:w"},
+		"writing the root means nothing":   {testRoot, kind.List{admin, {Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermWrite}}, us, ""},
+		"where the records are, everybody": {kind.ParentPath(index), kind.WorldAll(), us, kind.ParentPath(index) + " grants world"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := applied(t, base())
+			current := m.read(t, testRoot, testStack)
+			current.Frame = []plan.Framed{{Path: c.path, ACL: c.acl}}
+			p := diff.Compare(current, base(), plan.Options{Identities: c.who})
+			require.False(t, p.HasChanges(), "a warning is no change")
+			if c.says == "" {
+				for _, q := range p.Problems {
+					require.NotEqual(t, problem.Open, q.Code, q.Detail)
+				}
+				return
+			}
+			require.Equal(t, problem.Open, p.Problems[0].Code)
+			require.Equal(t, problem.Warning, p.Problems[0].Severity)
+			require.Contains(t, p.Problems[0].Detail, c.says)
+			require.NotContains(t, p.Problems[0].Detail, "BBBB", "digests are not shown")
+		})
+	}
+}
+
+// A plan of one lock forgets nothing about the others: what somebody did to them is
+// still told by the next plan.
+func TestTargetedApplyDoesNotForgetTheDriftOfOthers(t *testing.T) {
+	m := applied(t, base())
+	drift := func() (paths []string) {
+		for _, d := range replan(t, m, base()).Drifted {
+			paths = append(paths, d.Path)
+		}
+		return paths
+	}
+	payload := payloadAt(t, m, "/locks/solo")
+	payload.Protect = true
+	m.nodes["/locks/solo"].data, _ = payload.Encode()
+	m.nodes["/locks/solo"].version++
+	want := []string{"/locks/solo"}
+	require.Equal(t, want, drift())
+
+	tree := base()
+	set("permits", 7)(tree.Nodes[2])
+	p := diff.Compare(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Targets: []string{string(tree.Nodes[2].Addr)}})
+	require.Equal(t, []string{"~ /locks/pay/pool"}, actions(p))
+	m.apply(t, p)
+	require.Equal(t, want, drift(), "and what was applied is no drift")
+
+	m.apply(t, replan(t, m, tree))
+	require.Empty(t, drift())
 }

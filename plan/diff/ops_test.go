@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -95,4 +96,75 @@ func TestADestroyIsCutByWhatItTakes(t *testing.T) {
 	}
 	m.apply(t, p)
 	require.Empty(t, m.read(t, testRoot, testStack).Nodes)
+}
+
+// A list that many nodes share may change. The note of what is still to be set was too long for a transaction from some
+// 3,000 nodes on, and could not be cut: such a change could not be applied at all.
+func TestAnAccessListOfManyNodesCanBeChanged(t *testing.T) {
+	declare := func(list ...kind.ACL) *plan.Tree {
+		nodes := []*plan.Node{declare("/locks/many", kind.Namespace, acl(admin))}
+		for i := range 2000 {
+			nodes = append(nodes, declare(fmt.Sprintf("/locks/many/%04d-%s", i, strings.Repeat("x", 240)), kind.Mutex, acl(list...)))
+		}
+		return declared(nodes...)
+	}
+	m := newModel(testRoot, testStack)
+	m.inTransactions(t, diff.Compare(m.read(t, testRoot, testStack), declare(admin), plan.Options{Identities: us}), tx.MaxTransaction)
+	after := declare(admin, worker)
+	p := diff.Compare(m.read(t, testRoot, testStack), after, plan.Options{Identities: us})
+	require.True(t, p.Applyable(), "%v", p.Problems)
+	m.inTransactions(t, p, tx.MaxTransaction)
+	for _, s := range p.ACLSteps()[:600] {
+		require.NoError(t, m.setACL(s))
+	}
+	// It was interrupted.
+	live := m.read(t, testRoot, testStack)
+	require.Equal(t, []record.Pending{{From: kind.List{admin}, To: kind.List{admin, worker}}}, live.Index.Pending)
+	p = diff.Compare(live, after, plan.Options{Identities: us})
+	require.NotEmpty(t, p.Resumes)
+	require.Empty(t, p.Drifted, "nobody changed anything by hand")
+	require.Len(t, p.ACLSteps(), 1400)
+}
+
+// inTransactions applies a plan to servers that accept so many bytes, and returns how many transactions that took.
+func (m *model) inTransactions(t *testing.T, p *plan.Plan, limit int) (n int) {
+	require.NoError(t, tx.Each(p, "0123456789abcdef", kind.WorldAll(), func(batch *tx.Transaction) error {
+		if tx.Size(batch.Ops) > limit {
+			require.True(t, batch.Divisible)
+			return tx.ErrTooLong
+		}
+		for i, op := range batch.Ops {
+			require.NoError(t, m.do(op), "op %d, %s %s", i, op.Kind, op.Path)
+		}
+		n++
+		return nil
+	}))
+	return n
+}
+
+// Two nodes have one address: a namespace that is not declared any more but has to
+// stay, and the one that is declared so now. One of them was forgotten.
+func TestTwoNodesOfOneAddressAreBothKept(t *testing.T) {
+	old := declared(declare("/locks/a", kind.Namespace, addr("namespace.x")), declare("/locks/b", kind.Namespace, addr("namespace.y")))
+	m := applied(t, old)
+	m.nodes["/locks/a/foreign"] = &mnode{acl: kind.WorldAll()}
+	now := declared(declare("/locks/b", kind.Namespace, addr("namespace.x")))
+	p := replan(t, m, now)
+	require.Equal(t, []string{"warning unmanaged_child"}, codes(p))
+	m.apply(t, p)
+	again := replan(t, m, now)
+	require.False(t, again.HasChanges(), "%s", again)
+	delete(m.nodes, "/locks/a/foreign")
+	m.apply(t, replan(t, m, now))
+	require.Equal(t, []string{"/locks/b"}, pathsOf(m.read(t, testRoot, testStack).Nodes))
+}
+
+// An apply that gave a namespace another path ended before the lock in it had one. The next plan
+// deleted what was left of the namespace before the lock had gone, which ZooKeeper refuses, each time.
+func TestRestOfANamespaceWaitsForWhatIsInIt(t *testing.T) {
+	m := applied(t, declared(declare("/locks/a", kind.Namespace, addr("namespace.a")), declare("/locks/a/m", kind.Mutex, addr("namespace.a.mutex.m"))))
+	moved := declared(declare("/locks/b", kind.Namespace, addr("namespace.a")), declare("/locks/b/m", kind.Mutex, addr("namespace.a.mutex.m")))
+	m.nodes["/locks/b"] = applied(t, moved).nodes["/locks/b"] // the namespace alone is there
+	settle(t, m, replan(t, m, moved), moved)
+	require.Equal(t, pathsOf(moved.Nodes), pathsOf(m.read(t, testRoot, testStack).Nodes))
 }

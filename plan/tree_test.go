@@ -1,9 +1,12 @@
 package plan_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -84,4 +87,80 @@ func TestATreeCannotBeBuiltWrongly(t *testing.T) {
 		_, err := tree.Add("mutex.m", kind.Mutex.New(), plan.Node{ACL: everything})
 		require.Error(t, err)
 	}
+}
+
+func TestPartsOfAnAddress(t *testing.T) {
+	for _, c := range []struct{ addr, base, block, module, typ, name, key string }{
+		{"mutex.a", "mutex.a", "mutex.a", "", "mutex", "a", ""},
+		{`mutex.a["k"]`, "mutex.a", "mutex.a", "", "mutex", "a", "k"},
+		{`module.t["x.y"].namespace.p.mutex.a["k\"].b["]`, `module.t["x.y"].namespace.p.mutex.a`, "module.t.namespace.p.mutex.a", `module.t["x.y"]`, "mutex", "a", `k"].b[`},
+		{`module.a.module.b["1"]`, "module.a.module.b", "module.a.module.b", `module.a.module.b["1"]`, "module", "b", "1"},
+		// It was taken for an element of a type 'b': the view cut at the first bracket.
+		{`mutex.a["[\"b.c\"]"]`, "mutex.a", "mutex.a", "", "mutex", "a", `["b.c"]`},
+		{"mutex", "mutex", "mutex", "", "mutex", "", ""},
+		{"", "", "", "", "", "", ""},
+	} {
+		a := plan.Addr(c.addr)
+		key, keyed := a.Key()
+		require.Equal(t, []string{c.base, c.block, c.module, c.typ, c.name, c.key},
+			[]string{string(a.Base()), string(a.Block()), string(a.Module()), a.Type(), a.Name(), key}, c.addr)
+		require.Equal(t, c.key != "", keyed, c.addr)
+	}
+}
+
+// Whatever a key holds, it is the key; whatever an address is, it can be asked.
+func TestNoKeyPosesAsAnAddress(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key, outer := rapid.String().Draw(t, "key"), rapid.StringOf(rapid.RuneFrom([]rune(`a."[]\`))).Draw(t, "outer")
+		base := plan.Addr("namespace.n[" + strconv.Quote(outer) + "].mutex.m")
+		a := base + plan.Addr("["+strconv.Quote(key)+"]")
+		got, ok := a.Key()
+		require.True(t, ok)
+		if strings.ToValidUTF8(key, "") == key {
+			require.Equal(t, key, got)
+		}
+		require.Equal(t, base, a.Base())
+		require.Equal(t, plan.Addr("namespace.n.mutex.m"), a.Block())
+		for i := range a { // cut anywhere
+			for _, part := range []plan.Addr{a[:i], a[i:]} {
+				part.Key()
+				require.LessOrEqual(t, len(part.Base())+len(part.Block())+len(part.Module()), 3*len(part)+len(part))
+			}
+		}
+	})
+}
+
+func TestMovesAreFollowedAsFarAsAddressesReach(t *testing.T) {
+	i := plan.Intent{Moves: []plan.Move{
+		{From: "mutex.a", To: "namespace.n.mutex.b"},
+		{From: "namespace.n.mutex.b", To: "namespace.n.mutex.c"},
+		{From: `semaphore.s`, To: "semaphore.t"},
+		{From: `semaphore.s["x"]`, To: `semaphore.u["y"]`, One: true},
+		{From: "election.e", To: `election.e["first"]`, One: true},
+		{From: "module.old", To: `module.new["k"]`},
+		{From: "loop.a", To: "loop.b"}, {From: "loop.b", To: "loop.a"},
+	}}
+	for from, to := range map[plan.Addr]plan.Addr{
+		"mutex.a":              "namespace.n.mutex.c",
+		"mutex.ab":             "mutex.ab",
+		`mutex.a["k"]`:         `namespace.n.mutex.c["k"]`,
+		`semaphore.s["x"]`:     `semaphore.u["y"]`, // the nearer one wins
+		`semaphore.s["xy"]`:    `semaphore.t["xy"]`,
+		"election.e":           `election.e["first"]`,
+		`election.e["second"]`: `election.e["second"]`,
+		"module.old.mutex.m":   `module.new["k"].mutex.m`,
+		"module.older.mutex.m": "module.older.mutex.m",
+	} {
+		require.Equal(t, to, i.Rename(from), from)
+	}
+	require.Contains(t, []plan.Addr{"loop.a", "loop.b"}, i.Rename("loop.a"), "a list that Load would refuse must not hang")
+}
+
+func TestRemovalsCoverWhatIsInside(t *testing.T) {
+	i := plan.Intent{Removals: []plan.Removal{{From: "namespace.legacy", Destroy: true}, {From: `mutex.m["a"]`}}}
+	require.True(t, i.Removed("namespace.legacy.mutex.x").Destroy)
+	require.NotNil(t, i.Removed("namespace.legacy"))
+	require.NotNil(t, i.Removed(`mutex.m["a"]`))
+	require.Nil(t, i.Removed(`mutex.m["b"]`))
+	require.Nil(t, i.Removed("namespace.legacy2"))
 }
