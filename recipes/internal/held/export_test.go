@@ -36,7 +36,7 @@ func LooksAtHidden(s *session.Session, n int) (looks int) {
 	h := &Lock{owner: &znode.SessionNodes{Session: s}}
 	h.own = make([]func(), n)
 	for i := range n {
-		h.watching(0, i, &znode.Watch{Hidden: true}, func() { looks++ })
+		h.keep(0, i, &znode.Watch{Hidden: true}, func() { looks++ })
 	}
 	h.stopWatching()
 	time.Sleep(s.Timeout())

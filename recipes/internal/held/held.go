@@ -80,7 +80,7 @@ type Lock struct {
 
 	// The watches on the nodes.
 	timer *time.Timer // will start the watching
-	watch int         // the number of the present watching: how often it was stopped
+	round int         // the number of the present watching: how often it was stopped
 	own   []func()    // for each node: stops its watch, or the timer of its next look; nil before the first look
 }
 
@@ -465,7 +465,7 @@ func (h *Lock) stopWatching() {
 		h.timer.Stop()
 	}
 	own := h.own
-	h.own, h.watch = nil, h.watch+1
+	h.own, h.round = nil, h.round+1
 	h.mu.Unlock()
 	for _, end := range own {
 		if end != nil {
@@ -482,17 +482,17 @@ func (h *Lock) watchNodes() {
 		return
 	}
 	h.timer, h.own = nil, make([]func(), len(h.nodes))
-	watch := h.watch
+	round := h.round
 	for i := range h.nodes {
-		h.owner.Spawn(func() { h.look(watch, i) })
+		h.owner.Spawn(func() { h.look(round, i) })
 	}
 }
 
-// watches reports whether the watching with this number goes on. A failed exchange begins a new one.
-func (h *Lock) watches(watch int) bool {
+// stillWatches reports whether the watching with this number goes on. A failed exchange begins a new one.
+func (h *Lock) stillWatches(round int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.state.watched() && h.watch == watch
+	return h.state.watched() && h.round == round
 }
 
 // sessionSays receives the loss of the session, or of a node, from the session. During an exchange a heartbeat, or Verify, may
@@ -519,13 +519,13 @@ const (
 //
 // One look at each node is under way at a time. When a connection ends, the session fires every watch, even one whose read has no
 // answer yet. If each call started another look, repeated breaks would double the number of looks.
-func (h *Lock) look(watch, i int) {
+func (h *Lock) look(round, i int) {
 	var phase atomic.Int32
 	// A release deletes the node, and stops the watching when that is confirmed. When the event of that deletion comes, the lock
 	// is over already, so no look starts (see watched).
 	news := func() {
-		if !phase.CompareAndSwap(lookReads, lookReadsAgain) && phase.CompareAndSwap(lookIsOver, lookIsFollowed) && h.watches(watch) {
-			h.owner.Spawn(func() { h.look(watch, i) })
+		if !phase.CompareAndSwap(lookReads, lookReadsAgain) && phase.CompareAndSwap(lookIsOver, lookIsFollowed) && h.stillWatches(round) {
+			h.owner.Spawn(func() { h.look(round, i) })
 		}
 	}
 	if say := h.nodes[i].Mark.Swap(nil); say != nil { // before the read: the write checks the version, so it overwrites no earlier revocation
@@ -534,14 +534,14 @@ func (h *Lock) look(watch, i int) {
 	o := &znode.Watch{K: h.nodes[i]}
 	for again := true; again; again = !phase.CompareAndSwap(lookReads, lookIsOver) {
 		phase.Store(lookReads)
-		err := retry.Do(context.Background(), h.owner.Session, func(err error) bool { return znode.Unseen(err) && h.watches(watch) }, func() error {
+		err := retry.Do(context.Background(), h.owner.Session, func(err error) bool { return znode.Unseen(err) && h.stillWatches(round) }, func() error {
 			o.Unwatch()
 			if err := o.Read(context.Background(), news); err != nil || !o.Hidden {
 				return err
 			}
 			return o.Exists(context.Background())
 		})
-		if !h.watching(watch, i, o, news) {
+		if !h.keep(round, i, o, news) {
 			o.Unwatch()
 			return
 		}
@@ -560,13 +560,13 @@ func (h *Lock) look(watch, i int) {
 	}
 }
 
-// watching stores how to stop the new watch on a node; the watch before it has fired. A hidden node has no watch, so it is read
-// again after a session timeout.
-func (h *Lock) watching(watch, i int, o *znode.Watch, again func()) bool {
+// keep stores how to stop the new watch on a node, if the watching goes on; the watch before it has fired. A hidden node has no
+// watch, so it is read again after a session timeout.
+func (h *Lock) keep(round, i int, o *znode.Watch, again func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case !h.state.watched() || h.watch != watch:
+	case !h.state.watched() || h.round != round:
 		return false
 	case o.W != nil:
 		h.own[i] = o.W.Stop

@@ -262,6 +262,35 @@ func (x schedule) after(now time.Time) time.Time {
 	return next
 }
 
+// watchClock looks whenever a deadline may have passed, until the session is lost.
+func (s *Session) watchClock() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-s.kick:
+		case <-s.done:
+			return
+		}
+		s.mu.Lock()
+		// A deadline that moves nearer during this look causes another look.
+		s.looks = time.Now().Add(time.Hour)
+		s.mu.Unlock()
+		next := s.look()
+		s.mu.Lock()
+		l := s.link
+		s.mu.Unlock()
+		if l != nil {
+			next = l.expire(next)
+		}
+		s.mu.Lock()
+		s.looks = next
+		s.mu.Unlock()
+		timer.Reset(time.Until(next))
+	}
+}
+
 // look compares the clock with the deadlines, acts on those that have passed and returns the next one.
 func (s *Session) look() (next time.Time) {
 	s.mu.Lock()
@@ -338,38 +367,6 @@ func (s *Session) due(now time.Time) *held {
 	return nil
 }
 
-// hurry returns how long a pass over the servers may be put off without risk for the session, 0 before there is a session. A
-// session that holds nothing lasts 7T/8 from the last answer; when a silent connection is given up, 5T/24 remain. A lease ends T/3
-// after the first heartbeat that fails: ten passes fit into that.
-func (s *Session) hurry() (most time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch now := s.readClock(); {
-	case s.state == stateAsked:
-		return 0
-	case len(s.holds) > 0 && !now.Before(s.proof.sent.After(s.timeout/6, s.slept)):
-		return s.timeout / 32
-	default:
-		return s.timeout / 12
-	}
-}
-
-// respite bounds the pause before the first attempt after a connection has ended. The pause spreads the clients of a server that
-// ends all its connections. It is at most a twelfth of the timeout, and ends before a connection that had fallen silent would be
-// given up (schedule.silent) or, while something is held, before the first heartbeat could have failed (T/6 after the last
-// commit). So the time that hurry counts on remains: 5T/24 for a session that holds nothing, T/3 and ten passes for a lease. So
-// the jitter ends no lease and no place in a queue.
-func (s *Session) respite() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.readClock()
-	until := s.schedule().silent
-	if beat := s.proof.sent.After(s.timeout/6, s.slept); len(s.holds) > 0 && beat.Before(until) {
-		until = beat
-	}
-	return max(0, min(s.timeout/12, until.Sub(now)))
-}
-
 // beat sends one heartbeat. A heartbeat without an answer usually ends with the connection (see schedule), before its own bound.
 func (s *Session) beat(h *held) {
 	ctx, cancel := context.WithTimeout(s.live, s.Timeout()/3)
@@ -407,31 +404,34 @@ func (s *Session) wake() {
 	}
 }
 
-// watchClock looks whenever a deadline may have passed, until the session is lost.
-func (s *Session) watchClock() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-		case <-s.kick:
-		case <-s.done:
-			return
-		}
-		s.mu.Lock()
-		// A deadline that moves nearer during this look causes another look.
-		s.looks = time.Now().Add(time.Hour)
-		s.mu.Unlock()
-		next := s.look()
-		s.mu.Lock()
-		l := s.link
-		s.mu.Unlock()
-		if l != nil {
-			next = l.expire(next)
-		}
-		s.mu.Lock()
-		s.looks = next
-		s.mu.Unlock()
-		timer.Reset(time.Until(next))
+// hurry returns how long a pass over the servers may be put off without risk for the session, 0 before there is a session. A
+// session that holds nothing lasts 7T/8 from the last answer; when a silent connection is given up, 5T/24 remain. A lease ends T/3
+// after the first heartbeat that fails: ten passes fit into that.
+func (s *Session) hurry() (most time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch now := s.readClock(); {
+	case s.state == stateAsked:
+		return 0
+	case len(s.holds) > 0 && !now.Before(s.proof.sent.After(s.timeout/6, s.slept)):
+		return s.timeout / 32
+	default:
+		return s.timeout / 12
 	}
+}
+
+// respite bounds the pause before the first attempt after a connection has ended. The pause spreads the clients of a server that
+// ends all its connections. It is at most a twelfth of the timeout, and ends before a connection that had fallen silent would be
+// given up (schedule.silent) or, while something is held, before the first heartbeat could have failed (T/6 after the last
+// commit). So the time that hurry counts on remains: 5T/24 for a session that holds nothing, T/3 and ten passes for a lease. So
+// the jitter ends no lease and no place in a queue.
+func (s *Session) respite() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.readClock()
+	until := s.schedule().silent
+	if beat := s.proof.sent.After(s.timeout/6, s.slept); len(s.holds) > 0 && beat.Before(until) {
+		until = beat
+	}
+	return max(0, min(s.timeout/12, until.Sub(now)))
 }
