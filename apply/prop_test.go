@@ -1,15 +1,26 @@
 package apply_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/locktree/locktree/apply/failure"
+	"github.com/locktree/locktree/apply/internal/prepare"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff"
+	"github.com/locktree/locktree/plan/problem"
+	"github.com/locktree/locktree/plan/record"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 // someTree draws a declaration of two levels from few names, so that two of them
@@ -83,4 +94,445 @@ func TestRootOfTheEnsembleCanBeTheRoot(t *testing.T) {
 	require.NoError(t, s.destroy(c, tree))
 	n, _ := s.server.Get("/")
 	require.Equal(t, []string{".locktree", "zookeeper"}, n.Children)
+}
+
+// people: two of them are one user with an old and a new password, whom servers show alike to readers.
+var people = []string{"ann:1", "ann:2", "bob:3", "cid:4"}
+
+// charter is what one configuration says of who may do what, and of what there is.
+type charter struct {
+	has map[string]bool // by path
+
+	stack           string
+	admins, readers []string
+	grants          map[string]map[string]string // by path; nil for a node without an acl
+	visits          int                          // it stands in the descriptions, so that each is a change
+}
+
+var charterNodes = []struct {
+	path string
+	kind *kind.Kind
+}{
+	{"", kind.Namespace}, {"/lamp", kind.Mutex}, {"/ledger", kind.Mutex}, {"/pool", kind.Semaphore}, {"/solo", kind.Election},
+	{wing, kind.Namespace}, {wing + "/lamp", kind.Mutex},
+}
+
+// wing is a namespace that stays when it is no longer declared, if another program made a node in it. The lamp's path changes
+// between the wing and the place beside it.
+const wing = "/wing"
+
+func someCharter(t *rapid.T, stack string) *charter {
+	some := func(name string, least int) []string {
+		return rapid.SliceOfNDistinct(rapid.SampledFrom(people), least, len(people), rapid.ID[string]).Draw(t, name)
+	}
+	c := &charter{stack: stack, admins: some("admins", 1), readers: some("readers", 0), grants: map[string]map[string]string{}}
+	c.has = map[string]bool{"": true, wing: rapid.Bool().Draw(t, "a wing")}
+	for _, path := range []string{"/ledger", "/pool", "/solo"} {
+		c.has[path] = rapid.IntRange(0, 3).Draw(t, path) > 0
+	}
+	c.has[wing+"/lamp"] = c.has[wing] && rapid.Bool().Draw(t, "the lamp is there")
+	c.has["/lamp"] = !c.has[wing+"/lamp"]
+	for _, n := range charterNodes {
+		if rapid.IntRange(0, 2).Draw(t, "acl of "+n.path) > 0 {
+			continue
+		}
+		grants := map[string]string{}
+		for _, who := range some("grants", 1) {
+			grants[who] = rapid.SampledFrom([]string{"admin", "admin", "lock", "observe"}).Draw(t, "role")
+		}
+		if rapid.IntRange(0, 4).Draw(t, "an administrator") > 0 {
+			grants[c.admins[0]] = "admin"
+		}
+		c.grants[n.path] = grants
+	}
+	return c
+}
+
+var charterRoles = map[string]kind.Perm{
+	"admin": kind.PermAll, "lock": kind.PermCreate | kind.PermRead | kind.PermDelete, "observe": kind.PermRead,
+}
+
+func (c *charter) access() *plan.Access { return may(c.admins, c.readers) }
+
+func (c *charter) tree(s *site) *plan.Tree {
+	tree := &plan.Tree{Ensemble: "main", Root: s.root, Stack: c.stack}
+	tree.Intent.Access = c.access()
+	for _, d := range charterNodes {
+		if !c.has[d.path] {
+			continue
+		}
+		n := declare("/"+c.stack+d.path, d.kind, set("description", fmt.Sprint(c.visits)))
+		n.Path, n.Payload.Owner.Stack = s.root+n.Path, c.stack
+		n.ACL = c.access().List()
+		n.Payload.ChildACL = n.ACL
+		if grants := c.grants[d.path]; grants != nil {
+			n.ACL = nil
+			for who, role := range grants {
+				n.ACL = append(n.ACL, kind.ACL{Scheme: "digest", ID: digest(who), Perms: charterRoles[role]})
+			}
+			n.ACL = n.ACL.Normalize()
+			n.Payload.ChildACL = n.ACL
+		}
+		if d.kind.Container {
+			n.Payload.ChildACL = nil
+		}
+		tree.Nodes = append(tree.Nodes, n)
+	}
+	return tree
+}
+
+// rights are what a list gives to one of the people.
+func rights(list kind.List, who string) (p kind.Perm) {
+	for _, a := range list {
+		if a.ID == digest(who) {
+			p |= a.Perms
+		}
+	}
+	return p
+}
+
+// manages reports whether somebody can do with the nodes of a tree what an apply may have to.
+func manages(tree *plan.Tree, who ...string) bool {
+	for _, n := range tree.Nodes {
+		var p kind.Perm
+		for _, w := range who {
+			p |= rights(n.ACL, w)
+		}
+		if p != kind.PermAll {
+			return false
+		}
+	}
+	return true
+}
+
+// there is the set of the root; nil if it has none yet.
+func (l *land) there() kind.List { return l.everyList()[record.ScaffoldPath(l.root)].Normalize() }
+
+// applied notes that a charter was.
+func (l *land) applied(c *charter) { l.now, l.left = c, l.there() }
+
+// may reports whether somebody has rights, or all that there are, on each of some nodes.
+func (l *land) may(lists map[string]kind.List, need kind.Perm, who ...string) bool {
+	for _, list := range lists {
+		var p kind.Perm
+		for _, w := range who {
+			p |= rights(list, w)
+		}
+		if need&kind.PermAll&^p != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func meet(a, b []string) bool {
+	return slices.ContainsFunc(a, func(x string) bool { return slices.Contains(b, x) })
+}
+
+// land is a root with a stack, and what was applied to it last.
+type land struct {
+	*site
+	r       *rapid.T
+	clients map[string]*recipes.Client
+	kept    int // nodes that stayed without a declaration
+	now     *charter
+	left    kind.List // the set of the root when it was applied last
+
+	closed map[string]bool // of the last plan: whether nobody who applied had ADMIN on the node of a path
+	told   map[string]bool // and whether the plan has a problem there
+	lent   map[string]bool // and whether others might create nodes in it
+	spared map[string]bool // what the last apply went on without for these two reasons
+}
+
+func (l *land) client(who ...string) *recipes.Client {
+	key := strings.Join(who, " ")
+	if l.clients[key] == nil {
+		l.clients[key] = l.as(who...)
+	}
+	return l.clients[key]
+}
+
+func (l *land) try(c *recipes.Client, tree *plan.Tree) (*plan.Plan, error) {
+	live, err := read.Tree(l.t.Context(), l.session(c), tree)
+	if err != nil {
+		return nil, err
+	}
+	return diff.Compare(live, tree, plan.Options{Identities: identities(c), AllowMassDestroy: true}), nil
+}
+
+// passing is a test whose servers and clients end with one check of many, and not with all of them: a closed client
+// keeps its buffers for as long as it is kept.
+type passing struct {
+	testing.TB
+	cleanups []func()
+}
+
+func (p *passing) Cleanup(f func()) { p.cleanups = append(p.cleanups, f) }
+
+func (p *passing) end() {
+	for _, f := range slices.Backward(p.cleanups) {
+		f()
+	}
+}
+
+// Whatever identities, grants and changes of them are declared, by whomever they are applied: declared readers can plan,
+// declared administrators can apply, nobody else can write, and nobody who could apply is locked out unless it was asked for.
+func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
+	applied, refused, kept := 0, 0, 0
+	rapid.Check(t, func(r *rapid.T) {
+		passing := &passing{TB: t}
+		defer passing.end()
+		l := &land{site: inMemory(passing), r: r, clients: map[string]*recipes.Client{}}
+		for range rapid.IntRange(2, 5).Draw(r, "applies") {
+			next := someCharter(r, stack)
+			by := rapid.SliceOfNDistinct(rapid.SampledFrom(people), 1, len(people), rapid.ID[string]).Draw(r, "by")
+			if was := l.now; rapid.Bool().Draw(r, "both credentials") {
+				by = append(by, next.admins[0])
+				if was != nil {
+					by = append(by, was.admins[0])
+				}
+				slices.Sort(by)
+				by = slices.Compact(by)
+			}
+			left := l.left
+			if l.turn(next, by) {
+				applied++
+				l.stays(next, left)
+				l.squat(next)
+			} else {
+				refused++
+			}
+			if l.now != nil {
+				l.holds(l.now)
+			}
+		}
+		kept += l.kept
+	})
+	t.Logf("%d applied, %d refused, %d nodes stayed without a declaration", applied, refused, kept)
+	require.Positive(t, kept)
+	require.Positive(t, applied)
+	require.Positive(t, refused)
+}
+
+// turn applies one charter. It asserts that it is refused for a reason, and then changes nothing.
+func (l *land) turn(next *charter, by []string) bool {
+	r, was := l.r, l.now
+	before, set := l.everyList(), next.access().List()
+	tree := next.tree(l.site)
+	p, err := l.try(l.client(by...), tree)
+	if err != nil {
+		require.ErrorContains(r, err, "READ")
+		require.False(r, l.may(before, kind.PermRead, by...), "%v: %v", by, err)
+		return false
+	}
+	if l.may(before, kind.PermAll, by...) { // else it does not see all hashes
+		require.Equal(r, set.String(), p.Set.List().String())
+	}
+	l.closed, l.told, l.lent = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	spared := l.spared
+	l.spared = map[string]bool{}
+	defer func() {
+		if l.now == was { // nothing was applied
+			l.spared = spared
+		}
+	}()
+	for path, list := range before {
+		l.closed[path] = !slices.ContainsFunc(by, func(who string) bool { return rights(list, who)&kind.PermAdmin != 0 })
+	}
+	applies := slices.Concat(set, next.access().Admins, l.left)
+	for path, list := range before {
+		l.lent[path] = slices.ContainsFunc(people, func(who string) bool {
+			return rights(list, who)&(kind.PermCreate|kind.PermAdmin) != 0 && rights(applies, who)&kind.PermAdmin == 0
+		})
+	}
+	for _, q := range p.Problems {
+		l.told[q.Path] = true
+	}
+	able := slices.ContainsFunc(next.admins, func(who string) bool { return manages(tree, who) })
+	lockedOut := slices.ContainsFunc(tree.Nodes, func(n *plan.Node) bool {
+		return !slices.ContainsFunc(next.admins, func(who string) bool { return managesNode(n, who) })
+	})
+	if lockedOut {
+		require.False(r, p.Applyable(), "%s", p)
+		require.False(r, able)
+	}
+	if !p.Applyable() {
+		for _, q := range p.Problems {
+			if q.Severity == problem.Error && q.Code != problem.LockOut {
+				// What an earlier charter has left, closed to those who apply, may stand where this one declares something.
+				closed := q.Code == problem.Unreadable && !slices.ContainsFunc(by, func(who string) bool { return rights(before[q.Path], who)&kind.PermRead != 0 })
+				left := func() bool {
+					return closed && !slices.ContainsFunc(was.tree(l.site).Nodes, func(n *plan.Node) bool { return n.Path == q.Path })
+				}
+				require.False(r, was != nil && meet(by, was.admins) && manages(was.tree(l.site), by...) && !left(), "%v", q)
+			}
+		}
+		return false
+	}
+	_, err = executor(l.client(by...)).Run(l.t.Context(), p)
+	if err != nil {
+		// Whoever makes a semaphore or a namespace needs rights on it, for what is made in it. Whoever applies needs all on what is
+		// there, the tool's own nodes included, which a first apply that is refused leaves.
+		sure := slices.ContainsFunc(by, func(who string) bool { return rights(set, who) == kind.PermAll }) && manages(tree, by...) && l.may(before, kind.PermAll, by...)
+		require.False(r, sure, "%v may do all of it: %v", by, err)
+		var half *failure.ACLPhaseError
+		if errors.As(err, &half) {
+			// Everybody together carries on.
+			p, err := l.try(l.client(people...), tree)
+			require.NoError(r, err)
+			_, err = executor(l.client(people...)).Run(l.t.Context(), p)
+			require.NoError(r, err)
+			l.applied(next)
+			return true
+		}
+		after := l.everyList()
+		if was == nil {
+			for _, path := range prepare.ScaffoldPaths(l.root, next.stack) {
+				if before[path] == nil {
+					delete(after, path)
+				}
+			}
+		}
+		require.Equal(r, before, after, "refused (%v), but something was written", err)
+		return false
+	}
+	l.applied(next)
+	// Who may read a node that the plan went on without plans more than those who applied: for it, and for what is around it.
+	base := l.root + "/" + next.stack
+	for path := range before {
+		for at := path; l.passedOver(path) && strings.HasPrefix(at, base+"/") && tree.Find(at) == nil; at = kind.ParentPath(at) {
+			l.spared[at] = true
+		}
+	}
+	l.exact(set, next.stack)
+	return true
+}
+
+// stays asserts of what is no longer declared, and stays, that it is of those who may use the root now, and not of those who
+// might administer it before.
+func (l *land) stays(now *charter, left kind.List) {
+	tree, lists, base, set := now.tree(l.site), l.everyList(), l.root+"/"+now.stack, l.there()
+	for _, path := range []string{base + wing, base + wing + "/lamp", base + "/lamp"} {
+		list := lists[path]
+		if list == nil || tree.Find(path) != nil {
+			continue
+		}
+		if l.passedOver(path) {
+			continue
+		}
+		l.kept++
+		for _, who := range people {
+			switch p := rights(set, who); {
+			case p&kind.PermAdmin != 0:
+				require.Zero(l.r, kind.PermAll&^rights(list, who), "%s: %s", path, who)
+			case p != 0:
+				require.NotZero(l.r, rights(list, who)&kind.PermRead, "%s: %s", path, who)
+			case rights(left, who)&kind.PermAdmin != 0:
+				require.Zero(l.r, rights(list, who), "%s: %s", path, who)
+			}
+		}
+	}
+}
+
+// passedOver reports whether the last plan went on without a node, or one around it, that nobody who applied could read or
+// administer, as a tenant may have closed it. It named the node, unless others may create nodes there: then it may be theirs.
+func (l *land) passedOver(path string) bool {
+	for ; path != l.root; path = kind.ParentPath(path) {
+		if l.closed[path] && (l.told[path] || l.lent[kind.ParentPath(path)]) {
+			return true
+		}
+	}
+	return false
+}
+
+// blurred reports whether the set of the root may look like another one to somebody: it has two passwords of one user, and its hashes
+// are hidden from who is no administrator.
+func (l *land) blurred(who string) bool {
+	users, twice := map[string]bool{}, false
+	for _, a := range l.there() {
+		user, _, _ := strings.Cut(a.ID, ":")
+		twice = twice || users[user]
+		users[user] = true
+	}
+	return twice && rights(l.there(), who)&kind.PermAdmin == 0
+}
+
+// squat makes a node in the wing, by whoever may.
+func (l *land) squat(c *charter) {
+	if !c.has[wing] || !rapid.Bool().Draw(l.r, "somebody else's node") {
+		return
+	}
+	s := l.session(l.client(people...))
+	_, err := s.Create(l.t.Context(), l.root+"/"+c.stack+wing+foreign, nil, 0, zk.WorldACL(zk.PermAll))
+	if !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoAuth) {
+		require.NoError(l.r, err)
+	}
+}
+
+func managesNode(n *plan.Node, who string) bool {
+	need := kind.PermRead | kind.PermWrite | kind.PermAdmin
+	if n.Kind().Container || len(n.Kind().Children) > 0 {
+		need = kind.PermAll
+	}
+	return need&^rights(n.ACL, who) == 0
+}
+
+// exact asserts that the nodes that the stack stands on have the set of the root.
+func (l *land) exact(set kind.List, stack string) {
+	for _, path := range []string{l.root, record.ScaffoldPath(l.root), kind.ParentPath(record.IndexPath(l.root, stack)), kind.ParentPath(record.LockPath(l.root, stack))} {
+		require.Equal(l.r, set.String(), l.everyList()[path].String(), path)
+	}
+}
+
+// holds asserts what must hold of a stack behind an apply: whoever may read it plans it,
+// and finds nothing to do with its locks; whoever may do everything applies it. These are the administrators and readers that it
+// declares.
+func (l *land) holds(c *charter) {
+	r, tree := l.r, c.tree(l.site)
+	all := l.everyList()
+	for _, path := range []string{record.IndexPath(l.root, c.stack), record.LockPath(l.root, c.stack)} {
+		require.Equal(r, l.left.String(), all[path].String(), path)
+	}
+	require.Equal(r, c.access().List().String(), l.there().String())
+	for _, who := range people {
+		declared := slices.Contains(append(slices.Clone(c.admins), c.readers...), who)
+		if !declared && !l.may(all, kind.PermRead, who) {
+			continue
+		}
+		p, err := l.try(l.client(who), tree)
+		require.NoError(r, err, "%s cannot plan %s", who, c.stack)
+		blind := slices.ContainsFunc(tree.Nodes, func(n *plan.Node) bool { return rights(n.ACL, who)&kind.PermRead == 0 })
+		if blind {
+			continue
+		}
+		require.Empty(r, p.Drifted)
+		for i := range p.Changes {
+			if !l.spared[p.Changes[i].Path] {
+				require.Equal(r, plan.NoOp, p.Changes[i].Action, "%s: %s", who, p)
+			}
+		}
+		for _, a := range p.Access {
+			require.True(r, l.spared[a.Pin.Path] || l.blurred(who), "%s: %s: %s %v", who, c.stack, p, warnings(p))
+		}
+	}
+	for _, n := range tree.Nodes {
+		if !l.spared[n.Path] {
+			require.Equal(r, n.ACL.String(), all[n.Path].String(), n.Path)
+		}
+	}
+	for _, who := range people {
+		declared := slices.Contains(c.admins, who)
+		if !manages(tree, who) || len(l.spared) > 0 || !declared && !(rights(l.there(), who) == kind.PermAll && l.may(l.everyList(), kind.PermAll, who)) {
+			continue // it was said so
+		}
+		c.visits++
+		next := c.tree(l.site)
+		p, err := l.try(l.client(who), next)
+		require.NoError(r, err)
+		require.True(r, p.HasChanges() && p.Applyable(), "%s", p)
+		_, err = executor(l.client(who)).Run(l.t.Context(), p)
+		require.NoError(r, err, "%s cannot apply %s", who, c.stack)
+		l.applied(c)
+	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -13,12 +15,15 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
+	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 func TestFirstApplyMakesTheTreeAndTheSecondPlanIsEmpty(t *testing.T) {
@@ -260,4 +265,201 @@ func TestAnAnswerThatDoesNotComeIsNoRefusal(t *testing.T) {
 	}
 	e.Err = zk.ErrNoAuth
 	require.Equal(t, "ZooKeeper refused to read a node", e.Explain().Summary)
+}
+
+// Whatever Run would refuse as things stand, Check refuses with the same error.
+func TestCheckRefusesWhatApplyWouldAndWritesNothing(t *testing.T) { checkRefuses(t, inMemory(t)) }
+
+func checkRefuses(t *testing.T, s *site) {
+	c, other := s.provisioner(), s.provisioner()
+	check := func(x *applying, p *plan.Plan) (err error) {
+		s.unchanged(c, func() { err = x.applier().Check(t.Context(), p) })
+		return err
+	}
+	p := s.plan(c, s.shop())
+	require.NoError(t, check(executor(c), p))
+	s.apply(c, s.shop())
+	stale := errorAs[*failure.StaleError](t, check(executor(c), p))
+	require.NoError(t, check(executor(c), s.plan(c, s.shop())), "nothing to do")
+
+	p = s.plan(c, s.shop(set("description", "b")))
+	require.NoError(t, check(executor(c), p))
+	_, err := s.session(c).Set(t.Context(), s.root+"/pay/ledger", []byte("x"), -1)
+	require.NoError(t, err)
+	require.ErrorAs(t, check(executor(c), p), &stale)
+	errorAs[*failure.ProblemsError](t, check(executor(c), s.plan(c, s.shop())))
+	require.NoError(t, s.session(c).Delete(t.Context(), s.root+"/pay/ledger", -1))
+	s.apply(c, s.shop())
+
+	lease, err := other.Mutex(s.root + "/pay/ledger").Lock(t.Context())
+	require.NoError(t, err)
+	p = s.plan(c, s.tree(declare("/solo", kind.Election)), plan.Options{AllowMassDestroy: true})
+	errorAs[*failure.InUseError](t, check(executor(c), p))
+	require.NoError(t, lease.Unlock(t.Context()))
+
+	// While another apply is at it.
+	p = s.plan(c, s.shop(set("description", "b")))
+	x, looked := executor(other), false
+	x.Events = on(func(event.Verified) {
+		looked = true
+		locked := errorAs[*failure.LockedError](t, check(executor(c), p))
+		require.Equal(t, "me@here", locked.Info.Who)
+		require.Equal(t, record.LockPath(s.root, stack), locked.Path)
+		patient := executor(c)
+		patient.LockTimeout = time.Hour
+		require.NoError(t, check(patient, p), "Apply would wait for it")
+	})
+	_, err = x.Run(t.Context(), s.plan(other, s.shop(set("description", "c"))))
+	require.NoError(t, err)
+	require.True(t, looked)
+}
+
+// Somebody changes a node by hand in the moment between the verification and the
+// transaction: the versions in the transaction refuse it as a whole.
+func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*testing.T, *site)
+		path string
+		why  string
+	}{
+		"updated node edited": {func(t *testing.T, s *site) {
+			require.NoError(t, s.server.Set("/locks/pay/pool", []byte("x")))
+		}, "/locks/pay/pool", "its data was changed"},
+		"deleted node edited": {func(t *testing.T, s *site) {
+			require.NoError(t, s.server.Set("/locks/solo", []byte("x")))
+		}, "/locks/solo", "its data was changed"},
+		"node whose list changes edited": {func(t *testing.T, s *site) {
+			require.NoError(t, s.server.Set("/locks/pay/batch", []byte("x")))
+		}, "/locks/pay/batch", "its data was changed"},
+		"created node there": {func(t *testing.T, s *site) {
+			require.NoError(t, s.server.Create("/locks/new", nil))
+		}, "/locks/new", "another program created it"},
+		"updated node deleted": {func(t *testing.T, s *site) {
+			require.NoError(t, s.server.Delete("/locks/pay/pool"))
+		}, "/locks/pay/pool", "it was deleted"},
+		"index written": {func(t *testing.T, s *site) {
+			require.NoError(t, s.server.Set(record.IndexPath("/locks", stack), []byte("x")))
+		}, record.IndexPath("/locks", stack), "its data was changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			p := s.provisioner()
+			s.apply(p, s.shop())
+			var edited map[string]string
+			x := executor(p, on(func(event.Verified) {
+				c.edit(t, s)
+				edited = s.dump(p)
+			}))
+			_, err := x.Run(t.Context(), s.plan(p, rich(s)))
+			conflict := errorAs[*failure.ConflictError](t, err)
+			require.Equal(t, c.path, conflict.Path)
+			require.Contains(t, conflict.Why, c.why)
+			require.Equal(t, edited, s.dump(p), "something was written")
+		})
+	}
+}
+
+// An apply finishes while the tree is read: the read starts over, so that index
+// and nodes are of one moment, and gives up when that never ends.
+func TestReadThatIsOvertakenStartsOver(t *testing.T) {
+	for name, times := range map[string]int{"once": 1, "always": read.Tries} {
+		t.Run(name, func(t *testing.T) {
+			s, c := shopped(t)
+			path := record.IndexPath(s.root, stack)
+			n, _ := s.server.Get(path)
+			in := s.server.Inject(zktest.Once(zktest.On("getACL")), zktest.Hold)
+			s.server.ResetCounts()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for i := range times {
+					<-in.Hit()
+					if err := s.server.Set(path, n.Data); err != nil {
+						t.Error(err)
+					}
+					held := in
+					if i < times-1 {
+						in = s.server.Inject(zktest.Once(zktest.On("sync")), zktest.Hold)
+						held.Release()
+						<-in.Hit()
+						sync := in
+						in = s.server.Inject(zktest.Once(zktest.On("getACL")), zktest.Hold)
+						sync.Release()
+						continue
+					}
+					held.Release()
+				}
+			}()
+			live, err := read.Tree(t.Context(), s.session(c), s.shop())
+			<-done
+			if times < read.Tries {
+				require.NoError(t, err)
+				require.EqualValues(t, times, live.IndexPin.Version)
+				require.Equal(t, times+1, s.server.Counts().ByOp["sync"])
+				return
+			}
+			moved := errorAs[*failure.MovedError](t, err)
+			require.Equal(t, path, moved.Path)
+		})
+	}
+}
+
+// Two stacks and four appliers meet on an empty server, where even the root is
+// missing: one applies, and nobody fails because somebody else made the root first.
+func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
+	for range 20 {
+		s := inMemory(t)
+		s.root = "/a/b"
+		runs := make([]func() error, 4)
+		for i := range runs { // all plans are of the empty server
+			c := s.provisioner()
+			tree := s.tree(declare("/x"+string(rune('0'+i%2)), kind.Mutex))
+			tree.Stack = []string{"one", "two"}[i%2]
+			tree.Nodes[0].Payload.Owner.Stack = tree.Stack
+			p := s.plan(c, tree)
+			runs[i] = func() error {
+				x := executor(c)
+				x.LockTimeout = patience
+				_, err := x.Run(t.Context(), p)
+				return err
+			}
+		}
+		var wg sync.WaitGroup
+		errs := make([]error, len(runs))
+		for i, run := range runs {
+			wg.Go(func() { errs[i] = run() })
+		}
+		wg.Wait()
+		late := 0
+		for _, err := range errs {
+			var e *failure.StaleError
+			if errors.As(err, &e) || err != nil && explain.Of(err).Summary == "Root belongs to another stack" {
+				late++
+				continue
+			}
+			require.NoError(t, err)
+		}
+		require.Equal(t, 3, late, "one applied, and the others came too late: %v", errs)
+	}
+}
+
+// Another stack is applied for the first time after the last look of this one, and before its transaction.
+func TestTwoStacksCannotBothTakeARoot(t *testing.T) {
+	s, c := provisioned(t)
+	first, second := s.tree(declare("/x", kind.Mutex)), s.tree(declare("/y", kind.Mutex))
+	second.Stack, second.Nodes[0].Payload.Owner.Stack = "depot", "depot"
+	p := s.plan(c, first)
+	in := s.server.Inject(zktest.Once(transaction(s)), zktest.Hold)
+	done := make(chan error)
+	go func() {
+		_, err := executor(c).Run(t.Context(), p)
+		done <- err
+	}()
+	<-in.Hit()
+	s.apply(s.provisioner(), second)
+	in.Release()
+	err := <-done
+	require.ErrorContains(t, err, `this root belongs to stack "depot" (/locks/.locktree/stacks/depot is its record)`)
+	require.Nil(t, s.node(c, "/x"))
+	require.False(t, s.plan(c, second).HasChanges())
 }
