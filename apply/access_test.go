@@ -15,7 +15,6 @@ import (
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/prepare"
 	"github.com/locktree/locktree/apply/internal/wire"
-	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
@@ -66,23 +65,13 @@ func (s *site) as(keys ...string) *recipes.Client {
 	for _, key := range keys {
 		cfg.Auth = append(cfg.Auth, recipes.Auth{Scheme: "digest", Credentials: recipes.Secret(key)})
 	}
-	c, err := recipes.Dial(s.t.Context(), cfg)
-	require.NoError(s.t, err)
-	s.t.Cleanup(func() { _ = c.Close() })
-	return c
+	return s.connect(cfg)
 }
 
 // ownLists are the access lists of the tool's own nodes, as one of the administrators sees them.
 func (s *site) ownLists(c *recipes.Client) map[string]string {
 	s.t.Helper()
-	out := map[string]string{}
-	paths := append(prepare.ScaffoldPaths(s.root, stack), record.IndexPath(s.root, stack))
-	for _, path := range paths {
-		acl, _, err := s.session(c).GetACL(s.t.Context(), path)
-		require.NoError(s.t, err, path)
-		out[path] = wire.FromZK(acl).String()
-	}
-	return out
+	return s.lists(c, append(prepare.ScaffoldPaths(s.root, stack), record.IndexPath(s.root, stack))...)
 }
 
 // settled asserts that nothing is left to do, and that the tool's nodes have these lists.
@@ -145,14 +134,13 @@ func TestListsOfTheToolsNodesThatWereChangedByHandArePutBack(t *testing.T) {
 	require.Equal(t, plan.Drift{Addr: "ensemble.main", Path: index,
 		Attributes: []plan.Attribute{{Name: "acl", Declared: "[digest:ci:r, digest:provisioner:cdrwa]", Found: "[digest:provisioner:cdrwa]"}}}, p.Drifted[1])
 	require.Len(t, p.Access, 2)
-	saved, err := executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
+	saved := s.runs(c, p)
 	require.Equal(t, 2, saved.ACLs)
 	s.settled(c, tree)
 
 	p = s.plan(c, s.administered(may([]string{oldKey}, nil)))
 	s.setByHand(c, index, admin)
-	_, err = executor(c).Run(t.Context(), p)
+	_, err := executor(c).Run(t.Context(), p)
 	errorAs[*failure.StaleError](t, err)
 	require.Contains(t, err.Error(), "access list changed")
 	require.NotContains(t, err.Error(), "access list changed, at", "the servers note when data changes")
@@ -258,8 +246,7 @@ func (s *site) settle(a *plan.Access, keys ...string) {
 	s.rebase(first, "/bills", "/old/invoices")
 	c := s.as(keys...)
 	s.apply(c, first)
-	_, err := s.session(c).Create(s.t.Context(), s.root+"/odd/in"+foreign, []byte("hi"), 0, zk.WorldACL(zk.PermAll))
-	require.NoError(s.t, err)
+	s.create(c, s.root+"/odd/in"+foreign, "hi", everybody...)
 	s.apply(c, s.estate(a))
 }
 
@@ -361,41 +348,6 @@ func (s *site) arrived(tree *plan.Tree, admins []string) {
 	}
 }
 
-// On Apache ZooKeeper the program ends at each list that it sets, one after the other: its connection is closed in the middle.
-func rotationDies(t *testing.T, s *site) {
-	readers := []string{ciKey}
-	s.settle(may([]string{oldKey}, readers), oldKey)
-	after := s.estate(may([]string{newKey}, readers))
-	died := 0
-	for {
-		c := s.as(oldKey, newKey)
-		p := s.plan(c, after)
-		if !p.HasChanges() {
-			break
-		}
-		x := executor(c)
-		lists := 0
-		x.Events = func(e event.Event) {
-			if _, ok := e.(event.ACLApplied); ok && lists == 0 {
-				lists++
-				_ = c.Close()
-			}
-		}
-		_, err := x.Run(t.Context(), p)
-		if lists > 0 && err != nil {
-			died++
-		}
-		_, err = read.Tree(t.Context(), s.session(s.as(ciKey)), after)
-		require.NoError(t, err, "a reader plans at any moment")
-	}
-	require.GreaterOrEqual(t, died, 8, "each list but the last was an end")
-	for _, keys := range []string{ciKey, newKey} {
-		require.False(t, s.plan(s.as(keys), after).HasChanges())
-	}
-	_, err := read.Tree(t.Context(), s.session(s.as(oldKey)), after)
-	require.Error(t, err, "the old one sees nothing any more")
-}
-
 func kindOf(n *plan.Node) *kind.Kind { return n.Kind() }
 
 // closed is the shop with every access list reduced to the administrator's.
@@ -416,14 +368,11 @@ func accessLists(t *testing.T, s *site) {
 	require.Equal(t, 8, p.Transaction.ACLPhase)
 	var ev events
 	x := executor(c, ev.add)
-	res, err := x.Run(t.Context(), p)
-	require.NoError(t, err)
+	res := s.succeeds(x, p)
 	require.Equal(t, 8, res.ACLs)
 	require.Equal(t, 8, find[event.ACLPhase](ev).Total)
 	for _, path := range []string{"/pay", "/pay/pool", "/pay/pool/leases", "/pay/pool/locks", "/solo"} {
-		acl, _, err := s.session(c).GetACL(t.Context(), s.root+path)
-		require.NoError(t, err)
-		require.True(t, kind.List{admin}.Equal(wire.FromZK(acl)), path)
+		require.True(t, kind.List{admin}.Equal(s.list(c, s.root+path)), path)
 	}
 	again := s.plan(c, closed(s))
 	require.False(t, again.HasChanges())
@@ -490,9 +439,7 @@ func TestAccessListChangedByHandIsNotOverwritten(t *testing.T) {
 	errorAs[*failure.ACLPhaseError](t, err)
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 	require.ErrorContains(t, err, "another client changed it meanwhile")
-	acl, _, err := s.session(c).GetACL(t.Context(), "/locks/pay")
-	require.NoError(t, err)
-	require.Len(t, acl, 2)
+	require.Len(t, s.list(c, "/locks/pay"), 2)
 }
 
 func TestServerThatRewritesTheListIsNoticed(t *testing.T) {

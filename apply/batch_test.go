@@ -13,7 +13,6 @@ import (
 
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
-	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
@@ -41,10 +40,7 @@ func bulk(n, lines int, text string) []*plan.Node {
 	return nodes
 }
 
-func TestLargePlanIsAppliedInBatchesOfTheStatedSize(t *testing.T) {
-	s := inMemory(t)
-	batched(t, s)
-}
+func TestLargePlanIsAppliedInBatchesOfTheStatedSize(t *testing.T) { batched(t, inMemory(t)) }
 
 func batched(t *testing.T, s *site) {
 	c := s.provisioner()
@@ -56,8 +52,7 @@ func batched(t *testing.T, s *site) {
 		sizes = append(sizes, plan.Stats{Ops: e.Ops, Bytes: e.Bytes})
 		require.LessOrEqual(t, e.Bytes, tx.MaxTransaction)
 	}))
-	res, err := x.Run(t.Context(), p)
-	require.NoError(t, err)
+	res := s.succeeds(x, p)
 	require.Len(t, sizes, len(p.Batches))
 	for i, size := range sizes {
 		require.Equal(t, p.Batches[i].Ops, size.Ops)
@@ -82,12 +77,8 @@ func batched(t *testing.T, s *site) {
 	p = s.plan(c, rest)
 	require.False(t, p.HasChanges(), "%s", p)
 	require.NoError(t, s.destroy(c, rest))
-	names, _, err := s.session(c).Children(t.Context(), s.root)
-	require.NoError(t, err)
-	require.Equal(t, []string{".locktree"}, names)
-	stat, err := s.session(c).Exists(t.Context(), record.IndexPath(s.root, stack))
-	require.NoError(t, err)
-	require.Nil(t, stat)
+	require.Equal(t, []string{".locktree"}, s.children(c, s.root))
+	require.Nil(t, s.node(c, strings.TrimPrefix(record.IndexPath(s.root, stack), s.root)))
 }
 
 // wealth is the richest apply: creations, updates in place, deletions, a
@@ -133,18 +124,14 @@ func TestInterruptBetweenBatchesSaysWhatIsLeft(t *testing.T) {
 	require.False(t, s.plan(c, tree).HasChanges())
 }
 
-func TestEverythingAtOnce(t *testing.T) {
-	s := inMemory(t)
-	everything(t, s)
-}
+func TestEverythingAtOnce(t *testing.T) { everything(t, inMemory(t)) }
 
 // everything is the richest apply without a crash.
 func everything(t *testing.T, s *site) {
 	c := s.provisioner()
 	before, after := wealth(s)
 	s.apply(c, before)
-	_, err := s.session(c).Create(t.Context(), s.root+"/theirs", []byte{}, 0, wire.ToZK(kind.WorldAll()))
-	require.NoError(t, err)
+	s.create(c, s.root+"/theirs", "", everybody...)
 	s.apply(c, after)
 	s.addresses(c, after)
 	again := s.plan(c, after)
@@ -154,13 +141,9 @@ func everything(t *testing.T, s *site) {
 	payload, err := kind.Decode(data)
 	require.NoError(t, err)
 	require.Empty(t, payload.Owner)
-	stat, err := s.session(c).Exists(t.Context(), s.root+"/solo")
-	require.NoError(t, err)
-	require.Nil(t, stat, "nothing stays at the path that changed")
+	require.Nil(t, s.node(c, "/solo"), "nothing stays at the path that changed")
 	require.NoError(t, s.destroy(c, after))
-	names, _, err := s.session(c).Children(t.Context(), s.root)
-	require.NoError(t, err)
-	require.ElementsMatch(t, []string{".locktree", "zone"}, names, "what was forgotten stays")
+	require.ElementsMatch(t, []string{".locktree", "zone"}, s.children(c, s.root), "what was forgotten stays")
 }
 
 // The servers read less than the default: they end the connection without a word.
@@ -181,8 +164,7 @@ func halved(t *testing.T, s *site, frame int) {
 	require.Equal(t, n > 30, len(p.Batches) > 1)
 	var ev events
 	x := executor(c, ev.add)
-	res, err := x.Run(t.Context(), p)
-	require.NoError(t, err)
+	res := s.succeeds(x, p)
 	require.Greater(t, res.Transactions, max(1, len(p.Batches)))
 	started := map[string]int{}
 	for _, e := range ev {

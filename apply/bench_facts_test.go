@@ -33,8 +33,7 @@ func TestAPlanAsksForEachNodeOnce(t *testing.T) {
 		require.Less(t, s.server.Counts().Total, fixed, "what is not there is not asked for: %v", s.server.Counts().ByOp)
 
 		s.server.ResetCounts()
-		res, err := executor(c).Run(t.Context(), p)
-		require.NoError(t, err)
+		res := s.runs(c, p)
 		counts := s.server.Counts()
 		require.Equal(t, len(p.Batches), res.Transactions)
 		require.Greater(t, res.Transactions, 1)

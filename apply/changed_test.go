@@ -85,8 +85,7 @@ func TestChangedPathOfALockInUse(t *testing.T) {
 						assert.NoError(t, lease.Unlock(t.Context()))
 					}()
 				}))
-				_, err = x.Run(t.Context(), s.plan(c, after, plan.Options{Drain: time.Minute}))
-				require.NoError(t, err)
+				s.succeeds(x, s.plan(c, after, plan.Options{Drain: time.Minute}))
 				require.Equal(t, 1, transactions.Hits(), "both paths change in one transaction")
 				require.ErrorIs(t, <-sent, recipes.ErrDraining)
 				synctest.Wait() // until then a program may know only that the lock was draining

@@ -1,21 +1,17 @@
 package apply_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/prepare"
-	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes"
@@ -39,64 +35,11 @@ func (s *site) expire(c *recipes.Client) { s.server.Expire(s.session(c).ID()) }
 // struckWhileDraining applies the shop, takes its lock, and lets another client drain and remove it, who is struck meanwhile.
 func (s *site) struckWhileDraining(c *recipes.Client, strike func(*site, *recipes.Client)) (*recipes.Lease, error) {
 	s.apply(c, s.shop())
-	lease, err := s.dial("provisioner:secret").Mutex(s.root + "/pay/ledger").Lock(s.t.Context())
-	require.NoError(s.t, err)
+	lease := s.locks("provisioner:secret", s.root+"/pay/ledger")
 	victim := s.provisioner()
 	x := executor(victim, on(func(event.Draining) { strike(s, victim) }))
-	_, err = x.Run(s.t.Context(), s.plan(victim, s.shopWithout(), plan.Options{Drain: time.Minute}))
+	_, err := x.Run(s.t.Context(), s.plan(victim, s.shopWithout(), plan.Options{Drain: time.Minute}))
 	return lease, err
-}
-
-// A lock that is drained because its path changes sends its waiters away, so that the apply finds the queue empty. Where the apply,
-// or the next one after a crash, leaves the lock, programs have it; and at the other path they learn that it is not there.
-func TestWaitersOfALockThatIsDrainedForAnotherPathAreSentAway(t *testing.T) {
-	for name, c := range map[string]struct{ crash, back bool }{"changed": {}, "crashed, changed": {crash: true}, "crashed, taken back": {crash: true, back: true}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := inMemory(t)
-				before, after := s.tree(declare("/old", kind.Mutex, at("a.mutex"))), s.tree(declare("/new", kind.Mutex, at("b.mutex")))
-				after.Intent.Moves = []plan.Move{{From: "a.mutex", To: "b.mutex"}}
-				victim, next := s.provisioner(), s.provisioner()
-				s.apply(victim, before)
-				held := s.locks("provisioner:secret", s.root+"/old")
-				waiter, sent := s.dial("provisioner:secret"), make(chan error, 1)
-				go func() {
-					_, err := waiter.Mutex(s.root + "/old").Lock(t.Context())
-					sent <- err
-				}()
-				synctest.Wait()
-				x := executor(victim, on(func(event.Draining) {
-					if c.crash {
-						s.expire(victim)
-					}
-					time.AfterFunc(20*time.Second, func() { assert.NoError(t, held.Unlock(context.Background())) })
-				}))
-				_, err := x.Run(t.Context(), s.plan(victim, after, plan.Options{Drain: time.Minute}))
-				there, gone, tree := "/new", "/old", after
-				if c.crash {
-					require.Error(t, err)
-					time.Sleep(30 * time.Second)
-					if c.back {
-						there, gone, tree = "/old", "/new", before
-					}
-					for c := range s.plan(next, tree).Each() {
-						require.False(t, c.Drift, "draining is no change by hand")
-					}
-					s.apply(next, tree)
-				} else {
-					require.NoError(t, err)
-				}
-				require.ErrorIs(t, <-sent, recipes.ErrDraining)
-				l, err := waiter.Mutex(s.root + there).TryLock(t.Context())
-				require.NoError(t, err)
-				require.NoError(t, l.Unlock(t.Context()))
-				_, err = waiter.Mutex(s.root + gone).Lock(t.Context())
-				require.ErrorIs(t, err, recipes.ErrNotProvisioned)
-				require.ErrorContains(t, err, s.root+gone)
-				require.False(t, s.plan(next, tree).HasChanges())
-			})
-		})
-	}
 }
 
 // Who loses the apply lock while others wait to get in must not write any more: the lock stays
@@ -135,10 +78,9 @@ func TestAContainerInUseIsLeftAndEachApplyTriesAgain(t *testing.T) {
 					s.apply(ours, s.shop())
 					tree := s.shop()
 					var addrs []plan.Addr
-					foreign := s.session(s.dial("provisioner:secret"))
+					foreign := s.dial("provisioner:secret")
 					for _, name := range []string{"/far", "/idle"} {
-						_, err := s.session(ours).Create(t.Context(), s.root+name, []byte(data), 0, wire.ToZK(kind.WorldAll()))
-						require.NoError(t, err)
+						s.create(ours, s.root+name, data, everybody...)
 						n := s.tree(declare(name, kind.Mutex)).Nodes[0]
 						tree.Nodes, addrs = append(tree.Nodes, n), append(addrs, n.Addr)
 						tree.Intent.Imports = append(tree.Intent.Imports, plan.Import{To: n.Addr, Path: n.Path})
@@ -148,11 +90,7 @@ func TestAContainerInUseIsLeftAndEachApplyTriesAgain(t *testing.T) {
 					made := func(p *plan.Plan, used bool) (far, idle kind.Made, left []plan.Addr) {
 						require.True(t, p.Applyable(), "%s", p)
 						contender := ""
-						hold := func() {
-							var err error
-							contender, err = foreign.Create(t.Context(), s.root+"/far/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.WorldAll()))
-							require.NoError(t, err)
-						}
+						hold := func() { contender = s.contend(foreign, "/far", everybody) }
 						if used && !late {
 							hold()
 						}
@@ -167,10 +105,9 @@ func TestAContainerInUseIsLeftAndEachApplyTriesAgain(t *testing.T) {
 								}
 							}
 						}
-						_, err := x.Run(t.Context(), p)
-						require.NoError(t, err)
+						s.succeeds(x, p)
 						if contender != "" {
-							require.NoError(t, foreign.Delete(t.Context(), contender, -1))
+							s.leaves(foreign, contender)
 						}
 						live := s.read(ours, tree)
 						return live.Find(s.root + "/far").Payload.Made, live.Find(s.root + "/idle").Payload.Made, left
@@ -210,13 +147,8 @@ func TestForceBreakOvertakenByAContenderLooksAgain(t *testing.T) {
 	for name, comes := range map[string]bool{"one comes": true, "one leaves": false} {
 		t.Run(name, func(t *testing.T) {
 			s, c := shopped(t)
-			foreign := s.session(s.dial("worker:w"))
-			queue := func() string {
-				at, err := foreign.Create(t.Context(), s.root+"/pay/ledger/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil,
-					zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.List{admin, crew}))
-				require.NoError(t, err)
-				return at
-			}
+			foreign := s.dial("worker:w")
+			queue := func() string { return s.contend(foreign, "/pay/ledger", kind.List{admin, crew}) }
 			first := queue()
 			x := executor(c)
 			looks := 0
@@ -232,11 +164,10 @@ func TestForceBreakOvertakenByAContenderLooksAgain(t *testing.T) {
 				if comes {
 					queue()
 				} else {
-					require.NoError(t, foreign.Delete(t.Context(), first, -1))
+					s.leaves(foreign, first)
 				}
 			}
-			_, err := x.Run(t.Context(), s.plan(c, s.shopWithout(), plan.Options{ForceBreak: []string{"pay.ledger.mutex"}}))
-			require.NoError(t, err)
+			s.succeeds(x, s.plan(c, s.shopWithout(), plan.Options{ForceBreak: []string{"pay.ledger.mutex"}}))
 			require.Equal(t, map[bool]int{true: 2, false: 1}[comes], looks)
 			require.Zero(t, find[event.Failed](ev), "it did not fail")
 			require.False(t, s.plan(c, s.shopWithout()).HasChanges())
@@ -291,34 +222,16 @@ func destroyAll(t *testing.T, s *site) {
 }
 
 func TestEveryKindIsRefusedWhileInUse(t *testing.T) {
-	for name, take := range map[string]func(context.Context, *recipes.Client) (func(), error){
-		"/pay/ledger": func(ctx context.Context, c *recipes.Client) (func(), error) {
-			l, err := c.Mutex("/locks/pay/ledger").Lock(ctx)
-			return func() { _ = l.Unlock(ctx) }, err
-		},
-		"/pay/batch/nightly": func(ctx context.Context, c *recipes.Client) (func(), error) {
-			l, err := c.RWMutex("/locks/pay/batch/nightly").RLock(ctx)
-			return func() { _ = l.Unlock(ctx) }, err
-		},
-		"/pay/pool": func(ctx context.Context, c *recipes.Client) (func(), error) {
-			l, err := c.Semaphore("/locks/pay/pool").Acquire(ctx, 2)
-			return func() { _ = l.Unlock(ctx) }, err
-		},
-		"/solo": func(ctx context.Context, c *recipes.Client) (func(), error) {
-			l, err := c.Election("/locks/solo").Campaign(ctx)
-			return func() { _ = l.Unlock(ctx) }, err
-		},
-	} {
+	for name, k := range map[string]*kind.Kind{"/pay/ledger": kind.Mutex, "/pay/batch/nightly": kind.RWLock, "/pay/pool": kind.Semaphore, "/solo": kind.Election} {
 		t.Run(name, func(t *testing.T) {
 			s, c := shopped(t)
-			release, err := take(t.Context(), s.dial("worker:w"))
-			require.NoError(t, err)
+			lease := s.takes(opened(s.dial("worker:w"), k, "/locks"+name))
 			s.wroteNothing(c, func() {
 				used := errorAs[*failure.InUseError](t, s.destroy(c, s.shop()))
 				require.Equal(t, "/locks"+name, used.Path)
 				require.True(t, used.Usage.Busy())
 			})
-			release()
+			require.NoError(t, lease.Unlock(t.Context()))
 			require.NoError(t, s.destroy(c, s.shop()))
 		})
 	}
@@ -339,9 +252,7 @@ func lastMoment(t *testing.T, s *site) {
 	x.Events = func(e event.Event) {
 		switch e := e.(type) {
 		case event.Verified: // all was idle
-			var err error
-			lease, err = w.Mutex(s.root + "/pay/ledger").Lock(t.Context())
-			require.NoError(t, err)
+			lease = s.takes(w.Mutex(s.root + "/pay/ledger").Lock)
 		case event.Failed:
 			failed = append(failed, e)
 		}

@@ -55,12 +55,10 @@ func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c, _ := evicting(t)
 		holder, waiter := s.dial("worker:w"), s.dial("worker:w")
-		lease, err := holder.MultiLock(holder.Mutex(s.root+"/a"), holder.Mutex(s.root+"/b")).Lock(t.Context())
-		require.NoError(t, err)
+		lease := s.takes(holder.MultiLock(holder.Mutex(s.root+"/a"), holder.Mutex(s.root+"/b")).Lock)
 		next := make(chan *recipes.Lease)
 		go func() {
-			l, err := waiter.Mutex(s.root + "/b").Lock(t.Context())
-			require.NoError(t, err)
+			l := s.takes(waiter.Mutex(s.root + "/b").Lock)
 			next <- l
 		}()
 		synctest.Wait()
@@ -130,8 +128,7 @@ func TestNothingIsLostToWritesInBetween(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c, tree := evicting(t)
 		holder := s.dial("worker:w")
-		lease, err := holder.Mutex(s.root + "/a").Lock(t.Context())
-		require.NoError(t, err)
+		lease := s.takes(holder.Mutex(s.root + "/a").Lock)
 		in, all := s.acquisitions(c, s.root+"/a")
 		other, times := s.session(s.provisioner()), 0
 		// Before each of the first transactions that write the history, somebody else writes what it writes.
@@ -263,8 +260,7 @@ func TestAnApplyIsOneEntry(t *testing.T) {
 	})
 	p := s.plan(c, s.tree(bulk(44, 280, "x")...))
 	require.Len(t, p.Batches, 2)
-	_, err := x.Run(t.Context(), p)
-	require.NoError(t, err)
+	s.succeeds(x, p)
 	all := s.history(c)
 	require.Len(t, all, 2)
 	require.Equal(t, []any{"apply", false, "break"}, []any{all[0].Operation, all[0].Unfinished, all[1].Operation})

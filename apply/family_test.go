@@ -15,7 +15,6 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
-	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/recipes"
@@ -51,15 +50,11 @@ func keyPath(tree *plan.Tree, key string) string {
 // leave makes the node of a key as a crash leaves it.
 func (s *site) leave(c *recipes.Client, tree *plan.Tree, key string) string {
 	s.t.Helper()
-	path, session := keyPath(tree, key), s.session(c)
-	list := wire.ToZK(tree.Nodes[1].Payload.ChildACL)
-	nodes := []string{path}
+	path := keyPath(tree, key)
+	list := tree.Nodes[1].Payload.ChildACL
+	s.create(c, path, "", list...)
 	for _, part := range kind.Keyed.Key(tree.Nodes[1].Payload.Params).Kind().Children {
-		nodes = append(nodes, path+"/"+part)
-	}
-	for _, node := range nodes {
-		_, err := session.Create(s.t.Context(), node, []byte{}, 0, list)
-		require.NoError(s.t, err)
+		s.create(c, path+"/"+part, "", list...)
 	}
 	return path
 }
@@ -68,13 +63,11 @@ func (s *site) leave(c *recipes.Client, tree *plan.Tree, key string) string {
 func (s *site) hold(c *recipes.Client, tree *plan.Tree, key string) string {
 	s.t.Helper()
 	path := s.leave(c, tree, key)
-	name := path + "/_c_01234567-89ab-cdef-0123-456789abcdef-lock-"
+	name := path + "/" + mutexName
 	if kind.Keyed.Key(tree.Nodes[1].Payload.Params).Kind() == kind.Semaphore {
 		name = path + "/leases/_c_01234567-89ab-cdef-0123-456789abcdef-lease-"
 	}
-	at, err := s.session(c).Create(s.t.Context(), name, []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(tree.Nodes[1].Payload.ChildACL))
-	require.NoError(s.t, err)
-	return at
+	return s.stand(c, name, tree.Nodes[1].Payload.ChildACL)
 }
 
 func TestFamilyIsMadeWithItsDirectoriesAndGoesWithThem(t *testing.T) {
@@ -88,8 +81,7 @@ func families(t *testing.T, s *site, dirs string) {
 	tree := s.orders(of("mutex"), fanout(dirs))
 	res := s.apply(c, tree)
 	require.Equal(t, 1, res.Transactions)
-	names, _, err := s.session(c).Children(t.Context(), s.root+"/shop/orders")
-	require.NoError(t, err)
+	names := s.children(c, s.root+"/shop/orders")
 	require.ElementsMatch(t, tree.Nodes[1].Payload.Children(), names)
 	for _, name := range names {
 		require.True(t, s.list(c, s.root+"/shop/orders/"+name).Equal(kind.List{admin, worker}))
@@ -147,9 +139,7 @@ func TestKeysInUseAreCountedAndNamed(t *testing.T) {
 // usage is who uses the family.
 func (s *site) usage(c *recipes.Client, tree *plan.Tree) *kind.Usage {
 	s.t.Helper()
-	live, err := read.Tree(s.t.Context(), s.session(c), tree)
-	require.NoError(s.t, err)
-	return live.Nodes[1].Live.Usage
+	return s.read(c, tree).Nodes[1].Live.Usage
 }
 
 func TestFamilyWithAKeyInUseIsNotDestroyed(t *testing.T) { familyHeld(t, inMemory(t)) }
@@ -172,7 +162,7 @@ func familyHeld(t *testing.T, s *site) {
 			_, err := executor(c).Run(t.Context(), p)
 			require.ErrorContains(t, err, "order-17")
 		})
-		require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
+		s.leaves(w, held)
 		s.runs(c, p)
 		require.False(t, s.plan(c, s.tree()).HasChanges())
 	}
@@ -296,8 +286,7 @@ func TestDrainOfAFamilyLooksAtOneKeyAgainAndAgain(t *testing.T) {
 				_ = worker.Delete(t.Context(), held, -1)
 			}()
 		}))
-		_, err := x.Run(t.Context(), s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: time.Minute}))
-		require.NoError(t, err)
+		s.succeeds(x, s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: time.Minute}))
 		require.Positive(t, looked)
 		require.Less(t, looked, 6*(16+8), "requests of six rounds, one for each directory")
 		_, there := s.server.Get("/locks/shop/orders")
@@ -326,7 +315,7 @@ func TestPathOfAFamilyChangesWhenNoKeyIsInUse(t *testing.T) {
 	require.Len(t, p.InUse(), 1)
 	_, err := executor(c).Run(t.Context(), p)
 	require.ErrorContains(t, err, `key "order-17" held by`)
-	require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
+	s.leaves(w, held)
 	s.runs(c, p)
 	_, there := s.server.Get("/locks/shop/orders")
 	require.False(t, there)
@@ -345,14 +334,12 @@ func TestLockTakenAtTheLastMomentKeepsItsPath(t *testing.T) {
 			s.apply(c, s.tree(declare("/here", k, at("lock."+k.Name))))
 			p, x := s.plan(c, s.tree(declare("/there", k, at("lock."+k.Name)))), executor(c)
 			x.Events = on(func(event.Verified) {
-				path := s.root + "/here/"
+				path := "/here"
 				if k == kind.Keyed {
-					path += "order-17/"
-					_, err := s.session(w).Create(t.Context(), s.root+"/here/order-17", []byte{}, 0, wire.ToZK(kind.List{crew}))
-					require.NoError(t, err)
+					path += "/order-17"
+					s.create(w, s.root+path, "", crew)
 				}
-				_, err := s.session(w).Create(t.Context(), path+"_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.List{crew}))
-				require.NoError(t, err)
+				s.contend(w, path, kind.List{crew})
 			})
 			_, err := x.Run(t.Context(), p)
 			used := errorAs[*failure.InUseError](t, err)
@@ -385,15 +372,11 @@ func TestFamilyIsImportedWhileItsKeysAreInUse(t *testing.T) { familyImported(t, 
 func familyImported(t *testing.T, s *site) {
 	c, theirs := s.provisioner(), s.dial("")
 	s.apply(c, s.tree(declare("/shop", kind.Namespace)))
-	session := s.session(theirs)
-	_, err := s.session(c).Create(t.Context(), s.root+"/shop/orders", []byte{}, 0, wire.ToZK(kind.WorldAll()))
-	require.NoError(t, err)
+	s.create(c, s.root+"/shop/orders", "", everybody...)
 	for _, path := range []string{"/order-17", "/order-18"} {
-		_, err := session.Create(t.Context(), s.root+"/shop/orders"+path, []byte{}, 0, wire.ToZK(kind.WorldAll()))
-		require.NoError(t, err)
+		s.create(theirs, s.root+"/shop/orders"+path, "", everybody...)
 	}
-	held, err := session.Create(t.Context(), s.root+"/shop/orders/order-17/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(kind.WorldAll()))
-	require.NoError(t, err)
+	held := s.contend(theirs, "/shop/orders/order-17", everybody)
 	tree := s.orders(of("mutex"), set("foreign", "true"))
 	tree.Intent.Imports = []plan.Import{{To: tree.Nodes[1].Addr, Path: s.root + "/shop/orders"}}
 	p := s.plan(c, tree)
@@ -407,25 +390,19 @@ func familyImported(t *testing.T, s *site) {
 		_, err := executor(c).Run(t.Context(), s.plan(c, tree, plan.Options{Replace: []string{string(tree.Nodes[1].Addr)}, Drain: drain}))
 		return err
 	}
-	err = replace(300 * time.Millisecond)
+	err := replace(300 * time.Millisecond)
 	errorAs[*failure.InUseError](t, err)
 	require.ErrorContains(t, err, `key "order-17" held by`)
 	go func() { done <- replace(time.Minute) }()
-	require.NoError(t, session.Delete(t.Context(), held, -1))
+	s.leaves(theirs, held)
 	require.NoError(t, <-done)
 	require.Equal(t, kind.MadeHere, s.made(c))
-	names, _, err := s.session(c).Children(t.Context(), s.root+"/shop/orders")
-	require.NoError(t, err)
-	require.Empty(t, names)
+	require.Empty(t, s.children(c, s.root+"/shop/orders"))
 }
 
 func (s *site) made(c *recipes.Client) kind.Made {
 	s.t.Helper()
-	data, _, err := s.session(c).Get(s.t.Context(), s.root+"/shop/orders")
-	require.NoError(s.t, err)
-	p, err := kind.Decode(data)
-	require.NoError(s.t, err)
-	return p.Made
+	return s.read(c, s.orders()).Find(s.root + "/shop/orders").Payload.Made
 }
 
 var (
@@ -447,23 +424,19 @@ func relisted(t *testing.T, s *site) {
 		s.hold(w, tree, fmt.Sprintf("order-%d", i))
 	}
 	foreign := keyPath(tree, "foreign")
-	_, err := s.session(w).Create(t.Context(), foreign, []byte{}, 0, wire.ToZK(kind.WorldAll()))
-	require.NoError(t, err)
+	s.create(w, foreign, "", everybody...)
 
 	next := s.orders(of("semaphore"), set("permits", 2), fanout("16"), to(kind.List{admin, joiner}, kind.List{admin, joined}))
 	p := s.plan(c, next)
 	require.Equal(t, "21 keys have a node. Of 16 that were looked at, 15 have the former access list. Apply replaces it on every node that has it", relists(p))
-	res, err := executor(c).Run(t.Context(), s.resaved(p))
-	require.NoError(t, err)
+	res := s.runs(c, s.resaved(p))
 	require.Equal(t, 20*3+1+16, res.ACLs, "the nodes of each key, the family with its directories, and no other")
 	for i := range 20 {
 		for _, part := range []string{"", "/leases", "/locks"} {
 			require.True(t, s.list(c, keyPath(tree, fmt.Sprintf("order-%d", i))+part).Equal(kind.List{admin, joined}))
 		}
 	}
-	acl, _, err := s.session(c).GetACL(t.Context(), foreign)
-	require.NoError(t, err)
-	require.True(t, wire.FromZK(acl).Equal(kind.WorldAll()), "what another program made is its own")
+	require.True(t, s.list(c, foreign).Equal(everybody), "what another program made is its own")
 	require.False(t, s.plan(c, next).HasChanges())
 	require.Empty(t, s.index(c).Pending)
 }
@@ -528,12 +501,10 @@ func TestNoCredentialGoesWhileAKeyHasIt(t *testing.T) {
 		_, err := executor(c).Run(t.Context(), p)
 		errorAs[*failure.ACLPhaseError](t, err)
 		require.ErrorContains(t, err, "order-17")
-		acl, _, err := s.session(c).GetACL(t.Context(), "/locks/shop/orders")
-		require.NoError(t, err)
-		sure, _ := wire.FromZK(acl).Rights(worker)
+		sure, _ := s.list(c, "/locks/shop/orders").Rights(worker)
 		require.Equal(t, worker.Perms, sure)
 	}
-	require.NoError(t, s.session(w).Delete(t.Context(), held, -1))
+	s.leaves(w, held)
 	require.NoError(t, s.session(w).Delete(t.Context(), kind.ParentPath(held), -1))
 	s.apply(c, next)
 	require.True(t, s.list(c, "/locks/shop/orders").Equal(kind.List{admin, joiner}))

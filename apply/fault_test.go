@@ -14,7 +14,6 @@ import (
 
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
-	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/recipes"
@@ -351,8 +350,7 @@ func writes(op string) bool {
 // addresses are those of the nodes that are this stack's.
 func (s *site) addresses(c *recipes.Client, tree *plan.Tree) map[plan.Addr]string {
 	s.t.Helper()
-	live, err := read.Tree(s.t.Context(), s.session(c), tree)
-	require.NoError(s.t, err)
+	live := s.read(c, tree)
 	at := map[plan.Addr]string{}
 	for _, n := range live.Nodes {
 		imported := slices.ContainsFunc(tree.Intent.Imports, func(i plan.Import) bool { return i.Path == n.Path })

@@ -84,6 +84,11 @@ func (s *site) dial(who string) *recipes.Client {
 		cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: recipes.Secret(who)}}
 		cfg.ID = strings.SplitN(who, ":", 2)[0]
 	}
+	return s.connect(cfg)
+}
+
+func (s *site) connect(cfg recipes.Config) *recipes.Client {
+	s.t.Helper()
 	c, err := recipes.Dial(s.t.Context(), cfg)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = c.Close() })
@@ -284,9 +289,7 @@ func (s *site) apply(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *
 	s.t.Helper()
 	p := s.plan(c, tree, opts...)
 	require.True(s.t, p.Applyable(), "%s", p)
-	res, err := executor(c).Run(s.t.Context(), p)
-	require.NoError(s.t, err)
-	return res
+	return s.runs(c, p)
 }
 
 func (s *site) destroy(c *recipes.Client, tree *plan.Tree) error {
@@ -322,13 +325,26 @@ func (s *site) wroteNothing(c *recipes.Client, f func()) {
 	}
 }
 
+const mutexName = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-"
+
 // contend has a client of another library queue for a lock, whose node it returns.
 func (s *site) contend(c *recipes.Client, path string, acl kind.List) string {
 	s.t.Helper()
-	name := s.root + path + "/_c_01234567-89ab-cdef-0123-456789abcdef-lock-"
-	at, err := s.session(c).Create(s.t.Context(), name, nil, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(acl))
+	return s.stand(c, s.root+path+"/"+mutexName, acl)
+}
+
+// stand makes the node of a contender, and returns its path.
+func (s *site) stand(c *recipes.Client, name string, acl kind.List) string {
+	s.t.Helper()
+	at, err := s.session(c).Create(s.t.Context(), name, []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(acl))
 	require.NoError(s.t, err)
 	return at
+}
+
+// leaves deletes the node of a contender.
+func (s *site) leaves(c *recipes.Client, at string) {
+	s.t.Helper()
+	require.NoError(s.t, s.session(c).Delete(s.t.Context(), at, -1))
 }
 
 // list is the access list of a node.
@@ -376,19 +392,47 @@ func errorAs[E error](t testing.TB, err error, args ...any) (e E) {
 	return e
 }
 
-// runs applies a plan.
-func (s *site) runs(c *recipes.Client, p *plan.Plan) {
+// succeeds runs an apply that must succeed.
+func (s *site) succeeds(x *applying, p *plan.Plan) *event.Result {
 	s.t.Helper()
-	_, err := executor(c).Run(s.t.Context(), p)
+	res, err := x.Run(s.t.Context(), p)
 	require.NoError(s.t, err)
+	return res
+}
+
+// runs applies a plan.
+func (s *site) runs(c *recipes.Client, p *plan.Plan) *event.Result {
+	s.t.Helper()
+	return s.succeeds(executor(c), p)
+}
+
+// takes has a program take a lock.
+func (s *site) takes(lock func(context.Context) (*recipes.Lease, error)) *recipes.Lease {
+	s.t.Helper()
+	lease, err := lock(s.t.Context())
+	require.NoError(s.t, err)
+	return lease
 }
 
 // locks has a program lock a mutex.
 func (s *site) locks(who, path string) *recipes.Lease {
 	s.t.Helper()
-	lease, err := s.dial(who).Mutex(path).Lock(s.t.Context())
+	return s.takes(s.dial(who).Mutex(path).Lock)
+}
+
+// children are the names of the nodes below one.
+func (s *site) children(c *recipes.Client, path string) []string {
+	s.t.Helper()
+	names, _, err := s.session(c).Children(s.t.Context(), path)
 	require.NoError(s.t, err)
-	return lease
+	return names
+}
+
+// create makes a node that stays, by hand.
+func (s *site) create(c *recipes.Client, path, data string, acl ...kind.ACL) {
+	s.t.Helper()
+	_, err := s.session(c).Create(s.t.Context(), path, []byte(data), 0, wire.ToZK(acl))
+	require.NoError(s.t, err)
 }
 
 // payload is what stands in a node of ours.

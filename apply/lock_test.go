@@ -44,11 +44,9 @@ func secondApplier(t *testing.T, s *site) {
 		require.Contains(t, locked.Info.String(), "  Who:       me@here\n")
 		require.ErrorContains(t, err, "me@here")
 	}))
-	_, err := x.Run(t.Context(), first)
-	require.NoError(t, err)
-	var stale *failure.StaleError
-	_, err = executor(b).Run(t.Context(), second)
-	require.ErrorAs(t, err, &stale)
+	s.succeeds(x, first)
+	_, err := executor(b).Run(t.Context(), second)
+	errorAs[*failure.StaleError](t, err)
 }
 
 // Two applies over one Client: the second was told that it had locked itself out.
@@ -64,8 +62,7 @@ func TestSecondApplierOverOneClientIsToldWhoIsAtIt(t *testing.T) {
 			require.NotNil(t, locked.Info)
 			require.Equal(t, "winner@here", locked.Info.Who)
 		})
-		_, err := x.Run(t.Context(), first)
-		require.NoError(t, err)
+		s.succeeds(x, first)
 	}
 }
 
@@ -74,27 +71,6 @@ func TestLockInfoOfSomebodyElseIsEscaped(t *testing.T) {
 	require.NotNil(t, info)
 	require.Equal(t, `me\x1b[31m@\u202ehere`, info.Who)
 	require.Equal(t, `a\nb`, info.Operation)
-}
-
-func TestSecondApplierWaitsAndThenFindsItsPlanStale(t *testing.T) {
-	s, a := shopped(t)
-	b := s.provisioner()
-	first, second := s.plan(a, s.shop(set("description", "a"))), s.plan(b, s.shop(set("description", "b")))
-	waiting, done := make(chan *failure.LockInfo, 1), make(chan error, 1)
-	x := executor(a, on(func(event.Verified) {
-		y := executor(b)
-		y.LockTimeout = patience
-		y.Events = on(func(w event.LockWaiting) { waiting <- w.Info })
-		go func() {
-			_, err := y.Run(t.Context(), second)
-			done <- err
-		}()
-		require.Equal(t, "me@here", (<-waiting).Who)
-	}))
-	_, err := x.Run(t.Context(), first)
-	require.NoError(t, err)
-	errorAs[*failure.StaleError](t, <-done)
-	require.False(t, s.plan(a, s.shop(set("description", "a"))).HasChanges(), "the first one's change stands")
 }
 
 func TestManyAppliersAtOnceAreSerialisedOrRefused(t *testing.T) { manyAppliers(t, inMemory(t), 40) }
@@ -161,12 +137,11 @@ func TestLockTimeoutIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a := shopped(t)
 		b := s.provisioner()
-		held, err := a.Mutex(record.LockPath(s.root, stack), recipes.WithID("somebody")).Lock(t.Context())
-		require.NoError(t, err)
+		held := s.takes(a.Mutex(record.LockPath(s.root, stack), recipes.WithID("somebody")).Lock)
 		x := executor(b)
 		x.LockTimeout = 7 * time.Second
 		start := time.Now()
-		_, err = x.Run(t.Context(), s.plan(b, s.tree()))
+		_, err := x.Run(t.Context(), s.plan(b, s.tree()))
 		locked := errorAs[*failure.LockedError](t, err)
 		require.Nil(t, locked.Info, "what the holder wrote is no lock info")
 		require.InDelta(t, 7, time.Since(start).Seconds(), 0.5)
@@ -189,11 +164,10 @@ func TestLockTimeoutThatIsOverBeforeTheQueueSaysWhoIsAtIt(t *testing.T) {
 			s := inMemory(t, zktest.WithLatency(5*time.Millisecond))
 			a, b := s.provisioner(), s.provisioner()
 			s.apply(a, s.shop())
-			held, err := a.Mutex(record.LockPath(s.root, stack), recipes.WithID(`{"ID":"7f3a","Who":"me@here"}`)).Lock(t.Context())
-			require.NoError(t, err)
+			held := s.takes(a.Mutex(record.LockPath(s.root, stack), recipes.WithID(`{"ID":"7f3a","Who":"me@here"}`)).Lock)
 			x := executor(b)
 			x.LockTimeout = timeout
-			_, err = x.Run(t.Context(), s.plan(b, s.tree()))
+			_, err := x.Run(t.Context(), s.plan(b, s.tree()))
 			locked := errorAs[*failure.LockedError](t, err, timeout)
 			require.Equal(t, "me@here", locked.Info.Who, timeout)
 			require.NoError(t, held.Unlock(t.Context()))
@@ -240,14 +214,12 @@ func TestDeadAppliersLockGoesByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a := shopped(t)
 		b := s.provisioner()
-		_, err := a.Mutex(record.LockPath(s.root, stack)).Lock(t.Context())
-		require.NoError(t, err)
+		s.takes(a.Mutex(record.LockPath(s.root, stack)).Lock)
 		s.server.Partition(s.session(a).ID(), zktest.Both)
 		x := executor(b)
 		x.LockTimeout = time.Minute
 		start := time.Now()
-		_, err = x.Run(t.Context(), s.plan(b, s.tree()))
-		require.NoError(t, err)
+		s.succeeds(x, s.plan(b, s.tree()))
 		require.Less(t, time.Since(start), 16*time.Second, "the session timeout and two ticks")
 		s.server.Heal(0)
 	})
@@ -276,8 +248,7 @@ func TestSessionLostWhileWaitingIsNotTakenForServersThatDoNotAnswer(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		s, a := shopped(t)
 		b := s.provisioner()
-		_, err := a.Mutex(record.LockPath(s.root, stack), recipes.WithID("somebody")).Lock(t.Context())
-		require.NoError(t, err)
+		s.takes(a.Mutex(record.LockPath(s.root, stack), recipes.WithID("somebody")).Lock)
 		x := executor(b)
 		x.LockTimeout = time.Hour
 		p := s.plan(b, s.tree())
@@ -285,7 +256,7 @@ func TestSessionLostWhileWaitingIsNotTakenForServersThatDoNotAnswer(t *testing.T
 			time.Sleep(2 * lock.Unanswered)
 			s.server.Expire(s.session(b).ID())
 		}()
-		_, err = x.Run(t.Context(), p)
+		_, err := x.Run(t.Context(), p)
 		require.ErrorIs(t, err, recipes.ErrSessionLost)
 		require.NotContains(t, err.Error(), "did not answer")
 		require.Contains(t, err.Error(), "Nothing was written. Apply again")
@@ -319,8 +290,7 @@ func planUnderLock(t *testing.T, s *site) {
 		}()
 	}()
 	require.Equal(t, "me@here", (<-waiting).Who)
-	result, err := first.Run(t.Context(), s.plan(a, s.shop(set("description", "a"))))
-	require.NoError(t, err)
+	result := s.succeeds(first, s.plan(a, s.shop(set("description", "a"))))
 	require.NotEmpty(t, result.ApplyID)
 	require.NoError(t, <-done)
 	require.False(t, s.plan(a, s.shop(set("description", "b"))).HasChanges())
@@ -365,8 +335,7 @@ func TestLockLostBeforeTheApprovalEndsTheApply(t *testing.T) {
 				require.ErrorContains(t, err, "Nothing was written. Apply again")
 			}
 		})
-		_, err = x.Run(t.Context(), s.plan(a, s.shop(set("description", "a"))))
-		require.NoError(t, err, "the lock that was lost is no longer in the way")
+		s.succeeds(x, s.plan(a, s.shop(set("description", "a"))))
 	})
 }
 
@@ -401,8 +370,7 @@ func TestUnlockGivesBackWhatLockTook(t *testing.T) {
 
 	_, err = x.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
-	result, err := x.Run(t.Context(), s.plan(c, s.shop()))
-	require.NoError(t, err, "nothing to do")
+	result := s.succeeds(x, s.plan(c, s.shop()))
 	require.Empty(t, result.ApplyID)
 	require.NoError(t, read.Free(t.Context(), s.session(c), record.LockPath(s.root, stack)))
 }

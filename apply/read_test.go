@@ -66,8 +66,7 @@ func TestForeignNeighboursAreNeitherReadNorListed(t *testing.T) {
 func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	s, c := shopped(t)
 	w := s.dial("worker:w")
-	lease, err := w.Mutex("/locks/pay/ledger").Lock(t.Context())
-	require.NoError(t, err)
+	lease := s.takes(w.Mutex("/locks/pay/ledger").Lock)
 	require.NoError(t, s.server.Create("/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000000-lock-0000000007", []byte("java@host")))
 	granted := time.UnixMilli(1_800_000_000_000)
 	require.NoError(t, s.server.Create("/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000001-lock-0000000008", kind.Holder{ID: "later", Held: &granted}.Encode()))
@@ -119,8 +118,7 @@ func TestPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 		for _, limit := range []int{100, 10} {
 			set("permits", limit)(tree.Nodes[4])
 			s.apply(c, tree)
-			live, err := read.Tree(t.Context(), s.session(c), tree)
-			require.NoError(t, err)
+			live := s.read(c, tree)
 			u := live.Find("/locks/pay/pool").Live.Usage
 			require.Len(t, u.Holders, 100)
 			require.Empty(t, u.Waiters)

@@ -55,7 +55,6 @@ func TestRealZooKeeper(t *testing.T) {
 		"long request that asks changes nothing":     asking,
 		"refusal for a quota says so":                quotaRefusal,
 		"what would be refused is known before":      checkRefuses,
-		"rotation that dies at every list":           rotationDies,
 		"family is made with its directories":        func(t *testing.T, s *site) { families(t, s, "256") },
 		"family with a key in use stays":             familyHeld,
 		"keys in use get another access list":        relisted,
@@ -150,8 +149,7 @@ func lostReply(t *testing.T, s *site) {
 	c := s.provisioner()
 	var ev events
 	x := executor(c, ev.add)
-	_, err = x.Run(t.Context(), s.plan(c, s.shop(set("description", "lost"))))
-	require.NoError(t, err)
+	s.succeeds(x, s.plan(c, s.shop(set("description", "lost"))))
 	require.True(t, find[event.Committed](ev).Resolved)
 	require.False(t, s.plan(c, s.shop(set("description", "lost"))).HasChanges())
 }
@@ -265,8 +263,7 @@ func stopped(t *testing.T, s *site, address, moment string) {
 	other := s.shop(set("description", "other"))
 	x := executor(c)
 	x.LockTimeout = patience
-	_, err = x.Run(t.Context(), s.plan(c, other))
-	require.NoError(t, err, "the stopped one's lock goes with its session")
+	s.succeeds(x, s.plan(c, other))
 	after := s.dump(c)
 
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
@@ -303,8 +300,7 @@ func dead(t *testing.T, s *site, k int, executed bool) {
 	s.sound(c, tree, before)
 	x := executor(c)
 	x.LockTimeout = patience
-	_, err = x.Run(t.Context(), s.plan(c, tree))
-	require.NoError(t, err)
+	s.succeeds(x, s.plan(c, tree))
 	s.converges(c, tree, plan.Options{})
 	s.takesEach(tree)
 }
@@ -369,8 +365,7 @@ func TestCuratorAndKazooUseALockWhosePathChanges(t *testing.T) {
 			assert.NoError(t, python.say("release old"))
 		}()
 	})
-	_, err = x.Run(t.Context(), s.plan(me, after, plan.Options{Drain: patience}))
-	require.NoError(t, err)
+	s.succeeds(x, s.plan(me, after, plan.Options{Drain: patience}))
 	<-left
 
 	for _, p := range []*peer{java, python} {
@@ -384,8 +379,7 @@ func TestCuratorAndKazooUseALockWhosePathChanges(t *testing.T) {
 	_, err = ours.Mutex(old).Lock(t.Context())
 	require.ErrorIs(t, err, recipes.ErrNotProvisioned)
 	require.ErrorContains(t, err, old)
-	lease, err := ours.Mutex(next).Lock(t.Context())
-	require.NoError(t, err)
+	lease := s.takes(ours.Mutex(next).Lock)
 	require.NoError(t, lease.Unlock(t.Context()))
 	stat, err := s.session(me).Exists(t.Context(), old)
 	require.NoError(t, err)

@@ -31,8 +31,7 @@ func TestFirstApplyMakesTheTreeAndTheSecondPlanIsEmpty(t *testing.T) {
 	var ev events
 	x := executor(c, ev.add)
 	p := s.plan(c, s.shop())
-	res, err := x.Run(t.Context(), p)
-	require.NoError(t, err)
+	res := s.succeeds(x, p)
 	require.Equal(t, plan.Counts{Add: 6}, res.Counts)
 	require.Equal(t, 9, res.Ops, "six nodes, two structural children, the record")
 	var kinds []string
@@ -48,15 +47,13 @@ func TestFirstApplyMakesTheTreeAndTheSecondPlanIsEmpty(t *testing.T) {
 	require.Empty(t, again.Problems)
 	require.False(t, again.HasChanges(), "%s", again)
 	s.wroteNothing(c, func() {
-		res, err := executor(c).Run(t.Context(), again)
-		require.NoError(t, err)
+		res := s.runs(c, again)
 		require.Empty(t, res.ApplyID)
 	})
 
 	// What was applied can be used as declared.
 	w := s.dial("worker:w")
-	l, err := w.Mutex("/locks/pay/ledger").Lock(t.Context())
-	require.NoError(t, err)
+	l := s.takes(w.Mutex("/locks/pay/ledger").Lock)
 	require.NoError(t, l.Unlock(t.Context()))
 	permits, err := w.Semaphore("/locks/pay/pool").Acquire(t.Context(), 2)
 	require.NoError(t, err)
@@ -228,8 +225,7 @@ func TestSizeIsWhatGoesOverTheWire(t *testing.T) {
 				out = s.server.Counts().BytesIn
 			}
 		})
-		res, err := x.Run(t.Context(), p)
-		require.NoError(t, err)
+		res := s.succeeds(x, p)
 		require.NoError(t, tx.Each(p, "0123456789abcdef", wire.OwnACL(c, nil), func(batch *tx.Transaction) error {
 			require.True(t, batch.Last)
 			require.Equal(t, tx.Size(batch.Ops), res.Bytes)
@@ -291,8 +287,7 @@ func checkRefuses(t *testing.T, s *site) {
 	require.NoError(t, s.session(c).Delete(t.Context(), s.root+"/pay/ledger", -1))
 	s.apply(c, s.shop())
 
-	lease, err := other.Mutex(s.root + "/pay/ledger").Lock(t.Context())
-	require.NoError(t, err)
+	lease := s.takes(other.Mutex(s.root + "/pay/ledger").Lock)
 	p = s.plan(c, s.tree(declare("/solo", kind.Election)), plan.Options{AllowMassDestroy: true})
 	errorAs[*failure.InUseError](t, check(executor(c), p))
 	require.NoError(t, lease.Unlock(t.Context()))
@@ -309,8 +304,7 @@ func checkRefuses(t *testing.T, s *site) {
 		patient.LockTimeout = time.Hour
 		require.NoError(t, check(patient, p), "Apply would wait for it")
 	})
-	_, err = x.Run(t.Context(), s.plan(other, s.shop(set("description", "c"))))
-	require.NoError(t, err)
+	s.succeeds(x, s.plan(other, s.shop(set("description", "c"))))
 	require.True(t, looked)
 }
 

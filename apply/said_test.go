@@ -61,8 +61,6 @@ func TestLeftoverOfAKeyIsNotCalledInUse(t *testing.T) {
 	require.NotContains(t, text, "in use")
 }
 
-const mutexName = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-"
-
 // "Shorten the declaration", of thousands of places in a queue.
 func TestForceBreakOfALongQueueDoesNotBlameTheDeclaration(t *testing.T) {
 	s, c := provisioned(t)
@@ -91,8 +89,7 @@ func TestFamilyThatIsIdleWhenItsDrainEndsGoes(t *testing.T) {
 				_ = worker.Delete(t.Context(), held, -1)
 			}()
 		})
-		_, err := x.Run(t.Context(), s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: 500 * time.Millisecond}))
-		require.NoError(t, err)
+		s.succeeds(x, s.plan(c, s.tree(declare("/shop", kind.Namespace)), plan.Options{Drain: 500 * time.Millisecond}))
 	})
 }
 
@@ -100,8 +97,7 @@ func TestFamilyThatIsIdleWhenItsDrainEndsGoes(t *testing.T) {
 func TestBreakNamesTheLockThatRefusesIt(t *testing.T) {
 	s, c := provisioned(t)
 	s.apply(c, s.tree(declare("/a", kind.Mutex), declare("/b", kind.Mutex)))
-	_, err := c.MultiLock(c.Mutex(s.root+"/a"), c.Mutex(s.root+"/b")).Lock(t.Context())
-	require.NoError(t, err)
+	s.takes(c.MultiLock(c.Mutex(s.root+"/a"), c.Mutex(s.root+"/b")).Lock)
 	in, all := s.acquisitions(c, s.root+"/a")
 	one := all[0]
 	cfg := s.config
@@ -125,8 +121,7 @@ func TestBreakThatNeverArrivedIsNotSaidToBeInTheHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c, _ := evicting(t)
 		holder := s.dial("worker:w")
-		_, err := holder.Mutex(s.root + "/a").Lock(t.Context())
-		require.NoError(t, err)
+		s.takes(holder.Mutex(s.root + "/a").Lock)
 		in, all := s.acquisitions(c, s.root+"/a")
 		me, them := s.session(c).ID(), s.session(holder).ID()
 		lost := s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == me }), zktest.CutBefore)
@@ -209,11 +204,6 @@ func TestPlansOfDamagedNodesNameNoPackage(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestWordInTheMiddleOfAnErrorIsNoPackage(t *testing.T) {
-	require.Equal(t, "lock is of another kind: /t/ledger (damaged: unexpected end)",
-		explain.Plain("recipes: lock is of another kind: /t/ledger (kind: damaged: json: unexpected end)"))
 }
 
 // Whatever the servers answer, the error says what to do next.

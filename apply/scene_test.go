@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/failure"
-	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/problem"
@@ -85,8 +84,7 @@ func richScene(_ *testing.T, s *site, c *recipes.Client) *scene {
 func wealthScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	before, after := wealth(s)
 	s.apply(c, before)
-	_, err := s.session(c).Create(t.Context(), s.root+"/theirs", []byte{}, 0, wire.ToZK(kind.WorldAll()))
-	require.NoError(t, err)
+	s.create(c, s.root+"/theirs", "", everybody...)
 	require.Greater(t, len(s.plan(c, after).Batches), 1)
 	return &scene{tree: after, finished: func() { require.NotNil(t, s.node(c, "/zone"), "it was forgotten, and stays") }}
 }
@@ -109,9 +107,8 @@ func closingScene(t *testing.T, s *site, c *recipes.Client) *scene {
 // users holds two locks of the shop: one goes in the scenes below, one is replaced.
 func users(t *testing.T, s *site) (ledger, pool *recipes.Lease) {
 	program := s.dial("provisioner:secret")
-	ledger, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
-	require.NoError(t, err)
-	pool, err = program.Semaphore(s.root+"/pay/pool").Acquire(t.Context(), 2)
+	ledger = s.takes(program.Mutex(s.root + "/pay/ledger").Lock)
+	pool, err := program.Semaphore(s.root+"/pay/pool").Acquire(t.Context(), 2)
 	require.NoError(t, err)
 	return ledger, pool
 }
@@ -211,8 +208,7 @@ func laterScene(t *testing.T, s *site, c *recipes.Client) *scene {
 func forceScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	s.apply(c, s.shop())
 	ledger, pool := users(t, s)
-	leader, err := s.dial("provisioner:secret").Election(s.root + "/solo").Campaign(t.Context())
-	require.NoError(t, err)
+	leader := s.takes(s.dial("provisioner:secret").Election(s.root + "/solo").Campaign)
 	force := plan.Options{ForceBreak: []string{"pay.ledger.mutex", "pay.pool.semaphore"}, Replace: []string{"pay.pool.semaphore"}}
 	again := force
 	again.Replace = nil
@@ -310,15 +306,10 @@ func deepScene(t *testing.T, s *site, c *recipes.Client) *scene {
 // is.
 func importScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	s.apply(c, s.tree(declare("/pay", kind.Namespace)))
-	session := s.session(c)
-	for _, path := range []string{"/idle", "/pool", "/pool/locks", "/pool/leases", "/busy", "/text"} {
-		data := ""
-		if path == "/text" {
-			data = "10.0.0.1"
-		}
-		_, err := session.Create(t.Context(), s.root+path, []byte(data), 0, wire.ToZK(kind.WorldAll()))
-		require.NoError(t, err)
+	for _, path := range []string{"/idle", "/pool", "/pool/locks", "/pool/leases", "/busy"} {
+		s.create(c, s.root+path, "", everybody...)
 	}
+	s.create(c, s.root+"/text", "10.0.0.1", everybody...)
 	foreign := s.dial("")
 	at := s.contend(foreign, "/busy", kind.WorldAll())
 	tree := s.tree(declare("/pay", kind.Namespace), declare("/idle", kind.Mutex), declare("/pool", kind.Semaphore, set("permits", 2)),
@@ -379,9 +370,7 @@ func rotationScene(before, after, by, next []string) func(*testing.T, *site, *re
 	return func(t *testing.T, s *site, _ *recipes.Client) *scene {
 		readers := []string{ciKey}
 		s.settle(may(before, readers), before...)
-		program := s.dial("worker:w")
-		lease, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
-		require.NoError(t, err)
+		lease := s.locks("worker:w", s.root+"/pay/ledger")
 		sc := &scene{by: by, tree: s.grown(may(after, readers)), nextBy: next, told: []problem.Code{problem.Unmanaged}}
 		if next == nil {
 			sc.nextBy = by // of the rival; see below

@@ -1,13 +1,9 @@
 package apply_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -20,7 +16,6 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
-	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
 const many = 60
@@ -60,9 +55,8 @@ func (s *site) agrees(c *recipes.Client, tree *plan.Tree) {
 			require.Nil(s.t, n.ACL, n.Path)
 			continue
 		}
-		acl, _, err := s.session(c).GetACL(s.t.Context(), n.Path)
-		require.NoError(s.t, err)
-		require.Equal(s.t, wire.FromZK(acl), n.ACL, n.Path)
+		acl := s.list(c, n.Path)
+		require.Equal(s.t, acl, n.ACL, n.Path)
 		require.Equal(s.t, got.Index.Left(n.Path, n.Payload, n.ACL), n.Live.AsLeft, n.Path)
 	}
 }
@@ -137,17 +131,6 @@ func odd() (paths []string) {
 	return paths
 }
 
-func (s *site) editIndex(edit func(doc map[string]any)) {
-	s.t.Helper()
-	var doc map[string]any
-	at := "/.locktree/stacks/" + stack
-	require.NoError(s.t, json.Unmarshal(s.at(at).Data, &doc))
-	edit(doc)
-	data, err := json.Marshal(doc)
-	require.NoError(s.t, err)
-	require.NoError(s.t, s.server.Set(s.root+at, data))
-}
-
 // Every plan reads every list, so it sees each change by hand.
 func TestChangesOfListsByHandAreSeen(t *testing.T) {
 	for name, hand := range hands {
@@ -183,100 +166,4 @@ func TestMaskedListsAreReadAsTheServersShowThem(t *testing.T) {
 	s.agrees(c, tree)
 	reader := s.dial("worker:w")
 	s.agrees(reader, tree)
-}
-
-// Whatever is done to a tree, by hand and by applies that are cut off anywhere, a read finds the lists that are there.
-func TestListsAreThoseThatAreThere(t *testing.T) {
-	for seed := range uint64(effort.Of(5, 1)) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { wander(t, inMemory(t), rand.New(rand.NewPCG(seed, 1))) })
-		})
-	}
-}
-
-func wander(t *testing.T, s *site, r *rand.Rand) {
-	c, tree := settled(s)
-	one, index := s.session(c), "/.locktree/stacks/"+stack
-	lists := []kind.List{{admin, worker}, {admin}, {admin, {Scheme: "world", ID: "anyone", Perms: kind.PermRead}}}
-	some := func() string { return fmt.Sprintf("/many/lock-%03d", r.IntN(many)) }
-	old := s.at(index).Data
-	for step := range 30 {
-		switch r.IntN(9) {
-		case 8: // all are made anew
-			again := plan.Options{}
-			for _, n := range tree.Nodes {
-				n.ACL = kind.List{admin, {Scheme: "ip", ID: fmt.Sprint("10.0.0.", step), Perms: kind.PermRead}}
-				if n.Kind() != kind.Namespace {
-					again.Replace = append(again.Replace, string(n.Addr))
-				}
-			}
-			s.apply(c, tree, again)
-			for _, n := range tree.Nodes {
-				n.ACL = lists[r.IntN(3)]
-			}
-			s.apply(c, tree)
-			set("description", fmt.Sprint("d", step))(tree.Find(s.root + "/many/lock-050"))
-			s.apply(c, tree)
-		case 0:
-			s.setByHand(c, s.root+some(), lists[r.IntN(3)]...)
-		case 1:
-			_, err := one.Multi(t.Context(), s.again(some(), lists[r.IntN(3)])...)
-			require.NoError(t, err)
-		case 2: // half of them, as by a tool that restores
-			var ops []any
-			for i := range many / 2 {
-				ops = append(ops, s.again(fmt.Sprintf("/many/lock-%03d", i), lists[r.IntN(1+step%3)])...)
-			}
-			_, err := one.Multi(t.Context(), ops...)
-			require.NoError(t, err)
-		case 3: // a lock gets the declaration of another one; of another type, its parts would keep it from being made anew
-			to, from := some(), some()
-			for kindOf(tree.Find(s.root+to)) != kindOf(tree.Find(s.root+from)) {
-				from = some()
-			}
-			require.NoError(t, s.server.Set(s.root+to, s.at(from).Data))
-		case 4:
-			switch r.IntN(3) {
-			case 0:
-				require.NoError(t, s.server.Set(s.root+index, old))
-			case 1:
-				old = s.at(index).Data
-			default:
-				s.editIndex(func(doc map[string]any) { doc["apply"] = "0123456789abcdef" })
-			}
-		default: // other lists and other data, all of them or a few, cut off after some writes or not
-			share := []int{1, 5, 50}[r.IntN(3)]
-			for _, n := range tree.Nodes {
-				if r.IntN(share) == 0 {
-					n.ACL = lists[r.IntN(3)]
-				}
-				if r.IntN(share) == 0 && n.Kind() == kind.Mutex {
-					set("description", fmt.Sprint(step))(n)
-				}
-			}
-			opts := plan.Options{}
-			if r.IntN(3) == 0 { // an apply that leaves most nodes out, and what is noted of them
-				opts.Targets = []string{"solo.election"}
-			}
-			p := s.plan(c, tree, opts)
-			require.True(t, p.Applyable(), "%s", p)
-			left := r.IntN(30)
-			in := s.server.Inject(func(q zktest.Request) bool {
-				if q.Op == "multi" || q.Op == "setACL" {
-					left--
-				}
-				return left < 0 && (q.Op == "multi" || q.Op == "setACL")
-			}, zktest.Fail(zktest.CodeNoAuth))
-			_, _ = executor(c).Run(t.Context(), p) // cut off or not
-			in.Remove()
-			time.Sleep(time.Minute)
-		}
-		one = s.session(c)
-		s.agrees(c, tree)
-		for ch := range s.plan(c, tree).Each() {
-			if n := tree.Find(ch.Path); n != nil && ch.Action == plan.NoOp {
-				require.True(t, n.ACL.Equal(s.list(c, ch.Path)), "the list of %s is left as it is", ch.Path)
-			}
-		}
-	}
 }
