@@ -43,6 +43,25 @@ func (s *site) acquisitions(c *recipes.Client, path string) (*inspect.Report, []
 	return in, evict.Acquisitions(in)
 }
 
+// complete finds the other lock of an acquisition of two.
+func (s *site) complete(one *evict.Acquisition) {
+	s.t.Helper()
+	reader := *s
+	reader.config.ReadOnly = true
+	snap, err := scan.Look(s.t.Context(), reader.provisioner(), scan.Options{Prefix: "/"})
+	require.NoError(s.t, err)
+	one.Set(snap)
+	require.Len(s.t, one.Others, 1)
+}
+
+// breaks ends an acquisition.
+func (s *site) breaks(c *recipes.Client, in *inspect.Report, one evict.Acquisition) *evict.Evicted {
+	s.t.Helper()
+	done, err := evict.Break(s.t.Context(), c, history.Author{}, in, one)
+	require.NoError(s.t, err)
+	return done
+}
+
 func (s *site) history(c *recipes.Client) []history.Entry {
 	s.t.Helper()
 	all, err := history.Read(s.t.Context(), s.session(c), s.root, stack)
@@ -64,16 +83,8 @@ func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
 		synctest.Wait()
 		in, all := s.acquisitions(c, s.root+"/a")
 		require.Len(t, all, 1)
-		cfg := s.config
-		cfg.ReadOnly, cfg.Auth = true, []recipes.Auth{{Scheme: "digest", Credentials: "provisioner:secret"}}
-		looker, err := recipes.Dial(t.Context(), cfg)
-		require.NoError(t, err)
-		defer looker.Close()
-		snap, err := scan.Look(t.Context(), looker, scan.Options{Prefix: "/"})
-		require.NoError(t, err)
 		one := all[0]
-		one.Set(snap)
-		require.Len(t, one.Others, 1)
+		s.complete(&one)
 		require.Equal(t, s.root+"/b", kind.ParentPath(one.Others[0].Path))
 		done, err := evict.Break(t.Context(), c, history.Author{Who: "ann@desk", Message: "stuck"}, in, one)
 		require.NoError(t, err)
@@ -86,8 +97,7 @@ func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
 		require.Equal(t, []any{"break", "ann@desk", "stuck", s.root + "/a", one.Token}, []any{e.Operation, e.Who, e.Message, e.Lock, e.Token})
 		require.Equal(t, []string{s.root + "/b"}, e.Others)
 		// The same again finds nobody, although others hold the locks now.
-		done, err = evict.Break(t.Context(), c, history.Author{}, in, one)
-		require.NoError(t, err)
+		done = s.breaks(c, in, one)
 		require.True(t, done.Gone())
 		require.Len(t, s.history(c), 2)
 	})
@@ -110,11 +120,9 @@ func TestAnAcquisitionHasAllPermitsOfOneTransaction(t *testing.T) {
 		require.Len(t, all[0].Nodes, 2)
 		require.Len(t, all[1].Nodes, 1)
 		require.True(t, all[2].Queued)
-		done, err := evict.Break(t.Context(), c, history.Author{}, in, all[2])
-		require.NoError(t, err)
+		done := s.breaks(c, in, all[2])
 		require.NotEmpty(t, done.Nodes)
-		done, err = evict.Break(t.Context(), c, history.Author{}, in, all[0])
-		require.NoError(t, err)
+		done = s.breaks(c, in, all[0])
 		require.Len(t, done.Nodes, 2)
 		synctest.Wait()
 		_, all = s.acquisitions(c, s.root+"/pool")
@@ -147,8 +155,7 @@ func TestNothingIsLostToWritesInBetween(t *testing.T) {
 			}
 			return true
 		}, zktest.Delay(100*time.Millisecond))
-		done, err := evict.Break(t.Context(), c, history.Author{}, in, all[0])
-		require.NoError(t, err)
+		done := s.breaks(c, in, all[0])
 		require.Len(t, done.Nodes, 1)
 		require.Equal(t, 3, times)
 		require.Len(t, s.history(c), 2)
@@ -194,8 +201,7 @@ func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
 			<-lost.Hit()
 			s.server.Expire(id)
 		}()
-		done, err := evict.Break(t.Context(), c, history.Author{}, in, all[0])
-		require.NoError(t, err)
+		done := s.breaks(c, in, all[0])
 		require.Len(t, done.Nodes, 1)
 		require.Equal(t, []string{"break", "apply"}, []string{s.history(c)[0].Operation, s.history(c)[1].Operation})
 	})
@@ -279,8 +285,7 @@ func TestTwoWaitsOfOneSessionAreTwoAcquisitions(t *testing.T) {
 	}
 	in, all := s.acquisitions(c, s.root+"/pool")
 	require.Len(t, all, 3)
-	done, err := evict.Break(t.Context(), c, history.Author{}, in, all[1])
-	require.NoError(t, err)
+	done := s.breaks(c, in, all[1])
 	require.ElementsMatch(t, []string{nodes[0], nodes[2]}, done.Nodes)
 	_, there := s.server.Get(nodes[1])
 	require.True(t, there)

@@ -22,7 +22,6 @@ import (
 	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -130,39 +129,39 @@ func TestPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	}
 }
 
-// Curator's clients do not say under which limit they came: who no longer stands
-// in the gate was granted its permit.
+// Curator's clients do not say under which limit they came: who no longer stands in the gate was granted its permit. The last of those
+// who are asked who they are had a permit to all appearance: its place in the gate was not looked at any more.
 func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
-	s, c := shopped(t)
-	java, late := s.dial(""), s.dial("")
-	lease := func(c *recipes.Client, dir, name string) {
-		_, err := s.session(c).Create(t.Context(), "/locks/pay/pool/"+dir+"/"+name, []byte("java"), zk.FlagEphemeral, wire.ToZK(kind.WorldAll()))
+	s, c := provisioned(t)
+	java, late, tree := s.dial(""), s.dial(""), s.shop()
+	contender := func(c *recipes.Client, at string) {
+		_, err := s.session(c).Create(t.Context(), "/locks/pay/pool/"+at, []byte("java"), zk.FlagEphemeral, wire.ToZK(everybody))
 		require.NoError(t, err)
 	}
-	open := func() {
-		for _, dir := range []string{"leases", "locks"} {
-			s.setByHand(c, "/locks/pay/pool/"+dir, kind.WorldAll()...)
+	limit := func(permits int) {
+		set("permits", permits)(tree.Nodes[4])
+		s.apply(c, tree)
+		for _, dir := range []string{"leases", "locks"} { // each apply closes them again
+			s.setByHand(c, "/locks/pay/pool/"+dir, everybody...)
 		}
 	}
-	open()
-	for i := range 3 {
-		lease(java, "leases", fmt.Sprintf("_c_a-lease-%010d", i))
+	judged := func(holders, waiters int) {
+		t.Helper()
+		u := s.read(c, tree).Find("/locks/pay/pool").Live.Usage
+		require.Equal(t, []int{holders, waiters}, []int{len(u.Holders), len(u.Waiters)})
 	}
-	tree := s.shop()
-	set("permits", 1)(tree.Nodes[4])
-	s.apply(c, tree)
-	count := func() (int, int) {
-		live := s.read(c, tree)
-		u := live.Find("/locks/pay/pool").Live.Usage
-		return len(u.Holders), len(u.Waiters)
+	const many = read.MaxDescribed - 1
+	limit(many)
+	for i := range many {
+		contender(java, fmt.Sprintf("leases/_c_a-lease-%010d", i))
 	}
-	holders, waiters := count()
-	require.Equal(t, []int{3, 0}, []int{holders, waiters})
-	open() // the apply had closed them again
-	lease(late, "locks", "_c_b-lock-0000000000")
-	lease(late, "leases", "_c_b-lease-0000000009")
-	holders, waiters = count()
-	require.Equal(t, []int{3, 2}, []int{holders, waiters})
+	limit(1)
+	judged(many, 0)
+	contender(late, "locks/_c_b-lock-0000000000")
+	contender(late, "leases/_c_b-lease-0000000099")
+	judged(many, 2)
+	limit(many)
+	judged(many, 2)
 }
 
 func TestUsageSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
@@ -175,42 +174,13 @@ func TestUsageSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 		_, err := s.dial("worker:w").Semaphore("/locks/pay/pool").Acquire(ctx, 3)
 		ended <- err
 	}()
-	usage := func() *kind.Usage {
-		live := s.read(c, s.shop())
-		return live.Find("/locks/pay/pool").Live.Usage
-	}
+	usage := func() *kind.Usage { return s.read(c, s.shop()).Find("/locks/pay/pool").Live.Usage }
 	require.Eventually(t, func() bool { return len(usage().Waiters) > 0 && len(usage().Holders) == 2 }, time.Minute, 10*time.Millisecond)
 	require.Equal(t, []int{1, 1}, []int{usage().Holders[0].Permits, usage().Holders[1].Permits})
 	require.Eventually(t, func() bool { return len(usage().Waiters) == 1 && usage().Waiters[0].Permits == 3 }, time.Minute, 10*time.Millisecond)
 	cancel()
 	require.Error(t, <-ended)
 	require.NoError(t, lease.Unlock(t.Context()))
-}
-
-// The last of those who are asked who they are had a permit to all appearance: its place in
-// the gate was not looked at any more.
-func TestForeignWaiterBehindManyPermitsIsNoHolder(t *testing.T) {
-	s, c := provisioned(t)
-	tree := s.shop()
-	set("permits", read.MaxDescribed-1)(tree.Nodes[4])
-	s.apply(c, tree)
-	for _, dir := range []string{"leases", "locks"} {
-		s.setByHand(c, "/locks/pay/pool/"+dir, kind.WorldAll()...)
-	}
-	java, late := s.session(s.dial("")), s.session(s.dial(""))
-	stand := func(s *direct.Session, at string) {
-		_, err := s.Create(t.Context(), "/locks/pay/pool/"+at, []byte("java"), zk.FlagEphemeral, wire.ToZK(kind.WorldAll()))
-		require.NoError(t, err)
-	}
-	for i := range read.MaxDescribed - 1 {
-		stand(java, fmt.Sprintf("leases/_c_a-lease-%010d", i))
-	}
-	stand(late, "locks/_c_b-lock-0000000000")
-	stand(late, "leases/_c_b-lease-0000000099")
-	live := s.read(c, tree)
-	u := live.Find("/locks/pay/pool").Live.Usage
-	require.Len(t, u.Holders, read.MaxDescribed-1)
-	require.Len(t, u.Waiters, 2)
 }
 
 // Servers from 3.8.4 and 3.9.2 on tell nobody of a node they may not read, not even that it

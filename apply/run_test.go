@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/event"
@@ -21,7 +22,6 @@ import (
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -100,66 +100,56 @@ func TestPlanOfAThousandNewLocksCostsAHandfulOfRequests(t *testing.T) {
 	})
 }
 
+// edits are changes by hand of the shop: of what, how a saved plan names it, and why ZooKeeper refuses the transaction; "" if that is not
+// looked at.
+var edits = map[string]struct {
+	edit        func(*site, *recipes.Client)
+	path        string
+	stale, late string
+}{
+	"data":                      {overwrite("/pay/pool"), "/pay/pool", "data changed", "its data was changed"},
+	"data of what is deleted":   {overwrite("/solo"), "/solo", "data changed", "its data was changed"},
+	"data where only lists are": {overwrite("/pay/batch"), "/pay/batch", "data changed", "its data was changed"},
+	"access list": {func(s *site, c *recipes.Client) {
+		s.setByHand(c, "/locks/pay/pool", everybody...)
+	}, "/pay/pool", "access list changed", ""},
+	"structural child": {func(s *site, c *recipes.Client) {
+		s.leaves(c, "/locks/pay/pool/leases")
+	}, "/pay/pool/leases", "deleted", ""},
+	"gone":     {func(s *site, c *recipes.Client) { s.leaves(c, "/locks/solo") }, "/solo", "deleted", "it was deleted"},
+	"all gone": {func(s *site, _ *recipes.Client) { require.NoError(s.t, s.server.Delete("/locks/pay/pool")) }, "/pay/pool", "", "it was deleted"},
+	"recreated": {func(s *site, c *recipes.Client) {
+		data := string(s.at("/solo").Data)
+		s.leaves(c, "/locks/solo")
+		s.create(c, "/locks/solo", data, everybody...)
+	}, "/solo", "deleted and created again", ""},
+	"in the way": {func(s *site, c *recipes.Client) {
+		s.create(c, "/locks/new", "", everybody...)
+	}, "/new", "created", "another program created it"},
+	"another apply": {func(s *site, _ *recipes.Client) {
+		at := record.IndexPath("/locks", stack)
+		n, _ := s.server.Get(at)
+		require.NoError(s.t, s.server.Set(at, n.Data))
+	}, "/.locktree/stacks/" + stack, "data changed", "its data was changed"},
+}
+
+func overwrite(path string) func(*site, *recipes.Client) {
+	return func(s *site, _ *recipes.Client) { require.NoError(s.t, s.server.Set("/locks"+path, []byte("x"))) }
+}
+
 func TestPlanIsRefusedWhateverChangedAndNothingIsWritten(t *testing.T) {
-	open := []zk.ACL{{Scheme: "world", ID: "anyone", Perms: zk.PermAll}}
-	for name, c := range map[string]struct {
-		edit func(*testing.T, *direct.Session) error
-		path string
-		what string
-	}{
-		"data": {func(t *testing.T, s *direct.Session) error {
-			_, err := s.Set(t.Context(), "/locks/pay/pool", []byte("x"), -1)
-			return err
-		}, "/locks/pay/pool", "data changed"},
-		"access list": {func(t *testing.T, s *direct.Session) error {
-			_, err := s.SetACL(t.Context(), "/locks/pay/pool", open, -1)
-			return err
-		}, "/locks/pay/pool", "access list changed"},
-		"structural child": {func(t *testing.T, s *direct.Session) error {
-			return s.Delete(t.Context(), "/locks/pay/pool/leases", -1)
-		}, "/locks/pay/pool/leases", "deleted"},
-		"gone": {func(t *testing.T, s *direct.Session) error {
-			return s.Delete(t.Context(), "/locks/solo", -1)
-		}, "/locks/solo", "deleted"},
-		"recreated": {func(t *testing.T, s *direct.Session) error {
-			data, _, err := s.Get(t.Context(), "/locks/solo")
-			if err != nil {
-				return err
-			}
-			if err := s.Delete(t.Context(), "/locks/solo", -1); err != nil {
-				return err
-			}
-			_, err = s.Create(t.Context(), "/locks/solo", data, 0, open)
-			return err
-		}, "/locks/solo", "deleted and created again"},
-		"in the way": {func(t *testing.T, s *direct.Session) error {
-			_, err := s.Create(t.Context(), "/locks/new", nil, 0, open)
-			return err
-		}, "/locks/new", "created"},
-		"another apply": {func(t *testing.T, s *direct.Session) error {
-			path := record.IndexPath("/locks", stack)
-			data, _, err := s.Get(t.Context(), path)
-			if err != nil {
-				return err
-			}
-			_, err = s.Set(t.Context(), path, data, -1)
-			return err
-		}, record.IndexPath("/locks", stack), "data changed"},
-	} {
+	for name, e := range edits {
 		t.Run(name, func(t *testing.T) {
-			s := inMemory(t)
-			p := s.provisioner()
-			s.apply(p, s.shop())
-			tree := s.shop()
-			tree.Nodes = append(tree.Nodes, s.tree(declare("/new", kind.Mutex)).Nodes...)
-			stale := s.plan(p, tree)
-			require.NoError(t, c.edit(t, s.session(p)))
-			s.wroteNothing(p, func() {
-				_, err := executor(p).Run(t.Context(), stale)
-				e := errorAs[*failure.StaleError](t, err)
-				require.Len(t, e.Differences, 1, "%v", err)
-				require.Equal(t, c.path, e.Differences[0].Path)
-				require.Equal(t, c.what, e.Differences[0].What)
+			s, c := shopped(t)
+			stale := s.plan(c, rich(s))
+			e.edit(s, c)
+			s.wroteNothing(c, func() {
+				_, err := executor(c).Run(t.Context(), stale)
+				found := errorAs[*failure.StaleError](t, err)
+				if e.stale != "" {
+					require.Len(t, found.Differences, 1, "%v", err)
+					require.Equal(t, []string{"/locks" + e.path, e.stale}, []string{found.Differences[0].Path, found.Differences[0].What})
+				}
 			})
 		})
 	}
@@ -311,44 +301,22 @@ func checkRefuses(t *testing.T, s *site) {
 // Somebody changes a node by hand in the moment between the verification and the
 // transaction: the versions in the transaction refuse it as a whole.
 func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
-	for name, c := range map[string]struct {
-		edit func(*testing.T, *site)
-		path string
-		why  string
-	}{
-		"updated node edited": {func(t *testing.T, s *site) {
-			require.NoError(t, s.server.Set("/locks/pay/pool", []byte("x")))
-		}, "/locks/pay/pool", "its data was changed"},
-		"deleted node edited": {func(t *testing.T, s *site) {
-			require.NoError(t, s.server.Set("/locks/solo", []byte("x")))
-		}, "/locks/solo", "its data was changed"},
-		"node whose list changes edited": {func(t *testing.T, s *site) {
-			require.NoError(t, s.server.Set("/locks/pay/batch", []byte("x")))
-		}, "/locks/pay/batch", "its data was changed"},
-		"created node there": {func(t *testing.T, s *site) {
-			require.NoError(t, s.server.Create("/locks/new", nil))
-		}, "/locks/new", "another program created it"},
-		"updated node deleted": {func(t *testing.T, s *site) {
-			require.NoError(t, s.server.Delete("/locks/pay/pool"))
-		}, "/locks/pay/pool", "it was deleted"},
-		"index written": {func(t *testing.T, s *site) {
-			require.NoError(t, s.server.Set(record.IndexPath("/locks", stack), []byte("x")))
-		}, record.IndexPath("/locks", stack), "its data was changed"},
-	} {
+	for name, e := range edits {
+		if e.late == "" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
-			s := inMemory(t)
-			p := s.provisioner()
-			s.apply(p, s.shop())
+			s, c := shopped(t)
 			var edited map[string]string
-			x := executor(p, on(func(event.Verified) {
-				c.edit(t, s)
-				edited = s.dump(p)
+			x := executor(c, on(func(event.Verified) {
+				e.edit(s, c)
+				edited = s.dump(c)
 			}))
-			_, err := x.Run(t.Context(), s.plan(p, rich(s)))
+			_, err := x.Run(t.Context(), s.plan(c, rich(s)))
 			conflict := errorAs[*failure.ConflictError](t, err)
-			require.Equal(t, c.path, conflict.Path)
-			require.Contains(t, conflict.Why, c.why)
-			require.Equal(t, edited, s.dump(p), "something was written")
+			require.Equal(t, "/locks"+e.path, conflict.Path)
+			require.Contains(t, conflict.Why, e.late)
+			require.Equal(t, edited, s.dump(c), "something was written")
 		})
 	}
 }
@@ -361,31 +329,18 @@ func TestReadThatIsOvertakenStartsOver(t *testing.T) {
 			s, c := shopped(t)
 			path := record.IndexPath(s.root, stack)
 			n, _ := s.server.Get(path)
-			in := s.server.Inject(zktest.Once(zktest.On("getACL")), zktest.Hold)
-			s.server.ResetCounts()
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				for i := range times {
-					<-in.Hit()
-					if err := s.server.Set(path, n.Data); err != nil {
-						t.Error(err)
-					}
-					held := in
-					if i < times-1 {
-						in = s.server.Inject(zktest.Once(zktest.On("sync")), zktest.Hold)
-						held.Release()
-						<-in.Hit()
-						sync := in
-						in = s.server.Inject(zktest.Once(zktest.On("getACL")), zktest.Hold)
-						sync.Release()
-						continue
-					}
-					held.Release()
+			begun, overtaken := false, 0
+			s.server.Inject(func(r zktest.Request) bool {
+				if begun = begun || r.Op == "sync"; begun && r.Op == "getACL" && overtaken < times {
+					begun = false
+					overtaken++
+					assert.NoError(t, s.server.Set(path, n.Data))
 				}
-			}()
+				return false
+			}, zktest.Fault{})
+			s.server.ResetCounts()
 			live, err := read.Tree(t.Context(), s.session(c), s.shop())
-			<-done
+			require.Equal(t, times, overtaken)
 			if times < read.Tries {
 				require.NoError(t, err)
 				require.EqualValues(t, times, live.IndexPin.Version)

@@ -24,7 +24,6 @@ import (
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
-	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -50,15 +49,6 @@ func TestKeysThatCannotBeListedAreNotTakenForANoteThatIsLeft(t *testing.T) {
 	require.NotContains(t, err.Error(), "does no harm")
 	s.apply(c, next)
 	require.True(t, s.list(c, keyPath(tree, "order-17")).Equal(kind.List{admin, crew, joined}))
-}
-
-// "1 key in use", of a node that a crash had left.
-func TestLeftoverOfAKeyIsNotCalledInUse(t *testing.T) {
-	s, c, _, tree := family(t, of("mutex"))
-	s.leave(s.dial("worker:w"), tree, "order-17")
-	text := relists(s.plan(c, s.orders(of("mutex"), to(kind.List{admin, joiner}, kind.List{admin, joined}))))
-	require.Contains(t, text, "1 key has a node with the former access list")
-	require.NotContains(t, text, "in use")
 }
 
 // "Shorten the declaration", of thousands of places in a queue.
@@ -100,17 +90,9 @@ func TestBreakNamesTheLockThatRefusesIt(t *testing.T) {
 	s.takes(c.MultiLock(c.Mutex(s.root+"/a"), c.Mutex(s.root+"/b")).Lock)
 	in, all := s.acquisitions(c, s.root+"/a")
 	one := all[0]
-	cfg := s.config
-	cfg.ReadOnly, cfg.Auth = true, []recipes.Auth{{Scheme: "digest", Credentials: "provisioner:secret"}}
-	looker, err := recipes.Dial(t.Context(), cfg)
-	require.NoError(t, err)
-	defer looker.Close()
-	snap, err := scan.Look(t.Context(), looker, scan.Options{Prefix: "/"})
-	require.NoError(t, err)
-	one.Set(snap)
-	require.Len(t, one.Others, 1)
+	s.complete(&one)
 	require.NoError(t, s.setACL(c, s.root+"/b", kind.List{admin, {Scheme: "digest", ID: worker.ID, Perms: kind.PermRead}}))
-	_, err = evict.Break(t.Context(), s.dial("worker:w"), history.Author{}, in, one)
+	_, err := evict.Break(t.Context(), s.dial("worker:w"), history.Author{}, in, one)
 	require.Equal(t, s.root+"/b", failure.RefusedAt(err))
 	require.ErrorContains(t, err, "do not have DELETE on "+s.root+"/b")
 	require.NotContains(t, err.Error(), "Check that the servers run")
@@ -129,8 +111,7 @@ func TestBreakThatNeverArrivedIsNotSaidToBeInTheHistory(t *testing.T) {
 			<-lost.Hit()
 			s.server.Expire(them)
 		}()
-		done, err := evict.Break(t.Context(), c, history.Author{}, in, all[0])
-		require.NoError(t, err)
+		done := s.breaks(c, in, all[0])
 		require.Len(t, s.history(c), 1)
 		require.True(t, done.Gone(), "%v", done)
 	})
