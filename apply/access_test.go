@@ -13,7 +13,6 @@ import (
 
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
-	"github.com/locktree/locktree/apply/internal/prepare"
 	"github.com/locktree/locktree/apply/internal/wire"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/problem"
@@ -47,7 +46,12 @@ func may(admins, readers []string) *plan.Access {
 
 // administered is a tree with one lock, its declared lists included, as one configuration says it.
 func (s *site) administered(a *plan.Access) *plan.Tree {
-	tree := s.tree(declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex))
+	return s.granted(a, declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex))
+}
+
+// granted are nodes whose lists name the administrators and readers, and a program.
+func (s *site) granted(a *plan.Access, nodes ...*plan.Node) *plan.Tree {
+	tree := s.tree(nodes...)
 	for _, n := range tree.Nodes {
 		n.ACL = a.List()
 		if !n.Kind().Container {
@@ -68,12 +72,6 @@ func (s *site) as(keys ...string) *recipes.Client {
 	return s.connect(cfg)
 }
 
-// ownLists are the access lists of the tool's own nodes, as one of the administrators sees them.
-func (s *site) ownLists(c *recipes.Client) map[string]string {
-	s.t.Helper()
-	return s.lists(c, append(prepare.ScaffoldPaths(s.root, stack), record.IndexPath(s.root, stack))...)
-}
-
 // settled asserts that nothing is left to do, and that the tool's nodes have these lists.
 func (s *site) settled(c *recipes.Client, tree *plan.Tree) {
 	s.t.Helper()
@@ -81,9 +79,7 @@ func (s *site) settled(c *recipes.Client, tree *plan.Tree) {
 	require.False(s.t, p.HasChanges(), "%s %+v", p, p.Access)
 	require.Empty(s.t, p.Problems)
 	require.Empty(s.t, p.Drifted)
-	for path, got := range s.ownLists(c) {
-		require.Equal(s.t, tree.Intent.Access.List().String(), got, path)
-	}
+	require.Equal(s.t, []string{tree.Intent.Access.List().String()}, s.ownOf(c, stack))
 	require.Equal(s.t, tree.Intent.Access.List(), s.index(c).Access)
 	require.Empty(s.t, s.index(c).Pending)
 }
@@ -208,18 +204,10 @@ func TestRootThatIsOpenToEverybodyIsWarnedOf(t *testing.T) {
 // and without structural children, and a namespace that is no longer declared and stays because of a node in it
 // that another program made.
 func (s *site) estate(a *plan.Access, more ...*plan.Node) *plan.Tree {
-	tree := s.tree(append(more,
+	return s.granted(a, append(more,
 		declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex),
 		declare("/pay/pool", kind.Semaphore, set("permits", 3)), declare("/bills", kind.Mutex), declare("/solo", kind.Election),
 	)...)
-	for _, n := range tree.Nodes {
-		n.ACL = a.List()
-		if !n.Kind().Container {
-			n.ACL, n.Payload.ChildACL = append(a.List(), worker), append(a.List(), crew)
-		}
-	}
-	tree.Intent.Access = a
-	return tree
 }
 
 // grown is an estate with more in it: an apply that makes an estate into it creates each kind of node that there is.
@@ -347,8 +335,6 @@ func (s *site) arrived(tree *plan.Tree, admins []string) {
 		}
 	}
 }
-
-func kindOf(n *plan.Node) *kind.Kind { return n.Kind() }
 
 // closed is the shop with every access list reduced to the administrator's.
 func closed(s *site) *plan.Tree {

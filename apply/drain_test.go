@@ -21,13 +21,8 @@ import (
 // shopWithout is the shop after its ledger was taken out of the configuration.
 func (s *site) shopWithout() *plan.Tree {
 	tree := s.shop()
-	for i, n := range tree.Nodes {
-		if n.Path == s.root+"/pay/ledger" {
-			tree.Nodes = append(tree.Nodes[:i:i], tree.Nodes[i+1:]...)
-			return tree
-		}
-	}
-	panic("no ledger")
+	tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Path == s.root+"/pay/ledger" })
+	return tree
 }
 
 func (s *site) expire(c *recipes.Client) { s.server.Expire(s.session(c).ID()) }
@@ -72,63 +67,51 @@ func TestAContainerInUseIsLeftAndEachApplyTriesAgain(t *testing.T) {
 	for name, late := range map[string]bool{"since the plan": false, "since the apply looked": true} {
 		for _, data := range []string{"10.0.0.1", ""} {
 			t.Run(name+", data "+data, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := inMemory(t)
-					ours := s.provisioner()
-					s.apply(ours, s.shop())
-					tree := s.shop()
-					var addrs []plan.Addr
-					foreign := s.dial("provisioner:secret")
-					for _, name := range []string{"/far", "/idle"} {
-						s.create(ours, s.root+name, data, everybody...)
-						n := s.tree(declare(name, kind.Mutex)).Nodes[0]
-						tree.Nodes, addrs = append(tree.Nodes, n), append(addrs, n.Addr)
-						tree.Intent.Imports = append(tree.Intent.Imports, plan.Import{To: n.Addr, Path: n.Path})
-					}
-					far := s.root + "/far"
-					// made says who made the nodes, and which locks an apply left while one of them was used.
-					made := func(p *plan.Plan, used bool) (far, idle kind.Made, left []plan.Addr) {
-						require.True(t, p.Applyable(), "%s", p)
-						contender := ""
-						hold := func() { contender = s.contend(foreign, "/far", everybody) }
-						if used && !late {
-							hold()
-						}
-						x := executor(s.provisioner())
-						x.Events = func(e event.Event) {
-							switch e := e.(type) {
-							case event.Left:
-								left = e.Addrs
-							case event.Started:
-								if used && contender == "" {
-									hold()
-								}
-							}
-						}
-						s.succeeds(x, p)
-						if contender != "" {
-							s.leaves(foreign, contender)
-						}
-						live := s.read(ours, tree)
-						return live.Find(s.root + "/far").Payload.Made, live.Find(s.root + "/idle").Payload.Made, left
-					}
-					opts := plan.Options{OverwriteData: true}
-					for range 2 { // first the import, then another apply
-						farMade, idleMade, left := made(s.resaved(s.plan(ours, tree, opts)), true)
-						require.Equal(t, kind.MadeElsewhere, farMade)
-						require.Equal(t, kind.MadeHere, idleMade)
-						require.Equal(t, addrs[:1], left)
-					}
-					p := s.plan(ours, tree)
-					require.Equal(t, plan.ReasonReplaceContainer, p.Changes[slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Path == far })].Reason)
-					farMade, _, left := made(p, false)
-					require.Equal(t, kind.MadeHere, farMade)
-					require.Empty(t, left)
-					require.False(t, s.plan(ours, tree).HasChanges())
-				})
+				synctest.Test(t, func(t *testing.T) { containerInUse(t, inMemory(t), late, data) })
 			})
 		}
 	}
+}
+
+func containerInUse(t *testing.T, s *site, late bool, data string) {
+	ours, foreign, tree := s.provisioner(), s.dial("provisioner:secret"), s.shop()
+	s.apply(ours, tree)
+	for _, name := range []string{"/far", "/idle"} {
+		s.create(ours, s.root+name, data, everybody...)
+		n := s.tree(declare(name, kind.Mutex)).Nodes[0]
+		tree.Nodes = append(tree.Nodes, n)
+		tree.Intent.Imports = append(tree.Intent.Imports, plan.Import{To: n.Addr, Path: n.Path})
+	}
+	// applies asserts who made the nodes, and that the apply left the locks that were used meanwhile.
+	applies := func(p *plan.Plan, used bool, left ...plan.Addr) {
+		require.True(t, p.Applyable(), "%s", p)
+		contender, ev := "", events{}
+		hold := func() { contender = s.contend(foreign, "/far", everybody) }
+		if used && !late {
+			hold()
+		}
+		s.succeeds(executor(s.provisioner(), func(e event.Event) {
+			ev.add(e)
+			if _, ok := e.(event.Started); ok && used && contender == "" {
+				hold()
+			}
+		}), p)
+		far := kind.MadeHere
+		if used {
+			far = kind.MadeElsewhere
+			s.leaves(foreign, contender)
+		}
+		live := s.read(ours, tree)
+		require.Equal(t, []kind.Made{far, kind.MadeHere}, []kind.Made{live.Find(s.root + "/far").Payload.Made, live.Find(s.root + "/idle").Payload.Made})
+		require.Equal(t, left, find[event.Left](ev).Addrs)
+	}
+	for range 2 { // first the import, then another apply
+		applies(s.resaved(s.plan(ours, tree, plan.Options{OverwriteData: true})), true, "far.mutex")
+	}
+	p := s.plan(ours, tree)
+	require.Equal(t, plan.ReasonReplaceContainer, p.Changes[slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Path == s.root+"/far" })].Reason)
+	applies(p, false)
+	require.False(t, s.plan(ours, tree).HasChanges())
 }
 
 // text is the detail of the first problem that has some words in it.
@@ -150,23 +133,19 @@ func TestForceBreakOvertakenByAContenderLooksAgain(t *testing.T) {
 			foreign := s.dial("worker:w")
 			queue := func() string { return s.contend(foreign, "/pay/ledger", kind.List{admin, crew}) }
 			first := queue()
-			x := executor(c)
 			looks := 0
 			var ev events
-			x.Events = func(e event.Event) {
+			x := executor(c, func(e event.Event) {
 				ev.add(e)
 				if _, ok := e.(event.Breaking); !ok {
 					return
 				}
-				if looks++; looks > 1 {
-					return
-				}
-				if comes {
+				if looks++; looks == 1 && comes {
 					queue()
-				} else {
+				} else if looks == 1 {
 					s.leaves(foreign, first)
 				}
-			}
+			})
 			s.succeeds(x, s.plan(c, s.shopWithout(), plan.Options{ForceBreak: []string{"pay.ledger.mutex"}}))
 			require.Equal(t, map[bool]int{true: 2, false: 1}[comes], looks)
 			require.Zero(t, find[event.Failed](ev), "it did not fail")

@@ -343,40 +343,31 @@ func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) 
 	require.ErrorContains(t, err, "no apply was here, or its nodes were deleted")
 }
 
-// Another program may have made the node of the id.
+// Another program may have made the node of the id. If the root has administrators, its list is their set, so the plan pins the node.
 func TestAnEnsembleThatHasNoIDGetsOneWithTheNextApply(t *testing.T) {
-	s, c := provisioned(t)
-	want := s.tree(declare("/ledger", kind.Mutex))
-	s.apply(c, want)
-	path := record.ScaffoldPath(s.root)
-	require.NoError(t, s.server.Set(path, nil))
-	pinned := *want
-	pinned.EnsembleID = "0123456789abcdef0123456789abcdef"
-	_, err := read.Tree(t.Context(), s.session(c), &pinned)
-	require.ErrorContains(t, err, "another program made it")
+	for name, admins := range map[string][]string{"nobody is named": nil, "another change": {oldKey}, "administrators are replaced": {oldKey, newKey}} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			c, path := s.as(oldKey), record.ScaffoldPath(s.root)
+			first, next := s.administered(may([]string{oldKey}, []string{ciKey})), s.administered(may(admins, []string{ciKey}))
+			if admins == nil {
+				first, next = s.shop(), s.shop()
+			}
+			s.apply(c, first)
+			require.NoError(t, s.server.Set(path, nil))
+			pinned := *first
+			pinned.EnsembleID = "0123456789abcdef0123456789abcdef"
+			_, err := read.Tree(t.Context(), s.session(c), &pinned)
+			require.ErrorContains(t, err, "another program made it")
 
-	s.apply(c, s.tree(declare("/ledger", kind.Mutex), declare("/another", kind.Mutex)))
-	mark, _ := s.server.Get(path)
-	require.NotEmpty(t, record.MarkedAs(mark.Data))
-	found, err := checkup.Stack(t.Context(), c, want, 10)
-	require.NoError(t, err)
-	require.Contains(t, found.Locks[0].What, record.MarkedAs(mark.Data))
-}
-
-// The list of .locktree is the set of the root, so the plan pins the node into which the id is written.
-func TestAnEnsembleOfAdministratorsGetsAnIDToo(t *testing.T) {
-	s := inMemory(t)
-	access := may([]string{oldKey}, []string{ciKey})
-	c := s.as(oldKey)
-	s.apply(c, s.administered(access))
-	path := record.ScaffoldPath(s.root)
-	for _, keys := range [][]string{{oldKey}, {oldKey, newKey}} { // something else, and administrators that are replaced
-		require.NoError(t, s.server.Set(path, nil))
-		tree := s.administered(may(keys, []string{ciKey}))
-		set("description", strings.Join(keys, " "))(tree.Nodes[1])
-		s.apply(c, tree)
-		mark, _ := s.server.Get(path)
-		require.NotEmpty(t, record.MarkedAs(mark.Data))
-		require.False(t, s.plan(c, tree).HasChanges())
+			set("description", name)(next.Nodes[1])
+			s.apply(c, next)
+			mark, _ := s.server.Get(path)
+			require.NotEmpty(t, record.MarkedAs(mark.Data))
+			require.False(t, s.plan(c, next).HasChanges())
+			found, err := checkup.Stack(t.Context(), c, next, 10)
+			require.NoError(t, err)
+			require.Contains(t, found.Locks[0].What, record.MarkedAs(mark.Data))
+		})
 	}
 }

@@ -69,7 +69,7 @@ func rich(s *site) *plan.Tree {
 		adminOnly(n)
 	}
 	set("permits", 9)(tree.Nodes[4])
-	tree.Nodes[5] = s.tree(declare("/new", kindOf(tree.Nodes[5]), adminOnly)).Nodes[0]
+	tree.Nodes[5] = s.tree(declare("/new", tree.Nodes[5].Kind(), adminOnly)).Nodes[0]
 	return tree
 }
 
