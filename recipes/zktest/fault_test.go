@@ -85,30 +85,6 @@ func TestARequestHeldOnItsWayIsExecutedAfterTheConnectionIsCut(t *testing.T) { /
 	})
 }
 
-func TestAHeldCreateKeepsItsPlaceThroughReconnects(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
-		i := s.Inject(zktest.On("create"), zktest.Hold)
-		done := c.creating("/late", zk.FlagEphemeral)
-		<-i.Hit()
-		require.ErrorIs(t, <-done, zk.ErrConnectionClosed)
-		c.await(zk.StateHasSession)
-		c.await(zk.StateHasSession) // pings wait too, so the client tries once more
-		go func() {
-			ok, _, err := c.Exists("/late")
-			if err == nil && !ok {
-				err = zk.ErrNoNode
-			}
-			done <- err
-		}()
-		s.Freeze()
-		i.Release()
-		synctest.Wait()
-		require.Empty(t, done)
-		s.Thaw()
-		require.NoError(t, <-done)
-	})
-}
-
 func TestAHeldReplyHidesAChangeThatHasHappened(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
 		i := s.Inject(zktest.On("create"), zktest.HoldReply)

@@ -1,6 +1,9 @@
 package zktest_test
 
 import (
+	"context"
+	"errors"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -76,15 +80,17 @@ func TestSessionsAndCountsTellWhoAskedWhat(t *testing.T) {
 		c.mustCreate("/e", zk.FlagEphemeral)
 		other.watch("/e")
 		require.NoError(t, c.Delete("/e", -1))
-		c.mustCreate("/f", zk.FlagEphemeral)
+		for _, path := range []string{"/h", "/g", "/f"} {
+			c.mustCreate(path, zk.FlagEphemeral)
+		}
 		all := s.Sessions()
 		require.Equal(t, []zktest.Session{
-			{ID: c.SessionID(), Timeout: 10 * time.Second, Connected: true, Ephemerals: []string{"/f"}, Requests: 3},
+			{ID: c.SessionID(), Timeout: 10 * time.Second, Connected: true, Ephemerals: []string{"/f", "/g", "/h"}, Requests: 5},
 			{ID: other.SessionID(), Timeout: 20 * time.Second, Connected: true, Requests: 1},
 		}, all)
 		n := s.Counts()
-		require.Equal(t, map[string]int{"create": 2, "delete": 1, "getData": 1}, n.ByOp)
-		require.Equal(t, 4, n.Total)
+		require.Equal(t, map[string]int{"create": 4, "delete": 1, "getData": 1}, n.ByOp)
+		require.Equal(t, 6, n.Total)
 		require.Equal(t, 1, n.WatchEvents)
 		require.Positive(t, n.BytesIn)
 		require.Positive(t, n.BytesOut)
@@ -119,4 +125,91 @@ func TestCloseJoinsEverythingWhateverIsHeld(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestProvisionDeclaresAnew(t *testing.T) {
+	s := zktest.Start(t)
+	declare := func(p kind.Payload) error { return s.Provision("/s", &p) }
+	require.NoError(t, declare(kind.Payload{Params: &kind.SemaphoreParams{Permits: 2}}))
+	require.NoError(t, s.Delete("/s/leases"))
+	require.NoError(t, declare(kind.Payload{Params: &kind.SemaphoreParams{Permits: 3}, State: kind.StateDraining}))
+	n, ok := s.Get("/s")
+	require.True(t, ok)
+	require.Equal(t, []string{"leases", "locks"}, n.Children)
+	p, err := kind.Decode(n.Data)
+	require.NoError(t, err)
+	require.Equal(t, 3, p.Params.(*kind.SemaphoreParams).Permits)
+	require.Equal(t, kind.StateDraining, p.State)
+
+	before := s.Dump()
+	require.EqualError(t, declare(kind.Payload{}), "zktest: provision /s: kind: payload without parameters")
+	require.ErrorContains(t, declare(kind.Payload{Params: &kind.SemaphoreParams{}}), `parameter "permits"`)
+	require.ErrorIs(t, s.Provision("no/slash", &kind.Payload{Params: kind.Mutex.New()}), codeBadArguments)
+	require.Equal(t, before, s.Dump())
+}
+
+// As net.Dialer.DialContext: the context ends the dial, and the error says so in net's way and in the context's.
+func TestADialObeysItsContext(t *testing.T) {
+	const oneWay = 100 * time.Millisecond
+	enough := errors.New("enough")
+	for name, c := range map[string]struct {
+		ctx  func(context.Context) (context.Context, context.CancelFunc)
+		took time.Duration
+		want error
+	}{
+		"no limit": {context.WithCancel, 2 * oneWay, nil},
+		"just in time": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 2*oneWay)
+		}, 2 * oneWay, nil},
+		"too late": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, oneWay)
+		}, oneWay, context.DeadlineExceeded},
+		"cancelled": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			time.AfterFunc(oneWay, func() { cancel(enough) })
+			return ctx, func() { cancel(nil) }
+		}, oneWay, context.Canceled},
+		"ended before": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx, cancel
+		}, 0, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.Start(t, zktest.WithLatency(oneWay))
+				for _, dial := range []func(context.Context, string, string) (net.Conn, error){s.DialContext, s.Replica().DialContext} {
+					ctx, cancel := c.ctx(t.Context())
+					start := time.Now()
+					conn, err := dial(ctx, "tcp", "zk:2181")
+					cancel()
+					require.Equal(t, c.took, time.Since(start))
+					if c.want == nil {
+						require.NoError(t, err)
+						require.NoError(t, conn.Close())
+						continue
+					}
+					require.ErrorIs(t, err, c.want)
+					var op *net.OpError
+					require.ErrorAs(t, err, &op)
+					require.Equal(t, c.want == context.DeadlineExceeded, op.Timeout())
+				}
+			})
+		})
+	}
+}
+
+func TestADialWithATimeoutObeysIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial := zktest.Start(t, zktest.WithLatency(100*time.Millisecond)).Dialer()
+		for timeout, ok := range map[time.Duration]bool{-1: true, 0: true, 199 * time.Millisecond: false, 200 * time.Millisecond: true} {
+			conn, err := dial("tcp", "zk:2181", timeout)
+			if !ok {
+				require.ErrorContains(t, err, "dial tcp zk:2181: i/o timeout")
+				continue
+			}
+			require.NoError(t, err)
+			require.NoError(t, conn.Close())
+		}
+	})
 }

@@ -11,52 +11,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
-	client "github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
-
-// TestTheClientsCodecAndTheServersAgree: they share no line, so that a mistake in one of them shows.
-func TestTheClientsCodecAndTheServersAgree(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		path, version := "/"+rapid.StringMatching(`[a-zé€]{0,9}`).Draw(t, "path"), rapid.Int32().Draw(t, "version")
-		data := rapid.SampledFrom([][]byte{nil, {}, []byte("x"), []byte("\x00\xff")}).Draw(t, "data")
-		var sent client.Encoder
-		sent.Int32(7)
-		sent.Int32(client.OpMulti)
-		sent.Int32(client.OpSetData)
-		sent.Bool(false)
-		sent.Int32(-1)
-		sent.Str(path)
-		sent.Buffer(data)
-		sent.Int32(version)
-		sent.Int32(-1)
-		sent.Bool(true)
-		sent.Int32(-1)
-		r, err := wire.DecodeRequest(sent.B)
-		require.NoError(t, err)
-		require.False(t, r.Bad)
-		require.Equal(t, []wire.Request{{Op: wire.OpSetData, Path: path, Data: data, Version: version}}, r.Ops)
-
-		zxid := rapid.Int64().Draw(t, "zxid")
-		e := wire.NewReply(7, zxid, wire.CodeBadVersion)
-		e.Buffer(data)
-		e.String(path)
-		e.Stat(wire.Stat{Czxid: zxid, Version: version, Pzxid: 5})
-		d := client.Decoder{B: e.Frame()[4:]}
-		require.Equal(t, []any{int32(7), zxid, int32(client.CodeBadVersion)}, []any{d.Int32(), d.Int64(), d.Int32()})
-		require.Equal(t, data, d.Buffer())
-		require.Equal(t, path, string(d.Take(int(d.Int32()))))
-		require.Equal(t, zxid, d.Int64())
-		d.Take(3 * 8)
-		require.Equal(t, version, d.Int32())
-		d.Take(4 + 4 + 8 + 4 + 4)
-		require.Equal(t, int64(5), d.Int64())
-		require.Empty(t, d.B)
-		require.False(t, d.Bad)
-	})
-}
 
 // TestNumbersAreTheSame compares the constants that both packages declare under one name.
 func TestNumbersAreTheSame(t *testing.T) {
