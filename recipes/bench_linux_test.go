@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -57,26 +56,12 @@ func BenchmarkCycle(b *testing.B) {
 			}
 			wg.Wait()
 			b.StopTimer()
-			reportRequests(b, srv)
+			requests := 0
+			for _, n := range srv.Counts().ByOp {
+				requests += n
+			}
+			b.ReportMetric(float64(requests)/float64(b.N), "requests/op")
 		})
-	}
-}
-
-func reportRequests(b *testing.B, srv *zktest.Server) {
-	requests := 0
-	for _, n := range srv.Counts().ByOp {
-		requests += n
-	}
-	b.ReportMetric(float64(requests)/float64(b.N), "requests/op")
-}
-
-func cycle(tb testing.TB, m *recipes.Mutex) {
-	l, err := m.Lock(context.Background())
-	if err == nil {
-		err = l.Unlock(context.Background())
-	}
-	if err != nil {
-		tb.Error(err)
 	}
 }
 
@@ -89,7 +74,7 @@ func BenchmarkClientCPU(b *testing.B) {
 	srv := realzk.Start(b, realzk.Options{})
 	for _, load := range []struct{ clients, workers, cycles int }{{1, 1, 500}, {8, 64, 12_000}} {
 		b.Run(fmt.Sprintf("%d-workers-on-%d-clients", load.workers, load.clients), func(b *testing.B) {
-			ways := []way{rawWay(b, srv.Addr, load.clients), sessionWay(b, srv.Addr, load.clients), mutexWay(b, srv.Addr, load.clients)}
+			ways := []way{rawWay(b, srv.Addr, load.clients), mutexWay(b, srv.Addr, load.clients)}
 			for _, w := range ways {
 				w.run(b, load.workers, load.cycles/10) // warm: connections, code, declarations
 			}
@@ -180,35 +165,6 @@ func rawWay(b *testing.B, addr string, clients int) way {
 			return err
 		}
 		return c.Delete(node, -1)
-	}}
-}
-
-// sessionWay is the same by package session.
-func sessionWay(b *testing.B, addr string, clients int) way {
-	sessions := make([]*session.Session, clients)
-	for i := range sessions {
-		c, err := session.Dial(b.Context(), session.Config{Servers: []string{addr}, SessionTimeout: 30 * time.Second})
-		require.NoError(b, err)
-		b.Cleanup(func() { _ = c.Close() })
-		sessions[i], err = c.Session(b.Context())
-		require.NoError(b, err)
-	}
-	open := zk.WorldACL(zk.PermAll)
-	queues(b, func(path string) error { _, err := sessions[0].Create(b.Context(), path, nil, 0, open); return err }, "/session")
-	ctx, end := context.WithCancel(b.Context()) // one that can be cancelled, as callers' are
-	b.Cleanup(end)
-	var number atomic.Int64
-	return way{"session", func(worker int) error {
-		s, dir := sessions[worker%clients], fmt.Sprintf("/session/%d", worker)
-		batch := s.Batch()
-		p := batch.Create(&zk.CreateRequest{
-			Path: fmt.Sprintf("%s/%d-lock-", dir, number.Add(1)), Data: []byte("somebody"), Acl: open, Flags: zk.FlagEphemeralSequential,
-		})
-		batch.List(dir)
-		if err := batch.Do(ctx); err != nil {
-			return err
-		}
-		return s.Delete(ctx, p.Created()[0], -1)
 	}}
 }
 

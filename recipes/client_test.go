@@ -78,13 +78,11 @@ func inSession(t *testing.T, f func(t *testing.T, l *lab, c *recipes.Client, s *
 func TestOperationsOfAProgramsOwn(t *testing.T) {
 	inSession(t, func(t *testing.T, l *lab, _ *recipes.Client, s *direct.Session) {
 		ctx := t.Context()
-		path, err := s.Create(ctx, "/a/n-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
+		path := must(s.Create(ctx, "/a/n-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll)))(t)
 		require.Equal(t, "/a/n-0000000000", path)
-		stat, err := s.Set(ctx, path, []byte("x"), 0)
-		require.NoError(t, err)
+		stat := must(s.Set(ctx, path, []byte("x"), 0))(t)
 		require.Equal(t, s.ID(), stat.EphemeralOwner)
-		_, err = s.SetACL(ctx, path, zk.WorldACL(zk.PermAll&^zk.PermWrite), 0)
+		_, err := s.SetACL(ctx, path, zk.WorldACL(zk.PermAll&^zk.PermWrite), 0)
 		require.NoError(t, err)
 		acl, _, err := s.GetACL(ctx, path)
 		require.NoError(t, err)
@@ -101,8 +99,7 @@ func TestOperationsOfAProgramsOwn(t *testing.T) {
 		require.Equal(t, direct.OutcomeDefinite, failed.Outcome)
 		require.NoError(t, s.Delete(ctx, path, -1))
 		require.NoError(t, s.Sync(ctx, "/"))
-		stat, err = s.Exists(ctx, path)
-		require.NoError(t, err)
+		stat = must(s.Exists(ctx, path))(t)
 		require.Nil(t, stat)
 
 		_, err = s.Set(ctx, "/a", make([]byte, 1<<20), -1)
@@ -126,8 +123,7 @@ func TestReadsOfAProgramAreSentTogether(t *testing.T) {
 			path   string
 			exists bool
 		}{{"/a", true}, {"/none", false}} {
-			stat, err := ahead.Exists(t.Context(), node.path)
-			require.NoError(t, err)
+			stat := must(ahead.Exists(t.Context(), node.path))(t)
 			require.Equal(t, node.exists, stat != nil)
 		}
 		acl, _, err := ahead.GetACL(t.Context(), "/a")
@@ -345,8 +341,7 @@ func TestALazyClientSaysNothingOfTheServersToACallThatHasEnded(t *testing.T) {
 // watchesOn is how many watches the server has that c is connected to, of all clients.
 func watchesOn(t *testing.T, c *recipes.Client) (n int) {
 	t.Helper()
-	s, err := c.Live(t.Context())
-	require.NoError(t, err)
+	s := must(c.Live(t.Context()))(t)
 	require.NoError(t, s.Aside(t.Context(), s.At(), []byte("mntr"), func(r io.Reader) error {
 		text, err := io.ReadAll(r)
 		_, count, _ := strings.Cut(string(text), "zk_watch_count\t")
@@ -356,6 +351,17 @@ func watchesOn(t *testing.T, c *recipes.Client) (n int) {
 	return n
 }
 
+// cycle takes a lock and gives it back.
+func cycle(tb testing.TB, m *recipes.Mutex) {
+	l, err := m.Lock(context.Background())
+	if err == nil {
+		err = l.Unlock(context.Background())
+	}
+	if err != nil {
+		tb.Error(err)
+	}
+}
+
 // useOnce locks many paths once each, and one of them all the time. It returns how many watches the server has afterwards.
 func useOnce(t *testing.T, c *recipes.Client, kept int) int {
 	t.Helper()
@@ -363,8 +369,7 @@ func useOnce(t *testing.T, c *recipes.Client, kept int) int {
 	m := func(i int) *recipes.Mutex {
 		return c.Mutex(fmt.Sprintf("/once/%03d", i), recipes.WithCreate(), recipes.WithParams(kind.Mutex.New()))
 	}
-	x, err := m(0).Lock(t.Context())
-	require.NoError(t, err)
+	x := must(m(0).Lock(t.Context()))(t)
 	for i := range 200 {
 		cycle(t, m(1+i))
 	}
@@ -385,8 +390,7 @@ func TestALockThatIsForgottenLeavesNoWatch(t *testing.T) {
 func TestRealServersForgetTheWatchesOfForgottenLocks(t *testing.T) {
 	t.Parallel()
 	srv := realzk.Start(t, realzk.Options{Config: map[string]string{"4lw.commands.whitelist": "*", "forceSync": "no"}})
-	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: 20 * time.Second})
-	require.NoError(t, err)
+	c := must(recipes.Dial(t.Context(), recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: 20 * time.Second}))(t)
 	defer c.Close()
 	require.LessOrEqual(t, useOnce(t, c, 10), 11)
 }
@@ -400,8 +404,7 @@ func TestALostSessionIsFreed(t *testing.T) {
 			path := fmt.Sprintf("/own/%d", i)
 			l.Declare(path, kind.Mutex.New())
 			require.NoError(t, c.Mutex(path).Do(t.Context(), func(_ context.Context, x *recipes.Lease) error { return x.Verify(t.Context()) }))
-			s, err := c.Live(t.Context())
-			require.NoError(t, err)
+			s := must(c.Live(t.Context()))(t)
 			sessions = append(sessions, weak.Make(s))
 			l.Srv.Expire(s.ID())
 			<-s.Done()

@@ -341,8 +341,7 @@ func (s *stage) permitted(x *recipes.Lease) *recipes.Lease {
 		require.True(s.T, there, "%s: a permit that does not exist", s.where)
 	}
 	n, _ := s.Srv.Get("/s")
-	payload, err := kind.Decode(n.Data)
-	require.NoError(s.T, err)
+	payload := must(kind.Decode(n.Data))(s.T)
 	p := payload.Params
 	if p.Kind() == kind.Keyed {
 		p = kind.Keyed.Key(p)

@@ -104,15 +104,13 @@ func TestASemaphoreWhoseGateIsMissingIsCompleted(t *testing.T) {
 		} {
 			bare := fmt.Sprint("/bare", i) // by a WithCreate that was interrupted, or is under way elsewhere
 			require.NoError(t, l.Srv.Create(bare, nil))
-			x, err := take(t.Context(), l.Client("a"), bare)
-			require.NoError(t, err)
+			x := must(take(t.Context(), l.Client("a"), bare))(t)
 			l.Unlock(x)
 
 			half := fmt.Sprint("/half", i)
 			require.NoError(t, l.Srv.Create(half, nil))
 			require.NoError(t, l.Srv.Create(half+"/leases", nil))
-			x, err = take(t.Context(), l.Client("a"), half)
-			require.NoError(t, err)
+			x = must(take(t.Context(), l.Client("a"), half))(t)
 			require.ElementsMatch(t, []string{"leases", "locks"}, l.Children(half))
 			l.Unlock(x)
 
@@ -453,8 +451,7 @@ func TestLocksTakenAgainstTheDeclaredOrderAreRefusedAtOnce(t *testing.T) {
 		l.Declare("/none", kind.Mutex.New())
 		c := l.Client("A")
 		take := func(ctx context.Context, f taking) *recipes.Lease {
-			x, err := f(ctx)
-			require.NoError(t, err)
+			x := must(f(ctx))(t)
 			return x
 		}
 		key := func(k string) taking {
@@ -507,7 +504,9 @@ func TestALeaseWhoseNodeIsHiddenFromItsHolderIsKept(t *testing.T) {
 		x = l.Lock(c.Mutex("/m").Lock)
 		shown()
 		require.NoError(t, l.Srv.Delete(x.Node()))
+		start := time.Now()
 		<-x.Context().Done()
+		require.LessOrEqual(t, time.Since(start), 12*time.Second+2*oneWay, "a session timeout")
 		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 		l.Unlock(beats)
 	})

@@ -187,14 +187,6 @@ func (t *Turns) Heir(key string) string {
 }
 func (t *Turns) Leave(key string) { t.turns.Leave(turn.Key{Path: key}) }
 
-// Exchanged is what Downgrade does before it exchanges the lease.
-func (m *RWMutex) Exchanged(l *Lease) error {
-	if err := m.read.Mine(l.u); err != nil {
-		return err
-	}
-	return l.u.Alone()
-}
-
 // Crowds is for how many keys of a family of semaphores a crowd is kept.
 func (c *Client) Crowds(family string) int {
 	c.state.Mu.Lock()

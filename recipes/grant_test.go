@@ -33,17 +33,14 @@ func TestAGrantNeedsAServerThatCommits(t *testing.T) {
 		x := l.Lock(l.Client("a").Mutex(m).Lock)
 		c := l.Client("b")
 		w := l.Locking(c.Mutex(m))
-		id := l.SessionID(c)
-		cutOff := l.Srv.Inject(func(r zktest.Request) bool {
-			return r.Session == id && (r.Op == "setData" || r.Op == "multi")
-		}, zktest.DropRequest)
+		cutOff := l.Srv.Inject(l.By(c, "setData", "multi"), zktest.DropRequest)
 		time.Sleep(c.Newest().Timeout()/6 + time.Second) // as long as that what was committed before may count
 		l.Unlock(x)
 		l.Settle()
 		require.Positive(t, cutOff.Hits(), "it must try to commit something")
 		notYet(t, w, "granted on what a server shows")
 		cutOff.Remove()
-		l.Srv.Disconnect(id)
+		l.Srv.Disconnect(l.SessionID(c))
 		r := hostile.Soon(t, w, "the server commits again")
 		require.NoError(t, r.Err)
 		l.Unlock(r.V)
@@ -102,23 +99,31 @@ func (l *lab) losses() map[string]func(node string) {
 	}
 }
 
-// The whole lease is lost with any of its nodes.
+// The whole lease is lost with any of its nodes. Where the event of that is late, Verify finds out.
 func TestALeaseEndsAtOnceWithAnyOfItsNodes(t *testing.T) { // cases 28, 29: CURATOR-604, CURATOR-171
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c := l.Client("a")
-		for how, lose := range l.losses() {
-			for i, all := 0, 1; i < all; i++ {
+		all := l.losses()
+		all["deleted unheard"] = all["deleted"]
+		for how, lose := range all {
+			for i, nodes := 0, 1; i < nodes; i++ {
 				x := l.Lock(way.Take(c))
 				l.Settle()
-				all = len(x.Nodes())
+				nodes = len(x.Nodes())
 				node := x.Nodes()[i]
+				late := l.Srv.InjectEvent(func(e zktest.Event) bool { return how == "deleted unheard" && e.Path == node }, zktest.DropEvent)
 				lose(node)
 				start := time.Now()
-				<-ended(x)
+				if how != "deleted unheard" {
+					<-ended(x)
+				}
+				err := x.Verify(t.Context())
+				require.ErrorIs(t, err, recipes.ErrLost, "node %d", i)
+				require.ErrorContains(t, err, node)
 				require.LessOrEqual(t, time.Since(start), 3*oneWay, "%s: the event and one read; a heartbeat would notice later", how)
 				require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-				require.ErrorIs(t, x.Verify(t.Context()), recipes.ErrLost)
 				require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
+				late.Remove()
 				_ = l.Srv.Delete(node)
 				l.NothingLeft()
 			}
@@ -436,23 +441,6 @@ func TestAServerThatForgetsWatchesTellsOfNoTurn(t *testing.T) {
 		_ = x.Unlock(t.Context()) // of a lease that is lost
 		l.Unlock(beats)
 	})
-}
-
-// As above with the declaration: the lock was drained, then its holder left.
-func TestADeclarationThatChangedFirstDecides(t *testing.T) {
-	for i := range 6 {
-		inLine(t, func(t *testing.T, l *line) {
-			l.heartbeat()
-			l.follower.Lag()
-			l.busy(i%2 == 0)
-			l.Declare(l.path, kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
-			l.Unlock(l.held)
-			l.follower.CatchUp()
-			next, rival := l.oneAtATime(5 * time.Second)
-			require.Nil(t, next, "granted under a declaration that was over")
-			require.Nil(t, rival)
-		})
-	}
 }
 
 // A waiter whose session is quiet for long is granted a lease that lasts: it has to be proven, and not only believed.

@@ -2,7 +2,6 @@ package recipes_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -24,6 +23,13 @@ func (l *lab) noneLeft(m *recipes.Mutex) {
 	l.Settle()
 	require.Empty(l.T, l.Children(m.Path()))
 	require.Empty(l.T, m.Client().Leftovers())
+}
+
+// vacant requires that nothing is left in these nodes, once all that is under way has arrived.
+func (l *lab) vacant(dirs ...string) {
+	l.T.Helper()
+	l.Settle()
+	l.Empty(dirs...)
 }
 
 const oneWay = harness.OneWay
@@ -59,6 +65,15 @@ func forEveryRecipe(t *testing.T, f func(t *testing.T, l *lab, way harness.Way))
 	harness.EachWay(t, func(t *testing.T, l *harness.Lab, way harness.Way) { f(t, &lab{l}, way) })
 }
 
+// forEveryTry is forEveryRecipe for those that have a Try.
+func forEveryTry(t *testing.T, f func(t *testing.T, l *lab, way harness.Way)) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		if way.Try != nil {
+			f(t, l, way)
+		}
+	})
+}
+
 func draws(n int) func(*recipes.Client) taking { return harness.Draw("/s", n) }
 func campaign(c *recipes.Client) taking        { return c.Election("/e").Campaign }
 
@@ -80,6 +95,15 @@ func bounded(d time.Duration, take taking) taking {
 	}
 }
 
+// must requires that a call has succeeded, and returns what it returned.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
+	}
+}
+
 // heldBy is the HeldError in err.
 func heldBy(t *testing.T, err error, about ...any) (held *recipes.HeldError) {
 	t.Helper()
@@ -90,23 +114,20 @@ func heldBy(t *testing.T, err error, about ...any) (held *recipes.HeldError) {
 // look inspects a lock.
 func (l *lab) look(c *recipes.Client, path string) *inspect.Report {
 	l.T.Helper()
-	in, err := inspect.Lock(l.T.Context(), c, path)
-	require.NoError(l.T, err)
+	in := must(inspect.Lock(l.T.Context(), c, path))(l.T)
 	return in
 }
 
 // live is a client's session with what programs do not see of it, session is what they see.
 func (l *lab) live(c *recipes.Client) *session.Session {
 	l.T.Helper()
-	s, err := c.Live(l.T.Context())
-	require.NoError(l.T, err)
+	s := must(c.Live(l.T.Context()))(l.T)
 	return s
 }
 
 func (l *lab) session(c *recipes.Client) *direct.Session {
 	l.T.Helper()
-	s, err := c.Session(l.T.Context())
-	require.NoError(l.T, err)
+	s := must(c.Session(l.T.Context()))(l.T)
 	return s
 }
 
@@ -157,16 +178,8 @@ func named(c *recipes.Client, id string) map[string]taking {
 	return all
 }
 
-type taker = func(c *recipes.Client, i int) taking
-
-// takers are how each recipe takes the locks that declareAll declares.
-var takers = func() map[string]taker {
-	all := map[string]taker{}
-	for name := range harness.Ways() {
-		all[name] = func(c *recipes.Client, i int) taking { return harness.WaysAt(fmt.Sprint(i))[name].Take(c) }
-	}
-	return all
-}()
+// taker is how a recipe takes its lock.
+type taker = func(*recipes.Client, ...recipes.Option) taking
 
 // requests are those that the servers got since the counts were reset.
 func (l *lab) requests() map[string]int {

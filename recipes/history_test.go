@@ -57,68 +57,68 @@ func TestModelsTellLegalFromIllegalHistories(t *testing.T) {
 	lost := func(e event) event { e.unknown = true; return e }
 
 	for name, c := range map[string]struct {
-		model porcupine.Model
+		model simRecipe
 		all   []event
 		legal bool
 	}{
-		"hand-off":                         {mutexModel, timed(acquire(1, 1), release(1), acquire(2, 2)), true},
-		"double grant":                     {mutexModel, timed(acquire(1, 1), acquire(2, 2), release(1)), false},
-		"double grant of one token":        {mutexModel, timed(acquire(1, 1), handed(acquire(2, 1), acquire(1, 1))), false},
-		"token that does not grow":         {mutexModel, timed(acquire(1, 2), release(1), acquire(2, 1)), false},
-		"token twice on different nodes":   {mutexModel, timed(acquire(1, 2), release(1), acquire(2, 2)), false},
-		"token twice on one node":          {mutexModel, timed(acquire(1, 2), release(1), handed(acquire(2, 2), acquire(1, 2))), false},
-		"grant after expiry":               {mutexModel, timed(acquire(1, 1), gone(1), acquire(2, 2)), true},
-		"grant before expiry":              {mutexModel, timed(acquire(1, 1), acquire(2, 2), gone(1)), false},
-		"grant beside the expiry":          {mutexModel, timed(acquire(1, 1), over(acquire(2, 2), 100, 120), over(gone(1), 110, 130)), true},
-		"unknown release that worked":      {mutexModel, timed(acquire(1, 1), unknown(1), acquire(2, 2)), true},
-		"unknown release that worked late": {mutexModel, timed(acquire(1, 1), unknown(1), gone(1), acquire(2, 2)), true},
-		"unknown release of another":       {mutexModel, timed(acquire(1, 1), unknown(7), acquire(2, 2)), false},
-		"two readers":                      {rwModel, timed(read(1), read(2), release(1), release(2), acquire(3, 1)), true},
-		"writer among readers":             {rwModel, timed(read(1), acquire(2, 1)), false},
-		"reader beside a writer":           {rwModel, timed(acquire(1, 1), read(2)), false},
-		"downgrade":                        {rwModel, timed(acquire(1, 1), event{op: opExchange, old: 1, grant: 2, shared: true}, read(3)), true},
-		"writer in a downgrade":            {rwModel, timed(acquire(1, 1), event{op: opExchange, old: 1, grant: 2, shared: true}, acquire(3, 2)), false},
-		"upgrade beside a reader":          {rwModel, timed(read(1), read(2), event{op: opExchange, old: 1, grant: 3, token: 2}), false},
-		"permits":                          {semaphoreModel, timed(take(1, 2), take(2, 1), release(1), take(3, 2)), true},
-		"one permit too many":              {semaphoreModel, timed(take(1, 2), take(2, 2)), false},
-		"permit after an unknown release":  {semaphoreModel, timed(take(1, 2), unknown(1), take(2, 3)), true},
-		"limit raised":                     {semaphoreModel, timed(limit(1), take(1, 1), limit(2), take(2, 1)), true},
-		"limit lowered, holders keep":      {semaphoreModel, timed(take(1, 1), take(2, 1), limit(1), release(1), release(2), take(3, 1)), true},
-		"grant beyond a lowered limit":     {semaphoreModel, timed(take(1, 1), take(2, 1), limit(1), release(1), take(3, 1)), false},
-		"grant while a limit is lowered":   {semaphoreModel, timed(take(1, 1), over(take(2, 1), 100, 120), over(limit(1), 110, 130)), true},
-		"grant of a drained lock":          {mutexModel, timed(shut, acquire(1, 1)), false},
-		"grant when it is in use again":    {mutexModel, timed(shut, open, acquire(1, 1)), true},
-		"drained behind its holder's back": {mutexModel, timed(acquire(1, 1), shut, release(1)), true},
-		"waiter granted though drained":    {mutexModel, timed(acquire(1, 1), over(acquire(2, 2), 12, 90), shut, release(1)), false},
-		"downgrade of a drained lock":      {rwModel, timed(acquire(1, 1), shut, event{op: opExchange, old: 1, grant: 2, shared: true}), true},
+		"hand-off":                         {"mutex", timed(acquire(1, 1), release(1), acquire(2, 2)), true},
+		"double grant":                     {"mutex", timed(acquire(1, 1), acquire(2, 2), release(1)), false},
+		"double grant of one token":        {"mutex", timed(acquire(1, 1), handed(acquire(2, 1), acquire(1, 1))), false},
+		"token that does not grow":         {"mutex", timed(acquire(1, 2), release(1), acquire(2, 1)), false},
+		"token twice on different nodes":   {"mutex", timed(acquire(1, 2), release(1), acquire(2, 2)), false},
+		"token twice on one node":          {"mutex", timed(acquire(1, 2), release(1), handed(acquire(2, 2), acquire(1, 2))), false},
+		"grant after expiry":               {"mutex", timed(acquire(1, 1), gone(1), acquire(2, 2)), true},
+		"grant before expiry":              {"mutex", timed(acquire(1, 1), acquire(2, 2), gone(1)), false},
+		"grant beside the expiry":          {"mutex", timed(acquire(1, 1), over(acquire(2, 2), 100, 120), over(gone(1), 110, 130)), true},
+		"unknown release that worked":      {"mutex", timed(acquire(1, 1), unknown(1), acquire(2, 2)), true},
+		"unknown release that worked late": {"mutex", timed(acquire(1, 1), unknown(1), gone(1), acquire(2, 2)), true},
+		"unknown release of another":       {"mutex", timed(acquire(1, 1), unknown(7), acquire(2, 2)), false},
+		"two readers":                      {"rwlock", timed(read(1), read(2), release(1), release(2), acquire(3, 1)), true},
+		"writer among readers":             {"rwlock", timed(read(1), acquire(2, 1)), false},
+		"reader beside a writer":           {"rwlock", timed(acquire(1, 1), read(2)), false},
+		"downgrade":                        {"rwlock", timed(acquire(1, 1), event{op: opExchange, old: 1, grant: 2, shared: true}, read(3)), true},
+		"writer in a downgrade":            {"rwlock", timed(acquire(1, 1), event{op: opExchange, old: 1, grant: 2, shared: true}, acquire(3, 2)), false},
+		"upgrade beside a reader":          {"rwlock", timed(read(1), read(2), event{op: opExchange, old: 1, grant: 3, token: 2}), false},
+		"permits":                          {"semaphore", timed(take(1, 2), take(2, 1), release(1), take(3, 2)), true},
+		"one permit too many":              {"semaphore", timed(take(1, 2), take(2, 2)), false},
+		"permit after an unknown release":  {"semaphore", timed(take(1, 2), unknown(1), take(2, 3)), true},
+		"limit raised":                     {"semaphore", timed(limit(1), take(1, 1), limit(2), take(2, 1)), true},
+		"limit lowered, holders keep":      {"semaphore", timed(take(1, 1), take(2, 1), limit(1), release(1), release(2), take(3, 1)), true},
+		"grant beyond a lowered limit":     {"semaphore", timed(take(1, 1), take(2, 1), limit(1), release(1), take(3, 1)), false},
+		"grant while a limit is lowered":   {"semaphore", timed(take(1, 1), over(take(2, 1), 100, 120), over(limit(1), 110, 130)), true},
+		"grant of a drained lock":          {"mutex", timed(shut, acquire(1, 1)), false},
+		"grant when it is in use again":    {"mutex", timed(shut, open, acquire(1, 1)), true},
+		"drained behind its holder's back": {"mutex", timed(acquire(1, 1), shut, release(1)), true},
+		"waiter granted though drained":    {"mutex", timed(acquire(1, 1), over(acquire(2, 2), 12, 90), shut, release(1)), false},
+		"downgrade of a drained lock":      {"rwlock", timed(acquire(1, 1), shut, event{op: opExchange, old: 1, grant: 2, shared: true}), true},
 
-		"leaders one after another":     {electionModel, timed(see(0, 0), acquire(1, 1), see(1, 1), release(1), acquire(2, 2), see(2, 2)), true},
-		"two leaders":                   {electionModel, timed(acquire(1, 1), acquire(2, 2), release(1)), false},
-		"a deposed leader seen":         {electionModel, timed(acquire(1, 1), gone(1), acquire(2, 2), see(1, 1)), false},
-		"a resigned leader seen":        {electionModel, timed(acquire(1, 1), release(1), see(1, 1)), false},
-		"nobody seen under a leader":    {electionModel, timed(acquire(1, 1), see(0, 0)), false},
-		"a rival seen under a leader":   {electionModel, timed(acquire(1, 1), see(2, 2), release(1)), false},
-		"the next seen before he knows": {electionModel, timed(acquire(1, 1), release(1), see(2, 2), acquire(2, 2)), true},
-		"who never led seen in between": {electionModel, timed(acquire(1, 1), release(1), see(2, 2), acquire(3, 3), see(3, 3)), true},
-		"leader not seen, then seen":    {electionModel, timed(acquire(1, 1), see(1, 1), see(0, 0), release(1)), false},
+		"leaders one after another":     {"election", timed(see(0, 0), acquire(1, 1), see(1, 1), release(1), acquire(2, 2), see(2, 2)), true},
+		"two leaders":                   {"election", timed(acquire(1, 1), acquire(2, 2), release(1)), false},
+		"a deposed leader seen":         {"election", timed(acquire(1, 1), gone(1), acquire(2, 2), see(1, 1)), false},
+		"a resigned leader seen":        {"election", timed(acquire(1, 1), release(1), see(1, 1)), false},
+		"nobody seen under a leader":    {"election", timed(acquire(1, 1), see(0, 0)), false},
+		"a rival seen under a leader":   {"election", timed(acquire(1, 1), see(2, 2), release(1)), false},
+		"the next seen before he knows": {"election", timed(acquire(1, 1), release(1), see(2, 2), acquire(2, 2)), true},
+		"who never led seen in between": {"election", timed(acquire(1, 1), release(1), see(2, 2), acquire(3, 3), see(3, 3)), true},
+		"leader not seen, then seen":    {"election", timed(acquire(1, 1), see(1, 1), see(0, 0), release(1)), false},
 
-		"sets that do not overlap":      {setModel, timed(set(opAcquire, 1, 1, m, r), set(opAcquire, 2, 2, m2, e)), true},
-		"sets that overlap":             {setModel, timed(set(opAcquire, 1, 1, m, e), set(opAcquire, 2, 2, m2, e)), false},
-		"sets one after another":        {setModel, timed(set(opAcquire, 1, 1, m, e), set(opRelease, 1, 1, m, e), set(opAcquire, 2, 2, m2, e)), true},
-		"readers in two sets":           {setModel, timed(set(opAcquire, 1, 1, m, r), set(opAcquire, 2, 2, m2, r)), true},
-		"a writer beside a reader":      {setModel, timed(set(opAcquire, 1, 1, m, r), set(opAcquire, 2, 2, m2, w)), false},
-		"permits of two sets":           {setModel, timed(set(opAcquire, 1, 1, m, p(1)), set(opAcquire, 2, 2, m2, p(2))), true},
-		"permits beyond the limit":      {setModel, timed(set(opAcquire, 1, 1, m, p(2)), set(opAcquire, 2, 2, m2, p(2))), false},
-		"half of a set given back":      {setModel, timed(set(opAcquire, 1, 1, m, e), set(opRelease, 1, 1, m), set(opAcquire, 2, 2, e)), false},
-		"half of a set lost":            {setModel, timed(set(opAcquire, 1, 1, m, e), set(opGone, 1, 1, m), set(opAcquire, 2, 2, m), set(opAcquire, 3, 3, e)), false},
-		"what was lost of it taken":     {setModel, timed(set(opAcquire, 1, 1, m, e), set(opGone, 1, 1, m), set(opAcquire, 2, 2, m)), true},
-		"a drained member":              {setModel, timed(set(opShut, 0, 0, e), set(opAcquire, 1, 1, m, e)), false},
-		"a token that went back":        {setModel, timed(set(opAcquire, 1, 2, m, e), set(opRelease, 1, 2, m, e), set(opAcquire, 2, 1, m)), false},
-		"released whole, or not at all": {setModel, timed(set(opAcquire, 1, 1, m, e), lost(set(opRelease, 1, 1, m, e)), set(opAcquire, 2, 2, m, e)), true},
-		"released by halves": {setModel, timed(set(opAcquire, 1, 1, m, e), lost(set(opRelease, 1, 1, m, e)), set(opAcquire, 2, 2, m),
+		"sets that do not overlap":      {"multi", timed(set(opAcquire, 1, 1, m, r), set(opAcquire, 2, 2, m2, e)), true},
+		"sets that overlap":             {"multi", timed(set(opAcquire, 1, 1, m, e), set(opAcquire, 2, 2, m2, e)), false},
+		"sets one after another":        {"multi", timed(set(opAcquire, 1, 1, m, e), set(opRelease, 1, 1, m, e), set(opAcquire, 2, 2, m2, e)), true},
+		"readers in two sets":           {"multi", timed(set(opAcquire, 1, 1, m, r), set(opAcquire, 2, 2, m2, r)), true},
+		"a writer beside a reader":      {"multi", timed(set(opAcquire, 1, 1, m, r), set(opAcquire, 2, 2, m2, w)), false},
+		"permits of two sets":           {"multi", timed(set(opAcquire, 1, 1, m, p(1)), set(opAcquire, 2, 2, m2, p(2))), true},
+		"permits beyond the limit":      {"multi", timed(set(opAcquire, 1, 1, m, p(2)), set(opAcquire, 2, 2, m2, p(2))), false},
+		"half of a set given back":      {"multi", timed(set(opAcquire, 1, 1, m, e), set(opRelease, 1, 1, m), set(opAcquire, 2, 2, e)), false},
+		"half of a set lost":            {"multi", timed(set(opAcquire, 1, 1, m, e), set(opGone, 1, 1, m), set(opAcquire, 2, 2, m), set(opAcquire, 3, 3, e)), false},
+		"what was lost of it taken":     {"multi", timed(set(opAcquire, 1, 1, m, e), set(opGone, 1, 1, m), set(opAcquire, 2, 2, m)), true},
+		"a drained member":              {"multi", timed(set(opShut, 0, 0, e), set(opAcquire, 1, 1, m, e)), false},
+		"a token that went back":        {"multi", timed(set(opAcquire, 1, 2, m, e), set(opRelease, 1, 2, m, e), set(opAcquire, 2, 1, m)), false},
+		"released whole, or not at all": {"multi", timed(set(opAcquire, 1, 1, m, e), lost(set(opRelease, 1, 1, m, e)), set(opAcquire, 2, 2, m, e)), true},
+		"released by halves": {"multi", timed(set(opAcquire, 1, 1, m, e), lost(set(opRelease, 1, 1, m, e)), set(opAcquire, 2, 2, m),
 			set(opSee, 1, 1, e)), false},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, c.legal, linearizable(c.model, c.all) == porcupine.Ok) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.legal, linearizable(models[c.model], c.all) == porcupine.Ok) })
 	}
 }
 
@@ -134,7 +134,7 @@ func TestASeededDoubleGrantIsFoundInRecordedHistories(t *testing.T) {
 		for range 3 {
 			if broken := forge(rnd, plan.recipe, w.history); broken != nil {
 				forged++
-				require.Equal(t, porcupine.Illegal, linearizable(modelFor(plan.recipe), broken), "seed %d: %v", seed, broken)
+				require.Equal(t, porcupine.Illegal, linearizable(models[plan.recipe], broken), "seed %d: %v", seed, broken)
 			}
 		}
 	}
@@ -451,20 +451,9 @@ func modelOf[S comparable](step func(S, event) []any) porcupine.Model {
 	return m.ToModel()
 }
 
-var (
-	mutexModel     = modelOf(gate(stepMutex))
-	electionModel  = modelOf(gate(stepElection))
-	rwModel        = modelOf(gate(stepRW))
-	semaphoreModel = modelOf(gate(stepSemaphore))
-	setModel       = modelOf(stepSet)
-	worldModel     = modelOf(stepWorld)
-)
-
-func modelFor(r simRecipe) porcupine.Model {
-	return map[simRecipe]porcupine.Model{
-		"mutex": mutexModel, "election": electionModel, "rwlock": rwModel, "semaphore": semaphoreModel, "multi": setModel,
-		"world": worldModel,
-	}[r]
+var models = map[simRecipe]porcupine.Model{
+	"mutex": modelOf(gate(stepMutex)), "election": modelOf(gate(stepElection)), "rwlock": modelOf(gate(stepRW)),
+	"semaphore": modelOf(gate(stepSemaphore)), "multi": modelOf(stepSet), "world": modelOf(stepWorld),
 }
 
 // linearizable asks porcupine. An Unknown (it ran out of time) is not an Ok.

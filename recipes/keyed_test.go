@@ -150,14 +150,13 @@ func TestAKeyInADirectory(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.family("/f", &kind.KeyedParams{Of: "mutex", Fanout: "16"})
 		p := &kind.KeyedParams{Fanout: "16"}
-		path, err := p.Path("/f", "order 1")
-		require.NoError(t, err)
+		path := must(p.Path("/f", "order 1"))(t)
 		a := l.Client("a")
 		x := l.Lock(locked(a.Keyed("/f"), "order 1"))
 		require.Equal(t, path, x.Path())
 		l.Refused(a.Mutex(path).TryLock, recipes.ErrHeld)
 		l.Refused(l.Client("b").Mutex(path).TryLock, recipes.ErrHeld)
-		_, err = a.Keyed("/f").Mutex("order 1").TryLock(x.Context())
+		_, err := a.Keyed("/f").Mutex("order 1").TryLock(x.Context())
 		require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
 		l.Unlock(x)
 		l.Settle()
@@ -259,8 +258,7 @@ func TestAKeysLockIsLikeAnyOther(t *testing.T) { // reentrancy, downgrade
 
 		m := c.Keyed("/krw").RWMutex("4")
 		x := l.Lock(m.Lock)
-		x, err := m.Downgrade(t.Context(), x)
-		require.NoError(t, err)
+		x = must(m.Downgrade(t.Context(), x))(t)
 		r := l.Lock(l.Client("c").Keyed("/krw").RWMutex("4").TryRLock)
 		l.Unlock(x)
 		l.Unlock(r)

@@ -80,8 +80,7 @@ func TestASetThatIsAppliedWhileItIsSearchedForIsGranted(t *testing.T) {
 		l.Settle()
 		look.Release()
 		l.Unlock(l.Got(got))
-		l.Settle()
-		l.Empty(paths[0], paths[1])
+		l.vacant(paths[0], paths[1])
 	})
 }
 
@@ -108,8 +107,7 @@ func TestADowngradeThatMayStillBeExecutedEndsTheLease(t *testing.T) {
 			l := &lab{harness.NewLab(t, zktest.WithLatency(time.Millisecond))}
 			c, other := l.Client("writer"), l.Client("reader")
 			m, read := c.RWMutex(l.RWLock()), func() (*recipes.Lease, error) { return other.RWMutex("/rw").RLock(context.Background()) }
-			warm, err := read()
-			require.NoError(t, err)
+			warm := must(read())(t)
 			l.Unlock(warm)
 			w := l.Lock(m.Lock)
 			l.Settle()
@@ -151,8 +149,7 @@ func TestNothingLooksForALateCreateOnceTheClientIsClosed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Mutex()
 		closed := func() weak.Pointer[session.Session] {
-			c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk"}, Dialer: l.Srv.DialContext})
-			require.NoError(t, err)
+			c := must(recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk"}, Dialer: l.Srv.DialContext}))(t)
 			lost := l.Srv.Inject(zktest.Once(zktest.On("create")), zktest.CutBefore)
 			x := l.Lock(c.Mutex("/m").Lock)
 			require.Equal(t, 1, lost.Hits())
@@ -250,13 +247,11 @@ func TestASearchIgnoresANodeOfAnotherSession(t *testing.T) { // case 2, 49: CURA
 		m := c.Mutex(l.Mutex())
 		l.warm(m)
 		s := l.live(c)
-		ks, err := m.Contenders(t.Context(), s, 1)
-		require.NoError(t, err)
+		ks := must(m.Contenders(t.Context(), s, 1))(t)
 		theirs := l.session(other)
-		_, err = theirs.Create(t.Context(), kind.JoinPath("/m", ks[0].Prefix), nil, 3, openACL)
+		_, err := theirs.Create(t.Context(), kind.JoinPath("/m", ks[0].Prefix), nil, 3, openACL)
 		require.NoError(t, err)
-		name, err := recipes.Find(t.Context(), s, ks[0])
-		require.NoError(t, err)
+		name := must(recipes.Find(t.Context(), s, ks[0]))(t)
 		require.Empty(t, name)
 	})
 }
@@ -316,12 +311,7 @@ func TestATransactionWhoseReplyIsLostIsLostWhenItsNodesAreDeleted(t *testing.T) 
 			l.Settle()
 			require.NoError(t, l.Srv.Delete(l.Queue(paths[deleted])[0]))
 			l.Srv.RefuseDials(false)
-			select {
-			case r := <-got:
-				require.ErrorIs(t, r.Err, recipes.ErrLost)
-			case <-time.After(time.Minute):
-				require.Fail(t, "still searching")
-			}
+			require.ErrorIs(t, within(t, time.Minute, func() error { return (<-got).Err }), recipes.ErrLost)
 			time.Sleep(time.Second)
 			l.Empty(paths...)
 			l.Unlock(l.Lock(multi(c, paths...).Lock))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -181,38 +180,6 @@ func TestAContenderWithChildrenIsNotLookedAtForEver(t *testing.T) {
 // codeUnimplemented is a code of the protocol for which zktest has no name.
 const codeUnimplemented zktest.Code = -6
 
-// third queues a client behind a holder and another waiter, and returns when it has looked ahead.
-func (l *lab) third(c *recipes.Client) (x *recipes.Lease, second, w <-chan result[*recipes.Lease]) {
-	l.T.Helper()
-	x = l.Lock(l.Client("first").Mutex(l.Mutex()).Lock)
-	second = l.Locking(l.Client("second").Mutex("/m"))
-	l.warmDeclaration(c.Mutex("/m"))
-	w = async(func() (*recipes.Lease, error) { return c.Mutex("/m").Lock(context.Background()) })
-	time.Sleep(4*oneWay + oneWay/2) // a create with a listing, and setWatches; less than a moment
-	synctest.Wait()
-	require.Len(l.T, l.Queue("/m"), 3)
-	require.Equal(l.T, 1, l.Srv.SessionCounts(l.SessionID(c)).ByOp["setWatches"])
-	return x, second, w
-}
-
-// A waiter heard that its node had gone, and put off looking, as it does in its first moment. Then everybody ahead left, and the
-// queue showed another's node of the same name.
-func TestANodeThatIsReplacedInTheFirstMomentIsNotOurs(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c, beats := l.beating()
-		x, second, w := l.third(c)
-		line := l.Queue("/m")
-		l.replace(line[2])
-		time.Sleep(oneWay / 4) // that event is alone
-		require.NoError(t, l.Srv.Delete(line[1]))
-		require.NoError(t, l.Srv.Delete(line[0]))
-		require.ErrorIs(t, hostile.Soon(t, w, "its node is gone").Err, recipes.ErrLost)
-		_ = x.Unlock(t.Context())
-		require.Error(t, (<-second).Err)
-		l.Unlock(beats)
-	})
-}
-
 // The one ahead of the predecessor leaves, and then the predecessor: the holder has not.
 func TestWaitersThatLeaveInTheMiddleMakeNobodyTheFirst(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"slowly": time.Second, "at once": 0} {
@@ -284,31 +251,6 @@ func TestALookAheadThatFailsCostsNobodyItsTurn(t *testing.T) {
 	}
 }
 
-// The waiter has looked ahead and asks who the holder is, when it hears that its own node went, and then that the holder's did. What
-// it finds first when it is back is not to matter.
-func TestADepartureThatWasHeardWhileBusyIsNoTurn(t *testing.T) {
-	for range 8 {
-		inLab(t, func(t *testing.T, l *lab) {
-			c, beats := l.beating()
-			x, second, w := l.third(c)
-			time.Sleep(time.Second)
-			line, id := l.Queue("/m"), l.SessionID(c)
-			look := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
-				return r.Session == id && r.Op == "getData" && r.Path == line[1]
-			}), zktest.Hold)
-			l.Unlock(x)
-			<-look.Hit()
-			require.NoError(t, l.Srv.Delete(line[2]))
-			require.NoError(t, l.Srv.Delete(line[1]))
-			l.Settle()
-			look.Release()
-			require.ErrorIs(t, hostile.Soon(t, w, "its node is gone").Err, recipes.ErrLost)
-			_ = (<-second).V.Unlock(t.Context()) // of a lease that is lost
-			l.Unlock(beats)
-		})
-	}
-}
-
 // The scout leaves, and while the waiter lists for that its predecessor leaves too. The listing shows another predecessor, the
 // holder; the departure was not its.
 func TestADepartureWhileTheWaiterListsIsNotTheHolders(t *testing.T) {
@@ -353,26 +295,5 @@ func TestTheSilenceOfAnUnreadableNodeIsNoProof(t *testing.T) {
 		require.NoError(t, l.Srv.Delete(second))
 		require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").Err, recipes.ErrLost)
 		l.Unlock(beats)
-	})
-}
-
-// Who gives up takes its watches with it.
-func TestAWaiterThatLooksAheadLeavesNoWatches(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.Client("c")
-		ctx, cancel := context.WithCancel(t.Context())
-		m := c.Mutex("/m")
-		x := l.Lock(l.Client("first").Mutex(l.Mutex()).Lock)
-		second := l.Locking(l.Client("second").Mutex("/m"))
-		w := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
-		l.Settle()
-		require.Len(t, c.Newest().Stats().Watches, 4, "the declaration, and three contenders")
-		cancel()
-		require.ErrorIs(t, (<-w).Err, context.Canceled)
-		l.Settle()
-		require.Len(t, c.Newest().Stats().Watches, 1, "the declaration")
-		l.Unlock(x)
-		l.Unlock((<-second).V)
-		l.noneLeft(m)
 	})
 }

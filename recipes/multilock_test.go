@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -42,8 +41,7 @@ func TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor(t *te
 			l.Unlock(x)
 			r := <-w
 			require.ErrorIs(t, r.Err, recipes.ErrLost)
-			l.Settle()
-			l.Empty(paths[1])
+			l.vacant(paths[1])
 		})
 	}
 }
@@ -54,8 +52,7 @@ func TestAMemberIsEnteredAgainFromTheLeaseThatIsLeft(t *testing.T) {
 		l.EveryKind()
 		c := l.Client("a")
 		outer := l.Lock(c.MultiLock(c.Mutex("/m"), c.Election("/e")).Lock)
-		inner, err := c.Mutex("/m", recipes.WithReentrancy()).Lock(outer.Context())
-		require.NoError(t, err)
+		inner := must(c.Mutex("/m", recipes.WithReentrancy()).Lock(outer.Context()))(t)
 		l.Unlock(outer)
 		ctx, cancel := context.WithTimeout(inner.Context(), time.Minute)
 		defer cancel()
@@ -63,34 +60,13 @@ func TestAMemberIsEnteredAgainFromTheLeaseThatIsLeft(t *testing.T) {
 			c.Mutex("/m", recipes.WithReentrancy()).Lock,
 			c.Election("/e", recipes.WithReentrancy()).Campaign,
 		} {
-			x, err := again(ctx)
-			require.NoError(t, err)
+			x := must(again(ctx))(t)
 			require.Equal(t, inner.Token(), x.Token())
 			l.Unlock(x)
 		}
-		_, err = c.MultiLock(c.Mutex("/m")).Lock(ctx)
+		_, err := c.MultiLock(c.Mutex("/m")).Lock(ctx)
 		require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
 		l.Unlock(inner)
-		l.NothingLeft()
-	})
-}
-
-func TestVerifyAsksForEveryNodeThatIsHeld(t *testing.T) {
-	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
-		c := l.Client("a")
-		for i, all := 0, 1; i < all; i++ {
-			x := l.Lock(way.Take(c))
-			l.Settle()
-			all = len(x.Nodes())
-			node := x.Nodes()[i]
-			late := l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Path == node }, zktest.DropEvent)
-			require.NoError(t, l.Srv.Delete(node))
-			err := x.Verify(t.Context())
-			require.ErrorIs(t, err, recipes.ErrLost, "node %d", i)
-			require.ErrorContains(t, err, node)
-			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-			late.Remove()
-		}
 		l.NothingLeft()
 	})
 }
@@ -200,8 +176,7 @@ func TestOverlappingSetsOfAnyKindsNeverDeadlock(t *testing.T) { // case 50; sets
 		for range clients * each {
 			require.NoError(t, <-done)
 		}
-		l.Settle()
-		l.Empty("/l0", "/l1", "/l2", "/l3", "/l4")
+		l.vacant("/l0", "/l1", "/l2", "/l3", "/l4")
 	})
 }
 
@@ -254,8 +229,7 @@ func TestGoroutinesOfOneClientKeepOneContenderInEachQueueOfASet(t *testing.T) {
 		l.Settle()
 		last := l.Lock(multi(c, paths...).Lock) // a turn was not passed on
 		l.Unlock(last)
-		l.Settle()
-		l.Empty(paths...)
+		l.vacant(paths...)
 	})
 }
 

@@ -53,8 +53,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 		ctx := context.WithValue(t.Context(), traceKey{}, "the caller's")
 		granted := func() *recipes.Lease {
 			t.Helper()
-			x, err := take(ctx)
-			require.NoError(t, err)
+			x := must(take(ctx))(t)
 			b.are(l, way.Path, 1, 0)
 			require.Equal(t, "the caller's", b.latest(recipes.EventAcquired).Context.Value(traceKey{}))
 			require.Equal(t, l.SessionID(c), b.latest(recipes.EventAcquired).Session)

@@ -130,13 +130,11 @@ func TestEveryErrorHasItsResult(t *testing.T) {
 
 // The list of results in the documentation of the metrics lacked one: its reader took an outage for another error.
 func TestTheMetricsNameEveryResult(t *testing.T) {
-	source, err := os.ReadFile("observe.go")
-	require.NoError(t, err)
+	source := must(os.ReadFile("observe.go"))(t)
 	results := regexp.MustCompile(`(?m)^\tresult\w+ += "(\w+)"`).FindAllStringSubmatch(string(source), -1)
 	require.Greater(t, len(results), 6)
 	for page, names := range map[string]string{"prom/doc.go": `(?m)^//   - %s: `, "otel/otel.go": `(?m)^//\tlocktree\.result .*\b%s\b`} {
-		text, err := os.ReadFile(page)
-		require.NoError(t, err)
+		text := must(os.ReadFile(page))(t)
 		for _, r := range results {
 			require.Regexp(t, fmt.Sprintf(names, r[1]), string(text), page)
 		}
@@ -242,8 +240,7 @@ func TestDetachedWorkOutlivesTheLeaseAndMayWaitForTheLock(t *testing.T) {
 		got := l.Granted(again)
 		require.NoError(t, detached.Err())
 		require.Equal(t, 7, detached.Value(request{}))
-		x, err := n.Lock(detached)
-		require.NoError(t, err)
+		x := must(n.Lock(detached))(t)
 		l.Unlock(x)
 		l.Unlock(got.V)
 	})

@@ -55,16 +55,23 @@ func TestAnOutageIsNotContentionForTheFirstCallerNorForTheTenth(t *testing.T) {
 	}
 }
 
-func TestAWaitThatEndsInAnOutageSaysBothWhoWasAheadAndThatNobodyCanBeReached(t *testing.T) {
+func TestAWaitThatEndsInAnOutageSaysBothWhoWasAheadAndThatNobodyCanBeReached(t *testing.T) { // case 20: kazoo #732, #429, #430
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		x := l.Lock(way.Block(l.Client("holder")))
-		waiting := l.Waiting(bounded(8*time.Second, way.Take(l.Client("waiter"))))
+		c := l.Client("waiter")
+		id := l.SessionID(c)
+		waiting := l.Waiting(bounded(4*time.Second, way.Take(c)))
 		l.goes()
 		err := (<-waiting).Err
 		require.ErrorIs(t, err, recipes.ErrUnreachable)
 		held := heldBy(t, err)
 		require.Equal(t, x.Node(), held.Holder.Path)
 		require.Equal(t, "unreachable", recipes.ResultOf(err))
+		l.Srv.RefuseDials(false)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, id, l.SessionID(c), "the scenario needs the session to survive")
+		l.Unlock(x)
+		l.NothingLeft()
 	})
 }
 
@@ -117,11 +124,9 @@ func TestATryWhileDisconnectedAnswersAtOnce(t *testing.T) {
 func TestATryOutlivesAShortInterruptionAndNoLongerOne(t *testing.T) {
 	// The client tries to connect at least every T/12.
 	for _, lasts := range []time.Duration{sixth / 3, time.Minute} {
-		for name := range tries(new(recipes.Client)) {
-			runInLab(t, fmt.Sprintf("%s, %v", name, lasts), func(t *testing.T, l *lab) {
-				l.EveryKind()
-				c := l.Client("a")
-				try := tries(c)[name]
+		t.Run(fmt.Sprint(lasts), func(t *testing.T) {
+			forEveryTry(t, func(t *testing.T, l *lab, way harness.Way) {
+				try := way.Try(l.Client("a"))
 				l.Unlock(l.Lock(try))
 				l.goes()
 				time.AfterFunc(lasts, func() { l.Srv.RefuseDials(false) })
@@ -136,48 +141,42 @@ func TestATryOutlivesAShortInterruptionAndNoLongerOne(t *testing.T) {
 				require.ErrorIs(t, err, recipes.ErrUnreachable)
 				require.InDelta(t, sixth*3/4, time.Since(start), float64(oneWay), "the loss of the connection takes its time to arrive")
 			})
-		}
+		})
 	}
 }
 
 // What an attempt to connect has found is no reason to refuse a Try that comes when it is long over.
 func TestATryAfterAnOutageThatAnotherHasMetWaitsForAConnection(t *testing.T) {
-	for name := range tries(new(recipes.Client)) {
-		runInLab(t, name, func(t *testing.T, l *lab) {
-			l.EveryKind()
-			c := l.Client("a", func(cfg *recipes.Config) { cfg.ConnectTimeout = sixth / 4 })
-			try := tries(c)[name]
-			l.goes()
+	forEveryTry(t, func(t *testing.T, l *lab, way harness.Way) {
+		c := l.Client("a", func(cfg *recipes.Config) { cfg.ConnectTimeout = sixth / 4 })
+		try := way.Try(c)
+		l.goes()
+		time.Sleep(time.Minute)
+		for range 2 {
+			start := time.Now()
+			l.Refused(try, recipes.ErrUnreachable)
+			require.Equal(t, sixth, time.Since(start), "of several attempts")
 			time.Sleep(time.Minute)
-			for range 2 {
-				start := time.Now()
-				l.Refused(try, recipes.ErrUnreachable)
-				require.Equal(t, sixth, time.Since(start), "of several attempts")
-				time.Sleep(time.Minute)
-			}
-			time.AfterFunc(sixth/2, func() { l.Srv.RefuseDials(false) })
-			l.Unlock(l.Lock(try))
-		})
-	}
+		}
+		time.AfterFunc(sixth/2, func() { l.Srv.RefuseDials(false) })
+		l.Unlock(l.Lock(try))
+	})
 }
 
 func TestATryWhoseReplyIsLostInAnOutageAnswersSoonAndLeavesNothing(t *testing.T) {
-	for name := range tries(new(recipes.Client)) {
-		runInLab(t, name, func(t *testing.T, l *lab) {
-			l.EveryKind()
-			c := l.Client("a")
-			try := tries(c)[name]
-			l.Unlock(l.Lock(try))
-			lost := l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DropReply)
-			go func() { <-lost.Hit(); l.Srv.RefuseDials(true) }()
-			start := time.Now()
-			l.Refused(try, recipes.ErrUnreachable)
-			require.LessOrEqual(t, time.Since(start), sixth+time.Second/4)
-			l.Srv.RefuseDials(false)
-			time.Sleep(time.Minute)
-			l.NothingLeft()
-		})
-	}
+	forEveryTry(t, func(t *testing.T, l *lab, way harness.Way) {
+		c := l.Client("a")
+		try := way.Try(c)
+		l.Unlock(l.Lock(try))
+		lost := l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DropReply)
+		go func() { <-lost.Hit(); l.Srv.RefuseDials(true) }()
+		start := time.Now()
+		l.Refused(try, recipes.ErrUnreachable)
+		require.LessOrEqual(t, time.Since(start), sixth+time.Second/4)
+		l.Srv.RefuseDials(false)
+		time.Sleep(time.Minute)
+		l.NothingLeft()
+	})
 }
 
 func TestATryOfALockThatThisClientHoldsIsRefusedAsHeldInAnOutageToo(t *testing.T) {
@@ -257,51 +256,45 @@ func TestMaxWaitBoundsTheWaitAndNotTheWork(t *testing.T) {
 }
 
 func TestDoAndLeadReturnSoonAfterTheirContextInAnOutage(t *testing.T) {
-	for name := range waysToDo(new(recipes.Client)) {
-		runInLab(t, name, func(t *testing.T, l *lab) {
-			l.EveryKind()
-			ctx, cancel := context.WithCancel(t.Context())
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var left time.Time
+		err := way.Do(l.Client("a"))(ctx, func(ctx context.Context, _ *recipes.Lease) error {
+			l.goes()
+			time.AfterFunc(time.Second, cancel)
+			<-ctx.Done()
+			left = time.Now()
+			return nil
+		})
+		require.ErrorIs(t, err, recipes.ErrReleasePending)
+		require.False(t, recipes.Retryable(err))
+		require.Equal(t, sixth, time.Since(left))
+	})
+}
+
+func TestMaxReleaseBoundsTheRelease(t *testing.T) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		c := l.Client("a")
+		for _, most := range []time.Duration{0, time.Second} {
 			var left time.Time
-			err := waysToDo(l.Client("a"))[name](ctx, func(ctx context.Context, _ *recipes.Lease) error {
+			err := way.Do(c, recipes.WithMaxRelease(most))(t.Context(), func(context.Context, *recipes.Lease) error {
 				l.goes()
-				time.AfterFunc(time.Second, cancel)
-				<-ctx.Done()
 				left = time.Now()
 				return nil
 			})
 			require.ErrorIs(t, err, recipes.ErrReleasePending)
-			require.False(t, recipes.Retryable(err))
-			require.Equal(t, sixth, time.Since(left))
-		})
-	}
-}
-
-func TestMaxReleaseBoundsTheRelease(t *testing.T) {
-	for name := range waysToDo(new(recipes.Client)) {
-		runInLab(t, name, func(t *testing.T, l *lab) {
-			l.EveryKind()
-			c := l.Client("a")
-			for _, most := range []time.Duration{0, time.Second} {
-				var left time.Time
-				err := waysToDo(c, recipes.WithMaxRelease(most))[name](t.Context(), func(context.Context, *recipes.Lease) error {
-					l.goes()
-					left = time.Now()
-					return nil
-				})
-				require.ErrorIs(t, err, recipes.ErrReleasePending)
-				if most > 0 {
-					require.Equal(t, most, time.Since(left))
-					require.ErrorContains(t, err, "not confirmed within 1s")
-				} else {
-					require.Greater(t, time.Since(left), 5*time.Second)
-					require.LessOrEqual(t, time.Since(left), 12*time.Second)
-				}
-				l.Srv.RefuseDials(false)
-				time.Sleep(time.Minute)
-				l.NothingLeft()
+			if most > 0 {
+				require.Equal(t, most, time.Since(left))
+				require.ErrorContains(t, err, "not confirmed within 1s")
+			} else {
+				require.Greater(t, time.Since(left), 5*time.Second)
+				require.LessOrEqual(t, time.Since(left), 12*time.Second)
 			}
-		})
-	}
+			l.Srv.RefuseDials(false)
+			time.Sleep(time.Minute)
+			l.NothingLeft()
+		}
+	})
 }
 
 // unreadable declares /m so that its contenders may not be read by those who make them, and takes another lock, on
@@ -372,89 +365,76 @@ func (l *lab) flapping(c *recipes.Client, k, n int) *zktest.Injection {
 	}, zktest.DropReply)
 }
 
-// eachFlap runs a scene in fake time for every session timeout, reply and number of cuts in a row, at every stride-th of them.
-func eachFlap(t *testing.T, stride int, scene func(t *testing.T, l *lab, c *recipes.Client, k, n int)) {
-	for _, timeout := range []time.Duration{4 * time.Second, 10 * time.Second, 30 * time.Second} {
-		for k := range 5 {
-			for n := 3; n <= 8; n++ {
-				if (8-n)%stride != 0 {
-					continue
-				}
-				t.Run(fmt.Sprintf("%v, reply %d, %d times", timeout, k, n), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						l := &lab{harness.NewLab(t, zktest.WithLatency(0))}
-						l.Mutex()
-						c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = timeout })
-						scene(t, l, c, k, n)
-						time.Sleep(time.Minute)
-						l.Empty("/m")
+// Half a session timeout passes from the last committed write to the end of a lease, a third of one from the first
+// heartbeat that fails: what we do meanwhile must not be to sleep. Each session timeout, reply and number of cuts in a row is tried.
+func TestALockOutlivesEightCutsInARow(t *testing.T) {
+	for what, scene := range map[string]func(t *testing.T, l *lab, c *recipes.Client, k, n int){
+		"a lease": func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
+			x := l.Lock(c.Mutex("/m").Lock)
+			time.Sleep(time.Minute)
+			cuts := l.flapping(c, k, n)
+			l.Srv.Disconnect(l.SessionID(c))
+			time.Sleep(3 * time.Minute) // a quiet connection carries a heartbeat each 5 s and a ping each 10 s of a session of 30 s
+			require.NoError(t, context.Cause(x.Context()))
+			require.Equal(t, n, cuts.Hits())
+			l.Unlock(x)
+		},
+		"a call": func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
+			l.warm(c.Mutex("/m"))
+			time.Sleep(time.Minute)
+			cuts := l.flapping(c, k, n)
+			l.Srv.Disconnect(l.SessionID(c))
+			x := l.Lock(c.Mutex("/m").Lock)
+			time.Sleep(time.Minute)
+			require.NoError(t, context.Cause(x.Context()))
+			require.Equal(t, n, cuts.Hits())
+			l.Unlock(x)
+		},
+		"a place in the queue": func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
+			x := l.Lock(l.Client("holder").Mutex("/m").Lock)
+			waiting := l.Locking(c.Mutex("/m"))
+			line := l.Queue("/m")
+			require.Len(t, line, 2)
+			cuts := l.flapping(c, k, n)
+			l.Srv.Disconnect(l.SessionID(c))
+			time.Sleep(time.Minute) // in which a waiter does little more than ping
+			require.Positive(t, cuts.Hits())
+			cuts.Remove()
+			time.Sleep(time.Minute)
+			require.Equal(t, line, l.Queue("/m"))
+			l.Unlock(x)
+			r := l.Got(waiting)
+			require.Equal(t, line[1], r.Node())
+			l.Unlock(r)
+		},
+		"a release": func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
+			x := l.Lock(c.Mutex("/m").Lock)
+			time.Sleep(time.Minute)
+			cuts := l.flapping(c, k, n)
+			l.Srv.Disconnect(l.SessionID(c))
+			require.NoError(t, x.Unlock(t.Context()))
+			l.Empty("/m")
+			time.Sleep(time.Minute) // in which an idle session does little more than ping
+			require.Positive(t, cuts.Hits())
+		},
+	} {
+		for _, timeout := range []time.Duration{4 * time.Second, 10 * time.Second, 30 * time.Second} {
+			for k := range 5 {
+				for n := 8; n >= 3; n -= effort.Of(1, 6) {
+					t.Run(fmt.Sprintf("%s, %v, reply %d, %d times", what, timeout, k, n), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) {
+							l := &lab{harness.NewLab(t, zktest.WithLatency(0))}
+							l.Mutex()
+							c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = timeout })
+							scene(t, l, c, k, n)
+							time.Sleep(time.Minute)
+							l.Empty("/m")
+						})
 					})
-				})
+				}
 			}
 		}
 	}
-}
-
-// Half a session timeout passes from the last committed write to the end of a lease, a third of one from the first
-// heartbeat that fails: what we do meanwhile must not be to sleep.
-func TestAHeldLeaseOutlivesEightCutsInARow(t *testing.T) {
-	eachFlap(t, effort.Of(1, 6), func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
-		x := l.Lock(c.Mutex("/m").Lock)
-		time.Sleep(time.Minute)
-		cuts := l.flapping(c, k, n)
-		l.Srv.Disconnect(l.SessionID(c))
-		time.Sleep(3 * time.Minute) // a quiet connection carries a heartbeat each 5 s and a ping each 10 s of a session of 30 s
-		require.NoError(t, context.Cause(x.Context()))
-		require.Equal(t, n, cuts.Hits())
-		l.Unlock(x)
-	})
-}
-
-func TestALockIsHadThroughEightCutsInARow(t *testing.T) {
-	eachFlap(t, effort.Of(1, 6), func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
-		l.warm(c.Mutex("/m"))
-		time.Sleep(time.Minute)
-		cuts := l.flapping(c, k, n)
-		l.Srv.Disconnect(l.SessionID(c))
-		x := l.Lock(c.Mutex("/m").Lock)
-		time.Sleep(time.Minute)
-		require.NoError(t, context.Cause(x.Context()))
-		require.Equal(t, n, cuts.Hits())
-		l.Unlock(x)
-	})
-}
-
-func TestAPlaceInTheQueueOutlivesEightCutsInARow(t *testing.T) {
-	eachFlap(t, effort.Of(1, 6), func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
-		x := l.Lock(l.Client("holder").Mutex("/m").Lock)
-		waiting := l.Locking(c.Mutex("/m"))
-		line := l.Queue("/m")
-		require.Len(t, line, 2)
-		cuts := l.flapping(c, k, n)
-		l.Srv.Disconnect(l.SessionID(c))
-		time.Sleep(time.Minute) // in which a waiter does little more than ping
-		require.Positive(t, cuts.Hits())
-		cuts.Remove()
-		time.Sleep(time.Minute)
-		require.Equal(t, line, l.Queue("/m"))
-		l.Unlock(x)
-		r := l.Got(waiting)
-		require.Equal(t, line[1], r.Node())
-		l.Unlock(r)
-	})
-}
-
-func TestALockIsGivenBackThroughEightCutsInARow(t *testing.T) {
-	eachFlap(t, effort.Of(1, 6), func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
-		x := l.Lock(c.Mutex("/m").Lock)
-		time.Sleep(time.Minute)
-		cuts := l.flapping(c, k, n)
-		l.Srv.Disconnect(l.SessionID(c))
-		require.NoError(t, x.Unlock(t.Context()))
-		l.Empty("/m")
-		time.Sleep(time.Minute) // in which an idle session does little more than ping
-		require.Positive(t, cuts.Hits())
-	})
 }
 
 // A server that is down when a lease runs out has lost it; one that came back a little earlier has not.

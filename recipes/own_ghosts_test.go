@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -32,7 +33,7 @@ func (l *lab) outage(d time.Duration, restarts bool) {
 // again takes a lock as a program does: until it has it.
 func again(take taker, c *recipes.Client) (*recipes.Lease, error) {
 	for {
-		x, err := take(c, 0)(context.Background())
+		x, err := take(c)(context.Background())
 		if err == nil || !recipes.Retryable(err) {
 			return x, err
 		}
@@ -43,15 +44,15 @@ func again(take taker, c *recipes.Client) (*recipes.Lease, error) {
 // leaves are what a client leaves behind; each returns when the outage may begin.
 var leaves = map[string]func(l *lab, take taker, c *recipes.Client){
 	"a lease given back when it was lost": func(l *lab, take taker, c *recipes.Client) {
-		x := l.Lock(take(c, 0))
+		x := l.Lock(take(c))
 		context.AfterFunc(x.Context(), func() { _ = x.Unlock(context.Background()) })
 	},
 	"a lease given back during the outage": func(l *lab, take taker, c *recipes.Client) {
-		x := l.Lock(take(c, 0))
+		x := l.Lock(take(c))
 		time.AfterFunc(time.Second, func() { _ = x.Unlock(context.Background()) })
 	},
 	"Do": func(l *lab, take taker, c *recipes.Client) {
-		x := l.Lock(take(c, 0))
+		x := l.Lock(take(c))
 		go func() {
 			_ = x.Run(context.Background(), func(ctx context.Context, _ *recipes.Lease) error {
 				<-ctx.Done()
@@ -61,7 +62,7 @@ var leaves = map[string]func(l *lab, take taker, c *recipes.Client){
 	},
 	"a waiter": func(l *lab, take taker, c *recipes.Client) {
 		other := l.Client("other")
-		x := l.Lock(take(other, 0))
+		x := l.Lock(take(other))
 		go func() {
 			if x, err := again(take, c); err == nil {
 				_ = x.Unlock(context.Background())
@@ -87,7 +88,7 @@ var leaves = map[string]func(l *lab, take taker, c *recipes.Client){
 // had been restarted.
 func TestNobodyWaitsForTheNodesOfItsOwnLostSession(t *testing.T) {
 	for what, leave := range leaves {
-		for name, take := range takers {
+		for name, way := range harness.Ways() {
 			t.Run(what+"/"+name, func(t *testing.T) {
 				for _, restarts := range []bool{false, true} {
 					for i, d := range []time.Duration{8 * time.Second, 12 * time.Second, 20 * time.Second, time.Minute, 10 * time.Minute} {
@@ -95,15 +96,14 @@ func TestNobodyWaitsForTheNodesOfItsOwnLostSession(t *testing.T) {
 							continue
 						}
 						inLab(t, func(t *testing.T, l *lab) {
-							l.declareAll(1)
+							l.EveryKind()
 							c := l.Client("a")
-							l.read(take, c)
-							leave(l, take, c)
+							l.read(way.Take, c)
+							leave(l, way.Take, c)
 							first := c.Newest().ID()
 							l.outage(d, restarts)
 							began := time.Now()
-							x, err := again(take, c)
-							require.NoError(t, err)
+							x := must(again(way.Take, c))(t)
 							// Between two passes over the servers it pauses for a second and up to a sixth of the timeout: 3 s.
 							require.Less(t, time.Since(began), 4*time.Second, "an outage of %v, restarts: %v", d, restarts)
 							l.Unlock(x)
@@ -142,7 +142,7 @@ func TestWhatMayStillRunUnderALostLeaseKeepsItsPlace(t *testing.T) {
 		},
 	}
 	for what, keep := range keep {
-		for name, take := range takers {
+		for name, way := range harness.Ways() {
 			t.Run(what+"/"+name, func(t *testing.T) {
 				// Where the connection is there when the session is lost, no closeSession may leave on it.
 				for cut, from := range map[string]func(l *lab, id int64) (heal func()){
@@ -157,18 +157,18 @@ func TestWhatMayStillRunUnderALostLeaseKeepsItsPlace(t *testing.T) {
 				} {
 					for _, ends := range []bool{true, false} {
 						inLab(t, func(t *testing.T, l *lab) {
-							l.declareAll(1)
+							l.EveryKind()
 							a, b := l.Client("a"), l.Client("b")
-							l.read(take, a, b)
-							x := l.Lock(take(a, 0))
+							l.read(way.Take, a, b)
+							x := l.Lock(way.Take(a))
 							l.Settle()
 							end := keep(t, x)
 							// A reader does not keep readers out.
-							other := take
+							other := way.Take
 							if name == "reader" {
-								other = takers["writer"]
+								other = harness.Ways()["writer"].Take
 							}
-							rival := l.Waiting(other(b, 0))
+							rival := l.Waiting(other(b))
 							began, heal := time.Now(), from(l, l.SessionID(a))
 							<-x.Context().Done()
 							heal()
@@ -217,11 +217,11 @@ func (l *lab) cut(c *recipes.Client) {
 // deleted, keeps none of the others.
 func TestALostSessionThatCannotBeClosedIsNotKeptAliveForLong(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.declareAll(3)
+		l.Mutexes(3)
 		a := l.Client("a")
 		id := l.SessionID(a)
 		for i := range 3 {
-			x := l.Lock(takers["mutex"](a, i))
+			x := l.Lock(a.Mutex(fmt.Sprint("/m", i)).Lock)
 			context.AfterFunc(x.Context(), func() { _ = x.Unlock(context.Background()) })
 		}
 		var tries []time.Time
@@ -256,25 +256,24 @@ func TestALostSessionThatCannotBeClosedIsNotKeptAliveForLong(t *testing.T) {
 
 // A server thread stood still with a create, and executed it when its client had a new session.
 func TestALateCreateOfALostSessionIsRefused(t *testing.T) {
-	for name, take := range takers {
+	for name, way := range harness.Ways() {
 		runInLab(t, name, func(t *testing.T, l *lab) {
-			queues := l.declareAll(1)
+			l.EveryKind()
 			a := l.Client("a")
-			l.read(take, a)
+			l.read(way.Take, a)
 			id := l.SessionID(a)
 			l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(11500*time.Millisecond))
 			ctx := l.Within(time.Second)
-			_, err := take(a, 0)(ctx)
+			_, err := way.Take(a)(ctx)
 			require.Error(t, err)
 			l.cut(a)
-			x, err := again(take, a)
-			require.NoError(t, err)
+			x := must(again(way.Take, a))(t)
 			l.Unlock(x)
 			l.Settle()
 			require.False(t, l.lives(id))
 			for range 100 {
 				time.Sleep(100 * time.Millisecond)
-				l.Empty(queues...)
+				l.Empty(harness.Queues...)
 			}
 		})
 	}
@@ -282,13 +281,13 @@ func TestALateCreateOfALostSessionIsRefused(t *testing.T) {
 
 func TestSeveralLostSessionsAreRememberedUntilEachIsClosed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.declareAll(4)
+		l.Mutexes(4)
 		a := l.Client("a")
 		var held []*recipes.Lease
 		var lost []int64
 		for i := range 3 {
 			lost = append(lost, l.SessionID(a))
-			x := l.Lock(takers["mutex"](a, i))
+			x := l.Lock(a.Mutex(fmt.Sprint("/m", i)).Lock)
 			held = append(held, x)
 			l.cut(a)
 		}

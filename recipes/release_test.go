@@ -357,19 +357,27 @@ func TestAReleaseMakesThePlaceOfTheNextGoroutine(t *testing.T) {
 	}
 }
 
-func TestAReleaseThatIsRefusedIsTriedUntilItIsAllowed(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.Client("a").Mutex(l.Mutex())
-		x := l.Lock(m.Lock)
-		refused := l.Srv.Inject(at("delete"), zktest.Fail(zktest.CodeNoAuth))
-		x.Release()
-		w := l.Locking(m) // waits for its own delete
-		time.Sleep(10 * time.Second)
-		notYet(t, w, "the node is there")
-		refused.Remove()
-		l.Unlock(l.Got(w))
-		l.noneLeft(m)
-	})
+func TestAReleaseThatIsRefusedIsTriedUntilItIsAllowed(t *testing.T) { // case 40, the other way round
+	for name, code := range map[string]zktest.Code{"Release": zktest.CodeNoAuth, "Unlock": zktest.CodeThrottled} {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			c := l.Client("a")
+			m := c.Mutex(l.Mutex())
+			x := l.Lock(m.Lock)
+			refused := l.Srv.Inject(at("delete"), zktest.Fail(code))
+			if name == "Release" {
+				x.Release()
+			} else {
+				require.ErrorIs(t, x.Unlock(l.Within(time.Minute)), recipes.ErrReleasePending)
+			}
+			w := l.Locking(m) // waits for its own delete
+			time.Sleep(10 * time.Second)
+			notYet(t, w, "the node is there")
+			refused.Remove()
+			l.Unlock(l.Got(w))
+			l.noneLeft(m)
+			require.Equal(t, x.SessionID(), l.SessionID(c))
+		})
+	}
 }
 
 func TestAReleaseLeavesAsAnUnlockDoes(t *testing.T) {
@@ -381,8 +389,7 @@ func TestAReleaseLeavesAsAnUnlockDoes(t *testing.T) {
 
 		entered := c.Mutex("/m", recipes.WithReentrancy())
 		x := l.Lock(entered.Lock)
-		inner, err := entered.Lock(x.Context())
-		require.NoError(t, err)
+		inner := must(entered.Lock(x.Context()))(t)
 		x.Release()
 		require.Error(t, x.Context().Err())
 		require.NoError(t, inner.Verify(t.Context()), "the inner one is still held")
@@ -391,11 +398,10 @@ func TestAReleaseLeavesAsAnUnlockDoes(t *testing.T) {
 
 		rw := c.RWMutex("/rw")
 		writer := l.Lock(rw.Lock)
-		_, err = rw.Downgrade(t.Context(), writer)
+		_, err := rw.Downgrade(t.Context(), writer)
 		require.NoError(t, err)
 		writer.Release() // gives the read lease back
-		l.Settle()
-		l.Empty("/rw")
+		l.vacant("/rw")
 
 		require.NoError(t, c.Mutex("/m").Do(t.Context(), func(ctx context.Context, x *recipes.Lease) error {
 			x.Release()

@@ -260,12 +260,10 @@ func rowOf(err error, ran bool) (errorRow, bool) {
 
 // exportedErrors are the names of the package's errors and of their types.
 func exportedErrors(t *testing.T) map[string]bool {
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
+	files := must(filepath.Glob("*.go"))(t)
 	names := map[string]bool{}
 	for _, file := range files {
-		source, err := os.ReadFile(file)
-		require.NoError(t, err)
+		source := must(os.ReadFile(file))(t)
 		for _, m := range regexp.MustCompile(`(?m)^(?:var|\t)\s*(Err\w+)\s+= |^type ([A-Z]\w*Error) `).FindAllStringSubmatch(string(source), -1) {
 			if !strings.HasSuffix(file, "_test.go") {
 				names[m[1]+m[2]] = true
@@ -277,8 +275,7 @@ func exportedErrors(t *testing.T) map[string]bool {
 }
 
 func TestTheTableOfErrorsSaysWhatRetryableReturns(t *testing.T) {
-	doc, err := os.ReadFile("../docs/safety.md")
-	require.NoError(t, err)
+	doc := must(os.ReadFile("../docs/safety.md"))(t)
 	_, text, _ := strings.Cut(string(doc), "### What an error means")
 	text, _, _ = strings.Cut(text, "\n### ")
 	before, after, found := strings.Cut(text, "After the grant.")
@@ -398,8 +395,7 @@ func TestAnErrorHasOnePrefix(t *testing.T) {
 			job = append(job, o.Skip(t.Context(), "b"))
 			hold.Remove()
 		}
-		start, err := o.Start(t.Context(), "a")
-		require.NoError(t, err)
+		start := must(o.Start(t.Context(), "a"))(t)
 		m := c.Mutex("/m")
 		x := l.Lock(m.Lock)
 		y := l.Lock(c.RWMutex("/rw").Lock)

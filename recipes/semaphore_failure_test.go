@@ -27,31 +27,6 @@ import (
 // permits are the nodes below leases.
 func (l *lab) permits() int { return len(l.Children("/s/leases")) }
 
-func TestOnePermitThatComesBackWakesOneWaiter(t *testing.T) { // a herd is Curator's and kazoo's way only at the front
-	inLab(t, func(t *testing.T, l *lab) {
-		l.Semaphore(4)
-		x := l.Lock(draws(4)(l.Client("holder")))
-		var ws []<-chan result[*recipes.Lease]
-		var ids []int64
-		for i := range 6 {
-			c := l.Client(fmt.Sprint(i))
-			ids = append(ids, l.SessionID(c))
-			ws = append(ws, l.drawing(c, 4))
-		}
-		l.Srv.ResetCounts()
-		l.Unlock(x)
-		first := l.Granted(ws[0])
-		l.Settle()
-		for i, id := range ids[2:] {
-			require.Zero(t, l.Srv.SessionCounts(id).WatchEvents, "waiter %d", i+2)
-		}
-		l.Unlock(first.V)
-		for _, w := range ws[1:] {
-			l.Unlock((<-w).V)
-		}
-	})
-}
-
 // A place that goes with the transaction taking the permits, whose outcome its owner did not wait for, was left to the
 // next goroutine, who found it deleted.
 func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
@@ -68,8 +43,7 @@ func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, (<-first).Err, context.Canceled)
 		l.Unlock(l.Got(second))
-		l.Settle()
-		l.Empty("/s/locks", "/s/leases")
+		l.vacant("/s/locks", "/s/leases")
 	})
 }
 
@@ -87,14 +61,7 @@ func TestAWaiterLearnsTheNumberOfPermitsFromARefusalWhereItsEventIsLost(t *testi
 		l.Settle()
 		require.Equal(t, 1, lost.Hits())
 		l.Unlock(x)
-		select {
-		case r := <-w:
-			require.NoError(t, r.Err)
-			l.Unlock(r.V)
-		case <-time.After(time.Minute):
-			_ = a.Close()
-			require.Fail(t, "never")
-		}
+		l.Unlock(within(t, time.Minute, func() *recipes.Lease { return l.Got(w) }))
 	})
 }
 

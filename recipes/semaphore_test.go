@@ -38,30 +38,7 @@ func TestTwoClientsWantingAllPermitsDoNotBlockEachOther(t *testing.T) { // case 
 			require.NoError(t, <-done)
 			cancel()
 		}
-		l.Settle()
-		l.Empty("/s/leases")
-	})
-}
-
-func TestTheLimitIsFollowedLive(t *testing.T) { // case 48: raised 1 to 3 with waiters, lowered 3 to 1
-	inLab(t, func(t *testing.T, l *lab) {
-		l.Semaphore(1)
-		first := l.Lock(draws(1)(l.Client("0")))
-		w1, w2, w3 := l.drawing(l.Client("1"), 1), l.drawing(l.Client("2"), 1), l.drawing(l.Client("3"), 1)
-		l.Semaphore(3)
-		second, third := <-w1, <-w2
-		require.NoError(t, second.Err)
-		require.NoError(t, third.Err)
-		l.Settle()
-		notYet(t, w3, "a fourth of three")
-		l.Semaphore(1)
-		l.Unlock(first)
-		l.Unlock(second.V)
-		l.Settle()
-		notYet(t, w3, "admitted above the lowered limit")
-		require.NoError(t, third.V.Context().Err(), "lowering interrupted a holder")
-		l.Unlock(third.V)
-		l.Unlock(l.Got(w3))
+		l.vacant("/s/leases")
 	})
 }
 
@@ -125,24 +102,33 @@ func TestARowOfCuratorsPermitsIsCounted(t *testing.T) {
 }
 
 func TestALimitLoweredWhileAPermitIsTakenIsObeyed(t *testing.T) { // case 48: the listing was of the old limit, the write is not
-	inLab(t, func(t *testing.T, l *lab) {
-		l.Semaphore(3)
-		var held []*recipes.Lease
-		for range 3 {
-			held = append(held, l.Lock(draws(1)(l.Client("holder"))))
-		}
-		w := l.drawing(l.Client("w"), 1)
-		taking := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
-		l.Unlock(held[0])
-		<-taking.Hit()
-		l.Semaphore(2)
-		taking.Release()
-		l.Settle()
-		notYet(t, w, "a third permit under a limit of two")
-		require.Len(t, l.Children("/s/leases"), 2)
-		l.Semaphore(3)
-		require.NoError(t, (<-w).Err)
-	})
+	for name, queued := range map[string]bool{"from the queue": true, "directly": false} {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.Semaphore(3)
+			x, y, c := l.Lock(draws(1)(l.Client("holder"))), l.Lock(draws(1)(l.Client("holder"))), l.Client("c")
+			require.NoError(t, c.Semaphore("/s").Declared(t.Context()))
+			leave, w := func() {}, (<-chan result[*recipes.Lease])(nil)
+			if queued {
+				third := l.Lock(draws(1)(l.Client("holder")))
+				leave, w = func() { l.Unlock(third) }, l.drawing(c, 1)
+			}
+			taking := l.Srv.Inject(zktest.Once(l.By(c, "multi", "create")), zktest.Hold)
+			leave()
+			if !queued {
+				w = l.drawing(c, 1)
+			}
+			<-taking.Hit()
+			l.Semaphore(2)
+			taking.Release()
+			l.Settle()
+			notYet(t, w, "a third permit under a limit of two")
+			require.Len(t, l.Children("/s/leases"), 2)
+			l.Unlock(x)
+			l.Unlock(l.Got(w))
+			l.Unlock(y)
+			l.vacant("/s/leases", "/s/locks")
+		})
+	}
 }
 
 func TestAPermitTakenFromTheQueueCountsThoseCreatedDirectlyMeanwhile(t *testing.T) {
@@ -152,14 +138,12 @@ func TestAPermitTakenFromTheQueueCountsThoseCreatedDirectlyMeanwhile(t *testing.
 		l.Semaphore(3)
 		x := l.Lock(draws(3)(l.Client("0")))
 		front, direct := l.Client("front"), l.Client("direct")
-		sessionOf := map[string]int64{"front": l.SessionID(front), "direct": l.SessionID(direct)}
-		err := direct.Semaphore("/s").Declared(t.Context()) // knows the declaration from here on
-		require.NoError(t, err)
+		require.NoError(t, direct.Semaphore("/s").Declared(t.Context()))
 		w := l.drawing(front, 3)
-		taking := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == sessionOf["front"] }), zktest.Hold)
+		taking := l.Srv.Inject(zktest.Once(l.By(front, "multi")), zktest.Hold)
 		l.Unlock(x)
 		<-taking.Hit()
-		looking := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getChildren2" && r.Session == sessionOf["direct"] }), zktest.Hold)
+		looking := l.Srv.Inject(zktest.Once(l.By(direct, "getChildren2")), zktest.Hold)
 		try := async(func() (*recipes.Lease, error) { return direct.Semaphore("/s").TryAcquire(context.Background(), 2) })
 		<-looking.Hit()
 		l.Settle()
@@ -251,8 +235,7 @@ func TestSessionLostBetweenThePermitsOfOneGrantHungClose(t *testing.T) {
 				}
 				return 0
 			})
-			warm, err := c.Semaphore(p).Acquire(t.Context(), 2) // the declaration is known from here on
-			require.NoError(t, err)
+			warm := must(c.Semaphore(p).Acquire(t.Context(), 2))(t) // the declaration is known from here on
 			l.Unlock(warm)
 			l.Settle()
 			looks.Store(0)
@@ -294,8 +277,7 @@ func TestAWaiterThatWantsMoreThanALoweredLimitIsRefused(t *testing.T) {
 			<-overtaken.Hit()
 			require.NoError(l.T, l.Srv.Create(other, nil))
 			overtaken.Release()
-			l.Settle()
-			l.Empty("/s/locks")
+			l.vacant("/s/locks")
 			return w, func() { require.NoError(l.T, l.Srv.Delete(other)) }
 		},
 	}
@@ -310,13 +292,9 @@ func TestAWaiterThatWantsMoreThanALoweredLimitIsRefused(t *testing.T) {
 			l.Settle()
 			notYet(t, w, "not all three are free")
 			l.Semaphore(2)
-			select {
-			case r := <-w:
-				require.ErrorIs(t, r.Err, recipes.ErrTooManyPermits)
-				require.ErrorContains(t, r.Err, "3 permits asked for, 2 are declared")
-			case <-time.After(time.Second):
-				require.Fail(t, "neither granted nor told")
-			}
+			err := within(t, time.Second, func() error { return (<-w).Err })
+			require.ErrorIs(t, err, recipes.ErrTooManyPermits)
+			require.ErrorContains(t, err, "3 permits asked for, 2 are declared")
 			end()
 			b := l.drawing(l.Client("b"), 2)
 			l.Settle()
@@ -337,8 +315,7 @@ func TestALimitLoweredWhilePermitsAreCreatedDirectlyWasCalledHeld(t *testing.T) 
 		l.Semaphore(2)
 		late.Release()
 		require.ErrorContains(t, (<-try).Err, "3 permits asked for, 2 are declared")
-		l.Settle()
-		l.Empty("/s/leases")
+		l.vacant("/s/leases")
 	})
 }
 
@@ -414,8 +391,7 @@ func TestPermitsThatWereBeingWithdrawnKeptTheFrontWaiting(t *testing.T) {
 		w := l.drawing(l.Client("w"), 2)
 		others := l.session(l.Client("others"))
 		create := func() string {
-			path, err := others.Create(t.Context(), "/s/leases/lease-", nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+			path := must(others.Create(t.Context(), "/s/leases/lease-", nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll)))(t)
 			return path
 		}
 		last := create()
@@ -456,8 +432,7 @@ func TestPollersKeptCuratorsFrontWaiting(t *testing.T) {
 			time.Sleep(time.Second)
 			require.Positive(t, p.Grants.Load(), "who looks first must see when nobody is in the way any more")
 			p.End()
-			l.Settle()
-			l.Empty("/s/leases")
+			l.vacant("/s/leases")
 		})
 	}
 }

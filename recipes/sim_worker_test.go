@@ -428,8 +428,7 @@ func (w *simWorld) node(lock string) string {
 		return lock
 	}
 	family, key := w.family(lock)
-	path, err := (&kind.KeyedParams{Fanout: w.plan.keyedBy}).Path(family, key)
-	require.NoError(w.T, err)
+	path := must((&kind.KeyedParams{Fanout: w.plan.keyedBy}).Path(family, key))(w.T)
 	return path
 }
 

@@ -16,17 +16,14 @@ import (
 )
 
 func TestATryOfAFreeLockIsNotRefusedBecauseItsListingWasLost(t *testing.T) {
-	for name := range tries(new(recipes.Client)) {
-		runInLab(t, name, func(t *testing.T, l *lab) {
-			l.EveryKind()
-			try := tries(l.Client("a"))[name]
-			l.Unlock(l.Lock(try))
-			l.Settle()
-			l.Srv.Inject(zktest.Once(zktest.On("getChildren2")), zktest.CutBefore)
-			x := l.Lock(try) // nobody holds it, nobody waits
-			l.Unlock(x)
-		})
-	}
+	forEveryTry(t, func(t *testing.T, l *lab, way harness.Way) {
+		try := way.Try(l.Client("a"))
+		l.Unlock(l.Lock(try))
+		l.Settle()
+		l.Srv.Inject(zktest.Once(zktest.On("getChildren2")), zktest.CutBefore)
+		x := l.Lock(try) // nobody holds it, nobody waits
+		l.Unlock(x)
+	})
 }
 
 func TestAnObservationOutlivesAnyNumberOfLostConnections(t *testing.T) {
@@ -44,12 +41,7 @@ func TestAnObservationOutlivesAnyNumberOfLostConnections(t *testing.T) {
 			return lose
 		}, zktest.CutBefore)
 		lead := l.elected("b")
-		select {
-		case leader := <-states:
-			require.Equal(t, lead.Node(), leader.Path)
-		case <-time.After(time.Minute):
-			require.Fail(t, "not observed")
-		}
+		require.Equal(t, lead.Node(), within(t, time.Minute, func() string { return (<-states).Path }))
 		l.Unlock(lead)
 		end()
 	})
@@ -94,18 +86,12 @@ func TestAProofThatIsLostIsMadeAgain(t *testing.T) { // simulation, seed 25699
 }
 
 func TestATryIsNotRefusedBecauseOfAWaiterThatHasGivenUp(t *testing.T) {
-	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
-		if way.Try == nil {
-			return
-		}
+	forEveryTry(t, func(t *testing.T, l *lab, way harness.Way) {
 		a := l.Client("a")
 		x := l.Lock(way.Block(l.Client("b")))
 		waiting, cancel := l.Leaving(way.Take(a))
 		notYet(t, waiting, "it is held")
-		id := l.SessionID(a)
-		leaving := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
-			return r.Session == id && (r.Op == "delete" || r.Op == "multi")
-		}), zktest.Hold)
+		leaving := l.Srv.Inject(zktest.Once(l.By(a, "delete", "multi")), zktest.Hold)
 		cancel()
 		require.ErrorIs(t, (<-waiting).Err, recipes.ErrHeld)
 		l.Unlock(x)
@@ -133,12 +119,7 @@ func TestATryForPermitsEndsWhenTheTurnGoesToAWaiter(t *testing.T) {
 		notYet(t, tried, "one is cleaning up")
 		second := l.drawing(a, 1)
 		leaving.Release()
-		select {
-		case r := <-tried:
-			require.ErrorIs(t, r.Err, recipes.ErrHeld)
-		case <-time.After(time.Hour):
-			require.Fail(t, "never")
-		}
+		require.ErrorIs(t, within(t, time.Hour, func() error { return (<-tried).Err }), recipes.ErrHeld)
 		l.Unlock(x)
 		l.Unlock((<-second).V)
 	})

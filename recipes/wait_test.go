@@ -64,37 +64,29 @@ func TestManyCancelledWaitersShareOneWatch(t *testing.T) { // case 19: samuel #9
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()
 		x := l.Lock(l.Client("0").Mutex(m).Lock)
-		c := l.Client("1")
-		for range 300 {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			_, err := c.Mutex(m).Lock(ctx)
-			require.ErrorIs(t, err, recipes.ErrHeld)
-			cancel()
+		second, leave := l.Leaving(l.Client("1").Mutex(m).Lock)
+		c := l.Client("2")
+		s := l.live(c)
+		for i := range 300 {
+			w := l.Waiting(bounded(time.Second, c.Mutex(m).Lock))
+			if i == 0 {
+				require.Len(t, s.Stats().Watches, 4, "it looks ahead: the declaration, and three contenders")
+			}
+			require.ErrorIs(t, (<-w).Err, recipes.ErrHeld)
+			if i == 150 { // from here on it is next
+				leave()
+				require.Error(t, (<-second).Err)
+			}
 		}
 		l.Settle()
-		s := l.live(c)
 		require.Len(t, s.Stats().Watches, 1, "only the declaration's watch may be left")
 		require.Len(t, l.Children(m), 1)
 		require.Zero(t, c.PathBytes(s).Load(), "the account of path bytes leaks")
+		before := l.Srv.SessionCounts(s.ID()).ByOp["multi"]
+		time.Sleep(time.Minute)
+		require.Equal(t, before, l.Srv.SessionCounts(s.ID()).ByOp["multi"], "it heartbeats as if it were next")
 		l.Unlock(x)
-	})
-}
-
-func TestATimeoutDuringADisconnectLeavesNothing(t *testing.T) { // case 20: kazoo #732, #429, #430
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.Mutex()
-		x := l.Lock(l.Client("0").Mutex(m).Lock)
-		c := l.Client("1")
-		w := l.Waiting(bounded(2*time.Second, c.Mutex(m).Lock))
-		id := l.SessionID(c)
-		l.CutOff(id)
-		require.ErrorIs(t, (<-w).Err, context.DeadlineExceeded)
-		l.Srv.RefuseDials(false)
-		time.Sleep(3 * time.Second)
-		require.Equal(t, id, l.SessionID(c), "the scenario needs the session to survive")
-		require.Len(t, l.Children(m), 1, "the timed-out waiter blocks everybody")
-		l.Unlock(x)
-		l.nextIsServed(m)
+		l.noneLeft(c.Mutex(m))
 	})
 }
 
@@ -115,22 +107,6 @@ func TestWaitingSendsOneLookASessionTimeout(t *testing.T) { // case 23: go-zooke
 		l.Unlock(x)
 		l.Unlock((<-w).V)
 		require.NoError(t, (<-last).Err)
-	})
-}
-
-func TestTheBytesOfASessionsContendersAreBounded(t *testing.T) { // ZOOKEEPER-4306
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.Client("a")
-		m := c.Mutex(l.Mutex())
-		l.warm(m)
-		s := l.live(c)
-		account := c.PathBytes(s)
-		require.Zero(t, account.Load())
-		account.Store(recipes.MaxEphemeralBytes - 10)
-		l.Refused(m.Lock, recipes.ErrSessionFull)
-		account.Store(0)
-		l.warm(m)
-		require.Zero(t, account.Load())
 	})
 }
 
@@ -222,31 +198,17 @@ func TestAWaiterWhoseSessionExpiresIsToldAtOnce(t *testing.T) { // cases 15, 56:
 		require.Nil(t, r.V)
 		require.Less(t, time.Since(start), 3*time.Second, "one reconnect")
 		l.Unlock(x)
-		again, err := way.Take(c)(t.Context()) // the same handle, in a new session
-		require.NoError(t, err)
+		again := must(way.Take(c)(t.Context()))(t) // the same handle, in a new session
 		l.Unlock(again)
 		l.NothingLeft()
 	})
-}
-
-// declareAll declares, n times, what takers take.
-func (l *lab) declareAll(n int) (queues []string) {
-	for i := range n {
-		s := kind.Semaphore.New().(*kind.SemaphoreParams)
-		s.Permits = 3
-		for path, p := range map[string]kind.Params{"/m": kind.Mutex.New(), "/rw": kind.RWLock.New(), "/s": s, "/e": kind.Election.New()} {
-			l.Declare(fmt.Sprint(path, i), p)
-		}
-		queues = append(queues, fmt.Sprint("/m", i), fmt.Sprint("/rw", i), fmt.Sprint("/s", i)+"/locks", fmt.Sprint("/s", i)+"/leases", fmt.Sprint("/e", i))
-	}
-	return queues
 }
 
 // read lets clients read the declarations, so that what they ask for next is the lock alone.
 func (l *lab) read(take taker, cs ...*recipes.Client) {
 	l.T.Helper()
 	for _, c := range cs {
-		l.Unlock(l.Lock(take(c, 0)))
+		l.Unlock(l.Lock(take(c)))
 	}
 	l.Settle()
 }
@@ -255,14 +217,15 @@ func (l *lab) read(take taker, cs ...*recipes.Client) {
 // time: ten seconds of 30 ms timeouts at 40 ms of round trip kept the lock from everybody else for 43 s.
 func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.T) {
 	effort.Proof(t, effort.Raced)
-	for name, take := range takers {
+	for name, way := range harness.Ways() {
 		runInLab(t, name, func(t *testing.T, l *lab) {
-			queues := l.declareAll(1)
+			l.EveryKind()
+			take := way.Take
 			a, b := l.Client("a"), l.Client("b")
 			l.read(take, a, b)
 			most, sid := 0, l.SessionID(a)
 			l.Srv.Inject(func(zktest.Request) bool {
-				for _, dir := range queues {
+				for _, dir := range harness.Queues {
 					own := 0
 					for _, child := range l.Children(dir) {
 						if n, ok := l.Srv.Get(kind.JoinPath(dir, child)); ok && n.Stat.EphemeralOwner == sid {
@@ -278,7 +241,7 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 			for range impatient(name) {
 				callers.Go(func() {
 					for time.Now().Before(end) {
-						x, err := bounded(30*time.Millisecond, take(a, 0))(context.Background())
+						x, err := bounded(30*time.Millisecond, take(a))(context.Background())
 						if err == nil {
 							_ = x.Unlock(context.Background())
 						}
@@ -286,12 +249,12 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 				})
 			}
 			time.Sleep(10 * time.Second)
-			l.Unlock(l.Lock(take(b, 0)))
+			l.Unlock(l.Lock(take(b)))
 			callers.Wait()
-			l.Unlock(l.Lock(bounded(time.Second, take(b, 0)), "%s", l.Srv.Dump()))
+			l.Unlock(l.Lock(bounded(time.Second, take(b)), "%s", l.Srv.Dump()))
 			l.Settle()
 			require.LessOrEqual(t, most, contenders(name), "contenders of one client in one queue")
-			l.Empty(queues...)
+			l.Empty(harness.Queues...)
 		})
 	}
 }
@@ -315,9 +278,10 @@ func contenders(recipe string) int {
 // The goroutine that was to send a create was preempted before it did, and the caller's context ended in that time.
 // The search for the contender found none and was done with it; then the create went out: a contender nobody knew of.
 func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
-	for name, take := range takers {
+	for name, way := range harness.Ways() {
 		runInLab(t, name, func(t *testing.T, l *lab) {
-			queues := l.declareAll(1)
+			l.EveryKind()
+			take := way.Take
 			ctx, cancel := context.WithCancel(t.Context())
 			var due atomic.Bool
 			l.Seams.Preempt = func() {
@@ -329,15 +293,13 @@ func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 			a, b := l.Client("a"), l.Client("b")
 			l.read(take, a, b)
 			due.Store(true)
-			_, err := take(a, 0)(ctx)
+			_, err := take(a)(ctx)
 			require.ErrorIs(t, err, context.Canceled)
 			time.Sleep(11 * time.Second)
-			l.Settle()
-			l.Empty(queues...)
+			l.vacant(harness.Queues...)
 			ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			x, err := take(b, 0)(ctx)
-			require.NoError(t, err)
+			x := must(take(b)(ctx))(t)
 			l.Unlock(x)
 		})
 	}
@@ -346,9 +308,10 @@ func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 // A create that a slow server executes when its session has been elsewhere and come back, behind the write that had shown it
 // absent: a contender nobody knew of stood for as long as the session lived.
 func TestACreateExecutedLateIsDeleted(t *testing.T) {
-	for name, take := range takers {
+	for name, way := range harness.Ways() {
 		runInLab(t, name, func(t *testing.T, l *lab) {
-			queues := l.declareAll(1)
+			l.EveryKind()
+			take := way.Take
 			a, b := l.Client("a"), l.Client("b")
 			l.read(take, a)
 			sid := l.SessionID(a)
@@ -358,11 +321,11 @@ func TestACreateExecutedLateIsDeleted(t *testing.T) {
 				l.Settle()
 				l.Srv.Disconnect(sid)
 			}()
-			l.Unlock(l.Lock(take(a, 0)))
+			l.Unlock(l.Lock(take(a)))
 			time.Sleep(21 * time.Second)
-			l.Unlock(l.Lock(bounded(time.Minute, take(b, 0))))
+			l.Unlock(l.Lock(bounded(time.Minute, take(b))))
 			time.Sleep(20 * time.Second)
-			l.Empty(queues...)
+			l.Empty(harness.Queues...)
 		})
 	}
 }
@@ -418,38 +381,6 @@ func TestADialerThatNeverReturnsHoldsUpNothing(t *testing.T) {
 	})
 }
 
-func TestAWaiterThatWasNextHeartbeatsNoMoreWhenItLeaves(t *testing.T) {
-	for name, end := range map[string]func(l *lab, held *recipes.Lease, w context.CancelFunc){
-		"cancelled": func(_ *lab, _ *recipes.Lease, c context.CancelFunc) { c() },
-		"drained":   func(l *lab, _ *recipes.Lease, _ context.CancelFunc) { l.Declare("/m", kind.Mutex.New(), draining) },
-		"own deleted": func(l *lab, _ *recipes.Lease, _ context.CancelFunc) {
-			require.NoError(l.T, l.Srv.Delete(l.Queue("/m")[1]))
-		},
-		"revoked": func(l *lab, _ *recipes.Lease, _ context.CancelFunc) {
-			require.NoError(l.T, l.Srv.Set(l.Queue("/m")[1], []byte(kind.RevokeMessage)))
-		},
-	} {
-		runInLab(t, name, func(t *testing.T, l *lab) {
-			x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
-			b := l.Client("b").Mutex("/m")
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			w := async(func() (*recipes.Lease, error) { return b.Lock(ctx) })
-			time.Sleep(30 * time.Second)
-			end(l, x, cancel)
-			l.Settle()
-			r := <-w
-			require.Error(t, r.Err)
-			_ = x.Unlock(t.Context())
-			l.Settle()
-			l.Srv.ResetCounts()
-			time.Sleep(time.Minute)
-			require.Zero(t, l.Srv.Counts().ByOp["multi"])
-			require.Empty(t, b.Client().Leftovers())
-		})
-	}
-}
-
 func TestRequestBudgetsUncontended(t *testing.T) { // one round trip to acquire, two for the whole cycle
 	mutex := func(c *recipes.Client) taking { return c.Mutex("/m").Lock }
 	for name, b := range map[string]struct {
@@ -492,27 +423,22 @@ func TestRequestBudgetsUncontended(t *testing.T) { // one round trip to acquire,
 }
 
 func TestRequestBudgetsOfATryThatFails(t *testing.T) { // one round trip, no watch left behind
-	for name := range tries(new(recipes.Client)) {
-		runInLab(t, name, func(t *testing.T, l *lab) {
-			l.EveryKind()
-			holder := l.Client("holder")
-			release := l.holdsPermits(holder, holder.Mutex("/m"), holder.RWMutex("/rw"))
-			c := l.Client("c")
-			refused := func() {
-				l.Refused(tries(c)[name], recipes.ErrHeld)
-			}
-			refused() // knows the declarations from here on
-			id := l.SessionID(c)
-			got := l.Cost(refused)
-			require.Equal(t, 1, got.Trips)
-			require.NotContains(t, got.Ops, "getData")
-			before := l.Srv.SessionCounts(id).WatchEvents
-			release()
-			l.Settle()
-			require.Equal(t, before, l.Srv.SessionCounts(id).WatchEvents, "a watch was left behind")
-			l.NothingLeft()
-		})
-	}
+	forEveryTry(t, func(t *testing.T, l *lab, way harness.Way) {
+		holder := l.Client("holder")
+		release := l.holdsPermits(holder, holder.Mutex("/m"), holder.RWMutex("/rw"))
+		c := l.Client("c")
+		refused := func() { l.Refused(way.Try(c), recipes.ErrHeld) }
+		refused() // knows the declarations from here on
+		id := l.SessionID(c)
+		got := l.Cost(refused)
+		require.Equal(t, 1, got.Trips)
+		require.NotContains(t, got.Ops, "getData")
+		before := l.Srv.SessionCounts(id).WatchEvents
+		release()
+		l.Settle()
+		require.Equal(t, before, l.Srv.SessionCounts(id).WatchEvents, "a watch was left behind")
+		l.NothingLeft()
+	})
 }
 
 func TestRequestBudgetsOfTheHandOff(t *testing.T) {
@@ -556,9 +482,7 @@ func TestRequestBudgetsOfTheHandOff(t *testing.T) {
 			for _, id := range ids {
 				woken += l.Srv.SessionCounts(id).WatchEvents
 			}
-			if b.way == "mutex" {
-				require.LessOrEqual(t, woken, 2, "its successor looks ahead, and learns that it is the front now; nobody else learns anything")
-			}
+			require.LessOrEqual(t, woken, 2, "its successor looks ahead, and learns that it is the front now; nobody else learns anything")
 			if len(rest) == 0 {
 				require.Equal(t, b.ops, harness.Operations(l.Srv.Counts().ByOp))
 			}
