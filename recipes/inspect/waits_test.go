@@ -5,7 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -49,6 +51,8 @@ func TestWhatIsADeadlockAndWhatOnlyLooksLikeOne(t *testing.T) {
 		"readers of each other":      {[]*inspect.Report{sketch("/x", rw, ids{-1}, ids{2}), sketch("/y", rw, ids{-2}, ids{1})}, []string{"deadlock: B holds /y and waits for /x; A holds /x and waits for /y"}},
 		"one permit will come":       {[]*inspect.Report{sketch("/s", sem, ids{1, 3}, ids{2}), sketch("/y", m, ids{2}, ids{1})}, nil},
 		"no permit will come":        {[]*inspect.Report{sketch("/s", sem, ids{1, 3}, ids{2}), sketch("/y", m, ids{2}, ids{1, 3})}, []string{"deadlock: B holds /y and waits for /s; A holds /s and waits for /y"}},
+		"a chain, its end first":     {[]*inspect.Report{sketch("/z", m, ids{3}, ids{4}), sketch("/y", m, ids{2}, ids{3}), sketch("/x", m, ids{1}, ids{2})}, nil},
+		"a third before a circle":    {[]*inspect.Report{sketch("/w", m, ids{1}, ids{3}), sketch("/x", m, ids{1}, ids{2}), sketch("/y", m, ids{2}, ids{1})}, []string{"deadlock: A holds /x and waits for /y; B holds /y and waits for /x"}},
 		"behind one that is blocked": {[]*inspect.Report{sketch("/x", m, ids{1}, ids{2, 3}), sketch("/y", m, ids{3}, ids{2})}, []string{"deadlock: B is ahead in /x and waits for /y; C holds /y and waits for /x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,5 +66,24 @@ func TestUnnamedPartiesOfADeadlockAreCalledByWhatIsKnown(t *testing.T) {
 	for _, cs := range [][]inspect.Contender{x.Holders, x.Waiters, y.Holders, y.Waiters} {
 		cs[0].ID = ""
 	}
+	require.EqualValues(t, 0x2b, inspect.WaitsFor(x, y).Deadlocks[0][0].Owner)
 	require.Equal(t, []string{"deadlock: session 0x2b holds /y and waits for /x; session 0x1a holds /x and waits for /y"}, texts(inspect.WaitsFor(x, y)))
+}
+
+func TestMultiLocksThatWaitAreNoDeadlock(t *testing.T) {
+	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
+		paths := l.Mutexes(3)
+		set := func(id string, order ...int) <-chan harness.Result[*recipes.Lease] {
+			c := l.Client(id)
+			return l.Waiting(c.MultiLock(c.Mutex(paths[order[0]]), c.Mutex(paths[order[1]]), c.Mutex(paths[order[2]])).Lock)
+		}
+		x := l.Lock(l.Client("holder").Mutex(paths[0]).Lock)
+		first, second := set("p", 0, 1, 2), set("q", 2, 1, 0)
+		waits := inspect.WaitsFor(look(l, paths[0]), look(l, paths[1]), look(l, paths[2]))
+		require.NotEmpty(t, waits.All)
+		require.Empty(t, waits.Deadlocks)
+		l.Unlock(x)
+		l.Unlock(l.Got(first))
+		l.Unlock(l.Got(second))
+	})
 }
