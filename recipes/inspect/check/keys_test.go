@@ -20,8 +20,7 @@ func TestDoctorChecksTheKeysOfAFamily(t *testing.T) {
 	for _, of := range []string{"mutex", "semaphore"} {
 		for _, foreignToo := range []string{"false", "true"} {
 			synctest.Test(t, func(t *testing.T) {
-				srv := zktest.New()
-				defer srv.Close()
+				srv := zktest.Start(t)
 				permits := map[string]int{"semaphore": 1}[of]
 				p := harness.Declare(t, srv, "/locks/orders", &kind.KeyedParams{Of: of, Permits: permits, Fanout: "16", Foreign: foreignToo})
 				s := harness.Foreign(t, srv)

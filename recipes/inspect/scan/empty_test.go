@@ -17,8 +17,7 @@ import (
 // Undeclared locks leave a node each, and no command showed these.
 func TestWhatUndeclaredLocksLeaveIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.New()
-		defer srv.Close()
+		srv := zktest.Start(t)
 		harness.Declare(t, srv, "/locks/declared", kind.Mutex.New())
 		p := harness.Declare(t, srv, "/locks/family", &kind.KeyedParams{Of: "mutex"})
 		for _, path := range []string{"/locks/orders/a", "/locks/orders/b", "/locks/orders/used", "/locks/orders/never", "/locks/pool/leases", "/locks/pool/locks",

@@ -86,17 +86,6 @@ func TestAKeyIsJudgedAsItsFamilyDeclares(t *testing.T) {
 	})
 }
 
-// The first contender in a node that is named like a key, and is none of a family's, is found as before.
-func TestLocksBelowAPrefixAreFoundAfterTheNodesAbove(t *testing.T) {
-	everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
-		srv := zktest.Start(t, opts...)
-		require.NoError(t, srv.Create("/a/b/c/d/e", nil))
-		harness.Foreign(t, srv, "/a/b/c/d/e/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-")
-		s, _ := looker(t, srv, scan.Options{Prefix: "/"})
-		require.Equal(t, []string{"/a/b/c/d/e mutex holds:10.1.2.3"}, lines(lookOnce(t, s)))
-	})
-}
-
 // A lock in use waited for its turn among thousands of idle nodes, because the nodes above it had to be read first.
 func TestLocksInUseComeFirstWhateverIsAboveThem(t *testing.T) {
 	srv := zktest.Start(t)

@@ -44,9 +44,8 @@ type memberAt struct {
 }
 
 func newEnsemble(t *testing.T, config string) *ensemble {
-	e := &ensemble{srv: zktest.New(), dialed: map[string]int{}, heard: map[string]map[string]bool{}, members: map[string]*memberAt{
+	e := &ensemble{srv: zktest.Start(t), dialed: map[string]int{}, heard: map[string]map[string]bool{}, members: map[string]*memberAt{
 		"zk1:2181": {mode: "follower"}, "zk2:2181": {mode: "leader"}, "zk3:2181": {mode: "follower"}}}
-	t.Cleanup(e.srv.Close)
 	require.NoError(t, e.srv.Set("/zookeeper/config", []byte(config)))
 	harness.Declare(t, e.srv, "/locks/ledger", kind.Mutex.New())
 	return e
@@ -140,10 +139,7 @@ func (at *memberAt) dump(all string) string {
 
 // holder holds the lock by way of one member, which lists it.
 func (e *ensemble) holder(t *testing.T, at string) *session.Session {
-	c, err := session.Dial(t.Context(), session.Config{Servers: []string{at}, Dialer: e.dial, SessionTimeout: 30 * time.Second})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	s, err := c.Session(t.Context())
+	s, err := connected(t, false, e.dial, at).Session(t.Context())
 	require.NoError(t, err)
 	_, err = s.Create(t.Context(), "/locks/ledger/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
@@ -152,10 +148,7 @@ func (e *ensemble) holder(t *testing.T, at string) *session.Session {
 }
 
 func (e *ensemble) scanner(t *testing.T, listed ...string) *scan.Scanner {
-	c, err := session.Dial(t.Context(), session.Config{Servers: listed, ReadOnly: true, Dialer: e.dial, SessionTimeout: 30 * time.Second})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return scan.New(c, scan.Options{Declared: []string{"/locks/ledger"}})
+	return scan.New(connected(t, true, e.dial, listed...), scan.Options{Declared: []string{"/locks/ledger"}})
 }
 
 const (
@@ -169,7 +162,6 @@ const (
 // the network.
 func TestNobodyIsAwayBeforeEveryServerWasAsked(t *testing.T) {
 	all := []string{"zk1:2181", "zk2:2181", "zk3:2181"}
-	none := map[string]bool{}
 	for name, c := range map[string]struct {
 		config  string
 		listed  []string
@@ -217,7 +209,7 @@ func TestNobodyIsAwayBeforeEveryServerWasAsked(t *testing.T) {
 					require.False(t, x.Away, "it is connected")
 				}
 				for addr, said := range e.heard {
-					require.True(t, !said["session"] || slices.Contains(c.listed, addr) || addr == "zk3:2181", "no session at %s: %v", addr, none)
+					require.True(t, !said["session"] || slices.Contains(c.listed, addr) || addr == "zk3:2181", "no session at %s", addr)
 				}
 				if at := e.members["zk3:2181"]; at != nil {
 					at.clients = nil

@@ -25,9 +25,7 @@ func TestAJobsRecordIsRead(t *testing.T) {
 		p := kind.Once.New().(*kind.OnceParams)
 		p.Schedule, p.CatchUp = "0 * * * *", "10m"
 		harness.Declare(t, srv, "/locks/job", p)
-		c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk:2181"}, Dialer: srv.DialContext, ID: "a"})
-		require.NoError(t, err)
-		defer c.Close()
+		c := program(t, srv, "a")
 		scanner, _ := looker(t, srv, scan.Options{Declared: []string{"/locks/job"}})
 		look := func() (*inspect.Report, slots.Outlook) {
 			t.Helper()
@@ -65,7 +63,7 @@ func TestAJobsRecordIsRead(t *testing.T) {
 		require.Len(t, outlook.Due, 1)
 
 		require.NoError(t, srv.Delete("/locks/job/once-record"))
-		in, err = inspect.Lock(t.Context(), c, "/locks/job")
+		in, err := inspect.Lock(t.Context(), c, "/locks/job")
 		require.NoError(t, err)
 		_, err = in.Slots(time.Now())
 		require.Error(t, err)

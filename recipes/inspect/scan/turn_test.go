@@ -76,8 +76,7 @@ func TestANoteInAContendersNodeIsSeen(t *testing.T) {
 func TestAnIdlePageReadsWhatMayHaveChanged(t *testing.T) {
 	everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
 		synctest.Test(t, func(t *testing.T) {
-			srv := zktest.New(opts...)
-			defer srv.Close()
+			srv := zktest.Start(t, opts...)
 			const locks, held, keys, looks, look = 3000, 300, 100, 30, 64 + 192 + 190 + 10 // what finds changes, of locks and of keys
 			var paths, queue []string
 			for i := range locks {
