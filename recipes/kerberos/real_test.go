@@ -5,12 +5,10 @@ package kerberos_test
 import (
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kerberos"
 	"github.com/locktree/locktree/recipes/zktest/kdc"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -43,45 +41,38 @@ func enrol(k *kdc.KDC, user string) kerberos.Config {
 	return configOf(k, user)
 }
 
+// Servers that remove parts of a principal know its client by the rest, and so do we if we are told.
 func TestAKeytabLogsIn(t *testing.T) {
 	t.Parallel()
-	k := kdc.Start(t, kdc.Options{})
-	server := kerberized(t, k, realzk.Options{})
-	login, err := kerberos.New(enrol(k, "ledger"))
-	require.NoError(t, err)
-	require.Equal(t, "ledger@LOCKTREE.TEST", login.Identity())
-	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{server.Addr}, SASL: login, ConnectTimeout: 30 * time.Second})
-	require.NoError(t, err)
-	defer c.Close()
-	s, err := c.Session(t.Context())
-	require.NoError(t, err)
-	_, err = s.Create(t.Context(), "/a", nil, 0, []zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}})
-	require.NoError(t, err)
-	list, _, err := s.GetACL(t.Context(), "/a")
-	require.NoError(t, err)
-	require.Equal(t, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "ledger@LOCKTREE.TEST"}}, list)
-	require.Contains(t, server.Log(), "authenticationID=ledger@LOCKTREE.TEST")
-}
-
-// Servers that remove parts of a principal know its client by the rest, and so do we if we are told.
-func TestServersThatRemovePartsOfAPrincipal(t *testing.T) {
-	t.Parallel()
-	k := kdc.Start(t, kdc.Options{})
-	server := kerberized(t, k, realzk.Options{Properties: map[string]string{
-		"zookeeper.kerberos.removeHostFromPrincipal": "true", "zookeeper.kerberos.removeRealmFromPrincipal": "true"}})
-	k.Add("svc/host1")
-	cfg := configOf(k, "svc/host1")
-	cfg.Keytab, cfg.RemoveHost, cfg.RemoveRealm = k.Keytab("svc.keytab", "svc/host1"), true, true
-	login, err := kerberos.New(cfg)
-	require.NoError(t, err)
-	require.Equal(t, "svc", login.Identity())
-	require.Equal(t, "svc/host1@"+kdc.Realm, login.Principal())
-	c, _ := asLogin(t, server, login)
-	s, err := c.Session(t.Context())
-	require.NoError(t, err)
-	_, err = s.Create(t.Context(), "/a", nil, 0, []zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}})
-	require.NoError(t, err)
-	list, _, err := s.GetACL(t.Context(), "/a")
-	require.NoError(t, err)
-	require.Equal(t, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "svc"}}, list)
+	for name, c := range map[string]struct {
+		properties map[string]string
+		principal  string
+		identity   string
+	}{
+		"whole": {nil, "ledger", "ledger@" + kdc.Realm},
+		"parts removed": {map[string]string{"zookeeper.kerberos.removeHostFromPrincipal": "true", "zookeeper.kerberos.removeRealmFromPrincipal": "true"},
+			"svc/host1", "svc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := kdc.Start(t, kdc.Options{})
+			server := kerberized(t, k, realzk.Options{Properties: c.properties})
+			k.Add(c.principal)
+			cfg := configOf(k, c.principal)
+			cfg.Keytab, cfg.RemoveHost, cfg.RemoveRealm = k.Keytab("of-a-user.keytab", c.principal), c.properties != nil, c.properties != nil
+			login, err := kerberos.New(cfg)
+			require.NoError(t, err)
+			require.Equal(t, c.identity, login.Identity())
+			require.Equal(t, c.principal+"@"+kdc.Realm, login.Principal())
+			client, _ := asLogin(t, server, login)
+			s, err := client.Session(t.Context())
+			require.NoError(t, err)
+			_, err = s.Create(t.Context(), "/a", nil, 0, []zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}})
+			require.NoError(t, err)
+			list, _, err := s.GetACL(t.Context(), "/a")
+			require.NoError(t, err)
+			require.Equal(t, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: c.identity}}, list)
+			require.Contains(t, server.Log(), "authenticationID="+c.principal+"@"+kdc.Realm)
+		})
+	}
 }

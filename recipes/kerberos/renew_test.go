@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kerberos"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -37,40 +38,15 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// cables are the connections of a client, to be cut.
-type cables struct {
-	mu  sync.Mutex
-	all []net.Conn
-}
-
-func (c *cables) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	if err == nil {
-		c.mu.Lock()
-		c.all = append(c.all, conn)
-		c.mu.Unlock()
-	}
-	return conn, err
-}
-
-func (c *cables) cut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, conn := range c.all {
-		_ = conn.Close()
-	}
-	c.all = nil
-}
-
-// asLogin is a client that logs in, and what cuts its connections.
-func asLogin(t *testing.T, server *realzk.Server, login recipes.SASL) (*recipes.Client, *cables) {
+// asLogin is a client that logs in, and its cable.
+func asLogin(t *testing.T, server *realzk.Server, login recipes.SASL) (*recipes.Client, *harness.Cutter) {
 	t.Helper()
-	wires := &cables{}
-	cfg := recipes.Config{Servers: []string{server.Addr}, SASL: login, Dialer: wires.dial, SessionTimeout: 40 * time.Second, ConnectTimeout: time.Minute}
+	cable := &harness.Cutter{Next: (&net.Dialer{}).DialContext}
+	cfg := recipes.Config{Servers: []string{server.Addr}, SASL: login, Dialer: cable.Dial, SessionTimeout: 40 * time.Second, ConnectTimeout: time.Minute}
 	c, err := recipes.Dial(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	return c, wires
+	return c, cable
 }
 
 // logins is how many logins a server has accepted. Its log is long, and read often: a line at a time.
@@ -97,7 +73,7 @@ func TestTwentyRenewedTicketsUnderLoad(t *testing.T) {
 	server := kerberized(t, k, realzk.Options{}) // sessions of 40 s, because a ticket of three can end under way on a busy machine
 	login, err := kerberos.New(enrol(k, "ledger"))
 	require.NoError(t, err)
-	c, wires := asLogin(t, server, login)
+	c, cable := asLogin(t, server, login)
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
 	for _, path := range []string{"/held", "/busy"} {
@@ -132,7 +108,7 @@ func TestTwentyRenewedTicketsUnderLoad(t *testing.T) {
 		eventually(t, "a new ticket", func() bool { return login.Ends()[0].After(last) })
 		before, done := logins(server, "ledger@"), cycles.Load()
 		last = login.Ends()[0]
-		wires.cut()
+		cable.HangUp()
 		eventually(t, "a login with it", func() bool { return logins(server, "ledger@") > before })
 		eventually(t, "work", func() bool { return cycles.Load() > done })
 		presented[last] = true
@@ -156,11 +132,11 @@ func TestAConnectionThatBreaksWhileNoKDCAnswersFindsATicket(t *testing.T) {
 	server := kerberized(t, k, realzk.Options{})
 	login, err := kerberos.New(enrol(k, "ledger"))
 	require.NoError(t, err)
-	c, wires := asLogin(t, server, login) // its session outlasts the ticket
+	c, cable := asLogin(t, server, login) // its session outlasts the ticket
 	first := login.Ends()[0]
 	eventually(t, "a new ticket", func() bool { return login.Ends()[0].After(first) })
 	k.Stop()
-	wires.cut()
+	cable.HangUp()
 	eventually(t, "a login", func() bool { return logins(server, "ledger@") == 2 })
 	ctx, cancel := context.WithTimeout(t.Context(), patience) // a session that was lost is not replaced without a KDC
 	defer cancel()
@@ -177,16 +153,16 @@ func TestAKeytabIsReadAgain(t *testing.T) {
 	server := kerberized(t, k, realzk.Options{TickTime: 500 * time.Millisecond})
 	login, err := kerberos.New(enrol(k, "ledger"))
 	require.NoError(t, err)
-	c, wires := asLogin(t, server, login)
+	c, cable := asLogin(t, server, login)
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
 	before := login.Ends()[0]
 	k.Rekey("ledger")
-	wires.cut()
+	cable.HangUp()
 	eventually(t, "a login with the ticket at hand", func() bool { return logins(server, "ledger@") == 2 })
 	time.Sleep(1100 * time.Millisecond) // the times in tickets are whole seconds
 	k.Keytab("ledger.keytab", "ledger")
-	wires.cut()
+	cable.HangUp()
 	eventually(t, "a login with another", func() bool { return logins(server, "ledger@") == 3 })
 	require.True(t, login.Ends()[0].After(before), "it was got with the new key")
 	_, err = s.Exists(t.Context(), "/")
@@ -204,14 +180,14 @@ func TestACacheLogsInAndIsReadAgainAndRenewed(t *testing.T) {
 	login, err := kerberos.New(kerberos.Config{CCache: "FILE:" + cache, Krb5Conf: k.Conf, ServerPrincipal: "zookeeper/localhost"})
 	require.NoError(t, err)
 	require.Equal(t, "ann@"+kdc.Realm, login.Identity())
-	c, wires := asLogin(t, server, login)
+	c, cable := asLogin(t, server, login)
 	first := login.Ends()[0]
 	eventually(t, "tickets beyond those of kinit", func() bool { return login.Ends()[0].After(first.Add(4 * time.Second)) })
-	wires.cut()
+	cable.HangUp()
 	eventually(t, "a login with one", func() bool { return logins(server, "ann@") == 2 })
 	// A person who runs kinit for another principal makes the next connection that principal's.
 	k.Kinit("tickets", k.Dir+"/bob.keytab", "bob")
-	wires.cut()
+	cable.HangUp()
 	eventually(t, "a login of bob", func() bool { return logins(server, "bob@") == 1 })
 	require.Equal(t, "bob@"+kdc.Realm, login.Identity())
 	require.Contains(t, c.Identities(), kind.ACL{Scheme: "sasl", ID: "bob@" + kdc.Realm})
