@@ -3,12 +3,9 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"html"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -206,14 +203,15 @@ func startDrill(t *testing.T) *drill {
 	d.configure("  mutex \"cron\" {}\n")
 	first.must("import", "-auto-approve", "namespace.legacy.mutex.cron", "/shop/legacy/cron")
 
-	targets := map[string]string{}
 	c := recipes.Config{Servers: servers, SessionTimeout: 20 * time.Second}
 	c.ID, c.Dialer = "leader", d.leaders.dial
-	d.leader, targets["leader"] = goProgram(t, c)
+	leader := startProgram(t, c)
 	c.ID, c.Dialer = "deputy", nil
-	d.deputy, targets["deputy"] = goProgram(t, c)
+	deputy := startProgram(t, c)
 	c.ID, c.Dialer, c.SessionTimeout = "courier", d.couriers.dial, 40*time.Second
-	d.courier, targets["courier"] = goProgram(t, c)
+	courier := startProgram(t, c)
+	d.leader, d.deputy, d.courier = leader.client, deputy.client, courier.client
+	targets := map[string]string{"leader": leader.addr, "deputy": deputy.addr, "courier": courier.addr}
 	d.expired = []string{soon, "ZOOKEEPER_TLS_ENABLED=true", "ZOOKEEPER_TLS_CA_FILE=" + certificates + "/ca.pem",
 		"ZOOKEEPER_TLS_CERT_FILE=" + certificates + "/expired.pem", "ZOOKEEPER_TLS_KEY_FILE=" + certificates + "/expired.pem"}
 	d.pages = map[string]string{}
@@ -310,16 +308,8 @@ func (i *incident) failures(page string) (n float64) {
 }
 
 func (i *incident) get(page, path string) string {
-	ctx, cancel := context.WithTimeout(i.t.Context(), hanging)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+i.pages[page]+path, nil)
-	require.NoError(i.t, err)
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(i.t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(i.t, err)
-	return string(text)
+	_, text := fetch(i.t, "http://"+i.pages[page]+path)
+	return text
 }
 
 var (
@@ -412,6 +402,11 @@ func (i *incident) firing(name string) []sample {
 	return i.metrics.query(all[at].Expr)
 }
 
+// silent waits until an alert is not true any more.
+func (i *incident) silent(name string) {
+	until(i.t, "the alert is still true", func() bool { return len(i.firing(name)) == 0 })
+}
+
 // seen is what "status -json" says of a lock.
 type seen struct {
 	Path             string
@@ -445,12 +440,7 @@ func (i *incident) children(path string) []string {
 
 // queued waits until so many hold the lock or wait.
 func (i *incident) queued(path string, want int) {
-	eventually(i.t, func() string {
-		if n := len(i.children(path)); n != want {
-			return fmt.Sprintf("%d in the queue of %s", n, path)
-		}
-		return ""
-	})
+	until(i.t, fmt.Sprintf("not %d in the queue of %s", want, path), func() bool { return len(i.children(path)) == want })
 }
 
 // behind is a Go program that waits for the lock.

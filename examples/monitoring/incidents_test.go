@@ -131,12 +131,7 @@ func deadlock(i *incident) {
 	i.typed("LocktreeDeadlock", "break", stock, "-holder=restock", "-auto-approve", "-message=deadlock")
 	require.Contains(i.t, within(i.t, goesOn), "ok ")
 	require.NotContains(i.t, i.must("status"), "deadlock: ")
-	eventually(i.t, func() string {
-		if len(i.firing("LocktreeDeadlock")) > 0 {
-			return "the alert is still true"
-		}
-		return ""
-	})
+	i.silent("LocktreeDeadlock")
 }
 
 // The leader's machine goes, with a candidate that Prometheus sees.
@@ -163,12 +158,7 @@ func leaderLost(i *incident) {
 	require.NoError(i.t, within(i.t, next))
 	require.Equal(i.t, "deputy", i.seen(path).Holders[0].ID)
 	require.Equal(i.t, "third", i.seen(path).Waiters[0].ID)
-	eventually(i.t, func() string {
-		if len(i.firing("LocktreeLeaderless")) > 0 {
-			return "the alert is still true"
-		}
-		return ""
-	})
+	i.silent("LocktreeLeaderless")
 }
 
 // The password of who looks is not the present one.
@@ -230,11 +220,9 @@ func containerGone(i *incident) {
 	i.page("page", "container", path)
 	i.begins("page")
 	i.legacy.must("release", path)
-	eventually(i.t, func() string {
-		if there, _, err := i.hand.Exists(path); there || err != nil {
-			return path + " is there"
-		}
-		return ""
+	until(i.t, path+" is there", func() bool {
+		there, _, err := i.hand.Exists(path)
+		return !there && err == nil
 	})
 	require.LessOrEqual(i.t, i.page("page", "missing", path), atOnce)
 	i.fires("LocktreeDrift", "ensemble", "main", "instance", "page")

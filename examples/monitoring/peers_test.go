@@ -17,9 +17,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/prom"
 )
 
 const (
@@ -200,11 +197,4 @@ func (w *wire) Close() error {
 		return w.SetDeadline(time.Now())
 	}
 	return w.Conn.Close()
-}
-
-// goProgram is one that Prometheus scrapes at the address that is returned with it.
-func goProgram(t *testing.T, c recipes.Config) (client *recipes.Client, addr string) {
-	locks := prom.New()
-	c.Observer = locks.Observe
-	return member(t, c), exporting(t, locks)
 }

@@ -51,6 +51,32 @@ func eventually(t *testing.T, f func() string) {
 	require.Fail(t, "it does not come", missing)
 }
 
+// until waits until something holds.
+func until(t *testing.T, missing string, holds func() bool) {
+	t.Helper()
+	eventually(t, func() string {
+		if holds() {
+			return ""
+		}
+		return missing
+	})
+}
+
+// fetch asks a server for a page.
+func fetch(t *testing.T, url string) (code int, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hanging)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(body)
+}
+
 // server is Debian's Prometheus.
 type server struct {
 	t   *testing.T
@@ -113,23 +139,15 @@ func start(t *testing.T, cmd *exec.Cmd, from string) {
 // query asks for an expression's value now.
 func (s *server) query(expr string) []sample {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), hanging)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/api/v1/query?query="+url.QueryEscape(expr), nil)
-	require.NoError(s.t, err)
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(s.t, err)
-	defer resp.Body.Close()
 	var answer struct {
 		Status, Error string
 		Data          struct{ Result []sample }
 	}
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(s.t, err)
-	if resp.StatusCode == http.StatusServiceUnavailable { // it is starting
+	code, text := fetch(s.t, s.url+"/api/v1/query?query="+url.QueryEscape(expr))
+	if code == http.StatusServiceUnavailable { // it is starting
 		return nil
 	}
-	require.NoError(s.t, json.Unmarshal(body, &answer), string(body))
+	require.NoError(s.t, json.Unmarshal([]byte(text), &answer), text)
 	require.Equal(s.t, "success", answer.Status, "%s: %s", expr, answer.Error)
 	return answer.Data.Result
 }
@@ -166,9 +184,10 @@ type program struct {
 	addr   string
 }
 
-func startProgram(t *testing.T, zookeeper string, opts ...prom.Option) *program {
+func startProgram(t *testing.T, c recipes.Config, opts ...prom.Option) *program {
 	locks := prom.New(opts...)
-	return &program{locks, dial(t, zookeeper, locks.Observe), exporting(t, locks)}
+	c.Observer = locks.Observe
+	return &program{locks, member(t, c), exporting(t, locks)}
 }
 
 // exporting serves metrics, and returns where.
@@ -178,10 +197,6 @@ func exporting(t *testing.T, locks *prom.Observer) string {
 	web := httptest.NewServer(promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	t.Cleanup(web.Close)
 	return strings.TrimPrefix(web.URL, "http://")
-}
-
-func dial(t *testing.T, zookeeper string, observer func(recipes.Event)) *recipes.Client {
-	return member(t, recipes.Config{Servers: []string{zookeeper}, Observer: observer, SessionTimeout: 40 * time.Second})
 }
 
 // member is a Go program's client.
@@ -203,6 +218,7 @@ func declare(t *testing.T, srv *zktest.Server, path string, params kind.Params, 
 type scenario struct {
 	t       *testing.T
 	srv     *zktest.Server
+	all     recipes.Config // of each program
 	a, b, c *program
 	page    string // the address of a "locktree serve"
 	lost    *recipes.Lease
@@ -210,7 +226,8 @@ type scenario struct {
 
 func startScenario(t *testing.T) *scenario {
 	srv := zktest.Start(t)
-	s := &scenario{t: t, srv: srv, a: startProgram(t, srv.Addr()), b: startProgram(t, srv.Addr()), c: startProgram(t, srv.Addr(), prom.WithMaxLocks(1))}
+	all := recipes.Config{Servers: []string{srv.Addr()}, SessionTimeout: 40 * time.Second}
+	s := &scenario{t: t, srv: srv, all: all, a: startProgram(t, all), b: startProgram(t, all), c: startProgram(t, all, prom.WithMaxLocks(1))}
 	for _, name := range []string{"quiet", "lost", "timeouts"} {
 		declare(t, srv, "/"+name, kind.Mutex.New(), "")
 	}
@@ -220,7 +237,7 @@ func startScenario(t *testing.T) *scenario {
 	declare(t, srv, "/errors", kind.Mutex.New(), kind.StateDraining)
 	declare(t, srv, "/leaderless", kind.Election.New(), "")
 	declare(t, srv, "/led", kind.Election.New(), "")
-	foreign := dial(t, srv.Addr(), nil)
+	foreign := member(t, all)
 	for _, lock := range []func(context.Context) (*recipes.Lease, error){foreign.Mutex("/timeouts").Lock, s.a.client.Mutex("/held").Lock} {
 		_, err := lock(t.Context())
 		require.NoError(t, err)
@@ -286,14 +303,14 @@ func (s *scenario) trouble(p *server) {
 	}
 	// Programs that export nothing wait for each other.
 	for _, paths := range [][2]string{{"/page/ledger", "/page/stock"}, {"/page/stock", "/page/ledger"}} {
-		c := dial(t, s.srv.Addr(), nil)
+		c := member(t, s.all)
 		_, err := c.Mutex(paths[0]).Lock(t.Context())
 		require.NoError(t, err)
 		defer func() { go func() { _, _ = c.Mutex(paths[1]).Lock(t.Context()) }() }()
 	}
 	// Of what was declared, one lock is gone, another one closed, and an apply that drained a third one was interrupted.
 	require.NoError(t, s.srv.Delete("/page/gone"))
-	live, err := dial(t, s.srv.Addr(), nil).Session(t.Context())
+	live, err := member(t, s.all).Session(t.Context())
 	require.NoError(t, err)
 	_, err = live.SetACL(t.Context(), "/page/closed", zk.DigestACL(zk.PermAll, "nobody", "nothing"), -1)
 	require.NoError(t, err)
@@ -372,13 +389,8 @@ func serving(t *testing.T, locktree string, env []string, args ...string) string
 
 // doubted waits until Prometheus has seen so many sessions of a program in doubt.
 func (s *server) doubted(instance string, sessions float64) {
-	eventually(s.t, func() string {
-		for _, x := range s.query(`locktree_sessions{state="suspect", instance="` + instance + `"}`) {
-			if x.value() == sessions {
-				return ""
-			}
-		}
-		return "sessions of " + instance + " in doubt"
+	until(s.t, "sessions of "+instance+" in doubt", func() bool {
+		return slices.ContainsFunc(s.query(`locktree_sessions{state="suspect", instance="`+instance+`"}`), func(x sample) bool { return x.value() == sessions })
 	})
 }
 
@@ -406,11 +418,8 @@ func TestPrometheusSeesWhatHappens(t *testing.T) {
 	s := startScenario(t)
 	p := scraping(t, map[string]string{"a": s.a.addr, "b": s.b.addr, "c": s.c.addr, "page": s.page})
 	p.scraped(4)
-	eventually(t, func() string {
-		if len(p.query("locktree_condition")) == 0 || len(p.query("locktree_drift_changes")) == 0 {
-			return "drift and conditions"
-		}
-		return ""
+	until(t, "drift and conditions", func() bool {
+		return len(p.query("locktree_condition")) > 0 && len(p.query("locktree_drift_changes")) > 0
 	})
 	for _, a := range alerts(t) {
 		if slices.Contains(later, a.Alert) {
@@ -446,13 +455,11 @@ func TestPrometheusSeesWhatHappens(t *testing.T) {
 		t.Run(panel.Title, func(t *testing.T) {
 			for _, target := range panel.Targets {
 				expr := variables.Replace(target.Expr)
-				eventually(t, func() string {
-					for _, x := range p.query(expr) {
-						if v, known := exact[panel.Title]; !math.IsNaN(x.value()) && (!known || x.value() == v) {
-							return ""
-						}
-					}
-					return fmt.Sprintf("no value of %s: %v", expr, p.query(expr))
+				until(t, "no value of "+expr, func() bool {
+					return slices.ContainsFunc(p.query(expr), func(x sample) bool {
+						v, known := exact[panel.Title]
+						return !math.IsNaN(x.value()) && (!known || x.value() == v)
+					})
 				})
 			}
 		})
@@ -477,12 +484,7 @@ func TestTheProgram(t *testing.T) {
 	go func() { ended <- run(ctx, l) }()
 	var text string
 	eventually(t, func() string {
-		resp, err := http.Get("http://" + l.Addr().String() + "/metrics")
-		require.NoError(t, err)
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		text = string(body)
+		_, text = fetch(t, "http://"+l.Addr().String()+"/metrics")
 		for _, want := range []string{`locktree_hold_seconds_count{end="released",kind="mutex",lock="/shop/ledger"}`,
 			`locktree_acquire_seconds_count{kind="semaphore",lock="/shop/api",result="acquired"}`, `locktree_leader{lock="/shop/mailer"}`} {
 			if !strings.Contains(text, want) {
