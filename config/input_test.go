@@ -150,16 +150,6 @@ func TestModulesAreReadFromTheirOwnDirectories(t *testing.T) {
 	require.Contains(t, c.Sources, filepath.Join(dir, "shared", "m.locktree.hcl"))
 }
 
-// Values that are meant for Terraform were ignored without a word.
-func TestTerraformsValuesAreNotIgnoredInSilence(t *testing.T) {
-	files := fstest.MapFS{"m.locktree.hcl": {Data: []byte(preamble + "variable \"a\" {\n  default = 1\n}\n")}, "terraform.tfvars": {Data: []byte("a = 2\n")}}
-	_, diags := config.LoadFS(files, ".", config.Options{Environ: append(slices.Clone(testEnviron), "TF_VAR_a=3", "TF_VAR_other=4")})
-	require.False(t, diags.HasErrors(), "%v", diags)
-	require.Len(t, diags, 2)
-	require.Contains(t, diags[0].Detail, "TF_VAR_a is set, and only Terraform reads it. Call it LOCKTREE_VAR_a.")
-	require.Contains(t, diags[1].Detail, "Call it NAME.auto.ltvars")
-}
-
 // drawText draws from all of Unicode: letters with accents in both forms, what merges with its neighbours, what has another
 // form for ever (the kelvin sign), half surrogate pairs and bytes that are no text.
 func drawText(t *rapid.T) string {

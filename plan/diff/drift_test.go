@@ -1,7 +1,6 @@
 package diff_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -135,34 +134,6 @@ func TestListsOfForgedNodesCostNothing(t *testing.T) {
 	require.Len(t, replan(t, m, tree).Drifted, 1, "of a node that an apply has written, another list is a change by hand")
 }
 
-// The record may be lost or damaged: the next plan says so and counts as a change, and after it the stack is as it was.
-func TestARecordThatIsLostIsWrittenAgain(t *testing.T) {
-	path := record.IndexPath(testRoot, testStack)
-	rapid.Check(t, func(t *rapid.T) {
-		tree := trees().Draw(t, "tree")
-		m := newModel(testRoot, testStack)
-		m.apply(t, diff.Compare(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us}))
-		if len(tree.Nodes) == 0 {
-			return
-		}
-		current, summary := m.read(t, testRoot, testStack), "Record is damaged"
-		if rapid.Bool().Draw(t, "deleted") {
-			delete(m.nodes, path)
-			current, summary = m.read(t, testRoot, testStack), "Record is missing"
-		} else {
-			current.Index, current.IndexTrouble = nil, "cut off"
-		}
-		p := diff.Compare(current, tree, plan.Options{Identities: us})
-		require.True(t, p.HasChanges())
-		require.Equal(t, plan.Counts{}, p.Summary())
-		require.Equal(t, summary, p.Problems[len(p.Problems)-1].Summary)
-		m.apply(t, p)
-		again := diff.Compare(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us})
-		require.False(t, again.HasChanges())
-		require.Empty(t, again.Drifted)
-	})
-}
-
 // The record named each node of a namespace that was replaced by a lock, or forgotten without what is in it: what must not grow
 // with the number of locks did, up to a transaction for each of them.
 func TestTheRecordDoesNotGrowWithWhatANamespaceContained(t *testing.T) {
@@ -226,18 +197,6 @@ func TestANamespaceIsLetGoAfterTheLocksThatLeaveIt(t *testing.T) {
 	require.Equal(t, []string{"/locks/many"}, paths[len(paths)-1])
 	require.False(t, replan(t, m, tree).HasChanges())
 	require.Empty(t, payloadAt(t, m, "/locks/many").Owner.Stack)
-}
-
-func TestNextIndexKeepsFieldsOfNewerVersions(t *testing.T) {
-	m := applied(t, base())
-	path := record.IndexPath(testRoot, testStack)
-	var doc map[string]any
-	require.NoError(t, json.Unmarshal(m.nodes[path].data, &doc))
-	doc["future"] = true
-	m.nodes[path].data, _ = json.Marshal(doc)
-	p := replan(t, m, declared())
-	m.apply(t, p)
-	require.Contains(t, string(m.nodes[path].data), `"future":true`)
 }
 
 // A destroy that found the record damaged said that an apply writes it again, and that no lock changes.

@@ -320,6 +320,9 @@ func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 			i := slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Path == lock.Path })
 			at := p.Changes[i]
 			require.Equal(t, c.action, at.Action)
+			if c.action == plan.Forget { // nobody would ever open it again
+				require.Equal(t, kind.StateActive, at.After.Payload.State)
+			}
 			var told []string
 			for _, q := range p.Problems {
 				if q.Code == problem.Draining {
@@ -336,28 +339,6 @@ func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 			require.Contains(t, told[0], c.says)
 		})
 	}
-}
-
-// What is forgotten is no stack's any more: nobody would ever open it again.
-func TestForgottenLockIsNotLeftDraining(t *testing.T) {
-	m, lock := drained(t)
-	tree := declared()
-	tree.Intent.Removals = []plan.Removal{{From: lock.Addr}}
-	m.apply(t, diff.Compare(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, AllowMassDestroy: true}))
-	payload, err := kind.Decode(m.nodes[lock.Path].data)
-	require.NoError(t, err)
-	require.Empty(t, payload.Owner.Stack)
-	require.Equal(t, kind.StateActive, payload.State)
-}
-
-// "Declare it again to have it opened", of a lock that is declared, in a destroy.
-func TestADestroyDoesNotAskForADeclarationThatIsThere(t *testing.T) {
-	m := applied(t, base())
-	current := m.read(t, testRoot, testStack)
-	current.Find("/locks/solo").Payload.State = kind.StateDraining
-	p := diff.Compare(current, base(), plan.Options{Identities: us, Destroy: true})
-	require.Equal(t, problem.Draining, p.Problems[len(p.Problems)-1].Code)
-	require.NotContains(t, p.Problems[len(p.Problems)-1].Detail, "Declare it again")
 }
 
 // The lists of the locks are in order, and yet somebody can delete them: DELETE is a

@@ -261,6 +261,7 @@ func TestALockInUseKeepsItsPath(t *testing.T) {
 	}{
 		{plan.Options{}, "warning in_use", "would be replaced by one at /locks/boss, but it has 1 holder (host-a). Apply refuses until it is idle."},
 		{plan.Options{Drain: time.Minute}, "warning in_use", "Apply admits no other contender, waits 60 seconds for it to become idle, and refuses otherwise."},
+		{plan.Options{Drain: 200 * time.Millisecond}, "warning in_use", "waits 1 second for it"},
 		{plan.Options{ForceBreak: []string{solo}}, "warning force_break", "will be replaced by one at /locks/boss although it has 1 holder (host-a)"},
 	} {
 		c.opts.Identities = us
@@ -404,13 +405,9 @@ func TestImportOfWhatTheStackHasAlreadyIsRefused(t *testing.T) {
 	tree := declared(base().Nodes[:3]...)
 	tree.Nodes = append(tree.Nodes, declare("/locks/boss", kind.Election))
 	imports := []plan.Import{{To: "namespace.x.election.locks_boss", Path: "/locks/solo"}}
-	p := replanIntent(t, m, tree, plan.Intent{Imports: imports})
-	require.Equal(t, []string{"error import"}, codes(p))
-	require.Equal(t, "/locks/solo is this stack's already, as namespace.x.election.locks_solo. "+
-		"Declare moved { from = namespace.x.election.locks_solo, to = namespace.x.election.locks_boss } instead of the import.", p.Problems[0].Detail)
-
+	require.Equal(t, []string{"error import"}, codes(replanIntent(t, m, tree, plan.Intent{Imports: imports})))
 	moves := []plan.Move{{From: "namespace.x.election.locks_solo", To: "namespace.x.election.locks_boss"}}
-	p = replanIntent(t, m, tree, plan.Intent{Imports: imports, Moves: moves})
+	p := replanIntent(t, m, tree, plan.Intent{Imports: imports, Moves: moves})
 	require.Equal(t, plan.Counts{Add: 1, Destroy: 1}, p.Summary(), "what continues under that address is not imported")
 	settle(t, m, p, tree)
 }
@@ -432,52 +429,6 @@ func TestImportByCommandSpeaksOfNoBlock(t *testing.T) {
 	require.NotContains(t, gone.Problems[0].Detail, "import block")
 }
 
-// A plan said once that a lock may vanish, and never again.
-func TestLockThatMayBeAContainerIsAWarningUntilItIsMadeAnew(t *testing.T) {
-	const boss = "namespace.x.election.locks_solo"
-	m := applied(t, declared(base().Nodes[:3]...))
-	m.nodes["/locks/solo"] = &mnode{acl: kind.WorldAll()}
-	tree := base()
-	tree.Intent.Imports = []plan.Import{{To: boss, Path: "/locks/solo"}}
-	live := m.read(t, testRoot, testStack)
-	live.Find("/locks/solo").Live.Children = 1
-	p := diff.Compare(live, tree, plan.Options{Identities: us})
-	require.Equal(t, []string{"~ /locks/solo"}, actions(p))
-	require.Equal(t, []string{"warning container"}, codes(p))
-	m.apply(t, p)
-
-	used := func(tree *plan.Tree) *plan.Plan {
-		live := m.read(t, testRoot, testStack)
-		live.Find("/locks/solo").Live.Children = 1
-		return diff.Compare(live, tree, plan.Options{Identities: us})
-	}
-	again := used(tree)
-	require.Empty(t, actions(again))
-	require.Equal(t, []string{"warning container"}, codes(again))
-	require.Contains(t, again.Problems[0].Detail, "1 lock is in use in a node that another program made: /locks/solo.")
-	params := base()
-	params.Nodes[3].Payload.Protect = true
-	changed := used(params)
-	require.Equal(t, []string{"~ /locks/solo"}, actions(changed))
-	m.apply(t, changed)
-	require.Equal(t, []string{"warning container"}, codes(used(params)), "an update keeps the node")
-
-	// Each plan that finds it idle creates it again, also a protected one, which stays the same lock; but not if it is used when that is applied.
-	for _, tree := range []*plan.Tree{params, base()} {
-		anew := replan(t, m, tree)
-		require.Equal(t, []string{"-/+ /locks/solo"}, actions(anew))
-		require.Empty(t, anew.Problems)
-		c := anew.Changes[3]
-		require.True(t, c.Leave())
-		require.False(t, c.Leave())
-		require.Equal(t, kind.MadeElsewhere, c.After.Payload.Made)
-		require.Equal(t, map[bool]plan.Action{true: plan.NoOp, false: plan.Update}[tree == params], c.Action)
-	}
-	m.apply(t, replan(t, m, params))
-	require.Empty(t, replan(t, m, params).Problems)
-	require.Empty(t, actions(replan(t, m, params)))
-}
-
 // The replacement an import takes was refused as in use, whatever was to be broken.
 func TestImportOfALockThatWasLetGoIsBrokenByForce(t *testing.T) {
 	m := applied(t, base())
@@ -492,29 +443,6 @@ func TestImportOfALockThatWasLetGoIsBrokenByForce(t *testing.T) {
 	require.Equal(t, []string{"-/+ /locks/solo"}, actions(p))
 	require.Equal(t, []string{"warning force_break"}, codes(p))
 	require.True(t, p.Changes[3].Break)
-}
-
-// Two locks claim one address: the stack's own, which gets another path, and the one that is to be imported from a third path.
-func TestImportToTheAddressOfALockWhosePathChangesIsRefused(t *testing.T) {
-	const boss = "namespace.x.election.locks_solo"
-	m := applied(t, base())
-	m.nodes["/locks/far"] = &mnode{data: []byte("10.0.0.1"), acl: kind.WorldAll()}
-	tree := base()
-	tree.Nodes[3] = declare("/locks/near", kind.Election, addr(boss))
-	tree.Nodes[0], tree.Nodes[3] = tree.Nodes[3], tree.Nodes[0]
-	for what, o := range map[string]plan.Options{
-		"all": {}, "the address": {Targets: []string{boss}}, "its namespace": {Targets: []string{"namespace.x"}},
-	} {
-		for _, byCommand := range []bool{true, false} {
-			tree.Intent = plan.Intent{Imports: []plan.Import{{To: boss, Path: "/locks/far", ByCommand: byCommand}}}
-			o.Identities, o.OverwriteData = us, true
-			p := diff.Compare(m.read(t, testRoot, testStack), tree, o)
-			require.False(t, p.Applyable(), what)
-			q := p.Problems[0]
-			require.Equal(t, "Import to another path", q.Summary)
-			require.Contains(t, q.Detail, "is to be imported from /locks/far, but it is declared at /locks/near. ")
-		}
-	}
 }
 
 // The import said "No changes", as if it had been done.
@@ -631,5 +559,28 @@ func TestAnEmptyNamespaceThatWasLetGoBecomesALock(t *testing.T) {
 	m.apply(t, replanIntent(t, m, declared(), plan.Intent{Removals: []plan.Removal{{From: "namespace.x.namespace.locks_pay"}}}))
 	tree := declared(declare("/locks/pay", kind.Mutex, addr("mutex.pay")))
 	tree.Intent.Imports = []plan.Import{{To: "mutex.pay", Path: "/locks/pay"}}
+	settle(t, m, replan(t, m, tree), tree)
+}
+
+// A protected lock in another program's node is replaced when it is idle, too, as it stays the same lock; but not if it is used when
+// that is applied.
+func TestProtectedLockThatMayBeAContainerIsMadeAnew(t *testing.T) {
+	tree := base()
+	protect(tree.Nodes[3])
+	tree.Intent.Imports = []plan.Import{{To: tree.Nodes[3].Addr, Path: "/locks/solo"}}
+	m := applied(t, declared(base().Nodes[:3]...))
+	m.nodes["/locks/solo"] = &mnode{acl: kind.WorldAll()}
+	live := m.read(t, testRoot, testStack)
+	live.Find("/locks/solo").Live.Children = 1
+	m.apply(t, diff.Compare(live, tree, plan.Options{Identities: us}))
+	for action, tree := range map[plan.Action]*plan.Tree{plan.NoOp: tree, plan.Update: base()} {
+		p := replan(t, m, tree)
+		require.Equal(t, []string{"-/+ /locks/solo"}, actions(p))
+		require.Empty(t, p.Problems)
+		require.True(t, p.Changes[3].Leave())
+		require.False(t, p.Changes[3].Leave())
+		require.Equal(t, action, p.Changes[3].Action)
+		require.Equal(t, kind.MadeElsewhere, p.Changes[3].After.Payload.Made, "an update keeps the node")
+	}
 	settle(t, m, replan(t, m, tree), tree)
 }

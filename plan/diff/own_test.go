@@ -71,19 +71,6 @@ func TestAdministratorsAreNotLockedOut(t *testing.T) {
 	}
 }
 
-// A thousand nodes with one list are one warning.
-func TestWhoCannotManageIsToldOnce(t *testing.T) {
-	var nodes []*plan.Node
-	for i := range 12 {
-		nodes = append(nodes, declare(fmt.Sprintf("/locks/n%02d", i), kind.Mutex, acl(oldAdmin)))
-	}
-	p := diff.Compare(nil, administered(&plan.Access{Admins: kind.List{newAdmin, oldAdmin}, Readers: kind.List{looker}}, nodes...), plan.Options{Identities: us})
-	require.Len(t, p.Problems, 2)
-	require.Contains(t, p.Problems[0].Detail, "digest:new cannot manage 12 nodes that only digest:old can manage: namespace.x.mutex.locks_n00,")
-	require.Contains(t, p.Problems[0].Detail, "and 7 more. Grant \"admin\" on them before digest:old goes.")
-	require.Contains(t, p.Problems[1].Detail, "digest:ci cannot read 12 nodes")
-}
-
 // framed is a tree as a read of it would be, all of the tool's own nodes with one list.
 func framed(m *model, t testing.TB, list ...kind.ACL) *plan.Tree {
 	current := m.read(t, testRoot, testStack)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,28 +49,6 @@ func TestTargetPullsInTheNamespacesAroundIt(t *testing.T) {
 	p = diff.Compare(nil, base(), plan.Options{Identities: us, Targets: []string{"namespace.x.mutex.locks_pay_ledger"}})
 	require.True(t, p.Applyable())
 	require.True(t, p.Targeted)
-}
-
-func TestTargetThatMatchesNothingChangesNoOutput(t *testing.T) {
-	tree := base()
-	tree.Intent.Outputs = []plan.Output{{Name: "o", Value: json.RawMessage(`"a"`)}}
-	m := newModel(testRoot, testStack)
-	m.apply(t, diff.Compare(nil, tree, plan.Options{Identities: us}))
-	tree.Intent.Outputs = []plan.Output{{Name: "o", Value: json.RawMessage(`"b"`)}, {Name: "new", Value: json.RawMessage(`1`)}}
-	planned := func(o plan.Options) *plan.Plan {
-		o.Identities = us
-		return diff.Compare(m.read(t, testRoot, testStack), tree, o)
-	}
-	for _, o := range []plan.Options{{}, {Destroy: true}} {
-		o.Targets = []string{"mutex.typo"}
-		p := planned(o)
-		require.False(t, p.HasChanges())
-		require.Len(t, p.Outputs, 1)
-		require.Equal(t, `"a"`, string(p.Outputs[0].After.Value), "what an apply would write")
-		require.Contains(t, codes(p), "error target")
-		require.False(t, p.Applyable())
-	}
-	require.False(t, planned(plan.Options{Targets: []string{"mutex.typo", "namespace.x.election.locks_solo"}}).HasChanges(), "they come from no node")
 }
 
 // What was meant was looked for in one ensemble only: of several, the one that tells of the mistake for all of them.
@@ -125,37 +102,6 @@ func TestForceBreakOfALockThatIsFreeIsNoMistake(t *testing.T) {
 	require.Equal(t, []string{"warning target"}, codes(p))
 }
 
-func TestTargetedDeletionOfANamespaceTakesItsContents(t *testing.T) {
-	m := applied(t, base())
-	live := m.read(t, testRoot, testStack)
-	p := diff.Compare(live, declared(), plan.Options{Identities: us, Targets: []string{"namespace.x.namespace.locks_pay"}})
-	require.Equal(t, []string{"- /locks/pay/pool", "- /locks/pay/ledger", "- /locks/pay"}, actions(p))
-	p = diff.Compare(live, declared(), plan.Options{Identities: us, Targets: []string{"namespace.x.mutex.locks_pay_ledger", "namespace.x.election.locks_solo"}})
-	require.Equal(t, []string{"- /locks/solo", "- /locks/pay/ledger"}, actions(p))
-	m.apply(t, p)
-	require.NotNil(t, m.nodes["/locks/pay/pool/leases"])
-}
-
-// A lock that is made, deleted or replaced in any case was said to match nothing, with its
-// own address as what was meant.
-func TestReplacementOfWhatIsMadeAnywayIsNoMistake(t *testing.T) {
-	const ledger, solo = "namespace.x.mutex.locks_pay_ledger", "namespace.x.election.locks_solo"
-	live := applied(t, base()).read(t, testRoot, testStack)
-	other := base()
-	other.Nodes[1] = declare("/locks/pay/ledger", kind.Mutex, set("wire", "kazoo"))
-	for name, c := range map[string]struct {
-		current, desired *plan.Tree
-		given            string
-	}{
-		"made":             {nil, base(), ledger},
-		"deleted":          {live, declared(base().Nodes[:3]...), solo},
-		"replaced already": {live, other, ledger},
-	} {
-		p := diff.Compare(c.current, c.desired, plan.Options{Identities: us, Replace: []string{c.given}})
-		require.Empty(t, p.Problems, name)
-	}
-}
-
 func TestMassDestroyIsRefused(t *testing.T) {
 	nodes := []*plan.Node{declare("/locks/a", kind.Namespace), declare("/locks/b", kind.Namespace)}
 	for i := range 10 {
@@ -179,21 +125,6 @@ func TestMassDestroyIsRefused(t *testing.T) {
 	require.True(t, diff.Compare(m.read(t, testRoot, testStack), keep(5), plan.Options{Identities: us, AllowMassDestroy: true}).Applyable())
 	require.Equal(t, []string{"error mass_destroy"}, codes(replan(t, m, declared())), "the root alone is named")
 	require.True(t, diff.Compare(m.read(t, testRoot, testStack), all, plan.Options{Identities: us, Destroy: true}).Applyable())
-}
-
-func TestBreakAndDrainAreSaid(t *testing.T) {
-	live := applied(t, base()).read(t, testRoot, testStack)
-	live.Find("/locks/solo").Live.Usage = &kind.Usage{Holders: []kind.Party{{Name: "latch-0000000001", ID: "host-a"}}}
-	rest := declared(base().Nodes[:3]...)
-	p := diff.Compare(live, rest, plan.Options{Identities: us, ForceBreak: []string{"namespace.x.election.locks_solo"}})
-	require.Equal(t, []string{"warning force_break"}, codes(p))
-	require.Contains(t, p.Problems[0].Detail, "host-a")
-	require.True(t, p.Changes[0].Break)
-	p = diff.Compare(live, rest, plan.Options{Identities: us, Drain: time.Minute})
-	require.Contains(t, p.Problems[0].Detail, "waits 60 seconds")
-	p1 := diff.Compare(live, rest, plan.Options{Identities: us, Drain: 200 * time.Millisecond})
-	require.Contains(t, p1.Problems[0].Detail, "waits 1 second for")
-	require.EqualValues(t, 60_000, p.Drain)
 }
 
 // A namespace got another path. What is made at the old one needs a namespace there.
@@ -322,6 +253,7 @@ func TestOutputIsPlannedWithWhatItComesFromAlone(t *testing.T) {
 		"two targets":       {plan.Options{Targets: []string{ledger, solo}}, []string{"both", "ledger", "solo"}},
 		"of elsewhere":      {plan.Options{Targets: []string{far}}, []string{"far"}},
 		"one instance":      {plan.Options{Targets: []string{manyB}}, []string{"many"}},
+		"nothing":           {plan.Options{Targets: []string{"mutex.typo"}}, nil},
 		"without instances": {plan.Options{Targets: []string{"mutex.none"}}, []string{"none"}},
 		"everything":        {plan.Options{}, []string{"both", "constant", "far", "ledger", "many", "none", "orphan", "solo"}},
 	} {
