@@ -218,22 +218,6 @@ func TestExecPassesSignalsOn(t *testing.T) {
 	x.ends(3)
 }
 
-func TestExecInterruptedWhileItWaitsLeavesTheQueue(t *testing.T) {
-	server, dir := declareLedger(t)
-	holder := (&execRun{t: t, server: server}).other()
-	lease, err := holder.Mutex(execLock).Lock(t.Context())
-	require.NoError(t, err)
-	x := startExecOn(t, server, dir, execLock, "--", "echo", "ran")
-	x.speaks()
-	require.Contains(t, x.stderr.String(), "waiting for "+execLock)
-	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
-	x.ends(128 + int(syscall.SIGTERM))
-	in, err := inspect.Lock(t.Context(), holder, execLock)
-	require.NoError(t, err)
-	require.Empty(t, in.Waiters)
-	require.NoError(t, lease.Unlock(t.Context()))
-}
-
 // Without a locktree there is no session and soon no lock.
 func TestExecKilledTakesTheCommandAlong(t *testing.T) {
 	_, dir := declareLedger(t)
@@ -305,6 +289,9 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 		"its place deleted": {func(t *testing.T, x *execRun, other *recipes.Client) {
 			require.NoError(t, x.server.Delete(place(t, other)))
 		}, exit.Own, "Place in the queue lost"},
+		"interrupted": {func(t *testing.T, x *execRun, _ *recipes.Client) {
+			require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
+		}, 128 + int(syscall.SIGTERM), "waiting for " + execLock},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, dir := declareLedger(t)
@@ -316,24 +303,12 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 			c.happens(t, x, holder)
 			x.ends(c.code)
 			require.Contains(t, x.stderr.String(), c.says)
+			in, err := inspect.Lock(t.Context(), holder, execLock)
+			require.NoError(t, err)
+			require.Empty(t, in.Waiters)
 			require.NoError(t, lease.Unlock(t.Context()))
 		})
 	}
-}
-
-func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
-	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
-		b.run(exit.OK, "apply", "-auto-approve")
-		other, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}, ID: "someone"})
-		require.NoError(t, err)
-		defer other.Close()
-		lease, err := other.Mutex(execLock).Lock(t.Context())
-		require.NoError(t, err)
-		_, stderr := b.run(exit.Conflict, "exec", "-timeout=10ms", execLock, "--", "true")
-		words := strings.Join(strings.Fields(strings.ReplaceAll(stderr, "│", "")), " ")
-		require.Regexp(t, `^locktree: waiting for /t/ledger Error: Lock not acquired /t/ledger is held by someone, \S+/\d+, since \S+ \(\S+\), connection not asked; 1 ahead. Waited for 10ms\. "locktree status /t/ledger" shows the queue\.$`, words)
-		require.NoError(t, lease.Unlock(t.Context()))
-	})
 }
 
 // It said that the lock was not acquired and its holder not known, with the code for a lock that others hold: a job that
@@ -372,6 +347,15 @@ func TestExecDoesNotRunUnderALockWhosePlaceMayNotBeRead(t *testing.T) {
 	}
 }
 
+// applied applies the configuration, and returns a client called id.
+func (b *bench) applied(id string) *recipes.Client {
+	b.run(exit.OK, "apply", "-auto-approve")
+	c, err := b.dial(b.t.Context(), recipes.Config{Servers: []string{b.addr()}, ID: id, SessionTimeout: 40 * time.Second})
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 // signalsOutside starts what the runtime has for signals outside of fake time, where its channels have to be.
 func signalsOutside() {
 	c := make(chan os.Signal, 1)
@@ -379,44 +363,47 @@ func signalsOutside() {
 	signal.Stop(c)
 }
 
+// keeping is what can be done to a lock that exec keeps.
+type keeping struct {
+	*bench
+	other     *recipes.Client
+	node      string // of the holder
+	interrupt func()
+}
+
 // A job that takes no time on a machine whose clock is behind was run again there.
 func TestExecKeepsTheLockAtLeastThatLong(t *testing.T) {
 	signalsOutside()
-	deleted := func(t *testing.T, b *bench, c *recipes.Client, node string) {
-		require.NoError(t, b.server.Delete(node))
-	}
 	for name, c := range map[string]struct {
-		happens func(t *testing.T, b *bench, other *recipes.Client, node string) // after five minutes
+		happens func(keeping) // after five minutes
 		command string
 		code    int
 		keeps   time.Duration
 		says    string
 	}{
-		"to the end":              {nil, "true", exit.OK, 10 * time.Minute, "locktree: the command has ended: keeping /t/ledger for another 10m0s\nlocktree: released /t/ledger after 10m0s\n"},
-		"of a command that fails": {nil, "false", 1, 10 * time.Minute, "locktree: released /t/ledger after 10m0s\n"},
-		"until it is lost":        {deleted, "true", exit.OK, 5 * time.Minute, "locktree: /t/ledger was lost 5m0s before -at-least was over: another machine may run the command again\n"},
-		"until it is asked back": {func(t *testing.T, _ *bench, other *recipes.Client, node string) {
-			require.NoError(t, other.Revoke(t.Context(), node))
-		}, "true", exit.OK, 5 * time.Minute, "locktree: another program asks for /t/ledger back: it gets it 5m0s before -at-least is over\nlocktree: released /t/ledger after 5m0s\n"},
+		"to the end":              {func(keeping) {}, "true", exit.OK, 10 * time.Minute, "locktree: the command has ended: keeping /t/ledger for another 10m0s\nlocktree: released /t/ledger after 10m0s\n"},
+		"of a command that fails": {func(keeping) {}, "false", 1, 10 * time.Minute, "locktree: released /t/ledger after 10m0s\n"},
+		"until it is lost": {func(k keeping) { require.NoError(k.t, k.server.Delete(k.node)) }, "true", exit.OK, 5 * time.Minute,
+			"locktree: /t/ledger was lost 5m0s before -at-least was over: another machine may run the command again\n"},
+		"until it is asked back": {func(k keeping) { require.NoError(k.t, k.other.Revoke(k.t.Context(), k.node)) }, "true", exit.OK, 5 * time.Minute,
+			"locktree: another program asks for /t/ledger back: it gets it 5m0s before -at-least is over\nlocktree: released /t/ledger after 5m0s\n"},
+		// The operator who stops the job does not want to wait.
+		"until it is interrupted": {func(k keeping) { k.interrupt() }, "true", exit.OK, 5 * time.Minute, "locktree: released /t/ledger after 5m0s\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
-				b.run(exit.OK, "apply", "-auto-approve")
-				other, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}, SessionTimeout: 40 * time.Second})
-				require.NoError(t, err)
-				defer other.Close()
+				other := b.applied("other")
+				ctx, interrupt := context.WithCancel(t.Context())
 				began := time.Now()
 				at := time.AfterFunc(5*time.Minute, func() {
 					in, err := inspect.Lock(t.Context(), other, execLock)
 					require.NoError(t, err)
 					require.Len(t, in.Holders, 1)
 					b.run(7, "exec", "-try", "-E=7", execLock, "--", "false")
-					if c.happens != nil {
-						c.happens(t, b, other, in.Holders[0].Path)
-					}
+					c.happens(keeping{b, other, in.Holders[0].Path, interrupt})
 				})
 				defer at.Stop()
-				_, stderr := b.run(c.code, "exec", "-at-least=10m", execLock, "--", c.command)
+				_, stderr := b.runUnder(ctx, c.code, "exec", "-at-least=10m", execLock, "--", c.command)
 				require.Contains(t, stderr, "locktree: granted /t/ledger: token ")
 				require.Contains(t, stderr, c.says)
 				require.InDelta(t, c.keeps.Seconds(), time.Since(began).Seconds(), 1)
@@ -425,32 +412,17 @@ func TestExecKeepsTheLockAtLeastThatLong(t *testing.T) {
 	}
 }
 
-// It is over at a signal that ends programs: whoever stops the job does not want to wait.
-func TestExecThatIsInterruptedKeepsTheLockNoLonger(t *testing.T) {
-	signalsOutside()
-	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
-		b.run(exit.OK, "apply", "-auto-approve")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		began := time.Now()
-		_, stderr := b.runUnder(ctx, exit.OK, "exec", "-at-least=10m", execLock, "--", "true")
-		require.Equal(t, time.Minute, time.Since(began).Round(time.Second))
-		require.Contains(t, stderr, "locktree: released /t/ledger after 1m0s\n")
-	})
-}
-
-// Connecting counts: with the time of the connection on top, a job that must have begun within its time has not.
-func TestTheTimeoutOfExecIncludesConnecting(t *testing.T) {
+// The end of the time says who holds the lock. Connecting counts: with the time of the connection on top, a job that must have begun within its time has not.
+func TestExecWhoseTimeIsUpSaysWhoHoldsTheLock(t *testing.T) {
 	signalsOutside()
 	inFakeTime(t, oneLedger+"election \"chief\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
-		b.run(exit.OK, "apply", "-auto-approve")
-		other, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}, SessionTimeout: 40 * time.Second})
+		lease, err := b.applied("someone").Mutex(execLock).Lock(t.Context())
 		require.NoError(t, err)
-		defer other.Close()
-		lease, err := other.Mutex(execLock).Lock(t.Context())
-		require.NoError(t, err)
+		_, stderr := b.run(exit.Conflict, "exec", "-timeout=10ms", execLock, "--", "true")
+		words := strings.Join(strings.Fields(strings.ReplaceAll(stderr, "│", "")), " ")
+		require.Regexp(t, `^locktree: waiting for /t/ledger Error: Lock not acquired /t/ledger is held by someone, \S+/\d+, since \S+ \(\S+\), connection not asked; 1 ahead. Waited for 10ms\. "locktree status /t/ledger" shows the queue\.$`, words)
 		began := time.Now()
-		_, stderr := b.run(exit.Conflict, "exec", "-timeout=2s", execLock, "/t/chief", "--", "true")
+		_, stderr = b.run(exit.Conflict, "exec", "-timeout=2s", execLock, "/t/chief", "--", "true")
 		require.Equal(t, 2*time.Second, time.Since(began))
 		require.Contains(t, stderr, "locktree: waiting for /t/ledger + /t/chief\n")
 		require.Contains(t, stderr, "\n/t/ledger is held by ")

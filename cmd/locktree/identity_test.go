@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,40 +19,6 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
-
-// lookingCommands are those that only look, and what each must say to whoever may read everything.
-var lookingCommands = map[string]string{
-	"plan": "No changes.", "plan -json": `"change_summary"`, "plan -destroy": "5 to destroy", "plan -out=looked": "No changes.",
-	"status": "4 locks, ", "status -json": `/pay/ledger"`, "status $ROOT": "4 locks, ", "doctor": "4 locks checked", "doctor -json": `"locks_checked": 4`,
-	"show": "namespace.pay.semaphore.pool", "show -json": `"namespace.pay.mutex.ledger"`, "output": "/pay/ledger", "output -raw ledger": "/pay/ledger",
-	"show namespace.pay.mutex.ledger": "namespace.pay.mutex.ledger", "import -from=$ROOT": "",
-}
-
-func TestWhoMayOnlyReadSeesEverythingAndWritesNothing(t *testing.T) {
-	o := newOffice(t)
-	o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)
-	o.must(exit.OK, boss, "apply", "-auto-approve")
-	everythingIsSeen(t, o)
-}
-
-func everythingIsSeen(t *testing.T, o *office) {
-	before := o.inventory("/")
-	for command, says := range lookingCommands {
-		if o.server != nil {
-			o.server.ResetCounts()
-		}
-		code, text := o.as(auditor, strings.Fields(strings.ReplaceAll(command, "$ROOT", o.root))...)
-		assert.Equal(t, exit.OK, code, "%s: %s", command, text)
-		assert.Contains(t, text, says, command)
-		assert.NotContains(t, strings.Replace(text, notCompared, "", 1), "Warning", command)
-		if o.server != nil {
-			n, which := o.writes()
-			require.Zero(t, n, "%s sent %v", command, which)
-		}
-	}
-	require.Equal(t, before, o.inventory("/"))
-	require.FileExists(t, filepath.Join(o.dir, "looked"))
-}
 
 // notCompared is what a plan tells a reader once.
 const notCompared = "Warning: Passwords were not compared"
