@@ -150,8 +150,11 @@ func (b *bench) runUnder(ctx context.Context, code int, args ...string) (stdout,
 
 // app is the program on these streams.
 func (b *bench) app(in io.Reader, out, errs io.Writer, env ...string) *app {
-	env = append(env, "LOCKTREE_VAR_zk="+b.addr(), "LOCKTREE_VAR_root=/t", "ZOOKEEPER_SESSION=40")
-	return &app{Screen: &screen.Screen{Stdin: in, Stdout: out, Stderr: errs, Env: env}, dialClient: b.dial}
+	return &app{Screen: &screen.Screen{Stdin: in, Stdout: out, Stderr: errs, Env: b.env(env...)}, dialClient: b.dial}
+}
+
+func (b *bench) env(more ...string) []string {
+	return append(more, "LOCKTREE_VAR_zk="+b.addr(), "LOCKTREE_VAR_root=/t", "ZOOKEEPER_SESSION=40")
 }
 
 // oneLedger is declared beside base.

@@ -32,9 +32,7 @@ const execLock = "/t/ledger"
 
 // execRun is a run of "locktree exec" on a declared lock, in this process.
 type execRun struct {
-	t      *testing.T
-	server *zktest.Server
-	dir    string
+	*bench
 	out    *os.File       // what all of the command writes to: it ends when all of it has ended
 	lines  *bufio.Scanner // of it
 	stderr *paper
@@ -42,34 +40,24 @@ type execRun struct {
 	cancel context.CancelFunc
 }
 
-func declareLedger(t *testing.T) (*zktest.Server, string) {
+func declareLedger(t *testing.T) *bench {
 	t.Helper()
-	server := zktest.New()
-	t.Cleanup(server.Close)
-	dir := t.TempDir()
-	text := strings.NewReplacer("[var.zk]", `["`+server.Addr()+`"]`, "var.root", `"/t"`, "variable \"zk\" {}\n", "", "variable \"root\" {}\n", "").Replace(base) + oneLedger
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte(text), 0o600))
-	tool(t, exit.OK, dir, []string{"ZOOKEEPER_SESSION=40"}, "apply", "-auto-approve")
-	return server, dir
+	b := newBench(t, oneLedger)
+	b.run(exit.OK, "apply", "-auto-approve")
+	return b
 }
 
-func startExec(t *testing.T, args ...string) *execRun {
-	t.Helper()
-	server, dir := declareLedger(t)
-	return startExecOn(t, server, dir, args...)
-}
-
-// startExecOn gives the session a time in which a machine may stop for seconds; args may have another one.
-func startExecOn(t *testing.T, server *zktest.Server, dir string, args ...string) *execRun {
-	t.Helper()
+// startExec gives the session a time in which a machine may stop for seconds; args may have another one.
+func (b *bench) startExec(args ...string) *execRun {
+	b.t.Helper()
 	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	require.NoError(t, r.SetReadDeadline(time.Now().Add(hanging)))
-	ctx, cancel := context.WithCancel(t.Context())
-	x := &execRun{t: t, server: server, dir: dir, out: r, lines: bufio.NewScanner(r), stderr: newPaper(), code: make(chan int, 1), cancel: cancel}
-	t.Cleanup(cancel)
+	require.NoError(b.t, err)
+	require.NoError(b.t, r.SetReadDeadline(time.Now().Add(hanging)))
+	ctx, cancel := context.WithCancel(b.t.Context())
+	x := &execRun{bench: b, out: r, lines: bufio.NewScanner(r), stderr: newPaper(), code: make(chan int, 1), cancel: cancel}
+	b.t.Cleanup(cancel)
 	go func() {
-		x.code <- start(ctx, append([]string{"-chdir=" + dir, "exec", "-session-timeout=40s"}, args...), environ(), strings.NewReader(""), w, x.stderr)
+		x.code <- start(ctx, append([]string{"-chdir=" + b.dir, "exec", "-session-timeout=40s"}, args...), b.env(environ()...), strings.NewReader(""), w, x.stderr)
 		_ = w.Close()
 	}()
 	return x
@@ -131,7 +119,7 @@ func inTime(t *testing.T, args []string, happens func(t *testing.T, x *execRun),
 	t.Helper()
 	otherwise := ""
 	for _, timeout := range []string{"4s", "12s", "40s"} {
-		x := startExec(t, append([]string{"-session-timeout=" + timeout}, args...)...)
+		x := declareLedger(t).startExec(append([]string{"-session-timeout=" + timeout}, args...)...)
 		x.lines.Scan()
 		first := x.lines.Text()
 		happens(t, x)
@@ -151,12 +139,6 @@ func inTime(t *testing.T, args []string, happens func(t *testing.T, x *execRun),
 
 func freeze(_ *testing.T, x *execRun) { x.server.Freeze() }
 
-// other is a client whose session outlives a machine that stops for seconds.
-func (x *execRun) other() *recipes.Client {
-	x.t.Helper()
-	return dialTest(x.t, x.server, "")
-}
-
 // stubborn is a command that ignores SIGTERM, and so does what it started.
 const stubborn = `trap 'echo asked to end' TERM; sh -c 'trap "" TERM; echo started; while :; do sleep 0.05; done' & while :; do wait; done`
 
@@ -170,13 +152,13 @@ func TestExecEndsAllOfTheCommandWhenTheLockIsLost(t *testing.T) {
 // Its exit code was the program's: 0 of a command that traps SIGTERM, though it was ended in the middle of its work.
 func TestExecThatEndsTheCommandEndsWith123(t *testing.T) {
 	for _, code := range []string{"0", "9"} {
-		x := startExec(t, execLock, "--", "sh", "-c", `trap 'exit `+code+`' TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
-		require.NoError(t, x.other().Revoke(t.Context(), x.line()))
+		x := declareLedger(t).startExec(execLock, "--", "sh", "-c", `trap 'exit `+code+`' TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
+		require.NoError(t, dialTest(t, x.server, "").Revoke(t.Context(), x.line()))
 		x.ends(exit.Lost)
 		require.Contains(t, x.stderr.String(), "another program asks for /t/ledger back: telling the command to end")
 		require.Contains(t, x.stderr.String(), "(another program asks for /t/ledger back), and exited with "+code+".")
 	}
-	x := startExec(t, execLock, "--", "sh", "-c", `trap 'exit 0' TERM; echo started; while :; do sleep 0.05; done`)
+	x := declareLedger(t).startExec(execLock, "--", "sh", "-c", `trap 'exit 0' TERM; echo started; while :; do sleep 0.05; done`)
 	x.says("started")
 	x.cancel()
 	x.ends(exit.Lost)
@@ -191,12 +173,12 @@ func TestExecInDoubtLetsTheCommandEndByItself(t *testing.T) {
 // Deleting the contender is how an operator takes a lock away. Help said that everything that the command started is killed. What left the
 // command's session is not, like a daemon.
 func TestExecDoesNotEndWhatLeftTheSessionOfItsCommand(t *testing.T) {
-	x := startExec(t, execLock, "--", "sh", "-c", `trap "" TERM; echo $LOCKTREE_LOCK_NODE; setsid sh -c 'echo $$; exec sleep 600 >/dev/null 2>&1' & wait; while :; do sleep 0.05; done`)
+	x := declareLedger(t).startExec(execLock, "--", "sh", "-c", `trap "" TERM; echo $LOCKTREE_LOCK_NODE; setsid sh -c 'echo $$; exec sleep 600 >/dev/null 2>&1' & wait; while :; do sleep 0.05; done`)
 	contender := x.line()
 	daemon, err := strconv.Atoi(x.line())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = syscall.Kill(daemon, syscall.SIGKILL) })
-	s, err := x.other().Session(t.Context())
+	s, err := dialTest(t, x.server, "").Session(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, s.Delete(t.Context(), contender, -1))
 	x.ends(exit.Lost)
@@ -205,7 +187,7 @@ func TestExecDoesNotEndWhatLeftTheSessionOfItsCommand(t *testing.T) {
 }
 
 func TestExecPassesSignalsOn(t *testing.T) {
-	x := startExec(t, execLock, "--", "sh", "-c", `trap 'echo one' USR1; trap 'echo two' INT; trap 'exit 3' TERM; echo started; while :; do sleep 0.05; done`)
+	x := declareLedger(t).startExec(execLock, "--", "sh", "-c", `trap 'echo one' USR1; trap 'echo two' INT; trap 'exit 3' TERM; echo started; while :; do sleep 0.05; done`)
 	x.says("started")
 	for _, s := range []struct {
 		signal syscall.Signal
@@ -220,14 +202,14 @@ func TestExecPassesSignalsOn(t *testing.T) {
 
 // Without a locktree there is no session and soon no lock.
 func TestExecKilledTakesTheCommandAlong(t *testing.T) {
-	_, dir := declareLedger(t)
+	b := declareLedger(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	require.NoError(t, r.SetReadDeadline(time.Now().Add(hanging)))
-	cmd := &exec.Cmd{Path: self, Args: []string{"locktree", "-chdir=" + dir, "exec", "-session-timeout=40s", execLock, "--", "sh", "-c", "echo started; exec sleep 1000"},
-		Env: environ(), Stdout: w, Stderr: os.Stderr}
+	cmd := &exec.Cmd{Path: self, Args: []string{"locktree", "-chdir=" + b.dir, "exec", "-session-timeout=40s", execLock, "--", "sh", "-c", "echo started; exec sleep 1000"},
+		Env: b.env(environ()...), Stdout: w, Stderr: os.Stderr}
 	require.NoError(t, cmd.Start())
 	require.NoError(t, w.Close())
 	out := bufio.NewReader(r)
@@ -294,11 +276,11 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 		}, 128 + int(syscall.SIGTERM), "waiting for " + execLock},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server, dir := declareLedger(t)
-			holder := (&execRun{t: t, server: server}).other()
+			b := declareLedger(t)
+			holder := dialTest(t, b.server, "")
 			lease, err := holder.Mutex(execLock).Lock(t.Context())
 			require.NoError(t, err)
-			x := startExecOn(t, server, dir, execLock, "--", "echo", "ran")
+			x := b.startExec(execLock, "--", "echo", "ran")
 			x.speaks()
 			c.happens(t, x, holder)
 			x.ends(c.code)
@@ -335,13 +317,13 @@ func TestExecDoesNotRunUnderALockWhosePlaceMayNotBeRead(t *testing.T) {
 		"unreadable": zktest.On("getData", "multi"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			server, dir := declareLedger(t)
-			server.Inject(func(r zktest.Request) bool { return hidden(r) && strings.HasPrefix(r.Path, execLock+"/") }, zktest.Fail(zktest.CodeNoAuth))
-			x := startExecOn(t, server, dir, execLock, "--", "echo", "ran")
+			b := declareLedger(t)
+			b.server.Inject(func(r zktest.Request) bool { return hidden(r) && strings.HasPrefix(r.Path, execLock+"/") }, zktest.Fail(zktest.CodeNoAuth))
+			x := b.startExec(execLock, "--", "echo", "ran")
 			x.ends(exit.Own)
 			require.Contains(t, x.stderr.String(), "Error: Lock cannot be kept")
 			require.Contains(t, x.stderr.String(), "The servers see this connection as world:anyone.")
-			n, _ := server.Get(execLock)
+			n, _ := b.server.Get(execLock)
 			require.Empty(t, n.Children)
 		})
 	}
@@ -438,15 +420,15 @@ func TestExecWhoseTimeIsUpSaysWhoHoldsTheLock(t *testing.T) {
 
 // A command that is told to end has not succeeded, whatever it exits with.
 func TestExecOnceRecordsHowItsCommandEnded(t *testing.T) {
-	server, dir := declareLedger(t)
+	b := declareLedger(t)
 	p := kind.Once.New().(*kind.OnceParams)
 	p.Schedule = "* * * * *"
-	require.NoError(t, server.Provision("/t/job", &kind.Payload{Params: p, Since: 1}))
-	require.NoError(t, server.Set("/t/job/once-record", []byte(`{"since":1}`)))
-	x := startExecOn(t, server, dir, "-once", "/t/job", "--", "sh", "-c", `trap 'exit 0' TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
-	require.NoError(t, x.other().Revoke(t.Context(), x.line()))
+	require.NoError(t, b.server.Provision("/t/job", &kind.Payload{Params: p, Since: 1}))
+	require.NoError(t, b.server.Set("/t/job/once-record", []byte(`{"since":1}`)))
+	x := b.startExec("-once", "/t/job", "--", "sh", "-c", `trap 'exit 0' TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
+	require.NoError(t, dialTest(t, x.server, "").Revoke(t.Context(), x.line()))
 	x.ends(exit.Lost)
-	node, ok := server.Get("/t/job/once-record")
+	node, ok := b.server.Get("/t/job/once-record")
 	require.True(t, ok)
 	record, err := slots.ParseRecord(node.Data)
 	require.NoError(t, err)
