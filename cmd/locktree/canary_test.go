@@ -207,24 +207,16 @@ var canaryInput = map[string]string{
 
 // Every command of the program is among the lines.
 func TestCanaryLinesNameEveryCommand(t *testing.T) {
-	var walk func(c *cobra.Command)
-	walk = func(c *cobra.Command) {
-		for _, sub := range c.Commands() {
-			walk(sub)
-		}
+	eachCommand(func(c *cobra.Command) {
 		name := strings.TrimPrefix(c.CommandPath(), "locktree ")
 		if c.HasSubCommands() || name == "demo" { // demo reads nothing of the user's
 			return
 		}
 		require.True(t, slices.ContainsFunc(canaryLines, func(line string) bool {
-			_, command, ok := strings.Cut(line, "|")
-			if !ok {
-				command = line
-			}
+			command := line[strings.LastIndexByte(line, '|')+1:]
 			return command == name || strings.HasPrefix(command, name+" ") || !c.Runnable() && command == "help "+name
 		}), "no line runs %q", name)
-	}
-	walk(appWith().rootCommand())
+	})
 }
 
 func newCanary(t *testing.T) *canary {

@@ -72,11 +72,7 @@ func TestEveryCommandAndFlagIsInAScript(t *testing.T) {
 		}
 	}
 	typed := map[string]bool{}
-	var look func(c *cobra.Command)
-	look = func(c *cobra.Command) {
-		for _, sub := range c.Commands() {
-			look(sub)
-		}
+	eachCommand(func(c *cobra.Command) {
 		own := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !strings.Contains(line, c.CommandPath()+" ") })
 		if c.Runnable() && len(own) == 0 {
 			t.Errorf("no script runs %q", c.CommandPath())
@@ -86,8 +82,7 @@ func TestEveryCommandAndFlagIsInAScript(t *testing.T) {
 			flag := "-" + f.Name + ", " + f.Usage
 			typed[flag] = typed[flag] || slices.ContainsFunc(own, given.MatchString)
 		})
-	}
-	look(appWith().rootCommand())
+	})
 	require.Greater(t, len(typed), 30)
 	for _, flag := range slices.Sorted(maps.Keys(typed)) {
 		if !typed[flag] {

@@ -72,15 +72,10 @@ func TestOutputReadsTheRecordOnly(t *testing.T) {
 
 func TestNoCommandForcesALockOpen(t *testing.T) {
 	var names []string
-	var walk func(c *cobra.Command)
-	walk = func(c *cobra.Command) {
+	eachCommand(func(c *cobra.Command) {
 		names = append(names, c.Name())
 		require.NotContains(t, c.Name(), "unlock")
-		for _, sub := range c.Commands() {
-			walk(sub)
-		}
-	}
-	walk(appWith().rootCommand())
+	})
 	require.Contains(t, names, "bash", "subcommands were looked at too")
 }
 

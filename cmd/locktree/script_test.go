@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
@@ -159,26 +160,34 @@ func webServer(env *testscript.Env) string {
 	return l.Addr().String()
 }
 
+// eachCommand calls f with the program, and with each command and topic of its help.
+func eachCommand(f func(c *cobra.Command)) {
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+		f(c)
+	}
+	walk(appWith().rootCommand())
+}
+
 // The flags of one name must be of one sort everywhere: the normaliser decides
 // by the name alone whether the next word is a value.
 func TestFlagsOfOneNameAreOfOneSort(t *testing.T) {
-	a := appWith()
 	takesValue := map[string]bool{}
-	root := a.rootCommand()
-	for _, c := range append(root.Commands(), root) {
+	eachCommand(func(c *cobra.Command) {
 		c.InitDefaultHelpFlag()
-		flags := map[string]*pflag.Flag{}
-		for _, of := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
-			of.VisitAll(func(f *pflag.Flag) { flags[f.Name] = f })
-		}
-		for name, flag := range flags {
+		look := func(flag *pflag.Flag) {
 			value := flag.NoOptDefVal == ""
-			before, seen := takesValue[name]
-			require.False(t, seen && before != value, "-%s of %s", name, c.Name())
-			takesValue[name] = value
-			require.Equal(t, []string{"--" + name}, help.Normalize(root, []string{"-" + name}))
+			before, seen := takesValue[flag.Name]
+			require.False(t, seen && before != value, "-%s of %s", flag.Name, c.Name())
+			takesValue[flag.Name] = value
+			require.Equal(t, []string{"--" + flag.Name}, help.Normalize(c.Root(), []string{"-" + flag.Name}))
 		}
-	}
+		c.Flags().VisitAll(look)
+		c.PersistentFlags().VisitAll(look)
+	})
 	require.Greater(t, len(takesValue), 15)
 }
 

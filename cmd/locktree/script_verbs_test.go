@@ -144,27 +144,11 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 		}
 	},
 
-	// cut FILE BYTES TO copies the beginning of a file.
-	"cut": func(ts *testscript.TestScript, _ bool, args []string) {
-		n, err := strconv.Atoi(args[1])
-		ts.Check(err)
-		ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(ts.ReadFile(args[0])[:n]), 0o600))
-	},
-
 	// seal FILE makes the last line of a saved plan, the sum of what precedes it, right again.
 	"seal": func(ts *testscript.TestScript, _ bool, args []string) {
 		text := ts.ReadFile(args[0])
 		text = text[:len(text)-2*sha256.Size-2]
 		ts.Check(os.WriteFile(ts.MkAbs(args[0]), fmt.Appendf([]byte(text), "\n%x\n", sha256.Sum256([]byte(text))), 0o600))
-	},
-
-	// mode FILE OCTAL checks the permissions of a file.
-	"mode": func(ts *testscript.TestScript, _ bool, args []string) {
-		info, err := os.Stat(ts.MkAbs(args[0]))
-		ts.Check(err)
-		if got := strconv.FormatUint(uint64(info.Mode().Perm()), 8); got != args[1] {
-			ts.Fatalf("mode %s, want %s", got, args[1])
-		}
 	},
 
 	// await PATH NUMBER waits until a node has that many children: how a script

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
@@ -54,17 +55,15 @@ func TestEnvironmentTopicIsComplete(t *testing.T) {
 
 // Every flag and command the guides mention exists, or the guide is wrong.
 func TestGuidesMentionWhatExists(t *testing.T) {
-	root := appWith().rootCommand()
 	known := map[string]bool{}
-	for _, c := range root.Commands() {
-		c.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
-	}
-	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+	eachCommand(func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+	})
 	mentioned := 0
 	for _, text := range []string{topicText("from-terraform"), topicText("from-curator"), topicText("environment")} {
 		for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \n,.;:()\"", r) }) {
 			name, _, _ := strings.Cut(strings.TrimPrefix(word, "-"), "=")
-			if strings.HasPrefix(help.Normalize(root, []string{word})[0], "--") {
+			if strings.HasPrefix(help.Normalize(appWith().rootCommand(), []string{word})[0], "--") {
 				require.True(t, known[name], "-%s", name)
 				mentioned++
 			}
@@ -75,17 +74,16 @@ func TestGuidesMentionWhatExists(t *testing.T) {
 
 // The help of serve had 59 lines on a terminal of 100 columns, and that of locktree 54.
 func TestTheHelpOfEachCommandFitsOneScreen(t *testing.T) {
-	root := appWith().rootCommand()
-	for _, c := range append(root.Commands(), root) {
+	eachCommand(func(c *cobra.Command) {
 		if c.IsAdditionalHelpTopicCommand() {
-			continue
+			return
 		}
 		lines := 0
 		for line := range strings.Lines(tool(t, exit.OK, ".", nil, append(strings.Fields(c.CommandPath())[1:], "-help")...)) {
 			lines += 1 + utf8.RuneCountInString(line)/101
 		}
-		require.LessOrEqual(t, lines, 50, c.Name())
-	}
+		require.LessOrEqual(t, lines, 50, c.CommandPath())
+	})
 }
 
 // sourceFiles are the files of some patterns, without tests.

@@ -69,36 +69,6 @@ func TestASilentHolderIsShownUntilItsSessionEnds(t *testing.T) {
 	b.hides(`[aria-label="Problems"]`, "silent holder")
 }
 
-// A deadlock lasts until one of its parties gives up: the page names the next step.
-func TestADeadlockAppearsAndGoes(t *testing.T) {
-	t.Parallel()
-	s := openShop(t)
-	a, c := s.program("billing-1"), s.program("warehouse-1")
-	graph, problems := open(t, s.url), open(t, s.url)
-	graph.show("/waits")
-	problems.show("/")
-	graph.shows("main", "Deadlocks\n\nNone.")
-	a.locks("ledger")
-	c.locks("stock")
-	_, cancel := a.queues("stock", "billing-1")
-	defer cancel()
-	graph.shows("main", "Deadlocks\n\nNone.")
-	_, giveUp := c.queues("ledger", "warehouse-1")
-	defer giveUp()
-	graph.shows(".circle", "holds /locks/shop/ledger for ")
-	graph.shows(".circle", "waits for /locks/shop/stock for ")
-	graph.shows(".circle", "warehouse-1")
-	graph.shows("main", "No other program waits.")
-	problems.shows(`[aria-label="Problems"]`, "None of them goes on until one gives up.")
-	problems.shows(`[aria-label="Problems"]`, "locktree break /locks/shop/ledger -holder=warehouse-1")
-	require.Equal(t, 1, strings.Count(problems.text(`[aria-label="Problems"]`), "urgent"))
-	out, err := s.command("break", "-auto-approve", "/locks/shop/ledger", "-holder=warehouse-1").CombinedOutput() // the next step, as the page says it
-	require.NoError(t, err, string(out))
-	graph.shows("main", "Deadlocks\n\nNone.")
-	graph.until(".circle", "")
-	problems.hides(`[aria-label="Problems"]`, "deadlock")
-}
-
 func TestPause(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
