@@ -37,53 +37,38 @@ func (h *host) Uninterrupted(context.Context) (over func(), err error) { return 
 func (h *host) Changing(bool)                                          {}
 func (h *host) Grouped() bool                                          { return false }
 
-// Where a transaction takes long, every ten seconds what is under way is named,
-// and nothing that is done.
+// Every ten seconds what is under way is named, and nothing that is done: changes of a transaction that takes long, and a lock that is
+// drained until it is removed.
 func TestStillUnderWay(t *testing.T) {
-	for kind, lines := range map[string][]string{
-		"human": {"mutex.b: Still creating... [10s elapsed]", "mutex.b: Still creating... [20s elapsed]"},
-		"json":  {`"type":"apply_progress"`, `"elapsed_seconds":20`},
+	for form, lines := range map[string][]string{
+		"human": {"mutex.b: Still creating... [10s elapsed]", "mutex.b: Still creating... [20s elapsed]", "mutex.c: Still draining... [10s elapsed]"},
+		"json":  {`"type":"apply_progress"`, `"elapsed_seconds":20`, `"type":"drain_progress"`},
 	} {
-		t.Run(kind, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var out strings.Builder
-				p := newProgress(newHost(kind, &out), "main")
-				stop := p.watched()
-				p.event(event.Started{Addr: "mutex.a", Path: "/a", Action: plan.Create})
-				p.event(event.Started{Addr: "mutex.b", Path: "/b", Action: plan.Create})
-				time.Sleep(5 * time.Second)
-				p.event(event.Applied{Addr: "mutex.a", Path: "/a", Action: plan.Create, Elapsed: 5 * time.Second})
-				time.Sleep(16 * time.Second)
-				p.event(event.Failed{Addr: "mutex.b", Path: "/b", Action: plan.Create})
-				time.Sleep(time.Minute)
-				stop()
-				for _, line := range lines {
-					require.Contains(t, out.String(), line)
-				}
-				require.NotContains(t, out.String(), "30s elapsed")
-				require.NotContains(t, out.String(), "mutex.a: Still")
-			})
-		})
-	}
-}
-
-// A lock that is drained may be used for a long time: that, too, is said, until it
-// is removed.
-func TestStillDraining(t *testing.T) {
-	for form, line := range map[string]string{"human": "mutex.a: Still draining... [10s elapsed]", "json": `"type":"drain_progress"`} {
 		t.Run(form, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out strings.Builder
 				p := newProgress(newHost(form, &out), "main")
 				stop := p.watched()
-				p.event(event.Draining{Addr: "mutex.a", Path: "/a", Usage: &kind.Usage{}})
-				time.Sleep(15 * time.Second)
-				p.event(event.Started{Addr: "mutex.a", Path: "/a", Action: plan.Delete})
+				p.event(event.Started{Addr: "mutex.a", Path: "/a", Action: plan.Create})
+				p.event(event.Started{Addr: "mutex.b", Path: "/b", Action: plan.Create})
+				p.event(event.Draining{Addr: "mutex.c", Path: "/c", Usage: &kind.Usage{}})
+				time.Sleep(5 * time.Second)
+				p.event(event.Applied{Addr: "mutex.a", Path: "/a", Action: plan.Create, Elapsed: 5 * time.Second})
 				time.Sleep(10 * time.Second)
+				p.event(event.Started{Addr: "mutex.c", Path: "/c", Action: plan.Delete})
+				time.Sleep(6 * time.Second)
+				p.event(event.Failed{Addr: "mutex.b", Path: "/b", Action: plan.Create})
+				time.Sleep(4 * time.Second)
+				p.event(event.Failed{Addr: "mutex.c", Path: "/c", Action: plan.Delete})
+				time.Sleep(time.Minute)
 				stop()
-				require.Contains(t, out.String(), line)
+				for _, line := range lines {
+					require.Contains(t, out.String(), line)
+				}
+				require.Contains(t, out.String(), "mutex.c: Still destroying... [5s elapsed]")
 				require.Equal(t, 1, strings.Count(out.String(), "Still draining"), out.String())
-				require.Contains(t, out.String(), "Still destroying... [5s elapsed]")
+				require.NotContains(t, out.String(), "30s elapsed")
+				require.NotContains(t, out.String(), "mutex.a: Still")
 			})
 		})
 	}

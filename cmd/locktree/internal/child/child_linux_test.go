@@ -86,37 +86,24 @@ func openTerminal(t *testing.T) (screen *os.File, name string) {
 	return screen, fmt.Sprintf("/dev/pts/%d", n)
 }
 
-// What a shell leaves behind when it ends is in its group still.
-func TestKillReachesWhatTheCommandLeftBehind(t *testing.T) {
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	cmd := exec.Command("sh", "-c", "sleep 1000 & echo gone")
-	cmd.Stdout = w
-	p, err := child.Start(cmd)
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	<-p.Done()
-	p.Kill()
-	require.NoError(t, r.SetReadDeadline(time.Now().Add(hanging)))
-	rest, err := io.ReadAll(r) // as long as anybody can write
-	require.NoError(t, err)
-	require.Equal(t, "gone\n", string(rest))
-}
-
-// timeout(1) in a script, and a shell with job control, make groups of their own. Whoever was in one went on working after the
-// lock was lost, and after exec had ended.
-func TestKillReachesGroupsWithinTheCommand(t *testing.T) {
-	for name, script := range map[string]string{
-		"timeout":                `timeout 1000 sh -c 'echo up; sleep 1000'; true`,
-		"job control":            `set -m; sh -c 'echo up; sleep 1000' & wait`,
-		"that ignores SIGTERM":   `timeout 1000 sh -c 'trap "" TERM; echo up; while :; do sleep 1; done'; true`,
-		"one within the other":   `timeout 1000 timeout 1000 sh -c 'echo up; sleep 1000'; true`,
-		"left by who started it": `timeout 1000 sh -c 'trap "" TERM; echo up; sleep 1000; sleep 1000' & sleep 1000`,
+// What a shell leaves behind when it ends is in its group still. timeout(1) in a script, and a shell with job control, make groups of their
+// own: a process in one went on working after the lock was lost, and after exec had ended.
+func TestKillReachesAllThatTheCommandStarted(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		first  func(p *child.Process) // before it is killed
+	}{
+		"timeout":                {`timeout 1000 sh -c 'echo up; sleep 1000'; true`, func(*child.Process) {}},
+		"job control":            {`set -m; sh -c 'echo up; sleep 1000' & wait`, func(*child.Process) {}},
+		"that ignores SIGTERM":   {`timeout 1000 sh -c 'trap "" TERM; echo up; while :; do sleep 1; done'; true`, (*child.Process).Stop},
+		"one within the other":   {`timeout 1000 timeout 1000 sh -c 'echo up; sleep 1000'; true`, func(*child.Process) {}},
+		"left by who started it": {`timeout 1000 sh -c 'trap "" TERM; echo up; sleep 1000; sleep 1000' & sleep 1000`, func(p *child.Process) { p.Stop(); <-p.Done() }},
+		"left in the group":      {`sleep 1000 & echo up`, func(p *child.Process) { <-p.Done() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, w, err := os.Pipe()
 			require.NoError(t, err)
-			cmd := exec.Command("bash", "-c", script)
+			cmd := exec.Command("bash", "-c", c.script)
 			cmd.Stdout = w
 			p, err := child.Start(cmd)
 			require.NoError(t, err)
@@ -125,15 +112,11 @@ func TestKillReachesGroupsWithinTheCommand(t *testing.T) {
 			lines := bufio.NewReader(r)
 			_, err = lines.ReadString('\n')
 			require.NoError(t, err)
-			if strings.Contains(script, "trap") {
-				p.Stop()
-				if strings.Contains(script, "&") {
-					<-p.Done()
-				}
-			}
+			c.first(p)
 			p.Kill()
-			_, err = io.ReadAll(lines) // as long as anybody can write
+			rest, err := io.ReadAll(lines) // as long as a process can write
 			require.NoError(t, err)
+			require.Empty(t, rest)
 			<-p.Done()
 		})
 	}
