@@ -70,11 +70,19 @@ func mark(typ, addr string, more ...any) string {
 	return string(text)
 }
 
-var mine = digestACL("search", zk.PermAll)
+var (
+	mine     = digestACL("search", zk.PermAll)
+	readable = []zk.ACL{mine, digestACL("platform", zk.PermRead)}
+)
+
+// lock makes a mutex in the platform's name.
+func (a *tenant) lock(list []zk.ACL, more ...any) {
+	a.create("/x", mark("mutex", "namespace.search.mutex.x", more...), 0, list...)
+}
 
 var attacks = map[string]func(a *tenant){
-	"a lock in the platform's name":   func(a *tenant) { a.create("/x", mark("mutex", "namespace.search.mutex.x"), 0) },
-	"a protected one":                 func(a *tenant) { a.create("/x", mark("mutex", "namespace.search.mutex.x", "protect", true), 0) },
+	"a lock in the platform's name":   func(a *tenant) { a.lock(nil) },
+	"a protected one":                 func(a *tenant) { a.lock(nil, "protect", true) },
 	"an address of another namespace": func(a *tenant) { a.create("/x", mark("namespace", "namespace.payments"), 0) },
 	"the address of its own":          func(a *tenant) { a.create("/x", mark("namespace", "namespace.search"), 0) },
 	"an unknown state": func(a *tenant) {
@@ -86,16 +94,10 @@ var attacks = map[string]func(a *tenant){
 	"an unknown type":         func(a *tenant) { a.create("/x", mark("foo", "namespace.search.foo.x"), 0) },
 	"an address that is none": func(a *tenant) { a.create("/x", mark("mutex", "\x1b[31m\"; rm -rf"), 0) },
 	"no address":              func(a *tenant) { a.create("/x", mark("mutex", ""), 0) },
-	"a sum that it copied, with a list that is hidden": func(a *tenant) {
-		a.create("/x", mark("mutex", "namespace.search.mutex.x", "protect", true, "sum", a.sum()), 0, mine, digestACL("platform", zk.PermRead))
-	},
-	"a sum that it copied": func(a *tenant) {
-		a.create("/x", mark("mutex", "namespace.search.mutex.x", "protect", true, "sum", a.sum()), 0)
-	},
-	"a megabyte": func(a *tenant) { a.create("/x", strings.Repeat("x", 1_000_000), 0) },
-	"a declaration of a megabyte": func(a *tenant) {
-		a.create("/x", mark("mutex", "namespace.search.mutex.x", "junk", strings.Repeat("x", 990_000)), 0)
-	},
+	"a sum that it copied, with a list that is hidden": func(a *tenant) { a.lock(readable, "protect", true, "sum", a.sum()) },
+	"a sum that it copied":                             func(a *tenant) { a.lock(nil, "protect", true, "sum", a.sum()) },
+	"a megabyte":                                       func(a *tenant) { a.create("/x", strings.Repeat("x", 1_000_000), 0) },
+	"a declaration of a megabyte":                      func(a *tenant) { a.lock(nil, "junk", strings.Repeat("x", 990_000)) },
 	"a deep tree": func(a *tenant) {
 		for i := range 300 {
 			a.create(strings.Repeat("/d", i+1), "", 0)
@@ -107,23 +109,19 @@ var attacks = map[string]func(a *tenant){
 		}
 	},
 	"a node that only it may read":                   func(a *tenant) { a.create("/x", "x", 0, mine) },
-	"a lock in the platform's name only it may read": func(a *tenant) { a.create("/x", mark("mutex", "namespace.search.mutex.x"), 0, mine) },
-	"a namespace that others may not change": func(a *tenant) {
-		a.create("/x", mark("namespace", "namespace.search.namespace.x"), 0, mine, digestACL("platform", zk.PermRead))
-	},
-	"a lock that others may not change": func(a *tenant) {
-		a.create("/x", mark("mutex", "namespace.search.mutex.x"), 0, mine, digestACL("platform", zk.PermRead))
-	},
+	"a lock in the platform's name only it may read": func(a *tenant) { a.lock([]zk.ACL{mine}) },
+	"a namespace that others may not change":         func(a *tenant) { a.create("/x", mark("namespace", "namespace.search.namespace.x"), 0, readable...) },
+	"a lock that others may not change":              func(a *tenant) { a.lock(readable) },
 	"a semaphore whose parts others may not read": func(a *tenant) {
 		a.create("/x", mark("semaphore", "namespace.search.semaphore.x", "spec", map[string]any{"permits": 1}), 0)
 		a.create("/x/leases", "", 0, mine)
 	},
 	"a held lock": func(a *tenant) {
-		a.create("/x", mark("mutex", "namespace.search.mutex.x"), 0)
+		a.lock(nil)
 		a.create("/x/_c_aaaaaaaa-lock-0000000000", "", 0)
 	},
 	"an ephemeral node":                         func(a *tenant) { a.create("/x", mark("mutex", "namespace.search.mutex.x"), zk.FlagEphemeral) },
-	"a draining lock":                           func(a *tenant) { a.create("/x", mark("mutex", "namespace.search.mutex.x", "state", "draining"), 0) },
+	"a draining lock":                           func(a *tenant) { a.lock(nil, "state", "draining") },
 	"thousands of nodes":                        func(a *tenant) { a.many(3000, "") },
 	"thousands of locks in the platform's name": func(a *tenant) { a.many(1000, mark("mutex", "namespace.search.mutex.x")) },
 	"control characters in a name":              func(a *tenant) { a.create("/a\u202eb\u200b", "", 0) },
@@ -133,7 +131,7 @@ var attacks = map[string]func(a *tenant){
 		a.index(`{"locktree":1,"apply":"x","res":{"namespace.payments":{"path":"/locks/payments","type":"namespace","gen":1}}}`, nil)
 	},
 	"a record that only it may read":             func(a *tenant) { a.index("x", []zk.ACL{mine}) },
-	"a record and a lock in the platform's name": func(a *tenant) { a.index("x", nil); a.create("/x", mark("mutex", "namespace.search.mutex.x"), 0) },
+	"a record and a lock in the platform's name": func(a *tenant) { a.index("x", nil); a.lock(nil) },
 	"a root that only it may read":               func(a *tenant) { a.create("/.locktree", "", 0, mine) },
 	"an apply lock in the platform's name": func(a *tenant) {
 		a.create("/.locktree", "", 0)
@@ -147,7 +145,7 @@ var attacks = map[string]func(a *tenant){
 	},
 
 	"its namespace closed to the platform": func(a *tenant) { a.restrict(mine) },
-	"its namespace closed but for reading": func(a *tenant) { a.restrict(mine, digestACL("platform", zk.PermRead)) },
+	"its namespace closed but for reading": func(a *tenant) { a.restrict(readable...) },
 	"its namespace a lock that is in use": func(a *tenant) {
 		a.set(mark("mutex", "namespace.search"))
 		a.create("/_c_aaaaaaaa-lock-0000000000", "", 0)
