@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -14,45 +13,11 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 )
 
-// Who may write to the root may name an output, a node or a contender as he likes. No command hands a terminal what it would obey.
-func TestNoCommandObeysWhatStandsInZooKeeper(t *testing.T) {
-	const evil = "\x1b]0;owned\x07\u202e\u0085"
-	quoted := []byte(`"\u001b]0;owned\u0007\u202e\u0085`)
-	inFakeTime(t, oneLedger+"output \"where\" {\n  value = mutex.ledger.path\n}\noutput \"gone\" {\n  value = [mutex.ledger.path]\n}\n", func(t *testing.T, b *bench) {
-		b.run(exit.OK, "apply", "-auto-approve")
-		const record = "/t/.locktree/stacks/shop"
-		stored, ok := b.server.Get(record)
-		require.True(t, ok)
-		data := bytes.ReplaceAll(bytes.ReplaceAll(stored.Data, []byte(`"gone`), append(quoted, "gone"...)), []byte(`"/t/ledger"`), append(quoted, '"'))
-		require.NotEqual(t, stored.Data, data)
-		require.NoError(t, b.server.Set(record, data))
-		for _, dir := range []string{"/t/ledger/", "/t/"} {
-			for _, name := range []string{"\u202e\u2066", "\u202e__lock__0000000001", "_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-0000000002"} {
-				require.NoError(t, b.server.Create(dir+name, []byte(evil)))
-			}
-		}
-		for i, data := range []string{"a\x00b", "\xff\xfe", `{"id":"<b>\u202e","host":"\u0007","since":"9999-12-31T23:59:59Z"}`, `{"id":1e999}`, "null", "__REVOKE__", strings.Repeat("long", 100_000)} {
-			require.NoError(t, b.server.Create(fmt.Sprintf("/t/ledger/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-00000000%d", 10+i), []byte(data)))
-		}
-		for _, args := range []string{
-			"status", "status -json", "status /t", "status -json /t", "doctor", "doctor -json",
-			"plan", "plan -json", "plan -destroy", "show", "show -json", "show mutex.ledger", "output", "output -json",
-			"import -from=/t", "apply -auto-approve", "destroy -auto-approve",
-		} {
-			out, errs := b.runUnder(t.Context(), -1, strings.Fields(args)...)
-			require.NotEmpty(t, out+errs, args)
-			require.True(t, utf8.ValidString(out+errs), args)
-			for _, r := range out + errs {
-				require.True(t, r == '\n' || unicode.IsPrint(r), "%s: %q in:\n%q", args, r, out+errs)
-			}
-		}
-	})
-}
-
-// Each text of each node of the tree, and of a file, is one that writes lines of its own, that a terminal or a CI runner obeys, or that is
-// 20 kB long. A damaged mark forged "No changes." and workflow commands; one long name made each line of status as long.
+// A program that may write to the root names an output, a node or a contender as it likes. Each text of each node of the tree, and of a
+// file, is one that writes lines of its own, that a terminal or a CI runner obeys, or that is 20 kB long. A damaged mark forged
+// "No changes." and workflow commands; one long name made each line of status as long.
 func TestNoTextOfOthersMakesALineOfItsOwn(t *testing.T) {
-	const evil = "x\nFORGED\n::error::FORGED\r##[error]x\x1b[31m ##vso[x]"
+	const evil = "\u202ex\u0085\nFORGED\n::error::FORGED\r##[error]x\x1b[31m ##vso[x]\x1b]0;owned\x07"
 	long := strings.Repeat("w", 20_000)
 	config := oneLedger + `namespace "n" {
   acl = acl.open
@@ -78,10 +43,15 @@ check "c" {
 				require.NoError(t, b.server.Create(fmt.Sprintf("/t/forged%d-%d", i, n), data))
 			})
 			require.Greater(t, n, 5)
-			require.NoError(t, b.server.Create(fmt.Sprintf("/t/ledger/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a%d-lock-000000000%d", i, i), []byte(text)))
+			id, err := json.Marshal(map[string]string{"id": text, "host": text})
+			require.NoError(t, err)
+			require.NoError(t, b.server.Create(fmt.Sprintf("/t/ledger/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a%d-lock-000000000%d", i, i+1), id))
 			require.NoError(t, b.server.Create(fmt.Sprintf("/t/n/plain%d", i), []byte(text)))
 		}
-		for _, name := range []string{"::error::FORGED", "##[error]x", long} {
+		for i, data := range []string{"a\x00b", "\xff\xfe", `{"id":"<b>\u202e","host":"\u0007","since":"9999-12-31T23:59:59Z"}`, `{"id":1e999}`, "null", "__REVOKE__", evil, long} {
+			require.NoError(t, b.server.Create(fmt.Sprintf("/t/ledger/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-00000000%d", 10+i), []byte(data)))
+		}
+		for _, name := range []string{"::error::FORGED", "##[error]x", "\u202e\u2066", "\u202e__lock__0000000000", long} {
 			require.NoError(t, b.server.Create("/t/n/"+name, nil))
 			require.NoError(t, b.server.Create("/t/ledger/"+name, nil))
 		}
@@ -90,7 +60,7 @@ check "c" {
 			require.True(t, ok)
 			tell := func(data []byte) {
 				require.NoError(t, b.server.Set(record, data))
-				hears(t, b, "plan", "history", "output")
+				hears(t, b, "plan", "history", "output", "output -json")
 			}
 			forgeries(t, stored.Data, evil, tell)
 			forgeries(t, stored.Data, long, tell)
@@ -99,7 +69,7 @@ check "c" {
 			require.NoError(t, b.server.Set(record, stored.Data))
 		}
 		hears(t, b, "status", "status /t", "status /t/ledger", "status -waiting", "doctor", "plan", "plan -destroy", "show", "show mutex.ledger", "output",
-			"import -from=/t", "validate", "history", "apply -auto-approve", "destroy -auto-approve")
+			"import -from=/t", "validate", "history", "status -json", "status -json /t", "doctor -json", "plan -json", "show -json", "apply -auto-approve", "destroy -auto-approve")
 		b.write("q\n::error::FORGED\x1b[31m.locktree.hcl", "locals {\nw=1\n}\n")
 		b.write("q\nFORGED.locktree.hcl", "locals {\nx=1\n}\n")
 		b.write("r.locktree.hcl", "locals {\nx=1\n}\n")
@@ -147,14 +117,17 @@ func hears(t *testing.T, b *bench, commands ...string) {
 	t.Helper()
 	for _, args := range commands {
 		out, errs := b.runUnder(t.Context(), -1, strings.Fields(args)...)
-		if strings.HasPrefix(args, "status") { // a table
+		require.NotEmpty(t, out+errs, args)
+		require.True(t, utf8.ValidString(out+errs), args)
+		isJSON := strings.Contains(args, "-json") // where a text is a value
+		if strings.HasPrefix(args, "status") && !isJSON { // a table
 			require.Less(t, len(out), 20_000, "%s: %s", args, out)
 		}
 		for line := range strings.Lines(out + errs) {
 			text := strings.TrimLeft(line, " │")
-			require.False(t, strings.HasPrefix(text, "::") || strings.HasPrefix(text, "FORGED") || strings.Contains(line, "##[") || strings.Contains(line, "##vso["), "%s: %q", args, line)
+			require.False(t, strings.HasPrefix(text, "::") || strings.HasPrefix(text, "FORGED") || !isJSON && (strings.Contains(line, "##[") || strings.Contains(line, "##vso[")), "%s: %q", args, line)
 			require.False(t, strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return !unicode.IsPrint(r) }), "%s: %q", args, line)
-			require.Less(t, len(line), 25_000, args)
+			require.True(t, isJSON || len(line) < 25_000, args)
 		}
 	}
 }
