@@ -119,7 +119,7 @@ func hears(t *testing.T, b *bench, commands ...string) {
 		out, errs := b.runUnder(t.Context(), -1, strings.Fields(args)...)
 		require.NotEmpty(t, out+errs, args)
 		require.True(t, utf8.ValidString(out+errs), args)
-		isJSON := strings.Contains(args, "-json") // where a text is a value
+		isJSON := strings.Contains(args, "-json")         // where a text is a value
 		if strings.HasPrefix(args, "status") && !isJSON { // a table
 			require.Less(t, len(out), 20_000, "%s: %s", args, out)
 		}

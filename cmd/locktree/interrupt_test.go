@@ -201,21 +201,26 @@ func TestAnInterruptEndsTheWaitForSilentServers(t *testing.T) {
 	}
 }
 
+// interruptedAt interrupts an apply when its transaction about a path arrives, which goes on some time later.
+func (b *bench) interruptedAt(path string, later time.Duration, code int) (stderr string) {
+	held := b.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, path) }), zktest.Hold)
+	ctx, interrupt := context.WithCancel(b.t.Context())
+	go func() {
+		<-held.Hit()
+		interrupt()
+		time.Sleep(later)
+		held.Release()
+	}()
+	_, stderr = b.runUnder(ctx, code, "apply", "-auto-approve")
+	return stderr
+}
+
 // What was sent is seen through, however long that takes, and then the command ends.
 func TestAnInterruptWaitsForTheTransaction(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
-		held := b.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, "/t/ledger") }), zktest.Hold)
-		ctx, interrupt := context.WithCancel(t.Context())
 		began := time.Now()
-		go func() {
-			<-held.Hit()
-			interrupt()
-			time.Sleep(8 * time.Second)
-			held.Release()
-		}()
-		_, stderr := b.runUnder(ctx, -1, "apply", "-auto-approve")
+		require.Contains(t, b.interruptedAt("/t/ledger", 8*time.Second, -1), "Changes are under way.")
 		require.GreaterOrEqual(t, time.Since(began), 8*time.Second)
-		require.Contains(t, stderr, "Changes are under way.")
 		_, there := b.server.Get("/t/ledger")
 		require.True(t, there)
 		out, _ := b.run(exit.OK, "plan")
@@ -252,16 +257,7 @@ func TestAnInterruptBetweenEnsemblesSaysWhatIsApplied(t *testing.T) {
 		b.write("base.locktree.hcl", twoRoots)
 		b.run(exit.OK, "apply", "-auto-approve")
 		b.write("base.locktree.hcl", strings.ReplaceAll(twoRoots, "  acl      =", "  description = \"changed\"\n  acl      ="))
-		held := b.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, "/t/1/a") }), zktest.Hold)
-		ctx, interrupt := context.WithCancel(t.Context())
-		go func() {
-			<-held.Hit()
-			interrupt()
-			time.Sleep(3 * time.Second)
-			held.Release()
-		}()
-		_, stderr := b.runUnder(ctx, exit.Failed, "apply", "-auto-approve")
-		require.Contains(t, stderr, "The changes of ensemble \"one\" are applied.")
+		require.Contains(t, b.interruptedAt("/t/1/a", 3*time.Second, exit.Failed), "The changes of ensemble \"one\" are applied.")
 		out, _ := b.run(exit.OK, "apply", "-auto-approve")
 		require.Contains(t, out, "1 changed")
 	})
