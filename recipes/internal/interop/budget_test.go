@@ -329,11 +329,7 @@ func newBiller(t *testing.T) *biller {
 		}
 		return false
 	}, zktest.Fault{})
-	var err error
-	b.classes, err = javaProgram()
-	require.NoError(t, err)
-	b.java = b.startJava(t, "java", livingSession, b.hear)
-	b.python = b.startPython(t, "python", livingSession, b.hear)
+	b.startPeers(t)
 	return b
 }
 
@@ -382,15 +378,6 @@ func (b *biller) declare(path string, p kind.Params) {
 	require.NoError(b.t, b.srv.Provision(path, &kind.Payload{Params: p, Owner: kind.Owner{Stack: "interop", Addr: "test"}}))
 }
 
-// await polls the server until its nodes are as they should be, which no client may be asked to wait for.
-func (b *biller) await(what string, done func() bool) {
-	deadline := time.Now().Add(patience)
-	for !done() {
-		require.True(b.t, time.Now().Before(deadline), what)
-		time.Sleep(pollEvery)
-	}
-}
-
 // line is the contenders below a lock, whatever its layout.
 func (b *biller) line(path string) (names []string) {
 	n, _ := b.srv.Get(path)
@@ -420,7 +407,7 @@ func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow s
 			}
 		})
 		r := b.bill(e, func() { require.NoError(b.t, e.release(ctx)) }, func() {
-			b.await("a release leaves nothing", func() bool { return len(b.line(path)) == 0 })
+			require.Eventually(b.t, func() bool { return len(b.line(path)) == 0 }, patience, pollEvery, "a release leaves nothing")
 		})
 		if i > 0 {
 			acquire = acquire.cheaper(a)
@@ -440,7 +427,7 @@ func (b *biller) try(p, holder party, path string, enough func(int, charge) bool
 	s = dearest
 	for i := 0; !enough(i, s); i++ {
 		s = s.cheaper(b.bill(e, func() { require.True(b.t, isHeld(e.try(ctx))) }, func() {
-			b.await("a try leaves nothing", func() bool { return len(b.line(path)) == held })
+			require.Eventually(b.t, func() bool { return len(b.line(path)) == held }, patience, pollEvery, "a try leaves nothing")
 		}))
 	}
 	events := b.srv.SessionCounts(sessionOf(b.t, e)).WatchEvents
@@ -502,7 +489,7 @@ func (b *biller) twins(p party, path string, enough func(int, charge) bool) (pas
 		for i, e := range line {
 			if i > 0 {
 				granted[i] = b.request(ctx, e)
-				b.await("it waits", func() bool { return b.waiting(e, path) == i })
+				require.Eventually(b.t, func() bool { return b.waiting(e, path) == i }, patience, pollEvery, "it waits")
 			}
 		}
 		contenders = len(b.line(path))

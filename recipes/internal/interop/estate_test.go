@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	"github.com/locktree/locktree/recipes/inspect/scan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
-	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
 // Semaphores became namespaces, queues too, idle locks were left out, and what had been taken over vanished with its programs. The estate
@@ -87,24 +85,12 @@ type estate struct {
 
 func newEstate(t *testing.T) *estate {
 	dir := t.TempDir()
-	e := &estate{upgrade: &upgrade{realLab: &realLab{t: t, events: map[string]chan string{}}, dir: dir}, interval: filepath.Join(t.TempDir(), "options")}
-	l := e.realLab
+	e := &estate{interval: filepath.Join(t.TempDir(), "options"), command: version{name: "now", command: filepath.Join(dir, "locktree")}}
 	e.every(t, 24*time.Hour)
-	l.zk = realzk.Start(t, realzk.Options{TickTime: 200 * time.Millisecond, JVM: []string{"@" + e.interval},
-		Config: map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000"}})
-	var err error
-	l.admin, _, err = zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
-	require.NoError(t, err)
-	t.Cleanup(l.admin.Close)
-	l.classes, err = javaProgram()
-	require.NoError(t, err)
-	e.command = version{name: "now", command: filepath.Join(dir, "locktree")}
-	build := exec.Command("go", "build", "-o", e.command.command, "./cmd/locktree")
-	build.Dir = "../../.."
-	text, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", text)
-	l.java = l.startJava(t, "java", livingSession, l.hear)
-	l.python = l.startPython(t, "python", livingSession, l.hear)
+	l := bareLab(t, "@"+e.interval)
+	l.startPeers(t)
+	e.upgrade = &upgrade{realLab: l, dir: dir}
+	goBuild(t, "../../..", e.command.command, "./cmd/locktree")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "base.locktree.hcl"), fmt.Appendf(nil, "locktree { stack = \"shop\" }\nensemble \"main\" {\n  servers = [%q]\n  root = \"/estate\"\n}\n", l.zk.Addr), 0o600))
 	return e
 }
@@ -315,53 +301,4 @@ func (l *realLab) empty(ctx context.Context, t *testing.T) []scan.Empty {
 	snap, err := scan.Look(ctx, c, scan.Options{Prefix: "/left"})
 	require.NoError(t, err)
 	return snap.Empty
-}
-
-// Programs of Curator and kazoo that know nothing of us, in locks that nobody declared: who holds, who waits, and where they
-// connect from, on Apache ZooKeeper with its words allowed and forbidden.
-func TestForeignProgramsAreSeenWithTheirQueues(t *testing.T) {
-	for name, words := range map[string]string{"words allowed": "*", "words forbidden": "srvr"} {
-		t.Run(name, func(t *testing.T) {
-			l := newLabAllowing(t, words)
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			for _, path := range []string{"/java", "/java/orders", "/python", "/python/jobs"} {
-				l.create(t, path, nil)
-			}
-			declared := l.provision(t, kind.Mutex.New())
-			curator, kazoo := foreign("curator", java, "mutex"), foreign("kazoo", python, "lock")
-			for path, p := range map[string]party{"/java/orders": curator, "/python/jobs": kazoo, declared: curator} {
-				require.NoError(t, p.enter(t, l, path).acquire(ctx))
-			}
-			granted := l.request(ctx, ours("go", "", goMutex).enter(t, l, declared))
-			l.awaitContenders(t, declared, 2)
-
-			c := l.readOnly(t)
-			s := scan.New(c, scan.Options{Prefix: "/"})
-			for range 2 { // the second one from what it knows
-				snap, err := s.Scan(ctx)
-				require.NoError(t, err)
-				require.Equal(t, words == "*", snap.Dump)
-				require.Empty(t, snap.Unread)
-				var seen []string
-				for _, in := range snap.Locks {
-					line := in.Path + " " + in.Kind.String()
-					for _, c := range in.Holders {
-						line += " held by " + c.Writer + " session " + fmt.Sprintf("0x%x", c.Session)
-						require.Equal(t, words == "*", strings.HasPrefix(snap.Sessions[c.Session].Address, "127.0.0.1:"))
-						require.Equal(t, words == "*", !snap.Sessions[c.Session].Expires.IsZero())
-					}
-					seen = append(seen, fmt.Sprintf("%s, %d waiting", line, len(in.Waiters)))
-				}
-				require.ElementsMatch(t, []string{
-					"/java/orders mutex held by curator session " + l.java.session + ", 0 waiting",
-					"/python/jobs mutex held by kazoo session " + l.python.session + ", 0 waiting",
-					declared + " mutex held by curator session " + l.java.session + ", 1 waiting",
-				}, seen)
-				require.Len(t, snap.Waits.All, 1)
-			}
-			cancel()
-			<-granted
-		})
-	}
 }

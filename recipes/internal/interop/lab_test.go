@@ -54,50 +54,57 @@ const (
 	interop = "../../../testdata/interop"
 )
 
-func newLab(t *testing.T) *realLab { return newLabAllowing(t, "*") }
-
-// newLabAllowing is newLab with these four-letter words only.
-func newLabAllowing(t *testing.T, words string) *realLab {
+// newLab is a laboratory with all programs.
+func newLab(t *testing.T) *realLab {
 	t.Helper()
-	var classes string
-	compiled := make(chan error, 1)
-	go func() {
-		var err error
-		classes, err = javaProgram()
-		compiled <- err
-	}()
-	l := bareLab(t, words)
-	require.NoError(t, <-compiled)
-	l.classes = classes
-	l.java = l.startJava(t, "java", livingSession, l.hear)
-	l.python = l.startPython(t, "python", livingSession, l.hear)
+	go func() { _, _ = javaProgram() }() // while the server starts
+	l := bareLab(t)
+	l.startPeers(t)
 	return l
 }
 
-// bareLab is a laboratory without the programs of the other languages.
-func bareLab(t *testing.T, words string) *realLab {
+// startPeers starts the programs of the other languages.
+func (l *realLab) startPeers(t *testing.T) {
+	t.Helper()
+	var err error
+	l.classes, err = javaProgram()
+	require.NoError(t, err)
+	l.java = l.startJava(t, "java", livingSession, l.hear)
+	l.python = l.startPython(t, "python", livingSession, l.hear)
+}
+
+// bareLab is a laboratory without the programs of the other languages, and with these options of the server instead of properties.
+func bareLab(t *testing.T, jvm ...string) *realLab {
 	t.Helper()
 	l := &realLab{t: t, events: map[string]chan string{}}
-	l.zk = realzk.Start(t, realzk.Options{
-		TickTime: 200 * time.Millisecond,
-		Config:   map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000", "4lw.commands.whitelist": words},
+	options := realzk.Options{TickTime: 200 * time.Millisecond, Config: map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000"}, JVM: jvm}
+	if jvm == nil {
 		// No crash of the server is part of these tests, and no node that Curator leaves is removed within a minute, at any moment.
-		Properties: map[string]string{"zookeeper.forceSync": "no", "znode.container.checkIntervalMs": "86400000"},
-	})
+		options.Properties = map[string]string{"zookeeper.forceSync": "no", "znode.container.checkIntervalMs": "86400000"}
+	}
+	l.zk = realzk.Start(t, options)
 	var err error
 	l.admin, _, err = zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
 	require.NoError(t, err)
 	t.Cleanup(l.admin.Close)
-	_, err = l.admin.Create("/commits", nil, 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
+	l.create(t, "/commits", nil)
 	(&harness.Commits{Set: func(context.Context) (int32, error) {
 		stat, err := l.admin.Set("/commits", nil, -1)
 		if err != nil {
 			return 0, err
 		}
 		return stat.Version, nil
-	}}).Keep(t, 0) // nothing happens to the server, so at both ends is enough
+	}}).Keep(t, 0) // at both ends is enough
 	return l
+}
+
+// goBuild compiles a package of this repository, or of another state of it.
+func goBuild(t *testing.T, root, out, pkg string, flags ...string) {
+	t.Helper()
+	build := exec.Command("go", append(append([]string{"build", "-o", out}, flags...), pkg)...)
+	build.Dir = root
+	text, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", text)
 }
 
 // within is a context that ends after d, or with the test.
@@ -164,16 +171,13 @@ func (l *realLab) startJava(t *testing.T, id string, timeout time.Duration, even
 }
 
 // build makes the Go program for this run, under the race detector if this test is.
-func (l *realLab) build(t *testing.T) error {
+func (l *realLab) build(t *testing.T) {
 	l.program = filepath.Join(t.TempDir(), "peer")
-	args := []string{"build", "-o", l.program}
+	var flags []string
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		args = append(args, "-race")
+		flags = []string{"-race"}
 	}
-	if out, err := exec.Command("go", append(args, interop+"/go")...).CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return nil
+	goBuild(t, interop+"/go", l.program, ".", flags...)
 }
 
 // startGo starts a Go program that can be killed.

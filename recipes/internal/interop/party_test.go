@@ -95,10 +95,22 @@ type goLock struct {
 // ours is a recipe of this library, in a client of its own: every entry is another Go program.
 func ours(name string, wire string, open func(*recipes.Client, string) goLock, auth ...recipes.Auth) party {
 	return party{name: name, wire: wire, enter: func(t *testing.T, l *realLab, path string) *entry {
-		seen := &queuedObserver{seen: make(chan struct{})}
-		c := l.goClient(t, name, seen.Observe, auth...)
+		queued := make(chan struct{})
+		once := sync.OnceFunc(func() { close(queued) })
+		c := l.goClient(t, name, func(e recipes.Event) {
+			if e.Type == recipes.EventQueued {
+				once()
+			}
+		}, auth...)
 		e := goEntry(t, c, open(c, path))
-		e.waits = seen.await
+		e.waits = func(ctx context.Context) error {
+			select {
+			case <-queued:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
 		return e
 	}}
 }
@@ -126,30 +138,6 @@ func goEntry(t *testing.T, c *recipes.Client, lock goLock) *entry {
 		e.try = func(ctx context.Context) error { return keep(lock.try(ctx)) }
 	}
 	return e
-}
-
-// queuedObserver hears that its client waits.
-type queuedObserver struct {
-	seen chan struct{}
-}
-
-func (o *queuedObserver) await(ctx context.Context) error {
-	select {
-	case <-o.seen:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (o *queuedObserver) Observe(e recipes.Event) {
-	select {
-	case <-o.seen:
-	default:
-		if e.Type == recipes.EventQueued {
-			close(o.seen)
-		}
-	}
 }
 
 func goMutex(c *recipes.Client, path string) goLock {

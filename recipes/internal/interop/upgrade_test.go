@@ -4,7 +4,6 @@ package interop_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,7 +31,7 @@ type version struct {
 func TestUpgrade(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
-	l := bareLab(t, "*")
+	l := bareLab(t)
 	u := &upgrade{realLab: l, dir: t.TempDir()}
 	u.was, u.is = u.build(t, "former"), u.build(t, "now")
 
@@ -68,7 +67,6 @@ type upgrade struct {
 	*realLab
 	dir     string
 	was, is version
-	handles int
 }
 
 // build compiles the command, and the program of testdata/interop/go as it is now, with the library of a version. The former one
@@ -92,12 +90,8 @@ func (u *upgrade) build(t *testing.T, name string) version {
 	}
 	v := version{name: name, command: filepath.Join(u.dir, name+"-locktree")}
 	program := filepath.Join(u.dir, name+"-program")
-	for out, of := range map[string]string{v.command: "./cmd/locktree", program: "./testdata/interop/go"} {
-		build := exec.Command("go", "build", "-o", out, of)
-		build.Dir = source
-		text, err := build.CombinedOutput()
-		require.NoError(t, err, "%s", text)
-	}
+	goBuild(t, source, v.command, "./cmd/locktree")
+	goBuild(t, source, program, "./testdata/interop/go")
 	v.peer = startPeer(t, name, exec.Command(program, u.zk.Addr, fmt.Sprint(livingSession.Milliseconds()), name), u.hear)
 	return v
 }
@@ -147,15 +141,7 @@ func (u *upgrade) run(t *testing.T, v version, code int, args ...string) string 
 
 // enter is a way of a version's program into a lock below /locks/pay.
 func (u *upgrade) enter(t *testing.T, v version, recipe, lock string) *entry {
-	u.handles++
-	handle := fmt.Sprintf("h%d", u.handles)
-	_, err := v.call(t.Context(), "open", handle, recipe, "/locks/pay/"+lock)
-	require.NoError(t, err)
-	return &entry{session: v.session,
-		acquire: func(ctx context.Context) error { _, err := v.call(ctx, "acquire", handle); return err },
-		try:     func(ctx context.Context) error { _, err := v.call(ctx, "acquire", handle, "timeout=0"); return err },
-		release: func(ctx context.Context) error { _, err := v.call(ctx, "release", handle); return err },
-	}
+	return foreign(v.name, func(*realLab) *peer { return v.peer }, recipe).enter(t, u.realLab, "/locks/pay/"+lock)
 }
 
 // matrix lets each of the two versions hold each lock, and each of them wait for it: in the same program it waits for a goroutine.
