@@ -24,7 +24,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
-	"github.com/locktree/locktree/recipes/internal/session/identity"
 	"github.com/locktree/locktree/recipes/internal/session/servers"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -303,38 +302,6 @@ func TestDeadTLSPeerDoesNotHoldUpItsMourners(t *testing.T) {
 		_ = c.Close()
 		p.wg.Wait()
 	})
-}
-
-// ZooKeeper prints the subject in reverse order of encoding; pkix.Name prints it in an order of its own. An ACL with
-// the wrong one was accepted by a server and locked its owner out.
-func TestSubjectIsSpelledAsZooKeeperDoes(t *testing.T) {
-	certificate, leaf := hostile.Authority(t).Issue(t, "alice")
-	s := &Session{client: &Client{}}
-	s.client.tls.last.Store(&tls.Config{Certificates: []tls.Certificate{certificate}})
-	got := s.Identities()
-	require.Equal(t, []Identity{{"world", "anyone"}, {"x509", "CN=alice,OU=ops,O=Acme"}}, got)
-	require.Equal(t, pkix.RDNSequence(leaf.Subject.ToRDNSequence()).String(), got[1].ID, "this one happens to agree")
-
-	// Encoded CN first, as openssl -subj /CN=alice/OU=ops/O=Acme does: the order turns round, pkix.Name's does not.
-	odd := reissue(t, pkix.RDNSequence{
-		{{Type: []int{2, 5, 4, 3}, Value: "alice"}}, {{Type: []int{2, 5, 4, 11}, Value: "ops"}}, {{Type: []int{2, 5, 4, 10}, Value: "Acme"}},
-	})
-	subject, err := identity.Subject(odd)
-	require.NoError(t, err)
-	require.Equal(t, "O=Acme,OU=ops,CN=alice", subject)
-
-	// As Apache ZooKeeper 3.8.0 on Java 17 spelled them: see TestRealServerSpellsSubjectsAsWeDo.
-	odd = reissue(t, pkix.RDNSequence{
-		{{Type: []int{0, 9, 2342, 19200300, 100, 1, 25}, Value: "acme"}}, {{Type: []int{0, 9, 2342, 19200300, 100, 1, 1}, Value: "al"}},
-		{{Type: []int{2, 5, 4, 5}, Value: "4711"}}, {{Type: []int{2, 5, 4, 10}, Value: "  Acme, = #1 "}},
-	})
-	subject, err = identity.Subject(odd)
-	require.NoError(t, err)
-	require.Equal(t, `O=\ \ Acme\, \= \#1\ ,2.5.4.5=#130434373131,UID=al,DC=acme`, subject)
-}
-
-func reissue(t *testing.T, subject pkix.RDNSequence) tls.Certificate {
-	return hostile.Authority(t).Reissue(t, subject)
 }
 
 // doctor and the page know the certificates of the handshake, also one that a program chooses when asked.

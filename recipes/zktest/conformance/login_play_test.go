@@ -101,11 +101,10 @@ func (c *loggingIn) frame() ([]byte, error) {
 	return body, err
 }
 
-// RandomLoggedIn is Random by logins: start begins one at the server under test, and startReference one at the reference, which must
-// know whoever that is by the same name.
-func RandomLoggedIn(t *testing.T, dial Dial, start, startReference func() (Step, error), reference ...zktest.Option) {
+// RandomLoggedIn is Random by logins: start begins one, at either server.
+func RandomLoggedIn(t *testing.T, dial Dial, start func() (Step, error), reference ...zktest.Option) {
 	t.Helper()
 	ref := newReference(append(as(t, dial), reference...)...)
 	defer ref.Close()
-	random(t, LoggedIn(dial, start), LoggedIn(pipe(ref), startReference))
+	random(t, LoggedIn(dial, start), LoggedIn(pipe(ref), start))
 }

@@ -4,14 +4,18 @@ package conformance_test
 
 import (
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/conformance"
+	"github.com/locktree/locktree/recipes/zktest/effort"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -86,4 +90,22 @@ func TestForbiddenWordsAreRefusedAsByZooKeeper(t *testing.T) {
 	got, err := conformance.Word(conformance.TCP(ours.Addr()), "srvr")
 	require.NoError(t, err)
 	require.Contains(t, got, "Mode: standalone")
+}
+
+// Both servers serve no client that has not logged in by DIGEST-MD5, and answer the same.
+func TestRandomSequencesAreAnsweredAsByZooKeeperAfterALogin(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
+	t.Parallel()
+	jaas := filepath.Join(t.TempDir(), "jaas")
+	require.NoError(t, os.WriteFile(jaas, []byte("Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required user_ann=\"pass word\";\n};\n"), 0o600))
+	s := realzk.Start(t, realzk.Options{Config: map[string]string{"forceSync": "no"}, Properties: map[string]string{
+		"znode.container.checkIntervalMs": "86400000", "java.security.auth.login.config": jaas, "zookeeper.sessionRequireClientSASLAuth": "true",
+		"zookeeper.authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+	}})
+	login := func() (conformance.Step, error) {
+		x, err := recipes.DigestMD5("ann", func() (recipes.Secret, error) { return "pass word", nil }).Start(t.Context(), "", "")
+		return x.Next, err
+	}
+	conformance.RandomLoggedIn(t, conformance.TCP(s.Addr), login,
+		zktest.WithSASL(func(user string) string { return map[string]string{"ann": "pass word"}[user] }), zktest.WithSASLRequired())
 }
