@@ -57,8 +57,7 @@ func TestALockThatWasDeletedByHandIsDrift(t *testing.T) {
 		for i := range n {
 			first.Nodes = append(first.Nodes, declare(fmt.Sprintf("/locks/n%d", i), kind.Mutex))
 		}
-		m := newModel(testRoot, testStack)
-		m.apply(t, diff.Compare(m.read(t, testRoot, testStack), first, plan.Options{Identities: us}))
+		m := applied(t, first)
 		second := declared(slices.Clone(first.Nodes)...)
 		for i := range rapid.IntRange(0, 20).Draw(t, "new") {
 			second.Nodes = append(second.Nodes, declare(fmt.Sprintf("/locks/new%d", i), kind.Mutex))

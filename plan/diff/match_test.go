@@ -186,13 +186,13 @@ func TestTheRecordOfAJobGoesToItsNewPath(t *testing.T) {
 }
 
 func TestANamespaceGetsAnotherPathWithEverythingInIt(t *testing.T) {
-	m := applied(t, base())
-	tree := declared(
+	m, solo := applied(t, base()), declare("/locks/solo", kind.Election)
+	moved := []*plan.Node{
 		declare("/locks/cash", kind.Namespace, addr("namespace.x.namespace.locks_pay")),
 		declare("/locks/cash/ledger", kind.Mutex, addr("namespace.x.mutex.locks_pay_ledger")),
 		declare("/locks/cash/pool", kind.Semaphore, set("permits", 3), addr("namespace.x.semaphore.locks_pay_pool")),
-		declare("/locks/solo", kind.Election),
-	)
+	}
+	tree := declared(append(moved, solo)...)
 	p := replan(t, m, tree)
 	require.Equal(t, plan.Counts{Add: 3, Destroy: 3}, p.Summary())
 	require.Len(t, shown(p), 3)
@@ -200,6 +200,15 @@ func TestANamespaceGetsAnotherPathWithEverythingInIt(t *testing.T) {
 		{"/locks/pay/ledger", "/locks/cash/ledger"}, {"/locks/pay"}}, smallest(t, m, p))
 	again := replan(t, m, tree)
 	require.False(t, again.HasChanges(), "%s", again)
+
+	// A lock is declared where it was.
+	m, tree = applied(t, base()), declared(append(moved, declare("/locks/pay", kind.Mutex), solo)...)
+	p = replan(t, m, tree)
+	require.Equal(t, []string{"- /locks/pay/pool", "- /locks/pay/ledger", "+ /locks/cash", "+ /locks/cash/ledger", "+ /locks/cash/pool", "-/+ /locks/pay"}, actions(p))
+	require.Empty(t, p.Changes[slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Path == "/locks/pay" })].PreviousAddr,
+		"what was called so is declared still, elsewhere")
+	smallest(t, m, p)
+	require.False(t, replan(t, m, tree).HasChanges())
 }
 
 // With other locks in the namespace it would have counted as the loss of most of them.
@@ -211,22 +220,6 @@ func TestLocksThatGetOtherPathsAreNoMassDestruction(t *testing.T) {
 	}
 	m := applied(t, before)
 	settle(t, m, replan(t, m, after), after)
-}
-
-func TestLockIsDeclaredWhereANamespaceWas(t *testing.T) {
-	m := applied(t, base())
-	tree := declared(
-		declare("/locks/cash", kind.Namespace, addr("namespace.x.namespace.locks_pay")),
-		declare("/locks/cash/ledger", kind.Mutex, addr("namespace.x.mutex.locks_pay_ledger")),
-		declare("/locks/cash/pool", kind.Semaphore, set("permits", 3), addr("namespace.x.semaphore.locks_pay_pool")),
-		declare("/locks/pay", kind.Mutex), declare("/locks/solo", kind.Election),
-	)
-	p := replan(t, m, tree)
-	require.Equal(t, []string{"- /locks/pay/pool", "- /locks/pay/ledger", "+ /locks/cash", "+ /locks/cash/ledger", "+ /locks/cash/pool", "-/+ /locks/pay"}, actions(p))
-	require.Empty(t, p.Changes[slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Path == "/locks/pay" })].PreviousAddr,
-		"what was called so is declared still, elsewhere")
-	smallest(t, m, p)
-	require.False(t, replan(t, m, tree).HasChanges())
 }
 
 func TestANamespaceGoesWithTheLastLockThatLeavesIt(t *testing.T) {

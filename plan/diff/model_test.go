@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,12 +33,8 @@ type mnode struct {
 func newModel(root, stack string) *model {
 	m := &model{nodes: map[string]*mnode{"/": {}}}
 	for _, p := range []string{root, record.ScaffoldPath(root), kind.ParentPath(record.IndexPath(root, stack)), record.LockPath(root, stack)} {
-		for i := 1; i <= len(p); i++ {
-			if i == len(p) || p[i] == '/' {
-				if m.nodes[p[:i]] == nil {
-					m.nodes[p[:i]] = &mnode{acl: kind.WorldAll()}
-				}
-			}
+		for ; m.nodes[p] == nil; p = kind.ParentPath(p) {
+			m.nodes[p] = &mnode{acl: kind.WorldAll()}
 		}
 	}
 	return m
@@ -55,18 +50,12 @@ func (m *model) children(path string) (out []string) {
 	return out
 }
 
-func (m *model) clone() *model {
-	c := &model{nodes: map[string]*mnode{}, zxid: m.zxid}
+func (m *model) multi(ops []tx.Op) error {
+	next := &model{nodes: map[string]*mnode{}, zxid: m.zxid + 1}
 	for p, n := range m.nodes {
 		d := *n
-		c.nodes[p] = &d
+		next.nodes[p] = &d
 	}
-	return c
-}
-
-func (m *model) multi(ops []tx.Op) error {
-	next := m.clone()
-	next.zxid++
 	for i, op := range ops {
 		if err := next.do(op); err != nil {
 			return fmt.Errorf("op %d, %s %s: %w", i, op.Kind, op.Path, err)
@@ -245,13 +234,13 @@ func set(name string, v any) func(*plan.Node) {
 }
 
 // applied returns a model to which the tree was applied.
-func applied(t testing.TB, tree *plan.Tree) *model {
+func applied(t require.TestingT, tree *plan.Tree) *model {
 	m := newModel(testRoot, testStack)
 	m.apply(t, diff.Compare(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us}))
 	return m
 }
 
-func replan(t testing.TB, m *model, tree *plan.Tree) *plan.Plan {
+func replan(t require.TestingT, m *model, tree *plan.Tree) *plan.Plan {
 	return diff.Compare(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us})
 }
 

@@ -92,8 +92,7 @@ func value(t *rapid.T, f kind.Field) any {
 func TestPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
-		m := newModel(testRoot, testStack)
-		m.apply(t, diff.Compare(m.read(t, testRoot, testStack), a, plan.Options{Identities: us, AllowMassDestroy: true}))
+		m := applied(t, a)
 		current := m.read(t, testRoot, testStack)
 		want := diff.Compare(current, b, plan.Options{Identities: us, AllowMassDestroy: true})
 		current.Nodes = rapid.Permutation(current.Nodes).Draw(t, "current")
@@ -163,11 +162,7 @@ func TestPlanCutAnywhereAndStoppedAnywhereConverges(t *testing.T) {
 			for try := 0; !m.applyCut(t, diff.Compare(m.read(t, testRoot, testStack), tree, opts), func() { m.whole(t) }); try++ {
 				require.Less(t, try, 200, "it does not come any further")
 			}
-			after := m.read(t, testRoot, testStack)
-			again := diff.Compare(after, tree, opts)
-			require.False(t, again.HasChanges(), "%s", again)
-			require.Empty(t, again.Drifted)
-			require.Equal(t, pathsOf(tree.Nodes), pathsOf(after.Nodes))
+			after := m.converged(t, tree, opts)
 			for i, n := range tree.Nodes {
 				require.Equal(t, n.Kind(), after.Nodes[i].Kind())
 				require.Empty(t, kind.Diff(n.Payload.Params, after.Nodes[i].Payload.Params))
@@ -184,6 +179,16 @@ func TestPlanCutAnywhereAndStoppedAnywhereConverges(t *testing.T) {
 	})
 }
 
+// converged asserts that what is declared is there, and nothing is left behind or to do.
+func (m *model) converged(t *rapid.T, tree *plan.Tree, opts plan.Options) *plan.Tree {
+	after := m.read(t, testRoot, testStack)
+	again := diff.Compare(after, tree, opts)
+	require.False(t, again.HasChanges(), "%s", again)
+	require.Empty(t, again.Drifted)
+	require.Equal(t, pathsOf(tree.Nodes), pathsOf(after.Nodes))
+	return after
+}
+
 func pathsOf(nodes []*plan.Node) (out []string) {
 	for _, n := range nodes {
 		out = append(out, n.Path)
@@ -195,9 +200,8 @@ func pathsOf(nodes []*plan.Node) (out []string) {
 func TestPathsThatChangeCutAnywhereKeepOneLockUsable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := trees().Draw(t, "a")
-		m := newModel(testRoot, testStack)
+		m := applied(t, a)
 		opts := plan.Options{Identities: us, AllowMassDestroy: true}
-		m.apply(t, diff.Compare(m.read(t, testRoot, testStack), a, opts))
 		b := declared()
 		to := rapid.SampledFrom([]string{"/moved", "/a2", "/b"}).Draw(t, "to")
 		for _, n := range a.Nodes {
@@ -218,9 +222,7 @@ func TestPathsThatChangeCutAnywhereKeepOneLockUsable(t *testing.T) {
 			}
 			require.Less(t, try, 200)
 		}
-		again := diff.Compare(m.read(t, testRoot, testStack), b, opts)
-		require.False(t, again.HasChanges(), "%s", again)
-		require.ElementsMatch(t, pathsOf(b.Nodes), pathsOf(m.read(t, testRoot, testStack).Nodes), "nothing is left behind")
+		m.converged(t, b, opts)
 	})
 }
 
@@ -255,19 +257,15 @@ func (m *model) edit(t *rapid.T, n *plan.Node) {
 func TestHandEditsArePutBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := trees().Draw(t, "tree")
-		m := newModel(testRoot, testStack)
+		m := applied(t, tree)
 		opts := plan.Options{Identities: us, AllowMassDestroy: true}
-		m.apply(t, diff.Compare(m.read(t, testRoot, testStack), tree, opts))
 		for _, n := range m.read(t, testRoot, testStack).Nodes {
 			if m.nodes[n.Path] != nil && rapid.Bool().Draw(t, "edited") {
 				m.edit(t, n)
 			}
 		}
 		m.apply(t, diff.Compare(m.read(t, testRoot, testStack), tree, opts))
-		again := diff.Compare(m.read(t, testRoot, testStack), tree, opts)
-		require.False(t, again.HasChanges(), "%s", again)
-		require.Empty(t, again.Drifted)
-		require.Equal(t, pathsOf(tree.Nodes), pathsOf(m.read(t, testRoot, testStack).Nodes))
+		m.converged(t, tree, opts)
 	})
 }
 
@@ -276,9 +274,8 @@ func TestHandEditsArePutBack(t *testing.T) {
 func TestTargetedPlansAreStepsOnTheWayToTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
-		m := newModel(testRoot, testStack)
+		m := applied(t, a)
 		opts := plan.Options{Identities: us, AllowMassDestroy: true}
-		m.apply(t, diff.Compare(m.read(t, testRoot, testStack), a, opts))
 		all := slices.Concat(a.Nodes, b.Nodes)
 		if len(all) == 0 {
 			return
@@ -294,9 +291,7 @@ func TestTargetedPlansAreStepsOnTheWayToTheWhole(t *testing.T) {
 		}
 		m.apply(t, p)
 		m.apply(t, diff.Compare(m.read(t, testRoot, testStack), b, opts))
-		again := diff.Compare(m.read(t, testRoot, testStack), b, opts)
-		require.False(t, again.HasChanges(), "%s", again)
-		require.Equal(t, pathsOf(b.Nodes), pathsOf(m.read(t, testRoot, testStack).Nodes))
+		m.converged(t, b, opts)
 	})
 }
 
@@ -416,8 +411,7 @@ func TestAPlanNamesWhatWasChangedAsTheReason(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		blocks := parts(t, "", 0, new(int))
 		before := load(t, blocks)
-		m := newModel(testRoot, testStack)
-		m.apply(t, diff.Compare(m.read(t, testRoot, testStack), before, plan.Options{Identities: us}))
+		m := applied(t, before)
 		same := diff.Compare(m.read(t, testRoot, testStack), before, plan.Options{Identities: us})
 		require.False(t, same.HasChanges(), "%s", same)
 

@@ -93,15 +93,6 @@ func TestAddressThatMatchesNothingIsQuotedWithWhatWasMeant(t *testing.T) {
 	}
 }
 
-// A lock that is free needs no force. In a namespace nobody stands who could lose a place.
-func TestForceBreakOfALockThatIsFreeIsNoMistake(t *testing.T) {
-	live := applied(t, base()).read(t, testRoot, testStack)
-	p := diff.Compare(live, base(), plan.Options{Identities: us, ForceBreak: []string{"namespace.x.election.locks_solo"}})
-	require.Empty(t, p.Problems)
-	p = diff.Compare(live, base(), plan.Options{Identities: us, ForceBreak: []string{"namespace.x.namespace.locks_pay"}})
-	require.Equal(t, []string{"warning target"}, codes(p))
-}
-
 func TestMassDestroyIsRefused(t *testing.T) {
 	nodes := []*plan.Node{declare("/locks/a", kind.Namespace), declare("/locks/b", kind.Namespace)}
 	for i := range 10 {
@@ -242,8 +233,7 @@ func TestOutputIsPlannedWithWhatItComesFromAlone(t *testing.T) {
 	second.Intent.Outputs = outputs(`2`)
 	second.Intent.Elsewhere = []*plan.Tree{declared(declare("/far", kind.Mutex, addr(far)),
 		declare("/many/a", kind.Mutex, addr(`module.a["x.y[0]\"]"].namespace.x.mutex.many["a"]`)), declare("/many/b", kind.Mutex, addr(manyB)))}
-	m := newModel(testRoot, testStack)
-	m.apply(t, diff.Compare(nil, first, plan.Options{Identities: us}))
+	m := applied(t, first)
 	live := m.read(t, testRoot, testStack)
 	for name, c := range map[string]struct {
 		o       plan.Options
