@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply/event"
@@ -410,22 +409,6 @@ func TestInterruptBeforeTheTransactionWritesNothing(t *testing.T) {
 	})
 	n, _ := s.server.Get(record.LockPath(s.root, stack))
 	require.Empty(t, n.Children, "the lock is given back")
-}
-
-func TestAccessListChangedByHandIsNotOverwritten(t *testing.T) {
-	s, c := shopped(t)
-	p := s.plan(c, closed(s))
-	x := executor(c)
-	mine := []zk.ACL{{Scheme: "digest", ID: admin.ID, Perms: zk.PermAll}, {Scheme: "ip", ID: "10.0.0.1", Perms: zk.PermRead}}
-	x.Events = on(func(event.ACLPhase) {
-		_, err := s.session(c).SetACL(t.Context(), "/locks/pay", mine, -1)
-		require.NoError(t, err)
-	})
-	_, err := x.Run(t.Context(), p)
-	errorAs[*failure.ACLPhaseError](t, err)
-	require.ErrorIs(t, err, zk.ErrBadVersion)
-	require.ErrorContains(t, err, "another client changed it meanwhile")
-	require.Len(t, s.list(c, "/locks/pay"), 2)
 }
 
 func TestServerThatRewritesTheListIsNoticed(t *testing.T) {

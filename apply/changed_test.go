@@ -192,16 +192,11 @@ func TestProgramThatFollowsThePackageDocumentationKeepsARenamedLock(t *testing.T
 	write(dir, second)
 	require.NoError(t, provision(t.Context(), io.Discard, dir, inputs...))
 
-	payload := func(path string) *kind.Payload {
-		node, ok := srv.Get(path)
-		require.True(t, ok, "%s is gone", path)
-		decoded, err := kind.Decode(node.Data)
-		require.NoError(t, err)
-		return decoded
-	}
-	books := payload("/locks/payments/books")
+	node, ok := srv.Get("/locks/payments/books")
+	require.True(t, ok, "it is gone")
+	books, err := kind.Decode(node.Data)
+	require.NoError(t, err)
 	require.Equal(t, "namespace.payments.mutex.ledger", books.Owner.Addr, "the declaration has another address")
 	require.Equal(t, int64(2), books.Gen, "the same declaration goes on")
-	node, _ := srv.Get("/locks/payments/books")
 	require.Equal(t, made.Stat.Czxid, node.Stat.Czxid, "the lock is the same node")
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/lock"
@@ -279,15 +278,12 @@ func planUnderLock(t *testing.T, s *site) {
 	second.Events = on(func(w event.LockWaiting) { waiting <- w.Info })
 	s.session(b)
 	go func() {
-		done <- func() error {
-			run, err := apply.Begin(t.Context(), b, s.shop(set("description", "b")), second.Options)
-			if err != nil {
-				return err
-			}
-			defer run.Close()
-			_, err = run.Apply(t.Context(), run.Plan(plan.Options{}))
-			return err
-		}()
+		_, err := second.Lock(t.Context(), s.shop(set("description", "b")))
+		if err == nil {
+			_, err = second.run.Apply(t.Context(), second.run.Plan(plan.Options{}))
+			second.Unlock()
+		}
+		done <- err
 	}()
 	require.Equal(t, "me@here", (<-waiting).Who)
 	result := s.succeeds(first, s.plan(a, s.shop(set("description", "a"))))

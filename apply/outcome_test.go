@@ -187,30 +187,23 @@ func TestATransactionIsNotAskedForOfALeaderThatWasCutOff(t *testing.T) {
 // nothing about its outcome: the record does. The person is told what failed, that nothing
 // was written, and where to look; not that the connection broke.
 func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
-	for name, long := range map[string]bool{"short": false, "longer than a small jute.maxbuffer": true} {
-		t.Run(name, func(t *testing.T) {
-			s, c := shopped(t)
-			tree := s.shop(set("description", "new"))
-			if long {
-				tree = s.tree(bulk(40, 10, "x")...)
-			}
-			p := s.plan(c, tree)
-			require.Equal(t, long, p.Transaction.Bytes > commit.Suspect)
-			in := s.server.Inject(transaction(s), zktest.Fail(zktest.CodeSystemError))
-			s.unchanged(c, func() {
-				_, err := executor(c).Run(t.Context(), p)
-				errorAs[*failure.NodeError](t, err)
-				require.ErrorIs(t, err, direct.ErrServer)
-				require.EqualError(t, err, "apply: The transaction was not committed: "+s.root+": the servers failed each time the transaction was sent: "+
-					"system error (code -1). Nothing was written. Look at the servers' logs, then apply again.")
-			})
-			require.Equal(t, lock.Tries, in.Hits())
-			in.Remove()
-			s.server.Inject(zktest.Once(transaction(s)), zktest.Fail(zktest.CodeSystemError))
-			s.runs(c, p)
-			s.converges(c, tree, plan.Options{})
-		})
-	}
+	s, c := shopped(t)
+	tree := s.tree(bulk(40, 10, "x")...)
+	p := s.plan(c, tree)
+	require.Greater(t, p.Transaction.Bytes, commit.Suspect, "longer than a small jute.maxbuffer")
+	in := s.server.Inject(transaction(s), zktest.Fail(zktest.CodeSystemError))
+	s.unchanged(c, func() {
+		_, err := executor(c).Run(t.Context(), p)
+		errorAs[*failure.NodeError](t, err)
+		require.ErrorIs(t, err, direct.ErrServer)
+		require.EqualError(t, err, "apply: The transaction was not committed: "+s.root+": the servers failed each time the transaction was sent: "+
+			"system error (code -1). Nothing was written. Look at the servers' logs, then apply again.")
+	})
+	require.Equal(t, lock.Tries, in.Hits())
+	in.Remove()
+	s.server.Inject(zktest.Once(transaction(s)), zktest.Fail(zktest.CodeSystemError))
+	s.runs(c, p)
+	s.converges(c, tree, plan.Options{})
 }
 
 // setQuota sets a quota as zkCli.sh does.
@@ -226,10 +219,6 @@ func (s *site) setQuota(c *recipes.Client, path string, n int) {
 	require.NoError(s.t, err)
 	_, err = session.Create(s.t.Context(), at+"/zookeeper_stats", []byte("count=0,bytes=0"), 0, zk.WorldACL(zk.PermAll))
 	require.NoError(s.t, err)
-}
-
-func TestQuotaRefusalOfATransactionSaysThatItIsUsedUp(t *testing.T) {
-	quotaRefusal(t, inMemory(t, zktest.WithQuotaEnforcement()))
 }
 
 func quotaRefusal(t *testing.T, s *site) {

@@ -3,6 +3,7 @@ package apply_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -66,12 +67,17 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	s, c := shopped(t)
 	w := s.dial("worker:w")
 	lease := s.takes(w.Mutex("/locks/pay/ledger").Lock)
-	require.NoError(t, s.server.Create("/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000000-lock-0000000007", []byte("java@host")))
 	granted := time.UnixMilli(1_800_000_000_000)
-	require.NoError(t, s.server.Create("/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000001-lock-0000000008", kind.Holder{ID: "later", Held: &granted}.Encode()))
+	contenders := map[string][]byte{
+		"/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000000-lock-0000000007": []byte("java@host"),
+		"/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000001-lock-0000000008": kind.Holder{ID: "later", Held: &granted}.Encode(),
+		"/locks/pay/pool/leases/_c_1-lease-0000000000":                              []byte("\x00binary"),
+	}
+	for path, data := range contenders {
+		require.NoError(t, s.server.Create(path, data))
+	}
 	require.NoError(t, s.server.Create("/locks/pay/ledger/README", nil))
 	require.NoError(t, s.server.Create("/locks/pay/pool/junk", nil))
-	require.NoError(t, s.server.Create("/locks/pay/pool/leases/_c_1-lease-0000000000", []byte("\x00binary")))
 
 	live := s.read(c, s.shop())
 	u := live.Find("/locks/pay/ledger").Live.Usage
@@ -92,9 +98,9 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 
 	// Junk keeps a lock from being deleted as a contender does.
 	require.NoError(t, lease.Unlock(t.Context()))
-	require.NoError(t, s.server.Delete("/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000000-lock-0000000007"))
-	require.NoError(t, s.server.Delete("/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000001-lock-0000000008"))
-	require.NoError(t, s.server.Delete("/locks/pay/pool/leases/_c_1-lease-0000000000"))
+	for path := range contenders {
+		require.NoError(t, s.server.Delete(path))
+	}
 	s.wroteNothing(c, func() {
 		used := errorAs[*failure.InUseError](t, s.destroy(c, s.shop()))
 		require.ErrorContains(t, used, "foreign child junk")
@@ -237,13 +243,14 @@ func TestUndeclaredNodeThatCannotBeUnderstoodIsNamed(t *testing.T) {
 		code  problem.Code
 		whose string
 	}{
-		`{"locktree":99,` + owner(stack) + `}`:                         {problem.Newer, "It says that it is this stack's pay.ledger.mutex, but"},
-		`{"locktree":1,"type":"gate",` + owner(stack) + `}`:            {problem.Newer, "It says that"},
-		`{"locktree":1,"type":"mutex","gen":"x",` + owner(stack) + `}`: {problem.Damaged, "It says that"},
-		`{"locktree":1,"type":"mutex"`:                                 {problem.Damaged, "It may be this stack's, but"},
-		`{"locktree":99,` + owner("other") + `}`:                       {},
-		`{"locktree":99,` + owner("") + `}`:                            {},
-		"readme":                                                       {},
+		`{"locktree":99,` + owner(stack) + `}`:                             {problem.Newer, "It says that it is this stack's pay.ledger.mutex, but"},
+		`{"locktree":1,"type":"gate",` + owner(stack) + `}`:                {problem.Newer, "It says that"},
+		`{"locktree":1,"type":"mutex","gen":"x",` + owner(stack) + `}`:     {problem.Damaged, "It says that"},
+		`{"locktree":1,"type":"mutex","state":"odd",` + owner(stack) + `}`: {problem.Newer, "It says that"},
+		`{"locktree":1,"type":"mutex"`:                                     {problem.Damaged, "It may be this stack's, but"},
+		`{"locktree":99,` + owner("other") + `}`:                           {},
+		`{"locktree":99,` + owner("") + `}`:                                {},
+		"readme":                                                           {},
 	} {
 		for _, lent := range []bool{false, true} {
 			s := inMemory(t)
@@ -253,10 +260,12 @@ func TestUndeclaredNodeThatCannotBeUnderstoodIsNamed(t *testing.T) {
 				tree.Find(s.root + "/pay").ACL = append(tree.Find(s.root+"/pay").ACL, allOf("tenant:x"))
 			}
 			s.apply(c, tree)
-			tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Path == s.root+"/pay/ledger" })
 			require.NoError(t, s.server.Set(s.root+"/pay/ledger", []byte(data)))
+			s.sentences(s.plan(c, tree))
+			tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Path == s.root+"/pay/ledger" })
 			p := s.resaved(s.plan(c, tree))
 			require.False(t, p.HasChanges())
+			s.sentences(p)
 			said := slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Path != s.root+"/pay/ledger" })
 			if want.code == "" || lent {
 				require.Empty(t, said, data)
@@ -266,7 +275,21 @@ func TestUndeclaredNodeThatCannotBeUnderstoodIsNamed(t *testing.T) {
 			require.Equal(t, []any{problem.Warning, want.code}, []any{said[0].Severity, said[0].Code}, data)
 			require.Contains(t, said[0].Detail, "/pay/ledger is not declared, and its mark cannot be understood: ")
 			require.Contains(t, said[0].Detail, want.whose)
+			require.NoError(t, s.server.Set(record.IndexPath(s.root, stack), []byte(`{"locktree":1,"apply":"","res":7}`)))
+			s.sentences(s.plan(c, tree))
 		}
+	}
+}
+
+var packageName = regexp.MustCompile(`\b(recipes|kind|plan|apply|zk|json): `)
+
+// sentences asserts that a plan tells its problems in whole sentences, which name no package of this program.
+func (s *site) sentences(p *plan.Plan) {
+	s.t.Helper()
+	for _, q := range p.Problems {
+		require.NotRegexp(s.t, packageName, q.Detail)
+		require.Regexp(s.t, `^\S.*\.$`, q.Detail)
+		require.NotContains(s.t, q.Detail, " .")
 	}
 }
 

@@ -362,10 +362,7 @@ func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
 		runs := make([]func() error, 4)
 		for i := range runs { // all plans are of the empty server
 			c := s.provisioner()
-			tree := s.tree(declare("/x"+string(rune('0'+i%2)), kind.Mutex))
-			tree.Stack = []string{"one", "two"}[i%2]
-			tree.Nodes[0].Payload.Owner.Stack = tree.Stack
-			p := s.plan(c, tree)
+			p := s.plan(c, s.of([]string{"one", "two"}[i%2], nil))
 			runs[i] = func() error {
 				x := executor(c)
 				x.LockTimeout = patience
@@ -395,9 +392,8 @@ func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
 // Another stack is applied for the first time after the last look of this one, and before its transaction.
 func TestTwoStacksCannotBothTakeARoot(t *testing.T) {
 	s, c := provisioned(t)
-	first, second := s.tree(declare("/x", kind.Mutex)), s.tree(declare("/y", kind.Mutex))
-	second.Stack, second.Nodes[0].Payload.Owner.Stack = "depot", "depot"
-	p := s.plan(c, first)
+	second := s.of("depot", nil)
+	p := s.plan(c, s.of(stack, nil))
 	in := s.server.Inject(zktest.Once(transaction(s)), zktest.Hold)
 	done := make(chan error)
 	go func() {
@@ -409,6 +405,6 @@ func TestTwoStacksCannotBothTakeARoot(t *testing.T) {
 	in.Release()
 	err := <-done
 	require.ErrorContains(t, err, `this root belongs to stack "depot" (/locks/.locktree/stacks/depot is its record)`)
-	require.Nil(t, s.node(c, "/x"))
+	require.Nil(t, s.node(c, "/"+stack))
 	require.False(t, s.plan(c, second).HasChanges())
 }

@@ -3,7 +3,6 @@ package apply_test
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +20,6 @@ import (
 	"github.com/locktree/locktree/apply/internal/refusal"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/explain"
-	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/direct"
 	"github.com/locktree/locktree/recipes/kind"
@@ -154,37 +152,6 @@ func TestFirstApplyThatIsOvertakenIsNotASavedPlan(t *testing.T) {
 	errorAs[*failure.StaleError](t, err)
 	require.NotContains(t, err.Error(), "Saved plan")
 	require.ErrorContains(t, err, "Another apply was first")
-}
-
-var packageName = regexp.MustCompile(`\b(recipes|kind|plan|apply|zk|json): `)
-
-// What stands in the data of a node and cannot be understood is told in a plan, in whole
-// sentences that name no package of this program.
-func TestPlansOfDamagedNodesNameNoPackage(t *testing.T) {
-	for name, data := range map[string]string{
-		"newer": `{"locktree":99}`, "no number": `{"locktree":1,"type":"mutex","gen":"x"}`, "cut off": `{"locktree":1,`,
-		"unknown type": `{"locktree":1,"type":"gate"}`, "unknown state": `{"locktree":1,"type":"mutex","state":"odd"}`,
-	} {
-		for _, declared := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, declared %t", name, declared), func(t *testing.T) {
-				s, c := provisioned(t)
-				tree := s.tree(declare("/a", kind.Mutex), declare("/b", kind.Mutex))
-				s.apply(c, tree)
-				require.NoError(t, s.server.Set(s.root+"/b", []byte(data)))
-				require.NoError(t, s.server.Set(record.IndexPath(s.root, stack), []byte(`{"locktree":1,"apply":"","res":7}`)))
-				if !declared {
-					tree.Nodes = tree.Nodes[:1]
-				}
-				p := s.plan(c, tree)
-				require.NotEmpty(t, p.Problems)
-				for _, q := range p.Problems {
-					require.NotRegexp(t, packageName, q.Detail)
-					require.Regexp(t, `^\S.*\.$`, q.Detail)
-					require.NotContains(t, q.Detail, " .")
-				}
-			})
-		}
-	}
 }
 
 // Whatever the servers answer, the error says what to do next.
