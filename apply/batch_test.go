@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -128,8 +127,6 @@ func TestInterruptBetweenBatchesSaysWhatIsLeft(t *testing.T) {
 	require.False(t, s.plan(c, tree).HasChanges())
 }
 
-func TestEverythingAtOnce(t *testing.T) { everything(t, inMemory(t)) }
-
 // everything is the richest apply without a crash.
 func everything(t *testing.T, s *site) {
 	c := s.provisioner()
@@ -188,31 +185,6 @@ func halved(t *testing.T, s *site, frame int) {
 	}
 	require.Equal(t, res.Transactions, find[event.Committed](ev).Batches)
 	s.converges(c, tree, plan.Options{})
-}
-
-// A stack grows lock by lock on servers that read less than the default: one more fits.
-func TestAStackThatGrowsIsNeverTooLargeForServersThatReadLess(t *testing.T) {
-	for frame, from := range map[int]int{80_000: 10, 200_000: 40} { // locks of 4 kB each
-		t.Run(strconv.Itoa(frame), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { growing(t, inMemory(t, zktest.WithMaxFrame(frame)), from, from+24) })
-		})
-	}
-}
-
-func growing(t *testing.T, s *site, from, to int) {
-	c := s.provisioner()
-	step := 4 // so that one transaction of one node is enough
-	for n := 2; n <= to; n += step {
-		if n >= from {
-			step = 1
-		}
-		p := s.plan(c, s.tree(longNames(0, n)...))
-		require.True(t, p.Applyable(), "%s", p)
-		s.runs(c, p)
-	}
-	one := s.tree(longNames(0, to)...)
-	set("description", "changed")(one.Nodes[from])
-	s.converges(c, one, plan.Options{})
 }
 
 // One lock is longer than the servers read: nothing can be cut, and the error says

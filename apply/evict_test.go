@@ -189,22 +189,39 @@ func TestAnEvictionPausesBetweenItsTries(t *testing.T) {
 	})
 }
 
-// The answer is lost, and the session with it. The next session finds out what was done.
+// The answer is lost, and the session with it: the next session finds out what was done. Or the request never arrived, and the client
+// left by itself: it was said to have been broken, and that the history has it.
 func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, c, _ := evicting(t)
-		_ = s.locks("worker:w", s.root+"/a")
-		in, all := s.acquisitions(c, s.root+"/a")
-		id := s.session(c).ID()
-		lost := s.server.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == id }, zktest.DropReply)
-		go func() {
-			<-lost.Hit()
-			s.server.Expire(id)
-		}()
-		done := s.breaks(c, in, all[0])
-		require.Len(t, done.Nodes, 1)
-		require.Equal(t, []string{"break", "apply"}, []string{s.history(c)[0].Operation, s.history(c)[1].Operation})
-	})
+	for name, arrives := range map[string]bool{"answer lost": true, "request lost": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, c, _ := evicting(t)
+				holder := s.dial("worker:w")
+				_ = s.takes(holder.Mutex(s.root + "/a").Lock)
+				in, all := s.acquisitions(c, s.root+"/a")
+				id, ends, fault := s.session(c).ID(), s.session(holder).ID(), zktest.CutBefore
+				if arrives {
+					ends, fault = id, zktest.DropReply
+				}
+				lost := s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == id }), fault)
+				go func() {
+					<-lost.Hit()
+					s.server.Expire(ends)
+				}()
+				done := s.breaks(c, in, all[0])
+				require.Equal(t, !arrives, done.Gone(), "%v", done)
+				said := []string{"apply"}
+				if arrives {
+					require.Len(t, done.Nodes, 1)
+					said = []string{"break", "apply"}
+				}
+				for i, e := range s.history(c) {
+					require.Equal(t, said[i], e.Operation)
+				}
+				require.Len(t, s.history(c), len(said))
+			})
+		})
+	}
 }
 
 // "Nothing was applied yet" was said of a history that cannot be read.

@@ -304,27 +304,6 @@ func TestFamilyBrokenByForceGoesWithItsKeys(t *testing.T) {
 	require.False(t, s.plan(c, s.tree()).HasChanges())
 }
 
-// The path of a family changes as a lock's does: when no key is in use, which the transaction proves.
-func TestPathOfAFamilyChangesWhenNoKeyIsInUse(t *testing.T) {
-	s, c, w, tree := family(t, of("mutex"), fanout("16"))
-	held := s.hold(w, tree, "order-17")
-	to := s.tree(declare("/shop", kind.Namespace), declare("/shop/purchases", kind.Keyed, of("mutex"), fanout("16"), func(n *plan.Node) {
-		n.Addr, n.Payload.Owner.Addr = tree.Nodes[1].Addr, string(tree.Nodes[1].Addr)
-	}))
-	p := s.plan(c, to)
-	require.Len(t, p.InUse(), 1)
-	_, err := executor(c).Run(t.Context(), p)
-	require.ErrorContains(t, err, `key "order-17" held by`)
-	s.leaves(w, held)
-	s.runs(c, p)
-	_, there := s.server.Get("/locks/shop/orders")
-	require.False(t, there)
-	n, _ := s.server.Get("/locks/shop/purchases")
-	require.Len(t, n.Children, 16)
-	_, err = s.session(w).Create(t.Context(), s.root+"/shop/orders/order-17", []byte{}, 0, wire.ToZK(kind.List{crew}))
-	require.ErrorIs(t, err, zk.ErrNoNode, "nobody locks a key where the family was")
-}
-
 // Somebody comes after the apply has looked.
 func TestLockTakenAtTheLastMomentKeepsItsPath(t *testing.T) {
 	for _, k := range []*kind.Kind{kind.Mutex, kind.Keyed} {

@@ -100,14 +100,6 @@ func (s *site) lockDump(c *recipes.Client) map[string]string {
 	return out
 }
 
-// The namespace is not declared any more and the record is lost: its nodes' own marks
-// say whose it is, so the next plan deletes it.
-func TestWhatIsNotDeclaredIsFoundByItsMarkWithoutTheRecord(t *testing.T) {
-	s, c := shopped(t)
-	require.NoError(t, s.server.Delete(record.IndexPath(s.root, stack)))
-	require.Equal(t, plan.Counts{Destroy: 6}, s.plan(c, s.tree()).Summary())
-}
-
 // A namespace that is forgotten leads to the nodes in it, so it is forgotten after them.
 func TestNamespaceIsForgottenAfterTheNodesInIt(t *testing.T) {
 	s, c := provisioned(t)

@@ -308,6 +308,8 @@ func TestLockBeforeTheFirstApplyWritesNothing(t *testing.T) {
 	_, err := x.Run(t.Context(), p)
 	stale := errorAs[*failure.StaleError](t, err)
 	require.False(t, stale.Locked, "another apply was first: plan again")
+	require.NotContains(t, err.Error(), "Saved plan", "nobody had saved one")
+	require.ErrorContains(t, err, "Another apply was first")
 }
 
 func TestLockLostBeforeTheApprovalEndsTheApply(t *testing.T) {
