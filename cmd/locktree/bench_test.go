@@ -22,7 +22,6 @@ import (
 // hanging is how long anything in these tests may take before it is taken to hang.
 const hanging = 3 * time.Minute
 
-// folder is a directory with a configuration.
 type folder struct {
 	t   *testing.T
 	dir string
@@ -116,7 +115,6 @@ func inFakeTime(t *testing.T, locks string, f func(t *testing.T, b *bench), opts
 	})
 }
 
-// addr is what the configuration has to name.
 func (b *bench) addr() string {
 	if b.pipes {
 		return "zk:2181"
@@ -131,7 +129,6 @@ func (b *bench) dial(ctx context.Context, cfg recipes.Config) (*recipes.Client, 
 	return recipes.Dial(ctx, cfg)
 }
 
-// run is a command of the program, in this process.
 func (b *bench) run(code int, args ...string) (stdout, stderr string) {
 	b.t.Helper()
 	return b.runUnder(b.t.Context(), code, args...)
@@ -148,7 +145,6 @@ func (b *bench) runUnder(ctx context.Context, code int, args ...string) (stdout,
 	return out.String(), errs.String()
 }
 
-// app is the program on these streams.
 func (b *bench) app(in io.Reader, out, errs io.Writer, env ...string) *app {
 	return &app{Screen: &screen.Screen{Stdin: in, Stdout: out, Stderr: errs, Env: b.env(env...)}, dialClient: b.dial}
 }

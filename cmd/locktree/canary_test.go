@@ -182,7 +182,6 @@ var canaryLines = append(helpLines(), []string{
 	"apply -auto-approve -replace=namespace.pay.mutex.ledger", "no|destroy", "destroy -auto-approve -json", "destroy -auto-approve -detailed-exitcode",
 }...)
 
-// helpLines show every topic of the help.
 func helpLines() (out []string) {
 	for _, c := range help.Topics() {
 		out = append(out, "help "+c.Name())
@@ -205,7 +204,6 @@ var canaryInput = map[string]string{
 	"mistake": "tonumber(var.password\n",
 }
 
-// Every command of the program is among the lines.
 func TestCanaryLinesNameEveryCommand(t *testing.T) {
 	eachCommand(func(c *cobra.Command) {
 		name := strings.TrimPrefix(c.CommandPath(), "locktree ")
@@ -234,12 +232,10 @@ func (c *canary) prepare() {
 	c.quiet(exit.OK, "", "plan", "-out=p")
 }
 
-// edit changes the configuration.
 func (c *canary) edit(old, new string) {
 	c.folder.edit("locks.locktree.hcl", old, new)
 }
 
-// setenv replaces a variable of the environment.
 func (c *canary) setenv(name, value string) {
 	c.env = slices.DeleteFunc(c.env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
 	c.env = append(c.env, name+"="+value)
@@ -295,7 +291,6 @@ func readsConfiguration(args []string) bool {
 	return !slices.Contains([]string{"version", "help", "completion", "init", "dev", "fmt", "__complete"}, args[0])
 }
 
-// all runs the commands and returns what they said.
 func (c *canary) all(lines []string) string {
 	var said strings.Builder
 	for _, line := range lines {
@@ -474,13 +469,11 @@ func (c *canary) payload(path string) []byte {
 	return n.Data
 }
 
-// hold is a program that holds a lock.
 func (c *canary) hold(path string) {
 	_, err := c.admin().Mutex(path).Lock(c.t.Context())
 	require.NoError(c.t, err)
 }
 
-// admin is a client with the credential of the configuration.
 func (c *canary) admin() *recipes.Client {
 	return dialTest(c.t, c.server, "", recipes.Auth{Scheme: "digest", Credentials: recipes.Secret("admin:" + password)})
 }

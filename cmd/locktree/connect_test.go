@@ -255,7 +255,6 @@ ensemble "main" { servers = ["`+srv.Addr()+`"] }
 	require.Contains(t, errs.String(), "Interrupted")
 }
 
-// closing is a connection that tells when it is closed.
 type closing struct {
 	net.Conn
 	then func()

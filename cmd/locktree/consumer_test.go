@@ -68,7 +68,6 @@ func TestMakeKnowsEveryModule(t *testing.T) {
 	require.ElementsMatch(t, append(nestedModules(t), "."), checked)
 }
 
-// nestedModules are the directories of the modules below the root.
 func nestedModules(t *testing.T) (modules []string) {
 	files, err := exec.Command("git", "-C", "../..", "ls-files", "--cached", "--others", "--exclude-standard", "go.mod", "*/go.mod").Output()
 	require.NoError(t, err)

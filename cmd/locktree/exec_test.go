@@ -70,14 +70,12 @@ func environ() []string {
 	})
 }
 
-// line is the next line of the command.
 func (x *execRun) line() string {
 	x.t.Helper()
 	require.True(x.t, x.lines.Scan(), "the command ended or hangs (%v), and exec said: %s", x.lines.Err(), x.stderr)
 	return x.lines.Text()
 }
 
-// says waits for a line of the command.
 func (x *execRun) says(want string) {
 	x.t.Helper()
 	require.Equal(x.t, want, x.line())
@@ -329,7 +327,6 @@ func TestExecDoesNotRunUnderALockWhosePlaceMayNotBeRead(t *testing.T) {
 	}
 }
 
-// applied applies the configuration, and returns a client called id.
 func (b *bench) applied(id string) *recipes.Client {
 	b.run(exit.OK, "apply", "-auto-approve")
 	c, err := b.dial(b.t.Context(), recipes.Config{Servers: []string{b.addr()}, ID: id, SessionTimeout: 40 * time.Second})

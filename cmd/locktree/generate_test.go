@@ -101,7 +101,6 @@ func TestEveryTreeSurvivesTheWayToHCLAndBack(t *testing.T) {
 	})
 }
 
-// comments are the lines of blocks that are comments.
 var comments = regexp.MustCompile(`(?m)^( *)# ( *(?:(?:mutex|namespace) ".*" \{|import \{|\w+ += .*|\}))$`)
 
 func generated(dir string) string {

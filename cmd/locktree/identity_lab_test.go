@@ -36,7 +36,6 @@ const (
 	nobodyIs = ""
 )
 
-// newOffice is one on a server of its own, in memory.
 func newOffice(t *testing.T, opts ...zktest.Option) *office {
 	server := zktest.Start(t, append(opts, zktest.WithSuperDigest(superDigest))...)
 	return openOffice(t, server.Addr(), server, "/t")
@@ -70,7 +69,6 @@ func (p principal) block() string {
 	return fmt.Sprintf("principal %q {\n  scheme = %q\n  id = %q\n}\n", p.name, p.scheme, p.id)
 }
 
-// listOf is a list of principals in a configuration.
 func listOf(people []principal) string {
 	list := make([]string, len(people))
 	for i, p := range people {
@@ -116,7 +114,6 @@ func aclOf(name string, admins, readers, programs []principal) string {
 // oneLock is in a namespace whose list is that of stackIn.
 const oneLock = "namespace \"pay\" {\n  acl = acl.users\n  mutex \"ledger\" {}\n}\n"
 
-// locks are some of each kind.
 const someLocks = `namespace "pay" {
   acl = acl.users
   mutex "ledger" {}

@@ -160,7 +160,6 @@ var wayCommands = []struct{ command, says string }{
 	{"plan -destroy", "5 to destroy"},
 }
 
-// take acquires a lock in one way.
 type take func(context.Context) (*recipes.Lease, error)
 
 // wayRecipes are taken by two clients of the ensemble, one after the other.

@@ -20,7 +20,6 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// notCompared is what a plan tells a reader once.
 const notCompared = "Warning: Passwords were not compared"
 
 // A reader is not shown the hashes in access lists. It plans what an administrator plans, but for a password that changes, and its
@@ -267,7 +266,6 @@ func TestTwoTeamsOnOneRootAreToldToUseTwo(t *testing.T) {
 	sharedRoot(t, o)
 }
 
-// The people of the table, by column.
 var tablePeople = []struct{ who, column string }{
 	{super, "superuser"}, {boss, "administrator"}, {auditor, "reader"}, {"search", "another team's administrator"}, {worker, "application"}, {nobodyIs, "nobody"},
 }

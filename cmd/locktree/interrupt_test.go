@@ -25,7 +25,6 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// promptly is how soon an interrupt ends a command.
 const promptly = 2 * time.Second
 
 // onItsOwn is the program on a configuration in a directory of its own.

@@ -106,7 +106,6 @@ func TestMessagesOfTheLibraryNameNoFieldsOfItsConfig(t *testing.T) {
 	}
 }
 
-// archives are the scripts of some patterns below testdata.
 func archives(t *testing.T, patterns ...string) (all []*txtar.Archive) {
 	for _, pattern := range patterns {
 		files, err := filepath.Glob("../../testdata/" + pattern)
@@ -185,7 +184,6 @@ func sourceMessages(t *testing.T) []message {
 	return slices.SortedFunc(maps.Values(found), func(a, b message) int { return strings.Compare(a.at, b.at) })
 }
 
-// messagesOf is one package.
 type messagesOf struct {
 	set    token.FileSet
 	texts  map[string]ast.Expr // what a constant or variable of this name is set to
@@ -232,7 +230,6 @@ func (p *messagesOf) takes(function string, f *ast.FuncType) {
 
 func isMessage(name string) bool { return slices.Contains(messageNames, strings.ToLower(name)) }
 
-// collect finds where messages are given.
 func (p *messagesOf) collect(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.CallExpr:

@@ -163,7 +163,6 @@ func scriptServer(ts *testscript.TestScript) *zktest.Server {
 	return *ts.Value(serverKey{}).(**zktest.Server)
 }
 
-// picked reads OPERATION and PATH.
 func picked(ts *testscript.TestScript, operation, path string) func(zktest.Request) bool {
 	each := strings.HasSuffix(operation, "*")
 	op, nth, numbered := strings.Cut(strings.TrimSuffix(operation, "*"), "@")

@@ -74,7 +74,6 @@ ensemble "main" {
 }
 ` + world
 
-// world is the access list.
 const world = `
 principal "anyone" {
   scheme = "world"
@@ -160,7 +159,6 @@ func webServer(env *testscript.Env) string {
 	return l.Addr().String()
 }
 
-// eachCommand calls f with the program, and with each command and topic of its help.
 func eachCommand(f func(c *cobra.Command)) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

@@ -224,7 +224,6 @@ func (h *hand) do(ctx context.Context, args []string) (string, error) {
 	return "", fmt.Errorf("zk: no such verb %q", arg(0))
 }
 
-// permsOf reads "crdwa" and its parts.
 func permsOf(letters string) (perms int32) {
 	for _, c := range letters {
 		perms |= 1 << strings.IndexRune("rwcda", c)
@@ -254,7 +253,6 @@ func dump(ctx context.Context, s *direct.Session, b *strings.Builder, path strin
 	})
 }
 
-// walk visits a node and what is below it.
 func walk(ctx context.Context, s *direct.Session, path string, visit func(path string, data []byte, stat *zk.Stat, acl []zk.ACL)) error {
 	data, stat, err := s.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -309,7 +307,6 @@ func (h *hand) take(ctx context.Context, wait bool, id, path string) error {
 	return h.start(ctx, p, wait, id, path)
 }
 
-// run lets a program lock path.
 func (h *hand) start(ctx context.Context, p *program, wait bool, id, path string) error {
 	h.mu.Lock()
 	p.locks = append(p.locks, path)

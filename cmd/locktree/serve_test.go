@@ -26,7 +26,6 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// served is "locktree serve" under way.
 type served struct {
 	t    *testing.T
 	url  string
@@ -37,10 +36,8 @@ type served struct {
 	told paper // on standard error
 }
 
-// said is what it has written to standard error.
 func (s *served) said() string { return s.told.String() }
 
-// says waits until it has.
 func (s *served) says(text string) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool { return strings.Contains(s.said(), text) }, time.Minute, 10*time.Millisecond, text)
@@ -84,7 +81,6 @@ func (s *served) get(path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// until asks for a page until it says so.
 func (s *served) until(path, text string) string {
 	s.t.Helper()
 	for ctx, end := context.WithTimeout(s.t.Context(), 5*time.Minute); ; {

@@ -206,7 +206,6 @@ func TestTenantCannotStopThePlatform(t *testing.T) {
 	}
 }
 
-// platformGoesOn drives the platform's commands after an attack.
 func platformGoesOn(t *testing.T, name string, attack func(a *tenant), readers ...string) {
 	o := newOffice(t)
 	o.root = "/locks"
@@ -256,7 +255,6 @@ func platformGoesOn(t *testing.T, name string, attack func(a *tenant), readers .
 	}
 }
 
-// there tells which of these paths are there.
 func (o *office) there(paths ...string) (found []string) {
 	for _, path := range paths {
 		if _, ok := o.server.Get(path); ok {

@@ -85,7 +85,6 @@ func boardOf(t testing.TB, snaps ...*scan.Snapshot) *board {
 	return b
 }
 
-// problemsAt are the problems that a board shows.
 func problemsAt(b *board, now time.Time) []problem {
 	return problems(b.sources, b.ensembles, now, b.opts.Interval)
 }
@@ -98,7 +97,6 @@ func get(t testing.TB, h http.Handler, target string) *httptest.ResponseRecorder
 	return w
 }
 
-// body is what a board serves.
 func body(t testing.TB, b *board, target string) string {
 	return get(t, b.handler(), target).Body.String()
 }

@@ -98,7 +98,6 @@ func TestReadiness(t *testing.T) {
 	require.NotEqual(t, http.StatusOK, get(t, b.handler(), "/static/../page.html").Code)
 }
 
-// opened writes a web configuration and opens it.
 func opened(t *testing.T, text string) (*Door, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "web.yml")
@@ -124,7 +123,6 @@ func behind(t *testing.T, d *Door, say func(string)) string {
 	return l.Addr().String()
 }
 
-// says keeps the lines for the operator.
 type says struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -142,7 +140,6 @@ func (s *says) String() string {
 	return s.text.String()
 }
 
-// answer is what a user is told.
 func answer(t *testing.T, url, user, password string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodGet, url, nil)
@@ -369,7 +366,6 @@ func TestClientCertificatesNeedAnAuthority(t *testing.T) {
 	}
 }
 
-// pipes is a listener without a network.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -392,7 +388,6 @@ func (p *pipes) dial() net.Conn {
 	return client
 }
 
-// inTime runs a server in a bubble.
 func inTime(t *testing.T, f func(t *testing.T, p *pipes)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := boardOf(t, scene())
@@ -491,7 +486,6 @@ func TestConnectionsInUseAreCounted(t *testing.T) {
 	})
 }
 
-// page asks for one and reads it.
 func page(t *testing.T, c net.Conn, path string) {
 	t.Helper()
 	resp, err := http.ReadResponse(request(t, c, path), nil)

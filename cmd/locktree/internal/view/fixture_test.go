@@ -230,13 +230,11 @@ func status(tree *plan.Tree) lockview.Status {
 	return lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}, NowMs: now}
 }
 
-// locks are some of one ensemble.
 func locks(found ...*inspect.Report) lockview.Locks {
 	return lockview.Locks{NowMs: now, Ensembles: []lockview.LocksOf{{Ensemble: "main", Path: "/locks",
 		Snapshot: &scan.Snapshot{At: time.UnixMilli(now), Locks: found, Waits: inspect.WaitsFor(found...)}}}}
 }
 
-// party is a contender of the fixtures.
 func party(path, id string, session int64, change ...func(*recipes.Contender)) recipes.Contender {
 	c := recipes.Contender{Path: path + "/_c_" + id + "-lock-0000000001", Name: "_c_" + id + "-lock-0000000001", ID: id, Writer: "curator",
 		Session: session, Token: 4294967300 + uint64(session), Since: time.UnixMilli(now - 90_000)}

@@ -27,7 +27,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hanging is how long anything may take before it is taken to hang.
 const hanging = 3 * time.Minute
 
 var (
@@ -161,7 +160,6 @@ func call[P, R any](b *tab, cmd cdp.Command[P, R], params P) R {
 	return r
 }
 
-// do does something in the tab.
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, hanging)
@@ -229,13 +227,11 @@ func (b *tab) until(selector, want string) {
 	b.waits(visibleText(selector), want, func(got string) bool { return got == want })
 }
 
-// shows waits until some element contains the text.
 func (b *tab) shows(selector, part string) {
 	b.t.Helper()
 	b.waits(visibleText(selector), part, func(got string) bool { return strings.Contains(got, part) })
 }
 
-// hides waits until no element contains the text.
 func (b *tab) hides(selector, part string) {
 	b.t.Helper()
 	b.waits(visibleText(selector), "not "+part, func(got string) bool { return !strings.Contains(got, part) })

@@ -12,7 +12,6 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// attacks are what anybody may write who may create a node: each calls hit, or leaves the page, where it is not taken as text.
 var attacks = []string{
 	`<img src=x onerror=hit()>`,
 	`"><script>hit()</script>`,
@@ -80,7 +79,6 @@ func TestHostileNamesDoNothing(t *testing.T) {
 	require.Zero(t, eval[int](b, `document.querySelectorAll("main :is(script, img, iframe)").length`))
 }
 
-// quoted is a text in JSON.
 func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

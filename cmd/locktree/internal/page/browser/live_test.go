@@ -200,7 +200,6 @@ func TestWithoutJavaScript(t *testing.T) {
 	b.shows("h1", "Doctor")
 }
 
-// follow clicks on the link with this text.
 func (b *tab) follow(text string) {
 	b.t.Helper()
 	b.do(chromedp.Click(chromedp.Search(`//a[normalize-space()="` + text + `"]`)))

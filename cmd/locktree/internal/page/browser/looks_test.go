@@ -21,7 +21,6 @@ var axe []byte
 // axeSum is the SHA-256 of axe.min.js in axe-core 4.14.1, as testdata/axe/README.md says.
 const axeSum = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 
-// busy lets something of everything happen.
 func (s *shop) busy() {
 	t := s.t
 	billing1, billing2, warehouse, night, mail := s.program("billing-1"), s.program("billing-2"), s.program("warehouse-1"), s.program("night-1"), s.program("mail-1")

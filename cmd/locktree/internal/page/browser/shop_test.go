@@ -70,12 +70,10 @@ func (s *shop) serve(listen string) {
 	s.url = strings.TrimSuffix(strings.TrimSpace(line), "/")
 }
 
-// of is the address of a lock's page.
 func of(lock string) string {
 	return "/lock?" + url.Values{"ensemble": {"main"}, "path": {"/locks/shop/" + lock}}.Encode()
 }
 
-// served is what the server answers to somebody else.
 func (s *shop) served(path string) string {
 	s.t.Helper()
 	resp, err := http.Get(s.url + path)
@@ -86,7 +84,6 @@ func (s *shop) served(path string) string {
 	return string(body)
 }
 
-// untilServed waits until the server answers so.
 func (s *shop) untilServed(path, part string) {
 	s.t.Helper()
 	s.untilServedAfter(path, "", part)
@@ -105,7 +102,6 @@ func (s *shop) untilServedAfter(path, after, part string) {
 	require.Contains(s.t, body, part)
 }
 
-// program is one that uses locks.
 type program struct {
 	*recipes.Client
 	s   *shop
@@ -137,7 +133,6 @@ func (p *program) session() int64 {
 	return of.ID()
 }
 
-// locks takes a mutex.
 func (p *program) locks(name string) *recipes.Lease {
 	p.s.t.Helper()
 	l, err := p.Mutex("/locks/shop/" + name).Lock(p.s.t.Context())
