@@ -38,9 +38,9 @@ type hand struct {
 // program is a client that knows when it has to wait.
 type program struct {
 	client *recipes.Client
-	waits  queued
-	locks  []string     // it was told to take
-	cut    *atomic.Bool // it gets no connection
+	waits  chan struct{} // told that it stands in a queue without having been granted
+	locks  []string      // it was told to take
+	cut    *atomic.Bool  // it gets no connection
 }
 
 type handKey struct{}
@@ -274,29 +274,21 @@ func walk(ctx context.Context, s *direct.Session, path string, visit func(path s
 	return err
 }
 
-// queued tells when a program stands in a queue without having been granted.
-type queued struct{ c chan struct{} }
-
-func (q queued) Observe(e recipes.Event) {
-	if e.Type != recipes.EventQueued {
-		return
-	}
-	select {
-	case q.c <- struct{}{}:
-	default:
-	}
-}
-
 // take lets a new program lock path; with wait it returns as soon as the program
 // stands in the queue.
 func (h *hand) take(ctx context.Context, wait bool, id, path string) error {
-	o := queued{c: make(chan struct{}, 1)}
-	cut := new(atomic.Bool)
-	c, err := h.dial(id, o.Observe, cut)
-	if err != nil {
+	p := &program{waits: make(chan struct{}, 1), cut: new(atomic.Bool)}
+	var err error
+	if p.client, err = h.dial(id, func(e recipes.Event) {
+		if e.Type == recipes.EventQueued {
+			select {
+			case p.waits <- struct{}{}:
+			default:
+			}
+		}
+	}, p.cut); err != nil {
 		return err
 	}
-	p := &program{client: c, waits: o, cut: cut}
 	h.mu.Lock()
 	h.holders = append(h.holders, p)
 	if h.programs == nil {
@@ -315,7 +307,7 @@ func (h *hand) start(ctx context.Context, p *program, wait bool, id, path string
 	go func() {
 		done <- h.lock(context.WithoutCancel(ctx), p.client, path)
 	}()
-	waits := p.waits.c
+	waits := p.waits
 	if !wait {
 		waits = nil
 	}

@@ -201,15 +201,6 @@ func TestServeSurvivesTheServersAbsence(t *testing.T) {
 	srv.RefuseDials(false)
 	s.until("", "by dump")
 	s.says("Ensemble local answers again, after ")
-	srv.RefuseDials(true)
-	for _, x := range srv.Sessions() {
-		srv.Expire(x.ID)
-	}
-	s.until("", "stale")
-	srv.RefuseDials(false)
-	for page := "stale"; strings.Contains(page, "stale"); time.Sleep(20 * time.Millisecond) {
-		page = s.until("", "by dump")
-	}
 }
 
 // A container asks the page how it is: also where it encrypts, and lets in nobody without a certificate.

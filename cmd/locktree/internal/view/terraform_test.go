@@ -155,29 +155,18 @@ func TestTerraformsLibraryReadsModules(t *testing.T) {
 	}
 	var read terraformState
 	understood(t, "state", document(planview.Live{tree}), &read)
+	require.Equal(t, "1.0", read.FormatVersion)
 	root := read.Values.RootModule
 	require.Len(t, root.Resources, 1)
+	require.Equal(t, "managed", root.Resources[0].Mode)
+	require.Equal(t, "mutex.a", root.Resources[0].Type+"."+root.Resources[0].Name)
+	require.Equal(t, "/a", root.Resources[0].Values["path"])
 	require.Len(t, root.ChildModules, 2)
 	require.EqualValues(t, `module.a["module.x[\"y\"]."]`, root.ChildModules[0].Address)
 	inner := root.ChildModules[0].ChildModules[0]
 	require.EqualValues(t, `module.a["module.x[\"y\"]."].module.b`, inner.Address)
 	require.Equal(t, "deep", inner.Resources[0].Name)
 	require.EqualValues(t, "module.c", root.ChildModules[1].Address)
-}
-
-// The live tree in the form of a state.
-func TestTerraformsLibraryReadsTheLiveTree(t *testing.T) {
-	doc, err := os.ReadFile("testdata/show.json")
-	require.NoError(t, err)
-	var read terraformState
-	understood(t, "state", string(doc), &read)
-	require.Equal(t, "1.0", read.FormatVersion)
-	require.NotEmpty(t, read.Values.RootModule.Resources)
-	for _, r := range read.Values.RootModule.Resources {
-		require.Equal(t, "managed", r.Mode)
-		require.Contains(t, r.Address, r.Type+"."+r.Name)
-		require.NotEmpty(t, r.Values["path"])
-	}
 }
 
 func checkChange(t *testing.T, c *terraformChange, of *plan.Change) {
