@@ -45,7 +45,6 @@ func TestIdentitiesOnApacheZooKeeper(t *testing.T) {
 	t.Run("certificates", func(t *testing.T) { certificatesGrant(t, fmt.Sprintf("localhost:%d", port), a) })
 	t.Run("names that only servers know", func(t *testing.T) { namesOfServers(t, openOffice(t, server.Addr, nil, "/names")) })
 	t.Run("plans of readers", func(t *testing.T) { planOfAReaderIsApplied(t, openOffice(t, server.Addr, nil, "/plans")) })
-	t.Run("two teams", func(t *testing.T) { twoTeams(t, openOffice(t, server.Addr, nil, "/teams")) })
 	t.Run("one root", func(t *testing.T) { sharedRoot(t, openOffice(t, server.Addr, nil, "/one")) })
 	t.Run("who may do what", func(t *testing.T) {
 		page, err := os.ReadFile(tablePage)

@@ -14,8 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
-	"github.com/locktree/locktree/recipes/direct"
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -142,76 +140,6 @@ const teamLocks = `namespace "jobs" {
 }
 mutex "deploy" { acl = acl.users }
 `
-
-// twoTeams is the arrangement for teams that do not administer each other: each has a root of its own, below a path of no stack.
-func twoTeams(t *testing.T, platform *office) {
-	_, err := platform.session("platform").Create(t.Context(), platform.root, nil, 0, zk.WorldACL(zk.PermCreate|zk.PermRead))
-	require.NoError(t, err)
-	payments, search := platform.elsewhere(platform.root+"/payments"), platform.elsewhere(platform.root+"/search")
-	teams := map[string]*office{"payments": payments, "search": search}
-	for name, o := range teams {
-		o.write("locks.locktree.hcl", stackOf(name, []string{name}, []string{auditor})+teamLocks)
-		require.Contains(t, o.must(exit.Changes, name, "plan", "-detailed-exitcode"), "4 to add")
-		require.Contains(t, o.must(exit.OK, name, "apply", "-auto-approve"), "Apply complete!")
-	}
-	for name, o := range teams {
-		require.NotContains(t, o.must(exit.OK, name, "plan", "-detailed-exitcode"), "Warning", name)
-		o.must(exit.OK, auditor, "plan", "-detailed-exitcode")
-		o.must(exit.OK, name, "doctor")
-	}
-
-	// By raw requests, on every node of the other's.
-	for name, other := range map[string]*office{"payments": search, "search": payments} {
-		s := platform.session(name)
-		for _, path := range platform.nodes(other.root) {
-			untouchable(t, s, path)
-		}
-		untouchable(t, s, other.root)
-	}
-
-	// By the tool: a configuration with the wrong root, or with the other's.
-	payments.root = search.root
-	for command, says := range map[string]string{
-		"plan": "digest:payments", "apply -auto-approve": "digest:payments", "destroy -auto-approve": "digest:payments",
-	} {
-		text := payments.must(exit.Failed, "payments", strings.Fields(command)...)
-		require.Contains(t, text, says, command)
-	}
-	payments.root = platform.root + "/payments"
-
-	// Each changes and removes its own, and what the other has stays.
-	before := platform.inventory(search.root)
-	payments.edit("locks.locktree.hcl", "permits = 2", "permits = 3")
-	require.Contains(t, payments.must(exit.OK, "payments", "apply", "-auto-approve"), "1 changed")
-	require.Contains(t, payments.must(exit.OK, "payments", "destroy", "-auto-approve"), "4 destroyed")
-	require.Equal(t, before, platform.inventory(search.root))
-	require.Contains(t, payments.must(exit.OK, "payments", "apply", "-auto-approve"), "4 added")
-	require.Contains(t, search.must(exit.OK, "search", "plan", "-detailed-exitcode"), "No changes.")
-	require.Contains(t, search.must(exit.OK, "search", "destroy", "-auto-approve"), "4 destroyed")
-	require.Contains(t, payments.must(exit.OK, "payments", "plan", "-detailed-exitcode"), "No changes.")
-}
-
-// untouchable: nothing can be done to the node but to know that it is there.
-func untouchable(t *testing.T, s *direct.Session, path string) {
-	t.Helper()
-	_, err := s.Set(t.Context(), path, []byte("x"), -1)
-	require.ErrorIs(t, err, zk.ErrNoAuth, "set %s", path)
-	_, err = s.SetACL(t.Context(), path, zk.WorldACL(zk.PermAll), -1)
-	require.ErrorIs(t, err, zk.ErrNoAuth, "setACL %s", path)
-	_, err = s.Create(t.Context(), path+"/x", nil, 0, zk.WorldACL(zk.PermAll))
-	require.ErrorIs(t, err, zk.ErrNoAuth, "create in %s", path)
-	want := zk.ErrNoAuth
-	if kind.ParentPath(path) == "/" { // where everybody may delete what is empty
-		want = zk.ErrNotEmpty
-	}
-	require.ErrorIs(t, s.Delete(t.Context(), path, -1), want, "delete %s", path)
-}
-
-func TestTwoTeamsBelowOnePathCannotTouchEachOthersNodes(t *testing.T) {
-	o := newOffice(t)
-	o.root = "/locks"
-	twoTeams(t, o)
-}
 
 // sharedRoot: a root belongs to one stack. A team that is none of its administrators may not read it, and any other stack is refused
 // by each command. Both are told which arrangement to use instead.
