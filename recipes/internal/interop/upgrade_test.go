@@ -4,16 +4,22 @@ package interop_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/inspect/scan"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
@@ -207,4 +213,287 @@ func (u *upgrade) nothingAt(t *testing.T, lock string) {
 	for _, v := range []version{u.was, u.is} {
 		require.ErrorContains(t, u.enter(t, v, "mutex", lock).acquire(ctx), "/locks/pay/"+lock+" does not exist", v.name)
 	}
+}
+
+// Semaphores became namespaces, queues too, idle locks were left out, and what had been taken over vanished with its programs. The estate
+// of a Java and of a Python program is taken over with two commands while both run: each lock is there afterwards, of its kind, held by
+// its holder, and stays when the programs have ended and the server has deleted the containers that are empty. What is no lock is
+// named, and untouched.
+func TestAnEstateIsTakenOverWhileItsProgramsRun(t *testing.T) {
+	effort.Proof(t, effort.Unraced)
+	t.Run("and applied again when they have ended", func(t *testing.T) { takeOver(t, true) })
+	t.Run("and applied again when the containers have gone", func(t *testing.T) { takeOver(t, false) })
+}
+
+// estateLock is a lock of an estate: who holds it while it is taken over, how many wait, and what it is.
+type estateLock struct {
+	path          string
+	kind          *kind.Kind
+	in            func(*realLab) *peer
+	holds, waits  []string // recipe and options; nil: no program does
+	idle, leftOut bool     // it is idle and -kind says what it is; it is no lock that both libraries can share
+}
+
+func estateLocks() []estateLock {
+	s2, s1 := []string{"semaphore", "2", "2"}, []string{"semaphore", "2", "1"}
+	one := func(recipe string) []string { return []string{recipe} }
+	return []estateLock{
+		{path: "java/mutex-idle", kind: kind.Mutex, in: java, holds: one("mutex"), idle: true},
+		{path: "java/mutex-held", kind: kind.Mutex, in: java, holds: one("mutex")},
+		{path: "java/mutex-queued", kind: kind.Mutex, in: java, holds: one("mutex"), waits: one("mutex")},
+		{path: "java/rw-idle", kind: kind.RWLock, in: java, holds: one("write"), idle: true},
+		{path: "java/rw-held", kind: kind.RWLock, in: java, holds: one("read")},
+		{path: "java/rw-queued", kind: kind.RWLock, in: java, holds: one("write"), waits: one("read")},
+		{path: "java/semaphore-idle", kind: kind.Semaphore, in: java, holds: s2, idle: true},
+		{path: "java/semaphore-held", kind: kind.Semaphore, in: java, holds: s2},
+		{path: "java/semaphore-queued", kind: kind.Semaphore, in: java, holds: s2, waits: s1},
+		{path: "java/election-idle", kind: kind.Election, in: java, holds: one("latch"), idle: true},
+		{path: "java/election-held", kind: kind.Election, in: java, holds: one("latch")},
+		{path: "java/election-queued", kind: kind.Election, in: java, holds: one("latch"), waits: one("latch")},
+		{path: "py/mutex-idle", kind: kind.Mutex, in: python, holds: one("lock"), idle: true},
+		{path: "py/mutex-held", kind: kind.Mutex, in: python, holds: one("lock")},
+		{path: "py/mutex-queued", kind: kind.Mutex, in: python, holds: one("lock"), waits: one("lock")},
+		{path: "py/rw-idle", kind: kind.RWLock, in: python, holds: one("write"), idle: true},
+		{path: "py/rw-held", kind: kind.RWLock, in: python, holds: one("read")},
+		{path: "py/rw-queued", kind: kind.RWLock, in: python, holds: one("read"), waits: one("write")},
+		{path: "py/semaphore-idle", kind: kind.Semaphore, in: python, holds: []string{"semaphore", "3"}, idle: true},
+		{path: "py/semaphore-held", in: python, holds: []string{"semaphore", "3"}, leftOut: true},
+		{path: "py/election-idle", kind: kind.Mutex, in: python, holds: one("election"), idle: true}, // as a mutex: -kind may say so
+		{path: "py/election-held", kind: kind.Mutex, in: python, holds: one("election")},             // whose names its candidates have
+		{path: "py/election-queued", kind: kind.Mutex, in: python, holds: one("election"), waits: one("election")},
+	}
+}
+
+// alone are locks that were left alone before the take-over until the server had deleted what was empty of them.
+var alone = []estateLock{
+	{path: "java/semaphore-alone", kind: kind.Semaphore, in: java, holds: []string{"semaphore", "2", "2"}},
+	{path: "java/mutex-gone", in: java, holds: []string{"mutex"}, idle: true},
+	{path: "java/semaphore-gone", in: java, holds: []string{"semaphore", "2", "2"}, idle: true},
+}
+
+// estate is an ensemble whose containers are deleted when the test says so.
+type estate struct {
+	*upgrade
+	interval string // the file with the server's option
+	command  version
+}
+
+func newEstate(t *testing.T) *estate {
+	dir := t.TempDir()
+	e := &estate{interval: filepath.Join(t.TempDir(), "options"), command: version{name: "now", command: filepath.Join(dir, "locktree")}}
+	e.every(t, 24*time.Hour)
+	l := bareLab(t, "@"+e.interval)
+	l.startPeers(t)
+	e.upgrade = &upgrade{realLab: l, dir: dir}
+	goBuild(t, "../../..", e.command.command, "./cmd/locktree")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "base.locktree.hcl"), fmt.Appendf(nil, "locktree { stack = \"shop\" }\nensemble \"main\" {\n  servers = [%q]\n  root = \"/estate\"\n}\n", l.zk.Addr), 0o600))
+	return e
+}
+
+// every sets how often the server looks for empty containers, from its next start.
+func (e *estate) every(t *testing.T, interval time.Duration) {
+	require.NoError(t, os.WriteFile(e.interval, fmt.Appendf(nil, "-Dzookeeper.forceSync=no -Dznode.container.checkIntervalMs=%d\n", interval.Milliseconds()), 0o600))
+}
+
+// reap returns when the server has deleted all empty containers, and deletes no more. The programs keep their sessions.
+func (e *estate) reap(t *testing.T, programs ...*peer) {
+	e.every(t, time.Second)
+	e.zk.Restart()
+	for range 2 { // the one that deletes the first has looked at all others when the second goes
+		require.Eventually(t, func() bool {
+			_, err := e.admin.CreateContainer("/reaped", nil, 4, zk.WorldACL(zk.PermAll))
+			return err == nil
+		}, patience, pollEvery)
+		e.create(t, "/reaped/child", nil)
+		require.NoError(t, e.admin.Delete("/reaped/child", -1))
+		require.Eventually(t, func() bool {
+			there, _, err := e.admin.Exists("/reaped")
+			return err == nil && !there
+		}, patience, 20*time.Millisecond)
+	}
+	e.every(t, 24*time.Hour)
+	e.zk.Restart()
+	for _, p := range programs {
+		require.Eventually(t, func() bool { return strings.Contains(e.zk.Word("cons"), "sid="+p.session+",") }, patience, 20*time.Millisecond, "%s is not connected again", p.name)
+	}
+	require.Eventually(t, func() bool { _, _, err := e.admin.Exists("/"); return err == nil }, patience, pollEvery)
+}
+
+// use lets a program use a lock.
+func (e *estate) use(t *testing.T, ctx context.Context, locks ...estateLock) {
+	for _, l := range locks {
+		h := foreign("", l.in, l.holds[0], l.holds[1:]...).enter(t, e.realLab, "/estate/"+l.path)
+		require.NoError(t, h.acquire(ctx), l.path)
+		if l.idle {
+			require.NoError(t, h.release(ctx), l.path)
+		}
+		if l.waits != nil {
+			e.request(ctx, foreign("", l.in, l.waits[0], l.waits[1:]...).enter(t, e.realLab, "/estate/"+l.path))
+		}
+	}
+}
+
+// want is what a look at a lock says.
+func (e *estate) want(l estateLock) string {
+	text := l.path + " " + l.kind.Name
+	if !l.idle {
+		text += " held by " + l.in(e.realLab).session
+	}
+	if l.waits != nil {
+		text += ", 1 waits"
+	}
+	return text
+}
+
+// look is what there is.
+func (e *estate) look(t *testing.T) (found []string) {
+	c := e.readOnly(t)
+	snap, err := scan.Look(t.Context(), c, scan.Options{Prefix: "/estate"})
+	require.NoError(t, err)
+	require.Empty(t, snap.Unread)
+	for _, in := range snap.Locks {
+		if in.Path == "/estate/py/semaphore-held" { // which stays kazoo's
+			continue
+		}
+		text := strings.TrimPrefix(in.Path, "/estate/") + " " + in.Kind.Name
+		if len(in.Holders) > 0 {
+			text += fmt.Sprintf(" held by 0x%x", in.Holders[0].Session)
+		}
+		if len(in.Waiters) > 0 {
+			text += fmt.Sprintf(", %d waits", len(in.Waiters))
+		}
+		if in.Payload != nil {
+			text += ", declared"
+		}
+		found = append(found, text)
+	}
+	return found
+}
+
+// tree is all that is known of the nodes at and below a path.
+func (e *estate) tree(t *testing.T, path string) (nodes []string) {
+	data, stat, err := e.admin.Get(path)
+	require.NoError(t, err)
+	acl, _, err := e.admin.GetACL(path)
+	require.NoError(t, err)
+	nodes = append(nodes, fmt.Sprintf("%s %q %+v %+v", path, data, *stat, acl))
+	children, _, err := e.admin.Children(path)
+	require.NoError(t, err)
+	for _, name := range children {
+		nodes = append(nodes, e.tree(t, path+"/"+name)...)
+	}
+	return nodes
+}
+
+func takeOver(t *testing.T, applyFirst bool) {
+	ctx := within(t, patience)
+	e := newEstate(t)
+	e.use(t, ctx, alone...)
+	e.reap(t, e.java, e.python)
+	e.use(t, ctx, estateLocks()...)
+	for _, p := range []*peer{e.java, e.python} {
+		_, err := p.call(ctx, "others", map[bool]string{true: "/estate/java/others", false: "/estate/py/others"}[p == e.java])
+		require.NoError(t, err)
+	}
+	var before, declared, after, kinds []string
+	for _, l := range append(estateLocks(), alone[0]) {
+		switch {
+		case l.leftOut:
+			continue
+		case l.idle:
+			kinds = append(kinds, "-kind=/estate/"+l.path+"="+l.kind.Name)
+		default:
+			before = append(before, e.want(l))
+		}
+		declared = append(declared, e.want(l)+", declared")
+		after = append(after, l.path+" "+l.kind.Name+", declared")
+	}
+	running := func() []string { // what programs use and nothing tells otherwise
+		var used []string
+		for _, line := range e.look(t) {
+			if strings.Contains(line, " held by ") {
+				used = append(used, line)
+			}
+		}
+		return used
+	}
+	require.EventuallyWithT(t, func(c *assert.CollectT) { require.ElementsMatch(c, before, running()) }, patience, 50*time.Millisecond)
+	others := append(e.tree(t, "/estate/java/others"), e.tree(t, "/estate/py/others")...)
+	heldByKazoo := e.tree(t, "/estate/py/semaphore-held")
+
+	said := e.run(t, e.command, 0, append([]string{"import", "-from=/estate", "-generate=found.locktree.hcl"}, kinds...)...)
+	for _, name := range []string{"java/others/queue", "java/others/priority", "java/others/ids", "java/others/simple", "java/others/group", "java/others/barrier", "java/others/count",
+		"java/others/atomic", "java/others/services/web", "java/others/double", "py/others/queue", "py/others/locking", "py/others/party", "py/others/shallow",
+		"py/others/counter", "py/others/double", "py/semaphore-held"} {
+		require.Regexp(t, `(?m)^/estate/`+name+` +left out: `, said)
+	}
+	require.Regexp(t, `(?m)^/estate/py/others/barrier +unknown: `, said)
+	e.run(t, e.command, 0, "apply", "-auto-approve", "-overwrite-data") // the data is that of kazoo's idle semaphore
+	require.ElementsMatch(t, declared, e.look(t))
+	require.Equal(t, others, append(e.tree(t, "/estate/java/others"), e.tree(t, "/estate/py/others")...))
+	require.Equal(t, heldByKazoo, e.tree(t, "/estate/py/semaphore-held"))
+
+	e.java.quit(t)
+	e.python.quit(t)
+	if !applyFirst {
+		e.reap(t)
+		require.NotContains(t, e.look(t), "java/mutex-held mutex, declared")
+	}
+	e.run(t, e.command, 0, "apply", "-auto-approve", "-overwrite-data")
+	e.reap(t)
+	require.ElementsMatch(t, after, e.look(t))
+	require.NotContains(t, e.run(t, e.command, 0, "plan", "-detailed-exitcode"), "container")
+}
+
+// What becomes of programs whose empty node was deleted: Curator creates it again, a kazoo object that was used before fails, a new
+// one works. A look knows since when the nodes have been empty.
+func TestProgramsAfterTheirEmptyNodeWasDeleted(t *testing.T) {
+	l := newLab(t)
+	ctx := within(t, patience)
+	curator, kazoo := foreign("curator", java, "mutex"), foreign("kazoo", python, "lock")
+	l.create(t, "/left", nil)
+	inJava, inPython := curator.enter(t, l, "/left/java"), kazoo.enter(t, l, "/left/python")
+	use := func(e *entry) {
+		require.NoError(t, e.acquire(ctx))
+		require.NoError(t, e.release(ctx))
+	}
+	use(inJava)
+	use(inPython)
+	l.provision(t, kind.Mutex.New()) // a later transaction, but of a node that is not looked at
+	left := l.empty(ctx, t)
+	require.Len(t, left, 2)
+	require.NotZero(t, left[0].Before, "python's node was made later than Java's was left")
+	require.Zero(t, left[1].Before)
+	l.create(t, "/left/later", nil)
+	left = l.empty(ctx, t)
+	require.Len(t, left, 2)
+	for _, e := range left {
+		require.WithinDuration(t, time.Now(), e.Before, patience, e.Path)
+	}
+
+	admin, err := l.goClient(t, "admin", nil).Session(ctx)
+	require.NoError(t, err)
+	held := kazoo.enter(t, l, "/left/python")
+	require.NoError(t, held.acquire(ctx))
+	require.ErrorIs(t, admin.Delete(ctx, "/left/python", -1), zk.ErrNotEmpty)
+	require.Len(t, l.empty(ctx, t), 1)
+	require.NoError(t, held.release(ctx))
+	for _, e := range l.empty(ctx, t) {
+		require.NoError(t, admin.Delete(ctx, e.Path, -1))
+	}
+	require.Empty(t, l.empty(ctx, t))
+
+	use(inJava)
+	require.ErrorContains(t, inPython.acquire(ctx), "NoNodeError")
+	use(kazoo.enter(t, l, "/left/python"))
+	use(inPython)
+}
+
+// empty are the nodes below /left that a look finds empty.
+func (l *realLab) empty(ctx context.Context, t *testing.T) []scan.Empty {
+	t.Helper()
+	c := l.readOnly(t)
+	snap, err := scan.Look(ctx, c, scan.Options{Prefix: "/left"})
+	require.NoError(t, err)
+	return snap.Empty
 }

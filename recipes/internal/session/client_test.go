@@ -172,37 +172,30 @@ func TestConcurrentClosesAllWaitForTheEnd(t *testing.T) {
 	})
 }
 
-// lateWriter is a connection whose Write hears of its end late.
-type lateWriter struct {
-	net.Conn
-	writing atomic.Int32
-}
-
-func (l *lateWriter) Write(b []byte) (int, error) {
-	l.writing.Add(1)
-	defer l.writing.Add(-1)
-	n, err := l.Conn.Write(b)
-	if err != nil {
-		time.Sleep(time.Second)
-	}
-	return n, err
-}
-
 func TestCloseReturnsBehindTheLastWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		late, over := new(lateWriter), make(chan struct{})
+		var writing atomic.Int32
+		over := make(chan struct{})
 		p := &peers{scripts: map[string]hostile.Script{"zk:2181": func(c net.Conn) {
 			hostile.ReadFrame(c)
 			_, _ = c.Write(grantOf(7, 12_000))
 			<-over // without having read more
 		}}}
-		c, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: func(ctx context.Context, network, address string) (_ net.Conn, err error) {
-			late.Conn, err = p.dial(ctx, network, address)
-			return late, err
+		c, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := p.dial(ctx, network, address)
+			return writer{conn, func(b []byte) (int, error) {
+				writing.Add(1)
+				defer writing.Add(-1)
+				n, err := conn.Write(b)
+				if err != nil {
+					time.Sleep(time.Second) // it hears of its end late
+				}
+				return n, err
+			}}, err
 		}})
 		require.NoError(t, err)
 		require.Error(t, c.Close())
-		require.Zero(t, late.writing.Load())
+		require.Zero(t, writing.Load())
 		close(over)
 		p.wg.Wait()
 	})
@@ -426,31 +419,21 @@ func TestADiallingThatFailsAsItsWaiterGivesUpHidesNoCause(t *testing.T) {
 func TestAPingThatMeetsTheEndHidesNoAnswerToCloseSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
-		c, s := open(t, srv, func(cfg *Config) {
-			cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := srv.DialContext(ctx, network, address)
-				return &endedForPings{Conn: conn}, err
-			}
-		})
+		var closing atomic.Bool
+		c, s := open(t, srv, through(srv, func(_ int, conn net.Conn) net.Conn {
+			return writer{conn, func(b []byte) (int, error) {
+				if closing.Load() {
+					return 0, io.ErrClosedPipe
+				}
+				last := binary.BigEndian.Uint32(b[len(b)-4:])
+				closing.Store(int32(last) == wire.OpCloseSession) //nolint:gosec // an operation may be negative
+				return conn.Write(b)
+			}}
+		}))
 		s.mustCreate(t, "/mine", zk.FlagEphemeral)
 		_, err := s.Hold(t.Context(), nil, "/mine") // Close waits for the answer
 		require.NoError(t, err)
 		srv.Inject(func(r zktest.Request) bool { return r.Op == "closeSession" }, zktest.Delay(5*time.Second)) // a ping is due after T/3
 		require.NoError(t, c.Close())
 	})
-}
-
-// endedForPings is a connection that whoever writes behind closeSession finds at its end.
-type endedForPings struct {
-	net.Conn
-	closing atomic.Bool
-}
-
-func (c *endedForPings) Write(b []byte) (int, error) {
-	if c.closing.Load() {
-		return 0, io.ErrClosedPipe
-	}
-	last := binary.BigEndian.Uint32(b[len(b)-4:])
-	c.closing.Store(int32(last) == wire.OpCloseSession) //nolint:gosec // an operation may be negative
-	return c.Conn.Write(b)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +71,28 @@ func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// writer is a connection that writes in another way.
+type writer struct {
+	net.Conn
+	write func([]byte) (int, error)
+}
+
+func (w writer) Write(b []byte) (int, error) { return w.write(b) }
+
+// through dials srv, and lets a test change the n-th connection, from 1.
+func through(srv *zktest.Server, change func(n int, c net.Conn) net.Conn) func(*Config) {
+	var n atomic.Int32
+	return func(cfg *Config) {
+		cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := srv.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return change(int(n.Add(1)), conn), nil
+		}
+	}
 }
 
 // cutOff ends the connections and admits nobody to the server.

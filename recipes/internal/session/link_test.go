@@ -16,7 +16,6 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -25,16 +24,8 @@ import (
 func TestLinkGrantedBeforeTheLossOfTheLastOneWasTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
-		told, dials := make(chan struct{}), 0
-		_, s := open(t, srv, func(c *Config) {
-			c.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := srv.DialContext(ctx, network, address)
-				if dials++; dials > 1 {
-					return conn, err
-				}
-				return &lateHanger{Conn: conn, over: told}, err
-			}
-		})
+		told := make(chan struct{})
+		_, s := open(t, srv, through(srv, hangingUpLate(told)))
 		time.Sleep(settled) // the next server is tried without a pause
 		go s.present().fail(errSilent)
 		synctest.Wait()
@@ -138,45 +129,29 @@ func TestAnIdleConnectionKeepsNoAnswer(t *testing.T) {
 	})
 }
 
-// slow is a connection whose first write after the connect request takes a second.
-type slow struct {
-	net.Conn
-	mu     sync.Mutex
-	writes int
-}
-
-func (s *slow) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	s.writes++
-	n := s.writes
-	s.mu.Unlock()
-	if n == 2 {
-		time.Sleep(time.Second)
-	}
-	return s.Conn.Write(b)
-}
-
 func TestRequestsGoOutInOrderWhileAWriteIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
-		c, err := newClient(Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second,
-			Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := srv.DialContext(ctx, network, address)
-				return &slow{Conn: conn}, err
-			}}, seam.Seams{})
-		require.NoError(t, err)
-		c.dialled(t)
+		c, s := open(t, srv, through(srv, func(_ int, conn net.Conn) net.Conn {
+			var n atomic.Int32
+			return writer{conn, func(b []byte) (int, error) {
+				if n.Add(1) == 2 { // the first after the connect request
+					time.Sleep(time.Second)
+				}
+				return conn.Write(b)
+			}}
+		}))
 		var wg sync.WaitGroup
 		for range 20 {
-			wg.Go(func() { c.session.mustRead(t, "/") })
+			wg.Go(func() { s.mustRead(t, "/") })
 			time.Sleep(time.Millisecond)
 		}
 		// A caller whose context ends is not kept by the write that another one is waiting for.
 		ctx := within(t, 100*time.Millisecond)
-		_, _, err = c.session.Get(ctx, "/")
+		_, _, err := s.Get(ctx, "/")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		wg.Wait()
-		require.Equal(t, 1, c.session.Stats().Connections)
+		require.Equal(t, 1, s.Stats().Connections)
 		require.NoError(t, c.Close())
 	})
 }
@@ -218,19 +193,8 @@ func TestWhatHasEndedRefersToNothingThatCameLater(t *testing.T) {
 	})
 }
 
-// countedConn counts the writes.
-type countedConn struct {
-	net.Conn
-	writes atomic.Int64
-}
-
-func (c *countedConn) Write(b []byte) (int, error) {
-	c.writes.Add(1)
-	return c.Conn.Write(b)
-}
-
 // busy opens a session with a request under way, and counts its writes from then on.
-func busy(t *testing.T) (s *Session, l *link, conn *countedConn) {
+func busy(t *testing.T) (s *Session, l *link, written *atomic.Int64) {
 	srv := zktest.Start(t, zktest.WithLatency(100*time.Millisecond))
 	_, s = open(t, srv)
 	s.mu.Lock()
@@ -238,10 +202,13 @@ func busy(t *testing.T) (s *Session, l *link, conn *countedConn) {
 	s.mu.Unlock()
 	start(t, s, 1)
 	l.mu.Lock()
-	conn = &countedConn{Conn: l.conn}
-	l.conn = conn
+	conn, written := l.conn, new(atomic.Int64)
+	l.conn = writer{conn, func(b []byte) (int, error) {
+		written.Add(1)
+		return conn.Write(b)
+	}}
 	l.mu.Unlock()
-	return s, l, conn
+	return s, l, written
 }
 
 // stuck makes a goroutine gather whose turn does not come.
@@ -279,22 +246,22 @@ func start(t *testing.T, s *Session, n int) {
 func TestRequestsOfManyGoroutinesShareWrites(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // otherwise another processor may write while this one still starts goroutines
 	synctest.Test(t, func(t *testing.T) {
-		s, _, conn := busy(t)
+		s, _, written := busy(t)
 		s.ask(t, 64)
-		require.LessOrEqual(t, conn.writes.Load(), int64(16))
+		require.LessOrEqual(t, written.Load(), int64(16))
 	})
 }
 
 func TestAHeartbeatIsWrittenBeforeTheRequestsThatAreBeingGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, l, conn := busy(t)
+		s, l, written := busy(t)
 		l.stuck()
 		start(t, s, 3)
-		require.Zero(t, conn.writes.Load())
+		require.Zero(t, written.Load())
 		asked := time.Now()
 		require.NoError(t, s.Confirm(t.Context(), "/"))
 		require.Less(t, time.Since(asked), time.Second, "else the next ping wrote it")
-		require.Equal(t, int64(1), conn.writes.Load(), "what was gathered goes with it")
+		require.Equal(t, int64(1), written.Load(), "what was gathered goes with it")
 	})
 }
 
@@ -310,13 +277,13 @@ func TestClosingASessionDoesNotWaitForRequestsThatAreBeingGathered(t *testing.T)
 
 func TestRequestsAreNotGatheredWhenTheSchedulerIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, l, conn := busy(t)
+		s, l, written := busy(t)
 		l.stuck()
 		l.mu.Lock()
 		l.hasty = time.Now().Add(time.Minute) // the scheduler has not come back for long
 		l.mu.Unlock()
 		start(t, s, 1)
-		require.Equal(t, int64(1), conn.writes.Load())
+		require.Equal(t, int64(1), written.Load())
 	})
 }
 
@@ -340,12 +307,7 @@ func (c ownTimeout) Read(b []byte) (int, error) {
 func TestAConnectionWhoseTimeoutsAreErrorsOfItsOwnIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
-		_, s := open(t, srv, func(cfg *Config) {
-			cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := srv.DialContext(ctx, network, address)
-				return ownTimeout{conn}, err
-			}
-		})
+		_, s := open(t, srv, through(srv, func(_ int, c net.Conn) net.Conn { return ownTimeout{c} }))
 		time.Sleep(10 * s.Timeout())
 		require.Equal(t, 1, s.Stats().Connections)
 	})

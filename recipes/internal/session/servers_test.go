@@ -223,23 +223,6 @@ func TestAServerIsReachedByIPv6(t *testing.T) {
 	}
 }
 
-// When a server ends all its connections, their clients came back in one moment.
-func TestTheFirstAttemptAfterAConnectionWaitsUpToATwelfthOfTheTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv, s, waits := pausing(t, 2)
-		time.Sleep(time.Minute)
-		cut := time.Now()
-		srv.Disconnect(s.ID())
-		_, _, _ = s.Get(t.Context(), "/") // it goes out on the old connection, or waits for the new one
-		s.mustRead(t, "/")
-		synctest.Wait()
-		require.Equal(t, []time.Duration{time.Second}, *waits)
-		require.Equal(t, time.Second/2, time.Since(cut))
-		time.Sleep(time.Minute)
-		require.NoError(t, s.Err())
-	})
-}
-
 // A session that holds something does not wait beyond its next heartbeat, and no session waits beyond the end of a silent
 // connection: from then on the time counts that a lease or a session has left.
 func TestNoLeaseEndsBecauseTheFirstAttemptWaits(t *testing.T) {
@@ -397,33 +380,22 @@ func TestNoRequestOvertakesTheIdentitiesInAnyReconnect(t *testing.T) {
 	})
 }
 
-// unwritable is a connection that takes the connect request and nothing more, but still reads.
-type unwritable struct {
-	net.Conn
-	frames int
-}
-
-func (u *unwritable) Write(b []byte) (int, error) {
-	if u.frames++; u.frames > 1 {
-		return 0, net.ErrClosed
-	}
-	return u.Conn.Write(b)
-}
-
 func TestAuthenticationThatCannotBeWrittenAgainIsTriedElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
 		var dials atomic.Int32
-		_, s := open(t, srv, func(c *Config) {
-			c.Auth = []Auth{{"digest", "a:b"}}
-			c.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := srv.DialContext(ctx, network, address)
-				if dials.Add(1) == 2 && err == nil {
-					conn = &unwritable{Conn: conn}
-				}
-				return conn, err
+		_, s := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "a:b"}} }, through(srv, func(n int, c net.Conn) net.Conn {
+			if dials.Store(int32(n)); n != 2 {
+				return c
 			}
-		})
+			frames := 0
+			return writer{c, func(b []byte) (int, error) { // the connect request and nothing more
+				if frames++; frames > 1 {
+					return 0, net.ErrClosed
+				}
+				return c.Write(b)
+			}}
+		}))
 		srv.Disconnect(s.ID())
 		time.Sleep(5 * time.Second)
 		require.EqualValues(t, 3, dials.Load())

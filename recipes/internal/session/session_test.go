@@ -459,13 +459,11 @@ func TestALinkMakesOnlyLegalMoves(t *testing.T) {
 }
 
 // sleeper is a client that holds /mine, and how long its machine has slept so far.
-func sleeper(t *testing.T, servers ...string) (*Client, *atomic.Int64) {
-	return sleeperThrough(t, zktest.Start(t).DialContext, servers...)
-}
-
-func sleeperThrough(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), servers ...string) (*Client, *atomic.Int64) {
+func sleeper(t *testing.T, dial func(*Config), servers ...string) (*Client, *atomic.Int64) {
 	var asleep atomic.Int64
-	c, err := newClient(Config{Servers: servers, Dialer: dial, SessionTimeout: 12 * time.Second}, seam.Seams{})
+	cfg := Config{Servers: servers, SessionTimeout: 12 * time.Second}
+	dial(&cfg)
+	c, err := newClient(cfg, seam.Seams{})
 	require.NoError(t, err)
 	c.slept = func() time.Duration { return time.Duration(asleep.Load()) }
 	c.dialled(t)
@@ -479,7 +477,7 @@ func sleeperThrough(t *testing.T, dial func(context.Context, string, string) (ne
 // golang/go#24595: the monotonic clock stands still in a suspended machine, timers with it.
 func TestSuspendedMachineLosesItsLeaseAtTheFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, asleep := sleeper(t, "zk")
+		c, asleep := sleeper(t, plain(zktest.Start(t)), "zk")
 		s := c.session
 		asleep.Add(int64(2 * time.Second))
 		require.Equal(t, StateActive, s.State(), "a nap")
@@ -494,7 +492,7 @@ func TestSuspendedMachineLosesItsLeaseAtTheFirstLook(t *testing.T) {
 // caller that hears of a closed connection would wait for the next one.
 func TestRequestThatFailsInAMachineJustResumedSaysThatTheSessionIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, asleep := sleeper(t, "zk")
+		c, asleep := sleeper(t, plain(zktest.Start(t)), "zk")
 		asleep.Add(int64(time.Minute))
 		require.NoError(t, c.session.Err(), "no timer has run")
 		require.ErrorIs(t, c.session.failed(&op{name: "setACL", path: "/mine"}, OutcomeUnknown, zk.ErrConnectionClosed), ErrLost)
@@ -515,19 +513,31 @@ func (l *lateHanger) Close() error {
 	return err
 }
 
+// plain dials srv.
+func plain(srv *zktest.Server) func(*Config) {
+	return func(cfg *Config) { cfg.Dialer = srv.DialContext }
+}
+
+// hangingUpLate makes a lateHanger of the first connection.
+func hangingUpLate(over <-chan struct{}) func(int, net.Conn) net.Conn {
+	return func(n int, c net.Conn) net.Conn {
+		if n > 1 {
+			return c
+		}
+		return &lateHanger{Conn: c, over: over}
+	}
+}
+
 // A look between the end of a connection that commits nothing and its report ended the next connection, which was being made.
 // Every server could be passed over, and the pause after that cost a lease.
 func TestALookAfterAConnectionEndedDoesNotEndTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		over, dials := make(chan struct{}), 0
-		c, asleep := sleeperThrough(t, func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := server.DialContext(ctx, network, address)
-			if dials++; dials > 1 {
-				return conn, err
-			}
-			return &lateHanger{Conn: conn, over: over}, err
-		}, "zk1", "zk2")
+		c, asleep := sleeper(t, through(server, func(n int, c net.Conn) net.Conn {
+			dials = n
+			return hangingUpLate(over)(n, c)
+		}), "zk1", "zk2")
 		time.Sleep(time.Minute + time.Second) // between two heartbeats
 		answered := server.Inject(zktest.On("connect"), zktest.Delay(10*time.Millisecond))
 		defer answered.Remove()
@@ -551,7 +561,7 @@ func TestALookAfterAConnectionEndedDoesNotEndTheNextOne(t *testing.T) {
 func TestAProgramStoppedForMoreThanAThirdOfItsSessionTimeoutKeepsItsLease(t *testing.T) {
 	for step := range 16 { // from a third to a half
 		synctest.Test(t, func(t *testing.T) {
-			c, asleep := sleeper(t, "zk1", "zk2")
+			c, asleep := sleeper(t, plain(zktest.Start(t)), "zk1", "zk2")
 			time.Sleep(time.Minute)
 			rest := time.Until(c.session.Deadline())
 			asleep.Add(int64(rest - 2*time.Second*time.Duration(16-step)/16))
@@ -599,7 +609,7 @@ func TestAClockASixteenthSlowEndsTheLeaseInTime(t *testing.T) { // failure matri
 // Client.Session looked at the clock under the client's mutex, and the calls made for a loss that it found waited for that mutex.
 func TestWhatHearsOfALossFoundBySessionMayUseTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, asleep := sleeper(t, "zk")
+		c, asleep := sleeper(t, plain(zktest.Start(t)), "zk")
 		var heard *Session
 		c.session.mustHold(t, func(error) { heard = c.Newest() }, "/mine")
 		lost := c.session
