@@ -49,6 +49,17 @@ func asLogin(t *testing.T, server *realzk.Server, login recipes.SASL) (*recipes.
 	return c, cable
 }
 
+// loggedIn is a KDC with a server and a client of user ledger.
+func loggedIn(t *testing.T, tickets kdc.Options, opts realzk.Options) (*kdc.KDC, *realzk.Server, *kerberos.Login, *recipes.Client, *harness.Cutter) {
+	t.Helper()
+	k := kdc.Start(t, tickets)
+	server := kerberized(t, k, opts)
+	login, err := kerberos.New(enrol(k, "ledger"))
+	require.NoError(t, err)
+	c, cable := asLogin(t, server, login)
+	return k, server, login, c, cable
+}
+
 // logins is how many logins a server has accepted. Its log is long, and read often: a line at a time.
 func logins(server *realzk.Server, who string) (n int) {
 	log, err := os.Open(filepath.Join(server.Dir, "zookeeper.log"))
@@ -69,11 +80,8 @@ func logins(server *realzk.Server, who string) (n int) {
 func TestTwentyRenewedTicketsUnderLoad(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	t.Parallel()
-	k := kdc.Start(t, kdc.Options{Lifetime: 3 * time.Second})
-	server := kerberized(t, k, realzk.Options{}) // sessions of 40 s, because a ticket of three can end under way on a busy machine
-	login, err := kerberos.New(enrol(k, "ledger"))
-	require.NoError(t, err)
-	c, cable := asLogin(t, server, login)
+	// Sessions of 40 s, because a ticket of three can end under way on a busy machine.
+	_, server, login, c, cable := loggedIn(t, kdc.Options{Lifetime: 3 * time.Second}, realzk.Options{})
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
 	for _, path := range []string{"/held", "/busy"} {
@@ -128,11 +136,7 @@ func TestTwentyRenewedTicketsUnderLoad(t *testing.T) {
 func TestAConnectionThatBreaksWhileNoKDCAnswersFindsATicket(t *testing.T) {
 	effort.Proof(t, effort.Unraced) // it waits for a ticket to be renewed, and reads a long log meanwhile
 	t.Parallel()
-	k := kdc.Start(t, kdc.Options{Lifetime: 20 * time.Second})
-	server := kerberized(t, k, realzk.Options{})
-	login, err := kerberos.New(enrol(k, "ledger"))
-	require.NoError(t, err)
-	c, cable := asLogin(t, server, login) // its session outlasts the ticket
+	k, server, login, c, cable := loggedIn(t, kdc.Options{Lifetime: 20 * time.Second}, realzk.Options{}) // its session outlasts the ticket
 	first := login.Ends()[0]
 	eventually(t, "a new ticket", func() bool { return login.Ends()[0].After(first) })
 	k.Stop()
@@ -149,11 +153,7 @@ func TestAConnectionThatBreaksWhileNoKDCAnswersFindsATicket(t *testing.T) {
 // A key that is replaced at the KDC and in the file serves from the next connection on, and the old one until then.
 func TestAKeytabIsReadAgain(t *testing.T) {
 	t.Parallel()
-	k := kdc.Start(t, kdc.Options{})
-	server := kerberized(t, k, realzk.Options{TickTime: 500 * time.Millisecond})
-	login, err := kerberos.New(enrol(k, "ledger"))
-	require.NoError(t, err)
-	c, cable := asLogin(t, server, login)
+	k, server, login, c, cable := loggedIn(t, kdc.Options{}, realzk.Options{TickTime: 500 * time.Millisecond})
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
 	before := login.Ends()[0]

@@ -45,8 +45,7 @@ func TestALockIsRecognisedByAllThatRemainsOfIt(t *testing.T) {
 			mixed + "mutex (" + curatorID + "lock-0000000000) and semaphore (leases)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			everyWords(t, func(t *testing.T, _ bool, opts ...zktest.Option) {
-				srv := zktest.Start(t, opts...)
+			everyWords(t, func(t *testing.T, _ bool, srv *zktest.Server) {
 				require.NoError(t, srv.Create("/app/x", nil))
 				client := harness.ReadOnly(t, srv)
 				s := scan.New(client, scan.Options{Prefix: "/app"})

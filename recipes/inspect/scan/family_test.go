@@ -26,8 +26,7 @@ func only(t testing.TB, snap *scan.Snapshot) *inspect.Report {
 func TestAFamilyIsOneRow(t *testing.T) {
 	for _, p := range []kind.KeyedParams{{Of: "mutex"}, {Of: "mutex", Fanout: "16"}, {Of: "semaphore", Permits: 2}, {Of: "semaphore", Permits: 2, Fanout: "256"}, {Of: "rwlock"}} {
 		t.Run(p.Of+p.Fanout, func(t *testing.T) {
-			everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
-				srv := zktest.Start(t, opts...)
+			everyWords(t, func(t *testing.T, dump bool, srv *zktest.Server) {
 				p := harness.Declare(t, srv, "/locks/orders", &p)
 				marker := map[string]string{"mutex": "lock-", "semaphore": "lease-", "rwlock": "__WRIT__"}[p.Of]
 				a, b := harness.Foreign(t, srv), harness.Foreign(t, srv)
@@ -63,8 +62,7 @@ func TestAFamilyIsOneRow(t *testing.T) {
 }
 
 func TestAKeyIsJudgedAsItsFamilyDeclares(t *testing.T) {
-	everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
-		srv := zktest.Start(t, opts...)
+	everyWords(t, func(t *testing.T, dump bool, srv *zktest.Server) {
 		p := harness.Declare(t, srv, "/locks/pool", &kind.KeyedParams{Of: "semaphore", Permits: 2, Fanout: "16", Common: kind.Common{Limits: kind.Limits{MaxHold: "10m"}}})
 		b := harness.Foreign(t, srv)
 		node := harness.Contend(t, srv, b, "/locks/pool", p, "a b", "y lease-", "y lease-", "z lease-")
@@ -102,8 +100,7 @@ func TestLocksInUseComeFirstWhateverIsAboveThem(t *testing.T) {
 func TestALookAtTenThousandKeysTakesAtMostTwoHundredRequests(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	for _, fanout := range []string{"", "256"} {
-		everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
-			srv := zktest.Start(t, opts...)
+		everyWords(t, func(t *testing.T, dump bool, srv *zktest.Server) {
 			p := harness.Declare(t, srv, "/locks/orders", &kind.KeyedParams{Of: "mutex", Fanout: fanout})
 			s := harness.Foreign(t, srv)
 			const keys = 10_000

@@ -115,15 +115,14 @@ func lines(snap *scan.Snapshot) (out []string) {
 	return out
 }
 
-// everyWords runs a test with the words allowed and forbidden: what is seen is the same.
-func everyWords(t *testing.T, f func(t *testing.T, dump bool, opts ...zktest.Option)) {
-	t.Run("allowed", func(t *testing.T) { f(t, true) })
-	t.Run("forbidden", func(t *testing.T) { f(t, false, onlySrvr()) })
+// everyWords runs a test on a server that allows the words, and on one that does not: what is seen is the same.
+func everyWords(t *testing.T, f func(t *testing.T, dump bool, srv *zktest.Server)) {
+	t.Run("allowed", func(t *testing.T) { f(t, true, zktest.Start(t)) })
+	t.Run("forbidden", func(t *testing.T) { f(t, false, zktest.Start(t, onlySrvr())) })
 }
 
 func TestASnapshotShowsDeclaredLocksAndAnybodysBelowAPrefix(t *testing.T) {
-	everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
-		srv := zktest.Start(t, opts...)
+	everyWords(t, func(t *testing.T, dump bool, srv *zktest.Server) {
 		harness.Declare(t, srv, "/locks/ledger", kind.Mutex.New())
 		sem := kind.Semaphore.New().(*kind.SemaphoreParams)
 		sem.Permits = 3
@@ -173,8 +172,7 @@ func TestASnapshotShowsDeclaredLocksAndAnybodysBelowAPrefix(t *testing.T) {
 
 // A client that may create a node may give it a path of nearly a megabyte, which would stand in every report and on every page.
 func TestNodesWithVeryLongPathsAreNotLookedAt(t *testing.T) {
-	everyWords(t, func(t *testing.T, _ bool, opts ...zktest.Option) {
-		srv := zktest.Start(t, opts...)
+	everyWords(t, func(t *testing.T, _ bool, srv *zktest.Server) {
 		long, longest := "/java/"+strings.Repeat("x", 4000), "/java/"+strings.Repeat("x", 100_000)
 		for _, path := range []string{long, longest} {
 			require.NoError(t, srv.Create(path, nil))
@@ -195,8 +193,7 @@ func TestNodesWithVeryLongPathsAreNotLookedAt(t *testing.T) {
 
 // Status said "There are no locks" of a kazoo semaphore with two holders, which import recognised.
 func TestASemaphoreOfKazoosIsSeenWithItsHoldersAndWaiters(t *testing.T) {
-	everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
-		srv := zktest.Start(t, opts...)
+	everyWords(t, func(t *testing.T, dump bool, srv *zktest.Server) {
 		require.NoError(t, srv.Create("/py/jobs", []byte("2")))
 		require.NoError(t, srv.Create("/py/jobs-__lock__", nil))
 		require.NoError(t, srv.Create("/py/other", []byte("2")))
@@ -268,8 +265,7 @@ func TestAScannerTakesNoConnectionThatCouldWrite(t *testing.T) {
 // A refresh asks three words if they are allowed, and the stats of the locks in use if not. The rest of its bound on reads goes to the
 // nodes whose turn it is.
 func TestWhatARefreshAsksFor(t *testing.T) {
-	everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
-		srv := zktest.Start(t, opts...)
+	everyWords(t, func(t *testing.T, dump bool, srv *zktest.Server) {
 		var paths []string
 		for i := range 200 {
 			paths = append(paths, fmt.Sprintf("/locks/l%03d", i))
@@ -407,8 +403,7 @@ func TestALookIsBoundedByTheServersSilence(t *testing.T) {
 
 // A lock that was deleted and made again counts from nought again: the same name is another contender.
 func TestAContenderOfTheSameNameIsAnotherOne(t *testing.T) {
-	everyWords(t, func(t *testing.T, _ bool, opts ...zktest.Option) {
-		srv := zktest.Start(t, opts...)
+	everyWords(t, func(t *testing.T, _ bool, srv *zktest.Server) {
 		require.NoError(t, srv.Create("/jobs", nil))
 		harness.Foreign(t, srv, "/jobs/lock-")
 		s, _ := looker(t, srv, scan.Options{Prefix: "/jobs", Reads: 2})
@@ -449,8 +444,7 @@ func TestALongQueueIsReadOnceAndItsGraphIsBounded(t *testing.T) {
 }
 
 func TestUnreadableNodesAreNamed(t *testing.T) {
-	everyWords(t, func(t *testing.T, _ bool, opts ...zktest.Option) {
-		srv := zktest.Start(t, opts...)
+	everyWords(t, func(t *testing.T, _ bool, srv *zktest.Server) {
 		harness.Declare(t, srv, "/locks/ledger", kind.Mutex.New())
 		owner := harness.Foreign(t, srv)
 		_, err := owner.Create(t.Context(), "/locks/secret", nil, 0, zk.DigestACL(zk.PermAll, "u", "p"))
