@@ -44,24 +44,27 @@ func TestRunbookNightlyJob(t *testing.T) {
 			"MISSED", slots.At(missed), "SKIPPED", slots.At(skipped), "NEXT", slots.At(next)).Replace
 		ops, err := program(t, addr, "ops", digestAuth("ops", oldPlatform)).Session(t.Context())
 		require.NoError(t, err)
+		edit := func(node string, change func(data []byte) []byte) {
+			data, _, err := ops.Get(t.Context(), node)
+			require.NoError(t, err)
+			_, err = ops.Set(t.Context(), node, change(data), -1)
+			require.NoError(t, err)
+		}
 		declared := func(at time.Time) {
-			const job, node = "/locks/invoice-run", "/locks/invoice-run/once-record"
-			data, _, err := ops.Get(t.Context(), job)
-			require.NoError(t, err)
-			payload, err := kind.Decode(data)
-			require.NoError(t, err)
-			payload.Since = at.UnixMilli()
-			data, err = payload.Encode()
-			require.NoError(t, err)
-			_, err = ops.Set(t.Context(), job, data, -1)
-			require.NoError(t, err)
-			data, _, err = ops.Get(t.Context(), node)
-			require.NoError(t, err)
-			record, err := slots.ParseRecord(data)
-			require.NoError(t, err)
-			record.Since = at.UnixMilli()
-			_, err = ops.Set(t.Context(), node, record.Encode(), -1)
-			require.NoError(t, err)
+			edit("/locks/invoice-run", func(data []byte) []byte {
+				payload, err := kind.Decode(data)
+				require.NoError(t, err)
+				payload.Since = at.UnixMilli()
+				data, err = payload.Encode()
+				require.NoError(t, err)
+				return data
+			})
+			edit("/locks/invoice-run/once-record", func(data []byte) []byte {
+				record, err := slots.ParseRecord(data)
+				require.NoError(t, err)
+				record.Since = at.UnixMilli()
+				return record.Encode()
+			})
 		}
 		r.between = func(step int) {
 			switch step {

@@ -90,10 +90,10 @@ func ExampleLease() {
 	t := &t{} // in a test: its *testing.T
 	defer t.end()
 	lease, lose := recipetest.Lease(t, "/locks/ledger")
-	fmt.Println("held:", lease.Verify(context.Background()) == nil, "with a token:", lease.Token() > 0)
+	fmt.Println(lease.Path(), "held:", lease.Verify(context.Background()) == nil, "with a token:", lease.Token() > 0)
 	lose()
 	fmt.Println("lost:", errors.Is(context.Cause(lease.Context()), recipes.ErrLost))
 	// Output:
-	// held: true with a token: true
+	// /locks/ledger held: true with a token: true
 	// lost: true
 }
