@@ -236,26 +236,18 @@ func TestAKeeperIsRefused(t *testing.T) {
 		cfg.Lazy = true
 		c, err := recipes.Dial(t.Context(), cfg)
 		require.NoError(t, err)
-		calls := map[string]func() error{
-			"Session": func() error { _, err := c.Session(t.Context()); return err },
-			"Lock":    func() error { _, err := c.Mutex("/m").Lock(t.Context()); return err },
-			"Acquire": func() error { _, err := c.Semaphore("/s").Acquire(t.Context(), 1); return err },
-			"Lead": func() error {
-				return c.Election("/e").Lead(t.Context(), func(context.Context, *recipes.Lease) error { return nil })
-			},
-			"a set of keys": func() error { _, err := c.Keyed("/k").Lock(t.Context(), "a", "b"); return err },
-		}
-		for name, try := range tries(c) {
-			calls["a Try of "+name] = func() error { _, err := try(t.Context()); return err }
-		}
+		calls := reentry(c)
+		calls["Session"] = func(ctx context.Context) (*recipes.Lease, error) { _, err := c.Session(ctx); return nil, err }
+		calls["Lead"] = func(ctx context.Context) (*recipes.Lease, error) { return nil, c.Election("/e").Lead(ctx, nil) }
+		calls["a set of keys"] = locked(c.Keyed("/k"), "a", "b")
 		for name, call := range calls {
 			dials = 0
-			err := call()
+			_, err := call(t.Context())
 			require.ErrorContains(t, err, "zk:2181 is a ClickHouse Keeper", name)
 			require.NotErrorIs(t, err, recipes.ErrUnreachable, name)
 			require.False(t, recipes.Retryable(err), name)
 			most := 1
-			if strings.HasPrefix(name, "a Try") { // it begins to dial before it asks for the session, and may find that over
+			if strings.HasSuffix(name, "try") { // it begins to dial before it asks for the session, and may find that over
 				most = 2
 			}
 			require.LessOrEqual(t, dials, most, name)
@@ -278,6 +270,11 @@ func (l *lab) lazy(change ...func(*recipes.Config)) *recipes.Client {
 func TestALazyClientConnectsWhenItIsFirstUsed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
+		never := l.lazy()
+		require.NoError(t, never.Close())
+		l.Refused(never.Mutex("/m").TryLock, recipes.ErrClosed)
+		_, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk/chroot"}, Lazy: true})
+		require.ErrorContains(t, err, "chroot")
 		seen := newTally()
 		start := time.Now()
 		c := l.lazy(func(cfg *recipes.Config) { cfg.Observer = seen.Observe })
@@ -294,7 +291,7 @@ func TestALazyClientConnectsWhenItIsFirstUsed(t *testing.T) {
 			require.Equal(t, sixth, time.Since(start), name)
 			time.Sleep(time.Minute)
 		}
-		err := l.Refused(bounded(time.Second, c.Mutex("/m").Lock), recipes.ErrUnreachable)
+		err = l.Refused(bounded(time.Second, c.Mutex("/m").Lock), recipes.ErrUnreachable)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		waits := l.Waiting(c.Mutex("/m").Lock)
 		time.Sleep(time.Minute)
@@ -304,38 +301,28 @@ func TestALazyClientConnectsWhenItIsFirstUsed(t *testing.T) {
 	})
 }
 
-func TestALazyClientThatWasNeverUsedIsClosed(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.lazy()
-		require.NoError(t, c.Close())
-		l.Refused(c.Mutex("/m").TryLock, recipes.ErrClosed)
-	})
-}
-
-func TestDialOfALazyClientChecksItsConfiguration(t *testing.T) {
-	_, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk/chroot"}, Lazy: true})
-	require.ErrorContains(t, err, "chroot")
-}
-
-// A call whose context had ended before said "unreachable", and nothing had tried to reach a server.
-func TestALazyClientSaysNothingOfTheServersToACallThatHasEnded(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.EveryKind()
-		c := l.Client("a", func(cfg *recipes.Config) { cfg.Lazy = true })
-		ctx, stop := context.WithCancel(t.Context())
-		stop()
-		calls := tries(c)
-		calls["lock"], calls["set, waits"] = c.Mutex("/m").Lock, mixed(c).Lock
-		for name, call := range calls {
-			_, err := call(ctx)
-			require.ErrorIs(t, err, context.Canceled, name)
-			require.NotErrorIs(t, err, recipes.ErrUnreachable, name)
-			require.Equal(t, "cancelled", recipes.ResultOf(err), name)
-		}
-		_, _, err := c.Election("/e").Leader(ctx)
-		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, recipes.ErrUnreachable)
-	})
+// A call of a lazy client whose context had ended before said "unreachable", and nothing had tried to reach a server.
+func TestAnEndedContextSendsNothing(t *testing.T) { // case 7: pre-cancelled ctx on a free lock (matrixone #25790)
+	for name, lazy := range map[string]bool{"lazy client": true, "client": false} {
+		runInLab(t, name, func(t *testing.T, l *lab) {
+			l.EveryKind()
+			c := l.Client("a", func(cfg *recipes.Config) { cfg.Lazy = lazy })
+			ctx, stop := context.WithCancel(t.Context())
+			stop()
+			l.Srv.ResetCounts()
+			for name, call := range reentry(c) {
+				_, err := call(ctx)
+				require.ErrorIs(t, err, context.Canceled, name)
+				require.NotErrorIs(t, err, recipes.ErrUnreachable, name)
+				require.Equal(t, "cancelled", recipes.ResultOf(err), name)
+			}
+			_, _, err := c.Election("/e").Leader(ctx)
+			require.ErrorIs(t, err, context.Canceled)
+			require.NotErrorIs(t, err, recipes.ErrUnreachable)
+			l.Settle()
+			require.Zero(t, l.Srv.Counts().Total)
+		})
+	}
 }
 
 // watchesOn is how many watches the server has that c is connected to, of all clients.

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/harness"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -341,14 +340,6 @@ func TestAReplyLostAloneIsMissedWithinTwoTimeouts(t *testing.T) {
 	}
 }
 
-// says is whom the first contender in dir names.
-func (l *lab) says(dir string) string {
-	l.T.Helper()
-	in := must(inspect.Lock(l.T.Context(), l.Client("who"), dir))(l.T)
-	require.NotEmpty(l.T, in.Holders)
-	return in.Holders[0].ID
-}
-
 // The error named the caller, which waits, as the holder.
 func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
@@ -366,6 +357,8 @@ func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
 				require.Equal(t, recipes.Hostname(), held.Holder.Host)
 				require.NotZero(t, held.Holder.PID)
 				require.True(t, held.Local)
+				require.ErrorContains(t, err, fmt.Sprintf(" is held by this client (holder), %d ahead, gave up after 1", position+1))
+				require.NotErrorIs(t, err, recipes.ErrUnreachable)
 				require.Equal(t, position+1, held.Position)
 			}
 			cancelLong()
@@ -482,7 +475,7 @@ func TestAPlaceMadeForAnotherIsRenamed(t *testing.T) {
 			r := <-w
 			slow.Remove()
 			require.NoError(t, r.Err)
-			require.Equal(t, "heir", l.says(path), path)
+			require.Equal(t, "heir", l.look(c, path).Holders[0].ID, path)
 			l.Unlock(r.V)
 			l.NothingLeft()
 		}
@@ -506,7 +499,7 @@ func TestTheNodeNamesTheGoroutineThatHolds(t *testing.T) {
 					writes += l.Srv.Counts().ByOp[op]
 				}
 				require.LessOrEqual(t, writes, 1, "%s to %s: %v", path, id, l.Srv.Counts().ByOp)
-				require.Equal(t, id, l.says(path), path)
+				require.Equal(t, id, l.look(c, path).Holders[0].ID, path)
 			}
 			l.Unlock(x)
 			l.NothingLeft()

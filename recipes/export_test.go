@@ -9,7 +9,6 @@ import (
 	"github.com/locktree/locktree/recipes/internal/declare"
 	"github.com/locktree/locktree/recipes/internal/lock"
 	"github.com/locktree/locktree/recipes/internal/session"
-	"github.com/locktree/locktree/recipes/internal/turn"
 	"github.com/locktree/locktree/recipes/internal/wait"
 	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/kind"
@@ -172,20 +171,6 @@ func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
 	k.refused(refused)
 	l.u.Listener().Granted(1)
 }
-
-// Turns are the local queues of a client.
-type Turns struct{ turns turn.Turns[lock.Handover] }
-
-func (t *Turns) Enter(ctx context.Context, key, id string, try bool) *turn.Ahead {
-	_, _, ahead := t.turns.Enter(ctx, []turn.Member{{Key: turn.Key{Path: key}, ID: id}}, true, try, nil)
-	return ahead
-}
-
-func (t *Turns) Heir(key string) string {
-	next, _ := t.turns.Next(turn.Key{Path: key})
-	return next
-}
-func (t *Turns) Leave(key string) { t.turns.Leave(turn.Key{Path: key}) }
 
 // Crowds is for how many keys of a family of semaphores a crowd is kept.
 func (c *Client) Crowds(family string) int {

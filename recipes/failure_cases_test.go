@@ -38,10 +38,12 @@ func (l *lab) nextIsServed(m string) {
 	l.vacant(m)
 }
 
-// warm takes and releases the lock once, so that the declaration is known.
-func (l *lab) warm(m *recipes.Mutex) {
+// warm takes locks and gives them back, so that their declarations are known.
+func (l *lab) warm(takes ...taking) {
 	l.T.Helper()
-	l.Unlock(l.Lock(m.Lock))
+	for _, take := range takes {
+		l.Unlock(l.Lock(take))
+	}
 	l.Settle()
 }
 
@@ -50,8 +52,7 @@ func TestALostCreateReplyIsResolvedToItsNodesAndTheLockContinues(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 				take := way.Take(l.Client("a"))
-				l.Unlock(l.Lock(take))
-				l.Settle()
+				l.warm(take)
 				rule := l.Srv.Inject(zktest.Once(l.enqueues(way)), fault)
 				x := l.Lock(take)
 				require.Equal(t, 1, rule.Hits())
@@ -68,7 +69,7 @@ func TestALostCreateReplyIsResolvedToItsNodesAndTheLockContinues(t *testing.T) {
 func TestALostReplyWhoseSearchFailsTooLeavesNoOrphan(t *testing.T) { // case 4, 5: CURATOR-264, samuel #237
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
-		l.warm(m)
+		l.warm(m.Lock)
 		creates := 0
 		l.Srv.Inject(func(r zktest.Request) bool {
 			if at("create")(r) {
@@ -89,8 +90,7 @@ func TestALostReplyWhoseSearchFailsTooLeavesNoOrphan(t *testing.T) { // case 4, 
 func TestCancellingACreateInFlightReturnsAtOnceAndLeavesNothing(t *testing.T) { // cases 3, 47: CURATOR-79, -62
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c := l.Client("a")
-		l.Unlock(l.Lock(way.Take(c)))
-		l.Settle()
+		l.warm(way.Take(c))
 		held := l.Srv.Inject(zktest.Once(l.enqueues(way)), zktest.Hold)
 		ctx, cancel := context.WithCancel(context.Background())
 		got := async(func() (*recipes.Lease, error) { return way.Take(c)(ctx) })
@@ -109,7 +109,7 @@ func TestTenThousandFailedSearchesAreOneGoroutine(t *testing.T) { // case 6: Cur
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
 		m := c.Mutex(l.Mutex())
-		l.warm(m)
+		l.warm(m.Lock)
 		s := l.live(c)
 		ks := must(m.Contenders(t.Context(), s, 10_000))(t)
 		rule := l.Srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
@@ -185,7 +185,7 @@ func TestJunkChildrenAreIgnored(t *testing.T) { // case 11: CURATOR-43, samuel #
 func TestAParentThatVanishesBetweenTwoTriesEndsTheLock(t *testing.T) { // case 9: CURATOR-180, -308, -724
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
-		l.warm(m)
+		l.warm(m.Lock)
 		rule := l.Srv.Inject(zktest.Once(at("create")), zktest.CutBefore)
 		got := async(func() (*recipes.Lease, error) { return m.Lock(context.Background()) })
 		<-rule.Hit()
@@ -289,7 +289,7 @@ func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) 
 	for op, fault := range map[string]zktest.Fault{"create": zktest.Hold, "getChildren2": zktest.Hold, "getData": zktest.Hold} {
 		runInLab(t, op, func(t *testing.T, l *lab) {
 			m := l.Client("a").Mutex(l.Mutex())
-			l.warm(m)
+			l.warm(m.Lock)
 			first := l.Lock(l.Client("b").Mutex("/m").Lock)
 			token := first.Token()
 			l.Unlock(first)

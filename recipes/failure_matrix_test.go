@@ -149,7 +149,7 @@ func TestAnExpiryBetweenTheFrontAndTheGrantGrantsNothing(t *testing.T) { // row 
 		runInLab(t, name, func(t *testing.T, l *lab) {
 			m := l.Mutex()
 			c := l.Client("b")
-			l.warm(c.Mutex(m))
+			l.warm(c.Mutex(m).Lock)
 			proof := map[bool]string{false: "multi", true: "create"}[free]
 			x := l.Lock(l.Client("a").Mutex(m).Lock)
 			if free {
@@ -188,8 +188,8 @@ func TestACallGivenUpAtAnyInstantLeavesNothing(t *testing.T) { // row 46: 1,000 
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()
 		a, b := l.Client("a").Mutex(m), l.Client("b").Mutex(m)
-		l.warm(a)
-		l.warm(b)
+		l.warm(a.Lock)
+		l.warm(b.Lock)
 		granted, gaveUp := 0, 0
 		for i := range 1000 {
 			x := l.Lock(b.Lock)

@@ -160,8 +160,7 @@ func TestAWaiterWhoseNodeIsDeletedOrAnothersIsNeverGranted(t *testing.T) { // ca
 func TestANodeOfAnotherSessionIsNeverOurs(t *testing.T) { // cases 2, 28, 35, 49: CURATOR-498, CURATOR-604
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c := l.Client("a")
-		l.Unlock(l.Lock(way.Take(c)))
-		l.Settle()
+		l.warm(way.Take(c))
 		id := l.SessionID(c)
 		rule := l.Srv.Inject(zktest.Once(l.enqueues(way)), zktest.DropReply)
 		got := async(func() (*recipes.Lease, error) { return way.Take(c)(context.Background()) })

@@ -180,11 +180,3 @@ func named(c *recipes.Client, id string) map[string]taking {
 
 // taker is how a recipe takes its lock.
 type taker = func(*recipes.Client, ...recipes.Option) taking
-
-// requests are those that the servers got since the counts were reset.
-func (l *lab) requests() map[string]int {
-	counts := l.Srv.Counts().ByOp
-	l.Srv.ResetCounts()
-	delete(counts, "ping")
-	return counts
-}

@@ -128,7 +128,7 @@ func TestASeededDoubleGrantIsFoundInRecordedHistories(t *testing.T) {
 	seeds, forged := effort.Of[uint64](40, 10), 0
 	for seed := range seeds {
 		plan := newSchedule(seed)
-		w := simulate(t, plan)
+		w := simulate(t, plan, true)
 		require.Empty(t, w.wrong)
 		rnd := rand.New(rand.NewPCG(seed, 5))
 		for range 3 {

@@ -452,20 +452,6 @@ func TestWhatACrashLeavesOfKeysIsCollected(t *testing.T) {
 	})
 }
 
-func TestAPersistentNodeOfAKeyGoesWithOurLastContender(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.families()
-		k := l.warmed("a", "/km")
-		require.NoError(t, l.Srv.Create("/km/1", nil))
-		theirs := l.Foreign("/km/1", "_c_00000000-0000-0000-0000-000000000000-lock-0000000000", "")
-		w := l.Locking(k.Mutex("1"))
-		notYet(t, w, "they hold it")
-		require.NoError(t, l.Srv.Delete(theirs))
-		l.Unlock((<-w).V)
-		l.noKeys("/km")
-	})
-}
-
 func TestOneKeyAndSetsOfEightForSixtyFourClients(t *testing.T) { // progress is bounded, in time and in requests
 	effort.Proof(t, effort.Raced)
 	for name, draw := range map[string]func(k *recipes.Keyed, i, n int) []string{

@@ -67,7 +67,7 @@ func TestASetThatIsAppliedWhileItIsSearchedForIsGranted(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
 		paths := l.Mutexes(2)
-		l.warm(c.Mutex(paths[0]))
+		l.warm(c.Mutex(paths[0]).Lock)
 		var got <-chan result[*recipes.Lease]
 		late := l.stuck(c, func() {
 			got = async(func() (*recipes.Lease, error) { return multi(c, paths...).Lock(t.Context()) })
@@ -185,7 +185,7 @@ func (l *lab) createLostOn(wrong func(*zktest.Replica)) (*recipes.Client, *recip
 	r, moved := l.Srv.Replica(), new(atomic.Bool)
 	c := l.Client("a", l.movedTo(r, moved))
 	m := c.Mutex(l.Mutex())
-	l.warm(m)
+	l.warm(m.Lock)
 	wrong(r)
 	moved.Store(true)
 	return c, m, moved, l.Srv.Inject(zktest.Once(at("create")), zktest.DropReply)
@@ -228,7 +228,7 @@ func TestASearchOnALeaderThatWasCutOffFindsTheNode(t *testing.T) {
 func TestASessionThatWasIdleGrantsInOneRoundTripAndForAWhile(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
-		l.warm(m)
+		l.warm(m.Lock)
 		time.Sleep(time.Hour)
 		start := time.Now()
 		x := l.Lock(m.Lock)
@@ -245,7 +245,7 @@ func TestASearchIgnoresANodeOfAnotherSession(t *testing.T) { // case 2, 49: CURA
 	inLab(t, func(t *testing.T, l *lab) {
 		c, other := l.Client("a"), l.Client("b")
 		m := c.Mutex(l.Mutex())
-		l.warm(m)
+		l.warm(m.Lock)
 		s := l.live(c)
 		ks := must(m.Contenders(t.Context(), s, 1))(t)
 		theirs := l.session(other)
@@ -302,8 +302,7 @@ func TestATransactionWhoseReplyIsLostIsLostWhenItsNodesAreDeleted(t *testing.T) 
 		runInLab(t, fmt.Sprint("node ", deleted), func(t *testing.T, l *lab) {
 			paths := l.Mutexes(2)
 			c := l.Client("a")
-			l.Unlock(l.Lock(multi(c, paths...).Lock))
-			l.Settle()
+			l.warm(multi(c, paths...).Lock)
 			lost := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
 			got := async(func() (*recipes.Lease, error) { return multi(c, paths...).Lock(context.Background()) })
 			<-lost.Hit()
@@ -324,7 +323,7 @@ func TestAWaitThatEndsBetweenTwoTriesSaysThatItEnded(t *testing.T) { // simulati
 		c := l.Client("a")
 		l.Mutex()
 		l.Semaphore(1)
-		l.warm(c.Mutex("/m"))
+		l.warm(c.Mutex("/m").Lock)
 		for name, f := range map[string]taking{
 			"mutex":      c.Mutex("/m").Lock,
 			"semaphore":  permits(c.Semaphore("/s"), 1),

@@ -96,7 +96,14 @@ func TestASetExcludesWhatItsMembersExclude(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, x.Token(), leader.Token)
 		l.Unlock(x)
-		l.NothingLeft()
+		for path, take := range map[string]taking{"/m": b.Mutex("/m").Lock, "/e": b.Election("/e").Campaign} {
+			x := l.Lock(take)
+			held := heldBy(t, l.Refused(mixed(l.Client("a")).TryLock, recipes.ErrHeld))
+			require.Equal(t, path, held.Path)
+			require.Equal(t, x.Node(), held.Holder.Path)
+			l.Unlock(x)
+			l.NothingLeft()
+		}
 	})
 }
 
@@ -184,21 +191,6 @@ func TestOverlappingSetsOfAnyKindsNeverDeadlock(t *testing.T) { // case 50; sets
 func TestASetTakesNoPermits(t *testing.T) {
 	_, takes := any(new(recipes.Semaphore)).(recipes.Member)
 	require.False(t, takes)
-}
-
-func TestTryOfAMixedSetNamesTheMemberThatIsHeldAndLeavesNothing(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.EveryKind()
-		holder := l.Client("holder")
-		for path, take := range map[string]taking{"/m": holder.Mutex("/m").Lock, "/e": holder.Election("/e").Campaign} {
-			x := l.Lock(take)
-			held := heldBy(t, l.Refused(mixed(l.Client("a")).TryLock, recipes.ErrHeld))
-			require.Equal(t, path, held.Path)
-			require.Equal(t, x.Node(), held.Holder.Path)
-			l.Unlock(x)
-			l.NothingLeft()
-		}
-	})
 }
 
 func TestGoroutinesOfOneClientKeepOneContenderInEachQueueOfASet(t *testing.T) {

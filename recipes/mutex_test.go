@@ -109,21 +109,6 @@ func TestOtherProcessesComeBetweenGoroutinesOfAClient(t *testing.T) {
 	})
 }
 
-func TestAnEndedContextSendsNothing(t *testing.T) { // case 7: pre-cancelled ctx on a free lock (matrixone #25790)
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.Client("a").Mutex(l.Mutex())
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		l.Srv.ResetCounts()
-		_, err := m.Lock(ctx)
-		require.ErrorIs(t, err, context.Canceled)
-		_, err = m.TryLock(ctx)
-		require.ErrorIs(t, err, context.Canceled)
-		l.Settle()
-		require.Zero(t, l.Srv.Counts().Total)
-	})
-}
-
 func TestDoGivesBackAfterItsFunctionAndJoinsTheLoss(t *testing.T) { // case 57: never release before fn returned
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
@@ -146,12 +131,7 @@ func TestDoGivesBackAfterItsFunctionAndJoinsTheLoss(t *testing.T) { // case 57: 
 			return nil
 		})
 		require.ErrorIs(t, err, recipes.ErrLost)
-	})
-}
 
-func TestDoReleasesWhenItsFunctionPanics(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.Client("a").Mutex(l.Mutex())
 		require.PanicsWithValue(t, "boom", func() { _ = m.Do(t.Context(), func(context.Context, *recipes.Lease) error { panic("boom") }) })
 		synctest.Wait()
 		l.Empty("/m")
@@ -185,7 +165,7 @@ func TestAPlaceIsNotKeptByACallerThatHasLeft(t *testing.T) {
 func TestAQueueThatWasMadeAgainUnheardGrantsNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
-		l.warm(m)
+		l.warm(m.Lock)
 		admin := l.session(l.Client("admin"))
 		blind := []zk.ACL{{Scheme: "world", ID: "anyone", Perms: zk.PermCreate | zk.PermDelete | zk.PermAdmin}}
 		_, err := admin.SetACL(t.Context(), "/m", blind, -1)
@@ -222,7 +202,7 @@ func TestTwoNeverHoldALockWhenARequestOrReplyIsLost(t *testing.T) {
 				runInLab(t, op+"/"+name+"/"+what, func(t *testing.T, l *lab) {
 					c := l.Client("a")
 					a, b := c.Mutex(l.Mutex()), l.Client("b").Mutex("/m")
-					l.warm(a)
+					l.warm(a.Lock)
 					id := l.SessionID(c)
 					var ours []<-chan result[*recipes.Lease]
 					x := l.Lock(a.Lock)

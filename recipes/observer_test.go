@@ -27,15 +27,6 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// misbehaving is an Observer that does harm at one event.
-func misbehaving(what recipes.EventType, harm func()) func(recipes.Event) {
-	return func(e recipes.Event) {
-		if e.Type == what {
-			harm()
-		}
-	}
-}
-
 // inside runs f as net/http runs a handler: what panics in it is nobody's concern.
 func inside(f func()) {
 	defer func() { _ = recover() }()
@@ -165,11 +156,13 @@ func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
 					var c *recipes.Client
 					var harmed atomic.Bool
 					dialled := make(chan struct{})
-					observer := misbehaving(event, func() {
-						harmed.Store(true)
-						<-dialled // a session's first events come before Dial returns
-						harm(c, way.Path, over)
-					})
+					observer := func(e recipes.Event) {
+						if e.Type == event {
+							harmed.Store(true)
+							<-dialled // a session's first events come before Dial returns
+							harm(c, way.Path, over)
+						}
+					}
 					c = l.Client("observed", func(cfg *recipes.Config) { cfg.Observer, cfg.LoseOnSuspect = observer, true })
 					close(dialled)
 					l.throughEveryEvent(c, way)

@@ -75,18 +75,6 @@ func TestAWaitThatEndsInAnOutageSaysBothWhoWasAheadAndThatNobodyCanBeReached(t *
 	})
 }
 
-func TestAWaitBehindAHolderOfTheSameClientSaysThatItIsHeld(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.Client("a").Mutex(l.Mutex())
-		x := l.Lock(m.Lock)
-		ctx := l.Within(3 * time.Second)
-		_, err := m.Lock(ctx)
-		require.ErrorContains(t, err, "recipes: lock /m is held by this client (a), 1 ahead, gave up after 3s: context deadline exceeded")
-		require.NotErrorIs(t, err, recipes.ErrUnreachable)
-		l.Unlock(x)
-	})
-}
-
 func TestATryWhileDisconnectedAnswersAtOnce(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
@@ -198,7 +186,7 @@ func TestATryOfALockThatThisClientHoldsIsRefusedAsHeldInAnOutageToo(t *testing.T
 func TestATryBehindAGoroutineThatCannotAskEitherIsNotRefusedAsHeld(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
-		l.warm(m)
+		l.warm(m.Lock)
 		l.goes()
 		asking := l.Locking(m)
 		err := l.Refused(m.TryLock, recipes.ErrUnreachable)
@@ -213,7 +201,7 @@ func TestATryBehindAGoroutineThatCannotAskEitherIsNotRefusedAsHeld(t *testing.T)
 func TestAClientWhoseSessionIsOverTriesAgainWhenItIsAsked(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) { // nothing was asked of it since, so it has not dialled
 		c := l.Client("a")
-		l.warm(c.Mutex(l.Mutex()))
+		l.warm(c.Mutex(l.Mutex()).Lock)
 		l.goes()
 		time.Sleep(time.Minute)
 		l.Srv.RefuseDials(false)
@@ -380,7 +368,7 @@ func TestALockOutlivesEightCutsInARow(t *testing.T) {
 			l.Unlock(x)
 		},
 		"a call": func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
-			l.warm(c.Mutex("/m"))
+			l.warm(c.Mutex("/m").Lock)
 			time.Sleep(time.Minute)
 			cuts := l.flapping(c, k, n)
 			l.Srv.Disconnect(l.SessionID(c))

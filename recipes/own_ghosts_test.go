@@ -98,7 +98,7 @@ func TestNobodyWaitsForTheNodesOfItsOwnLostSession(t *testing.T) {
 						inLab(t, func(t *testing.T, l *lab) {
 							l.EveryKind()
 							c := l.Client("a")
-							l.read(way.Take, c)
+							l.warm(way.Take(c))
 							leave(l, way.Take, c)
 							first := c.Newest().ID()
 							l.outage(d, restarts)
@@ -159,7 +159,7 @@ func TestWhatMayStillRunUnderALostLeaseKeepsItsPlace(t *testing.T) {
 						inLab(t, func(t *testing.T, l *lab) {
 							l.EveryKind()
 							a, b := l.Client("a"), l.Client("b")
-							l.read(way.Take, a, b)
+							l.warm(way.Take(a), way.Take(b))
 							x := l.Lock(way.Take(a))
 							l.Settle()
 							end := keep(t, x)
@@ -260,7 +260,7 @@ func TestALateCreateOfALostSessionIsRefused(t *testing.T) {
 		runInLab(t, name, func(t *testing.T, l *lab) {
 			l.EveryKind()
 			a := l.Client("a")
-			l.read(way.Take, a)
+			l.warm(way.Take(a))
 			id := l.SessionID(a)
 			l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(11500*time.Millisecond))
 			ctx := l.Within(time.Second)

@@ -79,10 +79,14 @@ func TestDowngradeLetsNobodyInBetween(t *testing.T) { // case 43, CURATOR-276, C
 		w := l.Lock(m.Lock)
 		other := l.Waiting(l.Client("w").RWMutex(p).Lock)
 		behind := l.Waiting(l.Client("r").RWMutex(p).RLock)
-		r := must(m.Downgrade(t.Context(), w))(t)
+		first := async(func() (*recipes.Lease, error) { return m.Downgrade(t.Context(), w) })
+		synctest.Wait()
+		_, err := m.Downgrade(t.Context(), w) // it would find the node gone that the first one exchanges
+		require.ErrorContains(t, err, "recipes: /rw is being exchanged by another call of Downgrade")
+		r := l.Got(first)
 		require.ErrorIs(t, context.Cause(w.Context()), recipes.ErrReleased)
 		require.NoError(t, r.Context().Err())
-		_, err := m.Downgrade(t.Context(), r)
+		_, err = m.Downgrade(t.Context(), r)
 		require.ErrorContains(t, err, "Downgrade needs a write lease of /rw")
 		require.Equal(t, w.Node()[len(w.Node())-10:], r.Node()[len(r.Node())-10:], "the reader must stand where the writer stood")
 		l.Settle()
@@ -102,7 +106,8 @@ func TestDowngradeLetsNobodyInBetween(t *testing.T) { // case 43, CURATOR-276, C
 // What Downgrade returned was nil then, and a deferred Unlock of it panicked.
 func TestDowngradeReturnsTheLeaseThatItCouldNotExchange(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.Client("a").RWMutex(l.RWLock(), recipes.WithReentrancy())
+		c := l.Client("a")
+		m := c.RWMutex(l.RWLock(), recipes.WithReentrancy())
 		x := l.Lock(m.Lock)
 		inner := must(m.Lock(x.Context()))(t)
 		x, err := m.Downgrade(t.Context(), x)
@@ -113,6 +118,12 @@ func TestDowngradeReturnsTheLeaseThatItCouldNotExchange(t *testing.T) {
 		x, err = m.Downgrade(t.Context(), x)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		refused.Remove()
+		full := c.PathBytes(c.Newest())
+		full.Add(recipes.MaxEphemeralBytes)
+		same, err := m.Downgrade(t.Context(), x) // nothing is sent
+		full.Add(-recipes.MaxEphemeralBytes)
+		require.Same(t, x, same)
+		require.ErrorIs(t, err, recipes.ErrSessionFull)
 		require.NoError(t, x.Verify(t.Context()), "a refused exchange cost the lease")
 		l.Unlock(x)
 		l.vacant("/rw")
@@ -135,25 +146,6 @@ func TestDoGivesBackTheReadLeaseThatItsFunctionMade(t *testing.T) { // it stayed
 		l.vacant("/rw")
 		l.Unlock(r)
 	})
-}
-
-func TestReadersRespectEveryKnownWriter(t *testing.T) { // kazoo writers and plain mutex names block readers too
-	for _, name := range []string{
-		"_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-__WRIT__0000000000", "0123456789abcdef0123456789abcdef__lock__0000000000",
-		"_c_0123456789abcdef0123456789abcdef-lock-0000000000", "x-72057594037927936-0000000000",
-	} {
-		runInLab(t, name, func(t *testing.T, l *lab) {
-			p := l.RWLock()
-			writer := l.Foreign(p, name, "")
-			require.NoError(t, l.Srv.SetCreateCount(p, 7))
-			r := l.Waiting(l.Client("r").RWMutex(p).RLock)
-			notYet(t, r, "a reader beside a foreign writer")
-			require.NoError(t, l.Srv.Delete(writer))
-			got := l.Granted(r)
-			synctest.Wait()
-			l.Unlock(got.V)
-		})
-	}
 }
 
 // Many tries at once on a lock that is free all succeed; on one that is held none waits for it.
@@ -274,8 +266,7 @@ func TestAProofDuringADowngradeIsNoLoss(t *testing.T) {
 func TestAnExchangeOfALeaseThatIsGivenBackMeanwhileLeavesNoGoroutine(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a", func(cfg *recipes.Config) { cfg.Observer = func(recipes.Event) {} }).RWMutex(l.RWLock())
-		l.Unlock(l.Lock(m.Lock))
-		l.Settle()
+		l.warm(m.Lock)
 		goroutines := l.Goroutines()
 		w := l.Lock(m.Lock)
 		shed := l.Srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
@@ -287,25 +278,6 @@ func TestAnExchangeOfALeaseThatIsGivenBackMeanwhileLeavesNoGoroutine(t *testing.
 		require.Error(t, (<-exchanged).Err)
 		l.Settle()
 		require.LessOrEqual(t, l.Goroutines(), goroutines)
-	})
-}
-
-// Nothing was sent, and the lease was given up: "whether it was exchanged for another lease is unknown".
-func TestADowngradeInASessionThatIsFullKeepsTheLease(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.Client("a")
-		m := c.RWMutex(l.RWLock())
-		w := l.Lock(m.Lock)
-		full := c.PathBytes(c.Newest())
-		full.Add(recipes.MaxEphemeralBytes)
-		same, err := m.Downgrade(t.Context(), w)
-		full.Add(-recipes.MaxEphemeralBytes)
-		require.Same(t, w, same)
-		require.ErrorIs(t, err, recipes.ErrSessionFull)
-		require.NoError(t, w.Verify(t.Context()))
-		r := must(m.Downgrade(t.Context(), w))(t)
-		l.Unlock(r)
-		l.vacant("/rw")
 	})
 }
 
@@ -339,21 +311,6 @@ func TestNoErrorOfADowngradeIsWorthAnotherCallOfTheWork(t *testing.T) {
 			_ = w.Unlock(t.Context())
 		})
 	}
-}
-
-// The second call would find the node gone that the first one exchanges.
-func TestALeaseIsDowngradedOnce(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.Client("a").RWMutex(l.RWLock())
-		x := l.Lock(m.Lock)
-		first := async(func() (*recipes.Lease, error) { return m.Downgrade(t.Context(), x) })
-		synctest.Wait()
-		_, err := m.Downgrade(t.Context(), x)
-		require.ErrorContains(t, err, "recipes: /rw is being exchanged by another call of Downgrade")
-		r := l.Got(first)
-		require.NoError(t, r.Verify(t.Context()))
-		l.Unlock(r)
-	})
 }
 
 // A struct that knows everything has states that nobody has named.

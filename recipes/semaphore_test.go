@@ -195,8 +195,7 @@ func TestAGrantOfAnUndeclaredSemaphoreReadEveryOlderPermit(t *testing.T) {
 		for range 3 {
 			l.Lock(permits(brought(l.Client("b"), "/own", 250), 50))
 		}
-		l.Unlock(l.Lock(permits(m, 1)))
-		l.Settle()
+		l.warm(permits(m, 1))
 		var x *recipes.Lease
 		require.Equal(t, spent(1, "create 2getChildren2 getData"), l.Cost(func() { x = l.Lock(permits(m, 1)) }), "as if it were declared")
 		l.Unlock(x)
@@ -286,8 +285,7 @@ func TestAWaiterThatWantsMoreThanALoweredLimitIsRefused(t *testing.T) {
 			l.Mutex()
 			l.Semaphore(3)
 			a := l.Client("a")
-			l.Unlock(l.Lock(way(a)))
-			l.Settle()
+			l.warm(way(a))
 			w, end := bring(l, way(a))
 			l.Settle()
 			notYet(t, w, "not all three are free")

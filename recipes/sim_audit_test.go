@@ -487,7 +487,9 @@ func (w *simWorld) restart(c *simClient) {
 	if err == nil && !lost {
 		w.departed(c.number, id)
 	}
-	c.dialAgain()
+	for c.redial(context.Background()) != nil {
+		time.Sleep(time.Second)
+	}
 }
 
 // departed: a client whose Close was confirmed has left nothing.
@@ -504,13 +506,6 @@ func (w *simWorld) swapped(id int64) bool {
 	defer w.mu.Unlock()
 	_, ok := w.spoiled[sessionName(id)]
 	return ok
-}
-
-// dialAgain tries until it succeeds.
-func (c *simClient) dialAgain() {
-	for c.redial(context.Background()) != nil {
-		time.Sleep(time.Second)
-	}
 }
 
 // heal ends every fault there may be.

@@ -46,7 +46,8 @@ const (
 func (w *simWorld) found(f simFault) {
 	r := &rival{w: w, habit: habit(f.n % 3), of: w.locks[f.n/3%len(w.locks)], shared: f.n/64%2 == 0, crashes: f.n/128%4 == 0, patient: f.lasts,
 		hold: f.lasts / time.Duration(1+f.n/512%16)}
-	if !w.keyed(r.of.path) || r.of.recipe == "semaphore" && w.resizes() {
+	resizes := func(f simFault) bool { return f.what == "resize" || f.what == "lower" }
+	if !w.keyed(r.of.path) || r.of.recipe == "semaphore" && slices.ContainsFunc(w.plan.faults, resizes) {
 		return // what Curator's programs believe of the number of permits is not what is declared
 	}
 	if r.of.recipe == "semaphore" && r.habit == stockKazoo {
@@ -68,11 +69,6 @@ func (w *simWorld) found(f simFault) {
 			return // what it had goes with its session
 		}
 	}
-}
-
-// resizes reports whether the number of permits changes in this schedule.
-func (w *simWorld) resizes() bool {
-	return slices.ContainsFunc(w.plan.faults, func(f simFault) bool { return f.what == "resize" || f.what == "lower" })
 }
 
 var errCrashed = errors.New("crashed")

@@ -2,8 +2,6 @@ package recipes_test
 
 import (
 	"context"
-	"runtime"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +16,7 @@ import (
 func TestATryOfAFreeLockIsNotRefusedBecauseItsListingWasLost(t *testing.T) {
 	forEveryTry(t, func(t *testing.T, l *lab, way harness.Way) {
 		try := way.Try(l.Client("a"))
-		l.Unlock(l.Lock(try))
-		l.Settle()
+		l.warm(try)
 		l.Srv.Inject(zktest.Once(zktest.On("getChildren2")), zktest.CutBefore)
 		x := l.Lock(try) // nobody holds it, nobody waits
 		l.Unlock(x)
@@ -74,7 +71,7 @@ func TestAProofThatIsLostIsMadeAgain(t *testing.T) { // simulation, seed 25699
 		inLab(t, func(t *testing.T, l *lab) {
 			c := l.Client("a")
 			m := c.Mutex(l.Mutex())
-			l.warm(m)
+			l.warm(m.Lock)
 			l.Settle()
 			l.Srv.Inject(zktest.Once(zktest.On("create")), zktest.DelayReply(delay)) // beyond T/2 the grant needs another proof
 			proof := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
@@ -104,72 +101,29 @@ func TestATryIsNotRefusedBecauseOfAWaiterThatHasGivenUp(t *testing.T) {
 	})
 }
 
-// What it waited for was the cleaning of one; behind that came another, who waits for permits.
-func TestATryForPermitsEndsWhenTheTurnGoesToAWaiter(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		l.Semaphore(1)
-		a, b := l.Client("a"), l.Client("b")
-		x := l.Lock(draws(1)(b))
-		first, cancel := l.Leaving(permits(a.Semaphore("/s"), 1))
-		leaving := l.Srv.Inject(zktest.Once(l.By(a, "delete")), zktest.Hold)
-		cancel()
-		require.ErrorIs(t, (<-first).Err, recipes.ErrHeld)
-		tried := async(func() (*recipes.Lease, error) { return a.Semaphore("/s").TryAcquire(t.Context(), 1) })
-		l.Settle()
-		notYet(t, tried, "one is cleaning up")
-		second := l.drawing(a, 1)
-		leaving.Release()
-		require.ErrorIs(t, within(t, time.Hour, func() error { return (<-tried).Err }), recipes.ErrHeld)
-		l.Unlock(x)
-		l.Unlock((<-second).V)
-	})
-}
-
-// The turn of one who cleans up went to one who waits for another client: a try is refused again, and does not wait too.
+// The turn of one who cleans up went to one who waits for another client: a try is refused again, and does not wait too. Nor does
+// one that came before, and waited for the cleaning.
 func TestATryIsRefusedOnceTheTurnHasGoneToAWaiter(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		a, b := l.Client("a"), l.Client("b")
-		m := l.Mutex()
-		x := l.Lock(b.Mutex(m).Lock)
-		first, cancel := l.Leaving(a.Mutex(m).Lock)
-		leaving := l.Srv.Inject(zktest.Once(l.By(a, "delete")), zktest.Hold)
+	forEveryTry(t, func(t *testing.T, l *lab, way harness.Way) {
+		a := l.Client("a")
+		x := l.Lock(way.Block(l.Client("b")))
+		first, cancel := l.Leaving(way.Take(a))
+		leaving := l.Srv.Inject(zktest.Once(l.By(a, "delete", "multi")), zktest.Hold)
 		cancel()
 		require.ErrorIs(t, (<-first).Err, recipes.ErrHeld)
-		second := l.Locking(a.Mutex(m))
+		before := l.Waiting(way.Try(a))
+		notYet(t, before, "one is cleaning up")
+		second := l.Waiting(way.Take(a))
 		leaving.Release()
 		l.Settle()
 		notYet(t, second, "it is held")
-		tried := l.Waiting(a.Mutex(m).TryLock)
-		require.Len(t, tried, 1)
-		require.ErrorIs(t, (<-tried).Err, recipes.ErrHeld)
+		require.ErrorIs(t, within(t, time.Hour, func() error { return (<-before).Err }), recipes.ErrHeld)
+		after := l.Waiting(way.Try(a))
+		require.Len(t, after, 1)
+		require.ErrorIs(t, (<-after).Err, recipes.ErrHeld)
 		l.Unlock(x)
 		l.Unlock((<-second).V)
 	})
-}
-
-// Two goroutines that try at the same moment: the one that was beaten waited for the other's whole holding.
-func TestTryThatIsBeatenToTheTurnWaitedForIt(t *testing.T) {
-	for range 50000 {
-		turns := &recipes.Turns{}
-		var ready atomic.Int32
-		tried := make(chan bool, 2)
-		for range cap(tried) {
-			go func() {
-				for ready.Add(1); ready.Load() < 2; {
-					runtime.Gosched()
-				}
-				tried <- turns.Enter(context.Background(), "k", "a", true) == nil
-			}()
-		}
-		for len(tried) < cap(tried) {
-			if turns.Heir("k") != "" {
-				turns.Leave("k")
-				require.FailNow(t, "a try waits for the turn")
-			}
-			runtime.Gosched()
-		}
-		require.NotEqual(t, <-tried, <-tried)
-	}
 }
 
 // The turn that nobody inherited was given up twice: at once, and when the contender was gone. By then it was another

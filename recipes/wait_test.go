@@ -204,15 +204,6 @@ func TestAWaiterWhoseSessionExpiresIsToldAtOnce(t *testing.T) { // cases 15, 56:
 	})
 }
 
-// read lets clients read the declarations, so that what they ask for next is the lock alone.
-func (l *lab) read(take taker, cs ...*recipes.Client) {
-	l.T.Helper()
-	for _, c := range cs {
-		l.Unlock(l.Lock(take(c)))
-	}
-	l.Settle()
-}
-
 // A client whose callers gave up before the network had answered left a contender for each behind, and cleaned up one at a
 // time: ten seconds of 30 ms timeouts at 40 ms of round trip kept the lock from everybody else for 43 s.
 func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.T) {
@@ -222,7 +213,7 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 			l.EveryKind()
 			take := way.Take
 			a, b := l.Client("a"), l.Client("b")
-			l.read(take, a, b)
+			l.warm(take(a), take(b))
 			most, sid := 0, l.SessionID(a)
 			l.Srv.Inject(func(zktest.Request) bool {
 				for _, dir := range harness.Queues {
@@ -238,7 +229,8 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 			}, zktest.Fault{})
 			end := time.Now().Add(20 * time.Second)
 			var callers sync.WaitGroup
-			for range impatient(name) {
+			impatient := map[string]int{"mutex": 5, "writer": 5, "election": 5}[name] // permits and read locks are taken side by side
+			for range max(1, impatient) {
 				callers.Go(func() {
 					for time.Now().Before(end) {
 						x, err := bounded(30*time.Millisecond, take(a))(context.Background())
@@ -253,26 +245,10 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 			callers.Wait()
 			l.Unlock(l.Lock(bounded(time.Second, take(b)), "%s", l.Srv.Dump()))
 			l.Settle()
-			require.LessOrEqual(t, most, contenders(name), "contenders of one client in one queue")
+			require.LessOrEqual(t, most, max(1, map[string]int{"semaphore": 3}[name]), "contenders of one client in one queue")
 			l.Empty(harness.Queues...)
 		})
 	}
-}
-
-// impatient is how many goroutines call at once: permits and read locks are taken side by side, so of them one.
-func impatient(recipe string) int {
-	if recipe == "semaphore" || recipe == "set" || recipe == "reader" {
-		return 1
-	}
-	return 5
-}
-
-// contenders is how many nodes one acquisition has in one queue.
-func contenders(recipe string) int {
-	if recipe == "semaphore" {
-		return 3
-	}
-	return 1
 }
 
 // The goroutine that was to send a create was preempted before it did, and the caller's context ended in that time.
@@ -291,7 +267,7 @@ func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 				}
 			}
 			a, b := l.Client("a"), l.Client("b")
-			l.read(take, a, b)
+			l.warm(take(a), take(b))
 			due.Store(true)
 			_, err := take(a)(ctx)
 			require.ErrorIs(t, err, context.Canceled)
@@ -313,7 +289,7 @@ func TestACreateExecutedLateIsDeleted(t *testing.T) {
 			l.EveryKind()
 			take := way.Take
 			a, b := l.Client("a"), l.Client("b")
-			l.read(take, a)
+			l.warm(take(a))
 			sid := l.SessionID(a)
 			rule := l.Srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(20*time.Second))
 			go func() {
@@ -502,8 +478,7 @@ func TestRequestBudgetsOfASetThatWaits(t *testing.T) {
 		l.EveryKind()
 		x := l.Lock(l.Client("holder").Mutex("/m").Lock)
 		c := l.Client("c")
-		l.Unlock(l.Lock(c.MultiLock(c.RWMutex("/rw"), c.Election("/e")).Lock))
-		l.Settle()
+		l.warm(c.MultiLock(c.RWMutex("/rw"), c.Election("/e")).Lock)
 		w := l.Waiting(c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw"), c.Election("/e")).Lock)
 		l.Settle()
 		start := time.Now()

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,4 +150,30 @@ func TestNothingWaitsWhenTheLastHasGone(t *testing.T) {
 			r.Fatal(failed)
 		}
 	})
+}
+
+// Two goroutines that try at the same moment: the one that was beaten waited for the other's whole holding.
+func TestTryThatIsBeatenToTheTurnWaitedForIt(t *testing.T) {
+	for range 50000 {
+		var turns turn.Turns[int]
+		var ready atomic.Int32
+		tried := make(chan bool, 2)
+		for range cap(tried) {
+			go func() {
+				for ready.Add(1); ready.Load() < 2; {
+					runtime.Gosched()
+				}
+				_, _, ahead := turns.Enter(context.Background(), []turn.Member{{Key: a, ID: "a"}}, true, true, nil)
+				tried <- ahead == nil
+			}()
+		}
+		for len(tried) < cap(tried) {
+			if _, waits := turns.Next(a); waits {
+				turns.Leave(a)
+				require.FailNow(t, "a try waits for the turn")
+			}
+			runtime.Gosched()
+		}
+		require.NotEqual(t, <-tried, <-tried)
+	}
 }
