@@ -1,7 +1,9 @@
 package zktest_test
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -132,4 +135,203 @@ func TestACertificatesSubjectIsAnX509Identity(t *testing.T) {
 	require.NoError(t, err, "a comma that is escaped begins no new part")
 	_, err = connect().Set("/a", nil, -1)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
+}
+
+// codeBadArguments is a code of the protocol that has no name in zktest.
+const codeBadArguments zktest.Code = -8
+
+func TestADumpShowsEveryNodeAndIsTheSameForEqualTrees(t *testing.T) {
+	build := func(t *testing.T) (dump string) {
+		opts := []zktest.Option{zktest.WithExtendedTypes()}
+		bubble(t, opts, func(t *testing.T, s *zktest.Server, c *client) {
+			require.NoError(t, s.Create("/locks/a", []byte("x")))
+			_, err := c.Create("/locks/a/n-", nil, zk.FlagEphemeralSequential, zk.DigestACL(zk.PermRead|zk.PermDelete, "u", "p"))
+			require.NoError(t, err)
+			_, err = c.CreateContainer("/box", nil, zk.FlagContainer, open)
+			require.NoError(t, err)
+			_, err = c.CreateTTL("/brief", nil, zk.FlagTTL, open, 90*time.Second)
+			require.NoError(t, err)
+			_, err = c.Set("/locks/a", []byte("y"), -1)
+			require.NoError(t, err)
+			dump = s.Dump()
+		})
+		return dump
+	}
+	want := `/
+  box container
+  brief ttl 1m30s
+  locks
+    a "y" v1
+      n-0000000000 ephemeral of session 1 digest:` + zktest.DigestID("u:p") + `:rd
+  zookeeper
+    config world:anyone:r
+    quota
+`
+	require.Equal(t, want, build(t))
+	require.Equal(t, want, build(t))
+}
+
+func TestTheServersOwnHandIsATransactionAndIgnoresACLsAndVersions(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+		_, err := c.Create("/mine", nil, 0, zk.DigestACL(zk.PermAll, "u", "p"))
+		require.NoError(t, err)
+		c.mustCreate("/mine2", 0)
+		require.NoError(t, s.Create("/mine2/a/b", nil))
+		_, _, kids, err := c.ChildrenW("/mine2")
+		require.NoError(t, err)
+		before, _ := s.Get("/mine")
+		require.NoError(t, s.Set("/mine", []byte("x")))
+		after, _ := s.Get("/mine")
+		require.Greater(t, after.Stat.Mzxid, before.Stat.Mzxid)
+		require.NoError(t, s.Delete("/mine2"))
+		require.Equal(t, zk.EventNodeChildrenChanged, (<-kids).Type)
+		require.False(t, exists(s, "/mine2"))
+
+		require.ErrorIs(t, s.Delete("/mine2"), zktest.CodeNoNode)
+		require.ErrorIs(t, s.Set("/nosuch", nil), zktest.CodeNoNode)
+		require.ErrorIs(t, s.Create("/mine", nil), zktest.CodeNodeExists)
+		require.ErrorIs(t, s.Create("no/slash", nil), codeBadArguments)
+		require.ErrorIs(t, s.SetCreateCount("/nosuch", 1), zktest.CodeNoNode)
+	})
+}
+
+func TestSessionsAndCountsTellWhoAskedWhat(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+		other := dial(t, s, 20*time.Second)
+		s.ResetCounts()
+		c.mustCreate("/e", zk.FlagEphemeral)
+		other.watch("/e")
+		require.NoError(t, c.Delete("/e", -1))
+		for _, path := range []string{"/h", "/g", "/f"} {
+			c.mustCreate(path, zk.FlagEphemeral)
+		}
+		all := s.Sessions()
+		require.Equal(t, []zktest.Session{
+			{ID: c.SessionID(), Timeout: 10 * time.Second, Connected: true, Ephemerals: []string{"/f", "/g", "/h"}, Requests: 5},
+			{ID: other.SessionID(), Timeout: 20 * time.Second, Connected: true, Requests: 1},
+		}, all)
+		n := s.Counts()
+		require.Equal(t, map[string]int{"create": 4, "delete": 1, "getData": 1}, n.ByOp)
+		require.Equal(t, 6, n.Total)
+		require.Equal(t, 1, n.WatchEvents)
+		require.Positive(t, n.BytesIn)
+		require.Positive(t, n.BytesOut)
+		require.Equal(t, 1, s.SessionCounts(other.SessionID()).WatchEvents)
+		other.abandon(s)
+		require.False(t, s.Sessions()[1].Connected)
+	})
+}
+
+// A held request, a delayed one, a partition and a frozen server must not keep Close, or a bubble, from ending.
+func TestCloseJoinsEverythingWhateverIsHeld(t *testing.T) {
+	hold := map[string]func(s *zktest.Server, c *client){
+		"hold":       func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.Hold) },
+		"holdReader": func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.HoldReader) },
+		"holdReply":  func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.HoldReply) },
+		"delay":      func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.Delay(time.Hour)) },
+		"freeze":     func(s *zktest.Server, _ *client) { s.Freeze() },
+		"partition":  func(s *zktest.Server, c *client) { s.Partition(c.SessionID(), zktest.Both) },
+	}
+	for name, f := range hold {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.New(zktest.WithLatency(time.Millisecond))
+				c := dial(t, s, 10*time.Second)
+				f(s, c)
+				done := c.creating("/a", 0)
+				synctest.Wait()
+				s.Close()
+				s.Close()
+				require.Error(t, <-done)
+				c.end()
+			})
+		})
+	}
+}
+
+func TestProvisionDeclaresAnew(t *testing.T) {
+	s := zktest.Start(t)
+	declare := func(p kind.Payload) error { return s.Provision("/s", &p) }
+	require.NoError(t, declare(kind.Payload{Params: &kind.SemaphoreParams{Permits: 2}}))
+	require.NoError(t, s.Delete("/s/leases"))
+	require.NoError(t, declare(kind.Payload{Params: &kind.SemaphoreParams{Permits: 3}, State: kind.StateDraining}))
+	n, ok := s.Get("/s")
+	require.True(t, ok)
+	require.Equal(t, []string{"leases", "locks"}, n.Children)
+	p, err := kind.Decode(n.Data)
+	require.NoError(t, err)
+	require.Equal(t, 3, p.Params.(*kind.SemaphoreParams).Permits)
+	require.Equal(t, kind.StateDraining, p.State)
+
+	before := s.Dump()
+	require.EqualError(t, declare(kind.Payload{}), "zktest: provision /s: kind: payload without parameters")
+	require.ErrorContains(t, declare(kind.Payload{Params: &kind.SemaphoreParams{}}), `parameter "permits"`)
+	require.ErrorIs(t, s.Provision("no/slash", &kind.Payload{Params: kind.Mutex.New()}), codeBadArguments)
+	require.Equal(t, before, s.Dump())
+}
+
+// As net.Dialer.DialContext: the context ends the dial, and the error says so in net's way and in the context's.
+func TestADialObeysItsContext(t *testing.T) {
+	const oneWay = 100 * time.Millisecond
+	enough := errors.New("enough")
+	for name, c := range map[string]struct {
+		ctx  func(context.Context) (context.Context, context.CancelFunc)
+		took time.Duration
+		want error
+	}{
+		"no limit": {context.WithCancel, 2 * oneWay, nil},
+		"just in time": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 2*oneWay)
+		}, 2 * oneWay, nil},
+		"too late": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, oneWay)
+		}, oneWay, context.DeadlineExceeded},
+		"cancelled": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			time.AfterFunc(oneWay, func() { cancel(enough) })
+			return ctx, func() { cancel(nil) }
+		}, oneWay, context.Canceled},
+		"ended before": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx, cancel
+		}, 0, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.Start(t, zktest.WithLatency(oneWay))
+				for _, dial := range []func(context.Context, string, string) (net.Conn, error){s.DialContext, s.Replica().DialContext} {
+					ctx, cancel := c.ctx(t.Context())
+					start := time.Now()
+					conn, err := dial(ctx, "tcp", "zk:2181")
+					cancel()
+					require.Equal(t, c.took, time.Since(start))
+					if c.want == nil {
+						require.NoError(t, err)
+						require.NoError(t, conn.Close())
+						continue
+					}
+					require.ErrorIs(t, err, c.want)
+					var op *net.OpError
+					require.ErrorAs(t, err, &op)
+					require.Equal(t, c.want == context.DeadlineExceeded, op.Timeout())
+				}
+			})
+		})
+	}
+}
+
+func TestADialWithATimeoutObeysIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial := zktest.Start(t, zktest.WithLatency(100*time.Millisecond)).Dialer()
+		for timeout, ok := range map[time.Duration]bool{-1: true, 0: true, 199 * time.Millisecond: false, 200 * time.Millisecond: true} {
+			conn, err := dial("tcp", "zk:2181", timeout)
+			if !ok {
+				require.ErrorContains(t, err, "dial tcp zk:2181: i/o timeout")
+				continue
+			}
+			require.NoError(t, err)
+			require.NoError(t, conn.Close())
+		}
+	})
 }

@@ -24,6 +24,12 @@ import (
 // languages are the three programs at home on Curator's names, in the mutex's matrix.
 func languages() []party { return slices.Clone(mutexes.parties[:3]) }
 
+// fresh provisions a lock in Curator's names.
+func (l *realLab) fresh(t *testing.T, g grid) (context.Context, string) {
+	t.Helper()
+	return within(t, patience), l.provision(t, g.declare(kind.WireCurator))
+}
+
 // leavers: of three in line the middle one gives up. The last one must neither take that for its turn nor sleep on
 // behind a node that is gone.
 func (l *realLab) leavers(t *testing.T) {
@@ -64,8 +70,7 @@ func (l *realLab) leave(t *testing.T, path string, holder, middle, last *entry) 
 
 // seen: what each library tells about a queue in which all three stand.
 func (l *realLab) seen(t *testing.T) {
-	ctx := within(t, patience)
-	path := l.provision(t, elections.declare(kind.WireCurator))
+	ctx, path := l.fresh(t, elections)
 	line := []*entry{elections.parties[0].enter(t, l, path), elections.parties[1].enter(t, l, path), elections.parties[2].enter(t, l, path)}
 	granted := make([]<-chan error, len(line))
 	for i, e := range line {
@@ -102,8 +107,7 @@ func (l *realLab) seen(t *testing.T) {
 func (l *realLab) blamed(t *testing.T) {
 	for i, holder := range languages() {
 		t.Run(holder.name, func(t *testing.T) {
-			ctx := within(t, patience)
-			path := l.provision(t, mutexes.declare(kind.WireCurator))
+			ctx, path := l.fresh(t, mutexes)
 			h, w := holder.enter(t, l, path), languages()[0].enter(t, l, path)
 			require.NoError(t, h.acquire(ctx))
 			var held *recipes.HeldError
@@ -148,8 +152,7 @@ func ids(all []recipes.Contender) string {
 // revocations: Curator's way of asking for a lock back, in both directions.
 func (l *realLab) revocations(t *testing.T) {
 	t.Run("Curator asks Go", func(t *testing.T) {
-		ctx := within(t, patience)
-		path := l.provision(t, mutexes.declare(kind.WireCurator))
+		ctx, path := l.fresh(t, mutexes)
 		holder := languages()[0].enter(t, l, path)
 		require.NoError(t, holder.acquire(ctx))
 		_, err := l.java.call(ctx, "revoke", holder.lease.Node())
@@ -167,8 +170,7 @@ func (l *realLab) revocations(t *testing.T) {
 		require.NoError(t, waiter.release(ctx))
 	})
 	t.Run("somebody asks Curator", func(t *testing.T) {
-		ctx := within(t, patience)
-		path := l.provision(t, mutexes.declare(kind.WireCurator))
+		ctx, path := l.fresh(t, mutexes)
 		holder, waiter := foreign("curator", java, "revocable").enter(t, l, path), languages()[0].enter(t, l, path)
 		require.NoError(t, holder.acquire(ctx))
 		node := kind.JoinPath(path, l.contenders(t, path)[0])
@@ -197,8 +199,7 @@ func (l *realLab) downgrades(t *testing.T) {
 	writer := func(i int) party { return rwlocks.parties[2*i+1] }
 	for i, language := range []string{"go", "curator", "kazoo-subclass"} {
 		t.Run("go before a reader and a writer of "+language, func(t *testing.T) {
-			ctx := within(t, patience)
-			path := l.provision(t, rwlocks.declare(kind.WireCurator))
+			ctx, path := l.fresh(t, rwlocks)
 			h, r, w := writer(0).enter(t, l, path), reader(i).enter(t, l, path), writer(i).enter(t, l, path)
 			require.NoError(t, h.acquire(ctx))
 			reads := l.request(ctx, r)
@@ -224,8 +225,7 @@ func (l *realLab) downgrades(t *testing.T) {
 	// Curator up to 5.4 queues its new reader at the end, so a writer in between is rightly admitted by the rules and
 	// wrongly in fact. Nothing on our side can see that: Java programs on it must not downgrade on a shared lock.
 	t.Run("Curator 5.4 lets a writer in", func(t *testing.T) {
-		ctx := within(t, patience)
-		path := l.provision(t, rwlocks.declare(kind.WireCurator))
+		ctx, path := l.fresh(t, rwlocks)
 		h, w := writer(1).enter(t, l, path), writer(0).enter(t, l, path)
 		require.NoError(t, h.acquire(ctx))
 		writes := l.request(ctx, w)

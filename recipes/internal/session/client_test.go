@@ -65,12 +65,8 @@ func TestCloseLeavesNoZombie(t *testing.T) {
 }
 
 func TestCloseWhileDisconnectedSaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		c, s := open(t, srv)
-		srv.RefuseDials(true)
-		srv.Disconnect(s.ID())
-		synctest.Wait()
+	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, _ *Session) {
+		cutOff(srv)
 		err := c.Close()
 		require.ErrorContains(t, err, "close not confirmed")
 		require.ErrorContains(t, err, "within 12s")

@@ -53,8 +53,7 @@ func TestAnIdleSessionLivesAndRemembersNoMoreThanItNeeds(t *testing.T) {
 }
 
 func TestTheBufferOfAWriteIsUsedAgainUnlessItIsLarge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, s := open(t, zktest.Start(t))
+	inSession(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
 		kept := func() int {
 			synctest.Wait()
 			s.mu.Lock()
@@ -179,8 +178,7 @@ func TestASessionThatWasIdleBeatsAsSoonAsItHolds(t *testing.T) {
 
 // A program that kept a Reply, or a stopped Watch, kept all later requests of the connection, or watches of the node, in memory.
 func TestWhatHasEndedRefersToNothingThatCameLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, s := open(t, zktest.Start(t))
+	inSession(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
 		b := s.Batch()
 		first, second := b.List("/"), b.List("/")
 		require.NoError(t, b.Do(t.Context()))

@@ -18,7 +18,6 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/internal/session/servers"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -323,22 +322,6 @@ func TestNeitherReadsNorPingsProlongALease(t *testing.T) {
 			require.Positive(t, n.ByOp["getData"]+n.Pings, "the scenario needs something that is answered")
 		})
 	}
-}
-
-func TestEveryWaiterOfOneEventHearsOfIt(t *testing.T) { // case 34: go-zookeeper's event channel of 6 drops the rest
-	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
-		s.mustCreate(t, "/a", 0)
-		var all []*Watch
-		for range 100 {
-			w := s.watch(t, "/a")
-			all = append(all, w)
-		}
-		require.NoError(t, srv.Set("/a", []byte("x")))
-		for _, w := range all {
-			hostile.Soon(t, w.C(), "an event was dropped")
-			require.Equal(t, zk.EventNodeDataChanged, w.Event())
-		}
-	})
 }
 
 // order records the requests a server reads.

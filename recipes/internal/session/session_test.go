@@ -623,8 +623,7 @@ func TestWhatHearsOfALossFoundBySessionMayUseTheClient(t *testing.T) {
 }
 
 func TestNoPathsAreHeldOrDeletedWithoutAPanic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, s := open(t, zktest.Start(t))
+	inSession(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
 		nothing := s.Batch()
 		nothing.Delete()
 		require.ErrorContains(t, nothing.Do(t.Context()), "at least one operation")
