@@ -279,7 +279,7 @@ func (s *site) somebodyCanDoEverything(before, after []string) string {
 	lacks := map[string]string{}
 	for _, key := range append(slices.Clone(after), before...) {
 		who := allOf(key)
-		for path, list := range s.everyList(s.root) {
+		for path, list := range s.everyList() {
 			if !slices.ContainsFunc(list, func(a kind.ACL) bool { return a.ID == who.ID && kind.PermAll&^a.Perms == 0 }) {
 				lacks[key] += " " + path
 			}
@@ -292,9 +292,9 @@ func (s *site) somebodyCanDoEverything(before, after []string) string {
 	return ""
 }
 
-// everyList has the lists of all nodes below the root and of it, or of others, but for contenders and somebody else's node:
+// everyList has the lists of all nodes below the root and of it, but for contenders and somebody else's node:
 // as the server has them.
-func (s *site) everyList(roots ...string) map[string]kind.List {
+func (s *site) everyList() map[string]kind.List {
 	out := map[string]kind.List{}
 	var walk func(string)
 	walk = func(path string) {
@@ -309,12 +309,7 @@ func (s *site) everyList(roots ...string) map[string]kind.List {
 			walk(kind.JoinPath(path, name))
 		}
 	}
-	if len(roots) == 0 {
-		roots = []string{s.root}
-	}
-	for _, root := range roots {
-		walk(root)
-	}
+	walk(s.root)
 	return out
 }
 

@@ -41,9 +41,7 @@ func family(t testing.TB, change ...func(*plan.Node)) (*site, *recipes.Client, *
 func keyPath(tree *plan.Tree, key string) string {
 	n := tree.Nodes[1]
 	path, err := n.Payload.Params.(*kind.KeyedParams).Path(n.Path, key)
-	if err != nil {
-		panic(err)
-	}
+	must(err)
 	return path
 }
 

@@ -135,13 +135,17 @@ func set(name string, v any) func(*plan.Node) {
 	return func(n *plan.Node) {
 		for _, f := range n.Payload.Params.Fields() {
 			if f.Name == name {
-				if err := f.Set(v); err != nil {
-					panic(err)
-				}
+				must(f.Set(v))
 				return
 			}
 		}
 		panic("no parameter " + name)
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
 	}
 }
 
@@ -164,15 +168,9 @@ func (s *site) shop(change ...func(*plan.Node)) *plan.Tree {
 
 // shopNodes declares what shop does, for trees with more in them.
 func (s *site) shopNodes(change ...func(*plan.Node)) []*plan.Node {
-	return s.relative(s.shop(change...))
-}
-
-// relative are the nodes of a tree for another tree.
-func (s *site) relative(tree *plan.Tree) (nodes []*plan.Node) {
-	for _, n := range tree.Nodes {
-		c := *n
-		c.Path = strings.TrimPrefix(n.Path, s.root)
-		nodes = append(nodes, &c)
+	nodes := s.shop(change...).Nodes
+	for _, n := range nodes {
+		n.Path = strings.TrimPrefix(n.Path, s.root)
 	}
 	return nodes
 }
@@ -475,20 +473,4 @@ func (s *site) dumpNode(session *direct.Session, path string, out map[string]str
 			s.dumpNode(session, child, out)
 		}
 	}
-}
-
-// unchangedBut is unchanged except below one path.
-func (s *site) unchangedBut(c *recipes.Client, except string, f func()) {
-	s.t.Helper()
-	strip := func(d map[string]string) map[string]string {
-		for path := range d {
-			if strings.HasPrefix(path, except) {
-				delete(d, path)
-			}
-		}
-		return d
-	}
-	before := strip(s.dump(c))
-	f()
-	require.Equal(s.t, before, strip(s.dump(c)), "something was written")
 }

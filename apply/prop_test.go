@@ -513,7 +513,7 @@ func (l *land) holds(c *charter) {
 			}
 		}
 		for _, a := range p.Access {
-			require.True(r, l.spared[a.Pin.Path] || l.blurred(who), "%s: %s: %s %v", who, c.stack, p, warnings(p))
+			require.True(r, l.spared[a.Pin.Path] || l.blurred(who), "%s: %s: %s %v", who, c.stack, p, said(p))
 		}
 	}
 	for _, n := range tree.Nodes {

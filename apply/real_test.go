@@ -180,26 +180,19 @@ const victimTimeout = 20 * time.Second
 // come, waits for a line of input there, and says how it ended.
 func applier(spec string) {
 	var address, root, moment string
-	if _, err := fmt.Sscan(spec, &address, &root, &moment); err != nil {
-		panic(err)
-	}
+	_, err := fmt.Sscan(spec, &address, &root, &moment)
+	must(err)
 	ctx := context.Background()
 	c, err := recipes.Dial(ctx, recipes.Config{
 		Servers: []string{address}, SessionTimeout: victimTimeout, ConnectTimeout: patience, ID: "child",
 		Auth: []recipes.Auth{{Scheme: "digest", Credentials: "provisioner:secret"}},
 	})
-	if err != nil {
-		panic(err)
-	}
+	must(err)
 	session, err := c.Session(ctx)
-	if err != nil {
-		panic(err)
-	}
+	must(err)
 	tree := (&site{root: root}).closing()
 	live, err := read.Tree(ctx, session, tree)
-	if err != nil {
-		panic(err)
-	}
+	must(err)
 	x := executor(c, func(e event.Event) {
 		if moments[moment](e) {
 			fmt.Println("here")

@@ -3,7 +3,6 @@ package apply_test
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,11 +31,12 @@ func (s *site) of(name string, a *plan.Access) *plan.Tree {
 	return tree
 }
 
-func warnings(p *plan.Plan) (out []string) {
+// said are the problems of a plan.
+func said(p *plan.Plan) (text string) {
 	for _, q := range p.Problems {
-		out = append(out, q.Summary+": "+q.Detail)
+		text += q.Summary + ": " + q.Detail + "\n"
 	}
-	return out
+	return text
 }
 
 // visited is a tree that says something else of its first lock than before, which is a reason for an apply.
@@ -45,9 +45,7 @@ func visited(tree *plan.Tree, text string) *plan.Tree {
 	return tree
 }
 
-const (
-	byName = "Passwords were not compared"
-)
+const byName = "Passwords were not compared"
 
 // ownOf are the lists of the record and the apply lock of a stack, and of what all stacks share.
 func (s *site) ownOf(c *recipes.Client, name string) (own []string) {
@@ -201,7 +199,7 @@ func TestAncestorsOfTheRootFollow(t *testing.T) {
 
 // grants reports whether a list has an entry, as the server has it.
 func (s *site) grants(path string, a kind.ACL) bool {
-	return slices.Contains(s.everyList(path)[path], a)
+	return slices.Contains(s.everyList()[path], a)
 }
 
 const nextKey = "provisioner:s3cr3t" // another password of the same user
@@ -276,14 +274,14 @@ func TestAListThatAReaderCouldNotCompareIsNotNotedAsDeclared(t *testing.T) {
 			next := with("sre:after")
 			edit(next)
 			p := s.plan(s.as(ciKey), next)
-			require.Contains(t, strings.Join(warnings(p), "\n"), byName)
+			require.Contains(t, said(p), byName)
 			s.runs(s.as(oldKey), p)
 
 			p = s.plan(s.as(oldKey), next)
 			require.Equal(t, 1, p.Summary().Change, "the list is still to be set")
 			require.Empty(t, p.Drifted, "nobody has changed anything by hand")
 			p = s.plan(s.as(ciKey), next)
-			require.Contains(t, strings.Join(warnings(p), "\n"), byName)
+			require.Contains(t, said(p), byName)
 			s.apply(s.as(oldKey), next)
 			require.Empty(t, s.told(s.plan(s.as(ciKey), next)))
 		})
@@ -298,7 +296,7 @@ func TestAReaderTakesNothingFromARootOfSomebodyElse(t *testing.T) {
 	require.Empty(t, s.told(s.plan(s.as(ciKey), s.administered(may([]string{oldKey}, []string{ciKey})))))
 	next := s.administered(may([]string{oldKey}, []string{ciKey, "ops:x"}))
 	p := s.plan(s.as(ciKey), next)
-	require.Contains(t, strings.Join(warnings(p), "\n"), "The access list of /locks may differ from")
+	require.Contains(t, said(p), "The access list of /locks may differ from")
 	s.runs(s.as(oldKey), p)
 	require.True(t, s.grants("/locks", allOf(nextKey)))
 	s.apply(s.as(oldKey), next)
