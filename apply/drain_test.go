@@ -177,22 +177,6 @@ func destroyAll(t *testing.T, s *site) {
 	s.apply(c, s.shop())
 }
 
-func TestEveryKindIsRefusedWhileInUse(t *testing.T) {
-	for name, k := range map[string]*kind.Kind{"/pay/ledger": kind.Mutex, "/pay/batch/nightly": kind.RWLock, "/pay/pool": kind.Semaphore, "/solo": kind.Election} {
-		t.Run(name, func(t *testing.T) {
-			s, c := shopped(t)
-			lease := s.takes(opened(s.dial("worker:w"), k, "/locks"+name))
-			s.wroteNothing(c, func() {
-				used := errorAs[*failure.InUseError](t, s.destroy(c, s.shop()))
-				require.Equal(t, "/locks"+name, used.Path)
-				require.True(t, used.Usage.Busy())
-			})
-			require.NoError(t, lease.Unlock(t.Context()))
-			require.NoError(t, s.destroy(c, s.shop()))
-		})
-	}
-}
-
 // A contender that arrives between the last look and the transaction: ZooKeeper
 // itself refuses, and so the whole apply.
 func TestContenderThatArrivesAtTheLastMomentIsUnharmed(t *testing.T) { lastMoment(t, inMemory(t)) }
@@ -309,7 +293,9 @@ func TestChangedPathOfALockInUse(t *testing.T) {
 					require.Equal(t, old, used.Path)
 				})
 
-				transactions := s.oneTransaction(old, next)
+				transactions := s.server.Inject(func(r zktest.Request) bool {
+					return r.Op == "multi" && slices.Contains(r.Paths, old) && slices.Contains(r.Paths, next)
+				}, zktest.Fault{})
 				x := executor(c, on(func(event.Draining) {
 					go func() {
 						_, err := opened(s.dial("worker:w"), k, old)(t.Context())
@@ -343,36 +329,10 @@ func TestChangedPathOfALockInUse(t *testing.T) {
 	}
 }
 
-// oneTransaction counts the transactions that write at both paths.
-func (s *site) oneTransaction(a, b string) *zktest.Injection {
-	return s.server.Inject(func(r zktest.Request) bool {
-		return r.Op == "multi" && slices.Contains(r.Paths, a) && slices.Contains(r.Paths, b)
-	}, zktest.Fault{})
-}
-
 // creates has a program create a node, as clients of other libraries do where none is.
 func (s *site) creates(who, path string) error {
 	_, err := s.session(s.dial(who)).Create(s.t.Context(), path, nil, 0, wire.ToZK(kind.WorldAll()))
 	return err
-}
-
-// A namespace may let others create nodes. There a program of another library brings the old path back, as a node that is not ours:
-// programs of this library refuse it, and the next apply leaves it alone.
-func TestChangedPathThatAnotherProgramBringsBack(t *testing.T) {
-	s, c := provisioned(t)
-	at := func(path string) *plan.Tree {
-		return s.tree(declare("/pay", kind.Namespace, openToOthers), declare(path, kind.Mutex, at("lock.mutex")))
-	}
-	s.apply(c, at("/pay/old"))
-	s.apply(c, at("/pay/new"))
-	require.NoError(t, s.creates("worker:w", s.root+"/pay/old"))
-	_, err := s.dial("worker:w").Mutex(s.root + "/pay/old").Lock(t.Context())
-	require.ErrorIs(t, err, recipes.ErrNotProvisioned)
-	require.ErrorContains(t, err, s.root+"/pay/old")
-	p := s.plan(c, at("/pay/new"))
-	require.False(t, p.HasChanges(), "%s", p)
-	_, there := s.server.Get(s.root + "/pay/old")
-	require.True(t, there)
 }
 
 // What an apply does to a job whose schedule stays costs it no slot that is due, and lets no slot run twice: its record goes along.

@@ -218,7 +218,10 @@ func (s *site) strike(sc *scene, f fault, k int, met *meetings) bool {
 	s.takesEach(next)
 	if gone && f.fate != dies {
 		after := s.dump(all)
-		v.goOn()
+		v.off.Store(false)
+		v.server.Heal(0)
+		v.in.Release() // it goes on to its end
+		<-v.done
 		require.Equal(t, after, s.dump(all), "it wrote after another had finished: %v", v.err)
 		require.False(t, s.plan(c, next).HasChanges())
 	}
@@ -333,14 +336,6 @@ func (v *victim) stop(f fate) {
 		_ = v.client.Close()
 		<-v.done
 	}
-}
-
-// goOn lets a paused program run to its end.
-func (v *victim) goOn() {
-	v.off.Store(false)
-	v.server.Heal(0)
-	v.in.Release()
-	<-v.done
 }
 
 func writes(op string) bool {

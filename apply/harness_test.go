@@ -151,9 +151,6 @@ func must(err error) {
 
 func adminOnly(n *plan.Node) { n.ACL = kind.List{admin} }
 
-// openToOthers lets the worker create nodes in a namespace.
-func openToOthers(n *plan.Node) { n.ACL = kind.List{admin, worker} }
-
 // shop is a tree with every kind in it.
 func (s *site) shop(change ...func(*plan.Node)) *plan.Tree {
 	return s.tree(

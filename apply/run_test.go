@@ -16,7 +16,6 @@ import (
 	"github.com/locktree/locktree/apply/event"
 	"github.com/locktree/locktree/apply/failure"
 	"github.com/locktree/locktree/apply/internal/wire"
-	"github.com/locktree/locktree/apply/read"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/record"
@@ -322,35 +321,22 @@ func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
 }
 
 // An apply finishes while the tree is read: the read starts over, so that index
-// and nodes are of one moment, and gives up when that never ends.
+// and nodes are of one moment.
 func TestReadThatIsOvertakenStartsOver(t *testing.T) {
-	for name, times := range map[string]int{"once": 1, "always": read.Tries} {
-		t.Run(name, func(t *testing.T) {
-			s, c := shopped(t)
-			path := record.IndexPath(s.root, stack)
-			n, _ := s.server.Get(path)
-			begun, overtaken := false, 0
-			s.server.Inject(func(r zktest.Request) bool {
-				if begun = begun || r.Op == "sync"; begun && r.Op == "getACL" && overtaken < times {
-					begun = false
-					overtaken++
-					assert.NoError(t, s.server.Set(path, n.Data))
-				}
-				return false
-			}, zktest.Fault{})
-			s.server.ResetCounts()
-			live, err := read.Tree(t.Context(), s.session(c), s.shop())
-			require.Equal(t, times, overtaken)
-			if times < read.Tries {
-				require.NoError(t, err)
-				require.EqualValues(t, times, live.IndexPin.Version)
-				require.Equal(t, times+1, s.server.Counts().ByOp["sync"])
-				return
-			}
-			moved := errorAs[*failure.MovedError](t, err)
-			require.Equal(t, path, moved.Path)
-		})
-	}
+	s, c := shopped(t)
+	path := record.IndexPath(s.root, stack)
+	n, _ := s.server.Get(path)
+	in := s.server.Inject(zktest.Once(func(r zktest.Request) bool {
+		if r.Op == "getACL" {
+			assert.NoError(t, s.server.Set(path, n.Data))
+		}
+		return r.Op == "getACL"
+	}), zktest.Fault{})
+	s.server.ResetCounts()
+	live := s.read(c, s.shop())
+	require.Equal(t, 1, in.Hits())
+	require.EqualValues(t, 1, live.IndexPin.Version)
+	require.Equal(t, 2, s.server.Counts().ByOp["sync"])
 }
 
 // Two stacks and four appliers meet on an empty server, where even the root is
@@ -387,24 +373,4 @@ func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
 		}
 		require.Equal(t, 3, late, "one applied, and the others came too late: %v", errs)
 	}
-}
-
-// Another stack is applied for the first time after the last look of this one, and before its transaction.
-func TestTwoStacksCannotBothTakeARoot(t *testing.T) {
-	s, c := provisioned(t)
-	second := s.of("depot", nil)
-	p := s.plan(c, s.of(stack, nil))
-	in := s.server.Inject(zktest.Once(transaction(s)), zktest.Hold)
-	done := make(chan error)
-	go func() {
-		_, err := executor(c).Run(t.Context(), p)
-		done <- err
-	}()
-	<-in.Hit()
-	s.apply(s.provisioner(), second)
-	in.Release()
-	err := <-done
-	require.ErrorContains(t, err, `this root belongs to stack "depot" (/locks/.locktree/stacks/depot is its record)`)
-	require.Nil(t, s.node(c, "/"+stack))
-	require.False(t, s.plan(c, second).HasChanges())
 }

@@ -231,15 +231,10 @@ func forceScene(t *testing.T, s *site, c *recipes.Client) *scene {
 // widenScene: we have ADMIN and nothing else on nodes that are to change.
 func widenScene(_ *testing.T, s *site, c *recipes.Client) *scene {
 	s.apply(c, s.shop())
-	s.weaken(c, "/pay", "/pay/ledger")
-	return &scene{tree: s.tree(append(s.shopNodes(set("description", "new")), declare("/pay/another", kind.Mutex))...)}
-}
-
-// weaken leaves us the right to set the list of some nodes, and to read them.
-func (s *site) weaken(c *recipes.Client, paths ...string) {
-	for _, path := range paths {
+	for _, path := range []string{"/pay", "/pay/ledger"} {
 		s.setByHand(c, s.root+path, kind.ACL{Scheme: "digest", ID: admin.ID, Perms: kind.PermAdmin | kind.PermRead})
 	}
+	return &scene{tree: s.tree(append(s.shopNodes(set("description", "new")), declare("/pay/another", kind.Mutex))...)}
 }
 
 // cutScene: a server reads no transaction with all that comes.

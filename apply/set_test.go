@@ -39,12 +39,6 @@ func said(p *plan.Plan) (text string) {
 	return text
 }
 
-// visited is a tree that says something else of its first lock than before, which is a reason for an apply.
-func visited(tree *plan.Tree, text string) *plan.Tree {
-	set("description", text)(tree.Nodes[0])
-	return tree
-}
-
 const byName = "Passwords were not compared"
 
 // ownOf are the lists of the record and the apply lock of a stack, and of what all stacks share.
@@ -131,7 +125,8 @@ func TestAReaderWithTheNameOfAnAdministratorCannotApply(t *testing.T) {
 	a := s.of("a", may([]string{oldKey}, []string{nextKey}))
 	a.Nodes[0].ACL = kind.List{allOf(oldKey), allOf(nextKey)}
 	s.apply(s.as(oldKey), a)
-	c, next := s.as(nextKey), visited(a, "one")
+	c, next := s.as(nextKey), a
+	set("description", "one")(next.Nodes[0])
 	p := s.plan(c, next, plan.Options{Targets: []string{string(a.Nodes[0].Addr)}}) // so it takes the set from the root
 	s.wroteNothing(s.as(oldKey), func() {
 		_, err := apply.Begin(t.Context(), c, next, apply.Options{})
