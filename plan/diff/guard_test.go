@@ -204,28 +204,6 @@ func TestNamespacesAroundAForeignNodeStayToo(t *testing.T) {
 	m.apply(t, p)
 }
 
-// 47 nodes that could not be read were 47 times the same sentence.
-func TestProblemsThatSayTheSameAreFolded(t *testing.T) {
-	var all []plan.Problem
-	add := func(n int, summary, detail string) {
-		for i := range n {
-			addr, path := fmt.Sprintf("mutex.m%d", i), fmt.Sprintf("/t/m%d", i)
-			all = append(all, plan.Problem{Severity: problem.Error, Addr: plan.Addr(addr), Path: path, Origin: fmt.Sprint(i), Summary: summary, Detail: fmt.Sprintf(detail, addr, path)})
-		}
-	}
-	add(1, "Other", "%s at %s.")
-	add(47, "Unreadable", "%s at %s cannot be read.")
-	add(3, "Protected", "%s at %s is protected.")
-	add(4, "Unreadable", "%s at %s cannot be read, for another reason.")
-	var got []string
-	for _, same := range plan.Fold(all) {
-		got = append(got, fmt.Sprintf("%d %s %s", len(same), same[0].Summary, same[0].Addr))
-	}
-	require.Equal(t, []string{"1 Other mutex.m0", "47 Unreadable mutex.m0", "1 Protected mutex.m0", "1 Protected mutex.m1", "1 Protected mutex.m2", "4 Unreadable mutex.m0"}, got)
-	require.EqualValues(t, "mutex.m46", plan.Fold(all)[1][46].Addr)
-	require.Empty(t, plan.Fold(nil))
-}
-
 func wide(nodes int, name string) *plan.Tree {
 	tree := declared(declare("/locks/a", kind.Namespace))
 	for i := range nodes {
@@ -389,30 +367,30 @@ func TestOthersWhoMayDeleteInTheRootAreNamed(t *testing.T) {
 	}
 }
 
-// A plan of one lock forgets nothing about the others: what somebody did to them is
-// still told by the next plan.
+// A plan of one lock forgets nothing about the others: what somebody did to them, also to an address, is still told by the next plan.
 func TestTargetedApplyDoesNotForgetTheDriftOfOthers(t *testing.T) {
-	m := applied(t, base())
-	drift := func() (paths []string) {
-		for _, d := range replan(t, m, base()).Drifted {
-			paths = append(paths, d.Path)
+	for edited, hand := range map[plan.Addr]func(*kind.Payload){
+		base().Nodes[3].Addr: func(p *kind.Payload) { p.Protect = true },
+		"election.boss":      func(p *kind.Payload) { p.Owner.Addr = "election.boss" },
+	} {
+		m, tree := applied(t, base()), base()
+		payload := payloadAt(t, m, "/locks/solo")
+		hand(payload)
+		m.nodes["/locks/solo"].data, _ = payload.Encode()
+		m.nodes["/locks/solo"].version++
+		drifted := func() (found []plan.Addr) {
+			for _, d := range replan(t, m, tree).Drifted {
+				found = append(found, d.Addr)
+			}
+			return found
 		}
-		return paths
+		require.Equal(t, []plan.Addr{edited}, drifted())
+		set("permits", 7)(tree.Nodes[2])
+		p := diff.Compare(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Targets: []string{string(tree.Nodes[2].Addr)}})
+		require.Equal(t, []string{"~ /locks/pay/pool"}, actions(p))
+		m.apply(t, p)
+		require.Equal(t, []plan.Addr{edited}, drifted(), "and what was applied is no drift")
+		m.apply(t, replan(t, m, tree))
+		require.Empty(t, drifted())
 	}
-	payload := payloadAt(t, m, "/locks/solo")
-	payload.Protect = true
-	m.nodes["/locks/solo"].data, _ = payload.Encode()
-	m.nodes["/locks/solo"].version++
-	want := []string{"/locks/solo"}
-	require.Equal(t, want, drift())
-
-	tree := base()
-	set("permits", 7)(tree.Nodes[2])
-	p := diff.Compare(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Targets: []string{string(tree.Nodes[2].Addr)}})
-	require.Equal(t, []string{"~ /locks/pay/pool"}, actions(p))
-	m.apply(t, p)
-	require.Equal(t, want, drift(), "and what was applied is no drift")
-
-	m.apply(t, replan(t, m, tree))
-	require.Empty(t, drift())
 }

@@ -38,37 +38,23 @@ func settle(t testing.TB, m *model, p *plan.Plan, tree *plan.Tree) {
 
 func TestALockWhosePathChangesIsReplacedInOneTransaction(t *testing.T) {
 	const old = "namespace.x.election.locks_solo"
-	for _, c := range []struct {
-		name, addr, was string
-		intent          plan.Intent
-	}{
-		{"under the same address", old, "", plan.Intent{}},
-		{"under another address", "election.boss", old, plan.Intent{Moves: []plan.Move{{From: old, To: "election.boss"}}}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			m, tree := applied(t, base()), base()
-			tree.Nodes[3] = declare("/locks/boss", kind.Election, addr(c.addr), set("description", "x"))
-			p := replanIntent(t, m, tree, c.intent)
-			require.Equal(t, []string{"- /locks/solo", "+ /locks/boss"}, actions(p))
-			require.Equal(t, plan.Counts{Add: 1, Destroy: 1}, p.Summary())
-			require.Equal(t, []string{"warning open_root"}, codes(p))
-
-			shown := shown(p)
-			require.Len(t, shown, 1)
-			require.Equal(t, plan.Replace, shown[0].Action)
-			require.Equal(t, "because its path changes from /locks/solo to /locks/boss", shown[0].ReasonText())
-			require.EqualValues(t, c.addr, shown[0].Addr)
-			require.EqualValues(t, c.was, shown[0].PreviousAddr)
-			require.Equal(t, []string{"path"}, shown[0].ForcesReplace)
-			require.Equal(t, "description", shown[0].Params[0].Name)
-			require.Equal(t, "/locks/solo", shown[0].Before.Path)
-			require.True(t, shown[0].NeedsIdle())
-
-			require.Equal(t, [][]string{{"/locks/solo", "/locks/boss"}}, smallest(t, m, p))
-			require.Nil(t, m.nodes["/locks/solo"])
-			require.False(t, replan(t, m, tree).HasChanges())
-		})
-	}
+	m, tree := applied(t, base()), base()
+	tree.Nodes[3] = declare("/locks/boss", kind.Election, addr("election.boss"), set("description", "x"))
+	p := replanIntent(t, m, tree, plan.Intent{Moves: []plan.Move{{From: old, To: "election.boss"}}})
+	require.Equal(t, []string{"- /locks/solo", "+ /locks/boss"}, actions(p))
+	require.Equal(t, []string{"warning open_root"}, codes(p))
+	shown := shown(p)
+	require.Len(t, shown, 1)
+	require.Equal(t, plan.Replace, shown[0].Action)
+	require.Equal(t, "because its path changes from /locks/solo to /locks/boss", shown[0].ReasonText())
+	require.EqualValues(t, "election.boss", shown[0].Addr)
+	require.EqualValues(t, old, shown[0].PreviousAddr)
+	require.Equal(t, []string{"path"}, shown[0].ForcesReplace)
+	require.Equal(t, "description", shown[0].Params[0].Name)
+	require.Equal(t, "/locks/solo", shown[0].Before.Path)
+	require.True(t, shown[0].NeedsIdle())
+	require.Equal(t, [][]string{{"/locks/solo", "/locks/boss"}}, smallest(t, m, p))
+	require.False(t, replan(t, m, tree).HasChanges())
 }
 
 // shown are the changes that a person reads, without those that change nothing.
@@ -367,31 +353,6 @@ func TestLockIsLetGoOutOfANamespaceThatIsDeleted(t *testing.T) {
 	require.Equal(t, []string{"- /locks/pay/ledger", ". /locks/pay", ". /locks/pay/pool"}, actions(replanIntent(t, m, rest, outer)))
 }
 
-func TestImportOfAnIdleNodeMakesItAnewAndOfABusyOneDoesNot(t *testing.T) {
-	imp := plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}}
-	for _, busy := range []bool{false, true} {
-		m := applied(t, declared(base().Nodes[:3]...))
-		m.nodes["/locks/solo"] = &mnode{acl: kind.WorldAll(), czxid: 7}
-		want := []string{"-/+ /locks/solo"}
-		if busy {
-			m.nodes["/locks/solo/latch-0000000001"] = &mnode{acl: kind.WorldAll()}
-			want = []string{"~ /locks/solo"}
-		}
-		p := replanIntent(t, m, base(), imp)
-		require.Equal(t, want, actions(p))
-		require.Equal(t, 1, p.Summary().Import)
-		require.Equal(t, busy, m.nodes["/locks/solo/latch-0000000001"] != nil && codes(p)[0] == "warning container")
-		m.apply(t, p)
-		require.Equal(t, busy, m.nodes["/locks/solo"].czxid == 7)
-		require.True(t, m.nodes["/locks/solo"].acl.Equal(base().Nodes[3].ACL))
-		tree := base()
-		tree.Intent = imp
-		if !busy { // the model knows no contenders
-			require.False(t, replan(t, m, tree).HasChanges())
-		}
-	}
-}
-
 // The import was passed over: the lock was deleted, and an empty one made at the new path.
 func TestImportOfWhatTheStackHasAlreadyIsRefused(t *testing.T) {
 	m := applied(t, base())
@@ -487,64 +448,6 @@ func TestDoneImportNeedsNothingWhereItWas(t *testing.T) {
 		require.NotNil(t, m.nodes[at])
 		require.Nil(t, m.nodes["/locks/solo"])
 	}
-}
-
-// The nodes of keys in use have the list of contenders of before, and the plan of an import did not have to say so, nor the apply to
-// set the new one: no test noticed.
-func TestImportOfAFamilyGivesTheNewListToTheKeysInUse(t *testing.T) {
-	crew, others := kind.List{{Scheme: "digest", ID: "crew:x", Perms: kind.PermAll &^ kind.PermAdmin}}, kind.List{{Scheme: "digest", ID: "others:x", Perms: kind.PermAll &^ kind.PermAdmin}}
-	family := func(list kind.List) *plan.Tree {
-		return declared(declare("/locks/orders", kind.Keyed, set("kind", "mutex"), func(n *plan.Node) { n.Payload.ChildACL = list }))
-	}
-	for _, c := range []struct {
-		name     string
-		declared kind.List
-		keys     []plan.KeyLists
-		former   []kind.List
-		relists  string
-	}{
-		{"as it was", crew, []plan.KeyLists{{Lists: []kind.List{crew}, Keys: 2}}, nil, ""},
-		{"with another list", others, []plan.KeyLists{{Lists: []kind.List{crew}, Keys: 2}, {Lists: []kind.List{kind.WorldAll()}, Keys: 1}},
-			[]kind.List{crew, slices.Concat(crew, others).Normalize()}, "2 keys have a node with the former access list: apply sets the new one"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			m := applied(t, family(crew))
-			addr := family(crew).Nodes[0].Addr
-			m.apply(t, replanIntent(t, m, declared(), plan.Intent{Removals: []plan.Removal{{From: addr}}}))
-			current := m.read(t, testRoot, testStack)
-			live := current.Find("/locks/orders").Live
-			live.KeyLists, live.Usage = c.keys, &kind.Usage{Keys: kind.Keys{Nodes: 3, Looked: 3, Used: 3}, Holders: []kind.Party{{Key: "17"}}}
-			tree := family(c.declared)
-			tree.Intent.Imports = []plan.Import{{To: addr, Path: "/locks/orders"}}
-			p := diff.Compare(current, tree, plan.Options{Identities: us})
-			require.Empty(t, p.Problems)
-			require.Equal(t, []string{"~ /locks/orders"}, actions(p), "keys in use do not hold it up: no node goes")
-			require.Equal(t, "/locks/orders", p.Changes[0].Importing)
-			require.Equal(t, c.former, p.Changes[0].FormerLists)
-			require.Equal(t, c.relists, p.Changes[0].Relists())
-		})
-	}
-	t.Run("with other directories", func(t *testing.T) { // which is another node for each key: not while one is in use
-		m := applied(t, family(crew))
-		addr := family(crew).Nodes[0].Addr
-		m.apply(t, replanIntent(t, m, declared(), plan.Intent{Removals: []plan.Removal{{From: addr}}}))
-		current := m.read(t, testRoot, testStack)
-		current.Find("/locks/orders").Live.Usage = &kind.Usage{Keys: kind.Keys{Nodes: 1, Looked: 1, Used: 1}, Holders: []kind.Party{{Key: "17"}}}
-		tree := declared(declare("/locks/orders", kind.Keyed, set("kind", "mutex"), set("fanout", "16")))
-		tree.Intent.Imports = []plan.Import{{To: addr, Path: "/locks/orders"}}
-		p := diff.Compare(current, tree, plan.Options{Identities: us})
-		require.Equal(t, []string{"-/+ /locks/orders"}, actions(p))
-		require.Len(t, p.InUse(), 1)
-	})
-	t.Run("another program's node", func(t *testing.T) { // its keys have lists of their own, which are not ours to set
-		tree := family(others)
-		tree.Intent.Imports = []plan.Import{{To: tree.Nodes[0].Addr, Path: "/locks/orders"}}
-		p := diff.Compare(&plan.Tree{Nodes: []*plan.Node{{Path: "/locks/orders", ACL: kind.WorldAll(), Live: &plan.Live{Trouble: plan.TroubleForeign, Children: 1,
-			KeyLists: []plan.KeyLists{{Lists: []kind.List{kind.WorldAll()}, Keys: 1}}, Usage: &kind.Usage{Keys: kind.Keys{Nodes: 1, Looked: 1, Used: 1}}}}}}, tree, plan.Options{Identities: us})
-		require.Equal(t, plan.Update, p.Changes[0].Action)
-		require.Equal(t, kind.MadeElsewhere, p.Changes[0].After.Payload.Made)
-		require.Empty(t, p.Changes[0].FormerLists)
-	})
 }
 
 func TestAnEmptyNamespaceThatWasLetGoBecomesALock(t *testing.T) {

@@ -82,44 +82,6 @@ func framed(m *model, t testing.TB, list ...kind.ACL) *plan.Tree {
 	return current
 }
 
-// A namespace that is no longer declared stays because of what is in it, and what is created while an administrator is replaced is
-// of both.
-func TestWhatStaysAndWhatIsCreatedIsOfBothAdministrators(t *testing.T) {
-	m := applied(t, declared(declare("/locks/left", kind.Namespace, acl(oldAdmin, entry("app", kind.PermRead)), func(n *plan.Node) { n.AllowLockout = true })))
-	current := framed(m, t, oldAdmin)
-	current.Index.Access, current.Unmanaged = kind.List{oldAdmin}, []string{"/locks/left/theirs"}
-	desired := administered(&plan.Access{Admins: kind.List{newAdmin}}, declare("/locks/new", kind.Semaphore, acl(newAdmin)))
-	p := diff.Compare(current, desired, plan.Options{Identities: us})
-	require.True(t, p.Applyable(), "%s", p)
-	var left kind.List
-	for _, c := range p.Access {
-		if c.Pin.Path == "/locks/left" {
-			left = c.After
-		}
-	}
-	require.Equal(t, kind.List{newAdmin, entry("app", kind.PermRead)}.Normalize(), left)
-	require.Equal(t, len(p.ACLSteps())+3, p.Transaction.ACLPhase, "a semaphore and its two parts")
-
-	require.NoError(t, tx.Each(p, "0123456789abcdef", p.Set.List(), func(batch *tx.Transaction) error {
-		steps := batch.ACLSteps()
-		require.Len(t, steps, 3)
-		for _, s := range steps {
-			require.Equal(t, kind.List{oldAdmin, newAdmin}.Normalize(), s.Before, s.Path)
-			require.Equal(t, kind.List{newAdmin}, s.ACL, s.Path)
-			require.True(t, slices.ContainsFunc(batch.Index.Pending, func(p record.Pending) bool { return slices.Equal(p.From, s.Before) && slices.Equal(p.To, s.ACL) }), s.Path)
-		}
-		return nil
-	}))
-
-	// Who leaves without having been an administrator has nothing to carry on with.
-	for i := range current.Frame {
-		current.Frame[i].ACL = kind.List{newAdmin, looker}
-	}
-	current.Index.Access = kind.List{newAdmin, looker}
-	p = diff.Compare(current, desired, plan.Options{Identities: us})
-	require.Equal(t, len(p.ACLSteps()), p.Transaction.ACLPhase)
-}
-
 // To a reader the servers show no hashes: what it sees may be what is declared, and what it cannot know it does
 // not write.
 func TestAReaderPlansWithWhatItIsShown(t *testing.T) {

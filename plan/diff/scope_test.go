@@ -132,18 +132,6 @@ func TestTargetBringsTheNamespaceThatIsWhereAnotherWas(t *testing.T) {
 	require.Equal(t, kind.StateActive, payloadAt(t, m, "/locks/pay").State)
 }
 
-// Somebody changed the address of a node, and a plan of others leaves that to the next plan of all.
-func TestTargetedApplyLeavesAnAddressThatWasChangedByHand(t *testing.T) {
-	tree := base()
-	m := applied(t, tree)
-	payload := payloadAt(t, m, "/locks/solo")
-	payload.Owner.Addr = "election.boss"
-	m.nodes["/locks/solo"].data, _ = payload.Encode()
-	set("permits", 4)(tree.Nodes[2])
-	m.apply(t, diff.Compare(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Targets: []string{"namespace.x.semaphore.locks_pay_pool"}}))
-	require.Equal(t, []plan.Drift{{Addr: "election.boss", Path: "/locks/solo"}}, replan(t, m, tree).Drifted)
-}
-
 // An address that is declared, and in whose way something stands, was said to match nothing,
 // with itself as what was meant.
 func TestAddressOfWhatCannotBePlannedIsNoMistake(t *testing.T) {
