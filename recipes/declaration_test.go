@@ -256,21 +256,6 @@ func TestTheLockNodesACLIsReadOnceBesideItsDeclaration(t *testing.T) {
 	})
 }
 
-// WithCreate made the node, and then found that it could not be used.
-func TestWithCreateLooksAtTheParametersBeforeItCreates(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.Client("c")
-		l.Refused(c.Mutex("/a/b/wrong-kind", recipes.WithParams(kind.RWLock.New()), recipes.WithCreate()).Lock, recipes.ErrKindMismatch)
-		_, err := c.Semaphore("/a/none", recipes.WithParams(&kind.SemaphoreParams{}), recipes.WithCreate()).Acquire(t.Context(), 1)
-		require.ErrorContains(t, err, `recipes: semaphore /a/none: parameter "permits": 0 is out of range`)
-		_, err = c.MultiLock(c.Mutex("/a/m", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()),
-			c.Mutex("/a/wrong", recipes.WithParams(kind.RWLock.New()), recipes.WithCreate())).Lock(t.Context())
-		require.ErrorContains(t, err, "recipes: mutex /a/wrong: ")
-		_, there := l.Srv.Get("/a")
-		require.False(t, there)
-	})
-}
-
 // What a handle's parameters make of a node without a declaration is kept for its next call, and for no other handle's.
 func TestHandlesOfOneNodeHaveTheirOwnParameters(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
@@ -281,8 +266,10 @@ func TestHandlesOfOneNodeHaveTheirOwnParameters(t *testing.T) {
 			x := l.Lock(curators.Lock)
 			require.Contains(t, x.Node(), "-lock-")
 			l.Unlock(x)
+			lost := l.Srv.Inject(zktest.Once(at("create")), zktest.DropReply) // its name must be found again, too
 			y := l.Lock(kazoos.Lock)
-			require.Contains(t, y.Node(), "__lock__")
+			require.Equal(t, 1, lost.Hits())
+			require.Regexp(t, `^/m/[0-9a-f]{32}__lock__\d{10}$`, y.Node())
 			l.Unlock(y)
 		}
 	})
@@ -323,6 +310,11 @@ func TestAHandleThatWasMadeWronglySaysWhatIsWrong(t *testing.T) {
 			"run apply; WithCreate also needs WithParams":                                                       c.Mutex("/m", recipes.WithCreate()).Lock,
 			"run apply, or let WithCreate make it with those parameters":                                        c.Mutex("/m", recipes.WithParams(kind.Mutex.New())).Lock,
 			"/bare has no declaration that this program can read; declare it and run apply, or pass WithParams": c.Mutex("/bare", recipes.WithCreate()).Lock,
+			// WithCreate looks at the parameters before it creates.
+			"recipes: mutex /a/b/wrong-kind: lock is of another kind":            c.Mutex("/a/b/wrong-kind", recipes.WithParams(kind.RWLock.New()), recipes.WithCreate()).Lock,
+			`recipes: semaphore /a/none: parameter "permits": 0 is out of range`: permits(c.Semaphore("/a/none", recipes.WithParams(&kind.SemaphoreParams{}), recipes.WithCreate()), 1),
+			"recipes: mutex /a/wrong: ": c.MultiLock(c.Mutex("/a/m", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()),
+				c.Mutex("/a/wrong", recipes.WithParams(kind.RWLock.New()), recipes.WithCreate())).Lock,
 		} {
 			_, err := lock(t.Context())
 			require.ErrorContains(t, err, strings.TrimSpace(want))
@@ -499,6 +491,10 @@ func TestALeaseWhoseNodeIsHiddenFromItsHolderIsKept(t *testing.T) {
 		require.NotZero(t, x.Token(), "the reply to the create tells")
 		time.Sleep(5 * time.Minute)
 		require.NoError(t, context.Cause(x.Context()))
+		in := l.look(l.Client("who"), "/m")
+		require.Len(t, in.Holders, 1)
+		require.Equal(t, x.Node(), in.Holders[0].Path)
+		require.Zero(t, in.Holders[0].Session)
 		l.Unlock(x)
 
 		x = l.Lock(c.Mutex("/m").Lock)
@@ -527,21 +523,6 @@ func TestALostReplyIsResolvedWhereOurNodeIsHidden(t *testing.T) {
 		require.Equal(t, 1, lost.Hits())
 		time.Sleep(time.Second) // it is taken away in the background
 		l.Empty("/m")
-		l.Unlock(beats)
-	})
-}
-
-func TestInspectNamesAContenderThatIsHidden(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.Client("a")
-		beats := l.unreadable(c)
-		l.hide("/m/")
-		x := l.Lock(c.Mutex("/m").Lock)
-		in := l.look(l.Client("who"), "/m")
-		require.Len(t, in.Holders, 1)
-		require.Equal(t, x.Node(), in.Holders[0].Path)
-		require.Zero(t, in.Holders[0].Session)
-		l.Unlock(x)
 		l.Unlock(beats)
 	})
 }

@@ -152,19 +152,6 @@ func TestAMissingOrForeignNodeIsNotProvisionedAndNothingIsWritten(t *testing.T) 
 	})
 }
 
-func TestBroughtParametersServeUnprovisionedTreesButNeverOverruleADeclaration(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c := l.Client("a")
-		l.Refused(c.Mutex("/own/lock", recipes.WithParams(kind.Mutex.New())).Lock, recipes.ErrNotProvisioned, "without WithCreate the node must exist")
-		l.Unlock(l.Lock(c.Mutex("/own/lock", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock))
-		sem := &kind.SemaphoreParams{Permits: 2}
-		l.Unlock(l.Lock(permits(c.Semaphore("/own/sem", recipes.WithParams(sem), recipes.WithCreate()), 2)))
-		l.Semaphore(1)
-		_, err := c.Semaphore("/s", recipes.WithParams(sem)).Acquire(t.Context(), 2)
-		require.ErrorContains(t, err, "1 are declared")
-	})
-}
-
 func TestJunkChildrenAreIgnored(t *testing.T) { // case 11: CURATOR-43, samuel #64; case 10: go-zookeeper panics on "_c_x"
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()

@@ -17,12 +17,14 @@ import (
 
 var openACL = zk.WorldACL(zk.PermAll)
 
-// noneLeft waits a little, and requires that nothing of the lock is left, there or here.
-func (l *lab) noneLeft(m *recipes.Mutex) {
+// noneLeft waits a little, and requires that nothing of the locks of a client is left, there or here.
+func (l *lab) noneLeft(all ...*recipes.Mutex) {
 	l.T.Helper()
 	l.Settle()
-	require.Empty(l.T, l.Children(m.Path()))
-	require.Empty(l.T, m.Client().Leftovers())
+	for _, m := range all {
+		require.Empty(l.T, l.Children(m.Path()))
+	}
+	require.Empty(l.T, all[0].Client().Leftovers())
 }
 
 // vacant requires that nothing is left in these nodes, once all that is under way has arrived.
@@ -143,15 +145,6 @@ func tries(c *recipes.Client, opts ...recipes.Option) map[string]taking {
 		if way.Try != nil {
 			all[name] = way.Try(c, opts...)
 		}
-	}
-	return all
-}
-
-// waysToDo are Do, RDo and Lead.
-func waysToDo(c *recipes.Client, opts ...recipes.Option) map[string]func(context.Context, work) error {
-	all := map[string]func(context.Context, work) error{}
-	for name, way := range harness.Ways() {
-		all[name] = way.Do(c, opts...)
 	}
 	return all
 }

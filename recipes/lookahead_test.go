@@ -70,14 +70,6 @@ func TestWhatHappensBeforeAWaiterLooksAheadIsNotMissed(t *testing.T) {
 	}
 }
 
-// only makes a node readable by others only.
-func (l *lab) only(node string) {
-	l.T.Helper()
-	s := l.session(l.Client("admin"))
-	_, err := s.SetACL(l.T.Context(), node, zk.DigestACL(zk.PermAll, "other", "x"), -1)
-	require.NoError(l.T, err)
-}
-
 // Servers send no event to who may not read the node, and those before 3.8.4 answer exists all the same.
 func TestAPredecessorThatMayNotBeReadWakesItsSuccessor(t *testing.T) {
 	for name, hidden := range map[string]bool{"exists answers": false, "exists is refused": true} {
@@ -88,7 +80,8 @@ func TestAPredecessorThatMayNotBeReadWakesItsSuccessor(t *testing.T) {
 				require.NoError(t, l.Srv.Create("/m/x", nil))
 				require.NoError(t, l.Srv.Delete("/m/x"))
 			}
-			l.only(foreign)
+			admin := l.session(l.Client("admin"))
+			must(admin.SetACL(t.Context(), foreign, zk.DigestACL(zk.PermAll, "other", "x"), -1))(t)
 			shown := func() {}
 			if hidden {
 				shown = l.hide(foreign)

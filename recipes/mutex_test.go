@@ -132,6 +132,18 @@ func TestDoGivesBackAfterItsFunctionAndJoinsTheLoss(t *testing.T) { // case 57: 
 		})
 		require.ErrorIs(t, err, recipes.ErrLost)
 
+		var r *recipes.Lease
+		rw := m.Client().RWMutex(l.RWLock())
+		require.NoError(t, rw.Do(t.Context(), func(ctx context.Context, x *recipes.Lease) (err error) {
+			r, err = rw.Downgrade(ctx, x)
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), recipes.ErrReleased)
+			return err
+		}))
+		require.ErrorIs(t, context.Cause(r.Context()), recipes.ErrReleased, "it stayed held")
+		l.Settle()
+		l.Empty("/rw")
+
 		require.PanicsWithValue(t, "boom", func() { _ = m.Do(t.Context(), func(context.Context, *recipes.Lease) error { panic("boom") }) })
 		synctest.Wait()
 		l.Empty("/m")

@@ -215,7 +215,10 @@ func TestMaxWaitBoundsTheWaitAndNotTheWork(t *testing.T) {
 		l.EveryKind()
 		c, rival := l.Client("a"), l.Client("rival")
 		most := recipes.WithMaxWait(3 * time.Second)
-		ways := waysToDo(c, most)
+		ways := map[string]func(context.Context, work) error{}
+		for name, way := range harness.Ways() {
+			ways[name] = way.Do(c, most)
+		}
 		ways["set, of its members the least"] = c.MultiLock(c.Election("/e"), c.Mutex("/m", recipes.WithMaxWait(time.Hour)), c.RWMutex("/rw", most)).Do
 		for name, do := range ways {
 			require.NoError(t, do(t.Context(), func(ctx context.Context, _ *recipes.Lease) error {

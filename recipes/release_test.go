@@ -90,16 +90,6 @@ func (l *lab) stream(c *recipes.Client, n int) []*recipes.Mutex {
 	return all
 }
 
-// emptied requires that nothing of a stream is left, there or here.
-func (l *lab) emptied(all []*recipes.Mutex) {
-	l.T.Helper()
-	l.Settle()
-	for _, m := range all {
-		require.Empty(l.T, l.Children(m.Path()))
-	}
-	require.Empty(l.T, all[0].Client().Leftovers())
-}
-
 func TestAStreamOfLocksCostsOneRoundTripEach(t *testing.T) {
 	const locks = 50
 	for name, c := range map[string]struct {
@@ -109,6 +99,17 @@ func TestAStreamOfLocksCostsOneRoundTripEach(t *testing.T) {
 		"Release": {func(_ *lab, x *recipes.Lease) { x.Release() }, locks},
 		"Unlock":  {func(l *lab, x *recipes.Lease) { l.Unlock(x) }, 2 * locks},
 	} {
+		runInLab(t, name+" of keys", func(t *testing.T, l *lab) { // no node is left
+			l.families()
+			orders := l.Client("a").Keyed("/km")
+			l.warm(locked(orders, "warm"))
+			require.Equal(t, spent(c.trips, fmt.Sprintf("%dgetChildren2 %dmulti", locks, 2*locks)), l.Cost(func() {
+				for i := range locks {
+					c.give(l, l.Lock(locked(orders, strconv.Itoa(i))))
+				}
+			}))
+			l.noKeys("/km")
+		})
 		runInLab(t, name, func(t *testing.T, l *lab) {
 			all := l.stream(l.Client("a"), locks)
 			got := l.Cost(func() {
@@ -119,7 +120,7 @@ func TestAStreamOfLocksCostsOneRoundTripEach(t *testing.T) {
 				}
 			})
 			require.Equal(t, spent(c.trips, fmt.Sprintf("%dcreate %ddelete %dgetChildren2", locks, locks, locks)), got)
-			l.emptied(all)
+			l.noneLeft(all...)
 		})
 	}
 }
@@ -142,23 +143,15 @@ func TestEveryRecipeIsReleasedWithoutWaiting(t *testing.T) {
 			l.Settle()
 			require.Empty(t, c.Leftovers())
 		}
-		l.NothingLeft()
-	})
-}
-
-func TestAReleaseOfALostLeaseSaysSoInItsContext(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c, b := l.tallied()
-		x := l.Lock(c.Mutex(l.Mutex()).Lock)
+		x := l.Lock(way.Take(c))
 		l.Srv.Expire(x.SessionID())
-		<-x.Context().Done()
-		x.Release()
+		<-ended(x)
+		x.Release() // of a lost lease
 		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
-		l.Settle()
-		require.Equal(t, recipes.EventLost, b.latest(recipes.EventLost).Type)
-		held, _ := b.gauges("/m")
+		l.NothingLeft()
+		held, _ := b.gauges(way.Path)
 		require.Zero(t, held)
-		l.nextIsServed("/m")
+		require.Equal(t, 1, b.count(recipes.EventLost))
 	})
 }
 
@@ -190,7 +183,7 @@ func TestAReleaseWaitsWhileAsManyAreUnderWay(t *testing.T) {
 		slow.Remove()
 		require.Less(t, (<-next).At.Sub(start), s.Timeout()/3)
 		leases[most+2].Release()
-		l.emptied(all)
+		l.noneLeft(all...)
 		require.Zero(t, c.PathBytes(s).Load())
 	})
 }
@@ -279,22 +272,6 @@ func TestAWriterThatFollowsItsClientsReaderIsServedBehindItsDelete(t *testing.T)
 			l.Settle()
 		}
 		l.Empty("/rw")
-	})
-}
-
-// From key to key: a round trip each, and no node is left.
-func TestAStreamOfKeysCostsOneRoundTripEach(t *testing.T) {
-	const keys = 50
-	inLab(t, func(t *testing.T, l *lab) {
-		l.families()
-		orders := l.Client("a").Keyed("/km")
-		l.Unlock(l.Lock(locked(orders, "warm")))
-		require.Equal(t, spent(keys, fmt.Sprintf("%dgetChildren2 %dmulti", keys, 2*keys)), l.Cost(func() {
-			for i := range keys {
-				l.Lock(locked(orders, strconv.Itoa(i))).Release()
-			}
-		}))
-		l.noKeys("/km")
 	})
 }
 

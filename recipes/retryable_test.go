@@ -98,6 +98,15 @@ func outage(d time.Duration) func(*lab, int64) {
 
 func mishaps() map[string]mishap {
 	nothing := func(*lab, int64) {}
+	each := func(f func(l *lab, node string)) func(*lab, int64) {
+		return func(l *lab, _ int64) {
+			for _, dir := range harness.Queues {
+				for _, name := range l.Children(dir) {
+					f(l, kind.JoinPath(dir, name))
+				}
+			}
+		}
+	}
 	all := map[string]mishap{
 		"reply lost":              {zktest.LoseReply, nothing},
 		"reply lost and cut":      {zktest.DropReply, nothing},
@@ -109,20 +118,8 @@ func mishaps() map[string]mishap {
 			l.Declare("/m", kind.Mutex.New(), draining)
 			l.Declare("/e", kind.Election.New(), draining)
 		}},
-		"nodes deleted": {zktest.DropReply, func(l *lab, _ int64) {
-			for _, dir := range []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"} {
-				for _, name := range l.Children(dir) {
-					_ = l.Srv.Delete(kind.JoinPath(dir, name))
-				}
-			}
-		}},
-		"asked back": {zktest.CutAfter, func(l *lab, _ int64) {
-			for _, dir := range []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"} {
-				for _, name := range l.Children(dir) {
-					_ = l.Srv.Set(kind.JoinPath(dir, name), []byte(kind.RevokeMessage))
-				}
-			}
-		}},
+		"nodes deleted": {zktest.DropReply, each(func(l *lab, node string) { _ = l.Srv.Delete(node) })},
+		"asked back":    {zktest.CutAfter, each(func(l *lab, node string) { _ = l.Srv.Set(node, []byte(kind.RevokeMessage)) })},
 	}
 	for _, d := range []time.Duration{time.Second, 8 * time.Second, 30 * time.Second} {
 		all[fmt.Sprintf("done, outage of %v", d)] = mishap{zktest.DropReply, outage(d)}

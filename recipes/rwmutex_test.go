@@ -132,22 +132,6 @@ func TestDowngradeReturnsTheLeaseThatItCouldNotExchange(t *testing.T) {
 	require.NoError(t, none.Unlock(t.Context()))
 }
 
-func TestDoGivesBackTheReadLeaseThatItsFunctionMade(t *testing.T) { // it stayed held, and Do returned nil
-	inLab(t, func(t *testing.T, l *lab) {
-		m := l.Client("a").RWMutex(l.RWLock())
-		var r *recipes.Lease
-		require.NoError(t, m.Do(t.Context(), func(ctx context.Context, x *recipes.Lease) (err error) {
-			r, err = m.Downgrade(ctx, x)
-			<-ctx.Done()
-			require.ErrorIs(t, context.Cause(ctx), recipes.ErrReleased)
-			return err
-		}))
-		require.ErrorIs(t, context.Cause(r.Context()), recipes.ErrReleased)
-		l.vacant("/rw")
-		l.Unlock(r)
-	})
-}
-
 // Many tries at once on a lock that is free all succeed; on one that is held none waits for it.
 func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

@@ -83,6 +83,9 @@ func TestPermitsThatCannotBeAreRefusedAtOnce(t *testing.T) {
 		require.ErrorContains(t, err, "3 permits asked for, 2 are declared")
 		_, err = m.Acquire(t.Context(), 0)
 		require.ErrorContains(t, err, "at least 1")
+		more := recipes.WithParams(&kind.SemaphoreParams{Permits: 5}) // which do not overrule what is declared
+		_, err = l.Client("b").Semaphore("/s", more).Acquire(t.Context(), 3)
+		require.ErrorContains(t, err, "2 are declared")
 		l.Empty("/s/leases")
 	})
 }

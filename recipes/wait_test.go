@@ -110,21 +110,6 @@ func TestWaitingSendsOneLookASessionTimeout(t *testing.T) { // case 23: go-zooke
 	})
 }
 
-func TestKazoosNamesAreWrittenWhereDeclared(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		p := kind.Mutex.New().(*kind.MutexParams)
-		p.Wire = kind.WireKazoo
-		l.Declare("/m", p)
-		m := l.Client("a").Mutex("/m")
-		rule := l.Srv.Inject(zktest.Once(at("create")), zktest.DropReply) // its name must be found again, too
-		x := l.Lock(m.Lock)
-		require.Equal(t, 1, rule.Hits())
-		require.Regexp(t, `^/m/[0-9a-f]{32}__lock__0000000000$`, x.Node())
-		l.Unlock(x)
-		l.nextIsServed("/m")
-	})
-}
-
 // A server that sheds a request has done nothing with it: there is nothing to lose a place for.
 func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
