@@ -1,4 +1,4 @@
-package held_test
+package held
 
 import (
 	"os"
@@ -7,29 +7,44 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/internal/held"
 	"github.com/locktree/locktree/recipes/internal/session"
+	"github.com/locktree/locktree/recipes/internal/znode"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
+func steps[S interface {
+	~int
+	String() string
+}](legal map[S][]S, first, last S) map[string][]string {
+	all := map[string][]string{}
+	for from := first; from <= last; from++ {
+		for next := first; next <= last; next++ {
+			if s := from; step(legal, &s, next) {
+				all[from.String()] = append(all[from.String()], s.String())
+			}
+		}
+	}
+	return all
+}
+
+func (s useState) String() string { return [...]string{"used", "released", "exchanged"}[s] }
+
 // What is over stays over, and nothing is exchanged twice.
-func TestAHoldingMakesOnlyLegalMoves(t *testing.T) {
+func TestAHoldingAndALeaseMakeOnlyLegalMoves(t *testing.T) {
 	require.Equal(t, map[string][]string{
 		"starting":        {"held", "over"},
 		"held":            {"being exchanged", "over"},
 		"being exchanged": {"held", "over"},
-	}, held.Moves())
-}
-
-// A lease is given back once, and becomes another lease only then.
-func TestALeaseMakesOnlyLegalMoves(t *testing.T) {
+	}, steps(moves, starting, over))
+	// A lease is given back once, and becomes another lease only then.
 	require.Equal(t, map[string][]string{
 		"used":     {"released"},
 		"released": {"exchanged"},
-	}, held.UseMoves())
+	}, steps(useMoves, used, exchanged))
 }
 
 // The timer of one node was kept, and the others ran on for a session timeout, with all that they refer to.
@@ -38,7 +53,16 @@ func TestALeaseOfSeveralHiddenNodesLeavesNoTimerBehind(t *testing.T) {
 		srv := zktest.Start(t)
 		c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk"}, Dialer: srv.DialContext})
 		require.NoError(t, err)
-		require.Zero(t, held.LooksAtHidden(c.Newest(), 3))
+		s, looks := c.Newest(), 0
+		h := &Lock{owner: &znode.SessionNodes{Session: s}}
+		h.own = make([]func(), 3)
+		for i := range h.own {
+			h.keep(0, i, &znode.Watch{Hidden: true}, func() { looks++ })
+		}
+		h.stopWatching()
+		time.Sleep(s.Timeout())
+		synctest.Wait()
+		require.Zero(t, looks)
 		require.NoError(t, c.Close())
 	})
 }
