@@ -96,11 +96,8 @@ func TestHostilePeerAfterHandshake(t *testing.T) {
 		"event of nothing": func(int32) []byte { return hostile.Frame(header(wire.XidEvent)...) },
 	} {
 		runInBubble(t, name, func(t *testing.T) {
-			p := &peers{scripts: map[string]hostile.Script{"bad:2181": answering(7, 9000, func(r request) []byte { return wrong(r.xid) })}}
-			c, err := Dial(t.Context(), Config{Servers: []string{"bad"}, Dialer: p.dial})
-			require.NoError(t, err)
-			s := c.mustSession(t)
-			_, _, err = s.Children(t.Context(), "/a")
+			p, s := meet(t, answering(7, 9000, func(r request) []byte { return wrong(r.xid) }))
+			_, _, err := s.Children(t.Context(), "/a")
 			if name == "length beyond maximum" {
 				require.ErrorIs(t, err, ErrTooLarge)
 				require.ErrorContains(t, err, "a reply of 16777217 bytes; this client reads up to 16777216 (Config.MaxReply)")
@@ -109,8 +106,6 @@ func TestHostilePeerAfterHandshake(t *testing.T) {
 			}
 			require.Equal(t, OutcomeUnknown, OutcomeOf(err))
 			require.Equal(t, 1+maxRetries, p.dials, "each violation costs a connection, and the asking ends")
-			_ = c.Close() // an error when the peer is not back yet
-			p.wg.Wait()
 		})
 	}
 }

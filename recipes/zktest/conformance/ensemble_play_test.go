@@ -45,8 +45,8 @@ func ReadOnly(t *testing.T, dial Dial) {
 	for _, op := range []Op{create(0, "/x", 0), set(0, "/zookeeper"), del(0, "/x"), multi(create(0, "/x", 0)), {Op: wire.OpSync, Path: "/"}} {
 		a.do(op, -119)
 	}
-	if answer, err := Word(dial, "isro"); answer != "ro" {
-		t.Errorf("isro answers %q, %v", answer, err)
+	if answer := Word(t, dial, "isro"); answer != "ro" {
+		t.Errorf("isro answers %q", answer)
 	}
 }
 

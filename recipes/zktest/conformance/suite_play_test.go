@@ -53,10 +53,7 @@ func random(t *testing.T, dial, reference Dial) {
 // as makes a reference of the server's release.
 func as(t *testing.T, dial Dial) []zktest.Option {
 	t.Helper()
-	answer, err := Word(dial, "srvr")
-	if err != nil {
-		t.Fatalf("srvr: %v", err)
-	}
+	answer := Word(t, dial, "srvr")
 	m := saysVersion.FindStringSubmatch(answer)
 	switch {
 	case m == nil:

@@ -81,15 +81,9 @@ func TestForbiddenWordsAreRefusedAsByZooKeeper(t *testing.T) {
 	real := realzk.Start(t, realzk.Options{Config: map[string]string{"4lw.commands.whitelist": "srvr"}})
 	ours := zktest.Start(t, zktest.WithWords("srvr"))
 	for _, word := range []string{"dump", "cons", "mntr"} {
-		want, err := conformance.Word(conformance.TCP(real.Addr), word)
-		require.NoError(t, err)
-		got, err := conformance.Word(conformance.TCP(ours.Addr()), word)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
+		require.Equal(t, conformance.Word(t, conformance.TCP(real.Addr), word), conformance.Word(t, conformance.TCP(ours.Addr()), word))
 	}
-	got, err := conformance.Word(conformance.TCP(ours.Addr()), "srvr")
-	require.NoError(t, err)
-	require.Contains(t, got, "Mode: standalone")
+	require.Contains(t, conformance.Word(t, conformance.TCP(ours.Addr()), "srvr"), "Mode: standalone")
 }
 
 // Both servers serve no client that has not logged in by DIGEST-MD5, and answer the same.

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"io"
 	"regexp"
 	"slices"
@@ -47,26 +48,18 @@ func Words(t *testing.T, got, want Dial) {
 		a.do(list(1, "/e"), 0)
 	}
 	for _, word := range []string{"ruok", "isro", "srvr", "stat", "dump", "wchs", "wchp", "wchc", "conf", "cons", "envi", "crst", "srst"} {
-		g, err := Word(got, word)
-		if err != nil {
-			t.Fatalf("%s: %v", word, err)
-		}
-		w, err := Word(want, word)
-		if err != nil {
-			t.Fatalf("%s: %v", word, err)
-		}
+		g, w := Word(t, got, word), Word(t, want, word)
 		if shape(g) != shape(w) {
 			t.Errorf("%s answers\n%s\ninstead of\n%s\nin shape\n%s\ninstead of\n%s", word, g, w, shape(g), shape(w))
 		}
 	}
-	g, _ := Word(got, "mntr")
-	w, _ := Word(want, "mntr")
+	g, w := Word(t, got, "mntr"), Word(t, want, "mntr")
 	for _, key := range []string{
 		"zk_version", "zk_server_state", "zk_ephemerals_count", "zk_num_alive_connections", "zk_avg_latency",
 		"zk_outstanding_requests", "zk_znode_count", "zk_global_sessions", "zk_packets_sent", "zk_packets_received",
 		"zk_watch_count", "zk_min_latency", "zk_max_latency", "zk_approximate_data_size", "zk_local_sessions", "zk_uptime",
 	} {
-		if !hasKey(g, key) || !hasKey(w, key) {
+		if line(g, key) == "" || line(w, key) == "" {
 			t.Errorf("mntr does not report %s", key)
 		}
 	}
@@ -76,8 +69,6 @@ func Words(t *testing.T, got, want Dial) {
 		}
 	}
 }
-
-func hasKey(answer, key string) bool { return line(answer, key) != "" }
 
 // line is the one that begins with the key and a tab, "" when there is none.
 func line(answer, key string) string {
@@ -89,16 +80,18 @@ func line(answer, key string) string {
 }
 
 // Word asks a server a four-letter word.
-func Word(dial Dial, word string) (string, error) {
+func Word(t *testing.T, dial Dial, word string) string {
+	t.Helper()
 	c, err := dial()
 	if err != nil {
-		return "", err
+		t.Fatalf("%s: %v", word, err)
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience))
-	if _, err := io.WriteString(c, word); err != nil {
-		return "", err
+	_, err = io.WriteString(c, word)
+	answer, readErr := io.ReadAll(c)
+	if err := cmp.Or(err, readErr); err != nil {
+		t.Fatalf("%s: %v", word, err)
 	}
-	answer, err := io.ReadAll(c)
-	return string(answer), err
+	return string(answer)
 }
