@@ -4,7 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
@@ -30,12 +29,14 @@ acl "a" {
 ensemble "main" {}
 `
 
-func loadCode(blocks string) (*generate.Code, string) {
-	code, diags := generate.LoadFS(fstest.MapFS{
-		"main.locktree.hcl": {Data: []byte(codePreamble + blocks)},
-		"mod/m.locktree.hcl": {Data: []byte("variable \"name\" {}\nvariable \"where\" { default = \"there\" }\n" +
-			"mutex \"m\" {\n  name = \"${var.name}-${var.where}\"\n}\noutput \"path\" {\n  value = mutex.m.path\n}\n")},
+func loadCode(t *testing.T, blocks string) (*generate.Code, string) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
+		"main.locktree.hcl": codePreamble + blocks,
+		"mod/m.locktree.hcl": "variable \"name\" {}\nvariable \"where\" { default = \"there\" }\n" +
+			"mutex \"m\" {\n  name = \"${var.name}-${var.where}\"\n}\noutput \"path\" {\n  value = mutex.m.path\n}\n",
 	})
+	code, diags := generate.Load(dir, "")
 	if diags.HasErrors() {
 		return nil, diags[0].Summary + ": " + diags[0].Detail
 	}
@@ -78,7 +79,7 @@ func TestNamesThatProgramsCannotKnow(t *testing.T) {
 		`ensemble "other" {}
 		mutex "m" { ensemble = var.region == "eu" ? ensemble.main : ensemble.other }`: "It depends on var.region which ensemble",
 	} {
-		_, got := loadCode(blocks)
+		_, got := loadCode(t, blocks)
 		require.Contains(t, got, "Not known to programs: ", blocks)
 		require.Contains(t, got, reason, blocks)
 	}
@@ -86,7 +87,7 @@ func TestNamesThatProgramsCannotKnow(t *testing.T) {
 
 // Whatever is known is known for all values of the variables without a default.
 func TestCodeKnowsDefaultsAlone(t *testing.T) {
-	code, wrong := loadCode(`
+	code, wrong := loadCode(t, `
 variable "hide" { type = bool }
 namespace "n" {
   name = "n-${var.zone}"

@@ -32,10 +32,8 @@ func administered(a *plan.Access, nodes ...*plan.Node) *plan.Tree {
 }
 
 func problemsOf(p *plan.Plan, code problem.Code) (out []string) {
-	for _, q := range p.Problems {
-		if q.Code == code {
-			out = append(out, fmt.Sprintf("%s: %s: %s", q.Severity, q.Summary, q.Detail))
-		}
+	for _, q := range coded(p, code) {
+		out = append(out, fmt.Sprintf("%s: %s: %s", q.Severity, q.Summary, q.Detail))
 	}
 	return out
 }

@@ -1,12 +1,16 @@
 package config
 
 import (
+	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
+	"testing"
+	"testing/fstest"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/stretchr/testify/require"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/config/internal/eval"
@@ -85,3 +89,20 @@ func RolePerms(word string) (namespace, lock kind.Perm) {
 
 // Functions are the names of the functions that an expression can call, sorted.
 func Functions() []string { return slices.Sorted(maps.Keys(functions.Table(functions.Module{}, nil))) }
+
+// Nothing is left out of a configuration without a message, whatever was forgotten.
+func TestWhatFailsInSilenceIsAnError(t *testing.T) {
+	for _, fail := range []func(e *eval.Evaluation){
+		func(e *eval.Evaluation) { e.Of(e.Declared.Named["local"]["a"]).Failed = true },
+		func(e *eval.Evaluation) { e.Instances[0].Failed = true },
+	} {
+		files := fstest.MapFS{"x.locktree.hcl": {Data: []byte("locktree { stack = \"s\" }\nensemble \"e\" {\nauth \"digest\" {\nusername = \"u\"\npassword = \"p\"\n}\n}\nlocals { a = 1 }\nmutex \"m\" {}\n")}}
+		r, c := &syntax.Report{Dir: "."}, &Config{}
+		e := evaluate(map[string]*hcl.File{}, r, Options{}, within(files))
+		require.False(t, r.Diags.HasErrors())
+		fail(e)
+		c.build(e)
+		require.Contains(t, fmt.Sprint(r.Sorted().Errs()), "no reason was given")
+		require.Empty(t, c.Ensembles)
+	}
+}
