@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
@@ -91,57 +90,47 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 					}
 				}
 
-				x, err := way.Take(c)(t.Context())
-				require.NoError(t, err)
+				x := l.Lock(way.Take(c))
 				l.truth(held)
 				ends("acquire_seconds", "result", "acquired", 1)
-				require.NoError(t, x.Unlock(t.Context()))
+				l.Unlock(x)
 				l.truth(free)
 				ends("hold_seconds", "end", "released", 1)
 
-				blocked, err := way.Block(rival)(t.Context())
-				require.NoError(t, err)
+				blocked := l.Lock(way.Block(rival))
 				for result, ctx := range map[string]func() (context.Context, context.CancelFunc){
 					"timeout":   func() (context.Context, context.CancelFunc) { return context.WithTimeout(t.Context(), time.Minute) },
 					"cancelled": func() (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) },
 				} {
 					ctx, cancel := ctx()
-					errs := make(chan error, 1)
-					go func() { _, err := l.call(ctx, way, way.Take(c)); errs <- err }()
+					waiting := harness.Async(func() (*recipes.Lease, error) { return l.call(ctx, way, way.Take(c)) })
 					l.Settle()
 					require.NotZero(t, l.value("waiting"))
 					l.truth(free)
 					time.AfterFunc(2*time.Minute, cancel)
-					require.Error(t, <-errs)
+					require.Error(t, (<-waiting).Err)
 					l.truth(free)
 					require.Zero(t, l.value("waiting"))
 					ends("acquire_seconds", "result", result, 1)
 				}
 				if way.Try != nil {
-					_, err = way.Try(c)(t.Context())
-					require.ErrorIs(t, err, recipes.ErrHeld)
+					_ = l.Refused(way.Try(c), recipes.ErrHeld)
 					l.truth(free)
 					ends("acquire_seconds", "result", "held", 1)
 				}
 
-				l.refuse(c, way, func(p *kind.Payload) { maxWaiters(p.Params, 1) }, recipes.ErrQueueFull)
+				l.refuse(c, way, maxWaiters, recipes.ErrQueueFull)
 				l.truth(free)
 				ends("acquire_seconds", "result", "quota", 1)
 				l.refuse(c, way, func(p *kind.Payload) { p.State = kind.StateDraining }, recipes.ErrDraining)
 				l.truth(free)
 				ends("acquire_seconds", "result", "error", 1)
 
-				leases := make(chan *recipes.Lease, 1)
-				go func() {
-					x, err := l.call(t.Context(), way, way.Take(c))
-					assert.NoError(t, err)
-					leases <- x
-				}()
+				granted := harness.Async(func() (*recipes.Lease, error) { return l.call(t.Context(), way, way.Take(c)) })
 				l.Settle()
 				l.truth(free)
-				require.NoError(t, blocked.Unlock(t.Context()))
-				x = <-leases
-				require.NotNil(t, x)
+				l.Unlock(blocked)
+				x = l.Got(granted)
 				l.truth(held)
 				require.NoError(t, l.Srv.Delete(x.Node()))
 				<-x.Context().Done()
@@ -151,8 +140,7 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 					require.EqualValues(t, 1, l.value("lost_total", "lock", path, "reason", "deleted"))
 				}
 
-				x, err = way.Take(c)(t.Context())
-				require.NoError(t, err)
+				x = l.Lock(way.Take(c))
 				l.truth(held)
 				l.Srv.Expire(l.SessionID(c))
 				<-x.Context().Done()
@@ -161,18 +149,16 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 				require.Error(t, x.Unlock(t.Context()))
 				l.truth(free)
 
-				blocked, err = way.Block(rival)(t.Context())
-				require.NoError(t, err)
-				errs := make(chan error, 1)
-				go func() { _, err := l.call(t.Context(), way, way.Take(c)); errs <- err }()
+				blocked = l.Lock(way.Block(rival))
+				waiting := harness.Async(func() (*recipes.Lease, error) { return l.call(t.Context(), way, way.Take(c)) })
 				for i := 0; l.value("waiting", "lock", way.paths[0]) == 0; i++ {
 					require.Less(t, i, 100)
 					l.Settle() // the session before has expired too: a call that has no place yet takes one in the next
 				}
 				l.Srv.Expire(l.SessionID(c))
-				require.ErrorIs(t, <-errs, recipes.ErrSessionLost, "a place goes with its session")
+				require.ErrorIs(t, (<-waiting).Err, recipes.ErrSessionLost, "a place goes with its session")
 				l.truth(free)
-				require.NoError(t, blocked.Unlock(t.Context()))
+				l.Unlock(blocked)
 			})
 		})
 	}
@@ -191,16 +177,11 @@ func (l *lab) refuse(c *recipes.Client, way way, change func(*kind.Payload), wan
 	l.declare(way)
 }
 
-func maxWaiters(p kind.Params, n int) {
-	switch p := p.(type) {
-	case *kind.MutexParams:
-		p.MaxWaiters = n
-	case *kind.RWLockParams:
-		p.MaxWaiters = n
-	case *kind.SemaphoreParams:
-		p.MaxWaiters = n
-	case *kind.ElectionParams:
-		p.MaxWaiters = n
+func maxWaiters(p *kind.Payload) {
+	for _, f := range p.Params.Fields() {
+		if f.Name == "max_waiters" {
+			_ = f.Set(1)
+		}
 	}
 }
 

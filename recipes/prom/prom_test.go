@@ -158,9 +158,7 @@ func TestASlowScrapeHoldsUpNothing(t *testing.T) {
 		<-stuck // the first has been read, and no other is for now
 		c := l.observed()
 		for name, way := range everyWay() {
-			x, err := way.Take(c)(t.Context())
-			require.NoError(t, err, name)
-			require.NoError(t, x.Unlock(t.Context()))
+			l.Unlock(l.Lock(way.Take(c), name))
 		}
 		l.Settle()
 		require.EqualValues(t, 1, l.value("hold_seconds", "lock", "/e"))
