@@ -232,26 +232,6 @@ func TestASemaphoreOfKazoosIsSeenWithItsHoldersAndWaiters(t *testing.T) {
 	})
 }
 
-func TestASnapshotSaysWhereHoldersConnectFromAndWhenTheirSessionsEnd(t *testing.T) {
-	srv := zktest.Start(t)
-	harness.Declare(t, srv, "/locks/ledger", kind.Mutex.New())
-	a := program(t, srv, "a")
-	_, err := a.Mutex("/locks/ledger").Lock(t.Context())
-	require.NoError(t, err)
-	s, _ := looker(t, srv, scan.Options{Declared: []string{"/locks/ledger"}})
-	snap := lookOnce(t, s)
-	holder := snap.Locks[0].Holders[0]
-	x := snap.Sessions[holder.Session]
-	require.NotNil(t, x)
-	require.NotEmpty(t, x.Address)
-	require.Equal(t, 30*time.Second, x.Timeout)
-	require.Equal(t, 1, x.Nodes)
-	require.Equal(t, len(holder.Path), x.Bytes)
-	require.False(t, x.Expires.IsZero())
-	require.False(t, x.Away)
-	require.Equal(t, 2, snap.Servers[0].Connections-1, "two sessions, and the connection that asks")
-}
-
 func TestAScannerTakesNoConnectionThatCouldWrite(t *testing.T) {
 	srv := zktest.Start(t)
 	_, err := scan.New(program(t, srv, "a"), scan.Options{}).Scan(t.Context())
@@ -312,7 +292,7 @@ func TestWhatARefreshAsksFor(t *testing.T) {
 	})
 }
 
-func TestASessionThatIsAwayIsSeen(t *testing.T) {
+func TestASnapshotSaysWhereHoldersConnectFromAndWhenTheirSessionsEnd(t *testing.T) {
 	ledger(t, func(t *testing.T, srv *zktest.Server) {
 		cable := &harness.Cutter{Next: srv.DialContext}
 		c := connected(t, false, cable.Dial, "zk:2181")
@@ -321,16 +301,22 @@ func TestASessionThatIsAwayIsSeen(t *testing.T) {
 		_, err = away.Create(t.Context(), "/locks/ledger/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		s, _ := looker(t, srv, scan.Options{Declared: []string{"/locks/ledger"}})
-		require.False(t, lookOnce(t, s).Sessions[away.ID()].Away)
+		snap := lookOnce(t, s)
+		x, holder := snap.Sessions[away.ID()], snap.Locks[0].Holders[0]
+		require.Equal(t, away.ID(), holder.Session)
+		require.NotEmpty(t, x.Address)
+		require.Equal(t, []any{30 * time.Second, 1, len(holder.Path), false}, []any{x.Timeout, x.Nodes, x.Bytes, x.Away})
+		require.False(t, x.Expires.IsZero())
+		require.Equal(t, 2, snap.Servers[0].Connections-1, "two sessions, and the connection that asks")
 		cable.SetRefuse(true)
 		srv.Disconnect(away.ID())
 		time.Sleep(12 * time.Second)
-		x := lookOnce(t, s).Sessions[away.ID()]
+		x = lookOnce(t, s).Sessions[away.ID()]
 		require.True(t, x.Away)
 		require.Positive(t, x.Silent)
 		require.WithinRange(t, x.Expires, time.Now(), time.Now().Add(22*time.Second))
 		time.Sleep(25 * time.Second)
-		snap := lookOnce(t, s)
+		snap = lookOnce(t, s)
 		require.Nil(t, snap.Sessions[away.ID()])
 		require.False(t, snap.Locks[0].Busy())
 	})
