@@ -126,7 +126,7 @@ func (r *Run) Live() *plan.Tree { return r.live }
 
 // Plan compares the existing nodes with the declared ones. The identities in o are those of the client.
 func (r *Run) Plan(o plan.Options) *plan.Plan {
-	o.Identities = plan.Identities(r.client.Identities())
+	o.Identities = r.client.Identities()
 	return diff.Compare(r.live, r.desired, o)
 }
 

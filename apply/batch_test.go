@@ -325,7 +325,7 @@ func TestAPlanKeepsWhatIsDeclaredAndReadOnce(t *testing.T) {
 	before := heap()
 	current := s.read(c, tree)
 	read := heap()
-	p := diff.Compare(current, tree, plan.Options{Identities: plan.Identities(c.Identities())})
+	p := diff.Compare(current, tree, plan.Options{Identities: c.Identities()})
 	after := heap()
 	require.False(t, p.HasChanges())
 	t.Logf("bytes a lock: %d read, %d with the plan", (read-before)/locks, (after-before)/locks)

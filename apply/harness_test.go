@@ -172,7 +172,7 @@ func (s *site) shopNodes(change ...func(*plan.Node)) []*plan.Node {
 	return nodes
 }
 
-func identities(c *recipes.Client) []plan.Identity { return plan.Identities(c.Identities()) }
+func identities(c *recipes.Client) kind.List { return c.Identities() }
 
 func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *plan.Plan {
 	s.t.Helper()

@@ -104,12 +104,6 @@ func (a Addr) Module() Addr {
 	return a[:end]
 }
 
-// Local is the address within its module.
-func (a Addr) Local() Addr {
-	rest, _ := a.within(a.Module())
-	return Addr(strings.TrimPrefix(string(rest), "."))
-}
-
 // Covers reports whether b is at the address a, an instance of it or something in it. The address a may be a person's input, and
 // malformed. If a ends inside a key, it covers nothing.
 func (a Addr) Covers(b Addr) bool {

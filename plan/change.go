@@ -39,7 +39,7 @@ type Change struct {
 	Params   []kind.Change `json:"-"` // parameters that differ; nil when the kind itself does
 	ACL      *ACLDiff      `json:"-"` // nil when equal
 	ChildACL *ACLDiff      `json:"-"` // nil when equal
-	Protect  *ProtectDiff  `json:"-"` // nil when equal
+	Protect  bool          `json:"-"` // its protection (prevent_destroy) changes
 	// Revive is true when the node was draining and becomes active again.
 	Revive bool `json:"-"`
 	// MissingParts are structural children that are gone and will be created again.
@@ -73,9 +73,6 @@ type ACLDiff struct {
 	After  kind.List `json:"-"`
 }
 
-// ProtectDiff is a protection (prevent_destroy) that changes.
-type ProtectDiff struct{ Before, After bool }
-
 // Reason says why an action was chosen, in the codes of Terraform's JSON plan
 // ("action_reason"); "" when it is obvious.
 type Reason string
@@ -94,8 +91,8 @@ const (
 	ReasonDeleteOtherEnsemble Reason = "delete_because_other_ensemble"
 )
 
-// Stays reports whether the node belongs to the stack afterwards.
-func (c *Change) Stays() bool { return c.After != nil && c.Action != Forget }
+// stays reports whether the node belongs to the stack afterwards.
+func (c *Change) stays() bool { return c.After != nil && c.Action != Forget }
 
 // ReasonText returns the clause that Terraform prints in parentheses, without them:
 // "because mutex.books is not in configuration". "" when there is none.
@@ -191,9 +188,7 @@ func (c *Change) Compare() {
 	if have.Owner.Addr != want.Owner.Addr && have.Owner.Addr != "" {
 		c.PreviousAddr = Addr(have.Owner.Addr)
 	}
-	if have.Protect != want.Protect {
-		c.Protect = &ProtectDiff{have.Protect, want.Protect}
-	}
+	c.Protect = have.Protect != want.Protect
 	if !have.ChildACL.Equal(want.ChildACL) {
 		c.ChildACL = &ACLDiff{have.ChildACL, want.ChildACL}
 	}
@@ -228,7 +223,7 @@ func missing(n *Node) (names []string) {
 
 // Rewrites reports whether the node's data changes.
 func (c *Change) Rewrites() bool {
-	return c.Importing != "" || len(c.Params) > 0 || c.ChildACL != nil || c.Protect != nil || c.Revive || c.PreviousAddr != ""
+	return c.Importing != "" || len(c.Params) > 0 || c.ChildACL != nil || c.Protect || c.Revive || c.PreviousAddr != ""
 }
 
 // Hides reports whether the node has a list after the plan whose hashes the servers hide from us.
@@ -297,8 +292,8 @@ func (c *Change) String() string {
 	if c.ChildACL != nil {
 		fmt.Fprintf(&b, " child_acl=%s", c.ChildACL)
 	}
-	if c.Protect != nil {
-		fmt.Fprintf(&b, " protect=%t -> %t", c.Protect.Before, c.Protect.After)
+	if c.Protect {
+		fmt.Fprintf(&b, " protect=%t -> %t", c.Before.Payload.Protect, c.After.Payload.Protect)
 	}
 	return b.String()
 }

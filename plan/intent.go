@@ -3,6 +3,8 @@ package plan
 import (
 	"strings"
 	"time"
+
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Intent is what a configuration says about one ensemble besides the desired nodes:
@@ -120,8 +122,9 @@ type Options struct {
 	// Destroy plans the deletion of everything the stack owns. The desired tree
 	// still says what is protected.
 	Destroy bool
-	// Identities are our identities on the servers. None is an error: even a client without credentials is world:anyone.
-	Identities []Identity
+	// Identities are our identities on the servers, as in recipes.Client.Identities: without rights. None is an error: even a client
+	// without credentials is world:anyone.
+	Identities kind.List
 	// Elsewhere is what the stack has on its other ensembles: an address that is no longer declared may match there. It has no
 	// other use.
 	Elsewhere []*Tree

@@ -259,7 +259,7 @@ func (p *Plan) String() string {
 // DropsIndex reports whether no record is left: everything is destroyed, nothing had to
 // stay, and there is no output to keep. The record may also have been lost already.
 func (p *Plan) DropsIndex() bool {
-	return p.Destroy && len(p.Before.Untracked) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Stays() }) &&
+	return p.Destroy && len(p.Before.Untracked) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() }) &&
 		!slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.After != nil })
 }
 

@@ -157,26 +157,6 @@ type Part struct {
 	CreatedMs int64 `json:"created_ms,omitempty"`
 }
 
-// Identity is one of our identities on the servers, as in recipes.Client.Identities.
-type Identity struct{ Scheme, ID string }
-
-// Identities are those of a client, which gives them as a list.
-func Identities(of kind.List) []Identity {
-	var out []Identity
-	for _, a := range of {
-		out = append(out, Identity{Scheme: a.Scheme, ID: a.ID})
-	}
-	return out
-}
-
-// String writes "digest:ops" and "x509:CN=ops": what follows the user of a digest is hidden.
-func (id Identity) String() string {
-	return strings.TrimSuffix(id.Entry().String(), ":")
-}
-
-// Entry is the identity as in access lists, without rights.
-func (id Identity) Entry() kind.ACL { return kind.ACL{Scheme: id.Scheme, ID: id.ID} }
-
 // Owned is the address in the node's payload.
 func (n *Node) Owned() Addr { return Addr(n.Payload.Owner.Addr) }
 
@@ -204,15 +184,6 @@ func (t *Tree) Find(path string) *Node {
 // Pin returns the pin of a node that was found.
 func (n *Node) Pin(addr Addr) Pin {
 	return Pin{Path: n.Path, Addr: addr, Czxid: n.Live.Czxid, Version: n.Live.Version, Aversion: n.Live.Aversion}
-}
-
-// Pin returns the pin of a structural child of the node at path.
-func (p Part) Pin(path string, addr Addr) Pin {
-	path = kind.JoinPath(path, p.Name)
-	if p.Absent {
-		return Pin{Path: path, Addr: addr, Absent: true}
-	}
-	return Pin{Path: path, Addr: addr, Czxid: p.Czxid, Version: p.Version, Aversion: p.Aversion, Written: p.Written}
 }
 
 // Drift is a node that is not as the last apply left it.
@@ -382,11 +353,3 @@ type Access struct {
 
 // List is the access list of the nodes that belong to this stack alone.
 func (a *Access) List() kind.List { return slices.Concat(a.Admins, a.Readers).Normalize() }
-
-// Administrators are the declared ones, nil without a declaration.
-func (a *Access) Administrators() kind.List {
-	if a == nil {
-		return nil
-	}
-	return a.Admins
-}

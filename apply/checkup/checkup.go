@@ -291,7 +291,7 @@ func Administrators(ctx context.Context, c *recipes.Client, path string) (at str
 		}
 		for _, a := range acl {
 			if a.Perms&zk.PermAdmin != 0 && a.Scheme != "world" {
-				who = append(who, plan.Identity{Scheme: a.Scheme, ID: a.ID}.String())
+				who = append(who, access.Name(kind.ACL{Scheme: a.Scheme, ID: a.ID}))
 			}
 		}
 		return at, who

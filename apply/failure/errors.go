@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/plan/diff/access"
 	"github.com/locktree/locktree/plan/explain"
 	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
@@ -466,7 +467,7 @@ func WhoWeAre(c *recipes.Client) []string {
 	var out []string
 	for _, id := range c.Identities() {
 		if id.Scheme != "world" {
-			out = append(out, plan.Identity{Scheme: id.Scheme, ID: id.ID}.String())
+			out = append(out, access.Name(id))
 		}
 	}
 	if len(out) == 0 {

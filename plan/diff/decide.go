@@ -138,7 +138,7 @@ func remake(p *plan.Plan, s *access.Sides, m *pairing, c *plan.Change, want *pla
 // NoOp and writes the node's marker nevertheless.
 func onlyRenamed(c *plan.Change) bool {
 	return c.PreviousAddr != "" && c.ACL == nil && c.FormerLists == nil && c.MissingParts == nil && len(c.ForcesReplace) == 0 &&
-		len(c.Params) == 0 && c.ChildACL == nil && c.Protect == nil && !c.Revive && c.Importing == ""
+		len(c.Params) == 0 && c.ChildACL == nil && !c.Protect && !c.Revive && c.Importing == ""
 }
 
 // drifted reports whether a node of ours is not as the last apply left it. Servers mask access lists for readers without ADMIN on

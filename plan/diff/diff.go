@@ -10,6 +10,7 @@ import (
 	"github.com/locktree/locktree/plan/problem"
 	"github.com/locktree/locktree/plan/record"
 	"github.com/locktree/locktree/plan/tx"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // pairing is what continues under another address or at another path. See match.go. The plan and both sides are passed
@@ -132,7 +133,7 @@ func fillMaps(p *plan.Plan, s *access.Sides, desired *plan.Tree) {
 	for _, n := range s.Current.Nodes {
 		s.Have[n.Path] = n
 	}
-	p.Before.Named = s.Intent.Access.Administrators()
+	p.Before.Named = access.Administrators(s.Intent.Access)
 	if x := s.Current.Index; x != nil {
 		s.Pending = x.Pending
 		p.Before.Extra, p.Before.Key, p.Before.Untracked = x.Extra, x.Key, unreadablePaths(s, x.Untracked)
@@ -192,7 +193,7 @@ func sortAll(p *plan.Plan) {
 type Ensemble struct {
 	Servers          []string // that were asked when it was read
 	Current, Desired *plan.Tree
-	Identities       []plan.Identity // ours on these servers
+	Identities       kind.List // ours on these servers
 }
 
 // CompareAll compares the ensembles of one stack, each as [Compare] does, with its own identities instead of those in opts.

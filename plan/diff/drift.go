@@ -95,7 +95,7 @@ func findUnsealed(p *plan.Plan, s *access.Sides) {
 func mayMark(p *plan.Plan, s *access.Sides, list kind.List, need kind.Perm) bool {
 	admins := access.Appliers(p, s)
 	who, readerPlans := admins, len(admins) > 0
-	for _, a := range access.Us(s) {
+	for _, a := range s.Opts.Identities {
 		who, readerPlans = append(who, a), readerPlans && !access.Granted(admins, a)
 	}
 	return len(who) == 0 || access.IsSuper(s) || slices.ContainsFunc(who, func(a kind.ACL) bool {
@@ -263,7 +263,7 @@ func dropUntrusted(p *plan.Plan, s *access.Sides) {
 // administrator every list that an apply set. A list that they hide from an administrator was set by others, and the sum, which
 // cannot be checked without the list, may be copied.
 func asLeft(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
-	administers := slices.ContainsFunc(access.Us(s), func(a kind.ACL) bool { return access.Granted(s.Intent.Access.Administrators(), a) })
+	administers := slices.ContainsFunc(s.Opts.Identities, func(a kind.ACL) bool { return access.Granted(access.Administrators(s.Intent.Access), a) })
 	return record.Sealed(p.Before.Key, n.Payload) && !drifted(p, s, n) && !(administers && n.ACL.Masked())
 }
 
@@ -295,7 +295,7 @@ func pinAll(p *plan.Plan, s *access.Sides) {
 		}
 		p.Pins = append(p.Pins, n.Pin(addr))
 		for _, part := range n.Live.Parts {
-			p.Pins = append(p.Pins, part.Pin(n.Path, addr))
+			p.Pins = append(p.Pins, plan.Pin{Path: kind.JoinPath(n.Path, part.Name), Addr: addr, Absent: part.Absent, Czxid: part.Czxid, Version: part.Version, Aversion: part.Aversion, Written: part.Written})
 		}
 	}
 	if f := access.FrameAt(s, record.ScaffoldPath(p.Root)); p.Set != nil && f.Pin.Path != "" {

@@ -39,7 +39,7 @@ func ExampleCompare() {
 		Imports:  []plan.Import{{To: "rwlock.catalog", Path: "/catalog"}},
 		Removals: []plan.Removal{{From: "mutex.legacy"}},
 	}
-	who := []plan.Identity{{Scheme: "world", ID: "anyone"}}
+	who := kind.List{{Scheme: "world", ID: "anyone"}}
 	show := func() {
 		for _, c := range diff.Compare(live, desired.Tree, plan.Options{Identities: who}).Changes {
 			fmt.Println(c.Action.Symbol(), c.Addr, c.Path)

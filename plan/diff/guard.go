@@ -349,7 +349,7 @@ func warnDraining(p *plan.Plan) {
 func warnContainers(p *plan.Plan) {
 	var paths []string
 	for c := range p.Each() {
-		if c.Stays() && c.After.Payload.Made == kind.MadeElsewhere {
+		if c.After != nil && c.Action != plan.Forget && c.After.Payload.Made == kind.MadeElsewhere {
 			paths = append(paths, c.Path)
 		}
 	}

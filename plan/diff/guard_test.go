@@ -169,7 +169,7 @@ func TestBadDeclarationsAreProblemsNotPanics(t *testing.T) {
 
 // The servers compare the subject as text: the other order locks its author out.
 func TestCertificateNamedBackwardsLocksOut(t *testing.T) {
-	id := []plan.Identity{{Scheme: "world", ID: "anyone"}, {Scheme: "x509", ID: "O=Acme,OU=ops,CN=alice"}}
+	id := kind.List{{Scheme: "world", ID: "anyone"}, {Scheme: "x509", ID: "O=Acme,OU=ops,CN=alice"}}
 	for subject, ok := range map[string]bool{"O=Acme,OU=ops,CN=alice": true, "CN=alice,OU=ops,O=Acme": false, "CN=bob": false} {
 		n := declare("/locks/solo", kind.Election, acl(kind.ACL{Scheme: "x509", ID: subject, Perms: kind.PermAll}))
 		p := diff.Compare(nil, declared(n), plan.Options{Identities: id})
@@ -328,7 +328,7 @@ func TestOthersWhoMayDeleteInTheRootAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		path string
 		acl  kind.List
-		who  []plan.Identity
+		who  kind.List
 		says string // "" for no warning
 	}{
 		"ours alone":                       {testRoot, kind.List{admin}, us, ""},

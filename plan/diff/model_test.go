@@ -192,7 +192,7 @@ var (
 	admin  = kind.ACL{Scheme: "digest", ID: "provisioner:AAAAAAAAAAAAAAAAAAAAAAAAAAA=", Perms: kind.PermAll}
 	worker = kind.ACL{Scheme: "digest", ID: "worker:BBBBBBBBBBBBBBBBBBBBBBBBBBB=", Perms: kind.PermCreate | kind.PermRead | kind.PermDelete}
 	reads  = kind.ACL{Scheme: "digest", ID: worker.ID, Perms: kind.PermRead} // in a namespace
-	us     = []plan.Identity{{Scheme: "world", ID: "anyone"}, {Scheme: "digest", ID: admin.ID}}
+	us     = kind.List{{Scheme: "world", ID: "anyone"}, {Scheme: "digest", ID: admin.ID}}
 )
 
 // declare makes a desired node; change completes it.

@@ -109,21 +109,21 @@ func TestAnApplyThatNeedsTwoCredentialsIsTold(t *testing.T) {
 	m := applied(t, base())
 	desired := base()
 	desired.Intent.Access = &plan.Access{Admins: kind.List{admin}}
-	says := func(who ...plan.Identity) string {
+	says := func(who ...kind.ACL) string {
 		p := diff.Compare(framed(m, t, oldAdmin), desired, plan.Options{Identities: who})
 		return strings.Join(problemsOf(p, problem.Access), "\n")
 	}
-	old, mine := plan.Identity{Scheme: "digest", ID: oldAdmin.ID}, plan.Identity{Scheme: "digest", ID: admin.ID}
+	old, mine := kind.ACL{Scheme: "digest", ID: oldAdmin.ID}, kind.ACL{Scheme: "digest", ID: admin.ID}
 	require.Contains(t, says(old), "6 access lists of the tool's own nodes (/locks first) can be set only by digest:old, which is not a declared administrator")
 	require.Contains(t, says(mine), "only by digest:old,")
 	require.Empty(t, says(old, mine))
-	super := plan.Identity{Scheme: "digest", ID: "super:" + strings.Repeat("s", 27) + "="}
+	super := kind.ACL{Scheme: "digest", ID: "super:" + strings.Repeat("s", 27) + "="}
 	require.Empty(t, says(super, mine), "the superuser of the servers needs nobody's rights")
 	require.Contains(t, says(super), "can be set only by digest:old")
 
 	closed := oldAdmin
 	closed.Perms = kind.PermRead
-	p := diff.Compare(framed(m, t, closed), desired, plan.Options{Identities: []plan.Identity{mine}})
+	p := diff.Compare(framed(m, t, closed), desired, plan.Options{Identities: kind.List{mine}})
 	require.Contains(t, strings.Join(problemsOf(p, problem.Access), "\n"), "6 access lists of the tool's own nodes (/locks first) grant ADMIN to no identity, so only a superuser of the servers can set them")
 }
 

@@ -85,7 +85,7 @@ func question() *saved.Question {
 	))
 	current.Nodes[3].Live.Usage = &kind.Usage{Holders: []kind.Party{{Name: "lease-1", ID: "host-a/1", Session: 7}}}
 	return &saved.Question{Stack: stack, Checks: []plan.Check{{Addr: "check.small", Verdict: plan.CheckPass}}, Ensembles: []diff.Ensemble{{
-		Servers: []string{"zk1:2181", "zk2:2181"}, Current: current, Desired: desired, Identities: []plan.Identity{{Scheme: "digest", ID: admin.ID}},
+		Servers: []string{"zk1:2181", "zk2:2181"}, Current: current, Desired: desired, Identities: kind.List{{Scheme: "digest", ID: admin.ID}},
 	}}, Options: plan.Options{Drain: time.Minute}}
 }
 
@@ -393,7 +393,7 @@ func TestAnAccessListIsWrittenAndReadOnce(t *testing.T) {
 		}
 		return out
 	}
-	q := &saved.Question{Stack: stack, Ensembles: []diff.Ensemble{{Current: found(tree(nodes(1)...)), Desired: tree(nodes(2)...), Identities: []plan.Identity{{Scheme: "digest", ID: admin.ID}}}}}
+	q := &saved.Question{Stack: stack, Ensembles: []diff.Ensemble{{Current: found(tree(nodes(1)...)), Desired: tree(nodes(2)...), Identities: kind.List{{Scheme: "digest", ID: admin.ID}}}}}
 	data := file(t, q)
 	require.Equal(t, 1, strings.Count(string(data), admin.ID))
 	require.Equal(t, 1, strings.Count(string(data), worker.ID))

@@ -188,7 +188,7 @@ const WrongPassword = "our password differs from theirs, and ZooKeeper accepts a
 // Namesake reports whether we have the user name of one of these.
 func Namesake(c *recipes.Client, names []string) bool {
 	return slices.ContainsFunc(c.Identities(), func(id kind.ACL) bool {
-		return id.Scheme == "digest" && slices.Contains(names, plan.Identity{Scheme: id.Scheme, ID: id.ID}.String())
+		return id.Scheme == "digest" && slices.Contains(names, access.Name(id))
 	})
 }
 

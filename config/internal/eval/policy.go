@@ -271,7 +271,7 @@ func evaluateAccess(s scope, b *syntax.Block) *plan.Access {
 	for _, a := range admins {
 		if plan.Everybody(a) {
 			s.wrong(b.Arg("admins"), "Everybody would be an administrator", fmt.Sprintf(
-				"%s matches everybody who can reach the servers: they could delete this stack's records and take its apply lock. List the identities that apply. To leave the tool's own nodes open, omit admins and readers.", plan.Identity{Scheme: a.Scheme, ID: a.ID}))
+				"%s:%s matches everybody who can reach the servers: they could delete this stack's records and take its apply lock. List the identities that apply. To leave the tool's own nodes open, omit admins and readers.", a.Scheme, a.ID))
 			return nil
 		}
 	}

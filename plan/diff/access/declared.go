@@ -62,7 +62,7 @@ func checkLockOut(p *plan.Plan, s *Sides, n *plan.Node) {
 	if n.AllowLockout || len(s.Opts.Identities) == 0 { // a connection without identities is another problem, reported once
 		return
 	}
-	kept, maybe := n.ACL.Rights(append(Us(s), kind.ACL{Scheme: "auth"})...) // in place of "auth" the server stores the identities of the connection that writes the list
+	kept, maybe := n.ACL.Rights(slices.Concat(s.Opts.Identities, kind.List{{Scheme: "auth"}})...) // in place of "auth" the server stores the identities of the connection that writes the list
 	missing := Need(n.Kind()) &^ kept
 	if missing == 0 {
 		return
@@ -74,7 +74,7 @@ func checkLockOut(p *plan.Plan, s *Sides, n *plan.Node) {
 	Tell(p, severity, problem.LockOut, n, summary,
 		fmt.Sprintf("The access list of %s (%s) would leave us without %q on %s%s. Add a grant with allow = \"admin\" "+
 			"for the identity that applies, or set allow_lockout = true on the acl if that is intended.%s",
-			n.Addr, n.ACL, missing, n.Path, administeredNow(s, n.Path, Us(s)), misspelt(s, n.ACL)))
+			n.Addr, n.ACL, missing, n.Path, administeredNow(s, n.Path, s.Opts.Identities), misspelt(s, n.ACL)))
 }
 
 // weApply reports whether we may be an administrator. A reader has no rights to lose.
@@ -82,7 +82,7 @@ func weApply(p *plan.Plan, s *Sides) bool {
 	if p.Set == nil {
 		return true
 	}
-	sure, perhaps := p.Set.Admins.Ours(Us(s)...)
+	sure, perhaps := p.Set.Admins.Ours(s.Opts.Identities...)
 	return sure|perhaps != 0
 }
 
@@ -115,9 +115,7 @@ func backwards(s *Sides, a kind.ACL) (ours string, ok bool) {
 	}
 	who := slices.Clone(s.Opts.Identities)
 	if s.Intent.Access != nil {
-		for _, admin := range s.Intent.Access.Admins {
-			who = append(who, plan.Identity{Scheme: admin.Scheme, ID: admin.ID})
-		}
+		who = append(who, s.Intent.Access.Admins...)
 	}
 	for _, id := range who {
 		if a.Scheme == "x509" && id.Scheme == "x509" && a.ID != id.ID && slices.Equal(names(a.ID), names(id.ID)) {
@@ -276,7 +274,7 @@ func checkSetters(p *plan.Plan, s *Sides) {
 		}
 	}
 	weAre := func(list kind.List) bool {
-		return slices.ContainsFunc(s.Opts.Identities, func(id plan.Identity) bool { return Granted(list, id.Entry()) })
+		return slices.ContainsFunc(s.Opts.Identities, func(id kind.ACL) bool { return Granted(list, id) })
 	}
 	if n == 0 || weAre(p.Set.Admins) && (IsSuper(s) || weAre(who)) {
 		return
@@ -296,12 +294,12 @@ func checkSetters(p *plan.Plan, s *Sides) {
 // IsSuper reports whether we present the user that servers make their superuser, who can set any list. Only the servers know
 // whether the password is right.
 func IsSuper(s *Sides) bool {
-	return slices.ContainsFunc(s.Opts.Identities, func(id plan.Identity) bool { return id.Scheme == "digest" && strings.HasPrefix(id.ID, "super:") })
+	return slices.ContainsFunc(s.Opts.Identities, func(id kind.ACL) bool { return id.Scheme == "digest" && strings.HasPrefix(id.ID, "super:") })
 }
 
 // hasIdentity reports whether the connection has an identity of its own.
 func hasIdentity(s *Sides) bool {
-	return slices.ContainsFunc(s.Opts.Identities, func(id plan.Identity) bool { return id.Scheme != "world" })
+	return slices.ContainsFunc(s.Opts.Identities, func(id kind.ACL) bool { return id.Scheme != "world" })
 }
 
 // listHead identifies a slice without looking into it. Two slices that begin at the same entry and have the same length are

@@ -46,7 +46,7 @@ func Stand(p *plan.Plan, s *Sides) {
 // Appliers are the identities that may have to set the lists of this stack's nodes: the administrators of the root, those that
 // the stack names, and those whom this plan removes (Before.Leaving).
 func Appliers(p *plan.Plan, s *Sides) kind.List {
-	return slices.Concat(p.Set.Administrators(), s.Intent.Access.Administrators(), p.Before.Leaving)
+	return slices.Concat(Administrators(p.Set), Administrators(s.Intent.Access), p.Before.Leaving)
 }
 
 // wereIn are the identities that the lists of the tool's nodes may contain before this plan. It starts from the list of
@@ -201,7 +201,7 @@ func joins(p *plan.Plan, s *Sides, f *plan.Framed) bool {
 
 // settable reports whether an administrator, or this connection, can set the list.
 func settable(p *plan.Plan, s *Sides, list kind.List) bool {
-	return slices.ContainsFunc(append(Us(s), p.Set.Admins...), func(a kind.ACL) bool { return mayAdminister(a, list) })
+	return slices.ContainsFunc(slices.Concat(s.Opts.Identities, p.Set.Admins), func(a kind.ACL) bool { return mayAdminister(a, list) })
 }
 
 // joined is a list of others with the set added, and without the entries that an earlier apply added. An entry with more rights
@@ -280,7 +280,7 @@ func oneOfUs(p *plan.Plan, s *Sides, a kind.ACL) bool {
 	if p.Set != nil {
 		return Granted(p.Set.Admins, a)
 	}
-	return a.Scheme != "world" && slices.Contains(s.Opts.Identities, plan.Identity{Scheme: a.Scheme, ID: a.ID})
+	return a.Scheme != "world" && slices.ContainsFunc(s.Opts.Identities, func(id kind.ACL) bool { return id.Scheme == a.Scheme && id.ID == a.ID })
 }
 
 // listAfter is the access list of a node of the frame as the plan leaves it.

@@ -2,6 +2,7 @@ package access
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/plan/problem"
@@ -32,14 +33,6 @@ func Tell(p *plan.Plan, s problem.Severity, code problem.Code, n *plan.Node, sum
 // Under reports whether path is a proper descendant of root.
 func Under(path, root string) bool { return path != root && kind.Below(path, root) }
 
-// Us are our identities as in access lists, without rights.
-func Us(s *Sides) (list kind.List) {
-	for _, id := range s.Opts.Identities {
-		list = append(list, id.Entry())
-	}
-	return list
-}
-
 // IsOurs reports whether the node carries this stack's marker.
 //
 // An ephemeral node is never ours, whatever its data says: an apply creates none. The marker is a copy, and the node will end
@@ -60,12 +53,12 @@ func FrameAt(s *Sides, path string) *plan.Framed {
 
 // insidersOf are the identities that may apply once this plan is applied.
 func insidersOf(p *plan.Plan, s *Sides) kind.List {
-	who := p.Set.Administrators()
+	who := Administrators(p.Set)
 	if who == nil {
 		who = withAdmin(p.RootSet.There)
 	}
 	if who == nil {
-		who = Us(s)
+		who = s.Opts.Identities
 	}
 	return insiders(who, p.Set == nil && p.Before.Noted == nil)
 }
@@ -73,7 +66,7 @@ func insidersOf(p *plan.Plan, s *Sides) kind.List {
 // OthersCanCreate reports whether a list of the tree that was read lets others create nodes: identities that surely are not, and
 // were not, administrators.
 func OthersCanCreate(t *plan.Tree, named *plan.Access, list kind.List) bool {
-	who, open := slices.Clone(named.Administrators()), named == nil
+	who, open := slices.Clone(Administrators(named)), named == nil
 	for _, f := range t.Frame {
 		if f.Path == record.ScaffoldPath(t.Root) {
 			who = append(who, withAdmin(f.ACL)...)
@@ -154,9 +147,23 @@ func Need(k *kind.Kind) kind.Perm {
 // Names returns the identities of a list, without hashes.
 func Names(list kind.List) (out []string) {
 	for _, a := range list {
-		out = append(out, plan.Identity{Scheme: a.Scheme, ID: a.ID}.String())
+		out = append(out, Name(a))
 	}
 	return out
+}
+
+// Name is the identity of an entry: "digest:ops" or "x509:CN=ops". The part behind the user of a digest is hidden.
+func Name(a kind.ACL) string {
+	a.Perms = 0
+	return strings.TrimSuffix(a.String(), ":")
+}
+
+// Administrators are those of a set, nil if there is no set.
+func Administrators(a *plan.Access) kind.List {
+	if a == nil {
+		return nil
+	}
+	return a.Admins
 }
 
 // AccessOf splits the access list of .locktree into administrators and readers.

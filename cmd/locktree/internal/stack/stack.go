@@ -176,7 +176,7 @@ func SessionWithin(e *config.Ensemble) time.Duration {
 func (s *Stack) question(trees []*plan.Tree, opts plan.Options) *saved.Question {
 	q := &saved.Question{Stack: s.Stack, Options: opts, Checks: s.Checks}
 	for i, e := range s.Ensembles {
-		q.Ensembles = append(q.Ensembles, diff.Ensemble{Servers: e.Servers, Current: trees[i], Desired: e.Tree, Identities: plan.Identities(s.Clients[i].Identities())})
+		q.Ensembles = append(q.Ensembles, diff.Ensemble{Servers: e.Servers, Current: trees[i], Desired: e.Tree, Identities: s.Clients[i].Identities()})
 	}
 	return q
 }

@@ -128,7 +128,7 @@ func richPlan() *plan.Plan {
 			{Action: plan.Update, Addr: plan.Addr(pool), Path: before.Path, Kind: kind.Semaphore, Before: before, After: after, Drift: true,
 				Params:  kind.Diff(before.Payload.Params, after.Payload.Params),
 				ACL:     &plan.ACLDiff{Before: before.ACL, After: after.ACL},
-				Protect: &plan.ProtectDiff{Before: false, After: true}, Usage: busyAt(before.Path), MissingParts: []string{"leases"}},
+				Protect: true, Usage: busyAt(before.Path), MissingParts: []string{"leases"}},
 			{Action: plan.Replace, Addr: kazoo.Addr, Path: kazoo.Path, Kind: kind.Mutex, Before: kazoo, After: kazooAfter,
 				Params: kind.Diff(kazoo.Payload.Params, kazooAfter.Payload.Params), ForcesReplace: []string{"wire"}, Reason: plan.ReasonReplaceCannotUpdate},
 			{Action: plan.Replace, Addr: turned.Addr, Path: turned.Path, Kind: kind.RWLock,

@@ -50,8 +50,8 @@ func attributes(c *plan.Change) (shown []attribute, hidden int) {
 			shown = append(shown, attribute{symbol: "~", name: l.name, list: listChange(l.diff)})
 		}
 	}
-	if c.Protect != nil {
-		shown = append(shown, attribute{symbol: "~", name: "prevent_destroy", text: fmt.Sprintf("%t -> %t", c.Protect.Before, c.Protect.After)})
+	if c.Protect {
+		shown = append(shown, attribute{symbol: "~", name: "prevent_destroy", text: fmt.Sprintf("%t -> %t", c.Before.Payload.Protect, c.After.Payload.Protect)})
 	}
 	if c.Revive {
 		shown = append(shown, attribute{symbol: "~", name: "state", text: view.Quote(string(c.Before.Payload.State)) + ` -> "active"`})
@@ -238,7 +238,7 @@ func moved(c *plan.Change) bool { return c.PreviousAddr != "" && c.PreviousAddr 
 func (t planText) captions(c *plan.Change) []string {
 	addr := view.Clean(c.Addr)
 	// A block that was only renamed updates its node, which names its owner, and leaves the lock as it is.
-	if c.Action == plan.NoOp || moved(c) && c.Action == plan.Update && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && c.Protect == nil &&
+	if c.Action == plan.NoOp || moved(c) && c.Action == plan.Update && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && !c.Protect &&
 		c.Importing == "" && !c.Revive && len(c.MissingParts) == 0 {
 		return []string{t.Paint(view.Bold)(fmt.Sprintf("# %s has moved to %s", view.Clean(c.PreviousAddr), addr))}
 	}

@@ -157,7 +157,8 @@ type plannedResource struct {
 }
 
 func newResource(ensemble string, addr plan.Addr) resource {
-	return resource{addr, ensemble, "locktree", addr.Module(), addr.Local()}
+	local := strings.TrimPrefix(strings.TrimPrefix(string(addr), string(addr.Module())), ".")
+	return resource{addr, ensemble, "locktree", addr.Module(), plan.Addr(local)}
 }
 
 func newPlanned(ensemble string, addr plan.Addr) plannedResource {
