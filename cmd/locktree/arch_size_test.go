@@ -48,7 +48,7 @@ var scattered = map[string]int{
 	"recipes.Client": 12,
 	// The package has no other subject.
 	"recipes/internal/session.Session": 10, "recipes/kerberos.Login": 5,
-	"config/internal/static.reading": 6,
+	"config/internal/static.reading": 4,
 	"recipes/zktest.Server":          12, "recipes/zktest.conn": 10,
 	"apply/read.reader":                  4,
 	"recipes/zktest/internal/store.Tree": 5, "recipes/zktest/internal/store.txn": 4,

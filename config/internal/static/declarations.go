@@ -78,7 +78,7 @@ func Read(files *syntax.Sources, version string, open func(dir string) (fs.FS, e
 
 // reading makes the declarations of one directory.
 type reading struct {
-	*Declarations
+	out *Declarations
 	*reader
 	outer *reading // reads the directory whose module block calls this one; nil for the configuration itself
 }
@@ -89,7 +89,7 @@ type reading struct {
 // ([syntax.Block]) only reports problems: collect has to cope with missing arguments. order needs the references that resolve
 // finds.
 func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *Declarations {
-	d := &reading{reader: r, outer: outer, Declarations: &Declarations{
+	d := &reading{reader: r, outer: outer, out: &Declarations{
 		Files: files, Path: dir, Named: map[string]map[string]*Decl{}, Names: map[string][]string{},
 		index: map[nodeKey]*Node{}, refs: map[*syntax.Attribute]*References{}, Variables: map[string]*Variable{},
 	}}
@@ -100,9 +100,9 @@ func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *D
 	d.collect(root)
 	root.Complete(r.Report)
 	d.declareVariables()
-	d.resolve()
-	d.Steps = d.order()
-	return d.Declarations
+	resolve(d.out, d.Report)
+	d.out.Steps = order(d.out, d.Report)
+	return d.out
 }
 
 // called are the declarations of a directory that a module block calls, nil when there are none to be evaluated.
@@ -111,7 +111,7 @@ func (r *reading) called(dir string, at hcl.Expression) *Declarations {
 	// The path alone decides. A module may call the configuration's directory by another path, such as "../NAME". The next call
 	// then has the same path, and is refused.
 	for up := r; up != nil; up = up.outer {
-		if up.Path == dir {
+		if up.out.Path == dir {
 			r.Errorf(at.Range(), "Module calls itself", "The module in %s would call itself: %s. Remove this block, or call another module.", dir, r.chain(dir))
 			return nil
 		}
@@ -127,18 +127,18 @@ func (r *reading) called(dir string, at hcl.Expression) *Declarations {
 			r.Errorf(at.Range(), "Cannot read the module", "The directory %s cannot be read: %s.", dir, strings.TrimSuffix(syntax.PlainError(err), "."))
 			return nil
 		}
-		child = r.directory(r.Files.In(fsys, dir), dir, r)
+		child = r.directory(r.out.Files.In(fsys, dir), dir, r)
 		r.known[dir] = child
 	}
-	r.calls++
+	r.out.calls++
 	if child != nil {
-		r.calls += child.calls
-		r.depth = max(r.depth, child.depth+1)
+		r.out.calls += child.calls
+		r.out.depth = max(r.out.depth, child.depth+1)
 		depth += child.depth
 	}
 	// Two bounds, because each alone is too weak: 16 levels that each call the next one twice are 65,536 calls, and 2,000 calls
 	// could be as many levels.
-	if depth > maxCallDepth || r.calls > maxCalls {
+	if depth > maxCallDepth || r.out.calls > maxCalls {
 		if !r.refused {
 			r.Errorf(at.Range(), "Too many modules", "Modules may call each other at most %d levels deep, by at most %d module blocks in all.", maxCallDepth, maxCalls)
 		}
@@ -150,10 +150,10 @@ func (r *reading) called(dir string, at hcl.Expression) *Declarations {
 
 // chain is how this module came to be called, from the given directory on.
 func (r *reading) chain(from string) string {
-	text := r.Path
-	for at := r; at.Path != from && at.outer != nil; at = at.outer {
-		text = at.outer.Path + " calls " + text
-		if at.outer.Path == from {
+	text := r.out.Path
+	for at := r; at.out.Path != from && at.outer != nil; at = at.outer {
+		text = at.outer.out.Path + " calls " + text
+		if at.outer.out.Path == from {
 			break
 		}
 	}
@@ -171,8 +171,8 @@ func (r *reading) decodeFiles() *syntax.Block {
 	}
 	before, empty := r.Errors(), true
 	var version *hcl.Diagnostic
-	for _, name := range r.Files.List() {
-		body := r.Files.Parse(name)
+	for _, name := range r.out.Files.List() {
+		body := r.out.Files.Parse(name)
 		if body == nil {
 			continue
 		}
@@ -194,7 +194,7 @@ func (r *reading) decodeFiles() *syntax.Block {
 		return nil
 	}
 	r.Add(decoding.Diags...)
-	r.Declarations.Incomplete = decoding.Incomplete
+	r.out.Incomplete = decoding.Incomplete
 	return root
 }
 
@@ -292,8 +292,8 @@ func (r *reading) collect(root *syntax.Block) {
 	for _, b := range root.Blocks {
 		switch name := b.Type.Name; {
 		case name == "locktree":
-			if r.Settings == nil {
-				r.Settings = r.declare(&Decl{Addr: name, Block: b, Head: b.Head}, b.Arg("stack"))
+			if r.out.Settings == nil {
+				r.out.Settings = r.declare(&Decl{Addr: name, Block: b, Head: b.Head}, b.Arg("stack"))
 			}
 		case name == "variable":
 			r.name("var", b)
@@ -310,7 +310,7 @@ func (r *reading) collect(root *syntax.Block) {
 			r.name("ensemble", b, b.All()...)
 		case name == "output":
 			d := r.name("output", b, b.Args...)
-			r.Outputs = append(r.Outputs, d)
+			r.out.Outputs = append(r.out.Outputs, d)
 		case name == "moved":
 			r.collectMoved(b)
 		case name == "removed":
@@ -326,11 +326,11 @@ func (r *reading) collect(root *syntax.Block) {
 		}
 	}
 	// After the loop: only now it is known how many ensembles there are.
-	for _, n := range r.Nodes {
+	for _, n := range r.out.Nodes {
 		r.chooseEnsemble(n.Decl, n.Attr("ensemble") != nil)
 	}
-	for _, name := range r.Names["module"] {
-		d := r.Named["module"][name]
+	for _, name := range r.out.Names["module"] {
+		d := r.out.Named["module"][name]
 		r.chooseEnsemble(d, d.Block.Arg("ensemble") != nil)
 	}
 }
@@ -341,8 +341,8 @@ func (r *reading) declare(d *Decl, attrs ...*syntax.Attribute) *Decl {
 			d.Attrs = append(d.Attrs, a)
 		}
 	}
-	d.Number = len(r.All)
-	r.All = append(r.All, d)
+	d.Number = len(r.out.All)
+	r.out.All = append(r.out.All, d)
 	return d
 }
 
@@ -355,15 +355,15 @@ func (r *reading) name(root string, b *syntax.Block, attrs ...*syntax.Attribute)
 }
 
 func (r *reading) unique(root, name string, d *Decl) {
-	if r.Named[root] == nil {
-		r.Named[root] = map[string]*Decl{}
+	if r.out.Named[root] == nil {
+		r.out.Named[root] = map[string]*Decl{}
 	}
-	if first := r.Named[root][name]; first != nil {
+	if first := r.out.Named[root][name]; first != nil {
 		r.duplicate(d, first) // references go on meaning the first one, and both are checked
 		return
 	}
-	r.Named[root][name] = d
-	r.Names[root] = append(r.Names[root], name)
+	r.out.Named[root][name] = d
+	r.out.Names[root] = append(r.out.Names[root], name)
 }
 
 func (r *reading) duplicate(d, first *Decl) {
@@ -415,15 +415,15 @@ func (r *reading) addNode(b *syntax.Block, parent *Node) *Node {
 		d.inside = []*Decl{parent.Decl}
 	}
 	key := nodeKey{parent, n.Kind.Name, n.Label}
-	if first := r.index[key]; first != nil {
+	if first := r.out.index[key]; first != nil {
 		r.duplicate(d, first.Decl)
 		return nil
 	}
-	r.index[key] = n
+	r.out.index[key] = n
 	if parent != nil {
 		parent.Children = append(parent.Children, n)
 	} else {
-		r.Nodes = append(r.Nodes, n)
+		r.out.Nodes = append(r.out.Nodes, n)
 	}
 	r.declare(d)
 	return n
@@ -432,11 +432,11 @@ func (r *reading) addNode(b *syntax.Block, parent *Node) *Node {
 // A top-level node's paths start with the root of its ensemble, so chooseEnsemble makes the node wait for the ensemble block. In
 // a module that is called, the caller has waited already.
 func (r *reading) chooseEnsemble(d *Decl, chosen bool) {
-	names := r.Names["ensemble"]
+	names := r.out.Names["ensemble"]
 	switch {
 	case chosen || r.outer != nil:
 	case len(names) == 1:
-		d.inside = append(d.inside, r.Named["ensemble"][names[0]])
+		d.inside = append(d.inside, r.out.Named["ensemble"][names[0]])
 	case len(names) > 1 && d.Node != nil:
 		r.Errorf(d.Head, "Which ensemble?", "There are several ensembles, so %s must name one: add ensemble = ensemble.%s%s",
 			d.Addr, names[0], fmt.Sprintf(" (or %s).", syntax.OrList(names[1:])))
@@ -476,7 +476,7 @@ func (r *reading) orderOf(n *Node) (all []*Node) {
 		for ; lock != nil && len(steps) >= 2; steps = steps[2:] {
 			typ, label := StepNameOf(steps[0]), StepNameOf(steps[1])
 			at = at.Child(typ, label)
-			lock = r.index[nodeKey{lock, typ, label}]
+			lock = r.out.index[nodeKey{lock, typ, label}]
 		}
 		switch {
 		case lock == nil:

@@ -17,31 +17,31 @@ import (
 func TestOrderAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "declarations")
-		m := &reading{Declarations: &Declarations{}, reader: &reader{Report: &syntax.Report{}}}
+		m := &reading{out: &Declarations{}, reader: &reader{Report: &syntax.Report{}}}
 		for i := range n {
 			m.declare(&Decl{Addr: fmt.Sprint("local.", i), Head: syntax.FileStart(fmt.Sprint(i))})
 		}
 		reach := map[*Decl]map[*Decl]bool{}
-		for _, d := range m.All {
+		for _, d := range m.out.All {
 			reach[d] = map[*Decl]bool{}
 			for _, to := range rapid.SliceOfN(rapid.IntRange(0, n-1), 0, 3).Draw(t, "edges") {
-				d.inside = append(d.inside, m.All[to])
-				reach[d][m.All[to]] = true
+				d.inside = append(d.inside, m.out.All[to])
+				reach[d][m.out.All[to]] = true
 			}
 		}
 		for range n {
-			for _, d := range m.All {
+			for _, d := range m.out.All {
 				for _, e := range slices.Collect(maps.Keys(reach[d])) {
 					maps.Copy(reach[d], reach[e])
 				}
 			}
 		}
-		order := m.order()
+		order := order(m.out, m.Report)
 		require.Len(t, order, n)
-		for _, d := range m.All {
+		for _, d := range m.out.All {
 			require.True(t, reach[d][d] || !d.Broken, "%s: on no cycle", d.Addr)
 			if reach[d][d] {
-				require.True(t, slices.ContainsFunc(m.All, func(e *Decl) bool { return e.Broken && reach[d][e] && reach[e][d] }))
+				require.True(t, slices.ContainsFunc(m.out.All, func(e *Decl) bool { return e.Broken && reach[d][e] && reach[e][d] }))
 			}
 			for _, to := range d.inside {
 				if !reach[to][d] {
@@ -49,6 +49,6 @@ func TestOrderAgainstBruteForce(t *testing.T) {
 				}
 			}
 		}
-		require.Equal(t, slices.ContainsFunc(m.All, func(d *Decl) bool { return reach[d][d] }), len(m.Diags) > 0)
+		require.Equal(t, slices.ContainsFunc(m.out.All, func(d *Decl) bool { return reach[d][d] }), len(m.Diags) > 0)
 	})
 }

@@ -30,7 +30,7 @@ func (r *reading) collectCall(b *syntax.Block) {
 	}
 	if source := b.Arg("source"); source != nil { // Complete reports that it is missing
 		if dir, ok := r.sourceText(source); ok {
-			d.Child = r.called(path.Join(r.Path, dir), source.Expr)
+			d.Child = r.called(path.Join(r.out.Path, dir), source.Expr)
 		}
 	}
 	if d.Child == nil {

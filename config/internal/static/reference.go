@@ -14,15 +14,15 @@ import (
 )
 
 // resolve is the static pass: it checks and records every reference of every expression before anything is evaluated.
-func (r *reading) resolve() {
-	for _, d := range r.All {
+func resolve(in *Declarations, report *syntax.Report) {
+	for _, d := range in.All {
 		for _, a := range d.Attrs {
-			r.Resolve(r.Report, d, a)
+			in.Resolve(report, d, a)
 		}
 	}
-	for _, name := range r.Names["var"] {
-		for _, rule := range r.Variables[name].Rules {
-			rule.Broken = !r.resolveRule(rule, name)
+	for _, name := range in.Names["var"] {
+		for _, rule := range in.Variables[name].Rules {
+			rule.Broken = !resolveRule(in, report, rule, name)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func (d *Declarations) RefersTo(a *syntax.Attribute) References {
 
 // resolver resolves the references of one argument.
 type resolver struct {
-	*Declarations
+	in *Declarations
 	*syntax.Report
 	d *Decl
 	a *syntax.Attribute
@@ -65,10 +65,10 @@ type resolver struct {
 
 // refs is what is found in the argument.
 func (r resolver) refs() *References {
-	found := r.Declarations.refs[r.a]
+	found := r.in.refs[r.a]
 	if found == nil {
 		found = &References{}
-		r.Declarations.refs[r.a] = found
+		r.in.refs[r.a] = found
 	}
 	return found
 }
@@ -76,7 +76,7 @@ func (r resolver) refs() *References {
 // unknown reports a name that does not exist, unless its declaration may be among
 // those that could not be read.
 func (r resolver) unknown(t hcl.Traversal, format string, args ...any) bool {
-	if !r.Declarations.Incomplete {
+	if !r.in.Incomplete {
 		r.Errorf(t.SourceRange(), "Unknown reference", format, args...)
 	}
 	return false
@@ -105,11 +105,11 @@ func (r resolver) traversal(t hcl.Traversal) bool {
 
 func (r resolver) rootHint(given string) string {
 	for _, root := range namedRoots {
-		if r.Named[root][given] != nil {
+		if r.in.Named[root][given] != nil {
 			return fmt.Sprintf(" Did you mean %s.%s?", root, given)
 		}
 	}
-	for _, n := range r.Nodes {
+	for _, n := range r.in.Nodes {
 		if n.Label == given {
 			return fmt.Sprintf(" Did you mean %s?", n.Addr)
 		}
@@ -163,9 +163,9 @@ func (r resolver) namedReference(t hcl.Traversal) bool {
 		r.Errorf(t.SourceRange(), "Incomplete reference", "%s is followed by a name: %s.NAME.", root, root)
 		return false
 	}
-	d := r.Named[root][name]
+	d := r.in.Named[root][name]
 	if d == nil {
-		return r.unknown(t, "There is no %s.%s.%s", root, name, syntax.HintIn(root, name, r.Names[root], "None is declared."))
+		return r.unknown(t, "There is no %s.%s.%s", root, name, syntax.HintIn(root, name, r.in.Names[root], "None is declared."))
 	}
 	r.depend(d)
 	if d.ForEach != nil && len(t) > 2 && !r.hasKey(t, 2, d) {
@@ -211,7 +211,7 @@ func (r resolver) nodeReference(t hcl.Traversal) bool {
 			r.dependKind(at, k)
 			return true
 		}
-		n := r.index[nodeKey{at, k, label}]
+		n := r.in.index[nodeKey{at, k, label}]
 		if n == nil {
 			return r.noSuchNode(t, at, k, label)
 		}
@@ -250,7 +250,7 @@ func (r resolver) noSuchNode(t hcl.Traversal, in *Node, k, label string) bool {
 	if in != nil {
 		outer = in.Addr
 	}
-	if why := (Place{node: in, in: r.Declarations}).noNode(k, label, outer); why != "" {
+	if why := (Place{node: in, in: r.in}).noNode(k, label, outer); why != "" {
 		r.Errorf(t.SourceRange(), "Unknown reference", "%s", why)
 	}
 	return false
@@ -267,7 +267,7 @@ func (r resolver) dependKind(in *Node, k string) {
 	if in != nil {
 		r.depend(in.Decl)
 	}
-	for _, n := range (Place{node: in, in: r.Declarations}).siblings() {
+	for _, n := range (Place{node: in, in: r.in}).siblings() {
 		if n.Kind.Name == k {
 			r.dependAll(n)
 		}
@@ -301,7 +301,8 @@ func (r *Declarations) Edges(d *Decl) []edge {
 
 // ordering sorts declarations by a depth-first search.
 type ordering struct {
-	*reading
+	in     *Declarations
+	report *syntax.Report
 	sorted []*Decl
 	path   []edge        // the declarations under visit, each with the reason to visit the next one
 	place  map[*Decl]int // where on the path, counted from 1; -1 for what is sorted
@@ -310,9 +311,9 @@ type ordering struct {
 
 // order returns the declarations so that each comes after everything it waits for, and reports cycles. The members of a cycle are
 // marked broken. One of several cycles that share a declaration is reported.
-func (r *reading) order() []*Decl {
-	o := &ordering{reading: r, place: map[*Decl]int{}, cyclic: map[*Decl]bool{}}
-	for _, d := range r.All {
+func order(in *Declarations, report *syntax.Report) []*Decl {
+	o := &ordering{in: in, report: report, place: map[*Decl]int{}, cyclic: map[*Decl]bool{}}
+	for _, d := range in.All {
 		if o.place[d] == 0 {
 			o.visit(d)
 		}
@@ -324,7 +325,7 @@ func (o *ordering) visit(d *Decl) {
 	depth := len(o.path)
 	o.path = append(o.path, edge{To: d})
 	o.place[d] = depth + 1
-	for _, e := range o.Edges(d) {
+	for _, e := range o.in.Edges(d) {
 		o.path[depth] = edge{d, e.why, e.at}
 		switch at := o.place[e.To]; {
 		case at == 0:
@@ -358,9 +359,9 @@ func (o *ordering) cycle(steps []edge) {
 			fmt.Fprintf(&b, "%d more declarations, the last of which %s ", left, steps[len(steps)-cycleEnd-1].why)
 		case left > 1 && i > cycleStart && i < len(steps)-cycleEnd:
 		case i == 0:
-			fmt.Fprintf(&b, "%s (%s) %s ", s.To.Addr, o.Where(s.To.Head), s.why)
+			fmt.Fprintf(&b, "%s (%s) %s ", s.To.Addr, o.report.Where(s.To.Head), s.why)
 		default:
-			fmt.Fprintf(&b, "%s (%s), which %s ", s.To.Addr, o.Where(s.To.Head), s.why)
+			fmt.Fprintf(&b, "%s (%s), which %s ", s.To.Addr, o.report.Where(s.To.Head), s.why)
 		}
 	}
 	back := steps[0].To.Addr
@@ -371,5 +372,5 @@ func (o *ordering) cycle(steps []edge) {
 	if module {
 		next = "A module is evaluated as a whole, when all of its arguments are known: remove one of these references, or move what it needs into a module of its own."
 	}
-	o.Errorf(steps[0].at, "Dependency cycle", "%s%s. %s", b.String(), back, next)
+	o.report.Errorf(steps[0].at, "Dependency cycle", "%s%s. %s", b.String(), back, next)
 }

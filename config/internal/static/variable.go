@@ -35,8 +35,8 @@ type Given struct {
 
 // declareVariables reads what variable blocks say. All of it is constant.
 func (r *reading) declareVariables() {
-	for _, name := range r.Names["var"] {
-		d := r.Named["var"][name]
+	for _, name := range r.out.Names["var"] {
+		d := r.out.Named["var"][name]
 		v := &Variable{Decl: d, Type: cty.DynamicPseudoType, Nullable: true}
 		if a := d.Block.Arg("type"); a != nil && !r.readType(v, a.Expr) {
 			d.Broken = true
@@ -50,7 +50,7 @@ func (r *reading) declareVariables() {
 		for _, b := range d.Block.Blocks {
 			v.Rules = append(v.Rules, &Decl{Addr: d.Addr, Head: b.Head, Block: b, Attrs: b.All()})
 		}
-		r.Variables[name] = v
+		r.out.Variables[name] = v
 	}
 }
 
@@ -110,14 +110,14 @@ func (r *reading) constantBool(a *syntax.Attribute, def bool) bool {
 }
 
 // resolveRule resolves the references of a validation block.
-func (r *reading) resolveRule(rule *Decl, name string) bool {
+func resolveRule(in *Declarations, report *syntax.Report, rule *Decl, name string) bool {
 	for _, a := range rule.Attrs {
 		for _, t := range a.Expr.Variables() {
 			if root := t.RootName(); root != "var" {
-				r.Errorf(t.SourceRange(), "Unknown reference", "A validation can refer to variables only: var.%s.", name)
+				report.Errorf(t.SourceRange(), "Unknown reference", "A validation can refer to variables only: var.%s.", name)
 				return false
 			}
-			if !(resolver{r.Declarations, r.Report, rule, a}).traversal(t) {
+			if !(resolver{in, report, rule, a}).traversal(t) {
 				return false
 			}
 		}
