@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/config"
-	"github.com/locktree/locktree/recipes"
 )
 
 // What is sensitive was looked for in finished messages and taken out: the secret "name" made of every message about
@@ -126,21 +125,6 @@ func TestNoErrorOfAnyFunctionQuotesASecret(t *testing.T) {
 		}
 	}
 	require.Empty(t, leaked)
-}
-
-func TestPasswordsReachTheirPlaceOnly(t *testing.T) {
-	c := mustLoad(t, `
-mutex "a" {}
-output "o" {
-  value     = env("PASSWORD")
-  sensitive = true
-}
-`)
-	require.Equal(t, recipes.Secret("us:correct horse"), c.Ensembles[0].Auth[0].Credentials)
-	require.Nil(t, c.Outputs[0].Value)
-	require.NotContains(t, dump(c, true)+fmt.Sprintf("%+v", c.Ensembles[0]), "horse")
-	acl := c.Ensembles[0].Tree.Nodes[0].ACL
-	require.Equal(t, config.DigestID("us", "correct horse"), acl[0].ID)
 }
 
 // HCL takes the marks off what a loop goes through and puts them on its result: in between, a number of
