@@ -183,6 +183,7 @@ func (s *schedule) String() string {
 // next, and turn from a writer's into a reader's, while others come now and then. Meanwhile the declaration changes, and new
 // leaders count from where they like.
 func TestSimulationOfOwnLocks(t *testing.T) {
+	effort.Proof(t)
 	playSeeds(t, effort.Of(80, 40), 20, newOwn, func(all *simTotal) { require.Greater(t, all.kinds["refuse"], all.seeds) })
 }
 
@@ -224,6 +225,7 @@ func newOwn(seed uint64) *schedule {
 // TestSimulationOfStreams has clients that go from lock to lock, mostly by releases that they do not wait for. The locks are of all
 // kinds, and sets of them are taken beside.
 func TestSimulationOfStreams(t *testing.T) {
+	effort.Proof(t)
 	playSeeds(t, effort.Of(250, 40), 20, newStream, func(all *simTotal) { require.Greater(t, all.faults, all.seeds*3) })
 }
 
@@ -266,6 +268,7 @@ func (w *simWorld) left(worker int, g *simGrant, called int64) {
 // reads, and does not know that their sessions have expired and that a client of the leader has been granted since. Nobody
 // has agreed to that or is excused for it: two believed holders are two too many.
 func TestSimulationOfAServerThatIsBehind(t *testing.T) {
+	effort.Proof(t)
 	playSeeds(t, effort.Of(200, 60), 5, newBehind, func(all *simTotal) {
 		require.Greater(t, all.losses, all.seeds/4, "hardly a session of a holder expired")
 		require.Greater(t, all.kinds["behind"], all.seeds)
@@ -323,6 +326,7 @@ func (w *simWorld) behind(f simFault) {
 // one, the connection is cut, on the client's side or the server's, and the client goes on before the thread does. All recipes
 // are in one world, with sets, several permits and exchanges. Callers give up at every moment.
 func TestSimulationOfLateRequests(t *testing.T) {
+	effort.Proof(t)
 	playSeeds(t, effort.Of(500, 20), 20, newLate, func(all *simTotal) {
 		require.Greater(t, all.late, all.seeds/2, "hardly a request was executed late")
 	})
@@ -418,6 +422,7 @@ func (w *simWorld) stall(f simFault, c *simClient, id int64) {
 // What holds for each recipe alone holds here. And while the crowd is there, whoever waits is granted; when it has gone,
 // a fresh client is granted every lock at once.
 func TestSimulationOfAllRecipesTogether(t *testing.T) {
+	effort.Proof(t)
 	playSeeds(t, effort.Of(80, 5), 50, newWorld, func(all *simTotal) { require.Greater(t, all.faults, all.seeds*5) })
 }
 

@@ -47,6 +47,7 @@ func envInt(name string, otherwise int) int {
 // with SIM_SEED=n SIM_REPEAT=100 go test -run TestSimulation ./recipes. Whatever kills the process instead of failing is
 // found with SIM_TRACE=1, which names the seed of every request.
 func TestSimulation(t *testing.T) {
+	effort.Proof(t)
 	playSeeds(t, effort.Of(700, 120), 5, newSchedule, func(all *simTotal) { // SIM_SEEDS=1600 are a little more than 1,000 virtual hours
 		require.Greater(t, all.faults, all.seeds*5)
 		require.True(t, all.seeds < 1600 || all.virtual >= 1000*time.Hour, all.virtual)
@@ -56,7 +57,6 @@ func TestSimulation(t *testing.T) {
 // playSeeds plays the schedules of so many seeds, unless flags say how many or which. Each has so many grants, and all of them are
 // enough.
 func playSeeds(t *testing.T, seeds, grants int, plan func(seed uint64) *schedule, enough func(all *simTotal)) {
-	effort.Proof(t)
 	if *simSeeds > 0 {
 		seeds = *simSeeds
 	}

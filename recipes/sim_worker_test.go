@@ -375,6 +375,7 @@ func (w *simWorld) lead(ctx context.Context, worker int, place *simClient, st si
 // testdata/interop, contend for the same keys. The invariants and the models are those of declared locks, with these rivals as
 // holders. At the end, when the servers' collector has had its time, nothing is left in a family but what a stock library made.
 func TestSimulationOfKeys(t *testing.T) {
+	effort.Proof(t)
 	playSeeds(t, effort.Of(400, 60), 5, newKeyed, func(all *simTotal) {
 		for habit, n := range all.rivals {
 			require.Greater(t, n, all.seeds/4, "hardly a rival of the habit %d had a lock", habit)
