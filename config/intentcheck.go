@@ -26,7 +26,7 @@ type declared struct {
 
 func declaredBy(e *eval.Evaluation) *declared {
 	d := &declared{addrs: map[plan.Addr]*eval.Instance{}, nodes: map[plan.Addr]*eval.Instance{}, exact: map[plan.Addr]bool{}, blocks: map[plan.Addr]bool{}, paths: map[*eval.Ensemble]map[string]*eval.Instance{}}
-	for _, i := range e.Instances {
+	for _, i := range e.All.Instances {
 		d.nodes[i.Addr], d.addrs[i.Addr], d.exact[i.Addr] = i, i, true
 		if i.Key != "" || i.Node.Attr("for_each") != nil {
 			d.addrs[i.Addr.Base()] = i
@@ -36,7 +36,7 @@ func declaredBy(e *eval.Evaluation) *declared {
 		}
 		d.paths[i.Ensemble][i.Path] = i
 	}
-	for _, c := range e.ModuleAddrs {
+	for _, c := range e.All.ModuleAddrs {
 		d.addrs[c.Instance], d.addrs[c.Block], d.exact[c.Instance] = nil, nil, true
 	}
 	for addr := range d.addrs {
@@ -79,7 +79,7 @@ func (o once) claim(from, to string, d *static.Decl) bool {
 func checkMoves(e *eval.Evaluation, have *declared) bool {
 	single, sound := once{e, map[string]*static.Decl{}, map[string]*static.Decl{}}, true
 	next, all := map[plan.Addr]*eval.Move{}, plan.Intent{}
-	for _, v := range e.Moves {
+	for _, v := range e.All.Moves {
 		sound = single.claim(string(v.From), string(v.To), v.Decl) && sound
 		next[v.From] = v
 		all.Moves = append(all.Moves, v.Move)
@@ -87,12 +87,12 @@ func checkMoves(e *eval.Evaluation, have *declared) bool {
 	if !sound || checkMoveCycles(e, next) {
 		return false
 	}
-	for _, r := range e.Removals {
+	for _, r := range e.All.Removals {
 		if _, still := have.addrs[r.From]; !still {
 			all.Removals = append(all.Removals, r.Removal)
 		}
 	}
-	for _, v := range e.Moves {
+	for _, v := range e.All.Moves {
 		// mutex.a may have become mutex.a["x"]: then the block mutex.a is still there, and none of its instances
 		// has that address. A move of the whole block is wrong while the block exists.
 		if _, still := have.addrs[v.From]; still && (have.exact[v.From] || !v.One) {
@@ -150,7 +150,7 @@ func checkTarget(e *eval.Evaluation, v *eval.Move, have *declared) {
 // checkMoveCycles reports moves that lead back to where they start, or into themselves.
 func checkMoveCycles(e *eval.Evaluation, next map[plan.Addr]*eval.Move) (found bool) {
 	done := map[*eval.Move]bool{}
-	for _, first := range e.Moves {
+	for _, first := range e.All.Moves {
 		text := string(first.From)
 		for v := first; v != nil && !done[v]; v = next[v.To] {
 			done[v] = true
@@ -167,7 +167,7 @@ func checkMoveCycles(e *eval.Evaluation, next map[plan.Addr]*eval.Move) (found b
 
 func checkRemovals(e *eval.Evaluation, have *declared) {
 	first := map[plan.Addr]*eval.Removal{}
-	for _, r := range e.Removals {
+	for _, r := range e.All.Removals {
 		if other := first[r.From]; other != nil {
 			e.Errorf(r.Decl.Head, "Removed twice", "%s is already removed at %s. Delete one of the two blocks.", r.From, e.Where(other.Decl.Head))
 			continue
@@ -177,7 +177,7 @@ func checkRemovals(e *eval.Evaluation, have *declared) {
 			e.Errorf(r.Decl.Block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it is not removed. Delete its block, or this one.", r.From, declaredAt(e, i))
 		}
 	}
-	for _, v := range e.Moves {
+	for _, v := range e.All.Moves {
 		if r := first[v.From]; r != nil {
 			e.Errorf(r.Decl.Head, "Moved and removed", "%s moves to %s at %s, so it is not removed. Delete one of the two blocks.", v.From, v.To, e.Where(v.Decl.Head))
 		}
@@ -186,7 +186,7 @@ func checkRemovals(e *eval.Evaluation, have *declared) {
 
 func checkImports(e *eval.Evaluation, have *declared) {
 	addrs, paths := map[plan.Addr]*eval.Import{}, map[spot]*eval.Import{}
-	for _, v := range e.Imports {
+	for _, v := range e.All.Imports {
 		i := have.nodes[v.To]
 		if !have.sound && (i == nil || i.Ensemble == nil) {
 			continue
@@ -219,13 +219,13 @@ func checkImports(e *eval.Evaluation, have *declared) {
 // configuration, so moves and removals concern all.
 func intentOf(e *eval.Evaluation, on *eval.Ensemble, have *declared) plan.Intent {
 	var out plan.Intent
-	for _, v := range e.Moves {
+	for _, v := range e.All.Moves {
 		out.Moves = append(out.Moves, v.Move)
 	}
-	for _, v := range e.Removals {
+	for _, v := range e.All.Removals {
 		out.Removals = append(out.Removals, v.Removal)
 	}
-	for _, v := range e.Imports {
+	for _, v := range e.All.Imports {
 		if have.nodes[v.To].Ensemble == on {
 			out.Imports = append(out.Imports, v.Import)
 		}

@@ -94,7 +94,7 @@ func Functions() []string { return slices.Sorted(maps.Keys(functions.Table(funct
 func TestWhatFailsInSilenceIsAnError(t *testing.T) {
 	for _, fail := range []func(e *eval.Evaluation){
 		func(e *eval.Evaluation) { e.Of(e.Declared.Named["local"]["a"]).Failed = true },
-		func(e *eval.Evaluation) { e.Instances[0].Failed = true },
+		func(e *eval.Evaluation) { e.All.Instances[0].Failed = true },
 	} {
 		files := fstest.MapFS{"x.locktree.hcl": {Data: []byte("locktree { stack = \"s\" }\nensemble \"e\" {\nauth \"digest\" {\nusername = \"u\"\npassword = \"p\"\n}\n}\nlocals { a = 1 }\nmutex \"m\" {}\n")}}
 		r, c := &syntax.Report{Dir: "."}, &Config{}

@@ -49,7 +49,7 @@ func evaluate(sources map[string]*hcl.File, r *syntax.Report, opts Options, open
 func (c *Config) build(e *eval.Evaluation) {
 	c.Stack = e.Stack()
 	checkNodes(e)
-	if len(e.Moves)+len(e.Imports)+len(e.Removals) > 0 {
+	if len(e.All.Moves)+len(e.All.Imports)+len(e.All.Removals) > 0 {
 		checkIntents(e)
 	}
 	if e.Diags.HasErrors() || !e.Explained() {
@@ -57,8 +57,8 @@ func (c *Config) build(e *eval.Evaluation) {
 	}
 	c.Ensembles = trees(e, c.Stack)
 	c.Outputs = encodeOutputs(e)
-	slices.SortFunc(e.Checks, func(a, b plan.Check) int { return cmp.Compare(a.Addr, b.Addr) })
-	c.Checks = e.Checks
+	slices.SortFunc(e.All.Checks, func(a, b plan.Check) int { return cmp.Compare(a.Addr, b.Addr) })
+	c.Checks = e.All.Checks
 	if e.Diags.HasErrors() {
 		return
 	}
@@ -77,7 +77,7 @@ type spot struct {
 func checkNodes(e *eval.Evaluation) {
 	first := map[spot]*eval.Instance{}
 	bare := map[*eval.Ensemble]*eval.Instance{}
-	for _, i := range e.Instances {
+	for _, i := range e.All.Instances {
 		if i.Path != "" && i.Ensemble != nil {
 			w := spot{i.Ensemble, i.Path}
 			if other := first[w]; other != nil {
@@ -131,7 +131,7 @@ func trees(e *eval.Evaluation, stack string) []*Ensemble {
 		own[on] = ownACL(on) // hashes passwords: once, and not for each node
 	}
 	// In the order of the tree, so that each node is appended.
-	byPath := slices.SortedFunc(slices.Values(e.Instances), func(a, b *eval.Instance) int { return strings.Compare(a.Path, b.Path) })
+	byPath := slices.SortedFunc(slices.Values(e.All.Instances), func(a, b *eval.Instance) int { return strings.Compare(a.Path, b.Path) })
 	origins := map[*static.Node]string{} // one text for all instances of a block
 	for _, i := range byPath {
 		if origins[i.Node] == "" {
@@ -141,17 +141,17 @@ func trees(e *eval.Evaluation, stack string) []*Ensemble {
 			e.Errorf(i.Node.Head, "No node", "%s This is a bug in locktree: please report it.", explain.Sentence(err.Error()))
 		}
 	}
-	if len(e.Moves)+len(e.Imports)+len(e.Removals) > 0 {
+	if len(e.All.Moves)+len(e.All.Imports)+len(e.All.Removals) > 0 {
 		have := declaredBy(e)
 		for i, on := range blocks {
 			out[i].Tree.Intent = intentOf(e, on, have)
 		}
 	}
 	nodeless := map[plan.Addr]bool{}
-	for _, m := range e.ModuleAddrs {
+	for _, m := range e.All.ModuleAddrs {
 		nodeless[m.Instance] = false
 	}
-	for _, block := range e.Barren {
+	for _, block := range e.All.Barren {
 		nodeless[block] = true
 	}
 	for i, on := range blocks {

@@ -66,13 +66,13 @@ func Write(c *config.Config, e *config.Ensemble, nodes []*Existing, name string)
 		g.imported[i.Path] = true
 	}
 	g.siblings(nodes, "", "")
-	g.Source = hclwrite.Format([]byte(g.access() + g.blocks.String() + g.imports.String()))
-	return g.Written
+	g.out.Source = hclwrite.Format([]byte(g.access() + g.blocks.String() + g.imports.String()))
+	return g.out
 }
 
 // generator is one Write.
 type generator struct {
-	Written
+	out      Written
 	ensemble string // the ensemble argument of top-level blocks; "" if the configuration has only one ensemble
 	prefix   string // of the labels of principals and access lists
 
@@ -111,11 +111,11 @@ func (g *generator) unknown(f *Existing, in, indent string) {
 	if f.Stops {
 		as := *f
 		notes, as.Notes, f = append(slices.Clone(f.Notes), "Then remove the comment signs here and from the import."), nil, &as
-		g.Unknown++
+		g.out.Unknown++
 	}
 	of := g.part()
 	of.siblings([]*Existing{f}, in, "")
-	g.lists, g.names, g.Unknown = of.lists, of.names, of.Unknown
+	g.lists, g.names, g.out.Unknown = of.lists, of.names, of.out.Unknown
 	fmt.Fprintf(&g.blocks, "\n%s# %s\n", indent, strings.Join(notes, "\n"+indent+"# "))
 	g.comment(&g.blocks, of.blocks.String(), indent)
 	g.imports.WriteString("\n")
@@ -164,19 +164,19 @@ func (g *generator) into(f *Existing, d *plan.Node) {
 		return
 	}
 	fmt.Fprintf(&g.blocks, "\n# The following belongs into %s, which is declared at %s; the import blocks go outside of it.\n", d.Addr, d.Origin)
-	if fragment.Unknown > g.Unknown {
+	if fragment.out.Unknown > g.out.Unknown {
 		g.blocks.WriteString("# Check the type of each mutex: nothing tells what an idle node is.\n")
 	}
-	g.Commented, g.Locks, g.Unknown = g.Commented+fragment.Imports-g.Imports, fragment.Locks, fragment.Unknown
+	g.out.Commented, g.out.Locks, g.out.Unknown = g.out.Commented+fragment.out.Imports-g.out.Imports, fragment.out.Locks, fragment.out.Unknown
 	g.comment(&g.blocks, text, "")
 }
 
 func (g *generator) importFrom(k *kind.Kind, addr, from string) {
 	if !k.Container {
-		g.Locks++
+		g.out.Locks++
 	}
 	fmt.Fprintf(&g.imports, "\nimport {\n  to = %s\n  path = %s\n}\n", addr, quoteText(from))
-	g.Imports++
+	g.out.Imports++
 }
 
 func (g *generator) block(f *Existing, in, indent string) {
@@ -184,7 +184,7 @@ func (g *generator) block(f *Existing, in, indent string) {
 		as := *f
 		if as.Kind = kind.Namespace; len(f.Inside) == 0 {
 			as.Kind = kind.Mutex
-			g.Unknown++
+			g.out.Unknown++
 		}
 		as.Params, f = as.Kind.New(), &as
 	}

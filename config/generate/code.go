@@ -92,7 +92,7 @@ func (c *Code) build(e *eval.Evaluation) {
 		on := eval.EnsembleValue(e.Of(e.Declared.Named["ensemble"][name]).Value)
 		b := blocks{on, c.Stack}
 		c.Ensembles = append(c.Ensembles, &Ensemble{Name: name, Root: on.DefaultRoot,
-			Blocks: b.declaredIn([]*eval.Evaluation{e}, false), Nodes: b.nodes(e.Instances)})
+			Blocks: b.declaredIn([]*eval.Evaluation{e}, false), Nodes: b.nodes(e.All.Instances)})
 	}
 	for _, d := range e.Declared.Outputs {
 		if o := outputOf(e, d); o.Name != "" {
@@ -100,7 +100,7 @@ func (c *Code) build(e *eval.Evaluation) {
 		}
 	}
 	slices.SortFunc(c.Outputs, func(a, b Output) int { return cmp.Compare(a.Name, b.Name) })
-	for _, m := range e.Moves {
+	for _, m := range e.All.Moves {
 		c.Moves = append(c.Moves, m.Move)
 	}
 }
@@ -137,7 +137,7 @@ func pathOf(e *eval.Evaluation, a *syntax.Attribute) *eval.Instance {
 	if !ok { // an expression that is not an address is no error here
 		return nil
 	}
-	for _, i := range e.Instances {
+	for _, i := range e.All.Instances {
 		if i.Addr == addr && i.Path != "" {
 			return i
 		}

@@ -44,7 +44,7 @@ func (f *goFile) group(g *group) {
 			f.lock(g, a.to, a.name, "", fmt.Sprintf("n.root + %q", a.path))
 		}
 	}
-	for _, o := range f.Outputs {
+	for _, o := range f.code.Outputs {
 		if g.outer == nil && o.Path != "" && o.Ensemble == g.on.Name {
 			names := []string{"Output" + exported(o.Name), "Output_" + escaped(o.Name)}
 			if slices.ContainsFunc(g.members, func(m *member) bool { return m.name == names[0] }) || exported(o.Name) == "" {
@@ -158,8 +158,8 @@ func (a *alias) deprecated() []string {
 
 // aliases are the former names in a group. A name that is taken by now does not count.
 func (f *goFile) aliases(g *group) (out []*alias) {
-	moved := plan.Intent{Moves: f.Moves}
-	for _, move := range f.Moves {
+	moved := plan.Intent{Moves: f.code.Moves}
+	for _, move := range f.code.Moves {
 		a := &alias{name: exported(move.From.Name()), from: move.From, addr: moved.Rename(move.To)}
 		_, keyed := move.From.Key()
 		outer := moved.Rename(move.From.Parent())

@@ -15,14 +15,14 @@ import (
 // apply. A name that does not exist is an error as everywhere.
 func evaluateCheck(s scope) {
 	d := s.d
-	c := plan.Check{Addr: plan.Addr(s.Prefix + d.Addr), Origin: s.Where(d.Head), Verdict: plan.CheckPass}
+	c := plan.Check{Addr: plan.Addr(s.in.Prefix + d.Addr), Origin: s.in.Where(d.Head), Verdict: plan.CheckPass}
 	if len(d.Block.Blocks) == 0 {
-		s.Errorf(d.Head, "No assertions", "A check without an assertion checks nothing: add assert { condition = ..., error_message = ... }.")
+		s.in.Errorf(d.Head, "No assertions", "A check without an assertion checks nothing: add assert { condition = ..., error_message = ... }.")
 	}
 	for _, b := range d.Block.Blocks {
 		evaluateAssert(s, b, &c, checkFailure)
 	}
-	s.Checks = append(s.Checks, c)
+	s.in.All.Checks = append(s.in.All.Checks, c)
 }
 
 // failure says how an assertion that does not hold is reported.
@@ -53,7 +53,7 @@ func evaluateAssert(s scope, b *syntax.Block, c *plan.Check, as failure) {
 	}
 	c.Problems = append(c.Problems, text)
 	r := condition.Expr.Range()
-	s.Add(&hcl.Diagnostic{
+	s.in.Add(&hcl.Diagnostic{
 		Severity: as.severity, Summary: as.summary, Subject: &r,
 		Detail:     fmt.Sprintf("%s%s", text, s.about(condition)),
 		Expression: condition.Expr, EvalContext: s.ctx,
@@ -79,7 +79,7 @@ func doubtful(s scope, a *syntax.Attribute, want cty.Type, severity hcl.Diagnost
 		d.Severity = severity
 		d.Detail += s.about(a) + " The check could not be made."
 	}
-	s.Add(diags...)
+	s.in.Add(diags...)
 	if marked && want == cty.String {
 		v = cty.StringVal("The message of this assertion is not shown because it contains something sensitive.")
 	}

@@ -48,7 +48,7 @@ func fitsScheme(s scope, b *syntax.Block) bool {
 	for _, a := range b.Args {
 		if !slices.Contains(takes, a.Name) {
 			s.spoil(a)
-			s.Errorf(a.NameRange, "Argument of another scheme", "An auth block %q takes no %s. It takes %s.", b.Name(), a.Name, strings.Join(takes, ", "))
+			s.in.Errorf(a.NameRange, "Argument of another scheme", "An auth block %q takes no %s. It takes %s.", b.Name(), a.Name, strings.Join(takes, ", "))
 			ok = false
 		}
 	}
@@ -114,11 +114,11 @@ func evaluateKerberos(s scope, b *syntax.Block) *kerberos.Config {
 	if kind, _, ok := strings.Cut(k.CCache, ":"); ok && kind != "FILE" {
 		s.wrong(b.Arg("ccache"), "Cache that cannot be read", fmt.Sprintf("Tickets in a cache of type %s cannot be read here, only in files: run \"kinit -c FILE:/tmp/krb5cc_locktree\", and write that.", kind))
 	} else if path := strings.TrimPrefix(k.CCache, "FILE:"); path != "" && !filepath.IsAbs(path) {
-		k.CCache = filepath.Join(s.Declared.Files.Dir, path)
+		k.CCache = filepath.Join(s.in.Declared.Files.Dir, path)
 	}
-	k.Krb5Conf = cmp.Or(k.Krb5Conf, s.getenv("KRB5_CONFIG"))
+	k.Krb5Conf = cmp.Or(k.Krb5Conf, s.in.All.getenv("KRB5_CONFIG"))
 	if k.Keytab == "" {
-		k.CCache = cmp.Or(k.CCache, s.getenv("KRB5CCNAME"))
+		k.CCache = cmp.Or(k.CCache, s.in.All.getenv("KRB5CCNAME"))
 	}
 	return k
 }
@@ -127,7 +127,7 @@ func evaluateKerberos(s scope, b *syntax.Block) *kerberos.Config {
 func fileOf(s scope, a *syntax.Attribute) string {
 	path, ok := s.text(a)
 	if ok && path != "" && !filepath.IsAbs(path) {
-		return filepath.Join(s.Declared.Files.Dir, path)
+		return filepath.Join(s.in.Declared.Files.Dir, path)
 	}
 	return path
 }
@@ -156,7 +156,7 @@ func passwordOf(s scope, b *syntax.Block) (text recipes.Secret, inFile string) {
 	}
 	// The value decides, not the type of the expression: "a${"b"}" is a literal too.
 	if _, diags := a.Expr.Value(&hcl.EvalContext{}); !diags.HasErrors() && ok {
-		s.Add(syntax.WarningAt(b.Head, "Password in the configuration",
+		s.in.Add(syntax.WarningAt(b.Head, "Password in the configuration",
 			"This password is in a file that people read and version control keeps. Use a sensitive variable, env(\"NAME\"), or password_file."))
 	}
 	return recipes.Secret(password), ""

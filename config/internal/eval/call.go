@@ -16,7 +16,7 @@ func evaluateCall(s scope) {
 	if d.Child == nil {
 		return
 	}
-	addr, elements := s.Prefix+d.Addr, []Element{{}}
+	addr, elements := s.in.Prefix+d.Addr, []Element{{}}
 	if d.ForEach != nil {
 		var ok bool
 		if elements, ok = elementsOf(s, d.ForEach); !ok {
@@ -28,7 +28,7 @@ func evaluateCall(s scope) {
 		return
 	}
 	if len(elements) == 0 {
-		s.Barren = append(s.Barren, plan.Addr(addr))
+		s.in.All.Barren = append(s.in.All.Barren, plan.Addr(addr))
 	}
 	byKey := make(map[string]cty.Value, len(elements))
 	for _, el := range elements {
@@ -40,7 +40,7 @@ func evaluateCall(s scope) {
 			}
 			in = s.each(el, at)
 		}
-		s.ModuleAddrs = append(s.ModuleAddrs, struct{ Instance, Block plan.Addr }{plan.Addr(at), plan.Addr(addr)})
+		s.in.All.ModuleAddrs = append(s.in.All.ModuleAddrs, struct{ Instance, Block plan.Addr }{plan.Addr(at), plan.Addr(addr)})
 		byKey[el.Key] = evaluateModule(in, at, el)
 	}
 	switch s.r.Value = byKey[""]; {
@@ -53,11 +53,11 @@ func evaluateCall(s scope) {
 
 // evaluateModule evaluates one instance of a module and returns its outputs.
 func evaluateModule(s scope, addr string, el Element) cty.Value {
-	child := newEvaluation(s.d.Child, s.loading, s.Evaluation, addr+".")
+	child := newEvaluation(s.d.Child, s.in.All, s.in, addr+".")
 	child.call, child.At = s.d, el
-	child.At.Any = el.Any || s.At.Any
-	s.Calls[s.d] = append(s.Calls[s.d], child)
-	child.home = s.home
+	child.At.Any = el.Any || s.in.At.Any
+	s.in.Calls[s.d] = append(s.in.Calls[s.d], child)
+	child.home = s.in.home
 	if a := s.d.Block.Arg("ensemble"); a != nil {
 		if child.home = ensembleIn(s, a); child.home == nil {
 			return cty.DynamicVal

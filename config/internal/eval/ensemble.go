@@ -51,7 +51,7 @@ type Login struct {
 func evaluateEnsemble(s scope) {
 	b := s.d.Block
 	e := &Ensemble{Name: b.Name(), Root: "/", DeclRange: b.Head}
-	if s.opts.NoValues {
+	if s.in.All.opts.NoValues {
 		evaluateCodeEnsemble(s, e)
 		return
 	}
@@ -78,8 +78,8 @@ func evaluateEnsemble(s scope) {
 		authOfEnvironment(s, e)
 	}
 	e.Access = evaluateAccess(s, b)
-	if len(s.Declared.Names["ensemble"]) == 1 {
-		s.home = e
+	if len(s.in.Declared.Names["ensemble"]) == 1 {
+		s.in.home = e
 	}
 	s.r.Value = cty.CapsuleVal(ensembleType, e)
 }
@@ -122,7 +122,7 @@ func (l *loading) getenv(name string) string {
 // serversOfEnvironment may leave the ensemble without servers: validating needs none, and connecting reports that they are
 // missing.
 func serversOfEnvironment(s scope, e *Ensemble) {
-	list := s.getenv(serversVariable)
+	list := s.in.All.getenv(serversVariable)
 	if list == "" {
 		return
 	}
@@ -137,12 +137,12 @@ func serversOfEnvironment(s scope, e *Ensemble) {
 }
 
 func authOfEnvironment(s scope, e *Ensemble) {
-	user, password, file := s.getenv(usernameVariable), recipes.Secret(s.getenv(passwordVariable)), s.getenv(passwordFileVariable)
+	user, password, file := s.in.All.getenv(usernameVariable), recipes.Secret(s.in.All.getenv(passwordVariable)), s.in.All.getenv(passwordFileVariable)
 	if user == "" {
 		return
 	}
 	for _, name := range []string{usernameVariable, passwordVariable} {
-		if err := syntax.TextError(s.getenv(name)); err != nil {
+		if err := syntax.TextError(s.in.All.getenv(name)); err != nil {
 			s.refuse(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s %v. Choose another one.", e.Name, name, err)
 			return
 		}
@@ -154,7 +154,7 @@ func authOfEnvironment(s scope, e *Ensemble) {
 	}
 	if file != "" {
 		if !filepath.IsAbs(file) {
-			file = filepath.Join(s.loading.Dir, file)
+			file = filepath.Join(s.in.Report.Dir, file)
 		}
 		var err error
 		if password, err = PasswordIn(file); err != nil {
@@ -219,7 +219,7 @@ func evaluateTLS(s scope, b *syntax.Block) *TLS {
 	t := &TLS{CAFile: fileOf(s, b.Arg("ca_file")), CertFile: fileOf(s, b.Arg("cert_file")), KeyFile: fileOf(s, b.Arg("key_file"))}
 	t.ServerName, _ = s.text(b.Arg("server_name"))
 	// null counts as not set. An argument with an error counts as set.
-	set := func(name, path string) bool { a := b.Arg(name); return path != "" || a != nil && s.isBad(a) }
+	set := func(name, path string) bool { a := b.Arg(name); return path != "" || a != nil && s.in.isBad(a) }
 	if set("cert_file", t.CertFile) != set("key_file", t.KeyFile) {
 		s.refuse(b.Head, "Half a certificate", "cert_file and key_file belong together: set both, or neither.")
 	}
@@ -258,7 +258,7 @@ func evaluateAuth(s scope, b *syntax.Block, e *Ensemble) {
 func OfEnvironment(dir string, environ []string) (*Ensemble, error) {
 	r := &syntax.Report{Dir: dir}
 	e := &Ensemble{Name: "environment", Root: "/"}
-	s := scope{Evaluation: &Evaluation{loading: &loading{Report: r, opts: Options{Environ: environ}}}, r: &Result{}}
+	s := scope{in: &Evaluation{Report: r, All: &loading{opts: Options{Environ: environ}}}, r: &Result{}}
 	serversOfEnvironment(s, e)
 	authOfEnvironment(s, e)
 	if r.Diags.HasErrors() {

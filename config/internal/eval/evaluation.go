@@ -51,7 +51,7 @@ func Load(sources map[string]*hcl.File, r *syntax.Report, version string, in Opt
 
 // evaluate gives everything that is declared its value, and collects the nodes.
 func evaluate(all *static.Declarations, opts Options) *Evaluation {
-	in := &loading{Report: all.Files.Report, opts: opts, functions: map[*static.Declarations]map[string]function.Function{}}
+	in := &loading{opts: opts, functions: map[*static.Declarations]map[string]function.Function{}}
 	in.root = newEvaluation(all, in, nil, "")
 	if !opts.NoValues {
 		in.root.readInputs()
@@ -62,7 +62,6 @@ func evaluate(all *static.Declarations, opts Options) *Evaluation {
 
 // loading is what all evaluations of one Load share, and what they have found.
 type loading struct {
-	*syntax.Report
 	opts      Options
 	root      *Evaluation // of the configuration itself
 	expanded  int         // nodes and modules so far
@@ -76,7 +75,8 @@ type loading struct {
 // Evaluation is one instance of a module, or the configuration itself. It is made for its declarations and reads them only.
 type Evaluation struct {
 	Declared *static.Declarations
-	*loading
+	*syntax.Report
+	All    *loading     // what all of them share
 	outer  *Evaluation  // of the module block that calls it; nil: the configuration itself
 	call   *static.Decl // that block
 	At     Element      // of its for_each
@@ -101,7 +101,7 @@ type Result struct {
 type Siblings map[*static.Node][]*Instance
 
 func newEvaluation(of *static.Declarations, in *loading, outer *Evaluation, prefix string) *Evaluation {
-	e := &Evaluation{Declared: of, loading: in, outer: outer, Prefix: prefix, inputs: map[string]input{}, Calls: map[*static.Decl][]*Evaluation{},
+	e := &Evaluation{Declared: of, Report: of.Files.Report, All: in, outer: outer, Prefix: prefix, inputs: map[string]input{}, Calls: map[*static.Decl][]*Evaluation{},
 		results: make([]Result, len(of.All)), bad: map[*syntax.Attribute]bool{}, Top: Siblings{}}
 	if in.functions[of] == nil {
 		in.functions[of] = functions.Table(functions.Module{FS: of.Files.FS, Dir: of.Files.Dir, Path: of.Path}, in.opts.Environ)
@@ -128,7 +128,7 @@ func (e *Evaluation) isBad(a *syntax.Attribute) bool {
 func (e *Evaluation) run() {
 	evaluateVariables(e)
 	for _, d := range e.Declared.Steps {
-		if evaluate := evaluatorOf(d); evaluate != nil && !(e.opts.NoValues && isUnseen(d)) {
+		if evaluate := evaluatorOf(d); evaluate != nil && !(e.All.opts.NoValues && isUnseen(d)) {
 			evaluate(e.scope(d))
 		}
 	}
@@ -175,7 +175,7 @@ func (e *Evaluation) collectInstances(nodes []*static.Node, at Siblings) {
 	for _, n := range nodes {
 		for _, i := range at[n] {
 			i.Failed = e.Of(n.Decl).Failed
-			e.Instances = append(e.Instances, i)
+			e.All.Instances = append(e.All.Instances, i)
 			i.orders()
 			e.collectInstances(n.Children, i.Inside)
 		}
@@ -208,7 +208,7 @@ func (e *Evaluation) Explained() bool {
 	for _, d := range e.Declared.All {
 		silent(e.Of(d).Failed, d.Head, d.Addr)
 	}
-	for _, i := range e.Instances {
+	for _, i := range e.All.Instances {
 		silent(i.Failed, i.Node.Head, i.Addr)
 	}
 	return sound
@@ -244,8 +244,8 @@ func (e *Evaluation) Stack() string {
 // CheckHomes reports nodes without an ensemble.
 func (e *Evaluation) CheckHomes() {
 	homeless := e.Declared.Nodes
-	if len(homeless) == 0 && len(e.Instances) > 0 {
-		homeless = []*static.Node{e.Instances[0].Node}
+	if len(homeless) == 0 && len(e.All.Instances) > 0 {
+		homeless = []*static.Node{e.All.Instances[0].Node}
 	}
 	if len(homeless) > 0 && len(e.Declared.Names["ensemble"]) == 0 && !e.Declared.Incomplete {
 		e.Errorf(homeless[0].Head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")

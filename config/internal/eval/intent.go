@@ -49,16 +49,16 @@ func evaluateMoved(s scope) {
 	}
 	in := d.Intent
 	if in.From.Type() != in.To.Type() {
-		s.Errorf(d.Block.Arg("to").Expr.Range(), "Different types", "A %s cannot become a %s: delete one and declare the other.", in.From.Type(), in.To.Type())
+		s.in.Errorf(d.Block.Arg("to").Expr.Range(), "Different types", "A %s cannot become a %s: delete one and declare the other.", in.From.Type(), in.To.Type())
 		return
 	}
 	_, fromOne := in.From.Key()
 	_, toOne := in.To.Key()
-	item := &Move{Move: plan.Move{From: plan.Addr(s.Prefix) + in.From, To: plan.Addr(s.Prefix) + in.To, One: fromOne || toOne, Origin: s.Where(d.Head)}, Decl: d}
+	item := &Move{Move: plan.Move{From: plan.Addr(s.in.Prefix) + in.From, To: plan.Addr(s.in.Prefix) + in.To, One: fromOne || toOne, Origin: s.in.Where(d.Head)}, Decl: d}
 	// The lookup starts in the module of the block. checkTarget reports its result when all moves are known: another move
 	// may go on from this one.
-	item.Place, item.Lost, _ = s.Declared.Lookup(in.To)
-	s.Moves = append(s.Moves, item)
+	item.Place, item.Lost, _ = s.in.Declared.Lookup(in.To)
+	s.in.All.Moves = append(s.in.All.Moves, item)
 }
 
 func evaluateRemoved(s scope) {
@@ -66,13 +66,13 @@ func evaluateRemoved(s scope) {
 	if s.r.Failed {
 		return
 	}
-	r := plan.Removal{From: plan.Addr(s.Prefix) + d.Intent.From, Destroy: true, Origin: s.Where(d.Head)}
+	r := plan.Removal{From: plan.Addr(s.in.Prefix) + d.Intent.From, Destroy: true, Origin: s.in.Where(d.Head)}
 	for _, l := range d.Block.Nested("lifecycle") {
 		if v, ok := s.shown(l.Arg("destroy"), cty.Bool); ok { // not yes: absent and null mean true here
 			r.Destroy = v.True()
 		}
 	}
-	s.Removals = append(s.Removals, &Removal{r, d})
+	s.in.All.Removals = append(s.in.All.Removals, &Removal{r, d})
 }
 
 func evaluateImport(s scope) {
@@ -89,12 +89,12 @@ func evaluateImport(s scope) {
 		s.wrong(a, "Illegal path", explain.Sentence(err.Error()))
 		return
 	}
-	if _, lost, found := s.Declared.Lookup(d.Intent.To); !found {
+	if _, lost, found := s.in.Declared.Lookup(d.Intent.To); !found {
 		if lost != "" {
-			s.Errorf(d.Block.Arg("to").Expr.Range(), "Unknown address", "%s", lost)
+			s.in.Errorf(d.Block.Arg("to").Expr.Range(), "Unknown address", "%s", lost)
 		}
 		s.fail()
 		return
 	}
-	s.Imports = append(s.Imports, &Import{plan.Import{To: d.Intent.To, Path: path, Origin: s.Where(d.Head)}, d, s})
+	s.in.All.Imports = append(s.in.All.Imports, &Import{plan.Import{To: d.Intent.To, Path: path, Origin: s.in.Where(d.Head)}, d, s})
 }

@@ -48,10 +48,10 @@ func evaluateNode(s scope) {
 	}
 	// It is evaluated all the same, for its own errors: the stand-in of a wrong for_each has an instance for
 	// that. But references to it must not be reported as missing.
-	if s.Of(n.Parent.Decl).Failed {
+	if s.in.Of(n.Parent.Decl).Failed {
 		s.fail()
 	}
-	for _, at := range s.Top.instances(n.Parent, nil) {
+	for _, at := range s.in.Top.instances(n.Parent, nil) {
 		expand(s, at, at.Ensemble)
 	}
 }
@@ -61,19 +61,19 @@ func ensembleOf(s scope, n *static.Node) *Ensemble {
 	if a := n.Attr("ensemble"); a != nil {
 		return ensembleIn(s, a)
 	}
-	if s.home == nil {
+	if s.in.home == nil {
 		s.fail()
 	}
-	if s.home == nil && s.outer != nil && len(s.root.Declared.Names["ensemble"]) > 1 {
-		s.Errorf(n.Head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", s.Prefix, n.Addr)
+	if s.in.home == nil && s.in.outer != nil && len(s.in.All.root.Declared.Names["ensemble"]) > 1 {
+		s.in.Errorf(n.Head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", s.in.Prefix, n.Addr)
 	}
-	return s.home
+	return s.in.home
 }
 
 // expand makes the instances of a block inside one instance of its parent.
 func expand(s scope, at *Instance, e *Ensemble) {
 	n := s.d.Node
-	proto := Instance{Node: n, parent: at, Ensemble: e, Addr: plan.Addr(s.Prefix + n.Kind.Name + "." + n.Label)}
+	proto := Instance{Node: n, parent: at, Ensemble: e, Addr: plan.Addr(s.in.Prefix + n.Kind.Name + "." + n.Label)}
 	if at != nil {
 		proto.Addr = at.Addr.Child(n.Kind.Name, n.Label)
 		proto.Each, proto.broken = at.Each, at.broken
@@ -91,7 +91,7 @@ func expand(s scope, at *Instance, e *Ensemble) {
 		return
 	}
 	if len(elements) == 0 {
-		s.Barren = append(s.Barren, proto.Addr)
+		s.in.All.Barren = append(s.in.All.Barren, proto.Addr)
 	}
 	for e := range elements {
 		i := proto
@@ -133,7 +133,7 @@ func elementsOf(s scope, a *syntax.Attribute) ([]Element, bool) {
 			"If they are not secret, wrap them in nonsensitive(...).")
 		return nil, ok
 	}
-	if s.opts.NoValues && hasUnknownKeys(v) {
+	if s.in.All.opts.NoValues && hasUnknownKeys(v) {
 		return []Element{anyElement}, true
 	}
 	ty := v.Type()
@@ -158,7 +158,7 @@ func elementsOf(s scope, a *syntax.Attribute) ([]Element, bool) {
 		}
 		out = append(out, Element{Key: k.AsString(), value: e})
 	}
-	if s.opts.NoValues && len(out) == 0 {
+	if s.in.All.opts.NoValues && len(out) == 0 {
 		out = append(out, anyElement)
 	}
 	return out, true
@@ -166,10 +166,10 @@ func elementsOf(s scope, a *syntax.Attribute) ([]Element, bool) {
 
 // countNodes counts what a block expands to, and returns false when that is too much.
 func countNodes(s scope, n int) bool {
-	if s.expanded += n; s.expanded > syntax.MaxNodes {
+	if s.in.All.expanded += n; s.in.All.expanded > syntax.MaxNodes {
 		s.refuse(s.d.Head, "Too many nodes", "The configuration expands to more than %d nodes and modules. Split it into several stacks.", syntax.MaxNodes)
 	}
-	return s.expanded <= syntax.MaxNodes
+	return s.in.All.expanded <= syntax.MaxNodes
 }
 
 // instantiate evaluates one instance. It returns false when there are too many.
@@ -182,12 +182,12 @@ func instantiate(s scope, i Instance) bool {
 	if n.Attr("for_each") != nil {
 		inst.Name += "-" + inst.Key
 	}
-	inst.Any = s.At.Any || i.Each != nil && i.Each.Any || i.parent != nil && i.parent.Any
+	inst.Any = s.in.At.Any || i.Each != nil && i.Each.Any || i.parent != nil && i.parent.Any
 	inst.Params = n.Kind.New()
 	inst.inherit()
 	evaluateInstance(scopeOf(s, inst), inst)
 	placeNode(s, inst)
-	in := s.Top
+	in := s.in.Top
 	if i.parent != nil {
 		if i.parent.Inside == nil {
 			i.parent.Inside = Siblings{}
@@ -223,11 +223,11 @@ func evaluateInstance(s scope, i *Instance) {
 		if ok {
 			i.Name = name
 		}
-		i.Nameless = !ok && (s.isBad(a) || s.r.Failed || s.unknown(a))
+		i.Nameless = !ok && (s.in.isBad(a) || s.r.Failed || s.unknown(a))
 	} else {
 		i.Nameless = i.Each != nil && i.Each.Any && i.Node.Attr("for_each") != nil
 	}
-	if a := b.Arg("acl"); a != nil && !s.opts.NoValues {
+	if a := b.Arg("acl"); a != nil && !s.in.All.opts.NoValues {
 		if v, ok := s.value(a); ok && !isNull(v) {
 			if i.Policy = encapsulated[policy](v, policyType); i.Policy == nil {
 				next := "."
@@ -326,7 +326,7 @@ const Reserved = ".locktree"
 func placeNode(s scope, i *Instance) {
 	parent := ""
 	switch {
-	case i.broken || i.Nameless, s.opts.NoValues && i.parent != nil && i.parent.Path == "":
+	case i.broken || i.Nameless, s.in.All.opts.NoValues && i.parent != nil && i.parent.Path == "":
 		return // no path: what is inside has none either, and nothing is reported
 	case i.parent != nil:
 		parent = i.parent.Path
@@ -351,7 +351,7 @@ func placeNode(s scope, i *Instance) {
 		if i.Node.Attr("name") == nil {
 			next = "Set name = ... to call the znode differently."
 		}
-		s.Errorf(i.Node.NameAt(), summary, "%s It would be the znode of %s. %s", explain.Sentence(err.Error()), i.Addr, next)
+		s.in.Errorf(i.Node.NameAt(), summary, "%s It would be the znode of %s. %s", explain.Sentence(err.Error()), i.Addr, next)
 	}
 	if err != nil || parent == "" {
 		i.Path = ""

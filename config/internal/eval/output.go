@@ -26,7 +26,7 @@ func evaluateOutput(s scope) {
 			"The value contains something sensitive, and outputs are shown and stored. Set sensitive = true in output %q, or remove the sensitive part.", d.Block.Name()))
 		return
 	}
-	if s.outer == nil && containsCapsule(v.Type()) {
+	if s.in.outer == nil && containsCapsule(v.Type()) {
 		s.wrong(a, "Wrong type", "An acl or an ensemble cannot be an output. Output its name instead.")
 		return
 	}

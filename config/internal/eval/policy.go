@@ -52,7 +52,7 @@ func ensembleIn(s scope, a *syntax.Attribute) *Ensemble {
 	}
 	e := EnsembleValue(v)
 	if e == nil && !v.IsKnown() {
-		s.wrong(a, "Not known to programs", "It depends on "+Reasons(s.Evaluation, a)+" which ensemble this is, so no program could be compiled with it. Declare it for each ensemble.")
+		s.wrong(a, "Not known to programs", "It depends on "+Reasons(s.in, a)+" which ensemble this is, so no program could be compiled with it. Declare it for each ensemble.")
 		return nil
 	}
 	if e == nil {
@@ -82,7 +82,7 @@ func forElements(s scope, evaluate func(scope)) {
 	}
 	byKey := make(map[string]cty.Value, len(elements))
 	for _, el := range elements {
-		evaluate(s.each(el, s.Prefix+s.d.Addr+"["+strconv.Quote(el.Key)+"]"))
+		evaluate(s.each(el, s.in.Prefix+s.d.Addr+"["+strconv.Quote(el.Key)+"]"))
 		byKey[el.Key] = s.r.Value
 	}
 	s.r.Value = cty.ObjectVal(byKey)
@@ -128,7 +128,7 @@ func evaluatePrincipal(s scope) {
 		id = plain.Mark(secretID)
 	}
 	if scheme == "x509" && forms.FromTheTop.MatchString(plain.AsString()) {
-		s.Add(syntax.WarningAt(d.Head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
+		s.in.Add(syntax.WarningAt(d.Head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
 			"If this certificate is no exception, reverse the parts. Otherwise the servers will not recognise its owner."))
 	}
 	s.r.Value = cty.ObjectVal(map[string]cty.Value{

@@ -29,7 +29,7 @@ func (s scope) visibleChoice(a *syntax.Attribute, hidden bool) bool {
 
 // scope evaluates one declaration, or one instance of it.
 type scope struct {
-	*Evaluation
+	in     *Evaluation // of the module that declares it
 	d      *static.Decl
 	r      *Result
 	ctx    *hcl.EvalContext
@@ -40,12 +40,12 @@ type scope struct {
 // scope is the scope of a declaration. Its context has exactly the values that its expressions refer to, so that nothing that is
 // not evaluated yet can be seen.
 func (e *Evaluation) scope(d *static.Decl) scope {
-	return scope{Evaluation: e, d: d, r: e.Of(d), ctx: e.contextOf(d.Attrs)}
+	return scope{in: e, d: d, r: e.Of(d), ctx: e.contextOf(d.Attrs)}
 }
 
 // apart is the scope of an expression outside of the graph. Its errors do not break the declaration.
 func (e *Evaluation) apart(d *static.Decl) scope {
-	return scope{Evaluation: e, d: d, r: &Result{cty.DynamicVal, d.Broken}, ctx: e.contextOf(d.Attrs)}
+	return scope{in: e, d: d, r: &Result{cty.DynamicVal, d.Broken}, ctx: e.contextOf(d.Attrs)}
 }
 
 // Value evaluates an argument that no declaration has, as if d had it.
@@ -57,7 +57,7 @@ func (s scope) fail() { s.r.Failed = true }
 
 // refuse reports an error of the declaration, which has no value then.
 func (s scope) refuse(at hcl.Range, summary, format string, args ...any) {
-	s.Errorf(at, summary, format, args...)
+	s.in.Errorf(at, summary, format, args...)
 	s.fail()
 }
 
@@ -90,7 +90,7 @@ func (e *Evaluation) contextOf(attrs []*syntax.Attribute) *hcl.EvalContext {
 	for root, names := range values {
 		variables[root] = cty.ObjectVal(names)
 	}
-	return &hcl.EvalContext{Variables: variables, Functions: e.functions[e.Declared]}
+	return &hcl.EvalContext{Variables: variables, Functions: e.All.functions[e.Declared]}
 }
 
 // value evaluates an argument. It returns false when there is none, or when it
@@ -108,7 +108,7 @@ func (s scope) value(a *syntax.Attribute) (cty.Value, bool) {
 	for _, d := range diags {
 		d.Detail += s.about(a)
 	}
-	s.Add(diags...)
+	s.in.Add(diags...)
 	if diags.HasErrors() {
 		s.spoil(a)
 		return cty.NilVal, false
@@ -117,32 +117,32 @@ func (s scope) value(a *syntax.Attribute) (cty.Value, bool) {
 }
 
 func (s scope) result(a *syntax.Attribute) (cty.Value, hcl.Diagnostics) {
-	return functions.Compute(a.Expr, s.ctx, s.Declared.Files.Text(a.Expr.Range()))
+	return functions.Compute(a.Expr, s.ctx, s.in.Declared.Files.Text(a.Expr.Range()))
 }
 
 // spoil notes that an argument is wrong. An error that does not depend on the element is the same for all of them, and is
 // reported once.
 func (s scope) spoil(a *syntax.Attribute) {
 	s.fail()
-	if !s.Declared.RefersTo(a).Each {
-		s.bad[a] = true
+	if !s.in.Declared.RefersTo(a).Each {
+		s.in.bad[a] = true
 	}
 }
 
 // waits reports whether something the argument refers to has no value, which has
 // been reported.
 func (s scope) waits(a *syntax.Attribute) bool {
-	refs := s.Declared.RefersTo(a)
-	return refs.Unresolved || s.bad[a] || refs.Each && s.broken || slices.ContainsFunc(refs.Deps, func(d *static.Decl) bool { return s.Of(d).Failed })
+	refs := s.in.Declared.RefersTo(a)
+	return refs.Unresolved || s.in.bad[a] || refs.Each && s.broken || slices.ContainsFunc(refs.Deps, func(d *static.Decl) bool { return s.in.Of(d).Failed })
 }
 
 // about says which instance an error was found in, where there are several.
 func (s scope) about(a *syntax.Attribute) string {
 	switch {
-	case s.which != "" && s.Declared.RefersTo(a).Each:
+	case s.which != "" && s.in.Declared.RefersTo(a).Each:
 		return " This is about " + s.which + "."
-	case s.outer != nil:
-		return " This is about " + strings.TrimSuffix(s.Prefix, ".") + "."
+	case s.in.outer != nil:
+		return " This is about " + strings.TrimSuffix(s.in.Prefix, ".") + "."
 	}
 	return ""
 }
@@ -153,7 +153,7 @@ func (s scope) wrong(a *syntax.Attribute, summary, detail string) (cty.Value, bo
 	s.spoil(a)
 	r := a.Expr.Range()
 	detail += s.about(a)
-	s.Add(&hcl.Diagnostic{
+	s.in.Add(&hcl.Diagnostic{
 		Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &r,
 		Expression: a.Expr, EvalContext: s.ctx,
 	})
@@ -296,7 +296,7 @@ func (e *Evaluation) nodeValue(children map[*static.Node][]*static.Node, n *stat
 				attrs[f.Name], _ = gocty.ToCtyValue(f.Get(), syntax.FieldType(f)) // an int, a bool or a string
 			}
 		}
-		if e.opts.NoValues {
+		if e.All.opts.NoValues {
 			i.hide(attrs)
 		}
 		if n.Attr("for_each") == nil {
@@ -321,7 +321,7 @@ func (s scope) each(el Element, addr string) scope {
 
 // unknown reports whether an argument has no value here. Its errors have been reported.
 func (s scope) unknown(a *syntax.Attribute) bool {
-	if !s.opts.NoValues || a == nil || s.isBad(a) {
+	if !s.in.All.opts.NoValues || a == nil || s.in.isBad(a) {
 		return false
 	}
 	v, ok := s.value(a)

@@ -42,8 +42,8 @@ func evaluateCodeEnsemble(s scope, e *Ensemble) {
 		e.DefaultRoot = e.Root
 	}
 	e.Root = "/"
-	if len(s.Declared.Names["ensemble"]) == 1 {
-		s.home = e
+	if len(s.in.Declared.Names["ensemble"]) == 1 {
+		s.in.home = e
 	}
 	s.r.Value = cty.CapsuleVal(ensembleType, e)
 }

@@ -59,7 +59,7 @@ func valueOf(e *Evaluation, v *static.Variable) *static.Given {
 			at = *in.rng
 		}
 		return v.Fitting(in.value, at, in.from, e.Report)
-	case v.Fallback == nil && e.opts.NoValues && e.outer == nil:
+	case v.Fallback == nil && e.All.opts.NoValues && e.outer == nil:
 		unknown := cty.UnknownVal(v.Type.WithoutOptionalAttributesDeep())
 		if v.Sensitive {
 			unknown = unknown.Mark(functions.Sensitive)
@@ -89,9 +89,9 @@ func keepsRule(s scope, v *static.Variable, rule *syntax.Block, at hcl.Range) bo
 	if message, ok := s.as(rule.Arg("error_message"), cty.String); ok && !message.IsMarked() {
 		text = message.AsString()
 	}
-	s.Add(&hcl.Diagnostic{
+	s.in.Add(&hcl.Diagnostic{
 		Severity: hcl.DiagError, Summary: "Invalid value for variable", Subject: &at,
-		Detail:     fmt.Sprintf("%s\n\nThis was checked by the validation rule of var.%s at %s.", text, v.Block.Name(), s.Where(rule.Head)),
+		Detail:     fmt.Sprintf("%s\n\nThis was checked by the validation rule of var.%s at %s.", text, v.Block.Name(), s.in.Where(rule.Head)),
 		Expression: condition.Expr, EvalContext: s.ctx,
 	})
 	return false
@@ -125,7 +125,7 @@ type input struct {
 // order: environment, *.auto.ltvars in name order, then -var and -var-file as they
 // are on the command line.
 func (e *Evaluation) readInputs() {
-	for _, set := range e.opts.Environ {
+	for _, set := range e.All.opts.Environ {
 		name, text, ok := strings.Cut(set, "=")
 		if name, ours := strings.CutPrefix(name, envPrefix); ok && ours && e.Declared.Variables[name] != nil {
 			// The environment is shared: a name that is not one of our variables is no error.
@@ -145,7 +145,7 @@ func (e *Evaluation) readInputs() {
 	for _, file := range files {
 		e.readInputFile(e.Declared.Files.Display(file), func() ([]byte, error) { return syntax.ReadText(e.Declared.Files.FS, file) })
 	}
-	for _, in := range e.opts.Inputs {
+	for _, in := range e.All.opts.Inputs {
 		if in.File != "" {
 			e.readInputFile(in.File, in.read)
 		} else {

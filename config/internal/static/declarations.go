@@ -57,7 +57,6 @@ const (
 
 // reader reads the directories of one Load, each once.
 type reader struct {
-	*syntax.Report
 	version string // of this program
 	// open opens a directory by its path from the configuration's.
 	open    func(dir string) (fs.FS, error)
@@ -68,7 +67,7 @@ type reader struct {
 // Read makes the declarations of a configuration and of the modules that it calls. open opens a directory by its path from the
 // configuration's, and version is that of this program. It returns nil when there is nothing that could be evaluated.
 func Read(files *syntax.Sources, version string, open func(dir string) (fs.FS, error)) *Declarations {
-	r := &reader{Report: files.Report, version: version, open: open, known: map[string]*Declarations{}}
+	r := &reader{version: version, open: open, known: map[string]*Declarations{}}
 	all := r.directory(files, ".", nil)
 	if r.refused { // a refused module may still call others without limit
 		return nil
@@ -79,7 +78,8 @@ func Read(files *syntax.Sources, version string, open func(dir string) (fs.FS, e
 // reading makes the declarations of one directory.
 type reading struct {
 	out *Declarations
-	*reader
+	*syntax.Report
+	load  *reader  // what the directories of one Load share
 	outer *reading // reads the directory whose module block calls this one; nil for the configuration itself
 }
 
@@ -89,7 +89,7 @@ type reading struct {
 // ([syntax.Block]) only reports problems: collect has to cope with missing arguments. order needs the references that resolve
 // finds.
 func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *Declarations {
-	d := &reading{reader: r, outer: outer, out: &Declarations{
+	d := &reading{Report: files.Report, load: r, outer: outer, out: &Declarations{
 		Files: files, Path: dir, Named: map[string]map[string]*Decl{}, Names: map[string][]string{},
 		index: map[nodeKey]*Node{}, refs: map[*syntax.Attribute]*References{}, Variables: map[string]*Variable{},
 	}}
@@ -98,7 +98,7 @@ func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *D
 		return nil
 	}
 	d.collect(root)
-	root.Complete(r.Report)
+	root.Complete(d.Report)
 	d.declareVariables()
 	resolve(d.out, d.Report)
 	d.out.Steps = order(d.out, d.Report)
@@ -117,9 +117,9 @@ func (r *reading) called(dir string, at hcl.Expression) *Declarations {
 		}
 		depth++
 	}
-	child, known := r.known[dir]
+	child, known := r.load.known[dir]
 	if !known && depth <= maxCallDepth {
-		fsys, err := r.open(dir)
+		fsys, err := r.load.open(dir)
 		if err == nil {
 			_, err = fs.Stat(fsys, ".")
 		}
@@ -127,8 +127,8 @@ func (r *reading) called(dir string, at hcl.Expression) *Declarations {
 			r.Errorf(at.Range(), "Cannot read the module", "The directory %s cannot be read: %s.", dir, strings.TrimSuffix(syntax.PlainError(err), "."))
 			return nil
 		}
-		child = r.directory(r.out.Files.In(fsys, dir), dir, r)
-		r.known[dir] = child
+		child = r.load.directory(r.out.Files.In(fsys, dir), dir, r)
+		r.load.known[dir] = child
 	}
 	r.out.calls++
 	if child != nil {
@@ -139,10 +139,10 @@ func (r *reading) called(dir string, at hcl.Expression) *Declarations {
 	// Two bounds, because each alone is too weak: 16 levels that each call the next one twice are 65,536 calls, and 2,000 calls
 	// could be as many levels.
 	if depth > maxCallDepth || r.out.calls > maxCalls {
-		if !r.refused {
+		if !r.load.refused {
 			r.Errorf(at.Range(), "Too many modules", "Modules may call each other at most %d levels deep, by at most %d module blocks in all.", maxCallDepth, maxCalls)
 		}
-		r.refused = true
+		r.load.refused = true
 		return nil
 	}
 	return child
@@ -222,7 +222,7 @@ func (r *reading) checkConstraint(a *hcl.Attribute) *hcl.Diagnostic {
 	if err != nil {
 		return syntax.ErrorAt(a.Expr.Range(), "Invalid version constraint", fmt.Sprintf(`%q is not a version constraint: write it as ">= 1.2.0" or "~> 1.2".`, text))
 	}
-	have, err := version.NewVersion(r.version)
+	have, err := version.NewVersion(r.load.version)
 	if err != nil {
 		return nil // a build without a version
 	}

@@ -17,7 +17,7 @@ import (
 func TestOrderAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "declarations")
-		m := &reading{out: &Declarations{}, reader: &reader{Report: &syntax.Report{}}}
+		m := &reading{out: &Declarations{}, Report: &syntax.Report{}}
 		for i := range n {
 			m.declare(&Decl{Addr: fmt.Sprint("local.", i), Head: syntax.FileStart(fmt.Sprint(i))})
 		}
