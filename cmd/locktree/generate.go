@@ -17,7 +17,7 @@ import (
 
 // generator is one run of generate.
 type generator struct {
-	*app
+	app      *app
 	out, pkg string
 	check    bool
 }
@@ -52,16 +52,16 @@ func (g *generator) run(c *cobra.Command, lang string) error {
 		return usage(c, "The -check option needs a file", "Name the file to check with -out=FILE.")
 	}
 	if g.pkg == "" {
-		g.pkg = disk.Package(g.loader(), g.out)
+		g.pkg = disk.Package(g.app.loader(), g.out)
 	}
 	if !token.IsIdentifier(g.pkg) || g.pkg == "_" {
 		return usage(c, "Not a package", "%q cannot be the name of a package. Choose another one with -package=NAME.", g.pkg)
 	}
-	code, diags := generate.Load(g.loader().Path("."), version())
+	code, diags := generate.Load(g.app.loader().Path("."), version())
 	if len(code.Ensembles) == 0 && !diags.HasErrors() {
-		diags = append(diags, g.loader().NoEnsemble())
+		diags = append(diags, g.app.loader().NoEnsemble())
 	}
-	g.View().Diagnostics(diags, code.Sources)
+	g.app.View().Diagnostics(diags, code.Sources)
 	if diags.HasErrors() {
 		return exit.With(exit.Failed)
 	}
@@ -70,8 +70,8 @@ func (g *generator) run(c *cobra.Command, lang string) error {
 		return err
 	}
 	if g.out == "" {
-		_, err := g.Stdout.Write(source)
+		_, err := g.app.Stdout.Write(source)
 		return err
 	}
-	return disk.Generated(g.loader(), g.out, source, g.check)
+	return disk.Generated(g.app.loader(), g.out, source, g.check)
 }

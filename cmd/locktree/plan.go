@@ -53,7 +53,7 @@ func (f *planFlags) show(ctx context.Context, a *app, opts plan.Options, s *stac
 	if len(plans) == 0 {
 		return err
 	}
-	shown := planview.Plan{Plans: plans, Incomplete: err != nil, Files: s.Sources, Concise: f.concise, Full: f.full, NowMs: time.Now().UnixMilli()}
+	shown := planview.Plan{Plans: plans, Incomplete: err != nil, Files: s.Config.Sources, Concise: f.concise, Full: f.full, NowMs: time.Now().UnixMilli()}
 	if f.out != "" && !shown.Failing() {
 		if err := change.Save(a.loader(), f.out, question, plans); err != nil {
 			return err

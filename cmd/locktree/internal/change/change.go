@@ -91,9 +91,9 @@ func Run(ctx context.Context, h Host, o Options, s *stack.Stack, edit func(*plan
 }
 
 func once(ctx context.Context, h Host, o Options, s *stack.Stack, edit func(*plan.Plan)) error {
-	all, trees := make([]*applying, len(s.Ensembles)), make([]*plan.Tree, len(s.Ensembles))
+	all, trees := make([]*applying, len(s.Config.Ensembles)), make([]*plan.Tree, len(s.Config.Ensembles))
 	locked := ctx // ends when one of the locks is lost
-	for i, e := range s.Ensembles {
+	for i, e := range s.Config.Ensembles {
 		p := newProgress(h, e.Name)
 		with := o.apply(o.Destroy, p.event)
 		nodes, stop := stack.Counting(h, "Locking and reading", e.Name)
@@ -110,7 +110,7 @@ func once(ctx context.Context, h Host, o Options, s *stack.Stack, edit func(*pla
 	for _, p := range made {
 		edit(p)
 	}
-	h.Show(planview.Plan{Plans: made, Files: s.Sources, Concise: o.Concise, Full: o.Full, NowMs: time.Now().UnixMilli(), NoAdvice: true})
+	h.Show(planview.Plan{Plans: made, Files: s.Config.Sources, Concise: o.Concise, Full: o.Full, NowMs: time.Now().UnixMilli(), NoAdvice: true})
 	if err := approval(locked, h, o, made); err != nil {
 		return cmp.Or(lostLock(ctx, locked), err)
 	}
@@ -143,9 +143,9 @@ func approval(ctx context.Context, h Host, o Options, plans []*plan.Plan) error 
 
 // applying is one apply on one ensemble, and who shows it.
 type applying struct {
-	*apply.Applier
-	client *recipes.Client
-	*progress
+	applier *apply.Applier
+	client  *recipes.Client
+	shown   *progress
 }
 
 // apply are the options of package apply. The operation is the word Terraform writes into its lock.
@@ -163,7 +163,7 @@ func execute(ctx context.Context, h Host, o Options, all []*applying, plans []*p
 	done := planview.Applied{Operation: "apply"}
 	if len(plans) > 1 { // every refusal must be known before the first write; a single Apply checks by itself
 		for i, p := range plans {
-			if err := all[i].Check(ctx, p); err != nil {
+			if err := all[i].applier.Check(ctx, p); err != nil {
 				return stack.Denied(ctx, all[i].client, err)
 			}
 		}
@@ -171,7 +171,7 @@ func execute(ctx context.Context, h Host, o Options, all []*applying, plans []*p
 	together := h.Grouped() && !o.Full && planview.Many(plans)
 	var changed []string
 	for i, p := range plans {
-		all[i].together = together
+		all[i].shown.together = together
 		if p.Destroy {
 			done.Operation = "destroy"
 		}
@@ -196,12 +196,12 @@ func execute(ctx context.Context, h Host, o Options, all []*applying, plans []*p
 // applyUninterrupted is Apply. An interrupt waits for its end. After an interrupt nothing begins; a change that is done is shown
 // all the same.
 func (x *applying) applyUninterrupted(ctx context.Context, p *plan.Plan) (*event.Result, error) {
-	over, err := x.Uninterrupted(ctx)
+	over, err := x.shown.host.Uninterrupted(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer over()
-	x.far = view.Progress{Unit: "transactions", Total: max(len(p.Batches), 1)}
-	defer x.watched()()
-	return x.Apply(ctx, p)
+	x.shown.far = view.Progress{Unit: "transactions", Total: max(len(p.Batches), 1)}
+	defer x.shown.watched()()
+	return x.applier.Apply(ctx, p)
 }

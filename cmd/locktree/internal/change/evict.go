@@ -45,7 +45,7 @@ func Evict(ctx context.Context, h Host, o Eviction, l *stack.Loader, s *stack.St
 	case one.Session == 0 && !o.Breaks:
 		return view.Failf("No program to ask", "%s belongs to no session, so no program would answer. \"locktree break\" removes it.", one.Path)
 	}
-	found := lockview.Eviction{Ensemble: s.Ensembles[i].Name, Addresses: stack.Servers(s.Config)[i], Breaks: o.Breaks, In: in}
+	found := lockview.Eviction{Ensemble: s.Config.Ensembles[i].Name, Addresses: stack.Servers(s.Config)[i], Breaks: o.Breaks, In: in}
 	err = s.On(ctx, i, func(*direct.Session) (err error) {
 		within := "/"
 		if !o.Breaks || in.Kind.Permits != nil { // a semaphore cannot be one of several locks taken together
@@ -66,7 +66,7 @@ func Evict(ctx context.Context, h Host, o Eviction, l *stack.Loader, s *stack.St
 	if err := o.confirm(ctx, h); err != nil {
 		return err
 	}
-	client, err := l.Connect(ctx, s.Ensembles[i], false) // the client of s only reads
+	client, err := l.Connect(ctx, s.Config.Ensembles[i], false) // the client of s only reads
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ const stillEvery = 10 * time.Second
 
 // progress shows the events of one ensemble, and what is still under way if nothing ends for a while.
 type progress struct {
-	Host
+	host     Host
 	ensemble string
 
 	together bool // changes that are alike are shown as one
@@ -31,7 +31,7 @@ type progress struct {
 }
 
 func newProgress(h Host, ensemble string) *progress {
-	return &progress{Host: h, ensemble: ensemble, open: map[plan.Addr]planview.Ongoing{}}
+	return &progress{host: h, ensemble: ensemble, open: map[plan.Addr]planview.Ongoing{}}
 }
 
 // watched begins to show what is still under way. Nothing is shown after the returned function is called.
@@ -39,13 +39,13 @@ func (p *progress) watched() (stop func()) {
 	var over sync.WaitGroup
 	stopped := make(chan struct{})
 	over.Go(func() { p.watch(stopped) })
-	arrived := p.During("Applying to ensemble "+strconv.Quote(p.ensemble), p.howFar)
+	arrived := p.host.During("Applying to ensemble "+strconv.Quote(p.ensemble), p.howFar)
 	return func() {
-		p.Changing(false)
+		p.host.Changing(false)
 		close(stopped)
 		over.Wait()
 		arrived()
-		p.Show(p.groups)
+		p.host.Show(p.groups)
 	}
 }
 
@@ -58,7 +58,7 @@ func (p *progress) howFar(to *view.Progress) {
 func (p *progress) event(e event.Event) {
 	switch e.(type) {
 	case event.ACLWidened, event.Draining, event.Breaking, event.Started:
-		p.Changing(true)
+		p.host.Changing(true)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *progress) event(e event.Event) {
 		p.far.Done++
 	}
 	if !p.together || !p.grouped(e) {
-		p.Show(planview.Event{Ensemble: p.ensemble, Event: e})
+		p.host.Show(planview.Event{Ensemble: p.ensemble, Event: e})
 	}
 }
 
@@ -111,7 +111,7 @@ func (p *progress) watch(stopped <-chan struct{}) {
 			long := slices.SortedFunc(maps.Values(p.open), func(a, b planview.Ongoing) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Addr, b.Addr)) })
 			long = slices.DeleteFunc(long, func(o planview.Ongoing) bool { return now.Sub(o.Since) < time.Second })
 			if len(long) > 0 {
-				p.Show(planview.Still{Ensemble: p.ensemble, Open: long, Now: now})
+				p.host.Show(planview.Still{Ensemble: p.ensemble, Open: long, Now: now})
 			}
 			p.mu.Unlock()
 		}

@@ -16,7 +16,7 @@ import (
 // With a connect_timeout of ten minutes the page said for as long that the first look is under way, and of a later outage no reason.
 func TestThePageNamesTheReasonOfAnOutageSoon(t *testing.T) {
 	var asked time.Duration
-	s := &source{Loader: &stack.Loader{Dial: func(_ context.Context, cfg recipes.Config) (*recipes.Client, error) {
+	s := &source{loader: &stack.Loader{Dial: func(_ context.Context, cfg recipes.Config) (*recipes.Client, error) {
 		asked = cfg.ConnectTimeout
 		return nil, recipes.ErrUnreachable
 	}}}

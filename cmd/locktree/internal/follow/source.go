@@ -33,8 +33,8 @@ import (
 
 // source is one stack of the page: a configuration in a directory, or what the environment describes.
 type source struct {
-	*stack.Loader
-	asked Options
+	loader *stack.Loader
+	asked  Options
 }
 
 // soon bounds the time to connect: after it, the page says why it cannot.
@@ -43,7 +43,7 @@ const soon = 10 * time.Second
 // setup is what a configuration says to look at. An ensemble is compared with it unless nothing is declared.
 func (s *source) setup(cfg *config.Config) *page.Setup {
 	declared := s.asked.Where.Servers == "" && len(cfg.Sources) > 0
-	out := &page.Setup{Source: lockview.Source{Read: time.Now()}, Targets: targets(s.Loader, cfg, s.asked.Where.Prefix, s.asked.Reads), Stamps: func() string { return s.stamps(cfg) }}
+	out := &page.Setup{Source: lockview.Source{Read: time.Now()}, Targets: targets(s.loader, cfg, s.asked.Where.Prefix, s.asked.Reads), Stamps: func() string { return s.stamps(cfg) }}
 	if declared {
 		out.Source = sourceOf(cfg)
 	}
@@ -56,7 +56,7 @@ func (s *source) setup(cfg *config.Config) *page.Setup {
 		t.Scan.Declared = stack.Paths(e.Tree)
 		quick := *e // the page dials again and again, so a short limit shows early why a connection fails
 		quick.ConnectTimeout = min(e.ConnectTimeout, soon)
-		t.Patience, t.Dial = stack.SessionWithin(&quick), func(ctx context.Context) (*recipes.Client, error) { return s.Connect(ctx, &quick, true) }
+		t.Patience, t.Dial = stack.SessionWithin(&quick), func(ctx context.Context) (*recipes.Client, error) { return s.loader.Connect(ctx, &quick, true) }
 		t.Compare = func(ctx context.Context, client *recipes.Client) (of page.Comparison, err error) {
 			if declared {
 				one := *cfg
@@ -71,7 +71,7 @@ func (s *source) setup(cfg *config.Config) *page.Setup {
 					})
 				}
 			}
-			found, failed := stack.CheckUp(ctx, s.Loader, e)
+			found, failed := stack.CheckUp(ctx, s.loader, e)
 			of.Conditions = &found
 			return of, cmp.Or(err, failed)
 		}
@@ -146,12 +146,12 @@ func (s *source) read() (*page.Setup, error) {
 	var cfg *config.Config
 	var err error
 	if s.asked.Where.Prefix != "" && len(s.asked.Dirs) == 0 {
-		if cfg, err = s.FromEnvironment(s.asked.Where.Servers); err != nil {
+		if cfg, err = s.loader.FromEnvironment(s.asked.Where.Servers); err != nil {
 			return nil, err
 		}
 	}
 	if cfg == nil {
-		again := *s.Loader
+		again := *s.loader
 		again.Stdin = bytes.NewReader(s.asked.Input)
 		loaded, diags := config.Load(again.Path("."), again.Options(s.asked.Where.Inputs))
 		if diags.HasErrors() {
@@ -163,7 +163,7 @@ func (s *source) read() (*page.Setup, error) {
 		return nil, errors.New("it declares no ensemble")
 	}
 	for _, e := range cfg.Ensembles {
-		if _, err := s.ClientConfig(e); err != nil {
+		if _, err := s.loader.ClientConfig(e); err != nil {
 			return nil, err
 		}
 	}
@@ -207,13 +207,13 @@ func (s *source) stamps(cfg *config.Config) string {
 	for name := range cfg.Sources {
 		names[name], names[filepath.Dir(name)] = true, true
 	}
-	for _, in := range s.Options(s.asked.Where.Inputs).Inputs {
+	for _, in := range s.loader.Options(s.asked.Where.Inputs).Inputs {
 		if in.File != "" && in.Reader == nil {
 			names[in.File] = true
 		}
 	}
 	for _, e := range cfg.Ensembles {
-		for _, name := range slices.Concat(tlsFiles(s.TLS(e)), e.SecretFiles()) {
+		for _, name := range slices.Concat(tlsFiles(s.loader.TLS(e)), e.SecretFiles()) {
 			names[name] = true
 		}
 	}
@@ -246,7 +246,7 @@ func (s *source) keyOf(e *config.Ensemble) [sha256.Size]byte {
 			fmt.Fprintf(h, "%+v\n", *l.Kerberos)
 		}
 	}
-	if t := s.TLS(e); t != nil {
+	if t := s.loader.TLS(e); t != nil {
 		fmt.Fprintf(h, "%q\n", t.ServerName)
 		for _, name := range tlsFiles(t) {
 			content, _ := config.ReadFile(name) // whoever uses the file says what is wrong

@@ -55,7 +55,7 @@ func Tree(ctx context.Context, to *screen.Screen, s *stack.Stack, addresses ...s
 		err = s.AllRead(ctx, trees)
 	}
 	for _, tree := range trees {
-		tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Payload == nil || n.Payload.Owner.Stack != s.Stack })
+		tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Payload == nil || n.Payload.Owner.Stack != s.Config.Stack })
 	}
 	if trees == nil {
 		return err
@@ -150,12 +150,12 @@ func Output(to *screen.Screen, outputs planview.Outputs, name string, raw bool) 
 
 // History shows the history of each ensemble that can be read.
 func History(ctx context.Context, to *screen.Screen, s *stack.Stack) error {
-	errs := make([]error, len(s.Ensembles))
+	errs := make([]error, len(s.Config.Ensembles))
 	var out planview.History
-	for i, e := range s.Ensembles {
-		of := planview.HistoryOf{Ensemble: e.Name, Stack: s.Stack}
+	for i, e := range s.Config.Ensembles {
+		of := planview.HistoryOf{Ensemble: e.Name, Stack: s.Config.Stack}
 		errs[i] = s.On(ctx, i, func(session *direct.Session) (err error) {
-			of.Entries, err = history.Read(ctx, session, e.Root, s.Stack)
+			of.Entries, err = history.Read(ctx, session, e.Root, s.Config.Stack)
 			return s.Denied(ctx, i, err)
 		})
 		if errs[i] == nil {

@@ -29,14 +29,14 @@ func (x *job) acquire(ctx context.Context, client *recipes.Client, paths []strin
 	if err != nil {
 		return nil, err
 	}
-	if x.Key.Given && in.Kind.Key != nil {
+	if x.opts.Key.Given && in.Kind.Key != nil {
 		of := in.Kind.Key(in.Payload.Params).Kind()
 		if err := x.fits(of, path); err != nil {
 			return nil, err
 		}
-		return x.lock(ctx, client.Keyed(path).Locker(of, x.Key.Key, x.Mode == "read", x.Permits))
+		return x.lock(ctx, client.Keyed(path).Locker(of, x.opts.Key.Key, x.opts.Mode == "read", x.opts.Permits))
 	}
-	if x.Key.Given {
+	if x.opts.Key.Given {
 		return nil, stack.NotAFamily(path, in)
 	}
 	if err := x.fits(in.Kind, path); err != nil {
@@ -45,11 +45,11 @@ func (x *job) acquire(ctx context.Context, client *recipes.Client, paths []strin
 	if in.Kind == kind.Once {
 		return x.takeSlot(ctx, client, path)
 	}
-	return x.lock(ctx, client.Locker(in.Kind, path, x.Mode == "read", x.Permits))
+	return x.lock(ctx, client.Locker(in.Kind, path, x.opts.Mode == "read", x.opts.Permits))
 }
 
 func (x *job) lock(ctx context.Context, lock recipes.Locker) (*recipes.Lease, error) {
-	if x.Try {
+	if x.opts.Try {
 		return lock.TryLock(ctx)
 	}
 	return lock.Lock(ctx)
@@ -65,12 +65,12 @@ func declaration(ctx context.Context, client *recipes.Client, path string) (*ins
 
 // takeSlot starts the slot.
 func (x *job) takeSlot(ctx context.Context, client *recipes.Client, path string) (*recipes.Lease, error) {
-	if !x.Once {
+	if !x.opts.Once {
 		return nil, view.Failf("Slot missing", "%s is declared as once: its command runs once for each slot. Give -once, which runs the newest one.", path)
 	}
 	job := once.New(client, path)
 	start := job.Start
-	if x.Try {
+	if x.opts.Try {
 		start = job.TryStart
 	}
 	s, err := start(ctx, "")
@@ -97,7 +97,7 @@ func (x *job) acquireAll(ctx context.Context, client *recipes.Client, paths []st
 			members[i] = client.Mutex(path)
 		case in.Kind == kind.Election:
 			members[i] = client.Election(path)
-		case in.Kind == kind.RWLock && x.Mode == "read":
+		case in.Kind == kind.RWLock && x.opts.Mode == "read":
 			members[i] = client.RWMutex(path).RLocker()
 		case in.Kind == kind.RWLock:
 			members[i] = client.RWMutex(path)
@@ -113,7 +113,7 @@ func (x *job) holdable(k *kind.Kind, path string) error {
 	if err := stack.Holdable(k, path); err != nil {
 		return err
 	}
-	if x.Try && k == kind.Election {
+	if x.opts.Try && k == kind.Election {
 		return view.Failf("No try for elections", "%s is an election: a candidate waits until it leads. Use -timeout.", path)
 	}
 	return nil
@@ -125,11 +125,11 @@ func (x *job) fits(k *kind.Kind, path string) error {
 		return err
 	}
 	for flag, says := range map[string]bool{"mode": k.Queues[0].Shared != nil, "permits": k.Permits != nil} {
-		if x.Given(flag) && !says {
+		if x.opts.Given(flag) && !says {
 			return view.Failf("Flag of another kind of lock", "%s is declared as %s, to which -%s does not apply. Leave the flag out, or name another lock.", path, k.Name, flag)
 		}
 	}
-	if x.Once && k != kind.Once {
+	if x.opts.Once && k != kind.Once {
 		return view.Failf("Not a job", "Only what is declared as once has slots, and %s is declared as %s.", path, k.Name)
 	}
 	return nil
@@ -137,11 +137,11 @@ func (x *job) fits(k *kind.Kind, path string) error {
 
 // notHad is for a lock that others hold. With -conflict-exit-code it is no error.
 func (x *job) notHad(paths []string, detail string, args ...any) error {
-	if x.Given(ConflictFlag) {
+	if x.opts.Given(ConflictFlag) {
 		x.tell(view.Job{Event: view.JobSkipped, Path: together(paths), Text: fmt.Sprintf(detail, args...)})
-		return exit.Wrap(x.Conflict, nil) // also for code 0: the command must not run without the lock
+		return exit.Wrap(x.opts.Conflict, nil) // also for code 0: the command must not run without the lock
 	}
-	return exit.Wrap(x.Conflict, view.Failf("Lock not acquired", detail, args...))
+	return exit.Wrap(x.opts.Conflict, view.Failf("Lock not acquired", detail, args...))
 }
 
 // notAcquired says why there is no lock, with the exit code for that.
@@ -156,7 +156,7 @@ func (x *job) notAcquired(ctx context.Context, client *recipes.Client, paths []s
 	}
 	switch {
 	case errors.As(err, &held):
-		if ctx.Err() == nil && !(x.Quiet && x.Given(ConflictFlag)) {
+		if ctx.Err() == nil && !(x.opts.Quiet && x.opts.Given(ConflictFlag)) {
 			asking, stop := context.WithTimeout(ctx, 2*time.Second)
 			_ = held.Identify(asking) // only to say more
 			stop()
@@ -165,7 +165,7 @@ func (x *job) notAcquired(ctx context.Context, client *recipes.Client, paths []s
 	case errors.Is(err, recipes.ErrUnreachable): // if the ensemble is unreachable, exec does not end with the code of -conflict-exit-code
 		return Own(err)
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return x.notHad(paths, "%s %s not acquired within %v, and its holder is not known. \"locktree status %s\" shows it.", path, was, x.Timeout, first)
+		return x.notHad(paths, "%s %s not acquired within %v, and its holder is not known. \"locktree status %s\" shows it.", path, was, x.opts.Timeout, first)
 	case errors.Is(err, recipes.ErrRevoked):
 		return x.notHad(paths, "Another program asked this one to leave the queue of %s. \"locktree status %s\" shows the queue.", path, first)
 	case errors.Is(err, recipes.ErrQueueFull):
@@ -191,9 +191,9 @@ func (x *job) notAcquired(ctx context.Context, client *recipes.Client, paths []s
 func (x *job) notStarted(err error) (said error, ok bool) {
 	var taken *once.SlotError
 	switch {
-	case errors.As(err, &taken) && x.Given(ConflictFlag):
+	case errors.As(err, &taken) && x.opts.Given(ConflictFlag):
 		x.tell(view.Job{Event: view.JobSkipped, Path: taken.Path, Text: takenText(taken)})
-		return exit.Wrap(x.Conflict, nil), true
+		return exit.Wrap(x.opts.Conflict, nil), true
 	case errors.As(err, &taken):
 		return exit.Wrap(exit.Slot, view.Failf("Slot not run", "%s", takenText(taken))), true
 	case errors.Is(err, once.ErrSlotTooOld):

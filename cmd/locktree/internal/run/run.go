@@ -77,8 +77,8 @@ type Host struct {
 
 // job is one execution.
 type job struct {
-	Host
-	Options
+	host  Host
+	opts  Options
 	slot  slot
 	asked time.Duration // the session timeout
 	lost  chan struct{}
@@ -86,7 +86,7 @@ type job struct {
 }
 
 func newJob(h Host, o Options) *job {
-	x := &job{Host: h, Options: o, lost: make(chan struct{})}
+	x := &job{host: h, opts: o, lost: make(chan struct{})}
 	x.lose = sync.OnceFunc(func() { close(x.lost) })
 	return x
 }
@@ -124,14 +124,14 @@ func Exec(ctx context.Context, h Host, o Options) error {
 		return err
 	}
 	x.tell(view.Job{Event: view.JobGranted, Path: lease.Path(), Token: token, Session: session.Timeout(), Asked: x.asked})
-	over, _ := x.Uninterrupted(context.WithoutCancel(ctx)) // a signal is the command's, and ends this program only after it
+	over, _ := x.host.Uninterrupted(context.WithoutCancel(ctx)) // a signal is the command's, and ends this program only after it
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
-	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(x.environment(lease, token), x.slot.environment()...), x.Loader.Dir, x.Loader.Stdin, x.Stdout, x.Stderr
+	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(x.environment(lease, token), x.slot.environment()...), x.host.Loader.Dir, x.host.Loader.Stdin, x.host.Stdout, x.host.Stderr
 	p, err := child.Start(cmd)
 	stopped, kept := "", true
 	if err == nil {
 		stopped = x.supervise(ctx, p, lease, session, signals)
-		kept = stopped != "" || isLost(lease) || x.linger(ctx, lease, granted.Add(x.AtLeast), signals)
+		kept = stopped != "" || isLost(lease) || x.linger(ctx, lease, granted.Add(x.opts.AtLeast), signals)
 	}
 	over()
 	x.listen(signals, after)
@@ -147,7 +147,7 @@ func Exec(ctx context.Context, h Host, o Options) error {
 
 // take connects and takes the locks, all within -timeout.
 func (x *job) take(ctx context.Context) (*recipes.Client, *recipes.Lease, error) {
-	e, paths, err := x.Loader.Locks(x.Inputs, x.Locks, x.Ensemble)
+	e, paths, err := x.host.Loader.Locks(x.opts.Inputs, x.opts.Locks, x.opts.Ensemble)
 	if err != nil {
 		return nil, nil, Own(err)
 	}
@@ -166,8 +166,8 @@ func (x *job) take(ctx context.Context) (*recipes.Client, *recipes.Lease, error)
 
 // bounded ends with -timeout.
 func (x *job) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if x.Timeout > 0 {
-		return context.WithTimeout(ctx, x.Timeout)
+	if x.opts.Timeout > 0 {
+		return context.WithTimeout(ctx, x.opts.Timeout)
 	}
 	return ctx, func() {}
 }
@@ -184,14 +184,14 @@ func Own(err error) error {
 }
 
 func (x *job) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.Client, error) {
-	cfg, err := x.Loader.ClientConfig(e)
+	cfg, err := x.host.Loader.ClientConfig(e)
 	if err != nil {
 		return nil, err
 	}
-	x.asked = cmp.Or(x.Session, cfg.SessionTimeout, jobSession)
+	x.asked = cmp.Or(x.opts.Session, cfg.SessionTimeout, jobSession)
 	cfg.SessionTimeout = x.asked
-	cfg.ID, cfg.Observer = x.ID, x.observe
-	return x.Loader.ConnectWith(ctx, e, cfg)
+	cfg.ID, cfg.Observer = x.opts.ID, x.observe
+	return x.host.Loader.ConnectWith(ctx, e, cfg)
 }
 
 // ready returns the lease's token and session, or why the command cannot start: the lease was
@@ -214,7 +214,7 @@ func (x *job) ready(client *recipes.Client, lease *recipes.Lease) (uint64, *dire
 
 // environment tells the command about its lock.
 func (x *job) environment(lease *recipes.Lease, token uint64) []string {
-	return append(append([]string{}, x.Loader.Environ...),
+	return append(append([]string{}, x.host.Loader.Environ...),
 		"LOCKTREE_LOCK_PATH="+strings.Join(x.pathsOf(lease), "\n"),
 		"LOCKTREE_LOCK_NODE="+lease.Node(),
 		"LOCKTREE_LOCK_TOKEN="+strconv.FormatUint(token, 10))
@@ -222,14 +222,14 @@ func (x *job) environment(lease *recipes.Lease, token uint64) []string {
 
 // tell says what happened to the lock. Standard output is the command's.
 func (x *job) tell(j view.Job) {
-	if !x.Quiet {
-		x.Show(j)
+	if !x.opts.Quiet {
+		x.host.Show(j)
 	}
 }
 
 // say says what a person has to know, also with -quiet.
 func (x *job) say(format string, args ...any) {
-	x.Show(view.Job{Text: fmt.Sprintf(format, args...)})
+	x.host.Show(view.Job{Text: fmt.Sprintf(format, args...)})
 }
 
 // between separates the paths of several locks, as a lease has them.
@@ -239,7 +239,7 @@ func together(paths []string) string { return strings.Join(paths, between) }
 
 // pathsOf are the paths of the locks that were taken. The path of one lock may contain the separator: a key may be any text.
 func (x *job) pathsOf(lease *recipes.Lease) []string {
-	if len(x.Locks) == 1 {
+	if len(x.opts.Locks) == 1 {
 		return []string{lease.Path()}
 	}
 	return strings.Split(lease.Path(), between)

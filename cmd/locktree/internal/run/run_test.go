@@ -47,9 +47,9 @@ func TestExecWhoseTimeIsUpBeforeItSeesTheLockDoesNotWaitForIt(t *testing.T) {
 		began := time.Now()
 		timed, stop := x.bounded(t.Context())
 		defer stop()
-		_, err := x.acquire(timed, client, x.Locks)
+		_, err := x.acquire(timed, client, x.opts.Locks)
 		require.Equal(t, 10*time.Millisecond, time.Since(began))
-		err = x.notAcquired(t.Context(), client, x.Locks, err)
+		err = x.notAcquired(t.Context(), client, x.opts.Locks, err)
 		require.EqualError(t, err, `Lock not acquired: /locks/ledger was not acquired within 10ms, and its holder is not known. "locktree status /locks/ledger" shows it.`)
 	})
 }

@@ -24,7 +24,7 @@ func (x *job) listen(signals <-chan os.Signal, over <-chan struct{}) (ended <-ch
 			select {
 			case s := <-signals:
 				if child.Ends(s) {
-					x.Interrupt(exit.With(128 + child.Number(s)))
+					x.host.Interrupt(exit.With(128 + child.Number(s)))
 				}
 			case <-over:
 				return

@@ -98,7 +98,7 @@ func (s *Stack) Closed(ctx context.Context, i int, of lockview.LocksOf) error {
 
 // LockAt looks at the lock at a path, or of a key in the family there, on the ensemble that has it.
 func (s *Stack) LockAt(ctx context.Context, path string, key Key) (at int, in *inspect.Report, err error) {
-	for i := range s.Ensembles {
+	for i := range s.Config.Ensembles {
 		var found *inspect.Report
 		err := s.On(ctx, i, func(*direct.Session) (err error) {
 			node := path
@@ -116,7 +116,7 @@ func (s *Stack) LockAt(ctx context.Context, path string, key Key) (at int, in *i
 		case err != nil:
 			return 0, nil, s.Denied(ctx, i, err)
 		case in != nil:
-			return 0, nil, view.Failf("Several locks", "%s is on %s and on %s. Give the address of the one that you mean, or -servers.", path, s.Ensembles[at].Name, s.Ensembles[i].Name)
+			return 0, nil, view.Failf("Several locks", "%s is on %s and on %s. Give the address of the one that you mean, or -servers.", path, s.Config.Ensembles[at].Name, s.Config.Ensembles[i].Name)
 		}
 		at, in = i, found
 	}
@@ -146,11 +146,11 @@ func Holdable(k *kind.Kind, path string) error {
 // beside an error are what could be read.
 func (s *Stack) LookAt(ctx context.Context, path string, key Key, reads int) ([]lockview.LocksOf, error) {
 	var out []lockview.LocksOf
-	errs := make([]error, len(s.Ensembles))
+	errs := make([]error, len(s.Config.Ensembles))
 	var ours *view.Failure
 	servers, closed := Servers(s.Config), error(nil)
-	for i := range s.Ensembles {
-		of := lockview.LocksOf{Ensemble: s.Ensembles[i].Name, Addresses: servers[i], Path: path}
+	for i := range s.Config.Ensembles {
+		of := lockview.LocksOf{Ensemble: s.Config.Ensembles[i].Name, Addresses: servers[i], Path: path}
 		stop := s.screen.During("Looking at "+path, nil)
 		errs[i] = s.On(ctx, i, func(*direct.Session) (err error) {
 			if key.Given {

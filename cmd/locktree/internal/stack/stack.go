@@ -30,10 +30,10 @@ import (
 
 // Stack is a loaded configuration with a connection to each of its ensembles.
 type Stack struct {
-	*config.Config                   // with the ensembles that could be read
-	Clients        []*recipes.Client // by position in Ensembles
-	Lost           view.Lost         // the other ensembles
-	screen         Screen
+	Config  *config.Config    // with the ensembles that could be read
+	Clients []*recipes.Client // by position in Ensembles
+	Lost    view.Lost         // the other ensembles
+	screen  Screen
 }
 
 // Of makes a stack of a configuration and its connections.
@@ -100,10 +100,10 @@ func (l *Loader) Reach(ctx context.Context, cfg *config.Config, readOnly bool, f
 
 // Lose leaves out the ensembles that have an error.
 func (s *Stack) Lose(errs []error) {
-	rest, only := Stack{Lost: s.Lost, screen: s.screen}, len(s.Ensembles)+len(s.Lost) == 1
+	rest, only := Stack{Lost: s.Lost, screen: s.screen}, len(s.Config.Ensembles)+len(s.Lost) == 1
 	cfg := *s.Config
 	cfg.Ensembles = nil
-	for i, e := range s.Ensembles {
+	for i, e := range s.Config.Ensembles {
 		if errs[i] != nil {
 			rest.Lost = append(rest.Lost, view.Unseen{Ensemble: e.Name, Servers: strings.Join(e.Servers, ","), Only: only, Err: errs[i]})
 			continue
@@ -142,8 +142,8 @@ func (s *Stack) Records(ctx context.Context) ([]*plan.Tree, error) {
 }
 
 func (s *Stack) readWith(ctx context.Context, look func(*read.Tally, context.Context, *direct.Session, *plan.Tree) (*plan.Tree, error)) ([]*plan.Tree, error) {
-	trees, errs := make([]*plan.Tree, len(s.Ensembles)), make([]error, len(s.Ensembles))
-	for i, e := range s.Ensembles {
+	trees, errs := make([]*plan.Tree, len(s.Config.Ensembles)), make([]error, len(s.Config.Ensembles))
+	for i, e := range s.Config.Ensembles {
 		nodes, stop := Counting(s.screen, "Reading", e.Name)
 		errs[i] = s.On(ctx, i, func(session *direct.Session) (err error) {
 			trees[i], err = look(nodes, ctx, session, e.Tree)
@@ -164,7 +164,7 @@ func (s *Stack) readWith(ctx context.Context, look func(*read.Tally, context.Con
 
 // On calls f with a session of ensemble i, perhaps a new one. f only reads.
 func (s *Stack) On(ctx context.Context, i int, f func(*direct.Session) error) error {
-	return look.On(ctx, s.Clients[i], SessionWithin(s.Ensembles[i]), f)
+	return look.On(ctx, s.Clients[i], SessionWithin(s.Config.Ensembles[i]), f)
 }
 
 // SessionWithin is how long a command waits for another session: twice as long as for its first one.
@@ -174,8 +174,8 @@ func SessionWithin(e *config.Ensemble) time.Duration {
 
 // question asks how the live trees differ from the configuration. A plan answers it.
 func (s *Stack) question(trees []*plan.Tree, opts plan.Options) *saved.Question {
-	q := &saved.Question{Stack: s.Stack, Options: opts, Checks: s.Checks}
-	for i, e := range s.Ensembles {
+	q := &saved.Question{Stack: s.Config.Stack, Options: opts, Checks: s.Config.Checks}
+	for i, e := range s.Config.Ensembles {
 		q.Ensembles = append(q.Ensembles, diff.Ensemble{Servers: e.Servers, Current: trees[i], Desired: e.Tree, Identities: s.Clients[i].Identities()})
 	}
 	return q
@@ -183,7 +183,7 @@ func (s *Stack) question(trees []*plan.Tree, opts plan.Options) *saved.Question 
 
 // Declared are the trees of the configuration.
 func (s *Stack) Declared() (out []*plan.Tree) {
-	for _, e := range s.Ensembles {
+	for _, e := range s.Config.Ensembles {
 		out = append(out, e.Tree)
 	}
 	return out
@@ -232,7 +232,7 @@ func (s *Stack) Unread(ctx context.Context, i int, closed []string, refused stri
 // AllRead is Unread for the trees.
 func (s *Stack) AllRead(ctx context.Context, trees []*plan.Tree) error {
 	for i, tree := range trees {
-		gaps, refused := read.Gaps(tree, s.Ensembles[i].Tree), ""
+		gaps, refused := read.Gaps(tree, s.Config.Ensembles[i].Tree), ""
 		closed := lockview.Closed(gaps)
 		if slices.ContainsFunc(gaps, func(g read.Gap) bool { return g.Trouble == plan.TroubleUnreadable }) {
 			refused = closed[0]
@@ -249,7 +249,7 @@ func (s *Stack) AllRead(ctx context.Context, trees []*plan.Tree) error {
 func (s *Stack) Denied(ctx context.Context, i int, err error) error {
 	err = Denied(ctx, s.Clients[i], err)
 	if d := (*view.Denied)(nil); errors.As(err, &d) {
-		root := s.Ensembles[i].Root
+		root := s.Config.Ensembles[i].Root
 		if at := failure.RefusedAt(err); at == root || strings.HasPrefix(at, record.ScaffoldPath(root)) {
 			d.Root = root
 		}

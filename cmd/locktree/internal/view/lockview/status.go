@@ -95,7 +95,7 @@ func (s Status) rootOf(tree *plan.Tree, nodes []*inspect.Report, gaps []read.Gap
 
 // branch prints twigs: a table of names, types and uses. The queue of a lock is a table of its own, and widens no column of that one.
 type branch struct {
-	seen
+	seen   seen
 	unread map[string]int // see [plan.Tree]
 	rows   strings.Builder
 	queues []string // below each row
@@ -114,7 +114,7 @@ func (b *branch) children(t *twig, indent string) {
 		fmt.Fprintf(&b.rows, "%s%s%s\n", indent+tee, label, b.describe(sub))
 		b.queues = append(b.queues, view.Table(func(w io.Writer) {
 			if sub.node != nil && (inUse(sub.node) || sub.node.Job != nil) {
-				b.writeQueue(w, indent+bar+"    ", sub.node)
+				b.seen.writeQueue(w, indent+bar+"    ", sub.node)
 			}
 		}))
 		b.children(sub, indent+bar)
@@ -134,7 +134,7 @@ func (b *branch) describe(t *twig) string {
 	case n.Kind.Container:
 		return "\t" + n.Kind.Name + "\t"
 	}
-	text := "\t" + typeOf(n) + "\t" + Use(n) + SlotsUse(n, b.at)
+	text := "\t" + typeOf(n) + "\t" + Use(n) + SlotsUse(n, b.seen.at)
 	if state := n.Payload.State; state != kind.StateActive && state != "" {
 		text += ", " + string(state)
 	}
