@@ -55,7 +55,7 @@ type Applier struct {
 func New(client *recipes.Client, o Options) *Applier { return &Applier{client: client, opts: o} }
 
 // Run is one apply from the look at the tree to the end: [Begin], Plan, Apply, Close. As long as it holds the apply lock, its plan
-// stays right.
+// stays right. It embeds the Applier to offer its Check and Apply as methods of its own.
 type Run struct {
 	*Applier
 	ctx           context.Context
