@@ -79,7 +79,7 @@ func (r *Record) Encode() []byte {
 	return plainJSON(r)
 }
 
-// plainJSON is v, of strings and numbers, without the escapes that only HTML needs, which take six bytes each.
+// plainJSON encodes v, which has only strings and numbers, without HTML's escapes: each of them takes six bytes.
 func plainJSON(v any) []byte {
 	var b bytes.Buffer
 	to := json.NewEncoder(&b)
@@ -196,7 +196,7 @@ func shortened(s string, most int) string {
 type Outlook struct {
 	Last   *Run        // the greatest slot that was started; nil if none is recorded
 	Next   time.Time   // the next instant of the schedule that was not skipped; zero if it has none
-	Due    []time.Time // to be started, in order: not started, or failed where that counts
+	Due    []time.Time // slots that may be started now, in order; with success = "end" also those that failed, or whose run died
 	Missed []time.Time // were due, in order; it is too late to start them
 }
 

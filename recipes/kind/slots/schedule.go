@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// Schedule is a set of instants: their wall clock in a time zone is in five sets, of minutes, hours, days of the month, months and days of
-// the week.
+// Schedule is a set of instants: those whose wall-clock time in a zone matches five sets, of minutes, hours, days of the month, months and
+// days of the week.
 //
 // When a zone puts its clock forward, the times that it skips are no instants, so nothing is due then. When it puts the clock back, a time
 // that it shows twice is two instants.
 type Schedule struct {
 	minute, hour, day, month, weekday uint64
-	starDay, starWeekday              bool // "*" or a step over it: if one of the two is, both fields must match, as in cron; otherwise one is enough
+	starDay, starWeekday              bool // the field is "*" or a step over it; if either field is, both must match, as in cron; otherwise one is enough
 	zone                              *time.Location
 }
 
@@ -161,19 +161,19 @@ func (s *Schedule) Has(t time.Time) bool { return !t.IsZero() && s.Prev(t).Equal
 // Never reports whether the schedule has no instant, such as the 30th of February.
 func (s *Schedule) Never() bool { return s.Next(time.Unix(0, 0)).IsZero() }
 
-// quarter divides the UTC offset of every time zone, except old local mean times, which no schedule reaches.
+// quarter divides the UTC offset of every time zone since 1972.
 const quarter = 15 * time.Minute
 
 // seek finds the instant of the schedule that is nearest to t, a whole minute, in one direction of time.
 func (s *Schedule) seek(t time.Time, way int) time.Time {
 	for start := t; t.Sub(start).Abs() < farthest; {
-		at := t.In(s.zone)
+		local := t.In(s.zone)
 		switch {
-		case s.month>>at.Month()&1 == 0, !s.onDay(at):
-			t = nextDay(t, at, way)
-		case s.hour>>at.Hour()&1 == 0:
+		case s.month>>local.Month()&1 == 0, !s.onDay(local):
+			t = nextDay(local, way)
+		case s.hour>>local.Hour()&1 == 0:
 			t = nextQuarter(t, way)
-		case s.minute>>at.Minute()&1 == 0:
+		case s.minute>>local.Minute()&1 == 0:
 			t = t.Add(time.Duration(way) * time.Minute)
 		default:
 			return t.UTC()
@@ -182,8 +182,8 @@ func (s *Schedule) seek(t time.Time, way int) time.Time {
 	return time.Time{}
 }
 
-func (s *Schedule) onDay(at time.Time) bool {
-	day, weekday := s.day>>at.Day()&1 == 1, s.weekday>>at.Weekday()&1 == 1
+func (s *Schedule) onDay(local time.Time) bool {
+	day, weekday := s.day>>local.Day()&1 == 1, s.weekday>>local.Weekday()&1 == 1
 	if s.starDay || s.starWeekday {
 		return day && weekday
 	}
@@ -198,18 +198,23 @@ func nextQuarter(t time.Time, way int) time.Time {
 	return t.Truncate(quarter).Add(-time.Minute)
 }
 
-// nextDay goes on to three hours before the day of at ends, or back to three hours after it began. Beyond that it goes by a quarter of an
-// hour. No zone puts its clock on or back by three hours, so nothing is passed over.
-func nextDay(t, at time.Time, way int) time.Time {
-	y, m, d := at.Date()
-	if way > 0 {
-		if near := time.Date(y, m, d+1, 0, 0, 0, 0, at.Location()).Add(-3 * time.Hour); near.After(t) {
-			return near
+// nextDay is the first minute of the day after local, or the last one of the day before. Where the zone changes its clock, it stops
+// there: the clock may go back over midnight, or skip a day.
+func nextDay(local time.Time, way int) time.Time {
+	hour, minute, second := local.Clock()
+	start := local.Add(-time.Duration(hour*3600+minute*60+second) * time.Second)
+	began, changes := local.ZoneBounds()
+	if way < 0 {
+		if began.After(start) {
+			start = began
 		}
-	} else if near := time.Date(y, m, d, 0, 0, 0, 0, at.Location()).Add(3 * time.Hour); near.Before(t) {
-		return near
+		return start.Add(-1).Truncate(time.Minute)
 	}
-	return nextQuarter(t, way)
+	end := start.Add(24 * time.Hour)
+	if !changes.IsZero() && changes.Before(end) {
+		end = changes
+	}
+	return end.Add(time.Minute - 1).Truncate(time.Minute)
 }
 
 // slotLayout makes names of instants sort by time.
