@@ -45,9 +45,8 @@ func (c *Client) take(ctx context.Context, q *handle, set, try bool, members ...
 	return &Lease{u}, nil
 }
 
-// explain separates an outage from contention. If the session is not active when the call ends, the error matches ErrUnreachable,
-// unless the lock is known to be held. If the only contender ahead is a goroutine of this client that still asks for the lock,
-// the lock is not known to be held.
+// explain separates an outage from contention. If the session is not active when a wait ends, the error matches ErrUnreachable. A
+// Try returns a HeldError even then, if that names a foreign contender or a local goroutine that holds the lock.
 func (k *asked) explain(ctx context.Context, a *lock.Call, err error) error {
 	var held *HeldError
 	known := errors.As(err, &held) && (!held.Local || held.owner == turn.Holds)
@@ -131,7 +130,7 @@ func (k *call) tell(e Event) {
 }
 
 // tenure sends the Observer the events of one lease: Acquired, and then Released or Lost, each at most once. A lease that enters
-// a lock again belongs to the outer lease's tenure. It has a tenure of its own if EventQueued was sent for its call.
+// a lock again belongs to the outer lease's tenure. But if EventQueued was sent for its call, it has a tenure of its own.
 type tenure struct {
 	q       *handle // its holder's handle
 	call    *call

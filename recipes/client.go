@@ -65,8 +65,8 @@ type Config struct {
 	// LoseOnSuspect ends the session, and so its leases, as soon as it is Suspect while anything is held. Without it leases last
 	// until the session is Lost, and survive a short disconnect.
 	LoseOnSuspect bool
-	// MaxReply bounds a server's reply, in bytes; 0 = 16 MiB. A longer reply ends the connection with ErrTooLarge. With the default only
-	// listings can be longer: 16 MiB hold a listing of 100,000 nodes with names of 160 bytes. Memory is used as a reply arrives.
+	// MaxReply bounds a server's reply, in bytes; 0 = 16 MiB. A longer reply ends the connection with ErrTooLarge. Of all replies only a
+	// listing can exceed the default: 16 MiB hold 100,000 names of 160 bytes. Memory is used as a reply arrives.
 	MaxReply int
 	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
 	ReadOnly bool
@@ -176,9 +176,9 @@ const observerGrace = 1500 * time.Millisecond
 
 // Close ends the client. The session becomes Lost with ErrClosed, which cancels the context of every lease. Then Close closes it
 // on the servers, which removes its nodes at once, and joins every goroutine. An error means that the servers did not confirm:
-// the nodes then vanish when the session expires there. If the servers do not answer, Close takes up to three seconds. If the
-// connection works and a lock is held, it takes up to a session timeout. A slow Observer, and a slow Logger, add up to 1.5 s. A
-// second Close waits for the first and returns nil.
+// the nodes then vanish when the session expires there. If the servers do not answer, Close takes up to three seconds. If a lock
+// is held, Close waits up to a session timeout for their answer, as long as the connection works. A slow Observer adds up to 1.5
+// s, and a slow Logger up to another 1.5 s. A second Close waits for the first and returns nil.
 func (c *Client) Close() error {
 	err := c.conn.Close()
 	c.state.Join() // what the recipes run ends with the session

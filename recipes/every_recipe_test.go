@@ -130,7 +130,7 @@ func TestTheHolderIsNamedToWhoeverGivesUpWaitingWhateverTheRecipe(t *testing.T) 
 func TestASemaphoreOfKazoosWireIsRefusedWithTheReasonAndNothingIsWritten(t *testing.T) { // recipes.md 2.5 b
 	// Its permits stand elsewhere and are not counted again after their creation: sharing one would admit too many.
 	inLab(t, func(t *testing.T, l *lab) {
-		const why = `"kazoo" is not allowed: kazoo's semaphore keeps its permits and its queue elsewhere`
+		const why = `"kazoo" is not allowed: kazoo's semaphore uses other nodes`
 		l.Semaphore(2)
 		c := l.Client("a")
 		require.NoError(t, l.Srv.Create("/undeclared", nil))

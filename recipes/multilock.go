@@ -19,10 +19,10 @@ func (m *RWMutex) handle() *handle  { return m.write }
 // ZooKeeper transaction takes the places in all queues; if the whole set is free, that one round trip is all.
 //
 // MultiLocks do not wait for each other in a circle, nor do they with single locks. One transaction creates all places of a set.
-// So in every queue that two sets share, the places of the same set are the older ones.
+// So of two sets, one has the older place in every queue that they share.
 //  1. A place waits only for older places. So the oldest set that waits, waits only for holders, which are free to finish.
-//  2. Among the goroutines of its client a set takes its turns for all members at one moment, before any node exists. Until then
-//     it delays no other goroutine, so goroutines that want one of the locks may go first.
+//  2. A set takes its turns among its client's goroutines for all members at one moment, before it creates a node. Until then it
+//     delays no other goroutine, so goroutines that want one of the locks may go first.
 //
 // A program that takes further locks while it holds some can still deadlock, as with any locks.
 type MultiLock struct {

@@ -62,13 +62,13 @@ type Event struct {
 	Call    uint64          // the same in all events of one call and its lease, and unique in this process; 0 for a session's events
 	Path    string          // the lock's present node; of a MultiLock all of them, as in [Lease.Path]
 	Locks   []EventLock     // the lock that the call wants, or the members of a MultiLock; do not change it
-	Node    string          // the path of the call's node; set in Queued, unless the call waits in the process, and in all events of a lease
+	Node    string          // the path of the call's node: in all events of a lease, and in Queued unless the call waits in the process
 	Token   uint64          // of a lease; 0 while it is not known
 	Wait    time.Duration   // from the call until it was queued, granted or refused; for a heartbeat, from its sending until its answer
 	Held    time.Duration   // from the grant until now (of a lease)
 	Result  string          // how the call ended (Acquired, Refused), as listed above
 	Cause   error           // of Queued, a *HeldError that names the contender ahead; of Refused, Lost and the events of sessions, the reason
-	Session int64           // the id of the session, of a lease's and a session's events; 0 otherwise
+	Session int64           // the session's id, in the events of leases and sessions; otherwise 0
 }
 
 // EventLock is one of the locks that a call is for.
@@ -168,8 +168,8 @@ func (q *eventQueue) next() (e Event, more bool) {
 	return e, true
 }
 
-// wait waits until all events are delivered, for the time most at longest.
-func (q *eventQueue) wait(most time.Duration) {
+// wait waits until all events are delivered, for no longer than limit.
+func (q *eventQueue) wait(limit time.Duration) {
 	q.mu.Lock()
 	idle := q.idle
 	q.mu.Unlock()
@@ -178,7 +178,7 @@ func (q *eventQueue) wait(most time.Duration) {
 	}
 	select {
 	case <-idle:
-	case <-time.After(most):
+	case <-time.After(limit):
 	}
 }
 

@@ -67,7 +67,7 @@ func Lock(ctx context.Context, c session.Source, path string) (*Report, error) {
 	if path == "/" { // the root cannot be a lock
 		return in, nil
 	}
-	if errors.Is(n.Why, kind.ErrForeign) && len(n.Data) == 0 { // so are the nodes of keys
+	if errors.Is(n.Why, kind.ErrForeign) && len(n.Data) == 0 { // the node of a key is empty and foreign too
 		of, err := family.Above(ctx, s, path, func() {})
 		if err != nil {
 			return nil, err

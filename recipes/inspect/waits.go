@@ -170,7 +170,7 @@ func (g *waitGraph) settle() {
 func (g *waitGraph) deadlocks() (out []Deadlock) {
 	// A walk that meets its own steps has found a cycle. One that meets an earlier walk has found nothing new, because that
 	// one went on to its end. Each party has one next, so no two cycles share a party.
-	seen := map[party]int{} // the walk that passed, counted from 1
+	seen := map[party]int{} // the number of the walk that came by a party, from 1; 0 if none did
 	for walk, p := range g.order {
 		if g.waits[p] == nil {
 			continue

@@ -120,20 +120,21 @@ func (l List) String() string {
 // Masked reports whether the hash of an entry is hidden.
 func (l List) Masked() bool { return slices.ContainsFunc(l, ACL.hidden) }
 
-// Of returns the entries of an identity in sure. perhaps has the entries that may be its own, because one of the two hashes is hidden.
-func (l List) Of(who ACL) (sure, perhaps List) {
+// Of returns two lists: certain has the entries of the identity. possible has the entries that may be its own, because one of the two
+// hashes is hidden.
+func (l List) Of(who ACL) (certain, possible List) {
 	user, _, _ := strings.Cut(who.ID, ":")
 	for _, a := range l {
 		name, _, _ := strings.Cut(a.ID, ":")
 		switch hides := a.hidden() || who.hidden(); {
 		case a.Scheme != who.Scheme:
 		case hides && name == user:
-			perhaps = append(perhaps, a)
+			possible = append(possible, a)
 		case !hides && a.ID == who.ID:
-			sure = append(sure, a)
+			certain = append(certain, a)
 		}
 	}
-	return sure, perhaps
+	return certain, possible
 }
 
 // Rights adds up the rights that the list surely gives to a client with these identities, and those that it may give. Entries may

@@ -17,8 +17,8 @@ import (
 type Contender struct {
 	// Name is the name in ZooKeeper.
 	Name string
-	// GUID stands before the marker, so that the client recognises its own node after a lost reply (without "_c_" and the closing dash); ""
-	// when it wrote none.
+	// GUID is the id before the marker, without "_c_" and the closing dash; "" if the client wrote none. By it the client recognises its
+	// own node after a lost reply.
 	GUID string
 	// Shared is true for a reader.
 	Shared bool

@@ -7,7 +7,7 @@
 //
 // No other package describes recipe types. The configuration language builds its block schemas from the parameter tables here, and plan
 // compares parameters through them. Apply writes the payload, and the library reads it when a program uses a lock. A new recipe type is one
-// file in this package and one in package recipes.
+// file in this package, and its code in package recipes or in a package below it.
 //
 // # The payload
 //

@@ -65,9 +65,9 @@ type member struct {
 	value any
 }
 
-// with adds to m the fields of others that m does not have.
-func (m members) with(others map[string]json.RawMessage) members {
-	for name, value := range others {
+// with adds to m the fields of extra that m does not have.
+func (m members) with(extra map[string]json.RawMessage) members {
+	for name, value := range extra {
 		if !slices.ContainsFunc(m, func(f member) bool { return f.name == name }) {
 			m = append(m, member{name, value})
 		}

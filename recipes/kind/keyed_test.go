@@ -112,7 +112,7 @@ func TestAFamilySaysWhatItsKeysAre(t *testing.T) {
 		{kind.KeyedParams{Of: "semaphore"}, `"permits": is required`},
 		{kind.KeyedParams{Of: "mutex", Permits: 3}, "a mutex has none"},
 		{kind.KeyedParams{Of: "election"}, "must be one of"},
-		{kind.KeyedParams{Of: "semaphore", Permits: 3, Common: kind.Common{Wire: "kazoo"}}, "beyond the limit"},
+		{kind.KeyedParams{Of: "semaphore", Permits: 3, Common: kind.Common{Wire: "kazoo"}}, "exceed the limit"},
 		{kind.KeyedParams{Of: "mutex", Fanout: "17"}, "must be one of"},
 	} {
 		if err := kind.Validate(&c.p); c.wrong != "" {

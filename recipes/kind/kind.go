@@ -30,8 +30,8 @@ type Kind struct {
 	Permits func(p Params) int
 }
 
-// PartACL returns the access list of the child called name. list is the access list of the lock node. An identity that may queue (CREATE)
-// may write the record instead, and create and delete nothing below it. One that administers the lock, or only reads it, keeps its rights.
+// PartACL returns the access list of the child called name. list is the access list of the lock node. An identity with CREATE on the lock
+// gets WRITE on the record instead of CREATE and DELETE. An identity that administers the lock, or only reads it, keeps its rights.
 func (k *Kind) PartACL(name string, list List) List {
 	if k == nil || name == "" || name != k.Record {
 		return list
@@ -55,8 +55,9 @@ type Queue struct {
 	// the contender that must leave first, or [AnyChange] when no single departure decides. It is pure: the same queue gives the same
 	// answer to every client, so all clients agree without talking to each other.
 	Admit func(p Params, queue []Contender, i int) (admitted bool, behind int)
-	// Marked means that a contender that holds after a wait writes that into its node ([Holder].Held), unless it gives the lock back at
-	// once. Its successor may conclude from this that it is next. It is for queues where no contender can appear ahead of others.
+	// If Marked is set, a contender that was granted after a wait notes that in its node ([Holder].Held), unless it leaves at once. In
+	// a queue with one holder its successor may conclude from the note that it is next. It is for queues where no contender can appear
+	// ahead of others.
 	Marked bool
 	// Plain means that nodes contain only the ID of their owner, instead of a [Holder].
 	Plain bool

@@ -7,7 +7,7 @@ var Semaphore = &Kind{
 	Doc:      "A lock with a number of permits: a caller takes one or more, and waits while too few are free.",
 	Children: []string{"leases", "locks"},
 	Queues: []Queue{
-		// Marked only for those who inspect it: a successor can conclude nothing from permits, which have no front.
+		// The mark of a permit is for people only: permits have no front, so a successor learns nothing from it.
 		{Child: "leases", Admit: admitUpToPermits, Marked: true, Exclusive: map[string]string{WireCurator: "lease-"}},
 		{Child: "locks", Gate: true, Admit: firstHolds, Exclusive: map[string]string{WireCurator: "lock-"}},
 	},
@@ -25,7 +25,7 @@ type SemaphoreParams struct {
 
 // noKazooSemaphore: kazoo's Semaphore creates its permits in the lock node and its gate beside it. It does not count again after it has
 // created a permit.
-const noKazooSemaphore = "kazoo's semaphore keeps its permits and its queue elsewhere and never counts a permit again, so Go and Python programs sharing one would be admitted beyond the limit"
+const noKazooSemaphore = "kazoo's semaphore uses other nodes and does not count again after creating a permit, so Go and Python programs together would exceed the limit"
 
 // Kind and Fields implement [Params].
 func (*SemaphoreParams) Kind() *Kind       { return Semaphore }

@@ -57,10 +57,10 @@ type Sight struct {
 	unread bool      // only its name is known
 }
 
-// NewSight describes a contender by its node alone. at is the time of the look, zero if that is not known.
-func NewSight(p Party, at time.Time) Sight {
+// NewSight describes a contender by its node alone. moment is the time of the look, zero if that is not known.
+func NewSight(p Party, moment time.Time) Sight {
 	s := Sight{Node: p.Path, ID: p.ID, Shared: p.Shared, Token: p.Token, Session: SessionID(p.Session), Permits: p.Permits,
-		Host: p.Host, PID: p.PID, Since: Stamp{p.Since}, Held: Stamp{p.Held}, Candidate: p.Candidate, Format: p.Writer, Connection: NotAsked, at: at,
+		Host: p.Host, PID: p.PID, Since: Stamp{p.Since}, Held: Stamp{p.Held}, Candidate: p.Candidate, Format: p.Writer, Connection: NotAsked, at: moment,
 		unread: p.ID == "" && p.Data == nil && p.Token == 0}
 	if p.Writer != "" { // its node was read
 		s.Revoked = &p.Revoked
@@ -72,8 +72,8 @@ func NewSight(p Party, at time.Time) Sight {
 	if p.Session == 0 && p.Token != 0 {
 		s.Connection = NoSession
 	}
-	if since := s.since(); !since.IsZero() && at.After(since) { // otherwise the clock it goes by is ahead of ours
-		s.ForMs = at.Sub(since).Milliseconds()
+	if since := s.since(); !since.IsZero() && moment.After(since) { // otherwise the clock it goes by is ahead of ours
+		s.ForMs = moment.Sub(since).Milliseconds()
 	}
 	return s
 }

@@ -127,7 +127,7 @@ func (u *Usage) List() (out []string) {
 	return out
 }
 
-// of names the key of a party in a family.
+// The method of returns the key of a party in a family, as text for a list.
 func (p Party) of() string {
 	if p.Key == "" {
 		return ""

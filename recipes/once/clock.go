@@ -20,7 +20,7 @@ import "time"
 //     stored, so this is exact too.
 //   - turn compares slots with this client's clock, and Skip with the machine's. If that clock is slow, they see only later that a slot is
 //     due.
-//   - clock.learn accepts a clock that was ahead of the ensemble's by 30 s when a slot was chosen.
+//   - clock.learn accepts a clock that was at most 30 s ahead of the ensemble's when the slot was chosen.
 
 // recheck bounds each wait for a slot: a clock may be set meanwhile, so everything is looked at again.
 const recheck = time.Minute

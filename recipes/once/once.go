@@ -117,12 +117,12 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 	}
 }
 
-// startNow takes the job's lock, and starts the slot in its record. An empty name means the newest slot at the time newest. late
-// refuses a slot that is more than catch_up ago. If the slot is not due, or if the clock by which it was chosen (by) was wrong,
-// startNow returns neither a start nor an error. Then the caller waits, and looks at everything again.
-func (o *Once) startNow(ctx context.Context, slot string, newest time.Time, by *clock, late, try bool) (s *Start, wait time.Duration, err error) {
+// startNow takes the job's lock, and starts the slot in its record. An empty name means the newest slot at moment. late refuses a
+// slot that is more than catch_up ago. If the slot is not due, or if the clock that chose it (chooser) was wrong, startNow
+// returns neither a start nor an error. Then the caller waits, and looks at everything again.
+func (o *Once) startNow(ctx context.Context, slot string, moment time.Time, chooser *clock, late, try bool) (s *Start, wait time.Duration, err error) {
 	asked := time.Now()
-	p, name, err := o.resolve(ctx, slot, newest)
+	p, name, err := o.resolve(ctx, slot, moment)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -135,7 +135,7 @@ func (o *Once) startNow(ctx context.Context, slot string, newest time.Time, by *
 		own, err = s.contender()
 	}
 	var early time.Duration
-	wrong := err == nil && by != nil && by.learn(time.UnixMilli(own.Ctime))
+	wrong := err == nil && chooser != nil && chooser.learn(time.UnixMilli(own.Ctime))
 	if err == nil && !wrong {
 		early, err = s.begin(time.UnixMilli(own.Mtime), late)
 	}
@@ -143,7 +143,7 @@ func (o *Once) startNow(ctx context.Context, slot string, newest time.Time, by *
 		return s, 0, nil
 	}
 	err = l.Do(ctx, func(context.Context, *recipes.Lease) error { return err })
-	// early counts from the last write of our node, and we asked before that. So the pause is never too long.
+	// begin measured early from our node's last write; asked is an earlier moment. So the pause is never too long.
 	return nil, min(early-time.Since(asked), recheck) + stagger(p), err
 }
 

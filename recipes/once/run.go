@@ -139,12 +139,12 @@ func (o *Once) attempt(ctx context.Context, at, settled time.Time, now *clock, f
 	return at, nil
 }
 
-// await waits until the slot at next is due by the clock, and then for stagger. It returns earlier when the caller must look at
-// everything again.
-func (o *Once) await(ctx context.Context, d *recipes.Declaration, by *clock, next time.Time) error {
+// await waits until the slot at instant is due by the clock, and then for stagger. It returns earlier when the caller must look
+// at everything again.
+func (o *Once) await(ctx context.Context, d *recipes.Declaration, by *clock, instant time.Time) error {
 	left := recheck
-	if now, _ := by.read(); !next.IsZero() {
-		left = min(next.Sub(now), recheck)
+	if now, _ := by.read(); !instant.IsZero() {
+		left = min(instant.Sub(now), recheck)
 	}
 	select {
 	case <-time.After(left):
@@ -153,7 +153,7 @@ func (o *Once) await(ctx context.Context, d *recipes.Declaration, by *clock, nex
 	case <-ctx.Done():
 		return retry.WhyEnded(ctx)
 	}
-	if now, _ := by.read(); next.IsZero() || next.After(now) {
+	if now, _ := by.read(); instant.IsZero() || instant.After(now) {
 		return nil
 	}
 	return retry.Pause(ctx, nil, stagger(d.Params.(*kind.OnceParams)))

@@ -120,29 +120,29 @@ func countsFrom(r *slots.Record, d *recipes.Declaration, stat *zk.Stat) time.Tim
 	return r.From(d.Since, time.UnixMilli(stat.Ctime))
 }
 
-// inTime returns the error of a slot that is too old at the time now of the ensemble's clock. Slots up to from are too old: the
-// record does not know them, but an earlier record may have.
-func (s *Start) inTime(from, now time.Time, late bool) error {
+// inTime returns the error of a slot that is too old at moment, a time of the ensemble's clock. A slot that is not after origin
+// is too old: the record does not know it, but an earlier record may have.
+func (s *Start) inTime(origin, moment time.Time, late bool) error {
 	if s.params.Schedule == "" {
 		return nil
 	}
 	at, _ := slots.Time(s.Slot) // it was checked
 	switch {
-	case !at.After(from):
+	case !at.After(origin):
 		return fmt.Errorf("%w: %s is from before %s was declared", ErrSlotTooOld, s.Slot, s.Path())
-	case late && now.Sub(at) > s.params.Late():
-		return fmt.Errorf("%w: %s of %s is %v ago by the ensemble's clock, and catch_up is %v", ErrSlotTooOld, s.Slot, s.Path(), now.Sub(at).Round(time.Second), s.params.Late())
+	case late && moment.Sub(at) > s.params.Late():
+		return fmt.Errorf("%w: %s of %s is %v ago by the ensemble's clock, and catch_up is %v", ErrSlotTooOld, s.Slot, s.Path(), moment.Sub(at).Round(time.Second), s.params.Late())
 	}
 	return nil
 }
 
-// early returns how long it is from now until the slot may be started.
-func (s *Start) early(now time.Time) time.Duration {
+// early returns how long it is from moment until the slot may be started.
+func (s *Start) early(moment time.Time) time.Duration {
 	if s.params.Schedule == "" {
 		return 0
 	}
 	at, _ := slots.Time(s.Slot)
-	return max(0, at.Sub(now)-ahead)
+	return max(0, at.Sub(moment)-ahead)
 }
 
 // note records the result of the run.

@@ -35,8 +35,8 @@
 //
 // reason is session (expired, or not proven in time), deleted (another program deleted the node) or other.
 //
-// A MultiLock counts once for each member, with kind="multilock". Entering a lock again (WithReentrancy) is not counted. A
-// call waits for another contender in the queue, or for another goroutine of its own Client.
+// A MultiLock counts once for each member, with kind="multilock". Entering a lock again (WithReentrancy) is not counted. A call
+// counts as waiting while another contender in the queue, or another goroutine of its Client, is ahead of it.
 //
 // A Client sends heartbeats while it holds a lock. It also sends them while it is the first waiter of a mutex or of a job. Heartbeats
 // become slow before locks are lost.

@@ -86,7 +86,7 @@ func checkServer(ctx context.Context, s *session.Session) []Condition {
 
 // checkTimeout compares tick and timeout: type proof of package session says why a tick may be a quarter of the timeout.
 func checkTimeout(t, tick time.Duration, how string) Condition {
-	k := Condition{Name: "session timeout", Why: "a lease lasts half a session timeout; a commit proves that the session lives so long only if a tick is at most a quarter of the session timeout",
+	k := Condition{Name: "session timeout", Why: "a lease lasts half a session timeout; a commit guarantees that only if a tick is at most a quarter of the session timeout",
 		What: fmt.Sprintf("the servers granted %v; a tick is %v, by %s", t, tick, how)}
 	switch {
 	case tick <= 0:
@@ -135,7 +135,7 @@ func checkLease(t time.Duration, of sessions) Condition {
 
 // checkStaleness compares how long a server may serve old data with how long the leader waits for the session. A follower that is cut off
 // drops its clients after syncLimit ticks. At the cut, the leader last heard of them at most half a tick and T/3 ago, because a client
-// pings every T/3. So the leader expires them 2T/3 less half a tick after the cut at the earliest. Hence 2T/3 should be at least (syncLimit
+// pings every T/3. So the leader expires them no earlier than (2T/3 - half a tick) after the cut. Hence 2T/3 should be at least (syncLimit
 // + 1/2) ticks. No promise rests on this: grants and leases rest on commits, and such a server commits nothing.
 func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condition {
 	k := Condition{Name: "stale servers", Why: "a server cut off from its leader serves old data for syncLimit ticks; it should drop its clients before the leader expires them, or they learn of their loss by the clock alone"}

@@ -64,7 +64,7 @@ func from(addr string) string {
 
 // checkConnections names the hosts with the most connections.
 func checkConnections(snap *scan.Snapshot) Condition {
-	k := Condition{Name: "connections", Why: "a server refuses an address more than maxClientCnxns connections, 60 unless set: programs that leak theirs keep others out"}
+	k := Condition{Name: "connections", Why: "a server accepts at most maxClientCnxns connections from one address (60 unless set): programs that leak connections keep others out"}
 	all := 0
 	for _, at := range snap.Servers {
 		all += max(0, at.Connections)
@@ -131,8 +131,8 @@ func checkZxid(snap *scan.Snapshot) Condition {
 const epochIDs = 1 << 32
 
 // EpochUsed is the share of the transaction ids of the leader's epoch that is used, and whether it is known how servers count them. No
-// server says that. Releases before 3.10 count in one way, and the first id of the other way is 2^40. A larger id may be of either way:
-// counted in the first way, it is of epoch 256 or a later one. Then EpochUsed assumes the way whose ids are used up sooner.
+// server says that. Releases before 3.10 count in one way, and the first id of the other way is 2^40. Both ways can produce a larger
+// id; in the first way it belongs to epoch 256 or a later one. Then EpochUsed assumes the way whose ids are used up sooner.
 func EpochUsed(snap *scan.Snapshot) (ratio float64, known bool) {
 	ratio, known = float64(snap.Zxid%epochIDs)/epochIDs, snap.Zxid < 1<<40
 	for _, at := range snap.Servers {

@@ -186,7 +186,7 @@ func (k *keysLook) conditions(now time.Time) []Condition {
 	out := []Condition{keys}
 	if long := k.left(now); len(long) > 0 {
 		out = append(out, Condition{Name: "empty keys" + name, Verdict: Unsure, What: fmt.Sprintf("%d of %d nodes have been empty for more than %v: %s", len(long), k.looked, leftFor, k.few(long)),
-			Why:  "a key's node goes with its last user; what a crash leaves is a container, which servers delete, but not if it never had a child, if another program made it as a persistent node, or if the servers have no containers",
+			Why:  "the last user deletes a key's node; after a crash servers do, unless it is persistent, never had a child, or they lack containers",
 			Next: "the next user of such a key deletes its node; when no program uses the family, you can delete such nodes below " + k.of.Path + " with zkCli.sh"})
 	}
 	if k.bytes > longListing {

@@ -63,16 +63,16 @@ func (e *entry) dir(path string) *directory {
 	return d
 }
 
-// show sets the entry's report to in. If the old report says the same, it stays, with the same pointer.
-func (e *entry) show(in *inspect.Report) {
+// show sets the entry's report to latest. If the old report says the same, it stays, with the same pointer.
+func (e *entry) show(latest *inspect.Report) {
 	alike := func(a, b inspect.Contender) bool {
 		return a.Path == b.Path && a.Token == b.Token && a.Session == b.Session && a.Permits == b.Permits && bytes.Equal(a.Data, b.Data)
 	}
 	idle := func(k *inspect.Keys) bool { return k == nil || k.InUse+k.Empty == 0 && k.Listed == k.Dirs }
 	old := e.report
-	if old == nil || !idle(in.Keys) || !idle(old.Keys) || in.Kind != old.Kind || in.Payload != old.Payload || !reflect.DeepEqual(in.Job, old.Job) ||
-		!slices.EqualFunc(in.Holders, old.Holders, alike) || !slices.EqualFunc(in.Waiters, old.Waiters, alike) || !slices.Equal(in.Junk, old.Junk) {
-		e.report = in
+	if old == nil || !idle(latest.Keys) || !idle(old.Keys) || latest.Kind != old.Kind || latest.Payload != old.Payload || !reflect.DeepEqual(latest.Job, old.Job) ||
+		!slices.EqualFunc(latest.Holders, old.Holders, alike) || !slices.EqualFunc(latest.Waiters, old.Waiters, alike) || !slices.Equal(latest.Junk, old.Junk) {
+		e.report = latest
 	}
 }
 

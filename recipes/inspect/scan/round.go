@@ -38,8 +38,8 @@ type round struct {
 const (
 	// lookers is how many nodes are looked at concurrently.
 	lookers = 64
-	// turnReads and checkReads bound the requests of a look that only ask whether a node has changed: turnReads those for nodes
-	// whose turn it is, checkReads those for locks in use where dump does not tell.
+	// Both bound a look's requests that only ask for changes: turnReads for nodes in turn, checkReads for locks in use without
+	// dump.
 	turnReads, checkReads = 64, 192
 	// notesEvery is how soon an unchanged contender is read again, because its program may have written into its node.
 	notesEvery = time.Minute

@@ -39,7 +39,7 @@ type Snapshot struct {
 	Waits        *inspect.Waits  // see WaitsFor; of a queue longer than 200, its first 200 and those that wait or hold elsewhere too
 	Unread       []Unread        // what could not be read, by path
 	Cut          bool            // not all nodes below the prefix are looked at: there are too many, or some paths are very long
-	Empty        []Empty         // nodes that programs left of undeclared locks; only Look below a prefix finds them
+	Empty        []Empty         // what remains of undeclared locks; only Look below a prefix finds it
 	Pending      int             // nodes whose turn has not come yet, because of Options.Reads: their report is older, or missing
 	Cost         struct {
 		Reads     int   // requests on the connection
@@ -231,7 +231,8 @@ func (s *Scanner) unlessSilent(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// ended replaces the end of ctx, if a look failed because of that, by the reason why there is no connection. It sends nothing.
+// ended returns the error of a look. If the look failed because ctx ended, ended returns the reason why there is no connection. It sends
+// nothing.
 func ended(ctx context.Context, live *session.Session, err error) error {
 	var op *session.OpError
 	var silent silence

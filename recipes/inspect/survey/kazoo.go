@@ -32,7 +32,7 @@ func (f *Found) idleKazoo(meant bool) {
 		"the number in its data, so an apply stops there without -overwrite-data.")
 }
 
-// besideKazoo marks the queues of kazoo semaphores, which look like locks, and recognises the semaphores that are idle by them.
+// besideKazoo marks the queues of kazoo semaphores, which look like locks. By these queues it recognises idle semaphores.
 func (o Surveyor) besideKazoo(siblings []*Found) {
 	semaphores := map[string]*Found{}
 	for _, f := range siblings {

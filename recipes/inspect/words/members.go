@@ -80,7 +80,7 @@ func hostOf(addr string) string {
 }
 
 // others are the servers of the ensemble that this client's configuration does not name, and that have an address to ask. It notes those
-// without one. A client that names as many servers as there are names all of them.
+// without one. If a client names as many servers as the ensemble has, it names all of them.
 func (a *Asker) others(ctx context.Context, live *session.Session, h *Answers) (out []asked) {
 	h.Reads++
 	data, _, err := live.Get(ctx, configNode)

@@ -253,9 +253,9 @@ func (s *Server) failed(word string, err error) {
 
 // calibrate converts the leader's times, in a zone that may be unknown here, into this machine's time. Our own session is in the list, and
 // the leader has heard from it within a third of its timeout. So it expires within one timeout from now, rounded up to a tick; a tick is at
-// most half a timeout. If the leader's time for it is earlier than one timeout from now, calibrate takes the difference as the error of the
-// clocks. Times may then be late by that third, but no session seems silent because the leader's clock is slow. A server that does not list
-// our session leads another ensemble.
+// most half a timeout. So calibrate expects the leader's time for it between one and two timeouts from now. Otherwise it takes the
+// difference from one timeout as the error of the clocks. Times may then be up to a third of the timeout late, but a slow leader's clock
+// makes no session seem silent. A server that does not list our session leads another ensemble.
 func (a *Asker) calibrate(live *session.Session, d *dump) {
 	own, ok := d.expires[live.ID()]
 	if !ok {

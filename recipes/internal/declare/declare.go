@@ -37,7 +37,7 @@ type Declaration struct {
 	Params     kind.Params
 	Since      time.Time // the time when a job's schedule was declared, by the ensemble's clock
 	ACL        []zk.ACL  // of the nodes of holders and waiters
-	shared     []zk.ACL  // ACL if the declaration has none
+	shared     []zk.ACL  // the value of ACL if the declaration has no access list for contenders
 	Wire       string
 	MaxWaiters int // max_waiters; 0 is no bound
 
@@ -107,7 +107,7 @@ func (d *Declaration) mismatch(want, got string) error {
 		ErrKindMismatch, d.Path, got, kind.Visible(d.payload.Owner.String()), want)
 }
 
-// refuses returns why the lock grants nothing new; nil if it does.
+// refuses returns an error if the lock grants nothing new, otherwise nil.
 func (d *Declaration) refuses() error {
 	if d.payload.State == kind.StateActive {
 		return nil
@@ -521,9 +521,9 @@ func (d *Declaration) openKeys(k *kind.Kind) (*Declaration, error) {
 	return d.keys, nil
 }
 
-// KeyNode returns the node of the key, for a place in the queue in; nil if q is no key. A call waits at the gate because of
+// KeyNode returns the node of the key that q names, for a place in queue; nil if q is no key. A call waits at the gate because of
 // others, so SeenOthers is true there.
-func (q *Name) KeyNode(d *Declaration, in kind.Queue) *znode.KeyNode {
+func (q *Name) KeyNode(d *Declaration, queue kind.Queue) *znode.KeyNode {
 	if d.family == nil {
 		return nil
 	}
@@ -533,7 +533,7 @@ func (q *Name) KeyNode(d *Declaration, in kind.Queue) *znode.KeyNode {
 	}
 	n.Made, n.Needed = make([]bool, len(n.Dirs)), len(n.Dirs)
 	switch {
-	case in.Gate:
+	case queue.Gate:
 		n.SeenOthers = true
 		for i := range n.Needed - 1 {
 			n.Made[i] = true

@@ -21,7 +21,8 @@ type Polling struct {
 	done          sync.WaitGroup
 }
 
-// Poll lets each client poll until End, or the end of the test. It pauses for as long as pause, or up to twice that and a millisecond.
+// Poll lets each client poll until End, or the end of the test. Each client pauses between calls for a random time, from pause to
+// twice pause and a millisecond.
 func Poll(t *testing.T, clients []*recipes.Client, f Poller, pause time.Duration) *Polling {
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)

@@ -26,7 +26,7 @@ type Turns interface {
 	Granted()
 	Leaving()                                        // the lock is about to be free
 	Leave()                                          // the lock is free
-	Next() *znode.Node                               // the node to create for the next goroutine; nil if none waits that takes a place
+	Next() *znode.Node                               // the node to create for the next goroutine; nil if none waits, or the next one takes no place
 	HandOver(place *znode.Node, queue []string) bool // false: the goroutine has given up
 }
 
@@ -249,13 +249,13 @@ func (h *Lock) end(cause error) {
 	}
 }
 
-// leave takes out l, which has been given back. If l was the last use, the caller gives the nodes back. Otherwise why says how
+// leave takes out l, which has been given back. If l was the last use, the caller gives the nodes back. Otherwise cause says how
 // the lock was lost; nil if it was not.
-func (h *Lock) leave(l *Use) (last bool, why error) {
+func (h *Lock) leave(l *Use) (last bool, cause error) {
 	h.mu.Lock()
 	l.g.leases--
 	h.leases--
-	if last, why = h.leases == 0, h.why; !last && why == nil && l.g.leases == 0 { // finish reports a tenure that ends with the lock
+	if last, cause = h.leases == 0, h.why; !last && cause == nil && l.g.leases == 0 { // finish reports a tenure that ends with the lock
 		l.g.told.Ended(h.czxid, false, nil)
 		h.tenures = slices.DeleteFunc(h.tenures, func(t *tenure) bool { return t == l.g })
 	}
@@ -263,7 +263,7 @@ func (h *Lock) leave(l *Use) (last bool, why error) {
 	h.workEnded()
 	if !last {
 		l.end(Released(h.Of.Path()))
-		return false, why
+		return false, cause
 	}
 	if h.finish(Released(h.Of.Path()), false) == over { // the lock was lost before, or is lost at this moment: Lose does the rest
 		h.mu.Lock()

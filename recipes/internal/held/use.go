@@ -42,9 +42,9 @@ var useMoves = map[useState][]useState{used: {released}, released: {exchanged}}
 // Listener returns the listener that received the grant.
 func (l *Use) Listener() Listener { return l.g.told }
 
-// Enter returns another use of the lock, for a caller with a context of l; nil if l has ended. If told is not nil, it receives a
-// grant.
-func (l *Use) Enter(ctx context.Context, told Listener) *Use {
+// Enter returns another use of the lock, for a caller with a context of l; nil if l has ended. If listener is not nil, it
+// receives a grant.
+func (l *Use) Enter(ctx context.Context, listener Listener) *Use {
 	h := l.H
 	h.mu.Lock()
 	if h.state == over || l.state != used {
@@ -52,14 +52,14 @@ func (l *Use) Enter(ctx context.Context, told Listener) *Use {
 		return nil
 	}
 	h.leases++
-	if told == nil {
+	if listener == nil {
 		l.g.leases++
 	}
 	h.mu.Unlock()
 	g := l.g
-	if told != nil {
+	if listener != nil {
 		g = new(tenure)
-		h.begin(g, told)
+		h.begin(g, listener)
 	}
 	return &Use{H: h, g: g, Caller: ctx}
 }
@@ -262,13 +262,13 @@ func (l *Use) release() (again bool) {
 	return again
 }
 
-// become ends the lease. From then on its Unlock gives back next.
-func (l *Use) become(next *Use) {
+// become ends the lease. From then on its Unlock gives back successor.
+func (l *Use) become(successor *Use) {
 	l.release()
 	l.H.mu.Lock()
 	defer l.H.mu.Unlock()
 	if step(useMoves, &l.state, exchanged) {
-		l.became = next
+		l.became = successor
 	}
 }
 
@@ -286,8 +286,8 @@ type Key struct {
 
 type usesKey struct{}
 
-// leased is a context under l. The lock of l finds l, and so does the Key of the lock, or of each member of a set. usesKey finds
-// the innermost use.
+// leased is a context under l. Value returns l for l's *Lock, and for the Key of its lock or of each member of a set. For usesKey
+// it returns the innermost use.
 type leased struct {
 	context.Context
 	l *Use

@@ -94,7 +94,7 @@ func (a *Call) create(ctx context.Context) ([]arrival, error) {
 //  2. Take all permits that are held at one moment. All but the newest are older than it, so the listing that granted the newest showed
 //     them. So the older ones are fewer than the limit, and all together are no more than the limit.
 //
-// The gate is listed for fairness only: the listing does not show a waiter that left before it.
+// The gate is listed for fairness only, because a waiter that has already left is not in the listing.
 func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error) {
 	opened := make([]*wait.Opened, len(arrived))
 	for i, at := range arrived {
@@ -163,8 +163,8 @@ func (a *Call) granted(at *arrival) error {
 // semaphore writes nothing. Permits that are created only to be withdrawn are in the way of other tries, and of Curator's
 // clients, which count every permit. When permits are free again, the first try costs one round trip more.
 //
-// The first waiter at the gate relies on this. Each client withdraws direct permits only in calls that were under way when the waiter came,
-// and in one later call. That later call lists the gate and sees the waiter, and so does every later look of its session.
+// The first waiter at the gate relies on this. After the waiter came, each client withdraws direct permits only in its calls under way and
+// in one later call. The later call lists the gate and sees the waiter, and so does every later look of its session.
 func (a *Call) look(ctx context.Context, t *wait.Opened) error {
 	if !a.crowd(t).busy.Load() {
 		return nil

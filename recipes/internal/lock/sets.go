@@ -53,7 +53,7 @@ func (a *Call) check(ctx context.Context) error {
 			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.Handle.Path)
 		case seen[each.Handle.Path]:
 			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, each.Handle.Path)
-		case own != nil && own.Ended() == nil && SubjectOf(own).handleAt(each.Handle.Path).Kind == each.Handle.Kind: // for a handle of another kind, the declaration is the error
+		case own != nil && own.Ended() == nil && SubjectOf(own).handleAt(each.Handle.Path).Kind == each.Handle.Kind: // the declaration refuses a handle of another kind, with a better error
 			return fmt.Errorf("%w: the context comes from a lease of %s, which the multi-lock wants too; give it back first, or leave the member out",
 				ErrWouldDeadlock, each.Handle.Path)
 		}

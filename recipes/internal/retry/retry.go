@@ -21,19 +21,20 @@ type Session interface {
 	Err() error
 }
 
-// Do calls try until it succeeds, until its error is not worth another try, or until ctx or s ends. Pauses grow from 10 ms to a second.
-func Do(ctx context.Context, s Session, worth func(error) bool, try func() error) error {
+// Do calls attempt until it succeeds, until its error is not worth another attempt, or until ctx or s ends. Pauses grow from 10
+// ms to a second.
+func Do(ctx context.Context, s Session, worth func(error) bool, attempt func() error) error {
 	for t := (Tries{}); ; {
-		if err := try(); t.Over(ctx, s, worth, &err) {
+		if err := attempt(); t.Over(ctx, s, worth, &err) {
 			return err
 		}
 	}
 }
 
 // Patiently is Do for work that may take long: pauses grow to 5 s.
-func Patiently(ctx context.Context, s Session, worth func(error) bool, try func() error) error {
+func Patiently(ctx context.Context, s Session, worth func(error) bool, attempt func() error) error {
 	for t := (Tries{Longest: 5 * time.Second}); ; {
-		if err := try(); t.Over(ctx, s, worth, &err) {
+		if err := attempt(); t.Over(ctx, s, worth, &err) {
 			return err
 		}
 	}
@@ -54,7 +55,7 @@ func (t *Tries) Over(ctx context.Context, s Session, worth func(error) bool, err
 		return false
 	case ctx.Err() == nil && errors.Is(*err, why):
 		*err = why
-	case ctx.Err() == nil: // not %w: err may match DidNothing, and then the loop in the next session would go on
+	case ctx.Err() == nil: // not %w: if the result matched DidNothing, a caller would try again in the next session
 		*err = errs.Errorf("%w: %v", why, *err)
 	case !errors.Is(*err, why):
 		*err = errs.Errorf("%w: %w", WhyEnded(ctx), *err)

@@ -141,8 +141,8 @@ func (s *Session) blame(t servers.Server, cause string) {
 }
 
 // pause waits between two passes over the servers. Its jitter grows from pass to pass, so that the clients of a restarted ensemble do not
-// come back in step. Before there is a session it takes a second and up to T/6, where T is the session timeout. Later it grows to the
-// longest that the session can spare. It returns false when the session ends meanwhile.
+// come back in step. Before there is a session, the pause is a second plus a random time of at most T/6 (T: session timeout). Later it
+// grows to the longest that the session can spare. It returns false when the session ends meanwhile.
 func (s *Session) pause(pass int) bool {
 	var d time.Duration
 	if most := s.hurry(); most > 0 {
@@ -257,9 +257,8 @@ func explainSilence(err error) string {
 	return explain(err)
 }
 
-// turnedAway ends a session that no server has granted, if one has refused its login for good in the pass just made over all of
-// them. A session that was granted goes on as long as it may live: while a password or a key is replaced, servers learn of it one
-// after the other.
+// turnedAway ends a session that was never granted, if a server refused its login for good in the last pass. A session that was
+// granted goes on as long as it may live: while a password or a key is replaced, servers learn of it one after the other.
 func (s *Session) turnedAway() bool {
 	s.mu.Lock()
 	why, asked := s.refusal, s.state == stateAsked

@@ -39,7 +39,7 @@ type link struct {
 	state   linkState
 	xid     int32
 	calls   callQueue // submitted, not answered, in order: servers answer a session in that order
-	turned  time.Time // when the oldest of calls became that, if others were before it
+	turned  time.Time // when the request at the head of calls got there, if others were ahead of it
 	pinger  *time.Timer
 	goodbye *time.Timer   // bounds the wait for the answer to closeSession, or to all requests of a link that retires
 	pings   []clock.Stamp // written, not answered, oldest first: servers answer them in order
@@ -176,14 +176,14 @@ func (l *link) stop(t *time.Timer) {
 var errUnanswered = errors.New("it answers pings, and left a request unanswered for a session timeout")
 
 // expire ends the link if one request has been the oldest for a whole session timeout. An answer out of order ends it earlier (see
-// expected). But that needs a later request, and a caller's context may never end. It returns when to ask again, or next if that is
-// earlier. The session asks at each look at the clock, at least once per session timeout.
-func (l *link) expire(next time.Time) time.Time {
+// expected). But that needs a later request, and a caller's context may never end. It returns when to ask again, or deadline if
+// that is earlier. The session asks at each look at the clock, at least once per session timeout.
+func (l *link) expire(deadline time.Time) time.Time {
 	l.mu.Lock()
 	first, due := l.calls.first, l.turned
 	if first == nil {
 		l.mu.Unlock()
-		return next
+		return deadline
 	}
 	if first.sent.At.After(due) {
 		due = first.sent.At
@@ -192,12 +192,12 @@ func (l *link) expire(next time.Time) time.Time {
 	l.mu.Unlock()
 	if !due.After(time.Now()) {
 		l.fail(errUnanswered)
-		return next
+		return deadline
 	}
-	if due.Before(next) {
+	if due.Before(deadline) {
 		return due
 	}
-	return next
+	return deadline
 }
 
 // serve pings the server and delivers what it says, until the link ends. Then the session knows that it has none.
@@ -445,7 +445,8 @@ func (l *link) submit(frames []byte, calls []*call) bool {
 // are such goroutines: servers commit in batches, so answers come in batches, and each answer wakes a goroutine. With 8
 // goroutines that take a lock each, this saves two of three writes. The caller holds mu.
 //
-// While other goroutines compute, the scheduler is slow to come back to this one. Gathering then stops for twenty times as long.
+// While other goroutines compute, the scheduler is slow to come back to this one. If that took more than 5 ms, no goroutine gathers for
+// twenty times that time.
 func (l *link) gather(now time.Time) {
 	l.gathering = true
 	l.mu.Unlock()

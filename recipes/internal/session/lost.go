@@ -61,19 +61,19 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	})
 }
 
-// goodbye returns the frames that end a session: the identities, because servers that insist on one take no closeSession without it,
-// and a closeSession, which has the xid last.
-func (s *Session) goodbye() (frames []byte, last int32, err error) {
-	last = 1
+// goodbye returns the frames that end a session: the identities, which a server may require first, and a closeSession with the xid
+// closing.
+func (s *Session) goodbye() (frames []byte, closing int32, err error) {
+	closing = 1
 	for _, a := range s.client.cfg.Auth {
 		frame, err := s.encode(nil, a.op())
 		if err != nil {
 			return nil, 0, err
 		}
-		binary.BigEndian.PutUint32(frame[4:], uint32(last))
-		frames, last = append(frames, frame...), last+1
+		binary.BigEndian.PutUint32(frame[4:], uint32(closing))
+		frames, closing = append(frames, frame...), closing+1
 	}
-	return wire.Closing(frames, last), last, nil
+	return wire.Closing(frames, closing), closing, nil
 }
 
 // awaitClosed reads the answers to goodbye.

@@ -29,7 +29,7 @@ func (p proof) deadline(t, slept time.Duration) time.Time {
 	//  1. It lived when the write was sent: a leader processes a write only while the session is alive. But a write that a follower
 	//     forwards does not extend the session.
 	//  2. Every half tick, at most T/8 because T >= 4 ticks, a follower tells the leader which sessions it has heard from. The two
-	//     talk in order. So with the write the leader knew from which sessions the follower had heard up to T/8 before.
+	//     talk in order. So when the leader got the write, it knew what the follower had heard until T/8 before the write.
 	//
 	// The sixteenth allows for clocks that run at different rates.
 	chain := p.touched.After(t-t/16, slept)
@@ -55,17 +55,17 @@ type held struct {
 // While anything is held, the session commits a heartbeat whenever T/6 has passed without a committed write: a Confirm of the
 // held paths that still exist, in turn. The session is lost when Deadline passes.
 //
-// The session calls lost with Session.Err when it is lost: before any operation fails because of that, before a closeSession is
-// sent, and on the goroutine that finds the loss. It calls lost with zk.ErrNoNode when a heartbeat finds that a path is gone. No
-// mutex is held then, so lost may use the Client. It must not block or operate on the session: the session, the next one and
-// Client.Close wait for it. lost may be nil. It is not called after release, or when Hold fails. The caller must call release;
+// The session calls onLoss with Session.Err when it is lost: before any operation fails because of that, before a closeSession is
+// sent, and on the goroutine that finds the loss. It calls onLoss with zk.ErrNoNode when a heartbeat finds that a path is gone.
+// No mutex is held then, so onLoss may use the Client. It must not block or operate on the session: the session, the next one and
+// Client.Close wait for it. onLoss may be nil. It is not called after release, or when Hold fails. The caller must call release;
 // calling it again does nothing.
-func (s *Session) Hold(ctx context.Context, lost func(error), paths ...string) (release func(), err error) {
+func (s *Session) Hold(ctx context.Context, onLoss func(error), paths ...string) (release func(), err error) {
 	if len(paths) == 0 {
 		return func() {}, s.Err()
 	}
 	for {
-		switch release, err = s.hold(lost, paths...); {
+		switch release, err = s.hold(onLoss, paths...); {
 		case errors.Is(err, ErrLost):
 			return nil, s.over()
 		case !errors.Is(err, errStaleProof):
@@ -78,7 +78,7 @@ func (s *Session) Hold(ctx context.Context, lost func(error), paths ...string) (
 }
 
 // hold is Hold when a committed write is recent enough, and fails with errStaleProof when none is.
-func (s *Session) hold(lost func(error), paths ...string) (release func(), err error) {
+func (s *Session) hold(onLoss func(error), paths ...string) (release func(), err error) {
 	s.State() // looks at the clock
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 	}
 	own := make([]held, len(paths))
 	for i, path := range paths {
-		own[i] = held{path: path, lost: lost}
+		own[i] = held{path: path, lost: onLoss}
 		s.holds = append(s.holds, &own[i])
 	}
 	s.hasten(now)
@@ -166,8 +166,8 @@ func (s *Session) confirm(ctx context.Context, in lane, paths ...string) error {
 	return err
 }
 
-// acked notes an answer to the frame sent at that time. It clears a suspect session that holds nothing. If something is held, an
-// answer proves only that a server is there: see proof.
+// acked notes an answer to a frame; sent is when the frame was sent. It clears a suspect session that holds nothing. If something
+// is held, an answer proves only that a server is there: see proof.
 func (s *Session) acked(sent clock.Stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,8 @@ func (s *Session) acked(sent clock.Stamp) {
 	}
 }
 
-// committed notes that a write sent then was committed. A later write may have an older touched, and then proves less.
+// committed notes that a write was committed; sent is when it was sent. A later write may have an older touched, and then proves
+// less.
 func (s *Session) committed(sent, touched clock.Stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +218,7 @@ type schedule struct {
 
 var never = time.Unix(1<<40, 0)
 
-// schedule returns the schedule as of the sleep that was read last. mu is held.
+// schedule computes the schedule from s.slept, the sleep that was read last. mu is held.
 func (s *Session) schedule() (x schedule) {
 	commit := func(d time.Duration) time.Time { return s.proof.sent.After(d, s.slept) }
 	held := len(s.holds) > 0
@@ -421,10 +422,9 @@ func (s *Session) hurry() (most time.Duration) {
 }
 
 // respite bounds the pause before the first attempt after a connection has ended. The pause spreads the clients of a server that
-// ends all its connections. It is at most a twelfth of the timeout, and ends before a connection that had fallen silent would be
-// given up (schedule.silent) or, while something is held, before the first heartbeat could have failed (T/6 after the last
-// commit). So the time that hurry counts on remains: 5T/24 for a session that holds nothing, T/3 and ten passes for a lease. So
-// the jitter ends no lease and no place in a queue.
+// ends all its connections. It takes at most T/12, and ends by schedule.silent, or, while something is held, by T/6 after the
+// last commit. So the time that hurry counts on remains: 5T/24 for a session that holds nothing, T/3 and ten passes for a lease.
+// So the jitter ends no lease and no place in a queue.
 func (s *Session) respite() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -101,10 +101,10 @@ type Member struct {
 }
 
 // Enter waits for the turns of a set of locks, and takes all of them at one moment. single is for a call that wants one lock,
-// which also accepts a place. If ctx ends first, Enter returns the contender in the way as ahead, with Ended set, and the index
-// of its lock in set as member. A try returns ahead at once if a contender is in the way, unless that only deletes its nodes. If
-// waits is not nil, Enter calls it once before it waits, with a mutex held.
-func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool, waits func(member int, ahead *Ahead)) (place *Place, member int, ahead *Ahead) {
+// which also accepts a place. If ctx ends first, Enter returns the contender in the way as obstacle, with Ended set, and the
+// index of its lock in set as member. A try returns obstacle at once if a contender is in the way, unless that only deletes its
+// nodes. If report is not nil, Enter calls it once before it waits, with a mutex held.
+func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool, report func(member int, ahead *Ahead)) (place *Place, member int, obstacle *Ahead) {
 	t.mu.Lock()
 	var first *queue[Place]
 	idle := true // owners in the way only delete their nodes
@@ -123,8 +123,8 @@ func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool
 	case try && !idle:
 		defer t.mu.Unlock()
 		return nil, member, first.ahead(len(first.waiters))
-	case waits != nil && !try && !idle:
-		waits(member, first.ahead(len(first.waiters)))
+	case report != nil && !try && !idle:
+		report(member, first.ahead(len(first.waiters)))
 	}
 	w := waiter[Place]{pass: make(chan *Place, 1)}
 	for _, m := range set {
@@ -157,16 +157,16 @@ func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool
 	for i, m := range set {
 		q := t.queues[m.Key]
 		at := q.index(w)
-		if ahead == nil && q.taken() {
-			member, ahead = i, q.ahead(at)
-			ahead.Ended = true
+		if obstacle == nil && q.taken() {
+			member, obstacle = i, q.ahead(at)
+			obstacle.Ended = true
 		}
 		q.remove(at)
 		if q.state == Free && len(q.waiters) == 0 {
 			delete(t.queues, m.Key)
 		}
 	}
-	return nil, member, ahead
+	return nil, member, obstacle
 }
 
 // taken reports whether a goroutine has the turn.

@@ -22,7 +22,7 @@ import (
 //  1. It counts only permits that existed when it became the first (known). No other client takes permits through the gate meanwhile. A
 //     client that creates some directly finds our place in its listing and withdraws them. So at most L of the counted permits are held.
 //  2. After take it waits for older direct permits. Their clients withdraw them too, unless they listed the gate after our transaction
-//     deleted our place. At most L permits that are not withdrawn are granted.
+//     deleted our place. Of the permits that are not withdrawn, at most L are granted.
 //
 // For Curator's clients see Call.look of package lock.
 func (w *waiter) serve(ctx context.Context) (Grant, error) {

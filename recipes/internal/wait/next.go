@@ -65,18 +65,18 @@ func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
 	return nil
 }
 
-// lookAhead watches before, the contender ahead of our predecessor, which is at path. When before goes, we list again. So the
+// lookAhead watches elder, the contender ahead of our predecessor, which is at path. When elder goes, we list again. So the
 // listing happens while our predecessor holds, and not when the queue waits for us. It shows our predecessor first, and then its
 // departure is all we need (see wayClear). This is for short queues: in a long one the predecessor's mark says that it holds. No
-// grant rests on this watch, because without it we list when the way is clear. The watch is on the children of before, so a mark
+// grant rests on this watch, because without it we list when the way is clear. The watch is on the children of elder, so a mark
 // written into its data wakes no waiter.
 //
 // The first request also watches the predecessor, whose data are read later, and our own node. A grant without a listing needs
 // the watch on our own node (see prove). The request sets these two watches only if all clients may read our node: see
 // Session.SetWatches. A foreign predecessor can have another access list than ours; unreadableAhead finds that out.
-func (w *waiter) lookAhead(ctx context.Context, path, before string) {
+func (w *waiter) lookAhead(ctx context.Context, path, elder string) {
 	k, way := w.Node(), &w.way
-	if way.before != nil && (way.before.Path() != before || way.before.Event() != 0) {
+	if way.before != nil && (way.before.Path() != elder || way.before.Event() != 0) {
 		way.before = znode.Stop(way.before)
 	}
 	var data []string
@@ -88,7 +88,7 @@ func (w *waiter) lookAhead(ctx context.Context, path, before string) {
 		return
 	}
 	way.looked = true // only once: a change since our node was created fires the watch at once, and would fire it again
-	set, err := w.Owner.Session.SetWatches(ctx, since, data, []string{before}, w.waker())
+	set, err := w.Owner.Session.SetWatches(ctx, since, data, []string{elder}, w.waker())
 	if err != nil { // watchAhead reads the predecessor instead
 		return
 	}
@@ -112,33 +112,33 @@ func (w *waiter) unreadableAhead(ctx context.Context) bool {
 	return w.way.behind == nil || znode.IsNoNode(err)
 }
 
-// Next waits until the caller should look again, and returns the event that says so. ahead is the watch on the contender in the
-// way; it may be nil. Next returns the event of ahead. It returns zk.EventNotWatching after an event of way.before, a change of
-// the declaration, or, if ahead is nil, an event of our own node. It fails when our node was deleted or revoked, when the
-// declaration refuses us, when the session is lost, or when ctx ends. After a session timeout without news it reads the nodes,
-// because a server can forget a watch.
+// Next waits until the caller should look again, and returns the event that says so. watch is on the contender in the way; it may
+// be nil. Next returns the event of watch. It returns zk.EventNotWatching after an event of way.before, a change of the
+// declaration, or, if watch is nil, an event of our own node. It fails when our node was deleted or revoked, when the declaration
+// refuses us, when the session is lost, or when ctx ends. After a session timeout without news it reads the nodes, because a
+// server can forget a watch.
 //
 // Watches only wake Next (waker). Before it waits it checks all of them, so it misses none.
-func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, error) {
+func (w *waiter) Next(ctx context.Context, watch *session.Watch) (zk.EventType, error) {
 	var silence *time.Ticker
 	var silent <-chan time.Time
 	// Our own node and the holder's node are not read in the first moment, because most waits are over by then. The reads cost
 	// two requests and an event. Until then we know from the answer to the create that our node is ours. In a long queue, and if
 	// we are next, our node is watched at once: see prove.
-	brief := ahead != nil && !w.waitedLong && w.Node().Czxid != 0 && !w.isNext
+	brief := watch != nil && !w.waitedLong && w.Node().Czxid != 0 && !w.isNext
 	for {
 		switch {
-		case ahead != nil && ahead.Event() != 0:
+		case watch != nil && watch.Event() != 0:
 			if w.Owner.Session.State() == session.StateLost {
 				return 0, znode.LostError(w.Handle.Path, w.Owner.Session.Err())
 			}
-			return ahead.Event(), nil
+			return watch.Event(), nil
 		case w.way.before != nil && w.way.before.Event() != 0:
 			w.way.before = znode.Stop(w.way.before)
 			return zk.EventNotWatching, nil
 		case w.own.W != nil && w.own.W.Event() != 0: // the event only leads to another read, which decides
 			w.own.Unwatch()
-			if brief = false; ahead == nil {
+			if brief = false; watch == nil {
 				return zk.EventNotWatching, nil
 			}
 		}
@@ -147,9 +147,9 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 				return 0, w.TimedOut(ctx, err)
 			}
 		}
-		if silence == nil && (ahead != nil || w.own.Hidden) {
+		if silence == nil && (watch != nil || w.own.Hidden) {
 			every := w.Owner.Session.Timeout()
-			if ahead != nil && !w.waitedLong {
+			if watch != nil && !w.waitedLong {
 				every = moment
 			}
 			silence = time.NewTicker(every)
@@ -161,7 +161,7 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 		case <-silent:
 			brief = false
 			silence.Reset(w.Owner.Session.Timeout())
-			if look, err := w.poll(ctx, ahead); look || err != nil {
+			if look, err := w.poll(ctx, watch); look || err != nil {
 				return zk.EventNotWatching, err
 			}
 		case <-w.Declared.Changed:
@@ -169,7 +169,7 @@ func (w *waiter) Next(ctx context.Context, ahead *session.Watch) (zk.EventType, 
 		case <-w.Declared.Dropped(): // the declaration may have changed, and another call saw that first
 			was := w.Declared.Mzxid
 			// On a new connection ahead has fired. It says nothing about the new connection, so the caller lists (see prove).
-			if err := w.renew(ctx); err != nil || w.Declared.Mzxid != was || ahead != nil && ahead.Event() != 0 {
+			if err := w.renew(ctx); err != nil || w.Declared.Mzxid != was || watch != nil && watch.Event() != 0 {
 				return zk.EventNotWatching, err
 			}
 		case <-ctx.Done():

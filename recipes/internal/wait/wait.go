@@ -190,11 +190,11 @@ func (w *waiter) mayWait(dir string, v *Verdict) error {
 
 // wayClear waits for the contender ahead, which v names. It returns first = true if that has gone and we know, without a listing,
 // that we are the first. Otherwise the caller lists again. We know it if all of this holds:
-//  1. Our predecessor is the front of the queue. A listing shows that, in a short queue in time (lookAhead). Or the mark in its node
-//     says that it holds (mark).
+//  1. Our predecessor is the front of the queue. A listing shows that; in a short queue lookAhead makes one early enough. Or the
+//     mark in its node says that it holds (mark).
 //  2. It has gone. Numbers only grow, so no contender comes between it and us.
-//  3. The watch on our own node is silent, so our node is still there, and so is the node of its key. A server sends events in the
-//     order of its log, and before any reply of a later state. A watch that is not set, or has fired, shows nothing.
+//  3. Except at a gate, the watch on our own node is silent, so our node and the node of its key are still there. A server sends
+//     events in the order of its log, and before any reply of a later state. A watch that is not set, or has fired, shows nothing.
 //
 // If the predecessor has no mark, or leaves while it waits, or the connection ends, we list.
 func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err error) {
@@ -251,10 +251,10 @@ type Grant struct {
 //  2. A write of this session was committed that was sent a short time ago. The lease counts from then.
 //  3. The declaration was in force when we queued.
 func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, err error) {
-	// Condition 2. No server expires the session before T less a tick after the write was sent (type proof of package session). The
-	// lease ends at T/2 after it. A write younger than T/6 leaves as much time as heartbeats leave a lease. A waiter that is next
-	// sends heartbeats (wayClear); without one, confirm makes the write. If others delete our node while our server lags, the
-	// event, or the next heartbeat, ends the lease.
+	// Condition 2. No server expires the session before Session.Deadline, usually T/2 after the write was sent (type proof of
+	// package session). The lease ends there. A write younger than T/6 leaves as much time as heartbeats leave a lease. A waiter
+	// that is next sends heartbeats (wayClear); without one, confirm makes the write. If others delete our node while our server
+	// lags, the event, or the next heartbeat, ends the lease.
 	marked := false
 	if !ad.written && !w.aliveByHeartbeat() {
 		if marked, err = w.confirm(ctx); err != nil {

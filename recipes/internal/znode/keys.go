@@ -35,7 +35,7 @@ type KeyNode struct {
 // path returns the path of the key's node.
 func (n *KeyNode) path() string { return n.Dirs[0] }
 
-// creates appends to ops the creates of the needed nodes that made does not mark as existing.
+// creates appends to ops the creates of the needed nodes whose entry in made is false.
 func (n *KeyNode) creates(ops []any, made []bool) []any {
 	for i, dir := range n.Dirs[:n.Needed] {
 		if !made[i] {

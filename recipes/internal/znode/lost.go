@@ -41,7 +41,7 @@ func (st *ClientNodes) clears(e *SessionNodes) []*SessionNodes {
 		st.cleared = nil
 		return nil
 	}
-	// Set before idle looks for work under way: if the work ends after that look, WorkEnded resets it.
+	// Set cleared before idle looks for work under way: if work ends after that look, WorkEnded resets cleared.
 	for _, lost := range todo {
 		lost.cleared = e
 	}

@@ -16,29 +16,29 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Drop deletes contenders, and calls ended when they are gone or nothing more can be done. It returns nil when they are known to be gone.
-// Otherwise the error is ErrReleasePending: ctx ended first, a server refused, or the session ended, which removes them.
+// Drop deletes contenders, and calls callback when they are gone or nothing more can be done. It returns nil when they are known to be
+// gone. Otherwise the error is ErrReleasePending: ctx ended first, a server refused, or the session ended, which removes them.
 //
 // The caller's goroutine deletes them. If that fails another one goes on, so that the end of ctx does not end the deletion.
-func Drop(ctx context.Context, ks []*Node, ended func()) error {
+func Drop(ctx context.Context, ks []*Node, callback func()) error {
 	if deleteAll(ctx, ks) == nil {
-		ended()
+		callback()
 		return nil
 	}
 	done := make(chan error, 1)
 	ks[0].Owner.Spawn(func() {
 		err := DropNow(ctx, ks)
-		ended()
+		callback()
 		done <- err
 	})
 	return AwaitRelease(ctx, done, ks)
 }
 
-// LeaveBehind deletes contenders in the background, and calls ended as Drop does. It returns when the request is on its way, or at once
-// without a connection. Servers obey a session in order, so this client's next request does not meet its own dying contenders.
-func LeaveBehind(ctx context.Context, ks []*Node, ended func()) {
+// LeaveBehind deletes contenders in the background, and calls callback as Drop does. It returns when the request is on its way, or at
+// once without a connection. Servers obey a session in order, so this client's next request does not meet its own dying contenders.
+func LeaveBehind(ctx context.Context, ks []*Node, callback func()) {
 	if len(ks) == 0 {
-		ended()
+		callback()
 		return
 	}
 	for _, k := range ks {
@@ -47,7 +47,7 @@ func LeaveBehind(ctx context.Context, ks []*Node, ended func()) {
 	r := newRemoval(ks)
 	_ = r.batch().Offer(ctx) // the janitor takes a request that was not sent
 	ks[0].Owner.Spawn(func() {
-		defer ended()
+		defer callback()
 		_ = dropped(ks, r.finish(context.Background())) // no caller waits for the answer
 	})
 }

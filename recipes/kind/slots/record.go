@@ -177,15 +177,15 @@ func (r *Record) Put(run Run, keep int) *Record {
 	return &next
 }
 
-// shortened is s, cut where its JSON would be longer than most bytes.
-func shortened(s string, most int) string {
+// shortened is s, cut where its JSON would be longer than limit bytes.
+func shortened(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	size, room := 0, 0
 	for i, r := range s {
-		if size <= most-len("...") {
+		if size <= limit-len("...") {
 			room = i
 		}
-		if size += len(plainJSON(string(r))) - len(`""`); size > most {
+		if size += len(plainJSON(string(r))) - len(`""`); size > limit {
 			return s[:room] + "..."
 		}
 	}
@@ -200,9 +200,9 @@ type Outlook struct {
 	Missed []time.Time // were due, in order; it is too late to start them
 }
 
-// Look is the outlook at a time. Slots count after from, see [Record.From]; both are times of the ensemble. holder is the token of the
-// job's holder, or 0: the slot that it runs is not due.
-func (r *Record) Look(p Rules, from, now time.Time, holder uint64) Outlook {
+// Look is the outlook at moment. Slots count after origin, see [Record.From]; both are times of the ensemble. holder is the token of
+// the job's holder, or 0: the slot that it runs is not due.
+func (r *Record) Look(p Rules, origin, moment time.Time, holder uint64) Outlook {
 	s := Outlook{}
 	for i := len(r.Slots) - 1; i >= 0 && s.Last == nil; i-- {
 		if r.Slots[i].State != Skipped {
@@ -212,9 +212,9 @@ func (r *Record) Look(p Rules, from, now time.Time, holder uint64) Outlook {
 	if p.Schedule == nil {
 		return s
 	}
-	s.Next = r.next(p, now)
-	at := p.Schedule.Prev(now)
-	for n := 0; n < p.Keep && at.After(from); n++ {
+	s.Next = r.next(p, moment)
+	at := p.Schedule.Prev(moment)
+	for n := 0; n < p.Keep && at.After(origin); n++ {
 		slot := At(at)
 		verdict := r.Judge(slot, p)
 		if verdict == Forgotten {
@@ -223,7 +223,7 @@ func (r *Record) Look(p Rules, from, now time.Time, holder uint64) Outlook {
 		run := r.Run(slot)
 		switch {
 		case verdict != Open, run != nil && holder != 0 && run.Token == holder:
-		case now.Sub(at) <= p.Late:
+		case moment.Sub(at) <= p.Late:
 			s.Due = append(s.Due, at)
 		default:
 			s.Missed = append(s.Missed, at)
@@ -235,17 +235,17 @@ func (r *Record) Look(p Rules, from, now time.Time, holder uint64) Outlook {
 	return s
 }
 
-// next is the first slot after now that is to be run.
-func (r *Record) next(p Rules, now time.Time) time.Time {
+// next is the first slot after moment that is to be run.
+func (r *Record) next(p Rules, moment time.Time) time.Time {
 	// No slot before this one may be started, and there may be very many.
 	least := r.Forgotten
 	if len(r.Slots) >= p.Keep {
 		least = max(least, r.Slots[0].Slot)
 	}
-	if at, ok := Time(least); ok && at.After(now) {
-		now = at.Add(-1)
+	if at, ok := Time(least); ok && at.After(moment) {
+		moment = at.Add(-1)
 	}
-	at := p.Schedule.Next(now)
+	at := p.Schedule.Next(moment)
 	for !at.IsZero() && r.Judge(At(at), p) != Open {
 		at = p.Schedule.Next(at)
 	}

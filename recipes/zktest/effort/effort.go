@@ -28,7 +28,7 @@ func Proof(t testing.TB, builds ...Build) {
 	}
 }
 
-// Daily says that the test never runs with the race detector: it runs many commands, each a process of its own.
+// Daily says that make test and make prove run the test without the race detector only: it starts many processes.
 func Daily(t testing.TB) {
 	t.Helper()
 	if os.Getenv("TESTS") != "" && build != Unraced {
@@ -36,12 +36,12 @@ func Daily(t testing.TB) {
 	}
 }
 
-// Of returns how much a test does: whole, or less every day and under the race detector. The detector makes each step five to ten times
-// slower, and keeps up to 256 KiB for every goroutine that was alive at the same time. make prove also runs a test that does less every
-// day, and then it does the whole.
-func Of[T any](whole, less T) T {
+// Of returns reduced under the race detector and in everyday runs, otherwise whole. The detector makes each step five to ten times
+// slower, and keeps up to 256 KiB for every goroutine that was alive at the same time. make prove also runs such a test, and does the
+// whole in the build without the race detector.
+func Of[T any](whole, reduced T) T {
 	if build == Raced || os.Getenv("TESTS") == "everyday" {
-		return less
+		return reduced
 	}
 	return whole
 }

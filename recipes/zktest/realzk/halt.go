@@ -19,9 +19,9 @@ const debugged = "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address=
 var debugPort = regexp.MustCompile(`Listening for transport dt_socket at address: (\d+)`)
 
 // Halt stops the next thread that enters the given method of the server, and that thread only. So it plays a slow disk, or a
-// thread without a processor, at exactly that place. held waits until a thread is there, and release lets it go on. It is for
+// thread without a processor, at exactly that place. await waits until a thread is there, and release lets it go on. It is for
 // servers with [Options].Debug.
-func (s *Server) Halt(method string) (held, release func()) {
+func (s *Server) Halt(method string) (await, release func()) {
 	s.tb.Helper()
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		// The previous debugger may still be leaving, and the server accepts one at a time.

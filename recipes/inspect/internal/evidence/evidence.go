@@ -137,7 +137,7 @@ func kindsWith(child string, c kind.Contender) []*kind.Kind {
 	return slices.DeleteFunc(kind.All(), func(k *kind.Kind) bool { return !slices.ContainsFunc(k.Queues, has) })
 }
 
-// proven is the kind that a contender in a node of this name belongs to, if only that kind has such a contender, in a sub-node.
+// proven is a kind with such a contender in the sub-node child, if no kind has such a contender in its own node.
 func proven(child string, c kind.Contender) *kind.Kind {
 	if of := kindsWith(child, c); len(of) > 0 && len(kindsWith("", c)) == 0 {
 		return of[0]

@@ -18,7 +18,7 @@ type Moment struct {
 	At   time.Time
 }
 
-// Sort sorts moments by transaction, and gives each the earliest time of it and of all later ones.
+// Sort sorts moments by transaction. If a later moment has an earlier time, it gives that time to all before it.
 func Sort(all []Moment) []Moment {
 	slices.SortFunc(all, func(a, b Moment) int { return cmp.Compare(a.Zxid, b.Zxid) })
 	for i := len(all) - 2; i >= 0; i-- {

@@ -18,9 +18,9 @@ import (
 // MaxReads is how many requests for contenders are under way at a time.
 const MaxReads = 16
 
-// Together calls f for 0 to n-1, up to most calls at a time, and returns the first of their errors when all have returned.
-func Together(most, n int, f func(i int) error) error {
-	free, errs := make(chan struct{}, most), make([]error, n)
+// Together calls f for 0 to n-1, up to limit calls at a time, and returns the first of their errors when all have returned.
+func Together(limit, n int, f func(i int) error) error {
+	free, errs := make(chan struct{}, limit), make([]error, n)
 	var calls sync.WaitGroup
 	for i := range n {
 		free <- struct{}{}

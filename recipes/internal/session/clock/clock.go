@@ -26,12 +26,12 @@ func (c Clock) Now() Stamp {
 	return Stamp{At: now, Slept: c.Slept(now)}
 }
 
-// Slept is how long the machine has been suspended by now, which the caller has just read.
-func (c Clock) Slept(now time.Time) time.Duration {
+// Slept is how long the machine has been suspended so far; the caller has just read moment.
+func (c Clock) Slept(moment time.Time) time.Duration {
 	if c.Replaced != nil {
 		return c.Replaced()
 	}
-	return slept(now)
+	return slept(moment)
 }
 
 // nap is the shortest sleep that counts: smaller differences are the noise of reading two clocks one after the other.

@@ -25,16 +25,16 @@ func slept(now time.Time) time.Duration {
 	if last := asleep.Load(); last != nil && !r.parted(*last) {
 		return last.slept
 	}
-	kept := r // a copy: r itself stays on the stack, where it is needed most of the time
+	kept := r // a copy on the heap: most calls return above, and their r stays on the stack
 	kept.slept = measureSleep()
 	asleep.Store(&kept)
 	return kept.slept
 }
 
-// parted reports whether one clock has moved by more than the other since last. Differences too small to matter add up until
-// they are noticed.
-func (r reading) parted(last reading) bool {
-	apart := (r.wall - last.wall) - (r.monotonic - last.monotonic)
+// parted reports whether one clock has moved by more than the other since base. Differences too small to matter add up until they
+// are noticed.
+func (r reading) parted(base reading) bool {
+	apart := (r.wall - base.wall) - (r.monotonic - base.monotonic)
 	return apart >= nap/2 || apart <= -nap/2
 }
 

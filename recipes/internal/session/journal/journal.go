@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Journal writes the log of a Client. For each line a goroutine writes it after the line before it. So whoever logs may hold a
-// lock or be waited for by others, and the handler may be slow or use the Client.
+// Journal writes the log of a Client. Each line has a goroutine, which writes it when the line before is written. So whoever logs
+// may hold a lock or be waited for by others, and the handler may be slow or use the Client.
 type Journal struct {
 	to slog.Handler
 

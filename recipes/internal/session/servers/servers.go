@@ -181,9 +181,9 @@ func NewRotation(live context.Context, roster *Roster, book *Book) *Rotation {
 }
 
 // Next moves on to the next address. It returns the number of its pass (from 0), and whether it is the first of that pass. Each
-// pass resolves the names, for no longer than most, and comes last to the address that was used last: it has just failed. A new
+// pass resolves the names, for no longer than limit, and comes last to the address that was used last: it has just failed. A new
 // list begins a new count of passes. Only stayConnected calls it, so only that goroutine changes names, targets and at.
-func (h *Rotation) Next(most time.Duration) (t Server, pass int, first bool) {
+func (h *Rotation) Next(limit time.Duration) (t Server, pass int, first bool) {
 	names, targets, at := *h.roster.names.Load(), h.targets, h.at+1
 	if !slices.Equal(names, h.names) {
 		h.pass = -1
@@ -193,7 +193,7 @@ func (h *Rotation) Next(most time.Duration) (t Server, pass int, first bool) {
 		if len(targets) > 0 {
 			last = targets[h.at]
 		}
-		targets, at = h.lookup(names, cmp.Or(most, time.Second)), 0
+		targets, at = h.lookup(names, cmp.Or(limit, time.Second)), 0
 		if i := slices.Index(targets, last); i >= 0 {
 			targets = append(slices.Delete(targets, i, i+1), last)
 		}
@@ -208,16 +208,16 @@ func (h *Rotation) Next(most time.Duration) (t Server, pass int, first bool) {
 // Restart begins a new count of passes, because the last connection lasted.
 func (h *Rotation) Restart() { h.pass = -1 }
 
-// lookup resolves all names, for at most a second and at most most, and shuffles the result to spread clients over the servers.
-// SRV records with a lower priority come first; their weights are ignored.
-func (h *Rotation) lookup(names []string, most time.Duration) (all []Server) {
+// lookup resolves all names, within a second and within limit, and shuffles the result to spread clients over the servers. SRV
+// records with a lower priority come first; their weights are ignored.
+func (h *Rotation) lookup(names []string, limit time.Duration) (all []Server) {
 	type ranked struct {
 		Server
 		rank uint16
 	}
 	found := make([][]ranked, len(names))
 	var wg sync.WaitGroup
-	ctx, cancel := context.WithTimeout(h.live, min(most, time.Second))
+	ctx, cancel := context.WithTimeout(h.live, min(limit, time.Second))
 	defer cancel()
 	for i, entry := range names {
 		wg.Go(func() {

@@ -144,8 +144,8 @@ func (b *Box) pause(d time.Duration) bool {
 // batchSize bounds the bytes that the writer takes at a time. size no longer includes them.
 const batchSize = 64 << 10
 
-// next takes the frames that are due. wait is the time until the next one is; 0
-// means to wait until woken, a negative value to look again at once.
+// next takes the frames that are due. wait is the time until the next frame is due; 0: wait until woken; negative: look again at
+// once.
 func (b *Box) next() (batch []byte, last bool, wait time.Duration) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
