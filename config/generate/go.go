@@ -23,7 +23,7 @@ var goTypes = map[*kind.Kind]string{kind.Mutex: "Mutex", kind.RWLock: "RWMutex",
 
 // group is a type of the package: the root of an ensemble, a namespace or a module.
 type group struct {
-	*Block         // nil: a root
+	block   *Block // nil: a root
 	on      *tree  // the ensemble
 	outer   *group // nil: a root
 	name    string // in the group around
@@ -33,7 +33,7 @@ type group struct {
 
 // member is what a group has a method or a field for.
 type member struct {
-	*Block
+	block *Block
 	group *group // nil: a lock
 	name  string
 	keys  []string // the names of the constants
@@ -41,10 +41,10 @@ type member struct {
 
 // tree is what is generated for an ensemble.
 type tree struct {
-	*Ensemble
-	prefix string // prefix of the names in the tree; "" if there is only one ensemble
-	top    *group
-	groups map[plan.Addr]*group
+	ensemble *Ensemble
+	prefix   string // prefix of the names in the tree; "" if there is only one ensemble
+	top      *group
+	groups   map[plan.Addr]*group
 }
 
 // goFile is a file that is being written.
@@ -85,11 +85,11 @@ func (f *goFile) arrange() {
 		if len(prefixes) == 1 {
 			prefix = ""
 		}
-		t := &tree{Ensemble: f.code.Ensembles[i], prefix: prefix, groups: map[plan.Addr]*group{}}
+		t := &tree{ensemble: f.code.Ensembles[i], prefix: prefix, groups: map[plan.Addr]*group{}}
 		t.top = &group{on: t, typ: prefix + "Locks"}
 		taken = append(taken, t.top.typ, prefix+"Root", "At"+prefix, "Provision"+prefix)
 		f.trees = append(f.trees, t)
-		f.fill(t.top, t.Blocks)
+		f.fill(t.top, t.ensemble.Blocks)
 	}
 	var lists [][]string
 	var set []*string
@@ -100,13 +100,13 @@ func (f *goFile) arrange() {
 			path = slices.Insert(path, 1, at.name)
 		}
 		if g.outer != nil {
-			name(&g.typ, strings.Join(path, ""), strings.Join(path, "_"), "T_"+g.on.prefix+"_"+escaped(string(g.Addr)))
+			name(&g.typ, strings.Join(path, ""), strings.Join(path, "_"), "T_"+g.on.prefix+"_"+escaped(string(g.block.Addr)))
 		}
 		for _, m := range g.members {
-			m.keys = make([]string, len(m.Keys))
-			for i, key := range m.Keys {
+			m.keys = make([]string, len(m.block.Keys))
+			for i, key := range m.block.Keys {
 				first := strings.Join(path, "") + m.name
-				name(&m.keys[i], first+exported(key), first+"_"+escaped(key), "K_"+g.on.prefix+"_"+escaped(string(m.Addr.Instance(key))))
+				name(&m.keys[i], first+exported(key), first+"_"+escaped(key), "K_"+g.on.prefix+"_"+escaped(string(m.block.Addr.Instance(key))))
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func (f *goFile) fill(g *group, blocks []*Block) {
 	f.all = append(f.all, g)
 	var lists [][]string
 	for _, b := range slices.SortedFunc(slices.Values(blocks), func(a, b *Block) int { return cmp.Compare(a.Addr, b.Addr) }) {
-		g.members = append(g.members, &member{Block: b})
+		g.members = append(g.members, &member{block: b})
 		name, typ := exported(b.Label), exported(typeName(b.Kind))
 		lists = append(lists, []string{name, name + typ, typ + "_" + escaped(b.Label)})
 		f.listed = f.listed || b.Name.Listed
@@ -127,10 +127,10 @@ func (f *goFile) fill(g *group, blocks []*Block) {
 	for i, name := range distinct(lists) {
 		m := g.members[i]
 		m.name = name
-		if m.Kind == nil || m.Kind.Container {
-			m.group = &group{Block: m.Block, on: g.on, outer: g, name: name}
-			g.on.groups[m.Addr] = m.group
-			f.fill(m.group, m.Blocks)
+		if m.block.Kind == nil || m.block.Kind.Container {
+			m.group = &group{block: m.block, on: g.on, outer: g, name: name}
+			g.on.groups[m.block.Addr] = m.group
+			f.fill(m.group, m.block.Blocks)
 		}
 	}
 }
@@ -195,11 +195,11 @@ func constant(v cty.Value) (text, as string) {
 }
 
 func (f *goFile) root(t *tree) {
-	if t.Root != "" {
-		f.comment(fmt.Sprintf("%sRoot is the root of ensemble %q by default.", t.prefix, t.Name))
-		f.printf("const %sRoot = %q\n\n", t.prefix, t.Root)
+	if t.ensemble.Root != "" {
+		f.comment(fmt.Sprintf("%sRoot is the root of ensemble %q by default.", t.prefix, t.ensemble.Name))
+		f.printf("const %sRoot = %q\n\n", t.prefix, t.ensemble.Root)
 	}
-	f.comment(fmt.Sprintf("At%s returns the locks below a root of ensemble %q, through a client of it.", t.prefix, t.Name))
+	f.comment(fmt.Sprintf("At%s returns the locks below a root of ensemble %q, through a client of it.", t.prefix, t.ensemble.Name))
 	f.printf("func At%s(client *recipes.Client, root string) %s {\nroot = strings.TrimSuffix(root, \"/\")\nreturn new%s(place{client, root, root, \"\"})\n}\n\n", t.prefix, t.top.typ, t.top.typ)
 }
 
@@ -207,7 +207,7 @@ func (f *goFile) provision(t *tree) {
 	f.comment(fmt.Sprintf("Provision%s declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.", t.prefix),
 		"It leaves out keys that the configuration does not name, and parameters that depend on variables without a default. A test declares those itself.")
 	f.printf("func Provision%s(server kind.Provisioner, root string) error {\nreturn kind.Provision(server, root, [][2]string{\n", t.prefix)
-	for _, n := range t.Nodes {
+	for _, n := range t.ensemble.Nodes {
 		data, err := n.Payload.Encode()
 		if err != nil {
 			continue // a required parameter depends on a variable in a way that no default can stand for
@@ -261,8 +261,8 @@ func (f *goFile) list() {
 	f.printf("// listed returns the name of the node at an address. For a key that is not known here, no node has the name that it returns, so\n// the error of the lock names the key.\n" +
 		"func listed(addr string) string {\nif name, ok := names[addr]; ok {\nreturn \"/\" + name\n}\nreturn \"/\" + strings.ReplaceAll(addr, \"/\", \"\\x00\")\n}\n\nvar names = map[string]string{\n")
 	for _, t := range f.trees {
-		blocks := listedBlocks(t.Blocks)
-		for _, n := range t.Nodes {
+		blocks := listedBlocks(t.ensemble.Blocks)
+		for _, n := range t.ensemble.Nodes {
 			if blocks[n.Addr.Block()] {
 				f.printf("%q: %q,\n", string(n.Addr), kind.BaseName(n.Path))
 			}

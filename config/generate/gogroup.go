@@ -12,15 +12,15 @@ import (
 // group writes a type, its constructor and its methods.
 func (f *goFile) group(g *group) {
 	if g.outer == nil {
-		f.comment(fmt.Sprintf("%s are the locks of ensemble %q below one root.", g.typ, g.on.Name))
+		f.comment(fmt.Sprintf("%s are the locks of ensemble %q below one root.", g.typ, g.on.ensemble.Name))
 	} else {
-		f.comment(append([]string{fmt.Sprintf("%s has the locks in %s.", g.typ, g.Addr)}, behind(facts(g.Block))...)...)
+		f.comment(append([]string{fmt.Sprintf("%s has the locks in %s.", g.typ, g.block.Addr)}, behind(facts(g.block))...)...)
 	}
 	aliases := f.aliases(g)
 	f.printf("type %s struct {\nplace\n", g.typ)
 	made := ""
 	for _, m := range g.members {
-		if m.group != nil && !m.Repeated {
+		if m.group != nil && !m.block.Repeated {
 			f.about(m)
 			f.printf("%s %s\n", m.name, m.group.typ)
 			made += fmt.Sprintf("%s: new%s(p.in(%q, %s)),\n", m.name, m.group.typ, m.step(), m.segment("p"))
@@ -45,7 +45,7 @@ func (f *goFile) group(g *group) {
 		}
 	}
 	for _, o := range f.code.Outputs {
-		if g.outer == nil && o.Path != "" && o.Ensemble == g.on.Name {
+		if g.outer == nil && o.Path != "" && o.Ensemble == g.on.ensemble.Name {
 			names := []string{"Output" + exported(o.Name), "Output_" + escaped(o.Name)}
 			if slices.ContainsFunc(g.members, func(m *member) bool { return m.name == names[0] }) || exported(o.Name) == "" {
 				names[0] = names[1]
@@ -65,20 +65,20 @@ func behind(lines []string) []string {
 
 // about is the comment of a member.
 func (f *goFile) about(m *member) {
-	what := string(m.Addr)
-	if m.Repeated {
+	what := string(m.block.Addr)
+	if m.block.Repeated {
 		what += ", of which there is one for each key"
 	}
-	f.comment(append([]string{fmt.Sprintf("%s is %s.", m.name, what)}, behind(facts(m.Block))...)...)
+	f.comment(append([]string{fmt.Sprintf("%s is %s.", m.name, what)}, behind(facts(m.block))...)...)
 }
 
 func (f *goFile) keys(m *member) {
-	if len(m.Keys) == 0 {
+	if len(m.block.Keys) == 0 {
 		return
 	}
-	f.comment(fmt.Sprintf("The keys of %s.", m.Addr))
+	f.comment(fmt.Sprintf("The keys of %s.", m.block.Addr))
 	f.printf("const (\n")
-	for i, key := range m.Keys {
+	for i, key := range m.block.Keys {
 		f.printf("%s = %q\n", m.keys[i], key)
 	}
 	f.printf(")\n\n")
@@ -86,14 +86,14 @@ func (f *goFile) keys(m *member) {
 
 func (f *goFile) method(g *group, m *member) {
 	key := ""
-	if m.Repeated {
+	if m.block.Repeated {
 		key = "key string"
 	}
 	switch {
 	case m.group == nil:
 		f.about(m)
 		f.lock(g, m, m.name, key, "n.path + "+m.segment("n"))
-	case m.Repeated:
+	case m.block.Repeated:
 		f.about(m)
 		f.printf("func (n %s) %s(key string) %s {\nreturn new%s(n.in(%q+index(key), %s))\n}\n\n", g.typ, m.name, m.group.typ, m.group.typ, m.step(), m.segment("n"))
 	}
@@ -101,17 +101,17 @@ func (f *goFile) method(g *group, m *member) {
 
 // lock is the method that returns a handle, or the path of a kind without one.
 func (f *goFile) lock(g *group, m *member, name, key, path string) {
-	typ := goTypes[m.Kind]
+	typ := goTypes[m.block.Kind]
 	params := key
 	if key != "" {
 		key += ", "
 	}
-	if of, known := field(m.Block, "kind").(string); known && m.Kind == kind.Keyed {
+	if of, known := field(m.block, "kind").(string); known && m.block.Kind == kind.Keyed {
 		typ = "Keyed" + goTypes[kind.Lookup(of)]
 		f.printf("func (n %s) %s(%sopts ...recipes.Option) %s {\nreturn %s{n.client.Keyed(%s, opts...)}\n}\n\n", g.typ, name, key, typ, typ, path)
 		return
 	}
-	if m.Kind == kind.Once {
+	if m.block.Kind == kind.Once {
 		f.printf("func (n %s) %s(%sopts ...recipes.Option) *once.Once {\nreturn once.New(n.client, %s, opts...)\n}\n\n", g.typ, name, key, path)
 		return
 	}
@@ -123,23 +123,23 @@ func (f *goFile) lock(g *group, m *member, name, key, path string) {
 }
 
 // step is the last step of the member's address.
-func (m *member) step() string { return typeName(m.Kind) + "." + m.Label }
+func (m *member) step() string { return typeName(m.block.Kind) + "." + m.block.Label }
 
 // segment is an expression for what the member adds to a path. at is a place.
 func (m *member) segment(at string) string {
 	switch {
-	case m.Kind == nil:
+	case m.block.Kind == nil:
 		return `""`
-	case m.Name.Listed && m.Repeated:
+	case m.block.Name.Listed && m.block.Repeated:
 		return fmt.Sprintf("listed(%s.at + %q + index(key))", at, m.step())
-	case m.Name.Listed:
+	case m.block.Name.Listed:
 		return fmt.Sprintf("listed(%s.at + %q)", at, m.step())
-	case m.Name.HasKey && m.Name.After != "":
-		return fmt.Sprintf("%q + segment(key) + %q", "/"+m.Name.Before, m.Name.After)
-	case m.Name.HasKey:
-		return fmt.Sprintf("%q + segment(key)", "/"+m.Name.Before)
+	case m.block.Name.HasKey && m.block.Name.After != "":
+		return fmt.Sprintf("%q + segment(key) + %q", "/"+m.block.Name.Before, m.block.Name.After)
+	case m.block.Name.HasKey:
+		return fmt.Sprintf("%q + segment(key)", "/"+m.block.Name.Before)
 	}
-	return strconv.Quote("/" + m.Name.Before)
+	return strconv.Quote("/" + m.block.Name.Before)
 }
 
 // alias is a name that a lock, a namespace or a module had before it moved.
@@ -175,7 +175,7 @@ func (f *goFile) aliases(g *group) (out []*alias) {
 			continue
 		}
 		for _, m := range in.members {
-			if m.Addr == a.addr.Block() {
+			if m.block.Addr == a.addr.Block() {
 				a.to, a.toMethod = m, in.typ+"."+m.name
 				out = append(out, a)
 			}
@@ -187,9 +187,9 @@ func (f *goFile) aliases(g *group) (out []*alias) {
 // at finds out where an alias leads; false if only an apply knows.
 func (t *tree) at(a *alias) bool {
 	if a.addr.Type() == "module" {
-		return a.addr == a.addr.Block() && t.groups[a.addr] != nil && !t.groups[a.addr].Repeated
+		return a.addr == a.addr.Block() && t.groups[a.addr] != nil && !t.groups[a.addr].block.Repeated
 	}
-	for _, n := range t.Nodes {
+	for _, n := range t.ensemble.Nodes {
 		if n.Addr == a.addr {
 			a.path = n.Path
 			return true
