@@ -84,7 +84,7 @@ func (s *Stack) Looks(ctx context.Context, trees []*plan.Tree) ([]*scan.Snapshot
 // Closed returns the error about nodes that a look could not read, as Unread does for those of a plan's read.
 func (s *Stack) Closed(ctx context.Context, i int, of lockview.LocksOf) error {
 	refused, closed := "", []string(nil)
-	for _, u := range of.Unread {
+	for _, u := range of.Snapshot.Unread {
 		switch {
 		case u.Missing():
 		case errors.Is(u.Err, zk.ErrNoAuth):
@@ -171,7 +171,7 @@ func (s *Stack) LookAt(ctx context.Context, path string, key Key, reads int) ([]
 		case errors.Is(errs[i], zk.ErrNoNode): // the family is not there
 			errs[i] = nil
 			continue
-		case errs[i] != nil, of.Key == nil && len(of.Unread) > 0 && of.Unread[0].Missing():
+		case errs[i] != nil, of.Key == nil && len(of.Snapshot.Unread) > 0 && of.Snapshot.Unread[0].Missing():
 			continue
 		}
 		closed = cmp.Or(closed, s.Closed(ctx, i, of))

@@ -130,7 +130,7 @@ func TestWhatIsStaleSaysSinceWhen(t *testing.T) {
 	require.NotEqual(t, first.State(), later.State())
 	require.Contains(t, text(later), "\nstale since 08:01:30 (35s): connection lost\n")
 	left := locks(crossed()...)
-	left.Ensembles[0].Locks[0].Holders = nil
+	left.Ensembles[0].Snapshot.Locks[0].Holders = nil
 	require.NotEqual(t, first.State(), left.State())
 }
 
@@ -217,7 +217,7 @@ func TestAFamilyIsOneRow(t *testing.T) {
 		Sessions: map[int64]*words.Session{1: {ID: 1, Away: true}}, Empty: []scan.Empty{{Path: "/locks/old"}, {Path: "/locks/older", Before: time.UnixMilli(now).UTC()}}}}
 	l := lockview.Locks{NowMs: now, Ensembles: []lockview.LocksOf{of}}
 	alone := of
-	alone.Snapshot = &scan.Snapshot{At: time.UnixMilli(now), Locks: []*inspect.Report{key}, Waits: inspect.WaitsFor(key), Empty: of.Empty[1:]}
+	alone.Snapshot = &scan.Snapshot{At: time.UnixMilli(now), Locks: []*inspect.Report{key}, Waits: inspect.WaitsFor(key), Empty: of.Snapshot.Empty[1:]}
 	tree := &plan.Tree{Ensemble: "main", Stack: "shop", Root: "/locks", Nodes: []*plan.Node{
 		{Path: in.Path, Payload: in.Payload, Live: &plan.Live{}}, {Path: "/locks/pools", Payload: in.Payload, Live: &plan.Live{}}}}
 	s := status(tree)

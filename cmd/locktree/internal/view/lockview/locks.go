@@ -36,14 +36,14 @@ func (l Locks) WriteText(h *view.Human) {
 		}
 		h.Out.Printf("%s  %s\n", h.Out.Paint(view.Bold)(view.Clean(e.Ensemble)), view.Clean(e.Addresses))
 		if e.Error != "" {
-			h.Out.Printf("%s\n", h.Out.Paint(view.Red)(fmt.Sprintf("stale since %s (%s): %s", e.At.UTC().Format(time.TimeOnly), now.Sub(e.At).Round(time.Second), view.Clean(e.Error))))
+			h.Out.Printf("%s\n", h.Out.Paint(view.Red)(fmt.Sprintf("stale since %s (%s): %s", e.Snapshot.At.UTC().Format(time.TimeOnly), now.Sub(e.Snapshot.At).Round(time.Second), view.Clean(e.Error))))
 		}
 		if e.Looking != "" {
-			h.Out.Printf("as of %s (%s). %s\n", e.At.UTC().Format(time.TimeOnly), now.Sub(e.At).Round(time.Second), e.Looking)
+			h.Out.Printf("as of %s (%s). %s\n", e.Snapshot.At.UTC().Format(time.TimeOnly), now.Sub(e.Snapshot.At).Round(time.Second), e.Looking)
 		}
-		shown := l.Filter.of(e.Locks, now)
+		shown := l.Filter.of(e.Snapshot.Locks, now)
 		switch {
-		case len(e.Locks)+e.Pending+len(e.Closed()) > 0 || e.Cut: // or not everything was looked at, which is said below
+		case len(e.Snapshot.Locks)+e.Snapshot.Pending+len(e.Closed()) > 0 || e.Snapshot.Cut: // or not everything was looked at, which is said below
 		case e.Key != nil:
 			h.Out.Printf("\nThe key %s of %s is not in use: it has no node.\n", KeyName(e.Key.Key), view.Clean(e.Key.Family))
 		case e.Path == "":
@@ -76,18 +76,18 @@ func (l Locks) WriteText(h *view.Human) {
 			}))
 		}
 		h.Out.Printf("\n")
-		if e.Pending > 0 {
-			h.Out.Printf("%s below %s %s not looked at, because the requests of -reads were used up. Give more, 0 for no limit, or a longer path.\n", view.Plural(e.Pending, "node"), view.Clean(e.Path), view.PluralWord(e.Pending, "was", "were"))
+		if e.Snapshot.Pending > 0 {
+			h.Out.Printf("%s below %s %s not looked at, because the requests of -reads were used up. Give more, 0 for no limit, or a longer path.\n", view.Plural(e.Snapshot.Pending, "node"), view.Clean(e.Path), view.PluralWord(e.Snapshot.Pending, "was", "were"))
 		}
-		if e.Cut {
+		if e.Snapshot.Cut {
 			h.Out.Printf("There are more than 100,000 nodes below %s, or paths longer than 4,096 bytes, and some were not looked at. Give a longer path.\n", view.Clean(e.Path))
 		}
-		h.Out.Printf("%s%s.\n", l.Filter.tally(shown, e.Locks), notSeen(0, len(e.Closed())))
+		h.Out.Printf("%s%s.\n", l.Filter.tally(shown, e.Snapshot.Locks), notSeen(0, len(e.Closed())))
 		if text := Unasked(e.Snapshot); text != "" && len(shown) > 0 {
 			h.Out.Printf("%s\n", text)
 		}
-		deadlocks(h, e.Waits)
-		for _, line := range emptyLines(e.Empty, e.Path) {
+		deadlocks(h, e.Snapshot.Waits)
+		for _, line := range emptyLines(e.Snapshot.Empty, e.Path) {
 			h.Out.Printf("%s\n", line)
 		}
 	}
@@ -101,16 +101,16 @@ func (l Locks) State() string {
 		if e.Snapshot == nil {
 			continue
 		}
-		fmt.Fprintf(&b, "%q %d %v %q\n", e.Closed(), e.Pending, e.Cut, e.Waits.Deadlocks)
+		fmt.Fprintf(&b, "%q %d %v %q\n", e.Closed(), e.Snapshot.Pending, e.Snapshot.Cut, e.Snapshot.Waits.Deadlocks)
 		now := time.UnixMilli(l.NowMs)
-		for _, in := range l.Filter.of(e.Locks, now) {
+		for _, in := range l.Filter.of(e.Snapshot.Locks, now) {
 			fmt.Fprintf(&b, "%q %q\n", in.Path, declaredAs(in))
 			if in.Keys != nil {
 				fmt.Fprintln(&b, in.Keys.InUse, in.Keys.Waited)
 			}
 			for one := range in.Locks {
 				for c := range one.Contenders {
-					fmt.Fprintf(&b, "%q %q %d %d %t\n", one.Path, c.Name, c.Token, c.Permits, e.Sight(*c, now).Away())
+					fmt.Fprintf(&b, "%q %q %d %d %t\n", one.Path, c.Name, c.Token, c.Permits, e.Snapshot.Sight(*c, now).Away())
 				}
 			}
 		}
@@ -216,15 +216,15 @@ type Compared struct {
 
 // LocksOf are the locks of one ensemble.
 type LocksOf struct {
-	Ensemble       string
-	Stack          string // for "locktree serve"
-	Addresses      string // of its servers, as configured
-	Path           string // the locks are at it and below; "" for the declared ones
-	Key            *KeyOf // whose lock was asked for; nil if it was none
-	Error          string // why nothing newer could be read
-	Looking        string // how far the look is that follows
-	Compared       *Compared
-	*scan.Snapshot // nil if nothing could be read
+	Ensemble  string
+	Stack     string // for "locktree serve"
+	Addresses string // of its servers, as configured
+	Path      string // the locks are at it and below; "" for the declared ones
+	Key       *KeyOf // whose lock was asked for; nil if it was none
+	Error     string // why nothing newer could be read
+	Looking   string // how far the look is that follows
+	Compared  *Compared
+	Snapshot  *scan.Snapshot // nil if nothing could be read
 }
 
 // KeyOf is a key of a family.
@@ -232,7 +232,7 @@ type KeyOf struct{ Family, Key string }
 
 // Closed are the paths of nodes that are there and cannot be read.
 func (e LocksOf) Closed() (paths []string) {
-	for _, u := range e.Unread {
+	for _, u := range e.Snapshot.Unread {
 		if !u.Missing() {
 			paths = append(paths, u.Path)
 		}

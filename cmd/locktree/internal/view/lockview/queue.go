@@ -70,11 +70,11 @@ const maxContenders = 10
 
 // seen are the contenders of one ensemble at a moment, with their sessions.
 type seen struct {
-	*scan.Snapshot // nil if they were not asked
-	at             time.Time
+	Snapshot *scan.Snapshot // nil if they were not asked
+	at       time.Time
 }
 
-func (s seen) sight(c recipes.Contender) kind.Sight { return s.Sight(c, s.at) }
+func (s seen) sight(c recipes.Contender) kind.Sight { return s.Snapshot.Sight(c, s.at) }
 
 // columns are what follows a name: the line about a contender, with its token and session.
 func columns(s kind.Sight) string {

@@ -267,18 +267,18 @@ func (l Locks) WriteJSON(m *view.Machine) {
 // looked is what a look found.
 func (e LocksOf) looked(now time.Time, f Filter) (*queuesDoc, *lookDoc) {
 	locks := []lockDoc{}
-	for _, in := range f.of(e.Locks, now) {
+	for _, in := range f.of(e.Snapshot.Locks, now) {
 		locks = append(locks, seen{e.Snapshot, now}.lockDoc(in))
 	}
-	look := &lookDoc{Closed: document.List(e.Closed()), Missing: []string{}, Cut: e.Cut || e.Pending > 0, At: document.Stamp{Time: e.At}, Zxid: e.Zxid,
-		WordsForbidden: document.List(forbidden(e.Snapshot)), NotAsked: []unaskedDoc{}, Empty: emptyDocs(e.Empty)}
-	for _, u := range e.Unread {
+	look := &lookDoc{Closed: document.List(e.Closed()), Missing: []string{}, Cut: e.Snapshot.Cut || e.Snapshot.Pending > 0, At: document.Stamp{Time: e.Snapshot.At}, Zxid: e.Snapshot.Zxid,
+		WordsForbidden: document.List(forbidden(e.Snapshot)), NotAsked: []unaskedDoc{}, Empty: emptyDocs(e.Snapshot.Empty)}
+	for _, u := range e.Snapshot.Unread {
 		if u.Missing() {
 			look.Missing = append(look.Missing, u.Path)
 		}
 	}
-	for _, u := range e.Unasked {
+	for _, u := range e.Snapshot.Unasked {
 		look.NotAsked = append(look.NotAsked, unaskedDoc{u.Server, u.Why})
 	}
-	return newQueuesDoc(locks, e.Waits), look
+	return newQueuesDoc(locks, e.Snapshot.Waits), look
 }
