@@ -2,10 +2,14 @@ package znode
 
 import (
 	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/retry"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
@@ -50,6 +54,108 @@ func (n *KeyNode) creates(ops []any, made []bool) []any {
 // where the key is. Txn.recheck deletes the late node.
 func (n *KeyNode) check() *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: n.Family.Path, Version: n.Family.Version}
+}
+
+// learn reports whether a refusal shows that another client has created or deleted the node, or a child of it.
+func (n *KeyNode) learn(refusal *session.OpError) (learnt bool) {
+	for i, dir := range n.Dirs {
+		switch {
+		case errors.Is(refusal, zk.ErrNodeExists) && refusal.Path == dir && !n.Made[i]:
+			n.Made[i], learnt = true, true
+			for j := range n.Needed { // usually all nodes of a key exist together
+				n.Made[j] = n.Made[j] || i == 0
+			}
+		case IsNoNode(refusal) && kind.ParentPath(refusal.Path) == dir && n.Made[i]:
+			n.Made[i], learnt = false, true
+			for j := range n.Made {
+				n.Made[j] = n.Made[j] && i > 0
+			}
+		}
+	}
+	return learnt
+}
+
+// listed notes what the result of a listing says about the node and its children.
+func (n *KeyNode) listed(dir string, err error) {
+	j := slices.Index(n.Dirs, dir)
+	switch {
+	case j < 0:
+	case err == nil:
+		n.Made[0], n.Made[j] = true, true
+	case IsNoNode(err) && (j == 0 || j >= n.Needed):
+		n.Made[j] = false
+	}
+}
+
+// anchorPrefix begins the names of anchors. Curator and kazoo sort such names behind all contenders.
+const anchorPrefix = "_key_"
+
+// anchor returns an ephemeral child that is no contender, so the key's node stays until our transaction has deleted that child. The batch
+// first creates it in another transaction, in several forms: see sendAnchor.
+func (n *KeyNode) anchor(owner *SessionNodes) *Node {
+	for i := range n.Made {
+		n.Made[i] = n.Made[i] || i < n.Needed
+	}
+	dir := n.Dirs[n.Needed-1]
+	u := NewUUID()
+	name := anchorPrefix + hex.EncodeToString(u[:])
+	own := *n // a copy, because the janitor may still use it when n changes
+	own.Made = slices.Clone(n.Made)
+	k := &Node{Owner: owner, Dir: dir, Prefix: name, ACL: n.Family.ACL, Flags: zk.FlagEphemeral, Key: &own,
+		Name: name, Path: kind.JoinPath(dir, name)}
+	k.freed.Store(true) // it is too brief to be booked
+	return k
+}
+
+// isAnchor reports whether k is an anchor.
+func (k *Node) isAnchor() bool {
+	return k.Flags&zk.FlagSequence == 0 && k.Key != nil && k.Name == k.Prefix
+}
+
+// sendAnchor adds the forms of the transaction that creates the anchor k. Each form expects a different number of the key's nodes to exist.
+// All forms fail only if another contender came and went between them.
+func (n *KeyNode) sendAnchor(b *session.Batch, k *Node) {
+	create := &zk.CreateRequest{Path: k.Path, Data: []byte{}, Acl: k.ACL, Flags: zk.FlagEphemeral}
+	for have := range n.Needed { // if so many nodes exist, this form creates the rest
+		made := make([]bool, len(n.Dirs))
+		for i := range have {
+			made[i] = true
+		}
+		b.Multi(append(n.creates([]any{n.check()}, made), create)...)
+	}
+	b.Create(create)
+}
+
+// admits notes that all nodes exist. read is the answer that has the access list, or nil if the node is ours.
+func (n *KeyNode) admits(ctx context.Context, s *session.Session, read *session.Reply) error {
+	for j := range n.Needed {
+		n.Made[j] = true
+	}
+	if read == nil {
+		return nil
+	}
+	var list []zk.ACL
+	err := read.Wait(ctx)
+	switch {
+	case err == nil:
+		list = read.ACL()
+	case Unanswered(err):
+		err = retry.Do(ctx, s, Unanswered, func() (err error) {
+			list, _, err = s.GetACL(ctx, n.path())
+			return err
+		})
+	}
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		return errs.Errorf("%w: its access list is hidden from this client: %w", ErrKeyForeign, err)
+	case err != nil:
+		return err
+	}
+	if got := fromZK(list); !got.Equal(n.Family.Declares) {
+		return fmt.Errorf("%w: %s has the access list %s, its family declares %s; delete the node when nobody uses the key, or declare the family with foreign = true",
+			ErrKeyForeign, n.path(), got, n.Family.Declares)
+	}
+	return nil
 }
 
 // existing returns the paths of the nodes that are believed to exist, children first.
@@ -124,4 +230,13 @@ type Family struct {
 	ACL      []zk.ACL // access list of contenders
 	NodeACL  []zk.ACL // access list of the nodes of keys
 	Declares kind.List
+}
+
+// fromZK converts an access list.
+func fromZK(acl []zk.ACL) kind.List {
+	out := make(kind.List, len(acl))
+	for i, a := range acl {
+		out[i] = kind.ACL{Scheme: a.Scheme, ID: a.ID, Perms: kind.Perm(a.Perms)}
+	}
+	return out
 }

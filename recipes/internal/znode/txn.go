@@ -2,7 +2,6 @@ package znode
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,9 +37,18 @@ type Txn struct {
 	Left chan struct{}
 }
 
-// Run executes the transaction, and pipelines the listings after it. After an error no contender in Born exists, or the background deletes
-// them and then closes Left. The contenders in Gone still exist, unless the transaction was abandoned. An error that is ErrNotApplied or
-// has OutcomeNotSent allows another try. children is nil when the transaction succeeded and its listings did not: list again.
+// Run executes the transaction, and pipelines the listings after it. children is nil when the transaction succeeded and its listings did
+// not: list again. What becomes of the nodes:
+//
+//	outcome                         error            Born                 Gone          who cleans up
+//	applied                         nil              exist                are deleted   the caller deletes Born in the end
+//	refused, or not sent            the refusal      never exist          exist         the caller deletes Gone in the end
+//	reply lost, found applied       nil              exist                are deleted   the caller deletes Born in the end
+//	reply lost, found not applied   ErrNotApplied    absent, may come     exist         recheck: Born. The caller: Gone
+//	abandoned, before any of these  ctx's, or why    the background       as Born       the background deletes what exists of both,
+//	                                it is unknown    still finds out                    then closes Left. The caller: nothing
+//
+// An error that is ErrNotApplied, or has OutcomeNotSent, allows another try.
 func (t *Txn) Run(ctx context.Context, lists ...string) (children [][]string, err error) {
 	if err := t.Begin(ctx, lists...); err != nil {
 		return nil, err
@@ -59,7 +67,11 @@ func (t *Txn) Begin(ctx context.Context, lists ...string) error {
 	}
 	b := t.Owner.Session.Batch()
 	if len(t.Keys) > 0 {
-		t.anchored(b)
+		for _, k := range t.Gone {
+			if k.isAnchor() {
+				k.Key.sendAnchor(b, k)
+			}
+		}
 	}
 	var sent *session.Reply
 	if len(t.Born) == 1 && len(t.Gone) == 0 && len(t.With) == 0 && len(t.Keys) == 0 { // most transactions are one plain create
@@ -92,33 +104,13 @@ func (t *Txn) End(ctx context.Context) (children [][]string, err error) {
 	}
 	settled, err := t.settle(ctx)
 	switch {
-	case !settled:
+	case !settled: // unknown, or some of the names are
 		return nil, t.abandon(err)
 	case err != nil:
 		return nil, err
 	}
 	children, _ = awaitLists(ctx, t.lists, len(t.Keys) > 0) // an error is no reason to fail: the nodes exist, and can be listed again
 	return children, nil
-}
-
-// ops returns the operations: the nodes of keys, then the creates. settle finds the results of the creates by their index.
-func (t *Txn) ops() []any {
-	ops := make([]any, 0, len(t.Born)+len(t.With)+len(t.Gone)+2*len(t.Keys))
-	for i, n := range t.Keys {
-		if i == 0 || n.Family.Path != t.Keys[i-1].Family.Path {
-			ops = append(ops, n.check())
-		}
-		ops = n.creates(ops, n.Made)
-	}
-	t.ahead = len(ops)
-	for _, k := range t.Born {
-		ops = append(ops, k.createRequest())
-	}
-	ops = append(ops, t.With...)
-	for _, k := range t.Gone {
-		ops = append(ops, &zk.DeleteRequest{Path: k.Path, Version: -1})
-	}
-	return ops
 }
 
 // settle finds the outcome: applied when err is nil, otherwise not. It is not settled while the outcome is unknown, or when the answer is
@@ -311,6 +303,26 @@ func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
 	return name, nil
 }
 
+// ops returns the operations: the nodes of keys, then the creates. settle finds the results of the creates by their index.
+func (t *Txn) ops() []any {
+	ops := make([]any, 0, len(t.Born)+len(t.With)+len(t.Gone)+2*len(t.Keys))
+	for i, n := range t.Keys {
+		if i == 0 || n.Family.Path != t.Keys[i-1].Family.Path {
+			ops = append(ops, n.check())
+		}
+		ops = n.creates(ops, n.Made)
+	}
+	t.ahead = len(ops)
+	for _, k := range t.Born {
+		ops = append(ops, k.createRequest())
+	}
+	ops = append(ops, t.With...)
+	for _, k := range t.Gone {
+		ops = append(ops, &zk.DeleteRequest{Path: k.Path, Version: -1})
+	}
+	return ops
+}
+
 // After haste refusals in a row a client no longer guesses.
 const haste = 3
 
@@ -343,50 +355,15 @@ func (t *Txn) RunKeyed(ctx context.Context, lists ...string) (children [][]strin
 	}
 }
 
-// anchor lets the transaction succeed whatever other clients create or delete meanwhile. For each key, the batch first sends another
-// transaction, in several forms. Each form expects a different number of the key's nodes to exist. Each creates an ephemeral child that is
-// no contender, so the node stays until our transaction has deleted that child. All forms fail only if another contender came and went
-// between them.
+// anchor lets the transaction succeed whatever other clients create or delete meanwhile: see KeyNode.anchor.
 func (t *Txn) anchor() {
 	t.Gone = slices.Clip(t.Gone)
 	for _, n := range t.Keys {
-		for i := range n.Made {
-			n.Made[i] = n.Made[i] || i < n.Needed
-		}
-		dir := n.Dirs[n.Needed-1]
-		u := NewUUID()
-		name := anchorPrefix + hex.EncodeToString(u[:])
-		own := *n // a copy, because the janitor may still use it when n changes
-		own.Made = slices.Clone(n.Made)
-		k := &Node{Owner: t.Owner, Dir: dir, Prefix: name, ACL: n.Family.ACL, Flags: zk.FlagEphemeral, Key: &own,
-			Name: name, Path: kind.JoinPath(dir, name)}
-		k.freed.Store(true) // it is too brief to be booked
-		t.Gone = append(t.Gone, k)
+		t.Gone = append(t.Gone, n.anchor(t.Owner))
 	}
 }
 
-// anchorPrefix begins the names of anchors. Curator and kazoo sort such names behind all contenders.
-const anchorPrefix = "_key_"
-
-// anchored adds the forms of anchor to a batch.
-func (t *Txn) anchored(b *session.Batch) {
-	for _, k := range t.Gone {
-		if k.Flags&zk.FlagSequence != 0 || k.Key == nil || k.Name != k.Prefix {
-			continue
-		}
-		create := &zk.CreateRequest{Path: k.Path, Data: []byte{}, Acl: k.ACL, Flags: zk.FlagEphemeral}
-		for have := range k.Key.Needed { // if so many nodes exist, this form creates the rest
-			made := make([]bool, len(k.Key.Dirs))
-			for i := range have {
-				made[i] = true
-			}
-			b.Multi(append(k.Key.creates([]any{k.Key.check()}, made), create)...)
-		}
-		b.Create(create)
-	}
-}
-
-// learn reports whether a transaction was refused because another client has created or deleted the node of a key, or a child of it. The
+// learn reports whether the transaction was refused because another client has created or deleted the node of a key, or a child of it. The
 // listings that followed the transaction show the state of each key.
 func (t *Txn) learn(ctx context.Context, lists []string, err error) (learnt bool) {
 	var op *session.OpError
@@ -394,20 +371,7 @@ func (t *Txn) learn(ctx context.Context, lists []string, err error) (learnt bool
 		return false
 	}
 	for _, n := range t.Keys {
-		for i, dir := range n.Dirs {
-			switch {
-			case errors.Is(err, zk.ErrNodeExists) && op.Path == dir && !n.Made[i]:
-				n.Made[i], learnt = true, true
-				for j := range n.Needed { // usually all nodes of a key exist together
-					n.Made[j] = n.Made[j] || i == 0
-				}
-			case IsNoNode(err) && kind.ParentPath(op.Path) == dir && n.Made[i]:
-				n.Made[i], learnt = false, true
-				for j := range n.Made {
-					n.Made[j] = n.Made[j] && i > 0
-				}
-			}
-		}
+		learnt = n.learn(op) || learnt
 	}
 	if !learnt {
 		return false
@@ -415,14 +379,7 @@ func (t *Txn) learn(ctx context.Context, lists []string, err error) (learnt bool
 	for i, r := range t.lists {
 		err := r.Wait(ctx)
 		for _, n := range t.Keys {
-			j := slices.Index(n.Dirs, lists[i])
-			switch {
-			case j < 0:
-			case err == nil:
-				n.Made[0], n.Made[j] = true, true
-			case IsNoNode(err) && (j == 0 || j >= n.Needed):
-				n.Made[j] = false
-			}
+			n.listed(lists[i], err)
 		}
 	}
 	return true
@@ -442,49 +399,15 @@ func (t *Txn) refusal(err error) error {
 	return err
 }
 
-// Admits notes that all nodes exist, once the transaction has succeeded. It checks the access lists of nodes that other clients created:
-// they were read together with the transaction.
+// Admits notes that the nodes of all keys exist, once the transaction has succeeded. It checks the access lists of nodes that other clients
+// created: they were read together with the transaction.
 func (t *Txn) Admits(ctx context.Context) error {
 	for i, n := range t.Keys {
-		for j := range n.Needed {
-			n.Made[j] = true
-		}
-		r := t.lookedAt[i]
-		if r == nil {
-			continue
-		}
-		var list []zk.ACL
-		err := r.Wait(ctx)
-		switch {
-		case err == nil:
-			list = r.ACL()
-		case Unanswered(err):
-			err = retry.Do(ctx, t.Owner.Session, Unanswered, func() (err error) {
-				list, _, err = t.Owner.Session.GetACL(ctx, n.path())
-				return err
-			})
-		}
-		switch {
-		case errors.Is(err, zk.ErrNoAuth):
-			return errs.Errorf("%w: its access list is hidden from this client: %w", ErrKeyForeign, err)
-		case err != nil:
+		if err := n.admits(ctx, t.Owner.Session, t.lookedAt[i]); err != nil {
 			return err
-		}
-		if got := fromZK(list); !got.Equal(n.Family.Declares) {
-			return fmt.Errorf("%w: %s has the access list %s, its family declares %s; delete the node when nobody uses the key, or declare the family with foreign = true",
-				ErrKeyForeign, n.path(), got, n.Family.Declares)
 		}
 	}
 	return nil
-}
-
-// fromZK converts an access list.
-func fromZK(acl []zk.ACL) kind.List {
-	out := make(kind.List, len(acl))
-	for i, a := range acl {
-		out[i] = kind.ACL{Scheme: a.Scheme, ID: a.ID, Perms: kind.Perm(a.Perms)}
-	}
-	return out
 }
 
 // awaitLists waits for listings that were sent.
