@@ -25,7 +25,7 @@ type Config struct {
 	// "fd00::7:5") is refused. Names are resolved again on every pass over the list. While a name does not resolve, its last
 	// known addresses are tried. A chroot suffix ("host:2181/app") is refused: write the prefix into the lock paths.
 	// "dns-srv://_zookeeper._tcp.example.com" stands for the servers of the SRV records of that name, as in connect strings of
-	// ZooKeeper 3.10: servers with a lower priority number are tried first. With TLS the servers must be in the domain of that
+	// ZooKeeper 3.10. Servers with a lower priority number are tried first. With TLS the servers must be in the domain of that
 	// name (example.com), or TLS.ServerName must be set, because DNS answers can be forged.
 	Servers []string
 	// SessionTimeout is the timeout to ask for; 0 = 15 s. The servers clamp it: Session.Timeout is what they granted.

@@ -54,8 +54,8 @@ func (s Step) String() string {
 	return fmt.Sprintf("%s %s %s and waits for %s", s.Who, verb, s.Holds, s.Waits)
 }
 
-// WaitsFor combines the reports of several locks of one ensemble. It takes all contenders of one session for one party. A program that does
-// unrelated things under one Client may therefore seem to hold one lock while it waits for another, and appear in a Deadlock that does not
+// WaitsFor combines the reports of several locks of one ensemble. It takes all contenders of one session for one party. So a program that
+// does unrelated things under one Client may seem to wait for one lock while it holds another. It then appears in a Deadlock that does not
 // exist. No party waits for itself. The reports may also be of different moments; a real deadlock is still there at the next look.
 func WaitsFor(locks ...*Report) *Waits {
 	g := &waitGraph{names: map[party]string{}, waits: map[party][]Wait{}}

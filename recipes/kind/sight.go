@@ -187,7 +187,7 @@ func (s Stamp) MarshalJSON() ([]byte, error) {
 	return s.UTC().AppendFormat(nil, `"`+time.RFC3339Nano+`"`), nil
 }
 
-// Visible escapes invisible characters of a foreign string as Go does. Such strings end up on terminals and in errors, where
+// Visible escapes invisible characters of a foreign string as Go does. Such strings end up on terminals and in errors. There
 // control characters would take effect, and direction marks and zero-width spaces would make one name look like another.
 func Visible(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {

@@ -73,7 +73,8 @@ func (e *SlotError) Error() string {
 func (*SlotError) Unwrap() error { return ErrSlotTaken }
 
 // Start waits until it may start a slot, and starts it. An empty name means the newest slot of the schedule, by this machine's
-// clock; it is too old if its instant is more than catch_up ago. The caller ends the start with [Start.End]. ctx bounds the wait.
+// clock. That slot is too old if its instant is more than catch_up ago. The caller ends the start with [Start.End]. ctx bounds
+// the wait.
 //
 // While another client runs the job, Start waits. If the record decides the slot already, it returns a *SlotError at once. Other
 // errors are ErrSlotTooOld, ErrNoSlot, slots.ErrUnknownZone where this machine does not know the declared time zone, and those of

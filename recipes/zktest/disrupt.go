@@ -83,7 +83,7 @@ func (s *Server) RefuseDials(refuse bool) {
 	s.refusing = refuse
 }
 
-// SwapSessionID makes the session's next reconnect end it silently: the client is given a new session as if it were the old one, with
+// SwapSessionID makes the session's next reconnect end it silently. The client is given a new session as if it were the old one, with
 // another id and without the ephemerals.
 func (s *Server) SwapSessionID(session int64) {
 	s.mu.Lock()

@@ -71,8 +71,8 @@ func (v *view) advance() {
 		return
 	}
 	v.old, v.oldZxid = v.s.tree.Clone(), v.s.zxid
-	// Fire the watches that exist now: one that was set on the older view must see what
-	// has happened since, as on a follower that applies its log.
+	// Fire the watches that exist now. A watch that was set on the older view must see later changes, as on a follower that applies its
+	// log.
 	all := v.owed
 	v.owed = nil
 	for _, c := range all {

@@ -168,8 +168,8 @@ func checkClock(system string) Condition {
 
 // checkVersion judges a server by the faults that can lose a committed write, which a lock is. Before 3.9.3, a follower that
 // synchronises with its leader may lose some (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646). Releases up to 3.8 never got the
-// cure. The cure brought a fault to 3.9.3: a follower may keep a log of committed transactions that has a hole, and lead with it
-// (ZOOKEEPER-4925, cured in 3.9.4). A standalone server has no leader.
+// cure. The cure brought a fault to 3.9.3: a follower's log of committed transactions may have a hole, and the follower may
+// become leader (ZOOKEEPER-4925, cured in 3.9.4). A standalone server has no leader.
 func checkVersion(srvr string, standalone bool) Condition {
 	k := Condition{Name: "server version", Why: "a lock is a committed write: a server that can lose one can let two hold a lock"}
 	v := words.ParseVersion(srvr)

@@ -197,8 +197,8 @@ func (f *keyed) byName(path string, r *round) *inspect.Report {
 	return in
 }
 
-// due are the nodes in their order of reading: those with waiters and the one held for longest, those that were never read, and the others
-// in turn. A node that dump shows unchanged counts as one of the others, and is left out for a while.
+// due returns the nodes in their order of reading: first those with waiters and the one held for longest, then unread ones, then the
+// others in turn. A node that dump shows unchanged counts as one of the others, and is left out for a while.
 func (f *keyed) due(r *round) []*keyNode {
 	rank := func(n *keyNode) int {
 		switch {

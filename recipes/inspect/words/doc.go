@@ -16,8 +16,8 @@
 //	none of these                              nothing, and nothing is said
 //
 // An [Asker] also asks the servers that /zookeeper/config names. It sends them these words, with TLS if the client uses it, and never
-// credentials or a client certificate. If that node names no addresses for clients, the Asker tries the port of the server that
-// we are connected to, unless several servers are on one host.
+// credentials or a client certificate. If that node names no addresses for clients, the Asker tries the port of our own server,
+// unless several servers are on one host.
 //
 // [Unasked] names each server that did not tell all its connections, and why. While there is one, no session is Away. A session that
 // is Away may still be connected to an observer that the ensemble's configuration does not name. A session that the leader has not heard

@@ -366,7 +366,7 @@ func (s *Session) open(ctx context.Context, t servers.Server) (net.Conn, shown, 
 }
 
 // servable refuses a server without a known address. With TLS it also refuses a server that SRV records name outside their own
-// domain, unless ServerName is set: the records are not signed, so an attacker could name his own server, with a valid
+// domain, unless ServerName is set. The records are not signed, so an attacker could name his own server, with a valid
 // certificate.
 func (s *Session) servable(t servers.Server, config *tls.Config) error {
 	name, ok := t.Service()

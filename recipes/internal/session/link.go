@@ -344,9 +344,9 @@ func (l *link) reply(body []byte) error {
 // writeCodes are the operations whose success is a commit.
 var writeCodes = map[int32]bool{wire.OpCreate: true, wire.OpDelete: true, wire.OpSetData: true, wire.OpSetACL: true, wire.OpMulti: true}
 
-// expected returns the request that a reply is for. A server answers a session strictly in order, so a reply to a later
-// request means that an earlier one will never be answered. Then the link is ended, so that the caller of the earlier one
-// learns it now, and not when its context ends, which may be never.
+// expected returns the request that a reply is for. A server answers a session strictly in order, so a reply to a later request
+// means that an earlier one will never be answered. Then the link is ended, so that the caller of the earlier one learns it now.
+// Its context may never end.
 func (l *link) expected(xid int32) (*call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,12 +21,12 @@ func (s *Session) Gone() bool {
 	}
 }
 
-// CloseLost closes, on the servers, a session of the same client that is lost here: on a connection of its own to the server
-// of s. It returns nil when that session is gone, closed or expired; it ends with ctx, or with s.
+// CloseLost closes a lost session of the same client on the servers. It uses a connection of its own to the server of s. It
+// returns nil when that session is gone, closed or expired; it ends with ctx, or with s.
 //
 // To close a session is to resume it first, and if the closeSession does not arrive it lives for another timeout. So the two are
-// sent together, the timeout asked for is the shortest there is, and the caller may try again after a failure, but not for long.
-// A login by SASL comes between them.
+// sent together, with the shortest timeout that a server grants. After a failure the caller may try again, but not for long. A
+// login by SASL comes between them.
 func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout()/3)
 	defer cancel()

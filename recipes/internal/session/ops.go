@@ -67,8 +67,8 @@ func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version
 	return r.Stat, err
 }
 
-// Create creates a node and returns its path. Containers are refused: they need an opcode of their own, without which the server
-// creates a persistent node, and a lock's parent must not be reaped between two holders anyway.
+// Create creates a node and returns its path. Containers are refused: without an opcode of their own the server creates a
+// persistent node. Besides, a lock's parent must not be reaped between two holders.
 func (s *Session) Create(ctx context.Context, path string, data []byte, flags int32, acl []zk.ACL) (string, error) {
 	r, err := s.run(ctx, &op{name: "create", code: wire.OpCreate, path: path,
 		request: &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}})

@@ -232,8 +232,8 @@ func (s *Session) trace(what EventType, took time.Duration, err error) {
 // lose ends the session, once. It calls the lost callbacks of all holds before it returns, before any operation fails because of
 // the loss, and before it tells the servers. It waits only for the callbacks.
 //
-// It does not tell the servers while something is held, unless the client was closed: the work under a lease that is lost now has
-// not ended yet. See CloseLost.
+// While something is held, it does not tell the servers, because the work under the lost lease has not ended yet. If the client
+// was closed, it tells them. See CloseLost.
 func (s *Session) lose(cause error) {
 	s.mu.Lock()
 	if s.state == StateLost {

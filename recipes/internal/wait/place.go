@@ -259,7 +259,7 @@ var (
 )
 
 // Possible refuses more permits than are declared. A waiter calls it whenever it is not admitted, because the number may have
-// been lowered: then its place, or its permits that are not granted, would keep all other contenders out.
+// been lowered. Then its place, or its permits that are not granted, would keep all other contenders out.
 func (t *Opened) Possible() error {
 	if t.Permits == 0 {
 		return nil

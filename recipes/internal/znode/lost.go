@@ -20,7 +20,7 @@ import (
 // only nodes of our own, and only idle ones.
 type lostSessions []*SessionNodes
 
-// uncleared returns the lost sessions whose contenders session e has to delete: e has not done so yet, or more of the contenders may have
+// uncleared returns the lost sessions whose contenders session e has to delete. Either e has not done so yet, or more contenders may have
 // become idle since. It forgets sessions that the servers know to be over.
 func (all *lostSessions) uncleared(e *SessionNodes) (todo []*SessionNodes) {
 	*all = slices.DeleteFunc(*all, func(lost *SessionNodes) bool { return lost.Session.Gone() })

@@ -204,8 +204,8 @@ const recheckUntil = 4096 * time.Second
 // that a slow server has created after all, which would block the queue until the session ends. A look without a full answer is not the
 // last one.
 //
-// A server of 3.8.0 whose thread stood still has executed a request after the write of resolve: the session had come back to that
-// server meanwhile. (Measured. The new connection overtakes the old one in NIOServerCnxn, and Learner.validateSession overtakes
+// A server of 3.8.0 has executed a request after the write of resolve. Its thread had stood still, and the session had come back
+// to it meanwhile. (Measured. The new connection overtakes the old one in NIOServerCnxn, and Learner.validateSession overtakes
 // the follower's queues.) Only the end of the session makes absence final. Callers of a transaction that also deletes do not rely
 // on absence: they delete the same nodes, or try again. Of two transactions that delete one node the second fails as a whole.
 func (t *Txn) recheck(wait time.Duration) {

@@ -338,7 +338,7 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// end sends the signal and waits, 20 s for a server that takes its time; then it is killed: Restart needs its port and its directory.
+// end sends the signal and waits up to 20 s. Then it kills the server, because Restart needs its port and its directory.
 func (s *Server) end(sig syscall.Signal) {
 	if s.cmd == nil {
 		return
