@@ -360,6 +360,21 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	require.Equal(t, 1, strings.Count(text, "\nlocktree_lock_holders{"), "of very many locks those in use")
 }
 
+// With more than 5,000 locks, an idle job and an election without a candidate had no series, so the alert LocktreeSlotNotRun and the
+// dashboard's "Locks that somebody should hold" stayed silent about them.
+func TestIdleJobAndElectionAmongManyLocksHadNoSeries(t *testing.T) {
+	job := declared("/locks/hourly", kind.Once, nil, nil)
+	job.Job = inspect.NewJob(nil, noon, noon)
+	locks := []*inspect.Report{job, declared("/locks/leader", kind.Election, nil, nil)}
+	for i := range manyLocks {
+		locks = append(locks, declared(fmt.Sprintf("/locks/l%05d", i), kind.Mutex, nil, nil))
+	}
+	text := body(t, boardOf(t, &scan.Snapshot{At: noon, Locks: locks, Waits: &inspect.Waits{}}), "/metrics")
+	require.Contains(t, text, "\nlocktree_once_known{ensemble=\"main\",stack=\"shop\",lock=\"once.hourly\"")
+	require.Contains(t, text, "\nlocktree_lock_kept{ensemble=\"main\",stack=\"shop\",lock=\"election.leader\"")
+	require.NotContains(t, text, "mutex.l")
+}
+
 // A page stays short however much doctor finds, and explains a failure in the words of the command.
 func TestManyFindingsAreFewRows(t *testing.T) {
 	b := boardOf(t, scene())

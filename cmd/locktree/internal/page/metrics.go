@@ -19,7 +19,7 @@ import (
 // This is the text format of Prometheus, version 0.0.4, written by hand. Prometheus' client library keeps counters in the
 // program; these values come from a snapshot.
 
-// manyLocks is from where on only locks in use have series.
+// manyLocks is from where on idle locks have no series, except those whose idleness can be a problem: jobs and elections.
 const manyLocks = 5000
 
 // family are the series of one metric.
@@ -121,7 +121,7 @@ func (f *families) ensemble(e *Ensemble, now time.Time, interval time.Duration) 
 		together := lockview.CheckupServer{Conditions: e.Checkup.Together}
 		for _, server := range append(slices.Clip(e.Checkup.Servers), together) {
 			for _, k := range server.Conditions {
-				f.add("locktree_condition", "gauge", "A condition that locks depend on: 1 holds, 0.5 unsure, 0 fails. Without a server it is about all servers together.", value[k.Verdict], append(en, "server", server.Server, "name", k.Name)...)
+				f.add("locktree_condition", "gauge", "A condition that locks depend on: 1 holds, 0.5 unsure, 0 fails. A series with an empty label server is about all servers together.", value[k.Verdict], append(en, "server", server.Server, "name", k.Name)...)
 			}
 		}
 		count := map[check.Verdict]int{}
@@ -139,8 +139,8 @@ func (f *families) ensemble(e *Ensemble, now time.Time, interval time.Duration) 
 	f.add("locktree_snapshot_age_seconds", "gauge", "Seconds since the snapshot was taken.", now.Sub(snap.At).Seconds(), en...)
 	f.add("locktree_scan_duration_seconds", "gauge", "Duration of the last scan.", snap.Took.Seconds(), en...)
 	f.add("locktree_scan_reads", "gauge", "Requests of the last scan.", float64(snap.Cost.Reads), en...)
-	f.add("locktree_scan_word_bytes", "gauge", "Bytes of four-letter words of the last scan.", float64(snap.Cost.WordBytes), en...)
-	f.add("locktree_scan_pending", "gauge", "Nodes that were left for a later scan.", float64(snap.Pending), en...)
+	f.add("locktree_scan_word_bytes", "gauge", "Bytes of the answers to four-letter words in the last scan.", float64(snap.Cost.WordBytes), en...)
+	f.add("locktree_scan_pending", "gauge", "Nodes that the last scan left for a later one.", float64(snap.Pending), en...)
 	closed := len(lockview.LocksOf{Snapshot: snap}.Closed())
 	f.add("locktree_unreadable_nodes", "gauge", "Nodes that could not be read.", float64(closed), en...)
 	f.add("locktree_missing_locks", "gauge", "Declared locks that do not exist.", float64(len(snap.Unread)-closed), en...)
@@ -179,7 +179,7 @@ func (f *families) locks(e *Ensemble, en []string) {
 			continue
 		}
 		told[label] = true
-		if len(snap.Locks) > manyLocks && !in.Busy() {
+		if len(snap.Locks) > manyLocks && !in.Busy() && in.Job == nil && !in.Kind.Kept {
 			continue
 		}
 		_, waiters := lockview.Parties(in)
@@ -204,7 +204,7 @@ func (f *families) locks(e *Ensemble, en []string) {
 		f.slots(in, snap.At, l)
 		f.limits(in, l)
 		if in.Kind.Kept {
-			f.add("locktree_lock_kept", "gauge", "1 for elections, which should always have a leader.", 1, l...)
+			f.add("locktree_lock_kept", "gauge", "1 for a lock that should always have a holder: an election.", 1, l...)
 		}
 	}
 }
@@ -223,8 +223,8 @@ func (f *families) slots(in *inspect.Report, at time.Time, l []string) {
 	if len(outlook.Due) > 0 {
 		due = at.Sub(outlook.Due[0]).Seconds()
 	}
-	f.add("locktree_once_due_seconds", "gauge", "Time since the instant of the oldest slot that is to be started and is not; 0 if there is none.", due, l...)
-	f.add("locktree_once_missed_slots", "gauge", "Slots that were not run, and that no program starts any more; at most as many as the record can have.", float64(len(outlook.Missed)), l...)
+	f.add("locktree_once_due_seconds", "gauge", "Time since the instant of the oldest due slot; 0 if none is due.", due, l...)
+	f.add("locktree_once_missed_slots", "gauge", "Missed slots, which no program starts any more. At most as many are counted as the record can list (keep).", float64(len(outlook.Missed)), l...)
 	if !outlook.Next.IsZero() {
 		f.add("locktree_once_next_slot_timestamp_seconds", "gauge", "Instant of the next slot.", seconds(outlook.Next), l...)
 	}
@@ -234,7 +234,7 @@ func (f *families) slots(in *inspect.Report, at time.Time, l []string) {
 	}
 	state := lockview.RunState(run, in)
 	f.add("locktree_once_last_run_failed", "gauge", "1 if the last run that was started has failed, or was lost with its holder.", number(state == "lost" || state == string(slots.Failed)), l...)
-	f.add("locktree_once_last_start_timestamp_seconds", "gauge", "When the last run was started, by the clock of who runs it.", seconds(run.Begun()), l...)
+	f.add("locktree_once_last_start_timestamp_seconds", "gauge", "When the last run was started, by the clock of the machine that runs it.", seconds(run.Begun()), l...)
 	if state != string(slots.Running) && state != "lost" {
 		f.add("locktree_once_last_run_seconds", "gauge", "How long the last run took.", run.Duration().Seconds(), l...)
 	}
