@@ -43,7 +43,7 @@ const (
 	EventSessionSuspected = session.EventSuspected // the session has no connection, or no answer
 	EventSessionCleared   = session.EventCleared   // the session is active again
 	EventSessionLost      = session.EventLost      // the session is over; Cause is ErrClosed when its Client was closed
-	EventHeartbeat        = session.EventHeartbeat // a write that proves the session was committed, or failed: the first sign that the servers have a problem
+	EventHeartbeat        = session.EventHeartbeat // a heartbeat write was committed or has failed; a failure is the first sign that the servers have a problem
 )
 
 // Event is what Config.Observer receives. A call ends with one of these results:

@@ -50,7 +50,7 @@ var keyedTable = append(func() []parameter {
 	parameter{Name: "kind", at: func(p Params) any { return &p.(*KeyedParams).Of }, OneOf: []string{Mutex.Name, RWLock.Name, Semaphore.Name}, Required: true, Replace: true,
 		Doc: "What the lock of each key is: mutex, rwlock or semaphore."},
 	parameter{Name: "permits", at: func(p Params) any { return &p.(*KeyedParams).Permits }, Number: true, Default: 0, Max: 1_000_000,
-		Doc: "How many permits the semaphore of each key has; only, and always, with kind = \"semaphore\"."},
+		Doc: "How many permits each key's semaphore has; required with kind = \"semaphore\", and not allowed with another kind."},
 	parameter{Name: "fanout", at: func(p Params) any { return &p.(*KeyedParams).Fanout }, Default: "", OneOf: []string{"", "16", "256"}, Replace: true,
 		Doc: "How many directories the nodes of keys are spread over, for more than ten thousand keys in use at once: 16 or 256; none if it is left out."},
 	parameter{Name: "foreign", at: func(p Params) any { return &p.(*KeyedParams).Foreign }, Default: "false", OneOf: []string{"false", "true"},

@@ -60,7 +60,7 @@ var onceTable = append(commonTable(WireCurator),
 	parameter{Name: "catch_up", at: func(p Params) any { return &p.(*OnceParams).CatchUp }, Default: "", rule: checkDuration,
 		Doc: `How long after its instant a slot may still be started, such as "6h"; an hour if it is left out.`},
 	parameter{Name: "keep", at: func(p Params) any { return &p.(*OnceParams).Keep }, Number: true, Default: 30, Min: 1, Max: 500,
-		Doc: "How many slots are recorded, one by one. A slot that sorts before them is refused."},
+		Doc: "How many slots the record lists. A slot that sorts before them is refused."},
 	parameter{Name: "success", at: func(p Params) any { return &p.(*OnceParams).Success }, Default: SuccessStart, OneOf: []string{SuccessStart, SuccessEnd},
 		Doc: "What counts: start, so that a slot is started at most once; or end, so that a run that fails or dies is tried again."},
 )
