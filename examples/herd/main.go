@@ -69,8 +69,8 @@ func showHerd(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprint(out, "\nA watch on the parent wakes every waiter, and the former holder with them; each of them lists the\n"+
 		"whole queue again. That is the herd effect. A contender that watches the one before it wakes\n"+
-		"alone. A locktree client also watches its own contender, so that it learns of a loss: a few\n"+
-		"events, however many wait, the former holder's among them, and it need not list the queue.\n")
+		"alone. A locktree client also watches its own contender, to learn of a loss. So a release sends\n"+
+		"a few events, however many clients wait.\n")
 	return nil
 }
 

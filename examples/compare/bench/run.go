@@ -47,8 +47,8 @@ type Plan struct {
 	Workloads []Workload
 	Rounds    int
 	Window    time.Duration // of one sample
-	WarmUp    time.Duration // of each system's process, which then stays; ten times as long of one that compiles as it runs
-	Limit     time.Duration // for an answer: a system that needs longer is left out, and told so
+	WarmUp    time.Duration // of each system's process, which then stays; ten times as long for a JVM
+	Limit     time.Duration // for an answer: the results leave out a slower system, and say so
 	Members   int           // of the ZooKeeper ensemble
 	Self      string        // this program
 	Dir       string        // for compiled drivers
@@ -73,7 +73,7 @@ func Run(ctx context.Context, scope *server.Scope, p Plan) *Results {
 	}
 	for round := range p.Rounds {
 		for n, w := range p.Workloads {
-			// Another order each time: the first finds the server at rest, and the disk.
+			// The order of the systems differs each time: the first system has an idle server and an idle disk.
 			for k := range p.Systems {
 				if s := p.Systems[(k+round+n)%len(p.Systems)]; s.Client || w.Wide {
 					if ctx.Err() != nil {
@@ -137,7 +137,7 @@ func (r *run) sample(w Workload, s drivers.System) {
 			out.Missing = err.Error()
 			r.processes[s.Name].Kill() // whatever its workers are still at
 			r.warmUp(s)
-			// It would not do better in the next round, and a limit was waited for.
+			// Later rounds skip this system: it would fail again, and each failure costs the whole limit.
 			r.out.Missing[key] = out.Missing
 		}
 	}

@@ -37,7 +37,7 @@ func (r *Results) Terms() map[string]any {
 	return map[string]any{"Crowd": crowd, "Handed": handed, "Held": held, "Enough": enough, "Deaf": deaf, "Observed": 3 * r.TTL, "Locks": locks}
 }
 
-// Handover is from a release to the next grant, locktree's being 1.
+// Handover is the time from a release to the next grant; locktree's is 1.
 func (r *Results) Handover(of Fair) string {
 	for _, f := range r.Fair {
 		if f.System == drivers.Ours && f.handover() > 0 {
@@ -47,7 +47,7 @@ func (r *Results) Handover(of Fair) string {
 	return "–"
 }
 
-// Row is what the rows of all experiments have.
+// Row has the columns that all experiments share.
 type Row struct {
 	System  string
 	Missing string // why the rest is empty
@@ -65,14 +65,14 @@ func (r *Row) try(experiment func()) {
 // Env is what the experiments run on.
 type Env struct {
 	bench.Plan
-	*bench.Results               // its servers; a system that does not run is asked once
+	*bench.Results               // the servers, and why a system does not run
 	TTL            time.Duration // how long a lock may outlive its holder
 }
 
-// patience bounds what must happen.
+// patience is how long an experiment waits for something that must happen.
 const patience = time.Minute
 
-// Run runs all experiments. Those that wait for seconds to pass do so at the same time. Those that use a server's counts have the
+// Run runs all experiments. Experiments that mostly wait run at the same time. Experiments that use a server's counts have the
 // server to themselves.
 func (e *Env) Run(ctx context.Context, quick bool) (r Results) {
 	window, waiters, trials := 3*time.Second, []int{10, 100, 1000}, 5
@@ -107,7 +107,7 @@ func (e *Env) runs(server string) bool {
 	return up != nil && up.Missing == ""
 }
 
-// measured are the systems whose server runs; in Go only, if so.
+// measured are the systems whose server runs; with inGo, only those with a driver in Go.
 func (e *Env) measured(inGo bool) (all []drivers.System) {
 	for _, s := range e.Systems {
 		if e.runs(s.Server) && (!inGo || s.Driver != nil) {
@@ -117,8 +117,8 @@ func (e *Env) measured(inGo bool) (all []drivers.System) {
 	return all
 }
 
-// each runs an experiment for each system: at the same time, or, if the server's counts matter, one system of a server after the
-// other.
+// each runs an experiment for all systems at the same time. With counted, the systems of one server take turns, because its
+// counts are compared.
 func each[R any, P interface {
 	*R
 	row() *Row
@@ -153,7 +153,7 @@ func (e *Env) command(s drivers.System, ttl time.Duration) []string {
 	return lock.Must(s.Command(e.Self, e.Dir, ttl))
 }
 
-// another is a lock of the holder of one.
+// another makes a lock that has the same holder as the lock of.
 func another(c lock.Client, of lock.Locker, name string) lock.Locker {
 	if of.Also != nil {
 		return of.Also(name)
@@ -161,7 +161,7 @@ func another(c lock.Client, of lock.Locker, name string) lock.Locker {
 	return c.Locker(name)
 }
 
-// ask asks for a lock, for a while. A driver may not heed its context, and waits until its client is closed.
+// ask waits for a lock for a while. Some drivers ignore their context: then the call waits until the client is closed.
 func ask(l lock.Locker, while time.Duration) (granted bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), while)
 	defer cancel()
@@ -184,7 +184,7 @@ type Fair struct {
 	Sample bench.Sample
 }
 
-// held is how long each holder keeps the lock: long enough that what the systems do beside each other does not matter.
+// held is how long each holder keeps the lock: so long that the load on the machine does not matter.
 const held = 10 * time.Millisecond
 
 // Fair lets eight clients of each system contend for a lock.
@@ -206,18 +206,18 @@ func (f *Fair) Most() int64  { return slices.Max(f.Sample.Each) }
 // Waited is the longest wait in grants to others.
 func (f *Fair) Waited() float64 { return f.Sample.Longest.Seconds() * f.Sample.PerSecond() }
 
-// handover is from a release to the next grant, on average.
+// handover is the average time from a release to the next grant.
 func (f *Fair) handover() time.Duration {
 	return max(0, f.Sample.Window/time.Duration(max(1, f.Sample.Cycles))-held)
 }
 
-// Pooled is what becomes of PostgreSQL's advisory lock behind a pool of connections.
+// Pooled is what PostgreSQL's advisory lock does behind a pool of connections.
 type Pooled struct {
 	Row
 	lock.Result
 }
 
-// Pool puts a load on it, four workers with connections of their own, and counts.
+// Pool puts a load of four workers, with connections of their own, on that lock, and counts.
 func (e *Env) Pool(window time.Duration) []Pooled {
 	return each(e, []drivers.System{drivers.Pooled}, false, func(s drivers.System, p *Pooled) {
 		scope := &server.Scope{}
@@ -225,25 +225,25 @@ func (e *Env) Pool(window time.Duration) []Pooled {
 		up := lock.Must(server.Start(scope, s.Server, 1))
 		clients := lock.Must(lock.Spawn(e.command(s, e.TTL), e.TTL))
 		defer clients.Kill()
-		// Start fails where not everybody has had a turn in time: what has been counted by then is wanted all the same.
+		// Start fails if a worker has had no turn in time. The result counts what was done until then.
 		_ = clients.Start(up.Addrs, "pooled", lock.Load{Clients: 4, Workers: 4, Locks: 1, Hold: time.Millisecond}, 0)
 		p.Result = lock.Must(clients.Measure(window))
 	})
 }
 
-// Idle is what locks cost that one program holds and does nothing with.
+// Idle is the cost of locks that one program holds and does not use.
 type Idle struct {
 	Row
-	Requests float64 // that pass by in a second, and pings
-	Gone     bool    // after one time to live and a little another could take one
+	Requests float64 // requests and pings in a second
+	Gone     bool    // after a little more than one time to live, another program could take a lock
 }
 
-// locks that each program holds.
+// locks is the number of locks that the program holds.
 const locks = 1000
 
-// Idle lets a program hold that many locks of each system.
+// Idle lets a program hold this many locks of each system.
 func (e *Env) Idle() []Idle {
-	// On ZooKeeper a session is what is kept alive, so one raw client is enough.
+	// On ZooKeeper a client keeps only its session alive, so one system with the raw client is enough.
 	systems := slices.DeleteFunc(e.measured(true), func(s drivers.System) bool { return s.Server == "zookeeper" && !s.Client })
 	return each(e, systems, true, func(s drivers.System, i *Idle) {
 		e.Tell("idle locks: %s", s.Name)
@@ -261,7 +261,7 @@ func (e *Env) Idle() []Idle {
 			lock.Check(l.Lock(context.Background()))
 		}
 		passed := relay.Sent.Pieces.Load
-		// A grant's late requests, such as a watch, are over when hardly any packet passes.
+		// A grant's late requests, such as watches, are over when hardly any packet passes.
 		for last, limit := int64(-10), time.Now().Add(patience); passed()-last > 5 && time.Now().Before(limit); {
 			last = passed()
 			time.Sleep(e.TTL / 16)
@@ -292,7 +292,8 @@ var herds = []struct{ name, dir string }{
 	{drivers.Ours, "/locktree"},
 }
 
-// A client that has seen a queue of crowd contenders may behave in another way than one that has not, so that many releases come first.
+// A client may behave differently after it has seen a queue of crowd contenders. So the lock is handed on handed times before the
+// measured release.
 const crowd, handed = 100, 40
 
 // Herd measures a release with each number of waiters, for each way to wait.
@@ -372,7 +373,7 @@ func (r *Release) measure(ctx context.Context, up *server.Server, dir string) {
 	r.Events, r.Requests, r.Bytes = counts.Events, counts.Requests-(after.pings-from.pings)-(after.asked-1)*int64(len(up.Addrs)), after.bytes-from.bytes
 }
 
-// turn is that of a client.
+// turn is the lock in the hand of a client.
 type turn struct {
 	lock.Locker
 	client int
@@ -399,12 +400,12 @@ func stand(ctx context.Context, addrs []string, dir string, n int) {
 type traffic struct {
 	server.Counts
 	bytes, pings int64
-	asked        int64   // how often the server was asked for its counts: each is a request to each server
+	asked        int64   // how often Counts was called: each call is a request to each server
 	heard        []int64 // by client
 }
 
-// settled waits until nothing goes to and fro any more, but for heartbeats, which come seconds apart. The questions it asks
-// of the server are not in the counts.
+// settled waits until only heartbeats pass, which come seconds apart. Its own requests for the counts are not in the
+// counts.
 func settled(ctx context.Context, up *server.Server, relay *server.Distance) (t traffic) {
 	for still, last := 0, int64(-1); still < 10; still++ {
 		if now := relay.Bytes(); now != last {
@@ -413,7 +414,7 @@ func settled(ctx context.Context, up *server.Server, relay *server.Distance) (t 
 		lock.Check(ctx.Err())
 		time.Sleep(30 * time.Millisecond)
 	}
-	for t.pings = -1; t.pings != relay.Sent.Pings.Load() && ctx.Err() == nil; t.asked++ { // none came while the server was asked
+	for t.pings = -1; t.pings != relay.Sent.Pings.Load() && ctx.Err() == nil; t.asked++ { // until no ping comes during a call of Counts
 		t.pings = relay.Sent.Pings.Load()
 		t.Counts = up.Counts()
 	}

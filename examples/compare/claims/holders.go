@@ -19,9 +19,9 @@ import (
 	"github.com/locktree/locktree/examples/compare/server"
 )
 
-// Hold is the process of a holder, which can be paused and killed. It takes a lock and writes to a store for as long as it
-// believes that it holds it: a line a write. It ends with its input, or when it is told that the lock is lost. With a token, it
-// writes on, as a program does that ignores the loss. It fails as lock.Check does.
+// Hold is the process of a holder, which can be paused and killed. It takes a lock and writes for as long as it believes that
+// it holds the lock. Each write is a line. It ends with its input, or when it learns that the lock is lost. With a token it
+// ignores the loss and writes on. It fails as lock.Check does.
 func Hold(c lock.Client, name string, in io.Reader, out io.Writer) {
 	l := c.Locker(name)
 	fmt.Fprintln(out, "waiting")
@@ -67,7 +67,7 @@ func (e *Env) queue(scope *server.Scope, s drivers.System, addrs []string, ttl t
 	return start("granted"), start("waiting")
 }
 
-// outlives is how long a rival is given to get a lock that its holder does not release.
+// outlives is how long a rival waits for a lock that its holder does not release.
 func (e *Env) outlives(s drivers.System) time.Duration {
 	if s.Lasting {
 		return 3 * e.TTL
@@ -75,23 +75,24 @@ func (e *Env) outlives(s drivers.System) time.Duration {
 	return patience
 }
 
-// Pause is what becomes of a lock whose holder stands still for longer than the lock may outlive it (a garbage collection,
-// a suspended machine), and then goes on.
+// Pause is the fate of a lock whose holder stands still for longer than its time to live (a garbage collection, a
+// suspended machine), and then goes on.
 type Pause struct {
 	Row
-	Rival  bool // another was granted the lock meanwhile
-	Told   bool // the holder learned that it is lost
+	Rival  bool // the rival was granted the lock meanwhile
+	Told   bool // the holder learned of the loss
 	Token  bool // grants come with a token
 	Stale  int  // writes by the old holder after the rival's grant, until it was told
-	Writes int  // those and some more, of a holder with a token that ignores the loss
-	Fenced int  // of them, those that a store took which refuses smaller tokens than it has seen
+	Writes int  // Stale, and the writes of a holder with a token after it was told
+	Fenced int  // those of Writes that a store accepts although it refuses smaller tokens than it has seen
 }
 
-// enough writes of a holder that does not know better: two seconds. deaf are those of one that ignores the loss.
+// enough limits the writes that are counted until the holder is told: two seconds of them. deaf is the number of writes after
+// that.
 const enough, deaf = 400, 20
 
-// Paused pauses a holder of each system, all at the same time, until a rival has the lock. A lock without a time to live is
-// paused for three times that of the others.
+// Paused pauses a holder of each system, all at the same time, until a rival has the lock. If the lock has no time to live,
+// the pause lasts three times the time to live of the other locks.
 func (e *Env) Paused() []Pause { return each(e, e.measured(false), false, e.pause) }
 
 func (e *Env) pause(s drivers.System, p *Pause) {
@@ -104,7 +105,7 @@ func (e *Env) pause(s drivers.System, p *Pause) {
 	if p.Rival {
 		lock.Must(second.Await(patience, "write"))
 	}
-	first.Drain() // what it wrote before it was paused
+	first.Drain() // skip what it wrote before the pause
 	lock.Check(syscall.Kill(first.Pid(), syscall.SIGCONT))
 	for limit := enough; p.Writes < limit; {
 		said := lock.Must(first.Await(patience, "write", "lost", "late"))
@@ -129,7 +130,7 @@ func (e *Env) pause(s drivers.System, p *Pause) {
 	}
 }
 
-// Killed is what becomes of a lock whose holder was killed (kill -9): when the next one has it.
+// Killed says when the next client has a lock whose holder was killed (kill -9).
 type Killed struct {
 	Row
 	Released bool
@@ -152,7 +153,7 @@ func (e *Env) Killed() []Killed {
 	})
 }
 
-// Does is when the lock was free, in times to live.
+// Does says when the lock was free, in times to live.
 func (k *Killed) Does() string {
 	switch {
 	case !k.Released:
@@ -168,11 +169,11 @@ type Crossed struct {
 	Row
 	Refused  string // the error that one of them was given
 	Granted  bool   // a second lock
-	Together bool   // a lock that takes both at once was granted in opposite orders: no deadlock
+	Together bool   // locks that take both at once, in opposite orders, were granted: no deadlock
 }
 
-// Crossed crosses two locks of each system, and looks for three times the time to live what comes of it. A client that is refused
-// the second lock gives back the first.
+// Crossed makes two clients of each system each ask for the other's lock, and waits three times the time to live for the outcome.
+// A client whose request is refused gives back its own lock.
 func (e *Env) Crossed() []Crossed {
 	return each(e, e.measured(true), false, func(s drivers.System, c *Crossed) {
 		var clients [2]lock.Client
@@ -228,7 +229,7 @@ func (e *Env) together(s drivers.System) {
 	lock.Check(errors.Join(errs[:]...))
 }
 
-// Does is what came of it, in words.
+// Does is the outcome in words.
 func (c *Crossed) Does() string {
 	switch {
 	case c.Refused != "":
@@ -241,18 +242,18 @@ func (c *Crossed) Does() string {
 	return "both wait, until a program gives up"
 }
 
-// Failover is what becomes of a lock when the server dies that granted it, and another takes its place.
+// Failover is the fate of a lock when the server that granted it dies, and another takes its place.
 type Failover struct {
 	Row
-	Server string // what happens to it
+	Server string // what happens to the server
 	Trials int
-	Double int // a rival was granted the lock, too
-	Kept   int // the holder still has it
+	Double int // trials in which a rival was granted the lock, too
+	Kept   int // trials in which the holder kept the lock
 
 	holder, rival *lock.Process
 }
 
-// lag of a replica: a network across a town, or a pause of its process.
+// lag is the delay of a replica, as of a network across a town, or of a pause of its process.
 const lag = 50 * time.Millisecond
 
 // Failover kills servers of its own.
@@ -284,7 +285,7 @@ func (e *Env) Failover(trials int) (all []Failover) {
 	return all
 }
 
-// trial lets one take the lock, then the servers fail over, then another ask for it for a moment.
+// trial lets one client take the lock, lets the servers fail over, and then lets another client ask for the lock for a second.
 func (f *Failover) trial(start func(*server.Scope) (*server.Server, error)) {
 	scope := &server.Scope{}
 	defer scope.Close()
@@ -313,14 +314,14 @@ func (e *Env) elect() []Failover {
 	all := each(e, libraries, true, func(s drivers.System, f *Failover) {
 		f.Server = "the leader of three servers is killed; the others elect another"
 		lock.Check(failed)
-		// A session must not end because an election takes its time.
+		// The session is long enough to outlast an election.
 		f.holder, f.rival = e.queue(scope, s, up.Addrs, 20*time.Second, "failover")
 	})
 	if failed == nil {
 		failed = lock.Try(func() { up.FailOver() })
 	}
-	// One after the other: a look takes seconds, and the sessions outlast them all. A grant now is a second one, since the lock
-	// was not released.
+	// Look at one library after the other: each look takes seconds, and the sessions outlast all of them. A grant now is a
+	// double grant, because the lock was not released.
 	for i := range all {
 		if f := &all[i]; f.Missing == "" {
 			f.try(func() {

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package lock is the seam between the comparison and the lock services it compares: what a driver has to say, and the
-// load that is put on it. A driver in Go is a [Driver]; one in another language speaks the lines of [Serve].
+// Package lock is the seam between the comparison and the lock services it compares. It defines what a driver offers,
+// and puts a load on it. A driver in Go is a [Driver]; one in another language speaks the lines of [Serve].
 package lock
 
 import (
@@ -30,7 +30,7 @@ type Driver func(addrs []string, ttl time.Duration) Client
 type Client struct {
 	// Locker returns what one worker uses of a lock. The name has no slash. It fails as [Check] does.
 	Locker func(name string) Locker
-	// Set returns a lock that takes several at once. Nil where the system has none, or its driver needs none.
+	// Set returns a lock that takes several locks at once. Nil if the system has no such lock, or its driver does not offer it.
 	Set   func(names ...string) Locker
 	Close func() error
 }
@@ -38,19 +38,19 @@ type Client struct {
 // Locker acquires and releases, by turns, for one worker.
 type Locker struct {
 	Lock, Unlock func(context.Context) error
-	// Token is that of the last grant: it grows, for a store that refuses smaller ones. Nil where grants have none.
+	// Token returns the token of the last grant. Tokens grow, so a store can refuse smaller ones. Nil if grants have no token.
 	Token func() uint64
-	// Lost tells the holder that the lock is lost. Nil where nothing tells it.
+	// Lost tells the holder that the lock is lost. Nil if the system does not tell it.
 	Lost func() <-chan struct{}
-	// Also makes another lock of the same holder, where a client's locks have several: a database tells holders by their
-	// connections. Nil where the client is one holder.
+	// Also makes another lock of the same holder. It is nil if the client is one holder; a database tells holders by
+	// their connections.
 	Also func(name string) Locker
 }
 
 // failure ends the start of a server, or an experiment, with an error.
 type failure struct{ error }
 
-// Check ends what [Try] runs if there is an error.
+// If err is an error, Check ends the function that [Try] calls.
 func Check(err error) {
 	if err != nil {
 		panic(failure{err})
@@ -63,7 +63,7 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// Try runs what ends with the first error of Check, in its own goroutine, and returns that.
+// Try calls f, in the goroutine of its caller. If a [Check] in f ends it, Try returns the error of that Check.
 func Try(f func()) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -78,7 +78,7 @@ func Try(f func()) (err error) {
 	return nil
 }
 
-// Load is what is put on a system: Workers goroutines, spread over Clients clients, lock and unlock.
+// Load is the work for a system: Workers goroutines, spread over Clients clients, lock and unlock.
 type Load struct {
 	Clients int           // sessions
 	Workers int           // goroutines, or threads
@@ -90,12 +90,12 @@ type Load struct {
 type Result struct {
 	Window   time.Duration
 	Cycles   int64         // acquired and released
-	Total    int64         // of them since the load began
+	Total    int64         // cycles since the load began
 	Errors   int64         // calls that failed
-	Overlaps int64         // grants while another held the lock, since the load began
-	First    string        // error
+	Overlaps int64         // grants since the load began, while another worker held the lock
+	First    string        // the first error
 	Each     []int64       // cycles by worker
-	Longest  time.Duration // wait, of those that go on when the window ends, too
+	Longest  time.Duration // the longest wait, also of waits that have not ended
 }
 
 // PerSecond are the cycles.
@@ -110,12 +110,12 @@ type Running struct {
 
 	mu       sync.Mutex  // of all below
 	inside   []int       // by lock: how many holders it has
-	sum      Result      // since the load began, but for Each and Longest, which are of the window
+	sum      Result      // since the load began; Each and Longest since the window began
 	waitsFor []time.Time // by worker: when its wait began; zero while it does not wait
 }
 
-// Start dials the clients and lets the workers begin. name sets the locks apart from those of other loads. If it fails, as Check
-// does, the clients go with their process.
+// Start dials the clients and lets the workers begin. name sets the locks apart from those of other loads. It fails as Check
+// does; the clients then stay open until their process ends.
 func Start(d Driver, addrs []string, ttl time.Duration, name string, load Load) *Running {
 	r := &Running{load: load, inside: make([]int, load.Locks), waitsFor: make([]time.Time, load.Workers)}
 	r.sum.Each = make([]int64, load.Workers)
@@ -191,7 +191,7 @@ func (r *Running) work(i int, l Locker) {
 	for !r.stopped.Load() {
 		if err := r.cycle(i, i%r.load.Locks, l); err != nil {
 			r.do(func() { r.sum.Errors, r.sum.First = r.sum.Errors+1, cmp.Or(r.sum.First, err.Error()) })
-			time.Sleep(10 * time.Millisecond) // who fails at once must not keep the others from the processor
+			time.Sleep(10 * time.Millisecond) // a worker that fails at once must leave the processor to the others
 		}
 	}
 }
@@ -229,11 +229,11 @@ type Process struct {
 	in     io.WriteCloser
 	lines  chan string
 	stderr bytes.Buffer  // read when the process has ended
-	limit  time.Duration // for an answer, beyond what was asked for
+	limit  time.Duration // for an answer, beyond the time that the request takes
 	end    sync.Once
 }
 
-// Spawn starts the process of a system. It dies with its parent, also when that is killed.
+// Spawn starts the process of a system. It dies with its parent, also if the parent is killed.
 func Spawn(argv []string, limit time.Duration) (p *Process, err error) {
 	p = &Process{cmd: exec.Command(argv[0], argv[1:]...), lines: make(chan string, 1<<16), limit: limit}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -256,7 +256,7 @@ func (p *Process) read(out io.Reader) {
 // Pid is the process's.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Start puts a load on the servers and returns when it has warmed up.
+// Start puts a load on the servers and returns when the load has warmed up.
 func (p *Process) Start(addrs []string, name string, l Load, warm time.Duration) error {
 	_, err := p.ask(fmt.Sprintf("start %s %s %d %d %d %d %d %d", strings.Join(addrs, ","), name, l.Clients, l.Workers, l.Locks, l.Hold, warm, p.limit), "ready", warm)
 	return err
@@ -287,7 +287,7 @@ func (p *Process) Kill() {
 	})
 }
 
-// ErrLost means that the process has ended, or does not answer. ErrLate is of a line that did not come in time.
+// ErrLost means that the process has ended, or does not answer. ErrLate means that a line did not come in time.
 var ErrLost, ErrLate = errors.New("lost the process"), errors.New("late")
 
 // Said is a line of a process.
@@ -296,14 +296,14 @@ type Said struct {
 	Token      uint64 // 0 where there is none
 }
 
-// Await skips what the process says until one of the verbs.
+// Await skips the lines of the process until one with one of the verbs comes.
 func (p *Process) Await(patience time.Duration, verbs ...string) (said Said, err error) {
 	limit := time.After(patience)
 	for {
 		select {
 		case text, ok := <-p.lines:
 			if !ok {
-				p.Kill() // then all it wrote is there
+				p.Kill() // then everything that it wrote is there
 				wrote := strings.TrimSpace(p.stderr.String())
 				return said, fmt.Errorf("%w before it said %s; it wrote: %s", ErrLost, strings.Join(verbs, " or "), cmp.Or(wrote[max(0, len(wrote)-1000):], "nothing"))
 			}
@@ -317,7 +317,7 @@ func (p *Process) Await(patience time.Duration, verbs ...string) (said Said, err
 	}
 }
 
-// Drain forgets the lines of the process that were not awaited.
+// Drain drops the lines of the process that Await has not read.
 func (p *Process) Drain() {
 	for len(p.lines) > 0 {
 		<-p.lines
@@ -336,8 +336,8 @@ func (p *Process) ask(line, answer string, takes time.Duration) (string, error) 
 	return said.Rest, cmp.Or(awaited, err)
 }
 
-// Every system runs in a process of its own, which measures itself and is told what to do in lines on its standard input. It
-// answers each with one line:
+// Every system runs in a process of its own, which measures itself. It reads commands, one a line, from its standard input,
+// and answers each with one line:
 //
 //	start HOST:PORT,… NAME CLIENTS WORKERS LOCKS HOLD WARM LIMIT   ready
 //	measure WINDOW                                                 measured {"Window": …, "Cycles": 9, "Each": [5, 4], …}
@@ -345,7 +345,7 @@ func (p *Process) ask(line, answer string, takes time.Duration) (string, error) 
 //
 // or with "failed TEXT". Times are in nanoseconds.
 
-// Serve is such a process, for a driver in Go. It ends with its input.
+// Serve is such a process, for a driver in Go. It ends when its input ends.
 func Serve(d Driver, ttl time.Duration, in io.Reader, out io.Writer) {
 	var r *Running
 	for lines := bufio.NewScanner(in); lines.Scan(); {

@@ -86,8 +86,8 @@ func begin(s *Scope, start func(*Scope) *Server) (started *Server, err error) {
 	return started, nil
 }
 
-// Scope ends what was started in it. It is what package realzk takes for a test: what a server wrote before it did not start is in
-// the error.
+// Scope ends what was started in it. It stands in for a *testing.T in package realzk: if a server does not start, the error has
+// what it wrote.
 type Scope struct {
 	ends   []func()
 	failed bool

@@ -24,8 +24,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// zooKeeper is one server, or an ensemble, as an administrator would run it: with both compilers, a heap that is not in its way,
-// and fsync. It fails over as it does when its leader crashes.
+// zooKeeper is one server, or an ensemble, as an administrator would run it: with both JIT compilers, enough heap, and fsync. It
+// fails over as it does when its leader crashes.
 func zooKeeper(s *Scope, members int) *Server {
 	o := realzk.Options{
 		HeapMiB:    512,
@@ -33,7 +33,7 @@ func zooKeeper(s *Scope, members int) *Server {
 		Properties: map[string]string{"zookeeper.preAllocSize": "65536"}, // its default
 	}
 	var z []*realzk.Server
-	up := &Server{Durability: "written and synchronised to disk", asking: int64(members), Counts: func() (c Counts) { // each counts the question
+	up := &Server{Durability: "written and synchronised to disk", asking: int64(members), Counts: func() (c Counts) { // each server counts the request for its counters
 		for _, m := range z {
 			c.add(m.Word("mntr"), mntr)
 		}
@@ -89,8 +89,8 @@ func (c *Counts) add(text string, lines *regexp.Regexp) {
 	}
 }
 
-// redis is one server, or several that know nothing of each other, which is what Redlock wants. It fails over as a server does
-// that starts again without what it had in memory.
+// redis is one server, or several that know nothing of each other, which is what Redlock wants. It fails over by a restart
+// that loses what the server had in memory.
 func redis(n int, durability string, args ...string) starter {
 	return func(s *Scope, _ int) *Server {
 		up := &Server{Durability: durability, asking: int64(n)} // INFO is a command
@@ -186,7 +186,7 @@ func messages(url string) (c Counts) {
 	return c
 }
 
-// postgres counts no requests that could be read at once.
+// postgres has no counts: no counter of PostgreSQL's requests is up to date when it is read.
 func postgres(s *Scope, _ int) *Server {
 	p := newProgram(s, true, "postgresql", "/usr/lib/postgresql/*/bin/postgres")
 	if out, err := p.command(filepath.Dir(p.name)+"/initdb", "-D", p.dir+"/data", "-U", "compare", "--auth=trust", "--no-sync").CombinedOutput(); err != nil {
@@ -226,7 +226,8 @@ func mariadb(s *Scope, _ int) *Server {
 	db := lock.Must(sql.Open("mysql", "root@tcp("+addrs[0]+")/"))
 	s.Cleanup(func() { _ = db.Close() })
 	db.SetMaxOpenConns(1)
-	// GET_LOCK needs no table, and what makes the system's tables is in a package of the clients'.
+	// GET_LOCK needs no table, so the server starts without its system tables. The program that creates them is in a client
+	// package.
 	p.start(func() { lock.Check(db.Ping()) }, "--no-defaults", "--skip-grant-tables", "--datadir="+p.dir, "--port="+ports[0], "--bind-address=127.0.0.1",
 		"--socket="+p.dir+"/socket", "--max-connections=300", "--skip-name-resolve")
 	_, version, _ := strings.Cut(p.version(), "Ver ")

@@ -138,7 +138,7 @@ func (s *store) charge(ctx context.Context, id string, token uint64) error {
 	return s.write(id, token)
 }
 
-// write enters one more charge. It refuses who held the lock before the last one that has written.
+// write enters one more charge. It refuses a smaller token than that of the last write: its holder had the lock earlier.
 func (s *store) write(id string, token uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,7 +32,7 @@ func main() {
 // turn is what one program tells when its turn is over.
 type turn struct {
 	who   int
-	at    int64 // it was the how many-th that ran
+	at    int64 // its place in the order of turns, from 1
 	token uint64
 	err   error
 }

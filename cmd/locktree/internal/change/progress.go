@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// stillEvery is how often an apply says what it is still about, as Terraform does.
+// stillEvery is the interval at which an apply shows the changes still under way, as Terraform does.
 const stillEvery = 10 * time.Second
 
 // progress shows the events of one ensemble, and what is still under way if nothing ends for a while.

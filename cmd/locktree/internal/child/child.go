@@ -9,9 +9,10 @@
 //
 // # What is not guaranteed
 //
-// Another group that ignores SIGHUP may escape Kill. Linux continues a stopped group when the parent of its leader dies, and a
-// process in it may then start a new process that is missed. If this process dies, the processes that the command started
-// survive. Systems other than Unix have no groups: only the command itself is told.
+// A process in another group may escape Kill if it ignores SIGHUP. When the parent of a stopped group dies, Linux sends the
+// group SIGHUP and continues it. A process in it may then start another process, which Kill does not find. If this process
+// dies, the processes that the command started survive. Systems other than Unix have no groups: only the command itself is
+// told.
 package child
 
 import (

@@ -48,7 +48,7 @@ func (f *Formatter) Run(args []string) error {
 
 func (f *Formatter) target(arg string) error {
 	if arg == "-" {
-		src, err := io.ReadAll(io.LimitReader(f.Loader.Stdin, 32<<20)) // Format refuses less
+		src, err := io.ReadAll(io.LimitReader(f.Loader.Stdin, 32<<20)) // Format refuses more than 16 MiB
 		if err != nil {
 			return view.Failf("Cannot read standard input", "%v.", err)
 		}

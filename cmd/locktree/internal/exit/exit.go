@@ -21,7 +21,7 @@ const (
 	FmtRead = 2 // fmt: a file does not parse
 	FmtDiff = 3 // fmt -check and generate -check: a file would change
 
-	// Only with apply or destroy -detailed-exitcode.
+	// Only with -detailed-exitcode of apply, destroy or import.
 	Stale  = 4 // the saved plan no longer fits what is in ZooKeeper
 	Locked = 5 // another apply holds the lock
 	InUse  = 6 // a lock to be deleted or replaced is held

@@ -170,7 +170,7 @@ func hourly() *inspect.Report {
 func TestAJobWhoseSlotsAreUnknownIsAProblem(t *testing.T) {
 	for want, change := range map[string]func(*inspect.Report){
 		"unknown time zone": func(in *inspect.Report) { in.Payload.Params.(*kind.OnceParams).Timezone = "Nowhere/AtAll" },
-		"runs " + slots.At(noon.Add(-90*time.Minute)) + " no more, and has recorded no result": func(*inspect.Report) {},
+		"no longer runs " + slots.At(noon.Add(-90*time.Minute)) + " and recorded no result": func(*inspect.Report) {},
 	} {
 		lost := hourly()
 		lost.Job.Record.Slots[0].State = slots.Running

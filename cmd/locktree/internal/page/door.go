@@ -27,21 +27,21 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Door is who may look at the page, and how, as Prometheus' web configuration file says it. exporter-toolkit encrypts and asks for
-// passwords. It reads the file for each connection and each request.
+// Door decides who may look at the page. Prometheus' web configuration file says who that is. The exporter-toolkit encrypts and
+// asks for passwords; it reads the file for each connection and each request.
 type Door struct {
 	file string // "": everybody who can reach the page
 	asks asks   // what the file asked for at the start
 
 	mu   sync.Mutex
-	said string // why the file cannot be used, as it was said last
+	said string // the last error of the file that was printed
 }
 
 // asks is how a web configuration protects the page.
 type asks struct{ passwords, certificates, tls bool }
 
-// OpenDoor reads a web configuration; "" is none. A protection that is asked for and not there would be worse than none, so a file
-// that is not understood is an error.
+// OpenDoor reads a web configuration; "" is none. A page that seems protected and is not would be worse than an open one, so a
+// file that is not understood is an error.
 func OpenDoor(file string) (*Door, error) {
 	d := &Door{file: file}
 	if file == "" {
@@ -68,8 +68,8 @@ func OpenDoor(file string) (*Door, error) {
 	return d, nil
 }
 
-// checkTLS loads the files. Without a file of authorities the toolkit takes those of the system; from an empty file it takes
-// none.
+// checkTLS loads the files. Without a file of certificate authorities the toolkit trusts those of the system; with an empty
+// file it trusts none.
 func checkTLS(c *web.TLSConfig) error {
 	t, err := web.ConfigToTLSConfig(c)
 	switch {
@@ -88,7 +88,7 @@ func checkTLS(c *web.TLSConfig) error {
 const requireCertificate = "RequireAndVerifyClientCert"
 
 func readWeb(file string) (*web.Config, error) {
-	// Asked before the file is opened: opening a FIFO waits for a writer.
+	// Check this before the file is opened: opening a FIFO waits for a writer.
 	if info, err := os.Stat(file); err == nil && (!info.Mode().IsRegular() || info.Size() > 16<<20) {
 		return nil, fmt.Errorf("%s is not a regular file of at most 16 MiB: write the configuration to one", file)
 	}
@@ -116,7 +116,7 @@ var (
 	fields = regexp.MustCompile(` not found in type [\w.]+`)
 )
 
-// notUnderstood says what is wrong with the file, without what stands in it.
+// notUnderstood says what is wrong with the file, and quotes nothing of it.
 func notUnderstood(err error) string {
 	if errors.Is(err, io.EOF) {
 		return "the file is empty"
@@ -132,12 +132,12 @@ func (d *Door) Authenticates() bool { return d.asks.passwords || d.asks.certific
 // Encrypts reports whether the page is served by TLS.
 func (d *Door) Encrypts() bool { return d.asks.tls }
 
-// serve serves the handler of s. say is told why the file cannot be used any more.
+// serve serves the handler of s. It calls say with the reason if the file cannot be used any more.
 func (d *Door) serve(l net.Listener, s *http.Server, hosts []string, say func(string)) error {
 	page := s.Handler
 	s.Handler = d.still(page, say)
 	s.Protocols = new(http.Protocols)
-	s.Protocols.SetHTTP1(true) // the limits count connections, and HTTP/1 has one request at a time on each
+	s.Protocols.SetHTTP1(true) // the limits count connections, and HTTP/1 serves one request at a time on each
 	// BaseContext is called once, before the first connection. The toolkit has wrapped our handler by then; here we wrap the
 	// toolkit's handler in ours.
 	s.BaseContext = func(net.Listener) context.Context {
@@ -147,7 +147,7 @@ func (d *Door) serve(l net.Listener, s *http.Server, hosts []string, say func(st
 	return web.Serve(l, s, &web.FlagConfig{WebConfigFile: &d.file}, slog.New(slog.DiscardHandler))
 }
 
-// longestPassword is how many bytes of a password bcrypt compares. A longer one would be accepted with any ending.
+// longestPassword is the number of bytes that bcrypt compares. It would accept a longer password with any ending.
 const longestPassword = 72
 
 // front lets a health check through without a password.
@@ -165,8 +165,8 @@ func front(asks, page http.Handler) http.Handler {
 	})
 }
 
-// still lets a request through while the file asks for the same as at the start. It stands before the toolkit's handler and
-// behind it: the toolkit reads the file in between, and a file that is being written is empty for a moment.
+// still lets a request through while the file protects the page as it did at the start. It stands before the toolkit's
+// handler and behind it: the toolkit reads the file in between, and while a program writes the file, it may be empty.
 func (d *Door) still(next http.Handler, say func(string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := d.changed(r); err != nil {
@@ -189,9 +189,9 @@ func (d *Door) changed(r *http.Request) error {
 	case err != nil:
 		return err
 	case asksOf(c) != d.asks:
-		return errors.New("the web configuration asks for other passwords or certificates than at the start, or for none: restart serve")
+		return errors.New("the web configuration now asks for passwords, client certificates or TLS where it did not at the start, or the reverse: restart serve")
 	case d.asks.certificates && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0): // the connection was made while the file required no client certificate
-		return errors.New("a connection without a client certificate is open: it has to be made again")
+		return errors.New("this connection has no client certificate, which the web configuration now requires: connect again")
 	}
 	d.isNews("")
 	return nil
@@ -222,17 +222,17 @@ func guard(next http.Handler, hosts []string) http.Handler {
 			h.Set("Allow", "GET, HEAD")
 			plain(w, http.StatusMethodNotAllowed, "this page changes nothing: GET and HEAD only\n")
 		case !ours(r.Host, hosts):
-			plain(w, http.StatusMisdirectedRequest, "this name is not known here: add it with -host, or use the address\n")
+			plain(w, http.StatusMisdirectedRequest, "serve does not know this host name: add it with -host, or use the address\n")
 		case foreignOrigin(r):
-			plain(w, http.StatusForbidden, "other sites may link to this page and not read it\n")
+			plain(w, http.StatusForbidden, "other sites may link to this page, but not read it\n")
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-// ours reports whether a request is for this server by name. A foreign page whose name was made to point here (DNS rebinding)
-// comes under that name. No page can make a browser write an address there.
+// ours reports whether a request is for this server by name. If a foreign page's name was made to point here (DNS rebinding),
+// the browser sends that name. No page can make it send an IP address instead.
 func ours(host string, known []string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -266,5 +266,6 @@ func newServer(h http.Handler) *http.Server {
 	}
 }
 
-// maxConnections is how many are served at a time: the next one waits until another ends. One that asks for nothing ends soon, see newServer.
+// maxConnections limits the connections that are served at a time: the next one waits until one of them ends. An idle connection
+// ends soon, see newServer.
 const maxConnections = 1024

@@ -19,7 +19,8 @@ import (
 // This is the text format of Prometheus, version 0.0.4, written by hand. Prometheus' client library keeps counters in the
 // program; these values come from a snapshot.
 
-// manyLocks is from where on idle locks have no series, except those whose idleness can be a problem: jobs and elections.
+// manyLocks is a number of locks: if there are more, idle locks have no series, except jobs and elections, whose idleness can be
+// a problem.
 const manyLocks = 5000
 
 // family are the series of one metric.
@@ -111,7 +112,7 @@ func (f *families) ensemble(e *Ensemble, now time.Time, interval time.Duration) 
 		for i, n := range []int{c.Add, c.Change, c.Destroy} {
 			f.add("locktree_drift_changes", "gauge", "Changes that an apply would make.", float64(n), append(en, "action", []string{"add", "change", "destroy"}[i])...)
 		}
-		f.add("locktree_apply_incomplete", "gauge", "1 while an apply is under way or was interrupted: access lists are still to be set, or locks admit no further holder.", number(unfinished(e.Drift)), en...)
+		f.add("locktree_apply_incomplete", "gauge", "1 while an apply is under way or was interrupted: access lists are still to be set, or locks grant nothing new.", number(unfinished(e.Drift)), en...)
 	}
 	if e.Compare { // before the first comparison too: an alert sees that there is none
 		f.add("locktree_drift_checked_timestamp_seconds", "gauge", "Time of the last comparison with the configuration; 0 if none has succeeded yet.", seconds(e.DriftAt), en...)

@@ -86,7 +86,7 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 		}
 		p.drift()
 		p.conditions()
-		for i := range p.found { // whom to ask about the locks, and what they say is to be done
+		for i := range p.found { // the owners of the locks, and their runbooks
 			found := &p.found[i]
 			for _, path := range found.Locks[:min(len(found.Locks), mostListed)] {
 				var l kind.Limits
@@ -299,7 +299,7 @@ func (p *problemsOf) slots(in *inspect.Report) {
 	if run := outlook.Last; run != nil {
 		switch state := lockview.RunState(run, in); state {
 		case "lost":
-			p.add(Now, "run lost", in.Path, fmt.Sprintf("%s runs %s no more, and has recorded no result: it has lost the lock, or died.", clip(run.By), clip(run.Slot)), p.e.look(in.Path))
+			p.add(Now, "run lost", in.Path, fmt.Sprintf("%s no longer runs %s and recorded no result. It lost the lock, or died.", clip(run.By), clip(run.Slot)), p.e.look(in.Path))
 		case string(slots.Failed):
 			p.add(Now, "run failed", in.Path, fmt.Sprintf("The run of %s by %s has failed: %s", clip(run.Slot), clip(run.By), clip(run.Result)), p.e.look(in.Path))
 		}
@@ -408,7 +408,7 @@ func (p *problemsOf) drift() {
 		return
 	}
 	if unfinished(d) {
-		p.add(Now, "apply unfinished", "", fmt.Sprintf("An apply is under way or was interrupted: access lists are still to be set, or locks admit no further holder (checked at %s).", clock(p.e.DriftAt)), "locktree plan")
+		p.add(Now, "apply unfinished", "", fmt.Sprintf("An apply is under way or was interrupted: access lists are still to be set, or locks grant nothing new (checked at %s).", clock(p.e.DriftAt)), "locktree plan")
 	}
 	c := d.Summary()
 	if at := slices.IndexFunc(p.found, func(f problem) bool { return f.What == "missing" }); at >= 0 && d.Applyable() && p.onlyMissing(d, c) {

@@ -36,7 +36,7 @@ type Ensemble struct {
 	failures int             // looks that failed
 	failed   time.Time       // since when, while Error says why
 	told     time.Time       // when that was told last
-	looking  string          // how far the look is that follows the newest one, if it takes long
+	looking  string          // progress of the look under way, if it takes long
 
 	Root, Stack    string     // as declared
 	Compare        bool       // it is compared with a configuration
@@ -92,7 +92,7 @@ func (b *board) saw(ensemble string, snap *scan.Snapshot) (line string) {
 		e.before, e.Snapshot, e.Error, e.looking, e.told = e.Snapshot, snap, "", "", time.Time{}
 		held := map[string]bool{}
 		for _, in := range snap.Locks {
-			if in.Kind.Kept && (len(in.Holders) > 0 || e.held[in.Path]) { // one that was never held is no accident
+			if in.Kind.Kept && (len(in.Holders) > 0 || e.held[in.Path]) { // a lock that was never held is no problem
 				held[in.Path] = true
 			}
 		}

@@ -57,8 +57,8 @@ type Options struct {
 	Conflict         int           // the exit code if others have the lock
 	Quiet            bool
 
-	// Given reports whether the command line has a flag: -mode and -permits are refused where they do not apply, and ConflictFlag is
-	// not an error.
+	// Given reports whether the command line has a flag. -mode and -permits are errors for a lock that has neither. With
+	// ConflictFlag, a lock that others hold is no error.
 	Given func(flag string) bool
 }
 
@@ -91,8 +91,8 @@ func newJob(h Host, o Options) *job {
 	return x
 }
 
-// jobSession is the session timeout that exec asks for if neither the command line nor the ensemble has one. With the 15 s that suit
-// programs, which try again, an election of the ensemble would end a job of hours.
+// jobSession is the session timeout that exec asks for if neither the command line nor the ensemble has one. Programs use 15 s,
+// because they can try again. A job of hours has to outlast the election of a new ZooKeeper leader.
 const jobSession = time.Minute
 
 // Exec returns an [exit.Error] unless the command exited with 0: commands use 1 themselves.

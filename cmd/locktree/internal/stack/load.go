@@ -83,7 +83,7 @@ func (l *Loader) Path(p string) string {
 	return filepath.Join(l.Dir, p)
 }
 
-// File is Path for a file that may not be named: "" stays that.
+// File is Path for an optional file: it returns "" for "".
 func (l *Loader) File(name string) string {
 	if name == "" {
 		return ""

@@ -245,7 +245,7 @@ func (s *Stack) AllRead(ctx context.Context, trees []*plan.Tree) error {
 }
 
 // Denied adds to a refusal of the servers our identities, and those that could grant the right. It says more if the
-// stack's root is closed to us, or what the tool created in it.
+// refusal is about the stack's root, or about the tool's own nodes in it.
 func (s *Stack) Denied(ctx context.Context, i int, err error) error {
 	err = Denied(ctx, s.Clients[i], err)
 	if d := (*view.Denied)(nil); errors.As(err, &d) {

@@ -110,7 +110,8 @@ func keyExcesses(in *inspect.Report, now time.Time) (out []Excess) {
 	return out
 }
 
-// beyondLimit says how long what exceeds a limit has lasted; for a family also in which key, and in how many keys.
+// beyondLimit says for how long the contender beyond the limit has held or waited. For a family it names the key, and counts the
+// keys beyond the limit.
 func (x Excess) beyondLimit() string {
 	switch {
 	case x.Key == nil:
@@ -148,8 +149,8 @@ func emptyLines(all []scan.Empty, prefix string) (lines []string) {
 	return append(lines, since+". Programs that make their own locks leave such nodes: delete those that no program uses any more, with zkCli.sh.")
 }
 
-// keysDoc is what the -json of a family has besides. Waiters are counted of the keys whose queues are known, and who holds is known of
-// those that were looked at.
+// keysDoc is the part of -json that only a family has. WithWaiters counts keys whose queues are known. Busiest and Longest are
+// among the keys that were looked at.
 type keysDoc struct {
 	InUse       int      `json:"in_use"`
 	QueuesKnown int      `json:"queues_known"`

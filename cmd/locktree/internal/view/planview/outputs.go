@@ -64,47 +64,47 @@ func decoded(o *plan.Output) (v any) {
 	return v
 }
 
-// valueDiff writes values as JSON has them, line by line, each with the sign of its change. The layout is Terraform's:
-// the sign is at column in, the inside of a value four columns to the right, its end two.
+// valueDiff writes values as JSON has them, line by line, each with the sign of its change. The layout is Terraform's.
+// The sign of a value stands at a column, its contents four columns to the right, its closing bracket two.
 type valueDiff struct{ view.Stream }
 
 func (d valueDiff) paintSign(sign string) string { return d.Paint(symbolColours[sign])(sign) }
 
-// line is one line inside of a value at column in.
-func (d valueDiff) line(in int, sign, text string) string {
-	return pad(in+4) + d.paintSign(sign) + " " + text + "\n"
+// line is one line of the contents of a value whose sign is at the column.
+func (d valueDiff) line(column int, sign, text string) string {
+	return pad(column+4) + d.paintSign(sign) + " " + text + "\n"
 }
 
-func hidden(in, n int, one string) string {
+func hidden(column, n int, one string) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s# (%d unchanged %s%s hidden)\n", pad(in+6), n, one, view.PluralWord(n, "", "s"))
+	return fmt.Sprintf("%s# (%d unchanged %s%s hidden)\n", pad(column+6), n, one, view.PluralWord(n, "", "s"))
 }
 
 // whole is a value that is added, removed or kept: all of it has one sign.
-func (d valueDiff) whole(sign string, v any, in int) string {
+func (d valueDiff) whole(sign string, v any, column int) string {
 	var b strings.Builder
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			b.WriteString(d.line(in, sign, d.whole(sign, e, in+4)+","))
+			b.WriteString(d.line(column, sign, d.whole(sign, e, column+4)+","))
 		}
-		return enclosed("[", b.String(), "]", in)
+		return enclosed("[", b.String(), "]", column)
 	case map[string]any:
 		width := keyWidth(v)
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			b.WriteString(d.line(in, sign, fmt.Sprintf("%-*s = %s", width, keyText(k), d.whole(sign, v[k], in+4))))
+			b.WriteString(d.line(column, sign, fmt.Sprintf("%-*s = %s", width, keyText(k), d.whole(sign, v[k], column+4))))
 		}
-		return enclosed("{", b.String(), "}", in)
+		return enclosed("{", b.String(), "}", column)
 	case string:
 		if !strings.Contains(v, "\n") {
 			return view.Quote(v)
 		}
 		for line := range strings.SplitSeq(strings.TrimSuffix(v, "\n"), "\n") {
-			b.WriteString(d.line(in, " ", view.Clean(line)))
+			b.WriteString(d.line(column, " ", view.Clean(line)))
 		}
-		return enclosed("<<-EOT", b.String(), "EOT", in)
+		return enclosed("<<-EOT", b.String(), "EOT", column)
 	case verbatim:
 		return string(v)
 	case json.Number:
@@ -114,37 +114,37 @@ func (d valueDiff) whole(sign string, v any, in int) string {
 	}
 }
 
-func enclosed(open, inside, end string, in int) string {
+func enclosed(open, inside, end string, column int) string {
 	if inside == "" {
 		return open + end
 	}
-	return open + "\n" + inside + pad(in+2) + end
+	return open + "\n" + inside + pad(column+2) + end
 }
 
 // change is a value that changes into another one.
-func (d valueDiff) change(before, after any, in int) string {
+func (d valueDiff) change(before, after any, column int) string {
 	switch b := before.(type) {
 	case []any:
 		if a, ok := after.([]any); ok {
-			return d.list(b, a, in)
+			return d.list(b, a, column)
 		}
 	case map[string]any:
 		if a, ok := after.(map[string]any); ok {
-			return d.object(b, a, in)
+			return d.object(b, a, column)
 		}
 	case string:
 		if a, ok := after.(string); ok && strings.Contains(b+a, "\n") {
-			return d.text(b, a, in)
+			return d.text(b, a, column)
 		}
 	case verbatim:
 		if before == after {
 			return string(b)
 		}
 	}
-	return d.whole("-", before, in) + " -> " + d.whole("+", after, in)
+	return d.whole("-", before, column) + " -> " + d.whole("+", after, column)
 }
 
-func (d valueDiff) object(before, after map[string]any, in int) string {
+func (d valueDiff) object(before, after map[string]any, column int) string {
 	all := maps.Clone(before)
 	maps.Copy(all, after)
 	var b strings.Builder
@@ -155,58 +155,58 @@ func (d valueDiff) object(before, after map[string]any, in int) string {
 		sign, text := "~", ""
 		switch {
 		case !was:
-			sign, text = "+", d.whole("+", v, in+4)
+			sign, text = "+", d.whole("+", v, column+4)
 		case !is:
-			sign, text = "-", d.whole("-", old, in+4)
+			sign, text = "-", d.whole("-", old, column+4)
 		case reflect.DeepEqual(old, v):
 			same++
 			continue
 		default:
-			text = d.change(old, v, in+4)
+			text = d.change(old, v, column+4)
 		}
-		b.WriteString(d.line(in, sign, fmt.Sprintf("%-*s = %s", width, keyText(k), text)))
+		b.WriteString(d.line(column, sign, fmt.Sprintf("%-*s = %s", width, keyText(k), text)))
 	}
-	return enclosed("{", b.String()+hidden(in, same, "attribute"), "}", in)
+	return enclosed("{", b.String()+hidden(column, same, "attribute"), "}", column)
 }
 
 // list shows changes and the elements next to them.
-func (d valueDiff) list(before, after []any, in int) string {
+func (d valueDiff) list(before, after []any, column int) string {
 	steps := elementSteps(before, after)
 	var b strings.Builder
 	same := 0
 	for i, s := range steps {
 		switch {
 		case s.before < 0:
-			b.WriteString(d.line(in, "+", d.whole("+", after[s.after], in+4)+","))
+			b.WriteString(d.line(column, "+", d.whole("+", after[s.after], column+4)+","))
 		case s.after < 0:
-			b.WriteString(d.line(in, "-", d.whole("-", before[s.before], in+4)+","))
+			b.WriteString(d.line(column, "-", d.whole("-", before[s.before], column+4)+","))
 		case !s.same:
-			b.WriteString(d.line(in, "~", d.change(before[s.before], after[s.after], in+4)+","))
+			b.WriteString(d.line(column, "~", d.change(before[s.before], after[s.after], column+4)+","))
 		case i > 0 && !steps[i-1].same || i+1 < len(steps) && !steps[i+1].same:
-			b.WriteString(hidden(in, same, "element") + d.line(in, " ", d.whole(" ", after[s.after], in+4)+","))
+			b.WriteString(hidden(column, same, "element") + d.line(column, " ", d.whole(" ", after[s.after], column+4)+","))
 			same = 0
 		default:
 			same++
 		}
 	}
-	return enclosed("[", b.String()+hidden(in, same, "element"), "]", in)
+	return enclosed("[", b.String()+hidden(column, same, "element"), "]", column)
 }
 
 // text is a change of a text with several lines. It shows all lines, as people read texts whole.
-func (d valueDiff) text(before, after string, in int) string {
+func (d valueDiff) text(before, after string, column int) string {
 	old, now := strings.Split(strings.TrimSuffix(before, "\n"), "\n"), strings.Split(strings.TrimSuffix(after, "\n"), "\n")
 	var b strings.Builder
 	for _, s := range editSteps(old, now, func(a, b string) bool { return a == b }, func(_, _ string) bool { return false }) {
 		switch {
 		case s.same:
-			b.WriteString(d.line(in, " ", view.Clean(now[s.after])))
+			b.WriteString(d.line(column, " ", view.Clean(now[s.after])))
 		case s.before >= 0:
-			b.WriteString(d.line(in, "-", view.Clean(old[s.before])))
+			b.WriteString(d.line(column, "-", view.Clean(old[s.before])))
 		default:
-			b.WriteString(d.line(in, "+", view.Clean(now[s.after])))
+			b.WriteString(d.line(column, "+", view.Clean(now[s.after])))
 		}
 	}
-	return enclosed("<<-EOT", b.String(), "EOT", in)
+	return enclosed("<<-EOT", b.String(), "EOT", column)
 }
 
 func keyWidth(m map[string]any) (n int) {

@@ -423,26 +423,26 @@ func (t planText) symbol(line string) string {
 	return line
 }
 
-// block writes attributes from column in on. Without symbols, they are the present state.
-func (t planText) block(in int, shown []attribute, hidden int) {
+// block writes attributes that begin at the column. Without symbols, they are the present state.
+func (t planText) block(column int, shown []attribute, hidden int) {
 	width := 0
 	for _, a := range shown {
 		width = max(width, len(a.name))
 	}
 	for _, a := range shown {
 		if a.list != nil {
-			t.Printf("%s%s\n", pad(in), t.symbol(fmt.Sprintf("%s %-*s = [", a.symbol, width, a.name)))
+			t.Printf("%s%s\n", pad(column), t.symbol(fmt.Sprintf("%s %-*s = [", a.symbol, width, a.name)))
 			for _, line := range a.list {
-				t.Printf("%s%s\n", pad(in+4), t.symbol(view.Clean(line)))
+				t.Printf("%s%s\n", pad(column+4), t.symbol(view.Clean(line)))
 			}
-			t.Printf("%s]\n", pad(in+1+len(a.symbol)))
+			t.Printf("%s]\n", pad(column+1+len(a.symbol)))
 			continue
 		}
 		comment := ""
 		if a.comment != "" {
 			comment = " " + t.Paint(view.Red)("# "+a.comment)
 		}
-		t.Printf("%s%s\n", pad(in), t.symbol(fmt.Sprintf("%s %-*s = %s%s", a.symbol, width, a.name, view.Clean(a.text), comment)))
+		t.Printf("%s%s\n", pad(column), t.symbol(fmt.Sprintf("%s %-*s = %s%s", a.symbol, width, a.name, view.Clean(a.text), comment)))
 	}
 	if hidden > 0 {
 		t.Printf("        # (%d unchanged %s hidden)\n", hidden, view.PluralWord(hidden, "attribute", "attributes"))
