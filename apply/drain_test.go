@@ -42,7 +42,7 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 		_, err := x.Run(t.Context(), s.plan(c, s.shopWithout(), plan.Options{Drain: time.Minute}))
 		e := errorAs[*failure.ClosedError](t, err)
 		require.Equal(t, []string{"pay.ledger.mutex (/locks/pay/ledger)"}, e.Locks)
-		require.Contains(t, err.Error(), "they admit no new contender: pay.ledger.mutex (/locks/pay/ledger)")
+		require.Contains(t, err.Error(), "they grant nothing new: pay.ledger.mutex (/locks/pay/ledger)")
 		require.NotContains(t, strings.ToLower(err.Error()), "nothing was written")
 		require.Equal(t, kind.StateDraining, s.payload(s.root+"/pay/ledger").State)
 	})

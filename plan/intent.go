@@ -104,8 +104,7 @@ func (i Intent) Rename(addr Addr) Addr {
 	return addr
 }
 
-// Removed returns the removal that covers an address, nil if there is none; of several
-// the most specific one.
+// Removed returns the most specific removal that covers an address, nil if there is none.
 func (i Intent) Removed(addr Addr) (best *Removal) {
 	for n := range i.Removals {
 		r := &i.Removals[n]
@@ -129,17 +128,17 @@ type Options struct {
 	// other use.
 	Elsewhere []*Tree
 
-	// Targets limit the plan to these addresses and their needs: the namespaces around new nodes, the contents of deleted ones.
-	// An address covers its instances and contents. An output is planned if it comes from some node, and all of those are
-	// planned. Outputs that are left out, or no longer declared, stay as they were stored.
+	// Targets limit the plan to these addresses and their needs: the namespaces around new nodes, the contents of deleted ones. An
+	// address covers its instances and contents. An output is planned if it depends on nodes, and all of these are planned. Outputs
+	// that are left out, or no longer declared, stay as they were stored.
 	Targets []string
 	// Replace are addresses of locks to delete and create again, or of blocks around them.
 	Replace []string
 	// AllowMassDestroy lets a plan delete more than 30 % of a namespace's nodes
 	// (at least five), which is otherwise a [problem.MassDestroy]. Destroy implies it.
 	AllowMassDestroy bool
-	// Drain is how long an apply waits until locks that are to be deleted are idle,
-	// after telling the library to grant nothing new there; 0 does not drain.
+	// Drain is how long an apply waits until locks that are to be deleted are idle. While it waits, they grant nothing new. 0 does
+	// not drain.
 	Drain time.Duration
 	// ForceBreak are exact addresses of locks whose contenders are deleted with
 	// them. Each program that holds one learns that it has lost it, but only after the

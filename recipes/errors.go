@@ -26,7 +26,7 @@ var (
 	ErrNotProvisioned = declare.ErrNotProvisioned
 	// ErrKindMismatch: the node is declared as another kind of lock. Nothing was written.
 	ErrKindMismatch = declare.ErrKindMismatch
-	// ErrDraining: the declaration says that nothing new is granted. Holders keep the lock.
+	// ErrDraining: the lock grants nothing new. New calls and waiters get this error, and holders keep the lock.
 	ErrDraining = declare.ErrDraining
 	// ErrReleased: Unlock gave the lease back.
 	ErrReleased = held.ErrReleased

@@ -40,8 +40,7 @@ type (
 		Addr plan.Addr
 		Path string
 	}
-	// Draining: a lock that is to be deleted admits no further holders; the apply waits for its holders and waiters, or breaks
-	// them.
+	// Draining: a lock that is to be deleted grants nothing new. The apply waits for its holders and waiters, or breaks them.
 	Draining struct {
 		Addr  plan.Addr
 		Path  string
@@ -59,7 +58,7 @@ type (
 		Path   string
 		Action plan.Action
 	}
-	// Left: these locks should have been created again because their nodes may be containers. They are in use, so they were left.
+	// Left: these locks were to be created again because their nodes may be containers. They are in use, so they stay as they are.
 	// The next apply tries again.
 	Left struct{ Addrs []plan.Addr }
 	// Committed: the transaction is done. Resolved: its reply was lost, and its outcome

@@ -153,8 +153,8 @@ type InUseError struct {
 	Others int         // how many more locks of the plan are in use
 }
 
-// InUse returns an [*InUseError] if the plan found locks in use that have to be idle, and an apply would
-// not wait for them; otherwise nil.
+// InUse returns an [*InUseError] if locks that have to be idle were in use at the time of the plan, and an apply would not wait for
+// them. Otherwise it returns nil.
 func InUse(p *plan.Plan) error {
 	busy := slices.DeleteFunc(p.InUse(), func(c *plan.Change) bool { return c.Break || p.Drain > 0 })
 	if len(busy) == 0 {
@@ -350,7 +350,7 @@ func (e *PartialError) Explain() explain.Explanation {
 }
 
 // ClosedError: nothing of the plan was written because of Err, but locks that were closed in order to drain them could not be
-// opened again: they admit no further holders. The next apply opens the locks that stay, and deletes or replaces the others.
+// opened again: they grant nothing new. The next apply opens the locks that stay, and deletes or replaces the others.
 type ClosedError struct {
 	Locks []string // address and path of each
 	Err   error    // why the apply ended
@@ -360,7 +360,7 @@ type ClosedError struct {
 // Explain implements [explain.Explainer]. Users notice closed locks before the operator does, so the error says this together
 // with the cause.
 func (e *ClosedError) Explain() explain.Explanation {
-	next := "Locks that were being drained could not be opened again, so they admit no new contender: " + explain.Few(e.Locks, 5) + "."
+	next := "Locks that were being drained could not be opened again, so they grant nothing new: " + explain.Few(e.Locks, 5) + "."
 	if e.Why != nil {
 		next = explain.Of(e.Why).Within("", next+" ", "").Text()
 	}
@@ -462,7 +462,7 @@ func Cause(err error) string {
 
 func bare(err error) string { return explain.Plain(err.Error()) }
 
-// WhoWeAre returns the names of the connection on the servers, without hashes.
+// WhoWeAre returns the identities that the servers know of the connection, without hashes.
 func WhoWeAre(c *recipes.Client) []string {
 	var out []string
 	for _, id := range c.Identities() {

@@ -34,7 +34,7 @@ func (f *intentFlags) register(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.Targets, "target", nil, "plan only this `ADDRESS`, everything in it, and what that needs; may be repeated")
 	c.Flags().BoolVar(&f.AllowMassDestroy, "allow-mass-destroy", false, "allow a plan that removes more than 30 % of a namespace")
 	c.Flags().StringArrayVar(&f.ForceBreak, "force-break", nil, "remove the lock at this exact `ADDRESS` even if it is in use: its holder loses it")
-	c.Flags().DurationVar(&f.drain, "drain", 0, "before locks are removed or replaced, admit no new contenders and wait this long until they are idle; 60s without a value")
+	c.Flags().DurationVar(&f.drain, "drain", 0, "before locks are removed or replaced, make them grant nothing new and wait this long until they are idle; 60s without a value")
 	c.Flags().Lookup("drain").NoOptDefVal = "60s"
 }
 

@@ -166,7 +166,7 @@ func checkShrink(p *plan.Plan, c *plan.Change) {
 	if c.Kind.Key != nil {
 		params = c.Kind.Key(params)
 	}
-	held := map[string][]string{} // by key; a lock that is none of a family has none
+	held := map[string][]string{} // by key, which is "" for a lock that is not in a family
 	for _, h := range c.Usage.Holders {
 		held[h.Key] = append(held[h.Key], h.Name)
 	}
@@ -243,7 +243,7 @@ func (x contents) tie(c *plan.Change) []string {
 	return nil
 }
 
-// keepOccupied keeps namespaces that keep a node: they are neither deleted nor forgotten.
+// keepOccupied keeps namespaces in which a node stays: they are neither deleted nor forgotten.
 func keepOccupied(p *plan.Plan, s *access.Sides) {
 	staying := contentsOf(p, s)
 	for c := range p.Each() {
@@ -319,8 +319,8 @@ func checkParents(p *plan.Plan, s *access.Sides) {
 	}
 }
 
-// warnDraining warns of locks that an interrupted apply left closed. They admit no further holders, so the plan must say what
-// happens to them, even without other changes. A lock that this plan opens again is visible by itself: its state changes.
+// warnDraining warns of locks that an interrupted apply left draining. They grant nothing new, so the plan must say what happens to
+// them, even without other changes. A lock that this plan opens again is visible by itself: its state changes.
 //
 // A draining lock that the plan leaves alone shows no difference. Its state is not a parameter, and its sum leaves it out,
 // because draining is not an edit by hand.
@@ -341,7 +341,7 @@ func warnDraining(p *plan.Plan) {
 			then = "This plan finishes: it is deleted when it is idle. An apply of a configuration that declares it opens it instead."
 		}
 		access.Tell(p, problem.Warning, problem.Draining, n, "Lock was left draining",
-			fmt.Sprintf("An apply was interrupted while it waited for %s to become idle, and since then the lock admits no new contender. %s", c.Addr, then))
+			fmt.Sprintf("An apply was interrupted while it waited for %s to become idle, and since then the lock grants nothing new. %s", c.Addr, then))
 	}
 }
 

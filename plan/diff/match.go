@@ -28,7 +28,7 @@ func elsewhere(p *plan.Plan, s *access.Sides, m *pairing, have *plan.Node) *plan
 }
 
 // link joins the deletion of a node at its old path with the creation at its new one. If two nodes have one address the first is
-// continued. A declaration that is refused, or that imports an existing node, continues no other node.
+// continued. A declaration continues no node if it is refused, or imports an existing node.
 func link(p *plan.Plan) {
 	var at map[string]*plan.Change
 	for c := range p.Each() {
@@ -147,7 +147,7 @@ func busy(p *plan.Plan, c *plan.Change, verb string) {
 	case p.Drain > 0:
 		wait := (p.Drain + 999) / 1000 // in seconds, rounded up
 		access.Tell(p, problem.Warning, problem.InUse, n, "Lock is in use",
-			fmt.Sprintf("%s would be %s, but it has %s. Apply admits no other contender, waits %d second%s for it to become idle, and refuses otherwise.",
+			fmt.Sprintf("%s would be %s, but it has %s. Apply makes the lock grant nothing new, waits %d second%s for it to become idle, and refuses otherwise.",
 				c.Addr, verb, c.Usage, wait, explain.Plural(int(wait))))
 	default:
 		access.Tell(p, problem.Warning, problem.InUse, n, "Lock is in use",
@@ -273,11 +273,10 @@ func adoptable(p *plan.Plan, s *access.Sides, imp *plan.Import, want, have *plan
 	return true
 }
 
-// unowned returns the node to take over with the declared payload, but without an owner, so only real differences show as
-// changes.
+// unowned returns the node to take over in a form in which only real differences show as changes.
 //
-// A forgotten node has a payload, so the declaration is compared with that. Another program's node has none. Without this every
-// parameter would show as a change, although its users see none.
+// A forgotten node has a payload, which is compared with the declaration. Another program's node has none, so it gets the declared
+// one without an owner. Otherwise every parameter would show as a change, although its users see none.
 func unowned(have, want *plan.Node) *plan.Node {
 	if have.Payload != nil {
 		return have

@@ -239,7 +239,7 @@ func TestALockInUseKeepsItsPath(t *testing.T) {
 		says string
 	}{
 		{plan.Options{}, "warning in_use", "would be replaced by one at /locks/boss, but it has 1 holder (host-a). Apply refuses until it is idle."},
-		{plan.Options{Drain: time.Minute}, "warning in_use", "Apply admits no other contender, waits 60 seconds for it to become idle, and refuses otherwise."},
+		{plan.Options{Drain: time.Minute}, "warning in_use", "Apply makes the lock grant nothing new, waits 60 seconds for it to become idle, and refuses otherwise."},
 		{plan.Options{Drain: 200 * time.Millisecond}, "warning in_use", "waits 1 second for it"},
 		{plan.Options{ForceBreak: []string{solo}}, "warning force_break", "will be replaced by one at /locks/boss although it has 1 holder (host-a)"},
 	} {

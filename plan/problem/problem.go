@@ -42,7 +42,7 @@ const (
 	Targeted      Code = "targeted"        // not all of the configuration was planned; a warning
 	Import        Code = "import"          // the znode to import does not exist or cannot be taken over
 	Container     Code = "container"       // an imported node may be a container; a warning
-	Draining      Code = "draining"        // an interrupted apply left a lock closed; a warning
+	Draining      Code = "draining"        // an interrupted apply left a lock draining; a warning
 	Index         Code = "index"           // the stack's record is missing or damaged; a warning
 	Open          Code = "open_root"       // others may create or delete the stack's nodes; a warning
 	Access        Code = "access"          // the lists of the tool's own nodes are not declared, or cannot be as declared

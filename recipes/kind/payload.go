@@ -22,7 +22,7 @@ type State string
 // The states.
 const (
 	StateActive   State = "active"
-	StateDraining State = "draining" // grants nothing new; holders finish
+	StateDraining State = "draining" // grants nothing new: new calls and waiters get an error, holders keep the lock
 )
 
 // Made says how a provisioned node came into being.

@@ -64,8 +64,9 @@ type Drained struct {
 	closed  []*plan.Change
 }
 
-// If the plan asks for it, Drain closes the locks that must be idle (state draining) and waits for their users, except for locks
-// to be broken. If one is still in use at the end, the error is an [*failure.InUseError], and the locks are opened again.
+// If the plan asks for it, Drain closes the locks that must be idle: in the state draining, they grant nothing new. It waits for
+// their users, except for locks to be broken. If a lock is still in use at the end, the error is an [*failure.InUseError], and the
+// locks are opened again.
 func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Besides) (*Drained, error) {
 	d := &Drained{Plan: p, held: h, besides: besides}
 	if p.Drain <= 0 && !slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Break }) {
@@ -151,7 +152,7 @@ func (d *Drained) setState(ctx context.Context, c *plan.Change, state kind.State
 }
 
 // Reopen undoes the draining after a failure, as far as that is possible. A lock that stays draining is opened by the next apply
-// that finds it declared. It admits no further holders until then, so the caller gets a [*failure.ClosedError].
+// that finds it declared. It grants nothing new until then, so the caller gets a [*failure.ClosedError].
 func (d *Drained) Reopen(ctx context.Context, cause error) error {
 	if len(d.closed) == 0 {
 		return cause

@@ -469,7 +469,7 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 	require.Empty(t, b.saw("main", &next))
 }
 
-// Drift may be an apply that was interrupted. Then a drained lock admits no further holder, and nodes have old access lists.
+// Drift may be an apply that was interrupted. Then a draining lock grants nothing new, and nodes have old access lists.
 func TestAnUnfinishedApplyIsTold(t *testing.T) {
 	lock := func(state kind.State) *plan.Node {
 		return &plan.Node{Path: "/l", Payload: &kind.Payload{Params: kind.Mutex.New(), State: state}}

@@ -171,7 +171,7 @@ func (x *job) notAcquired(ctx context.Context, client *recipes.Client, paths []s
 	case errors.Is(err, recipes.ErrQueueFull):
 		return x.notHad(paths, "The queue of %s is full: max_waiters limits it. Try again later; \"locktree status %s\" shows the queue.", path, first)
 	case errors.Is(err, recipes.ErrDraining):
-		return x.notHad(paths, "%s is being drained: an apply will change or delete it once it is free, and admits no new contender. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
+		return x.notHad(paths, "%s is being drained: an apply will change or delete it once it is free, and until then it grants nothing new. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
 	case errors.Is(err, recipes.ErrKeyForeign):
 		return Own(view.Failf("Key of another program", "%s. \"locktree doctor\" shows whether there are more.", view.Sentence(err)))
 	case errors.Is(err, recipes.ErrKindMismatch): // the type was declared differently when the lock was opened

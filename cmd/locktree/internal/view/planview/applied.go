@@ -32,7 +32,7 @@ func (e Event) WriteText(h *view.Human) {
 	case event.Scaffolded:
 		h.Message("Created " + view.Clean(strings.Join(e.Paths, ", ")))
 	case event.Draining:
-		say(e.Addr, fmt.Sprintf("Draining: it admits no new contender (%s)", view.Clean(e.Usage.String())))
+		say(e.Addr, fmt.Sprintf("Draining: it grants nothing new (%s)", view.Clean(e.Usage.String())))
 	case event.Left:
 		h.Message(leftText(e))
 	case event.Breaking:
