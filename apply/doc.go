@@ -17,30 +17,33 @@
 //
 // # Guarantees
 //
-// The structure, the parameters, the access lists of new nodes and the record change in one ZooKeeper transaction: all or
-// nothing. Plans that do not fit are cut into several transactions that each leave whole locks; if an apply ends between two, the
-// next one finishes it. Servers that accept less than ZooKeeper's default (jute.maxbuffer) get smaller transactions, down to one
-// lock with the record. A limit of 80,000 bytes suffices for some thousand locks. A transaction counts as too long only if a
-// harmless request of the same length ends the connection too, while short requests do not.
+// The structure, the parameters, the access lists of new nodes and the record change in one ZooKeeper transaction: all or nothing.
+// A plan that does not fit is cut into several transactions. After each of them, every lock exists completely or not at all. If an
+// apply ends between two, the next apply finishes it. Servers that accept less than ZooKeeper's default (jute.maxbuffer) get
+// smaller transactions, down to one lock with the record. If they accept 80,000 bytes, a stack of some thousand locks can be
+// applied. The apply tests the length with a harmless request. A transaction is too long only if such a request of its length also
+// ends the connection, and short requests do not.
 //
 // A transaction is sent only if every node that the plan relied on is unchanged. It is fenced: its first operation checks the
 // apply lock, so a program that was paused past its session commits nothing. If the reply is lost, the outcome is read back from
 // the apply id that the transaction writes or, if a destroy leaves no record, from the count of destroys. It is never guessed.
 //
-// An apply writes no node without this stack's marker, with two exceptions: nodes that import blocks name, and the nodes of a
-// family's keys. An apply replaces the family's former list on the nodes of its keys. If the family is deleted, the apply first
-// deletes the nodes of unused keys. It deletes no node that has children: a holder or waiter makes the whole transaction fail,
-// whenever it arrived. Locks to be broken by force, each named by its address, are the exception.
+// An apply writes no node without this stack's marker, with three exceptions: nodes that import blocks name, the nodes of a
+// family's keys, and the tool's own nodes. The tool's own nodes are .locktree, its contents, the root and created nodes above it.
+// If others made the root, the apply only adds entries to its access list, and later removes its own. An apply replaces the
+// family's former list on the nodes of its keys. If the family is deleted, the apply first deletes the nodes of unused keys. It
+// deletes no node that has children: a holder or waiter makes the whole transaction fail, whenever it arrived. Only a lock that is
+// named to be broken by force is deleted with its contenders.
 //
 // # What is not guaranteed
 //
 // ZooKeeper cannot set access lists in a transaction. The lists of existing nodes are set one by one afterwards, each guarded by
 // its version and noted in the record beforehand. An apply that is interrupted there leaves nodes with their old lists, and the
 // next one finishes. There are two passes: every right is granted everywhere before any is withdrawn. Until the second pass, new
-// nodes also admit the administrators whom the plan removes. The access list of .locktree names the root's administrators. It
-// gains entries first and loses entries last. So if an apply that replaces a declared administrator is interrupted, either the
-// old or the new credential can still do everything. Two cases are excepted: an apply limited to some nodes, because it leaves
-// all other lists as they are, and a stack that declares no administrators.
+// nodes also admit the administrators whom the plan removes. The access list of .locktree names the root's administrators. It gains
+// entries first and loses entries last. So if an apply that replaces a declared administrator is interrupted, either the old or the
+// new credential can still do everything. This does not hold for a stack without declared administrators, nor for an apply with
+// targets, which leaves all other lists as they are.
 //
 // A node that is deleted and created again by hand, with equal versions, in the milliseconds
 // between verification and transaction cannot be distinguished from the one that was verified.
@@ -49,9 +52,9 @@
 //
 // # Errors and interrupts
 //
-// If Apply returns an error nothing of the plan was written, except with [*failure.PartialError],
-// [*failure.ACLPhaseError], [*failure.VerifyError] and, perhaps, [*failure.UnknownError]. A [*failure.ClosedError] means that locks
-// that were closed for the plan are still closed.
+// If Apply returns an error nothing of the plan was written, except with [*failure.PartialError], [*failure.ACLPhaseError],
+// [*failure.VerifyError] and, perhaps, [*failure.UnknownError]. A [*failure.ClosedError] means that locks that the apply began to
+// drain still grant nothing new.
 //
 // Cancelling the context ends an Apply before a transaction, between two, and between two access
 // lists. The outcome of a transaction that was sent is determined under separate contexts

@@ -20,11 +20,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// FromEnvironment returns the ensemble that the environment alone describes, as an
-// ensemble block without arguments would: ZOOKEEPER_SERVERS, ZOOKEEPER_USERNAME, and
-// ZOOKEEPER_PASSWORD or ZOOKEEPER_PASSWORD_FILE, which is relative to dir. nil without an
-// error: no servers are set. It is for commands that name a path and need no configuration;
-// nothing is declared on it.
+// FromEnvironment returns the ensemble that the environment alone describes, as an ensemble block without arguments would:
+// ZOOKEEPER_SERVERS, ZOOKEEPER_USERNAME, and ZOOKEEPER_PASSWORD or ZOOKEEPER_PASSWORD_FILE, which is relative to dir. It returns
+// nil without an error if no servers are set. It is for commands that name a path and need no configuration; nothing is declared on
+// it.
 func FromEnvironment(dir string, environ []string) (*Ensemble, error) {
 	e, err := eval.OfEnvironment(dir, environ)
 	if err != nil || e == nil {
@@ -45,10 +44,10 @@ func (e *Ensemble) Dial(ctx context.Context, with recipes.Config) (*recipes.Clie
 // ClientConfig returns base, completed by the servers, timeouts, identities and encryption of the ensemble, as far as it has any.
 // So no program that dials can leave one of them out.
 //
-// The files of TLS, a keytab, a credential cache and a file with a password are read now, and again for each connection. So a
-// program that runs for long goes on when certificates, keys or passwords were replaced. While the files of TLS cannot be read or
-// do not fit together, the former contents are used, and base.Logger gets a message. The servers' certificates are always
-// verified. An error is an [*hcl.Diagnostic].
+// The files of TLS, a keytab, a credential cache and the password_file of auth "sasl" are read now, and again for each connection.
+// So a long-running program goes on when they are replaced. Load has read the password_file of auth "digest", and it is not read
+// again. While the files of TLS cannot be read or do not fit together, the former contents are used, and base.Logger gets a
+// message. The servers' certificates are always verified. An error is an [*hcl.Diagnostic].
 func (e *Ensemble) ClientConfig(base recipes.Config) (recipes.Config, error) {
 	if len(e.Servers) > 0 {
 		base.Servers = e.Servers

@@ -10,9 +10,9 @@
 // Load contacts no server and writes nothing. The same files, variables and environment give the same [Config], byte
 // for byte: no function of the language knows the time, a random number or the network.
 //
-// Every error is a diagnostic with a file and a range; it says what is wrong, why, and what to type next. Load reports
-// all errors at once, sorted by file and line, and drops those that only follow from another one. It returns a Config
-// only when there is no error.
+// Every error is a diagnostic with a file and a range; it says what is wrong, why, and what to type next. Load reports all errors
+// at once, sorted by file and line, and drops those that only follow from another one. With errors, the Config has only its
+// directory and sources.
 //
 // # How a configuration is evaluated
 //
@@ -22,8 +22,8 @@
 //  2. internal/static: blocks become declarations. Every reference of every expression is resolved before anything is evaluated,
 //     because the list of names that exist explains a misspelt one best. A depth-first search over the references orders the
 //     declarations and reports cycles. From here on the declarations of a directory never change.
-//  3. internal/eval: an evaluation is made for the configuration, and one for each instance of a module. It evaluates each declaration
-//     once, in that order, with exactly the values that it refers to, and keeps what it has come to. internal/functions has the
+//  3. internal/eval: an evaluation is made for the configuration, and one for each instance of a module. It evaluates each
+//     declaration once, in that order, with exactly the values that it refers to, and keeps the results. internal/functions has the
 //     functions that an expression can call, and internal/forms what ZooKeeper and cron demand of a text.
 //  4. This package checks the rules between declarations, and builds the trees (load.go, intentcheck.go).
 //
@@ -55,8 +55,8 @@
 //
 // # Limits
 //
-// A configuration is its operator's own code, as with Terraform. The size of files, the number of nodes and the depth
-// of modules are limited (internal/syntax/source.go), so that a slip is reported early and with a place. The time and memory that
-// expressions take are not. Load cannot be interrupted from within: a program that needs that calls it in a goroutine
-// and abandons it, as the command does.
+// A configuration is its operator's own code, as with Terraform. Limits report a slip early and with a place: for files and nodes
+// in internal/syntax/source.go, for modules in internal/static/declarations.go. The time and memory that expressions take are not
+// limited. Load cannot be interrupted from within: a program that needs that calls it in a goroutine and abandons it, as the
+// command does.
 package config

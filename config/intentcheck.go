@@ -75,7 +75,7 @@ func (o once) claim(from, to string, d *static.Decl) bool {
 	return true
 }
 
-// checkMoves returns false when following the moves would make no sense.
+// checkMoves returns false if the moves cannot be followed.
 func checkMoves(e *eval.Evaluation, have *declared) bool {
 	single, sound := once{e, map[string]*static.Decl{}, map[string]*static.Decl{}}, true
 	next, all := map[plan.Addr]*eval.Move{}, plan.Intent{}
@@ -93,8 +93,8 @@ func checkMoves(e *eval.Evaluation, have *declared) bool {
 		}
 	}
 	for _, v := range e.All.Moves {
-		// mutex.a may have become mutex.a["x"]: then the block mutex.a is still there, and none of its instances
-		// has that address. A move of the whole block is wrong while the block exists.
+		// A move of mutex.a to mutex.a["x"] is right: the block still exists, but no instance has the address mutex.a. A move of
+		// the whole block is wrong while the block exists.
 		if _, still := have.addrs[v.From]; still && (have.exact[v.From] || !v.One) {
 			e.Errorf(v.Decl.Block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, declaredAt(e, have.addrs[v.From]))
 		}

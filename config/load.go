@@ -208,7 +208,7 @@ func encodeOutputs(e *eval.Evaluation) []plan.Output {
 func nodesOf(in *static.Declarations, output *static.Decl) []plan.Addr {
 	type at struct {
 		d      *static.Decl
-		prefix string // a directory may be called more than once
+		prefix string // address of the module block around, and a dot: several such blocks may call one directory
 	}
 	found, seen := map[plan.Addr]bool{}, map[at]bool{}
 	var visit func(in *static.Declarations, d *static.Decl, prefix string)

@@ -12,8 +12,8 @@ import (
 // Change is what a plan does to one node. Every node that belongs to this stack, before or after the plan, has exactly one
 // Change, which may be a NoOp.
 //
-// Before is set, with its Live, unless the action is Create; After unless it is Delete.
-// Code that makes a Change must ensure that.
+// Before is set, with its Live, unless the action is Create. After is set unless the action is Delete. Code that makes a Change
+// must ensure both.
 type Change struct {
 	Action Action `json:"action"`
 	Addr   Addr   `json:"-"` // the new address; the old one of a deletion
@@ -31,8 +31,8 @@ type Change struct {
 	Break bool `json:"break,omitempty"`
 	// Kind is the recipe type: the new one, the old one of a deletion.
 	Kind *kind.Kind `json:"-"`
-	// Before is nil for a creation, After for a deletion. After.Payload is what
-	// will be written: generation and fields of newer versions included.
+	// Before is nil for a creation, and After is nil for a deletion. After.Payload is what will be written: generation and fields
+	// of newer versions included.
 	Before *Node `json:"-"`
 	After  *Node `json:"-"`
 
@@ -46,8 +46,8 @@ type Change struct {
 	MissingParts []string `json:"-"`
 	// Former is the node of the lock at PreviousPath.
 	Former *Node `json:"-"`
-	// Missing is the outermost part of a deleted node's address that the configuration does not declare. Leaves is the Reason
-	// that a plan shows for a node that leaves a path, if the replacement is shown as a deletion.
+	// Missing is the outermost part of a deleted node's address that the configuration does not declare. If a moved lock takes the
+	// path of a lock that is no longer declared, a plan shows that deletion too. Leaves is its Reason.
 	Missing Addr   `json:"-"`
 	Leaves  Reason `json:"-"`
 	// FormerLists are the access lists that the apply replaces by After.Payload.ChildACL on the nodes of a family's keys; nil for
@@ -312,10 +312,10 @@ func (c *Change) replacing(from *Change) *Change {
 	return r
 }
 
-// A family declares one node. Those of its keys come and go with the programs that use them, and have the list of contenders
-// ([kind.Payload.ChildACL]) as it was when they were made. So they are traffic, and a plan ignores them with two exceptions. A
-// family is deleted only when no key is in use. When the list of contenders changes, the apply sets the new list on the key nodes
-// that have the old one.
+// A family declares one node. The nodes of its keys come and go with the programs that use them. Each has the access list for
+// contenders ([kind.Payload.ChildACL]) that was declared when it was made. So key nodes are traffic, and a plan ignores them with
+// two exceptions. A family is deleted only when no key is in use. When that access list changes, the apply sets the new one on the
+// key nodes that have the old one.
 
 // FormerKeys counts the key nodes that were looked at and have a former list. It also reports whether every key node was looked
 // at.

@@ -19,10 +19,10 @@
 //
 // # Guarantees
 //
-// No plan writes to a node that does not carry the stack's own marker in its payload, unless an import names it; such nodes are
-// reported as problems. None deletes a protected node. Deletions come first, children before parents; all others follow, parents
-// before children. There is one transaction unless the changes do not fit into a request that servers accept. Then each
-// transaction leaves whole locks.
+// A plan writes only to nodes with the stack's own marker in their payload, to nodes that an import names, to a family's key nodes,
+// and to the tool's own nodes. Other nodes that are in the way are reported as problems. No plan deletes a protected node.
+// Deletions come first, children before parents; all others follow, parents before children. There is one transaction unless the
+// changes do not fit into a request that servers accept. After each transaction, every lock exists completely or not at all.
 //
 // # What is not guaranteed
 //

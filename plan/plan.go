@@ -205,7 +205,7 @@ func (p *Plan) Applyable() bool {
 	return !slices.ContainsFunc(p.Problems, func(q Problem) bool { return q.Severity == problem.Error })
 }
 
-// Each goes through the changes in place, in their order.
+// Each yields pointers to the changes, in their order.
 func (p *Plan) Each() iter.Seq[*Change] {
 	return func(yield func(*Change) bool) {
 		for i := range p.Changes {

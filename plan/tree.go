@@ -54,9 +54,8 @@ type Tree struct {
 	// Illegible are nodes that are not declared, with marks that this program cannot understand and that do not name another stack,
 	// by path. Addr is what the mark says, "" if that cannot be read either.
 	Illegible []*Node
-	// Unreadable are the paths of nodes that exist and that we may not read, among those that the
-	// configuration or the record names and the children of this stack's namespaces. Those that are
-	// named are also in Nodes.
+	// Unreadable are the paths of existing nodes that we may not read. Each is a node that the configuration or the record names,
+	// or a child of one of this stack's namespaces. The named ones are also in Nodes.
 	Unreadable []string
 }
 
@@ -116,8 +115,8 @@ const (
 	TroubleUnreadable Trouble = "unreadable" // its access list does not let us read it
 )
 
-// Live is the ZooKeeper side of a node that was found. For an unreadable node it may be known only that it exists: then all but
-// Trouble is zero, even Czxid, which is 0 for no node.
+// Live is the ZooKeeper side of a node that was found. Of an unreadable node we may know only that it exists: then all fields but
+// Trouble are zero, even Czxid, which is never 0 otherwise.
 type Live struct {
 	Czxid      int64 `json:"czxid"`               // identifies this incarnation of the path
 	Version    int32 `json:"data_version"`        // of the data
@@ -222,8 +221,8 @@ func (n *Node) WithPayload() *Node {
 	return &c
 }
 
-// KeyLists says how many of the keys that were looked at have nodes with these lists: the node of a key, and the others that its kind
-// needs. An apply that was interrupted may have given some of them another list already.
+// KeyLists counts the examined keys whose nodes have these lists: the key's own node, and the children that its kind needs. An
+// interrupted apply may have given some of these nodes another list already.
 type KeyLists struct {
 	Lists []kind.List // each once
 	Keys  int

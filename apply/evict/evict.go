@@ -77,7 +77,7 @@ func (a Acquisition) Is(who string) bool {
 		slices.ContainsFunc(a.Nodes, func(p kind.Party) bool { return who == p.Name || who == p.Path })
 }
 
-// Set finds the other locks that the same transaction took, among those that a look has found.
+// Set finds, among the locks of a look, the others that the same transaction took.
 func (a *Acquisition) Set(snap *scan.Snapshot) {
 	locks := snap.Locks
 	a.Blind = snap.Cut || snap.Pending > 0 || slices.ContainsFunc(snap.Unread, func(u scan.Unread) bool { return !u.Missing() })
@@ -217,7 +217,7 @@ type diary struct {
 	why  string // why nothing can be noted there
 }
 
-// openDiary looks for it in the root of the stack, which is somewhere above the lock.
+// openDiary looks for the history in the root of the stack, which is somewhere above the lock.
 func openDiary(ctx context.Context, s *direct.Session, in *inspect.Report) (*diary, error) {
 	if in.Payload == nil || in.Payload.Owner.Stack == "" {
 		return &diary{why: "no stack declares the lock, so there is no history"}, nil
@@ -239,7 +239,7 @@ func openDiary(ctx context.Context, s *direct.Session, in *inspect.Report) (*dia
 	return &diary{why: fmt.Sprintf("stack %q has no history yet", stack)}, nil
 }
 
-// note is the operation that writes an entry into it, as it is now.
+// note returns the operation that writes an entry into the present history.
 func (d *diary) note(ctx context.Context, s *direct.Session, e history.Entry) ([]tx.Op, error) {
 	if d.why != "" {
 		return nil, nil

@@ -1,4 +1,4 @@
-// Package failure has the errors of reading a tree and applying a plan, and their sentences. Each sentence stands here once.
+// Package failure has the errors of reading a tree and applying a plan, and their sentences. Each sentence is written here once.
 //
 //	_, err := run.Apply(ctx, p)
 //	var stale *failure.StaleError
@@ -16,8 +16,8 @@
 //   - look: [UnknownError], [VerifyError];
 //   - change something: [ProblemsError], [TooLargeError], [NodeError], [WrongEnsembleError].
 //
-// apply/internal/refusal makes them of the answers of servers. [WhoWeAre] has the names of the connection, and [RefusedAt] the node that
-// refused.
+// apply/internal/refusal makes them of the answers of servers. [WhoWeAre] returns the identities of the connection, and [RefusedAt]
+// the node whose access list refused a request.
 //
 // The package relies on plan for values and on recipes for the errors of a client. It reads and writes no node.
 package failure

@@ -2,9 +2,10 @@
 //
 //	entries, err := history.Read(ctx, session, root, stack) // the newest first
 //
-// The history is a node beside the stack's record. A [Node] is that node as a writer knows it: [Node.Note] returns the operation that puts
-// an [Entry] in front of the others. An apply sends it in the transaction that writes the record, so there is an entry for each apply
-// that was committed, and none for any other. [Author] says who writes, and why.
+// The history is a node beside the stack's record. A [Node] is that node as a writer knows it: [Node.Note] returns the operation
+// that puts an [Entry] in front of the others. An apply sends it in the transaction that writes the record, so no entry is about an
+// apply that was not committed. A committed apply has an entry unless the node is absent, or we may not read and write it. [Author]
+// says who writes, and why.
 //
 // The package relies on plan for the path and the operation, and on failure for the errors. It sends no write, and needs no apply lock:
 // the version in the operation makes a transaction fail if the history has changed since.

@@ -149,7 +149,7 @@ func add(all []plan.KeyLists, lists []kind.List) []plan.KeyLists {
 	return append(all, plan.KeyLists{Lists: lists, Keys: 1})
 }
 
-// keyed is what is in a family: nodes of keys, by their paths, and others, by their paths in the family.
+// keyed is the contents of a family: key nodes by their paths, and other nodes by their paths in the family.
 type keyed struct {
 	n          *plan.Node
 	params     *kind.KeyedParams
@@ -277,8 +277,8 @@ func (f *keyed) look(ctx context.Context, s *direct.Session, key string) (ops []
 	return ops, nil
 }
 
-// Used returns the path of a lock that has to be idle and is in use, in a family the path of something in use; "" if there is
-// none. The path of the last look is looked at first: while it is in use, a family is not listed again.
+// Used returns the path of a lock that has to be idle and is in use, "" if there is none. For a family, the path is that of a node
+// in use. The path of the last look is looked at first: while it is in use, a family is not listed again.
 func Used(ctx context.Context, s *direct.Session, c *plan.Change, stats map[string]*zk.Stat, last string) (string, error) {
 	switch in := occupied(c, stats); {
 	case !in:

@@ -59,9 +59,9 @@ func (t *Tally) Tree(ctx context.Context, s *direct.Session, desired *plan.Tree)
 			return nil, err
 		}
 		// Every apply writes the record, in the transaction that changes the rest. If it is the same as before the first read, no
-		// apply finished in between, and the tree is of one state. Two things are excepted: edits by hand, and the writes of an
-		// apply outside of its transactions, which are access lists and the states of drained locks. Comparing only the version
-		// would not be enough: a record that was destroyed and created again may have the same version, but not the same czxid.
+		// apply finished in between, and the tree is of one state. This proves nothing about edits by hand, nor about what an apply
+		// writes outside of its transactions: access lists, and the states of draining locks. Comparing only the version would not
+		// be enough: a record that was destroyed and created again may have the same version, but not the same czxid.
 		again, err := s.Exists(ctx, path)
 		if err != nil {
 			return nil, refusal.Read(path, err)
@@ -198,10 +198,9 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 // is not ours, or is not walked into, so its children were not listed. A child of an absent node is absent
 // without asking.
 //
-// names is sorted, so a parent comes before its children. The children of a namespace of ours were
-// all visited, so one that was not seen is absent. A child of a lock of ours also counts as absent,
-// although those were not visited: such a node is not a declaration, and if the lock is to become a
-// namespace, the transaction fails with NotEmpty.
+// r.names is sorted, so a parent comes before its children. The children of a namespace of ours were all visited, so a child that was
+// not seen is absent. A child of a lock of ours also counts as absent, although those were not visited: such a node is not a
+// declaration, and if the lock is to become a namespace, the transaction fails with NotEmpty.
 func (r *reader) elsewhere(rootThere bool) []string {
 	var out []string
 	for _, path := range r.names {
@@ -339,9 +338,9 @@ func (r *reader) complete(ctx context.Context, s *direct.Session, n *plan.Node) 
 	return n, nil, err
 }
 
-// unreadable keeps a node that we may not read: it matters that it exists. Servers before
-// 3.8.4 and 3.9.2 tell everybody whether a node exists. Later ones require READ on a node that exists (ZOOKEEPER-2590), so a
-// refusal proves that it exists, and no more.
+// unreadable keeps a node that we may not read, because its existence matters. Servers before 3.8.4 and 3.9.2 tell everybody
+// whether a node exists. Later ones require READ on a node that exists (ZOOKEEPER-2590), so a refusal proves that it exists, and no
+// more.
 func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, error) {
 	n := &plan.Node{Path: path, Live: &plan.Live{}}
 	stat, err := r.s.Exists(ctx, path)
@@ -482,7 +481,8 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 	return nodes, children, nil
 }
 
-// uses adds to reads the requests that complete will send for a node of ours, except those for the many directories of a family.
+// uses appends to the parameter reads the requests that the function complete sends for our node. It leaves out the many
+// directories of a family.
 func uses(reads *direct.Reads, path string, n *plan.Node) {
 	reads.GetACL = append(reads.GetACL, path)
 	if k := n.Kind(); k != nil {
@@ -501,17 +501,17 @@ func Shown(ctx context.Context, s *direct.Session, path string, planned kind.Lis
 	return wire.FromZK(got), err
 }
 
-// A ZooKeeper connection is served in order, so many requests under way only hide the network's latency, and save
-// the servers and us from waking up for each. More than this helps no further, and servers stop reading from everybody
-// while more than 1,000 requests of all clients wait (globalOutstandingLimit).
+// A server answers a connection's requests in order. Sending many at once hides the network's latency, and saves both sides from
+// waking up for each. Larger numbers help no further. If more than 1,000 requests of all clients wait, servers stop reading from
+// everybody (globalOutstandingLimit).
 const (
 	together = 32 // indices whose reads are sent in one write
 	parallel = 4  // such writes whose answers are waited for
 )
 
-// each calls f for every index of paths, several at a time, and returns the first error. The function requests lists the reads of
-// f for some paths; they are sent ahead. Any other request of f costs a round trip, for which the other calls wait. The first
-// error ends the context of all calls. f must be safe for concurrent use. t counts.
+// each calls f for every index of paths, several at a time, and returns the first error. The parameter requests returns the reads
+// that f needs for some paths. They are sent ahead. Any other request of f costs a round trip, for which the other calls wait. The
+// first error ends the context of all calls. f must be safe for concurrent use. t counts.
 func each(ctx context.Context, t *Tally, s *direct.Session, paths []string, requests func(paths []string) direct.Reads,
 	f func(ctx context.Context, s *direct.Session, i int) error) error {
 	return batches(ctx, t, len(paths), func(ctx context.Context, first, end int) error {

@@ -233,8 +233,8 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, limit
 	return nil
 }
 
-// adopt completes what was read of nodes that are to be imported: as they say
-// nothing about themselves, the declaration says what their children mean.
+// adopt completes what was read of nodes that are to be imported. They say nothing about themselves, so the declaration says what
+// their children mean.
 //
 // A contender of a semaphore stands in another place than one of a mutex: without a kind, children are only children. A released
 // node (removed with destroy = false) still contains its declaration. That one counts, because its users read it.

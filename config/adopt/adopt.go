@@ -136,9 +136,9 @@ func (g *generator) comment(to *bytes.Buffer, text, indent string) {
 	}
 }
 
-// into is for a node whose path the configuration declares already: it gets no second block, but an import when no stack owns the
-// node yet. A node in a declared namespace belongs into that block, which is in another file: its block is written as a comment,
-// for a person to move.
+// into is for a node whose path the configuration declares already. It writes no second block. If no stack owns the node yet, it
+// writes an import. A node in a declared namespace belongs into that block, which is in another file: its block is written as a
+// comment, for a person to move.
 func (g *generator) into(f *Existing, d *plan.Node) {
 	switch {
 	case f.Skip != "":

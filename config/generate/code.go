@@ -17,9 +17,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Code is what programs can be compiled against: what a configuration says whatever values its variables get. A variable has its
-// default here; one without a default has no value, nor has anything that depends on it. The environment and the root of an
-// ensemble have no value either, because they differ from place to place.
+// Code is what programs can be compiled against: what a configuration says when its variables have their defaults. A variable
+// without a default has no value, nor has anything that depends on it. The environment and the root of an ensemble have no value
+// either, because they differ from place to place.
 type Code struct {
 	Stack     string
 	Ensembles []*Ensemble // by name

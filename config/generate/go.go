@@ -17,8 +17,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// goTypes has the method of recipes.Client for each kind; the method has the name of its type. For other kinds a program gets the
-// path.
+// goTypes names the method of recipes.Client for each kind. The type that the method returns has the same name. For other kinds a
+// program gets the path.
 var goTypes = map[*kind.Kind]string{kind.Mutex: "Mutex", kind.RWLock: "RWMutex", kind.Semaphore: "Semaphore", kind.Election: "Election"}
 
 // group is a type of the package: the root of an ensemble, a namespace or a module.
@@ -226,7 +226,7 @@ func (f *goFile) helpers() {
 	f.printf("func (p place) in(step, name string) place {\nreturn place{p.client, p.root, p.path + name, p.at + step + \".\"}\n}\n\n")
 	source := f.String()
 	if strings.Contains(source, "segment(key)") {
-		f.printf("// segment is a key in the name of a node. With a slash it would be the name of another node; no node has a name with this character.\n" +
+		f.printf("// segment is a key in the name of a node. A slash would name another node, so it becomes \\x00, which no node's name contains.\n" +
 			"func segment(key string) string { return strings.ReplaceAll(key, \"/\", \"\\x00\") }\n\n")
 	}
 	if strings.Contains(source, "index(key)") {
@@ -258,7 +258,7 @@ func (f *goFile) keyed(typ string) {
 
 // list writes the names that follow no rule.
 func (f *goFile) list() {
-	f.printf("// listed returns the name of the node at an address. For a key that is not known here, no node has the name that it returns, so\n// the error of the lock names the key.\n" +
+	f.printf("// listed returns the name of the node at an address. For an unknown key it returns a name that no node has. Then the lock fails,\n// and its error names the key.\n" +
 		"func listed(addr string) string {\nif name, ok := names[addr]; ok {\nreturn \"/\" + name\n}\nreturn \"/\" + strings.ReplaceAll(addr, \"/\", \"\\x00\")\n}\n\nvar names = map[string]string{\n")
 	for _, t := range f.trees {
 		blocks := listedBlocks(t.ensemble.Blocks)

@@ -107,8 +107,8 @@ func comparison(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node
 	} else {
 		c.After.Payload.CarrySince(have.Payload)
 	}
-	// The generation counts writes of the node's data. It must not rise only for an access list or a
-	// missing part: then the data would differ, and would have to be written just for that.
+	// The generation counts writes of the node's data. It stays if only an access list or a missing part changes: a new generation
+	// would force a write of the data.
 	c.After.Payload.Gen = have.Payload.Gen
 	if c.Action == plan.Replace || c.Rewrites() {
 		c.After.Payload.Gen++
@@ -198,7 +198,7 @@ func formerLists(s *access.Sides, c *plan.Change) (lists []kind.List) {
 	return slices.DeleteFunc(lists, func(l kind.List) bool { return l.Equal(want) })
 }
 
-// planKeys plans the list of the nodes of a family's keys. Without a list that is declared, each client gives them its own.
+// planKeys plans the list of a family's key nodes. If none is declared, each client gives a key node its own list.
 func planKeys(s *access.Sides, c *plan.Change) {
 	if c.Kind.Key == nil || c.Before.Kind() != c.Kind || c.Before.Live == nil || len(c.After.Payload.ChildACL) == 0 {
 		return

@@ -12,14 +12,15 @@
 // or at another path. A change that cannot or should not be made becomes a problem of the plan, in any phase; nothing fails.
 // [CompareAll] does the same for the ensembles of one stack.
 //
-// It relies on package access for rights, and on package tx for the size of transactions. It never writes to either tree, never
-// plans a write to a node without the stack's own marker unless an import names it, and never the deletion of a protected node.
+// It relies on package access for rights, and on package tx for the size of transactions. It never writes to either tree, and never
+// plans the deletion of a protected node. It plans writes only to nodes with the stack's own marker, imported nodes, key nodes and
+// the tool's own nodes.
 //
 // decide.go chooses the action for each path. match.go finds nodes that continue at another path or are taken over. drift.go
 // finds nodes that are missing, were changed by hand, could not be read, or may be written by others, and pins what the plan relied on.
 // guard.go finds what must not be done. scope.go is for plans with targets, and outputs.go for configurations with outputs.
 //
 // If you add a property to nodes, compare it in [plan.Change.Compare]. If it is stored in the payload, add it to
-// [plan.Change.Rewrites] and to onlyRenamed too. The property tests (prop_test.go, batch_prop_test.go) apply plans to a model of the
-// server and plan again: give their trees the new property, and whatever you forgot shows as a plan that never settles.
+// [plan.Change.Rewrites] and to onlyRenamed too. The property tests (prop_test.go) apply plans to a model of the server and plan
+// again: give their trees the new property, and whatever you forgot shows as a plan that never settles.
 package diff

@@ -90,8 +90,8 @@ func findUnsealed(p *plan.Plan, s *access.Sides) {
 }
 
 // mayMark reports whether a list surely gives one of the rights to an administrator or to this connection. An entry that only
-// servers can match does not count: it may be all that is left of a list that shuts the administrators out. If a mere reader
-// plans, the servers hide the hashes from it. Then an entry with an administrator's name counts as the administrator's.
+// servers can match does not count: a list that contains no other entry may shut the administrators out. If a mere reader plans,
+// the servers hide the hashes from it. Then an entry with an administrator's name counts as the administrator's.
 func mayMark(p *plan.Plan, s *access.Sides, list kind.List, need kind.Perm) bool {
 	admins := access.Appliers(p, s)
 	who, readerPlans := admins, len(admins) > 0
@@ -106,8 +106,8 @@ func mayMark(p *plan.Plan, s *access.Sides, list kind.List, need kind.Perm) bool
 	})
 }
 
-// findGone finds the declared nodes that the last apply left and that are gone. The roll (package record) tells which of these,
-// and of the nodes with a lost, hidden, changed or copied mark, the last apply left.
+// findGone finds the declared nodes that the last apply left and that no longer exist. The roll (package record) tells which nodes
+// the last apply left. findGone asks it about absent declared nodes, and about nodes whose marks prove nothing.
 func findGone(p *plan.Plan, s *access.Sides) {
 	s.Gone = map[string]bool{}
 	if s.Current.Index == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/locktree/locktree/plan/problem"
 )
 
-// maxOutputs bounds the outputs, which every transaction of an apply writes, in bytes.
+// maxOutputs bounds the bytes of the outputs, because every transaction of an apply writes them.
 const maxOutputs = 256 << 10
 
 // compareOutputs compares the declared output values with the stored ones.

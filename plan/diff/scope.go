@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// covers reports whether one of the given addresses covers one of the others.
+// covers reports whether one of the given addresses covers one of addrs.
 func covers(given []string, addrs ...plan.Addr) bool {
 	for _, g := range given {
 		if slices.ContainsFunc(addrs, plan.Addr(g).Covers) {
@@ -21,8 +21,8 @@ func covers(given []string, addrs ...plan.Addr) bool {
 	return false
 }
 
-// checkUnused refuses addresses that cover none of addrs. These include nodes without a change: a node that is in
-// the way of its declaration, or declared wrongly, has a problem instead.
+// checkUnused refuses addresses that cover none of addrs. addrs also has declarations without a change: a wrong one, or one whose
+// path a foreign node has, has a problem instead.
 func checkUnused(p *plan.Plan, what string, given []string, addrs []plan.Addr) {
 	for _, g := range given {
 		if !slices.ContainsFunc(addrs, plan.Addr(g).Covers) {
@@ -105,8 +105,8 @@ func asksFor(p *plan.Plan, o plan.Output, planned map[plan.Addr]bool) bool {
 //
 // A node that is left out and exists stays in the plan as a NoOp; one that does not exist, or is not ours yet, leaves the plan.
 // Problems are kept or dropped with their nodes. A problem without a path concerns the whole plan and stays, as does one of an
-// address that is planned. If its node has no change, because the node is at the path of a declared one or was declared wrongly,
-// the problem's address decides.
+// address that is planned. A wrong declaration, or one whose path a foreign node has, has no change. Then the address of the
+// problem decides.
 func limitChanges(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool {
 	planned := map[plan.Addr]bool{} // blocks
 	in := map[string]bool{}         // by path

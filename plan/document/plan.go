@@ -3,8 +3,8 @@ package document
 import "encoding/json"
 
 // Plan is the document of one or more plans, with the names of Terraform's show -json, so that policies and queries over its
-// resource_changes keep working. Fields that Terraform does not have are "live", "access_changes", "problems", "ensembles" and
-// "transactions".
+// resource_changes keep working. Terraform does not have the fields "locktree_version", "live", "access_changes", "problems",
+// "ensembles" and "transactions".
 type Plan struct {
 	FormatVersion   string                  `json:"format_version"`
 	Version         string                  `json:"locktree_version,omitempty"`

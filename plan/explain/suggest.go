@@ -16,8 +16,8 @@ func DidYouMean(given string, names []string) string {
 	return ""
 }
 
-// Nearest returns the name most similar to the given one, or "". A letter too many or too few costs 2, a wrong one 3, and two that
-// are swapped 4. Beyond 6, or the letters of the word, a suggestion is noise. Of equally near names, the first in order wins.
+// Nearest returns the name most similar to the given one, or "". A letter too many or too few costs 2, a wrong one 3, and two
+// swapped ones 4. The cost is at most 6, and at most the length of the given name. Of equally near names, the first in order wins.
 func Nearest(given string, names []string) string {
 	best, most := "", min(6, len(given))
 	for _, name := range slices.Sorted(slices.Values(names)) {

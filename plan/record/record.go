@@ -254,8 +254,8 @@ const slowness = 10_000
 
 // Written returns the bytes that a sum covers, except for the list.
 //
-// A lock that drains counts as active: an apply drains it, for a while, which is not a change by hand. How the node was made, and since
-// when it has its schedule, is not declared either.
+// A lock that drains counts as active, because an apply drains it for a while: this is no change by hand. The sum also leaves out
+// how the node was made and since when it has its schedule, because neither is declared.
 func Written(path string, payload *kind.Payload) ([]byte, error) {
 	p := *payload
 	if p.State == kind.StateDraining {

@@ -121,7 +121,7 @@ func (c *codec) value(v reflect.Value) {
 			v.Set(reflect.ValueOf(time.UnixMilli(n)))
 		}
 		return
-	case kindType: // only plans (answers) contain kinds, and a file contains no plan that is read
+	case kindType: // only answers contain kinds, and an answer is only summed, never read from a file
 		c.text(v.Elem().FieldByName("Name").String())
 		return
 	case outputType:

@@ -224,7 +224,7 @@ func damaged(why string) error {
 	return &refusal{explain.Explanation{Summary: "The plan file is damaged", Written: "Nothing was written.", Next: "Create the plan again."}, "damaged plan file: " + why}
 }
 
-// otherBuild is the error of a file that is as it was written, by a program that says the same version, and yet gives another plan.
+// otherBuild is the error of an undamaged file that gives another plan here, although its writer had the version of this program.
 func otherBuild(version string, why error) error {
 	return &refusal{explain.Explanation{Summary: "Saved plan of another build", Written: "Nothing was written.",
 		Next: "Apply it with the program that made it, or create the plan again."},

@@ -44,8 +44,8 @@ type Transaction struct {
 // smaller. A transaction that cannot be cut ends with the error. So yield must return ErrTooLong only for a transaction that was
 // certainly not committed: it is called again with the same changes, in smaller transactions.
 //
-// applyID goes into the record, with the number of the transaction added to its last four
-// digits from the second one on. indexACL is the access list of a new record.
+// The first transaction writes applyID into the record. Each later one adds its number to the last four digits. indexACL is the
+// access list of a new record.
 func Each(p *plan.Plan, applyID string, indexACL kind.List, yield func(*Transaction) error) error {
 	if !p.HasChanges() {
 		return nil
@@ -140,8 +140,8 @@ func (b *batcher) cut(units [][]*plan.Change) (tx *Transaction, taken int, err e
 	return tx, taken, err
 }
 
-// unitsOf are what is not divided, in the order of execution. A namespace is forgotten after its contents, because a read finds
-// them by its mark.
+// unitsOf are what is not divided, in the order of execution. A read finds the contents of a namespace by the namespace's mark, so
+// the namespace is forgotten last.
 func unitsOf(p *plan.Plan) (out [][]*plan.Change) {
 	var made []*plan.Change
 	var forgotten, unsealed [][]*plan.Change
@@ -258,8 +258,8 @@ func (b *batcher) roll(tx *Transaction) []byte {
 	return next
 }
 
-// together divides changes, which are in the order of execution, into units. Both ends of a lock's path that changes are in one unit,
-// and so are locks that take each other's paths. A unit comes after the units that it needs.
+// together divides changes, which are in the order of execution, into units. If a lock's path changes, its deletion and its
+// creation are in one unit. So are locks that exchange their paths. A unit comes after the units that it needs.
 //
 // The units are the strongly connected components of what needs what, by Tarjan's algorithm: it finds those that are needed first.
 func together(changes []*plan.Change) [][]*plan.Change {

@@ -4,8 +4,8 @@
 // It relies on the plan alone, so that the number and size of the transactions are known before an apply. It sends nothing, and never
 // changes an action: whatever it is given is what it writes. After each transaction a lock exists completely or not at all.
 //
-// [Each] is the way in. It calls a function for one [Transaction] after the other, and cuts one again that servers find too long.
-// [Measure] goes through them without a server and notes their sizes in the plan.
+// [Each] is the way in. It calls a function for each [Transaction] in turn. If the servers find a transaction too long, it cuts
+// this one again. [Measure] goes through them without a server and notes their sizes in the plan.
 //
 //	err := tx.Each(p, applyID, indexACL, func(batch *tx.Transaction) error {
 //		return send(batch.Ops)

@@ -49,8 +49,8 @@ func deletes(c *plan.Change) []Op {
 	return append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
 }
 
-// keptClear is the data version of the new node of a family whose old version is lower. A late transaction checks the old
-// version, so it fails.
+// keptClear is the data version that a family's new node gets if the old node had a lower one. So a late transaction, which checks
+// the old version, fails.
 const keptClear = 2
 
 // writes returns the operations that create or update the node, its parts after it.
@@ -324,7 +324,7 @@ func Relock(p *plan.Plan) ([]Op, error) {
 	return nil, nil
 }
 
-// keySteps are what the record notes of the lists of nodes of keys, which are not known before they are set.
+// keySteps are what the record notes about the lists of key nodes. The nodes are not known before their lists are set.
 func keySteps(p *plan.Plan) (steps []plan.ACLStep) {
 	for c := range p.Each() {
 		for _, l := range c.FormerLists {

@@ -102,8 +102,8 @@ func (r *Sender) settle(ctx context.Context, results []zk.MultiResponse, err err
 	}
 }
 
-// Suspect is the length from which a transaction that ends its connection each time may be longer than the servers accept. A
-// lower jute.maxbuffer is not expected: a session with a hundred watches needs that much to reconnect.
+// A transaction of at least this length may be too long for the servers if each try ends its connection. A lower jute.maxbuffer is
+// not expected: a session with a hundred watches needs that much to reconnect.
 const Suspect = 8 << 10
 
 // unreadTries is how often a transaction and then a harmless request of its length must end their connections before the

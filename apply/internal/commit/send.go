@@ -63,7 +63,7 @@ type Sender struct {
 	all   []tx.Op        // all that is sent: history, deletion of contenders, operations of tx
 	notes int            // how many these are
 	size  int            // of all, in bytes
-	noted *history.Entry // what it adds to the history; nil if it cannot
+	noted *history.Entry // what it adds to the history; nil if it may not write that
 }
 
 // Send sends all transactions. A change is reported as applied when it is complete, including its access
@@ -140,8 +140,8 @@ func (r *Sender) transact(ctx context.Context, batch *tx.Transaction) error {
 	return nil
 }
 
-// leftNow reports whether a transaction was refused because a lock that was to be created again has come into use since. Then that one
-// is left, too.
+// leftNow reports whether a transaction was refused because a lock that was to be created again is now in use. Then that lock stays
+// as it is, too.
 func (r *Sender) leftNow(err error) bool {
 	var busy *failure.InUseError
 	if !errors.As(err, &busy) {
@@ -157,8 +157,8 @@ func (r *Sender) leftNow(err error) bool {
 	return false
 }
 
-// failed reports the change because of which the transaction was refused. If there is none (the record, the lock, the
-// connection), it reports nothing besides the error.
+// failed reports the change that made the servers refuse the transaction. If the reason is the record, the lock or the connection,
+// it reports nothing besides the error.
 func (r *Sender) failed(err error) {
 	x := explain.Of(err)
 	addr := plan.Addr(x.Addr)
@@ -224,9 +224,9 @@ const breakTries = 5
 
 // force commits the transaction, including the deletion of the contenders of the locks it breaks.
 //
-// Without such locks it is commit. Otherwise the contenders are deleted first in the transaction, so
-// that the lock is empty when it is deleted. If others come or leave between the listing and the
-// transaction, all of it is refused, and force lists again. The history goes along, and is read again in the same way.
+// Without such locks it is commit. Otherwise the contenders are deleted first in the transaction, so that the lock is empty when it
+// is deleted. If contenders come or leave between the listing and the transaction, all of it is refused, and force lists again. The
+// transaction also writes the history, which is read again in the same way.
 func (r *Sender) force(ctx context.Context) (resolved bool, err error) {
 	for range breakTries {
 		var breaks []tx.Op

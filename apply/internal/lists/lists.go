@@ -3,8 +3,8 @@
 //	err := (&lists.Phase{Held: held, Plan: p, ID: id, Noted: index, Before: pin}).Set(ctx, steps)
 //	err = lists.ReadBack(ctx, held, p, id)
 //
-// ZooKeeper cannot set lists in a transaction. So each is guarded by its version, and noted in the record beforehand; an apply that ends
-// here leaves the note, and the next one finishes.
+// ZooKeeper cannot set lists in a transaction. So each is guarded by its version, and noted in the record beforehand. If an apply
+// ends here, the note stays, and the next apply finishes.
 //
 // The package relies on a held lock, whose session fences the writes, and on plan for the steps. It changes no data except the
 // note in the record.
@@ -104,8 +104,8 @@ func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
 	return nil
 }
 
-// half returns what one of the two passes writes of a step, nil for nothing, and whether the step is then done.
-// The first pass adds rights; the second, with narrow, removes them.
+// half returns the list that one of the two passes writes for a step, nil for none, and whether the step is done after it. The
+// first pass adds rights. The second pass, with narrow, removes them.
 func (r *Phase) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write *plan.ACLStep, done bool, err error) {
 	if !narrow {
 		if step.Before, err = read.Shown(ctx, r.Held.Session, step.Path, step.Before); err != nil {

@@ -238,8 +238,7 @@ func (h *Held) SetACL(ctx context.Context, step plan.ACLStep) (aversion int32, e
 		if errors.Is(readErr, recipes.ErrSessionLost) { // this says more than the lost reply
 			err = readErr
 		}
-		// Not set, and the version has changed or is unknown: do not overwrite a list that was set by hand
-		// (TestAccessListChangedByHandIsNotOverwritten).
+		// Not set, and the version has changed or is unknown: do not overwrite a list that was set by hand.
 		if readErr != nil || !refusal.Unknown(err) {
 			break
 		}

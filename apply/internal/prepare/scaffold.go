@@ -41,8 +41,8 @@ type Ground struct {
 }
 
 // Scaffold creates the nodes that an apply needs: the root and its ancestors, the directory of records, the history and the apply
-// lock. It returns the paths it created, and the history. It creates the missing ones in one transaction, the apply lock with its
-// declaration.
+// lock. It creates the missing ones in one transaction, the apply lock with its declaration. It returns the created paths, and the
+// history.
 //
 // The lock is not held yet, so any number of applies may do this at once. It writes nothing that
 // exists: if it finds a node created meanwhile, it determines again what is missing. A lost reply does

@@ -9,8 +9,8 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// evaluateCall evaluates the module once, or once for each element of for_each. A module with a wrong argument is evaluated
-// too, so that its own errors are reported.
+// evaluateCall evaluates the module once, or once for each element of for_each. A module with a wrong argument is evaluated too, so
+// that the errors inside it are reported.
 func evaluateCall(s scope) {
 	d := s.d
 	if d.Child == nil {

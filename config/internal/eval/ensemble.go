@@ -60,7 +60,7 @@ func evaluateEnsemble(s scope) {
 	e.AuthName, _ = s.text(b.Arg("auth_name"))
 	if id, ok := s.text(b.Arg("id")); ok {
 		if !record.IsEnsembleID(id) {
-			s.wrong(b.Arg("id"), "Not an id", "The id of an ensemble is 32 hexadecimal digits, which the first apply draws. \"locktree doctor\" says it.")
+			s.wrong(b.Arg("id"), "Not an id", "The id of an ensemble is 32 hexadecimal digits, which the first apply draws. \"locktree doctor\" shows it.")
 		}
 		e.ID = id
 	}
@@ -254,7 +254,7 @@ func evaluateAuth(s scope, b *syntax.Block, e *Ensemble) {
 	e.Auth = append(e.Auth, recipes.Auth{Scheme: "digest", Credentials: recipes.Secret(user+":") + password})
 }
 
-// OfEnvironment is an ensemble block without arguments; nil without an error: no servers are set.
+// OfEnvironment is an ensemble block without arguments. It returns nil without an error if no servers are set.
 func OfEnvironment(dir string, environ []string) (*Ensemble, error) {
 	r := &syntax.Report{Dir: dir}
 	e := &Ensemble{Name: "environment", Root: "/"}

@@ -116,7 +116,7 @@ func newEvaluation(of *static.Declarations, in *loading, outer *Evaluation, pref
 	return e
 }
 
-// Of is what a declaration has come to here.
+// Of is the result of a declaration in this evaluation.
 func (e *Evaluation) Of(d *static.Decl) *Result { return &e.results[d.Number] }
 
 // isBad reports whether an argument is wrong, for all instances of its block; that has been reported.

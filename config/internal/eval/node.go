@@ -46,8 +46,8 @@ func evaluateNode(s scope) {
 		expand(s, nil, ensembleOf(s, n))
 		return
 	}
-	// It is evaluated all the same, for its own errors: the stand-in of a wrong for_each has an instance for
-	// that. But references to it must not be reported as missing.
+	// A node in a failed namespace is still evaluated, to find its own errors. A wrong for_each has one stand-in instance for this.
+	// But references to the node must not be reported as missing.
 	if s.in.Of(n.Parent.Decl).Failed {
 		s.fail()
 	}
@@ -368,7 +368,7 @@ func (i *Instance) PlanNode(origin string, own kind.List) plan.Node {
 	if p == nil {
 		n.ACL = slices.Clip(own)
 		if i.Ensemble.Access != nil && !i.Node.Kind.Container {
-			n.Payload.ChildACL = n.ACL // without ChildACL, the next apply would set an access list of its own identity for contenders
+			n.Payload.ChildACL = n.ACL // without ChildACL, the next apply would give contenders a list with only its own identity
 		}
 		return n
 	}

@@ -26,8 +26,7 @@ type policy struct {
 	allowWorld, allowLockout   bool
 }
 
-// The values of acl.NAME and ensemble.NAME are opaque: only the argument that wants one can look inside, and takes no other
-// value.
+// The values of acl.NAME and ensemble.NAME are opaque: only an argument of that type can look inside, and it takes no other value.
 var (
 	policyType   = cty.Capsule("acl", reflect.TypeFor[policy]())
 	ensembleType = cty.Capsule("ensemble", reflect.TypeFor[Ensemble]())
@@ -129,7 +128,7 @@ func evaluatePrincipal(s scope) {
 	}
 	if scheme == "x509" && forms.FromTheTop.MatchString(plain.AsString()) {
 		s.in.Add(syntax.WarningAt(d.Head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
-			"If this certificate is no exception, reverse the parts. Otherwise the servers will not recognise its owner."))
+			"If the certificate has its common name last, write the parts in reverse order. The servers recognise its owner only if the order is theirs."))
 	}
 	s.r.Value = cty.ObjectVal(map[string]cty.Value{
 		"name": cty.StringVal(d.Block.Name()), "scheme": cty.StringVal(scheme), "id": id,

@@ -124,7 +124,7 @@ func TestASchedulesCanonicalForm(t *testing.T) {
 		"0 3 * *":                      "expected exactly 5 fields",
 		"0 3 * * 8":                    "above maximum",
 		"0 3 * * 7-1":                  "beyond end of range",
-		"0 9 */2,4 * 1":                "can be read in two ways",
+		"0 9 */2,4 * 1":                "is ambiguous",
 		"@every 5m":                    "counts from when a program begins",
 		"CRON_TZ=Asia/Tokyo 0 3 * * *": "set timezone instead",
 		"0 0 30 2 *":                   "never due",

@@ -38,7 +38,7 @@ var digest = text([]string{"user", "password"}, cty.String, func(args []string) 
 	return cty.StringVal(DigestID(args[0], args[1])).Mark(Sensitive), nil
 })
 
-// plain is an error of a function that quotes no argument that is marked as sensitive.
+// plain is a function's error without a sensitive argument in its text.
 type plain struct{ error }
 
 // Mark is the type of our marks on values.
@@ -66,8 +66,8 @@ var fixedReasons = map[string]bool{
 
 const withheld = "The reason is not shown because it could contain a sensitive value. To see it, evaluate the expression with another value."
 
-// advise returns a diagnostic of hcl with advice and without a sensitive value. Nothing searches a finished message for secrets:
-// that would damage other words and give them away.
+// advise returns a diagnostic of hcl with advice and without a sensitive value. It never cuts secrets out of a finished message:
+// that would damage other words, and the gaps would give the secret away.
 func advise(d *hcl.Diagnostic, ctx *hcl.EvalContext, secret bool) *hcl.Diagnostic {
 	var failed error
 	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d); ok {

@@ -159,7 +159,7 @@ func inside(outer string) string {
 	return "in " + outer
 }
 
-// noNode says that there is no such node here, in what outer names, and what is declared instead.
+// noNode says that the block at the address outer contains no such node, and names a similar one.
 func (p Place) noNode(typ, label, outer string) string {
 	if p.in.Incomplete {
 		return ""

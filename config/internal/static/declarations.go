@@ -480,7 +480,7 @@ func (r *reading) orderOf(n *Node) (all []*Node) {
 		}
 		switch {
 		case lock == nil:
-			r.Errorf(expr.Range(), "Invalid order", "There is no %s in %s. The addresses in an order begin there.", at, n.Addr)
+			r.Errorf(expr.Range(), "Invalid order", "There is no %s in %s. Write each address in an order as seen from that namespace, such as mutex.a.", at, n.Addr)
 		case at == "" || len(steps) > 0:
 			r.Errorf(expr.Range(), "Invalid order", "Each part of an order is the address of a lock inside %s, without keys, such as mutex.a.", n.Addr)
 		case lock.Kind.Container:

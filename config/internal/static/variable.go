@@ -138,8 +138,7 @@ func (v *Variable) Fitting(raw cty.Value, at hcl.Range, from string, r *syntax.R
 	return &Given{value, at}
 }
 
-// convert applies the type's optional() defaults first: they may supply what the
-// conversion would miss.
+// convert first applies the type's optional() defaults, which may supply attributes that the conversion requires.
 func (v *Variable) convert(raw cty.Value) (cty.Value, error) {
 	if raw.IsNull() {
 		if !v.Nullable {
@@ -165,8 +164,8 @@ func (v *Variable) NoConstant(diags hcl.Diagnostics) string {
 	}
 }
 
-// fixedReason matches what cty's package convert says of a value that does not fit a type, in types and in names that stand in
-// the wanted type. A sensitive value shows only its type: the keys of a map are a part of the secret.
+// fixedReason matches cty's conversion errors that quote only types, and names from the wanted type. For a sensitive value no other
+// error is shown: the keys of a map are a part of the secret.
 var fixedReason = regexp.MustCompile(`^((attribute "[^"]*"|incorrect [a-z ]+): )*(a (number|bool) is required.*|[a-z ]+ required(, but have [a-z ]+)?|` +
 	`attributes? "[^"]*"(,? (and )?"[^"]*")* (is|are) required|all [a-z]+ elements must have the same type|all elements must be [a-z ]+|element types must all match [a-z ]+)$`)
 

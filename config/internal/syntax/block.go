@@ -123,8 +123,8 @@ func isUnknownBlock(d *hcl.Diagnostic) bool {
 
 var quotedName = regexp.MustCompile(`(?:named|of type) "([^"]*)"`)
 
-// explain rewrites hcl's diagnostics about names that do not exist here: its own
-// suggestions omit names that are already set in the body, and a misspelt duplicate is closest to just those.
+// explain rewrites hcl's diagnostics about names that do not exist here. hcl never suggests a name that is already set in the body,
+// although a misspelt duplicate is most similar to such a name.
 func (t *BlockType) explain(d *hcl.Diagnostic) *hcl.Diagnostic {
 	if before, typ, ok := strings.Cut(d.Summary, " for "); ok && t.nested(typ) != nil && (strings.HasPrefix(before, "Missing ") || before == "Extraneous label") {
 		out := *d

@@ -157,8 +157,8 @@ func HintIn(root, given string, names []string, none string) string {
 	return Hint("", full, none)
 }
 
-// advice is what to type next, for the errors of hcl that people run into and whose own words do not say it, or lead astray. Of
-// the entries for one summary, the first whose part occurs in the detail is used.
+// advice says what to type next, for frequent errors of hcl whose own words do not say it, or lead astray. Of the entries for one
+// summary, the first whose part occurs in the detail is used.
 type advice struct {
 	of, part, text string // of: the summary
 	instead        bool   // of hcl's own words
@@ -234,7 +234,7 @@ var formerArguments = map[string]string{
 	"preference": " Remove it: a lock admits readers and writers in the order in which they came.",
 }
 
-// elementAdvice says which elements there are, where one was asked for that is not there.
+// elementAdvice names the existing elements if an expression asks for one that does not exist.
 func elementAdvice(d *hcl.Diagnostic) string {
 	in, given := askedFor(d)
 	if in == cty.NilVal || in.IsMarked() || !in.IsKnown() || in.IsNull() {

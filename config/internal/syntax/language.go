@@ -23,7 +23,7 @@ var (
 			args: []argument{
 				arg("servers", "list(string)", `Servers as "host:port", or "dns-srv://" and the name of SRV records; those of the environment variable ZOOKEEPER_SERVERS by default.`),
 				arg("root", "string", "Absolute path put before every declared path; / by default."),
-				arg("id", "string", "The id that the first apply wrote below the root; doctor shows it. locktree refuses an ensemble with another id."),
+				arg("id", "string", "The id that the first apply wrote below the root; \"locktree doctor\" shows it. locktree refuses an ensemble with another id."),
 				arg("auth_name", "string", "Name of the ensemble (zookeeper.ensembleAuthName). locktree refuses servers with another name. The servers must support the authentication scheme \"ensemble\"."),
 				arg("session_timeout", "string", `Session timeout, such as "15s".`),
 				arg("connect_timeout", "string", `How long to try to reach a server, such as "5s".`),

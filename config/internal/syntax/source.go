@@ -21,9 +21,8 @@ const (
 	jsonSuffix   = ".locktree.json"
 )
 
-// The limits. A configuration is its operator's own code: these catch the file that was not meant and the loop that
-// declares more than an ensemble can hold, early and with a place. They do not make a foreign configuration safe to
-// evaluate (see SECURITY.md).
+// The limits report a wrong file, or a loop that declares more than an ensemble can hold, early and with a place. They do not make
+// a foreign configuration safe to evaluate: it is its operator's own code (see SECURITY.md).
 const (
 	MaxFileBytes = 16 << 20 // 100,000 locks written out one by one are about 6 MiB; the limit also holds for file(): a file of 200,000 names fits
 	maxFiles     = 1000

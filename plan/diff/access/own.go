@@ -79,8 +79,8 @@ func tellOpen(p *plan.Plan, s *Sides) {
 }
 
 // The tool's own nodes have access lists too: the root and what is above it, .locktree and everything in it, and namespaces that
-// are no longer declared and cannot be deleted. Their access lists follow the root's set, and are planned like the access lists
-// of locks. Lists of nodes that others made only gain entries.
+// are no longer declared and cannot be deleted. Their access lists follow the root's set, and are planned like the access lists of
+// locks. Entries of others stay in the lists of nodes that others made.
 
 // PlanOwn plans the lists of the tool's own nodes when it is known which namespaces stay, and checks what others may do there.
 func PlanOwn(p *plan.Plan, s *Sides) {

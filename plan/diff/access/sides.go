@@ -84,8 +84,8 @@ func OthersCreateAfter(p *plan.Plan, list kind.List) bool {
 	return Grants(p.Before.Insiders, list, kind.PermCreate)
 }
 
-// insiders adds world:anyone to the identities that apply if the stack is open: it has never named administrators, so anybody may
-// apply it.
+// If the stack is open, insiders adds world:anyone to the given identities: the stack has never named administrators, so anybody
+// may apply it.
 func insiders(who kind.List, open bool) kind.List {
 	if open && len(who) > 0 {
 		return append(slices.Clip(who), kind.ACL{Scheme: "world", ID: "anyone"})
