@@ -138,12 +138,11 @@ func (r *Run) Close() {
 	}
 }
 
-// Apply applies the plan: under the lock of Begin, which it releases; or, for a plan that was made before, under a lock that it
-// takes itself. With a plan without changes it does nothing and needs no lock.
+// Apply applies the plan under the lock of Begin, and releases it. For a plan that was made before, it takes a lock itself. With a
+// plan without changes it does nothing and needs no lock.
 //
-// Cancelling ctx stops it before the transaction is sent. After that, the outcome of the
-// transaction is still determined, with a separate context, and the access lists that are
-// left are noted for the next apply.
+// Cancelling ctx stops it before the transaction is sent. After that, Apply still determines the outcome, under a separate context.
+// The access lists that are left are noted for the next apply.
 func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*event.Result, error) {
 	j := x.job(p)
 	defer func() {
@@ -217,8 +216,8 @@ func (x *Applier) emit(e event.Event) {
 	}
 }
 
-// mayBegin refuses a connection that is neither among the administrators that the stack names, nor among those of the root,
-// before anything of the stack is read. The plan says which of the two sets of administrators applies.
+// Before anything of the stack is read, mayBegin refuses a connection that is in neither set of administrators: the one that the
+// stack names, and the one of the root. The plan says which of the two sets of administrators applies.
 func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	named, path := desired.Intent.Access, record.ScaffoldPath(desired.Root)
 	var refused error
@@ -244,9 +243,9 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	return refusal.NotAdmin(x.client, there, "of "+desired.Root, desired.Root)
 }
 
-// among refuses a connection that is not an administrator of set, the administrators and readers of a root: its apply would fail
-// at some write, or create nodes that the administrators cannot change. Only the servers know whether an ip entry matches this
-// connection, so every ip entry counts as ours. The source says where the set comes from.
+// The parameter set has the administrators and readers of a root. among refuses a connection that is none of these administrators.
+// Its apply would fail at some write, or create nodes that they cannot change. Only the servers know whether an ip entry matches
+// this connection, so every ip entry counts as ours. The source says where the set comes from.
 func (x *Applier) among(set *plan.Access, source, root string) error {
 	if sure, perhaps := set.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil

@@ -8,7 +8,7 @@
 //	result, err := run.Apply(ctx, p)
 //
 // Begin takes the apply lock before it reads, so a plan is still right when it is approved. An [Applier] applies a plan that was
-// made before, under a lock that it takes then; such a plan is refused as stale if another apply has finished since. The package
+// made before, under a lock that it takes then. If another apply has finished since, it refuses the plan as stale. The package
 // example is a complete program.
 //
 // The tree contains everything that is declared: the nodes and, in its Intent, moves, imports,
@@ -24,9 +24,9 @@
 // applied. The apply tests the length with a harmless request. A transaction is too long only if such a request of its length also
 // ends the connection, and short requests do not.
 //
-// A transaction is sent only if every node that the plan relied on is unchanged. It is fenced: its first operation checks the
-// apply lock, so a program that was paused past its session commits nothing. If the reply is lost, the outcome is read back from
-// the apply id that the transaction writes or, if a destroy leaves no record, from the count of destroys. It is never guessed.
+// A transaction is sent only if every node that the plan relied on is unchanged. It is fenced: its first operation checks the apply
+// lock, so a program that was paused past its session commits nothing. If the reply is lost, the apply never guesses. It reads the
+// apply id that the transaction writes, or the count of destroys if a destroy leaves no record.
 //
 // An apply writes no node without this stack's marker, with three exceptions: nodes that import blocks name, the nodes of a
 // family's keys, and the tool's own nodes. The tool's own nodes are .locktree, its contents, the root and created nodes above it.
@@ -45,8 +45,8 @@
 // new credential can still do everything. This does not hold for a stack without declared administrators, nor for an apply with
 // targets, which leaves all other lists as they are.
 //
-// A node that is deleted and created again by hand, with equal versions, in the milliseconds
-// between verification and transaction cannot be distinguished from the one that was verified.
+// In the milliseconds between verification and transaction, a node may be deleted and created again by hand with equal versions.
+// The apply cannot tell it from the verified node.
 //
 // Apply checks the connection, whoever made the plan: if the plan declares administrators, the connection has to be one of them.
 //

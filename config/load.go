@@ -18,8 +18,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Load reads the configuration in dir. The diagnostics are sorted by file and line. When they contain an error, the Config
-// has only Dir and Sources set, which is what a view needs to show them; it is never nil.
+// Load reads the configuration in dir. The diagnostics are sorted by file and line. If they contain an error, the Config has only
+// Dir and Sources, which a view needs to show them. It is never nil.
 func Load(dir string, opts Options) (*Config, hcl.Diagnostics) {
 	d := &syntax.Directories{Dir: dir}
 	defer d.Close()

@@ -254,9 +254,9 @@ func (c *Change) NeedsIdle() bool {
 	return c.Action == Delete || c.Action == Replace
 }
 
-// Leave turns a change that was to create a node again, because it may be a container, into one that leaves the node where it is.
-// By the time of the apply the lock is in use. It returns false if the change recreates the node for another reason. The
-// transactions that are not sent yet are made from the changed plan.
+// Leave is for a change that was to create a node again because it may be a container. It turns the change into one that leaves the
+// node where it is. By the time of the apply the lock is in use. It returns false if the change recreates the node for another
+// reason. The transactions that are not sent yet are made from the changed plan.
 func (c *Change) Leave() bool {
 	if c.Reason != ReasonReplaceContainer {
 		return false

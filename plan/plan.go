@@ -225,9 +225,8 @@ func (p *Plan) HasChanges() bool {
 		p.DropsIndex() && !p.Index.Absent || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Renamed() }) || p.Before.Lost || p.Seals()
 }
 
-// InUse returns the changes that need an idle lock (see [Change.NeedsIdle]) which was in
-// use when the plan was made: an apply now would be refused, unless it drains or breaks
-// these locks.
+// InUse returns the changes that need an idle lock (see [Change.NeedsIdle]), but whose lock was in use when the plan was made. An
+// apply now would be refused, unless it drains or breaks these locks.
 func (p *Plan) InUse() []*Change {
 	var out []*Change
 	for c := range p.Each() {

@@ -349,8 +349,8 @@ func (e *PartialError) Explain() explain.Explanation {
 		"Each committed transaction left the tree consistent. "+planAgain)
 }
 
-// ClosedError: nothing of the plan was written because of Err, but locks that were closed in order to drain them could not be
-// opened again: they grant nothing new. The next apply opens the locks that stay, and deletes or replaces the others.
+// ClosedError: because of Err, nothing of the plan was written. But locks that were being drained could not be opened again: they
+// grant nothing new. The next apply opens the locks that stay, and deletes or replaces the others.
 type ClosedError struct {
 	Locks []string // address and path of each
 	Err   error    // why the apply ended

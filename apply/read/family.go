@@ -252,8 +252,7 @@ func (f *keyed) nodes(key string) []string {
 
 // look returns the operations that delete the node of a key, none if it is gone. The error is a usedError if the key is in use.
 //
-// They can do no harm: ZooKeeper deletes no node with children, and a client whose place was to be in a node that is gone begins
-// again.
+// They do no harm. ZooKeeper deletes no node with children, and a client begins again if the node for its place is gone.
 func (f *keyed) look(ctx context.Context, s *direct.Session, key string) (ops []tx.Op, err error) {
 	contents, parts := 0, 0
 	for _, path := range f.nodes(key) {

@@ -198,9 +198,9 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 // is not ours, or is not walked into, so its children were not listed. A child of an absent node is absent
 // without asking.
 //
-// r.names is sorted, so a parent comes before its children. The children of a namespace of ours were all visited, so a child that was
-// not seen is absent. A child of a lock of ours also counts as absent, although those were not visited: such a node is not a
-// declaration, and if the lock is to become a namespace, the transaction fails with NotEmpty.
+// r.names is sorted, so a parent comes before its children. The children of a namespace of ours were all visited, so a child that
+// was not seen is absent. A child of a lock of ours also counts as absent, although it was not visited, because it is no
+// declaration. If the lock is to become a namespace, the transaction fails with NotEmpty.
 func (r *reader) elsewhere(rootThere bool) []string {
 	var out []string
 	for _, path := range r.names {
@@ -528,7 +528,8 @@ func each(ctx context.Context, t *Tally, s *direct.Session, paths []string, requ
 // Tally counts the nodes that are read, so that a caller can show the progress. It is safe for concurrent use.
 type Tally struct{ done, all, least atomic.Int64 }
 
-// Count returns how many nodes were read, and how many there are to read as far as that is known: it grows with each level of the tree.
+// Count returns how many nodes were read, and how many are known that have to be read. The second number grows with each level of
+// the tree.
 func (t *Tally) Count() (done, all int) {
 	return int(t.done.Load()), int(max(t.all.Load(), t.least.Load()))
 }

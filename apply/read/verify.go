@@ -120,8 +120,8 @@ func compare(want plan.Pin, stat *zk.Stat) (failure.Difference, bool) {
 	return d, false
 }
 
-// Idle returns an error for the first lock of the plan that would be deleted while it is in use. stats are the stats of the nodes
-// and of their structural children.
+// Idle returns an error for the first lock that the plan would delete while it is in use. stats are the stats of the nodes and of
+// their structural children.
 //
 // This check comes early, before anything is written. Later the transaction itself is refused as long
 // as anybody is there.
@@ -239,9 +239,9 @@ func Free(ctx context.Context, s *direct.Session, path string) error {
 	return &failure.LockedError{Info: refusal.ParseInfo(contender.ID), Path: path}
 }
 
-// existing reads the stats of nodes in parallel; absent ones have no entry. If the plan found a node absent and we may not look
-// at it now, it has been created since (see reader.unreadable), and its entry says no more than that. For any other node it is
-// more likely that the credentials are wrong.
+// existing reads the stats of nodes in parallel; absent ones have no entry. If the plan found a node absent and we may not look at
+// it now, it has been created since (see reader.unreadable). Its entry says no more than that. For any other node it is more likely
+// that the credentials are wrong.
 func existing(ctx context.Context, s *direct.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
 	found := make([]*zk.Stat, len(paths))
 	err := each(ctx, &Tally{}, s, paths, func(paths []string) direct.Reads { return direct.Reads{Exists: paths} },

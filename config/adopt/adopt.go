@@ -137,8 +137,8 @@ func (g *generator) comment(to *bytes.Buffer, text, indent string) {
 }
 
 // into is for a node whose path the configuration declares already. It writes no second block. If no stack owns the node yet, it
-// writes an import. A node in a declared namespace belongs into that block, which is in another file: its block is written as a
-// comment, for a person to move.
+// writes an import. A node in a declared namespace belongs into that namespace's block, which is in another file. So into writes
+// its block as a comment, for a person to move.
 func (g *generator) into(f *Existing, d *plan.Node) {
 	switch {
 	case f.Skip != "":

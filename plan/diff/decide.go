@@ -180,8 +180,8 @@ func usage(n *plan.Node) *kind.Usage {
 	return n.Live.Usage
 }
 
-// formerLists are the lists that key nodes may still have: the one before the plan, the one before an interrupted apply, and the
-// union of old and new that an apply sets in between.
+// formerLists are the lists that key nodes may still have: those before the plan and before an interrupted apply, and the union of
+// old and new that an apply sets in between.
 func formerLists(s *access.Sides, c *plan.Change) (lists []kind.List) {
 	if c.ChildACL != nil && len(c.ChildACL.Before) > 0 {
 		lists = append(lists, c.ChildACL.Before)

@@ -8,8 +8,8 @@
 //	}
 //
 // [Compare] is one function after the other, and is the map of this package. Each phase gets the plan as the phases before have
-// left it, [access.Sides] (what exists and what is declared), and some of them the pairing: what continues under another address
-// or at another path. A change that cannot or should not be made becomes a problem of the plan, in any phase; nothing fails.
+// left it, and [access.Sides]: what exists and what is declared. Some also get the pairing: what continues under another address or
+// at another path. A change that cannot or should not be made becomes a problem of the plan, in any phase; nothing fails.
 // [CompareAll] does the same for the ensembles of one stack.
 //
 // It relies on package access for rights, and on package tx for the size of transactions. It never writes to either tree, and never

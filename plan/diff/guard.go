@@ -131,9 +131,9 @@ func troubleOf(n *plan.Node) (plan.Trouble, string) {
 
 // checkRemoval checks what forbids deleting a node. want is its declaration, if any.
 //
-// Both protections count. The one in the node holds even after the block is gone (unlike Terraform's
-// prevent_destroy, hashicorp/terraform#17599); the one in the declaration holds before it is applied.
-// Unprotecting and deleting takes two applies, so that one mistake cannot do both.
+// Both protections count. The protection in the node holds even after the block is gone (unlike Terraform's prevent_destroy,
+// hashicorp/terraform#17599). The one in the declaration holds before it is applied. Unprotecting and deleting takes two applies,
+// so that one mistake cannot do both.
 func checkRemoval(p *plan.Plan, c *plan.Change, want *plan.Node) {
 	n := &plan.Node{Addr: c.Before.Owned(), Path: c.Path}
 	if want != nil {
@@ -368,9 +368,9 @@ const massShare, massLeast = 30, 5
 
 // checkMass finds namespaces that would lose too much, only the outermost ones.
 //
-// Every node counts in each namespace around it. The share alone would stop the deletion of one
-// lock of two, the number alone that of five of ten thousand; together they are octoDNS's idea of an
-// unsafe plan. A replacement does not count, nor does an import: the lock is there afterwards.
+// Every node counts in each namespace around it. The share alone would stop the deletion of one lock of two. The number alone would
+// stop that of five locks of ten thousand. Together they are octoDNS's idea of an unsafe plan. A replacement does not count, nor
+// does an import: the lock is there afterwards.
 func checkMass(p *plan.Plan, s *access.Sides) {
 	if s.Opts.Destroy || s.Opts.AllowMassDestroy {
 		return

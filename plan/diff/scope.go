@@ -103,7 +103,7 @@ func asksFor(p *plan.Plan, o plan.Output, planned map[plan.Addr]bool) bool {
 
 // limitChanges keeps the changes that were asked for and those that they need, and drops all others.
 //
-// A node that is left out and exists stays in the plan as a NoOp; one that does not exist, or is not ours yet, leaves the plan.
+// A node of ours that is left out stays in the plan as a NoOp. One that does not exist, or is not ours yet, leaves the plan.
 // Problems are kept or dropped with their nodes. A problem without a path concerns the whole plan and stays, as does one of an
 // address that is planned. A wrong declaration, or one whose path a foreign node has, has no change. Then the address of the
 // problem decides.
@@ -185,8 +185,8 @@ func requirements(p *plan.Plan) (out [][2]string) {
 	return out
 }
 
-// spread adds the second of each pair whose first is in the set, until nothing is added: a namespace may be inside
-// another, and a lock that is deleted with it may be created at another path. Each round adds at least one path, or is the last.
+// spread adds the second path of each pair whose first is in the set, until nothing is added. Pairs form chains: a namespace may be
+// inside another, and a lock deleted with it may be created at another path. Each round adds at least one path, or is the last.
 func spread(set map[string]bool, pairs [][2]string) {
 	for changed := true; changed; {
 		changed = false

@@ -106,8 +106,8 @@ func OriginOf(c *plan.Change) Origin {
 	return o
 }
 
-// drift says what was changed by hand since the last apply. Only a sum is stored of what that apply left, so "before" is the
-// declaration, if there is one. c is nil if nothing will be done about it.
+// drift says what was changed by hand since the last apply. Of what that apply left, only a sum is stored. So "before" is the
+// declaration, if there is one. c is nil if nothing will be done about the drift.
 func drift(d plan.Drift, ensemble string, c *plan.Change) Change {
 	out := Change{Resource: resource(ensemble, d.Addr)}
 	n := &out.Change

@@ -30,8 +30,8 @@ func Nearest(given string, names []string) string {
 
 var edits = levenshtein.NewParams().InsCost(2).DelCost(2).SubCost(3)
 
-// NearestAddr suggests what was meant by an unknown address: a key if it names a block with for_each, or the only known address
-// that ends with it if its namespaces were left out. If there is neither, it suggests a similar address.
+// NearestAddr suggests what was meant by an unknown address. If it names a block with for_each, that is a key. If its namespaces
+// were left out, that is the only known address that ends with it. If there is neither, it suggests a similar address.
 func NearestAddr[Addr interface {
 	~string
 	Block() Addr

@@ -350,10 +350,10 @@ func SlowSums() int {
 	return len(slowSums.of)
 }
 
-// The record notes the paths of the nodes that an apply leaves in a fixed number of bytes, the roll: the paths fall into buckets,
-// and each bucket is the exclusive or (xor) of their hashes. After xor with the hashes of the present paths, a bucket is the xor
-// of the missing ones. Gaussian elimination over bits finds which candidates give that value. With at most mostSought candidates,
-// a wrong choice fits with a chance of at most one in 2^40.
+// The roll notes the paths of the nodes that an apply leaves, in a fixed number of bytes of the record. The paths fall into
+// buckets, and each bucket is the exclusive or (xor) of their hashes. After xor with the hashes of the present paths, a bucket is
+// the xor of the missing ones. Gaussian elimination over bits finds which candidates give that value. With at most mostSought
+// candidates, a wrong choice fits with a chance of at most one in 2^40.
 const (
 	rollBuckets = 64
 	rollBytes   = 16

@@ -94,8 +94,8 @@ func sumOf(answer []*plan.Plan) string {
 }
 
 // Decode reads what Encode wrote, if this program is of the version that wrote it, and answers the question. The error is
-// [ErrNotPlan], a [*VersionError] or the reader's own; or it says that the file is cut off or damaged, or that this program makes
-// another plan. No input makes it panic.
+// [ErrNotPlan], a [*VersionError] or the reader's own. Any other error says that the file is cut off or damaged, or that this
+// program makes another plan. No input makes it panic.
 func Decode(r io.Reader, version string) (*File, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1)) // one byte more reveals a file that is too long
 	if err != nil {

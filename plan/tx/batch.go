@@ -399,10 +399,9 @@ func tooLong(p *plan.Plan, tx *Transaction, s plan.Stats) {
 	p.Problems = slices.Insert(p.Problems, 0, q)
 }
 
-// Size returns the length of a transaction on the wire, by the encoding of
-// ZooKeeper's jute records (MultiOperationRecord, CreateRequest and so on):
-// strings, buffers and lists carry a length of 4 bytes, every operation and the
-// end a header of 9, the request a length and a header of 12.
+// Size returns the length of a transaction on the wire, by ZooKeeper's encoding of jute records (MultiOperationRecord,
+// CreateRequest and so on). Strings, buffers and lists carry a length of 4 bytes. Every operation and the end have a header of 9
+// bytes, and the request has a length and a header of 12.
 func Size(ops []Op) int {
 	const request = 12
 	return request + header + payload(ops)

@@ -73,8 +73,8 @@ func writes(p *plan.Plan, c *plan.Change) ([]Op, error) {
 	// (MultiOperationRecord has no setACL).
 	case c.Action == plan.Create || c.Action == plan.Replace:
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: c.Path, Data: data, ACL: c.After.ACL})
-		// A client that locks a key checks the version of the declaration that it read. The new node must not have a version that
-		// a late transaction checks: neither the present one nor, where this apply has closed the family, the one before.
+		// A client that locks a key checks the version of the declaration that it read. The new node must not have a version that a
+		// late transaction checks: neither the present one nor, if this apply drains the family, the one before.
 		for v := int32(0); c.Action == plan.Replace && c.Before.Kind().Key != nil && c.Before.Live.Version < keptClear && v < keptClear; v++ {
 			ops = append(ops, Op{Kind: OpSet, Addr: c.Addr, Path: c.Path, Data: data, Version: v})
 		}
@@ -243,8 +243,9 @@ func dropIndex(p *plan.Plan, index plan.Pin, acl kind.List) ([]Op, error) {
 	return ops, err
 }
 
-// Untracked are the nodes of the stack that no walk from the root finds: a namespace around them is not walked into, or is another
-// program's by now. The record names them until they are gone, and before the last transaction also those that are yet to go.
+// Untracked are the nodes of the stack that no walk from the root finds, because a namespace around them is not walked into or
+// belongs to another program now. The record names them until they are gone, and before the last transaction also those that are
+// yet to go.
 func Untracked(p *plan.Plan, last bool) []string {
 	ours := func(n *plan.Node) bool { return n != nil && n.Payload.Owner.Stack == p.Stack }
 	open := func(n *plan.Node) bool { return n != nil && n.Kind().Container && access.OthersCreateAfter(p, n.ACL) }

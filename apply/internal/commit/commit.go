@@ -151,7 +151,7 @@ var ErrLostAgain = errors.New("the connection broke each time the transaction wa
 
 // resolve determines whether the transaction was committed, by the apply id in the record. It must not look too early: a
 // transaction that was sent may still arrive as long as the session that sent it is alive. So one of two must hold: that session
-// has written again after it, or its contender is gone, so that the fencing check refuses the transaction for ever.
+// has written again after it, or its contender is gone. Without it, the fencing check refuses the transaction for ever.
 //
 // It waits for one of these as long as detached allows, which is longer than the servers keep a
 // session that they do not hear from. After that the outcome is an [*failure.UnknownError].

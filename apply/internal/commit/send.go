@@ -261,8 +261,8 @@ func (r *Sender) first() []tx.Op {
 	return []tx.Op{{Kind: tx.OpSet, Path: kind.ParentPath(r.Record.Path), Version: r.Records}}
 }
 
-// overtaken reports whether the transaction was refused because the contenders of a broken lock had changed since they were
-// listed, or because a node of a family's key is still there although the key is no longer used.
+// overtaken reports whether the transaction was refused for one of two reasons: the contenders of a broken lock changed after they
+// were listed, or an unused key still has its node.
 func (r *Sender) overtaken(err error, breaks []tx.Op) bool {
 	var used *failure.InUseError
 	var conflict *failure.ConflictError

@@ -49,9 +49,9 @@ type Phase struct {
 // lease's, and once that has ended its requests are refused. Against programs that do not take the lock, each write has the
 // version of the list that it replaces.
 //
-// It makes two passes over all lists: every right is granted everywhere before any is withdrawn. New nodes of this apply admit
-// the old and the new administrators (tx.Op.Then). So if an apply that replaces an administrator ends at any write, either the
-// old one or the new one can still do everything, and a connection that presents both always can.
+// It makes two passes over all lists: every right is granted everywhere before any is withdrawn. New nodes of this apply admit the
+// old and the new administrators (tx.Op.Then). So if an apply that replaces an administrator ends at any write, the old one or the
+// new one can still do everything. A connection that presents both always can.
 //
 // If the root's administrators change, the step of .locktree is the last one. The first pass starts with that step. So while the
 // lists change, the list of .locktree admits the old and the new administrators.

@@ -192,9 +192,8 @@ func Detached(ctx context.Context, s *direct.Session) (context.Context, context.
 // Tries bounds how often a write, or a transaction that is known not to have been committed, is sent again.
 const Tries = 3
 
-// Write sets the data of one node under the lock, together with the operations beside. A copy sent again
-// after a lost reply has the same version, so at most one is applied; a refusal may then be the echo of
-// our own success.
+// Write sets the data of one node under the lock, together with the operations beside. A copy sent again after a lost reply has the
+// same version, so at most one is applied. A refusal may then be the echo of our own success.
 //
 // Version and data tell whether our write was applied. Two writers of the same data at the same version
 // cannot be distinguished, and need not be: under the lock, the other one wrote what we wanted.

@@ -183,7 +183,7 @@ func (d *Drained) Gone(changes []*plan.Change) {
 }
 
 // Widen adds the rights that we lack for the transaction to the access lists of nodes where we have ADMIN. It only adds, and only
-// to lists that the plan replaces in any case, so that if an apply ends here the next one finishes it.
+// to lists that the plan replaces in any case. So if an apply ends here, the next one finishes it.
 //
 // It does not touch a node to be imported, which is another program's until the transaction. Nor does it touch a namespace whose
 // list stays as it is, even if something is to be created in it. Our missing right there may be intended, so the transaction

@@ -93,9 +93,8 @@ func (e *Evaluation) contextOf(attrs []*syntax.Attribute) *hcl.EvalContext {
 	return &hcl.EvalContext{Variables: variables, Functions: e.All.functions[e.Declared]}
 }
 
-// value evaluates an argument. It returns false when there is none, or when it
-// or something it refers to is wrong; then the declaration is marked failed, and
-// the reason has been reported once.
+// value evaluates an argument. It returns false if there is none, or if it or something that it refers to is wrong. A wrong one
+// marks the declaration as failed, and the reason has been reported once.
 func (s scope) value(a *syntax.Attribute) (cty.Value, bool) {
 	if a == nil {
 		return cty.NilVal, false
@@ -162,8 +161,8 @@ func (s scope) wrong(a *syntax.Attribute, summary, detail string) (cty.Value, bo
 
 // as evaluates an argument and converts it. Marks stay. Null means not set, as in Terraform, so it returns false without a word,
 // and the caller takes the default. A required argument has no default, and Complete has only checked that something is written
-// there. If null were not reported here, the declaration would fail in silence, and so would all that refers to it, up to a lock
-// whose access list is left out (testdata/config/null-mistakes.txtar).
+// there. If null were not reported here, the declaration would fail in silence. So would all that refers to it, even a lock whose
+// access list is left out (testdata/config/null-mistakes.txtar).
 func (s scope) as(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
 	v, ok := s.value(a)
 	if !ok {

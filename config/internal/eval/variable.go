@@ -178,9 +178,8 @@ func (e *Evaluation) readSetting(setting string) {
 	e.inputs[name] = e.parseInput(v, text, "the option -var")
 }
 
-// parseInput reads a value that is outside a file, as Terraform does. Text is
-// taken as it is where the type is a string, a number or a bool, or where none is
-// declared; for every other type, any included, it must be an expression.
+// parseInput reads a value that is outside a file, as Terraform does. If the type is a string, a number or a bool, or none is
+// declared, the text is taken as it is. For every other type, any included, it must be an expression.
 func (e *Evaluation) parseInput(v *static.Variable, text, from string) input {
 	name := v.Block.Name()
 	if err := syntax.TextError(text); err != nil {

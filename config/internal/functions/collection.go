@@ -127,8 +127,8 @@ var sum = returning(cty.Number, func(args []cty.Value) (cty.Value, error) {
 	return total, nil
 }, param("list", cty.List(cty.Number)))
 
-// toString is tostring. It writes integers itself: cty looks for the shortest text that rounds to the same 512 bits, which
-// takes 13 µs, for each of the 100,000 names that a for_each may have.
+// toString is tostring. It writes integers itself. cty looks for the shortest text that rounds to the same 512 bits, which takes 13
+// µs. A for_each may have 100,000 such names.
 var toString = func() function.Function {
 	any := stdlib.MakeToFunc(cty.String)
 	return function.New(&function.Spec{
@@ -146,8 +146,8 @@ var toString = func() function.Function {
 	})
 }()
 
-// makeCollection is tolist, toset or tomap. It finds out itself whether all elements are of one type: cty compares the type
-// of each element with that of each other one, which takes minutes for the 100,000 names that a for_each may have.
+// makeCollection is tolist, toset or tomap. It finds out itself whether all elements are of one type. cty compares the types of
+// each two elements, which takes minutes for the 100,000 names that a for_each may have.
 func makeCollection(of func(cty.Type) cty.Type) function.Function {
 	any := stdlib.MakeToFunc(of(cty.DynamicPseudoType))
 	return function.New(&function.Spec{

@@ -53,9 +53,9 @@ func DigestID(user, password string) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// fixedReasons are the errors of hcl whose details consist of fixed words, types and names that stand in the source or in the
-// declaration of a function. Only their details are shown where the expression mentions something sensitive. Other errors quote a
-// key, an argument or a reason that may be sensitive; a new version of hcl may quote more.
+// fixedReasons are the errors of hcl whose details have only fixed words, types, and names from the source or from a function's
+// declaration. Only their details are shown where the expression mentions something sensitive. Other errors quote a key, an
+// argument or a reason that may be sensitive; a new version of hcl may quote more.
 var fixedReasons = map[string]bool{
 	"Attempt to get attribute from null value": true, "Attempt to index null value": true, "Call to unknown function": true, "Condition is null": true,
 	"Incorrect condition type": true, "Invalid expanding argument value": true, "Invalid operand": true, "Invalid template interpolation value": true,
@@ -73,7 +73,7 @@ func advise(d *hcl.Diagnostic, ctx *hcl.EvalContext, secret bool) *hcl.Diagnosti
 	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d); ok {
 		failed = call.FunctionCallError()
 	}
-	// HCL takes the marks off what a "for" goes through and puts them on its result: in the loop, which has a context of its own,
+	// HCL takes the marks off the elements of a "for" and puts them on its result. So in the loop, which has a context of its own,
 	// no function sees what is sensitive.
 	loop := d.EvalContext != ctx
 	c := *d

@@ -91,9 +91,9 @@ func env(environ []string) function.Function {
 	}, function.Parameter{Name: "name", Type: cty.String, AllowMarked: true})
 }
 
-// inside turns a path, which is relative to the configuration's directory as path.module is, into one below the module's
-// directory. It refuses what leads out of there, and the file system refuses symbolic links that do (syntax.Directories): a
-// configuration must not depend on, or leak, what lies around it.
+// inside turns a path, which is relative to the configuration's directory as path.module is, into one below the module's directory.
+// It refuses a path that leads out of there, and the file system refuses such symbolic links (syntax.Directories). A configuration
+// must neither depend on its surroundings nor leak them.
 func (in Module) inside(name string) (string, error) {
 	base := filepath.FromSlash(in.Path)
 	if filepath.IsAbs(name) {

@@ -129,8 +129,8 @@ func (p Place) siblings() []*Node {
 	return p.in.Nodes
 }
 
-// Lookup finds the block an address names. When there is none, why says so; it is empty when the block may be in a part of
-// the files that could not be read.
+// Lookup finds the block an address names. If there is none, why says so. But why is empty if the block may be in a part of the
+// files that could not be read.
 func (d *Declarations) Lookup(a plan.Addr) (at Place, why string, ok bool) {
 	if a == "" {
 		return Place{in: d}, "", true

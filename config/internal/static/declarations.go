@@ -136,8 +136,8 @@ func (r *reading) called(dir string, at hcl.Expression) *Declarations {
 		r.out.depth = max(r.out.depth, child.depth+1)
 		depth += child.depth
 	}
-	// Two bounds, because each alone is too weak: 16 levels that each call the next one twice are 65,536 calls, and 2,000 calls
-	// could be as many levels.
+	// Each bound alone is too weak: 16 levels that each call the next one twice are 65,536 calls, and 2,000 calls could be 2,000
+	// levels.
 	if depth > maxCallDepth || r.out.calls > maxCalls {
 		if !r.load.refused {
 			r.Errorf(at.Range(), "Too many modules", "Modules may call each other at most %d levels deep, by at most %d module blocks in all.", maxCallDepth, maxCalls)

@@ -6,9 +6,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Language is the body of a file of the configuration, ChildLanguage that of a
-// file of a module it calls: what belongs to the whole configuration is missing
-// there.
+// Language is the body of a file of the configuration. ChildLanguage is the body of a file of a called module, without what belongs
+// to the whole configuration.
 var (
 	Language = &BlockType{top: true, blocks: slices.Concat([]*BlockType{
 		{

@@ -140,7 +140,7 @@ func (p place) in(step, name string) place {
 	return place{p.client, p.root, p.path + name, p.at + step + "."}
 }
 
-// segment is a key in the name of a node. With a slash it would be the name of another node; no node has a name with this character.
+// segment is a key in the name of a node. A slash would name another node, so it becomes \x00, which no node's name contains.
 func segment(key string) string { return strings.ReplaceAll(key, "/", "\x00") }
 
 // KeyedMutex is a family of locks, one for each key.

@@ -255,7 +255,7 @@ func whoBut(list, others kind.List) string {
 	return strings.Join(out, ", ")
 }
 
-// checkSetters warns when no declared administrator can set an access list that is to be set, and others can: the apply has to
+// checkSetters warns if an access list is to be set that only others, and no declared administrator, can set. The apply has to
 // present both credentials.
 func checkSetters(p *plan.Plan, s *Sides) {
 	var who kind.List

@@ -228,8 +228,7 @@ func joined(p *plan.Plan, s *Sides, have kind.List) kind.List {
 // others may delete in the root: they can delete an idle lock there and create it again with another list. The same is true of
 // the tool's own nodes: a client that deletes in the apply lock lets two applies in.
 //
-// Nodes above the root need no check: no node can be deleted that is not empty, and the root contains at least the tool's own
-// nodes.
+// Nodes above the root need no check: only an empty node can be deleted, and the root contains at least the tool's own nodes.
 
 // auditFrame finds others who may create or delete the stack's nodes. It accepts an identity with ADMIN there, which was put in
 // charge on purpose, but not world:anyone. It checks the access lists as the plan leaves them.
