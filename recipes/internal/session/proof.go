@@ -52,11 +52,12 @@ type held struct {
 // one first and may fail as Confirm does. It fails with ErrLost when the session is lost. All paths are registered at one moment,
 // or none. Without paths nothing is held.
 //
-// While anything is held, the session commits a heartbeat whenever T/6 has passed without a committed write: a Confirm of the
-// held paths that still exist, in turn. The session is lost when Deadline passes.
+// While anything is held, the session commits a heartbeat whenever T/6 has passed without a committed write. A heartbeat is a
+// Confirm of one of the held paths that still exist, in turn. The session is lost when Deadline passes.
 //
-// The session calls onLoss with Session.Err when it is lost: before any operation fails because of that, before a closeSession is
-// sent, and on the goroutine that finds the loss. It calls onLoss with zk.ErrNoNode when a heartbeat finds that a path is gone.
+// The session calls onLoss with Session.Err when it is lost, on the goroutine that finds the loss. The call comes before any
+// operation fails because of that, and before a closeSession is sent. It calls onLoss with zk.ErrNoNode when a heartbeat finds
+// that a path is gone.
 // No mutex is held then, so onLoss may use the Client. It must not block or operate on the session: the session, the next one and
 // Client.Close wait for it. onLoss may be nil. It is not called after release, or when Hold fails. The caller must call release;
 // calling it again does nothing.
@@ -121,8 +122,8 @@ func (s *Session) Ready(path string) (stop func()) {
 	}
 }
 
-// Proven reports whether a write of this session that was sent less than T/6 ago has been committed. A lease that begins now
-// has as much of its T/2 left as a lease that is held has before each heartbeat.
+// Proven reports whether a write of this session that was sent less than T/6 ago has been committed. Of the T/2 after that
+// write, a lease that begins now has at least T/3 left, as a held lease has just before a heartbeat.
 func (s *Session) Proven() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,10 +131,10 @@ func (s *Session) Proven() bool {
 	return s.state != StateLost && now.Before(s.proof.sent.After(s.timeout/6, s.slept))
 }
 
-// Deadline returns the time before which no server expires this session, under the conditions of the package documentation: T/2
-// after the SEND of its last committed write. It is earlier if the requests before that write were too far apart, and earlier by
-// the time the machine has been suspended since. Creating the session counts as a write. It is a time.Now() time (monotonic).
-// Once the session is lost it is in the past.
+// Deadline returns the time before which no server expires this session, under the conditions of the package documentation. It
+// is T/2 after the SEND of its last committed write; creating the session counts as a write. It is earlier if the requests before
+// that write were too far apart, and earlier by the time the machine has been suspended since. It is a time.Now() time
+// (monotonic). Once the session is lost it is in the past.
 func (s *Session) Deadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,8 +252,9 @@ func (s *Session) schedule() (x schedule) {
 	return x
 }
 
-// after returns the first moment of the schedule after now; what was due up to now has been done. A moment that moves away causes
-// a look too early. Code that moves a moment nearer calls wake, at least if the moment is now before Session.looks.
+// after returns the first moment of the schedule after now; what was due up to now has been done. If a moment is put off later,
+// watchClock looks too early, which does no harm. Code that moves a moment nearer calls wake, at least if the moment is now
+// before Session.looks.
 func (x schedule) after(now time.Time) time.Time {
 	next := x.lost
 	for _, at := range [...]time.Time{x.beat, x.doubt, x.another, x.silent} {
@@ -324,7 +326,7 @@ func (s *Session) look() (next time.Time) {
 		s.lose(errDoubt)
 		return now
 	}
-	dead := s.link // fail the link that was judged: there may be the next one by then
+	dead := s.link // the link to fail is the one judged here: by then s.link may be the next one
 	var beat *held
 	if dead != nil && now.Before(x.silent) && (now.Before(x.another) || s.hosts.Size() == 1) {
 		// due is called only if the link lives: the node that it returns must get a heartbeat.

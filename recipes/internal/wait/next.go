@@ -168,7 +168,7 @@ func (w *waiter) Next(ctx context.Context, watch *session.Watch) (zk.EventType, 
 			return zk.EventNotWatching, w.renew(ctx)
 		case <-w.Declared.Dropped(): // the declaration may have changed, and another call saw that first
 			was := w.Declared.Mzxid
-			// On a new connection ahead has fired. It says nothing about the new connection, so the caller lists (see prove).
+			// On a new connection, watch has fired. Its event is no proof on the new connection, so the caller lists (see prove).
 			if err := w.renew(ctx); err != nil || w.Declared.Mzxid != was || watch != nil && watch.Event() != 0 {
 				return zk.EventNotWatching, err
 			}

@@ -45,8 +45,8 @@ func (w *waiter) End() { w.own.Unwatch() }
 type fact int
 
 const (
-	// A listing that was sent after the create admits us. It shows the state after one transaction: a server that lags can show
-	// contenders that have left, but hides none that is older than our node. It is a fact on any connection.
+	// A listing that was sent after the create admits us. It shows the state after one transaction. A server that lags can show
+	// contenders that have left, but it hides none that is older than our node. So this is a fact on any connection.
 	created fact = iota
 	// A later listing admits us, in the same way.
 	listed
@@ -222,7 +222,8 @@ func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err erro
 			w.identify(ctx)
 		}
 		event, err := w.Next(ctx, w.way.behind)
-		if b := w.way.behind; b != nil && b.Event() != 0 { // its event must not be used after the declaration is read again
+		// Drop a watch that has fired: its event must not count once the declaration is read again.
+		if b := w.way.behind; b != nil && b.Event() != 0 {
 			w.way.behind = znode.Stop(b)
 		}
 		if err != nil {

@@ -273,9 +273,9 @@ func (t *Txn) count(ctx context.Context) (there int, err error) {
 // Find returns the contender's name in this session, or "", as of a committed write that it makes first. A node of that name in another
 // session is dying and counts as absent (CURATOR-498, CURATOR-604).
 func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
-	// A refusal is committed like what succeeds (PrepRequestProcessor makes it a transaction of errors). So it proves as much as a success
-	// if the directory is gone, or if we may not read it. It proves nothing if the server shed the request, or the session has moved to
-	// another server.
+	// A refused write is committed too: PrepRequestProcessor turns it into an error transaction. So it proves as much as a success if the
+	// directory is gone, or if we may not read it. It proves nothing if the server shed the request, or the session has moved to another
+	// server.
 	if err := s.Confirm(ctx, k.Dir); err != nil && !IsNoNode(err) && !errors.Is(err, zk.ErrNoAuth) {
 		return "", err
 	}
