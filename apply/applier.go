@@ -414,7 +414,7 @@ func (r *job) verify(ctx context.Context) (err error) {
 	return err
 }
 
-// entry is what the history will have of the apply.
+// entry returns the apply's entry for the history.
 func (r *job) entry(p *plan.Plan) history.Entry {
 	c := p.Summary()
 	e := r.x.opts.Author.Entry(r.x.client, "apply", r.start)

@@ -215,8 +215,8 @@ func checkImports(e *eval.Evaluation, have *declared) {
 	}
 }
 
-// intentOf is what concerns an ensemble. Addresses are those of the whole
-// configuration, so moves and removals concern all.
+// intentOf returns the part of the intents that concerns an ensemble. Addresses are those of the whole configuration, so moves and
+// removals concern all.
 func intentOf(e *eval.Evaluation, on *eval.Ensemble, have *declared) plan.Intent {
 	var out plan.Intent
 	for _, v := range e.All.Moves {

@@ -181,7 +181,7 @@ func checkRoots(e *eval.Evaluation, all []*eval.Ensemble) {
 	}
 }
 
-// encodeOutputs is what a plan stores of the outputs.
+// encodeOutputs returns the outputs in the form that a plan stores.
 func encodeOutputs(e *eval.Evaluation) []plan.Output {
 	out := make([]plan.Output, 0, len(e.Declared.Outputs))
 	for _, d := range e.Declared.Outputs {

@@ -381,7 +381,7 @@ func (e *VerifyError) Explain() explain.Explanation {
 		return explain.Of(e.Err).Within("The transaction was committed, but could not be read back", "", LookAgain)
 	}
 	return explain.Explanation{
-		Summary: "ZooKeeper does not hold what was written", Detail: "The transaction was committed, but reading it back showed something else:",
+		Summary: "ZooKeeper does not hold what was written", Detail: "The transaction was committed, but reading it back showed a difference:",
 		List: list(e.Differences), Next: "It was changed at the same moment. " + LookAgain,
 	}
 }

@@ -12,5 +12,5 @@
 // ensemble, and whose the root is. verify.go has the questions of an apply about a plan.
 //
 // The package relies on plan for the values, on failure for the errors and on a session of recipes, which it does not close. It
-// waits for nobody, takes no lock and decides nothing: package plan/diff decides.
+// waits for no user, takes no lock and decides nothing: package plan/diff decides.
 package read

@@ -70,7 +70,7 @@ func Write(c *config.Config, e *config.Ensemble, nodes []*Existing, name string)
 	return g.out
 }
 
-// generator is one Write.
+// generator holds the state of one Write.
 type generator struct {
 	out      Written
 	ensemble string // the ensemble argument of top-level blocks; "" if the configuration has only one ensemble

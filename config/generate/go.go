@@ -31,7 +31,7 @@ type group struct {
 	members []*member // by address
 }
 
-// member is what a group has a method or a field for.
+// member is a part of a group: the group has a method or a field for it.
 type member struct {
 	block *Block
 	group *group // nil: a lock

@@ -78,7 +78,7 @@ func field(b *Block, name string) any {
 	return nil
 }
 
-// facts are what programmers want to know of a block, a line each.
+// facts returns lines for programmers about a block, one for each fact.
 func facts(b *Block) (lines []string) {
 	var list []string
 	for _, f := range b.Fields {

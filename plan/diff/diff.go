@@ -151,7 +151,7 @@ func fillMaps(p *plan.Plan, s *access.Sides, desired *plan.Tree) {
 	}
 }
 
-// allPaths are those of both trees, sorted.
+// allPaths returns the paths of both trees, sorted.
 func allPaths(s *access.Sides) []string {
 	out := make([]string, 0, len(s.Have)+len(s.Want))
 	for p := range s.Have {

@@ -47,7 +47,7 @@ func declaredWell(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
 func obstacle(p *plan.Plan, s *access.Sides, want, have *plan.Node) {
 	severity, then := problem.Error, ""
 	if want.Kind().Container && access.OthersCreateAfter(p, want.ACL) && !slices.ContainsFunc(s.Desired, func(n *plan.Node) bool { return access.Under(n.Path, want.Path) }) {
-		severity, then = problem.Warning, " Nothing else that is declared depends on it, so the plan goes on without it."
+		severity, then = problem.Warning, " No other declaration depends on it, so the plan goes on without it."
 	}
 	tell := func(code problem.Code, summary, detail string) {
 		access.Tell(p, severity, code, want, summary, detail+then)
@@ -74,7 +74,7 @@ func obstacle(p *plan.Plan, s *access.Sides, want, have *plan.Node) {
 		tell(problem.Newer, "Node written by a newer version", at+"where "+detail+".")
 	case plan.TroubleDamaged:
 		tell(problem.Damaged, "Node is damaged",
-			at+"where a locktree node cannot be understood ("+detail+"). Restore its data, or write it anew: "+healing(want)+".")
+			at+"where a locktree node cannot be understood ("+detail+"). Restore its data, or write it again: "+healing(want)+".")
 	case plan.TroubleUnreadable:
 		tell(problem.Unreadable, "Node cannot be read",
 			at+"where there is a node that this connection cannot read. Connect with an identity that has READ there.")

@@ -138,7 +138,7 @@ func resource(ensemble string, addr plan.Addr) Resource {
 	return r
 }
 
-// settings are what can be set, and the path.
+// settings returns the path of a node and its parameters and access lists.
 func settings(n *plan.Node) Settings {
 	s := Settings{"path": n.Path, "acl": listed(n.ACL)}
 	if n.Payload == nil {

@@ -174,7 +174,7 @@ func (x *Record) Left(path string, payload *kind.Payload, list kind.List) bool {
 // writes, and no later one changes. A configuration can pin it (plan.Tree.EnsembleID), so that nothing is planned or applied where
 // the same names happen to lead to other servers.
 
-// ensembleMark is that data.
+// ensembleMark is the data of <root>/.locktree.
 type ensembleMark struct {
 	ID string `json:"ensemble"`
 }

@@ -8,8 +8,8 @@
 //
 // # What is not guaranteed
 //
-// The sums find damage, not forgery: whoever can write the file chooses the question, and so what is applied. To show
-// a file is to show what an apply of it does.
+// The sums find damage, not forgery: a person who can write the file chooses the question, and so what is applied. To show a file
+// is to show what an apply of it does.
 //
 // # Secrets
 //

@@ -228,7 +228,7 @@ func damaged(why string) error {
 func otherBuild(version string, why error) error {
 	return &refusal{explain.Explanation{Summary: "Saved plan of another build", Written: "Nothing was written.",
 		Next: "Apply it with the program that made it, or create the plan again."},
-		fmt.Sprintf("the plan was made by locktree %s, but not by this program, which plans something else: %v", version, why)}
+		fmt.Sprintf("the plan was made by locktree %s, but not by this program, whose plan differs: %v", version, why)}
 }
 
 // VersionError means that another version of the program wrote the file.

@@ -310,7 +310,7 @@ func TestSealedNonsenseIsRefused(t *testing.T) {
 	refused := func(data []byte, what string) {
 		t.Helper()
 		_, err := decode(data)
-		require.ErrorContains(t, err, "plans something else", what)
+		require.ErrorContains(t, err, "whose plan differs", what)
 	}
 	good := file(t, question())
 	_, err := decode(good)

@@ -156,7 +156,7 @@ func Lock(path string, err error) *failure.NodeError {
 // have no error (DataTree.processTxn).
 const rolledBack = "unknown error: -2"
 
-// FirstRefused returns the operation because of which a transaction was refused.
+// FirstRefused returns the operation that made the servers refuse a transaction.
 func FirstRefused(results []zk.MultiResponse, ops []tx.Op) (op tx.Op, refused bool) {
 	for i, res := range results {
 		if res.Error != nil && res.Error.Error() != rolledBack && i < len(ops) {

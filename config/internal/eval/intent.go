@@ -31,7 +31,7 @@ type (
 // Wrong reports an error in the path of an import.
 func (i *Import) Wrong(summary, detail string) { i.s.wrong(i.Decl.Block.Arg("path"), summary, detail) }
 
-// intents are what the blocks of all modules intend.
+// intents are the intents of the blocks of all modules.
 type intents struct {
 	Moves    []*Move
 	Imports  []*Import

@@ -242,7 +242,7 @@ type Decl struct {
 	Block  *syntax.Block       // nil for a local
 	Attrs  []*syntax.Attribute // every expression that is evaluated for it
 	Node   *Node               // set when it declares znodes
-	// inside is what it waits for besides what its expressions refer to: the namespace and the ensemble it is in.
+	// inside are the namespace and the ensemble that it is in: it waits for them too, not only for references of its expressions.
 	inside []*Decl
 	Child  *Declarations // what a module block calls; nil when it could not be read, which has been reported
 	// Intent is set on moved, import and removed blocks.

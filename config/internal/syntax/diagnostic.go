@@ -229,7 +229,7 @@ var (
 	}
 )
 
-// formerArguments are those that this language had.
+// formerArguments are arguments that this language no longer has.
 var formerArguments = map[string]string{
 	"preference": " Remove it: a lock admits readers and writers in the order in which they came.",
 }
