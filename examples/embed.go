@@ -1,5 +1,5 @@
-// Package examples holds configurations and programs that show what locktree is for. A test plans every configuration here and, but for
-// that of policy, applies it; the README's code is generated from the quickstart.
+// Package examples holds configurations and programs that show what locktree is for. A test plans every configuration here, and
+// applies all but that of policy. The code in the README is generated from the quickstart.
 package examples
 
 import "embed"

@@ -24,7 +24,7 @@ import (
 type app struct {
 	*screen.Screen
 	dir string // -chdir: relative paths are relative to it
-	// dialClient is recipes.Dial; a test looks at what commands ask it for.
+	// dialClient is recipes.Dial; a test replaces it to see the settings of a connection.
 	dialClient func(context.Context, recipes.Config) (*recipes.Client, error)
 }
 
@@ -40,8 +40,8 @@ func (a *app) looking(ctx context.Context, inputs []config.Input, f func(*stack.
 	return a.loader().Look(ctx, inputs, f)
 }
 
-// lasting removes the soft memory limit for a command that runs on: above memoryGoal the garbage collector would run all the
-// time.
+// lasting removes the soft memory limit, for a command that does not end by itself. Above memoryGoal the garbage collector
+// would run all the time.
 func (a *app) lasting() {
 	if a.Env.Get("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(math.MaxInt64)
@@ -58,8 +58,8 @@ func (a *app) jsonFlag(c *cobra.Command, form screen.JSON, help string) {
 	})
 }
 
-// completing loads the configuration to complete a command line: a shell must not wait for a server, and standard input is the
-// shell's.
+// completing loads the configuration to complete a command line. It asks no server, because a shell must not wait, and it does
+// not read standard input, which is the shell's.
 func (a *app) completing(flags *loadFlags) *config.Config {
 	l := a.loader()
 	opts := l.Options(flags.inputs)
@@ -68,7 +68,7 @@ func (a *app) completing(flags *loadFlags) *config.Config {
 	return cfg
 }
 
-// addresses completes from the configuration.
+// addresses returns the declared addresses, for completions.
 func (a *app) addresses(flags *loadFlags) (out []string) {
 	for _, addr := range stack.Addresses(a.completing(flags)) {
 		out = append(out, string(addr))
@@ -86,11 +86,11 @@ func (a *app) firstAddress(flags *loadFlags) cobra.CompletionFunc {
 	}
 }
 
-// twin is how long after the first signal a second one counts as the same: timeout(1) signals the process and then its group.
+// twin is the time in which a second signal counts as the first one: timeout(1) signals the process and then its group.
 const twin = 300 * time.Millisecond
 
 // onSignals lets the first signal cancel the command, which says what it still has to finish. The second ends the program at
-// once: each transaction leaves whole locks, and the next apply finishes what is left.
+// once. That is safe: after each transaction every lock exists completely or not at all, and the next apply does the rest.
 func onSignals(signals <-chan os.Signal, cancel func(), stderr io.Writer, end func(int)) {
 	<-signals
 	cancel()

@@ -72,7 +72,7 @@ func checkExec(c *cobra.Command, o *run.Options, locks, command int) error {
 	case o.Try && o.Timeout > 0:
 		return usage(c, "Bad flag", "-try does not wait and -timeout does. Give only one of them.")
 	case locks > 1 && (given("key") || o.Once || given("permits")):
-		return usage(c, "Flag of one lock", "-key, -permits and -once say something of one lock, and %d are named.", locks)
+		return usage(c, "Flag of one lock", "-key, -permits and -once apply to one lock, and the command line names %d.", locks)
 	case o.Conflict < 0 || o.Conflict > 255:
 		return usage(c, "Bad flag", "-conflict-exit-code=%d: must be from 0 to 255.", o.Conflict)
 	}

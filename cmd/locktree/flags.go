@@ -105,7 +105,7 @@ func (f *messageFlag) register(c *cobra.Command) {
 		case len(text) > maxMessage:
 			return usage(c, "Bad message", "-message has %d bytes, and at most %d are allowed.", len(text), maxMessage)
 		case kind.Visible(text) != text:
-			return usage(c, "Bad message", "-message has control characters, or others that cannot be seen: write plain text.")
+			return usage(c, "Bad message", "-message has control characters or invisible characters: write plain text.")
 		}
 		return nil
 	}
@@ -117,7 +117,7 @@ func compatible(c *cobra.Command, name string) {
 	_ = c.Flags().MarkHidden(name) // it fails for unknown flags only
 }
 
-// onlyCommands takes every argument for a command that does not exist.
+// onlyCommands refuses each argument, as the name of a command that does not exist.
 func onlyCommands(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return help.UnknownCommand(c, args)
@@ -130,7 +130,7 @@ func usage(c *cobra.Command, summary, detail string, args ...any) error {
 	return view.Failf(summary, detail+"\n\nFor the flags and arguments, run: "+c.CommandPath()+" -help", args...)
 }
 
-// atMost refuses more arguments. Older Terraform versions took a directory as an argument, hence its advice.
+// atMost refuses more than n arguments. Its advice is for users of old Terraform versions, which took a directory as an argument.
 func atMost(n int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > n {

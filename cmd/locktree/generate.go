@@ -39,7 +39,7 @@ func generateCommand(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&g.out, "out", "", "write `FILE` instead of standard output")
 	c.Flags().BoolVar(&g.check, "check", false, "write nothing; exit with 3 if the file of -out is not up to date")
-	c.Flags().StringVar(&g.pkg, "package", "", "`NAME` of the package; by default that of the directory of -out, or locks")
+	c.Flags().StringVar(&g.pkg, "package", "", "the `NAME` of the package; by default the name of the directory of -out, or locks")
 	return c
 }
 

@@ -20,7 +20,7 @@ type shownFlags struct{ concise, full bool }
 
 func (f *shownFlags) register(c *cobra.Command) {
 	c.Flags().BoolVar(&f.concise, "concise", false, "show each change of the plan on one line")
-	c.Flags().BoolVar(&f.full, "full", false, "show each change, also where more than 200 are grouped on a terminal")
+	c.Flags().BoolVar(&f.full, "full", false, "show each change, also if there are more than 200, which a terminal shows in groups")
 }
 
 // intentFlags are what a person can ask of one run of plan, apply or destroy, besides the
@@ -45,7 +45,7 @@ func (f *intentFlags) registerChanges(c *cobra.Command) {
 	c.Flags().BoolVar(&f.OverwriteData, "overwrite-data", false, "let an import replace data that another program wrote into the node")
 }
 
-// options are those of the planner. It refuses flags that exclude each other before anything is read.
+// options returns the options of the planner. It refuses flags that exclude each other, before anything is read.
 func (f *intentFlags) options() (plan.Options, error) {
 	opts := f.Options
 	opts.Drain = f.drain
@@ -71,7 +71,7 @@ func (f *intentFlags) options() (plan.Options, error) {
 
 const coversAll = "The address of a namespace, a module or a block with for_each takes everything in it."
 
-// notPattern refuses an address with a character that patterns have and names do not. A key may have it.
+// notPattern refuses an address with * or ? outside of its key: patterns contain these characters, names do not.
 func notPattern(shown, address, hint string) error {
 	if !strings.ContainsAny(string(plan.Addr(address).Block()), "*?") {
 		return nil
@@ -79,7 +79,7 @@ func notPattern(shown, address, hint string) error {
 	return view.Failf("Not an address", "%s is no address: names contain neither \"*\" nor \"?\". %s", shown, hint)
 }
 
-// none refuses the flags where a saved plan already says what to do.
+// none refuses these flags beside a saved plan, which already says what to do.
 func (f *intentFlags) none() error {
 	if f.Destroy {
 		return view.Failf("Destroy with a saved plan", "A saved plan already says what to destroy. Save one with \"plan -destroy -out FILE\" and apply that.")
@@ -109,7 +109,7 @@ func (f *applyFlags) register(c *cobra.Command) {
 	c.Flags().DurationVar(&f.lockTimeout, "lock-timeout", 0, "how long to wait for another apply, such as 90s")
 }
 
-// change are the options of an apply.
+// change returns the options of an apply.
 func (f *applyFlags) change(a *app, opts plan.Options) change.Options {
 	return change.Options{Options: opts, AutoApprove: f.autoApprove, NoInput: !f.input, Concise: f.concise, Full: f.full, LockTimeout: f.lockTimeout, Author: change.Author(a.loader(), string(f.message))}
 }
@@ -132,7 +132,7 @@ func (f *applyFlags) coded(err error) error {
 // completeAddresses completes the flags of the command that take an address.
 func completeAddresses(a *app, c *cobra.Command, flags *loadFlags) {
 	for _, name := range []string{"target", "replace", "force-break"} {
-		// It fails where the command has no such flag.
+		// It fails if the command has no such flag.
 		_ = c.RegisterFlagCompletionFunc(name, completes(func() []string { return a.addresses(flags) }))
 	}
 }

@@ -29,9 +29,9 @@ func main() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryGoal)
 	}
-	// A Go program that runs out of stack or memory exits with 2, which means that there are changes. This one is aborted.
+	// A Go program that runs out of stack or memory exits with 2. Here 2 means that there are changes, so this program aborts.
 	debug.SetTraceback("crash")
-	if !slices.Contains(os.Args, "exec") { // exec keeps core dumps: its command would inherit the limit
+	if !slices.Contains(os.Args, "exec") { // exec does not limit core dumps: its command would inherit the limit
 		child.NoCore()
 	}
 	ctx, cancel := context.WithCancel(context.Background())

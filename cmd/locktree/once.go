@@ -22,7 +22,7 @@ func onceCommand(a *app) *cobra.Command {
 	return c
 }
 
-// slotOf is the name of a slot, of an instant in UTC.
+// slotOf returns the name of a slot: its instant in UTC.
 func slotOf(text string) string {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return slots.At(at)

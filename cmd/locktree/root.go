@@ -17,7 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// The help lists commands in the order they are made, not in that of their names.
+// The help lists commands in the order in which they are added, not by name.
 func init() { cobra.EnableCommandSorting = false }
 
 // start is the whole program without its process: it has no globals and does not call os.Exit, so that tests and the demo can call it often.
@@ -37,8 +37,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 	})
 }
 
-// groups are the commands by task, in the order of the help. Those without a title are not listed. A new command is a function here and a
-// file.
+// groups are the commands by task, in the order of the help. The help omits a group without a title. A new command is a file, and
+// its function is listed here.
 func groups() []group {
 	return []group{
 		{"Declare, plan and apply:", []maker{initCommand, fmtCommand, validateCommand, planCommand, applyCommand, destroyCommand, importCommand}},

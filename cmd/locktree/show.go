@@ -31,7 +31,7 @@ func showCommand(a *app) *cobra.Command {
 			return a.looking(c.Context(), flags.inputs, func(s *stack.Stack) error { return live.Tree(c.Context(), a.Screen, s, args...) })
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return a.addresses(&flags), cobra.ShellCompDirectiveDefault // and plan files
+			return a.addresses(&flags), cobra.ShellCompDirectiveDefault // and names of plan files
 		},
 	}
 	flags.register(c)

@@ -12,11 +12,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// The build of a release sets them with -ldflags "-X main.release=1.2.3 -X main.commit=...": its number, and what it was built of.
+// The build of a release sets its number and its commit with -ldflags "-X main.release=1.2.3 -X main.commit=...".
 var release, commit string
 
-// next is the coming release: the version of a build from a working copy, which
-// required_version is compared with.
+// next is the coming release. A build from a working copy has this version, also when it checks required_version.
 const next = "0.1.0-dev"
 
 func versionCommand(a *app) *cobra.Command {

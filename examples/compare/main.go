@@ -88,8 +88,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	})
 }
 
-// be is a process of an experiment, so that a hang or a kill takes nothing along. Its arguments are those that
-// [drivers.System.Command] makes; those of a holder may follow.
+// be is a process of an experiment, so that a hang or a kill affects only that process. Its arguments come from
+// [drivers.System.Command]; the arguments of a holder may follow.
 func be(args []string, in io.Reader, out io.Writer) {
 	driver, ttl := lock.Must(drivers.Find(args[0])).Driver, lock.Must(time.ParseDuration(args[1]))
 	if len(args) > 2 {

@@ -1,5 +1,5 @@
 // Command herd counts the events that one release of a lock sends, for three ways to wait, on the in-memory server. It has no
-// configuration to generate handles from: the textbook's locks and ours queue at one path that it makes.
+// configuration and no generated handles: the textbook's locks and ours queue at one path, which it makes.
 package main
 
 import (
@@ -34,8 +34,8 @@ func main() {
 // herdSizes are the numbers of clients that wait. More take longer and show nothing new.
 var herdSizes = []int{10, 50, 200}
 
-// herdLock takes the lock at dir and returns how to release it. The gate opens when all are in the queue: a textbook waiter
-// watches only from then on, or every arrival would wake those who are there.
+// herdLock takes the lock at dir and returns a function that releases it. The gate opens when all clients are in the queue.
+// A textbook waiter sets its watch only then: otherwise every arrival would wake the clients before it.
 type herdLock func(ctx context.Context, c *recipes.Client, dir string, gate <-chan struct{}) (unlock func() error, err error)
 
 var herdWays = []struct {
@@ -53,7 +53,7 @@ var herdWays = []struct {
 	}},
 }
 
-// showHerd counts what one release sets in motion, for each way to wait.
+// showHerd counts the events, requests and bytes of one release, for each way to wait.
 func showHerd(ctx context.Context, out io.Writer) error {
 	fmt.Fprint(out, "One client holds a lock, the others wait for it. It releases the lock once, on an in-memory\n"+
 		"ZooKeeper. One waiter can be next; how many events does that send?\n\n"+
@@ -96,7 +96,7 @@ func countRelease(ctx context.Context, n int, lock herdLock) (counts zktest.Coun
 		waiting.Go(func() {
 			unlock, err := lock(ctx, c, dir, gate)
 			if err != nil {
-				cancel(err) // do not wait for a worker that will not come
+				cancel(err) // do not wait for a client that has failed
 				return
 			}
 			unlocks <- unlock
@@ -170,7 +170,7 @@ func lookUntil(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// textbook is the lock of the articles: a sequential node for each who wants it, and the lowest has it.
+// textbook is the lock of the articles: each client creates a sequential node, and the lowest node has the lock.
 func textbook(parent bool) herdLock {
 	return func(ctx context.Context, c *recipes.Client, dir string, gate <-chan struct{}) (func() error, error) {
 		s, err := c.Session(ctx)
@@ -190,7 +190,7 @@ func textbook(parent bool) herdLock {
 	}
 }
 
-// waitFirst waits until own is the first in the queue: it watches the parent, or the node before its own.
+// waitFirst waits until own is the first in the queue. It watches the parent, or the node before own.
 func waitFirst(ctx context.Context, s *direct.Session, dir, own string, parent bool) error {
 	for {
 		var queue []string
@@ -210,7 +210,7 @@ func waitFirst(ctx context.Context, s *direct.Session, dir, own string, parent b
 			<-changed
 			err = ctx.Err()
 		}
-		if place <= 0 || err != nil && !errors.Is(err, zk.ErrNoNode) { // that one left since it was listed
+		if place <= 0 || err != nil && !errors.Is(err, zk.ErrNoNode) { // the node before has left since the list was read
 			return err
 		}
 	}

@@ -1,5 +1,5 @@
 // Command monitoring uses a mutex, a semaphore and an election until it is interrupted, and serves what they do at
-// http://127.0.0.1:2112/metrics. Run it several times, with another -listen each, and the programs stand in each other's way.
+// http://127.0.0.1:2112/metrics. Run it several times, each with its own -listen, to see programs that wait for each other.
 package main
 
 import (
@@ -57,7 +57,7 @@ func run(ctx context.Context, l net.Listener) error {
 	failed := make(chan error, 4)
 	shop := declared.At(c, declared.Root).Shop
 	go func() { failed <- book(ctx, shop.Ledger()) }()
-	for range 2 { // as many as there are permits; two programs are too many
+	for range 2 { // one program takes all permits, so a second one has to wait
 		go func() { failed <- call(ctx, shop.Api()) }()
 	}
 	go func() { failed <- mail(ctx, shop.Mailer()) }()
@@ -77,7 +77,7 @@ func book(ctx context.Context, ledger *recipes.Mutex) error {
 	}
 }
 
-// call gives up when no permit is free in time: that is counted as a timeout.
+// call gives up if no permit is free in time, which the metrics count as a timeout.
 func call(ctx context.Context, api *recipes.Semaphore) error {
 	for {
 		soon, cancel := context.WithTimeout(ctx, 300*time.Millisecond)

@@ -17,7 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes/direct"
 )
 
-// The money lies beside the lock that locks.locktree.hcl declares.
+// The money is in nodes beside the lock that locks.locktree.hcl declares.
 const (
 	gamePath = "/redpacket-game"
 	potPath  = gamePath + "/pot"
@@ -29,22 +29,21 @@ type Game struct {
 	Pot      int64 // cents
 	Workers  int
 	Clients  int  // ZooKeeper sessions the workers share
-	Unlocked bool // take the lock away, to see why it is there
+	Unlocked bool // work without the lock, to see its purpose
 	Seed     uint64
 	Dial     func(ctx context.Context) (*recipes.Client, error)
 }
 
 // Result is what happened.
 type Result struct {
-	Paid     int64 // as ZooKeeper has it, added up over the workers
+	Paid     int64 // the sum over all workers, as ZooKeeper has it
 	Left     int64 // still in the pot
 	Payments int64 // committed, as far as the workers know
 	Retries  int64 // attempts that ended in a lost lock, session or reply
 }
 
-// Play lays out the pot, lets every worker draw until it is empty, and counts.
-// The pot's own arithmetic is not defended: no version is checked and no value
-// is compared. Only the lock keeps it right.
+// Play lays out the pot, lets every worker draw until it is empty, and counts. The arithmetic has no other
+// protection: no version is checked and no value is compared. Only the lock keeps it right.
 func (g Game) Play(ctx context.Context) (Result, error) {
 	clients := make([]*recipes.Client, g.Clients)
 	for i := range clients {
@@ -74,7 +73,7 @@ func (g Game) Play(ctx context.Context) (Result, error) {
 	}
 	for {
 		err := g.count(ctx, clients[0], &res)
-		// The session may die here too. The numbers do not: read them again in the next one.
+		// The session may die here, too. The numbers stay: the next session reads them again.
 		if !errors.Is(err, recipes.ErrSessionLost) || ctx.Err() != nil {
 			return res, err
 		}
@@ -139,9 +138,8 @@ type worker struct {
 	res    *Result
 }
 
-// run draws until the pot is empty. A lost lock, session or reply ends an
-// attempt and not the worker: what was paid stands in ZooKeeper, so the next
-// attempt starts from there.
+// run draws until the pot is empty. A lost lock, session or reply ends only an attempt, not the worker. The payments
+// are in ZooKeeper, so the next attempt starts from them.
 func (w worker) run(ctx context.Context) error {
 	for {
 		empty, err := w.attempt(ctx)
@@ -178,8 +176,8 @@ func (w worker) attempt(ctx context.Context) (empty bool, err error) {
 // draw moves a random amount from the pot to the worker's wallet: two reads, then both new values in one transaction. Between the
 // reads and the write another worker could do the same, unless there is a lock.
 //
-// Under the lock the transaction is the lease's, so it fails once the lock is gone. A worker that was stopped between its reads
-// and its write changes nothing when it wakes up.
+// With the lock, the transaction belongs to the lease, so it fails once the lock is gone. A worker that was stopped between its
+// reads and its write changes nothing when it wakes up.
 func (w worker) draw(ctx context.Context, lease *recipes.Lease) (empty bool, err error) {
 	s, err := w.client.Session(ctx)
 	if err != nil {
@@ -203,7 +201,7 @@ func (w worker) draw(ctx context.Context, lease *recipes.Lease) (empty bool, err
 	return false, err
 }
 
-// set overwrites whatever is there: version -1 checks nothing.
+// set overwrites any value: version -1 checks nothing.
 func set(path string, cents int64) *zk.SetDataRequest {
 	return &zk.SetDataRequest{Path: path, Data: []byte(strconv.FormatInt(cents, 10)), Version: -1}
 }

@@ -75,7 +75,7 @@ func run(ctx context.Context, g Game, servers string) error {
 	return nil
 }
 
-// reaper cuts a connection or expires a session every few milliseconds, until the returned function is called; that says how many it got.
+// reaper cuts a connection or expires a session every few milliseconds, until stop is called. stop returns how many.
 func reaper(ctx context.Context, srv *zktest.Server) (stop func() int) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan int)

@@ -18,12 +18,12 @@ import (
 type Workload struct {
 	Name      string
 	Load      lock.Load
-	RoundTrip time.Duration // between the clients and the servers, beside what loopback takes
+	RoundTrip time.Duration // between clients and servers, in addition to loopback
 	Brief     bool          // part of a quick run
-	Wide      bool          // for lock services that are not ZooKeeper's clients, too
+	Wide      bool          // also for lock services without ZooKeeper
 }
 
-// Workloads that there are.
+// Workloads are all workloads.
 var Workloads = []Workload{
 	{Name: "Own lock, 1 worker", Brief: true, Wide: true, Load: lock.Load{Clients: 1, Workers: 1, Locks: 1}},
 	{Name: "Own locks, 64 workers on 8 clients", Load: lock.Load{Clients: 8, Workers: 64, Locks: 64}},
@@ -35,10 +35,10 @@ var Workloads = []Workload{
 type Sample struct {
 	lock.Result
 	Missing          string  // why the rest is empty
-	Requests, Events float64 // per cycle; negative where the server does not count them
+	Requests, Events float64 // per cycle; negative if the server does not count them
 }
 
-// warm is how long a load runs before a sample, after every worker has had its turn.
+// warm is how long a load runs before a sample, after each worker has had a turn.
 const warm = 50 * time.Millisecond
 
 // Plan is what to run.
@@ -58,7 +58,7 @@ type Plan struct {
 
 // Results are all samples, and the servers that they were taken on.
 type Results struct {
-	Rounds  int                       // that ended
+	Rounds  int                       // rounds that ended
 	Samples map[string][]Sample       // by workload/system: one for each round
 	Servers map[string]*server.Server // by name; they run until the scope ends
 	Missing map[string]string         // by system, or workload/system: why it does not run
@@ -119,7 +119,7 @@ func (r *run) warmUp(s drivers.System) {
 		r.scope.Cleanup(p.Kill)
 		r.processes[s.Name] = p
 		warm := r.WarmUp
-		if s.Java != "" { // which runs at a tenth of its speed for some seconds
+		if s.Java != "" { // a JVM runs at a tenth of its speed for some seconds
 			warm *= 10
 		}
 		lock.Check(p.Start(r.out.Servers[s.Server].Addrs, "warm-up", lock.Load{Clients: 4, Workers: 16, Locks: 16}, warm))
@@ -135,7 +135,7 @@ func (r *run) sample(w Workload, s drivers.System) {
 	if out.Missing = cmp.Or(r.out.Missing[s.Name], r.out.Missing[key]); out.Missing == "" {
 		if err := lock.Try(func() { r.measure(w, s, &out) }); err != nil {
 			out.Missing = err.Error()
-			r.processes[s.Name].Kill() // whatever its workers are still at
+			r.processes[s.Name].Kill() // its workers may still be busy
 			r.warmUp(s)
 			// Later rounds skip this system: it would fail again, and each failure costs the whole limit.
 			r.out.Missing[key] = out.Missing
@@ -157,8 +157,8 @@ func (r *run) measure(w Workload, s drivers.System, out *Sample) {
 	lock.Check(p.Stop())
 }
 
-// Take measures for a while, and fails as lock.Check does. Server and client are not looked at in the same instants, so what the
-// server counts is taken by its rate.
+// Take measures for a while, and fails as lock.Check does. The counts of server and client are not read at the same instant, so
+// it divides the rates.
 func (s *Sample) Take(p *lock.Process, up *server.Server, window time.Duration) {
 	before, begin := up.Counts(), time.Now()
 	s.Result = lock.Must(p.Measure(window))

@@ -1,4 +1,4 @@
-// Package drivers has lock services, each used as its documentation recommends.
+// Package drivers has the lock services, each used as its documentation recommends.
 package drivers
 
 import (
@@ -20,20 +20,20 @@ import (
 // System is a lock service with a driver.
 type System struct {
 	Name    string
-	Server  string      // what it needs to run on, as package server names it
-	Driver  lock.Driver `json:"-"` // in Go
-	Java    string      // or a class
-	Python  string      // or a module
-	Library string      // a Go module, or a package of Debian's; empty is this repository
+	Server  string      // the server that it needs, as package server names it
+	Driver  lock.Driver `json:"-"` // the driver, if it is in Go
+	Java    string      // or its class in Java
+	Python  string      // or its module in Python
+	Library string      // a Go module, or a Debian package; empty is this repository
 	Client  bool        // a library of locks on ZooKeeper
 	Memory  bool        // the lock is in the server's memory, whatever its disk does
-	Lasting bool        // no time to live ends the lock: its holder does, or the end of a connection
+	Lasting bool        // the lock has no time to live: only its holder ends it, or the end of a connection
 }
 
 // Ours is the system that the others are compared with.
 const Ours = "locktree"
 
-// TTL is how long a lock may outlive its holder where that is not the question.
+// TTL is how long a lock may outlive its holder, in experiments that do not measure that.
 const TTL = 30 * time.Second
 
 // All systems.
@@ -66,8 +66,8 @@ var sources embed.FS
 var preparing sync.Mutex
 
 // Command runs the system's process. self is this program, which serves the drivers in Go. dir has the programs in other
-// languages, compiled once. ttl is how long a lock may outlive its holder, if the system lets a client choose. An error says what
-// is missing.
+// languages, compiled once. ttl is how long a lock may outlive its holder, if a client of the system can choose that. An error
+// says what is missing.
 func (s System) Command(self, dir string, ttl time.Duration) ([]string, error) {
 	if s.Driver != nil {
 		return []string{self, "be", s.Name, ttl.String()}, nil
@@ -99,12 +99,12 @@ func (s System) Command(self, dir string, ttl time.Duration) ([]string, error) {
 		"-Dttl=" + strconv.FormatInt(ttl.Milliseconds(), 10), "-cp", path, "Harness", s.Java}, nil
 }
 
-// Version is the library's, with its name; empty where that cannot be found out.
+// Version is the name and the version of the library; empty if they are not known.
 func (s System) Version() string {
 	switch {
 	case s.Library == "":
 		return "this repository"
-	case s.Driver == nil: // a package of Debian's
+	case s.Driver == nil: // a Debian package
 		version, _ := exec.Command("dpkg-query", "-W", "-f", "${Package} ${Version}", s.Library).Output()
 		return string(version)
 	}

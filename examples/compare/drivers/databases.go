@@ -17,19 +17,19 @@ import (
 	"github.com/locktree/locktree/examples/compare/lock"
 )
 
-// advisory is pg_advisory_lock: the server queues who waits, and everybody who holds or waits keeps a connection.
+// advisory is pg_advisory_lock: the server has the queue, and each holder and each waiter keeps a connection.
 func advisory(options string) lock.Driver {
 	return onPostgres(options, "select pg_advisory_lock(hashtextextended($1, 0))", "select where pg_advisory_unlock(hashtextextended($1, 0))")
 }
 
-// row is a row with a unique index: who inserts it has the lock, and who cannot tries again.
+// row is a row with a unique index: the client that inserts it has the lock, and the others try again.
 var row = onPostgres("", "insert into locks values ($1) on conflict do nothing", "delete from locks where name = $1")
 
-// Pooled is a lock of PostgreSQL through PgBouncer, which hands out its connections a transaction at a time. A statement that one
-// of them has prepared is unknown to the next.
+// Pooled is a lock of PostgreSQL through PgBouncer, which gives out a connection for each transaction. A statement that was
+// prepared on one connection is unknown on another.
 var Pooled = System{Name: "postgres advisory lock, pooled", Server: "pgbouncer", Driver: advisory("?default_query_exec_mode=exec")}
 
-// onPostgres has a connection for each locker, with such options. Both statements have a row if they did what they should.
+// onPostgres has a connection with these options for each locker. A statement that succeeds affects or returns a row.
 func onPostgres(options, take, release string) lock.Driver {
 	var of func(c *pgx.Conn, name string) lock.Locker
 	of = func(c *pgx.Conn, name string) lock.Locker {
@@ -61,7 +61,7 @@ func onPostgres(options, take, release string) lock.Driver {
 	}
 }
 
-// mariadb is GET_LOCK: the server queues who waits, and everybody who holds or waits keeps a connection.
+// mariadb is GET_LOCK: the server has the queue, and each holder and each waiter keeps a connection.
 func mariadb(addrs []string, _ time.Duration) lock.Client {
 	db := lock.Must(sql.Open("mysql", "root@tcp("+addrs[0]+")/?interpolateParams=true"))
 	return lock.Client{Close: db.Close, Locker: func(name string) lock.Locker { return getLock(lock.Must(db.Conn(context.Background())), name) }}
@@ -82,12 +82,12 @@ func getLock(c *sql.Conn, name string) lock.Locker {
 		Also: func(name string) lock.Locker { return getLock(c, name) }}
 }
 
-// etcd is the mutex of its package concurrency. Workers that want the same lock have sessions of their own: two that share
-// one are, to that mutex, the same owner. Those that want others share.
+// etcd is the mutex of its package concurrency. Workers that want the same lock have a session each, because for that
+// mutex one session is one owner. Workers that want different locks share a session.
 func etcd(addrs []string, ttl time.Duration) lock.Client {
 	c := lock.Must(clientv3.New(clientv3.Config{Endpoints: addrs, DialTimeout: time.Minute, Logger: zap.NewNop()}))
 	var sessions []*concurrency.Session
-	used := map[string]int{} // how many of them, by lock
+	used := map[string]int{} // by lock: how many sessions it uses
 	return lock.Client{Close: c.Close, Locker: func(name string) lock.Locker {
 		if used[name] == len(sessions) {
 			sessions = append(sessions, lock.Must(concurrency.NewSession(c, concurrency.WithTTL(int(ttl.Seconds())))))

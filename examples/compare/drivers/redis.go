@@ -21,7 +21,7 @@ func redisLock(addrs []string, ttl time.Duration) lock.Client {
 	return lock.Client{Close: c.Close, Locker: func(name string) lock.Locker {
 		var obtained *redislock.Lock
 		return lock.Locker{Lock: func(ctx context.Context) (err error) {
-			ctx, cancel := context.WithTimeout(ctx, time.Hour) // without one it gives up after the time to live
+			ctx, cancel := context.WithTimeout(ctx, time.Hour) // without a deadline it gives up after the time to live
 			defer cancel()
 			obtained, err = locker.Obtain(ctx, name, ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
 			return err
@@ -29,7 +29,7 @@ func redisLock(addrs []string, ttl time.Duration) lock.Client {
 	}}
 }
 
-// redlock is redsync over several servers, with its own delays between tries, and without an end to them.
+// redlock is redsync over several servers. It has redsync's delays between tries, and never gives up.
 func redlock(addrs []string, ttl time.Duration) lock.Client {
 	var all []*redis.Client
 	var pools []redsyncpool.Pool

@@ -15,8 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// locktree is a mutex, and a MultiLock as its set. Each is at a path that a run makes: no configuration declares it, so there are no
-// generated handles.
+// locktree is a mutex; its set is a MultiLock. A run makes the paths, so there is no configuration and no generated handle.
 func locktree(addrs []string, ttl time.Duration) lock.Client {
 	c := lock.Must(recipes.Dial(context.Background(), recipes.Config{Servers: addrs, SessionTimeout: ttl, ConnectTimeout: time.Minute}))
 	mutex := func(name string) *recipes.Mutex {
@@ -56,7 +55,7 @@ func goZooKeeper(addrs []string, ttl time.Duration) lock.Client {
 
 var open = zk.WorldACL(zk.PermAll)
 
-// dialZooKeeper returns when the session is there. lost is closed when the session has ended, as its events say.
+// dialZooKeeper returns when the session exists. lost is closed when an event says that the session has ended.
 func dialZooKeeper(addrs []string, ttl time.Duration) (*zk.Conn, <-chan struct{}) {
 	there, lost := make(chan struct{}), make(chan struct{})
 	begin, end := sync.OnceFunc(func() { close(there) }), sync.OnceFunc(func() { close(lost) })
@@ -82,9 +81,9 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// Herd is the lock of the articles whose waiters all watch the parent: each release wakes everybody, to find out who is the
-// lowest. They queue, and begin to watch when the gate opens, if there is one. Otherwise each arrival would wake all waiters on
-// the way to a queue of a thousand, and the experiment is about a release.
+// Herd is the lock of the articles whose waiters all watch the parent: each release wakes all of them, and each looks whether
+// its node is the lowest. If there is a gate, they set their watches when it opens. Otherwise each arrival would wake all
+// waiters before it, and the experiment is about a release.
 func Herd(gate <-chan struct{}) lock.Driver {
 	return func(addrs []string, ttl time.Duration) lock.Client {
 		c, _ := dialZooKeeper(addrs, ttl)

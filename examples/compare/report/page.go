@@ -30,18 +30,18 @@ type Report struct {
 	Claims  claims.Results
 }
 
-// Here begins a report on this machine.
+// Here starts a report about a run on this machine.
 func Here(plan bench.Plan) *Report {
 	r := &Report{Plan: plan, Cores: runtime.NumCPU(), Go: runtime.Version()}
 	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	r.Kernel, _, _ = strings.Cut(strings.TrimSpace(string(release)), "-") // what follows is its builder's own name for it
+	r.Kernel, _, _ = strings.Cut(strings.TrimSpace(string(release)), "-") // the rest is a name that its builder chose
 	load, _ := os.ReadFile("/proc/loadavg")
 	_, _ = fmt.Sscan(string(load), &r.Load) // 0 where it cannot be read
 	return r
 }
 
-// pageText is the page. It has what carries over to other machines: counts, and ratios within one round. The samples have the
-// rest.
+// pageText is the page. It has only figures that also hold on other machines: counts, and ratios within one round. The
+// samples have the rest.
 //
 //go:embed page.tmpl
 var pageText string
@@ -51,13 +51,13 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{"cell": cel
 // Page writes the page.
 func Page(w io.Writer, r *Report) error { return page.Execute(w, r) }
 
-// spread is a median with the range around it. The zero value is of nothing.
+// spread is a median and the range around it. The zero value means that there are no samples.
 type spread struct {
 	N                int
 	Median, Min, Max float64
 }
 
-// over is of numbers that are not negative: the others say that nothing is known.
+// over takes the numbers that are not negative: a negative number means unknown.
 func over(all []float64) spread {
 	all = slices.DeleteFunc(all, func(v float64) bool { return v < 0 })
 	n := len(all)
@@ -79,10 +79,10 @@ func (s spread) String() string {
 	return fmt.Sprintf("%.3g (%.3g–%.3g)", s.Median, s.Min, s.Max)
 }
 
-// row is one system's line in the table of a workload: what its rounds have in common.
+// row is the line of one system in the table of a workload, over all rounds.
 type row struct {
 	System, Durable         string
-	Ratio, Requests, Events spread // Ratio is how many times as fast locktree is, round by round; empty for locktree itself
+	Ratio, Requests, Events spread // Ratio is how many times as fast locktree is in a round; empty for locktree itself
 }
 
 // Rows are those of a workload.
@@ -130,7 +130,7 @@ func (r *Report) Notes(work bench.Workload) (notes []string) {
 	return notes
 }
 
-// cell keeps a text within its cell.
+// cell escapes a text for the cell of a table.
 func cell(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > 300 {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package server starts the servers that lock services need, on loopback, with data folders of their own, and ends them.
+// Package server starts and ends the servers that lock services need, on loopback, each with its own data folder.
 package server
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// Counts are what a server has counted since it began. A server that does not count something says -1.
+// Counts are what a server has counted since it began; -1 if it does not count them.
 type Counts struct {
 	Requests int64 // from clients
 	Events   int64 // sent to clients that watch
@@ -33,17 +33,17 @@ type Counts struct {
 type Server struct {
 	Addrs      []string
 	Version    string
-	Durability string        // what it has done with a write when it answers
-	Missing    string        // why it does not run; the rest is empty then
+	Durability string        // where a write is when the server answers
+	Missing    string        // why it does not run; then the rest is empty
 	Counts     func() Counts `json:"-"` // fails as lock.Check does
-	// FailOver kills a process of the service, and returns the addresses of its successor. It fails as lock.Check does, and is
-	// nil where nothing takes its place.
+	// FailOver kills a process of the service, and returns the addresses of its successor. It fails as lock.Check does. It is
+	// nil if the service has no successor.
 	FailOver func() []string `json:"-"`
 
 	asking int64 // requests that Counts itself adds to the counts
 }
 
-// Between is what was counted from one look at the counts to another, without the second look.
+// Between returns what was counted between two calls of Counts, without the requests of the second call.
 func (s *Server) Between(from, to Counts) Counts {
 	if to.Requests < 0 {
 		return to
@@ -64,8 +64,8 @@ var starters = map[string]starter{
 	"mariadb":     mariadb,
 }
 
-// Start starts a server, or says what is missing. It ends with the scope. members is how many servers a ZooKeeper ensemble has;
-// the others have as many as their name says.
+// Start starts a server, or says what is missing. The server ends with the scope. members is how many servers a ZooKeeper
+// ensemble has; other services have as many servers as their name says.
 func Start(s *Scope, name string, members int) (*Server, error) {
 	start, ok := starters[name]
 	if !ok {
@@ -74,7 +74,7 @@ func Start(s *Scope, name string, members int) (*Server, error) {
 	return begin(s, func(s *Scope) *Server { return start(s, members) })
 }
 
-// begin starts something. A start that fails removes only what it has made.
+// begin calls start. If start fails, begin removes only what this start has made.
 func begin(s *Scope, start func(*Scope) *Server) (started *Server, err error) {
 	own := &Scope{}
 	if err = lock.Try(func() { started = start(own) }); err != nil {
@@ -112,7 +112,7 @@ type program struct {
 	s    *Scope
 	name string
 	dir  string
-	cred *syscall.Credential // of who it runs as; nil: of who we are
+	cred *syscall.Credential // the user that it runs as; nil is our own
 	cmd  *exec.Cmd
 	done chan struct{}
 }
@@ -188,7 +188,7 @@ func last(text string) string {
 	return strings.Join(lines[max(0, len(lines)-5):], " / ")
 }
 
-// free are addresses on loopback, and the ports of them.
+// free returns free addresses on loopback, and their ports.
 func free(s *Scope, n int) (addrs, ports []string) {
 	for _, port := range realzk.FreePorts(s, n) {
 		ports = append(ports, strconv.Itoa(port))
@@ -197,10 +197,10 @@ func free(s *Scope, n int) (addrs, ports []string) {
 	return addrs, ports
 }
 
-// Distance puts servers a round trip away: it relays connections, and everything said on them comes half a round trip
-// later. It counts what passes.
+// Distance puts servers a round trip away: it relays connections, and all bytes on them come half a round trip later.
+// It counts the bytes.
 type Distance struct {
-	Addrs []string // in the place of the servers'
+	Addrs []string // instead of the servers' addresses
 	Sent  Traffic  // by clients
 
 	half   time.Duration
@@ -212,12 +212,12 @@ type Distance struct {
 
 // Traffic is what passed in one direction.
 type Traffic struct {
-	Bytes  atomic.Int64 // without the pings of ZooKeeper's clients: a thousand idle sessions send a hundred a second
+	Bytes  atomic.Int64 // without the pings of ZooKeeper's clients, of which a thousand idle sessions send a hundred a second
 	Pieces atomic.Int64 // requests and pings, where a client waits for the answer to each
 	Pings  atomic.Int64
 }
 
-// Heard are the bytes that each connection's client has been sent so far, the oldest first.
+// Heard returns the bytes that were sent to the client of each connection so far, the oldest connection first.
 func (d *Distance) Heard() (all []int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -227,7 +227,7 @@ func (d *Distance) Heard() (all []int64) {
 	return all
 }
 
-// Bytes are those in both directions.
+// Bytes returns the bytes in both directions.
 func (d *Distance) Bytes() int64 {
 	n := d.Sent.Bytes.Load()
 	for _, heard := range d.Heard() {
@@ -275,7 +275,7 @@ func (d *Distance) accept(l net.Listener, server string) {
 	}
 }
 
-// relay delays all that it reads, and passes it on. Whichever way ends first ends both.
+// relay delays all that it reads, and passes it on. If one direction ends, it ends both.
 func (d *Distance) relay(from, to net.Conn, t *Traffic) {
 	type piece struct {
 		due  time.Time
@@ -312,7 +312,7 @@ func (d *Distance) relay(from, to net.Conn, t *Traffic) {
 	_, _ = from.Close(), to.Close()
 }
 
-// ping says whether a piece is a ping of ZooKeeper's, or the answer to one: a frame whose number is -2, and nothing more.
+// ping says whether a piece is a ping of ZooKeeper, or its answer: one frame with the number -2, and nothing more.
 func ping(b []byte) bool {
 	return (len(b) == 12 && b[3] == 8 || len(b) == 20 && b[3] == 16) && bytes.Equal(b[4:8], []byte{0xff, 0xff, 0xff, 0xfe})
 }

@@ -71,7 +71,7 @@ func zooKeeper(s *Scope, members int) *Server {
 	return up
 }
 
-// Every node that is created, written or deleted adds the number of those who are told.
+// Every node that is created, written or deleted adds the number of clients that get an event.
 var mntr = regexp.MustCompile(`(?m)^zk_(?:packets_received|(sum_node_(?:created|changed|deleted|children)_watch_count))\t(\d+)`)
 
 // add adds the counters of a server: the named ones are events, the others requests.
@@ -102,7 +102,7 @@ func redis(n int, durability string, args ...string) starter {
 			clients = append(clients, programs[i].startRedis(addr, args))
 		}
 		up.Version = "Redis " + info(clients[0], "redis_version")
-		// Redis counts the commands of scripts, too. Nobody watches.
+		// Redis also counts the commands of scripts. No client watches, so there are no events.
 		up.Counts = func() (c Counts) {
 			for _, each := range clients {
 				c.Requests += lock.Must(strconv.ParseInt(info(each, "total_commands_processed"), 10, 64))
@@ -118,7 +118,7 @@ func redis(n int, durability string, args ...string) starter {
 	}
 }
 
-// startRedis returns when the program that was started answers: another that has the port would answer, too.
+// startRedis returns when the started program answers. It checks that, because another program on the port would answer, too.
 func (p *program) startRedis(addr string, args []string) *client.Client {
 	c := client.NewClient(&client.Options{Addr: addr, DisableIdentity: true, Protocol: 2, MaxRetries: -1})
 	p.s.Cleanup(func() { _ = c.Close() })
@@ -131,8 +131,8 @@ func (p *program) startRedis(addr string, args []string) *client.Client {
 	return c
 }
 
-// StartRedisPair starts a Redis with a replica. It fails over as Sentinel does. The replica hears of a write so much later than
-// it would on loopback: Redis replicates after it has answered.
+// StartRedisPair starts a Redis with a replica. It fails over as Sentinel does. The replica gets a write later than on
+// loopback, by the lag: Redis replicates after it has answered.
 func StartRedisPair(s *Scope, lag time.Duration) (*Server, error) {
 	return begin(s, func(s *Scope) *Server {
 		addrs, _ := free(s, 2)
@@ -164,7 +164,7 @@ func info(c *client.Client, name string) string {
 	return value
 }
 
-// etcd is one member: what a majority would add is not in its figures.
+// etcd is one member: its figures do not include the cost of a majority.
 func etcd(s *Scope, _ int) *Server {
 	p := newProgram(s, false, "etcd-server", "etcd")
 	addrs, _ := free(s, 2)
@@ -178,7 +178,7 @@ func etcd(s *Scope, _ int) *Server {
 
 var metrics = regexp.MustCompile(`(?m)^(?:grpc_server_msg_received_total\{.*|(grpc_server_msg_sent_total)\{.*grpc_method="Watch".*) (\S+)$`)
 
-// messages are what etcd counts: a watch is a stream of them.
+// messages counts the messages of etcd: a watch is a stream of them.
 func messages(url string) (c Counts) {
 	answer := lock.Must((&http.Client{Timeout: 5 * time.Second}).Get(url + "/metrics"))
 	defer answer.Body.Close()
@@ -206,8 +206,8 @@ func postgres(s *Scope, _ int) *Server {
 	return up
 }
 
-// pgBouncer is PostgreSQL behind a connection pool that gives every transaction a connection of its own choice, as most
-// programs with many processes have it.
+// pgBouncer is PostgreSQL behind a pool that gives every transaction any of its connections. Most programs with many
+// processes use such a pool.
 func pgBouncer(s *Scope, members int) *Server {
 	p := newProgram(s, true, "pgbouncer", "/usr/sbin/pgbouncer")
 	up := postgres(s, members)

@@ -1,6 +1,6 @@
 // Command cache shares a table of prices between eight readers and a program that updates it. The table consists of two
-// values that belong together; no reader may see one old and one new value. Readers read at the same time, and the
-// update excludes them. It waits for the readers before it, and not for later ones.
+// values that belong together; no reader may see one old and one new value. Readers read at the same time, and an
+// update excludes them. It waits for readers that queued before it, not for later ones.
 package main
 
 import (
@@ -34,8 +34,8 @@ func main() {
 	}
 }
 
-// table is what the lock guards: version says which prices it holds, check must be equal to it. Each can be read and
-// written by itself at any time, so only the lock keeps them together.
+// table is what the lock guards: version says which prices it holds, and check must be equal to version. A program
+// can read and write each of them at any time, so only the lock keeps them equal.
 type table struct {
 	version, check, together, most atomic.Int64
 
@@ -51,7 +51,7 @@ func (t *table) read(ctx context.Context) error {
 		}
 	}
 	select {
-	case <-t.all: // the first time, each reads until all do: with one reader at a time, none would go on
+	case <-t.all: // the first time, each reader waits for all the others: with one reader at a time, none would go on
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -78,7 +78,7 @@ func run(ctx context.Context) error {
 	for i := range readers {
 		all.Go(func() {
 			err := reader(ctx, fmt.Sprint("reader ", i+1), &prices)
-			if err != nil && ctx.Err() == nil { // not because the renewals are over
+			if err != nil && ctx.Err() == nil { // an error, and not the end of the renewals
 				errs[i] = err
 				finished()
 			}

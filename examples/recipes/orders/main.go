@@ -1,6 +1,6 @@
-// Command orders charges orders that come from a queue which delivers each of them twice. Eight workers on two clients go from order to
-// order, and give each order's lock back by Release, without waiting for the reply. Each order is charged once, by a store that refuses
-// a token older than one that it has seen for the order, and in ZooKeeper no order leaves anything behind.
+// Command orders charges orders from a queue that delivers each of them twice. Eight workers on two clients go from order to
+// order. They give each order's lock back by Release, without waiting for the reply. A store charges each order once: it refuses
+// a token older than the newest of that order. No order leaves a node in ZooKeeper.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// deliver sends each order twice, the second time soon after the first: another worker is still busy with it then.
+// deliver sends each order twice, the second time soon after the first, when a worker is still busy with it.
 func deliver(ctx context.Context, orders int) <-chan string {
 	deliveries := make(chan string, 2*workers)
 	go func() {
@@ -53,7 +53,7 @@ func deliver(ctx context.Context, orders int) <-chan string {
 
 func run(ctx context.Context, orders int) error {
 	ctx, stop := context.WithCancel(ctx)
-	defer stop() // of the deliveries, if a worker fails
+	defer stop() // ends the deliveries if a worker fails
 	db := &store{rows: map[string]row{}}
 	deliveries := deliver(ctx, orders)
 	errs := make(chan error, clients*workers)
@@ -110,7 +110,7 @@ func work(ctx context.Context, orders locks.KeyedMutex, deliveries <-chan string
 	return nil
 }
 
-// store stands for a database: it has no transaction that could charge an order once by itself.
+// store stands for a database that has no transaction for this: only the lock makes it charge an order once.
 type store struct {
 	mu      sync.Mutex
 	rows    map[string]row
@@ -119,10 +119,10 @@ type store struct {
 
 type row struct {
 	charged int
-	token   uint64 // the highest that wrote it
+	token   uint64 // the highest token that wrote the row
 }
 
-// charge charges the order, unless that is done.
+// charge charges the order, unless it is charged already.
 func (s *store) charge(ctx context.Context, id string, token uint64) error {
 	s.mu.Lock()
 	was := s.rows[id]
@@ -130,8 +130,8 @@ func (s *store) charge(ctx context.Context, id string, token uint64) error {
 	if was.charged > 0 {
 		return nil
 	}
-	time.Sleep(time.Millisecond) // The customer's bank is asked.
-	// If the lock was lost meanwhile, ctx has ended; if that comes too late, the store looks at the token.
+	time.Sleep(time.Millisecond) // Here the customer's bank would be asked.
+	// If the lock was lost meanwhile, ctx has ended. If ctx ends too late, the store still checks the token.
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func leftBehind(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	family := path.Dir(locks.At(c, locks.Root).Recipes.Order().For("any").Path())
-	for soon := time.After(10 * time.Second); ; { // Release has waited for no answer
+	for soon := time.After(10 * time.Second); ; { // Release did not wait for its answer
 		names, _, changed, err := s.ChildrenW(ctx, family)
 		if err != nil || len(names) == 0 {
 			return 0, err

@@ -35,7 +35,8 @@ func main() {
 	}
 }
 
-// bank has a balance for each account. Moving money is four steps that must not be mixed with those of others.
+// bank has a balance for each account. Moving money takes four steps, and the steps of another transfer must not come between
+// them.
 type bank map[string]*atomic.Int64
 
 func (b bank) move(from, to string, amount int64) {

@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// turn is what one program tells when its turn is over.
+// turn is the report of one program at the end of its turn.
 type turn struct {
 	who   int
 	at    int64 // its place in the order of turns, from 1
@@ -41,7 +41,7 @@ type turn struct {
 type queued struct{ yes chan struct{} }
 
 func (q queued) Observe(e recipes.Event) {
-	if e.Type == recipes.EventQueued { // told once for each call
+	if e.Type == recipes.EventQueued { // this event comes once for each call
 		close(q.yes)
 	}
 }
@@ -62,7 +62,7 @@ func run(ctx context.Context) error {
 		q := queued{yes: make(chan struct{})}
 		go func() { turns <- program(ctx, who, q, &inside, &order) }()
 		select {
-		case <-q.yes: // the next one comes when this one stands in the queue
+		case <-q.yes: // start the next program when this one is in the queue
 		case t := <-turns:
 			return errors.Join(fmt.Errorf("program %d did not have to wait", t.who), t.err)
 		}

@@ -45,7 +45,7 @@ func run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// work leads until its jobs are done. Lead campaigns again when the leadership is lost on the way.
+// work leads until its jobs are done. Lead campaigns again if the leadership is lost meanwhile.
 func work(ctx context.Context, id string, leaders, done *atomic.Int64) error {
 	c, err := dial(ctx, id)
 	if err != nil {
@@ -65,7 +65,7 @@ func work(ctx context.Context, id string, leaders, done *atomic.Int64) error {
 				return ctx.Err()
 			case <-time.After(10 * time.Millisecond):
 			}
-			// A store that is given the token can refuse the writes of a leader of the past.
+			// With the token, a store can refuse the writes of an earlier leader.
 			fmt.Printf("%s does a job, token %d\n", id, lead.Token())
 			done.Add(1)
 		}

@@ -14,7 +14,7 @@ import (
 // ciSystems are known by a variable that each sets. Only these variables go into the history: others may be secrets.
 var ciSystems = []struct {
 	name, mark string
-	run        []string // parts of the run's URL, to be joined: texts, and $NAMES of variables
+	run        []string // parts of the run's URL, which are joined: texts, and $NAMES of variables
 }{
 	{"GitHub Actions", "GITHUB_ACTIONS", []string{"$GITHUB_SERVER_URL", "/", "$GITHUB_REPOSITORY", "/actions/runs/", "$GITHUB_RUN_ID"}},
 	{"GitLab CI", "GITLAB_CI", []string{"$CI_JOB_URL"}},
@@ -55,7 +55,7 @@ func public(text string) string {
 	return u.String()
 }
 
-// who is written into the apply lock: user@host, if they are known.
+// who is the text in the apply lock: user@host, if they are known.
 func who() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {

@@ -30,8 +30,8 @@ type Host interface {
 	stack.Screen
 	Show(view.Result)
 	Message(text string)
-	// Approve asks a person; the error says that there was no approval. It names the action that is then cancelled, and the other
-	// way to approve it.
+	// Approve asks a person. Its error says that there was no approval; it names the cancelled action, and another way to approve
+	// it.
 	Approve(ctx context.Context, action, question, otherWay string) error
 	// Uninterrupted makes an interrupt of the program wait until the returned function is called. If an interrupt came before, it
 	// returns an error.
@@ -76,8 +76,8 @@ const firstTries = 3
 
 // Run is an apply without a saved plan: it locks, plans, shows, asks and applies.
 //
-// A stack that was never applied has no lock yet. Until the approval nothing keeps others
-// out, so another apply may come first; then the plan is made again.
+// A stack that was never applied has no lock yet. Until the approval, another apply may come first. Then Run plans
+// again.
 func Run(ctx context.Context, h Host, o Options, s *stack.Stack, edit func(*plan.Plan)) error {
 	for try := 1; ; try++ {
 		err := once(ctx, h, o, s, edit)
@@ -117,7 +117,7 @@ func once(ctx context.Context, h Host, o Options, s *stack.Stack, edit func(*pla
 	return execute(ctx, h, o, all, made)
 }
 
-// lostLock is the loss of an apply lock, which ends the apply; nil as long as all are held.
+// lostLock returns the error of a lost apply lock, which ends the apply; nil while all apply locks are held.
 func lostLock(ctx, locked context.Context) error {
 	if ctx.Err() != nil {
 		return nil
@@ -130,7 +130,7 @@ func approval(ctx context.Context, h Host, o Options, plans []*plan.Plan) error 
 	if planview.Failing(plans) {
 		return exit.With(exit.Failed)
 	}
-	for _, p := range plans { // asking first would waste an answer
+	for _, p := range plans { // before the question, which would be in vain
 		if err := failure.InUse(p); err != nil {
 			return err
 		}
@@ -193,8 +193,8 @@ func execute(ctx context.Context, h Host, o Options, all []*applying, plans []*p
 	return nil
 }
 
-// applyUninterrupted is Apply. An interrupt waits for its end. After an interrupt nothing begins; a change that is done is shown
-// all the same.
+// applyUninterrupted is Apply. An interrupt waits for its end. After an interrupt nothing begins, but a finished change is still
+// shown.
 func (x *applying) applyUninterrupted(ctx context.Context, p *plan.Plan) (*event.Result, error) {
 	over, err := x.shown.host.Uninterrupted(ctx)
 	if err != nil {

@@ -66,7 +66,7 @@ func (p *progress) event(e event.Event) {
 	case event.Draining:
 		p.open[e.Addr] = planview.Ongoing{Started: event.Started{Addr: e.Addr, Path: e.Path}, Drains: true, Since: time.Now()}
 	case event.Started:
-		p.open[e.Addr] = planview.Ongoing{Started: e, Since: time.Now()} // in place of its draining, where there was one
+		p.open[e.Addr] = planview.Ongoing{Started: e, Since: time.Now()} // replaces its draining, if there was one
 	case event.Applied:
 		delete(p.open, e.Addr)
 	case event.Failed:

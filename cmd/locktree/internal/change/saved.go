@@ -59,8 +59,8 @@ func ReadPlan(l *stack.Loader, name string) (*saved.File, error) {
 	return file, nil
 }
 
-// Saved applies a saved plan to the ensembles that it was made for. The configuration only says where these are, and as whom to connect:
-// plans hold no credentials.
+// Saved applies a saved plan to the ensembles that it was made for. The configuration only says where these are, and with which
+// identity to connect: plans contain no credentials.
 func Saved(ctx context.Context, h Host, o Options, l *stack.Loader, inputs []config.Input, name string) error {
 	file, err := ReadPlan(l, name)
 	if err != nil {
@@ -93,7 +93,7 @@ func Saved(ctx context.Context, h Host, o Options, l *stack.Loader, inputs []con
 	})
 }
 
-// ensembleOf finds the ensemble of a saved plan, which must still be the one of the plan.
+// ensembleOf finds the ensemble of a saved plan. It must still have the root of the plan, and one of its servers.
 func ensembleOf(cfg *config.Config, p *plan.Plan) (int, error) {
 	const summary = "Saved plan does not match the configuration"
 	i := slices.IndexFunc(cfg.Ensembles, func(e *config.Ensemble) bool { return e.Name == p.Ensemble })

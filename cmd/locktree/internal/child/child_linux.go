@@ -14,15 +14,15 @@ import (
 // dieWithUs makes Linux kill the command when this process dies, because the lock ends with our session.
 func dieWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// gather notes the processes that the command has started and that are in other groups than its own, as those of timeout(1) in a
-// script are. It returns true if it found new processes, or if one of the command's still runs. Processes that left our session,
-// as daemons do, are not among them.
+// gather notes processes that the command has started and that are in other groups, as processes under timeout(1) in a script
+// are. It returns true if it found new processes, or if one of the command's still runs. Processes that left our session, as
+// daemons do, are not among them.
 //
-// It has to run before any process is ended: afterwards nothing says who started the others.
+// It has to run before any process is ended: afterwards nothing shows which process started the others.
 func (p *Process) gather() (more bool) {
 	all, ours := processes(), map[int]bool{}
 	select {
-	case <-p.done: // its number may be another process's by now
+	case <-p.done: // another process may have its number by now
 	default:
 		ours[p.cmd.Process.Pid] = true
 	}
@@ -58,7 +58,7 @@ func (p *Process) signalScattered(s syscall.Signal) {
 type process struct {
 	pid, parent, group, session int
 	runs                        bool   // it is neither stopped nor dead
-	started                     string // in ticks since the machine started: numbers are used again
+	started                     string // in ticks since the machine started; tells apart processes with the same number
 }
 
 func processes() (all []process) {

@@ -185,7 +185,7 @@ func (d *Demo) say(format string, args ...any) {
 	fmt.Fprintf(d.Out, "\n== "+format+"\n", args...)
 }
 
-// use is how a program uses a lock in the demo, and what is printed of it.
+// use is how a program uses a lock in the demo, and the line that is printed about it.
 type use struct {
 	what    string
 	shared  bool
@@ -205,7 +205,7 @@ var demoLocks = []struct {
 	{kind.Election, "/locks/payments/scheduler", use{what: "leads"}, use{what: "leads"}, 1},
 }
 
-// demoWork is how long a holder of the demo keeps a lock: long enough that the others queue, short enough for who watches.
+// demoWork is how long a holder of the demo keeps a lock: long enough for a queue, short enough for a spectator.
 const demoWork = 40 * time.Millisecond
 
 // demoPatience is how long a program of the page waits for a lock: long enough that a person sees a circle.
@@ -282,7 +282,7 @@ func (f *fleet) print(lock string, program int, what string, token uint64) {
 	fmt.Fprintf(f.out, "  %-10s program-%d  %-18s token %d\n", lock, program+1, what, token)
 }
 
-// work is cut short when the lock is lost.
+// work ends early if the lock is lost.
 func work(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -312,7 +312,7 @@ func holdFor(ctx context.Context, c *recipes.Client, i int, another bool) {
 	patience, over := context.WithTimeout(ctx, demoPatience)
 	l, err := c.Locker(lock.kind, lock.path, lock.rest.shared, lock.rest.permits).Lock(patience)
 	if over(); err != nil {
-		return // it waited too long, or ctx has ended, or the machine slept
+		return // the wait was too long, or ctx has ended, or the machine slept
 	}
 	holding, end := context.WithCancel(l.Context())
 	defer context.AfterFunc(ctx, end)()
@@ -326,9 +326,8 @@ func holdFor(ctx context.Context, c *recipes.Client, i int, another bool) {
 	_ = l.Unlock(ctx) // Unlock deletes the node even if ctx has ended
 }
 
-// holdEverything lets the first program take one of each, and the second queue behind
-// its mutex. It returns when the queue has formed; release gives everything back and
-// waits for the one in the queue.
+// holdEverything lets the first program take one lock of each kind, and the second queue behind its mutex. It returns
+// when the second has queued. release gives everything back, and waits until the second has had the mutex.
 func (f *fleet) holdEverything(ctx context.Context) (release func(), err error) {
 	var held []*recipes.Lease
 	for _, lock := range demoLocks {

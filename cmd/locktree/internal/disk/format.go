@@ -82,7 +82,7 @@ func (f *Formatter) target(arg string) error {
 	})
 }
 
-// formattable leaves out JSON files, which have no style of ours, editors' backups and dot files.
+// formattable excludes JSON files, which have no canonical style, backups of editors, and dot files.
 func formattable(path string) bool {
 	base := filepath.Base(path)
 	return !strings.HasPrefix(base, ".") && (strings.HasSuffix(base, ".locktree.hcl") || strings.HasSuffix(base, ".ltvars"))

@@ -15,8 +15,8 @@ import (
 	"github.com/locktree/locktree/config"
 )
 
-// Generated writes generated code, unless the file is up to date. It leaves a file alone that was not generated. With check it
-// only compares and writes nothing.
+// Generated writes generated code, unless the file is up to date. It never changes a file that was not generated. With check
+// it only compares and writes nothing.
 func Generated(l *stack.Loader, out string, source []byte, check bool) error {
 	was, err := config.ReadFile(l.Path(out))
 	switch {

@@ -56,7 +56,7 @@ func Serve(ctx context.Context, to *screen.Screen, l *stack.Loader, o Options, c
 	}
 	defer listener.Close()
 	again := make(chan os.Signal, 1)
-	signal.Reset(syscall.SIGHUP) // it does not end this command
+	signal.Reset(syscall.SIGHUP) // SIGHUP does not end this command
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
 	err = service.Run(ctx, listener, first, again, func(address string) {
@@ -92,8 +92,8 @@ func (o *Options) door(to *screen.Screen, l *stack.Loader) (*page.Door, error) {
 // Address is where the page is served unless it is told otherwise.
 const Address = "127.0.0.1:7676"
 
-// Health asks a page whether it answers, for a container without any other program that could ask. Every answer will do: it does not matter
-// who may log in, and a server that encrypts says so in plain text.
+// Health checks whether a page answers, for a container that has no other program for this. Every answer will do: Health need not
+// log in, and a server with TLS answers in plain text that it encrypts.
 func Health(ctx context.Context, listen string) error {
 	host, port, _ := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
@@ -111,7 +111,7 @@ func Health(ctx context.Context, listen string) error {
 	return resp.Body.Close()
 }
 
-// Input keeps what standard input has, which can be read once, if a -var-file names it.
+// If a -var-file names standard input, Input reads it, because that is possible only once.
 func Input(stdin io.Reader, inputs []config.Input) ([]byte, error) {
 	if !slices.ContainsFunc(inputs, func(in config.Input) bool { return in.File == "-" }) {
 		return nil, nil

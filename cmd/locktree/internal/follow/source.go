@@ -37,7 +37,7 @@ type source struct {
 	asked  Options
 }
 
-// soon bounds the time to connect: after it, the page says why it cannot.
+// soon limits the time to connect. After it, the page says why no connection was made.
 const soon = 10 * time.Second
 
 // setup is what a configuration says to look at. An ensemble is compared with it unless nothing is declared.
@@ -111,7 +111,7 @@ func (o *Options) sources(to *screen.Screen, l *stack.Loader, cfg *config.Config
 		if err != nil {
 			why := view.Brief(err)
 			failed = append(failed, dir+": "+why)
-			to.Message(fmt.Sprintf("The configuration in %s is not used: %s It is read again when a file of it changes.", kind.Visible(dir), why))
+			to.Message(fmt.Sprintf("The configuration in %s is not used: %s It is read again when one of its files changes.", kind.Visible(dir), why))
 			setup = &page.Setup{Stamps: func() string { return one.stamps(&config.Config{Sources: filesIn(at.Dir)}) }}
 			setup.Source = lockview.Source{Stack: dir, Path: at.Dir, Error: why, Failed: time.Now()}
 		}
@@ -183,8 +183,8 @@ func firstError(diags hcl.Diagnostics) error {
 	return errors.New(text)
 }
 
-// sourceOf returns what the page shows of a configuration. The fingerprint is of the files that declare, not of those with
-// values, which may be secret.
+// sourceOf returns what the page shows of a configuration. The fingerprint covers the files with declarations, not the
+// files with values, which may be secret.
 func sourceOf(cfg *config.Config) lockview.Source {
 	source := lockview.Source{Read: time.Now()}
 	source.Stack, source.Path = cfg.Stack, absolute(cfg.Dir)
@@ -200,8 +200,8 @@ func sourceOf(cfg *config.Config) lockview.Source {
 	return source
 }
 
-// stamps tell whether a file has changed: those of the configuration and their directories, those of variables, and the
-// certificates. Files that a function such as file() read are not among them.
+// stamps tell whether a file has changed: a file of the configuration, its directory, a file of variables, or a
+// certificate. They do not cover files that a function such as file() reads.
 func (s *source) stamps(cfg *config.Config) string {
 	names := map[string]bool{}
 	for name := range cfg.Sources {
@@ -249,7 +249,7 @@ func (s *source) keyOf(e *config.Ensemble) [sha256.Size]byte {
 	if t := s.loader.TLS(e); t != nil {
 		fmt.Fprintf(h, "%q\n", t.ServerName)
 		for _, name := range tlsFiles(t) {
-			content, _ := config.ReadFile(name) // whoever uses the file says what is wrong
+			content, _ := config.ReadFile(name) // the code that uses the file says what is wrong
 			fmt.Fprintf(h, "%q %q\n", name, content)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// Reads bounds the requests of a look that is followed by the next one.
+// Reads limits the requests of a look that is repeated.
 const Reads = 2000
 
 // watchEvery is how often status -watch looks.
@@ -33,7 +33,8 @@ func Watch(ctx context.Context, to *screen.Screen, l *stack.Loader, cfg *config.
 		tty = nil
 	}
 	if tty != nil {
-		// The alternate screen of the terminal, so that its content comes back afterwards; no cursor; too long lines are cut.
+		// Use the alternate screen of the terminal, so that its content comes back afterwards. Hide the cursor, and cut long
+		// lines.
 		fmt.Fprint(tty, "\x1b[?1049h\x1b[?25l\x1b[?7l")
 		defer fmt.Fprint(tty, "\x1b[?7h\x1b[?25h\x1b[?1049l")
 	}

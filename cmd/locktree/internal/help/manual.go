@@ -19,14 +19,14 @@ func WriteManual(root *cobra.Command, version, to, dir string) error {
 	}
 	for _, c := range documented(root) {
 		name := filepath.Join(to, manName(c)+"."+manSection(c))
-		if err := os.WriteFile(name, manPage(c, version), 0o644); err != nil { //nolint:gosec // it is to be read by all
+		if err := os.WriteFile(name, manPage(c, version), 0o644); err != nil { //nolint:gosec // everybody may read it
 			return view.Failf("Cannot write "+dir, "%v. The pages before it are written.", err)
 		}
 	}
 	return nil
 }
 
-// documented are a command and what is below it, as far as the help shows it.
+// documented returns a command and the commands below it, without those that the help hides.
 func documented(c *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{c}
 	for _, sub := range c.Commands() {
@@ -130,7 +130,7 @@ func (p *manText) option(f *pflag.Flag) {
 
 var roffEscapes = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n.", "\n"+`\&.`, "\n'", "\n"+`\&'`)
 
-// roff escapes text: hyphens stay what a person can type, and no line of it is a request.
+// roff escapes text: its hyphens can be copied into a command line, and none of its lines is a request of roff.
 func roff(text string) string {
 	return strings.TrimPrefix(roffEscapes.Replace("\n"+text), "\n")
 }

@@ -43,7 +43,7 @@ func Topics() []*cobra.Command {
 	for _, c := range all {
 		text, err := texts.ReadFile("topics/" + c.Use + ".txt")
 		if err != nil {
-			panic(err) // it is no part of the program: each topic has a test
+			panic(err) // a topic without a file: each topic has a test
 		}
 		c.Long = strings.TrimRight(string(text), "\n")
 	}

@@ -97,8 +97,8 @@ func some(to *screen.Screen, trees []*plan.Tree, address string) error {
 	return nil
 }
 
-// Outputs returns the output values of the last apply. They are in the record of one ensemble. The others are needed only where none is
-// found, and the tree only where a record is missing: it shows whether there ever was one.
+// Outputs returns the output values of the last apply. They are in the record of one ensemble. It needs the other ensembles only
+// if no outputs are found. It needs the tree only if a record is missing: the tree shows whether there ever was a record.
 func Outputs(ctx context.Context, s *stack.Stack) (planview.Outputs, error) {
 	trees, err := s.Records(ctx)
 	if outputs := planview.StoredOutputs(trees); len(outputs) > 0 {
@@ -168,7 +168,7 @@ func History(ctx context.Context, to *screen.Screen, s *stack.Stack) error {
 	return s.Lost.Err()
 }
 
-// known is an error where the record that would hold the outputs is lost.
+// known returns an error if the record that would have the outputs is lost.
 func known(trees []*plan.Tree) error {
 	for _, tree := range trees {
 		ours := func(n *plan.Node) bool { return n.Payload != nil && n.Payload.Owner.Stack == tree.Stack }

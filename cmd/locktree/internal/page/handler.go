@@ -25,7 +25,7 @@ import (
 //go:embed page.html static
 var files embed.FS
 
-// pages is parsed when the first page is rendered: every other command starts without it.
+// pages is parsed when the first page is rendered, so that other commands need not parse it.
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("page.html").Funcs(template.FuncMap{
 		"visible": clip, "clock": clock, "when": when, "since": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
@@ -80,7 +80,7 @@ type shown struct {
 	Locks       list
 	Lock        *row
 	Gone        string // the path of a lock that is not there
-	Look        string // the command that shows that
+	Look        string // the command that shows the same
 	Waits       []waitLine
 	Circles     [][]party
 	Conditions  []conditionsOf
@@ -134,8 +134,8 @@ func plain(w http.ResponseWriter, code int, text string) {
 	_, _ = io.WriteString(w, text)
 }
 
-// status writes what the page knows, as "locktree status -json -prefix" does: nothing is read for it. It is rendered once a version,
-// without the board's lock, since it may be large.
+// status writes what the page knows, in the form of "locktree status -json -prefix". It reads nothing for that. It renders each
+// version once, without the board's lock, because the document may be large.
 func (b *board) status(w http.ResponseWriter, _ *http.Request) {
 	b.rendering.Lock()
 	b.mu.Lock()
@@ -268,7 +268,7 @@ func (b *board) view(name string, q url.Values) *shown {
 	return v
 }
 
-// maxQueue is how many of a queue one page lists.
+// maxQueue is how many contenders of a queue one page lists.
 const maxQueue = 500
 
 // PageLink is the address of the list with another page, order or choice.

@@ -19,8 +19,7 @@ import (
 // This is the text format of Prometheus, version 0.0.4, written by hand. Prometheus' client library keeps counters in the
 // program; these values come from a snapshot.
 
-// manyLocks is a number of locks: if there are more, idle locks have no series, except jobs and elections, whose idleness can be
-// a problem.
+// manyLocks: if there are more locks, idle ones have no series, except jobs and elections, whose idleness can be a problem.
 const manyLocks = 5000
 
 // family are the series of one metric.
@@ -34,7 +33,7 @@ type families struct {
 	byName map[string]*family
 }
 
-// add adds one series; labels are names and values by turns.
+// add adds one series; labels alternate between names and values.
 func (f *families) add(name, kind, help string, value float64, labels ...string) {
 	m := f.byName[name]
 	if m == nil {
@@ -114,7 +113,7 @@ func (f *families) ensemble(e *Ensemble, now time.Time, interval time.Duration) 
 		}
 		f.add("locktree_apply_incomplete", "gauge", "1 while an apply is under way or was interrupted: access lists are still to be set, or locks grant nothing new.", number(unfinished(e.Drift)), en...)
 	}
-	if e.Compare { // before the first comparison too: an alert sees that there is none
+	if e.Compare { // also before the first comparison, so that an alert sees that there was none
 		f.add("locktree_drift_checked_timestamp_seconds", "gauge", "Time of the last comparison with the configuration; 0 if none has succeeded yet.", seconds(e.DriftAt), en...)
 	}
 	if e.Checkup != nil {
@@ -176,7 +175,7 @@ func (f *families) locks(e *Ensemble, en []string) {
 	labels, told := lockLabels(snap.Locks), map[string]bool{}
 	for i, in := range snap.Locks {
 		label := escapeLabel(labels[i])
-		if told[label] { // a second series of one name would cost Prometheus all of them
+		if told[label] { // if two series have one name, Prometheus drops all of them
 			continue
 		}
 		told[label] = true

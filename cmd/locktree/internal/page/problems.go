@@ -34,7 +34,7 @@ type problem struct {
 	Severity         severity
 	Over             float64 // the time is so many times the limit; 0 where none is exceeded
 	Limit            string  // the name of the limit: max_hold or max_wait
-	What             string  // in a word or two: the word says what a colour would
+	What             string  // the problem in a word or two, for readers who do not see colours
 	Ensemble         string
 	Locks            []string // none when it is about no lock
 	Text             string
@@ -152,7 +152,7 @@ func (p *problemsOf) add(s severity, what, lock, text, command string) *problem 
 	return &p.found[len(p.found)-1]
 }
 
-// with adds a text that is not there yet, and is not empty.
+// with adds a text, unless it is empty or already there.
 func with(all []string, text string) []string {
 	if text == "" || slices.Contains(all, text) {
 		return all
@@ -263,7 +263,7 @@ func (p *problemsOf) locks() {
 	}
 }
 
-// use finds what is wrong with the holders of a lock, or with their absence. same: the look before found the same.
+// use finds what is wrong with the holders of a lock, or with their absence. same means that the look before found the same.
 func (p *problemsOf) use(in *inspect.Report, same bool) {
 	switch {
 	case len(in.Holders) > 0 || !same: // report a lock without a holder only after two looks: one look may fall between two holders
@@ -306,7 +306,7 @@ func (p *problemsOf) slots(in *inspect.Report) {
 	}
 }
 
-// unread finds what should be there and is not, and what cannot be read: one problem for each reason.
+// unread finds nodes that are missing, and nodes that cannot be read: one problem for each reason.
 func (p *problemsOf) unread() {
 	at := map[string]int{}
 	for _, u := range p.e.Snapshot.Unread {
@@ -333,7 +333,7 @@ func (p *problemsOf) unread() {
 	}
 }
 
-// sessions finds the ten with the most bytes of paths, of those that are too large.
+// sessions finds sessions that are too large, at most the ten with the most bytes of paths.
 func (p *problemsOf) sessions() {
 	var all []*words.Session
 	for _, s := range p.e.Snapshot.Sessions {
@@ -357,7 +357,7 @@ func (p *problemsOf) conditions() {
 		return
 	}
 	all := together(slices.DeleteFunc(p.e.Checkup.Findings(), func(k lockview.Finding) bool {
-		return k.Verdict != check.Fails || p.missing[strings.TrimPrefix(k.Name, "access ")] // that the lock is missing is a problem already
+		return k.Verdict != check.Fails || p.missing[strings.TrimPrefix(k.Name, "access ")] // the missing lock is already a problem
 	}))
 	for _, k := range all[:min(len(all), mostListed)] {
 		p.add(Now, "condition", "", clip(k.Where+": "+k.Name+": "+k.What), "locktree doctor")
@@ -440,8 +440,8 @@ func unfinished(p *plan.Plan) bool {
 	})
 }
 
-// limits finds who is beyond what was declared of the lock. If a problem for its cause is listed already, the excess is added to
-// that.
+// limits finds contenders that exceed a declared limit of the lock. If a problem with the same cause is already listed, it adds
+// the excess to that problem.
 func (p *problemsOf) limits(in *inspect.Report) {
 	own := -1
 	for _, x := range lockview.Exceeded(in, p.e.Snapshot.At) {

@@ -31,12 +31,12 @@ type row struct {
 	Permits                                  int
 	Limits                                   kind.Limits
 	Held, Longest                            time.Duration
-	HeldOver, LongestOver                    *lockview.Excess // nil within what is declared
+	HeldOver, LongestOver                    *lockview.Excess // nil while no declared limit is exceeded
 	Use, Look                                string           // Look is the command that shows it
 	Junk                                     []string
 	Key, Family, FamilyLink                  string // of a key
 	IsFamily                                 bool
-	Keys                                     []keyRow    // of a family, those that stand out
+	Keys                                     []keyRow    // of a family: the busiest key, and the one held for longest
 	Slots                                    [][2]string // of a job that runs once for each slot
 }
 
@@ -140,7 +140,7 @@ func locks(ensembles []Ensemble, q url.Values) list {
 	return l
 }
 
-// ages are for how long the first holder has held and the first waiter has waited; of a family, in any of the keys that were looked at.
+// ages says for how long the first holder has held, and the first waiter waited. A family has the longest times of its keys.
 func ages(in *inspect.Report, now time.Time) (held, waited time.Duration) {
 	for one := range in.Locks {
 		for _, c := range one.Holders {
@@ -153,7 +153,7 @@ func ages(in *inspect.Report, now time.Time) (held, waited time.Duration) {
 	return held, waited
 }
 
-// mostWords is how many words of a query count: each is searched for in every lock, and other readers wait meanwhile.
+// mostWords limits the words of a query: the search compares each with every lock, and other readers wait meanwhile.
 const mostWords = 8
 
 // wordsOf are the words of a query, each once.
@@ -184,7 +184,7 @@ func matches(e *Ensemble, in *inspect.Report, words []string) bool {
 	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(said, word) })
 }
 
-// find returns the ensemble, empty if there is none of that name, and the lock in its newest snapshot, nil if there is none.
+// find returns the ensemble of that name, or an empty one, and the lock in its newest snapshot, or nil.
 func find(ensembles []Ensemble, ensemble, path string) (*Ensemble, *inspect.Report) {
 	for i := range ensembles {
 		if e := &ensembles[i]; e.Name == ensemble {
@@ -289,7 +289,7 @@ func lockLink(ensemble, path string) string {
 // longestText is how much of a foreign text is shown.
 const longestText = 300
 
-// clip makes the invisible characters of a foreign text visible, and cuts it where people stop reading.
+// clip makes the invisible characters of a foreign text visible, and cuts a long text.
 func clip(s string) string {
 	if r := []rune(s[:min(len(s), 8*longestText)]); len(r) > longestText {
 		s = string(r[:longestText]) + "…"
@@ -309,8 +309,8 @@ func (e *Ensemble) command(verb, path string) string {
 	return text
 }
 
-// evict is the command that asks a holder for a lock, or takes a place away. It names the session where the contender's name is
-// hard to type.
+// evict is the command that asks a holder to give a lock back, or takes a place away. It names the session if the contender's
+// name is hard to type.
 func (e *Ensemble) evict(verb, path string, c inspect.Contender) string {
 	whom := c.ID
 	if whom == "" || clip(whom) != whom || len(whom) > 60 {
@@ -319,7 +319,7 @@ func (e *Ensemble) evict(verb, path string, c inspect.Contender) string {
 	return e.command(verb, path) + " -holder=" + shellWord(whom)
 }
 
-// shellWord quotes what a shell would take apart.
+// shellWord quotes a word that a shell would split or expand.
 func shellWord(s string) string {
 	if s = kind.Visible(s); strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:,") == "" {
 		return s

@@ -24,7 +24,7 @@ import (
 	"github.com/locktree/locktree/recipes/inspect/scan"
 )
 
-// Setup is what one configuration says to look at. One that could not be read has a Source with an Error, and Stamps.
+// Setup is what one configuration says to look at. If it could not be read, it has only Stamps, and a Source with an Error.
 type Setup struct {
 	Source  lockview.Source
 	Targets []Target
@@ -38,11 +38,11 @@ type Service struct {
 	Hosts         []string                 // the page's own names, see guard
 	DriftInterval time.Duration            // between two comparisons; 0: none
 	Read          []func() (*Setup, error) // reads each configuration again
-	Say           func(string)             // to whoever runs it
+	Say           func(string)             // prints a line for the operator
 
 	board *board
 
-	reading sync.Mutex // over reading configurations again
+	reading sync.Mutex // held while configurations are read again
 	setups  []*Setup   // in force, one for each Read
 	stamps  []string   // the Stamps of each setup when it was read
 
@@ -56,12 +56,12 @@ type watched struct {
 	end    context.CancelFunc
 	news   chan struct{}   // there is another configuration to compare with
 	target Target          // guarded by mu
-	source lockview.Source // of it, guarded by mu
+	source lockview.Source // of the target, guarded by mu
 }
 
-// Run serves until ctx ends, and says where as soon as it does. It serves even if servers cannot be reached. It reads the
-// configurations (at least one) again when again receives a signal, and when a file changes. One that could not be read, now or
-// later, takes nothing from the others.
+// Run serves until ctx ends, even if servers cannot be reached. It calls serving with the address as soon as it serves. It
+// reads the configurations (at least one) again when a file changes, or when again receives a signal. A configuration that
+// cannot be read, now or later, does not affect the others.
 func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, again <-chan os.Signal, serving func(address string)) error {
 	s.board, s.watched = newBoard(s.Options), map[string]*watched{}
 	handler := newServer(s.board.handler())
@@ -88,7 +88,7 @@ func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, again
 	case <-ctx.Done():
 	}
 	stop()
-	// Answers that are under way are finished and the sessions are closed, if that can be done soon: they hold nothing.
+	// Finish the answers under way, and close the sessions, if that is soon done. The sessions hold no lock.
 	soon, cancel := context.WithTimeout(context.Background(), endWithin)
 	defer cancel()
 	closed := make(chan struct{})
@@ -169,12 +169,13 @@ func (s *Service) watch(ctx context.Context, name string, w *watched) {
 		}
 	}
 	s.watching.Go(func() {
-		far := func(text string) { s.board.change(name, func(e *Ensemble) { e.looking = text }) }
-		target.watch(ctx, s.Interval, tell, far, func(ctx context.Context, client *recipes.Client) { s.compare(ctx, name, w, client) })
+		progress := func(text string) { s.board.change(name, func(e *Ensemble) { e.looking = text }) }
+		target.watch(ctx, s.Interval, tell, progress, func(ctx context.Context, client *recipes.Client) { s.compare(ctx, name, w, client) })
 	})
 }
 
-// health matches the line that each -healthcheck on this machine leaves in the log: it asks in plain text, also if TLS is served.
+// health matches the line that each -healthcheck on this machine leaves in the log: the check asks in plain text, also a page
+// with TLS.
 var health = regexp.MustCompile(`handshake error from (127\.[0-9.]+|\[::1\]):\d+: client sent an HTTP request to an HTTPS server`)
 
 // sayings are lines for the operator of the page, such as those of net/http about connections that fail: "TLS handshake error
@@ -185,7 +186,7 @@ func (say sayings) Write(line []byte) (int, error) {
 	if health.Match(line) {
 		return len(line), nil
 	}
-	say("The page: " + notUnderstood(errors.New(strings.TrimSpace(strings.TrimPrefix(string(line), "http: "))))) // it may quote the web configuration
+	say("The page: " + notUnderstood(errors.New(strings.TrimSpace(strings.TrimPrefix(string(line), "http: "))))) // the line may quote the web configuration
 	return len(line), nil
 }
 
@@ -216,14 +217,14 @@ func (s *Service) compare(ctx context.Context, name string, w *watched, client *
 		select {
 		case <-w.news:
 		case <-due.C:
-			s.reread(ctx) // some inputs are not files whose change is seen (Setup.Stamps)
+			s.reread(ctx) // Setup.Stamps does not show a change of every input
 		case <-ctx.Done():
 		}
 		due.Stop()
 	}
 }
 
-// lean is a plan without what stays as it is, which would be kept in memory with the tree that was read.
+// lean returns a plan without its unchanged nodes. They would keep the whole tree that was read in memory.
 func lean(p *plan.Plan) *plan.Plan {
 	drifted := map[string]bool{}
 	for _, d := range p.Drifted {
@@ -282,8 +283,8 @@ func (s *Service) followFiles(ctx context.Context, told <-chan os.Signal) {
 	}
 }
 
-// reread reads the configurations again and puts them in force. One that has errors is not: the old one stays, and the page, the
-// metrics and the log say so.
+// reread reads the configurations again and puts them in force. If one has errors, its old version stays in force, and the page,
+// the metrics and the log say so.
 func (s *Service) reread(ctx context.Context) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -313,7 +314,7 @@ func (s *Service) rereadOne(ctx context.Context, i int) {
 		which += " of " + was.Source.Stack
 	}
 	if err != nil {
-		said, now := view.Brief(err), *was // others may be reading the old one
+		said, now := view.Brief(err), *was // other goroutines may be reading the old setup
 		if said != was.Source.Error {
 			instead := "Nothing of it is looked at"
 			if !was.Source.Read.IsZero() {

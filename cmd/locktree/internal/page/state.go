@@ -26,7 +26,7 @@ import (
 
 // Ensemble is what is known of one ensemble.
 type Ensemble struct {
-	Name     string // tells it from the others, and includes the stack's where there are several
+	Name     string // unique; it includes the name of the stack if there are several stacks
 	Servers  string
 	Prefix   string          // below which everything is looked at, "" for declared locks only
 	Snapshot *scan.Snapshot  // the newest; nil before the first
@@ -34,8 +34,8 @@ type Ensemble struct {
 	before   *scan.Snapshot  // the one before
 	held     map[string]bool // locks that should always be held, and were
 	failures int             // looks that failed
-	failed   time.Time       // since when, while Error says why
-	told     time.Time       // when that was told last
+	failed   time.Time       // since when looks have failed, if Error is set
+	told     time.Time       // when the operator was told last
 	looking  string          // progress of the look under way, if it takes long
 
 	Root, Stack    string     // as declared
@@ -72,7 +72,7 @@ type board struct {
 	pages     map[string][]byte // rendered for this version
 	metrics   []byte            // as they were measured; nil before the first request
 	measured  time.Time
-	rendered  time.Time // the first of them
+	rendered  time.Time // when the first of the pages was rendered
 }
 
 // newBoard is a board before the first look.
@@ -101,7 +101,7 @@ func (b *board) saw(ensemble string, snap *scan.Snapshot) (line string) {
 	return line
 }
 
-// tellAgain is how soon another reason of the same outage is told.
+// tellAgain is the shortest time between two lines about one outage.
 const tellAgain = time.Minute
 
 // failed publishes that a look failed. It returns a line for the operator if that is news. The last snapshot stays.
@@ -135,14 +135,14 @@ func (b *board) change(ensemble string, set func(*Ensemble)) {
 	b.news()
 }
 
-// news makes everything be rendered again; b.mu is held.
+// news lets everything be rendered again; the caller holds b.mu.
 func (b *board) news() {
 	b.version++
 	clear(b.pages)
 	b.metrics, b.document = nil, nil
 }
 
-// show says which ensembles there are, and which configurations they are compared with. It keeps the snapshots of those that stay.
+// show sets the ensembles, and the configurations that they are compared with. It keeps the snapshots of ensembles that stay.
 func (b *board) show(sources []lockview.Source, ensembles []Ensemble) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -223,7 +223,7 @@ func (e *Ensemble) adopt(history []history.Entry, err error) {
 		e.AppliedTrouble = "the stack has no history."
 	}
 	for _, one := range history {
-		if one.Changes != nil && len(e.Applied) < mostApplies { // the rest was done to holders
+		if one.Changes != nil && len(e.Applied) < mostApplies { // revokes and breaks have no changes
 			e.Applied = append(e.Applied, one)
 		}
 	}

@@ -29,7 +29,7 @@ type Target struct {
 	Compare func(context.Context, *recipes.Client) (Comparison, error)
 }
 
-// Comparison is how an ensemble differs from a configuration, and what the locks in it rest on.
+// Comparison is how an ensemble differs from a configuration, and the conditions that its locks depend on.
 type Comparison struct {
 	Drift      *plan.Plan // nil without a configuration
 	Applied    []history.Entry
@@ -37,10 +37,10 @@ type Comparison struct {
 	Conditions *lockview.CheckupOf
 }
 
-// watch looks at the ensemble again and again until ctx ends, on a client of its own: one that cannot be reached holds up no
-// other. A lost session is followed by the next one. watch calls far with the progress of a slow look, or "" if the servers sent
-// nothing since the last call. beside runs concurrently while a client exists.
-func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*scan.Snapshot, error), far func(string), beside func(context.Context, *recipes.Client)) {
+// watch looks at the ensemble again and again until ctx ends. It has a client of its own, so that an ensemble that cannot be
+// reached delays no other. After a lost session it goes on with the next one. It calls progress with the progress of a slow
+// look, or "" if the servers sent nothing since the last call. companion runs concurrently while a client exists.
+func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*scan.Snapshot, error), progress func(string), companion func(context.Context, *recipes.Client)) {
 	client, err := t.Dial(ctx)
 	for ; err != nil; client, err = t.Dial(ctx) {
 		if ctx.Err() == nil {
@@ -51,7 +51,7 @@ func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*sc
 		}
 	}
 	var besides sync.WaitGroup
-	besides.Go(func() { beside(ctx, client) })
+	besides.Go(func() { companion(ctx, client) })
 	t.Scan.Silence = 10*time.Second + 3*interval
 	scanner := scan.New(client, t.Scan)
 	for again := true; again; again = pause(ctx, interval) {
@@ -60,11 +60,11 @@ func (t Target) watch(ctx context.Context, interval time.Duration, tell func(*sc
 		telling.Go(func() {
 			for signs := scanner.Progress().Signs; pause(looking, interval); {
 				p, text := scanner.Progress(), ""
-				if p.Signs != signs { // otherwise nothing has come meanwhile
+				if p.Signs != signs { // otherwise the servers have sent nothing meanwhile
 					text = fmt.Sprintf("A look is under way: %d of %d nodes.", p.Looked, p.Of)
 				}
 				signs = p.Signs
-				far(text)
+				progress(text)
 			}
 		})
 		var snap *scan.Snapshot
@@ -94,18 +94,18 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// noAnswer is said of an ensemble while a look takes longer than it should.
+// noAnswer is shown for an ensemble while a look takes longer than it should.
 const noAnswer = "No answer yet."
 
-// Follow looks at ensembles until ctx ends or show returns false. A round is over when every ensemble has answered again. Then
-// Follow shows what is known. If one takes longer than the interval, it shows what is known at each interval. It ends at once if
-// the first round has seen nothing. It returns what it showed last, and for each ensemble why there is nothing newer.
+// Follow looks at ensembles until ctx ends or show returns false. A round is over when every ensemble has answered again; then
+// Follow calls show with what is known. If a round takes longer than the interval, it calls show at each interval. If the first
+// round has seen nothing, Follow ends at once. It returns what it showed last, and for each ensemble why there is nothing newer.
 func Follow(ctx context.Context, targets []Target, interval time.Duration, show func(known []lockview.LocksOf, rounds int) (more bool)) ([]lockview.LocksOf, []error) {
 	type answer struct {
-		of   int
-		snap *scan.Snapshot
-		err  error
-		far  string // there is no answer yet
+		of       int
+		snap     *scan.Snapshot
+		err      error
+		progress string // there is no answer yet
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -123,12 +123,12 @@ func Follow(ctx context.Context, targets []Target, interval time.Duration, show 
 			}
 		}
 		tell := func(snap *scan.Snapshot, err error) { send(answer{of: i, snap: snap, err: err}) }
-		far := func(text string) {
+		progress := func(text string) {
 			if text != "" {
-				send(answer{of: i, far: text})
+				send(answer{of: i, progress: text})
 			}
 		}
-		watching.Go(func() { t.watch(ctx, interval, tell, far, func(context.Context, *recipes.Client) {}) })
+		watching.Go(func() { t.watch(ctx, interval, tell, progress, func(context.Context, *recipes.Client) {}) })
 	}
 	late := time.NewTicker(interval)
 	defer late.Stop()
@@ -141,8 +141,8 @@ func Follow(ctx context.Context, targets []Target, interval time.Duration, show 
 		select {
 		case a := <-answers:
 			of := &known[a.of]
-			if a.far != "" {
-				if of.Looking, at[a.of] = a.far, time.Now(); of.Error == noAnswer {
+			if a.progress != "" {
+				if of.Looking, at[a.of] = a.progress, time.Now(); of.Error == noAnswer {
 					of.Error = ""
 				}
 				break

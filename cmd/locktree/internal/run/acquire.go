@@ -81,7 +81,7 @@ func (x *job) takeSlot(ctx context.Context, client *recipes.Client, path string)
 	return s.Lease, nil
 }
 
-// acquireAll takes several locks in one transaction. -mode is for those of them that have readers.
+// acquireAll takes several locks in one transaction. -mode applies to the locks that have readers.
 func (x *job) acquireAll(ctx context.Context, client *recipes.Client, paths []string) (*recipes.Lease, error) {
 	members := make([]recipes.Member, len(paths))
 	for i, path := range paths {
@@ -119,7 +119,8 @@ func (x *job) holdable(k *kind.Kind, path string) error {
 	return nil
 }
 
-// fits is holdable, and refuses a flag that does not apply to the kind: an operator who gives it means another lock.
+// fits does the same as holdable. It also refuses a flag that does not apply to the kind: an operator who gives it means another
+// lock.
 func (x *job) fits(k *kind.Kind, path string) error {
 	if err := x.holdable(k, path); err != nil {
 		return err
@@ -158,7 +159,7 @@ func (x *job) notAcquired(ctx context.Context, client *recipes.Client, paths []s
 	case errors.As(err, &held):
 		if ctx.Err() == nil && !(x.opts.Quiet && x.opts.Given(ConflictFlag)) {
 			asking, stop := context.WithTimeout(ctx, 2*time.Second)
-			_ = held.Identify(asking) // only to say more
+			_ = held.Identify(asking) // for a longer message
 			stop()
 		}
 		return x.notHad(paths, "%s", heldText(held))
@@ -179,7 +180,7 @@ func (x *job) notAcquired(ctx context.Context, client *recipes.Client, paths []s
 	case errors.Is(err, recipes.ErrTooManyPermits): // also if the number was lowered while this program waited
 		return Own(view.Failf("Too many permits", "The command was not run: %s. Ask for fewer with -permits, or declare more and apply that.",
 			strings.TrimPrefix(view.Sentence(err), "too many permits: ")))
-	case errors.Is(err, recipes.ErrLost), errors.Is(err, recipes.ErrSessionLost): // whatever took it away
+	case errors.Is(err, recipes.ErrLost), errors.Is(err, recipes.ErrSessionLost): // whatever the cause
 		return Own(view.Failf("Place in the queue lost", "The command was not run: %s. Run exec again to queue again.", view.Sentence(err)))
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, recipes.ErrNotProvisioned):
 		return Own(view.Failf("Not a declared lock", "%s does not exist, or has no declaration. Declare and apply it, or import it. The lock of a key is named by its family and -key. \"locktree status %s\" shows what is there.", path, first))

@@ -98,8 +98,7 @@ const jobSession = time.Minute
 // Exec returns an [exit.Error] unless the command exited with 0: commands use 1 themselves.
 func Exec(ctx context.Context, h Host, o Options) error {
 	x := newJob(h, o)
-	// From here on signals are the command's, even the second one, which would otherwise end the
-	// program.
+	// From here on signals are for the command, even a second one, which would otherwise end this program.
 	signals := make(chan os.Signal, 8)
 	signal.Reset(child.Forwarded...)
 	signal.Notify(signals, child.Forwarded...)
@@ -111,7 +110,7 @@ func Exec(ctx context.Context, h Host, o Options) error {
 	client, lease, err := x.take(ctx)
 	granted := time.Now()
 	if client != nil {
-		defer client.Close() // the session goes, and with it what is left of the lock
+		defer client.Close() // this ends the session, and with it any node of the lock
 	}
 	var token uint64
 	var session *direct.Session
@@ -119,12 +118,12 @@ func Exec(ctx context.Context, h Host, o Options) error {
 		token, session, err = x.ready(client, lease)
 	}
 	close(before)
-	<-listens // or it would take a signal that is the command's
+	<-listens // otherwise it would take a signal for the command
 	if err = cmp.Or(exit.Asked(ctx), err); err != nil {
 		return err
 	}
 	x.tell(view.Job{Event: view.JobGranted, Path: lease.Path(), Token: token, Session: session.Timeout(), Asked: x.asked})
-	over, _ := x.host.Uninterrupted(context.WithoutCancel(ctx)) // a signal is the command's, and ends this program only after it
+	over, _ := x.host.Uninterrupted(context.WithoutCancel(ctx)) // a signal is for the command; this program ends after the command
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(x.environment(lease, token), x.slot.environment()...), x.host.Loader.Dir, x.host.Loader.Stdin, x.host.Stdout, x.host.Stderr
 	p, err := child.Start(cmd)
@@ -199,7 +198,7 @@ func (x *job) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.Client,
 func (x *job) ready(client *recipes.Client, lease *recipes.Lease) (uint64, *direct.Session, error) {
 	token := lease.Token()
 	proof := lease.Verify(lease.Context())
-	s, err := client.Session(lease.Context()) // the lease's; another one only if that is lost
+	s, err := client.Session(lease.Context()) // the session of the lease, or another one if it is lost
 	switch {
 	case err != nil, isLost(lease):
 		return 0, nil, exit.Wrap(exit.Lost, view.Failf("Lock lost", "%s was lost before the command was started: %s. It was not run.",
@@ -220,7 +219,7 @@ func (x *job) environment(lease *recipes.Lease, token uint64) []string {
 		"LOCKTREE_LOCK_TOKEN="+strconv.FormatUint(token, 10))
 }
 
-// tell says what happened to the lock. Standard output is the command's.
+// tell says what happened to the lock, on standard error: standard output is for the command.
 func (x *job) tell(j view.Job) {
 	if !x.opts.Quiet {
 		x.host.Show(j)

@@ -22,7 +22,7 @@ type slot struct {
 	result error // of the command
 }
 
-// ended notes how the command has ended.
+// ended notes the end of the command.
 func (r *slot) ended(p *child.Process, stopped string) {
 	switch {
 	case r.start == nil:

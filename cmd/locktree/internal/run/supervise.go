@@ -79,7 +79,7 @@ func (x *job) supervise(ctx context.Context, p *child.Process, lease *recipes.Le
 			cancelled = nil
 			stop("cancelled")
 		case <-doubt.C:
-			if d := untilDoubt(); d > 0 { // something has been committed meanwhile
+			if d := untilDoubt(); d > 0 { // the session has committed something meanwhile
 				doubt.Reset(d)
 				continue
 			}
@@ -91,7 +91,7 @@ func (x *job) supervise(ctx context.Context, p *child.Process, lease *recipes.Le
 			} else {
 				stop("another program asks for " + lease.Path() + " back")
 			}
-		case <-lost: // also after it was asked back
+		case <-lost: // also after a request to give it back
 			lost = nil
 			p.Kill()
 		}

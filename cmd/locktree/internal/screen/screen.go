@@ -56,7 +56,7 @@ const (
 	Text JSON = iota
 	Document
 	Stream
-	Log // a stream on standard error: standard output is the command's that exec runs
+	Log // a stream on standard error: exec leaves standard output to its command
 )
 
 // Run runs a command, shows its error, and returns its exit code.
@@ -82,9 +82,8 @@ func (s *Screen) Run(ctx context.Context, command func(context.Context) error) (
 // grace is how long an interrupted command may take to end by itself.
 const grace = time.Second
 
-// await waits for the command. The evaluation of an expression and the reading of a FIFO cannot be interrupted, so await gives a
-// command up when it has not ended some time after an interrupt. It first waits for the step that is under way, and lets no new
-// one begin.
+// await waits for the command. After an interrupt it waits for the step under way, and lets no new step begin. Then it gives the
+// command a second to end: an evaluation, or the reading of a FIFO, cannot be interrupted.
 func (s *Screen) await(ctx context.Context, command func(context.Context) error) error {
 	s.underWay = make(chan struct{}, 1)
 	ctx, s.Interrupt = context.WithCancelCause(ctx)
@@ -216,8 +215,8 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// checked is standard output where that is no terminal. It keeps the first error of a write, because few callers look at it, and
-// ends the command when nothing reads any more.
+// checked is standard output, if that is no terminal. It keeps the first error of a write, because few callers check it. If no
+// program reads the output any more, it ends the command.
 type checked struct {
 	io.Writer
 	unread func()
@@ -245,7 +244,7 @@ func (s *Screen) Raw() io.Writer {
 	return s.Stdout
 }
 
-// failed is that error. A closed pipe is the reader's choice.
+// failed returns that error. A closed pipe is no error: the reader wanted no more.
 func (c *checked) failed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

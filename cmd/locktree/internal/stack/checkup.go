@@ -19,7 +19,7 @@ import (
 // maxLookedAt is how many locks doctor checks.
 const maxLookedAt = 5000
 
-// serversOf are the servers of an ensemble one by one. For SRV records, they are those that the records name now.
+// serversOf returns the servers of an ensemble one by one. For SRV records, it returns the servers that the records name now.
 func serversOf(ctx context.Context, e *config.Ensemble) (out []string) {
 	for _, server := range e.Servers {
 		name, ok := strings.CutPrefix(server, "dns-srv://")

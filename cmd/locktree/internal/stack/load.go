@@ -33,7 +33,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Loader is a directory with a configuration, and everything that loading and connecting depend on besides.
+// Loader is a directory with a configuration, and everything else that loading and connecting depend on.
 type Loader struct {
 	Dir     string // -chdir: relative paths are relative to it
 	Environ Environ
@@ -97,7 +97,7 @@ func (l *Loader) Options(inputs []config.Input) config.Options {
 	for _, in := range inputs {
 		switch in.File {
 		case "":
-		case "-": // for a secret that must not be in a file or a list of processes
+		case "-": // for a secret that must be in no file and in no list of processes
 			in.File, in.Reader = "<stdin>", l.Stdin
 		default:
 			in.File = l.Path(in.File)
@@ -107,7 +107,7 @@ func (l *Loader) Options(inputs []config.Input) config.Options {
 	return opts
 }
 
-// Load reads the configuration. It shows errors itself; the one it returns only ends the command.
+// Load reads the configuration. It shows errors itself; the returned error only ends the command.
 func (l *Loader) Load(inputs []config.Input) (*config.Config, error) {
 	stop := l.Screen.During("Reading the configuration", nil)
 	cfg, diags := config.Load(l.Path("."), l.Options(inputs))
@@ -153,7 +153,7 @@ func (l *Loader) FromEnvironment(servers string) (*config.Config, error) {
 	return &config.Config{Ensembles: []*config.Ensemble{e}}, nil
 }
 
-// Where says which locks to look at: those of the stack, or others.
+// Where says which locks to look at: those of the stack, or other locks.
 type Where struct {
 	Inputs          []config.Input
 	Servers, Prefix string
@@ -210,7 +210,7 @@ func (l *Loader) Locks(inputs []config.Input, locks []string, ensemble string) (
 	return on, paths, nil
 }
 
-// configFor is the configuration, or what the environment says where that is enough.
+// configFor returns the configuration, or what the environment says if that is enough.
 func (l *Loader) configFor(inputs []config.Input, locks []string, ensemble string) (*config.Config, error) {
 	addresses := ensemble != ""
 	for _, lock := range locks {
@@ -220,7 +220,7 @@ func (l *Loader) configFor(inputs []config.Input, locks []string, ensemble strin
 			return nil, view.Failf("Not a path", "%v. A path is absolute, such as \"/locks/payments/ledger\".", err)
 		}
 	}
-	cfg, err := l.FromEnvironment("") // also where it is not used, to say what is wrong with it
+	cfg, err := l.FromEnvironment("") // also if it is not used, to find its errors
 	if err == nil && (addresses || cfg == nil) {
 		cfg, err = l.Load(inputs)
 	}
@@ -259,8 +259,8 @@ func (l *Loader) ConnectWith(ctx context.Context, e *config.Ensemble, cfg recipe
 	return client, nil
 }
 
-// maxReply bounds a listing, in bytes. It is eight times the limit of a plan, so that a person can look at a namespace that
-// others have filled, and empty it. Memory is used as a reply arrives.
+// maxReply bounds a listing, in bytes. It is eight times the limit of a plan, so that a person can look at an overfull
+// namespace, and empty it. A reply takes memory only as it arrives.
 const maxReply = 128 << 20
 
 // ClientConfig is what to dial an ensemble with. The environment fills what its block leaves open.

@@ -42,7 +42,7 @@ func (k Key) Path(ctx context.Context, client *recipes.Client, path string) (str
 	return node, nil
 }
 
-// NotAFamily is the error of a key for a lock that has none.
+// NotAFamily is the error of a key for a lock that has no keys.
 func NotAFamily(path string, in *inspect.Report) error {
 	what := "has no declaration"
 	if in.Payload != nil {
@@ -81,7 +81,7 @@ func (s *Stack) Looks(ctx context.Context, trees []*plan.Tree) ([]*scan.Snapshot
 	return out, nil
 }
 
-// Closed returns the error about nodes that a look could not read, as Unread does for those of a plan's read.
+// Closed returns the error about nodes that a look could not read. Unread does the same for the read of a plan.
 func (s *Stack) Closed(ctx context.Context, i int, of lockview.LocksOf) error {
 	refused, closed := "", []string(nil)
 	for _, u := range of.Snapshot.Unread {
@@ -96,7 +96,7 @@ func (s *Stack) Closed(ctx context.Context, i int, of lockview.LocksOf) error {
 	return s.Unread(ctx, i, closed, refused)
 }
 
-// LockAt looks at the lock at a path, or of a key in the family there, on the ensemble that has it.
+// LockAt looks at the lock at a path, or at the lock of a key in the family there, on the ensemble that has it.
 func (s *Stack) LockAt(ctx context.Context, path string, key Key) (at int, in *inspect.Report, err error) {
 	for i := range s.Config.Ensembles {
 		var found *inspect.Report
@@ -142,8 +142,8 @@ func Holdable(k *kind.Kind, path string) error {
 	return nil
 }
 
-// LookAt looks at the locks at and below a path, or at the lock of a key in the family there, on every ensemble that has it. The locks
-// beside an error are what could be read.
+// LookAt looks at the locks at and below a path, or at the lock of a key in the family there, on every ensemble that has it. With
+// an error, it returns the locks that could be read.
 func (s *Stack) LookAt(ctx context.Context, path string, key Key, reads int) ([]lockview.LocksOf, error) {
 	var out []lockview.LocksOf
 	errs := make([]error, len(s.Config.Ensembles))
@@ -166,7 +166,7 @@ func (s *Stack) LookAt(ctx context.Context, path string, key Key, reads int) ([]
 		switch {
 		case ctx.Err() != nil:
 			return nil, cmp.Or(errs[i], context.Cause(ctx))
-		case errors.As(errs[i], &ours): // about the key: the servers have answered
+		case errors.As(errs[i], &ours): // the error is about the key: the servers have answered
 			return nil, errs[i]
 		case errors.Is(errs[i], zk.ErrNoNode): // the family is not there
 			errs[i] = nil

@@ -85,7 +85,7 @@ func (l *Loader) Reach(ctx context.Context, cfg *config.Config, readOnly bool, f
 	stop()
 	for i, c := range s.Clients {
 		if c != nil {
-			defer c.Close() // the command is over then; the servers remove the session in any case
+			defer c.Close() // the command ends; if Close fails, the servers remove the session
 		}
 		if f := (*view.Failure)(nil); errors.As(errs[i], &f) { // the error is ours, not the servers'
 			return errs[i]
@@ -129,8 +129,8 @@ func (s *Stack) Read(ctx context.Context) ([]*plan.Tree, error) {
 	return s.readWith(ctx, (*read.Tally).Tree)
 }
 
-// Records is Read for the stack's records alone, and for whole trees where a record is missing: the tree shows whether there ever
-// was one.
+// Records reads only the stack's records. Where a record is missing, it reads the whole tree, which shows whether there ever was
+// a record.
 func (s *Stack) Records(ctx context.Context) ([]*plan.Tree, error) {
 	trees, err := s.readWith(ctx, func(_ *read.Tally, ctx context.Context, session *direct.Session, desired *plan.Tree) (*plan.Tree, error) {
 		return read.Record(ctx, session, desired)
@@ -167,7 +167,7 @@ func (s *Stack) On(ctx context.Context, i int, f func(*direct.Session) error) er
 	return look.On(ctx, s.Clients[i], SessionWithin(s.Config.Ensembles[i]), f)
 }
 
-// SessionWithin is how long a command waits for another session: twice as long as for its first one.
+// SessionWithin is how long a command waits for its next session: twice as long as for its first one.
 func SessionWithin(e *config.Ensemble) time.Duration {
 	return 2 * cmp.Or(e.ConnectTimeout, 5*time.Second)
 }
@@ -199,7 +199,7 @@ func (s *Stack) answer(q *saved.Question) []*plan.Plan {
 	return diff.CompareAll(q.Ensembles, q.Options)
 }
 
-// Ask reads and compares in one go. Plans beside an error are those of the ensembles that could be read; they are no whole plan.
+// Ask reads and compares. With an error, it returns the plans of the ensembles that could be read; they are no whole plan.
 func (s *Stack) Ask(ctx context.Context, opts plan.Options) (*saved.Question, []*plan.Plan, error) {
 	trees, err := s.Read(ctx)
 	if len(trees) == 0 {

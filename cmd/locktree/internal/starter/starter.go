@@ -49,8 +49,8 @@ func Init(ctx context.Context, out io.Writer, l *stack.Loader, inputs []config.I
 	return nil
 }
 
-// reach says whether an ensemble can be reached. It is no error if not: the servers may
-// come after the configuration.
+// reach says whether an ensemble can be reached. If it cannot, that is no error: the servers may come after the
+// configuration.
 func reach(ctx context.Context, out io.Writer, l *stack.Loader, e *config.Ensemble) {
 	name := view.Line(fmt.Sprintf("Ensemble %q (%s)", e.Name, strings.Join(e.Servers, ",")))
 	client, err := l.Connect(ctx, e, true)
@@ -73,7 +73,7 @@ func reach(ctx context.Context, out io.Writer, l *stack.Loader, e *config.Ensemb
 // Part is a file that init writes, with STACK and SERVERS to be filled in.
 type Part struct{ File, About, text string }
 
-// Name is the file that every template has, and init writes last: where it is, the others are.
+// Name is the file that every template has. init writes it last, so if it exists, the other files do, too.
 const Name = "main.locktree.hcl"
 
 var (
@@ -144,8 +144,7 @@ func servers(env stack.Environ) string {
 	return strings.Join(quoted, ", ")
 }
 
-// stackName makes a stack name from that of a directory: stacks of different directories
-// must not share nodes.
+// stackName makes a stack name from the name of a directory: stacks of different directories must not share nodes.
 func stackName(dir string) string {
 	name := strings.Trim(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

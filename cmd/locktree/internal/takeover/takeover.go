@@ -53,7 +53,7 @@ func One(ctx context.Context, h change.Host, l *stack.Loader, inputs []config.In
 	}
 	o.Targets = []string{addr}
 	return l.ConnectAll(ctx, cfg, false, func(s *stack.Stack) error {
-		return change.Run(ctx, h, o, s, func(p *plan.Plan) { // about one address: no warning that others are left out
+		return change.Run(ctx, h, o, s, func(p *plan.Plan) { // the plan is about one address: it needs no warning about the others
 			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == problem.Targeted })
 		})
 	})
@@ -69,7 +69,7 @@ func lockTypes() (names []string) {
 	return names
 }
 
-// idleKinds says what idle nodes are: of the values of -kind, that with the longest path counts.
+// idleKinds says which type idle nodes have: the value of -kind with the longest matching path counts.
 func idleKinds(values []string) (func(path string) *kind.Kind, error) {
 	kinds := map[string]*kind.Kind{}
 	for _, v := range values {
@@ -152,7 +152,7 @@ func Tree(ctx context.Context, to *screen.Screen, l *stack.Loader, o Options) er
 	return view.Join(generate(to, l, o, cfg, e, found, whole), mixed)
 }
 
-// leaveOut skips nodes that no configuration can name, and those in them.
+// leaveOut skips nodes that no configuration can name, and the nodes in them.
 func leaveOut(f *survey.Found, why string) {
 	if err := config.TextError(kind.BaseName(f.Path)); err != nil {
 		why = fmt.Sprintf("its name %v; only a lock with another name can be declared", err)
@@ -205,7 +205,7 @@ func existing(found []*survey.Found) (out []*adopt.Existing) {
 	return out
 }
 
-// declareImport adds an import that is in no file.
+// declareImport adds an import to the configuration, without a file.
 func declareImport(cfg *config.Config, addr plan.Addr, path string) error {
 	if err := kind.ValidatePath(path); err != nil {
 		return view.Failf("Illegal path", "%q: %v.", path, err)
@@ -225,8 +225,8 @@ func declareImport(cfg *config.Config, addr plan.Addr, path string) error {
 	return nil
 }
 
-// beside compares an import block with an import on the command line that has its address or its path. Unless both are equal, two
-// znodes would become one lock, or one znode two.
+// beside compares an import block with an import on the command line, if they have the address or the path in common. If only one
+// of the two is equal, two znodes would become one lock, or one znode two locks.
 func beside(block plan.Import, addr plan.Addr, path string) error {
 	switch {
 	case block.To == addr && block.Path == path:

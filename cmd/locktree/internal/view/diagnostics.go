@@ -40,7 +40,7 @@ func (n notices) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) 
 // shownAlike is how many diagnostics with the same words people see.
 const shownAlike = 3
 
-// fold keeps the first few of the diagnostics that differ only in their place, and says how many more there are.
+// fold keeps the first few of those diagnostics that differ only in their place, and says how many more there are.
 func fold(diags hcl.Diagnostics) hcl.Diagnostics {
 	type words struct {
 		severity        hcl.DiagnosticSeverity
@@ -71,7 +71,7 @@ func fold(diags hcl.Diagnostics) hcl.Diagnostics {
 }
 
 // presentable escapes control characters in texts that may come from a server: a node name must not be able to write to a
-// reader's terminal. A place that is no file, such as -var, is written out, because it has no source to show.
+// reader's terminal. If the place is no file, such as -var, it names the place, because there is no source to show.
 func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic, map[string]*hcl.File) {
 	c := *d
 	c.Summary = Shorten(Clean(d.Summary), maxStatement)
@@ -194,8 +194,8 @@ func diagnosticsJSON(diags hcl.Diagnostics, files map[string]*hcl.File) []diagno
 	return out
 }
 
-// snippet is the source a diagnostic points at: the lines of its context, with
-// the subject's place in them; nil when the source is not at hand.
+// snippet is the source that a diagnostic points at: the lines of its context, with the place of its subject in them;
+// nil without the source.
 func snippet(d *hcl.Diagnostic, file *hcl.File) *snippetJSON {
 	if file == nil {
 		return nil
@@ -220,7 +220,7 @@ func snippet(d *hcl.Diagnostic, file *hcl.File) *snippetJSON {
 	return s
 }
 
-// The longest line of source that a diagnostic shows, and the most of a line of its text and of a value.
+// Limits of a diagnostic: the longest line of its source, and how much it shows of a line of its text and of a value.
 const (
 	maxSourceLine = 400
 	maxTextLine   = 2000
@@ -241,7 +241,8 @@ func sourceLines(d *hcl.Diagnostic, src []byte) (from, to, number int) {
 	return from, to, whole.Start.Line
 }
 
-// expressionValues says what the variables of a failing expression held: simple values only, and of a sensitive one only that it is.
+// expressionValues says which values the variables of a failing expression had. It shows only simple values; of a sensitive value
+// it says only that it is sensitive.
 func expressionValues(d *hcl.Diagnostic) []valueJSON {
 	out := []valueJSON{}
 	if d.Expression == nil || d.EvalContext == nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/locktree/locktree/recipes/direct"
 )
 
-// Explain shows an error: what failed, where, why, and what to do next. The packages that make the errors word them; here are
-// only the words about the command itself: its blocks and environment variables.
+// Explain shows an error: what failed, where, why, and what to do next. The packages that make the errors contain their text.
+// This file adds only the text about the command: its blocks and environment variables.
 func Explain(err error) hcl.Diagnostics {
 	if all := several(nil); errors.As(err, &all) {
 		var out hcl.Diagnostics
@@ -105,7 +105,7 @@ func (s *SomeEnsembles) Error() string { return s.Err.Error() }
 
 func (s *SomeEnsembles) Unwrap() error { return s.Err }
 
-// Explain says what was written first: the error itself knows of its own ensemble only.
+// Explain first says what was written: the error itself is only about one ensemble.
 func (s *SomeEnsembles) Explain() explain.Explanation {
 	quoted := make([]string, len(s.Applied))
 	for i, name := range s.Applied {
@@ -117,7 +117,7 @@ func (s *SomeEnsembles) Explain() explain.Explanation {
 		`Each ensemble has a transaction of its own. Run "locktree plan" to see what is there now, and apply that plan.`)
 }
 
-// several are independent errors: each is explained.
+// several are independent errors, and each is explained.
 type several []error
 
 func (s several) Error() string { return errors.Join(s...).Error() }
@@ -147,7 +147,7 @@ func (u Unseen) Unwrap() error { return u.Err }
 // Explain implements [explain.Explainer].
 func (u Unseen) Explain() explain.Explanation {
 	x := partsOf(u.Err)
-	if x.Detail == "" { // the library's own words, which are long
+	if x.Detail == "" { // replaces the text of the library, which is long
 		x.Summary, x.Detail = "Cannot use the servers", explain.Sentence(x.Summary)
 	}
 	if u.Only {
@@ -159,7 +159,7 @@ func (u Unseen) Explain() explain.Explanation {
 // Lost are ensembles that could not be read.
 type Lost []Unseen
 
-// Err is the error of a command that needed them, or showed only the others; nil if there are none.
+// Err is the error of a command that needed these ensembles, or showed only the others; nil if there are none.
 func (l Lost) Err() error {
 	errs := make([]error, len(l))
 	for i := range l {
@@ -190,7 +190,7 @@ func (d *Denied) Explain() explain.Explanation {
 	var node *failure.NodeError
 	errors.As(d.Err, &node)
 	named := node != nil && node.Named
-	if x.Detail == "" { // the library's own words, which are long
+	if x.Detail == "" { // replaces the text of the library, which is long
 		x.Summary, x.Detail = "ZooKeeper refused a request", explain.Sentence(x.Summary)
 		if failed := (*direct.OpError)(nil); errors.As(d.Err, &failed) { // its hint is for programs; what follows says more
 			named = true

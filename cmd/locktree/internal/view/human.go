@@ -36,7 +36,7 @@ func NewHuman(out, err Stream) *Human {
 // Show implements [Output].
 func (h *Human) Show(r Result) { r.WriteText(h) }
 
-// Stream is one of the two human streams and what may be done on it.
+// Stream is one of the two streams for people, and what may be done on it.
 type Stream struct {
 	io.Writer
 	Color    bool // ANSI colours are wanted
@@ -44,7 +44,7 @@ type Stream struct {
 	Width    int
 }
 
-// serial lets one write through at a time: an interrupt writes at any time.
+// serial lets one write through at a time, because an interrupt may write at any time.
 type serial struct {
 	mu   *sync.Mutex
 	w    io.Writer
@@ -62,7 +62,8 @@ func (s serial) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lines takes from a text what CI runners obey: "::" at the beginning of a line, "##[", "##vso[" and "##teamcity[" anywhere.
+// lines disarms the commands of CI runners in a text: "::" at the beginning of a line, "##[", "##vso[" and "##teamcity["
+// anywhere.
 type lines struct{ begun bool }
 
 func (l *lines) disarm(p []byte) []byte {
@@ -90,7 +91,7 @@ func (l *lines) disarm(p []byte) []byte {
 
 var ciCommands = []string{"[", "vso[", "teamcity["}
 
-// serialize gives streams one lock: two of them may be the same file.
+// serialize gives streams one lock, because two of them may be the same file.
 func serialize(streams ...*Stream) {
 	mu, line := &sync.Mutex{}, &passing{}
 	for _, s := range streams {
@@ -118,10 +119,10 @@ func (s Stream) Paint(code string) func(string) string {
 // Printf writes to the stream.
 func (s Stream) Printf(format string, args ...any) { fmt.Fprintf(s, format, args...) }
 
-// Progress is how far a step is that takes long.
+// Progress is the progress of a long step.
 type Progress struct {
 	What        string // "Reading the nodes below /locks"
-	Unit        string // of Done and Total: "nodes"
+	Unit        string // the unit of Done and Total: "nodes"
 	Done, Total int    // Total 0: how much there is to do is not known
 	Elapsed     time.Duration
 }
@@ -208,7 +209,7 @@ func eachLine(s string, change func(string) string) string {
 // Line is a line that a command prints by itself.
 func Line(text string) string { return string((&lines{}).disarm([]byte(Clean(text)))) }
 
-// Cell is Clean for a column of a table: no text of others makes it wider than this.
+// Cell is Clean for a column of a table, and shortens the text, which may come from another program.
 func Cell[S ~string](s S) string { return Shorten(Clean(s), maxName) }
 
 const maxName = 80

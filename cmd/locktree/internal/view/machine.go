@@ -35,7 +35,7 @@ type documents struct {
 	notices
 }
 
-// stream is the -json of commands that tell what they do.
+// stream is the -json of commands that report their steps.
 type stream struct{ Machine }
 
 // NewDocuments returns the output of commands whose -json is one document on out; diagnostics that are no part of it go to err.
@@ -70,10 +70,10 @@ func (s *stream) Progress(p *Progress) {
 // Document writes the whole answer of a command that has one document.
 func (m *Machine) Document(v any) { writeJSON(m.out, "  ", v) }
 
-// Fields are what a message of the stream has besides its text, by the name of the field. It depends on the message's type.
+// Fields are the fields of a message besides its text, by name. They depend on the type of the message.
 type Fields map[string]any
 
-// Send writes one message, after the version. Equal messages are equal lines.
+// Send writes one message; the first call also writes the version. Equal messages are equal lines.
 func (m *Machine) Send(level, kind, text string, fields Fields) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

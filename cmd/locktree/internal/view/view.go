@@ -27,7 +27,8 @@ type Output interface {
 	Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File)
 	// Message shows a line for people that no program depends on.
 	Message(text string)
-	// Progress shows how far a step is, on a terminal or in a stream of messages. The next output removes it, and nil does, too.
+	// Progress shows the progress of a step, on a terminal or in a stream of messages. The next output removes it, and nil does,
+	// too.
 	Progress(*Progress)
 	// Show shows what the command found or did.
 	Show(Result)
@@ -95,10 +96,10 @@ func (v Validation) WriteJSON(m *Machine) {
 	}{"1.0", errors == 0, errors, len(v.Diagnostics) - errors, diagnosticsJSON(v.Diagnostics, v.Files)})
 }
 
-// JobEvent is what happens to the lock of a command that exec runs.
+// JobEvent is an event of the lock of a command that exec runs.
 type JobEvent string
 
-// JobNote, the zero value, is what only a person reads.
+// JobNote, the zero value, is a note that only people read.
 const (
 	JobNote     JobEvent = ""
 	JobGranted  JobEvent = "granted"
@@ -110,7 +111,7 @@ const (
 type Job struct {
 	Event JobEvent
 	Path  string
-	Text  string // of a note; why the command was skipped
+	Text  string // the text of a note, or why the command was skipped
 
 	Token          uint64        // granted
 	Session, Asked time.Duration // granted: the session timeout, and the one that was asked for

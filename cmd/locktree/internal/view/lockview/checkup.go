@@ -43,7 +43,7 @@ func (c Checkup) Count(v check.Verdict) (n int) {
 	return n
 }
 
-// Finding is one of the conditions, with where it was found.
+// Finding is one of the conditions, and the place where it was found.
 type Finding struct {
 	Where string
 	check.Condition
@@ -112,7 +112,7 @@ func conditions(h *view.Human, list []check.Condition) {
 	}
 }
 
-// next returns the next step. It adds where the setting that the library's text mentions is configured.
+// next returns the next step. If the library's text mentions a setting, it adds where that is configured.
 func next(k check.Condition) string {
 	switch {
 	case k.Verdict != check.Holds && strings.Contains(k.Next, "session timeout"):

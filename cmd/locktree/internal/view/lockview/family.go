@@ -15,7 +15,7 @@ import (
 // KeyName is a key as people read it: in quotes, for it may be empty or contain spaces.
 func KeyName(key string) string { return `"` + view.Clean(key) + `"` }
 
-// typeOf is the type of a lock as people read it: of a family also what each key is.
+// typeOf is the type of a lock as people read it. For a family it has the type of each key, too.
 func typeOf(in *inspect.Report) string {
 	if in.Kind.Key == nil || in.Payload == nil {
 		return in.Kind.Name
@@ -23,7 +23,7 @@ func typeOf(in *inspect.Report) string {
 	return in.Kind.Name + " " + in.Kind.Key(in.Payload.Params).Kind().Name
 }
 
-// waitsFor combines locks, and of families the keys that were looked at.
+// waitsFor combines locks, and the keys of families that were looked at.
 func waitsFor(locks []*inspect.Report) *inspect.Waits {
 	var all []*inspect.Report
 	for _, in := range locks {
@@ -57,7 +57,7 @@ func KeysUse(in *inspect.Report) string {
 		text += fmt.Sprintf(" in %d of %d directories, the others were not listed yet", k.Listed, k.Dirs)
 	}
 	looked := "; " + grouped(k.Looked) + " looked at"
-	if k.Queues < k.InUse { // the number of waiters counts only the keys that were looked at, so say how many
+	if k.Queues < k.InUse { // the waiters are only those of the keys that were looked at, so say how many keys these are
 		text += looked
 	}
 	if k.Waited > 0 {
@@ -77,7 +77,7 @@ func KeysUse(in *inspect.Report) string {
 	return text
 }
 
-// keyUse is who holds a key, since when, and how many wait.
+// keyUse says who holds a key, since when, and how many wait.
 func (s seen) keyUse(in *inspect.Report) string {
 	q := queueOf(in)
 	if len(q.holders) != 1 {
@@ -91,7 +91,7 @@ func (s seen) keyUse(in *inspect.Report) string {
 	return text
 }
 
-// keyExcesses are the limits that keys of a family exceed: for each limit, the key that does so for longest.
+// keyExcesses are the limits that keys of a family exceed. For each limit it has the key that exceeds it for longest.
 func keyExcesses(in *inspect.Report, now time.Time) (out []Excess) {
 	for _, key := range in.Keys.Read {
 		for _, x := range Exceeded(key, now) {
@@ -122,7 +122,7 @@ func (x Excess) beyondLimit() string {
 	return fmt.Sprintf("%d keys, %s for %s", x.Keys, KeyName(x.Key.Key), x.Age)
 }
 
-// emptyLines are about empty nodes that programs left of undeclared locks.
+// emptyLines are about empty nodes, which undeclared locks left behind.
 func emptyLines(all []scan.Empty, prefix string) (lines []string) {
 	if len(all) == 0 {
 		return nil

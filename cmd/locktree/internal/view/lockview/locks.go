@@ -43,7 +43,7 @@ func (l Locks) WriteText(h *view.Human) {
 		}
 		shown := l.Filter.of(e.Snapshot.Locks, now)
 		switch {
-		case len(e.Snapshot.Locks)+e.Snapshot.Pending+len(e.Closed()) > 0 || e.Snapshot.Cut: // or not everything was looked at, which is said below
+		case len(e.Snapshot.Locks)+e.Snapshot.Pending+len(e.Closed()) > 0 || e.Snapshot.Cut: // or a part was not looked at, which the lines below say
 		case e.Key != nil:
 			h.Out.Printf("\nThe key %s of %s is not in use: it has no node.\n", KeyName(e.Key.Key), view.Clean(e.Key.Family))
 		case e.Path == "":
@@ -93,7 +93,7 @@ func (l Locks) WriteText(h *view.Human) {
 	}
 }
 
-// State is what changes when something has happened: who holds and waits, and what could not be read. No time is in it.
+// State changes when something has happened. It says who holds and waits, and what could not be read, and contains no time.
 func (l Locks) State() string {
 	var b strings.Builder
 	for _, e := range l.Ensembles {
@@ -133,7 +133,7 @@ func forbidden(snap *scan.Snapshot) (all []string) {
 	return all
 }
 
-// Unasked says which servers did not tell who is connected to them, and why; "" if all did, or none was asked.
+// Unasked says which servers did not list their connections, and why; "" if all did, or none was asked.
 func Unasked(snap *scan.Snapshot) string {
 	if snap == nil {
 		return ""
@@ -197,13 +197,13 @@ type Locks struct {
 
 // Source is a configuration that ensembles are compared with.
 type Source struct {
-	Stack       string // its directory instead, as long as it has never been read
+	Stack       string // the directory, if the configuration was never read
 	Path        string // of its directory; "" without a configuration
 	Files       int
 	Fingerprint string // of its files
 	Read        time.Time
 	Error       string    // why it could not be read again, "" if it is in force as it stands in its files
-	Failed      time.Time // since when
+	Failed      time.Time // since when it could not be read
 }
 
 // Compared says how an ensemble differs from a configuration.
@@ -220,9 +220,9 @@ type LocksOf struct {
 	Stack     string // for "locktree serve"
 	Addresses string // of its servers, as configured
 	Path      string // the locks are at it and below; "" for the declared ones
-	Key       *KeyOf // whose lock was asked for; nil if it was none
+	Key       *KeyOf // the key whose lock was asked for; nil without a key
 	Error     string // why nothing newer could be read
-	Looking   string // how far the look is that follows
+	Looking   string // progress of the look under way
 	Compared  *Compared
 	Snapshot  *scan.Snapshot // nil if nothing could be read
 }

@@ -21,8 +21,8 @@ type queue struct {
 	held, limit      int // permits of a semaphore; limit is 0 where none is declared
 }
 
-// Parties are who holds a lock and who waits for it, as people count them: all that a client has in a semaphore is one. Those of the
-// keys of a family are not among them.
+// Parties returns the holders and waiters of a lock as people count them: all permits of a client in a semaphore are one. It
+// omits the holders and waiters of a family's keys.
 func Parties(in *inspect.Report) (holders, waiters []recipes.Contender) {
 	if in.Kind.Permits == nil {
 		return in.Holders, in.Waiters
@@ -91,7 +91,7 @@ func columns(s kind.Sight) string {
 	return strings.Join(cols, "\t")
 }
 
-// writeQueue writes a line for each that holds or waits, and one for the declared limits. The tabs are for a tabwriter.
+// writeQueue writes a line for each holder and waiter, and one for the declared limits. The tabs are for a tabwriter.
 func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 	if k := in.Keys; k != nil {
 		if k.Busiest != nil {
@@ -123,7 +123,7 @@ func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 	for _, line := range SlotLines(in, s.at) {
 		fmt.Fprintf(w, "%s%s\t%s\n", indent, line[0], line[1])
 	}
-	var limits []string // what was declared of the lock and what of it is exceeded
+	var limits []string // the declared limits of the lock, and which of them are exceeded
 	l, over := in.Payload.Limits(), Exceeded(in, s.at)
 	for _, p := range [][2]string{{"max_hold", l.MaxHold}, {"max_wait", l.MaxWait}, {"owner", l.Owner}, {"runbook", l.Runbook}} {
 		if p[1] == "" {
@@ -142,7 +142,7 @@ func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 	}
 }
 
-// tally is the part of the line below a list that counts locks. It adds up the numbers of [Use].
+// tally counts locks, for the line below a list. It adds up the numbers of [Use].
 func tally(locks []*inspect.Report) string {
 	n, held, waiting, families, keys := 0, 0, 0, 0, 0
 	for _, in := range locks {
@@ -186,8 +186,8 @@ func wish(c recipes.Contender) string {
 	return fmt.Sprintf(" wants %d", c.Permits)
 }
 
-// Since is since when it holds or waits. A holder that waited and does not say when it was granted, as clients of other
-// libraries do, counts from when it came.
+// Since is since when it holds or waits. A client of another library does not say when it was granted: it counts from
+// the time when it queued.
 func Since(c recipes.Contender) time.Time { return cmp.Or(c.Held, c.Since) }
 
 // Age is for how long it has held or waited, 0 where that is not known.
@@ -204,12 +204,12 @@ type Excess struct {
 	Declared string
 	Age      time.Duration
 	Times    float64           // so many times the limit
-	Who      recipes.Contender // the one who is beyond it for the longest
+	Who      recipes.Contender // the contender that exceeds it for longest
 	Key      *inspect.Report   // of a family: the key with that contender
 	Keys     int               // of a family: how many keys exceed it
 }
 
-// Exceeded are the limits that the holders and waiters of a lock exceed; of a family, those of the keys that were looked at.
+// Exceeded are the limits that the holders and waiters of a lock exceed. For a family, it takes the keys that were looked at.
 func Exceeded(in *inspect.Report, now time.Time) (out []Excess) {
 	if in.Keys != nil {
 		return keyExcesses(in, now)
@@ -232,14 +232,14 @@ func Exceeded(in *inspect.Report, now time.Time) (out []Excess) {
 	return out
 }
 
-// Filter says which locks are shown: those that fit all of it. The zero Filter shows everything.
+// Filter says which locks are shown: those that meet all its conditions. The zero Filter shows everything.
 type Filter struct {
 	InUse  bool
 	Owner  string        // as declared
-	Longer time.Duration // a contender has held it or waited for it for longer
+	Longer time.Duration // a contender has held the lock, or waited for it, for longer
 }
 
-// of are the locks that fit. Nodes that contain locks are left out, unless everything is shown.
+// of returns the locks that fit. It omits nodes that contain locks, unless everything is shown.
 func (f Filter) of(locks []*inspect.Report, now time.Time) (out []*inspect.Report) {
 	if f == (Filter{}) {
 		return locks

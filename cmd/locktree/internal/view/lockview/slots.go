@@ -12,7 +12,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// jobOf is what a read of the tree knows of a job that runs once for each slot; nil for other nodes.
+// jobOf is what the tree says about a job that runs once for each slot; nil for other nodes.
 func jobOf(n *plan.Node) *inspect.Job {
 	if n.Live == nil || n.Payload == nil {
 		return nil
@@ -25,7 +25,7 @@ func jobOf(n *plan.Node) *inspect.Job {
 	return nil
 }
 
-// SlotLines are a name and a text each: what was run of a job, what comes next, and what was missed.
+// SlotLines are a name and a text each: the last run of a job, its next slot, and missed slots.
 func SlotLines(in *inspect.Report, now time.Time) (lines [][2]string) {
 	if in.Job == nil {
 		return nil
@@ -94,7 +94,7 @@ func RunState(run *slots.Run, in *inspect.Report) string {
 	return string(run.State)
 }
 
-// SlotsUse is what of the slots belongs in one line: what was missed, and a last run that has not succeeded; "" if there is neither.
+// SlotsUse says in one line which slots were missed, and whether the last run failed or was lost; "" if neither.
 func SlotsUse(in *inspect.Report, now time.Time) (text string) {
 	if in.Job == nil {
 		return ""

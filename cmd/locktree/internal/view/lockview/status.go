@@ -60,12 +60,12 @@ func (s Status) WriteText(h *view.Human) {
 // twig is a node of the printed tree: a provisioned node, a gap, or a child of a namespace that this stack does not own.
 type twig struct {
 	path string
-	node *inspect.Report // nil for a gap, and for nodes of others
+	node *inspect.Report // nil for a gap, and for nodes of other stacks or programs
 	gap  *read.Gap
 	subs []*twig
 }
 
-// rootOf hangs every path below its nearest ancestor that is shown. A filter passes locks only.
+// rootOf puts every path below its nearest ancestor that is shown. A filter selects only locks.
 func (s Status) rootOf(tree *plan.Tree, nodes []*inspect.Report, gaps []read.Gap) *twig {
 	root := &twig{path: tree.Root}
 	all := []*twig{}
@@ -108,7 +108,7 @@ func (b *branch) children(t *twig, indent string) {
 			tee, bar = "└── ", "    "
 		}
 		label := view.Cell(strings.TrimPrefix(strings.TrimPrefix(sub.path, t.path), "/"))
-		if sub.node == nil && sub.gap == nil { // of others: it does not widen the column of ours much
+		if sub.node == nil && sub.gap == nil { // a node of others must not widen our column much
 			label = view.Shorten(label, 40)
 		}
 		fmt.Fprintf(&b.rows, "%s%s%s\n", indent+tee, label, b.describe(sub))
@@ -189,15 +189,15 @@ type Status struct {
 	Declared []*plan.Tree // per tree, what is declared there
 	Drift    []*plan.Plan // per tree, what would put the configuration in force
 	Servers  []string     // per tree, where it was read from
-	// Looks are, per tree, what the servers said of the sessions of holders and waiters, with the families of keyed locks; nil where
-	// there is neither, or nothing was asked.
+	// Looks has for each tree what the servers said about the sessions of holders and waiters, and the families of keyed locks.
+	// It is nil for a tree without both, or if the servers were not asked.
 	Looks  []*scan.Snapshot
 	Lost   view.Lost // the ensembles without a tree
 	Filter Filter
 	NowMs  int64
 }
 
-// look is what the servers said of tree i; nil if they were not asked.
+// look returns what the servers said about tree i; nil if they were not asked.
 func (s Status) look(i int) *scan.Snapshot {
 	if s.Looks == nil {
 		return nil

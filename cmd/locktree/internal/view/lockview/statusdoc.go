@@ -54,7 +54,7 @@ type queuesDoc struct {
 	Deadlocks []deadlockDoc `json:"deadlocks"`
 }
 
-// lookDoc is what a look tells of itself.
+// lookDoc describes a look.
 type lookDoc struct {
 	Closed         []string       `json:"closed"`
 	Missing        []string       `json:"missing"`
@@ -83,7 +83,7 @@ type unaskedDoc struct {
 	Reason string `json:"reason"`
 }
 
-// treeDoc is what reading the stack's tree tells besides.
+// treeDoc has what only a read of the stack's tree shows.
 type treeDoc struct {
 	Unreadable []gapDoc       `json:"unreadable"`
 	Unmanaged  []string       `json:"unmanaged"`

@@ -112,7 +112,7 @@ type Applied struct {
 	Outputs   Outputs
 }
 
-// line is the one that scripts search for when an apply is done.
+// line is the line that scripts search for at the end of an apply.
 func (a Applied) line() string {
 	if a.Operation == "destroy" {
 		return fmt.Sprintf("Destroy complete! Resources: %d destroyed.", a.Counts.Destroy)
@@ -133,7 +133,7 @@ func (a Applied) WriteJSON(m *view.Machine) {
 	sendOutputs(m, outputsJSON(a.Outputs))
 }
 
-// Still is what an apply has been doing for a while.
+// Still has the changes that an apply has been working on for a while.
 type Still struct {
 	Ensemble string
 	Open     []Ongoing
@@ -162,11 +162,11 @@ func (still Still) WriteJSON(m *view.Machine) {
 // Ongoing is a change, or the draining before it, that has begun and not ended.
 type Ongoing struct {
 	event.Started
-	Drains bool // it waits for those who use the lock; Action is not set then
+	Drains bool // it waits for holders and waiters; then Action is not set
 	Since  time.Time
 }
 
-// progress says what an action does, and that it is done.
+// progress has the words for an action under way, and for its end.
 var progress = map[plan.Action][2]string{
 	plan.Create:  {"Creating...", "Creation complete"},
 	plan.Update:  {"Modifying...", "Modifications complete"},
@@ -214,7 +214,7 @@ func (h hook) send(m *view.Machine, level, kind, ensemble string, addr plan.Addr
 	m.Send(level, kind, string(addr)+": "+text, view.Fields{"hook": h})
 }
 
-// Together are the changes that an apply made, in place of an event for each: those of one block are one line.
+// Together are the changes of an apply, in place of an event for each: the changes of one block are one line.
 type Together []*appliedGroup
 
 type appliedGroup struct {
@@ -253,5 +253,5 @@ func (all Together) WriteText(h *view.Human) {
 	}
 }
 
-// WriteJSON writes nothing: a stream has every event by itself.
+// WriteJSON writes nothing: a stream already has each event.
 func (Together) WriteJSON(*view.Machine) {}

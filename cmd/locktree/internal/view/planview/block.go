@@ -71,7 +71,7 @@ func attributes(c *plan.Change) (shown []attribute, hidden int) {
 	return shown, hidden
 }
 
-// changedParams shows the parameters that differ. Kinds have some in common, by name.
+// changedParams shows the parameters that differ. Different kinds have some parameters of the same name.
 func changedParams(c *plan.Change) (out []attribute) {
 	if kindOf(c.Before) == kindOf(c.After) {
 		for _, p := range c.Params {
@@ -101,7 +101,7 @@ func changedParams(c *plan.Change) (out []attribute) {
 	return out
 }
 
-// find is nil where no field has the name.
+// find returns nil if no field has the name.
 func find(fields []kind.Field, name string) *kind.Field {
 	for i := range fields {
 		if fields[i].Name == name {
@@ -137,7 +137,7 @@ func whole(symbol string, n *plan.Node, suffix string) []attribute {
 	return out
 }
 
-// notables leaves out the defaults: a block shows the parameters that were chosen.
+// notables omits the defaults: a block shows the parameters that were chosen.
 func notables(n *plan.Node) []kind.Field {
 	if n.Payload == nil {
 		return nil
@@ -157,10 +157,10 @@ func wholeList(symbol, name string, list kind.List, suffix string) attribute {
 	return a
 }
 
-// listChange shows the entries of an access list that go and come, and counts the others. Digests of one user look the same, because
-// their hashes are not shown: a comment says that they differ.
+// listChange shows the removed and the added entries of an access list, and counts the others. Digests of one user look the same,
+// because hashes are not shown: a comment says that they differ.
 func listChange(d *plan.ACLDiff) (out []string) {
-	// Entries are paired. The servers may hide the hash of one, which then pairs with one that reads the same.
+	// Entries are paired. If the servers hide the hash of an entry, it pairs with an entry that looks the same.
 	var gone, stay kind.List
 	come := entries(d.After)
 	for _, a := range entries(d.Before) {
@@ -199,7 +199,8 @@ func listChange(d *plan.ACLDiff) (out []string) {
 	return out
 }
 
-// entries are sorted, and those of one identity are one. Entries whose hash is hidden may be of several identities: they stay apart.
+// entries returns the entries sorted, with one for each identity. Entries with a hidden hash may have different identities, so
+// they stay apart.
 func entries(list kind.List) kind.List {
 	var shown, hidden kind.List
 	for _, a := range list {
@@ -329,7 +330,7 @@ func gist(c *plan.Change) string {
 	return "  (" + view.Clean(strings.Join(parts, "; ")) + ")"
 }
 
-// usage says whom the change affects, by name if the lock must be idle for it.
+// usage says whom the change affects. If the lock must be idle for the change, it gives their names.
 func (t planText) usage(c *plan.Change) []string {
 	u := c.Usage
 	switch foreign := foreignIn(u); {

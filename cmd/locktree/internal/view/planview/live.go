@@ -58,7 +58,7 @@ func outputsJSON(outputs []plan.Output) map[string]document.Output {
 	return out
 }
 
-// StoredOutputs are the outputs the last apply left in the record, by name.
+// StoredOutputs are the outputs that the last apply left in the record, by name.
 func StoredOutputs(trees []*plan.Tree) (out Outputs) {
 	for _, tree := range trees {
 		if tree.Index == nil {

@@ -223,14 +223,14 @@ func keyText(k string) string {
 	return view.Quote(k)
 }
 
-// step is an element that stays (same), changes, goes (after is -1) or comes (before is -1).
+// step is an element that stays (same), changes, is removed (after is -1) or added (before is -1).
 type step struct {
 	before, after int
 	same          bool
 }
 
-// elementSteps are the steps between two lists. They are compared place by place if that takes no more lines. If not, an object
-// that replaces another in its place is shown as a change of that object.
+// elementSteps are the steps between two lists. If that takes no more lines, they are compared place by place. If not, an
+// object in the place of another object is shown as a change of it.
 func elementSteps(before, after []any) []step {
 	isObject := func(v any) bool { _, ok := v.(map[string]any); return ok }
 	steps := editSteps(before, after, reflect.DeepEqual, func(a, b any) bool { return isObject(a) && isObject(b) })
@@ -250,8 +250,8 @@ func elementSteps(before, after []any) []step {
 	return steps
 }
 
-// editSteps are the steps between two lists, found by their longest common subsequence. An element that goes and one that comes
-// at the same place are one that changes, if pair allows.
+// editSteps are the steps between two lists, found by their longest common subsequence. If pair allows it, a removed and an
+// added element at the same place are one changed element.
 func editSteps[T any](before, after []T, equal, pair func(a, b T) bool) (out []step) {
 	start, end := 0, 0
 	for start < min(len(before), len(after)) && equal(before[start], after[start]) {

@@ -29,9 +29,9 @@ import (
 // Plan is one or more plans, one per ensemble, and what to show with them.
 type Plan struct {
 	Plans []*plan.Plan
-	// Incomplete: there are more ensembles, which could not be read. Nothing of it can be applied.
+	// Incomplete means that some ensembles could not be read. Then the plan cannot be applied.
 	Incomplete bool
-	Checks     []plan.Check         // of the configuration; those that do not hold are diagnostics already
+	Checks     []plan.Check         // of the configuration; failed checks are already diagnostics
 	Files      map[string]*hcl.File // to show where a problem is declared
 	Concise    bool                 // one line per change
 	Full       bool                 // each change, however many there are
@@ -51,7 +51,7 @@ func (p Plan) operation() string {
 	return "apply"
 }
 
-// Failing reports whether nothing of it can be applied.
+// Failing reports whether the plan cannot be applied.
 func (p Plan) Failing() bool { return p.Incomplete || Failing(p.Plans) }
 
 // Changed reports whether any of the plans changes something.
@@ -127,7 +127,7 @@ func sendOutputs(m *view.Machine, out map[string]document.Output) {
 	}
 }
 
-// change is a planned change, or a drift.
+// change is a planned change, or one change by hand.
 type change struct {
 	Access     []document.AccessChange `json:"access,omitzero"`
 	Action     string                  `json:"action"`
@@ -148,7 +148,7 @@ type resource struct {
 	Resource plan.Addr `json:"resource"`
 }
 
-// plannedResource has more of them.
+// plannedResource adds keys.
 type plannedResource struct {
 	resource
 	Key  *string `json:"resource_key"`
@@ -189,7 +189,7 @@ func Problems(p Plan) hcl.Diagnostics {
 	return out
 }
 
-// folded returns the problems as people see them: a problem that many nodes share is shown once, with the first three nodes.
+// folded returns the problems for people: a problem of many nodes is shown once, with the first three nodes.
 func folded(p Plan) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	for _, one := range p.Plans {
@@ -330,7 +330,7 @@ func (t planText) drift(plans []*plan.Plan) bool {
 	return true
 }
 
-// preamble explains the symbols that occur, and no others.
+// preamble explains the symbols, but only those that occur.
 func (t planText) preamble(p Plan) {
 	what := "will perform the following actions"
 	if p.Failing() {
@@ -510,7 +510,7 @@ func (t planText) summary(p Plan) {
 	}
 }
 
-// notRead says how many nodes of others were only counted.
+// notRead says how many nodes of other programs were counted but not read.
 func notRead(plans []*plan.Plan) (lines []string) {
 	for _, p := range plans {
 		for path, n := range p.Unread {
@@ -523,7 +523,7 @@ func notRead(plans []*plan.Plan) (lines []string) {
 	return lines
 }
 
-// access shows the tool's own nodes as one block, that of the ensemble which declares who may use them.
+// access shows the tool's own nodes as one block: the ensemble block, which declares who may use them.
 func (t planText) access(p *plan.Plan, concise bool) {
 	if len(p.Access) == 0 && !p.NotesAccess() {
 		return
@@ -541,7 +541,7 @@ func (t planText) access(p *plan.Plan, concise bool) {
 	t.Printf("    }\n")
 }
 
-// accessLists folds what says the same of different nodes, in the order of the first ones.
+// accessLists shows equal changes of different nodes once, in the order of the first nodes.
 func accessLists(changes []plan.AccessChange) (out []attribute) {
 	paths := map[string][]string{}
 	for i := range changes {
@@ -577,8 +577,8 @@ func (t planText) group(all []*plan.Change) {
 
 // Changes that are many and alike are one entry on a terminal.
 const (
-	manyChanges = 200 // more of them than that
-	fewAlike    = 3   // up to this many alike changes are shown in full; of more, this many are named
+	manyChanges = 200 // a plan has many changes if it has more than this
+	fewAlike    = 3   // this many alike changes are shown in full; of more, only this many are named
 )
 
 // Many reports whether plans have so many changes that a person reads those that are alike as one.
@@ -594,7 +594,7 @@ func Many(plans []*plan.Plan) bool {
 	return n > manyChanges
 }
 
-// likeness is what changes have in common that are one entry.
+// likeness has what the changes of one entry have in common.
 type likeness struct {
 	block  plan.Addr
 	action plan.Action

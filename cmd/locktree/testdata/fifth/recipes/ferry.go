@@ -17,7 +17,7 @@ func (c *Client) Ferry(path string, opts ...Option) *Ferry {
 // Lock waits for a seat. See Mutex.Lock.
 func (f *Ferry) Lock(ctx context.Context) (*Lease, error) { return f.q.lock(ctx, 0, false) }
 
-// TryLock takes a seat of the boat that is there, else it returns a *HeldError.
+// TryLock takes a seat if its boat is there. Otherwise it returns a *HeldError.
 func (f *Ferry) TryLock(ctx context.Context) (*Lease, error) { return f.q.lock(ctx, 0, true) }
 
 func (f *Ferry) handle() *handle { return f.q }

@@ -1,4 +1,4 @@
-// Command crossing takes a ferry from two goroutines of one client, several times each, and looks at it from aboard.
+// Command crossing takes a ferry from two goroutines of one client, several times each, and looks at it while it holds it.
 package main
 
 import (
@@ -57,7 +57,7 @@ func cross(ctx context.Context, c *recipes.Client, path string) error {
 	return l.Unlock(ctx)
 }
 
-// undeclared takes a ferry that nobody declared: by itself, and together with another lock.
+// undeclared takes a ferry without a declaration: alone, and together with another lock.
 func undeclared(ctx context.Context, c *recipes.Client, path string) error {
 	path = fmt.Sprintf("%s-%d", path, os.Getpid())
 	f := c.Ferry(path, recipes.WithParams(kind.Ferry.New()), recipes.WithCreate())
