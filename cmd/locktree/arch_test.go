@@ -67,7 +67,7 @@ var importRules = []struct {
 	{"recipes/internal/session/servers", nil,
 		"which server is next is decided from names and failures: whoever dials it brings the network and the log"},
 	{"recipes/internal/session/journal", nil, "log lines are written for whoever holds locks, and know nothing of them"},
-	{"recipes/internal/session/clock", nil, "a moment is two readings, and knows no session"},
+	{"recipes/internal/session/clock", nil, "a moment is two readings, and a time of a session is a fraction of its timeout"},
 	{"recipes/internal/session/identity", nil, "an identity follows from a certificate or a password alone"},
 	{"recipes/internal/session", sessions,
 		"a session that can be believed knows no lock: what a lock makes of it cannot reach down into its proofs"},

@@ -146,12 +146,43 @@ func (s *Session) blame(t servers.Server, cause string) {
 func (s *Session) pause(pass int) bool {
 	var d time.Duration
 	if most := s.hurry(); most > 0 {
-		most = min(s.Timeout()/32<<min(pass-1, 6), most)
+		most = min(clock.Spacing.Of(s.Timeout())<<min(pass-1, 6), most)
 		d = most/2 + s.client.jitter(most/2)
 	} else {
 		d = time.Second + s.client.jitter(min(250*time.Millisecond<<min(pass, 6), s.Timeout()/6))
 	}
 	return wait(s.live, d)
+}
+
+// hurry returns how long a pass over the servers may be put off without risk for the session, 0 before there is a session. A
+// session that holds nothing lasts 7T/8 from the last answer; when a silent connection is given up, 5T/24 remain. A lease ends T/3
+// after the first heartbeat that fails: ten passes fit into that.
+func (s *Session) hurry() (most time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch now := s.readClock(); {
+	case s.state == stateAsked:
+		return 0
+	case len(s.holds) > 0 && !now.Before(s.proof.sent.After(clock.Beat.Of(s.timeout), s.slept)):
+		return clock.Spacing.Of(s.timeout)
+	default:
+		return clock.Respite.Of(s.timeout)
+	}
+}
+
+// respite bounds the pause before the first attempt after a connection has ended. The pause spreads the clients of a server that
+// ends all its connections. It takes at most T/12, and ends by schedule.silent, or, while something is held, by T/6 after the
+// last commit. So the time that hurry counts on remains: 5T/24 for a session that holds nothing, T/3 and ten passes for a lease.
+// So the jitter ends no lease and no place in a queue.
+func (s *Session) respite() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.readClock()
+	until := s.schedule().silent
+	if beat := s.proof.sent.After(clock.Beat.Of(s.timeout), s.slept); len(s.holds) > 0 && beat.Before(until) {
+		until = beat
+	}
+	return max(0, min(clock.Respite.Of(s.timeout), until.Sub(now)))
 }
 
 // wait waits for d. It returns false when live ends meanwhile.

@@ -204,7 +204,7 @@ func (l *link) expire(deadline time.Time) time.Time {
 func (l *link) serve() {
 	l.mu.Lock()
 	l.s.running.Add(1)
-	l.pinger = time.AfterFunc(l.timeout/3, l.ping)
+	l.pinger = time.AfterFunc(clock.Ping.Of(l.timeout), l.ping)
 	l.mu.Unlock()
 	defer l.stop(l.pinger)
 	l.patience()
@@ -248,7 +248,7 @@ func (l *link) await() ([]byte, error) {
 // deadline lies ahead.
 func (l *link) patience() bool {
 	now := time.Now()
-	until := l.answer.After(l.timeout*2/3, l.s.clock.Slept(now))
+	until := l.answer.After(clock.Silent.Of(l.timeout), l.s.clock.Slept(now))
 	_ = l.conn.SetReadDeadline(until)
 	return now.Before(until)
 }
@@ -474,7 +474,7 @@ func (l *link) ping() {
 	e.Int32(wire.XidPing)
 	e.Int32(wire.OpPing)
 	l.outbox = e.B
-	l.pinger.Reset(l.timeout / 3)
+	l.pinger.Reset(clock.Ping.Of(l.timeout))
 	l.push()
 }
 
@@ -547,16 +547,16 @@ func (l *link) take(spent []byte) []byte {
 // proof.touched. Without such a frame it is the connect request's: the leader itself creates and revalidates sessions. Older stamps
 // are dropped. The caller holds mu.
 func (l *link) touch(now clock.Stamp) (touched clock.Stamp) {
-	for len(l.touches) > 1 && now.At.Sub(l.touches[1].At) >= l.timeout/8 {
+	for len(l.touches) > 1 && now.At.Sub(l.touches[1].At) >= clock.Report.Of(l.timeout) {
 		l.touches = l.touches[1:]
 	}
 	touched = l.asked
-	if len(l.touches) > 0 && now.At.Sub(l.touches[0].At) >= l.timeout/8 {
+	if len(l.touches) > 0 && now.At.Sub(l.touches[0].At) >= clock.Report.Of(l.timeout) {
 		touched = l.touches[0]
 	}
 	// One stamp in T/32 is enough. Those kept are little older than T/8, so there is never more than a handful. A missing stamp
 	// makes a proof seem older than it is, never younger.
-	if n := len(l.touches); n == 0 || now.At.Sub(l.touches[n-1].At) >= l.timeout/32 {
+	if n := len(l.touches); n == 0 || now.At.Sub(l.touches[n-1].At) >= clock.Spacing.Of(l.timeout) {
 		l.touches = append(l.touches, now)
 	}
 	return touched

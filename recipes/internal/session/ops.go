@@ -447,3 +447,24 @@ func (s *Session) outcome(o *op, c *call) *OpError {
 	outcome, err := wire.Answer(c.reply.Code)
 	return s.failed(o, outcome, err)
 }
+
+// Confirm proves the session now, by a committed write: a transaction that only checks that paths exist (any version).
+// ZooKeeper takes it through the quorum like every multi, but it changes nothing, wakes no watcher and needs only READ. The
+// paths are the caller's own nodes: zk.ErrNoNode means that one is gone, ErrCannotHeartbeat that its ACL hides it from us.
+// After success, Deadline is at least T/2 after the moment Confirm was called (see proof for the exception).
+func (s *Session) Confirm(ctx context.Context, paths ...string) error {
+	return s.confirm(ctx, laneAny, paths...)
+}
+
+func (s *Session) confirm(ctx context.Context, in lane, paths ...string) error {
+	checks := make([]any, len(paths))
+	for i, path := range paths {
+		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}
+	}
+	_, err := s.run(ctx, &op{name: "confirm", code: wire.OpMulti, ops: checks, prompt: true, lane: in})
+	var failed *OpError
+	if errors.As(err, &failed) && errors.Is(err, zk.ErrNoAuth) {
+		failed.Err = errs.Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)
+	}
+	return err
+}

@@ -9,9 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/internal/errs"
 	"github.com/locktree/locktree/recipes/internal/session/clock"
-	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
 // proof is the newest committed write of the session. Its times bound the life of the session: see deadline. The answer to a ping
@@ -24,19 +22,139 @@ type proof struct {
 
 // deadline is the time before which no server expires the session, with T for the session timeout.
 func (p proof) deadline(t, slept time.Duration) time.Time {
-	own := p.sent.After(t/2, slept) // a lease lasts half of the timeout
+	own := p.sent.After(clock.Lease.Of(t), slept)
 	// The session lives until T after touched:
 	//  1. It lived when the write was sent: a leader processes a write only while the session is alive. But a write that a follower
 	//     forwards does not extend the session.
 	//  2. Every half tick, at most T/8 because T >= 4 ticks, a follower tells the leader which sessions it has heard from. The two
 	//     talk in order. So when the leader got the write, it knew what the follower had heard until T/8 before the write.
 	//
-	// The sixteenth allows for clocks that run at different rates.
-	chain := p.touched.After(t-t/16, slept)
+	// Chain is T less a sixteenth, which allows for clocks that run at different rates.
+	chain := p.touched.After(clock.Chain.Of(t), slept)
 	if chain.Before(own) {
 		return chain
 	}
 	return own
+}
+
+// Proven reports whether a write of this session that was sent less than T/6 ago has been committed. Of the T/2 after that
+// write, a lease that begins now has at least T/3 left, as a held lease has just before a heartbeat.
+func (s *Session) Proven() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.readClock()
+	return s.state != StateLost && now.Before(s.proof.sent.After(clock.Beat.Of(s.timeout), s.slept))
+}
+
+// Deadline returns the time before which no server expires this session, under the conditions of the package documentation. It
+// is T/2 after the SEND of its last committed write; creating the session counts as a write. It is earlier if the requests before
+// that write were too far apart, and earlier by the time the machine has been suspended since. It is a time.Now() time
+// (monotonic). Once the session is lost it is in the past.
+func (s *Session) Deadline() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.readClock()
+	d := s.proof.deadline(s.timeout, s.slept)
+	if s.state == StateLost && d.After(now) {
+		return now.Add(-1)
+	}
+	return d
+}
+
+// acked notes an answer to a frame; sent is when the frame was sent. It clears a suspect session that holds nothing. If something
+// is held, an answer proves only that a server is there: see proof.
+func (s *Session) acked(sent clock.Stamp) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sent.At.After(s.answered.At) {
+		s.answered = sent
+	}
+	if len(s.holds) == 0 {
+		s.reassure()
+	}
+}
+
+// committed notes that a write was committed; sent is when it was sent. A later write may have an older touched, and then proves
+// less.
+func (s *Session) committed(sent, touched clock.Stamp) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slept = max(s.slept, sent.Slept) // a sleep since then brings both deadlines nearer by as much
+	if next := (proof{sent, touched}); next.deadline(s.timeout, s.slept).After(s.proof.deadline(s.timeout, s.slept)) {
+		s.proof = next
+	}
+	s.reassure()
+}
+
+// reassure ends a doubt that an answer has removed. mu is held.
+func (s *Session) reassure() {
+	if s.state == StateSuspect && s.link != nil && s.readClock().Before(s.schedule().doubt) {
+		s.move(StateActive)
+		s.wake()
+	}
+}
+
+// readClock reads the clock: the time, and into slept the machine's sleep. mu is held.
+func (s *Session) readClock() (now time.Time) {
+	now = time.Now()
+	s.slept = s.clock.Slept(now)
+	return now
+}
+
+// schedule says when the session does what next. It follows from the last answer and the last commit. The moment of an action
+// that is due is in the past. An action that does not apply has the value never.
+type schedule struct {
+	beat    time.Time // a heartbeat is due: T/6 after the last commit, at once while the session is suspect
+	doubt   time.Time // the session becomes suspect: by silence or, while something is held, by the lack of commits
+	another time.Time // this server answers but commits nothing, as a follower does that has lost its leader: another one is tried
+	silent  time.Time // the connection counts as dead: nothing sent within the last 2T/3 has been answered
+	lost    time.Time // the session counts as lost
+}
+
+var never = time.Unix(1<<40, 0)
+
+// schedule computes the schedule from s.slept, the sleep that was read last. mu is held.
+func (s *Session) schedule() (x schedule) {
+	commit := func(f clock.Fraction) time.Time { return s.proof.sent.After(f.Of(s.timeout), s.slept) }
+	held := len(s.holds) > 0
+	x.beat, x.another = never, never
+	x.silent = s.answered.After(clock.Silent.Of(s.timeout), s.slept)
+	x.doubt = x.silent
+	if held {
+		if doubt := commit(clock.Doubt); doubt.Before(x.doubt) {
+			x.doubt = doubt
+		}
+		x.lost = s.proof.deadline(s.timeout, s.slept) // a promise: see Deadline
+	} else {
+		x.lost = s.answered.After(clock.Idle.Of(s.timeout), s.slept)
+	}
+	if s.link == nil {
+		return x
+	}
+	if held { // a new connection gets T/6 to do better
+		if x.another = commit(clock.Doubt); x.another.Before(s.link.asked.After(clock.Beat.Of(s.timeout), s.slept)) {
+			x.another = s.link.asked.After(clock.Beat.Of(s.timeout), s.slept)
+		}
+	}
+	if (held || len(s.next) > 0) && !s.beating {
+		if x.beat = commit(clock.Beat); s.state == StateSuspect || x.beat.Before(s.nextBeat) {
+			x.beat = s.nextBeat
+		}
+	}
+	return x
+}
+
+// after returns the first moment of the schedule after now; what was due up to now has been done. If a moment is put off later,
+// watchClock looks too early, which does no harm. Code that moves a moment nearer calls wake, at least if the moment is now
+// before Session.looks.
+func (x schedule) after(now time.Time) time.Time {
+	next := x.lost
+	for _, at := range [...]time.Time{x.beat, x.doubt, x.another, x.silent} {
+		if at.After(now) && at.Before(next) {
+			next = at
+		}
+	}
+	return next
 }
 
 // held is one thing held on the strength of the node at path.
@@ -120,149 +238,6 @@ func (s *Session) Ready(path string) (stop func()) {
 		h.over = true
 		s.next = slices.DeleteFunc(s.next, func(h *held) bool { return h.over })
 	}
-}
-
-// Proven reports whether a write of this session that was sent less than T/6 ago has been committed. Of the T/2 after that
-// write, a lease that begins now has at least T/3 left, as a held lease has just before a heartbeat.
-func (s *Session) Proven() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.readClock()
-	return s.state != StateLost && now.Before(s.proof.sent.After(s.timeout/6, s.slept))
-}
-
-// Deadline returns the time before which no server expires this session, under the conditions of the package documentation. It
-// is T/2 after the SEND of its last committed write; creating the session counts as a write. It is earlier if the requests before
-// that write were too far apart, and earlier by the time the machine has been suspended since. It is a time.Now() time
-// (monotonic). Once the session is lost it is in the past.
-func (s *Session) Deadline() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.readClock()
-	d := s.proof.deadline(s.timeout, s.slept)
-	if s.state == StateLost && d.After(now) {
-		return now.Add(-1)
-	}
-	return d
-}
-
-// Confirm proves the session now, by a committed write: a transaction that only checks that paths exist (any version).
-// ZooKeeper takes it through the quorum like every multi, but it changes nothing, wakes no watcher and needs only READ. The
-// paths are the caller's own nodes: zk.ErrNoNode means that one is gone, ErrCannotHeartbeat that its ACL hides it from us.
-// After success, Deadline is at least T/2 after the moment Confirm was called (see proof for the exception).
-func (s *Session) Confirm(ctx context.Context, paths ...string) error {
-	return s.confirm(ctx, laneAny, paths...)
-}
-
-func (s *Session) confirm(ctx context.Context, in lane, paths ...string) error {
-	checks := make([]any, len(paths))
-	for i, path := range paths {
-		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}
-	}
-	_, err := s.run(ctx, &op{name: "confirm", code: wire.OpMulti, ops: checks, prompt: true, lane: in})
-	var failed *OpError
-	if errors.As(err, &failed) && errors.Is(err, zk.ErrNoAuth) {
-		failed.Err = errs.Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)
-	}
-	return err
-}
-
-// acked notes an answer to a frame; sent is when the frame was sent. It clears a suspect session that holds nothing. If something
-// is held, an answer proves only that a server is there: see proof.
-func (s *Session) acked(sent clock.Stamp) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if sent.At.After(s.answered.At) {
-		s.answered = sent
-	}
-	if len(s.holds) == 0 {
-		s.reassure()
-	}
-}
-
-// committed notes that a write was committed; sent is when it was sent. A later write may have an older touched, and then proves
-// less.
-func (s *Session) committed(sent, touched clock.Stamp) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.slept = max(s.slept, sent.Slept) // a sleep since then brings both deadlines nearer by as much
-	if next := (proof{sent, touched}); next.deadline(s.timeout, s.slept).After(s.proof.deadline(s.timeout, s.slept)) {
-		s.proof = next
-	}
-	s.reassure()
-}
-
-// reassure ends a doubt that an answer has removed. mu is held.
-func (s *Session) reassure() {
-	if s.state == StateSuspect && s.link != nil && s.readClock().Before(s.schedule().doubt) {
-		s.move(StateActive)
-		s.wake()
-	}
-}
-
-// readClock reads the clock: the time, and into slept the machine's sleep. mu is held.
-func (s *Session) readClock() (now time.Time) {
-	now = time.Now()
-	s.slept = s.clock.Slept(now)
-	return now
-}
-
-// schedule says when the session does what next. It follows from the last answer and the last commit. The moment of an action
-// that is due is in the past. An action that does not apply has the value never.
-type schedule struct {
-	beat    time.Time // a heartbeat is due: T/6 after the last commit, at once while the session is suspect
-	doubt   time.Time // the session becomes suspect: by silence or, while something is held, by the lack of commits
-	another time.Time // this server answers but commits nothing, as a follower does that has lost its leader: another one is tried
-	silent  time.Time // the connection counts as dead: nothing sent within the last 2T/3 has been answered
-	lost    time.Time // the session counts as lost
-}
-
-var never = time.Unix(1<<40, 0)
-
-// schedule computes the schedule from s.slept, the sleep that was read last. mu is held.
-func (s *Session) schedule() (x schedule) {
-	commit := func(d time.Duration) time.Time { return s.proof.sent.After(d, s.slept) }
-	held := len(s.holds) > 0
-	x.beat, x.another = never, never
-	x.silent = s.answered.After(s.timeout*2/3, s.slept)
-	x.doubt = x.silent
-	if held {
-		if third := commit(s.timeout / 3); third.Before(x.doubt) {
-			x.doubt = third
-		}
-		// The lease deadline is a promise. Without a lease nothing is held, so the session may count as lost T/8 before the
-		// servers can expire it.
-		x.lost = s.proof.deadline(s.timeout, s.slept)
-	} else {
-		x.lost = s.answered.After(s.timeout-s.timeout/8, s.slept)
-	}
-	if s.link == nil {
-		return x
-	}
-	if held { // a new connection gets T/6 to do better
-		if x.another = commit(s.timeout / 3); x.another.Before(s.link.asked.After(s.timeout/6, s.slept)) {
-			x.another = s.link.asked.After(s.timeout/6, s.slept)
-		}
-	}
-	if (held || len(s.next) > 0) && !s.beating {
-		if x.beat = commit(s.timeout / 6); s.state == StateSuspect || x.beat.Before(s.nextBeat) {
-			x.beat = s.nextBeat
-		}
-	}
-	return x
-}
-
-// after returns the first moment of the schedule after now; what was due up to now has been done. If a moment is put off later,
-// watchClock looks too early, which does no harm. Code that moves a moment nearer calls wake, at least if the moment is now
-// before Session.looks.
-func (x schedule) after(now time.Time) time.Time {
-	next := x.lost
-	for _, at := range [...]time.Time{x.beat, x.doubt, x.another, x.silent} {
-		if at.After(now) && at.Before(next) {
-			next = at
-		}
-	}
-	return next
 }
 
 // watchClock looks whenever a deadline may have passed, until the session is lost.
@@ -360,7 +335,7 @@ func (s *Session) due(now time.Time) *held {
 		for i, h := range *list {
 			if !h.gone {
 				s.beating = true
-				s.nextBeat = now.Add(s.timeout / 32)
+				s.nextBeat = now.Add(clock.Spacing.Of(s.timeout))
 				// Take the nodes in turn, so that the absence of each is found.
 				*list = append(slices.Delete(*list, i, i+1), h)
 				return h
@@ -372,7 +347,7 @@ func (s *Session) due(now time.Time) *held {
 
 // beat sends one heartbeat. A heartbeat without an answer usually ends with the connection (see schedule), before its own bound.
 func (s *Session) beat(h *held) {
-	ctx, cancel := context.WithTimeout(s.live, s.Timeout()/3)
+	ctx, cancel := context.WithTimeout(s.live, clock.Doubt.Of(s.Timeout()))
 	defer cancel()
 	sent := time.Now()
 	err := s.confirm(ctx, laneBeat, h.path)
@@ -405,35 +380,4 @@ func (s *Session) wake() {
 	case s.kick <- struct{}{}:
 	default:
 	}
-}
-
-// hurry returns how long a pass over the servers may be put off without risk for the session, 0 before there is a session. A
-// session that holds nothing lasts 7T/8 from the last answer; when a silent connection is given up, 5T/24 remain. A lease ends T/3
-// after the first heartbeat that fails: ten passes fit into that.
-func (s *Session) hurry() (most time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch now := s.readClock(); {
-	case s.state == stateAsked:
-		return 0
-	case len(s.holds) > 0 && !now.Before(s.proof.sent.After(s.timeout/6, s.slept)):
-		return s.timeout / 32
-	default:
-		return s.timeout / 12
-	}
-}
-
-// respite bounds the pause before the first attempt after a connection has ended. The pause spreads the clients of a server that
-// ends all its connections. It takes at most T/12, and ends by schedule.silent, or, while something is held, by T/6 after the
-// last commit. So the time that hurry counts on remains: 5T/24 for a session that holds nothing, T/3 and ten passes for a lease.
-// So the jitter ends no lease and no place in a queue.
-func (s *Session) respite() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.readClock()
-	until := s.schedule().silent
-	if beat := s.proof.sent.After(s.timeout/6, s.slept); len(s.holds) > 0 && beat.Before(until) {
-		until = beat
-	}
-	return max(0, min(s.timeout/12, until.Sub(now)))
 }

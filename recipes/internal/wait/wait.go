@@ -41,26 +41,6 @@ func (e *Place) Waiter() *waiter { return &waiter{Place: e, own: znode.Watch{K: 
 // End stops the watch on our node.
 func (w *waiter) End() { w.own.Unwatch() }
 
-// fact says how a waiter knows that after some transaction its node existed and every contender ahead was gone.
-type fact int
-
-const (
-	// A listing that was sent after the create admits us. It shows the state after one transaction. A server that lags can show
-	// contenders that have left, but it hides none that is older than our node. So this is a fact on any connection.
-	created fact = iota
-	// A later listing admits us, in the same way.
-	listed
-	// Our predecessor, the front of the queue, was deleted, and after that the watch on our own node was silent: see wayClear. All
-	// of this was on one connection, because a new one fires every watch.
-	departed
-)
-
-// admission says that a queue admits us.
-type admission struct {
-	fact    fact
-	written bool // a committed write came after the fact, or with it
-}
-
 // Reach waits until the lock is ours, through the gate if there is one.
 func (w *waiter) Reach(ctx context.Context, lists [][]string) (Grant, error) {
 	if !w.In.Gate {
@@ -85,13 +65,79 @@ func (w *waiter) wait(ctx context.Context, lists [][]string) (Grant, error) {
 	}
 }
 
+// Grant has the places that are admitted, and proven to be. held.Hold makes a lock of it.
+type Grant struct {
+	Entries []*Place // one place, or those of a set
+	Czxid   int64    // of the node; 0 if it has not been read
+}
+
+// prove makes a grant certain: it is the one step between "the queue admits us" and a lease. If the declaration has changed, done
+// is false and the caller asks the queue again. A grant rests on three conditions:
+//  1. After some transaction our node existed, belonged to our session, and every contender ahead was gone. ad says how we know (type
+//     fact). The create's reply, or Ours, shows whose node it is.
+//  2. A write of this session was committed that was sent a short time ago. The lease counts from then.
+//  3. The declaration was in force when we queued.
+//
+// Each way in fulfils the first two:
+//
+//	fact      1: all ahead gone           1: our node is there, and ours      2: the write
+//	created   the create's listing        the create's reply                  the create; confirm, if the node is inherited
+//	listed    a later listing             that listing; the create's reply,   the check before that listing, a heartbeat,
+//	                                      a read, or znode.Find               or confirm
+//	departed  the predecessor's deletion  the silent watch on our node        a heartbeat (Session.Ready), or confirm
+func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, err error) {
+	// Condition 2. No server expires the session before Session.Deadline, usually T/2 after the write was sent (type proof of
+	// package session). The lease ends there. A write younger than T/6 leaves as much time as heartbeats leave a lease. A waiter
+	// that is next sends heartbeats (wayClear); without one, confirm makes the write. If others delete our node while our server
+	// lags, the event, or the next heartbeat, ends the lease.
+	marked := false
+	if !ad.withWrite && !w.aliveByHeartbeat() {
+		if marked, err = w.confirm(ctx); err != nil {
+			return Grant{}, false, err
+		}
+	}
+	// Condition 3. The declaration's watch is silent, so what we read was in force when we queued. We check it last, because between
+	// our read and our create an operator may drain the lock and find it idle.
+	if w.Declared.Stale() {
+		return Grant{}, false, w.renew(ctx)
+	}
+	if ad.fact != created && !marked {
+		w.mark()
+	}
+	g = Grant{Entries: []*Place{w.Place}}
+	if !w.AmongPermits() {
+		g.Czxid = w.own.Czxid
+	}
+	return g, true, nil
+}
+
+// fact says how a waiter knows that after some transaction its node existed and every contender ahead was gone.
+type fact int
+
+const (
+	// A listing that was sent after the create admits us. It shows the state after one transaction. A server that lags can show
+	// contenders that have left, but it hides none that is older than our node. So this is a fact on any connection.
+	created fact = iota
+	// A later listing admits us, in the same way.
+	listed
+	// Our predecessor, the front of the queue, was deleted, and after that the watch on our own node was silent: see wayClear. All
+	// of this was on one connection, because a new one fires every watch.
+	departed
+)
+
+// admission says that a queue admits us.
+type admission struct {
+	fact      fact
+	withWrite bool // condition 2 of prove: a write was committed with the fact. True by mistake makes two holders, false costs a write
+}
+
 // admitted returns when the queue admits our node; lists may show that already. The first at a gate needs no proof, because it
 // holds nothing yet. The transaction that takes the permits deletes the place, and fails if the place or its session is gone.
 func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, err error) {
 	defer func() { w.way.behind, w.way.before = znode.Stop(w.way.behind), znode.Stop(w.way.before) }()
 	var children []string
 	if lists != nil { // the create was the committed write, unless the node is inherited and has another goroutine's ID
-		ad, children = admission{fact: created, written: w.named()}, lists[0]
+		ad, children = admission{fact: created, withWrite: w.named()}, lists[0]
 	}
 	for missing := false; ; children = nil {
 		if children == nil {
@@ -140,7 +186,7 @@ func (w *waiter) list(ctx context.Context) (children []string, ad admission, err
 			if err := cmp.Or(b.Send(ctx), check.Wait(ctx)); err != nil {
 				return err
 			}
-			if ad.written = true; list.Wait(ctx) == nil {
+			if ad.withWrite = true; list.Wait(ctx) == nil {
 				children = list.Names()
 			}
 			return nil
@@ -163,29 +209,6 @@ func (w *waiter) list(ctx context.Context) (children []string, ad admission, err
 		}
 	}
 	return children, ad, nil
-}
-
-// mayWait records the contender ahead. It refuses a Try, a full queue, and a request that can never be granted.
-func (w *waiter) mayWait(dir string, v *Verdict) error {
-	if err := w.Possible(); err != nil {
-		return err
-	}
-	w.Position = v.Position
-	// If the holder is the same, we may have read its data.
-	if w.Holder == nil || w.Holder.Name != v.first.Name {
-		w.Holder = &Rival{Contender: *v.first, Dir: dir}
-	}
-	v.first = nil // the pointer would keep the whole line in memory
-	if w.Try {
-		return w.Listener.Held(w.Opened)
-	}
-	// Only on arrival: a waiter stays if the bound is lowered, or if a contender appears ahead.
-	if !w.queued && w.Declared.MaxWaiters > 0 && v.waiters >= w.Declared.MaxWaiters {
-		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, w.Handle.Path, w.Declared.MaxWaiters)
-	}
-	w.queued = true
-	w.Listener.Ahead(w.Place)
-	return nil
 }
 
 // wayClear waits for the contender ahead, which v names. It returns first = true if that has gone and we know, without a listing,
@@ -237,44 +260,6 @@ func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err erro
 			return false, nil
 		}
 	}
-}
-
-// Grant has the places that are admitted, and proven to be. held.Hold makes a lock of it.
-type Grant struct {
-	Entries []*Place // one place, or those of a set
-	Czxid   int64    // of the node; 0 if it has not been read
-}
-
-// prove makes a grant certain: it is the one step between "the queue admits us" and a lease. If the declaration has changed, done
-// is false and the caller asks the queue again. A grant rests on three conditions:
-//  1. After some transaction our node existed, belonged to our session, and every contender ahead was gone. ad says how we know (type
-//     fact). The create's reply, or Ours, shows whose node it is.
-//  2. A write of this session was committed that was sent a short time ago. The lease counts from then.
-//  3. The declaration was in force when we queued.
-func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, err error) {
-	// Condition 2. No server expires the session before Session.Deadline, usually T/2 after the write was sent (type proof of
-	// package session). The lease ends there. A write younger than T/6 leaves as much time as heartbeats leave a lease. A waiter
-	// that is next sends heartbeats (wayClear); without one, confirm makes the write. If others delete our node while our server
-	// lags, the event, or the next heartbeat, ends the lease.
-	marked := false
-	if !ad.written && !w.aliveByHeartbeat() {
-		if marked, err = w.confirm(ctx); err != nil {
-			return Grant{}, false, err
-		}
-	}
-	// Condition 3. The declaration's watch is silent, so what we read was in force when we queued. We check it last, because between
-	// our read and our create an operator may drain the lock and find it idle.
-	if w.Declared.Stale() {
-		return Grant{}, false, w.renew(ctx)
-	}
-	if ad.fact != created && !marked {
-		w.mark()
-	}
-	g = Grant{Entries: []*Place{w.Place}}
-	if !w.AmongPermits() {
-		g.Czxid = w.own.Czxid
-	}
-	return g, true, nil
 }
 
 // aliveByHeartbeat reports whether a heartbeat serves as the write of prove. It does not in three cases. A node that was found
@@ -365,3 +350,26 @@ var ended = func() context.Context {
 	end()
 	return ctx
 }()
+
+// mayWait records the contender ahead. It refuses a Try, a full queue, and a request that can never be granted.
+func (w *waiter) mayWait(dir string, v *Verdict) error {
+	if err := w.Possible(); err != nil {
+		return err
+	}
+	w.Position = v.Position
+	// If the holder is the same, we may have read its data.
+	if w.Holder == nil || w.Holder.Name != v.first.Name {
+		w.Holder = &Rival{Contender: *v.first, Dir: dir}
+	}
+	v.first = nil // the pointer would keep the whole line in memory
+	if w.Try {
+		return w.Listener.Held(w.Opened)
+	}
+	// Only on arrival: a waiter stays if the bound is lowered, or if a contender appears ahead.
+	if !w.queued && w.Declared.MaxWaiters > 0 && v.waiters >= w.Declared.MaxWaiters {
+		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, w.Handle.Path, w.Declared.MaxWaiters)
+	}
+	w.queued = true
+	w.Listener.Ahead(w.Place)
+	return nil
+}

@@ -1,8 +1,8 @@
 // Package clock measures time including the time a machine was suspended: Go's monotonic clock stops then, and the servers'
-// clocks do not.
+// clocks do not. It also has the times of a session, as fractions of its timeout.
 //
 //	sent := c.Now()
-//	deadline := sent.After(timeout/2, c.Slept(time.Now()))
+//	deadline := sent.After(clock.Lease.Of(timeout), c.Slept(time.Now()))
 package clock
 
 import "time"
@@ -44,4 +44,38 @@ func (s Stamp) After(d, slept time.Duration) time.Time {
 		d -= gap
 	}
 	return s.At.Add(d)
+}
+
+// Fraction is a time of a session, in 96ths of its timeout T.
+type Fraction time.Duration
+
+// whole is T: the servers expire a session that they have not heard from for so long.
+const whole Fraction = 96
+
+// The times of a session. They depend on each other: change one only if these inequalities still hold. A test checks them. Safety rests
+// on the first alone; the others keep leases and sessions from ending early.
+//
+//  1. Chain <= 15/16 whole, and Report >= half a tick, because T is at least 4 ticks: see proof.deadline in package session.
+//  2. Lease + Report + Beat + Spacing <= Chain. While heartbeats come in time, the frame that Chain counts from is at most
+//     Report + Beat + Spacing older than the write. So Chain does not shorten the lease.
+//  3. Beat < Doubt, so a heartbeat has time for its answer. Doubt + Beat <= Lease, so another server has a Beat to commit one.
+//  4. 10 Spacing <= Lease - Beat. After the first heartbeat that fails, ten passes over the servers fit into the lease.
+//  5. 2 Ping <= Silent. A connection is given up only when a second ping was due.
+//  6. Silent + 2 Respite <= Idle < whole. A session that holds nothing has time for a pause and a pass when its connection fell silent.
+const (
+	Spacing Fraction = 3  // T/32: the least time between two heartbeats, two passes of a lease in danger, two stamps of link.touch
+	Respite Fraction = 8  // T/12: the longest pause before an attempt without risk
+	Report  Fraction = 12 // T/8: a follower has told its leader of the sessions that it heard from so long ago
+	Beat    Fraction = 16 // T/6: from the last commit until a heartbeat is due
+	Doubt   Fraction = 32 // T/3: from the last commit until a session that holds something is suspect
+	Ping    Fraction = 32 // T/3: from the last frame until a ping is sent
+	Lease   Fraction = 48 // T/2: from the send of the last commit until a lease ends
+	Silent  Fraction = 64 // 2T/3: from the send of the newest answered frame until the connection is given up
+	Idle    Fraction = 84 // 7T/8: from the same until a session that holds nothing counts as lost
+	Chain   Fraction = 90 // 15T/16: from touched until a lease ends; the sixteenth is for clocks of different rates
+)
+
+// Of returns the fraction of the timeout t.
+func (f Fraction) Of(t time.Duration) time.Duration {
+	return t * time.Duration(f) / time.Duration(whole)
 }
