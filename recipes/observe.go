@@ -18,7 +18,7 @@ import (
 type EventType = session.EventType
 
 // To add an event, declare it here and in logged, and send it: for a call or a lease in ask.go, for a session in package session.
-// Count it in observer_tally_test.go, and in package prom if it needs a metric. docs/reference.md lists it after "make golden".
+// Count it in tally (observer_ends_test.go), and in package prom if it needs a metric. docs/reference.md lists it after "make golden".
 
 // Events of a call of a Lock, Try, Acquire or Campaign method: Queued at most once, then Acquired or Refused, exactly once. A
 // Downgrade has Acquired if it succeeds. A call that enters a lock again ([WithReentrancy]) has no event, unless Queued was sent

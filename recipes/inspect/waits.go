@@ -129,7 +129,7 @@ func (g *waitGraph) add(in *Report) {
 
 // blocker returns a party that keeps the wait from ending; false if there is none. A party that is known to go on has left g.waits. All
 // contenders ahead must go first. All holders must leave too, except where one permit may be enough: then one holder that goes on suffices.
-// A waiter may need several permits, but a Report does not show that, so a deadlock over several may be missed.
+// A waiter may need several permits, but this counts it as content with one. So a deadlock over several may be missed.
 func (g *waitGraph) blocker(w Wait) (step, bool) {
 	stuck := func(c Contender) bool { return partyOf(c) != partyOf(w.Waiter) && g.waits[partyOf(c)] != nil }
 	goesOn := func(c Contender) bool { return !stuck(c) }

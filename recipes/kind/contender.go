@@ -94,7 +94,8 @@ func parseSeq(s string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// SortContenders splits child names into the queue, in order, and the rest.
+// SortContenders splits child names into the queue, in order, and the rest. Never change the order: two clients that sort differently
+// both hold, and clients of older versions, Curator and kazoo sort the same queue.
 //
 // Numbers wrap at 2^31, so the queue is an arc of a circle; it begins after the widest gap. As long as it spans fewer than 2^31 numbers,
 // this is the order of serial arithmetic (RFC 1982), which compares two numbers at a time. Beyond that span serial arithmetic is no order

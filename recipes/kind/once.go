@@ -10,7 +10,7 @@ import (
 )
 
 // Once is the kind of a job that runs once for each slot: an instant of a schedule, or a name that a program gives. Its queue is
-// that of a mutex, whose holder runs. Which slots were run is in the data of its child "once-record", see [Record].
+// that of a mutex, whose holder runs. Which slots were run is in the data of its child "once-record", see [slots.Record].
 var Once = &Kind{
 	Name:     "once",
 	Doc:      "A job that runs once for each slot: an instant of its schedule, or a name that programs give.",

@@ -16,6 +16,97 @@ import (
 // moment is the time after which a waiter reads who holds: most waits are over by then.
 const moment = 100 * time.Millisecond
 
+// Next waits until the caller should look again, and returns the event that says so. watch is on the contender in the way; it may
+// be nil. Next returns the event of watch. It returns zk.EventNotWatching after an event of way.before, a change of the
+// declaration, or, if watch is nil, an event of our own node. It fails when our node was deleted or revoked, when the declaration
+// refuses us, when the session is lost, or when ctx ends. After a session timeout without news it reads the nodes, because a
+// server can forget a watch.
+//
+// Watches only wake Next (waker). Before it waits it checks all of them, so it misses none.
+func (w *waiter) Next(ctx context.Context, watch *session.Watch) (zk.EventType, error) {
+	var silence *time.Ticker
+	var silent <-chan time.Time
+	// Our own node and the holder's node are not read in the first moment, because most waits are over by then. The reads cost
+	// two requests and an event. Until then we know from the answer to the create that our node is ours. In a long queue, and if
+	// we are next, our node is watched at once: see prove.
+	early := watch != nil && !w.waitedLong && w.Node().Czxid != 0 && !w.isNext
+	for {
+		switch {
+		case watch != nil && watch.Event() != 0:
+			if w.Owner.Session.State() == session.StateLost {
+				return 0, znode.LostError(w.Handle.Path, w.Owner.Session.Err())
+			}
+			return watch.Event(), nil
+		case w.way.before != nil && w.way.before.Event() != 0:
+			w.way.before = znode.Stop(w.way.before)
+			return zk.EventNotWatching, nil
+		case w.own.W != nil && w.own.W.Event() != 0: // the event only leads to another read, which decides
+			w.own.Unwatch()
+			if early = false; watch == nil {
+				return zk.EventNotWatching, nil
+			}
+		}
+		if w.own.W == nil && !w.own.Hidden && !early {
+			if err := w.own.Read(ctx, w.waker()); err != nil {
+				return 0, w.TimedOut(ctx, err)
+			}
+		}
+		if silence == nil && (watch != nil || w.own.Hidden) {
+			every := w.Owner.Session.Timeout()
+			if watch != nil && !w.waitedLong {
+				every = moment
+			}
+			silence = time.NewTicker(every)
+			defer silence.Stop()
+			silent = silence.C
+		}
+		select {
+		case <-w.news:
+		case <-silent:
+			early = false
+			silence.Reset(w.Owner.Session.Timeout())
+			if look, err := w.poll(ctx, watch); look || err != nil {
+				return zk.EventNotWatching, err
+			}
+		case <-w.Declared.Changed:
+			return zk.EventNotWatching, w.renew(ctx)
+		case <-w.Declared.Dropped(): // the declaration may have changed, and another call saw that first
+			was := w.Declared.Mzxid
+			// On a new connection, watch has fired. Its event is no proof on the new connection, so the caller lists (see prove).
+			if err := w.renew(ctx); err != nil || w.Declared.Mzxid != was || watch != nil && watch.Event() != 0 {
+				return zk.EventNotWatching, err
+			}
+		case <-ctx.Done():
+			return 0, w.TimedOut(ctx, context.Cause(ctx))
+		}
+	}
+}
+
+// poll looks for changes whose events a server may have lost, after a moment and then after each session timeout. It reports
+// whether the caller of Next should look.
+func (w *waiter) poll(ctx context.Context, ahead *session.Watch) (look bool, err error) {
+	switch {
+	case ahead != nil && !w.waitedLong:
+		w.waitedLong = true // cost only
+		if w.way.looked && w.unreadableAhead(ctx) {
+			return true, nil
+		}
+		w.identify(ctx)
+	case ahead == nil:
+		if err := w.own.Exists(ctx); err != nil {
+			return false, w.TimedOut(ctx, err)
+		}
+	case ahead.OfChildren(): // a listing will show changes
+		return true, nil
+	default: // other errors are ignored: they come again at the next reconnect or look
+		// A server that lost this event may also have lost the event of our own node. So no grant rests on this read: the caller
+		// lists.
+		stat, err := w.Owner.Session.Exists(ctx, ahead.Path())
+		return err == nil && stat == nil, nil
+	}
+	return false, nil
+}
+
 // watchAhead watches the contender that v names. It watches the queue if v names none, or one that we may not read. If the queue
 // has changed since, it sets no watch and returns no error. held reports whether the contender's mark says that it holds.
 func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err error) {
@@ -42,7 +133,7 @@ func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err err
 			w.says(data)
 		}
 		if !errors.Is(err, zk.ErrNoAuth) {
-			w.way.behind = behind
+			w.way.behind = behind                       // safety: its deletion is the departure that admits us
 			return !v.head && znode.SaysHeld(data), err // at the front of the queue the mark does not matter
 		}
 	}
@@ -61,7 +152,7 @@ func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
 		queue.Stop()
 		return nil
 	}
-	w.way.behind = queue
+	w.way.behind = queue // cost only: its event leads to a listing
 	return nil
 }
 
@@ -87,15 +178,16 @@ func (w *waiter) lookAhead(ctx context.Context, path, elder string) {
 	if k.Czxid == 0 || data == nil && (way.behind == nil || way.before != nil) {
 		return
 	}
-	way.looked = true // only once: a change since our node was created fires the watch at once, and would fire it again
+	way.looked = true // cost only; once: a change since our node was created fires the watch at once, and would fire it again
 	set, err := w.Owner.Session.SetWatches(ctx, since, data, []string{elder}, w.waker())
 	if err != nil { // watchAhead reads the predecessor instead
 		return
 	}
 	if data != nil {
+		// Safety: wayClear relies on own.W. It was asked for since the create, so a change before it was set fires it at once.
 		w.own.W, way.behind = set[0], set[1]
 	}
-	way.before = set[len(data)]
+	way.before = set[len(data)] // cost only
 }
 
 // unreadableAhead reports whether the watch of lookAhead will have no event, because the contender has gone or we may not read
@@ -110,97 +202,6 @@ func (w *waiter) unreadableAhead(ctx context.Context) bool {
 		w.way.behind = znode.Stop(w.way.behind)
 	}
 	return w.way.behind == nil || znode.IsNoNode(err)
-}
-
-// Next waits until the caller should look again, and returns the event that says so. watch is on the contender in the way; it may
-// be nil. Next returns the event of watch. It returns zk.EventNotWatching after an event of way.before, a change of the
-// declaration, or, if watch is nil, an event of our own node. It fails when our node was deleted or revoked, when the declaration
-// refuses us, when the session is lost, or when ctx ends. After a session timeout without news it reads the nodes, because a
-// server can forget a watch.
-//
-// Watches only wake Next (waker). Before it waits it checks all of them, so it misses none.
-func (w *waiter) Next(ctx context.Context, watch *session.Watch) (zk.EventType, error) {
-	var silence *time.Ticker
-	var silent <-chan time.Time
-	// Our own node and the holder's node are not read in the first moment, because most waits are over by then. The reads cost
-	// two requests and an event. Until then we know from the answer to the create that our node is ours. In a long queue, and if
-	// we are next, our node is watched at once: see prove.
-	brief := watch != nil && !w.waitedLong && w.Node().Czxid != 0 && !w.isNext
-	for {
-		switch {
-		case watch != nil && watch.Event() != 0:
-			if w.Owner.Session.State() == session.StateLost {
-				return 0, znode.LostError(w.Handle.Path, w.Owner.Session.Err())
-			}
-			return watch.Event(), nil
-		case w.way.before != nil && w.way.before.Event() != 0:
-			w.way.before = znode.Stop(w.way.before)
-			return zk.EventNotWatching, nil
-		case w.own.W != nil && w.own.W.Event() != 0: // the event only leads to another read, which decides
-			w.own.Unwatch()
-			if brief = false; watch == nil {
-				return zk.EventNotWatching, nil
-			}
-		}
-		if w.own.W == nil && !w.own.Hidden && !brief {
-			if err := w.own.Read(ctx, w.waker()); err != nil {
-				return 0, w.TimedOut(ctx, err)
-			}
-		}
-		if silence == nil && (watch != nil || w.own.Hidden) {
-			every := w.Owner.Session.Timeout()
-			if watch != nil && !w.waitedLong {
-				every = moment
-			}
-			silence = time.NewTicker(every)
-			defer silence.Stop()
-			silent = silence.C
-		}
-		select {
-		case <-w.news:
-		case <-silent:
-			brief = false
-			silence.Reset(w.Owner.Session.Timeout())
-			if look, err := w.poll(ctx, watch); look || err != nil {
-				return zk.EventNotWatching, err
-			}
-		case <-w.Declared.Changed:
-			return zk.EventNotWatching, w.renew(ctx)
-		case <-w.Declared.Dropped(): // the declaration may have changed, and another call saw that first
-			was := w.Declared.Mzxid
-			// On a new connection, watch has fired. Its event is no proof on the new connection, so the caller lists (see prove).
-			if err := w.renew(ctx); err != nil || w.Declared.Mzxid != was || watch != nil && watch.Event() != 0 {
-				return zk.EventNotWatching, err
-			}
-		case <-ctx.Done():
-			return 0, w.TimedOut(ctx, context.Cause(ctx))
-		}
-	}
-}
-
-// poll looks for changes whose events a server may have lost, after a moment and then after each session timeout. It reports
-// whether the caller of Next should look.
-func (w *waiter) poll(ctx context.Context, ahead *session.Watch) (look bool, err error) {
-	switch {
-	case ahead != nil && !w.waitedLong:
-		w.waitedLong = true
-		if w.way.looked && w.unreadableAhead(ctx) {
-			return true, nil
-		}
-		w.identify(ctx)
-	case ahead == nil:
-		if err := w.own.Exists(ctx); err != nil {
-			return false, w.TimedOut(ctx, err)
-		}
-	case ahead.OfChildren(): // a listing will show changes
-		return true, nil
-	default: // other errors are ignored: they come again at the next reconnect or look
-		// A server that lost this event may also have lost the event of our own node. So no grant rests on this read: the caller
-		// lists.
-		stat, err := w.Owner.Session.Exists(ctx, ahead.Path())
-		return err == nil && stat == nil, nil
-	}
-	return false, nil
 }
 
 // waker returns the function that watches call to wake Next.

@@ -14,7 +14,17 @@ import (
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
 
-// waiter waits until its place is granted. Its maker calls End.
+// waiter waits until its place is granted. Its maker calls End. A grant without a listing relies on two of its fields, see wayClear. The
+// other fields only save requests:
+//
+//	own.W       safety  the watch on our node: silent, it says that our node is there
+//	way.behind  safety  its deletion says that our predecessor has gone; the watch on a queue only leads to a listing
+//	way.before  cost    its event leads to a listing in time
+//	way.looked  cost    lookAhead watches our node once
+//	own.Hidden  cost    we may not read our node: it gets no watch, so a grant needs a listing
+//	isNext      cost    our node is watched at once, so a grant may need no listing
+//	waitedLong  cost    the reads that most waits do not need are made
+//	total       cost    in a long queue marks are written instead of listings
 type waiter struct {
 	*Place
 	own znode.Watch // the watch on the node that waits
@@ -22,9 +32,9 @@ type waiter struct {
 
 	news       chan struct{} // wakes Next; of capacity 1; see waker
 	wake       func()
-	queued     bool // others were ahead, so it has waited
+	queued     bool // others were ahead, so it has waited: a full queue does not refuse it any more
 	waitedLong bool // it has waited for longer than moment
-	isNext     bool // our predecessor is the first, or the queue is long: so our node is watched at once
+	isNext     bool // our predecessor is the first, or the queue is long
 	total      int  // the number of contenders in the newest listing
 }
 

@@ -39,8 +39,8 @@ type Node struct {
 	ID     string // the holder or waiter that Data names; "" while a write changes that
 	ACL    []zk.ACL
 	Flags  int32
-	Key    *KeyNode // of the key whose queue it is in; nil in a declared lock
-	freed  atomic.Bool
+	Key    *KeyNode               // of the key whose queue it is in; nil in a declared lock
+	freed  atomic.Bool            // not booked in Owner.Bytes: known not to exist, or an anchor; see reserve and free
 	Work   atomic.Pointer[Work]   // the work under its grant; nil before that
 	Mark   atomic.Pointer[func()] // writes the mark of a grant into the node; nil once written
 
