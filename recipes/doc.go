@@ -30,11 +30,10 @@
 //
 // Each grant is a [Lease]. Its Context, which Do passes to its function, ends when the lease is released, lost or revoked.
 // [Lease.Token] grows with each exclusive grant, across sessions, restarts and re-created nodes: a store that refuses tokens smaller
-// than the largest it has seen never obeys a stale holder. Do not give such a store the tokens of read leases (see
-// [RWMutex.Downgrade]). ZooKeeper applies a write of [Lease.Multi] only while the lease's node
-// exists, so never after a conflicting lease was granted. Neither the token nor Multi needs a clock. A context derived from the
-// lease's carries the lease: locking the same lock with it is [ErrWouldDeadlock], unless the handle was made with
-// [WithReentrancy].
+// than the largest it has seen never obeys a stale holder. Show it no token of a read lease: see [RWMutex.Downgrade]. ZooKeeper
+// applies a write of [Lease.Multi] only while the lease's node exists, so never after a conflicting lease was granted. Neither the
+// token nor Multi needs a clock. A context derived from the lease's carries the lease: locking the same lock with it is
+// [ErrWouldDeadlock], unless the handle was made with [WithReentrancy].
 //
 // # Loss
 //

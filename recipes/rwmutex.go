@@ -56,8 +56,8 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) erro
 // Downgrade turns a write lease into a read lease, and no writer can get in between. One transaction deletes the writer's node
 // and creates a reader's with the same number, as in Curator 5.5. The caller must write nothing once it has called Downgrade:
 // readers come in before it returns. The read lease has its own token and Context. Its token is larger than that of a writer that
-// queued before the downgrade and holds after it, so do not show it to a store that checks tokens. The write lease's Context ends (ErrReleased).
-// The write lease's Unlock then gives the read lease back, and so does Do when its function returns.
+// queued before the downgrade and holds after it, so show it to no store that checks tokens. The write lease's Context ends
+// (ErrReleased). The write lease's Unlock then gives the read lease back, and so does Do when its function returns.
 //
 // It is another lease, so that no work of the writer goes on beside readers: work under the write lease's Context is told to
 // stop, and its Multi fails. Work that goes on reading, in the function of Do too, uses the read lease and its Context.

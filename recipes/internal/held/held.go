@@ -49,9 +49,16 @@ type Grant struct {
 
 // Lock is a grant in this process: the nodes that hold, and their watches. Several uses share one when a lock is entered again.
 //
-// It ends once, by finish: when its last use is given back (leave) or when it is lost (Lose). The end cancels the contexts of its
-// uses. The call that ended it deletes the nodes or hands its place over, and then passes the turn on (close). So no goroutine of
-// this client has to wait for the old nodes.
+// It ends once, by finish, which cancels the contexts of its uses. Then the nodes go, and after that close passes the turn on. So no
+// goroutine of this client has to wait for the old nodes. The janitor goes on with what is not deleted.
+//
+//	ended by                          who deletes the nodes                             who calls close
+//	leave, the last use given back    giveBack or releaseAsync, or their goroutine; a   the same
+//	                                  place of the next goroutine may replace them
+//	Lose                              the goroutine of abandon; after the loss of the   that goroutine
+//	                                  session, the servers and the next session
+//	Lose while the lock starts        the same: Hold calls abandon                      the same
+//	replace, an exchange              the transaction of the exchange has done so       replace
 type Lock struct {
 	Of    Subject
 	owner *znode.SessionNodes
