@@ -130,7 +130,8 @@ func (k *call) tell(e Event) {
 }
 
 // tenure sends the Observer the events of one lease: Acquired, and then Released or Lost, each at most once. A lease that enters
-// a lock again belongs to the outer lease's tenure. But if EventQueued was sent for its call, it has a tenure of its own.
+// a lock again belongs to the outer lease's tenure. But if its call waited before it found the outer lease, and EventQueued was
+// sent, it has a tenure of its own.
 type tenure struct {
 	q       *handle // its holder's handle
 	call    *call

@@ -181,7 +181,7 @@ const observerGrace = 1500 * time.Millisecond
 // s, and a slow Logger up to another 1.5 s. A second Close waits for the first and returns nil.
 func (c *Client) Close() error {
 	err := c.conn.Close()
-	c.state.Join() // what the recipes run ends with the session
+	c.state.Join() // the goroutines of the recipes end with the session
 	c.events.wait(observerGrace)
 	return err
 }

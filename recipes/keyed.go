@@ -10,9 +10,9 @@ import (
 )
 
 // Keyed is a family of locks, one for each key, for example for each user. Only the family is declared. The node of a key is
-// created with its first contender and deleted with its last, in the same transactions. So a free lock costs as much as a
-// declared one, and an unused key leaves nothing behind. A crash leaves an empty container node, which ZooKeeper deletes by
-// itself within a minute or so.
+// created with its first contender and deleted with its last, in the same transactions. So locking an unused key takes as few
+// round trips as locking a declared lock that is free, and an unused key has no node. A crash leaves an empty container node,
+// which ZooKeeper deletes by itself within a minute or so.
 //
 // A key is any UTF-8 string of up to 512 bytes, the empty string included. [kind.KeyedParams.Path] returns its node. Keys are
 // compared byte by byte: Unicode can encode "é" in two ways, which are two keys.

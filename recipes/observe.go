@@ -40,7 +40,7 @@ const (
 // comes before the EventLost of its leases.
 const (
 	EventSessionOpened    = session.EventOpened    // the session was granted, and is active
-	EventSessionSuspected = session.EventSuspected // the session has no connection, or no answer
+	EventSessionSuspected = session.EventSuspected // nothing proves that the session is alive: no connection, no answer or, while it holds something, no committed write
 	EventSessionCleared   = session.EventCleared   // the session is active again
 	EventSessionLost      = session.EventLost      // the session is over; Cause is ErrClosed when its Client was closed
 	EventHeartbeat        = session.EventHeartbeat // a heartbeat write was committed or has failed; a failure is the first sign that the servers have a problem
@@ -217,7 +217,7 @@ var logged = map[EventType]struct {
 }{
 	EventLost:             {slog.LevelError, "lock lost"},
 	EventSessionLost:      {slog.LevelWarn, "session lost"},
-	EventSessionSuspected: {slog.LevelWarn, "session in doubt: the connection ended, or ZooKeeper does not answer"},
+	EventSessionSuspected: {slog.LevelWarn, "session in doubt: the connection ended, or ZooKeeper does not answer or commits nothing"},
 	EventSessionCleared:   {slog.LevelInfo, "session not in doubt any more: ZooKeeper answers"},
 	EventRefused:          {slog.LevelDebug, "lock not granted"},
 	EventQueued:           {slog.LevelDebug, "waiting for a lock"},

@@ -76,8 +76,8 @@ func (s *Session) ChildrenW(ctx context.Context, path string) (names []string, s
 	return names, stat, until(watched, call, w), err
 }
 
-// until returns the channel that is closed when the watch fires or watched ends. A watch that fires ends watched too, so a
-// caller's context that lives long does not collect watches.
+// until returns the channel that is closed when the watch fires or the context watched ends. A watch that fires also ends watched.
+// So a caller's context that lives long keeps no watch that has fired.
 func until(watched context.Context, call func(), w *session.Watch) <-chan struct{} {
 	if w == nil {
 		call()

@@ -29,7 +29,7 @@ type Contender struct {
 }
 
 // marker is a string that known clients put before the sequence number. No marker contains another one, and only a number follows
-// each, so their order does not matter. (go-zookeeper and Curator's selector write a mutex's.)
+// each, so their order does not matter. (go-zookeeper and Curator's LeaderSelector write the marker of a mutex.)
 type marker struct {
 	text   string
 	shared bool
@@ -99,9 +99,9 @@ func parseSeq(s string) (int32, bool) {
 //
 // Numbers wrap at 2^31, so the queue is an arc of a circle; it begins after the widest gap. As long as it spans fewer than 2^31 numbers,
 // this is the order of serial arithmetic (RFC 1982), which compares two numbers at a time. Beyond that span serial arithmetic is no order
-// at all. For example, a child with a number half way round the circle would sort after the waiter, but before the holder. Some orders of a
-// server's list would then put the waiter before the holder. Here such a child can come first or last, but never changes the order of
-// numbers that are close to each other.
+// at all. For example, a child with a number half way round the circle would sort after the waiter, but before the holder. Depending on the
+// order in which a server lists the children, sorting could then put the waiter before the holder. Here such a child can come first or
+// last, but never changes the order of numbers that are close to each other.
 //
 // Equal sequence numbers exist: Curator's downgrade reuses the writer's. The reader then comes after the writer it came
 // from, and names break the remaining ties.

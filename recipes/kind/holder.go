@@ -14,19 +14,21 @@ import (
 // RevokeMessage is the data that asks a contender to give the lock back, as Curator writes it (LockInternals.REVOKE_MESSAGE).
 const RevokeMessage = "__REVOKE__"
 
-// Holder is what this library's contenders say about themselves in the data of their nodes. Held is when a contender that had to wait was
-// granted. It is written after the grant: at once in a long queue, otherwise when the lock has been held for a moment. A reader of it knows
-// that this contender is the front of its queue.
+// Holder is what this library's contenders say about themselves in the data of their nodes.
+//
+// Held is when a contender that had to wait was granted. A permit has it from the last write before the grant. In other queues the client
+// usually writes it after the grant: at once in a long queue, otherwise when the lock has been held for a moment. A reader of it knows that
+// the queue admits this contender.
 type Holder struct {
 	ID    string     `json:"id"`
 	Host  string     `json:"host"`
 	PID   int        `json:"pid"`
 	Since time.Time  `json:"since"`
 	Held  *time.Time `json:"held,omitempty"`
-	// Limit is the number of permits that the semaphore had when this permit was created. Only permits that were created before their grant
-	// have it. A permit with Limit or more others before it in the queue was not granted, whatever the number is now.
+	// Limit is the number of permits that the semaphore had when this permit was created. Every permit of this library has it; permits of
+	// other clients do not. A permit with Limit or more others before it in the queue was not granted, whatever the number is now.
 	Limit int `json:"limit,omitempty"`
-	// Permits is in a place in the queue of a semaphore: how many permits it waits for.
+	// Permits is set in a node at a semaphore's gate: the number of permits that it waits for.
 	Permits int `json:"permits,omitempty"`
 }
 

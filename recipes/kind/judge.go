@@ -59,8 +59,8 @@ func (c Seen) tentative(i int, gated map[int64]bool) bool {
 }
 
 // permits is the number of permits that a node stands for. A node below "leases" is one permit. A node at the gate waits for as many as it
-// says, or for one if its client writes no number. Permits that are not granted yet do not count while their client is at the gate: its
-// node there has the number.
+// says, or for one if its client writes no number. The number is not known (0) if its data are empty, or only ask for revocation. Permits
+// that are not granted yet do not count while their client is at the gate: its node there has the number.
 func (c Seen) permits(gate, holds bool, gated map[int64]bool) int {
 	h, ours := ParseHolder(c.Data)
 	switch {

@@ -51,7 +51,7 @@ type Sight struct {
 	Connected      *bool      `json:"connected,omitempty"` // whether a server's list of connections has it
 	ClientAddress  string     `json:"client_address,omitempty"`
 	SilentMs       int64      `json:"silent_ms,omitempty"`
-	SessionExpires Stamp      `json:"session_expires,omitzero"` // unless the leader hears from it
+	SessionExpires Stamp      `json:"session_expires,omitzero"` // when the leader will end the session if it hears nothing from it
 
 	at     time.Time // when it was seen
 	unread bool      // only its name is known

@@ -127,7 +127,7 @@ func (u *Usage) List() (out []string) {
 	return out
 }
 
-// The method of returns the key of a party in a family, as text for a list.
+// Party.of returns the key of a party in a family, as text for a list; "" outside a family.
 func (p Party) of() string {
 	if p.Key == "" {
 		return ""

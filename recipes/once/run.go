@@ -104,9 +104,9 @@ func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool
 	if line, _ := kind.SortContenders(children); err != nil || len(line) < 2 {
 		return false
 	}
-	waiting, stop := context.WithTimeout(ctx, min(recheck, p.Late()/8)) // the end of waiting closes changed too
+	waiting, stop := context.WithTimeout(ctx, min(recheck, p.Late()/8))
 	defer stop()
-	_, stat, changed, err := s.GetW(waiting, recordOf(o.path))
+	_, stat, changed, err := s.GetW(waiting, recordOf(o.path)) // changed is also closed when the context waiting ends
 	if err != nil {
 		return false
 	}

@@ -218,7 +218,7 @@ func checkReplica(mntr string, standalone bool) Condition {
 
 // checkAccess compares a lock's declaration and ACL with our identities.
 func checkAccess(ctx context.Context, s *session.Session, path string) (Condition, error) {
-	k := Condition{Name: "access " + path, Why: "contenders are created and deleted in the lock node, and heartbeats need to read them"}
+	k := Condition{Name: "access " + path, Why: "clients create and delete contenders in the lock node, and their heartbeats check the contenders, which needs READ"}
 	acl, _, err := s.GetACL(ctx, path)
 	var data []byte
 	if err == nil {

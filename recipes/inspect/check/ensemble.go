@@ -32,7 +32,7 @@ func (k Condition) unknown(what, word string) Condition {
 
 // checkSessions looks for a session too large to be closed: closing it is one transaction, which names all its nodes.
 func checkSessions(snap *scan.Snapshot) Condition {
-	k := Condition{Name: "session sizes", Why: "a session ends in one transaction that names all its ephemeral nodes; if that is longer than jute.maxbuffer, 1 MiB unless set, servers may be unable to restart (ZOOKEEPER-4306)"}
+	k := Condition{Name: "session sizes", Why: "a session ends in one transaction that names all its ephemeral nodes; if that is longer than jute.maxbuffer and zookeeper.jute.maxbuffer.extrasize together, 2 MiB unless set, servers may be unable to restart (ZOOKEEPER-4306)"}
 	if !snap.Dump {
 		return k.unknown("how many ephemeral nodes each session owns is not known", "dump")
 	}
@@ -131,8 +131,8 @@ func checkZxid(snap *scan.Snapshot) Condition {
 const epochIDs = 1 << 32
 
 // EpochUsed is the share of the transaction ids of the leader's epoch that is used, and whether it is known how servers count them. No
-// server says that. Releases before 3.10 count in one way, and the first id of the other way is 2^40. Both ways can produce a larger
-// id; in the first way it belongs to epoch 256 or a later one. Then EpochUsed assumes the way whose ids are used up sooner.
+// server says how. Releases before 3.10 count in one way, and the first id of the other way is 2^40. An id of 2^40 or more can come from
+// either way; in the first way it belongs to epoch 256 or later. Then EpochUsed assumes the way whose ids are used up sooner.
 func EpochUsed(snap *scan.Snapshot) (ratio float64, known bool) {
 	ratio, known = float64(snap.Zxid%epochIDs)/epochIDs, snap.Zxid < 1<<40
 	for _, at := range snap.Servers {

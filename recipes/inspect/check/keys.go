@@ -186,7 +186,7 @@ func (k *keysLook) conditions(now time.Time) []Condition {
 	out := []Condition{keys}
 	if long := k.left(now); len(long) > 0 {
 		out = append(out, Condition{Name: "empty keys" + name, Verdict: Unsure, What: fmt.Sprintf("%d of %d nodes have been empty for more than %v: %s", len(long), k.looked, leftFor, k.few(long)),
-			Why:  "the last user deletes a key's node; after a crash servers do, unless it is persistent, never had a child, or they lack containers",
+			Why:  "the last user deletes a key's node; after a crash the servers delete it, but only if it is a container that had a child",
 			Next: "the next user of such a key deletes its node; when no program uses the family, you can delete such nodes below " + k.of.Path + " with zkCli.sh"})
 	}
 	if k.bytes > longListing {

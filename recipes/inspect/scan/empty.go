@@ -10,8 +10,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Empty is what remains of an undeclared lock: a node without data that had contenders or locks in it, and has none now. The sub-nodes
-// of a semaphore belong to it.
+// Empty is what remains of an undeclared lock: a node without data that had contenders or locks in it, and has none now. The empty
+// sub-nodes of a semaphore are not listed by themselves: they count as part of its node.
 type Empty struct {
 	Path string
 	// Before is a time at which the node was already empty. Servers keep no time of a deletion, so it is the time of the first known write

@@ -281,7 +281,7 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	}
 	for _, dir := range dirs {
 		if first && !r.s.once && r.dumped() && r.told.Owners[dir] == nil {
-			continue // no contender is there; a later turn will show other children
+			continue // dump lists no contender in dir; a later turn reads dir, and shows children that are no contenders
 		}
 		new, err := r.listQueue(ctx, e.dir(dir), deep || !r.dumped() && !first)
 		if err != nil {

@@ -36,7 +36,7 @@ type Snapshot struct {
 	// Certificates are the certificates of the connection; none if it is not encrypted. Package check judges them.
 	Certificates []session.Certificate
 	Unasked      []words.Unasked // the servers that did not tell all their connections: while there are any, no session counts as away
-	Waits        *inspect.Waits  // see WaitsFor; of a queue longer than 200, its first 200 and those that wait or hold elsewhere too
+	Waits        *inspect.Waits  // see WaitsFor; of a longer queue the first 200 waiters, and later ones with a contender in another lock, 400 in all
 	Unread       []Unread        // what could not be read, by path
 	Cut          bool            // not all nodes below the prefix are looked at: there are too many, or some paths are very long
 	Empty        []Empty         // what remains of undeclared locks; only Look below a prefix finds it
@@ -288,11 +288,13 @@ func (s *Scanner) show(snap *Snapshot) {
 	snap.Waits = inspect.WaitsFor(queues...)
 }
 
-// maxGraph is how many contenders of a queue go into the wait-for graph, which has an edge for every pair.
+// maxGraph is how many waiters of a queue surely go into the wait-for graph, which has an edge for every pair. Up to as many again go into
+// it because they are in other locks too.
 const maxGraph = 200
 
-// shortened keeps the first waiters of a long queue, and the later ones whose session has a contender in another lock. The rest are in no
-// cycle, and block only readers behind them.
+// shortened keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in another
+// lock, until there are twice maxGraph in all. Up to that number, leaving out the rest hides a cycle only if it leads through a writer that
+// keeps a reader waiting. The holder blocks all other waiters anyway.
 func shortened(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	if len(in.Waiters) <= maxGraph {
 		return in

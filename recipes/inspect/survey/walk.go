@@ -14,7 +14,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// maxLooks is how many nodes are read concurrently. A connection is served in order, so more would not hide more of the network's latency.
+// maxLooks is how many nodes are read concurrently. A server answers the requests of a connection one after another, so the walk would
+// hardly be faster with more.
 const maxLooks = 32
 
 // visited is one node of a walk.

@@ -124,7 +124,8 @@ func (a *Asker) others(ctx context.Context, live *session.Session, h *Answers) (
 	return out
 }
 
-// unnamed are the members that this client's configuration does not name. It removes the addresses of the others from named.
+// unnamed returns the members that this client's configuration does not name. It deletes from named the addresses of the members that the
+// configuration does name.
 func unnamed(ctx context.Context, live *session.Session, members []member, named map[string]bool) []member {
 	ctx, cancel := context.WithTimeout(ctx, memberFor)
 	defer cancel()

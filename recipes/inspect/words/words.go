@@ -252,10 +252,10 @@ func (s *Server) failed(word string, err error) {
 }
 
 // calibrate converts the leader's times, in a zone that may be unknown here, into this machine's time. Our own session is in the list, and
-// the leader has heard from it within a third of its timeout. So it expires within one timeout from now, rounded up to a tick; a tick is at
-// most half a timeout. So calibrate expects the leader's time for it between one and two timeouts from now. Otherwise it takes the
-// difference from one timeout as the error of the clocks. Times may then be up to a third of the timeout late, but a slow leader's clock
-// makes no session seem silent. A server that does not list our session leads another ensemble.
+// the leader has heard from it within a third of its timeout T. So it expires T after that, rounded up to a tick, which is at most T/2. If
+// the leader's time for it is between T and 2T from now, calibrate takes the clocks as equal. Otherwise it takes the difference from T as
+// the error of the clocks. Times may then be up to T/3 late, but a slow leader's clock makes no session seem silent. A server that does not
+// list our session leads another ensemble.
 func (a *Asker) calibrate(live *session.Session, d *dump) {
 	own, ok := d.expires[live.ID()]
 	if !ok {

@@ -521,8 +521,8 @@ func (d *Declaration) openKeys(k *kind.Kind) (*Declaration, error) {
 	return d.keys, nil
 }
 
-// KeyNode returns the node of the key that q names, for a place in queue; nil if q is no key. A call waits at the gate because of
-// others, so SeenOthers is true there.
+// KeyNode returns the node of the key that q names, for a place in queue; nil if q is no key. At the gate SeenOthers is true,
+// because a call waits there only behind other contenders.
 func (q *Name) KeyNode(d *Declaration, queue kind.Queue) *znode.KeyNode {
 	if d.family == nil {
 		return nil
@@ -647,7 +647,7 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 	})
 	data, stat, w, err := znode.GetCalledPersistent(ctx, e.s, path, nil)
 	if err != nil {
-		cancel() // otherwise it would ask for the list while the session lives
+		cancel() // otherwise the goroutine might ask for the access list as long as the session lives
 	}
 	reading.Wait()
 	cancel()

@@ -17,7 +17,7 @@ import (
 )
 
 // Commits checks the writes of an existing node. Only Set writes the node, and its calls do not overlap. So its version only grows, unless
-// the servers lose a write that they have confirmed. Set returns it.
+// the servers lose a write that they have confirmed. Set returns the new version.
 type Commits struct {
 	Set  func(context.Context) (version int32, err error)
 	mu   sync.Mutex

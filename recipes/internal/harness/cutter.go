@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A Cutter is the cable of one client: every connection it dials passes through it, and it is cut at a byte.
+// A Cutter is the cable of one client: all connections that the client dials pass through the Cutter, which cuts them after a given byte.
 type Cutter struct {
 	Next func(ctx context.Context, network, address string) (net.Conn, error)
 

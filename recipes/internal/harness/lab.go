@@ -297,7 +297,7 @@ func (l *Lab) Cost(f func()) Spent {
 	return Spent{int(took / (2 * OneWay)), Operations(l.Srv.Counts().ByOp)}
 }
 
-// Operations is counts as text, in the order of their names.
+// Operations returns the counts of operations as text, sorted by the names of the operations.
 func Operations(by map[string]int) string {
 	var out []string
 	for _, op := range slices.Sorted(maps.Keys(by)) {

@@ -174,7 +174,7 @@ func Listen(t *testing.T, serve Script) string {
 	return l.Addr().String()
 }
 
-// Patience bounds the wait for what must happen in the end. A test must not conclude anything from its end.
+// Patience bounds the wait for what must happen in the end, so that a failing test ends. No test may pass because this time has passed.
 const Patience = 5 * time.Minute
 
 // NoneLeft requires that all present goroutines end, except those that opts ignore. (goleak allows them 0.4 s.)

@@ -85,7 +85,7 @@ type Call struct {
 	places []*wait.Place     // whose nodes exist, or may exist
 	undone []<-chan struct{} // each is closed when an abandoned request of ours is undone
 	state  *SessionState     // the session of the newest try
-	asking chan struct{}     // the crowd's channel while the call is one of the bounded number that ask at a time; otherwise nil
+	asking chan struct{}     // the channel of the call's crowd while the call has a token in it (ask); otherwise nil
 }
 
 func (a *Call) take(ctx context.Context) (*held.Use, error) {

@@ -21,8 +21,8 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// link is one connection that carries the session. Goroutines write their requests themselves, one for several (submit). The
-// reading goroutine (serve) delivers replies; it alone uses r, used and answer.
+// link is one connection that carries the session. The goroutine that makes a request also writes it, sometimes together with the
+// requests of others (submit). The reading goroutine (serve) delivers replies; it alone uses r, used and answer.
 type link struct {
 	s       *Session
 	conn    net.Conn
@@ -544,8 +544,8 @@ func (l *link) take(spent []byte) []byte {
 }
 
 // touch notes that a frame is sent now. It returns the send time of the newest frame of this link that is at least T/8 older, for
-// proof.touched. Without such a frame it is the connect request's: the leader itself creates and revalidates sessions. Older stamps
-// are dropped. The caller holds mu.
+// proof.touched. If there is no such frame, touch returns the send time of the connect request: the leader itself creates and
+// revalidates sessions, so it has heard of this one since. Older stamps are dropped. The caller holds mu.
 func (l *link) touch(now clock.Stamp) (touched clock.Stamp) {
 	for len(l.touches) > 1 && now.At.Sub(l.touches[1].At) >= clock.Report.Of(l.timeout) {
 		l.touches = l.touches[1:]

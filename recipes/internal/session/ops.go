@@ -67,8 +67,8 @@ func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version
 	return r.Stat, err
 }
 
-// Create creates a node and returns its path. Containers are refused: without an opcode of their own the server creates a
-// persistent node. Besides, a lock's parent must not be reaped between two holders.
+// Create creates a node and returns its path. Containers are refused: they have another opcode, and a create with their flag
+// makes a persistent node. Besides, a lock's parent must not be reaped between two holders.
 func (s *Session) Create(ctx context.Context, path string, data []byte, flags int32, acl []zk.ACL) (string, error) {
 	r, err := s.run(ctx, &op{name: "create", code: wire.OpCreate, path: path,
 		request: &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}})
@@ -265,7 +265,7 @@ type op struct {
 	name    string
 	code    int32
 	path    string
-	request any   // what is encoded; nil for reads, which send the path and, if they can watch, watch
+	request any   // what is encoded; nil for reads: they send the path, and the field watch if they can set a watch
 	ops     []any // the operations of a transaction
 	pure    bool  // it changes nothing, so it is repeated when its answer was lost
 	watch   bool

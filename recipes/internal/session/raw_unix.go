@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// rawWriter writes to the socket of a plain TCP connection what that takes without waiting. One goroutine uses it at a time.
+// rawWriter writes to the socket of a plain TCP connection, as much as the socket takes without waiting. One goroutine uses it at a time.
 type rawWriter struct {
 	conn  syscall.RawConn
 	write func(fd uintptr) bool // writes out; made once, so that now allocates nothing

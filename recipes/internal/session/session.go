@@ -33,8 +33,8 @@ type State int
 const (
 	// StateActive: connected, and a server has answered recently.
 	StateActive State = iota
-	// StateSuspect: disconnected or unanswered, but the local deadline has not passed: the session may still be alive, and
-	// what is held is still held. While something is held, only a committed write leads back to StateActive.
+	// StateSuspect: nothing proves that the session is alive, but the local deadline has not passed: it may be alive, and what is
+	// held is still held. While something is held, only a committed write leads back to StateActive.
 	StateSuspect
 	// StateLost: the session is over. This state is final.
 	StateLost
@@ -597,7 +597,7 @@ func (c *Client) connect(ctx context.Context, s *Session) error {
 	if err == nil {
 		return nil
 	}
-	// Take the report now: lose gives up, and that changes the attempt under way.
+	// Take the report first: lose ends the attempt under way, and a later report would tell of that end.
 	report := s.hosts.Report()
 	s.lose(ErrUnreachable)
 	// When Dial returns, nothing is left of the attempt: no socket, and no session that was just granted.

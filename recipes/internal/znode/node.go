@@ -22,7 +22,8 @@ import (
 )
 
 // MaxEphemeralBytes caps the paths of one session's contenders. A server could not restart after a session with 38,400 locks (2.4 MB of
-// paths) had closed: its limit is 2,097,150 bytes (ZOOKEEPER-4306).
+// paths) had closed (ZOOKEEPER-4306). A server reads a transaction of at most jute.maxbuffer + zookeeper.jute.maxbuffer.extrasize bytes.
+// Both are 1,048,575 unless set, and extrasize follows jute.maxbuffer. The cap leaves room where operators have set less.
 const MaxEphemeralBytes = 512 << 10
 
 // LastSequence is the highest number a contender may get. At 2^31-1 an idle ZooKeeper 3.8 gives every further child the same number.

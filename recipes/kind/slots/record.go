@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Record is the data of a job's record node: the last slots that were started, and their outcome. A program writes it as a whole, guarded
-// by the version of the node, so one of all that start a slot succeeds.
+// Record is the data of a job's record node: the last slots that were started, and their outcome. A program writes the whole record, on
+// condition of the node's version. So of several programs that start a slot, only one succeeds.
 type Record struct {
 	// Forgotten is the greatest slot that is no longer recorded; "" if there is none.
 	Forgotten string `json:"forgotten,omitempty"`
@@ -130,7 +130,7 @@ type Rules struct {
 	Schedule     *Schedule     // nil if programs name the slots, or its time zone is unknown here
 	Late         time.Duration // how long after its instant a slot may still be started
 	Keep         int           // how many slots the record lists one by one
-	UntilSuccess bool          // a slot is started until one run has succeeded; if false, once
+	UntilSuccess bool          // true: a slot is started again until a run has succeeded; false: it is started once
 }
 
 // Verdict says whether a slot may be started.

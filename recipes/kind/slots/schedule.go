@@ -24,8 +24,9 @@ import (
 // that it shows twice is two instants.
 type Schedule struct {
 	minute, hour, day, month, weekday uint64
-	starDay, starWeekday              bool // the field is "*" or a step over it; if either field is, both must match, as in cron; otherwise one is enough
-	zone                              *time.Location
+	// Whether the field is "*" or a step over it. If at least one of the two is, both must match, as in cron; otherwise one is enough.
+	starDay, starWeekday bool
+	zone                 *time.Location
 }
 
 // Zone is the time zone of the schedule's clock.

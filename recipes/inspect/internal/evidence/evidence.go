@@ -122,7 +122,7 @@ func remains(k *kind.Kind, children []string, inside func(name string) ([]string
 	return "", nil
 }
 
-// kindsWith are the kinds that have such a contender in the sub-node of a name; "" is the lock node itself.
+// kindsWith returns the kinds that have contenders like c in their sub-node child, or in the lock node itself if child is "".
 func kindsWith(child string, c kind.Contender) []*kind.Kind {
 	if child == "" && c.Marker == "x-" { // ZooKeeper's own WriteLock, which no kind writes
 		return []*kind.Kind{kind.Mutex}
@@ -137,7 +137,8 @@ func kindsWith(child string, c kind.Contender) []*kind.Kind {
 	return slices.DeleteFunc(kind.All(), func(k *kind.Kind) bool { return !slices.ContainsFunc(k.Queues, has) })
 }
 
-// proven is a kind with such a contender in the sub-node child, if no kind has such a contender in its own node.
+// proven returns a kind that has contenders like c in its sub-node child. It returns nil if there is none, or if any kind has them in the
+// lock node itself.
 func proven(child string, c kind.Contender) *kind.Kind {
 	if of := kindsWith(child, c); len(of) > 0 && len(kindsWith("", c)) == 0 {
 		return of[0]
@@ -161,7 +162,7 @@ func Reserved(path string) bool {
 var kazooPermit = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 const (
-	KazooQueue = "-__lock__" // follows the path of a kazoo semaphore in the path of its queue
+	KazooQueue = "-__lock__" // the path of a kazoo semaphore with this suffix is the path of its queue
 	MaxDigits  = 10          // the longest number of permits
 )
 

@@ -1,5 +1,5 @@
-// Package wire encodes and decodes ZooKeeper's protocol for a client: frames, operations, error codes and the rules for paths.
-// It reads and writes bytes; it keeps no state, and knows no connection and no session.
+// Package wire encodes and decodes ZooKeeper's protocol for a client: frames, operations and error codes. It reads and writes
+// bytes; it keeps no state, and knows no connection and no session.
 //
 //	frame := wire.ConnectFrame(zxid, timeout, id, password)
 //	grant, err := wire.ReadGrant(conn)

@@ -46,8 +46,8 @@ func JoinPath(parent, name string) string {
 	return parent + "/" + name
 }
 
-// parentForChange is the parent that a create or delete needs. The server looks for it before it validates the path, except for a
-// slash and a NUL. So the answer to another wrong path is NoNode if its parent does not exist.
+// parentForChange is the parent that a create or delete needs. The server first requires a slash and no NUL, then looks for the
+// parent, and only then validates the path. So the answer to another wrong path is NoNode if its parent does not exist.
 func parentForChange(path string) (string, wire.Code) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 || strings.IndexByte(path, 0) >= 0 {
