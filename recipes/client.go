@@ -91,8 +91,8 @@ func (c Config) session() session.Config {
 	return below
 }
 
-// Secret is a string that must not be shown to people, such as "user:password". fmt with any verb, encoding/json, text encoders
-// and log/slog print "(sensitive)" in its place, except for a key of a map encoded to JSON, and for an unexported field of a struct.
+// Secret is a string that must not be shown to people, such as "user:password". fmt with any verb, encoding/json, text encoders and
+// log/slog print "(sensitive)" in its place. There are two exceptions: a key of a map encoded to JSON, and an unexported field of a struct.
 // string(s) is the text.
 type Secret = session.Secret
 

@@ -29,20 +29,20 @@
 // # Context and token
 //
 // Each grant is a [Lease]. Its Context, which Do passes to its function, ends when the lease is released, lost or revoked.
-// [Lease.Token] grows with each exclusive grant, across sessions, restarts and re-created nodes: a store that refuses tokens smaller
-// than the largest it has seen never obeys a stale holder. Show it no token of a read lease: see [RWMutex.Downgrade]. ZooKeeper
-// applies a write of [Lease.Multi] only while the lease's node exists, so never after a conflicting lease was granted. Neither the
-// token nor Multi needs a clock. A context derived from the lease's carries the lease: locking the same lock with it is
+// [Lease.Token] grows with each exclusive grant, across sessions, restarts and re-created nodes. So a store that refuses tokens
+// smaller than the largest it has seen never obeys a stale holder. Show it no token of a read lease: see [RWMutex.Downgrade].
+// ZooKeeper applies a write of [Lease.Multi] only while the lease's node exists, so never after a conflicting lease was granted.
+// Neither the token nor Multi needs a clock. A context derived from the lease's carries the lease: locking the same lock with it is
 // [ErrWouldDeadlock], unless the handle was made with [WithReentrancy].
 //
 // # Loss
 //
-// A [Client] outlives sessions; a Lease does not. A session is Suspect while it is disconnected, or while nothing proves that it
-// is alive; its leases are still held then, unless Config.LoseOnSuspect is set. Only a committed write proves life, so a client
-// that holds anything commits one every sixth of the session timeout. A lease ends half a session timeout after its session's
-// last committed write was sent, by this process's clock. That is final. Two processes never hold a valid lease at once under two
-// conditions. The first: the session timeout is at least four ticks of the servers. The second: while a process runs, its clock
-// is at most a sixteenth too fast or too slow.
+// A [Client] outlives sessions; a Lease does not. A session is Suspect while it is disconnected, or while nothing proves that it is
+// alive. Its leases are still held then, unless Config.LoseOnSuspect is set. Only a committed write proves life, so a client that
+// holds anything commits one every sixth of the session timeout. A lease ends half a session timeout after its session's last
+// committed write was sent, by this process's clock. That is final. Two processes never hold a valid lease at once under two
+// conditions. The first: the session timeout is at least four ticks of the servers. The second: while a process runs, its clock is
+// at most a sixteenth too fast or too slow.
 //
 // # More than one lock
 //

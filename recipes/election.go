@@ -33,10 +33,10 @@ func (e *Election) Path() string { return e.q.Path }
 // the wait; when it ends, the candidacy is withdrawn. Errors are those of Mutex.Lock.
 func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return e.q.lock(ctx, 0, false) }
 
-// Lead campaigns and runs fn while this candidate leads. It cancels fn's context when the leadership is lost or revoked, waits
-// for fn to return, gives the leadership up, and campaigns again, whatever fn returned. If fn returns while it still leads, Lead
-// gives the leadership up, returns fn's error, and does not campaign again. Lead returns ctx's error when ctx ends. If a campaign
-// fails with an error that is not [Retryable], Lead returns that. WithMaxWait bounds each campaign.
+// Lead campaigns and runs fn while this candidate leads. When the leadership is lost or revoked, Lead cancels fn's context and
+// waits for fn to return. Then it gives the leadership up and campaigns again, whatever fn returned. If fn returns while it still
+// leads, Lead gives the leadership up, returns fn's error, and does not campaign again. Lead returns ctx's error when ctx ends.
+// If a campaign fails with an error that is not [Retryable], Lead returns that. WithMaxWait bounds each campaign.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	for {
 		var l *Lease

@@ -80,11 +80,11 @@ var (
 	ErrThrottled = session.ErrThrottled
 )
 
-// Retryable reports whether the call that returned err took no lock, and may succeed if it is repeated a little later. The table
-// "What an error means" in docs/safety.md lists those errors. Retryable is false once the lock was granted: for the error that
-// the function of Do or Lead returned, whatever that wraps, and for errors of a Lease's methods and Context. Work may have been
-// done by then, and the program decides whether to repeat it. Retryable is also false for a context that has ended, a lock that
-// is held, and calls that the declaration or the ACL forbids.
+// Retryable reports whether the call that returned err took no lock, and may succeed if it is repeated a little later. The table "What
+// an error means" in docs/safety.md lists those errors. Retryable is false once the lock was granted, because work may have been done
+// by then: the program decides whether to repeat it. So it is false for the error that the function of Do or Lead returned, whatever
+// that wraps, and for errors of a Lease's methods and Context. Retryable is also false for a context that has ended, a lock that is
+// held, and calls that the declaration or the ACL forbids.
 func Retryable(err error) bool {
 	for _, final := range []error{held.ErrGranted, ErrClosed, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, final) {

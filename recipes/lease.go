@@ -35,15 +35,15 @@ func (l *Lease) Node() string { return l.u.H.Nodes()[0] }
 // remembers the largest token it has seen and refuses smaller ones never obeys a stale holder.
 //
 // The reply to the create contains it. If that reply was lost, the token is read after the grant, and Token waits for it: one
-// round trip at most. It returns 0, which is no valid token, if the lease ended first, or if the ACL denies the client READ on
-// its own node (ZooKeeper 3.8.4+ and 3.9.2+ then hide it). Readers of one lock and permits of one semaphore also have tokens, but
-// several of them hold at once, so a smaller token is not stale. After a restored backup ZooKeeper counts from an older state
-// again, and tokens may repeat: "locktree help restore-backup" says how to prevent that.
+// round trip at most. It returns 0, which is no valid token, if the lease ended first. It also returns 0 if the ACL denies the
+// client READ on its own node (ZooKeeper 3.8.4+ and 3.9.2+ then hide it). Readers of one lock and permits of one semaphore also
+// have tokens. But several of them hold at once, so a smaller token is not stale. After a restored backup ZooKeeper counts from
+// an older state again, and tokens may repeat: "locktree help restore-backup" says how to prevent that.
 func (l *Lease) Token() uint64 { return l.u.Token() }
 
-// Deadline returns the time until which the lease is safe without another reply from ZooKeeper: half a session
-// timeout after the last committed write of its session was sent. It advances while the connection is good. For a
-// lease that has ended it is no later than the end.
+// Deadline returns the time until which the lease is safe without another reply from ZooKeeper. It is half a session timeout
+// after the last committed write of its session was sent. It advances while the connection is good. For a lease that has ended it
+// is no later than the end.
 func (l *Lease) Deadline() time.Time { return l.u.Deadline() }
 
 // Verify proves, by a committed write, that the lease was still held after the call began. It takes one round trip. If the reply

@@ -28,15 +28,15 @@ func (m *Mutex) Do(ctx context.Context, fn func(context.Context, *Lease) error) 
 	return do(ctx, m.Lock, fn)
 }
 
-// Lock waits for the lock. ctx bounds only the wait: when it ends, the place in the queue is given up, and the error names the
+// Lock waits for the lock. ctx bounds only the wait. When it ends, Lock gives up the place in the queue, and the error names the
 // holder if that is known. Goroutines of one client wait in the process and share one contender in ZooKeeper. "What an error
 // means" in docs/safety.md lists the errors of this and all other methods that take a lock.
 //
 // With a context derived from the Context of a lease of this lock, Lock returns ErrWouldDeadlock; see WithReentrancy.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.q.lock(ctx, 0, false) }
 
-// TryLock takes the lock if it is free. If not, it returns a *HeldError after one round trip, or at once if a goroutine of this
-// client holds the lock, and leaves nothing behind. If the client does not know the declaration yet, TryLock reads it first.
+// TryLock takes the lock if it is free. If not, it returns a *HeldError and leaves nothing behind. That takes one round trip, or
+// none if a goroutine of this client holds the lock. If the client does not know the declaration yet, TryLock reads it first.
 // Without a connection it waits for one. It returns ErrUnreachable when there has been no connection for a sixth of the session
 // timeout.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.q.lock(ctx, 0, true) }

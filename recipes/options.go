@@ -70,9 +70,9 @@ func WithReentrancy() Option { return func(o *options) { o.reentrant = true } }
 // another that gave up. Except at a semaphore, it then appears under the other's ID until it holds the lock.
 func WithID(id string) Option { return func(o *options) { o.id = id } }
 
-// WithMaxWait bounds the wait of each Lock, RLock, Acquire, Campaign, Do and Lead through this handle, but not the work of Do and
-// Lead: their ctx bounds wait and work together. A wait that takes longer ends as if its context's deadline had passed. A
-// MultiLock obeys the shortest bound of its members.
+// WithMaxWait bounds the wait of each Lock, RLock, Acquire, Campaign, Do and Lead through this handle. It does not bound the work
+// of Do and Lead: their ctx bounds wait and work together. A wait that takes longer ends as if its context's deadline had passed.
+// A MultiLock obeys the shortest bound of its members.
 func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
 
 // WithMaxRelease bounds how long Do and Lead wait, after their function has returned, until ZooKeeper confirms that the lock is

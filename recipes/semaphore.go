@@ -24,10 +24,10 @@ func (m *Semaphore) Path() string { return m.q.Path }
 // Curator clients that want 2 of 2 can). Waiters are served in the order of arrival: one that wants many permits is not overtaken
 // by those that want few. ctx bounds the wait.
 //
-// With a context of a lease of this semaphore, Acquire returns ErrWouldDeadlock, because a caller that takes permits while it
-// holds some can wait for itself. With WithReentrancy it shares the permits that the lease has.
+// With a context of a lease of this semaphore, Acquire returns ErrWouldDeadlock: a caller that takes permits while it holds some
+// can wait for itself. With WithReentrancy it shares the permits that the lease has.
 //
-// Errors are those of Mutex.Lock, and ErrTooManyPermits: at once if fewer than n permits are declared, and during a
+// Errors are those of Mutex.Lock, and ErrTooManyPermits. That comes at once if fewer than n permits are declared, and during a
 // wait when the number is lowered below n.
 func (m *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return m.q.lock(ctx, n, false)

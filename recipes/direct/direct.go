@@ -1,5 +1,5 @@
-// Package direct reads and writes nodes of ZooKeeper in the session of a client: for a program that keeps data beside its locks, and for
-// tools. [github.com/locktree/locktree/recipes.Client.Session] returns a Session:
+// Package direct reads and writes nodes of ZooKeeper in the session of a client. It is for a program that keeps data beside its locks, and
+// for tools. [github.com/locktree/locktree/recipes.Client.Session] returns a Session:
 //
 //	s, err := c.Session(ctx)
 //	data, stat, err := s.Get(ctx, "/app/config")
@@ -17,13 +17,13 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session"
 )
 
-// Session is one ZooKeeper session. It is safe for use by many goroutines. When it is lost, ask the client for the next one: a lost
-// session is never revived, and no operation runs in another session than its own.
+// Session is one ZooKeeper session. It is safe for use by many goroutines. When it is lost, ask the client for the next one. A lost session
+// is never revived, and no operation runs in another session than its own.
 //
-// Operations wait for a connection until ctx ends or the session is lost. Reads whose answer was lost with a connection are
-// repeated, up to three times; writes never are. Every error is an [*OpError]; it says what is known about the operation's
-// effect. Paths are absolute, and the types, flags and errors are those of package zk. Ephemeral nodes vanish when the client is
-// closed or the servers expire the session: without a connection, up to Timeout (and a tick) after they last heard from it.
+// Operations wait for a connection until ctx ends or the session is lost. Reads whose answer was lost with a connection are repeated, up to
+// three times; writes never are. Every error is an [*OpError]; it says what is known about the operation's effect. Paths are absolute, and
+// the types, flags and errors are those of package zk. Ephemeral nodes vanish when the client is closed or the servers expire the session.
+// Without a connection they expire it up to Timeout (and a tick) after they last heard from it.
 type Session struct{ ahead session.Ahead }
 
 // Of returns s with the operations for programs, which call Client.Session of package recipes.

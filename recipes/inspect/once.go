@@ -47,8 +47,8 @@ func ReadJob(ctx context.Context, s *session.Session, path string, k *kind.Kind,
 	return NewJob(data, time.UnixMilli(declared), time.UnixMilli(stat.Ctime)), nil
 }
 
-// Slots says which slots of a job were run, are due, and were missed at the caller's time: the ensemble tells its time only to clients that
-// write. An error means that the record cannot be read, or that this machine does not know the job's time zone.
+// Slots says which slots of a job were run, are due, and were missed at the caller's time. (The ensemble tells its time only to clients
+// that write.) An error means that the record cannot be read, or that this machine does not know the job's time zone.
 func (in *Report) Slots(now time.Time) (slots.Outlook, error) {
 	switch {
 	case in.Job == nil || in.Payload == nil:

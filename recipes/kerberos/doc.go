@@ -11,8 +11,8 @@
 // # What is renewed
 //
 // A server checks a ticket when a connection is made, and never again: a connection outlives it. Tickets are renewed when four
-// fifths of their time have passed, so that the next connection has one even while no key distribution center (KDC) answers. With
-// a keytab, the program logs in again. In a cache, it renews the ticket if that is renewable. The keytab, the cache and krb5.conf
+// fifths of their time have passed. So the next connection has one even while no key distribution center (KDC) answers. With a
+// keytab, the program logs in again. In a cache, it renews the ticket if that is renewable. The keytab, the cache and krb5.conf
 // are read again when they have changed.
 //
 // # What is not there

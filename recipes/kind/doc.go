@@ -11,10 +11,10 @@
 //
 // # The payload
 //
-// A provisioned node keeps its declaration in its own data, as JSON, never in a child: every child of a lock is a contender to some client
-// (CURATOR-43). [Decode] distinguishes data that is not ours ([ErrForeign]), data of a newer format ([VersionError]) and data that is ours
-// but damaged (any other error). It keeps fields that it does not know, so that an older program that rewrites a payload does not drop what
-// a newer one wrote.
+// A provisioned node keeps its declaration in its own data, as JSON. It is never in a child, because every child of a lock is a contender
+// to some client (CURATOR-43). [Decode] distinguishes data that is not ours ([ErrForeign]), data of a newer format ([VersionError]) and
+// data that is ours but damaged (any other error). It keeps fields that it does not know, so that an older program that rewrites a payload
+// does not drop what a newer one wrote.
 //
 // # Contenders
 //

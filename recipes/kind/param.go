@@ -29,7 +29,7 @@ type Field struct {
 // parameter is the declaration of a parameter: a row of the kind's table, which all of its nodes share. A plan of 100,000 locks asks for
 // their fields a dozen times each.
 //
-// A parameter is a string or a number, and nothing richer: it must survive HCL, JSON, a znode and a diff without a conversion that can
+// A parameter is a string or a number, and nothing richer. It must survive HCL, JSON, a znode and a diff without a conversion that can
 // fail.
 type parameter struct {
 	Name     string
@@ -251,7 +251,8 @@ func commonTable(wires ...string) []parameter {
 	}, limitsTable...)
 }
 
-// Place is a lock's place in an order that a namespace declares: of two locks of one order, the one with the lower rank is taken first.
+// Place is a lock's place in an order that a namespace declares. Of two locks of one order, a program takes the one with the lower rank
+// first.
 type Place struct {
 	Of   string // the path of the namespace
 	Rank int

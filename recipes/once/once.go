@@ -16,8 +16,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// Once is a job that runs once for each slot. A slot is an instant of the declared schedule, or a name that the program gives. A
-// mutex alone does not do that: it excludes only while a job runs, so a short job runs on every machine whose clock differs a
+// Once is a job that runs once for each slot. A slot is an instant of the declared schedule, or a name that the program gives. A mutex
+// alone does not do that, because it excludes only while a job runs. So a short job would run on every machine whose clock differs a
 // little.
 //
 // A client that starts a slot holds the job's lock, so one run is under way at a time. It writes the slot into the job's record,

@@ -92,8 +92,8 @@ func (o *Once) turn(ctx context.Context, settled time.Time, now *clock, fn func(
 // most others look.
 func stagger(p *kind.OnceParams) time.Duration { return rand.N(min(time.Second, p.Late()/8) + 1) }
 
-// If the queue has a holder and a waiter, standBy waits for a change of the record, so that not all clients queue for each slot.
-// It reports whether the record has changed. If it has not changed for a while, the two may be there for another slot, and the
+// If the queue has a holder and a waiter, standBy waits for a change of the record. So not all clients queue for each slot. It
+// reports whether the record has changed. If it has not changed for a while, the two may be there for another slot, and the
 // caller must queue.
 func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool {
 	s, err := o.c.Session(ctx)

@@ -1,5 +1,5 @@
-// Package otel provides OpenTelemetry spans of acquisitions: how long a call waited for a lock, in the trace of its caller, with
-// a link to the trace of the holder. It is an Observer of a Client, so every call that takes a lock has a span: Lock, Try,
+// Package otel provides OpenTelemetry spans of acquisitions. A span shows how long a call waited for a lock, in the trace of its
+// caller, with a link to the trace of the holder. It is an Observer of a Client, so every call that takes a lock has a span: Lock, Try,
 // Acquire, Campaign, Do and Lead. Import it under a name of your own:
 //
 //	import lockotel "github.com/locktree/locktree/recipes/otel"

@@ -82,8 +82,8 @@ func Nodes(all iter.Seq2[string, *kind.Payload]) func(*zktest.Server) error {
 	}
 }
 
-// Client connects a client that the test closes. id is its name, as holders and waiters are shown. The session timeout is 40 s, so
-// that a machine which stops for a while ends no session; change may say otherwise, or add an Observer.
+// Client connects a client that the test closes. id is its name, as holders and waiters are shown. The session timeout is 40 s, so that a
+// machine which stops for a while ends no session. change may set another timeout, or add an Observer.
 func (c *Cluster) Client(id string, change ...func(*recipes.Config)) *recipes.Client {
 	c.tb.Helper()
 	cfg := recipes.Config{Servers: []string{"recipetest"}, Dialer: c.Server.DialContext, ID: id, SessionTimeout: 40 * time.Second}
@@ -108,15 +108,15 @@ func (c *Cluster) session(client *recipes.Client) int64 {
 	return s.ID()
 }
 
-// Expire ends the client's session, as the servers do when they have not heard from it for its timeout: others may have its locks at once.
+// Expire ends the client's session, as the servers do when they have not heard from it for its timeout. Others may have its locks at once.
 // The client learns of it when it hears from the server again, which is soon: wait for the lease's Context. It goes on with a new session.
 func (c *Cluster) Expire(client *recipes.Client) {
 	c.tb.Helper()
 	c.Server.Expire(c.session(client))
 }
 
-// Cut swallows everything between the client and the server, in both directions, until heal is called. The client sees silence, and
-// then a lost connection; after half its session timeout its leases end, and after the whole the server expires the session.
+// Cut swallows everything between the client and the server, in both directions, until heal is called. The client sees silence, and then a
+// lost connection. After half its session timeout its leases end, and after the whole the server expires the session.
 func (c *Cluster) Cut(client *recipes.Client) (heal func()) {
 	c.tb.Helper()
 	id := c.session(client)

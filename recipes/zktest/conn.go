@@ -13,8 +13,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// conn is one connection: a reader and a writer goroutine with a queue each, so that an unbuffered pipe, a stalled client or a partition
-// never makes the server wait. All fields below nc are guarded by Server.mu.
+// conn is one connection: a reader and a writer goroutine with a queue each. So an unbuffered pipe, a stalled client or a partition never
+// makes the server wait. All fields below nc are guarded by Server.mu.
 type conn struct {
 	s  *Server
 	v  *view // the view of the server that it is connected to
@@ -176,7 +176,7 @@ func (c *conn) deliver(it inbound) bool {
 	return !c.out.Dead()
 }
 
-// pump lets everything that is due arrive, which touches the session, and then executes in order until the queue is empty or a fault holds
+// pump lets everything that is due arrive, which touches the session. Then it executes in order until the queue is empty or a fault holds
 // it up. These are two steps because a held request must not keep later pings from counting.
 func (c *conn) pump() {
 	if c.behind != nil {

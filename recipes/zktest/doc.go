@@ -55,9 +55,9 @@
 //
 // It answers as Apache ZooKeeper 3.8.0 does, standalone, in the build of Debian 12 (3.8.0-11+deb12u2). Package conformance checks that with
 // written scenarios (about 900 replies and events of the real server) and with random sequences from three sessions, played to both
-// servers. In the last long run both servers gave the same 442,713 replies and events to 11,000 sequences: results, codes, Stats, children,
-// data, order, and the exact zxid of each. kazoo and Curator run their locks, elections and caches on it. CONFORMANCE.md lists every
-// operation and fault with the test that exercises it, and the differences found on the way.
+// servers. In the last long run both servers gave the same 442,713 replies and events to 11,000 sequences. That includes results, codes,
+// Stats, children, data, order, and the exact zxid of each. kazoo and Curator run their locks, elections and caches on it. CONFORMANCE.md
+// lists every operation and fault with the test that exercises it, and the differences found on the way.
 //
 // Supported:
 //
@@ -103,5 +103,5 @@ package zktest
 // know the client. replica.go is another server's view of the tree, with its watchers. reap.go and the sessions' timers act by themselves.
 // inspect.go, counts.go, disrupt.go and event.go serve the test, and words.go reports the server's state to internal/words.
 //
-// One lock guards all of it and is never held across I/O or a sleep: in a bubble a goroutine that waits for a mutex stops time. So whatever
-// may block (a reader, a writer, a fault's predicate) runs without it.
+// One lock guards all of it. It is never held across I/O or a sleep, because in a bubble a goroutine that waits for a mutex stops time. So
+// whatever may block (a reader, a writer, a fault's predicate) runs without it.

@@ -91,9 +91,9 @@ func (s *Server) create(path string, data []byte) error {
 	return editError("create", path, s.edit(store.Create{Path: path, Data: slices.Clone(data), ACL: store.OpenACL}))
 }
 
-// declaration is the data of a provisioned lock's node and the children it needs.
-// *kind.Payload implements it. It is an interface because this package imports only
-// the standard library, and an alias so that package kind can describe Provision without importing this package.
+// declaration is the data of a provisioned lock's node and the children it needs. *kind.Payload implements it. It is an interface because
+// this package imports only the standard library. It is an alias so that package kind can describe Provision without importing this
+// package.
 type declaration = interface {
 	Encode() ([]byte, error)
 	Children() []string

@@ -162,9 +162,9 @@ func (c *conn) watch(t *watch.Table[*conn], path string, mode watch.Mode) {
 	}
 }
 
-// rearm restores a reconnected client's watches (setWatches). It sends at once the events since the zxid that the client saw
-// last, and watches the other paths again. Deletions and creations follow from whether the node exists; a change of data or
-// children is missed if the client has meanwhile seen a newer zxid.
+// rearm restores a reconnected client's watches (setWatches). It sends at once the events since the zxid that the client saw last, and
+// watches the other paths again. Deletions and creations follow from whether the node exists. A change of data or children is missed if
+// the client has meanwhile seen a newer zxid.
 func (c *conn) rearm(r *wire.Request) {
 	t, w := c.v.tree(), c.v.watches
 	for _, p := range r.Watches[0] {
@@ -188,8 +188,8 @@ func (c *conn) rearm(r *wire.Request) {
 	}
 }
 
-// rearmOne handles one path of setWatches (DataTree.setWatches): it sends an event or
-// sets a watch, never both, so nothing is reported twice and nothing is missed.
+// rearmOne handles one path of setWatches (DataTree.setWatches). It sends an event or sets a watch, never both, so nothing is reported
+// twice and nothing is missed.
 func (c *conn) rearmOne(table *watch.Table[*conn], path string, seen int64, typ wire.EventType) {
 	n, there := c.v.tree().Stat(path)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/watch"
 )
 
-// view is the data as one server of an ensemble shows it to its clients. The server itself is the leader, whose view is the live tree; a
+// view is the data as one server of an ensemble shows it to its clients. The server itself is the leader, whose view is the live tree. A
 // lagging [Replica] shows an older tree and owes its watchers the changes since.
 type view struct {
 	s       *Server
@@ -141,7 +141,7 @@ func (r *Replica) Listen(addr string) (string, error) {
 }
 
 // Lag makes the follower fall behind: it keeps showing the data as it is now, keeps its watchers waiting, and refuses clients that have
-// seen more. As on a real follower, a write or a sync through it brings it up to the zxid of that request before the answer; after that it
+// seen more. As on a real follower, a write or a sync through it brings it up to the zxid of that request before the answer. After that it
 // lags again. It learns of the end of a session in the same order: until then it answers the session's pings and reads.
 func (r *Replica) Lag() {
 	v := r.v
@@ -164,7 +164,7 @@ func (r *Replica) CutOff() {
 }
 
 // Advance brings a follower that lags or is cut off up to date, once; it still lags or is cut off. So it plays a follower that is cut off
-// in one direction: it receives what the leader commits, while what it sends, its clients' writes and pings, is lost.
+// in one direction. It receives the leader's commits, but its own messages, with its clients' writes and pings, are lost.
 func (r *Replica) Advance() {
 	r.v.s.mu.Lock()
 	defer r.v.s.mu.Unlock()

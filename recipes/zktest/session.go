@@ -43,7 +43,7 @@ func (s *Server) openSession(timeout time.Duration) *session {
 	return x
 }
 
-// expiry is when a session heard of just now expires: its timeout from now, rounded up to a whole tick, since ZooKeeper expires sessions in
+// expiry is when a session heard of just now expires: its timeout from now, rounded up to a whole tick. ZooKeeper expires sessions in such
 // buckets (ExpiryQueue.roundToNextInterval). So it is never early, and up to a tick late.
 func (s *Server) expiry(timeout time.Duration) time.Time {
 	age := time.Since(s.born).Truncate(time.Millisecond)

@@ -49,7 +49,8 @@ type Condition struct {
 // srvr and mntr where they are allowed. If conf is not allowed, it opens and closes one session with the shortest possible timeout, which
 // reveals the tick. It writes nothing into the tree. An error means that there was no session, or that ctx ended.
 //
-// No client can check that the clocks of all machines run at the right rate, nor that the other servers are configured as this one is.
+// No client can check that the clocks of all machines run at the right rate. Nor can it check that the other servers are configured as
+// this one is.
 func Client(ctx context.Context, c session.Source, paths ...string) ([]Condition, error) {
 	s, err := session.Live(ctx, c)
 	if err != nil {

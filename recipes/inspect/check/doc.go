@@ -2,8 +2,9 @@
 //
 //	conditions, err := check.Client(ctx, client, "/locks/payments/ledger")
 //
-// Each [Condition] has a [Verdict], the reason for it, and the next step. [Client] judges the server that a client is connected to and
-// its access to locks, [Keys] the keys of a family, [Ensemble] a snapshot of package scan, and [Certificates] when they expire.
+// Each [Condition] has a [Verdict], the reason for it, and the next step. [Client] judges the server that a client is connected to,
+// and the client's access to locks. [Keys] judges the keys of a family, [Ensemble] a snapshot of package scan, and [Certificates] when
+// they expire.
 //
 // The package writes nothing. No client can check that the clocks of all machines run at the right rate.
 package check

@@ -76,7 +76,7 @@ func (e *entry) show(latest *inspect.Report) {
 	}
 }
 
-// wanted reports whether the children of the node itself are to be listed: they may be contenders, or locks, or something that
+// wanted reports whether the children of the node itself are to be listed. They may be contenders, or locks, or something that
 // does not belong there.
 func (d *directory) wanted(p *kind.Payload, stat *zk.Stat, walked bool) bool {
 	if p == nil {

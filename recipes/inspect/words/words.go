@@ -35,8 +35,8 @@ type Session struct {
 	// Away: every server of the ensemble listed its connections, twice, and this session has none. It may be connected all the
 	// same, to an observer that the ensemble's configuration does not name.
 	Away bool
-	// Expires is when the leader will end the session unless it hears from it, by this machine's clock and up to a tick
-	// early; zero when unknown. Silent is how long the leader had not heard from it when it was asked.
+	// Expires is when the leader will end the session if it hears nothing from it; zero when unknown. It is a time of this machine's clock,
+	// and up to a tick early. Silent is how long the leader had not heard from it when it was asked.
 	Expires time.Time
 	Silent  time.Duration
 	Nodes   int // ephemeral nodes of all kinds

@@ -444,9 +444,9 @@ func AfterGrant(err error) error {
 // moment is the time for which a lock is held before its nodes are watched.
 const moment = 100 * time.Millisecond
 
-// Two things watch over a lock. The session's hold (see sessionSays) ends it by the clock, and with the session: exclusion rests
-// on that. A watch on each node reports a deletion or a revocation while the session lives. A watch costs a request, and an event
-// when the node goes, so it is set only after the lock has been held for a moment.
+// Two things watch over a lock. The session's hold (see sessionSays) ends it by the clock, and with the session: exclusion rests on
+// that. A watch on each node reports a deletion or a revocation while the session lives. A watch costs a request, and an event when
+// the node goes. So it is set only after the lock has been held for a moment.
 
 // startWatching starts the watches after a moment, or at once if the token must be read. No goroutine waits for the watches: the
 // session calls a function when one fires.
@@ -521,8 +521,8 @@ const (
 	lookIsFollowed              // the next look has started
 )
 
-// look reads one of our nodes with a watch, and is called again when there is news: the node is gone, or another program revokes
-// it. The first node has the token.
+// look reads one of our nodes with a watch. It is called again when there is news: the node is gone, or another program revokes it.
+// The first node has the token.
 //
 // One look at each node is under way at a time. When a connection ends, the session fires every watch, even one whose read has no
 // answer yet. If each call started another look, repeated breaks would double the number of looks.

@@ -288,8 +288,8 @@ func explainSilence(err error) string {
 	return explain(err)
 }
 
-// turnedAway ends a session that was never granted, if a server refused its login for good in the last pass. A session that was
-// granted goes on as long as it may live: while a password or a key is replaced, servers learn of it one after the other.
+// turnedAway ends a session that was never granted, if a server refused its login for good in the last pass. A session that was granted
+// goes on as long as it may live, because servers learn one after the other of a password or a key that is replaced.
 func (s *Session) turnedAway() bool {
 	s.mu.Lock()
 	why, asked := s.refusal, s.state == stateAsked

@@ -32,7 +32,7 @@
 //
 // # How it is built
 //
-// One goroutine per session keeps it connected (stayConnected). It tries one server after another (package servers) and makes the
+// One goroutine per session keeps it connected (stayConnected). It tries one server after another (package servers), with the
 // handshake and the login (package sasl), until a server grants the session on a connection (link). Then it reads the answers of
 // that link, which moves through these states ([linkState]), as the table linkMoves allows:
 //
@@ -41,9 +41,9 @@
 //	  ├────> leaving (the session is over) ─────────────────────┤
 //	  └─────────────────────────────────────────────────────────┘
 //
-// A session that the servers end or replace is over, and so is its goroutine: a request never runs in a session that
-// it was not made in. The goroutine that makes a request also writes it (call), in frames of package wire. A request that waits
-// for its answer needs no goroutine.
+// A session that the servers end or replace is over, and so is its goroutine. So a request never runs in a session that it was
+// not made in. The goroutine that makes a request also writes it (call), in frames of package wire. A request that waits for its
+// answer needs no goroutine.
 //
 // The types, errors and access lists are go-zookeeper's, which programs share with this package. Its connection (zk.Conn) is not
 // used: it opens a new session on the same handle without notice and runs old requests in it, waits without a context, drops

@@ -95,14 +95,15 @@ func OutcomeOf(err error) Outcome {
 	return OutcomeUnknown
 }
 
-// Retryable reports whether an operation that failed with err was never sent and may succeed when it is tried again, in the next
-// session if this one is lost. An operation with an invalid path or flag is not sent either, but will fail again.
+// Retryable reports whether an operation that failed with err was never sent and may succeed when it is tried again. If this
+// session is lost, that means a try in the next one. An operation with an invalid path or flag is not sent either, but will fail
+// again.
 func Retryable(err error) bool {
 	return OutcomeOf(err) == OutcomeNotSent && (errors.Is(err, errNotSent) || errors.Is(err, ErrLost)) && !errors.Is(err, ErrClosed)
 }
 
-// failed makes the *OpError of an operation that was sent, and then refused by a server or cut short: by ctx, or by the end of
-// the connection or the session.
+// failed makes the *OpError of an operation that was sent. A server refused it, or it was cut short: by ctx, or by the end of the
+// connection or the session.
 func (s *Session) failed(o *op, outcome Outcome, err error) *OpError {
 	if outcome != OutcomeDefinite { // after an answer, even an error, there is no reason to suspect the session
 		s.look() // no timer has run yet on a machine just resumed

@@ -131,9 +131,9 @@ func (l *link) retire() {
 	}
 }
 
-// leave ends all waiting for answers, because the session is over. The requests stay in the queue: the server may still answer
-// them. With patience it also tells the server, which then deletes the session's nodes at once, and keeps the link until the
-// server confirms or patience has passed. A link that lived on would be pinged, and so keep all locks held.
+// leave ends all waiting for answers, because the session is over. The requests stay in the queue: the server may still answer them. With
+// patience it also tells the server, which then deletes the session's nodes at once. It keeps the link until the server confirms or
+// patience has passed. A link that lived on would be pinged, and so keep all locks held.
 func (l *link) leave(err error, patience time.Duration) {
 	l.mu.Lock()
 	l.move(linkLeaving) // no move if it retires or is dead

@@ -67,8 +67,8 @@ type Session struct {
 	ended  chan struct{} // closed: the servers confirmed the end of the session
 	kick   chan struct{} // wakes watchClock
 
-	// stayConnected waits for it at the end. Code that adds to it holds mu of a session that is not lost, or mu of a link that is
-	// not dead, so everything has been added by then.
+	// stayConnected waits for it at the end. Code that adds to it holds mu of a session that is not lost, or mu of a link that is not
+	// dead. So everything has been added by then.
 	running sync.WaitGroup
 
 	// A slot is taken by each request, or batch of requests, that no server has answered yet.
@@ -278,8 +278,8 @@ func (s *Session) lose(cause error) {
 	}
 }
 
-// politely is how long an ended session may take to send its closeSession and see it answered, unless Close waits for that on
-// behalf of others.
+// politely is how long an ended session may take to send its closeSession and see it answered. It does not apply if Close waits for that
+// on behalf of others.
 const politely = time.Second
 
 // granted decides about the session that a server offers on l. If g is another session than before, s is over: requests that were

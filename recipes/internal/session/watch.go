@@ -144,10 +144,9 @@ func (s *Session) watched(ctx context.Context, o *op, call func()) (*wire.Reply,
 	return r, w, err
 }
 
-// SetWatches watches the data of some nodes as GetCalled does, and the lists of children of others as ChildrenCalled does, in one
-// request that reads nothing. The watches come in that order, each with a call as by GetCalled. A watch fires at once if its node
-// is missing, or was changed after zxid. ZooKeeper's clients restore their watches with this request after a reconnect
-// (DataTree.setWatches).
+// SetWatches watches the data of some nodes as GetCalled does, and the lists of children of others as ChildrenCalled does. It is one
+// request, which reads nothing. The watches come in that order, each with a call as by GetCalled. A watch fires at once if its node is
+// missing, or was changed after zxid. ZooKeeper's clients restore their watches with this request after a reconnect (DataTree.setWatches).
 //
 // Not guaranteed: that a watch ever fires whose node the session may not read. Servers set it without an error, and send no
 // event (CVE-2024-23944).
@@ -176,9 +175,9 @@ func (s *Session) SetWatches(ctx context.Context, zxid int64, data, children []s
 	return all, nil
 }
 
-// attach registers a watch before the read, so no change is missed: the read sets the watch on the server, or shares the one
-// already set, and an event after the read reaches w. The server forgets its watches when the connection ends, and then w is
-// woken. Spurious wake-ups are possible.
+// attach registers a watch before the read, so no change is missed. The read sets the watch on the server, or shares the one already set.
+// An event after the read reaches w. The server forgets its watches when the connection ends, and then w is woken. Spurious wake-ups are
+// possible.
 func (s *Session) attach(k watchKey, call func()) *Watch {
 	w := &Watch{s: s, key: k, call: call}
 	if call == nil {

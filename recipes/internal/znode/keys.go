@@ -168,11 +168,11 @@ func (n *KeyNode) existing() (paths []string) {
 	return paths
 }
 
-// alone reports whether the node goes in the transaction that deletes our contenders: no other was seen, and all of it exists, as far as
-// this client knows.
+// alone reports whether the node goes in the transaction that deletes our contenders. It does if, as far as this client knows, no other
+// contender was there, and the node and the sub-nodes it needs exist.
 func (n *KeyNode) alone() bool { return !n.SeenOthers && !slices.Contains(n.Made[:n.Needed], false) }
 
-// look asks for the stat of each node, children first, so that a child which the servers' collector takes meanwhile is not counted as a
+// look asks for the stat of each node, children first. So a child that the servers' collector takes meanwhile is not counted as a
 // contender.
 func (n *KeyNode) look(b *session.Batch) []*session.Reply {
 	looks := make([]*session.Reply, len(n.Dirs))

@@ -66,7 +66,7 @@ type noWork struct{}
 
 func (noWork) InUse() bool { return false }
 
-// AwaitRelease waits for done, and prefers it to the end of ctx: an Unlock with an ended ctx is no error if the lock was given back.
+// AwaitRelease waits for done, and prefers it to the end of ctx. So an Unlock with an ended ctx is no error if the lock was given back.
 func AwaitRelease(ctx context.Context, done <-chan error, ks []*Node) error {
 	var cause error
 	select {

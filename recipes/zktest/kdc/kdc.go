@@ -1,7 +1,7 @@
 //go:build linux
 
 // Package kdc starts a key distribution center for tests: MIT Kerberos from Debian (krb5-kdc, krb5-admin-server), with a realm, a database,
-// keys and a loopback port of its own. It reads and writes no file of the system, and ends each process that it started by that process's
+// keys and a loopback port of its own. It reads and writes no file of the system. It ends each process that it started by that process's
 // id.
 //
 // When the programs are not installed the test fails, naming the command that installs them. It never skips.

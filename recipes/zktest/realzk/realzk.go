@@ -68,8 +68,8 @@ type Server struct {
 	host   *host
 }
 
-// Void is in the output of a test whose run proves nothing: the server has lost a write that it had confirmed, as some releases
-// do under partitions.
+// Void is in the output of a test whose run proves nothing. In it the server has lost a write that it had confirmed, as some releases do
+// under partitions.
 const Void = "void: the server lost a commit"
 
 const install = "apt-get install -y zookeeper default-jdk-headless libcurator-recipes-java python3-kazoo"

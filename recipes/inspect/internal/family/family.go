@@ -74,8 +74,8 @@ func (f *Family) NodeOf(dir string) string {
 	return ""
 }
 
-// MostAbove is the largest distance from a queue of a key up to the node of its family: the key's own node and a directory of fanout are
-// between them.
+// MostAbove is the largest distance from a queue of a key up to the node of its family. The key's own node and a directory of fanout can
+// be between them.
 const MostAbove = 3
 
 // Above reads the nodes above path, and returns the family that path belongs to; nil if there is none.

@@ -16,10 +16,10 @@ type reading struct{ wall, monotonic, slept time.Duration }
 // asleep is the newest reading that took system calls.
 var asleep atomic.Pointer[reading]
 
-// slept is CLOCK_BOOTTIME minus CLOCK_MONOTONIC: the time this machine has been suspended since it started. Neither
-// clock follows the wall clock, so setting the date changes nothing. But a kernel that counts a sleep moves the wall clock
-// and CLOCK_BOOTTIME by the same amount. So the last measurement is still right, and no system call is made, as long as wall
-// clock and monotonic clock have not drifted apart since.
+// slept is CLOCK_BOOTTIME minus CLOCK_MONOTONIC: the time this machine has been suspended since it started. Neither clock follows
+// the wall clock, so setting the date changes nothing. But a kernel that counts a sleep moves the wall clock and CLOCK_BOOTTIME
+// by the same amount. So as long as wall clock and monotonic clock have not drifted apart since, the last measurement is still
+// right, and no system call is made.
 func slept(now time.Time) time.Duration {
 	r := reading{wall: now.Round(0).Sub(started.Round(0)), monotonic: now.Sub(started)}
 	if last := asleep.Load(); last != nil && !r.parted(*last) {

@@ -82,8 +82,8 @@ func (a attribute) text() (string, bool) {
 	return "", false
 }
 
-// escape writes a value as RFC 2253 section 2.4 demands, and as Java does beyond that: it escapes "=" and "#" everywhere, and
-// every space at either end.
+// escape writes a value as RFC 2253 section 2.4 demands. As Java does, it also escapes "=" and "#" everywhere, and every space at
+// either end.
 func escape(value string) string {
 	inner := strings.Trim(value, " \r")
 	start := strings.Index(value, inner)

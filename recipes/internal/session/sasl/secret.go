@@ -10,9 +10,9 @@ import (
 const redacted = "(sensitive)"
 
 // Secret is a string that must not be shown to people, such as a password or "user:password" credentials. fmt with any verb,
-// encoding/json, text encoders and log/slog print "(sensitive)" in its place. There are two exceptions: a Secret that is a key
-// of a map encoded to JSON (string keys are taken as they are), and a Secret in an unexported field of a struct. It protects
-// against printing only: string(s) is the text, and the process's memory holds it in the clear.
+// encoding/json, text encoders and log/slog print "(sensitive)" in its place. There are two exceptions: a key of a map encoded
+// to JSON (string keys are taken as they are), and an unexported field of a struct. It protects against printing only:
+// string(s) is the text, and the process's memory holds it in the clear.
 type Secret string
 
 // String returns "(sensitive)", even for an empty Secret, so as not to reveal that it is empty.

@@ -98,7 +98,7 @@ func (e *Encoder) Node(request any) int32 {
 	return 0
 }
 
-// Container is an operation of a transaction: it creates a container node, without data, which the servers delete some time after
+// Container is an operation of a transaction that creates a container node, without data. The servers delete it some time after
 // its last child has gone. Older servers than 3.5.3 know none. Programs cannot use this internal type: they must not put locks on
 // a node that the servers delete.
 type Container struct {

@@ -19,8 +19,8 @@ const (
 // quotaTrack is the text form of limits and counts. A missing value is -1.
 type quotaTrack struct{ count, bytes, countHard, bytesHard int64 }
 
-// parseTrack reads key=value pairs separated by commas and semicolons, the form of
-// StatsTrack, which writes one = too many after the bytes when hard limits follow.
+// parseTrack reads key=value pairs separated by commas and semicolons, the form of StatsTrack. When hard limits follow, StatsTrack
+// writes one = too many after the bytes.
 func parseTrack(data []byte) quotaTrack {
 	t := quotaTrack{-1, -1, -1, -1}
 	fields := map[string]*int64{
