@@ -105,6 +105,7 @@ func TestAScheduleThatNeverComesHasNoSlot(t *testing.T) {
 	times, err := p.Times()
 	require.NoError(t, err)
 	require.True(t, times.Never())
+	require.False(t, times.Has(time.Date(-1, time.May, 1, 0, 0, 0, 0, time.UTC)), "a zone has no beginning; the search once stood still there")
 	require.False(t, times.Has(time.Time{}))
 	require.ErrorContains(t, p.CheckSlot(slots.At(time.Time{})), `the schedule "0 3 31 2 *" never comes`)
 }

@@ -206,7 +206,7 @@ func nextDay(local time.Time, way int) time.Time {
 	start := local.Add(-time.Duration(hour*3600+minute*60+second) * time.Second)
 	began, changes := local.ZoneBounds()
 	if way < 0 {
-		if began.After(start) {
+		if !began.IsZero() && began.After(start) {
 			start = began
 		}
 		return start.Add(-1).Truncate(time.Minute)
