@@ -289,7 +289,7 @@ func explainSilence(err error) string {
 }
 
 // turnedAway ends a session that was never granted, if a server refused its login for good in the last pass. A session that was granted
-// goes on as long as it may live, because servers learn one after the other of a password or a key that is replaced.
+// goes on as long as it may live. A password or a key may have been replaced, which servers learn one after the other.
 func (s *Session) turnedAway() bool {
 	s.mu.Lock()
 	why, asked := s.refusal, s.state == stateAsked

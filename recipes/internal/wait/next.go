@@ -84,24 +84,24 @@ func (w *waiter) Next(ctx context.Context, watch *session.Watch) (zk.EventType, 
 
 // poll looks for changes whose events a server may have lost, after a moment and then after each session timeout. It reports
 // whether the caller of Next should look.
-func (w *waiter) poll(ctx context.Context, ahead *session.Watch) (look bool, err error) {
+func (w *waiter) poll(ctx context.Context, watch *session.Watch) (look bool, err error) {
 	switch {
-	case ahead != nil && !w.waitedLong:
+	case watch != nil && !w.waitedLong:
 		w.waitedLong = true // cost only
 		if w.way.looked && w.unreadableAhead(ctx) {
 			return true, nil
 		}
 		w.identify(ctx)
-	case ahead == nil:
+	case watch == nil:
 		if err := w.own.Exists(ctx); err != nil {
 			return false, w.TimedOut(ctx, err)
 		}
-	case ahead.OfChildren(): // a listing will show changes
+	case watch.OfChildren(): // a listing will show changes
 		return true, nil
 	default: // other errors are ignored: they come again at the next reconnect or look
 		// A server that lost this event may also have lost the event of our own node. So no grant rests on this read: the caller
 		// lists.
-		stat, err := w.Owner.Session.Exists(ctx, ahead.Path())
+		stat, err := w.Owner.Session.Exists(ctx, watch.Path())
 		return err == nil && stat == nil, nil
 	}
 	return false, nil

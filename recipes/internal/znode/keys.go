@@ -23,7 +23,7 @@ import (
 //     node has children. So contenders that exist at one moment are in one life, and a listing compares numbers of one life.
 //  2. Names are never used twice, and tokens are czxids, which grow. So the node that Lease.Multi checks, and a token, are of one life.
 //  3. One transaction creates a set's contenders and the missing nodes of its keys. So two sets that wait for one key are in one life of
-//     its node, and have the same order in every queue that both are in (see MultiLock).
+//     its node. They have the same order in every queue that both are in (see MultiLock).
 //  4. No client is granted a key at the wrong place: see check.
 //
 // A client guesses which nodes exist, and learns from refusals (learn).
