@@ -55,8 +55,8 @@
 //
 // # Limits
 //
-// A configuration is its operator's own code, as with Terraform. Limits report a slip early and with a place: for files and nodes
-// in internal/syntax/source.go, for modules in internal/static/declarations.go. The time and memory that expressions take are not
-// limited. Load cannot be interrupted from within: a program that needs that calls it in a goroutine and abandons it, as the
-// command does.
+// A configuration is its operator's own code, as with Terraform. Limits find a mistake early and say where it is.
+// internal/syntax/source.go limits files and nodes, internal/static/declarations.go limits modules. The time and memory that
+// expressions take are not limited. Load cannot be interrupted from within: a program that needs that calls it in a goroutine and
+// abandons it, as the command does.
 package config

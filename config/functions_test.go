@@ -153,7 +153,7 @@ func TestLanguageIsTerraforms(t *testing.T) {
 			different = append(different, "    "+given+"  "+ours)
 		}
 	}
-	_, list, _ := strings.Cut(string(topic), "Their value here follows, with its type:\n")
+	_, list, _ := strings.Cut(string(topic), "Each line shows an expression, and its type and value in locktree:\n")
 	require.Equal(t, strings.Join(different, "\n"), strings.TrimRight(list, "\n"))
 }
 

@@ -49,7 +49,7 @@ func declaredBy(e *eval.Evaluation) *declared {
 func checkIntents(e *eval.Evaluation) {
 	have := declaredBy(e)
 	have.sound = !e.Diags.HasErrors()
-	// A removed block may have moved before: removals make sense only with a sound chain of moves.
+	// The block that a removal names may have moved before, so checkRemovals needs moves that can be followed.
 	if checkMoves(e, have) {
 		checkRemovals(e, have)
 	}

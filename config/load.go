@@ -73,7 +73,8 @@ type spot struct {
 	path string
 }
 
-// checkNodes are the rules between nodes: one znode has one declaration, at least one user, and an ensemble.
+// checkNodes checks the rules between nodes: no two declare one znode, each has an ensemble, and each has an access list, of its
+// own, of a namespace around it or of the ensemble.
 func checkNodes(e *eval.Evaluation) {
 	first := map[spot]*eval.Instance{}
 	bare := map[*eval.Ensemble]*eval.Instance{}
@@ -204,7 +205,7 @@ func encodeOutputs(e *eval.Evaluation) []plan.Output {
 }
 
 // nodesOf are the blocks of nodes that an output comes from, the addresses sorted. The references of those blocks are not
-// followed. A module is one vertex: what uses one of its outputs comes from all nodes in it and from all of its arguments.
+// followed. A module is one vertex: an output that uses a module comes from all nodes in it and from all of its arguments.
 func nodesOf(in *static.Declarations, output *static.Decl) []plan.Addr {
 	type at struct {
 		d      *static.Decl

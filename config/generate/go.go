@@ -205,12 +205,13 @@ func (f *goFile) root(t *tree) {
 
 func (f *goFile) provision(t *tree) {
 	f.comment(fmt.Sprintf("Provision%s declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.", t.prefix),
-		"It leaves out keys that the configuration does not name, and parameters that depend on variables without a default. A test declares those itself.")
+		"A parameter that depends on a variable without a default has its own default, or 1 if it needs a number.",
+		fmt.Sprintf("Provision%s leaves out locks for which neither is valid, and keys that the configuration does not name. A test declares those itself.", t.prefix))
 	f.printf("func Provision%s(server kind.Provisioner, root string) error {\nreturn kind.Provision(server, root, [][2]string{\n", t.prefix)
 	for _, n := range t.ensemble.Nodes {
 		data, err := n.Payload.Encode()
 		if err != nil {
-			continue // a required parameter depends on a variable in a way that no default can stand for
+			continue // a parameter is unknown, and neither its default nor 1 is valid: the lock is left out
 		}
 		text := strconv.Quote(string(data))
 		if strconv.CanBackquote(string(data)) {

@@ -184,7 +184,7 @@ func (f *goFile) aliases(g *group) (out []*alias) {
 	return out
 }
 
-// at finds out where an alias leads; false if only an apply knows.
+// at finds the group or node that an alias leads to. It returns false if the configuration without values does not name it.
 func (t *tree) at(a *alias) bool {
 	if a.addr.Type() == "module" {
 		return a.addr == a.addr.Block() && t.groups[a.addr] != nil && !t.groups[a.addr].block.Repeated

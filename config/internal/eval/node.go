@@ -368,7 +368,7 @@ func (i *Instance) PlanNode(origin string, own kind.List) plan.Node {
 	if p == nil {
 		n.ACL = slices.Clip(own)
 		if i.Ensemble.Access != nil && !i.Node.Kind.Container {
-			n.Payload.ChildACL = n.ACL // without ChildACL, the next apply would give contenders a list with only its own identity
+			n.Payload.ChildACL = n.ACL // without it, each client would derive the contenders' list from the node's list and its own identities
 		}
 		return n
 	}

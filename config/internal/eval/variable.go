@@ -65,7 +65,7 @@ func valueOf(e *Evaluation, v *static.Variable) *static.Given {
 			unknown = unknown.Mark(functions.Sensitive)
 		}
 		return &static.Given{Value: unknown, At: v.Head}
-	case v.Fallback == nil && !e.unread: // the value may be where nothing could be read
+	case v.Fallback == nil && !e.unread: // a file of values that could not be read may have the value
 		noValue(v, e.Report)
 	}
 	return v.Fallback

@@ -60,7 +60,7 @@ func written(expr hcl.Expression) hcl.Expression {
 		return expr
 	}
 	parsed, diags := syntax.ParseExpression(text, expr.Range().Filename, expr.Range().Start)
-	if diags.HasErrors() { // parsed may be an address although more text follows
+	if diags.HasErrors() { // parsed is what comes before the error, which may be an address
 		return expr
 	}
 	return parsed

@@ -183,8 +183,8 @@ func (r *reading) decodeFiles() *syntax.Block {
 		root.Blocks = append(root.Blocks, syntax.Decode(body, root.Type, decoding).Blocks...)
 	}
 	if version != nil && r.outer == nil {
-		// A newer version may have another language, so a wrong version is the only error. For a module it is one among others:
-		// the report holds those of all modules.
+		// A newer version may have another language, so a wrong version is the only error. In a module it is added to the other
+		// errors, because the report has the errors of all modules.
 		r.Diags = nil
 	}
 	if version != nil {
@@ -270,7 +270,7 @@ type Node struct {
 // Attr is an argument of the block; nil where it has none.
 func (n *Node) Attr(name string) *syntax.Attribute { return n.Block.Arg(name) }
 
-// repeated reports whether each is defined inside the node.
+// repeated reports whether expressions inside the node may use each.key and each.value.
 func (n *Node) repeated() bool {
 	for ; n != nil; n = n.Parent {
 		if n.Attr("for_each") != nil {
@@ -455,7 +455,8 @@ func (n *Node) NameAt() hcl.Range {
 	return n.Block.LabelAt()
 }
 
-// orderOf reads the order of a namespace: the addresses of locks inside, as seen from there. Each stands for all of its for_each.
+// orderOf reads the order of a namespace: the addresses of locks inside, as seen from there. An address without a key stands for
+// all instances of its block.
 func (r *reading) orderOf(n *Node) (all []*Node) {
 	a := n.Attr("order")
 	if a == nil {

@@ -21,7 +21,7 @@ type Block struct {
 	labelRanges []hcl.Range
 	Args        []*Attribute // in the order of their names, so that nothing depends on the order of a map
 	Blocks      []*Block
-	stray       bool      // it has an argument for_each, and may not
+	stray       bool      // it has an argument for_each, which its type does not allow
 	Head        hcl.Range // type and labels: where the block as a whole is wrong
 }
 

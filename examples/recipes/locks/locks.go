@@ -113,7 +113,8 @@ func (n Recipes) Api(opts ...recipes.Option) *recipes.Semaphore {
 }
 
 // Provision declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.
-// It leaves out keys that the configuration does not name, and parameters that depend on variables without a default. A test declares those itself.
+// A parameter that depends on a variable without a default has its own default, or 1 if it needs a number.
+// Provision leaves out locks for which neither is valid, and keys that the configuration does not name. A test declares those itself.
 func Provision(server kind.Provisioner, root string) error {
 	return kind.Provision(server, root, [][2]string{
 		{"/recipes", `{"gen":0,"locktree":1,"owner":{"stack":"recipes","addr":"namespace.recipes"},"protect":false,"spec":{"description":""},"state":"active","type":"namespace"}`},
