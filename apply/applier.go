@@ -243,9 +243,10 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	return refusal.NotAdmin(x.client, there, "of "+desired.Root, desired.Root)
 }
 
-// The parameter set has the administrators and readers of a root. among refuses a connection that is none of these administrators.
-// Its apply would fail at some write, or create nodes that they cannot change. Only the servers know whether an ip entry matches
-// this connection, so every ip entry counts as ours. The source says where the set comes from.
+// The parameter set has the administrators and readers of a root. among refuses a connection that is none of these
+// administrators. The apply of such a connection would fail at some write, or create nodes that these administrators cannot
+// change. Only the servers know whether an ip entry matches this connection, so every ip entry counts as ours. The source says
+// where the set comes from.
 func (x *Applier) among(set *plan.Access, source, root string) error {
 	if sure, perhaps := set.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil

@@ -46,15 +46,15 @@ type Change struct {
 	MissingParts []string `json:"-"`
 	// Former is the node of the lock at PreviousPath.
 	Former *Node `json:"-"`
-	// Missing is the outermost part of a deleted node's address that the configuration does not declare. If a moved lock takes the
-	// path of a lock that is no longer declared, a plan shows that deletion too. Leaves is its Reason.
+	// Missing is the outermost part of a deleted node's address that the configuration does not declare. If a moved lock takes
+	// the path of a lock that is no longer declared, a plan shows that deletion too. Leaves is the Reason of that deletion.
 	Missing Addr   `json:"-"`
 	Leaves  Reason `json:"-"`
 	// FormerLists are the access lists that the apply replaces by After.Payload.ChildACL on the nodes of a family's keys; nil for
 	// most changes.
 	FormerLists []kind.List `json:"-"`
-	// Unsealed is true when the data is written only to store a new checksum: it is missing, the access list changes, or a hand
-	// edit happens to match the declaration. The sum is in the node's mark, see package record.
+	// Unsealed is true when the data is written only to store a new checksum: the old one is missing, the access list changes, or a
+	// hand edit happens to match the declaration. The sum is in the node's mark, see package record.
 	Unsealed bool `json:"unsealed,omitempty"`
 	// Drift is true when the node is not as the last apply left it: it was changed by hand.
 	Drift bool `json:"drift,omitempty"`

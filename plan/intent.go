@@ -9,7 +9,7 @@ import (
 
 // Intent is what a configuration says about one ensemble besides the desired nodes:
 // former names, what to take over, what to forget or delete, which values to
-// publish. Package plan/diff uses no other source. The zero value intends nothing.
+// publish. Package plan/diff takes these facts only from here. The zero value intends nothing.
 type Intent struct {
 	Moves    []Move    // by From
 	Imports  []Import  // by To
@@ -19,8 +19,8 @@ type Intent struct {
 	// Outputs are the values that the record of this ensemble keeps: all of the
 	// configuration's, on its first ensemble.
 	Outputs []Output
-	// Elsewhere is what is declared on the other ensembles: an address that matches nothing here may match there. It has no other
-	// use.
+	// Elsewhere is what is declared on the other ensembles: an address that matches nothing here may match there. The reason of a
+	// deletion needs it, too.
 	Elsewhere []*Tree
 	// Nodeless are addresses that are declared and need not have a node: modules, with false; blocks whose for_each has no element,
 	// with true. The reason of a deletion needs them.

@@ -64,7 +64,7 @@ type Plan struct {
 	// The following fields were asked for in [Options].
 
 	Targeted bool  // Targets: not all of the configuration was planned
-	Drain    int64 // how long the apply waits for locks it deletes, in milliseconds; 0 does not
+	Drain    int64 // how long the apply waits for locks that it deletes or replaces, in milliseconds; with 0 it does not wait
 
 	// Before is what is known of the stack before the plan, and RootSet whose the root is. Package plan/diff finds both, and the
 	// transactions need them.
@@ -286,7 +286,7 @@ func (p *Plan) Shown() []*Change {
 				out = append(out, &Change{Action: Delete, Addr: c.Before.Owned(), Path: c.Path, Kind: c.Before.Kind(), Before: c.Before,
 					Reason: c.Leaves, Missing: c.Missing, Usage: c.Usage, Drift: c.Drift, Break: c.Break})
 			}
-		case goes && c.Action == Replace: // its node is shown where it goes
+		case goes && c.Action == Replace: // the replacement at the new path already shows the node that leaves
 			out = append(out, &Change{Action: Create, Addr: c.Addr, Path: c.Path, Kind: c.Kind, After: c.After})
 		case !goes:
 			out = append(out, c)

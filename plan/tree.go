@@ -148,8 +148,8 @@ type Part struct {
 	Children int       `json:"children"`
 	ACL      kind.List `json:"-"`
 	Data     bool      `json:"-"` // it holds data, which no program should keep here unless Written
-	// Written: its data is the record that users of the lock write, see [kind.Kind]. Record is its data, which goes along when
-	// the lock is created again.
+	// Written: its data is the record that users of the lock write, see [kind.Kind]. Record is that data. A transaction that
+	// creates the lock again writes it into the new part.
 	Written bool   `json:"written,omitempty"`
 	Record  []byte `json:"record,omitempty"`
 	// CreatedMs is when such a part was created, in milliseconds since 1970 by the server's clock.

@@ -38,9 +38,9 @@ type Report struct {
 	Cut     bool              // there are more
 }
 
-// Stack checks the locks of a stack: whether they exist, whether the connection may use them, and whether they contain nodes
-// that are not contenders. If the stack declares its administrators and readers, it checks the rights that the connection needs
-// as one of them. It writes nothing. most bounds how many locks it checks one by one.
+// Stack checks the locks of a stack: whether they exist, whether the connection may use them, and whether they contain nodes that
+// are not contenders. If the stack declares its administrators and readers, it checks the rights that the connection needs as one
+// of them. It writes nothing. most bounds the locks that it checks if no administrators are declared.
 func Stack(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int) (*Report, error) {
 	s, err := c.Session(ctx)
 	if err != nil {
@@ -127,8 +127,9 @@ func (k *Report) keys(ctx context.Context, c *recipes.Client, path string, p *ki
 	return err
 }
 
-// checkDeclared checks the connection's rights by its declared role: an administrator needs all of them, a reader READ
-// everywhere.
+// checkDeclared checks all locks and the connection's rights by its declared role. An administrator needs the rights of an apply:
+// on the root READ, CREATE and DELETE, on the tool's own nodes all, and on declared nodes those of access.Need. A reader needs
+// READ.
 func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, _ int) (*Report, error) {
 	who, admin := standing(c, declared.Intent.Access)
 	out := &Report{Locks: []check.Condition{who}}

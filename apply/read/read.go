@@ -24,7 +24,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Tries is how often Tree starts over because an apply finished meanwhile.
+// Tries is how often Tree reads at most. It starts over if an apply finished meanwhile.
 const Tries = 5
 
 // Tree reads the live tree of desired's stack below desired's root: its record,

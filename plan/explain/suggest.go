@@ -30,8 +30,9 @@ func Nearest(given string, names []string) string {
 
 var edits = levenshtein.NewParams().InsCost(2).DelCost(2).SubCost(3)
 
-// NearestAddr suggests what was meant by an unknown address. If it names a block with for_each, that is a key. If its namespaces
-// were left out, that is the only known address that ends with it. If there is neither, it suggests a similar address.
+// NearestAddr suggests what was meant by an unknown address. If the address names a block with for_each, it suggests a key. If
+// not, it suggests a similar address. If no address is similar, it suggests the only known address that ends with the given one,
+// whose namespaces may have been left out.
 func NearestAddr[Addr interface {
 	~string
 	Block() Addr

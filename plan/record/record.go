@@ -23,7 +23,8 @@ import (
 const Format = 3
 
 // Record is the stack's record, the data of <root>/.locktree/stacks/<stack>: what no node says. Every transaction of an apply
-// writes it, together with the nodes. Its size does not depend on the number of locks.
+// writes it, together with the nodes; the last one of a destroy deletes it. Its size does not depend on the number of locks,
+// except for Untracked.
 type Record struct {
 	Apply   string            // id of the apply that wrote it
 	Key     string            // of the sums in the nodes, see [Sum]
@@ -32,7 +33,7 @@ type Record struct {
 	// Access is the set of the root that was last in force for this stack; nil if none is known. While an apply replaces the set,
 	// Next is the new one.
 	Access, Next kind.List
-	// Untracked are the paths of nodes that no walk from the root finds, see plan/tx.
+	// Untracked are the paths of nodes that no walk from the root finds, see plan/tx. A plan allows them 400,000 bytes.
 	Untracked []string
 	// Nodes says which nodes the apply left, see [Roll].
 	Nodes []byte
@@ -243,7 +244,7 @@ type Before struct {
 // A program that uses a lock can read its mark, but only the key computes a sum. So it can neither test a guessed password with
 // the sum nor forge a node that passes for one that an apply left. A reader of the stack has the key, while the servers hide
 // password hashes in lists from it. With the key it could test guesses, so the list enters the sum through a slow function
-// (PBKDF2). A plan calls that only for nodes whose first part of the sum proves that an apply wrote their path and data. Without
+// (PBKDF2). A plan calls that function only if the first part of a node's sum proves that an apply wrote path and data. Without
 // this proof, a program could create nodes with many different lists and make every plan slow.
 
 // KeyLen is the length of a key: hexadecimal digits of 128 random bits.

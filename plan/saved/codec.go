@@ -19,8 +19,8 @@ import (
 // names: only the program that wrote a file reads it. The codec does not name fields, so a new field needs no code here. A test
 // fails for a type that the codec cannot write.
 //
-// A string is written once; its next mention is a number. So is a tree, because trees may refer to each other. Access lists
-// share their memory when they were read.
+// A string is written once; its next mention is a number. A tree, too, is written once and then named by its number, because
+// trees may refer to each other. Access lists share their memory when they were read.
 type codec struct {
 	out *bufio.Writer // keeps its first error until it is flushed; nil while reading
 	in  []byte        // what is left

@@ -23,7 +23,7 @@ type Op struct {
 	Path    string
 	Data    []byte    // create, set
 	ACL     kind.List // create
-	Then    kind.List // create: the list that is set when all others are, nil if that is ACL
+	Then    kind.List // create: the final list, which a second pass sets; nil if ACL is final
 	Version int32     // check, set, delete
 }
 
@@ -69,8 +69,8 @@ func writes(p *plan.Plan, c *plan.Change) ([]Op, error) {
 	}
 	var ops []Op
 	switch {
-	// A new node has its final access list at once: a transaction can set one only with a create
-	// (MultiOperationRecord has no setACL).
+	// A transaction can set an access list only with a create (MultiOperationRecord has no setACL). So a new node has its final
+	// list at once, or a wider one until the apply has replaced administrators, see Op.Then.
 	case c.Action == plan.Create || c.Action == plan.Replace:
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: c.Path, Data: data, ACL: c.After.ACL})
 		// A client that locks a key checks the version of the declaration that it read. The new node must not have a version that a

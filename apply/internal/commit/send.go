@@ -217,9 +217,9 @@ func (r *Sender) missed(ctx context.Context, err error) bool {
 	return true
 }
 
-// breakTries bounds how often the contenders of a lock that is broken are listed
-// again because one came or left before the transaction was executed. This library's
-// clients stay away from a draining lock; other clients do not know the state.
+// breakTries is how often the contenders of a lock that is broken are listed at most. They are listed again if one came or left
+// before the transaction was executed. This library's clients stay away from a draining lock; other clients do not know the
+// state.
 const breakTries = 5
 
 // force commits the transaction, including the deletion of the contenders of the locks it breaks.

@@ -128,8 +128,8 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 	}
 }
 
-// setState writes the state of a lock that is to be deleted, fenced, and notes the new
-// version. After a crash, a plan that finds the lock in this state is the same as before.
+// setState writes the state of a lock that is to be deleted, fenced, and notes the new version. After a crash, a new plan makes
+// the same changes, and warns that the lock was left draining.
 //
 // It does not raise the generation, and the sum of the lock leaves the state out: to a plan,
 // the lock is as declared, except that it is closed (plan, guard.go).

@@ -96,7 +96,7 @@ func insiders(who kind.List, open bool) kind.List {
 // Grants reports whether a list gives a right, or ADMIN, to an identity that surely is not one of the insiders.
 func Grants(insiders, list kind.List, right kind.Perm) bool {
 	return len(insiders) > 0 && slices.ContainsFunc(list, func(a kind.ACL) bool {
-		_, anybody := kind.List{a}.Rights() // by an entry that only servers can match
+		_, anybody := kind.List{a}.Rights() // rights that the entry may give to any client, because only servers can match it
 		return a.Perms&(right|kind.PermAdmin) != 0 && anybody == 0 && stranger(insiders, a)
 	})
 }
