@@ -89,7 +89,7 @@ func run(version, commit, out string, native bool) error {
 	return r.build(targets)
 }
 
-// build makes all of it; documents first, which the program writes.
+// build makes the release. It begins with the documents, which locktree itself writes.
 func (r *release) build(targets []target) error {
 	if err := r.documents(); err != nil {
 		return err

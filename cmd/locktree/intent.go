@@ -20,7 +20,7 @@ type shownFlags struct{ concise, full bool }
 
 func (f *shownFlags) register(c *cobra.Command) {
 	c.Flags().BoolVar(&f.concise, "concise", false, "show each change of the plan on one line")
-	c.Flags().BoolVar(&f.full, "full", false, "show each change, also if there are more than 200, which a terminal shows in groups")
+	c.Flags().BoolVar(&f.full, "full", false, "show each change; without it, a terminal shows more than 200 changes in groups")
 }
 
 // intentFlags are what a person can ask of one run of plan, apply or destroy, besides the
@@ -32,7 +32,7 @@ type intentFlags struct {
 
 func (f *intentFlags) register(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.Targets, "target", nil, "plan only this `ADDRESS`, everything in it, and what that needs; may be repeated")
-	c.Flags().BoolVar(&f.AllowMassDestroy, "allow-mass-destroy", false, "allow a plan that removes more than 30 % of a namespace")
+	c.Flags().BoolVar(&f.AllowMassDestroy, "allow-mass-destroy", false, "allow a plan that removes at least five nodes and more than 30 % of a namespace")
 	c.Flags().StringArrayVar(&f.ForceBreak, "force-break", nil, "remove the lock at this exact `ADDRESS` even if it is in use: its holder loses it")
 	c.Flags().DurationVar(&f.drain, "drain", 0, "before locks are removed or replaced, make them grant nothing new and wait this long until they are idle; 60s without a value")
 	c.Flags().Lookup("drain").NoOptDefVal = "60s"

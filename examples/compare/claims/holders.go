@@ -168,7 +168,7 @@ func (k *Killed) Does() string {
 type Crossed struct {
 	Row
 	Refused  string // the error that one of them was given
-	Granted  bool   // a second lock
+	Granted  bool   // one of them was granted the other's lock, too
 	Together bool   // locks that take both at once, in opposite orders, were granted: no deadlock
 }
 

@@ -101,7 +101,7 @@ func work(ctx context.Context, orders locks.KeyedMutex, deliveries <-chan string
 			return err
 		}
 		err = db.charge(lease.Context(), id, lease.Token())
-		lease.Release() // the next delivery does not wait until the node is gone
+		lease.Release() // does not wait until the node is gone
 		if err != nil {
 			return err
 		}

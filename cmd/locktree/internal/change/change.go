@@ -70,8 +70,7 @@ func confirm(ctx context.Context, h Host, o Options) error {
 	return h.Approve(ctx, what, question, ", or apply a plan saved with \"plan -out FILE\"")
 }
 
-// firstTries bounds how often the first apply of a stack plans again because another one
-// came first.
+// firstTries is how often the first apply of a stack plans at most. It plans again if another apply came first.
 const firstTries = 3
 
 // Run is an apply without a saved plan: it locks, plans, shows, asks and applies.

@@ -9,10 +9,10 @@
 //
 // # What is not guaranteed
 //
-// A process in another group may escape Kill if it ignores SIGHUP. When the parent of a stopped group dies, Linux sends the
-// group SIGHUP and continues it. A process in it may then start another process, which Kill does not find. If this process
-// dies, the processes that the command started survive. Systems other than Unix have no groups: only the command itself is
-// told.
+// A process in another group may escape Kill if it ignores SIGHUP. When the parent of a stopped group dies, Linux sends the group
+// SIGHUP and continues it. A process in it may then start another process, which Kill does not find. If this process dies, the
+// processes that the command started survive. Systems other than Unix have no groups: Signal, Stop and Kill reach only the
+// command itself.
 package child
 
 import (

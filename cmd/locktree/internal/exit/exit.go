@@ -24,7 +24,7 @@ const (
 	// Only with -detailed-exitcode of apply, destroy or import.
 	Stale  = 4 // the saved plan no longer fits what is in ZooKeeper
 	Locked = 5 // another apply holds the lock
-	InUse  = 6 // a lock to be deleted or replaced is held
+	InUse  = 6 // a lock to be deleted or replaced is in use
 
 	// Only of exec, which otherwise exits with the code of its command. Commands rarely use
 	// them, as with timeout(1) and env(1).

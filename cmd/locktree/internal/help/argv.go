@@ -53,8 +53,8 @@ func collectFlags(c *cobra.Command, into map[string]*pflag.Flag) {
 
 var twoDashes = regexp.MustCompile(`(?m)^( +(?:-[a-zA-Z], )?)--|( )--(help)`)
 
-// unlisted are the commands that belong to no task, such as completion, the runbooks, which a topic lists, and lines without
-// which the help of locktree fits one screen.
+// unlisted matches what the help leaves out: commands without a task, runbooks, which a topic lists, and usage lines that would
+// need a second screen.
 var unlisted = regexp.MustCompile(`\n\nAdditional Commands:(\n  .*)+|\n  locktree \S+ +Runbook: .*|\n  locktree \[flags\]|\n\nUse "locktree.*`)
 
 // OneDash writes the flags of a help text as the documentation does, and lists only the commands that belong to a task.

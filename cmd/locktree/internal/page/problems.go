@@ -458,7 +458,7 @@ func (p *problemsOf) limits(in *inspect.Report) {
 		}
 		text := fmt.Sprintf("%s (%s) %s for %s%s; %s is %s.", s.Who(), s.Details(), does, x.Age, of, x.Limit, x.Declared)
 		at, known := p.cause(lock, x)
-		if !known && x.Limit == "max_wait" && own >= 0 && slices.Contains(p.found[own].Locks, lock.Path) { // held for too long
+		if !known && x.Limit == "max_wait" && own >= 0 && slices.Contains(p.found[own].Locks, lock.Path) { // the holder exceeds max_hold, which explains the wait
 			at, known = own, true
 		}
 		if known {

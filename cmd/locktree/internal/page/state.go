@@ -54,7 +54,7 @@ type Ensemble struct {
 // Options of a board.
 type Options struct {
 	Version  string
-	Interval time.Duration // between two looks: what is older than three of them is stale
+	Interval time.Duration // between two looks; a snapshot older than three intervals is stale
 	Now      func() time.Time
 }
 

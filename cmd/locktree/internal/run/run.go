@@ -7,7 +7,8 @@
 //  2. A command in a process group of its own can be ended with everything that it started (package child).
 //  3. A signal before the grant or after the command is for this program.
 //
-// It never runs a command without a proven lock, and it never reports the command's exit code if the lock was lost.
+// It never runs a command without a proven lock, and it never reports the command's exit code if the lock was lost while the
+// command ran.
 //
 //	err := run.Exec(ctx, host, run.Options{Locks: []string{"/locks/nightly"}, Command: []string{"./report"}, Try: true,
 //		Permits: 1, Conflict: exit.Conflict, Given: func(flag string) bool { return false }})

@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/inspect/scan"
 )
 
-// maxLookedAt is how many locks doctor checks.
+// maxLookedAt bounds the reads of one look, and the locks that doctor checks if no administrators are declared.
 const maxLookedAt = 5000
 
 // serversOf returns the servers of an ensemble one by one. For SRV records, it returns the servers that the records name now.

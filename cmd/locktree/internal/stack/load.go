@@ -274,7 +274,7 @@ func (l *Loader) ClientConfig(e *config.Ensemble) (recipes.Config, error) {
 		with.SessionTimeout = time.Duration(seconds) * time.Second
 	}
 	if isTrue(l.Environ.Get("ZOOKEEPER_TLS_SKIP_VERIFY")) {
-		return with, view.Failf("TLS cannot go unverified", "The environment variable ZOOKEEPER_TLS_SKIP_VERIFY is set; locktree does not offer that. Unset it, and name the certificate authority of the servers in ca_file or ZOOKEEPER_TLS_CA_FILE.")
+		return with, view.Failf("TLS cannot go unverified", "The environment variable ZOOKEEPER_TLS_SKIP_VERIFY is true; locktree does not offer that. Unset it, and name the certificate authority of the servers in ca_file or ZOOKEEPER_TLS_CA_FILE.")
 	}
 	here := *e
 	here.TLS = l.TLS(e)

@@ -1,10 +1,10 @@
-# The name of this stack is written into every node it owns. locktree never
-# touches a node that carries another name, or none.
+# The name of this stack is written into each lock and namespace that it owns. locktree leaves those
+# with another name, or none, as they are, unless an import block names them.
 locktree {
   stack = "STACK"
 }
 
-# The ZooKeeper servers, and the path everything below is created under.
+# The ZooKeeper servers, and the path below which locktree creates what this file declares.
 # "locktree dev" serves an in-memory one on 127.0.0.1:2181.
 ensemble "main" {
   servers = [SERVERS]

@@ -107,7 +107,7 @@ const (
 	JobReleased JobEvent = "released"
 )
 
-// Job is a line of exec about its lock. Path has all of several locks.
+// Job is a line of exec about its lock. If the command holds several locks, Path has all their paths.
 type Job struct {
 	Event JobEvent
 	Path  string

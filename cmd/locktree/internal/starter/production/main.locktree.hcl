@@ -1,12 +1,12 @@
-# The name of this stack is written into every node it owns. locktree never
-# touches a node that carries another name, or none.
+# The name of this stack is written into each lock and namespace that it owns. locktree leaves those
+# with another name, or none, as they are, unless an import block names them.
 locktree {
   stack = "STACK"
 }
 
-# Whoever runs locktree is known by a client certificate: people and the pipeline that applies by
-# that of the provisioner, the pipeline that plans by that of CI. LOCKTREE_VAR_certificates names
-# the directory.
+# locktree logs in with a client certificate. People and the pipeline that applies use the
+# certificate of the provisioner, and the pipeline that plans uses that of CI.
+# LOCKTREE_VAR_certificates names the directory.
 variable "certificates" {
   type        = string
   default     = "/etc/locktree/tls"

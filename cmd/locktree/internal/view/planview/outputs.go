@@ -229,8 +229,8 @@ type step struct {
 	same          bool
 }
 
-// elementSteps are the steps between two lists. If that takes no more lines, they are compared place by place. If not, an
-// object in the place of another object is shown as a change of it.
+// elementSteps are the steps between two lists. Lists of one length are compared place by place, unless their longest common
+// subsequence leaves fewer changes. Then an object that takes the place of another object is a change of that object.
 func elementSteps(before, after []any) []step {
 	isObject := func(v any) bool { _, ok := v.(map[string]any); return ok }
 	steps := editSteps(before, after, reflect.DeepEqual, func(a, b any) bool { return isObject(a) && isObject(b) })

@@ -460,7 +460,8 @@ func total(plans []*plan.Plan) plan.Counts {
 	return sum
 }
 
-// SummaryLine is the line that scripts search for. If there are any, it counts imports as Terraform does, and forgotten locks as OpenTofu.
+// SummaryLine is the line that scripts search for. It counts imports as Terraform does and forgotten locks as OpenTofu does, if
+// there are any.
 func SummaryLine(c plan.Counts) string {
 	return "Plan: " + figures(c, "%d to import, ", "%d to add, %d to change, %d to destroy", ", %d to forget")
 }
