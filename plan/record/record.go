@@ -23,8 +23,8 @@ import (
 const Format = 3
 
 // Record is the stack's record, the data of <root>/.locktree/stacks/<stack>: what no node says. Every transaction of an apply
-// writes it, together with the nodes; the last one of a destroy deletes it. Its size does not depend on the number of locks,
-// except for Untracked.
+// writes it, together with the nodes; the last one of a destroy deletes it. Untracked is its only list of nodes. So its size
+// depends on Untracked, Outputs and, until an apply has finished, Pending.
 type Record struct {
 	Apply   string            // id of the apply that wrote it
 	Key     string            // of the sums in the nodes, see [Sum]

@@ -52,7 +52,7 @@ var (
 						arg("server_principal", "string", "kerberos: principal of all servers (zookeeper.server.principal)."),
 						arg("service", "string", "kerberos: first part of the servers' principals (zookeeper.sasl.client.username); zookeeper by default."),
 						arg("realm", "string", "kerberos: realm of the servers (zookeeper.server.realm); that of the principal by default."),
-						arg("canonicalize", "bool", "kerberos: look for each server by the name that its address has in DNS (zookeeper.sasl.client.canonicalize.hostname); true by default."),
+						arg("canonicalize", "bool", "kerberos: take the host in each server's principal from a reverse DNS lookup of its address (zookeeper.sasl.client.canonicalize.hostname); true by default."),
 						arg("remove_host", "bool", "kerberos: the servers remove the host from principals (kerberos.removeHostFromPrincipal); false by default."),
 						arg("remove_realm", "bool", "kerberos: the servers remove the realm from principals (kerberos.removeRealmFromPrincipal); false by default."),
 					},

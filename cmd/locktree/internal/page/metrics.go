@@ -156,7 +156,7 @@ func (f *families) ensemble(e *Ensemble, now time.Time, interval time.Duration) 
 		}
 		if name := whose + " " + escapeLabel(c.Subject); !expires[name] {
 			expires[name] = true
-			f.add("locktree_certificate_expiry_timestamp_seconds", "gauge", "Time at which a certificate expires that the connection to ZooKeeper depends on: the client's, the server's, or of an authority that signed it.",
+			f.add("locktree_certificate_expiry_timestamp_seconds", "gauge", "Expiry of a certificate that the connection to ZooKeeper needs: the client's, the server's, or that of a signing authority.",
 				seconds(c.Expires), append(slices.Clip(en), "whose", whose, "subject", c.Subject)...)
 		}
 	}
