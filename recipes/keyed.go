@@ -9,10 +9,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Keyed is a family of locks, one for each key, for example for each user. Only the family is declared. The node of a key is
-// created with its first contender and deleted with its last, in the same transactions. So locking an unused key takes as few
-// round trips as locking a declared lock that is free, and an unused key has no node. A crash leaves an empty container node,
-// which ZooKeeper deletes by itself within a minute or so.
+// Keyed is a family of locks, one for each key, for example for each user. Only the family is declared. The transaction of
+// a key's first contender creates the key's node, and that of the last one deletes it. If the last one's client saw others,
+// a later request deletes it. So locking an unused key takes as few round trips as locking a free declared lock, and such a key
+// has no node. A crash leaves an empty container node, which ZooKeeper deletes by itself within a minute or so.
 //
 // A key is any UTF-8 string of up to 512 bytes, the empty string included. [kind.KeyedParams.Path] returns its node. Keys are
 // compared byte by byte: Unicode can encode "é" in two ways, which are two keys.

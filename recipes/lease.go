@@ -90,10 +90,10 @@ func (l *Lease) Unlock(ctx context.Context) error {
 // deleting in the background, so Release returns no error. If the lease was lost before, the cause of its Context is ErrLost. A
 // program that ends calls [Client.Close], which frees whatever is left.
 //
-// If this client next asks for the same lock as its only holder, that call waits until the node is gone. A call for permits or
-// for reading does not wait for that. If the lease was for reading, a call for writing does not wait either. The server executes
-// their requests after the delete. If the connection is cut then, the client's old node can stay ahead of them until it is
-// deleted. Meanwhile a Try fails.
+// This client's next exclusive call for the same lock waits until the node is gone. A call for permits or for reading does not
+// wait for that. If the lease was for reading, a call for writing does not wait either. The server executes their requests after
+// the delete. If the connection is cut then, the client's old node can stay ahead of them until it is deleted. Meanwhile a Try
+// fails.
 //
 // A client has at most 256 deletes under way, those of Unlock included. While 256 deletes are under way Release waits, for a
 // sixth of the session timeout at most. If it cannot send the request by then, or if there is no connection, the delete is left

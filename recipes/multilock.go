@@ -20,7 +20,7 @@ func (m *RWMutex) handle() *handle  { return m.write }
 //
 // MultiLocks do not wait for each other in a circle, nor do they with single locks. One transaction creates all places of a set.
 // So of two sets, one has the older place in every queue that they share.
-//  1. A place waits only for older places. So the oldest set that waits, waits only for holders, which are free to finish.
+//  1. A place waits only for older places. So the oldest waiting set waits only for holders, and they are free to finish.
 //  2. The goroutines of one client take turns at each lock. A set takes the turns of all its members at one moment, before it
 //     creates a node. Until then it delays no other goroutine, so goroutines that want one of the locks may go first.
 //

@@ -5,7 +5,7 @@
 //	data, stat, err := s.Get(ctx, "/app/config")
 //
 // It relies on package recipes for the connection, and takes no lock. For a write that must not happen after a lock is lost, use
-// [github.com/locktree/locktree/recipes.Lease.Multi]. Its types are [Session], and [OpError], the error of every operation.
+// [github.com/locktree/locktree/recipes.Lease.Multi]. Its types are [Session], [Reads], and [OpError], the error of every operation.
 package direct
 
 import (
@@ -26,7 +26,7 @@ import (
 // Without a connection they expire it up to Timeout (and a tick) after they last heard from it.
 type Session struct{ ahead session.Ahead }
 
-// Of returns s with the operations for programs, which call Client.Session of package recipes.
+// Of wraps s for programs. They get the result from Client.Session of package recipes.
 func Of(s *session.Session) *Session { return &Session{session.Ahead{Session: s}} }
 
 // ID returns the session's id.
@@ -60,9 +60,9 @@ func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, stat *
 	return s.ahead.GetACL(ctx, path)
 }
 
-// GetW is Get plus a watch: changed is closed when the node should be read again. The node was changed or deleted, the connection
-// was re-established (events may have been missed), the session was lost, or ctx has ended. No change after the read is missed,
-// but a closed channel does not prove a change. On any error, including zk.ErrNoNode, changed is nil and nothing is left behind.
+// GetW is Get plus a watch: changed is closed if the node should be read again. The reason may be that the node was changed or
+// deleted, the connection was re-established (events may be lost), the session was lost, or ctx has ended. No change after the read
+// is missed, but a closed channel proves no change. On any error, including zk.ErrNoNode, changed is nil and nothing is left behind.
 func (s *Session) GetW(ctx context.Context, path string) (data []byte, stat *zk.Stat, changed <-chan struct{}, err error) {
 	watched, call := context.WithCancel(ctx)
 	data, stat, w, err := s.ahead.GetCalled(ctx, path, call)

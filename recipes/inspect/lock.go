@@ -47,10 +47,10 @@ type Report struct {
 	Job *Job
 }
 
-// Lock looks at the lock at path: one request for the node, one for each of its queues, one for each contender. It writes nothing. For the
-// node of a key, up to three more requests find the family that declares it. For a family, Lock reads only the declaration: package scan
-// reads its keys. Lock reads the parts one after another, so the report of a busy lock may show both a holder and its successor. It leaves
-// out contenders that leave meanwhile. If the node does not exist the error is zk.ErrNoNode.
+// Lock looks at the lock at path: one request for the node, one for each queue, one for each contender, one for the record of a once. It
+// writes nothing. For the node of a key, up to three more requests find the family that declares it. For a family, Lock reads only the
+// declaration: package scan reads its keys. Lock reads the parts one after another, so the report of a busy lock may show both a holder
+// and its successor. It leaves out contenders that leave meanwhile. If the node does not exist the error is zk.ErrNoNode.
 func Lock(ctx context.Context, c session.Source, path string) (*Report, error) {
 	if err := kind.ValidatePath(path); err != nil {
 		return nil, errs.Errorf("recipes: inspect: %w", err)

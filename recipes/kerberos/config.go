@@ -24,8 +24,8 @@ type Config struct {
 	// Krb5Conf is the configuration of Kerberos; "" = the environment variable KRB5_CONFIG, or /etc/krb5.conf.
 	Krb5Conf string
 
-	// ServerPrincipal is the principal of all servers (zookeeper.server.principal), without a realm in ServerRealm. "" = Service,
-	// a slash, and the server's host.
+	// ServerPrincipal is the principal of all servers (zookeeper.server.principal). If it names no realm, it is in
+	// ServerRealm. "" = Service, a slash, and the server's host.
 	ServerPrincipal string
 	// Service is the first part of the servers' principals (zookeeper.sasl.client.username); "" = "zookeeper".
 	Service string

@@ -126,7 +126,7 @@ func (x *exchange) meet(answer []byte) ([]byte, bool, error) {
 	return []byte{}, false, nil
 }
 
-// agree chooses no security layer, which is all that ZooKeeper offers, and no other name than the ticket's.
+// agree chooses "no security layer", the only choice that ZooKeeper offers, and asks for no name but the ticket's.
 func (x *exchange) agree(offer []byte) ([]byte, bool, error) {
 	says, err := x.unwrap(offer)
 	if err != nil {

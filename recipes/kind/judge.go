@@ -49,8 +49,8 @@ func (k *Kind) Judge(params Params, lines [][]Seen) [][]Verdict {
 }
 
 // tentative reports whether the permit at place i, beyond the present limit, was created but not granted. Our contenders record the limit
-// at their creation, and only move forward. So one that still has that many others before it was never within the limit. Curator's clients
-// create their permits while they are still at the gate, and leave the gate when they are granted.
+// at their creation, and only move forward. So if a permit still has that many others before it, it was never within the limit. Curator's
+// clients create their permits while they are still at the gate, and leave the gate when they are granted.
 func (c Seen) tentative(i int, gated map[int64]bool) bool {
 	if h, ok := ParseHolder(c.Data); ok && (h.Limit > 0 || h.Held != nil) {
 		return h.Held == nil && i >= h.Limit

@@ -222,7 +222,7 @@ const (
 	WireKazoo = "kazoo"
 )
 
-// Common are the parameters that every recipe has. A namespace has its description and its limits alone.
+// Common are the parameters that every recipe has. A namespace has only Description and Limits.
 type Common struct {
 	// Description is for people; it changes nothing.
 	Description string

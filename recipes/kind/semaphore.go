@@ -1,13 +1,13 @@
 package kind
 
 // Semaphore is the kind of a lock with a fixed number of permits, in the layout of Curator's InterProcessSemaphoreV2. Permits are nodes
-// below "leases". A client that wants one first queues below "locks", and only the front of that queue competes for a free permit.
+// below "leases". Clients queue below "locks", where only the first competes for a permit. This library's first try without queueing.
 var Semaphore = &Kind{
 	Name:     "semaphore",
 	Doc:      "A lock with a number of permits: a caller takes one or more, and waits while too few are free.",
 	Children: []string{"leases", "locks"},
 	Queues: []Queue{
-		// The mark of a permit is for people only: permits have no front, so a successor learns nothing from it.
+		// The mark of a permit is for people only. A successor does not wait for one certain permit, so no mark helps it.
 		{Child: "leases", Admit: admitUpToPermits, Marked: true, Exclusive: map[string]string{WireCurator: "lease-"}},
 		{Child: "locks", Gate: true, Admit: firstHolds, Exclusive: map[string]string{WireCurator: "lock-"}},
 	},

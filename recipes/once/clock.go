@@ -18,8 +18,8 @@ import "time"
 //   - begin calls inTime after its write with the time of the write. This is exact: a start that was too late is undone.
 //   - inTime compares the slot with the times at which its schedule was declared ([kind.Payload]) and its record was created. Both are
 //     stored, so this is exact too.
-//   - turn compares slots with this client's clock, and Skip with the machine's. If that clock is slow, they see only later that a slot is
-//     due.
+//   - turn compares slots with the corrected clock (type clock), Skip with the machine's own. If the machine's clock is slow, they see
+//     only later that a slot is due.
 //   - clock.learn accepts a clock that was at most 30 s ahead of the ensemble's when the slot was chosen.
 
 // recheck bounds each wait for a slot: a clock may be set meanwhile, so everything is looked at again.
@@ -44,8 +44,8 @@ func (c *clock) read() (now time.Time, set bool) {
 	return own.Add(-c.ahead), set
 }
 
-// learn compares the time of the last read with a later time of the ensemble. It reports whether the clock was further ahead than a
-// slot may start early.
+// learn compares the time of the last read with a later time of the ensemble. It reports whether the corrected clock led by more
+// than 30 s (ahead).
 func (c *clock) learn(ensemble time.Time) (wrong bool) {
 	was := c.ahead
 	c.ahead = max(0, c.own.Sub(ensemble))

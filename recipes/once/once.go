@@ -144,7 +144,7 @@ func (o *Once) startNow(ctx context.Context, slot string, moment time.Time, choo
 		return s, 0, nil
 	}
 	err = l.Do(ctx, func(context.Context, *recipes.Lease) error { return err })
-	// The wait early counts from our node's last write, and the time asked is before that. So the pause is never too long.
+	// The wait in early counts from our node's last write. The time in asked is earlier, so the pause is never too long.
 	return nil, min(early-time.Since(asked), recheck) + stagger(p), err
 }
 

@@ -72,8 +72,8 @@ func (s *Start) contender() (own *zk.Stat, err error) {
 // begin writes the start into the record. If it is too early for that, it returns how long to wait.
 //
 // passed is a past time of the ensemble's clock, when our node was last written. That can be as early as the moment when the call
-// began to wait for the lock. So a slot that is due at passed is due, but it may be too old by now. The time of our write in the
-// record shows that, and then begin undoes the write.
+// began to wait for the lock. So a slot that was due then is still due, but it may be too old by now. The time of our write in
+// the record shows that, and then begin undoes the write.
 func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err error) {
 	ctx, token := s.Context(), s.Token()
 	var before *slots.Record

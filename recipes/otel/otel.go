@@ -24,8 +24,8 @@
 // # Who was in the way
 //
 // [ID] writes the trace of the caller's context into the contender, after its name. Every client that may read the queue sees it there;
-// `locktree status` shows it. A recorded call that has waited for 100 ms reads, with one request, the contender that was first when the
-// wait began. The span links to the trace that it finds there. A call that is refused takes the trace from the error.
+// `locktree status` shows it. When a recorded call has waited for 100 ms, the Observer reads, with one request, the contender that was
+// first when the wait began. The span links to the trace that it finds there. A call that is refused takes the trace from the error.
 package otel
 
 import (

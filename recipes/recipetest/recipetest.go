@@ -3,7 +3,7 @@
 // for code that takes one as an argument.
 //
 //	func TestTheLedgerIsLeftWhenTheLockIsLost(t *testing.T) {
-//		synctest.Test(t, func(t *testing.T) { // fake time, if wanted: timeouts take none
+//		synctest.Test(t, func(t *testing.T) { // fake time, if wanted: timeouts take no time
 //			c := recipetest.Start(t, recipetest.Lock("/locks/ledger", &kind.MutexParams{}))
 //			client := c.Client("worker-1")
 //			...

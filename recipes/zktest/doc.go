@@ -3,7 +3,7 @@
 // a session timeout has its exact length, and your test does not wait for it.
 //
 //	func TestALostLockEndsItsWork(t *testing.T) {
-//		synctest.Test(t, func(t *testing.T) { // fake time: timeouts take none
+//		synctest.Test(t, func(t *testing.T) { // fake time: timeouts take no time
 //			server := zktest.Start(t)
 //			err := server.Provision("/locks/ledger", &kind.Payload{Params: &kind.MutexParams{}})
 //			...
@@ -84,7 +84,7 @@
 //     server without SASL
 //   - reconfiguration: the answer is ReconfigDisabled, as from a standalone
 //     server by default
-//   - persistence, snapshots, elections, observers, local sessions
+//   - persistence, snapshots, elections, observers, local sessions (except read-only)
 //   - the admin server, JMX, Prometheus, the audit log; mntr has only the sixteen
 //     gauges that mean something here
 //   - throttling of requests and connections: inject [Fail] with
@@ -98,10 +98,10 @@ package zktest
 // internal/digestmd5 has a login, internal/release the differences between releases of ZooKeeper, and internal/pipe a network without
 // sockets.
 //
-// The files, along a frame's way: listen.go accepts connections. read.go has wire cut the stream into frames and decode them. fault.go
-// decides what goes wrong, and conn.go queues requests. exec.go and reads.go ask the store and encode its answers; session.go and auth.go
-// know the client. replica.go is another server's view of the tree, with its watchers. reap.go and the sessions' timers act by themselves.
-// inspect.go, counts.go, disrupt.go and event.go serve the test, and words.go reports the server's state to internal/words.
+// The files, along a frame's way: listen.go accepts connections. read.go lets package wire cut the stream into frames and decode them.
+// fault.go decides what goes wrong, and conn.go queues requests. exec.go and reads.go ask the store and encode its answers; session.go and
+// auth.go know the client. replica.go is another server's view of the tree, with its watchers. reap.go and the sessions' timers act by
+// themselves. inspect.go, counts.go, disrupt.go and event.go serve the test, and words.go reports the server's state to internal/words.
 //
 // One lock guards all of it. It is never held across I/O or a sleep, because in a bubble a goroutine that waits for a mutex stops time. So
 // whatever may block (a reader, a writer, a fault's predicate) runs without it.

@@ -17,7 +17,7 @@ import (
 // The example of the package documentation and of the README.
 func TestALostLockEndsItsWork(t *testing.T) {
 	// readme: begin
-	synctest.Test(t, func(t *testing.T) { // fake time: timeouts take none
+	synctest.Test(t, func(t *testing.T) { // fake time: timeouts take no time
 		server := zktest.Start(t)
 		err := server.Provision("/locks/ledger", &kind.Payload{Params: &kind.MutexParams{}})
 		require.NoError(t, err)

@@ -163,7 +163,7 @@ func (c *conn) multi(r *wire.Request, e *wire.Encoder) wire.Code {
 	ops := make([]store.Op, len(r.Ops))
 	for i := range r.Ops {
 		if ops[i] = storeOp(&r.Ops[i]); ops[i] == nil {
-			// A transaction with one read has only reads (wire's multi), and a multi must have none.
+			// If one operation is a read, all are: package wire refuses a mix. A multi must have no read.
 			return wire.CodeMarshallingError
 		}
 	}

@@ -84,11 +84,11 @@ func WithSASL(password func(user string) string) Option {
 // enforce.auth.schemes=sasl). Others get SessionClosedRequireSaslAuth (-124) and lose their connection.
 func WithSASLRequired() Option { return func(o *options) { o.saslRequired = true } }
 
-// WithVersion makes the server answer as another release of ZooKeeper does, "3.9" or "3.9.1". From 3.9.0 on, events carry the id of the
-// transaction that fired them (ZOOKEEPER-4655), and a create2 in a transaction is answered with a Stat (ZOOKEEPER-4026). A write that
-// cannot be decoded is then no transaction, and a transaction with an unknown mode of creation cannot be decoded. A check outside of a
-// transaction is not implemented. From 3.9.2 and 3.8.4 on, exists needs READ on a node that exists (ZOOKEEPER-2590). The four-letter
-// words say the version. It panics if v is no version.
+// WithVersion makes the server answer as another release of ZooKeeper does, "3.9" or "3.9.1". From 3.9.0 on, events carry the zxid of
+// the write that fired them (ZOOKEEPER-4655), and a create2 in a multi is answered with a Stat (ZOOKEEPER-4026). Except for a multi, a
+// write that cannot be decoded takes no zxid. A multi with an unknown mode of creation cannot be decoded. The answer to a check outside
+// of a multi is Unimplemented. From 3.9.2 and 3.8.4 on, exists needs READ on a node that exists (ZOOKEEPER-2590). The four-letter words
+// say the version. It panics if v is no version.
 //
 // Several modes of watches on one path (ZOOKEEPER-4466) and their removal by type (ZOOKEEPER-4471, ZOOKEEPER-4472), both of
 // 3.9.0, stay as in 3.8.0: docs/operating.md.

@@ -38,8 +38,8 @@ type round struct {
 const (
 	// lookers is how many nodes are looked at concurrently.
 	lookers = 64
-	// Both bound a look's requests that only ask for changes: turnReads for nodes in turn, checkReads for locks in use without
-	// dump.
+	// turnReads and checkReads bound a look's requests that only ask for changes: for nodes in turn, and for locks in use
+	// without dump.
 	turnReads, checkReads = 64, 192
 	// notesEvery is how soon an unchanged contender is read again, because its program may have written into its node.
 	notesEvery = time.Minute
@@ -370,7 +370,7 @@ func (r *round) lead(path string, names []string) {
 	}
 }
 
-// reading reads the contenders in a directory of an entry, except for those that are known, unless it is deep.
+// reading returns the reader of contenders for each directory of e. Unless deep is set, it does not read known ones again.
 func (r *round) reading(ctx context.Context, e *entry, deep bool) func(dir string) node.Reader {
 	known := map[string]*inspect.Contender{}
 	if e.report != nil {

@@ -36,7 +36,7 @@ type Snapshot struct {
 	// Certificates are the certificates of the connection; none if it is not encrypted. Package check judges them.
 	Certificates []session.Certificate
 	Unasked      []words.Unasked // the servers that did not tell all their connections: while there are any, no session counts as away
-	Waits        *inspect.Waits  // see WaitsFor; of a longer queue the first 200 waiters, and later ones with a contender in another lock, 400 in all
+	Waits        *inspect.Waits  // see WaitsFor; of more than 200 waiters in a queue: the first 200, and later ones with a contender in another lock, 400 in all
 	Unread       []Unread        // what could not be read, by path
 	Cut          bool            // not all nodes below the prefix are looked at: there are too many, or some paths are very long
 	Empty        []Empty         // what remains of undeclared locks; only Look below a prefix finds it
@@ -78,10 +78,10 @@ type Options struct {
 // maxNodes bounds the nodes below a prefix that are looked at.
 const maxNodes = 100_000
 
-// Scanner looks at the same locks repeatedly, and asks only for changes. If the servers allow the four-letter words dump and cons, these
-// tell it the contenders of each queue. Their cost grows with the contenders and not with the locks. If not, it compares the stats of the
-// directories (pzxid) with those of the last look. In both cases it also reads the stats of all nodes again, a few in each look. So it
-// finds a changed declaration, and a foreign child of an idle lock. It reads the node of a contender again once a minute at most.
+// Scanner looks at the same locks repeatedly, and asks only for changes. If the server of its session allows the four-letter word dump,
+// that lists the contenders of all queues. Its cost grows with the contenders and not with the locks. Without dump, it compares the stats
+// of the directories (pzxid) with those of the last look. In both cases it also reads the stats of all nodes again, a few in each look. So
+// it finds a changed declaration, and a foreign child of an idle lock. It reads the node of a contender again once a minute at most.
 //
 // A Scanner is safe for use by several goroutines, one look at a time.
 type Scanner struct {
@@ -293,8 +293,8 @@ func (s *Scanner) show(snap *Snapshot) {
 const maxGraph = 200
 
 // shortened keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in another
-// lock, until there are twice maxGraph in all. Up to that number, leaving out the rest hides a cycle only if it leads through a writer that
-// keeps a reader waiting. The holder blocks all other waiters anyway.
+// lock, until there are twice maxGraph in all. Up to that number, the cut hides a cycle only if a writer in the cycle keeps a reader
+// waiting. The holder blocks all other waiters anyway.
 func shortened(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	if len(in.Waiters) <= maxGraph {
 		return in

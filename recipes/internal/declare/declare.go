@@ -182,8 +182,8 @@ func (e *Reader) End() {
 // its declaration again at once, and push out another's.
 const MaxDeclarations = 4096
 
-// Pins keeps the declarations that a call needs until the call ends. If calls need more than MaxDeclarations, each goes with the
-// last call that needs it (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet).
+// Pins keeps the declarations that a call needs until the call ends. If calls need more than MaxDeclarations, each declaration
+// is dropped with the last call that needs it (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet).
 type Pins struct {
 	In    *Cache
 	paths []string

@@ -77,7 +77,7 @@ func (l *Lab) Election() string {
 	return "/e"
 }
 
-// EveryKind declares one lock of each kind, which Ways take. The semaphore has three permits.
+// EveryKind declares one lock of each of the four kinds that Ways take. The semaphore has three permits.
 func (l *Lab) EveryKind() {
 	l.Mutex()
 	l.RWLock()

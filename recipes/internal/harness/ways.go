@@ -28,7 +28,7 @@ type Way struct {
 // Queues are where the contenders of all Ways stand.
 var Queues = []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"}
 
-// Ways are all recipes by name. They take what Lab.EveryKind declares: of the semaphore, all permits.
+// Ways are recipes of four kinds, and a set, by name. They take what Lab.EveryKind declares: of the semaphore, all permits.
 func Ways() map[string]Way { return WaysAt("") }
 
 // WaysAt is Ways for locks whose paths end with suffix.

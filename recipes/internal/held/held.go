@@ -535,7 +535,7 @@ func (h *Lock) look(round, i int) {
 			h.owner.Spawn(func() { h.look(round, i) })
 		}
 	}
-	if say := h.nodes[i].Mark.Swap(nil); say != nil { // before the read: the write checks the version, so it overwrites no earlier revocation
+	if say := h.nodes[i].Mark.Swap(nil); say != nil { // write the mark before the read: the write checks the version, so it overwrites no earlier revocation
 		(*say)()
 	}
 	o := &znode.Watch{K: h.nodes[i]}

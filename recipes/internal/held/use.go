@@ -98,7 +98,7 @@ func (h *Lock) overdue() bool {
 	if time.Now().Before(h.owner.Session.Deadline()) || h.owner.Session.State() != session.StateLost {
 		return false
 	}
-	h.Lose(h.owner.Session.Err()) // the session calls Lose too, but may only have begun to
+	h.Lose(h.owner.Session.Err()) // the session also calls Lose, but perhaps has not finished
 	return true
 }
 
@@ -286,8 +286,8 @@ type Key struct {
 
 type usesKey struct{}
 
-// leased is a context under l. Value returns l for l's *Lock, and for the Key of its lock or of each member of a set. For usesKey
-// it returns the innermost use.
+// leased is a context under l. Value returns l for the *Lock of l, and for the Key of that lock or of any member of a set. For
+// usesKey it returns the innermost use.
 type leased struct {
 	context.Context
 	l *Use

@@ -163,8 +163,8 @@ func (a *Call) granted(at *arrival) error {
 // semaphore writes nothing. Permits that are created only to be withdrawn are in the way of other tries, and of Curator's
 // clients, which count every permit. When permits are free again, the first try costs one round trip more.
 //
-// The first waiter at the gate relies on this. Once it is there, each client creates and withdraws direct permits only in calls under way
-// and in one later call. The later call lists the gate and sees the waiter, and so does every later look of its session.
+// The first waiter at the gate relies on this. After it has queued, a client creates and withdraws direct permits only in calls already
+// under way, and in one later call. The later call lists the gate and sees the waiter, and so does every later look of its session.
 func (a *Call) look(ctx context.Context, t *wait.Opened) error {
 	if !a.crowd(t).busy.Load() {
 		return nil

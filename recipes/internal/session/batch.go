@@ -88,7 +88,7 @@ func (b *Batch) GetACL(path string) *Reply { return b.add(read(wire.OpGetACL, pa
 // Send waits for a connection and hands it the requests. An error has OutcomeNotSent: no server sees any of them.
 func (b *Batch) Send(ctx context.Context) error { return b.send(ctx, true) }
 
-// Offer is Send without waiting for a connection. Even if ctx has ended it sends, unless it had to wait for other requests.
+// Offer is Send without waiting for a connection. If ctx has ended it still sends, but it does not wait for a free slot.
 func (b *Batch) Offer(ctx context.Context) error { return b.send(ctx, false) }
 
 func (b *Batch) send(ctx context.Context, patient bool) error {
@@ -181,7 +181,7 @@ type call struct {
 	ops    int   // of a transaction: the number of its operations
 	prompt bool  // it is written at once; see link.gather
 	lane   lane  // it waits for a slot of this lane
-	slot   bool  // it occupies one of its lane
+	slot   bool  // it occupies a slot of its lane
 	told   bool  // done is closed, or about to be; guarded by the link's mu
 
 	sent, touched clock.Stamp

@@ -544,8 +544,8 @@ func (l *link) take(spent []byte) []byte {
 }
 
 // touch notes that a frame is sent now. It returns the send time of the newest frame of this link that is at least T/8 older, for
-// proof.touched. If there is no such frame, touch returns the send time of the connect request. The leader itself creates and revalidates
-// sessions, so it has heard of this one since. Older stamps are dropped. The caller holds mu.
+// proof.touched. If there is no such frame, touch returns the send time of the connect request. The leader itself creates or revalidates
+// a session, so it heard of this one after that request was sent. Older stamps are dropped. The caller holds mu.
 func (l *link) touch(now clock.Stamp) (touched clock.Stamp) {
 	for len(l.touches) > 1 && now.At.Sub(l.touches[1].At) >= clock.Report.Of(l.timeout) {
 		l.touches = l.touches[1:]

@@ -25,8 +25,8 @@ func (s *Session) Gone() bool {
 // returns nil when that session is gone, closed or expired; it ends with ctx, or with s.
 //
 // To close a session is to resume it first, and if the closeSession does not arrive it lives for another timeout. So the two are
-// sent together, with the shortest timeout that a server grants. After a failure the caller may try again, but not for long. A
-// login by SASL comes between them.
+// sent together, with the shortest timeout that a server grants. (With SASL, the closeSession is sent after the login.) After a
+// failure the caller may try again, but not for long.
 func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout()/3)
 	defer cancel()

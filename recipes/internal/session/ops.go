@@ -283,7 +283,7 @@ var errNotSent = errors.New("not sent")
 // of the session. When a server refuses the operation, run returns its reply together with the error.
 func (s *Session) run(ctx context.Context, o *op) (*wire.Reply, error) { return s.await(ctx, o, nil) }
 
-// await is run for an operation whose first call may already be under way: c, or nil.
+// await does what run does. If the first call of the operation is already under way, c is that call, otherwise nil.
 func (s *Session) await(ctx context.Context, o *op, c *call) (*wire.Reply, error) {
 	for try := 0; ; c = nil {
 		if c == nil {

@@ -145,7 +145,7 @@ func (s *Session) schedule() (x schedule) {
 }
 
 // after returns the first moment of the schedule after now; what was due up to now has been done. If a moment is put off later,
-// watchClock looks too early, which does no harm. Code that moves a moment nearer calls wake, at least if the moment is now
+// watchClock looks too early, which does no harm. Code that moves a moment nearer calls wake, at least if the new moment is
 // before Session.looks.
 func (x schedule) after(now time.Time) time.Time {
 	next := x.lost

@@ -145,11 +145,11 @@ func (s *Session) watched(ctx context.Context, o *op, call func()) (*wire.Reply,
 }
 
 // SetWatches watches the data of some nodes as GetCalled does, and the lists of children of others as ChildrenCalled does. It is one
-// request, which reads nothing. The watches come in that order, each with a call as by GetCalled. A watch fires at once if its node is
-// missing, or was changed after zxid. ZooKeeper's clients restore their watches with this request after a reconnect (DataTree.setWatches).
+// request, which reads nothing. It returns the watches in that order. Each runs call, as a watch of GetCalled does. A watch fires at once if its
+// node is missing, or was changed after zxid. ZooKeeper's clients restore watches with this request after a reconnect (DataTree.setWatches).
 //
-// Not guaranteed: that a watch ever fires whose node the session may not read. Servers set it without an error, and send no
-// event (CVE-2024-23944).
+// Not guaranteed: an event from a node that the session may not read. Servers set that watch without an error, and send
+// nothing (CVE-2024-23944).
 func (s *Session) SetWatches(ctx context.Context, zxid int64, data, children []string, call func()) ([]*Watch, error) {
 	r := &setWatches{since: zxid, keys: make([]watchKey, 0, len(data)+len(children)), data: len(data)}
 	for _, path := range data {

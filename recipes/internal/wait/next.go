@@ -157,10 +157,10 @@ func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
 }
 
 // lookAhead watches elder, the contender ahead of our predecessor, which is at path. When elder goes, we list again. So the
-// listing happens while our predecessor holds, and not when the queue waits for us. It shows our predecessor first, and then its
-// departure is all we need (see wayClear). This is for short queues: in a long one the predecessor's mark says that it holds. No
-// grant rests on this watch, because without it we list when the way is clear. The watch is on the children of elder, so a mark
-// written into its data wakes no waiter.
+// listing happens while our predecessor holds, and not when the queue waits for us. It shows that our predecessor is the first.
+// Then its departure is all we need (see wayClear). This is for short queues: in a long one the predecessor's mark says that it
+// holds. No grant rests on this watch, because without it we list when the way is clear. The watch is on the children of elder,
+// so a mark written into its data wakes no waiter.
 //
 // The first request also watches the predecessor, whose data are read later, and our own node. A grant without a listing needs
 // the watch on our own node (see prove). The request sets these two watches only if all clients may read our node: see
@@ -178,13 +178,13 @@ func (w *waiter) lookAhead(ctx context.Context, path, elder string) {
 	if k.Czxid == 0 || data == nil && (way.behind == nil || way.before != nil) {
 		return
 	}
-	way.looked = true // cost only; once: a change since our node was created fires the watch at once, and would fire it again
+	way.looked = true // cost only. Ask once: if a node was changed since our create, each such watch fires at once
 	set, err := w.Owner.Session.SetWatches(ctx, since, data, []string{elder}, w.waker())
 	if err != nil { // watchAhead reads the predecessor instead
 		return
 	}
 	if data != nil {
-		// Safety: wayClear relies on own.W. It was asked for since the create, so a change before it was set fires it at once.
+		// Safety: wayClear relies on own.W. The request names the zxid of our create, so a change between the two fires it at once.
 		w.own.W, way.behind = set[0], set[1]
 	}
 	way.before = set[len(data)] // cost only

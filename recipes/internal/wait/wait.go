@@ -88,7 +88,7 @@ type Grant struct {
 //  2. A write of this session was committed that was sent a short time ago. The lease counts from then.
 //  3. The declaration was in force when we queued.
 //
-// Each way in fulfils the first two:
+// Each fact goes with these proofs of the first two:
 //
 //	fact      1: all ahead gone           1: our node is there, and ours      2: the write
 //	created   the create's listing        the create's reply                  the create; confirm, if the node is inherited
@@ -138,7 +138,7 @@ const (
 // admission says that a queue admits us.
 type admission struct {
 	fact      fact
-	withWrite bool // condition 2 of prove: a write was committed with the fact. True by mistake makes two holders, false costs a write
+	withWrite bool // condition 2 of prove: a write was committed with the fact. If wrongly true, two clients can hold; if wrongly false, a write is wasted
 }
 
 // admitted returns when the queue admits our node; lists may show that already. The first at a gate needs no proof, because it
@@ -336,7 +336,7 @@ func (w *waiter) long() bool { return w.total > cmp.Or(w.Many, longQueue) }
 // mark writes the mark into our node after the grant: that we hold, and since when. It waits for no answer. In a long queue the
 // mark is sent at once, for our successor. In a short queue it is only for people, so package held sends it when the lock has
 // been held for a moment. If the mark is lost, or others have written our node, the successor lists. A lock that was granted on
-// arrival has no mark.
+// arrival has no mark, but confirm may have put one into an inherited node.
 func (w *waiter) mark() {
 	if !w.In.Marked {
 		return

@@ -27,7 +27,7 @@ import (
 // errNotQueued: the session was lost before it was used for more than reading.
 var errNotQueued = errors.New("no place in the queue was asked for yet")
 
-// NotQueued marks the error of a session that was lost while it was only read from: the next one will do.
+// NotQueued marks err if the session was lost when it had only read: another try in the next session is safe.
 func NotQueued(err error) error {
 	if !errors.Is(err, session.ErrLost) {
 		return err

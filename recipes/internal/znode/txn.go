@@ -206,8 +206,8 @@ const recheckUntil = 4096 * time.Second
 //
 // A server of 3.8.0 has executed a request after the write of resolve. Its thread had stood still, and the session had come back
 // to it meanwhile. (Measured. The new connection overtakes the old one in NIOServerCnxn, and Learner.validateSession overtakes
-// the follower's queues.) Only the end of the session makes absence final. Callers of a transaction that also deletes do not rely
-// on absence: they delete the same nodes, or try again. Of two transactions that delete one node the second fails as a whole.
+// the follower's queues.) Only the end of the session makes absence final. Callers of a transaction that also deletes (Gone) do
+// not trust ErrNotApplied: they delete the same nodes, or try again. Of two that delete one node the second fails as a whole.
 func (t *Txn) recheck(wait time.Duration) {
 	t.Owner.after(wait, func() {
 		if late, err := t.late(); late {

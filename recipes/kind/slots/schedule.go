@@ -145,7 +145,7 @@ func parseScheduleText(text string) (fields [5]uint64, err error) {
 	return fields, nil
 }
 
-// farthest is how far Next and Prev look: a 29 February that is a Sunday is that near, also around a year like 2100.
+// farthest is how far Next and Prev look. The rarest day, a Sunday 29 February, comes at least every forty years, also around 2100.
 const farthest = 41 * 366 * 24 * time.Hour
 
 // Next is the first instant of the schedule after t, in UTC; the zero time if there is none in the next forty years.

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package realzk starts Apache ZooKeeper servers for tests: the oracle beside which zktest, and everything proven on zktest, is
-// checked. It runs the jars of Debian's zookeeper package, or those that ZOOKEEPER_HOME names (see classPath), on loopback ports,
-// in directories of their own. It ends every process it starts by that process's id.
+// Package realzk starts Apache ZooKeeper servers for tests. They are the oracle: tests compare zktest, and all that was proven on
+// it, with them. It runs the jars of Debian's zookeeper package, or those that ZOOKEEPER_HOME names (see classPath), on loopback
+// ports, in directories of their own. It ends every process it starts by that process's id.
 //
 // When Java or ZooKeeper is not installed the test fails, naming the command that installs them. It never skips.
 package realzk
@@ -47,7 +47,7 @@ type Options struct {
 	Prepare func(dataDir, classPath string) error
 	// HeapMiB bounds the server's Java heap, 192 when zero: 100,000 nodes with their requests need more.
 	HeapMiB int
-	// ReadyWithin is how long the server may take to serve, five minutes when zero: one that ends instead is noticed at once.
+	// ReadyWithin bounds the time until the server serves; 0 = five minutes. A server that ends before that is noticed at once.
 	ReadyWithin time.Duration
 	// Debug is for [Server.Halt].
 	Debug bool

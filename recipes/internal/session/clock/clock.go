@@ -65,7 +65,7 @@ const whole Fraction = 96
 const (
 	Spacing Fraction = 3  // T/32: the least time between two heartbeats, two passes of a lease in danger, two stamps of link.touch
 	Respite Fraction = 8  // T/12: the longest pause before an attempt without risk
-	Report  Fraction = 12 // T/8: a follower has told its leader of the sessions that it heard from so long ago
+	Report  Fraction = 12 // T/8: within this time after a follower has heard from a session, it tells its leader
 	Beat    Fraction = 16 // T/6: from the last commit until a heartbeat is due
 	Doubt   Fraction = 32 // T/3: from the last commit until a session that holds something is suspect
 	Ping    Fraction = 32 // T/3: from the last frame until a ping is sent

@@ -15,7 +15,7 @@ const (
 	uri   = "zookeeper/" + realm
 )
 
-// Login is a connection's login. nonce is set once it has begun, over once it has ended.
+// Login is a connection's login. nonce is set when the login has begun, and over when it has ended.
 type Login struct {
 	nonce string
 	over  bool

@@ -47,7 +47,7 @@ func JoinPath(parent, name string) string {
 }
 
 // parentForChange is the parent that a create or delete needs. The server first requires a slash and no NUL, then looks for the
-// parent, and only then validates the path. So the answer to another wrong path is NoNode if its parent does not exist.
+// parent, and only then validates the path. So if the parent does not exist, the answer to any other invalid path is NoNode.
 func parentForChange(path string) (string, wire.Code) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 || strings.IndexByte(path, 0) >= 0 {

@@ -20,7 +20,7 @@ const (
 type quotaTrack struct{ count, bytes, countHard, bytesHard int64 }
 
 // parseTrack reads key=value pairs separated by commas and semicolons, the form of StatsTrack. When hard limits follow, StatsTrack
-// writes one = too many after the bytes.
+// writes a superfluous "=" after the number of bytes.
 func parseTrack(data []byte) quotaTrack {
 	t := quotaTrack{-1, -1, -1, -1}
 	fields := map[string]*int64{
