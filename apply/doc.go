@@ -43,7 +43,7 @@
 // nodes also admit the administrators whom the plan removes. The access list of .locktree names the root's administrators. It gains
 // entries first and loses entries last. So if an apply that replaces a declared administrator is interrupted, either the old or the
 // new credential can still do everything. This does not hold for a stack without declared administrators, nor for an apply with
-// targets, which leaves all other lists as they are.
+// targets, which leaves the lists of the tool's own nodes as they are.
 //
 // In the milliseconds between verification and transaction, a node may be deleted and created again by hand with equal versions.
 // The apply cannot tell it from the verified node.

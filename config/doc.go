@@ -16,9 +16,9 @@
 //
 // # How a configuration is evaluated
 //
-//  1. internal/syntax: files become bodies, and bodies become blocks by the tables of the language. required_version is read before
-//     all that, so that a file of a newer version fails for that reason alone. A directory is read once, whatever the number of module
-//     blocks that call it.
+//  1. internal/syntax: files become bodies, and bodies become blocks by the tables of the language. required_version is read
+//     as soon as a file is parsed. If the root configuration needs another version, that is its only error. A directory is read once,
+//     whatever the number of module blocks that call it.
 //  2. internal/static: blocks become declarations. Every reference of every expression is resolved before anything is evaluated,
 //     because the list of names that exist explains a misspelt one best. A depth-first search over the references orders the
 //     declarations and reports cycles. From here on the declarations of a directory never change.

@@ -32,6 +32,6 @@
 //
 // # Secrets
 //
-// Access lists contain digests, which give weak passwords away to guessing. Text and JSON of the types leave them out; a saved
-// plan holds them, because an apply needs them.
+// Access lists contain digests, which give weak passwords away to guessing. Texts, and the JSON of changes and nodes, leave them
+// out. json.Marshal of a [Tree] or an [Access] writes them. A saved plan holds them, because an apply needs them.
 package plan

@@ -18,7 +18,7 @@ import (
 
 // Plan is what an apply to one ensemble would do. It is plain data.
 //
-// Package plan/document makes its JSON, as "locktree show -json" prints it. The JSON of the other types leaves out access lists.
+// Package plan/document makes its JSON, as "locktree show -json" prints it. Do not print a [Tree] or an [Access] as JSON: it has digests.
 type Plan struct {
 	Ensemble string
 	Root     string
@@ -123,7 +123,7 @@ func (c Counts) Plus(o Counts) Counts {
 }
 
 // Sum is the id of a plan: 16 hexadecimal digits of a hash of all that it does. A saved plan has the sum of the one that was saved. It
-// leaves out versions and users of locks, so a plan that is made again, and does the same, has the same.
+// leaves out versions and users of locks, so a new plan that does the same has the same sum.
 //
 // While a stack has no key, a reader of the sum could guess a password: then hashes of passwords are left out, too.
 func (p *Plan) Sum() string {

@@ -2,7 +2,7 @@
 //
 //	report, err := checkup.Stack(ctx, client, e.Tree, 100) // e is one of the Ensembles of config.Load
 //
-// A [Report] has what is not as it should be as conditions of package inspect. [Administrators] finds whom to ask for a right.
+// A [Report] lists the findings, as conditions of package inspect/check. [Administrators] finds whom to ask for a right.
 //
 // The package relies on read for the tree, on inspect for single locks and on plan for the rights that a node needs. It writes nothing.
 package checkup

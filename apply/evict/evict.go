@@ -55,7 +55,7 @@ func Acquisitions(in *inspect.Report) (out []Acquisition) {
 				out, at = append(out, Acquisition{Party: p, Queued: side.waits}), len(out)
 			}
 			a := &out[at]
-			if a.Permits == 0 && p.Permits > 0 { // the place in the gate stands for the permits that are not granted yet
+			if a.Permits == 0 && p.Permits > 0 { // before a waiter has nodes for permits, its node in the gate stands for them
 				a.Party = p
 			}
 			a.Nodes = append(a.Nodes, p)
@@ -142,7 +142,7 @@ func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 	if err != nil {
 		return nil, err
 	}
-	perhaps := &Evicted{} // the result if a transaction whose reply was lost was committed
+	perhaps := &Evicted{} // the result if the last reply was lost, but its transaction was committed
 	for {
 		if s, err = c.Session(ctx); err != nil {
 			return nil, err

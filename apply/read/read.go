@@ -369,7 +369,7 @@ func (r *reader) list(ctx context.Context, n *plan.Node) (_ *plan.Node, names []
 			return nil, nil, err
 		}
 	}
-	if slices.Contains(names, ".locktree") { // the marks of a configuration with the name of our stack look like ours
+	if slices.Contains(names, ".locktree") { // another configuration of the same stack name may have its root here; its marks look like ours
 		inner, err := r.s.Exists(ctx, record.IndexPath(n.Path, r.tree.Stack))
 		if err != nil && !errors.Is(err, zk.ErrNoAuth) {
 			return nil, nil, refusal.Read(n.Path, err)
@@ -481,7 +481,7 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 	return nodes, children, nil
 }
 
-// uses appends to the parameter reads the requests that the function complete sends for our node. It leaves out the many
+// uses adds to reads the requests that complete sends for a node of ours. It leaves out the many
 // directories of a family.
 func uses(reads *direct.Reads, path string, n *plan.Node) {
 	reads.GetACL = append(reads.GetACL, path)
@@ -509,8 +509,8 @@ const (
 	parallel = 4  // such writes whose answers are waited for
 )
 
-// each calls f for every index of paths, several at a time, and returns the first error. The parameter requests returns the reads
-// that f needs for some paths. They are sent ahead. Any other request of f costs a round trip, for which the other calls wait. The
+// each calls f for every index of paths, several at a time, and returns the first error. For some paths, requests returns
+// the reads that f needs. They are sent ahead. Any other request of f costs a round trip, for which the other calls wait. The
 // first error ends the context of all calls. f must be safe for concurrent use. t counts.
 func each(ctx context.Context, t *Tally, s *direct.Session, paths []string, requests func(paths []string) direct.Reads,
 	f func(ctx context.Context, s *direct.Session, i int) error) error {

@@ -198,9 +198,9 @@ func sortUsage(n *plan.Node, line []entry, junk []string) *kind.Usage {
 	return u
 }
 
-// describe reads who the contenders are, up to the limit. The others are known only by their places, except for permits: a place
-// does not tell whether a permit was granted under a higher limit. In a family, only the first contenders of each key are read.
-// Permits that are not read count as granted.
+// describe reads who the contenders are, up to the limit. The others are known only by their places. Permits are read beyond the
+// limit: a place does not tell whether a permit was granted under a higher limit. In a family, only the first contenders of each
+// key are read. Permits that are not read count as granted.
 func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, limit int) error {
 	var reads direct.Reads
 	var told []*entry

@@ -162,7 +162,7 @@ func template(expr hcl.Expression) (name Name, ok bool) {
 }
 
 // nodes are the nodes of the ensemble, with the payloads that an apply would write, as far as values are known. An unknown
-// parameter has its default, or 1 if it is a number and the default is not valid.
+// parameter has its default, or 1 if it is a number and the lock would be invalid otherwise.
 func (b blocks) nodes(all []*eval.Instance) (out []plan.Node) {
 	for _, i := range all {
 		if i.Ensemble != b.on || i.Path == "" {

@@ -34,7 +34,7 @@ type Ensemble struct {
 	Root   string // the default; "" if there is none
 	Blocks []*Block
 	// Nodes are the nodes whose keys are known, sorted by path. Paths begin at the root. A parameter that is not known has its
-	// default, a required one the least value.
+	// default, or 1 if it is a number and the lock would be invalid otherwise.
 	Nodes []plan.Node
 }
 

@@ -142,7 +142,7 @@ func onlyRenamed(c *plan.Change) bool {
 }
 
 // drifted reports whether a node of ours is not as the last apply left it. Servers mask access lists for readers without ADMIN on
-// the node (FinalRequestProcessor, getACL). A comparison entry by entry can allow for that, as kind.EqualACL does; a sum cannot.
+// the node (FinalRequestProcessor, getACL). A comparison entry by entry can allow for that, as kind.List.Equal does; a sum cannot.
 // So a masked list counts as drifted only by its path and data. A node without a sum of the stack's key does not count as
 // drifted.
 func drifted(p *plan.Plan, s *access.Sides, n *plan.Node) bool {

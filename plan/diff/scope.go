@@ -21,8 +21,8 @@ func covers(given []string, addrs ...plan.Addr) bool {
 	return false
 }
 
-// checkUnused refuses addresses that cover none of addrs. addrs also has declarations without a change: a wrong one, or one whose
-// path a foreign node has, has a problem instead.
+// checkUnused refuses addresses that cover none of addrs. addrs also has declarations with a problem instead of a change: they are
+// wrong, or a foreign node has their path.
 func checkUnused(p *plan.Plan, what string, given []string, addrs []plan.Addr) {
 	for _, g := range given {
 		if !slices.ContainsFunc(addrs, plan.Addr(g).Covers) {

@@ -172,7 +172,7 @@ func unitsOf(p *plan.Plan) (out [][]*plan.Change) {
 // operations returns the operations of a unit. ZooKeeper runs a transaction in order, and each operation sees the ones
 // before it, so a replaced node is gone when it is created again.
 //
-// The transaction checks a node that it relies on and does not write: one whose parts alone change. Every other node of the unit
+// If an update does not write the node's data, the transaction checks the node's version. Every other node of the unit
 // is guarded by the version of its write. Nodes that stay and that nothing depends on are not checked. An edit by hand there is a
 // matter for the next plan, and a check for each node would make the transaction as long as the tree.
 func operations(p *plan.Plan, unit []*plan.Change) (ops []Op, err error) {

@@ -66,8 +66,8 @@ func (r *Sender) commit(ctx context.Context) (resolved bool, err error) {
 	return false, r.givenUp(failed)
 }
 
-// givenUp is the error after the last try of a transaction that was not committed in any try. Copies still under way have the
-// same versions as whatever is sent next.
+// givenUp is the error after the last try of a transaction that was not committed in any try. Late copies do no harm: they
+// check the same versions as the next transaction, so at most one is committed.
 func (r *Sender) givenUp(err error) error {
 	e := &failure.NodeError{Path: r.Plan.Root, Op: "commit to", Why: ErrLostAgain.Error(), Written: failure.NothingWritten,
 		Next: "Look at the network between here and the servers, then apply again.", Err: ErrLostAgain}
@@ -209,7 +209,7 @@ func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 			return undecided, err
 		}
 	}
-	// The record as it stands, and what our transaction would have made of it at r.Record:
+	// Compare the record now with r.Record, the record before our transaction:
 	//
 	//   - unchanged: ours is not committed. If our contender is gone, it never will be. If not, a late
 	//     copy is harmless, since at most one copy is committed.

@@ -53,7 +53,7 @@ type Phase struct {
 // old and the new administrators (tx.Op.Then). So if an apply that replaces an administrator ends at any write, the old one or the
 // new one can still do everything. A connection that presents both always can.
 //
-// If the root's administrators change, the step of .locktree is the last one. The first pass starts with that step. So while the
+// If the root's administrators change, the step of .locktree comes first in the first pass, and last in the second. So while the
 // lists change, the list of .locktree admits the old and the new administrators.
 func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
 	if len(steps) == 0 && (r.Noted == nil || len(r.Noted.Pending) == 0) {

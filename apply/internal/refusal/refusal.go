@@ -4,8 +4,8 @@
 //		return refusal.ACL(step, err)
 //	}
 //
-// A function is named after the request that failed: [Read], [Lock], [Scaffold], [Denied], [ACL], [Commit]. [Unknown] and [Overtaken] ask
-// about an answer. [Besides] collects the writes of an apply that are not of its plan, and adds them to an error.
+// A function is named after the request that failed: [Read], [Lock], [Scaffold], [Denied], [ACL], [Commit]. [Unknown] and [Overtaken]
+// classify an answer. [Besides] collects the writes of an apply that are not of its plan, and adds them to an error.
 //
 // The package relies on failure for the errors and on recipes for those of a client. It sends nothing.
 package refusal

@@ -60,8 +60,8 @@ func evaluateAssert(s scope, b *syntax.Block, c *plan.Check, as failure) {
 	})
 }
 
-// doubtful evaluates an argument of an assertion, without marks: only whether it
-// holds is shown, and a message that repeats a secret is replaced.
+// doubtful evaluates an argument of an assertion, and removes its marks. No secret is shown:
+// a condition tells only whether it holds, and a message that contains a secret is replaced.
 func doubtful(s scope, a *syntax.Attribute, want cty.Type, severity hcl.DiagnosticSeverity) (cty.Value, bool) {
 	if a == nil || s.waits(a) {
 		return cty.NilVal, false

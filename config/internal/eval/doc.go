@@ -5,7 +5,7 @@
 // it reports the reason, so what refers to it reports nothing more ([Evaluation.Explained] proves that). Package static
 // reads the files. This package builds no tree, compares no two nodes, and asks no server.
 //
-// [Load] returns the [Evaluation] of a configuration, with the instances of all modules; each instance of a module has one of its own.
+// [Load] returns the [Evaluation] of a configuration, with the instances of all modules. Each module instance has its own Evaluation.
 // A scope evaluates one declaration with exactly the values that it refers to; evaluatorOf names the function for each type of
 // block. An [Ensemble] is its block evaluated. With [Options.NoValues] variables without a default have no value (unknown.go).
 //

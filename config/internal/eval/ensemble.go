@@ -72,8 +72,8 @@ func evaluateEnsemble(s scope) {
 	for _, a := range b.Nested("auth") {
 		evaluateAuth(s, a, e)
 	}
-	// All or nothing: an identity of the environment beside one of the file would also get all rights on each node without an
-	// acl. The plan would then differ between machines with and without these variables.
+	// With an auth block, the environment's identity is not used. It would also get all rights on each node without an acl. The
+	// plan would then differ between machines with and without these variables.
 	if len(b.Nested("auth")) == 0 {
 		authOfEnvironment(s, e)
 	}

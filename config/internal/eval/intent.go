@@ -68,7 +68,7 @@ func evaluateRemoved(s scope) {
 	}
 	r := plan.Removal{From: plan.Addr(s.in.Prefix) + d.Intent.From, Destroy: true, Origin: s.in.Where(d.Head)}
 	for _, l := range d.Block.Nested("lifecycle") {
-		if v, ok := s.shown(l.Arg("destroy"), cty.Bool); ok { // not yes: absent and null mean true here
+		if v, ok := s.shown(l.Arg("destroy"), cty.Bool); ok { // absent and null mean true here
 			r.Destroy = v.True()
 		}
 	}

@@ -112,7 +112,7 @@ func evaluatePrincipal(s scope) {
 		if !slices.Contains(forms.Schemes, scheme) {
 			at = schemeAttr
 		}
-		// The line of a digest may hold a password where its hash belongs.
+		// The id of a digest may be a password by mistake, so the error does not show its line.
 		if at == nil || at == idAttr && scheme == "digest" {
 			s.refuse(d.Head, summary, "%s", explain.Sentence(err.Error()))
 			return

@@ -40,8 +40,8 @@ func evaluateVariables(e *Evaluation) {
 			}
 		}
 	}
-	// After the loop: a rule that refers to a refused variable is checked with its value. If that variable were failed
-	// already, the order of declarations would decide how many errors are shown.
+	// Rejected variables fail only after the loop, so that every rule can use their values. Otherwise the order of
+	// declarations would decide how many errors are shown.
 	for _, v := range rejected {
 		e.Of(v.Decl).Failed = true
 	}

@@ -108,8 +108,8 @@ func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *D
 // called are the declarations of a directory that a module block calls, nil when there are none to be evaluated.
 func (r *reading) called(dir string, at hcl.Expression) *Declarations {
 	depth := 0
-	// The path alone decides. A module may call the configuration's directory by another path, such as "../NAME". The next call
-	// then has the same path, and is refused.
+	// Directories are compared by their paths only. A module may call the configuration's directory by another path, such as
+	// "../NAME". The next call then has the same path, and is refused.
 	for up := r; up != nil; up = up.outer {
 		if up.out.Path == dir {
 			r.Errorf(at.Range(), "Module calls itself", "The module in %s would call itself: %s. Remove this block, or call another module.", dir, r.chain(dir))
@@ -199,7 +199,7 @@ func (r *reading) decodeFiles() *syntax.Block {
 }
 
 // checkVersion looks for required_version alone, so that it works on a file whose language this program does not know. The
-// diagnostics of the two bodies are dropped for that reason: when the version fits, decodeBody finds the same errors.
+// diagnostics of the two bodies are dropped for that reason: when the version fits, syntax.Decode finds the same errors.
 func (r *reading) checkVersion(body hcl.Body) *hcl.Diagnostic {
 	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "locktree"}}})
 	for _, b := range content.Blocks {

@@ -310,7 +310,7 @@ type ordering struct {
 }
 
 // order returns the declarations so that each comes after everything it waits for, and reports cycles. The members of a cycle are
-// marked broken. One of several cycles that share a declaration is reported.
+// marked broken. If several cycles share a declaration, order reports only the first that it finds.
 func order(in *Declarations, report *syntax.Report) []*Decl {
 	o := &ordering{in: in, report: report, place: map[*Decl]int{}, cyclic: map[*Decl]bool{}}
 	for _, d := range in.All {

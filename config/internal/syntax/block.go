@@ -123,8 +123,8 @@ func isUnknownBlock(d *hcl.Diagnostic) bool {
 
 var quotedName = regexp.MustCompile(`(?:named|of type) "([^"]*)"`)
 
-// explain rewrites hcl's diagnostics about names that do not exist here. hcl never suggests a name that is already set in the body,
-// although a misspelt duplicate is most similar to such a name.
+// explain rewrites hcl's diagnostics about names that do not exist here. hcl never suggests a name that the body already sets. But
+// the unknown name may be a misspelling of exactly that one.
 func (t *BlockType) explain(d *hcl.Diagnostic) *hcl.Diagnostic {
 	if before, typ, ok := strings.Cut(d.Summary, " for "); ok && t.nested(typ) != nil && (strings.HasPrefix(before, "Missing ") || before == "Extraneous label") {
 		out := *d

@@ -230,7 +230,7 @@ func ReadTextFrom(r io.Reader) ([]byte, error) {
 }
 
 // Directories are the ones of a configuration and its modules. Each is a root of its own, because a module may be beside the
-// configuration. A root refuses symbolic links that lead out of it, which no check of names can.
+// configuration. A root refuses symbolic links that lead out of it. A check of names could not.
 type Directories struct {
 	Dir   string
 	roots []*os.Root

@@ -292,8 +292,8 @@ var herds = []struct{ name, dir string }{
 	{drivers.Ours, "/locktree"},
 }
 
-// A client may behave differently after it has seen a queue of crowd contenders. So the lock is handed on handed times before the
-// measured release.
+// A client may behave differently after it has seen a queue of crowd contenders. So with at least that many waiters, handed
+// is the number of releases before the measured one.
 const crowd, handed = 100, 40
 
 // Herd measures a release with each number of waiters, for each way to wait.

@@ -23,7 +23,7 @@ const (
 	readers  = 8
 	renewals = 10
 
-	sideBySide = time.Minute // by then all readers read
+	sideBySide = time.Minute // how long to wait until all readers read at once
 )
 
 func main() {

@@ -91,8 +91,8 @@ func PlanOwn(p *plan.Plan, s *Sides) {
 	auditFrame(p, s)
 }
 
-// ownLists plans the lists of the tool's own nodes. A limited plan leaves them alone. So does one that would write nothing to a
-// stack without a record: its first apply creates what is missing with the right lists.
+// ownLists plans the lists of the tool's own nodes. A limited plan leaves them alone. So does a plan without changes if the stack
+// has no record: the stack's first apply creates missing nodes with the right lists.
 func ownLists(p *plan.Plan, s *Sides) {
 	if p.Set == nil || p.RootSet.Limited || s.Current.Index == nil && !p.HasChanges() {
 		return

@@ -58,7 +58,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 }
 
 // run waits on the thread that started the command: Linux sends the death signal when
-// that thread ends, and not the process.
+// that thread ends, even if this program runs on.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

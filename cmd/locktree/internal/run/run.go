@@ -119,7 +119,7 @@ func Exec(ctx context.Context, h Host, o Options) error {
 		token, session, err = x.ready(client, lease)
 	}
 	close(before)
-	<-listens // otherwise it would take a signal for the command
+	<-listens // otherwise it would swallow a signal that is for the command
 	if err = cmp.Or(exit.Asked(ctx), err); err != nil {
 		return err
 	}

@@ -238,7 +238,7 @@ func moved(c *plan.Change) bool { return c.PreviousAddr != "" && c.PreviousAddr 
 // captions are the comment lines over a block: the change, its reason, and the holders it affects.
 func (t planText) captions(c *plan.Change) []string {
 	addr := view.Clean(c.Addr)
-	// A block that was only renamed updates its node, which names its owner, and leaves the lock as it is.
+	// If only the address changes, the apply writes the new address into the node. The lock stays as it is.
 	if c.Action == plan.NoOp || moved(c) && c.Action == plan.Update && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && !c.Protect &&
 		c.Importing == "" && !c.Revive && len(c.MissingParts) == 0 {
 		return []string{t.Paint(view.Bold)(fmt.Sprintf("# %s has moved to %s", view.Clean(c.PreviousAddr), addr))}
