@@ -46,7 +46,7 @@ step "the .deb: program, man pages, completion"
 ! in_root sh -c 'command -v locktree || command -v go' || fail "the root is not clean"
 in_root dpkg -i "/tmp/release/${deb[0]##*/}"
 in_root locktree demo | expect "Destroy complete!"
-in_root man -P cat locktree | expect "usual order is"
+in_root man -P cat locktree | tr -s " \n" " " | expect "The usual order is: init, validate, plan, apply." # man justifies lines
 in_root man -P cat locktree-exec | expect "-conflict-exit-code"
 in_root man -P cat 7 locktree-exit-codes | expect "the lock was not acquired"
 for page in "$root"/usr/share/man/man[17]/locktree*.gz; do
