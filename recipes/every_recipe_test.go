@@ -79,6 +79,31 @@ func TestADrainedLockGrantsNothingNewWhateverItsRecipe(t *testing.T) {
 	})
 }
 
+// The declaration was compared before a listing that was lost with its connection was made again. So a set and permits were granted by
+// the new listing, although the lock had been drained meanwhile.
+func TestALockThatIsDrainedWhileItsListingIsLostIsNotGranted(t *testing.T) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
+		c := l.Client("a")
+		l.Unlock(l.Lock(way.Take(c))) // c keeps the declaration
+		lost := l.Srv.Inject(zktest.Once(zktest.On("getChildren2")), zktest.CutBefore)
+		go func() { <-lost.Hit(); l.Srv.RefuseDials(true) }()
+		took := make(chan error, 1)
+		go func() {
+			x, err := way.Take(c)(t.Context())
+			if err == nil {
+				err = x.Unlock(t.Context())
+			}
+			took <- err
+		}()
+		<-lost.Hit()
+		l.Settle() // the client sees that the connection has ended
+		l.redeclare(way, asIs, draining)
+		l.Srv.RefuseDials(false)
+		require.ErrorIs(t, <-took, recipes.ErrDraining)
+		l.NothingLeft()
+	})
+}
+
 func TestARevocationRequestReachesHoldersAndWaitersOfEveryRecipe(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		admin := l.Client("admin")

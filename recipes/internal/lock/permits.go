@@ -103,15 +103,15 @@ func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error)
 		}
 		opened[i] = at.Opened
 	}
-	// Read a changed declaration again here, before the listings are judged. Then a limit that was lowered before our permits existed
-	// counts.
-	if err := wait.Obey(ctx, opened...); err != nil {
-		return nil, err
-	}
 	for i := range arrived {
 		if err := a.relist(ctx, &arrived[i]); err != nil {
 			return nil, arrived[i].TimedOut(ctx, a.missingNode(err))
 		}
+	}
+	// Read a changed declaration again before the listings are judged: a limit that was lowered before our permits existed counts. Do it
+	// after the listings: those made again come from a new connection, and the declaration may have changed before it.
+	if err := wait.Obey(ctx, opened...); err != nil {
+		return nil, err
 	}
 	for _, at := range arrived {
 		if ahead := a.granted(&at); ahead != nil {
