@@ -75,8 +75,7 @@ type shown struct {
 	Sources     []lockview.Source
 	Ensembles   []Ensemble
 	Problems    []problem
-	Stale       []problem // problems that make the rest of the page stale
-	Bad, Watch  int       // how many of them are wrong now, and how many may become so
+	Bad, Watch  int // how many of them are wrong now, and how many may become so
 	Locks       list
 	Lock        *row
 	Gone        string // the path of a lock that is not there
@@ -219,15 +218,11 @@ func (b *board) view(name string, q url.Values) *shown {
 	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(),
 		Program: b.opts.Version, Sources: b.sources, Ensembles: b.ensembles, Path: "/" + name + "?" + q.Encode()}
 	v.Problems = problems(b.sources, b.ensembles, v.Now, b.opts.Interval)
-	for i := range v.Problems {
-		p := &v.Problems[i]
+	for _, p := range v.Problems {
 		if p.Severity >= Now {
 			v.Bad++
 		} else {
 			v.Watch++
-		}
-		if p.What == stale || p.What == unreachable {
-			v.Stale = append(v.Stale, *p)
 		}
 	}
 	switch name {
@@ -236,8 +231,11 @@ func (b *board) view(name string, q url.Values) *shown {
 	case "locks":
 		v.Locks = locks(b.ensembles, q)
 	case "lock":
-		path := q.Get("path")
-		e, in := find(b.ensembles, q.Get("ensemble"), path)
+		path, e := q.Get("path"), Ensemble{} // it stays empty if there is none of that name
+		if i := slices.IndexFunc(b.ensembles, func(e Ensemble) bool { return e.Name == q.Get("ensemble") }); i >= 0 {
+			e = b.ensembles[i]
+		}
+		in := e.find(path)
 		if in == nil {
 			v.Gone, v.Look = path, e.look(path)
 			break

@@ -131,9 +131,6 @@ func times(x float64) string {
 	return fmt.Sprintf("%.1f ×", x)
 }
 
-// The problems of an ensemble that does not answer.
-const stale, unreachable = "stale", "unreachable"
-
 type problemsOf struct {
 	e        *Ensemble
 	now      time.Time
@@ -163,15 +160,15 @@ func with(all []string, text string) []string {
 func (p *problemsOf) connection() {
 	switch {
 	case p.e.Snapshot == nil && p.e.Error != "":
-		p.add(Urgent, unreachable, "", "Nothing could be read yet: "+p.e.Error, "locktree doctor")
+		p.add(Urgent, "unreachable", "", "Nothing could be read yet: "+p.e.Error, "locktree doctor")
 	case p.e.Snapshot == nil:
 		p.add(Watch, "starting", "", cmp.Or(p.e.looking, "The first look is under way."), "")
 	case p.e.Error != "":
-		p.add(Urgent, stale, "", fmt.Sprintf("Last updated at %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor")
+		p.add(Urgent, "stale", "", fmt.Sprintf("Last updated at %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor")
 	case p.e.looking != "":
 		p.add(Watch, "slow look", "", fmt.Sprintf("Last updated at %s. %s", clock(p.e.Snapshot.At), p.e.looking), "")
 	case !p.e.fresh(p.now, p.interval):
-		p.add(Urgent, stale, "", fmt.Sprintf("Last updated at %s; ZooKeeper has not answered since.", clock(p.e.Snapshot.At)), "locktree doctor")
+		p.add(Urgent, "stale", "", fmt.Sprintf("Last updated at %s; ZooKeeper has not answered since.", clock(p.e.Snapshot.At)), "locktree doctor")
 	}
 }
 

@@ -184,16 +184,6 @@ func matches(e *Ensemble, in *inspect.Report, words []string) bool {
 	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(said, word) })
 }
 
-// find returns the ensemble of that name, or an empty one, and the lock in its newest snapshot, or nil.
-func find(ensembles []Ensemble, ensemble, path string) (*Ensemble, *inspect.Report) {
-	for i := range ensembles {
-		if e := &ensembles[i]; e.Name == ensemble {
-			return e, e.find(path)
-		}
-	}
-	return &Ensemble{}, nil
-}
-
 // find returns a lock of the newest snapshot, or a key that was looked at; nil if the path is neither.
 func (e *Ensemble) find(path string) *inspect.Report {
 	if e.Snapshot == nil {
