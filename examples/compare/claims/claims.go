@@ -153,7 +153,7 @@ func (e *Env) command(s drivers.System, ttl time.Duration) []string {
 	return lock.Must(s.Command(e.Self, e.Dir, ttl))
 }
 
-// another makes a lock that has the same holder as the lock of.
+// another makes one more lock for the holder of a lock.
 func another(c lock.Client, of lock.Locker, name string) lock.Locker {
 	if of.Also != nil {
 		return of.Also(name)

@@ -50,7 +50,7 @@ type Locker struct {
 // failure ends the start of a server, or an experiment, with an error.
 type failure struct{ error }
 
-// If err is an error, Check ends the function that [Try] calls.
+// Check ends the function that [Try] calls, unless err is nil.
 func Check(err error) {
 	if err != nil {
 		panic(failure{err})

@@ -111,7 +111,7 @@ func Health(ctx context.Context, listen string) error {
 	return resp.Body.Close()
 }
 
-// If a -var-file names standard input, Input reads it, because that is possible only once.
+// Input reads standard input if a -var-file names it, because that is possible only once.
 func Input(stdin io.Reader, inputs []config.Input) ([]byte, error) {
 	if !slices.ContainsFunc(inputs, func(in config.Input) bool { return in.File == "-" }) {
 		return nil, nil

@@ -200,8 +200,8 @@ func sourceOf(cfg *config.Config) lockview.Source {
 	return source
 }
 
-// stamps tell whether a file has changed: a file of the configuration, its directory, a file of variables, or a
-// certificate. They do not cover files that a function such as file() reads.
+// stamps tell whether a file has changed: a file of the configuration, its directory, a file of variables, a certificate,
+// or a file with credentials. They do not cover files that a function such as file() reads.
 func (s *source) stamps(cfg *config.Config) string {
 	names := map[string]bool{}
 	for name := range cfg.Sources {

@@ -229,7 +229,7 @@ type step struct {
 	same          bool
 }
 
-// elementSteps are the steps between two lists. Lists of one length are compared place by place, unless their longest common
+// elementSteps are the steps between two lists. Two equally long lists are compared place by place, unless their longest common
 // subsequence leaves fewer changes. Then an object that takes the place of another object is a change of that object.
 func elementSteps(before, after []any) []step {
 	isObject := func(v any) bool { _, ok := v.(map[string]any); return ok }
