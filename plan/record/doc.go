@@ -3,8 +3,8 @@
 // ensemble. A node's mark is its data. The package also knows where the tool keeps its own nodes.
 //
 // It turns values into bytes and back, and relies on package kind alone. It reads no tree, makes no plan and asks no server: a
-// caller names a node by its path, its payload and its access list. A plan contains a [Before] and a [RootSet], filled in by
-// package plan/diff: its transactions need these facts about the record and the root's lists.
+// caller names a node by its path, its payload and its access list. [Before] and [RootSet] are facts about the record and the
+// root's lists that the transactions of a plan need.
 //
 // [Record] is the main type, [Decode] and [Record.Encode] read and write it. [Sum] makes a checksum, and [Fits] compares one. A
 // [Roll] notes a set of paths in a fixed number of bytes.

@@ -132,7 +132,7 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 // the same changes, and warns that the lock was left draining.
 //
 // It does not raise the generation, and the sum of the lock leaves the state out: to a plan,
-// the lock is as declared, except that it is closed (plan, guard.go).
+// the lock is as declared, except that it is closed (warnDraining in plan/diff).
 func (d *Drained) setState(ctx context.Context, c *plan.Change, state kind.State) error {
 	before, live, payload := *c.Before, *c.Before.Live, *c.Before.Payload
 	payload.State = state
