@@ -214,7 +214,7 @@ func TestASnapshotThatIsOldIsAProblem(t *testing.T) {
 	b.failed("main", errors.New("no answer\x1b[2J"))
 	require.Equal(t, "stale", problemsAt(b, noon)[0].What)
 	require.NotContains(t, problemsAt(b, noon)[0].Text, "\x1b")
-	require.Contains(t, body(t, b, "/locks"), "main is stale.</b> Last updated at 12:00:00 UTC: no answer", "on every page")
+	require.Contains(t, body(t, b, "/locks"), "main is stale.</b> Last updated at 12:00:00 UTC: No answer", "on every page")
 	require.Equal(t, "stale", problemsAt(boardOf(t, scene()), noon.Add(time.Minute))[0].What, "without a word")
 	require.Equal(t, "starting", problemsAt(boardOf(t), noon)[0].What)
 }
