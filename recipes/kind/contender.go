@@ -79,7 +79,7 @@ func parseWriteLock(name string) (Contender, bool) {
 }
 
 // parseSeq accepts exactly what ZooKeeper's "%010d" of an int32 produces: ten
-// digits, or a minus sign and ten digits once the counter has wrapped.
+// digits, or a minus sign and nine or ten digits once the counter has wrapped.
 func parseSeq(s string) (int32, bool) {
 	digits := strings.TrimPrefix(s, "-")
 	if len(digits) != 10 && !(s != digits && len(digits) == 9) {
