@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
@@ -77,7 +78,8 @@ func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
 		lease := s.takes(holder.MultiLock(holder.Mutex(s.root+"/a"), holder.Mutex(s.root+"/b")).Lock)
 		next := make(chan *recipes.Lease)
 		go func() {
-			l := s.takes(waiter.Mutex(s.root + "/b").Lock)
+			l, err := waiter.Mutex(s.root + "/b").Lock(t.Context())
+			assert.NoError(t, err)
 			next <- l
 		}()
 		synctest.Wait()
