@@ -356,6 +356,16 @@ func TestTakeServesEveryKind(t *testing.T) {
 	})
 }
 
+// The event named the key where every other event names the node.
+func TestALockerOfAKeyThatIsOfNoKindOfLockNamesTheNodeOfTheKey(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c, b := l.tallied()
+		l.Refused(c.Keyed("/users").Locker(kind.Namespace, "1", false, 0).Lock, recipes.ErrKindMismatch)
+		l.Settle()
+		require.Equal(t, "/users/1", b.latest(recipes.EventRefused).Path)
+	})
+}
+
 // The caller read "context canceled", repaired its contexts, and met the same locker again.
 func TestACanceledContextDoesNotHideThatTheLockerIsUnusable(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

@@ -66,7 +66,7 @@ func wanted(k *kind.Kind, permits int) int {
 // Locker is [Client.Locker] for the lock of a key. The family must declare that its locks have the kind keyKind.
 func (k *Keyed) Locker(keyKind *kind.Kind, key string, shared bool, permits int) Locker {
 	if keyKind == nil || len(keyKind.Queues) == 0 {
-		return locker{q: k.c.unusable(key, fmt.Errorf("%w: the locks of keys are not %s", ErrKindMismatch, keyKind))}
+		return locker{q: k.c.unusable(k.queue(kind.Mutex, key, false).Path, fmt.Errorf("%w: the locks of keys are not %s", ErrKindMismatch, keyKind))}
 	}
 	return locker{k.queue(keyKind, key, shared && keyKind.Queues[0].Shared != nil), wanted(keyKind, permits)}
 }

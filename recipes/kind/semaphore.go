@@ -1,7 +1,7 @@
 package kind
 
 // Semaphore is the kind of a lock with a fixed number of permits, in the layout of Curator's InterProcessSemaphoreV2. Permits are nodes
-// below "leases". Clients queue below "locks", where only the first competes for a permit. This library's first try without queueing.
+// below "leases". Clients queue below "locks", where only the first competes for a permit. Ours first try without queueing.
 var Semaphore = &Kind{
 	Name:     "semaphore",
 	Doc:      "A lock with a number of permits: a caller takes one or more, and waits while too few are free.",

@@ -524,8 +524,8 @@ const (
 // look reads one of our nodes with a watch. It is called again when there is news: the node is gone, or another program revokes it.
 // The first node has the token.
 //
-// One look at each node is under way at a time. When a connection ends, the session fires every watch, even one whose read has no
-// answer yet. If each call started another look, repeated breaks would double the number of looks.
+// One look at each node is under way at a time. After a reconnect the session fires every watch, even one whose read has no answer
+// yet. If each call started another look, repeated breaks would double the number of looks.
 func (h *Lock) look(round, i int) {
 	var phase atomic.Int32
 	// A release deletes the node, and stops the watching when that is confirmed. When the event of that deletion comes, the lock

@@ -451,7 +451,7 @@ func (s *Session) outcome(o *op, c *call) *OpError {
 // Confirm proves the session now, by a committed write: a transaction that only checks that paths exist (any version).
 // ZooKeeper takes it through the quorum like every multi, but it changes nothing, wakes no watcher and needs only READ. The
 // paths are the caller's own nodes: zk.ErrNoNode means that one is gone, ErrCannotHeartbeat that its ACL hides it from us.
-// After success, Deadline is at least T/2 after the moment Confirm was called (see proof for the exception).
+// After success, Deadline is at least T/2 after the moment Confirm was called (see Deadline for the exceptions).
 func (s *Session) Confirm(ctx context.Context, paths ...string) error {
 	return s.confirm(ctx, laneAny, paths...)
 }

@@ -176,8 +176,8 @@ func (s *Session) SetWatches(ctx context.Context, zxid int64, data, children []s
 }
 
 // attach registers a watch before the read, so no change is missed. The read sets the watch on the server, or shares the one already set.
-// An event after the read reaches w. The server forgets its watches when the connection ends, and then w is woken. Spurious wake-ups are
-// possible.
+// An event after the read reaches w. The server forgets its watches when the connection ends; after the reconnect w is woken. Spurious wake-ups
+// are possible.
 func (s *Session) attach(k watchKey, call func()) *Watch {
 	w := &Watch{s: s, key: k, call: call}
 	if call == nil {

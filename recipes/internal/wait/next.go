@@ -113,7 +113,7 @@ func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err err
 	dir := w.Node().Dir
 	path := kind.JoinPath(dir, v.Behind)
 	// The watch on the contender in the way is kept, unless it had fired before the listing. If it has fired since for a
-	// deletion, Next returns that. If the connection has ended since, the declaration's watch has fired too: see prove.
+	// deletion, Next returns that. If the session has reconnected since, the declaration's watch has fired too: see prove.
 	if b := w.way.behind; b != nil {
 		if t := b.Event(); b.Path() != path || t != 0 && t != zk.EventNodeDeleted {
 			w.way.behind = znode.Stop(b)
