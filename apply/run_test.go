@@ -33,6 +33,7 @@ func TestFirstApplyMakesTheTreeAndTheSecondPlanIsEmpty(t *testing.T) {
 	res := s.succeeds(x, p)
 	require.Equal(t, plan.Counts{Add: 6}, res.Counts)
 	require.Equal(t, 9, res.Ops, "six nodes, two structural children, the record")
+	require.NotRegexp(t, " (container|ttl|ephemeral)", s.server.Dump(), "a node stays when its contenders leave")
 	var kinds []string
 	for _, e := range ev {
 		kinds = append(kinds, fmt.Sprintf("%T", e)[len("apply."):])
