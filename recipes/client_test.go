@@ -53,6 +53,7 @@ func TestCloseNamesOnlyAServerThatDoesNotConfirm(t *testing.T) {
 			if test.waited == "" {
 				require.NoError(t, c.Close())
 				require.Zero(t, warnings.Load())
+				l.Refused(c.Mutex("/m").Lock, recipes.ErrClosed)
 				return
 			}
 			l.Srv.Inject(zktest.On("closeSession"), zktest.DropRequest)

@@ -60,14 +60,10 @@ func (c *Client) Crowd(n int) { c.state.Crowd = n }
 func (c *Client) KeepDeclarations(n int) { c.state.Decl.MaxDecls = n }
 
 // Declarations is how many are kept.
-func (c *Client) Declarations() int {
-	return c.state.Decl.Kept()
-}
+func (c *Client) Declarations() int { return c.state.Decl.Kept() }
 
 // Pinned are the paths whose declarations must be kept.
-func (c *Client) Pinned() []string {
-	return c.state.Decl.Pinned()
-}
+func (c *Client) Pinned() []string { return c.state.Decl.Pinned() }
 
 // PathBytes is a session's account of ephemeral paths.
 func (c *Client) PathBytes(s *session.Session) *atomic.Int64 { return &c.state.StateOf(s).Bytes }
@@ -152,11 +148,6 @@ func (l *Lease) Session() *session.Session { return l.u.H.Session().Session }
 func (l *Lease) SessionID() int64          { return l.u.H.Session().Session.ID() }
 func (l *Lease) Reads() bool               { return lock.SubjectOf(l.u).Handle.Shared }
 func (l *Lease) Ended() error              { return l.u.Ended() }
-
-// Run is what Do does with the lease that it took.
-func (l *Lease) Run(ctx context.Context, fn func(context.Context, *Lease) error) error {
-	return l.Do(ctx, fn)
-}
 
 // Nodes are what it holds: one, or one for each permit or member.
 func (l *Lease) Nodes() []string { return l.u.H.Nodes() }

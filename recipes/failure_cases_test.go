@@ -48,12 +48,16 @@ func (l *lab) warm(takes ...taking) {
 }
 
 func TestALostCreateReplyIsResolvedToItsNodesAndTheLockContinues(t *testing.T) { // cases 1, 47: samuel #229, CURATOR-45, -335, -315, -462
-	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore, "half a reply": zktest.CutAt(9)} {
+	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore, "half a reply": zktest.CutAt(9),
+		"applied when its client has moved on": zktest.Hold} {
 		t.Run(name, func(t *testing.T) {
 			forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 				take := way.Take(l.Client("a"))
 				l.warm(take)
 				rule := l.Srv.Inject(zktest.Once(l.enqueues(way)), fault)
+				if fault == zktest.Hold {
+					go func() { <-rule.Hit(); l.Srv.Disconnect(0); time.Sleep(100 * time.Millisecond); rule.Release() }()
+				}
 				x := l.Lock(take)
 				require.Equal(t, 1, rule.Hits())
 				l.Settle()

@@ -43,6 +43,9 @@ func TestAHandOffTakesNoRoundTripAndConstantBytes(t *testing.T) {
 				r := l.Granted(w)
 				require.Zero(t, r.At.Sub(released), "waiter %d: the event arrives as the holder's reply does", i)
 				require.Greater(t, r.V.Token(), holder.Token())
+				if c.held > time.Minute {
+					require.Zero(t, l.Srv.SessionCounts(r.V.SessionID()).Total, "waiter %d: its heartbeats have gone on", i)
+				}
 				if holder = r.V; c.crowd > 0 {
 					l.Settle()
 					n := l.Srv.Counts()

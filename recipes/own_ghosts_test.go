@@ -54,7 +54,7 @@ var leaves = map[string]func(l *lab, take taker, c *recipes.Client){
 	"Do": func(l *lab, take taker, c *recipes.Client) {
 		x := l.Lock(take(c))
 		go func() {
-			_ = x.Run(context.Background(), func(ctx context.Context, _ *recipes.Lease) error {
+			_ = x.Do(context.Background(), func(ctx context.Context, _ *recipes.Lease) error {
 				<-ctx.Done()
 				return nil
 			})
@@ -131,7 +131,7 @@ func TestWhatMayStillRunUnderALostLeaseKeepsItsPlace(t *testing.T) {
 			end, done := make(chan any), make(chan any)
 			go func() {
 				defer close(done)
-				_ = x.Run(context.Background(), func(ctx context.Context, l *recipes.Lease) error {
+				_ = x.Do(context.Background(), func(ctx context.Context, l *recipes.Lease) error {
 					<-ctx.Done()
 					_ = l.Unlock(context.Background())
 					<-end

@@ -121,6 +121,7 @@ func TestDowngradeReturnsTheLeaseThatItCouldNotExchange(t *testing.T) {
 		full := c.PathBytes(c.Newest())
 		full.Add(recipes.MaxEphemeralBytes)
 		same, err := m.Downgrade(t.Context(), x) // nothing is sent
+		l.Refused(c.Mutex(l.Mutex()).Lock, recipes.ErrSessionFull)
 		full.Add(-recipes.MaxEphemeralBytes)
 		require.Same(t, x, same)
 		require.ErrorIs(t, err, recipes.ErrSessionFull)
