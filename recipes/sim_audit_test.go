@@ -430,10 +430,14 @@ func (w *simWorld) inject(f simFault, id int64) {
 	case "throttle":
 		rule = w.Srv.Inject(fits, zktest.Fail(zktest.CodeThrottled))
 	default:
-		rule = w.Srv.Inject(zktest.Once(fits), map[string]zktest.Fault{
+		fault, known := map[string]zktest.Fault{
 			"drop-reply": zktest.DropReply, "cut-before": zktest.CutBefore, "cut-after": zktest.CutAfter, "cut-at": zktest.CutAt(f.n % 64),
 			"delay-reply": zktest.DelayReply(f.lasts), "hold-reply": zktest.HoldReply, "delay": zktest.Hold,
-		}[f.what])
+		}[f.what]
+		if !known {
+			panic("no fault is called " + f.what)
+		}
+		rule = w.Srv.Inject(zktest.Once(fits), fault)
 	}
 	time.Sleep(f.lasts)
 	rule.Release()
