@@ -41,7 +41,7 @@ import (
 // run in memory, each in a root of its own.
 func TestRealZooKeeper(t *testing.T) {
 	t.Parallel()
-	server := realzk.Start(t, realzk.Options{Config: map[string]string{"enforceQuota": "true"}})
+	addr := realzk.Shared(t)
 	for name, body := range map[string]func(*testing.T, *site){
 		"destroy removes everything":                 destroyAll,
 		"access lists are set after the transaction": accessLists,
@@ -61,7 +61,7 @@ func TestRealZooKeeper(t *testing.T) {
 		"family is imported while its keys are used": familyImported,
 	} {
 		t.Run(name, func(t *testing.T) {
-			body(t, real(t, server.Addr, "/"+strings.ReplaceAll(name, " ", "-")))
+			body(t, real(t, addr, "/"+strings.ReplaceAll(name, " ", "-")))
 		})
 	}
 }
@@ -208,13 +208,13 @@ func applier(spec string) {
 func TestRealZooKeeperOutlivesItsAppliers(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
-	server := realzk.Start(t, realzk.Options{})
+	addr := realzk.Shared(t)
 	var all sync.WaitGroup // and not t.Parallel: they wait for sessions to end, all at the same time on however few processors
 	defer all.Wait()
 	for moment := range moments {
 		all.Go(func() {
 			t.Run("stopped "+moment, func(t *testing.T) {
-				stopped(t, real(t, server.Addr, "/stopped-"+moment), server.Addr, moment)
+				stopped(t, real(t, addr, "/stopped-"+moment), addr, moment)
 			})
 		})
 	}
@@ -223,7 +223,7 @@ func TestRealZooKeeperOutlivesItsAppliers(t *testing.T) {
 		executed := i%2 == 0
 		all.Go(func() {
 			t.Run(fmt.Sprintf("dead at write %d, executed %t", k, executed), func(t *testing.T) {
-				dead(t, real(t, server.Addr, fmt.Sprintf("/dead-%d-%t", k, executed)), k, executed)
+				dead(t, real(t, addr, fmt.Sprintf("/dead-%d-%t", k, executed)), k, executed)
 			})
 		})
 	}
@@ -311,13 +311,13 @@ func TestRealZooKeeperWithASmallBuffer(t *testing.T) {
 // new one.
 func TestCuratorAndKazooUseALockWhosePathChanges(t *testing.T) {
 	t.Parallel()
-	server := realzk.Start(t, realzk.Options{})
-	s := real(t, server.Addr, "/locks")
+	addr := realzk.Shared(t)
+	s := real(t, addr, "/renamed")
 	me := s.provisioner()
 	before, after := s.lockAt("/pay/old", kind.Mutex), s.lockAt("/pay/new", kind.Mutex)
 	old, next := s.root+"/pay/old", s.root+"/pay/new"
 	s.apply(me, before)
-	java, python, ours := startCurator(t, server.Addr), startKazoo(t, server.Addr), s.as("worker:w")
+	java, python, ours := startCurator(t, addr), startKazoo(t, addr), s.as("worker:w")
 	for p, recipe := range map[*peer]string{java: "mutex", python: "curator-lock"} {
 		require.NoError(t, p.say("auth digest worker:w"))
 		require.NoError(t, p.say("open old "+recipe+" "+old))

@@ -222,7 +222,7 @@ var importRules = []struct {
 }
 
 // unruled are the packages that only tests link, and the command itself.
-var unruled = regexp.MustCompile(`^(cmd/locktree|examples(/.*)?|recipes/internal/(ensemble|harness|hostile|interop|zoo)|recipes/zktest/(conformance|effort|foreign|kdc|realzk))$`)
+var unruled = regexp.MustCompile(`^(cmd/locktree|examples(/.*)?|recipes/internal/(ensemble|harness|hostile|interop|zoo)|recipes/zktest/(conformance|effort|foreign|kdc|realzk(/share)?))$`)
 
 // Direct imports that a rule's "may" would let through but the reason does not.
 var forbiddenDirect = []struct {

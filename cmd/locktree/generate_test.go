@@ -198,8 +198,8 @@ func TestNamesAndPasswordsKeepTheirBytes(t *testing.T) {
 func TestNamesAndPasswordsKeepTheirBytesOnApacheZooKeeper(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
-	server := realzk.Start(t, realzk.Options{Properties: map[string]string{"zookeeper.DigestAuthenticationProvider.superDigest": superDigest}})
+	addr := realzk.Shared(t)
 	for seed := range 10 {
-		textsKeepTheirBytes(t, openOffice(t, server.Addr, nil, fmt.Sprintf("/way-%d", seed)), seed)
+		textsKeepTheirBytes(t, openOffice(t, addr, nil, fmt.Sprintf("/way-%d", seed)), seed)
 	}
 }

@@ -43,15 +43,15 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// The same scripts on Apache ZooKeeper: one server for all, each script in its
+// The same scripts on Apache ZooKeeper, each in its
 // own root. Where ZooKeeper is not installed this fails and says how to get it.
 func TestScriptOnApacheZooKeeper(t *testing.T) {
 	effort.Daily(t)
 	t.Parallel()
-	server := realzk.Start(t, realzk.Options{Properties: map[string]string{"zookeeper.DigestAuthenticationProvider.superDigest": superDigest}})
+	addr := realzk.Shared(t)
 	// A group of its own: scripts are parallel and must be over before the server goes.
 	t.Run("both", func(t *testing.T) {
-		testscript.Run(t, params("../../testdata/script/both", func(*testscript.Env) string { return server.Addr }))
+		testscript.Run(t, params("../../testdata/script/both", func(*testscript.Env) string { return addr }))
 	})
 }
 

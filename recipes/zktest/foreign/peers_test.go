@@ -282,7 +282,7 @@ func both(t *testing.T, client func(t *testing.T, address string)) {
 		t.Logf("the client sent %v", s.Counts().ByOp)
 	})
 	t.Run("ZooKeeper", func(t *testing.T) {
-		client(t, realzk.Start(t, realzk.Options{}).Addr)
+		client(t, realzk.Shared(t))
 	})
 }
 
