@@ -45,8 +45,8 @@ func (c *Client) take(ctx context.Context, q *handle, set, try bool, members ...
 	return &Lease{u}, nil
 }
 
-// explain separates an outage from contention. If the session is not active when a wait ends, the error matches ErrUnreachable. A
-// Try returns a HeldError even then, if that names a foreign contender or a local goroutine that holds the lock.
+// explain separates an outage from contention. If the session is not active when a wait ends, the error matches ErrUnreachable.
+// Even then a Try returns a HeldError, if it names another client's contender, or a goroutine of this client that holds the lock.
 func (k *asked) explain(ctx context.Context, a *lock.Call, err error) error {
 	var held *HeldError
 	known := errors.As(err, &held) && (!held.Local || held.owner == turn.Holds)
@@ -130,8 +130,8 @@ func (k *call) tell(e Event) {
 }
 
 // tenure sends the Observer the events of one lease: Acquired, and then Released or Lost, each at most once. A lease that enters
-// a lock again belongs to the outer lease's tenure. But if its call waited before it found the outer lease, and EventQueued was
-// sent, it has a tenure of its own.
+// a lock again belongs to the outer lease's tenure. Such a lease has its own tenure if its call first waited at a former path of
+// the lock, because EventQueued was sent then.
 type tenure struct {
 	q       *handle // its holder's handle
 	call    *call

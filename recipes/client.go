@@ -30,7 +30,7 @@ type Config struct {
 	Servers []string
 	// SessionTimeout is the timeout to ask for; 0 = 15 s. The servers clamp it: Session.Timeout is what they granted.
 	SessionTimeout time.Duration
-	// ConnectTimeout bounds Dial, and each later dialling of a new session, as a whole; 0 = 5 s.
+	// ConnectTimeout bounds Dial, and each later dialling of a new session, but not the cleaning up after a failure; 0 = 5 s.
 	ConnectTimeout time.Duration
 	// Auth is presented on every connection. A session is handed out only after a server has accepted it.
 	Auth []Auth
@@ -174,11 +174,11 @@ func (c *Client) SetServers(servers []string) error { return c.conn.SetServers(s
 // observerGrace is how long Close waits for an Observer that has not received everything yet.
 const observerGrace = 1500 * time.Millisecond
 
-// Close ends the client. The session becomes Lost with ErrClosed, which cancels the context of every lease. Then Close closes it
-// on the servers, which removes its nodes at once, and joins every goroutine. An error means that the servers did not confirm:
-// the nodes then vanish when the session expires there. If the servers do not answer, Close takes up to three seconds. If a lock
-// is held, Close waits up to a session timeout for their answer, as long as the connection works. A slow Observer adds up to 1.5
-// s, and a slow Logger up to another 1.5 s. A second Close waits for the first and returns nil.
+// Close ends the client. The session becomes Lost with ErrClosed, which cancels the context of every lease. Then Close closes it on the
+// servers, which removes its nodes at once, and joins every goroutine. An error means that the servers did not confirm: the nodes then
+// vanish when the session expires there. If the servers do not answer, Close takes up to three seconds. There is one exception: while a
+// lock is held and the connection works, Close waits up to a session timeout for their answer. A slow Observer adds up to 1.5 s, and a slow
+// Logger up to another 1.5 s. A second Close waits for the first and returns nil.
 func (c *Client) Close() error {
 	err := c.conn.Close()
 	c.state.Join() // the goroutines of the recipes end with the session

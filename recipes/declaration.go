@@ -55,9 +55,9 @@ func (c *Client) Logger() *slog.Logger { return c.log }
 // AfterGrant marks an error of work done under a lease: Retryable is false for it.
 func AfterGrant(err error) error { return held.AfterGrant(err) }
 
-// Lacks judges zk.ErrNoNode for the lock's node, or for a child that its kind needs. opts are the options with which the caller
-// read d. Lacks reports whether another look is worth it: Lacks created the missing node (opts contain WithCreate), or the
-// declaration has changed. The error says why the lock is not declared.
+// Lacks is for a caller that got zk.ErrNoNode for the lock's node, or for a child that its kind needs. opts are the options
+// with which the caller read d. Lacks reports whether another look is worth it: Lacks created the missing node (opts contain
+// WithCreate), or the declaration has changed. The error says why the lock is not declared.
 func (c *Client) Lacks(ctx context.Context, d *Declaration, opts ...Option) (again bool, err error) {
 	q := c.handle(d.Params.Kind(), d.Path, false, opts)
 	e, err := c.state.Live(ctx)

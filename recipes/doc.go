@@ -22,9 +22,10 @@
 //   - Package once: a job that runs once for each slot of its schedule, whichever machine starts it (docs/once.md).
 //
 // Locks are granted in the order of arrival at ZooKeeper. Goroutines of one client wait in the process and share one place in the
-// queue. After each grant the client queues again at the end. But each reader has a node of its own, and a call for permits first
-// tries directly. The nodes have the names that Apache Curator's recipes use, so Java programs contend for the same locks. A lock
-// that declares wire = "kazoo" has the names of Python's kazoo. Package inspect shows who holds and who waits.
+// queue. After each grant the client queues again at the end. But each reader has a node of its own, and a call for permits queues
+// only if they are not granted at once. The nodes have the names that Apache Curator's recipes use, so Java programs contend for
+// the same locks. A lock that declares wire = "kazoo" has the names of Python's kazoo. Package inspect shows who holds and who
+// waits.
 //
 // # Context and token
 //

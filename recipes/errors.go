@@ -108,7 +108,7 @@ type Contender = kind.Party
 type HeldError struct {
 	Path     string        // the lock
 	Holder   Contender     // the holder; after a Try only its name, path and sequence number are known (see Identify)
-	Position int           // contenders ahead, including the holders, and goroutines of this client
+	Position int           // how many are ahead: contenders, the holders among them, and goroutines of this client
 	Waited   time.Duration // how long the caller waited; 0 for a Try
 	Local    bool          // Holder is a goroutine of this same client: it holds the lock, is asking for it, or is giving it back
 	Cause    error         // why the wait ended; nil for a Try

@@ -16,9 +16,9 @@ type Lease struct{ u *held.Use }
 
 // Context is cancelled when the lease is released, lost or revoked. Its context.Cause is ErrReleased, ErrLost (with the reason)
 // or ErrRevoked. It is cancelled before a rival can be granted the lock, as long as neither this process nor its clock stops.
-// Otherwise only the fencing token can stop what is done later. The Err method of this context, and of the one that Do passes on,
-// reads the clock. So in a process that was stopped for too long, the first call of Err reports the loss. A context derived from
-// it ends a moment later.
+// Otherwise only the fencing token or Multi can stop what is done later. The Err method of this context, and of the one that Do
+// passes on, reads the clock. So in a process that was stopped for too long, the first call of Err reports the loss. A context
+// derived from it ends a moment later.
 //
 // If another program deletes the lease's node or revokes the lease, Context is cancelled when this process learns of it. The node
 // is not watched in the first 100 ms of a lease, so a change in that time is noticed only after it.
@@ -42,8 +42,9 @@ func (l *Lease) Node() string { return l.u.H.Nodes()[0] }
 func (l *Lease) Token() uint64 { return l.u.Token() }
 
 // Deadline returns the time until which the lease is safe without another reply from ZooKeeper. It is half a session timeout
-// after the last committed write of its session was sent. It advances while the connection is good. For a lease that has ended it
-// is no later than the end.
+// after the last committed write of its session was sent. It is earlier if the requests before that write were too far apart, or
+// if the machine has been suspended since. It advances while the connection is good. For a lease that has ended it is no later
+// than the end.
 func (l *Lease) Deadline() time.Time { return l.u.Deadline() }
 
 // Verify proves, by a committed write, that the lease was still held after the call began. It takes one round trip. If the reply
@@ -92,8 +93,8 @@ func (l *Lease) Unlock(ctx context.Context) error {
 //
 // This client's next exclusive call for the same lock waits until the node is gone. A call for permits or for reading does not
 // wait for that. If the lease was for reading, a call for writing does not wait either. The server executes their requests after
-// the delete. If the connection is cut then, the client's old node can stay ahead of them until it is deleted. Meanwhile a Try
-// fails.
+// the delete. If the connection is cut before the delete arrives, the client's old node stays ahead of such a call until it is
+// deleted. Meanwhile a Try fails.
 //
 // A client has at most 256 deletes under way, those of Unlock included. While 256 deletes are under way Release waits, for a
 // sixth of the session timeout at most. If it cannot send the request by then, or if there is no connection, the delete is left

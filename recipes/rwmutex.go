@@ -59,8 +59,8 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) erro
 // queued before the downgrade and holds after it, so show it to no store that checks tokens. The write lease's Context ends
 // (ErrReleased). The write lease's Unlock then gives the read lease back, and so does Do when its function returns.
 //
-// It is another lease, so that no work of the writer goes on beside readers. Work under the write lease's Context is told to stop, and
-// its Multi fails. Work that goes on reading, in the function of Do too, uses the read lease and its Context.
+// The read lease is another lease, so that no work of the writer goes on beside readers. Work under the write lease's Context is told to
+// stop, and its Multi fails. Work that goes on reading, in the function of Do too, uses the read lease and its Context.
 //
 // With an error Downgrade returns l. If no server can execute the transaction any more, l is held as before. Otherwise l has
 // ended.

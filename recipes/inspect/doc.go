@@ -14,5 +14,5 @@
 //   - scan: every lock of a tree or of a whole ensemble, once or repeatedly, with the sessions and the servers
 //   - words: what the servers tell of themselves and of their clients
 //   - survey: the locks that other programs have created without a declaration
-//   - check: whether the conditions hold that the guarantees of package recipes depend on
+//   - check: whether the conditions hold that the guarantees of package recipes, and the health of clients and servers, depend on
 package inspect

@@ -168,8 +168,8 @@ func (g *waitGraph) settle() {
 
 // deadlocks follows, from every party that is stuck, the party it waits for. Each such walk ends in a cycle; each cycle is returned once.
 func (g *waitGraph) deadlocks() (out []Deadlock) {
-	// A walk that meets its own steps has found a cycle. One that meets an earlier walk has found nothing new, because that
-	// one went on to its end. Each party has one next, so no two cycles share a party.
+	// A walk that meets its own steps has found a cycle. A walk that meets an earlier walk has found nothing new, because the earlier one
+	// went on to its end. Each party has one next, so no two cycles share a party.
 	seen := map[party]int{} // the number of the walk that came by a party, from 1; 0 if none did
 	for walk, p := range g.order {
 		if g.waits[p] == nil {

@@ -1,5 +1,5 @@
-// Package kind describes each recipe type: its parameters, its child nodes, the names of its contenders, the rule that admits them, and the
-// payload that stores all of that in a znode.
+// Package kind describes each recipe type: its parameters, its child nodes, the names of its contenders, and the rule that admits them. It
+// also has the payload, which stores the declaration of a lock in its znode.
 //
 // Programs need it for the parameters of a lock without a declaration (recipes.WithParams), and to declare locks in tests:
 //

@@ -55,9 +55,9 @@ type Queue struct {
 	// the contender that must leave first, or [AnyChange] when no single departure decides. It is pure: the same queue gives the same
 	// answer to every client, so all clients agree without talking to each other.
 	Admit func(p Params, queue []Contender, i int) (admitted bool, behind int)
-	// If Marked is set, a contender that was granted after a wait notes that in its node ([Holder].Held), unless it leaves at once. One
-	// that took over its node may do so without a wait. In a queue with one holder its successor may conclude from the note that it is
-	// next. It is for queues where no contender can appear ahead of others.
+	// If Marked is set, a contender that was granted after a wait notes that in its node ([Holder].Held), unless it leaves at once. A
+	// contender that took over its node from another goroutine may note it without having waited. In a queue with one holder, the
+	// successor may conclude from the note that it is next. Marked is for queues where no contender can appear ahead of others.
 	Marked bool
 	// Plain means that nodes contain only the ID of their owner, instead of a [Holder].
 	Plain bool

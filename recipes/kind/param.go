@@ -202,7 +202,7 @@ func Diff(before, after Params) []Change {
 		return nil
 	}
 	var out []Change
-	// The kind is the same, so the tables have the same order. Strings, ints and bools can be compared with ==.
+	// The kind is the same, so the tables have the same order. Strings and ints can be compared with ==.
 	bs := before.Fields()
 	for i, a := range after.Fields() {
 		if b, v := bs[i].Get(), a.Get(); b != v {

@@ -43,7 +43,8 @@ func (p Party) String() string {
 
 // Usage is who used a lock when it was looked at.
 //
-// It informs people and warns in advance. ZooKeeper decides whether a lock is idle at its deletion: it deletes no node with children.
+// A Usage informs people and warns in advance. ZooKeeper decides whether a lock is idle at its deletion: it deletes no node with
+// children.
 type Usage struct {
 	// Holders and Waiters are in the order of the queue.
 	Holders, Waiters []Party

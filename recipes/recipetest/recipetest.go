@@ -24,7 +24,7 @@
 //	cfg, diags := config.Load("../deploy", config.Options{})
 //	recipetest.Start(t, recipetest.Nodes(cfg.Ensembles[0].Tree.Payloads()))
 //
-// They are declared as an apply would declare them, except that access lists let everybody in.
+// The locks are declared as an apply would declare them, except that access lists let everybody in.
 package recipetest
 
 import (

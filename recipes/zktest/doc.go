@@ -27,8 +27,8 @@
 // [Start] closes the server with the test; programs that run without one use [New]. Outside a bubble [Server.Addr] is a TCP address. The
 // package needs the standard library only.
 //
-// It is not for production. Everything is kept in memory and lost when the process ends, nothing is replicated, and by default every client
-// that reaches the port may do anything. Programs run on real ZooKeeper without a change: the protocol is the same.
+// The server is not for production. Everything is kept in memory and lost when the process ends, nothing is replicated, and by default
+// every client that reaches the port may do anything. Programs run on real ZooKeeper without a change: the protocol is the same.
 //
 // # What it can do besides serving
 //
@@ -53,11 +53,11 @@
 //
 // # Fidelity
 //
-// It answers as Apache ZooKeeper 3.8.0 does, standalone, in the build of Debian 12 (3.8.0-11+deb12u2). Package conformance checks that with
-// written scenarios (about 900 replies and events of the real server) and with random sequences from three sessions, played to both
-// servers. In the last long run both servers gave the same 442,713 replies and events to 11,000 sequences. That includes results, codes,
-// Stats, children, data, order, and the exact zxid of each. kazoo and Curator run their locks, elections and caches on it. CONFORMANCE.md
-// lists every operation and fault with the test that exercises it, and the differences found on the way.
+// The server answers as Apache ZooKeeper 3.8.0 does, standalone, in the build of Debian 12 (3.8.0-11+deb12u2). Package conformance checks
+// that with written scenarios (about 900 replies and events of the real server) and with random sequences from three sessions, played to
+// both servers. In the last long run both servers gave the same 442,713 replies and events to 11,000 sequences. That includes results,
+// codes, Stats, children, data, order, and the exact zxid of each. kazoo and Curator run their locks, elections and caches on it.
+// CONFORMANCE.md lists every operation and fault with the test that exercises it, and the differences found on the way.
 //
 // Supported:
 //

@@ -28,16 +28,17 @@ const (
 	Holds Verdict = iota
 	// Unsure: the check could not find out whether it holds, or found a risk but no violation.
 	Unsure
-	// Fails: it does not hold; a promise of package recipes is void.
+	// Fails: it does not hold. Condition.Why says what depends on it.
 	Fails
 )
 
 // String returns "holds", "unsure" or "fails".
 func (v Verdict) String() string { return [...]string{"holds", "unsure", "fails"}[v] }
 
-// Condition is one of the conditions that the guarantees of package recipes depend on, as the checks found it.
+// Condition is one of the conditions that the guarantees of package recipes, or the health of clients and servers, depend on, as the
+// checks found it.
 type Condition struct {
-	Name    string // "session timeout", "lease", "stale servers", "clock", "server version", "replica", "certificates", "access /locks/a"
+	Name    string // such as "session timeout", or "access /locks/a" with a path
 	Verdict Verdict
 	What    string // what was found
 	Why     string // what depends on it
@@ -87,7 +88,7 @@ func checkServer(ctx context.Context, s *session.Session) []Condition {
 
 // checkTimeout compares tick and timeout: type proof of package session says why a tick may be a quarter of the timeout.
 func checkTimeout(t, tick time.Duration, how string) Condition {
-	k := Condition{Name: "session timeout", Why: "a lease lasts half a session timeout; a commit guarantees that only if a tick is at most a quarter of the session timeout",
+	k := Condition{Name: "session timeout", Why: "a lease lasts half a session timeout; that is safe only if a tick is at most a quarter of the session timeout",
 		What: fmt.Sprintf("the servers granted %v; a tick is %v, by %s", t, tick, how)}
 	switch {
 	case tick <= 0:
@@ -139,7 +140,7 @@ func checkLease(t time.Duration, of sessions) Condition {
 // pings every T/3. So the leader expires them no earlier than (2T/3 - half a tick) after the cut. Hence 2T/3 should be at least (syncLimit
 // + 1/2) ticks. No promise rests on this: grants and leases rest on commits, and such a server commits nothing.
 func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condition {
-	k := Condition{Name: "stale servers", Why: "a server cut off from its leader serves old data for syncLimit ticks; it should drop its clients before the leader expires them, or they learn of their loss by the clock alone"}
+	k := Condition{Name: "stale servers", Why: "a server cut off from its leader serves old data for syncLimit ticks; if it drops its clients only after the leader has expired them, only their own clocks tell them of their loss"}
 	least := time.Duration(syncLimit)*tick*3/2 + tick*3/4
 	switch {
 	case standalone:

@@ -1,4 +1,4 @@
-// Package check checks the conditions that the guarantees of package recipes depend on:
+// Package check checks the conditions that the guarantees of package recipes, and the health of clients and servers, depend on:
 //
 //	conditions, err := check.Client(ctx, client, "/locks/payments/ledger")
 //

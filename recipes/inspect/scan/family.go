@@ -23,8 +23,8 @@ const (
 	familyReads = 190
 	// dirReads is how many directories of a family with fanout are listed in a look, unless there is only one look.
 	dirReads = 100
-	// If dump lists the contenders, the nodes of keys are listed only every listEvery looks, because dump leaves out only empty and foreign
-	// nodes.
+	// dump shows the nodes of keys, except those that are empty or foreign. So while dump lists the contenders, the directories of keys are
+	// listed only every listEvery looks.
 	listEvery = 16
 	// firstFew is how many contenders of a queue of a key are read. The first ones hold, or have waited for longest.
 	firstFew = 8

@@ -36,7 +36,7 @@ type Snapshot struct {
 	// Certificates are the certificates of the connection; none if it is not encrypted. Package check judges them.
 	Certificates []session.Certificate
 	Unasked      []words.Unasked // the servers that did not tell all their connections: while there are any, no session counts as away
-	Waits        *inspect.Waits  // see WaitsFor; of more than 200 waiters in a queue: the first 200, and later ones with a contender in another lock, 400 in all
+	Waits        *inspect.Waits  // see WaitsFor; of a queue it has the first 200 waiters, and later ones whose session is in another lock too, 400 in all
 	Unread       []Unread        // what could not be read, by path
 	Cut          bool            // not all nodes below the prefix are looked at: there are too many, or some paths are very long
 	Empty        []Empty         // what remains of undeclared locks; only Look below a prefix finds it
@@ -293,8 +293,8 @@ func (s *Scanner) show(snap *Snapshot) {
 const maxGraph = 200
 
 // shortened keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in another
-// lock, until there are twice maxGraph in all. Up to that number, the cut hides a cycle only if a writer in the cycle keeps a reader
-// waiting. The holder blocks all other waiters anyway.
+// lock, until there are twice maxGraph in all. If all of those are kept, the cut hides a cycle only if a writer in the cycle keeps a reader
+// waiting. All other waiters wait for the holder anyway.
 func shortened(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	if len(in.Waiters) <= maxGraph {
 		return in

@@ -31,7 +31,7 @@ type Found struct {
 
 // Surveyor surveys a tree that programs have made without a declaration.
 type Surveyor struct {
-	Stack string // nodes that a stack declared are left out; below containers of this one, the survey goes on
+	Stack string // nodes that any stack declared are left out; the survey still goes on below the containers of this Stack
 	// Idle returns the kind of an empty node. If Idle is nil, or returns nil, the kind stays unknown.
 	Idle func(path string) *kind.Kind
 	Most int // how many nodes to read

@@ -36,7 +36,8 @@ type Session struct {
 	// same, to an observer that the ensemble's configuration does not name.
 	Away bool
 	// Expires is when the leader will end the session if it hears nothing from it; zero when unknown. It is a time of this machine's
-	// clock, up to about a tick early, or late as calibrate says. Silent is how long the leader had not heard from it when it was asked.
+	// clock. It may be up to about a tick early; calibrate says how late it may be. Silent is how long the leader had not heard from it
+	// when it was asked.
 	Expires time.Time
 	Silent  time.Duration
 	Nodes   int // ephemeral nodes of all kinds
@@ -252,10 +253,10 @@ func (s *Server) failed(word string, err error) {
 }
 
 // calibrate converts the leader's times, in a zone that may be unknown here, into this machine's time. Our own session is in the list, and
-// the leader has heard from it within a third of its timeout T. So it expires T after that, rounded up to a whole tick; a tick is at most
-// T/2. If the leader shows its end between T and 2T from now, calibrate takes the clocks as equal: times may be up to 4T/3 late. Otherwise
-// the difference from T counts as the error of the clocks: up to T/3 late. A slow leader's clock makes no session seem silent. A server
-// that does not list our session leads another ensemble.
+// the leader has heard from it within a third of its timeout T. So our session expires T after that contact, rounded up to a whole tick; a
+// tick is at most T/2. If the leader says that our session ends T to 2T from now, calibrate takes the clocks as equal. Times may then be
+// up to 4T/3 late. Otherwise calibrate shifts all times so that our session ends T from now. Times may then be up to T/3 late. If the
+// leader's clock is behind ours, no session seems silent because of that. A server that does not list our session leads another ensemble.
 func (a *Asker) calibrate(live *session.Session, d *dump) {
 	own, ok := d.expires[live.ID()]
 	if !ok {

@@ -56,7 +56,7 @@ type familiar struct {
 	keys    *Declaration      // of a family: the declaration that holds for each of its keys
 	family  *kind.KeyedParams // of a key: the parameters of its family
 	nodeACL []zk.ACL          // of a key: the access list of its node
-	keyless *atomic.Bool      // of a node without a declaration: whether it is known to be no key's
+	keyless *atomic.Bool      // of a node without a declaration: true once it is known that it is not the node of a key
 }
 
 // Dropped is closed when the client no longer keeps this declaration.
@@ -258,8 +258,8 @@ func (all declarations) drop(path string) {
 }
 
 // Of returns the declaration of q's lock, checked against the program's expectations. It reads only a declaration that is unknown
-// or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, a *KeyPathError for a key whose node has another path,
-// or the error of the read.
+// or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, a *KeyPathError if q is not the right name of a key's
+// lock, or the error of the read.
 func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 	if q.Wrong != nil {
 		return nil, q.Wrong
@@ -395,8 +395,8 @@ func (q *Name) at(family *kind.KeyedParams) *Name {
 	return &at
 }
 
-// KeyPathError says that the name Was has another path by now: it is a key's node, or its key's directory has changed. The caller
-// goes on with Is.
+// KeyPathError says that Was is not the right name of a key's lock. Either Was has the path of the key's node but no key, or the
+// key has another path by now. The caller goes on with Is, the right name.
 type KeyPathError struct{ Was, Is *Name }
 
 func (e *KeyPathError) Error() string {
@@ -449,8 +449,8 @@ func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 	return nil, nil
 }
 
-// Elsewhere returns a *KeyPathError if the cache shows that q is a key with another path. So the call needs neither a request nor
-// a turn for that.
+// Elsewhere returns a *KeyPathError if the cache shows that q is not the right name of a key's lock. The call then learns it
+// without a request or a turn.
 func (c *Cache) Elsewhere(q *Name) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

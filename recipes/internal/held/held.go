@@ -33,7 +33,7 @@ type Turns interface {
 // Subject says what is locked. It does not change while the lock is held.
 type Subject interface {
 	Path() string // for people; of a set, the paths of all members
-	Has(Key) bool // whether the key finds this lock in contexts
+	Has(Key) bool // whether the key is that of this lock, or of a member of the set
 }
 
 // Grant has what Hold makes a lock of.
@@ -49,8 +49,8 @@ type Grant struct {
 
 // Lock is a grant in this process: the nodes that hold, and their watches. Several uses share one when a lock is entered again.
 //
-// It ends once, by finish, which cancels the contexts of its uses. Then the nodes go, and after that close passes the turn on. So no
-// goroutine of this client has to wait for the old nodes. The janitor goes on with what is not deleted.
+// A Lock ends once, by finish, which cancels the contexts of its uses. Then the nodes go, and after that close passes the turn on.
+// So no goroutine of this client has to wait for the old nodes. The janitor goes on with what is not deleted.
 //
 //	ended by                          who deletes the nodes                             who calls close
 //	leave, the last use given back    giveBack or releaseAsync, or their goroutine; a   the same

@@ -286,8 +286,8 @@ type Key struct {
 
 type usesKey struct{}
 
-// leased is a context under l. Value returns l for the *Lock of l, and for the Key of that lock or of any member of a set. For
-// usesKey it returns the innermost use.
+// leased is a context under l. Value returns l if it is asked for the lock of l, for the Key of that lock, or for the Key of a
+// member. For usesKey it returns the context itself: see UsesOf.
 type leased struct {
 	context.Context
 	l *Use
@@ -311,7 +311,7 @@ func (c *leased) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// UsesOf returns the uses from which ctx is derived, the innermost first.
+// UsesOf returns the uses that have not ended and from which ctx is derived, the innermost first.
 func UsesOf(ctx context.Context) (all []*Use) {
 	for {
 		c, ok := ctx.Value(usesKey{}).(*leased)

@@ -116,7 +116,8 @@ func (a *Call) ended(ctx context.Context) error {
 }
 
 // enter waits for the turns of the members that exclude others, and takes all of them at one moment. Until then the call has
-// neither a turn nor a node. A Try is refused without a request while another goroutine has the turn.
+// neither a turn nor a node. A Try is refused without a request while another goroutine has the turn, unless that one only
+// deletes its nodes and no other waits.
 //
 // Readers need no turn: they wait only until the requests of abandoned calls are undone; see Turns.KeepOut.
 func (a *Call) enter(ctx context.Context) (*Handover, error) {
@@ -469,7 +470,7 @@ func Shorter(d, e time.Duration) time.Duration {
 	return d
 }
 
-// follow takes the locks, again at another path if a declaration says that a key's node is there.
+// follow takes the locks. If a declaration shows that one is a key's lock with another name, it tries again with that name.
 func (a *Call) follow(ctx context.Context, take func(context.Context) (*held.Use, error)) (*held.Use, error) {
 	needs := declare.Pins{In: &a.c.Decl}
 	defer needs.End()
@@ -517,7 +518,7 @@ func (a *Call) reread(ctx context.Context, entries []*wait.Place, refusal error)
 	return refusal
 }
 
-// usePathOfKey replaces a member by the handle at its key's path.
+// usePathOfKey replaces a member by a handle with the right name of its key's lock.
 func (a *Call) usePathOfKey(e *declare.KeyPathError) {
 	members := slices.Clone(a.members)
 	for i, m := range members {
@@ -584,7 +585,8 @@ func (a *Call) reenter(ctx context.Context, q *Handle, permits int) (*held.Use, 
 		return nil, fmt.Errorf("%w: the context comes from a lease of %d permits of %s, %d are wanted; take them all at once",
 			ErrWouldDeadlock, have, q.Path, permits)
 	}
-	// The call waited for a turn at a former path of the lock, and EventQueued was sent. So the Observer receives its end too.
+	// The call waited for a turn at a former path of the lock, and EventQueued was sent. So the Observer receives the end of this
+	// lease too.
 	if a.caller.WasQueued() {
 		return outer.Enter(ctx, a.caller.Tenure(outer.H.Nodes()[0], outer.H.Session().Session.ID())), nil
 	}

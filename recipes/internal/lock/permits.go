@@ -94,7 +94,7 @@ func (a *Call) create(ctx context.Context) ([]arrival, error) {
 //  2. Take all permits that are held at one moment. All but the newest are older than it, so the listing that granted the newest showed
 //     them. So the older ones are fewer than the limit, and all together are no more than the limit.
 //
-// The gate is listed for fairness only, because a waiter that has already left is not in the listing.
+// The gate is listed for fairness only: permits are not granted directly while another contender waits there.
 func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error) {
 	opened := make([]*wait.Opened, len(arrived))
 	for i, at := range arrived {
@@ -108,8 +108,9 @@ func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error)
 			return nil, arrived[i].TimedOut(ctx, a.missingNode(err))
 		}
 	}
-	// Read a changed declaration again before the listings are judged: a limit that was lowered before our permits existed counts. Do it
-	// after the listings: those made again come from a new connection, and the declaration may have changed before it.
+	// If the declaration has changed, read it before the listings are judged: a limit that was lowered before our permits existed is in
+	// force. But read it after listings are repeated: they then come over a new connection, and the declaration may have changed
+	// before.
 	if err := wait.Obey(ctx, opened...); err != nil {
 		return nil, err
 	}

@@ -2,7 +2,7 @@
 //
 //	err := retry.Do(ctx, session, znode.Unanswered, func() error { return session.Confirm(ctx, paths...) })
 //
-// It sends nothing itself, and does not judge errors: its callers say after which errors another try is worth it.
+// The package sends nothing itself, and does not judge errors: its callers say after which errors another try is worth it.
 package retry
 
 import (

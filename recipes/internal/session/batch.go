@@ -121,8 +121,8 @@ func (b *Batch) Do(ctx context.Context) error {
 	return err
 }
 
-// Wait waits until the request, which was sent, has been answered or never will be. Its error is an *OpError, that of Send if
-// nothing was sent. If ctx ends first the outcome is unknown until Answered.
+// Wait waits until the request has been answered, or until it is certain that no answer will come. Its error is an *OpError. If
+// Send failed, it is the error of Send. If ctx ends first the outcome is unknown until Answered.
 func (r *Reply) Wait(ctx context.Context) error {
 	if r.b.err != nil {
 		return r.b.err

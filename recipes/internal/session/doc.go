@@ -19,9 +19,9 @@
 //
 // # What you can rely on
 //
-// Every operation takes a context. When it fails, its error says what is known about its effect ([Outcome]): refused, never
-// sent, or unknown. Reads are repeated when their answer was lost; writes never are. A [Watch] never misses a change, not even
-// across a reconnect, but it may fire without one.
+// Every operation takes a context. When it fails, its error says what is known about its effect ([Outcome]): refused, never sent,
+// or unknown. Reads are repeated when their answer was lost; writes never are. A [Watch] misses no change, not even across a
+// reconnect, unless the server forgets the watch or an access list hides the node. It may fire without a change.
 //
 // Only a committed write of its own proves that a session is alive. A server that is cut off from the others answers pings, reads
 // and even sync for seconds after the rest have expired the session. While a caller holds something ([Session.Hold]) or expects
@@ -46,7 +46,7 @@
 // answer needs no goroutine.
 //
 // The types, errors and access lists are go-zookeeper's, which programs share with this package. Its connection (zk.Conn) is not
-// used: it opens a new session on the same handle without notice and runs old requests in it, waits without a context, drops
+// used. That opens a new session on the same handle without notice and runs old requests in it. It waits without a context, drops
 // events, panics on malformed frames, and leaves sessions behind when it is closed.
 //
 // Error texts begin with "recipes:", the package that applications import.

@@ -68,7 +68,7 @@ type Session struct {
 	kick   chan struct{} // wakes watchClock
 
 	// stayConnected waits for it at the end. Code that adds to it holds mu of a session that is not lost, or mu of a link that is not
-	// dead. So everything has been added by then.
+	// dead. So nothing is added any more when stayConnected begins to wait.
 	running sync.WaitGroup
 
 	// A slot is taken by each request, or batch of requests, that no server has answered yet.
@@ -391,7 +391,7 @@ func (s *Session) shutdown(cause error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fmt.Errorf("recipes: session 0x%x: close not confirmed (%s); its ephemeral nodes disappear within %v",
+	return fmt.Errorf("recipes: session 0x%x: close not confirmed (%s); its ephemeral nodes disappear when the servers expire it, usually within %v",
 		uint64(s.ID()), s.hosts.Report(), s.timeout)
 }
 

@@ -60,7 +60,7 @@ func (w *Watch) Stop() {
 //  2. Servers obey a connection in order.
 //  3. A new connection has no watches to remove.
 //
-// An event that the server sent before makes a later Watch fire without a change.
+// An event that the server sent before the removal may make a later Watch fire without a change.
 func (w *Watch) Remove() {
 	s := w.s
 	s.mu.Lock()
@@ -116,8 +116,9 @@ func (s *Session) fire(watches *Watch, t zk.EventType) {
 	}
 }
 
-// GetCalled is Get plus a watch on the node's data and its deletion. No change after the read is missed. On any error, including
-// zk.ErrNoNode, the watch is nil and nothing is left behind. All callers share one server-side watch per path.
+// GetCalled is Get plus a watch on the node's data and its deletion. No change after the read is missed, unless the server forgets the
+// watch or an access list hides the node. On any error, including zk.ErrNoNode, the watch is nil and nothing is left behind. All callers
+// share one server-side watch per path.
 //
 // If call is not nil, it is called once instead of closing C. The reading goroutine may call it, also before GetCalled returns,
 // so call must return at once. After Stop it may still be called once.

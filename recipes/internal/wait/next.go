@@ -26,9 +26,9 @@ const moment = 100 * time.Millisecond
 func (w *waiter) Next(ctx context.Context, watch *session.Watch) (zk.EventType, error) {
 	var silence *time.Ticker
 	var silent <-chan time.Time
-	// Our own node and the holder's node are not read in the first moment, because most waits are over by then. The reads cost
-	// two requests and an event. Until then we know from the answer to the create that our node is ours. In a long queue, and if
-	// we are next, our node is watched at once: see prove.
+	// Our own node and the holder's node are not read in the first moment, because most waits are over by then. The reads cost two
+	// requests and an event. They are not needed: the answer to the create has shown that our node is ours. If the queue is long,
+	// or if we are next, our node is watched at once: see prove.
 	early := watch != nil && !w.waitedLong && w.Node().Czxid != 0 && !w.isNext
 	for {
 		switch {
@@ -140,8 +140,8 @@ func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err err
 	return false, w.watchQueue(ctx, v)
 }
 
-// watchQueue watches the queue. If the listing that comes with the watch differs from the verdict, it sets no watch: the watch
-// would report only later changes.
+// watchQueue watches the queue. The same request lists the queue. If that listing differs from the verdict, the watch is stopped,
+// because it would report only later changes.
 func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
 	children, queue, err := znode.ChildrenCalledPersistent(ctx, w.Owner.Session, w.Node().Dir, w.waker())
 	if err != nil {

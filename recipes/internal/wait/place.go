@@ -39,7 +39,7 @@ type Opened struct {
 	Holder   *Rival // the first contender; nil if none is known
 }
 
-// listener receives what happens to a waiter, and makes the errors of waits that end. It comes with the call: see Opened.
+// listener receives what happens to a waiter, and makes the errors of waits that end. The call brings its listener: see Opened.
 type listener interface {
 	Ahead(e *Place)                        // the call waits, or more is known of the contender ahead
 	Held(t *Opened) error                  // returns the error of a try

@@ -24,7 +24,7 @@ import (
 //	own.Hidden  cost    we may not read our node: it gets no watch, so a grant needs a listing
 //	isNext      cost    our node is watched at once, so a grant may need no listing
 //	waitedLong  cost    the reads that most waits do not need are made
-//	total       cost    in a long queue marks are written instead of listings
+//	total       cost    in a long queue each grant writes a mark, so the successor needs no listing
 type waiter struct {
 	*Place
 	own znode.Watch // the watch on the node that waits
@@ -96,9 +96,9 @@ type Grant struct {
 //	                                      a read, or znode.Find               or confirm
 //	departed  the predecessor's deletion  the silent watch on our node        a heartbeat (Session.Ready), or confirm
 func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, err error) {
-	// Condition 2. No server expires the session before Session.Deadline, usually T/2 after the write was sent (type proof of
-	// package session). The lease ends there. A write younger than T/6 leaves as much time as heartbeats leave a lease. A waiter
-	// that is next sends heartbeats (wayClear); without one, confirm makes the write. If others delete our node while our server
+	// Condition 2. No server expires the session before Session.Deadline, usually T/2 after the write was sent (type proof of package
+	// session). The lease ends there. A write younger than T/6 leaves at least T/3, as much as a held lease has just before a heartbeat. A
+	// waiter that is next sends heartbeats (wayClear); without one, confirm makes the write. If others delete our node while our server
 	// lags, the event, or the next heartbeat, ends the lease.
 	marked := false
 	if !ad.withWrite && !w.aliveByHeartbeat() {
@@ -106,8 +106,8 @@ func (w *waiter) prove(ctx context.Context, ad admission) (g Grant, done bool, e
 			return Grant{}, false, err
 		}
 	}
-	// Condition 3. The declaration's watch is silent, so what we read was in force when we queued. We check it last, because between
-	// our read and our create an operator may drain the lock and find it idle.
+	// Condition 3. The declaration's watch is silent, so what we read was in force when we queued. A check before our create would not be
+	// enough: an operator may drain the lock after that check, and find it idle.
 	if w.Declared.Stale() {
 		return Grant{}, false, w.renew(ctx)
 	}
@@ -221,7 +221,7 @@ func (w *waiter) list(ctx context.Context) (children []string, ad admission, err
 	return children, ad, nil
 }
 
-// wayClear waits for the contender ahead, which v names. It returns first = true if that has gone and we know, without a listing,
+// wayClear waits for the contender ahead, which v names. It returns first = true if that contender has gone and we know, without a listing,
 // that we are the first. Otherwise the caller lists again. We know it if all of this holds:
 //  1. Our predecessor is the front of the queue. A listing shows that; in a short queue lookAhead makes one early enough. Or the
 //     mark in its node says that it holds (mark).

@@ -40,9 +40,9 @@ func DidNothing(err error) bool {
 	return errors.Is(err, ErrNotApplied) || errors.Is(err, errNotQueued) && !errors.Is(err, session.ErrClosed) || session.Retryable(err)
 }
 
-// Unanswered: no server has answered an operation, and this side did not refuse to send it. A session bounds how often it repeats a
-// request. A waiter must not lose its place because a network cuts every fourth connection. A server does not look at a request that it
-// sheds, so that is no reason to give up a place or a grant either.
+// Unanswered: no server has answered an operation, and this side did not refuse to send it. A session repeats a read only a few times.
+// That is too little for a waiter: it must not lose its place because a network cuts every fourth connection. A server does not look at a
+// request that it sheds, so that is no reason to give up a place or a grant either.
 func Unanswered(err error) bool {
 	var op *session.OpError
 	switch {

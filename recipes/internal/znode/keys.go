@@ -49,9 +49,9 @@ func (n *KeyNode) creates(ops []any, made []bool) []any {
 	return ops
 }
 
-// check checks that the declaration of the family is the one that was read. A late transaction can pass it at a wrong place: a family that
-// was destroyed and declared again starts at version 0. So waiter.prove looks whether the declaration has changed, and then reads again
-// where the key is. Txn.recheck deletes the late node.
+// check checks that the declaration of the family is the one that was read. A late transaction with a former path of the key may still
+// pass: a family that was destroyed and declared again starts at version 0. So waiter.prove looks whether the declaration has changed, and
+// then reads again where the key is. Txn.recheck deletes the late node.
 func (n *KeyNode) check() *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: n.Family.Path, Version: n.Family.Version}
 }
@@ -90,8 +90,8 @@ func (n *KeyNode) listed(dir string, err error) {
 // anchorPrefix begins the names of anchors. Curator and kazoo sort such names behind all contenders.
 const anchorPrefix = "_key_"
 
-// anchor returns an ephemeral child that is no contender, so the key's node stays until our transaction has deleted that child. The batch
-// first creates it in another transaction, in several forms: see sendAnchor.
+// anchor returns an ephemeral child that is no contender. It keeps the key's node in place until our transaction deletes it. An earlier
+// transaction of the same batch creates it: see sendAnchor.
 func (n *KeyNode) anchor(owner *SessionNodes) *Node {
 	for i := range n.Made {
 		n.Made[i] = n.Made[i] || i < n.Needed
@@ -168,8 +168,8 @@ func (n *KeyNode) existing() (paths []string) {
 	return paths
 }
 
-// alone reports whether the node goes in the transaction that deletes our contenders. It does if, as far as this client knows, no other
-// contender was there, and the node and the sub-nodes it needs exist.
+// alone reports whether the transaction that deletes our contenders also deletes the key's node. It does if, as far as this client knows,
+// no other contender was there, and the node and the sub-nodes it needs exist.
 func (n *KeyNode) alone() bool { return !n.SeenOthers && !slices.Contains(n.Made[:n.Needed], false) }
 
 // look asks for the stat of each node, children first. So a child that the servers' collector takes meanwhile is not counted as a

@@ -105,8 +105,8 @@ func notFreed(ks []*Node) (left []*Node) {
 // servers then remove the nodes, and nothing confirms it. It returns a server's refusal (by an access list, say) at once. The janitor still
 // goes on trying, because lists can be changed.
 //
-// It does not ask for the outcome of the first request. To delete again is no error, because the names are ours alone, even in a parent
-// that was deleted and created again.
+// DropNow does not ask for the outcome of the first request. To delete again is no error, because the names are ours alone, even in a
+// parent that was deleted and created again.
 func DropNow(ctx context.Context, ks []*Node) error {
 	if len(ks) == 0 {
 		return nil
@@ -167,7 +167,7 @@ func deleted(ks []*Node, err error) error {
 }
 
 // janitor removes the nodes that a session must not leave behind. One goroutine works through all chores until none is left or the session
-// is over. So even ten thousand failed searches need one goroutine only.
+// is over. So even ten thousand chores need only one goroutine.
 type janitor struct {
 	s     *session.Session
 	spawn func(func())

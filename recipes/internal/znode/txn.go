@@ -200,14 +200,14 @@ func (t *Txn) resolve(ctx context.Context, cause error) (settled bool, err error
 // thread of a server stands still while the others go on.
 const recheckUntil = 4096 * time.Second
 
-// recheck looks for the contenders of a transaction that was found not applied, after wait and then ever more rarely. It deletes nodes
-// that a slow server has created after all, which would block the queue until the session ends. A look without a full answer is not the
-// last one.
+// recheck looks for the contenders of a transaction that was found not applied, after wait and then ever more rarely. It deletes nodes that
+// a slow server has created after all, which would block the queue until the session ends. After a look that failed there is always another
+// one.
 //
-// A server of 3.8.0 has executed a request after the write of resolve. Its thread had stood still, and the session had come back
-// to it meanwhile. (Measured. The new connection overtakes the old one in NIOServerCnxn, and Learner.validateSession overtakes
-// the follower's queues.) Only the end of the session makes absence final. Callers of a transaction that also deletes (Gone) do
-// not trust ErrNotApplied: they delete the same nodes, or try again. Of two that delete one node the second fails as a whole.
+// A server of 3.8.0 was seen to execute a request after the write of resolve. One of its threads had stood still, and the session had
+// meanwhile reconnected to the same server. (The new connection overtakes the old one in NIOServerCnxn, and Learner.validateSession
+// overtakes the follower's queues.) Only the end of the session makes absence final. Callers of a transaction that also deletes (Gone) do
+// not trust ErrNotApplied: they delete the same nodes, or try again. If two transactions delete the same node, the second fails as a whole.
 func (t *Txn) recheck(wait time.Duration) {
 	t.Owner.after(wait, func() {
 		if late, err := t.late(); late {

@@ -200,8 +200,8 @@ type Outlook struct {
 	Missed []time.Time // were due, in order; it is too late to start them
 }
 
-// Look is the outlook at moment. Slots count after origin, see [Record.From]; both are times of the ensemble. holder is the token of
-// the job's holder, or 0: the slot that it runs is not due.
+// Look is the outlook at moment. Slots count after origin, see [Record.From]; both are times of the ensemble. holder is the token of the
+// job's holder, or 0 if there is none. The slot that the holder runs is not due.
 func (r *Record) Look(p Rules, origin, moment time.Time, holder uint64) Outlook {
 	s := Outlook{}
 	for i := len(r.Slots) - 1; i >= 0 && s.Last == nil; i-- {

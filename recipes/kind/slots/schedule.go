@@ -50,16 +50,16 @@ func steps(i, by int) (set uint64) {
 }
 
 // ScheduleText is the canonical form of a schedule. It has five fields as in cron, each "*" or its values in ascending order with commas
-// between them, such as "0 3 * * 1,2,3,4,5". A field of days may be "*/2", if the other field of days is restricted too: cron then treats a
-// step differently from a list. Bit n of a field stands for the value n, and the highest bit for "*" or a step over it.
+// between them, such as "0 3 * * 1,2,3,4,5". A field of days may be a step, such as "*/2", if the other field of days is not "*": cron then
+// treats a step differently from a list. Bit n of a field stands for the value n, and the highest bit for "*" or a step over it.
 func ScheduleText(fields [5]uint64) string {
 	var text [5]string
 	for i, f := range scheduleFields {
 		all := steps(i, 1)
 		set := fields[i] & all
 		day := i == 2 || i == 4
-		// If both fields of days are restricted, cron needs only one of them to match. A list of all values counts as restricted, so it is
-		// not written as "*".
+		// If neither field of days begins with "*", cron needs only one of them to match. So a list of all values must not be written as
+		// "*".
 		if set == all && (fields[i]&star != 0 || !day) {
 			text[i] = "*"
 			continue

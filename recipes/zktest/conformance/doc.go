@@ -3,6 +3,6 @@
 //
 // The tests of this package play scenarios and random sequences against a server of their own, and write down what it says.
 //
-// It speaks the protocol by itself, because no Go client can send all of its requests. The codec is that of package session, which
-// shares no line with zktest's: a mistake in one cannot hide behind the same mistake in the other.
+// The suite speaks the protocol by itself, because no Go client can send all of its requests. The codec is that of package
+// session, which shares no line with zktest's: a mistake in one cannot hide behind the same mistake in the other.
 package conformance

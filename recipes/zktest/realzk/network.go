@@ -21,7 +21,7 @@ const inside = "LOCKTREE_TEST_INSIDE_NETWORK"
 // Network is a switch of this process's own, with a host for every server started on it. The test itself is one more host. A test
 // can lose the packets between any two hosts, which neither signals nor a proxy in front of one server can do.
 //
-// It is made of Linux namespaces of the test's own: no setting of the machine is changed, and the kernel removes it all with the
+// A Network is made of Linux namespaces of the test's own: no setting of the machine is changed, and the kernel removes it all with the
 // process. It needs the ip program, and a kernel that lets users make namespaces, or root.
 type Network struct {
 	tb TB

@@ -2,8 +2,8 @@
 //
 //	found, err := evidence.Of(path, payload, data, children, listChild)
 //
-// It sends no request: the caller lists the children, and a sub-node when the evidence asks for it. A [Found] without a kind is a node
-// that nothing reveals. A [*Misfit] is a node that shows parts of two types of locks, or is part of a lock itself.
+// The package sends no request: the caller lists the children, and a sub-node when the evidence asks for it. A [Found] without a kind is
+// a node that nothing reveals. A [*Misfit] is a node that shows parts of two types of locks, or is part of a lock itself.
 package evidence
 
 import (
@@ -100,7 +100,7 @@ func guess(path string, children []string, inside func(name string) ([]string, e
 }
 
 // remains names a sub-node that shows that a lock is of kind k; "" if none does. It suffices that all sub-nodes of the kind are there.
-// Servers delete empty sub-nodes, so a single one counts too, but only if it has contenders that no other node can have.
+// Servers may have deleted empty ones. So one sub-node suffices too, if it has contenders that no other node can have.
 func remains(k *kind.Kind, children []string, inside func(name string) ([]string, error)) (clue string, err error) {
 	missing := func(name string) bool { return !slices.Contains(children, name) }
 	if len(k.Children) > 0 && !slices.ContainsFunc(k.Children, missing) {

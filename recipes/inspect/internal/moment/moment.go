@@ -18,7 +18,8 @@ type Moment struct {
 	At   time.Time
 }
 
-// Sort sorts moments by transaction. If a later moment has an earlier time, it gives that time to all before it.
+// Sort sorts moments by transaction. If a later moment has an earlier time, Sort gives that time to the moments before it whose time
+// is later.
 func Sort(all []Moment) []Moment {
 	slices.SortFunc(all, func(a, b Moment) int { return cmp.Compare(a.Zxid, b.Zxid) })
 	for i := len(all) - 2; i >= 0; i-- {

@@ -56,15 +56,16 @@ const whole Fraction = 96
 // on the first alone; the others keep leases and sessions from ending early.
 //
 //  1. Chain <= 15/16 whole, and Report >= half a tick, because T is at least 4 ticks: see proof.deadline in package session.
-//  2. Lease + Report + Beat + Spacing <= Chain. While heartbeats come in time, the frame that Chain counts from is at most
-//     Report + Beat + Spacing older than the write. So Chain does not shorten the lease.
-//  3. Beat < Doubt, so a heartbeat has time for its answer. Doubt + Beat <= Lease, so another server has a Beat to commit one.
+//  2. Lease + Report + Beat + Spacing <= Chain. Chain begins with an older frame than the lease. While heartbeats come in time, that
+//     frame was sent at most Report + Beat + Spacing before the write. So Chain does not shorten the lease.
+//  3. Beat < Doubt, so a heartbeat has time for its answer. Doubt + Beat <= Lease, so after Doubt another server still has the time
+//     Beat to commit a heartbeat.
 //  4. 10 Spacing <= Lease - Beat. After the first heartbeat that fails, ten passes over the servers fit into the lease.
 //  5. 2 Ping <= Silent. A connection is given up only when a second ping was due.
 //  6. Silent + 2 Respite <= Idle < whole. A session that holds nothing has time for a pause and a pass when its connection fell silent.
 const (
 	Spacing Fraction = 3  // T/32: the least time between two heartbeats, two passes of a lease in danger, two stamps of link.touch
-	Respite Fraction = 8  // T/12: the longest pause before an attempt without risk
+	Respite Fraction = 8  // T/12: the longest pause before an attempt to connect while no lease is in danger
 	Report  Fraction = 12 // T/8: within this time after a follower has heard from a session, it tells its leader
 	Beat    Fraction = 16 // T/6: from the last commit until a heartbeat is due
 	Doubt   Fraction = 32 // T/3: from the last commit until a session that holds something is suspect

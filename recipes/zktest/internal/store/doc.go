@@ -2,8 +2,8 @@
 // that asks (Caller), and the transaction's number and time (Stamp). It returns results and the changes that watches tell of. The
 // same sequence makes the same tree: it has no clock, no connection and no lock of its own.
 //
-// It holds the nodes with their access lists, quotas, which ephemeral nodes a session has, containers and TTL nodes. Sessions, watches
-// and the zxid are its caller's.
+// The store holds the nodes with their access lists, quotas, which ephemeral nodes a session has, containers and TTL nodes. Sessions,
+// watches and the zxid are its caller's.
 //
 //	t := store.New(store.Rules{})
 //	result, changes := t.Apply(store.Super, store.Stamp{Zxid: 1, Millis: now}, store.Create{Path: "/a", ACL: store.OpenACL})
