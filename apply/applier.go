@@ -64,8 +64,8 @@ type Run struct {
 
 // Begin takes the apply lock of desired's stack, and then reads what exists. No other apply can change it until Apply ends.
 //
-// A stack that was never applied has no lock yet, and nothing is created before a plan is approved. Then Apply creates the lock,
-// takes it, and returns a [*failure.StaleError] if another apply was first.
+// A stack that was never applied has no lock yet, and nothing is created before a plan is approved. After the approval, Apply
+// creates the lock and takes it. If another apply was first, Apply returns a [*failure.StaleError].
 func Begin(ctx context.Context, client *recipes.Client, desired *plan.Tree, o Options) (*Run, error) {
 	r := &Run{Applier: New(client, o), ctx: ctx, desired: desired}
 	r.begun = true
@@ -141,8 +141,8 @@ func (r *Run) Close() {
 // Apply applies the plan under the lock of Begin, and releases it. For a plan that was made before, it takes a lock itself. With a
 // plan without changes it does nothing and needs no lock.
 //
-// Cancelling ctx stops it before the transaction is sent. After that, Apply still determines the outcome, under a separate context.
-// The access lists that are left are noted for the next apply.
+// Cancelling ctx stops Apply before the transaction is sent. After that, Apply still determines the outcome, under a separate
+// context. If ctx ends while Apply sets access lists, the record keeps a note of the remaining lists for the next apply.
 func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*event.Result, error) {
 	j := x.job(p)
 	defer func() {
@@ -179,7 +179,7 @@ func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 	if err := r.permitted(); err != nil || !p.HasChanges() {
 		return err
 	}
-	// If we have the lock, or would wait for it, it is no reason for Apply to refuse.
+	// Apply does not refuse because of a lock that we hold or would wait for.
 	if err := r.verify(ctx); err != nil || r.fresh || x.opts.LockTimeout > 0 {
 		return err
 	}
@@ -195,7 +195,7 @@ func (x *Applier) job(p *plan.Plan) *job {
 	return r
 }
 
-// keyed is the plan with a key for the sums that it writes, if the stack has none yet.
+// keyed returns a copy of the plan. If the stack has no key for its checksums yet (see package record), the copy gets a new key.
 func keyed(p *plan.Plan) *plan.Plan {
 	q := *p
 	if q.Before.Key == "" {
@@ -217,12 +217,12 @@ func (x *Applier) emit(e event.Event) {
 }
 
 // Before anything of the stack is read, mayBegin refuses a connection that is in neither set of administrators: the one that the
-// stack names, and the one of the root. The plan says which of the two sets of administrators applies.
+// stack names, and the one of the root. The plan, made later, decides which of the two sets applies; permitted checks that set.
 func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	named, path := desired.Intent.Access, record.ScaffoldPath(desired.Root)
 	var refused error
 	if named != nil {
-		if refused = x.among(named, declared, desired.Root); refused == nil {
+		if refused = x.among(named, fromBlock, desired.Root); refused == nil {
 			return nil
 		}
 	}
@@ -340,13 +340,13 @@ func (r *job) permitted() error {
 	return r.x.among(r.p.Set, r.setOf(), r.p.Root)
 }
 
-// declared is the source text for administrators that the ensemble block names.
-const declared = "declared in the ensemble block"
+// fromBlock is the source that NotAdmin names for administrators of the ensemble block.
+const fromBlock = "declared in the ensemble block"
 
 // setOf says where the administrators of the plan come from.
 func (r *job) setOf() string {
 	if r.p.RootSet.Named() {
-		return declared
+		return fromBlock
 	}
 	return "of " + r.p.Root
 }

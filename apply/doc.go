@@ -21,19 +21,19 @@
 // A plan that does not fit is cut into several transactions. After each of them, every lock exists completely or not at all. If an
 // apply ends between two, the next apply finishes it. Servers that accept less than ZooKeeper's default (jute.maxbuffer) get
 // smaller transactions, down to one lock with the record. If they accept 80,000 bytes, a stack of some thousand locks can be
-// applied. The apply tests the length with a harmless request. A transaction is too long only if such a request of its length also
-// ends the connection, and short requests do not.
+// applied. If a transaction ends the connection, the apply sends a harmless request of the same length. The transaction counts as
+// too long only if this request also ends the connection, while servers answer short ones.
 //
-// A transaction is sent only if every node that the plan relied on is unchanged. It is fenced: its first operation checks the apply
-// lock, so a program that was paused past its session commits nothing. If the reply is lost, the apply never guesses. It reads the
-// apply id that the transaction writes, or the count of destroys if a destroy leaves no record.
+// A transaction is sent only if every node that the plan relied on is unchanged. It is fenced: its first operation checks the
+// apply lock, so a program that was paused past its session commits nothing. If the reply is lost, the apply never guesses. It
+// reads the apply id in the record. After a destroy that had no record to delete, it reads the data version of the apply lock.
 //
 // An apply writes no node without this stack's marker, with three exceptions: nodes that import blocks name, the nodes of a
 // family's keys, and the tool's own nodes. The tool's own nodes are .locktree, its contents, the root and created nodes above it.
-// If others made the root, the apply only adds entries to its access list, and later removes its own. An apply replaces the
-// family's former list on the nodes of its keys. If the family is deleted, the apply first deletes the nodes of unused keys. It
-// deletes no node that has children: a holder or waiter makes the whole transaction fail, whenever it arrived. Only a lock that is
-// named to be broken by force is deleted with its contenders.
+// If others made the root, the apply only adds entries to its access list, and later removes its own. If the contenders' list of a
+// family changes, an apply sets the new list on the key nodes that have the old one. If the family is deleted, the apply first
+// deletes the nodes of unused keys. It deletes no node that has children: a holder or waiter makes the whole transaction fail,
+// whenever it arrived. Only a lock that is named to be broken by force is deleted with its contenders.
 //
 // # What is not guaranteed
 //

@@ -27,9 +27,9 @@
 //     functions that an expression can call, and internal/forms what ZooKeeper and cron demand of a text.
 //  4. This package checks the rules between declarations, and builds the trees (load.go, intentcheck.go).
 //
-// load.go calls these steps, each with the value of the one before. Nothing is ever unknown: all values of this language are known before
-// an apply. Only generate.Load, which says what programs can be compiled against, gives variables without a default no value: then they
-// are unknown, and so is what depends on them. It evaluates names, parameters and outputs, and no access lists.
+// load.go calls these steps, each with the value of the one before. All values of this language are known before an apply. Only
+// generate.Load leaves variables without a default unknown, and with them all that depends on them. It evaluates names, parameters
+// and outputs, and no access lists.
 //
 // The result of a declaration that has no value is marked failed. The code that marks it has reported the reason, and a
 // declaration that refers to it reports nothing more, so each error is reported once. Load verifies that no failure was silent

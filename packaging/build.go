@@ -24,7 +24,7 @@ func (r *release) program(t target) string {
 func (r *release) binary(t target) error {
 	program := r.program(t)
 	if _, err := os.Stat(program); err == nil {
-		return nil // of this platform, for the documents
+		return nil // documents has already built the program of this platform
 	}
 	flags := "-s -w -X main.release=" + r.version + " -X main.commit=" + r.commit
 	c := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags="+flags, "-o", program, "./cmd/locktree")

@@ -46,8 +46,9 @@ type Change struct {
 	MissingParts []string `json:"-"`
 	// Former is the node of the lock at PreviousPath.
 	Former *Node `json:"-"`
-	// Missing is the outermost part of a deleted node's address that the configuration does not declare. If a moved lock takes
-	// the path of a lock that is no longer declared, a plan shows that deletion too. Leaves is the Reason of that deletion.
+	// Missing is the outermost part of a deleted node's address that the configuration does not declare. If a moved lock takes the
+	// path of a lock that is no longer declared, a plan also shows the deletion of the latter. Then Leaves is the Reason of this
+	// deletion, and Missing is of the address of the deleted lock.
 	Missing Addr   `json:"-"`
 	Leaves  Reason `json:"-"`
 	// FormerLists are the access lists that the apply replaces by After.Payload.ChildACL on the nodes of a family's keys; nil for
@@ -226,7 +227,7 @@ func (c *Change) Rewrites() bool {
 	return c.Importing != "" || len(c.Params) > 0 || c.ChildACL != nil || c.Protect || c.Revive || c.PreviousAddr != ""
 }
 
-// Hides reports whether the node has a list after the plan whose hashes the servers hide from us.
+// Hides reports whether the servers hide hashes from us in the list that the plan leaves on the node.
 func (c *Change) Hides() bool {
 	stays := c.Before != nil && c.Action != Create && c.Action != Replace && c.Before.ACL.Equal(c.After.ACL)
 	return c.After.ACL.Masked() || stays && c.Before.ACL.Masked()

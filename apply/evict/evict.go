@@ -6,7 +6,7 @@
 // An [Acquisition] is what one transaction gave a client. The czxid and the session of its nodes identify it, so no other node is
 // deleted. [Break] deletes all its nodes in one transaction with the entry in the history; [Revoke] only writes the request.
 //
-// The package relies on inspect for the look at a lock, on history for the entry and on failure for the errors. It needs no plan
+// The package relies on inspect for the look at a lock, on history for the entry and on refusal for the errors. It needs no plan
 // and no apply lock. Break does not notify the client. The package removes only what its caller named.
 package evict
 
@@ -55,7 +55,7 @@ func Acquisitions(in *inspect.Report) (out []Acquisition) {
 				out, at = append(out, Acquisition{Party: p, Queued: side.waits}), len(out)
 			}
 			a := &out[at]
-			if a.Permits == 0 && p.Permits > 0 { // before a waiter has nodes for permits, its node in the gate stands for them
+			if a.Permits == 0 && p.Permits > 0 { // until now a node in the gate stood for the waiter, see includes
 				a.Party = p
 			}
 			a.Nodes = append(a.Nodes, p)

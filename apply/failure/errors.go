@@ -68,7 +68,7 @@ func (e *StaleError) Explain() explain.Explanation {
 
 // Difference is one node that is not as the plan saw it.
 type Difference struct {
-	Addr plan.Addr // Addr is "" for a part of a lock, and for the stack's record: another apply has finished
+	Addr plan.Addr // "" for a part of a lock, and for the stack's record, whose change means that another apply has finished
 	Path string
 	// What is "created", "deleted", "deleted and created again", "data changed" or "access list changed"; in a [VerifyError], a
 	// clause.
@@ -248,7 +248,7 @@ func (e *TooLargeError) Explain() explain.Explanation {
 	}
 }
 
-// Unwrap makes the plan cut the transaction, if possible.
+// Unwrap returns tx.ErrTooLong, so that tx.Each cuts the transaction if that is possible.
 func (e *TooLargeError) Unwrap() error { return tx.ErrTooLong }
 
 // NodeError: ZooKeeper refused an operation on a node, or did not answer it.

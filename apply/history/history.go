@@ -7,8 +7,8 @@
 // apply that was not committed. A committed apply has an entry unless the node is absent, or we may not read and write it. [Author]
 // says who writes, and why.
 //
-// The package relies on plan for the path and the operation, and on failure for the errors. It sends no write, and needs no apply lock:
-// the version in the operation makes a transaction fail if the history has changed since.
+// The package relies on plan/record for the path, on plan/tx for the operation, and on failure for the errors. It sends no write,
+// and needs no apply lock: the version in the operation makes a transaction fail if the history has changed since.
 package history
 
 import (
@@ -85,7 +85,7 @@ type Author struct {
 	Message string // without control characters; a long one is cut
 }
 
-// Entry is one by this author, who is connected as c.
+// Entry returns an entry of the history by this author, with the identities of client c.
 func (a Author) Entry(c *recipes.Client, operation string, at time.Time) Entry {
 	return Entry{At: at.UTC(), Operation: operation, Who: a.Who, Identities: failure.WhoWeAre(c), Version: a.Version, CI: a.CI, Message: a.Message}
 }
@@ -100,14 +100,14 @@ func (e Entry) encode() json.RawMessage {
 		var b bytes.Buffer
 		to := json.NewEncoder(&b)
 		to.SetEscapeHTML(false)
-		_ = to.Encode(e) // of strings and numbers
+		_ = to.Encode(e) // cannot fail: an entry has only strings, numbers and a time
 		if data := bytes.TrimSpace(b.Bytes()); len(data) <= maxEntry || !e.shorten() {
 			return data
 		}
 	}
 }
 
-// shorten cuts the longest text in half, or drops the end of a list of many.
+// shorten cuts a list of more than four texts to three. If there is none, it cuts the longest text in half.
 func (e *Entry) shorten() bool {
 	for _, list := range []*[]string{&e.Identities, &e.Others} {
 		if len(*list) > 4 {
@@ -156,7 +156,7 @@ func withEntry(e Entry, all []json.RawMessage, most int) []byte {
 	return append(out, ']')
 }
 
-// Read reads the history of a stack, the newest entry first; nil if there is none. It keeps the last 50 entries.
+// Read reads the history of a stack, the newest entry first; nil if there is none. The history keeps the last 50 entries.
 func Read(ctx context.Context, s *direct.Session, root, stack string) ([]Entry, error) {
 	return At(ctx, s, record.HistoryPath(root, stack))
 }

@@ -153,7 +153,7 @@ func add(all []plan.KeyLists, lists []kind.List) []plan.KeyLists {
 type keyed struct {
 	n          *plan.Node
 	params     *kind.KeyedParams
-	dirs       []string // of Fanout
+	dirs       []string // names of the directories between the family and its keys (parameter fanout)
 	parts      []string // that the lock of each key may have
 	keys, junk []string
 }

@@ -61,8 +61,8 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 	return nil
 }
 
-// framePaths are the root and the tool's own nodes, and what is above the root where the stack may have to set lists there. A stack
-// that was never applied has none of its own.
+// framePaths returns the root and the tool's own nodes. If the stack declares administrators, it adds the nodes above the root,
+// whose lists may have to be set. A stack that was never applied has no nodes of its own below .locktree, so they are left out.
 func framePaths(tree, desired *plan.Tree) []string {
 	root := tree.Root
 	paths := []string{root, record.ScaffoldPath(root)}
@@ -139,7 +139,7 @@ func (r *reader) owner(ctx context.Context) error {
 	case p.Owner.Stack == r.tree.Stack:
 		return &failure.NodeError{
 			Path: r.tree.Root, Op: "read", Addr: plan.Addr(p.Owner.Addr),
-			Why:  fmt.Sprintf("a configuration of the same stack, %q, declares this root, so their nodes cannot be told apart", p.Owner.Stack),
+			Why:  fmt.Sprintf("another configuration of the same stack, %q, declares a node at this root, so the nodes of the two cannot be told apart", p.Owner.Stack),
 			Next: "Give one of the two another stack or another root.",
 		}
 	default:
@@ -211,7 +211,7 @@ type Head struct {
 	trouble string // why it cannot be understood
 }
 
-// Of reports whether a transaction wrote it.
+// Of reports whether the transaction with this id wrote the record.
 func (h Head) Of(id string) bool { return h.Index != nil && h.Index.Apply == id }
 
 // HeadAt reads the node of the record at path. A record of a newer program is an error.

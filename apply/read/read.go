@@ -97,8 +97,8 @@ func PinOf(path string, addr plan.Addr, stat *zk.Stat) plan.Pin {
 	return plan.Pin{Path: path, Addr: addr, Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion}
 }
 
-// readLock reads the apply lock: its contenders' access list, and how often the stack was destroyed. Servers
-// before 3.8.4 and 3.9.2 tell everybody the latter.
+// readLock reads the apply lock: its contenders' access list and its data version. Servers before 3.8.4 and 3.9.2 tell the version
+// even to clients without READ.
 func readLock(ctx context.Context, s *direct.Session, tree *plan.Tree) (err error) {
 	path := record.LockPath(tree.Root, tree.Stack)
 	data, stat, err := s.Get(ctx, path)
@@ -118,7 +118,7 @@ func readLock(ctx context.Context, s *direct.Session, tree *plan.Tree) (err erro
 	return nil
 }
 
-// Destroys reads the count of [plan.Tree]: 0 if there is no lock yet.
+// Destroys reads the data version of the apply lock, for [plan.Tree].Destroys. It is 0 if there is no lock yet.
 func Destroys(ctx context.Context, s *direct.Session, root, stack string) (int32, error) {
 	stat, err := s.Exists(ctx, record.LockPath(root, stack))
 	if err != nil {
@@ -411,8 +411,8 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 	}
 }
 
-// structural reports whether the node is a part of a lock that the configuration no longer has (forgotten). The lock's Parts
-// already contain it. The contents of a lock of ours are not visited.
+// structural reports whether the lock above has the node among its Parts already. Only a lock that the configuration no longer has
+// comes with such nodes: the contents of our locks are not visited.
 func (r *reader) structural(path string) bool {
 	above := r.seen[kind.ParentPath(path)]
 	return above != nil && slices.ContainsFunc(above.Live.Parts, func(p plan.Part) bool { return kind.JoinPath(above.Path, p.Name) == path })
@@ -505,7 +505,7 @@ func Shown(ctx context.Context, s *direct.Session, path string, planned kind.Lis
 // waking up for each. Larger numbers help no further. If more than 1,000 requests of all clients wait, servers stop reading from
 // everybody (globalOutstandingLimit).
 const (
-	together = 32 // indices whose reads are sent in one write
+	together = 32 // paths whose reads are sent in one write (see each)
 	parallel = 4  // such writes whose answers are waited for
 )
 

@@ -151,8 +151,8 @@ type entry struct {
 	kind.Party
 	dir   string
 	seen  kind.Seen
-	queue int  // of its kind
-	gone  bool // since its queue was listed
+	queue int  // index in the Queues of its kind
+	gone  bool // its node was deleted after its queue was listed
 }
 
 // queued lists the contenders of all queues of a lock. The queue that decides who holds the lock comes first.
@@ -198,17 +198,17 @@ func sortUsage(n *plan.Node, line []entry, junk []string) *kind.Usage {
 	return u
 }
 
-// describe reads who the contenders are, up to the limit. The others are known only by their places. Permits are read beyond the
-// limit: a place does not tell whether a permit was granted under a higher limit. In a family, only the first contenders of each
-// key are read. Permits that are not read count as granted.
+// describe reads who the contenders are, up to the limit. The others are known only by their places. Of a semaphore, all permits
+// are read. If the semaphore had more permits before, a place does not tell whether its permit was granted then. In a family, only
+// the first contenders of each key are read. Permits that are not read count as granted.
 func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, limit int) error {
 	var reads direct.Reads
 	var told []*entry
 	k := n.Kind()
 	for i := range line {
 		e := &line[i]
-		// A gate is a queue that grants nothing; its first contender may already be in the deciding queue. Only its session shows
-		// that it holds nothing yet.
+		// A gate is a queue that grants nothing; its first contender may already be in the deciding queue. So describe reads its
+		// session: that session's nodes in the deciding queue were created but not granted yet.
 		first := k.Queues[e.queue].Gate && (i == 0 || line[i-1].queue != e.queue)
 		if i < limit || limit == MaxDescribed && k.Permits != nil && !k.Queues[e.queue].Gate || first {
 			told = append(told, e)

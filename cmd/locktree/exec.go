@@ -37,7 +37,7 @@ func execCommand(a *app) *cobra.Command {
 		switch {
 		case c.ArgsLenAtDash() < len(args):
 			return nil, cobra.ShellCompDirectiveDefault // after "--" the words belong to the command: complete file names
-		case len(args) > 0: // another lock, or the command: cobra's completion itself adds a "--" at the end
+		case len(args) > 0: // another lock or a word of the command: cobra adds a "--" of its own, so we cannot tell which
 			return a.addresses(&flags), cobra.ShellCompDirectiveDefault
 		}
 		return a.addresses(&flags), cobra.ShellCompDirectiveNoFileComp

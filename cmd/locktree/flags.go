@@ -55,7 +55,7 @@ func (t *treeFlags) checkPrefix(c *cobra.Command) error {
 }
 
 // configured loads the stack's configuration, or describes the servers that the command line and the environment name. at is the
-// argument of the command: an address, a path, or "". For an address, the prefix becomes its path.
+// argument of the command: an address, a path, or "". If at is an address, configured sets t.prefix to the path of the address.
 func (t *treeFlags) configured(c *cobra.Command, l *stack.Loader, at string) (*config.Config, error) {
 	address := stack.IsAddress(at)
 	if !address && at != "" {

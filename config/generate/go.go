@@ -17,8 +17,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// goTypes names the method of recipes.Client for each kind. The type that the method returns has the same name. For other kinds a
-// program gets the path.
+// goTypes names the method of recipes.Client for a kind. The type that the method returns has the same name. Families and once
+// have code of their own, see lock. For all other kinds a program gets the path.
 var goTypes = map[*kind.Kind]string{kind.Mutex: "Mutex", kind.RWLock: "RWMutex", kind.Semaphore: "Semaphore", kind.Election: "Election"}
 
 // group is a type of the package: the root of an ensemble, a namespace or a module.
@@ -205,7 +205,7 @@ func (f *goFile) root(t *tree) {
 
 func (f *goFile) provision(t *tree) {
 	f.comment(fmt.Sprintf("Provision%s declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.", t.prefix),
-		"A parameter that depends on a variable without a default has its own default. If the lock is invalid with that, such a number is 1.",
+		"A parameter that depends on a variable without a default has its own default. If that makes the lock invalid, a parameter that is a number gets 1.",
 		fmt.Sprintf("Provision%s leaves out locks for which neither is valid, and keys that the configuration does not name. A test declares those itself.", t.prefix))
 	f.printf("func Provision%s(server kind.Provisioner, root string) error {\nreturn kind.Provision(server, root, [][2]string{\n", t.prefix)
 	for _, n := range t.ensemble.Nodes {

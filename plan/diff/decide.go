@@ -20,7 +20,7 @@ func chooseActions(p *plan.Plan, s *access.Sides, m *pairing) {
 			want = nil
 		}
 		switch {
-		case want == nil && have == nil, m.refused[path]: // destroying what is not there
+		case want == nil && have == nil, m.refused[path]: // nothing to do: a destroy finds no node, or an import was refused
 		case want == nil && !mine:
 			remains(p, s, s.Want[path], have)
 		case want == nil:
@@ -143,8 +143,8 @@ func onlyRenamed(c *plan.Change) bool {
 
 // drifted reports whether a node of ours is not as the last apply left it. Servers mask access lists for readers without ADMIN on
 // the node (FinalRequestProcessor, getACL). A comparison entry by entry can allow for that, as kind.List.Equal does; a sum cannot.
-// So a masked list counts as drifted only by its path and data. A node without a sum of the stack's key does not count as
-// drifted.
+// So a node with a masked list counts as drifted only if its path or data does not fit the sum. A node without a sum of the
+// stack's key does not count as drifted.
 func drifted(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
 	if !record.Sealed(p.Before.Key, n.Payload) || n.Live != nil && n.Live.AsLeft {
 		return false

@@ -260,8 +260,8 @@ func dropUntrusted(p *plan.Plan, s *access.Sides) {
 }
 
 // asLeft reports whether a node is as an apply of this stack left it, as far as its list is shown to us. The servers show an
-// administrator every list that an apply set. So others have set a list that the servers hide from an
-// administrator. The sum cannot be checked without the list, and may be a copy.
+// administrator the hashes of every list that an apply set. So if they hide hashes of a list from an administrator, others have
+// set that list. Without the hashes the sum cannot be checked, and others may have copied it together with the data.
 func asLeft(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
 	administers := slices.ContainsFunc(s.Opts.Identities, func(a kind.ACL) bool { return access.Granted(access.Administrators(s.Intent.Access), a) })
 	return record.Sealed(p.Before.Key, n.Payload) && !drifted(p, s, n) && !(administers && n.ACL.Masked())

@@ -2,8 +2,8 @@
 //
 //	plan.Problem{Severity: problem.Error, Code: problem.Protected, Addr: addr, Summary: "Node is protected"}
 //
-// Package plan/diff finds them; the access lists and the size of transactions add a few. A [Code] is an interface for programs: it
-// is in the JSON of a plan, and does not change. The package relies on nothing.
+// Package plan/diff finds most of them; plan/diff/access and plan/tx add some. A [Code] is an interface for programs: it is in the
+// JSON of a plan, and does not change. The package relies on nothing.
 package problem
 
 // Severity says whether a problem prevents an apply.

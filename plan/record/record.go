@@ -242,8 +242,8 @@ type Before struct {
 // with a random value in the stack's record. A node with another sum was changed by hand.
 //
 // A program that uses a lock can read its mark, but only the key computes a sum. So it can neither test a guessed password with
-// the sum nor forge a node that passes for one that an apply left. A reader of the stack has the key, while the servers hide
-// password hashes in lists from it. With the key it could test guesses, so the list enters the sum through a slow function
+// the sum nor forge a node that passes for one that an apply left. A reader of the stack has the key, but the servers do not show
+// it the password hashes in access lists. With the key it could test guesses, so the list enters the sum through a slow function
 // (PBKDF2). A plan calls that function only if the first part of a node's sum proves that an apply wrote path and data. Without
 // this proof, a program could create nodes with many different lists and make every plan slow.
 
@@ -334,7 +334,7 @@ func SlowSum(key string, list kind.List) []byte {
 		return known
 	}
 	out, err := pbkdf2.Key(sha256.New, string(text), []byte(key), slowness, sha256.Size)
-	if err != nil { // only other arguments give an error
+	if err != nil { // impossible: these arguments are valid
 		panic(err)
 	}
 	if len(slowSums.of) >= maxSlowSums {
@@ -410,7 +410,7 @@ func chosen(h []byte, paths []string) []string {
 		}
 		return r
 	}
-	if len(paths) > mostSought { // all or none
+	if len(paths) > mostSought { // too many to choose among: all of them if their hashes give h, otherwise none
 		for _, path := range paths {
 			_, one := hashed(path)
 			xor(h, one)

@@ -43,8 +43,8 @@ var (
 func writer(out *bufio.Writer) *codec { return &codec{out: out, numbers: map[string]int64{}} }
 func reader(in []byte) *codec         { return &codec{in: in, lists: map[string]reflect.Value{}} }
 
-// everything is a value, and then the trees that it mentions, in this order.
-func (c *codec) everything(v reflect.Value) error {
+// document reads or writes v, and then the trees that v mentions, in the order of mention.
+func (c *codec) document(v reflect.Value) error {
 	c.value(v)
 	for i := 0; i < len(c.trees); i++ {
 		c.value(reflect.ValueOf(c.trees[i]).Elem())
@@ -302,7 +302,7 @@ func (c *codec) dynamic(v reflect.Value) {
 			c.value(v.Elem().Elem())
 			return
 		}
-		c.text(v.Elem().Type().String()) // of a parameter that changes, in an answer
+		c.text(v.Elem().Type().String()) // v is the value of a changed parameter, which only an answer has
 		c.value(v.Elem())
 	}
 }

@@ -13,12 +13,12 @@ var SumOf = sumOf
 func Carried(q *Question) (*Question, error) {
 	var b bytes.Buffer
 	out := bufio.NewWriter(&b)
-	if err := writer(out).everything(reflect.ValueOf(q).Elem()); err != nil {
+	if err := writer(out).document(reflect.ValueOf(q).Elem()); err != nil {
 		return nil, err
 	}
 	if err := out.Flush(); err != nil {
 		return nil, err
 	}
 	back := &Question{}
-	return back, reader(b.Bytes()).everything(reflect.ValueOf(back).Elem())
+	return back, reader(b.Bytes()).document(reflect.ValueOf(back).Elem())
 }

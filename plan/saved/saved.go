@@ -76,7 +76,7 @@ func (q *Question) Encode(w io.Writer, version string, answer []*plan.Plan) erro
 	seal := sha256.New()
 	out := bufio.NewWriter(io.MultiWriter(w, seal))
 	_, _ = out.Write(append(head, '\n')) // its errors are those of Flush
-	_ = writer(out).everything(reflect.ValueOf(q).Elem())
+	_ = writer(out).document(reflect.ValueOf(q).Elem())
 	if err := out.Flush(); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (q *Question) Encode(w io.Writer, version string, answer []*plan.Plan) erro
 func sumOf(answer []*plan.Plan) string {
 	sum := sha256.New()
 	out := bufio.NewWriter(sum)
-	_ = writer(out).everything(reflect.ValueOf(answer))
+	_ = writer(out).document(reflect.ValueOf(answer))
 	_ = out.Flush() // a hash takes everything
 	return hex.EncodeToString(sum.Sum(nil))
 }
@@ -106,7 +106,7 @@ func Decode(r io.Reader, version string) (*File, error) {
 		return nil, err
 	}
 	q := &Question{}
-	if err := reader(body).everything(reflect.ValueOf(q).Elem()); err != nil {
+	if err := reader(body).document(reflect.ValueOf(q).Elem()); err != nil {
 		return nil, otherBuild(version, err)
 	}
 	plans, err := answered(q, head.Answer)

@@ -107,7 +107,7 @@ type batcher struct {
 	left      record.Roll    // the nodes that they leave
 }
 
-// cut makes the next transaction of the first units, as many as its budget allows but at least one.
+// cut makes the next transaction from the first units: as many as its budget allows, but at least one.
 //
 // Repeating after [ErrTooLong] ends: each attempt at least halves the budget. Once that is below the smallest unit's size, every
 // transaction has one unit, or only the record. The budget becomes half of the length that was sent, because that may be far

@@ -45,7 +45,8 @@ func deletes(c *plan.Change) []Op {
 			ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Version: version})
 		}
 	}
-	// The deletion also proves that no contender is in the queue. No version proves that, because contenders do not change the data's.
+	// The deletion also proves that no contender is in the queue. No version proves that: contenders do not change the data version
+	// of the lock.
 	return append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
 }
 

@@ -150,11 +150,12 @@ func (r *Sender) sendOps(ctx context.Context, ops []tx.Op) ([]zk.MultiResponse, 
 var ErrLostAgain = errors.New("the connection broke each time the transaction was sent")
 
 // resolve determines whether the transaction was committed, by the apply id in the record. It must not look too early: a
-// transaction that was sent may still arrive as long as the session that sent it is alive. So one of two must hold: that session
-// has written again after it, or its contender is gone. Without it, the fencing check refuses the transaction for ever.
+// transaction that was sent may still arrive as long as the session that sent it is alive. So resolve waits until that session has
+// written again after the transaction, or until our contender is gone. Without our contender, the fencing check always refuses the
+// transaction.
 //
-// It waits for one of these as long as detached allows, which is longer than the servers keep a
-// session that they do not hear from. After that the outcome is an [*failure.UnknownError].
+// resolve waits as long as lock.Detached allows. That is longer than the servers keep a session that they do not hear from. After
+// that, the outcome is an [*failure.UnknownError].
 func (r *Sender) resolve(ctx context.Context) (outcome, error) {
 	ctx, cancel := lock.Detached(ctx, r.Held.Session)
 	defer cancel()
@@ -173,7 +174,7 @@ func (r *Sender) resolve(ctx context.Context) (outcome, error) {
 		select {
 		case <-ctx.Done():
 			return undecided, context.Cause(ctx)
-		// Not at once: what fails here fails as fast as a connection is refused.
+		// Wait before the next try: a refused connection fails at once, so the loop would spin.
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -211,8 +212,8 @@ func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 	}
 	// Compare the record now with r.Record, the record before our transaction:
 	//
-	//   - unchanged: ours is not committed. If our contender is gone, it never will be. If not, a late
-	//     copy is harmless, since at most one copy is committed.
+	//   - unchanged: ours is not committed. If our contender is gone, no copy ever is. If it is there, a
+	//     late copy is harmless: at most one is committed.
 	//   - gone, and ours deletes it: see its case below.
 	//   - written once since: that write was not ours. Ours cannot be committed any more, because the
 	//     version that it checks is gone.
@@ -228,15 +229,15 @@ func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 		// the same state.
 		return committed, nil
 	case pin.Czxid == r.Record.Czxid && pin.Version == r.Record.Version+1:
-		return notCommitted, nil // the one change since the plan was not ours
+		return notCommitted, nil // the one write since r.Record was not ours
 	default:
 		return undecided, nil
 	}
 }
 
-// landed reads the record, and reports whether it shows that the transaction was committed. A destroy that found no record leaves
-// none. It raises the count of destroys instead, which only the holder of the apply lock does. r.tx.Index is nil only for the
-// last transaction of a destroy.
+// landed reads the record, and reports whether it shows that the transaction was committed. A destroy that found no record has
+// none to delete. It raises the data version of the apply lock instead, which only the holder of that lock does. r.tx.Index is nil
+// only for the last transaction of a destroy.
 func (r *Sender) landed(ctx context.Context, s *direct.Session) (read.Head, bool, error) {
 	h, err := read.HeadAt(ctx, s, r.Plan.Index.Path)
 	if err != nil || r.tx.Index != nil || !r.Record.Absent || !h.Pin.Absent {

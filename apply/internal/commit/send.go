@@ -51,7 +51,7 @@ type Sender struct {
 	// The committed part.
 	Done, Ops, Bytes int
 	Changes          []*plan.Change
-	Created          []plan.ACLStep // the lists to set on new nodes, which also admit the administrators whom the plan removes
+	Created          []plan.ACLStep // the final lists of new nodes, which until then also admit the administrators whom the plan removes
 	Record           plan.Pin       // the record before the last of them
 
 	later   map[plan.Addr]bool // addresses of changes that are done only when their lists are set
@@ -97,7 +97,7 @@ func (r *Sender) transact(ctx context.Context, batch *tx.Transaction) error {
 	switch {
 	// Known not to be committed: commit returns this error only after settle has made sure.
 	case errors.Is(err, tx.ErrTooLong) && batch.Divisible:
-		return err // Each cuts the transaction and yields again
+		return err // tx.Each cuts the transaction and calls Send's function again
 	case r.leftNow(err):
 		return tx.ErrLeft
 	case err != nil:
@@ -209,7 +209,7 @@ func (r *Sender) missed(ctx context.Context, err error) bool {
 		return unread == nil
 	case errors.As(err, &node) && node.Path == h.Path && errors.Is(err, zk.ErrNoAuth):
 		h.State = history.Closed
-	case errors.Is(err, tx.ErrTooLong) && !r.tx.Divisible && h.State == history.Whole && 4*tx.Size(r.all[:r.notes]) > r.size: // otherwise this is not the reason
+	case errors.Is(err, tx.ErrTooLong) && !r.tx.Divisible && h.State == history.Whole && 4*tx.Size(r.all[:r.notes]) > r.size: // shorter notes are not the reason
 		h.State = history.Short
 	default:
 		return false
@@ -275,7 +275,7 @@ func (r *Sender) overtaken(err error, breaks []tx.Op) bool {
 	return false
 }
 
-// gone reports whether a family is unused by now, although it had contents.
+// gone reports whether servers refused to delete a family that nobody uses: it still has nodes of unused keys.
 func gone(c *plan.Change, e *failure.InUseError) bool {
 	return c.Addr == e.Addr && c.NeedsIdle() && c.Before.Kind().Key != nil && !e.Usage.Busy()
 }

@@ -151,9 +151,9 @@ func rest(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// wait waits as long as it may, and reports the holder. It always identifies the holder that TryLock found: the error names that
-// holder, unless the wait finds another. That takes one more request, which TryLock does not send, because not every caller needs
-// the holder.
+// wait waits as long as it may, and reports the holder. First it reads who the holder is that TryLock found. This takes one more
+// request, which TryLock does not send, because not every caller needs the holder. The error names this holder, or a later one
+// that the wait has found.
 func (r Request) wait(ctx context.Context, m *recipes.Mutex, found error) (*recipes.Lease, error) {
 	var held *recipes.HeldError
 	if errors.As(found, &held) {
@@ -189,7 +189,7 @@ func Detached(ctx context.Context, s *direct.Session) (context.Context, context.
 	return context.WithTimeout(context.WithoutCancel(ctx), 3*s.Timeout()+10*time.Second)
 }
 
-// Tries is how often a write is sent at most, and a transaction that is known not to have been committed.
+// Tries is how often a write is sent at most. A transaction that is known not to be committed is also sent at most so often.
 const Tries = 3
 
 // Write sets the data of one node under the lock, together with the operations beside. A copy sent again after a lost reply has the
@@ -248,7 +248,7 @@ func (h *Held) SetACL(ctx context.Context, step plan.ACLStep) (aversion int32, e
 	return step.Aversion, refusal.ACL(step, err)
 }
 
-// LostSince is for a lock that is lost after the last transaction: ACLPhaseError says what to do next.
+// LostSince is the error of a lock that was lost after the last transaction. It has no next step, because ACLPhaseError has one.
 func (h *Held) LostSince(err error) error {
 	e := refusal.Lock(h.Lease.Path(), err)
 	e.Written, e.Next = "", ""

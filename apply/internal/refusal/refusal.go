@@ -4,8 +4,9 @@
 //		return refusal.ACL(step, err)
 //	}
 //
-// A function is named after the request that failed: [Read], [Lock], [Scaffold], [Denied], [ACL], [Commit]. [Unknown] and [Overtaken]
-// classify an answer. [Besides] collects the writes of an apply that are not of its plan, and adds them to an error.
+// Most functions are named after the request that failed: [Read], [Lock], [Scaffold], [ACL], [Commit]. [Denied] is for any
+// operation of a transaction, [NotAdmin] and [TooLarge] for their own reasons. [Unknown] and [Overtaken] classify an answer.
+// [Besides] collects the writes of an apply that are not of its plan, and adds them to an error.
 //
 // The package relies on failure for the errors and on recipes for those of a client. It sends nothing.
 package refusal
@@ -241,8 +242,8 @@ func (b *Besides) Add(clause string) { b.clauses = append(b.clauses, clause) }
 // Swept counts an unused node of a key that was deleted. It is safe for concurrent use.
 func (b *Besides) Swept() { b.keys.Add(1) }
 
-// Say adds to err the clauses of what the apply wrote besides the plan, and the clauses more.
-func (b *Besides) Say(err error, more ...string) error {
+// Say adds clauses to err: those about what the apply wrote besides the plan, and the outcomes.
+func (b *Besides) Say(err error, outcomes ...string) error {
 	switch n := b.keys.Swap(0); n {
 	case 0:
 	case 1:
@@ -250,10 +251,10 @@ func (b *Besides) Say(err error, more ...string) error {
 	default:
 		b.Add(fmt.Sprintf("the nodes of %d keys that were not used were deleted", n))
 	}
-	if b.clauses = append(b.clauses, more...); len(b.Made) > 0 {
+	if b.clauses = append(b.clauses, outcomes...); len(b.Made) > 0 {
 		b.clauses, b.Made = slices.Insert(b.clauses, 0, "the nodes that an apply needs were created ("+explain.Few(b.Made, 3)+")"), nil
 	}
-	if len(b.clauses) == 0 || len(more) == 0 && !strings.Contains(explain.Of(err).Written, failure.NothingWritten) {
+	if len(b.clauses) == 0 || len(outcomes) == 0 && !strings.Contains(explain.Of(err).Written, failure.NothingWritten) {
 		return err
 	}
 	return &besidesError{b.clauses, err}

@@ -160,10 +160,10 @@ func evaluateACL(s scope) {
 		s.refuse(d.Head, "Access list too long", "It grants to %d principals; at most %d are allowed. Let programs share an identity, or grant to a network with an ip principal.", n, maxEntries)
 		return
 	}
-	// One form for one meaning: the order of grants must be no change, neither to a plan nor to the hash.
+	// Lists with the same meaning get the same form, so another order of the grants changes neither a plan nor a checksum.
 	p.namespace, p.lock, p.contender = p.namespace.Normalize(), p.lock.Normalize(), p.contender.Normalize()
 	if !s.r.Failed && len(p.namespace) == 0 {
-		s.refuse(d.Head, "No right to read namespaces", "This acl grants only c and d. Namespaces never grant those, so no program could read a namespace that uses it. Grant \"lock\" or \"admin\".")
+		s.refuse(d.Head, "No right to read namespaces", "This acl grants only c and d. Namespaces get neither of them without a, so no program could read a namespace that uses this acl. Grant \"lock\" or \"admin\".")
 	}
 	s.r.Value = cty.CapsuleVal(policyType, p)
 }

@@ -24,7 +24,7 @@ func isUnseen(d *static.Decl) bool {
 	return d.Block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.Block.Type.Name)
 }
 
-// hide takes the unknown attributes from a reference to a node.
+// For references to a node, hide makes the attributes without a value unknown.
 func (i *Instance) hide(attrs map[string]cty.Value) {
 	attrs["path"] = cty.UnknownVal(cty.String)
 	if i.Nameless {

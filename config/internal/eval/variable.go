@@ -80,7 +80,7 @@ func keepsRule(s scope, v *static.Variable, rule *syntax.Block, at hcl.Range) bo
 	condition := rule.Arg("condition")
 	ok, valid := s.as(condition, cty.Bool)
 	if !valid {
-		return !s.r.Failed // not known yet
+		return !s.r.Failed // no value and no error: the rule cannot be checked yet
 	}
 	if ok, _ = ok.Unmark(); ok.True() {
 		return true
@@ -229,7 +229,7 @@ func (e *Evaluation) readInputFile(shown string, read func() ([]byte, error)) {
 	if diags.HasErrors() {
 		e.unread = true
 		for _, d := range diags {
-			// hcl quotes the text around some syntax errors. The place is in the text, because without its source it is not shown.
+			// hcl quotes the text around some syntax errors. The detail names line and column, because no source is shown for this place.
 			at := syntax.Subject(d)
 			detail := fmt.Sprintf("This file of variable values has a syntax error in line %d, column %d.", at.Start.Line, at.Start.Column)
 			if syntax.QuotesNothing(d) {

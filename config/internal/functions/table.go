@@ -295,7 +295,8 @@ func indented(args []cty.Value) error {
 	return bounded(len(args[1].AsString()) + int(spaces)*strings.Count(args[1].AsString(), "\n"))
 }
 
-// formatted bounds what format and formatlist make: each verb writes an argument, in a width. formatlist takes lists apart.
+// formatted bounds what format and formatlist make: each verb writes one argument, padded to a width. formatlist formats each
+// element of a list.
 func formatted(apart bool) func(args []cty.Value) error {
 	return func(args []cty.Value) error {
 		longest, times, text := 0, 1, args[0].AsString()

@@ -34,7 +34,7 @@ type Results struct {
 
 // Terms are the figures that the text about the experiments names.
 func (r *Results) Terms() map[string]any {
-	return map[string]any{"Crowd": crowd, "Handed": handed, "Held": held, "Enough": enough, "Deaf": deaf, "Observed": 3 * r.TTL, "Locks": locks}
+	return map[string]any{"Crowd": longQueue, "Handed": manyReleases, "Held": held, "Enough": enough, "Deaf": deaf, "Observed": 3 * r.TTL, "Locks": locks}
 }
 
 // Handover is the time from a release to the next grant; locktree's is 1.
@@ -292,9 +292,9 @@ var herds = []struct{ name, dir string }{
 	{drivers.Ours, "/locktree"},
 }
 
-// A client may behave differently after it has seen a queue of crowd contenders. So with at least that many waiters, handed
-// is the number of releases before the measured one.
-const crowd, handed = 100, 40
+// A client may behave differently after it has seen a queue of many contenders. So with at least longQueue waiters, there are
+// manyReleases before the measured release.
+const longQueue, manyReleases = 100, 40
 
 // Herd measures a release with each number of waiters, for each way to wait.
 func Herd(ctx context.Context, up *server.Server, waiters []int, tell func(string, ...any)) (all []Release) {
@@ -317,8 +317,8 @@ func (r *Release) measure(ctx context.Context, up *server.Server, dir string) {
 	driver, before := drivers.Herd(gate), 0 // releases before the one that is measured
 	if dir != "/herd" {
 		driver = lock.Must(drivers.Find(r.System)).Driver
-		if r.Waiters >= crowd {
-			before = handed
+		if r.Waiters >= longQueue {
+			before = manyReleases
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)

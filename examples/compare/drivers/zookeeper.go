@@ -81,9 +81,9 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// Herd is the lock of the articles whose waiters all watch the parent: each release wakes all of them, and each looks whether
-// its node is the lowest. If there is a gate, they set their watches when it opens. Otherwise each arrival would wake all
-// waiters before it, and the experiment is about a release.
+// Herd is the textbook lock whose waiters all watch the parent. Each release wakes all of them, and each looks whether its node is
+// the lowest. If there is a gate, they set their watches when it opens. Otherwise each arrival would wake all waiters before it,
+// and the experiment is about a release.
 func Herd(gate <-chan struct{}) lock.Driver {
 	return func(addrs []string, ttl time.Duration) lock.Client {
 		c, _ := dialZooKeeper(addrs, ttl)

@@ -242,12 +242,13 @@ func administeredNow(s *Sides, path string, others kind.List) string {
 
 func whoText(list kind.List) string { return strings.Join(Names(list), ", ") }
 
-// whoBut lists identities. A user whom others contains with another digest is marked: the password is being replaced.
-func whoBut(list, others kind.List) string {
+// whoBut lists the identities of a list. It marks a user that the list compared has with another digest: that password is being
+// replaced.
+func whoBut(list, compared kind.List) string {
 	var out []string
 	for _, a := range list {
 		text := whoText(kind.List{a})
-		if !masked(a) && !Granted(others, a) && slices.Contains(Names(others), text) {
+		if !masked(a) && !Granted(compared, a) && slices.Contains(Names(compared), text) {
 			text += " (another digest of that user)"
 		}
 		out = append(out, text)

@@ -192,8 +192,8 @@ func execute(ctx context.Context, h Host, o Options, all []*applying, plans []*p
 	return nil
 }
 
-// applyUninterrupted is Apply. An interrupt waits for its end. After an interrupt nothing begins, but a finished change is still
-// shown.
+// applyUninterrupted calls Apply, unless an interrupt came before. An interrupt during Apply waits for its end, so finished
+// changes are still shown.
 func (x *applying) applyUninterrupted(ctx context.Context, p *plan.Plan) (*event.Result, error) {
 	over, err := x.shown.host.Uninterrupted(ctx)
 	if err != nil {

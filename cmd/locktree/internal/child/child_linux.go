@@ -14,9 +14,9 @@ import (
 // dieWithUs makes Linux kill the command when this process dies, because the lock ends with our session.
 func dieWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// gather notes processes that the command has started and that are in other groups, as processes under timeout(1) in a script
-// are. It returns true if it found new processes, or if one of the command's still runs. Processes that left our session, as
-// daemons do, are not among them.
+// gather notes processes that the command has started and that are in other groups, as processes under timeout(1) in a script are.
+// It returns true if it found new processes, or if a process of the command still runs. It does not notice processes that left our
+// session, as daemons do.
 //
 // It has to run before any process is ended: afterwards nothing shows which process started the others.
 func (p *Process) gather() (more bool) {

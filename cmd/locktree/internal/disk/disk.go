@@ -36,7 +36,7 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	return os.Rename(tmp.Name(), path)
 }
 
-// target returns the file that a symbolic link names, also where there is none yet: a rename over the link would replace the link.
+// target returns the path that a symbolic link names, even if no file is there yet. A rename onto the link would replace the link.
 func target(path string) string {
 	if file, err := filepath.EvalSymlinks(path); err == nil {
 		return file

@@ -125,7 +125,7 @@ func (f *Formatter) standardInput(src []byte) {
 	case f.Diff && differs:
 		f.printDiff("<stdin>", src, out)
 	case ok && !f.Check && !f.Diff:
-		_, _ = f.Out.Write(out) // run reports an error
+		_, _ = f.Out.Write(out) // screen.Screen reports an error of this write
 	}
 }
 

@@ -26,9 +26,9 @@ const (
 	Locked = 5 // another apply holds the lock
 	InUse  = 6 // a lock to be deleted or replaced is in use
 
-	// Only of exec, which otherwise exits with the code of its command. Commands rarely use
-	// them, as with timeout(1) and env(1).
-	Slot      = 122             // with -once: the slot was run or skipped before
+	// Only of exec, which otherwise exits with the code of its command. Commands rarely use these codes; timeout(1) and env(1) use
+	// those from 124 on in the same way.
+	Slot      = 122             // with -once: the slot was run or skipped before; -E sets another code
 	Lost      = 123             // the lock was lost while the command ran, or the command was ended to give the lock back
 	Conflict  = 124             // the lock was not acquired; -E sets another code
 	Own       = 125             // anything that failed outside the command

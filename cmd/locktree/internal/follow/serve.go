@@ -73,7 +73,7 @@ func (o *Options) door(to *screen.Screen, l *stack.Loader) (*page.Door, error) {
 	if err != nil {
 		return nil, view.Failf("Cannot use the web configuration", "%v.", err)
 	}
-	host, _, _ := net.SplitHostPort(o.Listen) // listening says what is wrong with it
+	host, _, _ := net.SplitHostPort(o.Listen) // if it is malformed, net.Listen says so later
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		if !door.Authenticates() {
 			return nil, view.Failf("The page would be open to everybody", "Other machines can reach -listen=%s. "+

@@ -70,7 +70,7 @@ func paint(to *screen.Screen, tty *os.File, locks lockview.Locks) {
 	_, _ = tty.Write(repainted(frame.Bytes(), height))
 }
 
-// repainted is a frame as a terminal of this height shows it in the place of the last one.
+// repainted returns the bytes that draw a frame over the last one. It cuts the frame to the height of the terminal.
 func repainted(frame []byte, height int) []byte {
 	lines := bytes.SplitAfter(frame, []byte("\n"))
 	if more := len(lines) - height; more > 0 && height > 1 {

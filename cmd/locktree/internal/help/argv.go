@@ -53,11 +53,11 @@ func collectFlags(c *cobra.Command, into map[string]*pflag.Flag) {
 
 var twoDashes = regexp.MustCompile(`(?m)^( +(?:-[a-zA-Z], )?)--|( )--(help)`)
 
-// unlisted matches what the help leaves out: commands without a task, runbooks, which a topic lists, and usage lines that would
-// need a second screen.
+// unlisted matches what the help leaves out, so that it fits on one screen: commands without a group, runbooks (a topic lists
+// them) and some usage lines.
 var unlisted = regexp.MustCompile(`\n\nAdditional Commands:(\n  .*)+|\n  locktree \S+ +Runbook: .*|\n  locktree \[flags\]|\n\nUse "locktree.*`)
 
-// OneDash writes the flags of a help text as the documentation does, and lists only the commands that belong to a task.
+// OneDash writes the flags of a help text as the documentation does, and lists only the commands that belong to a group.
 func OneDash(help func(*cobra.Command, []string)) func(*cobra.Command, []string) {
 	return func(c *cobra.Command, args []string) {
 		out := c.OutOrStdout()

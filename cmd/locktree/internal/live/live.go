@@ -69,7 +69,7 @@ func Tree(ctx context.Context, to *screen.Screen, s *stack.Stack, addresses ...s
 		err = known(trees)
 	}
 	if to.JSON != 0 {
-		return err // the document has the outputs, or is about locks
+		return err // the JSON document already has the outputs
 	}
 	if err == nil && !slices.ContainsFunc(trees, func(t *plan.Tree) bool { return len(t.Nodes) > 0 }) {
 		to.Message("This stack has nothing in ZooKeeper. \"locktree plan\" shows what an apply would create.")

@@ -165,8 +165,8 @@ func front(asks, page http.Handler) http.Handler {
 	})
 }
 
-// still lets a request through while the file protects the page as it did at the start. It stands before the toolkit's
-// handler and behind it: the toolkit reads the file in between, and while a program writes the file, it may be empty.
+// still lets a request through while the file protects the page as it did at the start. A request passes still twice, before and
+// after the toolkit's handler. The toolkit reads the file in between, when another program may have written only half of it.
 func (d *Door) still(next http.Handler, say func(string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := d.changed(r); err != nil {

@@ -45,7 +45,7 @@ type problem struct {
 
 const (
 	bigSession = 512 << 10 // bytes of paths: the library's limit for its own sessions
-	mostListed = 50        // of one sort
+	mostListed = 50        // problems of one sort, and locks of one problem
 	urgentOver = 3         // times a limit
 )
 
@@ -215,7 +215,7 @@ func (p *problemsOf) silent() {
 					}
 				}
 				found := &p.found[i]
-				if n := len(found.Locks); n == 0 || found.Locks[n-1] != in.Path { // permits of a semaphore
+				if n := len(found.Locks); n == 0 || found.Locks[n-1] != in.Path { // a client may hold several permits of a semaphore: list that lock once
 					found.Locks = append(found.Locks, in.Path)
 				}
 				if len(in.Waiters) > 0 {
@@ -423,7 +423,7 @@ func (p *problemsOf) drift() {
 	}
 }
 
-// onlyMissing reports whether a plan only creates locks that are known to be missing, and what they stand in.
+// onlyMissing reports whether a plan only creates locks that are known to be missing, and the namespaces around them.
 func (p *problemsOf) onlyMissing(d *plan.Plan, c plan.Counts) bool {
 	return c == plan.Counts{Add: c.Add} && !slices.ContainsFunc(d.Changes, func(one plan.Change) bool {
 		return one.Action == plan.Create && !p.missing[one.Path] && !slices.ContainsFunc(slices.Collect(maps.Keys(p.missing)), func(path string) bool { return strings.HasPrefix(path, one.Path+"/") })

@@ -174,8 +174,7 @@ func (s *Service) watch(ctx context.Context, name string, w *watched) {
 	})
 }
 
-// health matches the line that each -healthcheck on this machine leaves in the log: the check asks in plain text, also a page
-// with TLS.
+// health matches the log line that each -healthcheck on this machine causes if the page has TLS: the check sends plain HTTP.
 var health = regexp.MustCompile(`handshake error from (127\.[0-9.]+|\[::1\]):\d+: client sent an HTTP request to an HTTPS server`)
 
 // sayings are lines for the operator of the page, such as those of net/http about connections that fail: "TLS handshake error
@@ -217,14 +216,14 @@ func (s *Service) compare(ctx context.Context, name string, w *watched, client *
 		select {
 		case <-w.news:
 		case <-due.C:
-			s.reread(ctx) // Setup.Stamps does not show a change of every input
+			s.reread(ctx) // a change of some inputs does not show in Setup.Stamps
 		case <-ctx.Done():
 		}
 		due.Stop()
 	}
 }
 
-// lean returns a plan without its unchanged nodes. They would keep the whole tree that was read in memory.
+// lean returns a plan without its unchanged nodes. Unchanged nodes would keep the whole tree in memory.
 func lean(p *plan.Plan) *plan.Plan {
 	drifted := map[string]bool{}
 	for _, d := range p.Drifted {

@@ -70,7 +70,7 @@ type board struct {
 	document  []byte // the document of this version; nil before the first request
 	version   int
 	pages     map[string][]byte // rendered for this version
-	metrics   []byte            // as they were measured; nil before the first request
+	metrics   []byte            // their text at the time measured; nil before the first request
 	measured  time.Time
 	rendered  time.Time // when the first of the pages was rendered
 }

@@ -42,7 +42,7 @@ type Screen struct {
 
 	Interrupt context.CancelCauseFunc // interrupts the command of Run
 
-	once     sync.Once // an interrupt is shown concurrently
+	once     sync.Once // makes v; the goroutine of an interrupt may need it at the same time
 	v        view.Output
 	underWay chan struct{} // holds one while an interrupt must wait
 	changing atomic.Bool   // an apply has begun to write
@@ -140,7 +140,7 @@ func (s *Screen) Uninterrupted(ctx context.Context) (over func(), err error) {
 	}
 }
 
-// Changing says whether an apply has begun to write: an interrupt is then answered with other words.
+// Changing notes whether an apply has begun to write. While it has, an interrupt gets another answer.
 func (s *Screen) Changing(on bool) { s.changing.Store(on) }
 
 // View is the output. Its form follows from JSON and NoColor at the first call.

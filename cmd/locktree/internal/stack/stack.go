@@ -229,7 +229,7 @@ func (s *Stack) Unread(ctx context.Context, i int, closed []string, refused stri
 	return DeniedAt(ctx, s.Clients[i], errors.Join(zk.ErrNoAuth, err), refused)
 }
 
-// AllRead is Unread for the trees.
+// AllRead returns the error about nodes that the reading of the trees could not read.
 func (s *Stack) AllRead(ctx context.Context, trees []*plan.Tree) error {
 	for i, tree := range trees {
 		gaps, refused := read.Gaps(tree, s.Config.Ensembles[i].Tree), ""

@@ -128,7 +128,7 @@ func (t Template) write(l *stack.Loader) (wrote bool, err error) {
 	return true, nil
 }
 
-// DevAddress is where "locktree dev" serves, which a configuration without other servers names.
+// DevAddress is the address of "locktree dev". init writes it into the configuration if the environment names no servers.
 const DevAddress = "127.0.0.1:2181"
 
 // servers returns those of the environment, or the address of dev. The configuration names them, so that a reviewer sees them.

@@ -131,7 +131,7 @@ func Tree(ctx context.Context, to *screen.Screen, l *stack.Loader, o Options) er
 	case errors.Is(err, zk.ErrNoNode):
 		return view.Failf("Nothing there", "The ensemble has no node %s.", o.From)
 	case found != nil && err != nil:
-		mixed = view.Failf("Two types of locks in one node", "%v. No declaration fits, so it is left out: let the programs use two nodes.", err)
+		mixed = view.Failf("Two types of locks in one node", "%v. No declaration fits this node, so it is left out. Let the programs use one node for each type of lock.", err)
 	case err != nil:
 		return stack.Denied(ctx, client, err)
 	case cut:

@@ -177,7 +177,7 @@ type Denied struct {
 	// it whose list we may read.
 	At   string
 	Ask  []string
-	Root string // of the stack, where that is closed to us
+	Root string // of the stack, if the root or .locktree in it refused us; otherwise ""
 }
 
 func (d *Denied) Error() string { return d.Err.Error() }

@@ -132,7 +132,7 @@ func VisibleJSON(doc []byte) []byte {
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRune(doc[i:])
 		}
-		// ASCII except DEL is syntax, or was escaped. A reader takes invalid UTF-8 for U+FFFD, too.
+		// ASCII except DEL is syntax, or was escaped. Invalid UTF-8 becomes \ufffd, which a reader would make of it anyway.
 		if r > '~' && (!unicode.IsPrint(r) || r == utf8.RuneError) {
 			out = append(out, doc[done:i]...)
 			for _, unit := range utf16.Encode([]rune{r}) {

@@ -43,7 +43,7 @@ func (l Locks) WriteText(h *view.Human) {
 		}
 		shown := l.Filter.of(e.Snapshot.Locks, now)
 		switch {
-		case len(e.Snapshot.Locks)+e.Snapshot.Pending+len(e.Closed()) > 0 || e.Snapshot.Cut: // or a part was not looked at, which the lines below say
+		case len(e.Snapshot.Locks)+e.Snapshot.Pending+len(e.Closed()) > 0 || e.Snapshot.Cut: // there are locks, or the lines below say that some were not looked at
 		case e.Key != nil:
 			h.Out.Printf("\nThe key %s of %s is not in use: it has no node.\n", KeyName(e.Key.Key), view.Clean(e.Key.Family))
 		case e.Path == "":
@@ -123,7 +123,8 @@ func quiet(in *inspect.Report) bool {
 	return !in.Kind.Container && in.Kind.Key == nil && !inUse(in) && (in.Payload == nil || in.Payload.State == kind.StateActive)
 }
 
-// forbidden returns which of the words dump and cons, which list connections, some server does not allow.
+// forbidden returns those of the words dump and cons that some server does not allow. Servers answer these words with their
+// connections.
 func forbidden(snap *scan.Snapshot) (all []string) {
 	for _, word := range []string{"dump", "cons"} {
 		if slices.ContainsFunc(snap.Servers, func(at words.Server) bool { return slices.Contains(at.Forbids, word) }) {

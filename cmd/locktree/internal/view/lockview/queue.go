@@ -186,11 +186,11 @@ func wish(c recipes.Contender) string {
 	return fmt.Sprintf(" wants %d", c.Permits)
 }
 
-// Since is since when it holds or waits. A client of another library does not say when it was granted: it counts from
-// the time when it queued.
+// Since is the time since when a contender holds or waits. A client of another library does not say when it was granted the lock.
+// Then Since is the time when the client queued.
 func Since(c recipes.Contender) time.Time { return cmp.Or(c.Held, c.Since) }
 
-// Age is for how long it has held or waited, 0 where that is not known.
+// Age is for how long a contender has held or waited; 0 if that is not known.
 func Age(c recipes.Contender, now time.Time) time.Duration {
 	if Since(c).IsZero() {
 		return 0

@@ -161,39 +161,39 @@ func wholeList(symbol, name string, list kind.List, suffix string) attribute {
 // because hashes are not shown: a comment says that they differ.
 func listChange(d *plan.ACLDiff) (out []string) {
 	// Entries are paired. If the servers hide the hash of an entry, it pairs with an entry that looks the same.
-	var gone, stay kind.List
-	come := entries(d.After)
+	var removed, unchanged kind.List
+	added := entries(d.After)
 	for _, a := range entries(d.Before) {
-		i := slices.Index(come, a)
+		i := slices.Index(added, a)
 		if i < 0 && (kind.List{a}).Masked() {
-			i = slices.IndexFunc(come, func(b kind.ACL) bool { return b.String() == a.String() })
+			i = slices.IndexFunc(added, func(b kind.ACL) bool { return b.String() == a.String() })
 		}
 		if i < 0 {
-			gone = append(gone, a)
+			removed = append(removed, a)
 		} else {
-			come, stay = slices.Delete(come, i, i+1), append(stay, a)
+			added, unchanged = slices.Delete(added, i, i+1), append(unchanged, a)
 		}
 	}
 	line := func(symbol string, a kind.ACL) {
 		text := symbol + " " + view.Quote(a.String()) + ","
-		if symbol == "~" || reads(stay, a) {
+		if symbol == "~" || hasText(unchanged, a) {
 			text += " # another digest of that user"
 		}
 		out = append(out, text)
 	}
-	for _, a := range gone {
-		if reads(come, a) {
+	for _, a := range removed {
+		if hasText(added, a) {
 			line("~", a)
 		} else {
 			line("-", a)
 		}
 	}
-	for _, a := range come {
-		if !reads(gone, a) {
+	for _, a := range added {
+		if !hasText(removed, a) {
 			line("+", a)
 		}
 	}
-	if n := len(stay); n > 0 {
+	if n := len(unchanged); n > 0 {
 		out = append(out, fmt.Sprintf("  # (%d unchanged %s hidden)", n, view.PluralWord(n, "entry", "entries")))
 	}
 	return out
@@ -215,9 +215,9 @@ func entries(list kind.List) kind.List {
 	return out
 }
 
-// reads reports whether an entry of the list looks like a.
-func reads(list kind.List, a kind.ACL) bool {
-	return slices.ContainsFunc(list, func(b kind.ACL) bool { return b.String() == a.String() })
+// hasText reports whether the list shows an entry with the same text.
+func hasText(list kind.List, entry kind.ACL) bool {
+	return slices.ContainsFunc(list, func(b kind.ACL) bool { return b.String() == entry.String() })
 }
 
 // value writes a parameter as the configuration would.

@@ -230,7 +230,7 @@ type step struct {
 }
 
 // elementSteps are the steps between two lists. Two equally long lists are compared place by place, unless their longest common
-// subsequence leaves fewer changes. Then an object that takes the place of another object is a change of that object.
+// subsequence leaves fewer changes. With that subsequence, an object in the place of another object counts as one change.
 func elementSteps(before, after []any) []step {
 	isObject := func(v any) bool { _, ok := v.(map[string]any); return ok }
 	steps := editSteps(before, after, reflect.DeepEqual, func(a, b any) bool { return isObject(a) && isObject(b) })
@@ -298,7 +298,7 @@ func commonPlaces[T any](a, b []T, equal func(a, b T) bool) (out [][2]int) {
 	if (len(a)+1)*(len(b)+1) > maxCommonTable {
 		return nil
 	}
-	common := make([][]int, len(a)+1) // common[i][j]: length of that of a[i:] and b[j:]
+	common := make([][]int, len(a)+1) // common[i][j]: length of the longest common subsequence of a[i:] and b[j:]
 	for i := range common {
 		common[i] = make([]int, len(b)+1)
 	}
