@@ -31,7 +31,7 @@ import (
 
 // Options say how plans are applied. All may be zero.
 type Options struct {
-	// Events is called for every event, one at a time, from the goroutine that calls Begin or Apply, which waits for it.
+	// Events is called for every event, one at a time, by the goroutine that calls Begin or Apply.
 	Events func(event.Event)
 	// LockTimeout is how long to wait for the apply lock; 0 does not wait.
 	LockTimeout time.Duration
@@ -47,8 +47,8 @@ type Options struct {
 type Applier struct {
 	client *recipes.Client
 	opts   Options
-	held   *lock.Held // from Begin until Apply
-	begun  bool       // by Begin, with or without a lock
+	held   *lock.Held // the apply lock that Begin took; nil after Apply
+	begun  bool       // Begin has begun an apply, with or without a lock
 }
 
 // New returns an Applier that writes as client.
@@ -100,7 +100,7 @@ func (r *Run) lockFirst() error {
 	}
 	path := record.LockPath(r.desired.Root, r.desired.Stack)
 	switch stat, err := s.Exists(r.ctx, path); {
-	case errors.Is(err, zk.ErrNoAuth): // the node exists, see package read
+	case errors.Is(err, zk.ErrNoAuth): // this proves that the lock exists, see package read
 	case err != nil:
 		return refusal.Read(path, err)
 	case stat == nil:
@@ -117,8 +117,8 @@ func (r *Run) lockFirst() error {
 	return nil
 }
 
-// Context is derived from the context of Begin. It also ends when the lock is lost; its cause says why. Ask for approval under
-// it. It ends with Apply and with Close.
+// Context is derived from the context of Begin. Ask for approval under it. It also ends with Apply, with Close, and when the lock
+// is lost; then its cause says why.
 func (r *Run) Context() context.Context { return r.ctx }
 
 // Live is what Begin read. It must not be changed.
@@ -130,7 +130,7 @@ func (r *Run) Plan(o plan.Options) *plan.Plan {
 	return diff.Compare(r.live, r.desired, o)
 }
 
-// Close releases the lock, if there was no Apply. It is harmless otherwise.
+// Close releases the lock if there was no Apply. After an Apply it does nothing.
 func (r *Run) Close() {
 	if h := r.held; h != nil {
 		r.held = nil
@@ -138,8 +138,8 @@ func (r *Run) Close() {
 	}
 }
 
-// Apply applies the plan under the lock of Begin, and releases it. For a plan that was made before, it takes a lock itself. With a
-// plan without changes it does nothing and needs no lock.
+// Apply applies the plan under the lock of Begin, and releases that lock. For a plan that was made before, Apply takes the lock
+// itself. A plan without changes needs no lock: Apply does nothing.
 //
 // Cancelling ctx stops Apply before the transaction is sent. After that, Apply still determines the outcome, under a separate
 // context. If ctx ends while Apply sets access lists, the record keeps a note of the remaining lists for the next apply.
@@ -170,10 +170,10 @@ func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*event.Result, error
 	return res, nil
 }
 
-// Check reports whether Apply would refuse the plan now, and writes nothing. Apply refuses a plan if something has changed since,
-// if a lock that has to be idle is in use, or if a transaction is too large. Without LockTimeout it also refuses if another apply
-// holds the lock. Its errors are those of Apply. Things may still change before Apply. Check is for plans of several ensembles,
-// which cannot share a transaction: if one of them would be refused anyway, none is written.
+// Check reports whether Apply would refuse the plan now, and writes nothing. Apply refuses a plan if nodes have changed since it
+// was made, if a lock that has to be idle is in use, or if a transaction is too large. Without LockTimeout it also refuses if
+// another apply holds the lock. Its errors are those of Apply. Nodes may still change between Check and Apply. Check is for plans
+// of several ensembles, which cannot share a transaction: if one of them would be refused anyway, none is written.
 func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 	r := x.job(p)
 	if err := r.permitted(); err != nil || !p.HasChanges() {
@@ -186,7 +186,7 @@ func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 	return read.Free(ctx, r.s, record.LockPath(p.Root, p.Stack))
 }
 
-// job begins one apply. If Begin took the lock, the job has the id that was written into it.
+// job begins one apply. If Begin took the lock, the job has the apply id in that lock.
 func (x *Applier) job(p *plan.Plan) *job {
 	r := &job{x: x, p: keyed(p), id: history.NewID(), start: time.Now(), own: wire.OwnACL(x.client, p.Set), held: x.held, fresh: x.held != nil}
 	if r.fresh {
@@ -319,7 +319,7 @@ func (r *job) run(ctx context.Context, res *event.Result) error {
 // stopped opens the locks that were drained, and says how far the transactions came.
 func (r *job) stopped(ctx context.Context, sent *commit.Sender, drained *prepare.Drained, err error) error {
 	var u *failure.UnknownError
-	if !errors.As(err, &u) { // otherwise the closed locks may be gone
+	if !errors.As(err, &u) { // after an UnknownError, the closed locks may be gone
 		drained.Gone(sent.Changes)
 		err = drained.Reopen(ctx, err)
 	}
@@ -352,16 +352,16 @@ func (r *job) setOf() string {
 }
 
 // lock verifies the plan, and takes the lock for a saved one. Because of the first verification, an apply that will be refused
-// writes nothing, not even a contender. A saved plan is verified again under the lock, because another apply may have finished
-// until then. After that none can. Edits by hand of a node that the transactions write are detected by the versions in them.
+// writes nothing, not even a contender. A saved plan is verified again under the lock, because another apply may have finished in
+// between. None can after that. Edits by hand of a node that the transactions write are detected by the versions in them.
 //
-// It returns the nodes that the apply relies on ([prepare.Ground]), and the lists that new nodes get in the second pass.
+// lock returns the nodes that the apply relies on ([prepare.Ground]), and the lists that new nodes get in the second pass.
 func (r *job) lock(ctx context.Context) (ground *prepare.Ground, created []plan.ACLStep, err error) {
 	if err = r.verify(ctx); err != nil {
 		return nil, nil, err
 	}
-	// A plan made by a reader has the root's access list without digest hashes. The servers show the hashes to an administrator,
-	// so they are read again.
+	// A plan made by a reader has the root's access list without digest hashes. The servers show the hashes to an administrator, so
+	// lock reads that list again.
 	if r.own, err = read.Shown(ctx, r.s, record.ScaffoldPath(r.p.Root), r.own); err != nil {
 		return nil, nil, refusal.Read(record.ScaffoldPath(r.p.Root), err)
 	}

@@ -66,8 +66,8 @@ type Ensemble struct {
 	TLS                            *TLS           // nil: plain TCP
 	Auth                           []recipes.Auth // of the scheme digest: "user:password"
 	Login                          *Login         // by SASL; nil: not at all
-	// Tree is all that is declared here: the nodes, with the paths an apply will use, and
-	// in its Intent what the configuration says besides them.
+	// Tree is all that is declared on the ensemble: the nodes, with the paths an apply will use, and in its Intent what the
+	// configuration says besides them.
 	Tree *plan.Tree
 	// DeclRange is the place of the block.
 	DeclRange hcl.Range

@@ -22,8 +22,8 @@ import (
 
 // FromEnvironment returns the ensemble that the environment alone describes, as an ensemble block without arguments would:
 // ZOOKEEPER_SERVERS, ZOOKEEPER_USERNAME, and ZOOKEEPER_PASSWORD or ZOOKEEPER_PASSWORD_FILE, which is relative to dir. It returns
-// nil without an error if no servers are set. It is for commands that name a path and need no configuration; nothing is declared on
-// it.
+// nil without an error if no servers are set. Commands use it that name a path and need no configuration. Nothing is declared on
+// this ensemble.
 func FromEnvironment(dir string, environ []string) (*Ensemble, error) {
 	e, err := eval.OfEnvironment(dir, environ)
 	if err != nil || e == nil {
@@ -123,7 +123,7 @@ type Login struct {
 	PasswordFile string // read for each connection, in place of Password
 }
 
-// SecretFiles are those that the identities of the ensemble are read from.
+// SecretFiles returns the files from which the identities of the ensemble are read.
 func (e *Ensemble) SecretFiles() []string {
 	files := slices.Clone(e.passwordFiles)
 	if l := e.Login; l != nil {
@@ -180,7 +180,7 @@ func ownACL(e *eval.Ensemble) kind.List {
 	return list.Normalize()
 }
 
-// identity is the name that access lists have for it, "" if only its files say that.
+// identity is the name that access lists have for this login; "" if only its files say that.
 func (l *Login) identity() string {
 	switch {
 	case l == nil:

@@ -45,7 +45,7 @@ func declaredBy(e *eval.Evaluation) *declared {
 	return d
 }
 
-// checkIntents is about what only shows when every node is known.
+// checkIntents reports errors of intents that show only when every node is known.
 func checkIntents(e *eval.Evaluation) {
 	have := declaredBy(e)
 	have.sound = !e.Diags.HasErrors()

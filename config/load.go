@@ -129,9 +129,9 @@ func trees(e *eval.Evaluation, stack string) []*Ensemble {
 	checkRoots(e, blocks)
 	own := map[*eval.Ensemble]kind.List{}
 	for _, on := range blocks {
-		own[on] = ownACL(on) // hashes passwords: once, and not for each node
+		own[on] = ownACL(on) // once and not for each node, because ownACL hashes passwords
 	}
-	// In the order of the tree, so that each node is appended.
+	// Go through the nodes in the order of the tree, so that each is appended.
 	byPath := slices.SortedFunc(slices.Values(e.All.Instances), func(a, b *eval.Instance) int { return strings.Compare(a.Path, b.Path) })
 	origins := map[*static.Node]string{} // one text for all instances of a block
 	for _, i := range byPath {

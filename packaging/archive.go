@@ -18,10 +18,10 @@ import (
 type member struct {
 	name string
 	mode int64
-	from string // a file
+	from string // the file with its contents
 }
 
-// members of an archive for a platform: the binary, and what belongs to it.
+// members returns the members of an archive for a platform: the binary, and what belongs to it.
 func (r *release) members(t target) ([]member, error) {
 	program := r.program(t)
 	all := []member{{filepath.Base(program), 0o755, program}}

@@ -81,7 +81,7 @@ func (r *release) compress(file string) error {
 	}
 	var out bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	_, _ = z.Write(text) // into memory
+	_, _ = z.Write(text) // into memory: it cannot fail
 	_ = z.Close()
 	return r.write(file+".gz", out.Bytes())
 }

@@ -75,7 +75,7 @@ func (i *image) add(r *release, t target) error {
 		return err
 	}
 	z := gzip.NewWriter(&packed)
-	_, _ = z.Write(layer.Bytes()) // into memory
+	_, _ = z.Write(layer.Bytes()) // into memory: it cannot fail
 	_ = z.Close()
 	of := platform{Architecture: t.arch, OS: t.os}
 	config := i.json(mediaConfig, settings{
@@ -118,8 +118,8 @@ func encode(document any) []byte {
 	return text
 }
 
-// write writes the layout as an archive, which podman, skopeo and current releases of Docker load. It has one entry, an index of the
-// platforms: a program that loads it takes its own.
+// write writes the layout as an archive, which podman, skopeo and current releases of Docker load. It has one entry, an index of
+// the platforms: a program that loads it takes the image for its own platform.
 func (i *image) write(r *release) error {
 	if len(i.platforms) == 0 {
 		return nil // only Linux has images

@@ -127,7 +127,7 @@ func (r *release) build(targets []target) error {
 	return r.report(targets)
 }
 
-// name of a file of the release.
+// name returns the path of a file of the release.
 func (r *release) name(t target, ending string) string {
 	return filepath.Join(r.out, "locktree_"+r.version+"_"+t.String()+ending)
 }

@@ -16,10 +16,10 @@ type Addr string
 type step struct {
 	typ, name string
 	key       string // as written, with its quotes; "" for none
-	end       int    // of the step within the address
+	end       int    // where the step ends in the address
 }
 
-// steps calls f for each step until it returns false.
+// steps calls f for each step until f returns false.
 func (a Addr) steps(f func(step) bool) {
 	for at := 0; at < len(a); {
 		typ, rest, _ := strings.Cut(string(a[at:]), ".")
@@ -92,7 +92,7 @@ func (a Addr) Parent() Addr {
 	return a[:before]
 }
 
-// Module is the module that declares it, "" for the root module.
+// Module is the address of the module that declares a; "" for the root module.
 func (a Addr) Module() Addr {
 	end := 0
 	a.steps(func(s step) bool {
@@ -119,8 +119,8 @@ func (a Addr) Covers(b Addr) bool {
 
 // within reports whether a is base, an instance of it or something in it, and returns what follows base.
 //
-// A dot or a bracket must follow, otherwise mutex.ab would be within mutex.a. It cannot be part of a key, because
-// base ends outside of quotes.
+// A dot or a bracket must follow, otherwise mutex.ab would be within mutex.a. That character cannot be part of a key, because base
+// ends outside of quotes.
 func (a Addr) within(base Addr) (rest Addr, ok bool) {
 	text, ok := strings.CutPrefix(string(a), string(base))
 	return Addr(text), ok && (text == "" || base == "" || text[0] == '.' || text[0] == '[')

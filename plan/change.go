@@ -255,9 +255,9 @@ func (c *Change) NeedsIdle() bool {
 	return c.Action == Delete || c.Action == Replace
 }
 
-// Leave is for a change that was to create a node again because it may be a container. It turns the change into one that leaves the
-// node where it is. By the time of the apply the lock is in use. It returns false if the change recreates the node for another
-// reason. The transactions that are not sent yet are made from the changed plan.
+// Leave changes a change that was to create a node again because that may be a container: now the node stays, because the lock is
+// in use. Leave returns false if the change recreates the node for another reason. The transactions that are not sent yet are made
+// from the changed plan.
 func (c *Change) Leave() bool {
 	if c.Reason != ReasonReplaceContainer {
 		return false

@@ -46,7 +46,7 @@ type Import struct {
 	To     Addr   // the address of a node in the tree, with its key
 	Path   string // the znode's absolute path, which is the declared one
 	Origin string
-	// ByCommand: it was asked for by "locktree import", and no block declares it.
+	// ByCommand: "locktree import" asked for the import, and no block declares it.
 	ByCommand bool
 }
 
@@ -83,7 +83,7 @@ type Check struct {
 // If several moves cover an address, the longest decides, because it is the most specific. After it
 // the search starts again: what moved may have moved again, with a module.
 func (i Intent) Rename(addr Addr) Addr {
-	// Bounded by the number of moves, so this ends whatever the list contains.
+	// The loop is bounded by the number of moves, so it ends whatever the list contains.
 	for range i.Moves {
 		next := addr
 		best := -1

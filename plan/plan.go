@@ -122,8 +122,8 @@ func (c Counts) Plus(o Counts) Counts {
 	return Counts{c.Add + o.Add, c.Change + o.Change, c.Destroy + o.Destroy, c.Import + o.Import, c.Forget + o.Forget}
 }
 
-// Sum is the id of a plan: 16 hexadecimal digits of a hash of all that it does. A saved plan has the sum of the one that was saved. It
-// leaves out versions and users of locks, so a new plan that does the same has the same sum.
+// Sum is the id of a plan: 16 hexadecimal digits of a hash of all that it does. A plan keeps its sum when it is saved and read.
+// The sum leaves out versions and users of locks, so a new plan that does the same has the same sum.
 //
 // While a stack has no key, a reader of the sum could guess a password: then hashes of passwords are left out, too.
 func (p *Plan) Sum() string {
@@ -324,9 +324,9 @@ type ACLStep struct {
 }
 
 // ACLSteps returns the access lists to set on existing nodes after the transaction, children before parents. The order does not
-// matter for the rights needed, since setting a list needs ADMIN on the node itself. It makes a namespace open or close last,
-// when everything in it is as declared. The contents of .locktree come last, and then .locktree itself, whose list is the set of
-// the root.
+// matter for the rights needed, since setting a list needs ADMIN on the node itself. It makes a namespace open or close only when
+// everything in it is as declared. The contents of .locktree come last, and then .locktree itself, whose list is the set of the
+// root.
 func (p *Plan) ACLSteps() []ACLStep {
 	var steps []ACLStep
 	for c := range p.Each() {
@@ -386,7 +386,7 @@ func Fold(problems []Problem) [][]Problem {
 		same[key(p)]++
 	}
 	var out [][]Problem
-	at := map[Problem]int{} // of the group, from 1
+	at := map[Problem]int{} // the number of the group, from 1
 	for _, p := range problems {
 		k := key(p)
 		switch i := at[k]; {

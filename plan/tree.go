@@ -75,7 +75,7 @@ type Framed struct {
 	Path string
 	ACL  kind.List
 	Pin  Pin
-	Data bool // it has data
+	Data bool // the node has data
 	// Closed: it exists, but we may not read its list. The rest is zero.
 	Closed bool
 }

@@ -91,7 +91,7 @@ func checkOpen(ctx context.Context, c *recipes.Client, declared *plan.Tree, most
 			if err := out.keys(ctx, c, paths[i], in.Payload); err != nil {
 				return nil, err
 			}
-		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth): // the conditions about access tell that
+		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth): // the conditions about access report that
 			return nil, err
 		}
 	}
@@ -203,7 +203,7 @@ func standing(c *recipes.Client, set *plan.Access) (k check.Condition, admin boo
 // findings collects findings in access lists: the same finding on several nodes becomes one condition.
 type findings struct {
 	c     *recipes.Client
-	admin bool // otherwise a reader
+	admin bool // the connection is an administrator, otherwise a reader
 	found []check.Condition
 	at    map[string][]string // the nodes of a finding
 }
@@ -250,7 +250,7 @@ func (r *findings) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, 
 	}
 	for _, path := range paths {
 		need := kind.PermAll
-		if path == tree.Root { // which may be another program's
+		if path == tree.Root { // the root may be another program's node
 			need = kind.PermRead | kind.PermCreate | kind.PermDelete
 		}
 		for _, f := range tree.Frame {
@@ -277,8 +277,8 @@ func (r *findings) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, 
 	return tree, nil
 }
 
-// Administrators returns the identities that may change the access list of the node at path. If we may not read that list it
-// returns those of the nearest node above, who most often know whom to ask.
+// Administrators returns the identities that may change the access list of the node at path. If we may not read that list, it
+// returns those for the nearest node above: these administrators most often know whom to ask.
 func Administrators(ctx context.Context, c *recipes.Client, path string) (at string, who []string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -308,7 +308,7 @@ func checkID(ctx context.Context, s *direct.Session, declared *plan.Tree) ([]che
 		return nil, nil
 	case err != nil:
 		return nil, refusal.Read(record.ScaffoldPath(declared.Root), err)
-	case id == "": // no apply was here, or its node is of another program
+	case id == "": // no apply was here, or .locktree is another program's node
 		return nil, nil
 	}
 	k := check.Condition{Name: "ensemble id", What: "it is " + id + ", as the ensemble block says",

@@ -71,7 +71,8 @@ type (
 		// Batch counts from 1 to Batches; a plan that fits has one transaction.
 		Batch, Batches int
 	}
-	// Recorded: all transactions are done, and Entry is in the history; nil if the history is not there or closed to us.
+	// Recorded: all transactions are done, and Entry is in the history. Entry is nil if the history does not exist or is closed to
+	// us.
 	Recorded struct {
 		Entry *history.Entry
 		Path  string // of the history
@@ -94,7 +95,7 @@ type (
 	// ACLPhase: the apply begins to set Total access lists: on existing nodes, and on new nodes that still admit administrators
 	// whom the plan removes.
 	ACLPhase struct{ Total int }
-	// ACLApplied: one of them is set.
+	// ACLApplied: one of these lists is set.
 	ACLApplied struct {
 		Addr plan.Addr
 		Path string
@@ -110,7 +111,7 @@ type Result struct {
 	Ops, Bytes int // of all transactions, without the fencing checks and the history
 	// Transactions is how many there were; 1 unless the plan has batches.
 	Transactions int
-	ACLs         int // access lists set after them
+	ACLs         int // access lists set after the transactions
 	Outputs      []plan.Output
 	Elapsed      time.Duration
 }

@@ -39,10 +39,10 @@ type Acquisition struct {
 	Queued     bool         // it is a place in the queue
 	Nodes      []kind.Party // in the lock
 	Others     []kind.Party // in other locks, see [Acquisition.Set]
-	Blind      bool         // there may be more of these: not every lock could be looked at
+	Blind      bool         // Others may be incomplete: not every lock could be looked at
 }
 
-// Acquisitions are those in a lock, holders first.
+// Acquisitions returns the acquisitions in a lock, those of holders first.
 func Acquisitions(in *inspect.Report) (out []Acquisition) {
 	for _, side := range []struct {
 		waits bool
@@ -64,7 +64,7 @@ func Acquisitions(in *inspect.Report) (out []Acquisition) {
 	return out
 }
 
-// includes reports whether a node is of the same acquisition. A waiter for permits has its place in the gate: a second queue
+// includes reports whether the node p belongs to the acquisition. A waiter for permits has its place in the gate: a second queue
 // directory that grants nothing by itself. A later transaction may have created its nodes for permits.
 func (a Acquisition) includes(p kind.Party, gate bool) bool {
 	beside := func(q kind.Party) bool { return kind.ParentPath(q.Path) == kind.ParentPath(p.Path) }
@@ -77,7 +77,7 @@ func (a Acquisition) Is(who string) bool {
 		slices.ContainsFunc(a.Nodes, func(p kind.Party) bool { return who == p.Name || who == p.Path })
 }
 
-// Set finds, among the locks of a look, the others that the same transaction took.
+// Set fills in Others: the nodes of the same transaction in other locks, as far as the look found them.
 func (a *Acquisition) Set(snap *scan.Snapshot) {
 	locks := snap.Locks
 	a.Blind = snap.Cut || snap.Pending > 0 || slices.ContainsFunc(snap.Unread, func(u scan.Unread) bool { return !u.Missing() })
@@ -102,7 +102,7 @@ func (a *Acquisition) Set(snap *scan.Snapshot) {
 type Evicted struct {
 	Nodes   []string // that were removed, or written to
 	History string   // the path of the history that notes it; "" if none does
-	Why     string   // why it is in none
+	Why     string   // why no history notes it
 }
 
 // Gone reports whether the client had left before anything was written.
@@ -121,7 +121,7 @@ func Break(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 }
 
 // Revoke asks for an acquisition back, as [recipes.Client.Revoke] does, but not if another client has taken its place. The client
-// keeps it until it gives it back.
+// decides when to give the lock back.
 func Revoke(ctx context.Context, c *recipes.Client, by history.Author, in *inspect.Report, a Acquisition) (*Evicted, error) {
 	return evict(ctx, c, by, in, a, "revoke", []kind.Party{a.Party}, func(path string, version int32) tx.Op {
 		return tx.Op{Kind: tx.OpSet, Path: path, Data: []byte(kind.RevokeMessage), Version: version}
@@ -147,7 +147,7 @@ func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 		if s, err = c.Session(ctx); err != nil {
 			return nil, err
 		}
-		ops, err := still(ctx, s, nodes, op)
+		ops, err := operations(ctx, s, nodes, op)
 		switch {
 		case errors.Is(err, recipes.ErrSessionLost):
 			continue // the transaction may have been committed: the next session shows it
@@ -176,7 +176,7 @@ func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 		switch {
 		case err == nil:
 			return done, nil
-		case refusal.Unknown(err): // the next look shows it
+		case refusal.Unknown(err): // the next look shows whether it was committed
 			perhaps = done
 		case refused && failed.Path == diary.path && errors.Is(err, zk.ErrNoAuth):
 			diary.why = "we may not read and write " + diary.path
@@ -194,11 +194,11 @@ func evict(ctx context.Context, c *recipes.Client, by history.Author, in *inspec
 	}
 }
 
-// evictPause is between two tries of an eviction.
+// evictPause is the pause between two tries of an eviction.
 const evictPause = 50 * time.Millisecond
 
-// still returns the operation for each node that has not changed since it was read.
-func still(ctx context.Context, s *direct.Session, nodes []kind.Party, op func(string, int32) tx.Op) (ops []tx.Op, err error) {
+// operations returns the operation for each node that is still the one that was read.
+func operations(ctx context.Context, s *direct.Session, nodes []kind.Party, op func(string, int32) tx.Op) (ops []tx.Op, err error) {
 	for _, n := range nodes {
 		stat, err := s.Exists(ctx, n.Path)
 		switch {
@@ -211,7 +211,7 @@ func still(ctx context.Context, s *direct.Session, nodes []kind.Party, op func(s
 	return ops, nil
 }
 
-// diary is the history of the stack that declares a lock, for those who do not know its configuration.
+// diary is the history of the stack that declares a lock, found without the stack's configuration.
 type diary struct {
 	path string
 	why  string // why nothing can be noted there

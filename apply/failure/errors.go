@@ -74,7 +74,7 @@ type Difference struct {
 	// clause.
 	What       string
 	Want, Got  plan.Pin
-	ModifiedMs int64 // when that was, by the server's clock; 0 when unknown
+	ModifiedMs int64 // when the node was changed, by the server's clock; 0 when unknown
 }
 
 // String writes "namespace.a.mutex.b (/locks/a/b): data changed, data version 3 -> 4".
@@ -163,7 +163,7 @@ func InUse(p *plan.Plan) error {
 	return InUseBy(busy[0].Usage, busy...)
 }
 
-// InUseBy is the error of changes whose locks are in use; usage is that of the first one.
+// InUseBy is the error of changes whose locks are in use; usage is that of the first of these locks.
 func InUseBy(usage *kind.Usage, busy ...*plan.Change) *InUseError {
 	c := busy[0]
 	return &InUseError{
@@ -216,7 +216,7 @@ func (e *ConflictError) Explain() explain.Explanation {
 // length, while they answered short ones. Their jute.maxbuffer is lower than Limit, the default. Without Refused, nothing was
 // sent.
 type TooLargeError struct {
-	Addr              plan.Addr // of the change; "" when it is the record
+	Addr              plan.Addr // of the change; "" if the record alone is too large
 	Path              string
 	Ops, Bytes, Limit int
 	Breaks            int // operations that delete what programs have in a lock that is broken by force
@@ -428,7 +428,7 @@ func (e *VerifyError) Unwrap() error   { return e.Err }
 type WrongEnsembleError struct {
 	Path      string // where the id is
 	Want, Got string // Got is "" if there is none
-	Absent    bool   // there is no such node
+	Absent    bool   // there is no node at Path
 }
 
 func (e *WrongEnsembleError) Explain() explain.Explanation {

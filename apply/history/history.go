@@ -35,12 +35,12 @@ import (
 // The node is a JSON array of entries, the newest first.
 const (
 	maxEntries = 50
-	maxEntry   = 1 << 10 // bytes of one of them
+	maxEntry   = 1 << 10 // bytes of an entry
 )
 
 // Entry is what the history has of one apply, or of one use of revoke or break.
 type Entry struct {
-	At         time.Time `json:"at"` // by the clock of the machine it ran on, UTC
+	At         time.Time `json:"at"` // by the clock of the machine where the program ran, UTC
 	Operation  string    `json:"operation"`
 	ID         string    `json:"id,omitempty"` // of the apply
 	Who        string    `json:"who"`          // user@host
@@ -49,10 +49,10 @@ type Entry struct {
 	CI         *CIRun    `json:"ci,omitempty"`
 	Message    string    `json:"message,omitempty"`
 
-	Plan    string   `json:"plan,omitempty"` // its sum, see [plan.Plan.Sum]
+	Plan    string   `json:"plan,omitempty"` // the sum of the plan, see [plan.Plan.Sum]
 	Changes *Changes `json:"changes,omitempty"`
-	// Unfinished: it was not the last transaction of the apply. The next one replaces the entry, so that it stays only if the apply
-	// ended in between.
+	// Unfinished: the transaction was not the last of the apply. The next transaction replaces the entry, so it stays only if the
+	// apply ended in between.
 	Unfinished bool `json:"unfinished,omitempty"`
 
 	Lock   string   `json:"lock,omitempty"` // only of revoke and break, as are the fields below
@@ -68,7 +68,7 @@ type CIRun struct {
 	Run    string `json:"run"`
 }
 
-// Changes are [plan.Counts].
+// Changes are the counts of a plan, see [plan.Counts].
 type Changes struct {
 	Add     int `json:"add"`
 	Change  int `json:"change"`
@@ -90,7 +90,7 @@ func (a Author) Entry(c *recipes.Client, operation string, at time.Time) Entry {
 	return Entry{At: at.UTC(), Operation: operation, Who: a.Who, Identities: failure.WhoWeAre(c), Version: a.Version, CI: a.CI, Message: a.Message}
 }
 
-// encode returns an entry of at most maxEntry bytes: the longest of its texts are cut where it would be longer.
+// encode returns an entry of at most maxEntry bytes. It cuts the longest texts of an entry that would be longer.
 func (e Entry) encode() json.RawMessage {
 	e.Identities, e.Others = slices.Clone(e.Identities), slices.Clone(e.Others)
 	if e.CI != nil {
@@ -136,8 +136,8 @@ func (e *Entry) shorten() bool {
 	return true
 }
 
-// entries returns the entries of a node. Short data that is no entry is kept as it is. Data longer than an entry is not, because
-// every transaction of an apply would carry it. Data of another program that is no JSON array has no entries.
+// entries returns the entries of a node. An element that is no entry is kept if it is short. A longer element is dropped, because
+// every transaction of an apply would carry it. Data that is no JSON array has no entries.
 func entries(data []byte) (all []json.RawMessage) {
 	_ = json.Unmarshal(data, &all)
 	return slices.DeleteFunc(all, func(one json.RawMessage) bool { return len(one) > maxEntry })
@@ -184,7 +184,7 @@ type State int
 
 const (
 	Absent State = iota
-	Closed       // it is not ours to read and write: it must not stop an apply
+	Closed       // we may not read and write the history, which must not stop an apply
 	Short        // the servers refuse longer transactions: only the newest entry is kept
 	Whole
 )
@@ -198,7 +198,7 @@ type Node struct {
 	damaged bool
 }
 
-// Open reads the node at path. One that is absent, or not ours to read, is no error.
+// Open reads the node at path. A node that is absent, or that we may not read, is no error.
 func Open(ctx context.Context, s *direct.Session, path string) (Node, error) {
 	data, stat, err := s.Get(ctx, path)
 	switch {

@@ -154,7 +154,7 @@ type keyed struct {
 	n          *plan.Node
 	params     *kind.KeyedParams
 	dirs       []string // names of the directories between the family and its keys (parameter fanout)
-	parts      []string // that the lock of each key may have
+	parts      []string // names of the parts that the lock of each key may have
 	keys, junk []string
 }
 
@@ -182,7 +182,7 @@ func (f *keyed) sort(dir string, names []string) {
 	}
 }
 
-// list lists all of it.
+// list lists the whole family.
 func (f *keyed) list(ctx context.Context, s *direct.Session) error {
 	dirs := []string{f.n.Path}
 	for _, name := range f.dirs {
@@ -252,7 +252,7 @@ func (f *keyed) nodes(key string) []string {
 
 // look returns the operations that delete the node of a key, none if it is gone. The error is a usedError if the key is in use.
 //
-// They do no harm. ZooKeeper deletes no node with children, and a client begins again if the node for its place is gone.
+// The operations do no harm. ZooKeeper deletes no node with children, and a client begins again if the node for its place is gone.
 func (f *keyed) look(ctx context.Context, s *direct.Session, key string) (ops []tx.Op, err error) {
 	contents, parts := 0, 0
 	for _, path := range f.nodes(key) {
@@ -323,11 +323,12 @@ func below(ctx context.Context, s *direct.Session, n *plan.Node) ([]string, erro
 	return all, nil
 }
 
-// KeySteps are the access lists to set on the nodes of keys that have a former one. us are the identities of the connection.
+// KeySteps returns the access lists to set on the nodes of keys that still have a former list. us are the identities of the
+// connection.
 //
-// It is called after the last transaction, which raised the version of each family's node: a client that makes a key node with
-// the former list checks the version from before. So no such node appears after this look. All earlier ones are seen, because a
-// server that has answered the transaction, or a later request, has applied all earlier writes.
+// An apply calls it after the last transaction, which raised the version of each family's node: a client that makes a key node
+// with the former list checks the version from before. So no such node appears after this look. All earlier ones are seen, because
+// a server that has answered the transaction, or a later request, has applied all earlier writes.
 func KeySteps(ctx context.Context, s *direct.Session, p *plan.Plan, us []kind.ACL) (steps []plan.ACLStep, err error) {
 	for c := range p.Each() {
 		if len(c.FormerLists) == 0 {

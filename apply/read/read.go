@@ -40,7 +40,7 @@ func Tree(ctx context.Context, s *direct.Session, desired *plan.Tree) (*plan.Tre
 	return new(Tally).Tree(ctx, s, desired)
 }
 
-// Tree is [Tree], and counts.
+// Tree is the function [Tree], and counts the nodes that it reads.
 func (t *Tally) Tree(ctx context.Context, s *direct.Session, desired *plan.Tree) (*plan.Tree, error) {
 	path := record.IndexPath(desired.Root, desired.Stack)
 	for range Tries {
@@ -301,7 +301,7 @@ func (r *reader) cannotUnderstand(n *plan.Node, data []byte) {
 	var mark struct {
 		Owner *kind.Owner `json:"owner"`
 	}
-	_ = json.Unmarshal(data, &mark) // then its owner is unknown
+	_ = json.Unmarshal(data, &mark) // if this fails, the owner is unknown
 	if mark.Owner != nil {
 		if n.Addr = plan.Addr(mark.Owner.Addr); mark.Owner.Stack != r.tree.Stack {
 			return
@@ -314,8 +314,7 @@ func (r *reader) cannotUnderstand(n *plan.Node, data []byte) {
 
 // complete reads the rest of a node: its access list and its children.
 func (r *reader) complete(ctx context.Context, s *direct.Session, n *plan.Node) (*plan.Node, []string, error) {
-	// A plan needs neither its access list nor its contenders. If it is to be imported, adopt
-	// reads them.
+	// A plan needs neither the access list nor the contenders of such a node. If the node is to be imported, adopt reads them.
 	if !r.ours(n) {
 		return n, nil, nil
 	}
@@ -421,8 +420,8 @@ func (r *reader) structural(path string) bool {
 // collect puts what was seen into the tree: nodes of ours, and others if they are
 // named.
 //
-// A child of a namespace of ours that is not ours is unmanaged, whoever owns it: as long as it
-// exists, the namespace cannot be deleted.
+// If a child of our namespace is not ours, it is unmanaged, whoever owns it. As long as it exists, the namespace cannot be
+// deleted.
 func (r *reader) collect() {
 	r.tree.Nodes = make([]*plan.Node, 0, len(r.seen))
 	for path, n := range r.seen {
@@ -481,8 +480,8 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 	return nodes, children, nil
 }
 
-// uses adds to reads the requests that complete sends for a node of ours. It leaves out the many
-// directories of a family.
+// uses adds requests to the list reads: those that complete sends for a node of ours. It leaves out the many directories of a
+// family.
 func uses(reads *direct.Reads, path string, n *plan.Node) {
 	reads.GetACL = append(reads.GetACL, path)
 	if k := n.Kind(); k != nil {
@@ -506,12 +505,12 @@ func Shown(ctx context.Context, s *direct.Session, path string, planned kind.Lis
 // everybody (globalOutstandingLimit).
 const (
 	together = 32 // paths whose reads are sent in one write (see each)
-	parallel = 4  // such writes whose answers are waited for
+	parallel = 4  // such writes that wait for their answers
 )
 
-// each calls f for every index of paths, several at a time, and returns the first error. For some paths, requests returns
-// the reads that f needs. They are sent ahead. Any other request of f costs a round trip, for which the other calls wait. The
-// first error ends the context of all calls. f must be safe for concurrent use. t counts.
+// each calls f for every index of paths, several at a time, and returns the first error. For some paths, requests returns the
+// reads that f needs. They are sent ahead. Any other request of f costs a round trip, for which the other calls wait. The first
+// error ends the context of all calls. f must be safe for concurrent use. t counts the paths that are done.
 func each(ctx context.Context, t *Tally, s *direct.Session, paths []string, requests func(paths []string) direct.Reads,
 	f func(ctx context.Context, s *direct.Session, i int) error) error {
 	return batches(ctx, t, len(paths), func(ctx context.Context, first, end int) error {

@@ -43,7 +43,7 @@ func (s *sharing) decode(n *plan.Node, data []byte) {
 	want := s.desired.Find(n.Path)
 	if want != nil && want.Payload != nil {
 		n.Path = want.Path
-		// Nearly all are as declared.
+		// Nearly all nodes are as declared.
 		if n.Payload = want.Payload.Found(data); n.Payload != nil {
 			return
 		}

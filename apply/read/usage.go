@@ -83,7 +83,7 @@ func without(names, structural []string) []string {
 
 func (r *reader) part(ctx context.Context, s *direct.Session, path, name string) (plan.Part, error) {
 	path = kind.JoinPath(path, name)
-	// Its answer has the stat, too: list, versions and number of children in one request.
+	// The answer to this request has the stat, too: list, versions and number of children.
 	acl, stat, err := s.GetACL(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return plan.Part{Name: name, Absent: true}, nil
@@ -265,7 +265,7 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 			}
 			continue
 		}
-		// On a copy: the node itself must not get the payload, which would give it an owner.
+		// Use a copy: the node itself must not get the payload, which would give it an owner.
 		live := *n.Live
 		tmp := &plan.Node{Path: imp.Path, Payload: as, Live: &live}
 		if err := r.use(ctx, r.s, tmp); err != nil {

@@ -114,7 +114,7 @@ func compare(want plan.Pin, stat *zk.Stat) (failure.Difference, bool) {
 	default:
 		d.What = "access list changed"
 	}
-	if stat != nil && d.What != "access list changed" { // whose time the servers do not note
+	if stat != nil && d.What != "access list changed" { // the servers do not note the time of that change
 		d.ModifiedMs = stat.Mtime
 	}
 	return d, false
@@ -165,7 +165,7 @@ func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
 	return false
 }
 
-// Occupied returns those of some changes whose locks have children now, besides their parts.
+// Occupied returns the changes whose locks now have children besides their parts.
 func Occupied(ctx context.Context, s *direct.Session, changes []*plan.Change) (busy []*plan.Change, err error) {
 	var paths []string
 	for _, c := range changes {
@@ -178,7 +178,7 @@ func Occupied(ctx context.Context, s *direct.Session, changes []*plan.Change) (b
 	return slices.DeleteFunc(changes, func(c *plan.Change) bool { return !occupied(c, stats) }), nil
 }
 
-// nodes are those of a lock, without its contenders.
+// nodes returns the paths of the nodes of a lock, without its contenders.
 func nodes(c *plan.Change) []string {
 	paths := []string{c.Path}
 	for _, part := range c.Before.Live.Parts {

@@ -28,11 +28,11 @@ import (
 // Existing is a znode that no stack manages, for [Write] to write a block for.
 type Existing struct {
 	Path   string
-	Kind   *kind.Kind // nil where nothing tells
+	Kind   *kind.Kind // nil if nothing tells the kind
 	Params kind.Params
 	ACL    kind.List
 	Notes  []string // comments above the block
-	Skip   string   // why there is no block for it; "" where there is one
+	Skip   string   // why it gets no block; "" if it gets one
 	Stops  bool     // its block becomes a comment: an apply would stop at its import, and the notes say why
 	Inside []*Existing
 }
@@ -77,13 +77,13 @@ type generator struct {
 	prefix   string // of the labels of principals and access lists
 
 	declared map[string]*plan.Node // what the configuration has already, by path
-	taken    map[string]bool       // addresses it has
-	imported map[string]bool       // paths it imports
-	fragment bool                  // all of it becomes a comment
+	taken    map[string]bool       // addresses that the configuration has
+	imported map[string]bool       // paths that the configuration imports
+	fragment bool                  // all output becomes a comment
 	blocks   bytes.Buffer
 	imports  bytes.Buffer
-	lists    []string // access lists, by their text; the place makes the label
-	names    []string // principals, likewise
+	lists    []string // the texts of access lists; the index makes the label
+	names    []string // the texts of principals, likewise
 }
 
 // siblings writes the nodes of one level; in is the address of the block around,
@@ -245,7 +245,7 @@ func labelFor(name string) string {
 	return label
 }
 
-// visible is text for a comment: the name of a znode may hold the end of a line.
+// visible returns text that fits into a comment: the name of a znode may contain a line end.
 func visible(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(text)
@@ -253,7 +253,8 @@ func visible(text string) string {
 	return text
 }
 
-// masked: the servers show a digest without its hash, and an entry like that would match no user.
+// masked reports whether the servers show a digest in the list without its hash. A declaration of such an entry would match no
+// user.
 func masked(list kind.List) bool {
 	return slices.ContainsFunc(list, func(e kind.ACL) bool { return e.Scheme == "digest" && forms.CheckDigest(e.ID) != nil })
 }

@@ -44,7 +44,7 @@ type Block struct {
 	Kind     *kind.Kind // nil: a module, which is no node
 	Label    string
 	Repeated bool     // it has for_each
-	Keys     []string // that are known, sorted; others are possible where a variable gives them
+	Keys     []string // the known keys, sorted; a variable may give others
 	Name     Name
 	Fields   []kind.Field // the parameters that have the same value for all keys, whatever the variables
 	Blocks   []*Block
@@ -61,7 +61,7 @@ type Name struct {
 type Output struct {
 	Name, Description string
 	Value             cty.Value // wholly known
-	Ensemble, Path    string    // it is the path of a node
+	Ensemble, Path    string    // the output is the path of a node
 	Unknown           string    // why there is no value: what it depends on
 }
 

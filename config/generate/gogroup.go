@@ -146,7 +146,7 @@ func (m *member) segment(at string) string {
 type alias struct {
 	name     string
 	from     plan.Addr
-	addr     plan.Addr // now
+	addr     plan.Addr // the present address
 	path     string    // below the root
 	to       *member
 	toMethod string

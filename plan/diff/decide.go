@@ -95,7 +95,7 @@ func comparison(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node
 	}
 	c.Drift = c.Action != plan.NoOp && drifted(p, s, have)
 	stays := c.Action == plan.NoOp && !c.Renamed()
-	// The node keeps its data, to the byte. In most plans nearly all nodes are such, and a copy for each is a quarter of the
+	// The node keeps its data, to the byte. In most plans this is true of nearly all nodes, and a copy for each is a quarter of the
 	// plan's memory.
 	if stays && want.Addr == have.Addr && slices.Equal(want.ACL, have.ACL) {
 		c.After = have
@@ -210,15 +210,15 @@ func planKeys(s *access.Sides, c *plan.Change) {
 	}
 }
 
-// known are the addresses of the configuration, on all ensembles.
-type known struct {
+// knownAddrs are the addresses of the configuration, on all ensembles.
+type knownAddrs struct {
 	nodes map[plan.Addr]bool // of nodes, and of modules and namespaces around one
 	keyed map[plan.Addr]bool // of blocks with for_each: whether it has elements does not matter
 }
 
-// knowAddrs collects them.
-func knowAddrs(s *access.Sides) *known {
-	k := &known{map[plan.Addr]bool{}, map[plan.Addr]bool{}}
+// collectKnown collects these addresses.
+func collectKnown(s *access.Sides) *knownAddrs {
+	k := &knownAddrs{map[plan.Addr]bool{}, map[plan.Addr]bool{}}
 	see := func(a plan.Addr) {
 		for !k.nodes[a] && a != "" {
 			if k.nodes[a] = true; a.Base() != a {
@@ -251,7 +251,7 @@ func reasonOf(s *access.Sides, m *pairing, addr plan.Addr) (code plan.Reason, mi
 	known := m.known()
 	for part := addr; part != ""; part = part.Parent() {
 		if !known.nodes[part] {
-			missing = part // the outermost one stays
+			missing = part // the last one found is the outermost
 		}
 	}
 	if missing != "" {

@@ -13,13 +13,12 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// pairing is what continues under another address or at another path. See match.go. The plan and both sides are passed
-// beside it.
+// pairing says which nodes continue under another address or at another path, see match.go.
 type pairing struct {
 	byAddr  map[plan.Addr]*plan.Node // desired; nil for an address that is declared twice
 	imports map[string]*plan.Import  // by the path of a declaration
 	refused map[string]bool          // declarations whose import is refused: nothing is planned for them
-	known   func() *known            // why a node is no longer declared, made when a reason needs it
+	known   func() *knownAddrs       // the declared addresses, collected when a Reason needs them
 }
 
 // Compare compares the tree that was read with the declared one. current may be nil or
@@ -84,10 +83,10 @@ func begin(current, desired *plan.Tree, opts plan.Options) (*plan.Plan, *access.
 	return p, s
 }
 
-// pair finds what continues under another address or at another path.
+// pair finds the nodes that continue under another address or at another path.
 func pair(p *plan.Plan, s *access.Sides) *pairing {
 	m := &pairing{byAddr: map[plan.Addr]*plan.Node{}, imports: map[string]*plan.Import{}, refused: map[string]bool{}}
-	m.known = sync.OnceValue(func() *known { return knowAddrs(s) })
+	m.known = sync.OnceValue(func() *knownAddrs { return collectKnown(s) })
 	if !s.Opts.Destroy {
 		for _, n := range s.Desired {
 			_, twice := m.byAddr[n.Addr]
@@ -191,7 +190,7 @@ func sortAll(p *plan.Plan) {
 
 // Ensemble is one ensemble of a stack: what exists there, what is declared for it, and who we are there.
 type Ensemble struct {
-	Servers          []string // that were asked when it was read
+	Servers          []string // the servers that were asked when Current was read
 	Current, Desired *plan.Tree
 	Identities       kind.List // ours on these servers
 }

@@ -299,10 +299,10 @@ func pinAll(p *plan.Plan, s *access.Sides) {
 		}
 	}
 	if f := access.FrameAt(s, record.ScaffoldPath(p.Root)); p.Set != nil && f.Pin.Path != "" {
-		p.Pins = append(p.Pins, f.Pin) // the set of the root
+		p.Pins = append(p.Pins, f.Pin) // its list is the set of the root
 	}
 	for _, c := range p.Access {
-		if c.Pin.Path != p.Index.Path { // which is verified in any case
+		if c.Pin.Path != p.Index.Path { // the record is verified in any case
 			p.Pins = append(p.Pins, c.Pin)
 		}
 	}

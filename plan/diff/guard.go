@@ -207,7 +207,7 @@ type contents struct {
 // notRead ends an entry for nodes that were only counted.
 const notRead = " not read)"
 
-// contentsOf finds what stays, by the changes as they are.
+// contentsOf finds the nodes that stay, according to the changes so far.
 func contentsOf(p *plan.Plan, s *access.Sides) contents {
 	x := contents{map[string][]string{}, map[string]bool{}}
 	staying := slices.Clone(s.Current.Unmanaged)
@@ -396,7 +396,7 @@ func checkMass(p *plan.Plan, s *access.Sides) {
 	}
 	slices.Sort(paths)
 	for i, at := range paths {
-		if slices.ContainsFunc(paths[:i], func(q string) bool { return access.Under(at, q) }) { // sorted: it is before its contents
+		if slices.ContainsFunc(paths[:i], func(q string) bool { return access.Under(at, q) }) { // paths are sorted, so a namespace comes before its contents
 			continue
 		}
 		n := &plan.Node{Path: at}
@@ -483,7 +483,7 @@ func checkCrowds(p *plan.Plan, s *access.Sides) {
 			next = "Spread the keys over directories: fanout, which replaces the family when no key is in use."
 		}
 		n := &plan.Node{Addr: c.Addr, Path: c.Path}
-		if want := s.Want[c.Path]; want != nil { // otherwise it moves away from there
+		if want := s.Want[c.Path]; want != nil { // without a declaration here, the lock moves to another path
 			n.Origin = want.Origin
 		}
 		access.Tell(p, problem.Warning, problem.Listing, n, "Java clients cannot list a lock",

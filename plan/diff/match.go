@@ -27,7 +27,7 @@ func elsewhere(p *plan.Plan, s *access.Sides, m *pairing, have *plan.Node) *plan
 	return to
 }
 
-// link joins the deletion of a node at its old path with the creation at its new one. If two nodes have one address the first is
+// link joins the deletion of a node at its old path with the creation at its new one. If two nodes have one address, the first is
 // continued. A declaration continues no node if it is refused, or imports an existing node.
 func link(p *plan.Plan) {
 	var at map[string]*plan.Change

@@ -27,7 +27,7 @@ func compareOutputs(p *plan.Plan, s *access.Sides, planned map[plan.Addr]bool) {
 			before[name] = &plan.Output{Name: name, Type: o.Type, Value: o.Value, Sensitive: o.Sensitive}
 		}
 	}
-	gone := make(map[string]bool, len(before)) // of those that are stored
+	gone := make(map[string]bool, len(before)) // whether a stored output goes, by its name
 	for name := range before {
 		gone[name] = !p.Targeted
 	}

@@ -108,19 +108,19 @@ func asksFor(p *plan.Plan, o plan.Output, planned map[plan.Addr]bool) bool {
 // address that is planned. A wrong declaration, or one whose path a foreign node has, has no change. Then the address of the
 // problem decides.
 func limitChanges(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool {
-	planned := map[plan.Addr]bool{} // blocks
-	in := map[string]bool{}         // by path
+	planned := map[plan.Addr]bool{} // addresses of blocks
+	asked := map[string]bool{}         // by path
 	for c := range p.Each() {
-		in[c.Path] = covers(s.Opts.Targets, namesOf(p, s, m, c)...)
+		asked[c.Path] = covers(s.Opts.Targets, namesOf(p, s, m, c)...)
 	}
-	spread(in, requirements(p))
+	spread(asked, requirements(p))
 	var kept []plan.Change
 	dropped := map[string]bool{}
 	wanted := map[plan.Addr]bool{} // addresses of planned nodes, and of those around new ones
 	for _, c := range p.Changes {
-		if in[c.Path] {
+		if asked[c.Path] {
 			at := kind.ParentPath(c.Path)
-			if _, known := in[at]; !known && c.Before == nil && s.Want[at] != nil {
+			if _, known := asked[at]; !known && c.Before == nil && s.Want[at] != nil {
 				wanted[s.Want[at].Addr] = true // the node has a problem, so nothing is planned for it; the problem must stay in the plan
 			}
 			for _, name := range namesOf(p, s, m, &c) {
@@ -145,7 +145,7 @@ func limitChanges(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool 
 		if q.Path == "" || wanted[q.Addr] {
 			return false
 		}
-		if _, known := in[q.Path]; known {
+		if _, known := asked[q.Path]; known {
 			return dropped[q.Path]
 		}
 		return !covers(s.Opts.Targets, q.Addr)

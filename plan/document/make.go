@@ -5,7 +5,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Of makes the document that "locktree show -json" prints of plans and checks. version is of the program that made them.
+// Of makes the document that "locktree show -json" prints of plans and checks. version is that of the program that made them.
 func Of(version string, checks []plan.Check, plans ...*plan.Plan) *Plan {
 	d := &Plan{
 		FormatVersion: "1.4", Version: version, Complete: true,
@@ -49,7 +49,7 @@ func (d *Plan) add(p *plan.Plan) {
 	}
 }
 
-// AccessOf are the access lists of the tool's own nodes that change.
+// AccessOf returns the changed access lists of the tool's own nodes.
 func AccessOf(p *plan.Plan) []AccessChange {
 	out := []AccessChange{}
 	for _, c := range p.Access {
@@ -154,7 +154,7 @@ func settings(n *plan.Node) Settings {
 	return s
 }
 
-// listed has the digests without their hashes: those are enough to guess a weak password from.
+// listed returns the entries, digests without their hashes: a hash is enough to guess a weak password.
 func listed(list kind.List) []string {
 	out := []string{}
 	for _, a := range list.Normalize() {

@@ -29,7 +29,7 @@ type Ensemble struct {
 	Ensemble string   `json:"ensemble"`
 	Root     string   `json:"root"`
 	Stack    string   `json:"stack"`
-	Servers  []string `json:"servers,omitempty"` // that were asked when it was made
+	Servers  []string `json:"servers,omitempty"` // the servers that were asked when the plan was made
 	Destroy  bool     `json:"destroy,omitempty"`
 	DrainMs  int64    `json:"drain_ms,omitempty"`
 	Resumes  string   `json:"resumes,omitempty"` // the id of an apply that was interrupted
@@ -72,7 +72,7 @@ type Change struct {
 	Change          NodeChange `json:"change"`
 }
 
-// NodeChange is its present and its future. A side that does not exist is null, and its sensitive parts are false.
+// NodeChange is the present and the future of a node. A side that does not exist is null, and its sensitive parts are false.
 type NodeChange struct {
 	Actions         []string   `json:"actions"`
 	Before          Settings   `json:"before"`

@@ -34,7 +34,7 @@ type Usage struct {
 type Keys struct {
 	Nodes  int `json:"nodes"`
 	Looked int `json:"looked_at"`
-	Used   int `json:"in_use"` // of those that were looked at
+	Used   int `json:"in_use"` // how many of the keys that were looked at
 }
 
 // NewUsage is who uses a lock; a nil Usage has no users.
@@ -74,7 +74,7 @@ func Session(id int64) string { return kind.SessionID(id) }
 // Stamp is a time in a document.
 type Stamp = kind.Stamp
 
-// List is never null.
+// List returns s, or an empty list for nil, so that JSON has no null.
 func List[T any](s []T) []T {
 	if s == nil {
 		return []T{}

@@ -145,7 +145,7 @@ func Decode(data []byte) (*Record, error) {
 		return nil
 	}
 	var format int
-	// Checked first: what a newer program wrote may look different without being damaged.
+	// The format is checked first: what a newer program wrote may look different without being damaged.
 	switch err := read("locktree", &format); {
 	case err != nil:
 		return nil, err
@@ -187,7 +187,7 @@ func IsEnsembleID(text string) bool { return ensembleID.MatchString(text) }
 
 // MarkOf is the data that says that an ensemble has an id.
 func MarkOf(id string) []byte {
-	data, _ := json.Marshal(ensembleMark{id}) // a text
+	data, _ := json.Marshal(ensembleMark{id}) // a text: it cannot fail
 	return data
 }
 
@@ -225,9 +225,9 @@ func (s RootSet) Named() bool {
 // Before is what the record and the nodes that were read say of the stack, as far as the transactions need it.
 type Before struct {
 	Key       string                     // of the sums, "" if the stack has none yet
-	Fresh     bool                       // the key is that of this apply
+	Fresh     bool                       // this apply made the key
 	Noted     kind.List                  // the set of the root, by the record
-	Next      kind.List                  // the one that was to take its place
+	Next      kind.List                  // the set that was to take the place of Noted
 	Named     kind.List                  // the administrators that the stack names
 	Insiders  kind.List                  // the identities that may apply after the plan, and everybody while the stack is open
 	Leaving   kind.List                  // the administrators whom the plan shuts out
@@ -344,7 +344,7 @@ func SlowSum(key string, list kind.List) []byte {
 	return out
 }
 
-// SlowSums counts the cached results. By it, tests see that nodes written by others cause no slow computation.
+// SlowSums counts the cached results. Tests use it to show that nodes written by others cause no slow computation.
 func SlowSums() int {
 	slowSums.Lock()
 	defer slowSums.Unlock()
@@ -358,7 +358,7 @@ func SlowSums() int {
 const (
 	rollBuckets = 64
 	rollBytes   = 16
-	mostSought  = rollBytes*8 - 40 // paths of a bucket
+	mostSought  = rollBytes*8 - 40 // the most candidates of a bucket
 )
 
 // Roll notes a set of paths.

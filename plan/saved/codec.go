@@ -27,7 +27,7 @@ type codec struct {
 	err error         // the first one of reading; after it all values are zero
 
 	numbers map[string]int64 // the number of each string, when writing
-	texts   []string         // when reading
+	texts   []string         // the string of each number, when reading
 	lists   map[string]reflect.Value
 	trees   []*plan.Tree
 }
@@ -226,7 +226,7 @@ func (c *codec) elements(v reflect.Value) {
 	}
 }
 
-// share takes an equal list that was read before.
+// share replaces v by an equal list that was read before.
 func (c *codec) share(v reflect.Value) {
 	list := v.Interface().(kind.List)
 	var key []byte

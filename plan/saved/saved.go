@@ -75,7 +75,7 @@ func (q *Question) Encode(w io.Writer, version string, answer []*plan.Plan) erro
 	}
 	seal := sha256.New()
 	out := bufio.NewWriter(io.MultiWriter(w, seal))
-	_, _ = out.Write(append(head, '\n')) // its errors are those of Flush
+	_, _ = out.Write(append(head, '\n')) // Flush returns its error
 	_ = writer(out).document(reflect.ValueOf(q).Elem())
 	if err := out.Flush(); err != nil {
 		return err
@@ -84,12 +84,12 @@ func (q *Question) Encode(w io.Writer, version string, answer []*plan.Plan) erro
 	return err
 }
 
-// sumOf is the sum of everything that plans contain, what they keep for their transactions included.
+// sumOf is the sum of everything that plans contain, including what they keep for their transactions.
 func sumOf(answer []*plan.Plan) string {
 	sum := sha256.New()
 	out := bufio.NewWriter(sum)
 	_ = writer(out).document(reflect.ValueOf(answer))
-	_ = out.Flush() // a hash takes everything
+	_ = out.Flush() // a hash returns no error
 	return hex.EncodeToString(sum.Sum(nil))
 }
 

@@ -25,12 +25,12 @@ const reserve = 100_000
 
 // Transaction is one of the transactions of a plan.
 type Transaction struct {
-	ID      string         // apply id it writes into the record
+	ID      string         // the apply id that it writes into the record
 	Ops     []Op           // in order; the last one is the record's
 	Changes []*plan.Change // the changes it makes, without those that change nothing
-	Index   *record.Record // the record as it leaves it; nil when it leaves none
+	Index   *record.Record // the record after the transaction; nil if none is left
 	Last    bool
-	// Divisible means that it can be cut, see [ErrTooLong].
+	// Divisible means that the transaction can be cut, see [ErrTooLong].
 	Divisible bool
 }
 
@@ -82,8 +82,8 @@ var ErrTooLong = errors.New("plan: the transaction is longer than the servers re
 // The yield of [Each] returns this error to get the transaction again.
 var ErrLeft = errors.New("plan: the transaction is to be made again")
 
-// unchanged returns the change of the path if it changes nothing. In Changes, those that are not
-// deletions come last, ordered by path.
+// unchanged returns the Change of the path if that changes nothing. In Changes, those that are not deletions come last, ordered by
+// path.
 func unchanged(p *plan.Plan, path string) *plan.Change {
 	rest := p.Changes[sort.Search(len(p.Changes), func(i int) bool { return p.Changes[i].Action != plan.Delete }):]
 	i, ok := slices.BinarySearchFunc(rest, path, func(c plan.Change, path string) int { return cmp.Compare(c.Path, path) })
@@ -102,9 +102,9 @@ type batcher struct {
 	budget    int            // for the changes of a transaction, in bytes
 	n         int            // transactions so far
 	at        plan.Pin       // the pin of the record after the transactions so far
-	steps     []plan.ACLStep // access lists to set on the nodes that they create
+	steps     []plan.ACLStep // access lists to set on the nodes that these transactions create
 	untracked []string       // see [Untracked]
-	left      record.Roll    // the nodes that they leave
+	left      record.Roll    // the nodes that these transactions leave
 }
 
 // cut makes the next transaction from the first units: as many as its budget allows, but at least one.
@@ -140,8 +140,8 @@ func (b *batcher) cut(units [][]*plan.Change) (tx *Transaction, taken int, err e
 	return tx, taken, err
 }
 
-// unitsOf are what is not divided, in the order of execution. A read finds the contents of a namespace by the namespace's mark, so
-// the namespace is forgotten last.
+// unitsOf returns the units, which are never divided, in the order of execution. A read finds the contents of a namespace by the
+// namespace's mark, so the namespace is forgotten last.
 func unitsOf(p *plan.Plan) (out [][]*plan.Change) {
 	var made []*plan.Change
 	var forgotten, unsealed [][]*plan.Change

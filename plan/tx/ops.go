@@ -225,7 +225,7 @@ func pendingOf(steps []plan.ACLStep) (all []record.Pending) {
 	return all
 }
 
-// recordOp writes the record where it was read.
+// recordOp returns the operation that writes the record, if the record is still as pinned.
 func recordOp(x *record.Record, at plan.Pin, acl kind.List) (Op, error) {
 	data, err := x.Encode()
 	if at.Absent {
@@ -234,10 +234,10 @@ func recordOp(x *record.Record, at plan.Pin, acl kind.List) (Op, error) {
 	return Op{Kind: OpSet, Path: at.Path, Data: data, Version: at.Version}, err
 }
 
-// dropIndex deletes the record, if there is one, and counts the destroys. The sender holds the apply lock, so the write to that
-// node checks no version.
+// dropIndex deletes the record, if there is one, and writes the apply lock. The sender holds that lock, so the write checks no
+// version.
 func dropIndex(p *plan.Plan, index plan.Pin, acl kind.List) ([]Op, error) {
-	ops, err := lockOp(p, acl) // the version of that node is the count
+	ops, err := lockOp(p, acl) // this raises the version that plan.Tree.Destroys has
 	if !index.Absent {
 		ops = append(ops, Op{Kind: OpDelete, Path: index.Path, Version: index.Version})
 	}
@@ -273,7 +273,7 @@ func Untracked(p *plan.Plan, last bool) []string {
 	return slices.Compact(out)
 }
 
-// noteSet writes the root's set into the record. While an apply replaces it, it writes the old and the new set.
+// noteSet writes the root's set into the record. While an apply replaces the set, the record has the old and the new one.
 func noteSet(p *plan.Plan, x *record.Record, pending bool) {
 	x.Access, x.Next = p.Before.Noted, nil
 	switch {
@@ -296,7 +296,7 @@ func Settled(p *plan.Plan, x *record.Record) *record.Record {
 	return &next
 }
 
-// relock writes the data of the apply lock again: it has the list that its contenders are created with. The sender holds the
+// relock writes the data of the apply lock again: that data has the list with which contenders are created. The sender holds the
 // lock, so any version of its data is right. The write raises the count in [plan.Tree].Destroys, which only makes earlier plans
 // stale. Until all lists are set, the contenders' list also admits the former administrators, who may have to finish.
 func relock(p *plan.Plan) ([]Op, error) {

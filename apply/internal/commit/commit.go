@@ -53,7 +53,7 @@ func (r *Sender) commit(ctx context.Context) (resolved bool, err error) {
 		}
 		lost = true
 		if r.size < Suspect || r.size <= r.Longest || r.Readable(ctx, r.size) {
-			continue // it was the network
+			continue // the network broke the connection, not the length of the transaction
 		}
 		// An earlier copy may have arrived meanwhile.
 		if resolved, err := r.settle(ctx, nil, err); resolved || err != nil {
@@ -119,9 +119,9 @@ func (r *Sender) confirmed(ctx context.Context) bool {
 	return answered(r.Held.Lease.Verify(ctx))
 }
 
-// Readable reports whether the servers accept a request of a size, that of the transaction. It tries to create the apply lock.
-// That changes nothing: the request first checks our contender. While that exists, so does the lock, and the create fails. Any
-// answer proves that the servers accept the size. If the connection ends, that may again be due to the network.
+// Readable reports whether the servers accept a request of the transaction's size. It tries to create the apply lock. That changes
+// nothing: the request first checks our contender. While our contender exists, so does the lock, and the create fails. Any answer
+// proves that the servers accept the size. If the connection ends, that may again be due to the network.
 func (r *Sender) Readable(ctx context.Context, size int) bool {
 	op := tx.Op{Kind: tx.OpCreate, Path: r.Held.Lease.Path(), ACL: r.Own}
 	op.Data = make([]byte, max(0, size-tx.Size([]tx.Op{op})))
@@ -225,8 +225,8 @@ func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 	case pin == r.Record:
 		return notCommitted, nil
 	case pin.Absent && r.all[len(r.all)-1].Kind == tx.OpDelete: // the record is the last operation
-		// Our transaction was to delete the record, and no other could under our lock; if the lock was lost, another destroy left
-		// the same state.
+		// Our transaction was to delete the record, and no other transaction could under our lock. If the lock was lost, another destroy
+		// left the same state.
 		return committed, nil
 	case pin.Czxid == r.Record.Czxid && pin.Version == r.Record.Version+1:
 		return notCommitted, nil // the one write since r.Record was not ours

@@ -52,7 +52,7 @@ type Sender struct {
 	Done, Ops, Bytes int
 	Changes          []*plan.Change
 	Created          []plan.ACLStep // the final lists of new nodes, which until then also admit the administrators whom the plan removes
-	Record           plan.Pin       // the record before the last of them
+	Record           plan.Pin       // the record before the next transaction; after the last, before that one
 
 	later   map[plan.Addr]bool // addresses of changes that are done only when their lists are set
 	started map[*plan.Change]bool
@@ -61,9 +61,9 @@ type Sender struct {
 	// The transaction under way.
 	tx    *tx.Transaction
 	all   []tx.Op        // all that is sent: history, deletion of contenders, operations of tx
-	notes int            // how many these are
-	size  int            // of all, in bytes
-	noted *history.Entry // what it adds to the history; nil if it may not write that
+	notes int            // how many operations of all come before those of tx
+	size  int            // the size of all, in bytes
+	noted *history.Entry // what the transaction adds to the history; nil if it may not write the history
 }
 
 // Send sends all transactions. A change is reported as applied when it is complete, including its access
@@ -86,7 +86,7 @@ func (r *Sender) transact(ctx context.Context, batch *tx.Transaction) error {
 	}
 	r.tx = batch
 	for _, c := range batch.Changes {
-		// Only once, even if the transaction is cut and some changes are sent again in a shorter one.
+		// Report a change only once, even if its transaction is cut and the change is sent again in a shorter one.
 		if c.Action != plan.NoOp && !r.started[c] {
 			r.started[c] = true
 			r.Held.Emit(event.Started{Addr: c.Addr, Path: c.Path, Action: c.Action})
@@ -106,14 +106,14 @@ func (r *Sender) transact(ctx context.Context, batch *tx.Transaction) error {
 	}
 	r.Changes = append(r.Changes, batch.Changes...)
 	for _, s := range batch.ACLSteps() {
-		s.Addr = cmp.Or(s.Addr, plan.EnsembleAddr(r.Plan.Ensemble)) // what belongs to no change
+		s.Addr = cmp.Or(s.Addr, plan.EnsembleAddr(r.Plan.Ensemble)) // a step that belongs to no change has no address
 		r.Created = append(r.Created, s)
 	}
 	r.Done++
 	switch {
 	case batch.Last:
 		r.Total = r.Done
-	default: // more than planned, when some had to be cut
+	default: // there are more than planned if some were cut
 		r.Total = max(r.Total, r.Done+1)
 	}
 	stated := r.all[r.notes:] // what the plan states, without the notes
@@ -178,14 +178,14 @@ func (r *Sender) applied(since time.Time, changes iter.Seq[*plan.Change], later 
 	}
 }
 
-// Noted is what the last transaction wrote, nil if it deleted the record.
+// Noted is the record that the last transaction wrote; nil if it deleted the record.
 func (r *Sender) Noted() *record.Record { return r.tx.Index }
 
 // Listed reports the changes whose lists are set by now.
 func (r *Sender) Listed(since time.Time) { r.applied(since, r.Plan.Each(), true) }
 
-// note returns the operation that writes the history. Others write it without the apply lock; the version makes the transaction
-// fail then, and it is sent again with their entries.
+// note returns the operation that writes the history. Others write the history without the apply lock. Then the version makes the
+// transaction fail, and the apply sends it again with their entries.
 func (r *Sender) note() []tx.Op {
 	entry := r.Entry
 	entry.Unfinished = !r.tx.Last
@@ -224,9 +224,9 @@ const breakTries = 5
 
 // force commits the transaction, including the deletion of the contenders of the locks it breaks.
 //
-// Without such locks it is commit. Otherwise the contenders are deleted first in the transaction, so that the lock is empty when it
-// is deleted. If contenders come or leave between the listing and the transaction, all of it is refused, and force lists again. The
-// transaction also writes the history, which is read again in the same way.
+// Without such locks, force only calls commit. Otherwise the contenders are deleted first in the transaction, so that the lock is
+// empty when it is deleted. If contenders come or leave between the listing and the transaction, all of it is refused, and force
+// lists again. The transaction also writes the history, which is read again in the same way.
 func (r *Sender) force(ctx context.Context) (resolved bool, err error) {
 	for range breakTries {
 		var breaks []tx.Op
@@ -299,8 +299,8 @@ func (r *Sender) contenders(ctx context.Context, changes []*plan.Change) (ops []
 		if err != nil {
 			return nil, err
 		}
-		// Any version: a contender's data changes (it notes that it holds, or is asked to give the
-		// lock back). The name is enough: its sequence number is used only once.
+		// The deletion accepts any version, because a contender's data changes: the contender notes that it holds, or is asked to give
+		// the lock back. The name is enough: its sequence number is used only once.
 		for _, path := range all {
 			ops = append(ops, tx.Op{Kind: tx.OpDelete, Addr: c.Addr, Path: path, Version: -1})
 		}

@@ -38,7 +38,7 @@ type Phase struct {
 	Plan   *plan.Plan
 	ID     string         // of the apply
 	Noted  *record.Record // what the last transaction wrote
-	Before plan.Pin       // the record before it
+	Before plan.Pin       // the record before the last transaction
 }
 
 // Set sets the access lists of existing nodes, which the transaction noted as pending in
@@ -49,9 +49,9 @@ type Phase struct {
 // lease's, and once that has ended its requests are refused. Against programs that do not take the lock, each write has the
 // version of the list that it replaces.
 //
-// It makes two passes over all lists: every right is granted everywhere before any is withdrawn. New nodes of this apply admit the
-// old and the new administrators (tx.Op.Then). So if an apply that replaces an administrator ends at any write, the old one or the
-// new one can still do everything. A connection that presents both always can.
+// Set makes two passes over all lists: every right is granted everywhere before any is withdrawn. New nodes of this apply admit
+// the old and the new administrators (tx.Op.Then). So if an apply that replaces an administrator ends at any write, the old one or
+// the new one can still do everything. A connection that presents both always can.
 //
 // If the root's administrators change, the step of .locktree comes first in the first pass, and last in the second. So while the
 // lists change, the list of .locktree admits the old and the new administrators.
@@ -60,7 +60,7 @@ func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
 		return nil
 	}
 	set := 0
-	var closed error // because of the first node that is closed to us
+	var closed error // the error of the first node that is closed to us
 	if len(steps) > 0 {
 		r.Held.Emit(event.ACLPhase{Total: len(steps)})
 	}
@@ -172,7 +172,7 @@ func (r *Phase) clearPending(ctx context.Context) error {
 func ReadBack(ctx context.Context, h *lock.Held, p *plan.Plan, id string) error {
 	ctx, cancel := lock.Detached(ctx, h.Session)
 	defer cancel()
-	// Not the session of the lock: that may have been lost after the transaction.
+	// Do not use the session of the lock, which may have been lost after the transaction.
 	session, err := h.Client.Session(ctx)
 	if err != nil {
 		return &failure.VerifyError{ApplyID: id, Err: err}

@@ -69,7 +69,7 @@ func (h *Held) Unlock(ctx context.Context) {
 // Request describes the apply that takes the lock.
 type Request struct {
 	failure.LockInfo               // without Created
-	Wait             time.Duration // for it; 0 does not wait
+	Wait             time.Duration // how long to wait for the lock; 0 does not wait
 	Emit             func(event.Event)
 }
 
@@ -116,10 +116,10 @@ func (r Request) queue(ctx context.Context, c *recipes.Client) (*recipes.Lease, 
 	try, cancel := context.WithTimeout(ctx, Unanswered)
 	defer cancel()
 	lease, err := m.TryLock(try)
-	for errors.Is(err, recipes.ErrUnreachable) && recipes.Retryable(err) && rest(try) { // a server restarts, perhaps
+	for errors.Is(err, recipes.ErrUnreachable) && recipes.Retryable(err) && rest(try) { // perhaps a server restarts
 		lease, err = m.TryLock(try)
 	}
-	// TryLock first, even if we may wait: it names the holder at once.
+	// Call TryLock first, even if we may wait: it names the holder at once.
 	held := errors.Is(err, recipes.ErrHeld)
 	mute := err != nil && !held && try.Err() != nil // the timeout is of this first request; the wait for a holder may take longer
 	if held {
@@ -237,7 +237,7 @@ func (h *Held) SetACL(ctx context.Context, step plan.ACLStep) (aversion int32, e
 		if errors.Is(readErr, recipes.ErrSessionLost) { // this says more than the lost reply
 			err = readErr
 		}
-		// Not set, and the version has changed or is unknown: do not overwrite a list that was set by hand.
+		// The list is not set, and its version has changed or is unknown. Do not overwrite a list that was set by hand.
 		if readErr != nil || !refusal.Unknown(err) {
 			break
 		}

@@ -24,8 +24,8 @@ const drainPoll = 250 * time.Millisecond
 // copied lets the apply note the versions that its own preparations write, without
 // changing the caller's plan.
 //
-// The caller may show the plan afterwards, or apply it again: with our versions in it, it would match a
-// state that only this run produced. Nodes are shared until one is changed (setState, widen).
+// The caller may show the plan afterwards, or apply it again: with our versions, it would match a state that only this run
+// produced. Nodes are shared until one is changed (setState, widen).
 func copied(of *plan.Plan) *plan.Plan {
 	p := *of
 	p.Changes, p.Pins = slices.Clone(p.Changes), slices.Clone(p.Pins)
@@ -185,11 +185,11 @@ func (d *Drained) Gone(changes []*plan.Change) {
 // Widen adds the rights that we lack for the transaction to the access lists of nodes where we have ADMIN. It only adds, and only
 // to lists that the plan replaces in any case. So if an apply ends here, the next one finishes it.
 //
-// It does not touch a node to be imported, which is another program's until the transaction. Nor does it touch a namespace whose
-// list stays as it is, even if something is to be created in it. Our missing right there may be intended, so the transaction
+// Widen does not touch a node to be imported, which is another program's until the transaction. Nor does it touch a namespace
+// whose list stays as it is, even if something is to be created in it. Our missing right there may be intended, so the transaction
 // fails and its error names the right.
 //
-// It returns the plan with the versions that it wrote.
+// Widen returns the plan with the versions that it wrote.
 func Widen(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Besides) (*plan.Plan, error) {
 	var steps []int
 	for i := range p.Changes {
@@ -208,7 +208,7 @@ func Widen(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 		before, live := *c.Before, *c.Before.Live
 		list, err := read.Shown(ctx, h.Session, c.Path, before.ACL)
 		if err != nil {
-			continue // as below
+			continue // the transaction's error will say what is missing
 		}
 		before.ACL = list
 		admin := slices.IndexFunc(before.ACL, func(a kind.ACL) bool {

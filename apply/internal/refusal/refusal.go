@@ -119,7 +119,7 @@ func Read(path string, err error) error {
 	return meaning(e)
 }
 
-// Scaffold is the error of a node that an apply needs, which could not be created. path is the first of the missing ones.
+// Scaffold is the error of nodes that an apply needs and could not create. path is the first of them.
 func Scaffold(path string, err error) error {
 	e := &failure.NodeError{Path: path, Op: "create", Written: failure.NothingWritten, Err: err}
 	var op *direct.OpError

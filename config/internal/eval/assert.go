@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// evaluateCheck evaluates the assertions of a check block. An error of a value there is a warning: a check must never stop an
+// evaluateCheck evaluates the assertions of a check block. An error of a value in it is a warning: a check must never stop an
 // apply. A name that does not exist is an error as everywhere.
 func evaluateCheck(s scope) {
 	d := s.d

@@ -123,7 +123,7 @@ func evaluateKerberos(s scope, b *syntax.Block) *kerberos.Config {
 	return k
 }
 
-// fileOf is an argument that names one, relative to the configuration; "" when it is not set.
+// fileOf returns the file that an argument names, relative to the configuration; "" if the argument is not set.
 func fileOf(s scope, a *syntax.Attribute) string {
 	path, ok := s.text(a)
 	if ok && path != "" && !filepath.IsAbs(path) {

@@ -71,7 +71,7 @@ func evaluateModule(s scope, addr string, el Element) cty.Value {
 			r := a.Expr.Range()
 			child.inputs[name] = input{value: value, failed: !ok, rng: &r, from: fmt.Sprintf("the argument %s of %s", name, addr)}
 		case child.Declared.Named["var"][name].Block.Arg("default") == nil:
-			child.inputs[name] = input{failed: true} // checkCall has said that it is missing
+			child.inputs[name] = input{failed: true} // checkCall has reported that it is missing
 		}
 	}
 	child.run()

@@ -33,7 +33,7 @@ type Ensemble struct {
 	DeclRange                      hcl.Range
 	PasswordFiles                  []string     // that Auth was read from
 	Access                         *plan.Access // nil when the block says neither admins nor readers
-	ID                             string       // the one that is pinned
+	ID                             string       // the id that is pinned
 	DefaultRoot                    string       // set only with Options.NoValues: the default of root, "" if there is none; paths then begin at "/"
 }
 
@@ -92,7 +92,7 @@ func evaluateRoot(s scope, e *Ensemble) {
 	}
 	if err := kind.ValidatePath(root); err != nil {
 		s.wrong(a, "Illegal path", explain.Sentence(err.Error()))
-		root = "/" // or every node below would be reported as well
+		root = "/" // otherwise every node below would be reported as well
 	}
 	e.Root = root
 }
@@ -238,12 +238,12 @@ func evaluateAuth(s scope, b *syntax.Block, e *Ensemble) {
 	if !ok {
 		return
 	}
-	user, ok := s.text(at) // access lists show it, digest:USER
+	user, ok := s.text(at) // access lists show the name: digest:USER
 	if ok && (user == "" || strings.Contains(user, ":")) {
 		s.wrong(at, "Invalid user name", "The user name must not be empty or contain a colon, which separates it from the password.")
 	}
 	password, file := passwordOf(s, b)
-	if file != "" { // access lists are made of it, so it is read now
+	if file != "" { // access lists need the password, so it is read now
 		var err error
 		if password, err = PasswordIn(file); err != nil {
 			s.wrong(b.Arg("password_file"), "Cannot read the password", fmt.Sprintf("%v.", err))

@@ -76,15 +76,15 @@ type loading struct {
 type Evaluation struct {
 	Declared *static.Declarations
 	*syntax.Report
-	All    *loading     // what all of them share
-	outer  *Evaluation  // of the module block that calls it; nil: the configuration itself
-	call   *static.Decl // that block
-	At     Element      // of its for_each
+	All    *loading     // what all evaluations share
+	outer  *Evaluation  // the one with the module block that calls this module; nil: the configuration itself
+	call   *static.Decl // this module block
+	At     Element      // the element of the for_each of call
 	Calls  map[*static.Decl][]*Evaluation
 	Prefix string // of its addresses: "" or module.team["search"].
 	inputs map[string]input
 	unread bool      // a file of variable values could not be read, which has been reported
-	home   *Ensemble // of nodes at the top that name none
+	home   *Ensemble // the ensemble of top-level nodes that name none
 
 	results []Result // by the number of the declaration
 	bad     map[*syntax.Attribute]bool
@@ -94,7 +94,7 @@ type Evaluation struct {
 // Result is the value of an evaluated declaration, or its failure.
 type Result struct {
 	Value  cty.Value
-	Failed bool // it has none, and the reason has been reported
+	Failed bool // there is no value, and the reason has been reported
 }
 
 // Siblings are the instances of blocks within one instance of the block around them.

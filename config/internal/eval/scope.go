@@ -33,8 +33,8 @@ type scope struct {
 	d      *static.Decl
 	r      *Result
 	ctx    *hcl.EvalContext
-	broken bool   // each is not known, because for_each was wrong
-	which  string // which instance, for diagnostics; ""
+	broken bool   // each.key and each.value are not known, because for_each was wrong
+	which  string // the instance as diagnostics name it; "" if they need not
 }
 
 // scope is the scope of a declaration. Its context has exactly the values that its expressions refer to, so that nothing that is
@@ -279,9 +279,8 @@ func (e *Evaluation) childValues(children map[*static.Node][]*static.Node, in *s
 	return out
 }
 
-// nodeValue is one block as a reference sees it: an object, or with for_each an
-// object of objects by key. An object and not a map, since what is inside
-// may differ from key to key.
+// nodeValue is one block as a reference sees it: an object, or with for_each an object of objects by key. It is an object and not
+// a map, because its parts may differ from key to key.
 func (e *Evaluation) nodeValue(children map[*static.Node][]*static.Node, n *static.Node, at Siblings) cty.Value {
 	byKey := map[string]cty.Value{}
 	for _, i := range at[n] {

@@ -105,8 +105,8 @@ func checkIP(id string) error {
 // authenticates, is accepted as it is.
 var kerberosName = regexp.MustCompile(`^[^/@]*(/[^/@]*)?@[^/@]*$`)
 
-// GrantPerms expands a role, or letters. Letters mean what they say on locks and contenders. On namespaces c and d are left out
-// of them, because d there deletes any lock. With a they are kept, because a gives all rights anyway.
+// GrantPerms expands a role, or letters. Letters mean what they say on locks and contenders. On namespaces, c and d are left out,
+// because d there deletes any lock. Together with a they are kept, because a gives all rights anyway.
 func GrantPerms(word string) (RolePerms, error) {
 	if perms, ok := Role(word).Perms(); ok {
 		return perms, nil
@@ -243,7 +243,7 @@ const (
 	RoleAdmin   Role = "admin"   // everything
 )
 
-// Roles are the words.
+// Roles are the words for all roles.
 var Roles = []string{string(RoleLock), string(RoleObserve), string(RoleAdmin)}
 
 // RolePerms are a role's permissions on a namespace, on a lock node (and the children its wire format needs) and on a

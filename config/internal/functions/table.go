@@ -51,10 +51,10 @@ var pure = map[string]function.Function{
 	"digest": digest, "issensitive": isSensitive, "nonsensitive": makeNonsensitive, "sensitive": makeSensitive, "znodepath": znodePath,
 }
 
-// Module is where the expressions stand that call functions.
+// Module is the module whose expressions call functions.
 type Module struct {
 	FS   fs.FS  // its directory
-	Dir  string // what messages call that
+	Dir  string // what messages call the directory
 	Path string // from the configuration's directory, as path.module is
 }
 

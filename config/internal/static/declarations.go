@@ -22,7 +22,7 @@ type Declarations struct {
 	Path     string // from the configuration's directory; "." for that itself
 	Settings *Decl  // the locktree block
 
-	// named are the declarations a reference ROOT.NAME finds.
+	// Named has the declarations that a reference ROOT.NAME finds.
 	Named   map[string]map[string]*Decl
 	Names   map[string][]string // the names by root, in order of declaration
 	Nodes   []*Node             // at the top
@@ -33,10 +33,9 @@ type Declarations struct {
 	Variables map[string]*Variable
 	index     map[nodeKey]*Node
 	refs      map[*syntax.Attribute]*References // of the arguments that refer to anything
-	// incomplete: blocks of unknown types were left out, so a name that is not
-	// there may belong to an error that has been reported.
+	// Incomplete: blocks of unknown types were left out. A name that is missing may be in such a block, which has been reported.
 	Incomplete bool
-	// calls are the module blocks here and in what they call; depth is how far they lead.
+	// calls counts the module blocks here and in the modules that they call; depth is the longest chain of calls.
 	calls, depth int
 }
 
@@ -253,7 +252,7 @@ type Decl struct {
 	Broken bool // it cannot have a value, and the reason has been reported
 }
 
-// IsModule reports whether it is a module block.
+// IsModule reports whether the declaration is a module block.
 func (d *Decl) IsModule() bool { return d.Block != nil && d.Block.Type.Name == "module" }
 
 // Node is a block that declares znodes: one, or one for each element of
@@ -325,7 +324,7 @@ func (r *reading) collect(root *syntax.Block) {
 			r.collectNode(b, nil)
 		}
 	}
-	// After the loop: only now it is known how many ensembles there are.
+	// This comes after the loop, because only now the number of ensembles is known.
 	for _, n := range r.out.Nodes {
 		r.chooseEnsemble(n.Decl, n.Attr("ensemble") != nil)
 	}

@@ -63,7 +63,7 @@ type resolver struct {
 	a *syntax.Attribute
 }
 
-// refs is what is found in the argument.
+// refs returns what was found in the argument.
 func (r resolver) refs() *References {
 	found := r.in.refs[r.a]
 	if found == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Block is a block of a file after its schema, native and JSON syntax alike.
+// Block is a block of a file as its schema describes it, from native or JSON syntax.
 type Block struct {
 	Type        *BlockType
 	labels      []string

@@ -30,7 +30,7 @@ func WarningAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
 	return d
 }
 
-// Where is how one diagnostic points at another place, FILE:LINE, relative to the directory of the configuration.
+// Where returns FILE:LINE, relative to the directory of the configuration. With it, one diagnostic points at another place.
 func (r *Report) Where(at hcl.Range) string {
 	name, err := filepath.Rel(r.Dir, at.Filename)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *Report) Errorf(at hcl.Range, summary, format string, args ...any) {
 func UpperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func LowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
-// Errors is how many there are.
+// Errors returns the number of errors.
 func (r *Report) Errors() int {
 	n := 0
 	for _, d := range r.Diags {
@@ -160,8 +160,8 @@ func HintIn(root, given string, names []string, none string) string {
 // advice says what to type next, for frequent errors of hcl whose own words do not say it, or lead astray. Of the entries for one
 // summary, the first whose part occurs in the detail is used.
 type advice struct {
-	of, part, text string // of: the summary
-	instead        bool   // of hcl's own words
+	of, part, text string // of is the summary that it is for
+	instead        bool   // text replaces hcl's own words
 }
 
 const (

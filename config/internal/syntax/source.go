@@ -34,7 +34,7 @@ const (
 // Sources reads and parses files and keeps what snippets need.
 type Sources struct {
 	FS    fs.FS
-	Dir   string // what fsys is called in diagnostics
+	Dir   string // what diagnostics call FS
 	Files map[string]*hcl.File
 	*Report
 }
@@ -182,7 +182,7 @@ func (system) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
 func ReadFile(name string) ([]byte, error) { return readFile(system{}, name) }
 
 func readFile(fsys fs.FS, name string) ([]byte, error) {
-	// Asked before the file is opened: opening a FIFO waits for a writer.
+	// This comes before the file is opened: opening a FIFO waits for a writer.
 	if info, err := fs.Stat(fsys, name); err == nil && !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file, but a directory, a device or a pipe such as <(...): write the text to a file")}
 	}
@@ -229,8 +229,8 @@ func ReadTextFrom(r io.Reader) ([]byte, error) {
 	return plainText(src), err
 }
 
-// Directories are the ones of a configuration and its modules. Each is a root of its own, because a module may be beside the
-// configuration. A root refuses symbolic links that lead out of it. A check of names could not.
+// Directories are the directories of a configuration and its modules. Each is a root of its own, because a module may be beside
+// the configuration. A root refuses symbolic links that lead out of it. A check of names could not.
 type Directories struct {
 	Dir   string
 	roots []*os.Root

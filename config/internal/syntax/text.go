@@ -143,7 +143,7 @@ func checkTokens(tokens hclsyntax.Tokens) (diags hcl.Diagnostics) {
 	return diags
 }
 
-// changes says what to do.
+// changes is the message for text whose bytes would change.
 const changes = "This text %v. Convert it to NFC, or use another text: \"Text is bytes\" in docs/language.md says more."
 
 // replacements counts the characters U+FFFD that are written in a literal, as such or as an escape.
@@ -171,7 +171,7 @@ func CheckJSON(src []byte, templates bool) (at int, summary, detail string) {
 				end++
 			}
 			if end >= len(src) {
-				return -1, "", "" // the parser says so
+				return -1, "", "" // the parser reports that
 			}
 			literal := src[i : end+1]
 			text := string(literal[1 : len(literal)-1])

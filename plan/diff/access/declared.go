@@ -137,8 +137,8 @@ func shortened(s *Sides, a kind.ACL) (ours string, ok bool) {
 	return "", false
 }
 
-// If administrators are declared, access lists are checked for them and not for the connection that makes the plan. That may be a
-// reader, or have an old and a new credential.
+// If administrators are declared, access lists are checked for them and not for the connection that makes the plan. That
+// connection may be a reader's, or have an old and a new credential.
 
 // checkAdmins finds lists that would keep administrators from managing a node, or readers from planning it.
 func checkAdmins(p *plan.Plan, s *Sides, k *accessCheck, n *plan.Node) {

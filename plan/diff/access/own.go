@@ -49,10 +49,10 @@ func Appliers(p *plan.Plan, s *Sides) kind.List {
 	return slices.Concat(Administrators(p.Set), Administrators(s.Intent.Access), p.Before.Leaving)
 }
 
-// wereIn are the identities that the lists of the tool's nodes may contain before this plan. It starts from the list of
-// .locktree, the set of the root, because an apply removes entries there last. If the hashes in that list are hidden from us, the
-// record says whom the last apply let in.
-func wereIn(p *plan.Plan, s *Sides) kind.List {
+// formerInsiders are the identities that the lists of the tool's nodes may contain before this plan. The function starts from the
+// list of .locktree, the set of the root, because an apply removes entries there last. If the hashes in that list are hidden from
+// us, the record says whom the last apply let in.
+func formerInsiders(p *plan.Plan, s *Sides) kind.List {
 	noted := p.Before.Noted
 	if !p.RootSet.There.Masked() {
 		noted = nil
@@ -60,10 +60,10 @@ func wereIn(p *plan.Plan, s *Sides) kind.List {
 	return slices.Concat(p.RootSet.There, noted, p.Before.Next, FrameAt(s, p.Index.Path).ACL).Normalize()
 }
 
-// leaving are the administrators whom this plan removes. Until all lists are set, new nodes admit them too. So if the apply is
-// interrupted, their credential can still read and manage the whole stack.
-func leaving(p *plan.Plan, s *Sides) kind.List {
-	return slices.DeleteFunc(withAdmin(wereIn(p, s)).Without(p.Set.List()), func(a kind.ACL) bool { return masked(a) || plan.Everybody(a) })
+// removedAdmins are the administrators whom this plan removes. Until all lists are set, new nodes admit them too. So if the apply
+// is interrupted, their credential can still read and manage the whole stack.
+func removedAdmins(p *plan.Plan, s *Sides) kind.List {
+	return slices.DeleteFunc(withAdmin(formerInsiders(p, s)).Without(p.Set.List()), func(a kind.ACL) bool { return masked(a) || plan.Everybody(a) })
 }
 
 // tellOpen says that no administrators are named. Rights on locks do not depend on that.
@@ -97,7 +97,7 @@ func ownLists(p *plan.Plan, s *Sides) {
 	if p.Set == nil || p.RootSet.Limited || s.Current.Index == nil && !p.HasChanges() {
 		return
 	}
-	p.Before.Leaving = leaving(p, s)
+	p.Before.Leaving = removedAdmins(p, s)
 	for c := range p.Each() {
 		if keptNamespace(s, c) {
 			relist(p, s, c)
@@ -204,12 +204,12 @@ func settable(p *plan.Plan, s *Sides, list kind.List) bool {
 	return slices.ContainsFunc(slices.Concat(s.Opts.Identities, p.Set.Admins), func(a kind.ACL) bool { return mayAdminister(a, list) })
 }
 
-// joined is a list of others with the set added, and without the entries that an earlier apply added. An entry with more rights
-// than the set gives came from others. The first hidden digest with the name of one of our users counts as ours, a second one as
-// foreign.
+// joined returns a list of others with the set added, and without the entries that an earlier apply added. An entry with more
+// rights than the set gives came from others. The first hidden digest with the name of one of our users counts as ours, a second
+// one as foreign.
 func joined(p *plan.Plan, s *Sides, have kind.List) kind.List {
 	list, ours := p.Set.List(), p.Set.List().Normalize()
-	known := slices.Concat(list, wereIn(p, s)).Normalize()
+	known := slices.Concat(list, formerInsiders(p, s)).Normalize()
 	for _, a := range have {
 		if masked(a) {
 			if at := slices.IndexFunc(ours, func(b kind.ACL) bool { return kind.List{b}.Covers(kind.List{a}) }); at >= 0 {

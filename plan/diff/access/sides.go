@@ -158,7 +158,7 @@ func Name(a kind.ACL) string {
 	return strings.TrimSuffix(a.String(), ":")
 }
 
-// Administrators are those of a set, nil if there is no set.
+// Administrators returns the administrators of a set; nil if there is no set.
 func Administrators(a *plan.Access) kind.List {
 	if a == nil {
 		return nil
