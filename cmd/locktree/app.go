@@ -23,7 +23,7 @@ import (
 // app is one run of the program: what it shows, the global flags, and how it connects.
 type app struct {
 	*screen.Screen
-	dir string // -chdir: relative paths are relative to it
+	dir string // -chdir: relative paths start from this directory
 	// dialClient is recipes.Dial; a test replaces it to see the settings of a connection.
 	dialClient func(context.Context, recipes.Config) (*recipes.Client, error)
 }

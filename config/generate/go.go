@@ -249,7 +249,7 @@ var keyedTypes = []string{"KeyedMutex", "KeyedRWMutex", "KeyedSemaphore"}
 func (f *goFile) keyed(typ string) {
 	f.printf("// Keyed%[1]s is a family of locks, one for each key.\n", typ)
 	if typ == "Mutex" { // the methods of the library's Keyed take mutexes
-		f.printf("// Lock, TryLock and Do take those of several keys, all or none.\ntype KeyedMutex struct{ *recipes.Keyed }\n\n" +
+		f.printf("// Lock, TryLock and Do take the locks of several keys, all or none.\ntype KeyedMutex struct{ *recipes.Keyed }\n\n" +
 			"// For is the lock of a key.\nfunc (k KeyedMutex) For(key string) *recipes.Mutex { return k.Mutex(key) }\n\n")
 		return
 	}

@@ -67,7 +67,7 @@ func behind(lines []string) []string {
 func (f *goFile) about(m *member) {
 	what := string(m.block.Addr)
 	if m.block.Repeated {
-		what += ", of which there is one for each key"
+		what += ", one for each key"
 	}
 	f.comment(append([]string{fmt.Sprintf("%s is %s.", m.name, what)}, behind(facts(m.block))...)...)
 }

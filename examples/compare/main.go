@@ -40,7 +40,7 @@ func main() {
 
 func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writer) error {
 	if len(args) > 0 && args[0] == "be" {
-		return lock.Try(func() { be(args[1:], in, out) })
+		return lock.Try(func() { runProcess(args[1:], in, out) })
 	}
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
 	quick := flags.Bool("quick", false, "a few workloads, briefly: shows whether everything works, and roughly how fast")
@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 		defer os.RemoveAll(plan.Dir)
 		scope := &server.Scope{}
 		defer scope.Close()
-		r := report.Here(plan)
+		r := report.New(plan)
 		r.Results = bench.Run(ctx, scope, plan)
 		if ctx.Err() == nil {
 			r.Claims = (&claims.Env{Plan: plan, Results: r.Results, TTL: 4 * time.Second}).Run(ctx, *quick)
@@ -88,9 +88,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	})
 }
 
-// be is a process of an experiment, so that a hang or a kill affects only that process. Its arguments come from
+// runProcess runs a process of an experiment, so that a hang or a kill affects only that process. Its arguments come from
 // [drivers.System.Command]; the arguments of a holder may follow.
-func be(args []string, in io.Reader, out io.Writer) {
+func runProcess(args []string, in io.Reader, out io.Writer) {
 	driver, ttl := lock.Must(drivers.Find(args[0])).Driver, lock.Must(time.ParseDuration(args[1]))
 	if len(args) > 2 {
 		claims.Hold(driver(strings.Split(args[3], ","), ttl), args[4], in, out)

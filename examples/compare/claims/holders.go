@@ -87,9 +87,9 @@ type Pause struct {
 	Fenced int  // those of Writes that pass a store's check: it refuses smaller tokens than it has seen
 }
 
-// enough limits the writes that are counted until the holder is told: two seconds of them. deaf is the number of writes after
-// that.
-const enough, deaf = 400, 20
+// staleLimit limits the writes that are counted until the holder is told: two seconds of them. writesAfter is the number of writes
+// after that.
+const staleLimit, writesAfter = 400, 20
 
 // Paused pauses a holder of each system, all at the same time, until a rival has the lock. If the lock has no time to live,
 // the pause lasts three times the time to live of the other locks.
@@ -107,14 +107,14 @@ func (e *Env) pause(s drivers.System, p *Pause) {
 	}
 	first.Drain() // skip what it wrote before the pause
 	lock.Check(syscall.Kill(first.Pid(), syscall.SIGCONT))
-	for limit := enough; p.Writes < limit; {
+	for limit := staleLimit; p.Writes < limit; {
 		said := lock.Must(first.Await(patience, "write", "lost", "late"))
 		if said.Verb == "lost" {
 			p.Told = true
 			if !p.Token {
 				break
 			}
-			limit = p.Writes + deaf
+			limit = p.Writes + writesAfter
 			continue
 		}
 		if !p.Rival {
@@ -182,7 +182,7 @@ func (e *Env) Crossed() []Crossed {
 			clients[i] = s.Driver(e.Servers[s.Server].Addrs, e.TTL)
 			defer clients[i].Close()
 			first[i] = clients[i].Locker(fmt.Sprint("crossed-", i))
-			second[i] = another(clients[i], first[i], fmt.Sprint("crossed-", 1-i))
+			second[i] = secondLocker(clients[i], first[i], fmt.Sprint("crossed-", 1-i))
 			lock.Check(first[i].Lock(context.Background()))
 		}
 		var granted [2]bool

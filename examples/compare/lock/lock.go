@@ -108,7 +108,7 @@ type Running struct {
 	stopped atomic.Bool
 	workers sync.WaitGroup
 
-	mu       sync.Mutex  // of all below
+	mu       sync.Mutex  // guards the fields below
 	inside   []int       // by lock: how many holders it has
 	sum      Result      // since the load began; Each and Longest since the window began
 	waitsFor []time.Time // by worker: when its wait began; zero while it does not wait
@@ -229,7 +229,7 @@ type Process struct {
 	in     io.WriteCloser
 	lines  chan string
 	stderr bytes.Buffer  // read when the process has ended
-	limit  time.Duration // for an answer, beyond the time that the request takes
+	limit  time.Duration // how long to wait for an answer, beyond the time that the request takes
 	end    sync.Once
 }
 
@@ -253,7 +253,7 @@ func (p *Process) read(out io.Reader) {
 	}
 }
 
-// Pid is the process's.
+// Pid is the number of the process.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Start puts a load on the servers and returns when the load has warmed up.

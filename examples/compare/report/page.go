@@ -30,8 +30,8 @@ type Report struct {
 	Claims  claims.Results
 }
 
-// Here starts a report about a run on this machine.
-func Here(plan bench.Plan) *Report {
+// New returns a report about a run on this machine, still without results.
+func New(plan bench.Plan) *Report {
 	r := &Report{Plan: plan, Cores: runtime.NumCPU(), Go: runtime.Version()}
 	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	r.Kernel, _, _ = strings.Cut(strings.TrimSpace(string(release)), "-") // the rest is a name that its builder chose
@@ -57,8 +57,8 @@ type spread struct {
 	Median, Min, Max float64
 }
 
-// over takes the numbers that are not negative: a negative number means unknown.
-func over(all []float64) spread {
+// spreadOf takes the numbers that are not negative: a negative number means unknown.
+func spreadOf(all []float64) spread {
 	all = slices.DeleteFunc(all, func(v float64) bool { return v < 0 })
 	n := len(all)
 	if n == 0 {
@@ -104,7 +104,7 @@ func (r *Report) Rows(work bench.Workload) (rows []row) {
 			durable = "memory"
 		}
 		if requests != nil {
-			rows = append(rows, row{s.Name, durable, over(ratio), over(requests), over(events)})
+			rows = append(rows, row{s.Name, durable, spreadOf(ratio), spreadOf(requests), spreadOf(events)})
 		}
 	}
 	return rows

@@ -68,7 +68,7 @@ const (
 	RecipesAccountCarol = "carol"
 )
 
-// Account is namespace.recipes.mutex.account, of which there is one for each key.
+// Account is namespace.recipes.mutex.account, one for each key.
 //
 // A transfer holds the locks of both its accounts.
 func (n Recipes) Account(key string, opts ...recipes.Option) *recipes.Mutex {
@@ -145,7 +145,7 @@ func (p place) in(step, name string) place {
 func segment(key string) string { return strings.ReplaceAll(key, "/", "\x00") }
 
 // KeyedMutex is a family of locks, one for each key.
-// Lock, TryLock and Do take those of several keys, all or none.
+// Lock, TryLock and Do take the locks of several keys, all or none.
 type KeyedMutex struct{ *recipes.Keyed }
 
 // For is the lock of a key.

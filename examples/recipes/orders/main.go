@@ -22,7 +22,7 @@ import (
 
 const (
 	clients = 2
-	workers = 4 // of each
+	workers = 4 // workers of each client
 )
 
 func main() {

@@ -22,7 +22,7 @@ import (
 
 const (
 	programs = 10
-	calls    = 5 // of each
+	calls    = 5 // calls of each program
 )
 
 func main() {

@@ -21,7 +21,7 @@ import (
 
 const (
 	programs  = 6
-	transfers = 10 // of each
+	transfers = 10 // transfers of each program
 	opening   = 1000
 )
 

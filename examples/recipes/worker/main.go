@@ -22,7 +22,7 @@ import (
 
 const (
 	workers = 3
-	jobs    = 3 // of each
+	jobs    = 3 // jobs of each leader
 )
 
 func main() {

@@ -36,11 +36,11 @@ type Host interface {
 	// Uninterrupted makes an interrupt of the program wait until the returned function is called. If an interrupt came before, it
 	// returns an error.
 	Uninterrupted(context.Context) (over func(), err error)
-	Changing(bool) // says whether writes to ZooKeeper have begun
-	Grouped() bool // equal changes are shown as one
+	Changing(bool) // notes whether writes to ZooKeeper have begun
+	Grouped() bool // reports whether equal changes are shown as one
 }
 
-// Options are those of one apply.
+// Options are the options of one apply.
 type Options struct {
 	plan.Options
 	AutoApprove, NoInput bool
@@ -129,7 +129,7 @@ func approval(ctx context.Context, h Host, o Options, plans []*plan.Plan) error 
 	if planview.Failing(plans) {
 		return exit.With(exit.Failed)
 	}
-	for _, p := range plans { // before the question, which would be in vain
+	for _, p := range plans { // refuse before the question, which would be in vain
 		if err := failure.InUse(p); err != nil {
 			return err
 		}

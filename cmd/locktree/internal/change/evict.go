@@ -114,7 +114,7 @@ func chosen(in *inspect.Report, holder string) (evict.Acquisition, error) {
 	return evict.Acquisition{}, view.Failf("No such holder", "%q neither holds %s nor waits for it. There are:\n%s", holder, in.Path, listed(all))
 }
 
-// maxListed bounds those that an error lists.
+// maxListed bounds the acquisitions that an error lists.
 const maxListed = 20
 
 func listed(all []evict.Acquisition) string {

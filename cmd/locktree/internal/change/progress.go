@@ -25,7 +25,7 @@ type progress struct {
 	together bool // changes that are alike are shown as one
 
 	mu     sync.Mutex
-	open   map[plan.Addr]planview.Ongoing // a transaction may have many thousands
+	open   map[plan.Addr]planview.Ongoing // changes under way: a transaction may have many thousands
 	groups planview.Together
 	far    view.Progress
 }
@@ -66,7 +66,7 @@ func (p *progress) event(e event.Event) {
 	case event.Draining:
 		p.open[e.Addr] = planview.Ongoing{Started: event.Started{Addr: e.Addr, Path: e.Path}, Drains: true, Since: time.Now()}
 	case event.Started:
-		p.open[e.Addr] = planview.Ongoing{Started: e, Since: time.Now()} // replaces its draining, if there was one
+		p.open[e.Addr] = planview.Ongoing{Started: e, Since: time.Now()} // this replaces the draining of the same change, if there was one
 	case event.Applied:
 		delete(p.open, e.Addr)
 	case event.Failed:

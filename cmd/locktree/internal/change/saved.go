@@ -74,7 +74,7 @@ func Saved(ctx context.Context, h Host, o Options, l *stack.Loader, inputs []con
 	if err := file.CheckStack(cfg.Stack); err != nil {
 		return err
 	}
-	at := make([]int, len(file.Plans)) // in Ensembles
+	at := make([]int, len(file.Plans)) // for each plan, the index of its ensemble
 	for i, p := range file.Plans {
 		if at[i], err = ensembleOf(cfg, p); err != nil {
 			return err
@@ -104,7 +104,7 @@ func ensembleOf(cfg *config.Config, p *plan.Plan) (int, error) {
 	switch {
 	case e.Root != p.Root:
 		return 0, view.Failf(summary, "The plan is for ensemble %q below %s; the configuration now says %s. Make a new plan.", p.Ensemble, p.Root, e.Root)
-	// With other variables, the ensemble block may name other servers. A plan for a new stack would also be valid there.
+	// With other variables, the ensemble block may name other servers. A plan for a new stack would also be valid on those.
 	case len(p.Servers) > 0 && !slices.ContainsFunc(p.Servers, func(server string) bool { return slices.Contains(e.Servers, server) }):
 		return 0, view.Failf(summary, "The plan for ensemble %q was made on %s; the configuration now says %s. Give the variables that \"locktree plan\" was given, or make a new plan.",
 			p.Ensemble, strings.Join(p.Servers, ","), strings.Join(e.Servers, ","))

@@ -45,7 +45,7 @@ func (p *Process) gather() (more bool) {
 	return more || slices.ContainsFunc(all, func(q process) bool { return ours[q.pid] && q.runs })
 }
 
-// signalScattered sends a signal to those that gather noted, as far as they are still the same processes.
+// signalScattered sends a signal to the processes that gather noted, as far as these are still the same processes.
 func (p *Process) signalScattered(s syscall.Signal) {
 	for pid, started := range p.scattered {
 		if q, ok := processOf(strconv.Itoa(pid)); ok && q.started == started {

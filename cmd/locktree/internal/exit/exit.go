@@ -21,13 +21,13 @@ const (
 	FmtRead = 2 // fmt: a file does not parse
 	FmtDiff = 3 // fmt -check and generate -check: a file would change
 
-	// Only with -detailed-exitcode of apply, destroy or import.
+	// These codes come only with -detailed-exitcode of apply, destroy or import.
 	Stale  = 4 // the saved plan no longer fits what is in ZooKeeper
 	Locked = 5 // another apply holds the lock
 	InUse  = 6 // a lock to be deleted or replaced is in use
 
-	// Only of exec, which otherwise exits with the code of its command. Commands rarely use these codes; timeout(1) and env(1) use
-	// those from 124 on in the same way.
+	// Only exec ends with these codes; otherwise it ends with the code of its command. Commands rarely use these codes; timeout(1)
+	// and env(1) use those from 124 on in the same way.
 	Slot      = 122             // with -once: the slot was run or skipped before; -E sets another code
 	Lost      = 123             // the lock was lost while the command ran, or the command was ended to give the lock back
 	Conflict  = 124             // the lock was not acquired; -E sets another code

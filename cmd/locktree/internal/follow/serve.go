@@ -89,7 +89,7 @@ func (o *Options) door(to *screen.Screen, l *stack.Loader) (*page.Door, error) {
 	return door, nil
 }
 
-// Address is where the page is served unless it is told otherwise.
+// Address is where the page is served if no other address is given.
 const Address = "127.0.0.1:7676"
 
 // Health checks whether a page answers, for a container that has no other program for this. Every answer will do: Health need not

@@ -37,8 +37,8 @@ type source struct {
 	asked  Options
 }
 
-// soon limits the time to connect. After it, the page says why no connection was made.
-const soon = 10 * time.Second
+// dialLimit limits the time to connect. After it, the page says why no connection was made.
+const dialLimit = 10 * time.Second
 
 // setup is what a configuration says to look at. An ensemble is compared with it unless nothing is declared.
 func (s *source) setup(cfg *config.Config) *page.Setup {
@@ -55,7 +55,7 @@ func (s *source) setup(cfg *config.Config) *page.Setup {
 		t.Ensemble.Root, t.Ensemble.Stack, t.Ensemble.Compare = e.Root, cfg.Stack, s.asked.DriftInterval > 0 && declared
 		t.Scan.Declared = stack.Paths(e.Tree)
 		quick := *e // the page dials again and again, so a short limit shows early why a connection fails
-		quick.ConnectTimeout = min(e.ConnectTimeout, soon)
+		quick.ConnectTimeout = min(e.ConnectTimeout, dialLimit)
 		t.Patience, t.Dial = stack.SessionWithin(&quick), func(ctx context.Context) (*recipes.Client, error) { return s.loader.Connect(ctx, &quick, true) }
 		t.Compare = func(ctx context.Context, client *recipes.Client) (of page.Comparison, err error) {
 			if declared {
@@ -136,7 +136,7 @@ func filesIn(dir string) map[string]*hcl.File {
 // absolute makes a path absolute; "" stays "".
 func absolute(path string) string {
 	if path != "" && !filepath.IsAbs(path) {
-		path, _ = filepath.Abs(path) // which fails if the working directory is gone
+		path, _ = filepath.Abs(path) // Abs fails only if the working directory is gone
 	}
 	return path
 }

@@ -61,12 +61,12 @@ func Tree(ctx context.Context, to *screen.Screen, s *stack.Stack, addresses ...s
 		return err
 	}
 	if len(addresses) > 0 {
-		shown := some(to, trees, addresses[0])
+		shown := showSubtree(to, trees, addresses[0])
 		return cmp.Or(err, shown) // the lock, or a part of it, may be among the nodes that cannot be read
 	}
 	to.Show(planview.Live(trees))
 	if err == nil {
-		err = known(trees)
+		err = recordsLost(trees)
 	}
 	if to.JSON != 0 {
 		return err // the JSON document already has the outputs
@@ -81,7 +81,7 @@ func Tree(ctx context.Context, to *screen.Screen, s *stack.Stack, addresses ...s
 	return err
 }
 
-func some(to *screen.Screen, trees []*plan.Tree, address string) error {
+func showSubtree(to *screen.Screen, trees []*plan.Tree, address string) error {
 	var addrs []plan.Addr
 	trees = slices.DeleteFunc(trees, func(tree *plan.Tree) bool {
 		tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool {
@@ -104,7 +104,7 @@ func Outputs(ctx context.Context, s *stack.Stack) (planview.Outputs, error) {
 	if outputs := planview.StoredOutputs(trees); len(outputs) > 0 {
 		return outputs, nil
 	}
-	return nil, cmp.Or(err, known(trees))
+	return nil, cmp.Or(err, recordsLost(trees))
 }
 
 // Output prints one value: as the configuration would write it, as JSON, or raw, without a line end.
@@ -136,7 +136,7 @@ func Output(to *screen.Screen, outputs planview.Outputs, name string, raw bool) 
 			fmt.Fprint(to.Stdout, v)
 			return nil
 		case float64, bool:
-			fmt.Fprintf(to.Stdout, "%s", o.Value) // as stored: a float64 may print as 1e+08
+			fmt.Fprintf(to.Stdout, "%s", o.Value) // print it as stored: a float64 may print as 1e+08
 			return nil
 		}
 		return view.Failf("Unsupported value for raw output", "%q is not a string, number or bool. Use -json, which shows every value.", name)
@@ -168,8 +168,8 @@ func History(ctx context.Context, to *screen.Screen, s *stack.Stack) error {
 	return s.Lost.Err()
 }
 
-// known returns an error if the record that would have the outputs is lost.
-func known(trees []*plan.Tree) error {
+// recordsLost returns an error if the record that would have the outputs is lost.
+func recordsLost(trees []*plan.Tree) error {
 	for _, tree := range trees {
 		ours := func(n *plan.Node) bool { return n.Payload != nil && n.Payload.Owner.Stack == tree.Stack }
 		if tree.Index == nil && (tree.IndexTrouble != "" || slices.ContainsFunc(tree.Nodes, ours)) {

@@ -30,15 +30,15 @@ import (
 // Door decides who may look at the page. Prometheus' web configuration file says who that is. The exporter-toolkit encrypts and
 // asks for passwords; it reads the file for each connection and each request.
 type Door struct {
-	file string // "": everybody who can reach the page
-	asks asks   // what the file asked for at the start
+	file       string     // "": everybody who can reach the page
+	protection protection // what the file asked for at the start
 
 	mu   sync.Mutex
 	said string // the last error of the file that was printed
 }
 
-// asks is how a web configuration protects the page.
-type asks struct{ passwords, certificates, tls bool }
+// protection is how a web configuration protects the page.
+type protection struct{ passwords, certificates, tls bool }
 
 // OpenDoor reads a web configuration; "" is none. A page that seems protected and is not would be worse than an open one, so a
 // file that is not understood is an error.
@@ -64,7 +64,7 @@ func OpenDoor(file string) (*Door, error) {
 	if err := web.Validate(file); err != nil {
 		return nil, fmt.Errorf("%s: %s", file, notUnderstood(err))
 	}
-	d.asks = asksOf(c)
+	d.protection = asksOf(c)
 	return d, nil
 }
 
@@ -106,8 +106,8 @@ func readWeb(file string) (*web.Config, error) {
 	return c, nil
 }
 
-func asksOf(c *web.Config) asks {
-	return asks{passwords: len(c.Users) > 0, certificates: c.TLSConfig.ClientAuth == requireCertificate, tls: c.TLSConfig.IsEnabled()}
+func asksOf(c *web.Config) protection {
+	return protection{passwords: len(c.Users) > 0, certificates: c.TLSConfig.ClientAuth == requireCertificate, tls: c.TLSConfig.IsEnabled()}
 }
 
 // Errors of YAML quote values, and one of them may be a password in the wrong place.
@@ -127,21 +127,21 @@ func notUnderstood(err error) string {
 }
 
 // Authenticates reports whether a viewer has to prove who it is.
-func (d *Door) Authenticates() bool { return d.asks.passwords || d.asks.certificates }
+func (d *Door) Authenticates() bool { return d.protection.passwords || d.protection.certificates }
 
 // Encrypts reports whether the page is served by TLS.
-func (d *Door) Encrypts() bool { return d.asks.tls }
+func (d *Door) Encrypts() bool { return d.protection.tls }
 
 // serve serves the handler of s. It calls say with the reason if the file cannot be used any more.
 func (d *Door) serve(l net.Listener, s *http.Server, hosts []string, say func(string)) error {
 	page := s.Handler
-	s.Handler = d.still(page, say)
+	s.Handler = d.recheck(page, say)
 	s.Protocols = new(http.Protocols)
 	s.Protocols.SetHTTP1(true) // the limits count connections, and HTTP/1 serves one request at a time on each
 	// BaseContext is called once, before the first connection. The toolkit has wrapped our handler by then; here we wrap the
 	// toolkit's handler in ours.
 	s.BaseContext = func(net.Listener) context.Context {
-		s.Handler = guard(front(d.still(s.Handler, say), page), hosts)
+		s.Handler = guard(front(d.recheck(s.Handler, say), page), hosts)
 		return context.Background()
 	}
 	return web.Serve(l, s, &web.FlagConfig{WebConfigFile: &d.file}, slog.New(slog.DiscardHandler))
@@ -165,9 +165,9 @@ func front(asks, page http.Handler) http.Handler {
 	})
 }
 
-// still lets a request through while the file protects the page as it did at the start. A request passes still twice, before and
-// after the toolkit's handler. The toolkit reads the file in between, when another program may have written only half of it.
-func (d *Door) still(next http.Handler, say func(string)) http.Handler {
+// recheck lets a request through while the file protects the page as it did at the start. A request passes recheck twice, before
+// and after the toolkit's handler. The toolkit reads the file in between, when another program may have written only half of it.
+func (d *Door) recheck(next http.Handler, say func(string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := d.changed(r); err != nil {
 			if text := err.Error(); d.isNews(text) {
@@ -188,9 +188,9 @@ func (d *Door) changed(r *http.Request) error {
 	switch {
 	case err != nil:
 		return err
-	case asksOf(c) != d.asks:
+	case asksOf(c) != d.protection:
 		return errors.New("the web configuration now asks for passwords, client certificates or TLS where it did not at the start, or the reverse: restart serve")
-	case d.asks.certificates && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0): // the connection was made while the file required no client certificate
+	case d.protection.certificates && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0): // the connection was made while the file required no client certificate
 		return errors.New("this connection has no client certificate, which the web configuration now requires: connect again")
 	}
 	d.isNews("")

@@ -28,7 +28,7 @@ var files embed.FS
 // pages is parsed when the first page is rendered, so that other commands need not parse it.
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("page.html").Funcs(template.FuncMap{
-		"visible": clip, "clock": clock, "when": when, "since": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"visible": clip, "clock": clock, "when": timeText, "since": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
 		"zxid":    document.Session, "link": lockLink, "verdict": check.Verdict.String,
 		"unasked": lockview.Unasked, "noDump": noDump,
@@ -68,14 +68,14 @@ const maxPages = 64
 
 // shown is what a page is made of.
 type shown struct {
-	Name, Title string // which page
+	Name, Title string // the page to show
 	Version     int
 	Now         time.Time
 	Program     string
 	Sources     []lockview.Source
 	Ensembles   []Ensemble
 	Problems    []problem
-	Bad, Watch  int // how many of them are wrong now, and how many may become so
+	Bad, Watch  int // how many of the problems are there now, and how many may come
 	Locks       list
 	Lock        *row
 	Gone        string // the path of a lock that is not there
@@ -231,7 +231,7 @@ func (b *board) view(name string, q url.Values) *shown {
 	case "locks":
 		v.Locks = locks(b.ensembles, q)
 	case "lock":
-		path, e := q.Get("path"), Ensemble{} // it stays empty if there is none of that name
+		path, e := q.Get("path"), Ensemble{} // e stays empty if no ensemble has that name
 		if i := slices.IndexFunc(b.ensembles, func(e Ensemble) bool { return e.Name == q.Get("ensemble") }); i >= 0 {
 			e = b.ensembles[i]
 		}

@@ -254,7 +254,7 @@ func (f *families) limits(in *inspect.Report, l []string) {
 	}
 }
 
-// lockLabels name locks by their declared addresses, and by their paths where there is none or two have the same.
+// lockLabels name locks by their declared addresses, and by their paths if there is no address, or if two locks have the same.
 func lockLabels(locks []*inspect.Report) []string {
 	times := map[string]int{}
 	out := make([]string, len(locks))

@@ -36,7 +36,7 @@ type problem struct {
 	Limit            string  // the name of the limit: max_hold or max_wait
 	What             string  // the problem in a word or two, for readers who do not see colours
 	Ensemble         string
-	Locks            []string // none when it is about no lock
+	Locks            []string // nil if the problem is not about locks
 	Text             string
 	Also             []string // other observations with the same cause
 	Owners, Runbooks []string // of the locks
@@ -46,7 +46,7 @@ type problem struct {
 const (
 	bigSession = 512 << 10 // bytes of paths: the library's limit for its own sessions
 	mostListed = 50        // problems of one sort, and locks of one problem
-	urgentOver = 3         // times a limit
+	urgentOver = 3         // a limit that is exceeded so many times over is urgent
 )
 
 // problems lists the problems of all ensembles, the worst first.
@@ -55,14 +55,14 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 		if s.Error == "" {
 			continue
 		}
-		which, then := "", " again, so the one of "+when(s.Read, now)+" stays active"
+		which, then := "", " again, so the one of "+timeText(s.Read, now)+" stays active"
 		if s.Read.IsZero() {
 			then = ", so nothing of it is looked at"
 		}
 		if len(sources) > 1 {
 			which = "Stack " + clip(s.Stack) + ". "
 		}
-		text := fmt.Sprintf("%sSince %s it cannot be read%s: %s", which, when(s.Failed, now), then, clip(s.Error))
+		text := fmt.Sprintf("%sSince %s it cannot be read%s: %s", which, timeText(s.Failed, now), then, clip(s.Error))
 		out = append(out, problem{Severity: Now, What: "configuration", Text: text, Command: "locktree validate"})
 	}
 	for i := range ensembles {
@@ -99,7 +99,7 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 						}
 					}
 				}
-				found.Owners, found.Runbooks = with(found.Owners, clip(l.Owner)), with(found.Runbooks, l.Runbook)
+				found.Owners, found.Runbooks = addText(found.Owners, clip(l.Owner)), addText(found.Runbooks, l.Runbook)
 			}
 		}
 		out = append(out, p.found...)
@@ -119,7 +119,7 @@ func (p problem) Beyond() string {
 	return times(p.Over) + " " + p.Limit
 }
 
-// MoreLocks and MoreAlso are how many of them are not listed.
+// MoreLocks and MoreAlso are how many locks and observations are not listed.
 func (p problem) MoreLocks() int { return max(0, len(p.Locks)-3) }
 func (p problem) MoreAlso() int  { return max(0, len(p.Also)-5) }
 
@@ -149,8 +149,8 @@ func (p *problemsOf) add(s severity, what, lock, text, command string) *problem 
 	return &p.found[len(p.found)-1]
 }
 
-// with adds a text, unless it is empty or already there.
-func with(all []string, text string) []string {
+// addText adds a text, unless it is empty or already there.
+func addText(all []string, text string) []string {
 	if text == "" || slices.Contains(all, text) {
 		return all
 	}
@@ -189,7 +189,7 @@ func (p *problemsOf) deadlocks() {
 		}
 		found := p.add(Urgent, "deadlock", "", text, command)
 		for _, s := range d {
-			found.Locks = with(found.Locks, s.Holds)
+			found.Locks = addText(found.Locks, s.Holds)
 			p.causes[s.Owner] = len(p.found) - 1
 		}
 	}
@@ -210,7 +210,7 @@ func (p *problemsOf) silent() {
 					i = len(p.found)
 					at[c.Session] = i
 					p.add(Watch, "silent holder", "", "Held by "+s.Line()+".", p.e.look(in.Path))
-					if _, ok := p.causes[c.Session]; !ok { // the circle comes first
+					if _, ok := p.causes[c.Session]; !ok { // a deadlock is already the cause for this session
 						p.causes[c.Session] = i
 					}
 				}
@@ -378,7 +378,7 @@ func together(all []lockview.Finding) (out []lockview.Finding) {
 			i = len(out)
 			at[key], out, where, names = i, append(out, k), append(where, nil), append(names, nil)
 		}
-		where[i], names[i] = with(where[i], k.Where), with(names[i], k.Name)
+		where[i], names[i] = addText(where[i], k.Where), addText(names[i], k.Name)
 	}
 	for i := range out {
 		out[i].Where, out[i].Name = view.FirstFew(where[i]), view.FirstFew(names[i])
@@ -388,8 +388,8 @@ func together(all []lockview.Finding) (out []lockview.Finding) {
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 MST") }
 
-// when is the time, with the day unless that is today.
-func when(t, now time.Time) string {
+// timeText writes the time, with the day unless that is today.
+func timeText(t, now time.Time) string {
 	if day := t.UTC().Format(time.DateOnly); day != now.UTC().Format(time.DateOnly) {
 		return day + " " + clock(t)
 	}

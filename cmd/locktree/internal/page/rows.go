@@ -27,12 +27,12 @@ type row struct {
 	Ensemble, Path, Addr, Stack, Kind, State string
 	Link                                     string
 	Holders, Waiters                         []person
-	More, MoreWaiting                        int // beyond those listed
+	More, MoreWaiting                        int // how many holders and waiters are not listed
 	Permits                                  int
 	Limits                                   kind.Limits
 	Held, Longest                            time.Duration
 	HeldOver, LongestOver                    *lockview.Excess // nil while no declared limit is exceeded
-	Use, Look                                string           // Look is the command that shows it
+	Use, Look                                string           // Look is the command that shows the lock
 	Junk                                     []string
 	Key, Family, FamilyLink                  string // of a key
 	IsFamily                                 bool
@@ -76,7 +76,7 @@ type list struct {
 	Before, Next int // the numbers of the pages beside this one, 0 where there is none
 	Query        string
 	Show, Sort   string
-	Several      bool // ensembles
+	Several      bool // there are several ensembles
 }
 
 const rowsPerPage = 100

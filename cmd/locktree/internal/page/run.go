@@ -28,7 +28,7 @@ import (
 type Setup struct {
 	Source  lockview.Source
 	Targets []Target
-	Stamps  func() string // changes when one of its files changes
+	Stamps  func() string // its result changes when one of the files changes
 }
 
 // Service looks at ensembles, and serves what it sees.
@@ -59,10 +59,10 @@ type watched struct {
 	source lockview.Source // of the target, guarded by mu
 }
 
-// Run serves until ctx ends, even if servers cannot be reached. It calls serving with the address as soon as it serves. It
-// reads the configurations (at least one) again when a file changes, or when again receives a signal. A configuration that
-// cannot be read, now or later, does not affect the others.
-func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, again <-chan os.Signal, serving func(address string)) error {
+// Run serves until ctx ends, even if servers cannot be reached. It calls serving with the address as soon as it serves. It reads
+// the configurations (at least one) again when a file changes, or when a signal comes from hangups. A configuration that cannot be
+// read, now or later, does not affect the others.
+func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, hangups <-chan os.Signal, serving func(address string)) error {
 	s.board, s.watched = newBoard(s.Options), map[string]*watched{}
 	handler := newServer(s.board.handler())
 	handler.ErrorLog = log.New(sayings(s.Say), "", 0)
@@ -78,7 +78,7 @@ func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, again
 		s.stamps = append(s.stamps, setup.Stamps())
 	}
 	s.adopt(ctx)
-	s.watching.Go(func() { s.followFiles(ctx, again) })
+	s.watching.Go(func() { s.followFiles(ctx, hangups) })
 	ended := make(chan error, 1)
 	go func() { ended <- s.Door.serve(netutil.LimitListener(l, maxConnections), handler, s.Hosts, s.Say) }()
 	var err error
@@ -253,13 +253,13 @@ func planText(p *plan.Plan) string {
 	return strings.ToValidUTF8(out.String()[:maxPlanText], "") + "\n\nThere is more: run \"locktree plan\"."
 }
 
-// followFiles reads everything again when a file has changed, and when it is told to.
-func (s *Service) followFiles(ctx context.Context, told <-chan os.Signal) {
+// followFiles reads everything again when a file has changed, and when a signal comes from hangups.
+func (s *Service) followFiles(ctx context.Context, hangups <-chan os.Signal) {
 	look := time.NewTicker(s.Interval)
 	defer look.Stop()
 	for {
 		select {
-		case <-told:
+		case <-hangups:
 		case <-look.C:
 			s.reading.Lock()
 			same := slices.EqualFunc(s.setups, s.stamps, func(setup *Setup, stamps string) bool { return setup.Stamps() == stamps })

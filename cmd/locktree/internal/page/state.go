@@ -30,8 +30,8 @@ type Ensemble struct {
 	Servers  string
 	Prefix   string          // below which everything is looked at, "" for declared locks only
 	Snapshot *scan.Snapshot  // the newest; nil before the first
-	Error    string          // why there is none newer, "" when the last look succeeded
-	before   *scan.Snapshot  // the one before
+	Error    string          // why there is no newer snapshot; "" if the last look succeeded
+	before   *scan.Snapshot  // the snapshot before
 	held     map[string]bool // locks that should always be held, and were
 	failures int             // looks that failed
 	failed   time.Time       // since when looks have failed, if Error is set
@@ -42,10 +42,10 @@ type Ensemble struct {
 	Compare        bool       // it is compared with a configuration
 	Drift          *plan.Plan // what would put the configuration in force; nil before it was checked, and without a configuration
 	DriftAt        time.Time
-	DriftSource    lockview.Source // what it was compared with
+	DriftSource    lockview.Source // the configuration that Drift is about
 	Plan           string          // Drift as text, "" where there is none
 	Applied        []history.Entry // the newest of who applied what
-	AppliedTrouble string          // why that is not known
+	AppliedTrouble string          // why Applied is not known
 	Checkup        *lockview.CheckupOf
 	CheckAt        time.Time
 	Trouble        string // why drift or conditions could not be looked at

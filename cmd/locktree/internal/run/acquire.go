@@ -136,7 +136,7 @@ func (x *job) fits(k *kind.Kind, path string) error {
 	return nil
 }
 
-// notHad is for a lock that others hold. With -conflict-exit-code it is no error.
+// notHad returns the error of a lock that others hold. With -conflict-exit-code it is no error.
 func (x *job) notHad(paths []string, detail string, args ...any) error {
 	if x.opts.Given(ConflictFlag) {
 		x.tell(view.Job{Event: view.JobSkipped, Path: together(paths), Text: fmt.Sprintf(detail, args...)})
@@ -159,7 +159,7 @@ func (x *job) notAcquired(ctx context.Context, client *recipes.Client, paths []s
 	case errors.As(err, &held):
 		if ctx.Err() == nil && !(x.opts.Quiet && x.opts.Given(ConflictFlag)) {
 			asking, stop := context.WithTimeout(ctx, 2*time.Second)
-			_ = held.Identify(asking) // for a longer message
+			_ = held.Identify(asking) // so that the message names the holder
 			stop()
 		}
 		return x.notHad(paths, "%s", heldText(held))

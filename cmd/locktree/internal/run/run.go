@@ -83,7 +83,7 @@ type job struct {
 	slot  slot
 	asked time.Duration // the session timeout
 	lost  chan struct{}
-	lose  func() // closes it, once
+	lose  func() // closes lost, once
 }
 
 func newJob(h Host, o Options) *job {
@@ -119,7 +119,7 @@ func Exec(ctx context.Context, h Host, o Options) error {
 		token, session, err = x.ready(client, lease)
 	}
 	close(before)
-	<-listens // otherwise it would swallow a signal that is for the command
+	<-listens // otherwise listen would swallow a signal that is for the command
 	if err = cmp.Or(exit.Asked(ctx), err); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (x *job) take(ctx context.Context) (*recipes.Client, *recipes.Lease, error)
 	return client, lease, nil
 }
 
-// bounded ends with -timeout.
+// bounded returns a context that ends after -timeout.
 func (x *job) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if x.opts.Timeout > 0 {
 		return context.WithTimeout(ctx, x.opts.Timeout)
@@ -232,15 +232,15 @@ func (x *job) say(format string, args ...any) {
 	x.host.Show(view.Job{Text: fmt.Sprintf(format, args...)})
 }
 
-// between separates the paths of several locks, as a lease has them.
-const between = " + "
+// separator stands between the paths of several locks, as a lease has them.
+const separator = " + "
 
-func together(paths []string) string { return strings.Join(paths, between) }
+func together(paths []string) string { return strings.Join(paths, separator) }
 
 // pathsOf are the paths of the locks that were taken. The path of one lock may contain the separator: a key may be any text.
 func (x *job) pathsOf(lease *recipes.Lease) []string {
 	if len(x.opts.Locks) == 1 {
 		return []string{lease.Path()}
 	}
-	return strings.Split(lease.Path(), between)
+	return strings.Split(lease.Path(), separator)
 }

@@ -34,7 +34,7 @@ func (x *job) listen(signals <-chan os.Signal, over <-chan struct{}) (ended <-ch
 	return done
 }
 
-// observe is for Config.Observer.
+// observe is the observer of the client, see recipes.Config.
 func (x *job) observe(e recipes.Event) {
 	switch {
 	case e.Type == recipes.EventLost:
@@ -91,7 +91,7 @@ func (x *job) supervise(ctx context.Context, p *child.Process, lease *recipes.Le
 			} else {
 				stop("another program asks for " + lease.Path() + " back")
 			}
-		case <-lost: // also after a request to give it back
+		case <-lost: // also after a request to give the lock back
 			lost = nil
 			p.Kill()
 		}

@@ -44,7 +44,7 @@ type Screen struct {
 
 	once     sync.Once // makes v; the goroutine of an interrupt may need it at the same time
 	v        view.Output
-	underWay chan struct{} // holds one while an interrupt must wait
+	underWay chan struct{} // has one element while an interrupt must wait
 	changing atomic.Bool   // an apply has begun to write
 }
 
@@ -244,7 +244,7 @@ func (s *Screen) Raw() io.Writer {
 	return s.Stdout
 }
 
-// failed returns that error. A closed pipe is no error: the reader wanted no more.
+// failed returns the error of the first write that failed. A closed pipe is no error: the reader wanted no more.
 func (c *checked) failed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

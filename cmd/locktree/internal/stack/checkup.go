@@ -33,7 +33,7 @@ func serversOf(ctx context.Context, e *config.Ensemble) (out []string) {
 		for _, r := range records {
 			out = append(out, net.JoinHostPort(strings.TrimSuffix(r.Target, "."), strconv.Itoa(int(r.Port))))
 		}
-		if len(records) == 0 { // the look at it says why
+		if len(records) == 0 { // the look at this address reports why
 			out = append(out, server)
 		}
 	}

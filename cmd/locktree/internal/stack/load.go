@@ -35,7 +35,7 @@ import (
 
 // Loader is a directory with a configuration, and everything else that loading and connecting depend on.
 type Loader struct {
-	Dir     string // -chdir: relative paths are relative to it
+	Dir     string // -chdir: relative paths start from this directory
 	Environ Environ
 	Stdin   io.Reader // for -var-file=-
 	Version string    // compared with required_version
@@ -45,7 +45,7 @@ type Loader struct {
 	Dial func(context.Context, recipes.Config) (*recipes.Client, error)
 }
 
-// Screen shows what happens meanwhile.
+// Screen shows errors and the progress of long steps.
 type Screen interface {
 	Diagnostics(hcl.Diagnostics, map[string]*hcl.File)
 	// During shows the progress of a long step until the returned function is called, once. far says how much of the step is
@@ -91,7 +91,7 @@ func (l *Loader) File(name string) string {
 	return l.Path(name)
 }
 
-// Options are those of config.Load, with the values of -var and -var-file in the order of the command line.
+// Options returns the options of config.Load, with the values of -var and -var-file in the order of the command line.
 func (l *Loader) Options(inputs []config.Input) config.Options {
 	opts := config.Options{Environ: l.Environ, Version: l.Version}
 	for _, in := range inputs {
@@ -220,7 +220,7 @@ func (l *Loader) configFor(inputs []config.Input, locks []string, ensemble strin
 			return nil, view.Failf("Not a path", "%v. A path is absolute, such as \"/locks/payments/ledger\".", err)
 		}
 	}
-	cfg, err := l.FromEnvironment("") // also if it is not used, to find its errors
+	cfg, err := l.FromEnvironment("") // call it even if the result is not used, to find its errors
 	if err == nil && (addresses || cfg == nil) {
 		cfg, err = l.Load(inputs)
 	}

@@ -215,8 +215,8 @@ func (s *Stack) Ask(ctx context.Context, opts plan.Options) (*saved.Question, []
 	return question, plans, err
 }
 
-// Unread is the error of a command that showed all of ensemble i except these nodes; nil if there are none. refused is one of
-// them that the servers did not let us read.
+// Unread is the error of a command that showed all of ensemble i except these nodes; nil if there are none. refused is the path of
+// one that the servers did not let us read; "" if there is none.
 func (s *Stack) Unread(ctx context.Context, i int, closed []string, refused string) error {
 	if len(closed) == 0 {
 		return nil
@@ -229,7 +229,7 @@ func (s *Stack) Unread(ctx context.Context, i int, closed []string, refused stri
 	return DeniedAt(ctx, s.Clients[i], errors.Join(zk.ErrNoAuth, err), refused)
 }
 
-// AllRead returns the error about nodes that the reading of the trees could not read.
+// AllRead returns the error about nodes that could not be read with the trees.
 func (s *Stack) AllRead(ctx context.Context, trees []*plan.Tree) error {
 	for i, tree := range trees {
 		gaps, refused := read.Gaps(tree, s.Config.Ensembles[i].Tree), ""

@@ -59,7 +59,7 @@ func reach(ctx context.Context, out io.Writer, l *stack.Loader, e *config.Ensemb
 		return
 	case err != nil:
 		detail := view.Explain(err)[0]
-		if detail.Detail == "" { // the library's own words
+		if detail.Detail == "" { // an error in the library's own words
 			fmt.Fprintf(out, "%s cannot be used. %s\n", name, view.Brief(err))
 			return
 		}
@@ -131,7 +131,8 @@ func (t Template) write(l *stack.Loader) (wrote bool, err error) {
 // DevAddress is the address of "locktree dev". init writes it into the configuration if the environment names no servers.
 const DevAddress = "127.0.0.1:2181"
 
-// servers returns those of the environment, or the address of dev. The configuration names them, so that a reviewer sees them.
+// servers returns the servers of the environment, or the address of dev. The configuration names them, so that a reviewer sees
+// them.
 func servers(env stack.Environ) string {
 	all := []string{DevAddress}
 	if list := env.Get("ZOOKEEPER_SERVERS"); list != "" {

@@ -21,7 +21,7 @@ func (n notices) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) 
 		var b bytes.Buffer
 		width := uint(0)
 		if s.Terminal && s.Width > 12 {
-			width = uint(s.Width - 3) // the frame
+			width = uint(s.Width - 3) // less the frame
 		}
 		shown, source := presentable(d, files)
 		_ = hcl.NewDiagnosticTextWriter(&b, source, width, s.Color).WriteDiagnostic(shown) // a buffer takes all of it
@@ -91,7 +91,7 @@ func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic
 		values += Clean(v.Traversal+" "+Shorten(v.Statement, maxStatement)) + ".\n"
 		long = long || len(v.Statement) > maxStatement
 	}
-	if long { // hcl would show all of it
+	if long { // hcl would show the whole value
 		c.Expression, c.Detail = nil, values+"\n"+c.Detail
 	}
 	if c.Subject == nil {

@@ -19,7 +19,7 @@ import (
 // Explain shows an error: what failed, where, why, and what to do next. The packages that make the errors contain their text.
 // This file adds only the text about the command: its blocks and environment variables.
 func Explain(err error) hcl.Diagnostics {
-	if all := several(nil); errors.As(err, &all) {
+	if all := errorList(nil); errors.As(err, &all) {
 		var out hcl.Diagnostics
 		for _, one := range all {
 			out = append(out, Explain(one)...)
@@ -117,12 +117,12 @@ func (s *SomeEnsembles) Explain() explain.Explanation {
 		`Each ensemble has a transaction of its own. Run "locktree plan" to see what is there now, and apply that plan.`)
 }
 
-// several are independent errors, and each is explained.
-type several []error
+// errorList is a list of independent errors, and each is explained.
+type errorList []error
 
-func (s several) Error() string { return errors.Join(s...).Error() }
+func (s errorList) Error() string { return errors.Join(s...).Error() }
 
-func (s several) Unwrap() []error { return s }
+func (s errorList) Unwrap() []error { return s }
 
 // Join returns an error that is explained as each of errs, without those that are nil.
 func Join(errs ...error) error {
@@ -130,7 +130,7 @@ func Join(errs ...error) error {
 	if len(errs) < 2 {
 		return errors.Join(errs...)
 	}
-	return several(errs)
+	return errorList(errs)
 }
 
 // Unseen is an ensemble that could not be read.

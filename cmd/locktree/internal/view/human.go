@@ -69,7 +69,7 @@ type lines struct{ begun bool }
 func (l *lines) disarm(p []byte) []byte {
 	var out []byte
 	done := 0
-	put := func(i int) { // a backslash
+	put := func(i int) { // puts a backslash before p[i]
 		out = append(append(out, p[done:i]...), '\\')
 		done = i
 	}

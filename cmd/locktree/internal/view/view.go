@@ -113,12 +113,12 @@ type Job struct {
 	Path  string
 	Text  string // the text of a note, or why the command was skipped
 
-	Token          uint64        // granted
-	Session, Asked time.Duration // granted: the session timeout, and the one that was asked for
-	Held           time.Duration // released
+	Token          uint64        // only if granted
+	Session, Asked time.Duration // only if granted: the session timeout, and the one that was asked for
+	Held           time.Duration // only if released
 }
 
-// line says it in one line.
+// line says the event in one line.
 func (j Job) line() string {
 	switch j.Event {
 	case JobGranted:

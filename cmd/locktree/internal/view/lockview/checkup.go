@@ -49,7 +49,7 @@ type Finding struct {
 	check.Condition
 }
 
-// Findings are all of them.
+// Findings returns all findings.
 func (e CheckupOf) Findings() (out []Finding) {
 	for _, s := range slices.Concat(e.Servers, []CheckupServer{{"all servers", e.Together}, {e.Root, e.Locks}}) {
 		for _, k := range s.Conditions {
@@ -82,7 +82,7 @@ func (c Checkup) WriteText(h *view.Human) {
 		if len(e.Together) > 0 {
 			section("all servers", e.Together)
 		}
-		if e.Err != nil { // the command ends with it
+		if e.Err != nil { // the command ends with this error
 			continue
 		}
 		section(e.Root+", "+view.Plural(e.Checked, "lock")+" checked", e.Locks)

@@ -41,7 +41,7 @@ func (l Locks) WriteText(h *view.Human) {
 		if e.Looking != "" {
 			h.Out.Printf("as of %s (%s). %s\n", e.Snapshot.At.UTC().Format(time.TimeOnly), now.Sub(e.Snapshot.At).Round(time.Second), e.Looking)
 		}
-		shown := l.Filter.of(e.Snapshot.Locks, now)
+		shown := l.Filter.pick(e.Snapshot.Locks, now)
 		switch {
 		case len(e.Snapshot.Locks)+e.Snapshot.Pending+len(e.Closed()) > 0 || e.Snapshot.Cut: // there are locks, or the lines below say that some were not looked at
 		case e.Key != nil:
@@ -103,7 +103,7 @@ func (l Locks) State() string {
 		}
 		fmt.Fprintf(&b, "%q %d %v %q\n", e.Closed(), e.Snapshot.Pending, e.Snapshot.Cut, e.Snapshot.Waits.Deadlocks)
 		now := time.UnixMilli(l.NowMs)
-		for _, in := range l.Filter.of(e.Snapshot.Locks, now) {
+		for _, in := range l.Filter.pick(e.Snapshot.Locks, now) {
 			fmt.Fprintf(&b, "%q %q\n", in.Path, declaredAs(in))
 			if in.Keys != nil {
 				fmt.Fprintln(&b, in.Keys.InUse, in.Keys.Waited)

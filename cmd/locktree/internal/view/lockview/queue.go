@@ -70,7 +70,7 @@ const maxContenders = 10
 
 // seen are the contenders of one ensemble at a moment, with their sessions.
 type seen struct {
-	Snapshot *scan.Snapshot // nil if they were not asked
+	Snapshot *scan.Snapshot // nil if the servers were not asked
 	at       time.Time
 }
 
@@ -239,8 +239,8 @@ type Filter struct {
 	Longer time.Duration // a contender has held the lock, or waited for it, for longer
 }
 
-// of returns the locks that fit. It omits nodes that contain locks, unless everything is shown.
-func (f Filter) of(locks []*inspect.Report, now time.Time) (out []*inspect.Report) {
+// pick returns the locks that fit. It omits nodes that contain locks, unless everything is shown.
+func (f Filter) pick(locks []*inspect.Report, now time.Time) (out []*inspect.Report) {
 	if f == (Filter{}) {
 		return locks
 	}

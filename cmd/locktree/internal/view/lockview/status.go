@@ -29,7 +29,7 @@ func (s Status) WriteText(h *view.Human) {
 		h.Out.Printf("%s  %s  stack %s\n\n", h.Out.Paint(view.Bold)(view.Clean(tree.Ensemble)), view.Clean(s.Servers[i]), view.Clean(tree.Stack))
 		h.Out.Printf("%s\n", view.Clean(tree.Root))
 		locks, gaps := s.reports(i), read.Gaps(tree, s.Declared[i])
-		shown := s.Filter.of(locks, time.UnixMilli(s.NowMs))
+		shown := s.Filter.pick(locks, time.UnixMilli(s.NowMs))
 		b := branch{unread: tree.Unread, seen: seen{s.look(i), time.UnixMilli(s.NowMs)}}
 		b.children(s.rootOf(tree, shown, gaps), "")
 		n := 0
@@ -93,7 +93,8 @@ func (s Status) rootOf(tree *plan.Tree, nodes []*inspect.Report, gaps []read.Gap
 	return root
 }
 
-// branch prints twigs: a table of names, types and uses. The queue of a lock is a table of its own, and widens no column of that one.
+// branch prints twigs: a table of names, types and uses. The queue of a lock is a table of its own, so it widens no column of the
+// tree.
 type branch struct {
 	seen   seen
 	unread map[string]int // see [plan.Tree]

@@ -218,7 +218,7 @@ func (s Status) WriteJSON(m *view.Machine) {
 		nodes, gaps := s.reports(i), read.Gaps(tree, s.Declared[i])
 		locks, unreadable := []lockDoc{}, []gapDoc{}
 		at := seen{s.look(i), time.UnixMilli(s.NowMs)}
-		for _, in := range s.Filter.of(nodes, at.at) {
+		for _, in := range s.Filter.pick(nodes, at.at) {
 			if !in.Kind.Container {
 				locks = append(locks, at.lockDoc(in))
 			}
@@ -267,7 +267,7 @@ func (l Locks) WriteJSON(m *view.Machine) {
 // looked is what a look found.
 func (e LocksOf) looked(now time.Time, f Filter) (*queuesDoc, *lookDoc) {
 	locks := []lockDoc{}
-	for _, in := range f.of(e.Snapshot.Locks, now) {
+	for _, in := range f.pick(e.Snapshot.Locks, now) {
 		locks = append(locks, seen{e.Snapshot, now}.lockDoc(in))
 	}
 	look := &lookDoc{Closed: document.List(e.Closed()), Missing: []string{}, Cut: e.Snapshot.Cut || e.Snapshot.Pending > 0, At: document.Stamp{Time: e.Snapshot.At}, Zxid: e.Snapshot.Zxid,

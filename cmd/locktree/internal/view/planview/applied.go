@@ -193,7 +193,7 @@ func stillText(o Ongoing, now time.Time) string {
 // maxStill is how many changes under way are named. Those of one transaction end together, so a few lines say as much as a thousand.
 const maxStill = 5
 
-// seconds are whole ones.
+// seconds returns whole seconds.
 func seconds(d time.Duration) *int {
 	n := int(d.Seconds())
 	return &n
@@ -226,7 +226,7 @@ type appliedGroup struct {
 	elapsed  time.Duration // the longest
 }
 
-// Add counts one more.
+// Add counts one more change.
 func (all *Together) Add(ensemble string, e event.Applied) {
 	block := e.Addr.Block()
 	i := slices.IndexFunc(*all, func(g *appliedGroup) bool { return g.block == block && g.action == e.Action })

@@ -14,7 +14,7 @@ import (
 // History is who applied what, on each ensemble.
 type History []HistoryOf
 
-// HistoryOf is that of one ensemble, the newest entry first.
+// HistoryOf is the history of one ensemble, the newest entry first.
 type HistoryOf struct {
 	Ensemble string          `json:"ensemble"`
 	Stack    string          `json:"stack"`
