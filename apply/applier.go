@@ -222,7 +222,7 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	named, path := desired.Intent.Access, record.ScaffoldPath(desired.Root)
 	var refused error
 	if named != nil {
-		if refused = x.among(named, fromBlock, desired.Root); refused == nil {
+		if refused = x.checkAdmin(named, fromBlock, desired.Root); refused == nil {
 			return nil
 		}
 	}
@@ -243,11 +243,11 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	return refusal.NotAdmin(x.client, there, "of "+desired.Root, desired.Root)
 }
 
-// The parameter set has the administrators and readers of a root. among refuses a connection that is none of these
+// The parameter set has the administrators and readers of a root. checkAdmin refuses a connection that is none of these
 // administrators. The apply of such a connection would fail at some write, or create nodes that these administrators cannot
 // change. Only the servers know whether an ip entry matches this connection, so every ip entry counts as ours. The source says
 // where the set comes from.
-func (x *Applier) among(set *plan.Access, source, root string) error {
+func (x *Applier) checkAdmin(set *plan.Access, source, root string) error {
 	if sure, perhaps := set.Admins.Rights(x.client.Identities()...); sure|perhaps != 0 {
 		return nil
 	}
@@ -337,7 +337,7 @@ func (r *job) permitted() error {
 	case !r.p.HasChanges(), r.p.Set == nil:
 		return nil
 	}
-	return r.x.among(r.p.Set, r.setOf(), r.p.Root)
+	return r.x.checkAdmin(r.p.Set, r.setOf(), r.p.Root)
 }
 
 // fromBlock is the source that NotAdmin names for administrators of the ensemble block.

@@ -25,7 +25,7 @@ func init() {
 // RandomKeys gives each stack of the test a key of its own, as programs do.
 var RandomKeys func(t *testing.T)
 
-func (x *Applier) Among(set *plan.Access) error { return x.among(set, fromBlock, "/locks") }
+func (x *Applier) Among(set *plan.Access) error { return x.checkAdmin(set, fromBlock, "/locks") }
 
 // BeginSending returns an apply that holds its lock and has sent nothing yet.
 func BeginSending(ctx context.Context, x *Applier, p *plan.Plan) (*commit.Sender, error) {

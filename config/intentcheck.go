@@ -12,8 +12,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// declared is everything that has an address or a path. Intents are checked against it.
-type declared struct {
+// inventory is everything that has an address or a path. Intents are checked against it.
+type inventory struct {
 	addrs map[plan.Addr]*eval.Instance // nodes, their blocks, modules (nil) and their blocks (nil)
 	nodes map[plan.Addr]*eval.Instance // nodes alone
 	exact map[plan.Addr]bool           // nodes and instances of modules, without blocks that have for_each
@@ -24,8 +24,8 @@ type declared struct {
 	sound bool
 }
 
-func declaredBy(e *eval.Evaluation) *declared {
-	d := &declared{addrs: map[plan.Addr]*eval.Instance{}, nodes: map[plan.Addr]*eval.Instance{}, exact: map[plan.Addr]bool{}, blocks: map[plan.Addr]bool{}, paths: map[*eval.Ensemble]map[string]*eval.Instance{}}
+func declaredBy(e *eval.Evaluation) *inventory {
+	d := &inventory{addrs: map[plan.Addr]*eval.Instance{}, nodes: map[plan.Addr]*eval.Instance{}, exact: map[plan.Addr]bool{}, blocks: map[plan.Addr]bool{}, paths: map[*eval.Ensemble]map[string]*eval.Instance{}}
 	for _, i := range e.All.Instances {
 		d.nodes[i.Addr], d.addrs[i.Addr], d.exact[i.Addr] = i, i, true
 		if i.Key != "" || i.Node.Attr("for_each") != nil {
@@ -56,13 +56,13 @@ func checkIntents(e *eval.Evaluation) {
 	checkImports(e, have)
 }
 
-// once reports two blocks of one type with the same from, or with the same to.
-type once struct {
+// duplicates reports two blocks of one type with the same from, or with the same to.
+type duplicates struct {
 	in       *eval.Evaluation
 	from, to map[string]*static.Decl
 }
 
-func (o once) claim(from, to string, d *static.Decl) bool {
+func (o duplicates) claim(from, to string, d *static.Decl) bool {
 	if first := o.from[from]; first != nil {
 		o.in.Errorf(d.Head, "Moved twice", "The block at %s already moves %s. Delete one of the two blocks.", o.in.Where(first.Head), from)
 		return false
@@ -76,8 +76,8 @@ func (o once) claim(from, to string, d *static.Decl) bool {
 }
 
 // checkMoves returns false if the moves cannot be followed.
-func checkMoves(e *eval.Evaluation, have *declared) bool {
-	single, sound := once{e, map[string]*static.Decl{}, map[string]*static.Decl{}}, true
+func checkMoves(e *eval.Evaluation, have *inventory) bool {
+	single, sound := duplicates{e, map[string]*static.Decl{}, map[string]*static.Decl{}}, true
 	next, all := map[plan.Addr]*eval.Move{}, plan.Intent{}
 	for _, v := range e.All.Moves {
 		sound = single.claim(string(v.From), string(v.To), v.Decl) && sound
@@ -113,7 +113,7 @@ func checkMoves(e *eval.Evaluation, have *declared) bool {
 }
 
 // checkEnd is checkTarget for a block that moved on with the namespace, the module or the block around it.
-func checkEnd(e *eval.Evaluation, v *eval.Move, end plan.Addr, have *declared) {
+func checkEnd(e *eval.Evaluation, v *eval.Move, end plan.Addr, have *inventory) {
 	_, ok := have.addrs[end]
 	if _, keyed := end.Key(); !keyed { // it may stand in something with keys
 		ok = ok || have.blocks[end.Block()]
@@ -131,7 +131,7 @@ func declaredAt(e *eval.Evaluation, i *eval.Instance) string {
 }
 
 // checkTarget reports a move to an address that is not declared. A misspelt one would delete a lock and create another.
-func checkTarget(e *eval.Evaluation, v *eval.Move, have *declared) {
+func checkTarget(e *eval.Evaluation, v *eval.Move, have *inventory) {
 	at := v.Decl.Block.Arg("to").Expr.Range()
 	_, keyed := v.To.Key()
 	switch {
@@ -166,7 +166,7 @@ func checkMoveCycles(e *eval.Evaluation, next map[plan.Addr]*eval.Move) (found b
 	return found
 }
 
-func checkRemovals(e *eval.Evaluation, have *declared) {
+func checkRemovals(e *eval.Evaluation, have *inventory) {
 	first := map[plan.Addr]*eval.Removal{}
 	for _, r := range e.All.Removals {
 		if other := first[r.From]; other != nil {
@@ -185,7 +185,7 @@ func checkRemovals(e *eval.Evaluation, have *declared) {
 	}
 }
 
-func checkImports(e *eval.Evaluation, have *declared) {
+func checkImports(e *eval.Evaluation, have *inventory) {
 	addrs, paths := map[plan.Addr]*eval.Import{}, map[spot]*eval.Import{}
 	for _, v := range e.All.Imports {
 		i := have.nodes[v.To]
@@ -218,7 +218,7 @@ func checkImports(e *eval.Evaluation, have *declared) {
 
 // intentOf returns the part of the intents that concerns an ensemble. Addresses are those of the whole configuration, so moves and
 // removals concern all.
-func intentOf(e *eval.Evaluation, on *eval.Ensemble, have *declared) plan.Intent {
+func intentOf(e *eval.Evaluation, on *eval.Ensemble, have *inventory) plan.Intent {
 	var out plan.Intent
 	for _, v := range e.All.Moves {
 		out.Moves = append(out.Moves, v.Move)

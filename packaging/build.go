@@ -42,11 +42,11 @@ func (r *release) stamp(file string) error { return os.Chtimes(file, r.time, r.t
 
 // documents are the man pages, compressed as Debian wants them, and the completions: what the program says of itself.
 func (r *release) documents() error {
-	if err := r.binary(here); err != nil {
+	if err := r.binary(hostTarget); err != nil {
 		return err
 	}
 	man := filepath.Join(r.work, "man")
-	if out, err := exec.Command(r.program(here), "help", "-man="+man).CombinedOutput(); err != nil {
+	if out, err := exec.Command(r.program(hostTarget), "help", "-man="+man).CombinedOutput(); err != nil {
 		return fmt.Errorf("man pages: %w: %s", err, out)
 	}
 	pages, err := os.ReadDir(man)
@@ -59,7 +59,7 @@ func (r *release) documents() error {
 		}
 	}
 	for _, shell := range []string{"bash", "zsh", "fish"} {
-		script, err := exec.Command(r.program(here), "completion", shell).Output()
+		script, err := exec.Command(r.program(hostTarget), "completion", shell).Output()
 		if err != nil {
 			return fmt.Errorf("completion %s: %w", shell, err)
 		}
@@ -119,7 +119,7 @@ func (r *release) report(targets []target) error {
 	best := time.Hour
 	for range 10 {
 		begin := time.Now()
-		if err := exec.Command(r.program(here), "version").Run(); err != nil {
+		if err := exec.Command(r.program(hostTarget), "version").Run(); err != nil {
 			return err
 		}
 		best = min(best, time.Since(begin))

@@ -30,7 +30,7 @@ func allTargets() (all []target) {
 	return all
 }
 
-var here = target{runtime.GOOS, runtime.GOARCH}
+var hostTarget = target{runtime.GOOS, runtime.GOARCH}
 
 // release is what is built, and where.
 type release struct {
@@ -84,7 +84,7 @@ func run(version, commit, out string, native bool) error {
 	r := &release{root: "..", out: out, work: work, version: strings.TrimPrefix(version, "v"), commit: commit, time: time.Unix(seconds, 0).UTC()}
 	targets := allTargets()
 	if native {
-		targets = []target{here}
+		targets = []target{hostTarget}
 	}
 	return r.build(targets)
 }

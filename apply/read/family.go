@@ -29,7 +29,7 @@ const (
 func (r *reader) family(ctx context.Context, n *plan.Node) error {
 	in := familyOf(n)
 	n.Live.Parts = make([]plan.Part, len(in.dirs))
-	err := each(ctx, r.tally, r.s, in.dirs, func(dirs []string) (reads direct.Reads) {
+	err := forEach(ctx, r.tally, r.s, in.dirs, func(dirs []string) (reads direct.Reads) {
 		for _, dir := range dirs {
 			reads.GetACL = append(reads.GetACL, kind.JoinPath(n.Path, dir))
 		}
@@ -198,7 +198,7 @@ func (f *keyed) list(ctx context.Context, s *direct.Session) error {
 // listAll lists several nodes. A listing is never read ahead.
 func listAll(ctx context.Context, s *direct.Session, paths []string) ([][]string, error) {
 	names := make([][]string, len(paths))
-	return names, each(ctx, &Tally{}, s, paths, func([]string) direct.Reads { return direct.Reads{} }, func(ctx context.Context, s *direct.Session, i int) (err error) {
+	return names, forEach(ctx, &Tally{}, s, paths, func([]string) direct.Reads { return direct.Reads{} }, func(ctx context.Context, s *direct.Session, i int) (err error) {
 		names[i], err = childrenOf(ctx, s, paths[i])
 		return err
 	})
@@ -220,7 +220,7 @@ func KeyInUse(ctx context.Context, s *direct.Session, n *plan.Node, sweep func(c
 	if len(f.junk) > 0 {
 		return kind.JoinPath(n.Path, f.junk[0]), nil
 	}
-	err := each(ctx, &Tally{}, s, f.keys, func(keys []string) (reads direct.Reads) {
+	err := forEach(ctx, &Tally{}, s, f.keys, func(keys []string) (reads direct.Reads) {
 		for _, key := range keys {
 			reads.Exists = append(reads.Exists, f.nodes(key)...)
 		}
@@ -296,8 +296,8 @@ func Used(ctx context.Context, s *direct.Session, c *plan.Change, stats map[stri
 	return KeyInUse(ctx, s, c.Before, leaveIt)
 }
 
-// below lists everything in a family except its directories. Children come before their parent.
-func below(ctx context.Context, s *direct.Session, n *plan.Node) ([]string, error) {
+// familyContents lists everything in a family except its directories. Children come before their parent.
+func familyContents(ctx context.Context, s *direct.Session, n *plan.Node) ([]string, error) {
 	f := familyOf(n)
 	if err := f.list(ctx, s); err != nil {
 		return nil, err
@@ -326,9 +326,9 @@ func below(ctx context.Context, s *direct.Session, n *plan.Node) ([]string, erro
 // KeySteps returns the access lists to set on the nodes of keys that still have a former list. us are the identities of the
 // connection.
 //
-// An apply calls it after the last transaction, which raised the version of each family's node: a client that makes a key node
-// with the former list checks the version from before. So no such node appears after this look. All earlier ones are seen, because
-// a server that has answered the transaction, or a later request, has applied all earlier writes.
+// An apply calls KeySteps after the last transaction, which raised the version of each family's node: a client that makes a key
+// node with the former list checks the version from before. So no such node appears after this look. All earlier ones are seen,
+// because a server that has answered the transaction, or a later request, has applied all earlier writes.
 func KeySteps(ctx context.Context, s *direct.Session, p *plan.Plan, us []kind.ACL) (steps []plan.ACLStep, err error) {
 	for c := range p.Each() {
 		if len(c.FormerLists) == 0 {
@@ -347,7 +347,7 @@ func KeySteps(ctx context.Context, s *direct.Session, p *plan.Plan, us []kind.AC
 			return sure&(kind.PermRead|kind.PermAdmin) == 0
 		})
 		found := make([]*plan.ACLStep, len(nodes))
-		err := each(ctx, &Tally{}, s, nodes, func(nodes []string) direct.Reads { return direct.Reads{GetACL: nodes} },
+		err := forEach(ctx, &Tally{}, s, nodes, func(nodes []string) direct.Reads { return direct.Reads{GetACL: nodes} },
 			func(ctx context.Context, s *direct.Session, i int) error {
 				acl, stat, err := s.GetACL(ctx, nodes[i])
 				switch list := wire.FromZK(acl); {

@@ -23,7 +23,7 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 	paths := framePaths(r.tree, desired)
 	found := make([]*plan.Framed, len(paths))
 	records, n := kind.ParentPath(r.tree.IndexPin.Path), int32(0)
-	err := each(ctx, r.tally, r.s, paths, func(paths []string) direct.Reads { return direct.Reads{GetACL: paths} },
+	err := forEach(ctx, r.tally, r.s, paths, func(paths []string) direct.Reads { return direct.Reads{GetACL: paths} },
 		func(ctx context.Context, s *direct.Session, i int) error {
 			acl, stat, err := s.GetACL(ctx, paths[i])
 			switch {
@@ -62,7 +62,8 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 }
 
 // framePaths returns the root and the tool's own nodes. If the stack declares administrators, it adds the nodes above the root,
-// whose lists may have to be set. A stack that was never applied has no nodes of its own below .locktree, so they are left out.
+// whose lists may have to be set. Otherwise, if the stack was never applied, it leaves out the stack's own nodes, which do not
+// exist yet.
 func framePaths(tree, desired *plan.Tree) []string {
 	root := tree.Root
 	paths := []string{root, record.ScaffoldPath(root)}

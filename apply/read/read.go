@@ -185,7 +185,7 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 		return err
 	}
 	r.walks = false
-	if err := r.descend(ctx, r.elsewhere(rootThere)); err != nil {
+	if err := r.descend(ctx, r.missedPaths(rootThere)); err != nil {
 		return err
 	}
 	if len(desired.Intent.Imports) == 0 {
@@ -194,14 +194,13 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	return r.adopt(ctx, desired)
 }
 
-// elsewhere lists the named paths that the walk cannot have met: their parent exists but
-// is not ours, or is not walked into, so its children were not listed. A child of an absent node is absent
-// without asking.
+// missedPaths lists the named paths that the walk cannot have met: their parent exists but is not ours, or is not walked into, so
+// its children were not listed. A child of an absent node is absent without asking.
 //
 // r.names is sorted, so a parent comes before its children. The children of a namespace of ours were all visited, so a child that
 // was not seen is absent. A child of a lock of ours also counts as absent, although it was not visited, because it is no
 // declaration. If the lock is to become a namespace, the transaction fails with NotEmpty.
-func (r *reader) elsewhere(rootThere bool) []string {
+func (r *reader) missedPaths(rootThere bool) []string {
 	var out []string
 	for _, path := range r.names {
 		if _, ok := r.seen[path]; ok {
@@ -504,14 +503,14 @@ func Shown(ctx context.Context, s *direct.Session, path string, planned kind.Lis
 // waking up for each. Larger numbers help no further. If more than 1,000 requests of all clients wait, servers stop reading from
 // everybody (globalOutstandingLimit).
 const (
-	together = 32 // paths whose reads are sent in one write (see each)
-	parallel = 4  // such writes that wait for their answers
+	readsPerWrite = 32 // paths whose reads are sent in one write (see forEach)
+	writesAhead   = 4  // such writes that wait for their answers
 )
 
-// each calls f for every index of paths, several at a time, and returns the first error. For some paths, requests returns the
+// forEach calls f for every index of paths, several at a time, and returns the first error. For some paths, requests returns the
 // reads that f needs. They are sent ahead. Any other request of f costs a round trip, for which the other calls wait. The first
 // error ends the context of all calls. f must be safe for concurrent use. t counts the paths that are done.
-func each(ctx context.Context, t *Tally, s *direct.Session, paths []string, requests func(paths []string) direct.Reads,
+func forEach(ctx context.Context, t *Tally, s *direct.Session, paths []string, requests func(paths []string) direct.Reads,
 	f func(ctx context.Context, s *direct.Session, i int) error) error {
 	return batches(ctx, t, len(paths), func(ctx context.Context, first, end int) error {
 		ahead := s.ReadAhead(ctx, requests(paths[first:end]))
@@ -540,13 +539,13 @@ func (t *Tally) begin(least int) {
 	t.least.Store(int64(least))
 }
 
-// batches is like each, for an f that sends its own reads. f gets the indices from first up to, but without, end.
+// batches is like forEach, for an f that sends its own reads. f gets the indices from first up to, but without, end.
 func batches(ctx context.Context, t *Tally, n int, f func(ctx context.Context, first, end int) error) error {
 	t.all.Add(int64(n))
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(parallel)
-	for first := 0; first < n; first += together {
-		end := min(first+together, n)
+	g.SetLimit(writesAhead)
+	for first := 0; first < n; first += readsPerWrite {
+		end := min(first+readsPerWrite, n)
 		g.Go(func() error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)

@@ -123,7 +123,7 @@ func childrenOf(ctx context.Context, s *direct.Session, path string) ([]string, 
 // before their parent.
 func Contents(ctx context.Context, s *direct.Session, n *plan.Node) (all []string, err error) {
 	if n.Kind().Key != nil {
-		return below(ctx, s, n)
+		return familyContents(ctx, s, n)
 	}
 	dirs, parts := []string{n.Path}, []string(nil) // nodes whose children may be contenders, and children that are not contenders
 	for _, part := range n.Live.Parts {

@@ -244,7 +244,7 @@ func Free(ctx context.Context, s *direct.Session, path string) error {
 // that the credentials are wrong.
 func existing(ctx context.Context, s *direct.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
 	found := make([]*zk.Stat, len(paths))
-	err := each(ctx, &Tally{}, s, paths, func(paths []string) direct.Reads { return direct.Reads{Exists: paths} },
+	err := forEach(ctx, &Tally{}, s, paths, func(paths []string) direct.Reads { return direct.Reads{Exists: paths} },
 		func(ctx context.Context, s *direct.Session, i int) (err error) {
 			found[i], err = s.Exists(ctx, paths[i])
 			switch {

@@ -22,7 +22,7 @@ func applyCommand(a *app) *cobra.Command {
 			if len(args) == 0 {
 				return f.coded(f.apply(c.Context(), a))
 			}
-			if err := f.none(); err != nil {
+			if err := f.refuse(); err != nil {
 				return err
 			}
 			defer a.Interruptible(c.Context())()

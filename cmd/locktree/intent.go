@@ -79,8 +79,8 @@ func notPattern(shown, address, hint string) error {
 	return view.Failf("Not an address", "%s is no address: names contain neither \"*\" nor \"?\". %s", shown, hint)
 }
 
-// none refuses these flags beside a saved plan, which already says what to do.
-func (f *intentFlags) none() error {
+// refuse returns an error if one of these flags is beside a saved plan, which already says what to do.
+func (f *intentFlags) refuse() error {
 	if f.Destroy {
 		return view.Failf("Destroy with a saved plan", "A saved plan already says what to destroy. Save one with \"plan -destroy -out FILE\" and apply that.")
 	}

@@ -93,7 +93,7 @@ func (g *generator) siblings(nodes []*Existing, in, indent string) {
 		d := g.declared[f.Path]
 		switch {
 		case d != nil:
-			g.into(f, d)
+			g.adoptDeclared(f, d)
 		case f.Skip != "":
 			fmt.Fprintf(&g.blocks, "\n%s# Left out: %s, because %s.\n", indent, visible(f.Path), visible(f.Skip))
 		case (f.Kind == nil || f.Stops) && !g.fragment:
@@ -136,10 +136,10 @@ func (g *generator) comment(to *bytes.Buffer, text, indent string) {
 	}
 }
 
-// into is for a node whose path the configuration declares already. It writes no second block. If no stack owns the node yet, it
-// writes an import. A node in a declared namespace belongs into that namespace's block, which is in another file. So into writes
-// its block as a comment, for a person to move.
-func (g *generator) into(f *Existing, d *plan.Node) {
+// adoptDeclared is for a node whose path the configuration declares already. It writes no second block. If no stack owns the node
+// yet, it writes an import. A node in a declared namespace belongs into that namespace's block, which is in another file. So
+// adoptDeclared writes its block as a comment, for a person to move.
+func (g *generator) adoptDeclared(f *Existing, d *plan.Node) {
 	switch {
 	case f.Skip != "":
 	case f.Kind != nil && f.Kind != d.Kind():

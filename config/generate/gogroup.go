@@ -14,7 +14,7 @@ func (f *goFile) group(g *group) {
 	if g.outer == nil {
 		f.comment(fmt.Sprintf("%s are the locks of ensemble %q below one root.", g.typ, g.on.ensemble.Name))
 	} else {
-		f.comment(append([]string{fmt.Sprintf("%s has the locks in %s.", g.typ, g.block.Addr)}, behind(facts(g.block))...)...)
+		f.comment(append([]string{fmt.Sprintf("%s has the locks in %s.", g.typ, g.block.Addr)}, afterBlank(facts(g.block))...)...)
 	}
 	aliases := f.aliases(g)
 	f.printf("type %s struct {\nplace\n", g.typ)
@@ -56,7 +56,7 @@ func (f *goFile) group(g *group) {
 	}
 }
 
-func behind(lines []string) []string {
+func afterBlank(lines []string) []string {
 	if len(lines) == 0 {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (f *goFile) about(m *member) {
 	if m.block.Repeated {
 		what += ", one for each key"
 	}
-	f.comment(append([]string{fmt.Sprintf("%s is %s.", m.name, what)}, behind(facts(m.block))...)...)
+	f.comment(append([]string{fmt.Sprintf("%s is %s.", m.name, what)}, afterBlank(facts(m.block))...)...)
 }
 
 func (f *goFile) keys(m *member) {
@@ -171,7 +171,7 @@ func (f *goFile) aliases(g *group) (out []*alias) {
 		if parent := a.addr.Parent().Block(); parent != "" {
 			in = g.on.groups[parent]
 		}
-		if in == nil || !g.on.at(a) {
+		if in == nil || !g.on.find(a) {
 			continue
 		}
 		for _, m := range in.members {
@@ -184,8 +184,8 @@ func (f *goFile) aliases(g *group) (out []*alias) {
 	return out
 }
 
-// at finds the group or node that an alias leads to. It returns false if the configuration without values does not name it.
-func (t *tree) at(a *alias) bool {
+// find finds the group or node that an alias leads to. It returns false if the configuration without values does not name it.
+func (t *tree) find(a *alias) bool {
 	if a.addr.Type() == "module" {
 		return a.addr == a.addr.Block() && t.groups[a.addr] != nil && !t.groups[a.addr].block.Repeated
 	}

@@ -52,7 +52,7 @@ func deletion(p *plan.Plan, s *access.Sides, m *pairing, have *plan.Node) plan.C
 	// A namespace has no contenders, and naming it in -force-break must not break the locks inside it.
 	c.Break = breaks(s, c.Addr) && !c.Kind.Container
 	want := s.Want[have.Path]
-	if to := elsewhere(p, s, m, have); to != nil {
+	if to := successor(p, s, m, have); to != nil {
 		want, c.NextPath, c.Break = to, to.Path, c.Break || breaks(s, to.Addr) && !c.Kind.Container
 	}
 	checkRemoval(p, &c, want)
@@ -78,7 +78,7 @@ func comparison(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node
 	switch {
 	case len(c.ForcesReplace) > 0:
 		remake(p, s, m, &c, want, plan.ReasonReplaceCannotUpdate)
-	case c.PreviousAddr != "" && !c.Kind.Container && elsewhere(p, s, m, have) != nil:
+	case c.PreviousAddr != "" && !c.Kind.Container && successor(p, s, m, have) != nil:
 		remake(p, s, m, &c, want, plan.ReasonReplaceCannotUpdate)
 	case covers(s.Opts.Replace, c.Addr) && !c.Kind.Container:
 		remake(p, s, m, &c, want, plan.ReasonReplaceByRequest)
@@ -128,7 +128,7 @@ func breaks(s *access.Sides, addr plan.Addr) bool {
 func remake(p *plan.Plan, s *access.Sides, m *pairing, c *plan.Change, want *plan.Node, reason plan.Reason) {
 	c.Action, c.Reason, c.Break, c.MissingParts, c.FormerLists = plan.Replace, reason, breaks(s, c.Addr), nil, nil
 	c.Leaves, c.Missing = reasonOf(s, m, c.Before.Owned())
-	if to := elsewhere(p, s, m, c.Before); to != nil {
+	if to := successor(p, s, m, c.Before); to != nil {
 		c.NextPath, c.Break = to.Path, c.Break || breaks(s, to.Addr)
 	}
 	checkRemoval(p, c, want)

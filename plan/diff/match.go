@@ -14,9 +14,9 @@ import (
 // whose path changes is replaced: one transaction deletes the node at the old path and creates one at the new path. The deletion
 // fails while a contender is in the old queue, so the lock is never held at both paths. Programs at the old path find no lock there.
 
-// elsewhere returns the declaration at another path that continues a node, nil if there is none. A mark may have been copied: the
+// successor returns the declaration at another path that continues a node; nil if there is none. A mark may have been copied: the
 // node at the declared path is the one that stays.
-func elsewhere(p *plan.Plan, s *access.Sides, m *pairing, have *plan.Node) *plan.Node {
+func successor(p *plan.Plan, s *access.Sides, m *pairing, have *plan.Node) *plan.Node {
 	to := m.byAddr[s.Intent.Rename(have.Owned())]
 	if to == nil || to.Path == have.Path {
 		return nil

@@ -109,7 +109,7 @@ func asksFor(p *plan.Plan, o plan.Output, planned map[plan.Addr]bool) bool {
 // problem decides.
 func limitChanges(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool {
 	planned := map[plan.Addr]bool{} // addresses of blocks
-	asked := map[string]bool{}         // by path
+	asked := map[string]bool{}      // by path
 	for c := range p.Each() {
 		asked[c.Path] = covers(s.Opts.Targets, namesOf(p, s, m, c)...)
 	}
@@ -161,7 +161,7 @@ func namesOf(p *plan.Plan, s *access.Sides, m *pairing, c *plan.Change) []plan.A
 		names = append(names, c.PreviousAddr)
 	}
 	if c.Action == plan.Delete {
-		if to := elsewhere(p, s, m, c.Before); to != nil {
+		if to := successor(p, s, m, c.Before); to != nil {
 			names = append(names, to.Addr)
 		}
 	}

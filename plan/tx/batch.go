@@ -82,9 +82,9 @@ var ErrTooLong = errors.New("plan: the transaction is longer than the servers re
 // The yield of [Each] returns this error to get the transaction again.
 var ErrLeft = errors.New("plan: the transaction is to be made again")
 
-// unchanged returns the Change of the path if that changes nothing. In Changes, those that are not deletions come last, ordered by
+// noOpAt returns the Change of the path if that changes nothing. In Changes, those that are not deletions come last, ordered by
 // path.
-func unchanged(p *plan.Plan, path string) *plan.Change {
+func noOpAt(p *plan.Plan, path string) *plan.Change {
 	rest := p.Changes[sort.Search(len(p.Changes), func(i int) bool { return p.Changes[i].Action != plan.Delete }):]
 	i, ok := slices.BinarySearchFunc(rest, path, func(c plan.Change, path string) int { return cmp.Compare(c.Path, path) })
 	if !ok || rest[i].Action != plan.NoOp || rest[i].Renamed() {
@@ -121,7 +121,7 @@ func (b *batcher) cut(units [][]*plan.Change) (tx *Transaction, taken int, err e
 		if err != nil {
 			return nil, 0, err
 		}
-		ops = slices.Concat(around(b.p, unit, checked), ops)
+		ops = slices.Concat(namespaceChecks(b.p, unit, checked), ops)
 		if size += payload(ops); taken > 0 && size > b.budget {
 			break
 		}
@@ -159,7 +159,7 @@ func unitsOf(p *plan.Plan) (out [][]*plan.Change) {
 		}
 	}
 	if linked {
-		out = together(made)
+		out = divide(made)
 	} else {
 		for i := range made {
 			out = append(out, made[i:i+1])
@@ -192,8 +192,8 @@ func operations(p *plan.Plan, unit []*plan.Change) (ops []Op, err error) {
 	return admit(p, ops), nil
 }
 
-// around returns checks of the namespaces around the new nodes of a unit, if the transaction does not have them yet.
-func around(p *plan.Plan, unit []*plan.Change, checked map[string]bool) (ops []Op) {
+// namespaceChecks returns checks of the namespaces around the new nodes of a unit, if the transaction does not have them yet.
+func namespaceChecks(p *plan.Plan, unit []*plan.Change, checked map[string]bool) (ops []Op) {
 	for _, c := range unit {
 		if parent := untouched(p, c); parent != nil && !checked[parent.Path] {
 			checked[parent.Path] = true
@@ -212,7 +212,7 @@ func untouched(p *plan.Plan, c *plan.Change) *plan.Change {
 	if c.Action != plan.Create {
 		return nil
 	}
-	parent := unchanged(p, kind.ParentPath(c.Path))
+	parent := noOpAt(p, kind.ParentPath(c.Path))
 	if parent == nil || parent.Before == nil || parent.Before.Live == nil {
 		return nil
 	}
@@ -258,11 +258,11 @@ func (b *batcher) roll(tx *Transaction) []byte {
 	return next
 }
 
-// together divides changes, which are in the order of execution, into units. If a lock's path changes, its deletion and its
-// creation are in one unit. So are locks that exchange their paths. A unit comes after the units that it needs.
+// divide divides changes, which are in the order of execution, into units. If a lock's path changes, its deletion and its creation
+// are in one unit. So are locks that exchange their paths. A unit comes after the units that it needs.
 //
 // The units are the strongly connected components of what needs what, by Tarjan's algorithm: it finds those that are needed first.
-func together(changes []*plan.Change) [][]*plan.Change {
+func divide(changes []*plan.Change) [][]*plan.Change {
 	t := &tying{at: make(map[string]*plan.Change, len(changes)), inside: map[string][]*plan.Change{}, seen: map[*plan.Change]int{}, low: map[*plan.Change]int{}, done: map[*plan.Change]bool{}}
 	for _, c := range changes {
 		t.at[c.Path] = c

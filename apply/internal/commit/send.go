@@ -52,7 +52,7 @@ type Sender struct {
 	Done, Ops, Bytes int
 	Changes          []*plan.Change
 	Created          []plan.ACLStep // the final lists of new nodes, which until then also admit the administrators whom the plan removes
-	Record           plan.Pin       // the record before the next transaction; after the last, before that one
+	Record           plan.Pin       // the record before the transaction under way, or before the last one
 
 	later   map[plan.Addr]bool // addresses of changes that are done only when their lists are set
 	started map[*plan.Change]bool

@@ -189,7 +189,7 @@ func Detached(ctx context.Context, s *direct.Session) (context.Context, context.
 	return context.WithTimeout(context.WithoutCancel(ctx), 3*s.Timeout()+10*time.Second)
 }
 
-// Tries is how often a write is sent at most. A transaction that is known not to be committed is also sent at most so often.
+// Tries is how often a write is sent at most. The same limit holds for a transaction that is known not to be committed.
 const Tries = 3
 
 // Write sets the data of one node under the lock, together with the operations beside. A copy sent again after a lost reply has the

@@ -43,14 +43,14 @@ func (e *Evaluation) scope(d *static.Decl) scope {
 	return scope{in: e, d: d, r: e.Of(d), ctx: e.contextOf(d.Attrs)}
 }
 
-// apart is the scope of an expression outside of the graph. Its errors do not break the declaration.
-func (e *Evaluation) apart(d *static.Decl) scope {
+// outsideGraph is the scope of an expression outside of the graph. Its errors do not break the declaration.
+func (e *Evaluation) outsideGraph(d *static.Decl) scope {
 	return scope{in: e, d: d, r: &Result{cty.DynamicVal, d.Broken}, ctx: e.contextOf(d.Attrs)}
 }
 
 // Value evaluates an argument that no declaration has, as if d had it.
 func (e *Evaluation) Value(d *static.Decl, a *syntax.Attribute) (cty.Value, bool) {
-	return e.apart(d).value(a)
+	return e.outsideGraph(d).value(a)
 }
 
 func (s scope) fail() { s.r.Failed = true }

@@ -73,7 +73,7 @@ func valueOf(e *Evaluation, v *static.Variable) *static.Given {
 
 // keeps reports whether a variable keeps the rules of a block. at is where its value comes from.
 func keeps(e *Evaluation, v *static.Variable, rule *static.Decl, at hcl.Range) bool {
-	return !rule.Broken && keepsRule(e.apart(rule), v, rule.Block, at)
+	return !rule.Broken && keepsRule(e.outsideGraph(rule), v, rule.Block, at)
 }
 
 func keepsRule(s scope, v *static.Variable, rule *syntax.Block, at hcl.Range) bool {

@@ -91,10 +91,10 @@ func env(environ []string) function.Function {
 	}, function.Parameter{Name: "name", Type: cty.String, AllowMarked: true})
 }
 
-// inside turns a path, which is relative to the configuration's directory as path.module is, into one below the module's directory.
-// It refuses a path that leads out of there, and the file system refuses such symbolic links (syntax.Directories). A configuration
-// must neither depend on its surroundings nor leak them.
-func (in Module) inside(name string) (string, error) {
+// resolve turns a path, which is relative to the configuration's directory as path.module is, into one below the module's
+// directory. It refuses a path that leads out of there, and the file system refuses such symbolic links (syntax.Directories). A
+// configuration must neither depend on its surroundings nor leak them.
+func (in Module) resolve(name string) (string, error) {
 	base := filepath.FromSlash(in.Path)
 	if filepath.IsAbs(name) {
 		var err error
@@ -116,7 +116,7 @@ func (in Module) inside(name string) (string, error) {
 var errOutside = errors.New("only files in the directory of the module can be read: copy it there, and write \"${path.module}/NAME\"")
 
 func (in Module) read(name string) (string, error) {
-	inside, err := in.inside(name)
+	inside, err := in.resolve(name)
 	if err != nil {
 		return "", err
 	}

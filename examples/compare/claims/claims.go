@@ -117,9 +117,9 @@ func (e *Env) measured(inGo bool) (all []drivers.System) {
 	return all
 }
 
-// each runs an experiment for all systems at the same time. With counted, the systems of one server take turns, because its
+// forEach runs an experiment for all systems at the same time. With counted, the systems of one server take turns, because its
 // counts are compared.
-func each[R any, P interface {
+func forEach[R any, P interface {
 	*R
 	row() *Row
 }](e *Env, systems []drivers.System, counted bool, measure func(drivers.System, P)) []R {
@@ -189,7 +189,7 @@ const held = 10 * time.Millisecond
 
 // Fair lets eight clients of each system contend for a lock.
 func (e *Env) Fair(window time.Duration) []Fair {
-	return each(e, e.measured(false), true, func(s drivers.System, f *Fair) {
+	return forEach(e, e.measured(false), true, func(s drivers.System, f *Fair) {
 		e.Tell("fairness: %s", s.Name)
 		p := lock.Must(lock.Spawn(e.command(s, drivers.TTL), patience/3))
 		defer p.Kill()
@@ -219,7 +219,7 @@ type Pooled struct {
 
 // Pool puts a load of four workers, with connections of their own, on that lock, and counts.
 func (e *Env) Pool(window time.Duration) []Pooled {
-	return each(e, []drivers.System{drivers.Pooled}, false, func(s drivers.System, p *Pooled) {
+	return forEach(e, []drivers.System{drivers.Pooled}, false, func(s drivers.System, p *Pooled) {
 		scope := &server.Scope{}
 		defer scope.Close()
 		up := lock.Must(server.Start(scope, s.Server, 1))
@@ -245,7 +245,7 @@ const locks = 1000
 func (e *Env) Idle() []Idle {
 	// On ZooKeeper a client keeps only its session alive, so one system with the raw client is enough.
 	systems := slices.DeleteFunc(e.measured(true), func(s drivers.System) bool { return s.Server == "zookeeper" && !s.Client })
-	return each(e, systems, true, func(s drivers.System, i *Idle) {
+	return forEach(e, systems, true, func(s drivers.System, i *Idle) {
 		e.Tell("idle locks: %s", s.Name)
 		scope, up := &server.Scope{}, e.Servers[s.Server]
 		defer scope.Close()

@@ -93,7 +93,7 @@ const staleLimit, writesAfter = 400, 20
 
 // Paused pauses a holder of each system, all at the same time, until a rival has the lock. If the lock has no time to live,
 // the pause lasts three times the time to live of the other locks.
-func (e *Env) Paused() []Pause { return each(e, e.measured(false), false, e.pause) }
+func (e *Env) Paused() []Pause { return forEach(e, e.measured(false), false, e.pause) }
 
 func (e *Env) pause(s drivers.System, p *Pause) {
 	scope := &server.Scope{}
@@ -139,7 +139,7 @@ type Killed struct {
 
 // Killed kills a holder of each system and lets a rival wait for its lock.
 func (e *Env) Killed() []Killed {
-	return each(e, e.measured(false), false, func(s drivers.System, k *Killed) {
+	return forEach(e, e.measured(false), false, func(s drivers.System, k *Killed) {
 		scope := &server.Scope{}
 		defer scope.Close()
 		first, second := e.queue(scope, s, e.Servers[s.Server].Addrs, e.TTL, "killed")
@@ -175,7 +175,7 @@ type Crossed struct {
 // Crossed makes two clients of each system each ask for the other's lock, and waits three times the time to live for the outcome.
 // A client whose request is refused gives back its own lock.
 func (e *Env) Crossed() []Crossed {
-	return each(e, e.measured(true), false, func(s drivers.System, c *Crossed) {
+	return forEach(e, e.measured(true), false, func(s drivers.System, c *Crossed) {
 		var clients [2]lock.Client
 		var first, second [2]lock.Locker
 		for i := range clients {
@@ -311,7 +311,7 @@ func (e *Env) elect() []Failover {
 	defer scope.Close()
 	up, failed := server.Start(scope, "zookeeper", 3)
 	libraries := slices.DeleteFunc(e.measured(false), func(s drivers.System) bool { return s.Server != "zookeeper" || !s.Client })
-	all := each(e, libraries, true, func(s drivers.System, f *Failover) {
+	all := forEach(e, libraries, true, func(s drivers.System, f *Failover) {
 		f.Server = "the leader of three servers is killed; the others elect another"
 		lock.Check(failed)
 		// The session is long enough to outlast an election.

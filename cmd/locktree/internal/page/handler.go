@@ -34,7 +34,7 @@ var pages = sync.OnceValue(func() *template.Template {
 		"unasked": lockview.Unasked, "noDump": noDump,
 		"times": times, "applied": planview.ApplyLine, "words": func(s string) []string { return strings.Split(s, " ") },
 		// Parts of the page.
-		"tab": func(v *shown, name, link, text string) map[string]any {
+		"tab": func(v *pageData, name, link, text string) map[string]any {
 			return map[string]any{"Link": link, "Text": text, "Here": v.Name == name || v.Name == "lock" && name == "locks"}
 		},
 		"column": func(l list, sort, text string) map[string]any {
@@ -66,8 +66,8 @@ func noDump(snap *scan.Snapshot) string {
 // maxPages is how many rendered pages are kept until the next look.
 const maxPages = 64
 
-// shown is what a page is made of.
-type shown struct {
+// pageData is what a page is made of.
+type pageData struct {
 	Name, Title string // the page to show
 	Version     int
 	Now         time.Time
@@ -75,7 +75,7 @@ type shown struct {
 	Sources     []lockview.Source
 	Ensembles   []Ensemble
 	Problems    []problem
-	Bad, Watch  int // how many of the problems are there now, and how many may come
+	Bad, Watch  int // how many problems are of severity Now or worse, and how many are not
 	Locks       list
 	Lock        *row
 	Gone        string // the path of a lock that is not there
@@ -214,8 +214,8 @@ func (b *board) render(name string, q url.Values) ([]byte, int, error) {
 }
 
 // view gathers what a page shows. b.mu is held.
-func (b *board) view(name string, q url.Values) *shown {
-	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(),
+func (b *board) view(name string, q url.Values) *pageData {
+	v := &pageData{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(),
 		Program: b.opts.Version, Sources: b.sources, Ensembles: b.ensembles, Path: "/" + name + "?" + q.Encode()}
 	v.Problems = problems(b.sources, b.ensembles, v.Now, b.opts.Interval)
 	for _, p := range v.Problems {
@@ -255,7 +255,7 @@ func (b *board) view(name string, q url.Values) *shown {
 		for _, e := range b.ensembles {
 			of := conditionsOf{Ensemble: e.Name, At: e.CheckAt, Trouble: e.Trouble}
 			if e.Checkup != nil {
-				of.List = together(e.Checkup.Findings())
+				of.List = merge(e.Checkup.Findings())
 				slices.SortStableFunc(of.List, func(a, b lockview.Finding) int { return int(b.Verdict - a.Verdict) }) // the worst first
 				of.More = max(0, len(of.List)-maxQueue)
 				of.List = of.List[:len(of.List)-of.More]

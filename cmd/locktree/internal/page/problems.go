@@ -46,7 +46,7 @@ type problem struct {
 const (
 	bigSession = 512 << 10 // bytes of paths: the library's limit for its own sessions
 	mostListed = 50        // problems of one sort, and locks of one problem
-	urgentOver = 3         // a limit that is exceeded so many times over is urgent
+	urgentOver = 3         // a limit exceeded by this factor is urgent
 )
 
 // problems lists the problems of all ensembles, the worst first.
@@ -353,7 +353,7 @@ func (p *problemsOf) conditions() {
 	if p.e.Checkup == nil {
 		return
 	}
-	all := together(slices.DeleteFunc(p.e.Checkup.Findings(), func(k lockview.Finding) bool {
+	all := merge(slices.DeleteFunc(p.e.Checkup.Findings(), func(k lockview.Finding) bool {
 		return k.Verdict != check.Fails || p.missing[strings.TrimPrefix(k.Name, "access ")] // the missing lock is already a problem
 	}))
 	for _, k := range all[:min(len(all), mostListed)] {
@@ -364,8 +364,8 @@ func (p *problemsOf) conditions() {
 	}
 }
 
-// together merges findings that say the same of several servers or nodes.
-func together(all []lockview.Finding) (out []lockview.Finding) {
+// merge merges findings that say the same of several servers or nodes.
+func merge(all []lockview.Finding) (out []lockview.Finding) {
 	type same struct {
 		verdict    check.Verdict
 		what, next string

@@ -219,15 +219,15 @@ func declareImport(cfg *config.Config, addr plan.Addr, path string) error {
 	}
 	imports := &e.Tree.Intent.Imports
 	if i := slices.IndexFunc(*imports, func(i plan.Import) bool { return i.To == addr || i.Path == path }); i >= 0 {
-		return beside((*imports)[i], addr, path)
+		return compareImport((*imports)[i], addr, path)
 	}
 	*imports = append(*imports, plan.Import{To: addr, Path: path, Origin: n.Origin, ByCommand: true})
 	return nil
 }
 
-// beside compares an import block with an import on the command line, if they have the address or the path in common. If only one
-// of the two is equal, two znodes would become one lock, or one znode two locks.
-func beside(block plan.Import, addr plan.Addr, path string) error {
+// compareImport compares an import block with an import on the command line, if they have the address or the path in common. If
+// only one of the two is equal, two znodes would become one lock, or one znode two locks.
+func compareImport(block plan.Import, addr plan.Addr, path string) error {
 	switch {
 	case block.To == addr && block.Path == path:
 		return nil

@@ -127,8 +127,8 @@ type Progress struct {
 	Elapsed     time.Duration
 }
 
-// left estimates the time to the end from the part that is done; 0 where that is unknown.
-func (p Progress) left() time.Duration {
+// remaining estimates the time to the end from the part that is done; 0 if that is unknown.
+func (p Progress) remaining() time.Duration {
 	if p.Done <= 0 || p.Done >= p.Total {
 		return 0
 	}
@@ -140,7 +140,7 @@ func (p Progress) line() string {
 		return fmt.Sprintf("%s: %s", p.What, Elapsed(p.Elapsed))
 	}
 	text := fmt.Sprintf("%s: %d of %d %s", p.What, p.Done, p.Total, p.Unit)
-	if left := p.left(); left > 0 {
+	if left := p.remaining(); left > 0 {
 		text += ", about " + max(left.Round(time.Second), time.Second).String() + " left"
 	}
 	return text

@@ -63,7 +63,7 @@ func (s *stream) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) 
 // Progress implements [Output].
 func (s *stream) Progress(p *Progress) {
 	if p != nil {
-		s.Send("info", "progress", p.line(), Fields{"progress": progressJSON{p.Done, p.Elapsed.Milliseconds(), p.left().Milliseconds(), p.Total, p.Unit, p.What}})
+		s.Send("info", "progress", p.line(), Fields{"progress": progressJSON{p.Done, p.Elapsed.Milliseconds(), p.remaining().Milliseconds(), p.Total, p.Unit, p.What}})
 	}
 }
 

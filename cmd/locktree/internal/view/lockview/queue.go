@@ -186,8 +186,8 @@ func wish(c recipes.Contender) string {
 	return fmt.Sprintf(" wants %d", c.Permits)
 }
 
-// Since is the time since when a contender holds or waits. A client of another library does not say when it was granted the lock.
-// Then Since is the time when the client queued.
+// Since is the time at which a contender was granted the lock, or queued. A client of another library does not say when it was
+// granted the lock. Then Since is the time when the client queued.
 func Since(c recipes.Contender) time.Time { return cmp.Or(c.Held, c.Since) }
 
 // Age is for how long a contender has held or waited; 0 if that is not known.
