@@ -255,9 +255,9 @@ func (c *Change) NeedsIdle() bool {
 	return c.Action == Delete || c.Action == Replace
 }
 
-// Leave turns the replacement of a node that may be a container into an Update or a NoOp: the lock is in use now, so its node stays. Leave
-// returns false if the change recreates the node for another reason. The transactions that are not sent yet are made from the
-// changed plan.
+// Leave turns the replacement of a node that may be a container into an Update or a NoOp: the lock is in use now, so its node
+// stays. Leave returns false if the change recreates the node for another reason. The transactions that are not sent yet are made
+// from the changed plan.
 func (c *Change) Leave() bool {
 	if c.Reason != ReasonReplaceContainer {
 		return false
