@@ -72,7 +72,7 @@ type Ensemble struct {
 	// DeclRange is the place of the block.
 	DeclRange hcl.Range
 
-	passwordFiles []string // that Auth was read from
+	passwordFiles []string // the files that Auth was read from
 }
 
 // TLS are the files of an encrypted connection. Relative paths in the

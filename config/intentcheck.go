@@ -115,7 +115,7 @@ func checkMoves(e *eval.Evaluation, have *inventory) bool {
 // checkEnd is checkTarget for a block that moved on with the namespace, the module or the block around it.
 func checkEnd(e *eval.Evaluation, v *eval.Move, end plan.Addr, have *inventory) {
 	_, ok := have.addrs[end]
-	if _, keyed := end.Key(); !keyed { // it may stand in something with keys
+	if _, keyed := end.Key(); !keyed { // the block may be in a block with keys
 		ok = ok || have.blocks[end.Block()]
 	}
 	if !ok && have.sound {

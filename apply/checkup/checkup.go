@@ -40,8 +40,8 @@ type Report struct {
 
 // Stack checks the locks of a stack: whether they exist, whether the connection may use them, and whether they contain nodes that
 // are not contenders. If the stack declares its administrators and readers, it checks the rights that the connection needs as one
-// of them. It writes nothing. most bounds the locks that it checks if no administrators are declared.
-func Stack(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int) (*Report, error) {
+// of them. It writes nothing. limit bounds the locks that it checks if no administrators are declared.
+func Stack(ctx context.Context, c *recipes.Client, declared *plan.Tree, limit int) (*Report, error) {
 	s, err := c.Session(ctx)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func Stack(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int
 	if declared.Intent.Access != nil {
 		look = checkDeclared
 	}
-	out, err := look(ctx, c, declared, most)
+	out, err := look(ctx, c, declared, limit)
 	if err == nil {
 		out.Locks = append(id, out.Locks...)
 	}
@@ -65,15 +65,15 @@ func Stack(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int
 }
 
 // checkOpen checks a stack that does not declare who may use it.
-func checkOpen(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int) (*Report, error) {
+func checkOpen(ctx context.Context, c *recipes.Client, declared *plan.Tree, limit int) (*Report, error) {
 	var paths []string
 	for _, n := range declared.Nodes {
 		if !n.Kind().Container {
 			paths = append(paths, n.Path)
 		}
 	}
-	out := &Report{Cut: len(paths) > most}
-	paths = paths[:min(len(paths), most)]
+	out := &Report{Cut: len(paths) > limit}
+	paths = paths[:min(len(paths), limit)]
 	out.Checked = len(paths)
 	conditions, err := check.Client(ctx, c, paths...)
 	if err != nil {

@@ -100,7 +100,7 @@ func (a *Acquisition) Set(snap *scan.Snapshot) {
 
 // Evicted is what became of an acquisition.
 type Evicted struct {
-	Nodes   []string // that were removed, or written to
+	Nodes   []string // the nodes that were removed, or written to
 	History string   // the path of the history that notes it; "" if none does
 	Why     string   // why no history notes it
 }

@@ -539,7 +539,7 @@ func (t *Tally) begin(least int) {
 	t.least.Store(int64(least))
 }
 
-// batches is like forEach, for an f that sends its own reads. f gets the indices from first up to, but without, end.
+// batches is like forEach, for an f that sends its own reads. f gets the range of indices from first to end-1.
 func batches(ctx context.Context, t *Tally, n int, f func(ctx context.Context, first, end int) error) error {
 	t.all.Add(int64(n))
 	g, ctx := errgroup.WithContext(ctx)

@@ -33,16 +33,16 @@ func (a *app) loader() *stack.Loader {
 	return &stack.Loader{Dir: a.dir, Environ: a.Env, Stdin: a.Stdin, Version: version(), Log: a.Stderr, Screen: a, Dial: a.dialClient}
 }
 
-// looking loads the configuration, connects for reading to the ensembles that can be reached, and calls f. It answers an
+// withStack loads the configuration, connects for reading to the ensembles that can be reached, and calls f. It answers an
 // interrupt meanwhile.
-func (a *app) looking(ctx context.Context, inputs []config.Input, f func(*stack.Stack) error) error {
+func (a *app) withStack(ctx context.Context, inputs []config.Input, f func(*stack.Stack) error) error {
 	defer a.Interruptible(ctx)()
 	return a.loader().Look(ctx, inputs, f)
 }
 
-// lasting removes the soft memory limit, for a command that does not end by itself. Above memoryGoal the garbage collector
+// unlimitMemory removes the soft memory limit, for a command that does not end by itself. Above memoryGoal the garbage collector
 // would run all the time.
-func (a *app) lasting() {
+func (a *app) unlimitMemory() {
 	if a.Env.Get("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(math.MaxInt64)
 	}
@@ -58,9 +58,9 @@ func (a *app) jsonFlag(c *cobra.Command, form screen.JSON, help string) {
 	})
 }
 
-// completing loads the configuration to complete a command line. It asks no server, because a shell must not wait, and it does
+// completionConfig loads the configuration to complete a command line. It asks no server, because a shell must not wait, and it does
 // not read standard input, which is the shell's.
-func (a *app) completing(flags *loadFlags) *config.Config {
+func (a *app) completionConfig(flags *loadFlags) *config.Config {
 	l := a.loader()
 	opts := l.Options(flags.inputs)
 	opts.Inputs = slices.DeleteFunc(opts.Inputs, func(in config.Input) bool { return in.Reader != nil })
@@ -70,7 +70,7 @@ func (a *app) completing(flags *loadFlags) *config.Config {
 
 // addresses returns the declared addresses, for completions.
 func (a *app) addresses(flags *loadFlags) (out []string) {
-	for _, addr := range stack.Addresses(a.completing(flags)) {
+	for _, addr := range stack.Addresses(a.completionConfig(flags)) {
 		out = append(out, string(addr))
 	}
 	return out

@@ -16,7 +16,7 @@ func historyCommand(a *app) *cobra.Command {
 		Short:      "Show who applied what, and when",
 		Args:       atMost(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.looking(c.Context(), flags.inputs, func(s *stack.Stack) error { return live.History(c.Context(), a.Screen, s) })
+			return a.withStack(c.Context(), flags.inputs, func(s *stack.Stack) error { return live.History(c.Context(), a.Screen, s) })
 		},
 	}
 	flags.register(c)

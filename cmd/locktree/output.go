@@ -17,7 +17,7 @@ func outputCommand(a *app) *cobra.Command {
 		Short: "Show the output values of the last apply",
 		Args:  atMost(1),
 		ValidArgsFunction: completes(func() (names []string) {
-			for _, o := range a.completing(&flags).Outputs {
+			for _, o := range a.completionConfig(&flags).Outputs {
 				names = append(names, o.Name)
 			}
 			return names
@@ -27,7 +27,7 @@ func outputCommand(a *app) *cobra.Command {
 				return usage(c, "The -raw option needs one output", "Give the name of one output, without -json.")
 			}
 			var outputs planview.Outputs
-			err := a.looking(c.Context(), flags.inputs, func(s *stack.Stack) (err error) {
+			err := a.withStack(c.Context(), flags.inputs, func(s *stack.Stack) (err error) {
 				outputs, err = live.Outputs(c.Context(), s)
 				return err
 			})

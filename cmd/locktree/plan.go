@@ -33,7 +33,7 @@ func planCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.looking(c.Context(), f.inputs, func(s *stack.Stack) error { return f.show(c.Context(), a, opts, s) })
+			return a.withStack(c.Context(), f.inputs, func(s *stack.Stack) error { return f.show(c.Context(), a, opts, s) })
 		},
 	}
 	f.loadFlags.register(c)

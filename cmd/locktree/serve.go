@@ -43,7 +43,7 @@ func serveCommand(a *app) *cobra.Command {
 				}
 			}
 			o.Where = stack.Where{Inputs: tree.inputs, Servers: tree.servers, Prefix: tree.prefix}
-			a.lasting()
+			a.unlimitMemory()
 			return follow.Serve(c.Context(), a.Screen, a.loader(), o, cfg)
 		},
 	}

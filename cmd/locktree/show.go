@@ -28,10 +28,10 @@ func showCommand(a *app) *cobra.Command {
 					return err
 				}
 			}
-			return a.looking(c.Context(), flags.inputs, func(s *stack.Stack) error { return live.Tree(c.Context(), a.Screen, s, args...) })
+			return a.withStack(c.Context(), flags.inputs, func(s *stack.Stack) error { return live.Tree(c.Context(), a.Screen, s, args...) })
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return a.addresses(&flags), cobra.ShellCompDirectiveDefault // and names of plan files
+			return a.addresses(&flags), cobra.ShellCompDirectiveDefault // complete names of plan files, too
 		},
 	}
 	flags.register(c)

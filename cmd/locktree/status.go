@@ -47,7 +47,7 @@ func statusCommand(a *app) *cobra.Command {
 				if !c.Flags().Changed("reads") {
 					reads = follow.Reads
 				}
-				a.lasting()
+				a.unlimitMemory()
 				return follow.Watch(c.Context(), a.Screen, a.loader(), cfg, tree.prefix, filter, reads)
 			}
 			return a.loader().Reach(c.Context(), cfg, true, func(s *stack.Stack) error {

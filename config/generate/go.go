@@ -26,7 +26,7 @@ type group struct {
 	block   *Block // nil: a root
 	on      *tree  // the ensemble
 	outer   *group // nil: a root
-	name    string // in the group around
+	name    string // its name in the group around it
 	typ     string
 	members []*member // by address
 }

@@ -125,15 +125,15 @@ func (f *goFile) lock(g *group, m *member, name, key, path string) {
 // step is the last step of the member's address.
 func (m *member) step() string { return typeName(m.block.Kind) + "." + m.block.Label }
 
-// segment is an expression for what the member adds to a path. at is a place.
-func (m *member) segment(at string) string {
+// segment returns the expression for what the member adds to a path. place is the name of the variable for its place.
+func (m *member) segment(place string) string {
 	switch {
 	case m.block.Kind == nil:
 		return `""`
 	case m.block.Name.Listed && m.block.Repeated:
-		return fmt.Sprintf("listed(%s.at + %q + index(key))", at, m.step())
+		return fmt.Sprintf("listed(%s.at + %q + index(key))", place, m.step())
 	case m.block.Name.Listed:
-		return fmt.Sprintf("listed(%s.at + %q)", at, m.step())
+		return fmt.Sprintf("listed(%s.at + %q)", place, m.step())
 	case m.block.Name.HasKey && m.block.Name.After != "":
 		return fmt.Sprintf("%q + segment(key) + %q", "/"+m.block.Name.Before, m.block.Name.After)
 	case m.block.Name.HasKey:

@@ -190,8 +190,8 @@ func textbook(parent bool) herdLock {
 	}
 }
 
-// waitFirst waits until own is the first in the queue. It watches the parent, or the node before own.
-func waitFirst(ctx context.Context, s *direct.Session, dir, own string, parent bool) error {
+// waitFirst waits until the node is the first in the queue. It watches the parent, or the node before it.
+func waitFirst(ctx context.Context, s *direct.Session, dir, node string, parent bool) error {
 	for {
 		var queue []string
 		var changed <-chan struct{}
@@ -202,7 +202,7 @@ func waitFirst(ctx context.Context, s *direct.Session, dir, own string, parent b
 			queue, _, err = s.Children(ctx, dir)
 		}
 		slices.Sort(queue)
-		place := slices.Index(queue, own)
+		place := slices.Index(queue, node)
 		if err == nil && place > 0 && !parent {
 			_, _, changed, err = s.GetW(ctx, dir+"/"+queue[place-1])
 		}

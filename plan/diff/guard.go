@@ -200,7 +200,7 @@ func checkShrink(p *plan.Plan, c *plan.Change) {
 // Declared nodes count only in a destroy. In other plans, a declared node in an undeclared namespace is an error, see
 // checkParents.
 type contents struct {
-	of   map[string][]string // by the path of each namespace around them
+	of   map[string][]string // the nodes that stay, by the path of each namespace around them
 	mine map[string]bool     // for a node that was ours: true if it is still ours after the plan
 }
 
@@ -425,7 +425,7 @@ func checkListings(p *plan.Plan, s *access.Sides) {
 	length, nodes, grows := map[string]int{}, map[string]int{}, map[string]bool{}
 	add := func(path string) (at string) {
 		at = kind.ParentPath(path)
-		length[at] += 4 + len(path) - len(kind.JoinPath(at, "")) // its name, and 4 bytes for its length
+		length[at] += 4 + len(path) - len(kind.JoinPath(at, "")) // the length of the node's name, and 4 bytes for that length
 		nodes[at]++
 		return at
 	}

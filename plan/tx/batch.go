@@ -284,7 +284,7 @@ type tying struct {
 	inside map[string][]*plan.Change // by the path of a namespace: the nodes in it that go
 	seen   map[*plan.Change]int      // when it was visited, from 1
 	low    map[*plan.Change]int      // the first visited that it needs and that needs it
-	done   map[*plan.Change]bool     // in a unit
+	done   map[*plan.Change]bool     // it is in a unit
 	stack  []*plan.Change
 	units  [][]*plan.Change
 }

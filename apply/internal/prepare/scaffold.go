@@ -44,11 +44,10 @@ type Ground struct {
 // lock. It creates the missing ones in one transaction, the apply lock with its declaration. It returns the created paths, and the
 // history.
 //
-// The lock is not held yet, so any number of applies may do this at once. It writes nothing that
-// exists: if it finds a node created meanwhile, it determines again what is missing. A lost reply does
-// not matter either: what exists then is what was wanted.
+// The lock is not held yet, so any number of applies may do this at once. Scaffold writes nothing that exists: if it finds a node
+// created meanwhile, it determines again what is missing. A lost reply does no harm either: what exists then is what was wanted.
 //
-// acl is the access list of the nodes. The contenders of the lock get the list own, that of the tool's own nodes.
+// acl is the access list of the nodes. The list own, that of the tool's own nodes, is for the contenders of the lock.
 func Scaffold(ctx context.Context, s *direct.Session, p *plan.Plan, own, acl kind.List) (g *Ground, err error) {
 	g = &Ground{}
 	if p.Index.Absent { // another stack may have been applied since the plan
@@ -136,7 +135,7 @@ func missingOf(ctx context.Context, s *direct.Session, paths []string) (missing 
 	for _, path := range paths {
 		stat, err := s.Exists(ctx, path)
 		switch {
-		case errors.Is(err, zk.ErrNoAuth): // it exists, see reader.unreadable; we need not be able to read what is above the root
+		case errors.Is(err, zk.ErrNoAuth): // this proves that the node exists, see reader.unreadable; we need not be able to read nodes above the root
 		case err != nil:
 			return nil, refusal.Read(path, err)
 		case stat == nil:

@@ -31,7 +31,7 @@ type Ensemble struct {
 	Auth                           []recipes.Auth
 	Login                          *Login // nil: not at all
 	DeclRange                      hcl.Range
-	PasswordFiles                  []string     // that Auth was read from
+	PasswordFiles                  []string     // the files that Auth was read from
 	Access                         *plan.Access // nil when the block says neither admins nor readers
 	ID                             string       // the id that is pinned
 	DefaultRoot                    string       // set only with Options.NoValues: the default of root, "" if there is none; paths then begin at "/"

@@ -78,7 +78,7 @@ type Evaluation struct {
 	*syntax.Report
 	All    *loading     // what all evaluations share
 	outer  *Evaluation  // the one with the module block that calls this module; nil: the configuration itself
-	call   *static.Decl // this module block
+	call   *static.Decl // that module block
 	At     Element      // the element of the for_each of call
 	Calls  map[*static.Decl][]*Evaluation
 	Prefix string // of its addresses: "" or module.team["search"].

@@ -33,7 +33,7 @@ type Instance struct {
 	Protect  bool
 	Nameless bool     // its argument name was wrong, or is not known
 	Unknown  []string // parameters that are not known
-	Any      bool     // it stands for several, because the keys of a for_each around it, or its own, are not known
+	Any      bool     // the instance stands for several, because the keys of a for_each around it, or its own, are not known
 	Failed   bool     // something about its block was wrong
 	broken   bool     // its for_each was wrong: a stand-in, so that other errors inside are found
 }
@@ -359,14 +359,14 @@ func placeNode(s scope, i *Instance) {
 	}
 }
 
-// PlanNode is what the declaration of the instance says besides its parameters. own is the access list for nodes without an acl.
-// Nodes of one policy share their lists, which never change. They are clipped, so that an append of the planner makes a list of
-// its own.
-func (i *Instance) PlanNode(origin string, own kind.List) plan.Node {
+// PlanNode is what the declaration of the instance says besides its parameters. fallback is the access list for nodes without an
+// acl. Nodes of one policy share their lists, which never change. The lists are clipped, so that an append of the planner makes a
+// list of its own.
+func (i *Instance) PlanNode(origin string, fallback kind.List) plan.Node {
 	n := plan.Node{Path: i.Path, Origin: origin, Payload: &kind.Payload{Protect: i.Protect}}
 	p := i.Policy
 	if p == nil {
-		n.ACL = slices.Clip(own)
+		n.ACL = slices.Clip(fallback)
 		if i.Ensemble.Access != nil && !i.Node.Kind.Container {
 			n.Payload.ChildACL = n.ACL // without it, each client would derive the contenders' list from the node's list and its own identities
 		}

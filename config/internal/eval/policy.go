@@ -240,7 +240,7 @@ func principalsIn(s scope, a *syntax.Attribute, v cty.Value) (kind.List, bool) {
 		}
 		p := kind.ACL{Scheme: e.GetAttr("scheme").AsString(), ID: e.GetAttr("id").AsString()}
 		if err := forms.CheckPrincipal(p.Scheme, p.ID); err != nil {
-			if secret { // it may have been written here as an object, with any scheme
+			if secret { // the principal may be an object that is written here, with any scheme
 				err = errWithheld
 			}
 			s.wrong(a, "Invalid principal", explain.Sentence(err.Error()))

@@ -71,7 +71,7 @@ func valueOf(e *Evaluation, v *static.Variable) *static.Given {
 	return v.Fallback
 }
 
-// keeps reports whether a variable keeps the rules of a block. at is where its value comes from.
+// keeps reports whether a variable keeps the rule of a block. An error points at the range at, from which the value comes.
 func keeps(e *Evaluation, v *static.Variable, rule *static.Decl, at hcl.Range) bool {
 	return !rule.Broken && keepsRule(e.outsideGraph(rule), v, rule.Block, at)
 }

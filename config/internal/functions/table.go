@@ -55,7 +55,7 @@ var pure = map[string]function.Function{
 type Module struct {
 	FS   fs.FS  // its directory
 	Dir  string // what messages call the directory
-	Path string // from the configuration's directory, as path.module is
+	Path string // its path from the configuration's directory, like path.module
 }
 
 // Table is every function that an expression in a module can call; environ is what env reads, as [os.Environ] gives it.

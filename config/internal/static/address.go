@@ -129,14 +129,14 @@ func (p Place) siblings() []*Node {
 	return p.in.Nodes
 }
 
-// Lookup finds the block an address names. If there is none, why says so. But why is empty if the block may be in a part of the
-// files that could not be read.
-func (d *Declarations) Lookup(a plan.Addr) (at Place, why string, ok bool) {
+// Lookup finds the block that an address names. If there is none, reason says so. The reason is empty if the block may be in a
+// part of the files that could not be read.
+func (d *Declarations) Lookup(a plan.Addr) (at Place, reason string, ok bool) {
 	if a == "" {
 		return Place{in: d}, "", true
 	}
-	if at, why, ok = d.Lookup(a.Parent()); !ok {
-		return at, why, false
+	if at, reason, ok = d.Lookup(a.Parent()); !ok {
+		return at, reason, false
 	}
 	if a.Type() != "module" {
 		n := at.in.index[nodeKey{at.node, a.Type(), a.Name()}]

@@ -19,7 +19,7 @@ import (
 // directory, and never change then. An evaluation holds the results of each instance.
 type Declarations struct {
 	Files    *syntax.Sources
-	Path     string // from the configuration's directory; "." for that itself
+	Path     string // its path from the configuration's directory; "." is that directory
 	Settings *Decl  // the locktree block
 
 	// Named has the declarations that a reference ROOT.NAME finds.
@@ -60,13 +60,13 @@ type reader struct {
 	// open opens a directory by its path from the configuration's.
 	open    func(dir string) (fs.FS, error)
 	known   map[string]*Declarations // by path; nil when a directory holds nothing that could be evaluated
-	refused bool                     // that there are too many modules has been reported
+	refused bool                     // an error about too many modules has been reported
 }
 
-// Read makes the declarations of a configuration and of the modules that it calls. open opens a directory by its path from the
+// Read makes the declarations of a configuration and of the modules that it calls. openDir opens a directory by its path from the
 // configuration's, and version is that of this program. It returns nil when there is nothing that could be evaluated.
-func Read(files *syntax.Sources, version string, open func(dir string) (fs.FS, error)) *Declarations {
-	r := &reader{version: version, open: open, known: map[string]*Declarations{}}
+func Read(files *syntax.Sources, version string, openDir func(dir string) (fs.FS, error)) *Declarations {
+	r := &reader{version: version, open: openDir, known: map[string]*Declarations{}}
 	all := r.directory(files, ".", nil)
 	if r.refused { // a refused module may still call others without limit
 		return nil

@@ -305,7 +305,7 @@ type ordering struct {
 	report *syntax.Report
 	sorted []*Decl
 	path   []edge        // the declarations under visit, each with the reason to visit the next one
-	place  map[*Decl]int // where on the path, counted from 1; -1 for what is sorted
+	place  map[*Decl]int // its place on the path, from 1; -1 if it is sorted
 	cyclic map[*Decl]bool
 }
 

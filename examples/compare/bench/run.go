@@ -48,7 +48,7 @@ type Plan struct {
 	Rounds    int
 	Window    time.Duration // of one sample
 	WarmUp    time.Duration // of each system's process, which then stays; ten times as long for a JVM
-	Limit     time.Duration // for an answer: the results leave out a slower system, and say so
+	Limit     time.Duration // the time for an answer: the results leave out a slower system, and say so
 	Members   int           // of the ZooKeeper ensemble
 	Self      string        // this program
 	Dir       string        // for compiled drivers

@@ -84,7 +84,7 @@ type Pause struct {
 	Token  bool // grants come with a token
 	Stale  int  // writes by the old holder after the rival's grant, until it was told
 	Writes int  // Stale, and the writes of a holder with a token after it was told
-	Fenced int  // those of Writes that pass a store's check: it refuses smaller tokens than it has seen
+	Fenced int  // how many of Writes pass a store's check: it refuses smaller tokens than it has seen
 }
 
 // staleLimit limits the writes that are counted until the holder is told: two seconds of them. writesAfter is the number of writes

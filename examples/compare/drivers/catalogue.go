@@ -22,8 +22,8 @@ type System struct {
 	Name    string
 	Server  string      // the server that it needs, as package server names it
 	Driver  lock.Driver `json:"-"` // the driver, if it is in Go
-	Java    string      // or its class in Java
-	Python  string      // or its module in Python
+	Java    string      // the class of the driver, if it is in Java
+	Python  string      // the module of the driver, if it is in Python
 	Library string      // a Go module, or a Debian package; empty is this repository
 	Client  bool        // a library of locks on ZooKeeper
 	Memory  bool        // the lock is in the server's memory, whatever its disk does

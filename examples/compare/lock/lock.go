@@ -280,7 +280,7 @@ func (p *Process) Stop() error {
 // Kill ends the process and its children, and waits for it.
 func (p *Process) Kill() {
 	p.end.Do(func() {
-		_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // its group is its own
+		_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // the process leads a group of its own
 		for range p.lines {
 		}
 		_ = p.cmd.Wait()

@@ -200,14 +200,14 @@ func free(s *Scope, n int) (addrs, ports []string) {
 // Distance puts servers a round trip away: it relays connections, and all bytes on them come half a round trip later.
 // It counts the bytes.
 type Distance struct {
-	Addrs []string // instead of the servers' addresses
-	Sent  Traffic  // by clients
+	Addrs []string // for clients, instead of the servers' addresses
+	Sent  Traffic  // what clients sent
 
 	half   time.Duration
 	ctx    context.Context
 	relays sync.WaitGroup
 	mu     sync.Mutex
-	heard  []*Traffic // by connection, in the order of arrival: to its client
+	heard  []*Traffic // what was sent to each client, in the order of their connections
 }
 
 // Traffic is what passed in one direction.

@@ -78,7 +78,7 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 			p.locks()
 			p.unread()
 			p.sessions()
-			if all := e.Snapshot.Certificates; len(all) > 0 { // only those of the page's own connection; doctor shows every server's
+			if all := e.Snapshot.Certificates; len(all) > 0 { // these are of the page's own connection; doctor shows those of every server
 				if k := check.Certificates(all, now); k.Verdict != check.Holds {
 					p.add(map[check.Verdict]severity{check.Fails: Now}[k.Verdict], "certificate", "", clip(k.What)+".", "locktree doctor")
 				}

@@ -39,7 +39,7 @@ type Ensemble struct {
 	looking  string          // progress of the look under way, if it takes long
 
 	Root, Stack    string     // as declared
-	Compare        bool       // it is compared with a configuration
+	Compare        bool       // the ensemble is compared with a configuration
 	Drift          *plan.Plan // what would put the configuration in force; nil before it was checked, and without a configuration
 	DriftAt        time.Time
 	DriftSource    lockview.Source // the configuration that Drift is about

@@ -44,9 +44,9 @@ func NewDocuments(out io.Writer, err Stream, version string) Output {
 	return &documents{Machine{out: out, Version: version, now: time.Now}, notices{err}}
 }
 
-// NewStream returns the output of commands whose -json is a stream of messages. now is the clock of "@timestamp".
-func NewStream(out io.Writer, version string, now func() time.Time) Output {
-	return &stream{Machine{out: out, Version: version, now: now}}
+// NewStream returns the output of commands whose -json is a stream of messages. clock tells the time of "@timestamp".
+func NewStream(out io.Writer, version string, clock func() time.Time) Output {
+	return &stream{Machine{out: out, Version: version, now: clock}}
 }
 
 // Show implements [Output].

@@ -203,7 +203,7 @@ type Excess struct {
 	Limit    string // max_hold or max_wait
 	Declared string
 	Age      time.Duration
-	Times    float64           // so many times the limit
+	Times    float64           // how many times the limit Age is
 	Who      recipes.Contender // the contender that exceeds it for longest
 	Key      *inspect.Report   // of a family: the key with that contender
 	Keys     int               // of a family: how many keys exceed it
