@@ -21,7 +21,7 @@
 //	locktree_sessions{state}                    gauge      sessions that are not lost; state is active or suspect
 //	locktree_sessions_lost_total                counter    sessions that were lost, other than by Client.Close
 //	locktree_heartbeat_seconds                  histogram  heartbeats by how long the servers took to commit them
-//	locktree_label_overflow_total               counter    events counted under lock="other" beyond WithMaxLocks
+//	locktree_label_overflow_total               counter    events counted under lock="other": the program has more locks than WithMaxLocks
 //
 // result is one of
 //

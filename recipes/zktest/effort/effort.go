@@ -17,7 +17,7 @@ const (
 	Unraced Build = "without the race detector"
 )
 
-// Proof says that only `make prove` runs the test: in these builds, or in both if it names none.
+// Proof says that `make test` skips the test, and `make prove` runs it: in these builds, or in both if it names none.
 func Proof(t testing.TB, builds ...Build) {
 	t.Helper()
 	switch tests := os.Getenv("TESTS"); {
