@@ -117,6 +117,7 @@ func (c *client) await(want zk.State) {
 		select {
 		case got := <-c.states:
 			if got == want {
+				synctest.Wait() // go-zookeeper reads what an answer writes, until it has set its watches again
 				return
 			}
 		case <-deadline:

@@ -88,26 +88,28 @@ func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, hangu
 	case <-ctx.Done():
 	}
 	stop()
-	// Finish the answers under way, and close the sessions, if that is soon done. The sessions hold no lock.
-	soon, cancel := context.WithTimeout(context.Background(), endWithin)
+	soon, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
+	if handler.Shutdown(soon) != nil {
+		_ = handler.Close()
+	}
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
 		s.watching.Wait()
 	}()
-	if handler.Shutdown(soon) != nil {
-		_ = handler.Close()
-	}
 	select {
 	case <-closed:
-	case <-soon.Done():
+	case <-time.After(closeWithin): // a server that does not answer; the sessions hold no lock
 	}
 	return err
 }
 
-// endWithin is the time for requests under way when serve is told to stop.
-const endWithin = 700 * time.Millisecond
+// When serve is told to stop, it finishes the answers under way, and closes the sessions of its clients, within these times.
+const (
+	answerWithin = 700 * time.Millisecond
+	closeWithin  = 5 * time.Second
+)
 
 // adopt puts configurations in force. A watched ensemble keeps its client and session unless its key has changed.
 func (s *Service) adopt(ctx context.Context) {
