@@ -46,7 +46,8 @@ func (c *Client) take(ctx context.Context, q *handle, set, try bool, members ...
 }
 
 // explain separates an outage from contention. If the session is not active when a wait ends, the error matches ErrUnreachable.
-// Even then a Try returns a HeldError, if it names another client's contender, or a goroutine of this client that holds the lock.
+// But a Try that knows the holder returns its HeldError alone. The holder is another client's contender, or a goroutine of this
+// client.
 func (k *asked) explain(ctx context.Context, a *lock.Call, err error) error {
 	var held *HeldError
 	known := errors.As(err, &held) && (!held.Local || held.owner == turn.Holds)
@@ -130,8 +131,8 @@ func (k *call) tell(e Event) {
 }
 
 // tenure sends the Observer the events of one lease: Acquired, and then Released or Lost, each at most once. A lease that enters
-// a lock again belongs to the outer lease's tenure. Such a lease has its own tenure if its call first waited at a former path of
-// the lock, because EventQueued was sent then.
+// a lock again belongs to the outer lease's tenure. If the call of such a lease first waited at a former path of the lock, it
+// has sent EventQueued. Then the lease has a tenure of its own.
 type tenure struct {
 	q       *handle // its holder's handle
 	call    *call

@@ -71,10 +71,10 @@ type Config struct {
 	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
 	ReadOnly bool
 	// Lazy lets a program start while ZooKeeper is away: Dial checks this configuration and connects to nothing. The first use connects. If
-	// it cannot connect, it fails like a use after a lost session. A Lock waits until its ctx, or WithMaxWait, ends, and a Try for a sixth
-	// of SessionTimeout. Both return ErrUnreachable, which says why each server failed. If the servers refuse an identity, the first use
-	// returns ErrAuth, and so does each later use. So such a program should use the client once, or call Session, before it reports that it
-	// is ready.
+	// it cannot connect, each method behaves as after the loss of a session. A Lock waits until its ctx, or WithMaxWait, ends, and a Try
+	// for a sixth of SessionTimeout. Both return ErrUnreachable, which says why each server failed. If the servers refuse an identity, the
+	// first use returns ErrAuth, and so does each later use. So such a program should use the client once, or call Session, before it
+	// reports that it is ready.
 	Lazy bool
 }
 

@@ -20,7 +20,7 @@ type Declaration struct {
 	Params  kind.Params
 	Since   time.Time       // of a job: when its schedule was declared, by the ensemble's clock; zero for one that is not declared
 	Changed <-chan struct{} // closed when the caller should call Declaration again
-	ID      string          // the holder or waiter that this handle's nodes name
+	ID      string          // the name of the holder or waiter; the handle writes it into its nodes
 	Timeout time.Duration   // of the session
 
 	read *declare.Declaration

@@ -182,11 +182,11 @@ func (q *eventQueue) wait(limit time.Duration) {
 	}
 }
 
-// LogEvents makes a Config.Observer that logs events for people, one line each. LevelError is for a lease that was lost.
-// LevelWarn is for a session in doubt or lost, but not for one that Close ended, and for a call with the result unreachable,
-// quota or error. LevelInfo is for a session that is no longer in doubt. LevelDebug is for a session that Close ended, and for
-// all other grants, waits, refusals and releases. Heartbeats are not logged. Config.Logger says which servers cannot be reached,
-// and why: the same logger serves for both.
+// LogEvents makes a Config.Observer that logs events for people, one line each. LevelError is for a lease that was lost. LevelWarn is
+// for a session in doubt, and for one that was lost without Close. It is also for a call with the result unreachable, quota or error.
+// LevelInfo is for a session that is no longer in doubt. LevelDebug is for a session that Close ended, and for all other grants,
+// waits, refusals and releases. Heartbeats are not logged. Config.Logger says which servers cannot be reached, and why: the same
+// logger serves for both.
 func LogEvents(log *slog.Logger) func(Event) {
 	return func(e Event) {
 		level, text := levelOf(e)

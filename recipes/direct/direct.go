@@ -77,8 +77,8 @@ func (s *Session) ChildrenW(ctx context.Context, path string) (names []string, s
 	return names, stat, until(watched, call, w), err
 }
 
-// until returns the channel that is closed when the watch fires or the context watched ends. A watch that fires also ends watched.
-// So a caller's context that lives long keeps no watch that has fired.
+// until returns the Done channel of the context "watched". A watch that fires ends this context. So a caller's context that lives long
+// keeps no watch that has fired.
 func until(watched context.Context, call func(), w *session.Watch) <-chan struct{} {
 	if w == nil {
 		call()

@@ -15,7 +15,7 @@ import (
 // Job is what is known of a job that runs once for each slot, beside who holds its lock.
 type Job struct {
 	Record *slots.Record // which slots were started; nil if it could not be read
-	From   time.Time     // slots after this time count, by the ensemble's clock
+	From   time.Time     // only slots after this time count; it is a time of the ensemble's clock
 	Why    error         // why the record could not be read
 }
 

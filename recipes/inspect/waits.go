@@ -127,9 +127,9 @@ func (g *waitGraph) add(in *Report) {
 	}
 }
 
-// blocker returns a party that keeps the wait from ending; false if there is none. A party that is known to go on has left g.waits. All
-// contenders ahead must go first. All holders must leave too, except where one permit may be enough: then one holder that goes on suffices.
-// A waiter may need several permits, but this counts it as content with one. So a deadlock over several may be missed.
+// blocker returns a party that keeps the wait from ending; false if there is none. A party that can go on is not in g.waits any more. All
+// contenders ahead must go first. All holders must leave too; if one permit may be enough (Any), one holder that can leave suffices. A
+// waiter may need several permits, but blocker assumes that it needs one. So a deadlock over several may be missed.
 func (g *waitGraph) blocker(w Wait) (step, bool) {
 	stuck := func(c Contender) bool { return partyOf(c) != partyOf(w.Waiter) && g.waits[partyOf(c)] != nil }
 	goesOn := func(c Contender) bool { return !stuck(c) }

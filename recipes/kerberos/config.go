@@ -43,8 +43,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Login is a [recipes.SASL]. Clients may share it, and many goroutines. It needs no closing: the timer that renews its tickets
-// does not keep it alive.
+// Login is a [recipes.SASL]. Several Clients may share it, and many goroutines may use it at once. It needs no closing: the timer that
+// renews its tickets does not keep it alive.
 type Login struct {
 	cfg Config
 	log *slog.Logger

@@ -17,8 +17,8 @@ const RevokeMessage = "__REVOKE__"
 // Holder is what this library's contenders say about themselves in the data of their nodes.
 //
 // Held is when a contender was granted, usually after a wait. For a permit, the client writes it just before the grant. In other queues
-// the client usually writes it after the grant: at once in a long queue, otherwise when the lock has been held for a moment. A reader of
-// it knows that the queue admits this contender.
+// the client usually writes it after the grant: at once in a long queue, otherwise when the lock has been held for a moment. A program
+// that finds Held set knows that the queue admits this contender.
 type Holder struct {
 	ID    string     `json:"id"`
 	Host  string     `json:"host"`

@@ -94,8 +94,8 @@ func (k *Kind) String() string {
 	return k.Name
 }
 
-// firstHolds is the admission rule of a queue with one holder. The front holds, and each waiter waits for its predecessor, so a
-// departure wakes exactly one (the herd-free rule of ZooKeeper's lock recipe).
+// firstHolds is the admission rule of a queue with one holder. The front holds, and each waiter waits for its predecessor. So a departure
+// does not wake the whole queue (the herd-free rule of ZooKeeper's lock recipe).
 func firstHolds(_ Params, _ []Contender, i int) (admitted bool, behind int) { return i == 0, i - 1 }
 
 // The kinds in the order of the help texts.

@@ -40,7 +40,8 @@ type OnceParams struct {
 	Schedule string
 	// Timezone is the zone of the schedule's clock, by its name in the IANA database; "" is UTC.
 	Timezone string
-	// CatchUp is how long after its instant a slot may still be started, such as "6h"; "" means an hour.
+	// CatchUp is how long after its instant a slot may still be started, such as "6h"; "" means an hour. It does not bound a slot that
+	// the program names.
 	CatchUp string
 	// Keep is how many slots the record lists one by one.
 	Keep int
@@ -58,7 +59,7 @@ var onceTable = append(commonTable(WireCurator),
 	parameter{Name: "timezone", at: func(p Params) any { return &p.(*OnceParams).Timezone }, Default: "", Zone: true, rule: checkPrintable,
 		Doc: `The zone of the schedule's clock, such as "Europe/Berlin"; UTC if it is left out.`},
 	parameter{Name: "catch_up", at: func(p Params) any { return &p.(*OnceParams).CatchUp }, Default: "", rule: checkDuration,
-		Doc: `How long after its instant a slot may still be started, such as "6h"; an hour if it is left out.`},
+		Doc: `How long after its instant a slot may still be started, such as "6h"; an hour if it is left out. It does not bound a slot that a program names.`},
 	parameter{Name: "keep", at: func(p Params) any { return &p.(*OnceParams).Keep }, Number: true, Default: 30, Min: 1, Max: 500,
 		Doc: "How many slots the record lists. A slot that sorts before them is refused."},
 	parameter{Name: "success", at: func(p Params) any { return &p.(*OnceParams).Success }, Default: SuccessStart, OneOf: []string{SuccessStart, SuccessEnd},

@@ -43,7 +43,7 @@ type Sight struct {
 	PID            int        `json:"pid,omitempty"`
 	Since          Stamp      `json:"since,omitzero"`
 	Held           Stamp      `json:"held,omitzero"`
-	Candidate      bool       `json:"candidate,omitempty"` // it leads, since a time that is not known
+	Candidate      bool       `json:"candidate,omitempty"` // it leads an election; when it was elected is not known
 	ForMs          int64      `json:"for_ms,omitempty"`    // for how long it has held or waited
 	Format         string     `json:"format,omitempty"`
 	Revoked        *bool      `json:"revoked,omitempty"`
@@ -78,8 +78,8 @@ func NewSight(p Party, moment time.Time) Sight {
 	return s
 }
 
-// since is the time from which it holds or waits. A holder that waited and does not say when it was granted, as clients of other libraries
-// do, counts from when it came.
+// since is the time from which it holds or waits. Clients of other libraries do not say when they were granted. A holder of theirs that
+// waited counts from when it queued.
 func (s Sight) since() time.Time { return cmp.Or(s.Held.Time, s.Since.Time) }
 
 // Who is the name, with "(reader)" and "(asked to release)" if these apply.

@@ -26,12 +26,12 @@ import (
 // "end" other clients start the slot again, with a larger token, until a run has succeeded. At most one success is recorded. But
 // a holder that lost the lock without stopping may finish the work a second time, unless its store refuses old tokens.
 //
-// Clocks only say when to try. A slot is not started more than 30 s before its instant, by the clock of the ensemble. The stat of
-// the client's own node in the queue shows that clock. A client with a fast clock waits. A client with a slow clock starts late,
-// if no other client has started. It does not start if the instant is more than catch_up ago, by the ensemble's time of the
-// start. So a slot is missed only if the clock of every live client is at least catch_up slow, or if a run of another slot takes
-// too long. A client that waits for an instant looks at its clock again every minute, so a clock may be set at any time. Only the
-// wait for the job's lock is longer. clock.go lists each wait; docs/once.md says the rest.
+// Clocks only say when to try. A slot is not started more than 30 s before its instant, by the clock of the ensemble. The stat of the
+// client's own node in the queue shows that clock. A client with a fast clock waits. A client with a slow clock starts late, if no other
+// client has started. It does not start a slot whose instant is more than catch_up ago, by the ensemble's time of the start. Only a slot
+// that the program names may be older. So a slot of the schedule is missed only if the clock of every live client is at least catch_up
+// slow, or if a run of another slot takes too long. A client that waits for an instant looks at its clock again every minute, so a clock
+// may be set at any time. Only the wait for the job's lock is longer. clock.go lists each wait; docs/once.md says the rest.
 type Once struct {
 	c    *recipes.Client
 	path string
@@ -51,8 +51,8 @@ var (
 	// ErrSlotTaken: the slot was started, with success = "start"; or a run of it has succeeded; or a person skipped it. A
 	// *SlotError wraps it.
 	ErrSlotTaken = errors.New("recipes: slot taken")
-	// ErrSlotTooOld: the slot sorts before the recorded ones, so it may have been run. Or its instant is before the job was
-	// declared, or more than catch_up ago. It is not run.
+	// ErrSlotTooOld: the slot sorts before the recorded ones, so it may have been run. Or its instant is before the job was declared. Or
+	// it is more than catch_up ago, and the program has not named it. It is not run.
 	ErrSlotTooOld = errors.New("recipes: slot too old")
 	// ErrNoSlot: the job has no such slot: its instant is not in the schedule, or its name is empty, longer than 128 bytes, or not
 	// printable.
@@ -144,7 +144,8 @@ func (o *Once) startNow(ctx context.Context, slot string, moment time.Time, choo
 		return s, 0, nil
 	}
 	err = l.Do(ctx, func(context.Context, *recipes.Lease) error { return err })
-	// The wait in early counts from our node's last write. The time in asked is earlier, so the pause is never too long.
+	// The wait in early counts from our node's last write. That write came after the time in asked. So the pause, which is counted from
+	// asked, is never too long.
 	return nil, min(early-time.Since(asked), recheck) + stagger(p), err
 }
 

@@ -106,7 +106,7 @@ func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool
 	}
 	waiting, stop := context.WithTimeout(ctx, min(recheck, p.Late()/8))
 	defer stop()
-	_, stat, changed, err := s.GetW(waiting, recordOf(o.path)) // changed is also closed when the context waiting ends
+	_, stat, changed, err := s.GetW(waiting, recordOf(o.path)) // the channel is also closed at the end of its context
 	if err != nil {
 		return false
 	}

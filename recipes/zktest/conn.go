@@ -43,7 +43,7 @@ type conn struct {
 	arrived int       // how many of in have reached the server
 	inSize  int
 	stalled bool // a fault holds the first of in
-	reading bool // a fault holds the reader with the first request of in that has not arrived
+	reading bool // a fault stops the reader goroutine: it holds the first request in the queue that has not arrived
 	cutIn   bool // partitioned: nothing arrives
 	room    chan struct{}
 

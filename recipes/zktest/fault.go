@@ -66,11 +66,11 @@ var (
 	// this server wait behind it, even those of a new connection. Their arrival keeps the session alive. If the client leaves meanwhile,
 	// they are still executed at release, unless the session is over by then or attached to another server ([Replica]).
 	Hold = Fault{kind: faultHold}
-	// HoldReader stops the thread that has read the request, until [Injection.Release]. The request is not in the pipeline yet, and
-	// nothing more is read from its connection. If that is cut, on either side, the request is executed at release all the same. A new
-	// connection of the session overtakes the request. So writes that were sent later can be executed and answered before it. ZooKeeper
-	// does that when the thread is not given a processor in time. A session that moves to another server and back while the first server
-	// is slow shows a program the same effect, and is more common.
+	// HoldReader stops the thread that has read the request, until [Injection.Release]. The request is not in the pipeline yet, and nothing
+	// more is read from its connection. If that is cut, on either side, the request is executed at release all the same. A new connection
+	// of the session overtakes the request. So writes that were sent later can be executed and answered before it. ZooKeeper does that when
+	// the thread is not given a processor in time. A program sees the same effect when its session leaves a slow server and returns to it.
+	// That is more common.
 	HoldReader = Fault{kind: faultHoldReader}
 	// HoldReply executes the request and keeps its reply, and everything sent on the connection after it, until [Injection.Release].
 	HoldReply = Fault{kind: faultHoldReply}

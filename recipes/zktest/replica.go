@@ -163,8 +163,8 @@ func (r *Replica) CutOff() {
 	r.v.cutOff = true
 }
 
-// Advance brings a follower that lags or is cut off up to date, once; it still lags or is cut off. So it plays a follower that is cut off
-// in one direction. It receives the leader's commits, but its own messages, with its clients' writes and pings, are lost.
+// Advance brings the follower up to date once. After that it lags, or is cut off, as before. So Advance plays a follower that is cut off in
+// one direction. It receives the leader's commits, but its own messages, with its clients' writes and pings, are lost.
 func (r *Replica) Advance() {
 	r.v.s.mu.Lock()
 	defer r.v.s.mu.Unlock()

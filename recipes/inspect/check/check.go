@@ -45,10 +45,11 @@ type Condition struct {
 	Next    string // what to do; "" when it holds
 }
 
-// Client checks three things: the conditions that keep two processes from believing that they hold the same lock, the certificates of this
-// connection, and this client's access to the locks at paths. It asks the server that this client is connected to, with the words conf,
-// srvr and mntr where they are allowed. If conf is not allowed, it opens and closes one session with the shortest possible timeout, which
-// reveals the tick. It writes nothing into the tree. An error means that there was no session, or that ctx ended.
+// Client judges the server that this client is connected to, the certificates of this connection, and this client's access to the locks at
+// paths. Most conditions on the server keep two processes from believing that they hold the same lock. Client asks the server that this
+// client is connected to, with the words conf, srvr and mntr where they are allowed. If conf is not allowed, it opens and closes one
+// session with the shortest possible timeout, which reveals the tick. It writes nothing into the tree. An error means that there was no
+// session, or that ctx ended.
 //
 // No client can check that the clocks of all machines run at the right rate. Nor can it check that the other servers are configured as
 // this one is.
@@ -136,11 +137,12 @@ func checkLease(t time.Duration, of sessions) Condition {
 }
 
 // checkStaleness compares how long a server may serve old data with how long the leader waits for the session. A follower that is cut off
-// drops its clients after syncLimit ticks. At the cut, the leader last heard of them at most half a tick and T/3 ago, because a client
-// pings every T/3. So the leader expires them no earlier than (2T/3 - half a tick) after the cut. Hence 2T/3 should be at least (syncLimit
-// + 1/2) ticks. No promise rests on this: grants and leases rest on commits, and such a server commits nothing.
+// drops its clients after syncLimit ticks. A client pings every T/3, and its server tells the leader within half a tick. So the leader's
+// last news of a client is at most T/3 and half a tick older than the cut. Hence it expires the clients no earlier than (2T/3 - half a
+// tick) after the cut. So 2T/3 should be at least (syncLimit + 1/2) ticks. No promise rests on this: grants and leases rest on commits,
+// and such a server commits nothing.
 func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condition {
-	k := Condition{Name: "stale servers", Why: "a server cut off from its leader serves old data for syncLimit ticks; if it drops its clients only after the leader has expired them, only their own clocks tell them of their loss"}
+	k := Condition{Name: "stale servers", Why: "a server cut off from its leader serves old data for syncLimit ticks; if the leader expires the sessions of its clients earlier, the clients learn of that only from their own clocks"}
 	least := time.Duration(syncLimit)*tick*3/2 + tick*3/4
 	switch {
 	case standalone:
@@ -157,7 +159,7 @@ func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condi
 	return k
 }
 
-// checkClock says which time the clock of this system does not count; see slept in package session.
+// checkClock says whether the clock of this system counts the time for which the machine is suspended; see slept in package clock.
 func checkClock(system string) Condition {
 	k := Condition{Name: "clock", What: "deadlines follow the monotonic clock, and count the time the machine is suspended",
 		Why: "a lease must end in time by this machine's own clock; setting the date changes nothing"}
@@ -168,10 +170,10 @@ func checkClock(system string) Condition {
 	return k
 }
 
-// checkVersion judges a server by the faults that can lose a committed write, which a lock is. Before 3.9.3, a follower that
-// synchronises with its leader may lose some (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646). Releases up to 3.8 never got the
-// cure. The cure brought a fault to 3.9.3: a follower's log of committed transactions may have a hole, and the follower may
-// become leader (ZOOKEEPER-4925, cured in 3.9.4). A standalone server has no leader.
+// A lock is a committed write. checkVersion judges a server by the known faults that can lose one. Before 3.9.3, a follower that
+// synchronises with its leader may lose some (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646). Releases up to 3.8 never got the cure. The
+// cure brought a fault to 3.9.3: a follower's log of committed transactions may have a hole, and the follower may become leader
+// (ZOOKEEPER-4925, cured in 3.9.4). A standalone server has no leader.
 func checkVersion(srvr string, standalone bool) Condition {
 	k := Condition{Name: "server version", Why: "a lock is a committed write: a server that can lose one can let two hold a lock"}
 	v := words.ParseVersion(srvr)

@@ -131,9 +131,9 @@ func checkZxid(snap *scan.Snapshot) Condition {
 const epochIDs = 1 << 32
 
 // EpochUsed is the share of the transaction ids of the leader's epoch that is used, and whether it is known how servers count them. No
-// server says how. Releases before 3.10 give the count 32 bits. The other way gives it 40 bits, so the first id of that way is 2^40. An
-// id of 2^40 or more can come from either way; with 32 bits it belongs to epoch 256 or later. Then EpochUsed assumes 32 bits, because
-// their ids are used up sooner.
+// server says how. Releases before 3.10 give the count 32 bits. With zookeeper.wideCounterZxidEnabled the count has 40 bits, so the
+// first id is 2^40. An id of 2^40 or more is possible with either count: with 32 bits it belongs to epoch 256 or later. For such an id
+// EpochUsed assumes 32 bits, because their ids are used up sooner.
 func EpochUsed(snap *scan.Snapshot) (ratio float64, known bool) {
 	ratio, known = float64(snap.Zxid%epochIDs)/epochIDs, snap.Zxid < 1<<40
 	for _, at := range snap.Servers {

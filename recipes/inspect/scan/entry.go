@@ -20,7 +20,7 @@ type entry struct {
 	leads   bool      // it is above contenders that dump lists: see mayBeKey
 	look    int       // the last look that read it
 	whole   int       // the last look that read all of it
-	noted   time.Time // when its contenders were last read although their list had not changed; zero after a change
+	noted   time.Time // when the nodes of all its contenders were last read; zero after a change, so that the next deep look reads them
 	read    bool
 	gone    bool
 	mzxid   int64

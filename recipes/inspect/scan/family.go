@@ -336,7 +336,7 @@ func (f *keyed) count(k *inspect.Keys, r *round) {
 	}
 }
 
-// familyAbove returns the family that has an entry among its nodes, nil if there is none. It only searches above the prefix: below the
+// familyAbove returns the family to which the node of e belongs; nil if it belongs to none. It only searches above the prefix: below the
 // prefix, the Scanner enters no family.
 func (r *round) familyAbove(ctx context.Context, e *entry, look bool) (*family.Family, error) {
 	if e.payload == nil && look && e.path == r.s.opts.Prefix {
@@ -344,7 +344,7 @@ func (r *round) familyAbove(ctx context.Context, e *entry, look bool) (*family.F
 		if err != nil {
 			return nil, err
 		}
-		// An unchanged family keeps its value.
+		// If the family has not changed, the stored pointer stays.
 		if old := r.s.above.Load(); of == nil || old == nil || of.Path != old.Path || of.Key.Gen != old.Key.Gen {
 			r.s.above.Store(of)
 		}

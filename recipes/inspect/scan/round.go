@@ -38,7 +38,7 @@ type round struct {
 const (
 	// lookers is how many nodes are looked at concurrently.
 	lookers = 64
-	// turnReads and checkReads bound a look's requests that only ask for changes: for nodes in turn, and for locks in use
+	// turnReads bounds the requests that a look sends for nodes whose turn it is. checkReads bounds the locks in use that it checks
 	// without dump.
 	turnReads, checkReads = 64, 192
 	// notesEvery is how soon an unchanged contender is read again, because its program may have written into its node.

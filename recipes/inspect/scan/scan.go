@@ -81,7 +81,8 @@ const maxNodes = 100_000
 // Scanner looks at the same locks repeatedly, and asks only for changes. If the server of its session allows the four-letter word dump,
 // that lists the contenders of all queues. Its cost grows with the contenders and not with the locks. Without dump, it compares the stats
 // of the directories (pzxid) with those of the last look. In both cases it also reads the stats of all nodes again, a few in each look. So
-// it finds a changed declaration, and a foreign child of an idle lock. It reads the node of a contender again once a minute at most.
+// it finds a changed declaration, and a foreign child of an idle lock. While a queue does not change, it reads the nodes of its contenders
+// again once a minute at most.
 //
 // A Scanner is safe for use by several goroutines, one look at a time.
 type Scanner struct {
@@ -293,8 +294,8 @@ func (s *Scanner) show(snap *Snapshot) {
 const maxGraph = 200
 
 // shortened keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in another
-// lock, until there are twice maxGraph in all. If all of those are kept, the cut hides a cycle only if a writer in the cycle keeps a reader
-// waiting. All other waiters wait for the holder anyway.
+// lock, until there are twice maxGraph in all. If none of those was left out, the short list can hide only a cycle in which a writer keeps
+// a reader waiting. All other waiters wait for the holder anyway.
 func shortened(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	if len(in.Waiters) <= maxGraph {
 		return in

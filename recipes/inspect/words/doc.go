@@ -11,7 +11,7 @@
 //	dump of the server we are connected to     who owns which contender; Session.Nodes; its own clients' addresses
 //	cons of a server                           the addresses of its clients, at the port that is asked
 //	cons of every server                       Session.Away: no server lists a connection of it
-//	srvr                                       which server leads; whether cons lists all connections, or another port has some
+//	srvr                                       which server leads; how many connections it has on all ports
 //	/zookeeper/config                          the servers that the client's configuration does not name
 //	none of these                              nothing, and nothing is said
 //

@@ -80,7 +80,7 @@ func hostOf(addr string) string {
 }
 
 // others are the servers of the ensemble that this client's configuration does not name, and that have an address to ask. It notes those
-// without one. If a client names as many servers as the ensemble has, it names all of them.
+// without one. If the client names at least as many addresses as the ensemble has servers, this method assumes that it names them all.
 func (a *Asker) others(ctx context.Context, live *session.Session, h *Answers) (out []asked) {
 	h.Reads++
 	data, _, err := live.Get(ctx, configNode)

@@ -41,8 +41,8 @@ func (c *Commits) Write(ctx context.Context) (answered bool, lost error) {
 	return gone || err == nil, c.lost
 }
 
-// Keep writes the node at once, and again at the test's end, until a server answers or some seconds have passed. With a pause it
-// also writes after each pause in between. It fails a run that is void.
+// Keep writes the node at once, and again at the test's end, until a server answers or some seconds have passed. With a pause it also
+// writes after each pause in between. If a confirmed write was lost, Keep fails the test: such a run says nothing of locks.
 func (c *Commits) Keep(t *testing.T, pause time.Duration) {
 	ctx, stop := context.WithCancel(context.Background())
 	write := func(within time.Duration) (bool, error) {

@@ -6,7 +6,7 @@
 // A [Lock] has the nodes that hold. A [Use] is one lease of it; if the lock is entered again, several uses share it. A [Listener]
 // receives the grant and, once, the end. [Turns] pass the lock's turns to goroutines of this client that wait.
 //
-// A lock moves through these states (holdState), as the table moves allows:
+// A lock moves through these states (holdState); the table holdMoves has the legal moves:
 //
 //	starting ──> held ──> over
 //	    │        │  ▲      ▲

@@ -87,7 +87,7 @@ type Lock struct {
 
 	// The watches on the nodes.
 	timer *time.Timer // will start the watching
-	round int         // the number of the present watching: how often it was stopped
+	round int         // how often the watching was stopped; it tells the present watching from earlier ones
 	own   []func()    // for each node: stops its watch, or the timer of its next look; nil before the first look
 }
 
@@ -567,8 +567,8 @@ func (h *Lock) look(round, i int) {
 	}
 }
 
-// keep stores how to stop the new watch on a node, if the watching goes on; the watch before it has fired. A hidden node has no
-// watch, so it is read again after a session timeout.
+// keep stores how to stop the new watch on a node, if the watching goes on. The former watch has fired already. A hidden node has
+// no watch, so it is read again after a session timeout.
 func (h *Lock) keep(round, i int, o *znode.Watch, again func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

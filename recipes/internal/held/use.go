@@ -23,7 +23,7 @@ type Use struct {
 	state    useState
 	ctx      context.Context // nil until a caller asks for it
 	cancel   context.CancelCauseFunc
-	why      error     // the use ended before the lock did
+	why      error     // why the use ended before the lock did; nil if it did not
 	released time.Time // the time of Unlock
 	became   *Use      // set when it is exchanged
 }
@@ -211,7 +211,7 @@ func (l *Use) Unlock(ctx context.Context) error {
 	if now := l.turnedInto(); now != nil {
 		return now.Unlock(ctx)
 	}
-	// A context of l itself ends when l is released. This one goes on.
+	// A context of l ends when l is released. So Unlock waits with a context of its own, which goes on.
 	if ctx.Value(l.H) != nil && ctx.Err() == nil {
 		until := time.Now().Add(l.H.owner.Session.Timeout())
 		if at, ok := ctx.Deadline(); ok && at.Before(until) {

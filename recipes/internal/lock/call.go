@@ -423,7 +423,7 @@ func (st *Client) whenLeft(left []<-chan struct{}, f func()) {
 
 // The listener of a wait: see package wait.
 
-// Ahead passes on which contender is ahead: to the goroutines of this client that wait for our turn, and to the Observer.
+// Ahead tells two readers which contender is ahead: the goroutines of this client that wait for our turn, and the Observer.
 func (a *Call) Ahead(e *wait.Place) {
 	if q := a.members[0].Handle; !a.set && len(a.ticket.Set) > 0 {
 		a.c.Turns.WaitsFor(q.turnKey(), e.Holder, e.Position)

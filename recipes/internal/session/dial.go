@@ -172,8 +172,8 @@ func (s *Session) hurry() (most time.Duration) {
 
 // respite bounds the pause before the first attempt after a connection has ended. The pause spreads the clients of a server that ends all
 // its connections. It takes at most T/12, and never lasts beyond schedule.silent. While something is held, it also ends when a heartbeat
-// is due, T/6 after the last commit. So the pause leaves the times that hurry names: 5T/24 for a session that holds nothing, and T/3,
-// enough for ten passes, for a lease. The jitter then ends no lease and no place in a queue.
+// is due, T/6 after the last commit. After the pause, a session that holds nothing has at least 5T/24 left. A lease has T/3 left, which
+// is enough for ten passes. So the jitter ends no lease and no place in a queue.
 func (s *Session) respite() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

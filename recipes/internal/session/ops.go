@@ -61,7 +61,7 @@ func (s *Session) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, 
 	return r.ACL, r.Stat, err
 }
 
-// SetACL replaces a node's ACL, if its Aversion is version, or that is -1.
+// SetACL replaces a node's ACL. version must equal Stat.Aversion; -1 matches any.
 func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (*zk.Stat, error) {
 	r, err := s.run(ctx, &op{name: "setACL", code: wire.OpSetACL, path: path, request: &setACL{acl, version}})
 	return r.Stat, err
@@ -75,13 +75,13 @@ func (s *Session) Create(ctx context.Context, path string, data []byte, flags in
 	return r.Path, err
 }
 
-// Set replaces a node's data, if its Version is version, or that is -1.
+// Set replaces a node's data. version must equal Stat.Version; -1 matches any.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
 	r, err := s.run(ctx, write(path, data, version))
 	return r.Stat, err
 }
 
-// Delete deletes a node without children, if its Version is version, or that is -1.
+// Delete deletes a node without children. version must equal Stat.Version; -1 matches any.
 func (s *Session) Delete(ctx context.Context, path string, version int32) error {
 	_, err := s.run(ctx, remove(path, version))
 	return err

@@ -37,8 +37,8 @@ func (p proof) deadline(t, slept time.Duration) time.Time {
 	return own
 }
 
-// Proven reports whether a write of this session that was sent less than T/6 ago has been committed. Of the T/2 after that
-// write, a lease that begins now has at least T/3 left, as a held lease has just before a heartbeat.
+// Proven reports whether a write of this session that was sent less than T/6 ago has been committed. A lease ends T/2 after that
+// write. So a lease that begins now has at least T/3 left, as much as a held lease has just before a heartbeat.
 func (s *Session) Proven() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

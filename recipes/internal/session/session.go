@@ -95,7 +95,7 @@ type Session struct {
 	holds    []*held
 	next     []*held // those of Ready: they carry heartbeats, and no deadline applies
 	beating  bool
-	nextBeat time.Time           // no heartbeat before this time; keeps failing ones apart
+	nextBeat time.Time           // no heartbeat is sent before this time, so failed ones are not repeated too fast
 	watches  map[watchKey]*Watch // the newest watch of each node, which is linked to the others
 }
 
@@ -451,7 +451,7 @@ func (s *Session) ShortestTimeout(ctx context.Context) (ms int) {
 type Config struct {
 	Servers        []string       // "host" or "host:port", port 2181 when absent; or "dns-srv://name"
 	SessionTimeout time.Duration  // to ask for, 0 = 15 s: Session.Timeout is what the servers granted
-	ConnectTimeout time.Duration  // bounds Dial, and each later dialling of a new session, as a whole; 0 = 5 s
+	ConnectTimeout time.Duration  // bounds Dial, and each later dialling of a new session, but not the clean-up after a failure; 0 = 5 s
 	Auth           []Auth         // presented on every connection
 	SASL           sasl.Mechanism // logs in on every connection, before Auth; nil = not at all
 	TLS            *tls.Config    // used on every connection; nil = none, or what GetTLS returns

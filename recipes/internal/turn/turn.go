@@ -9,9 +9,9 @@
 //	Asks ──> Holds ──> Leaves ──> the next goroutine Asks, or the queue is gone
 //	  └──────────────────▲
 //
-// A set of locks takes its turns at one moment: all, or none. It has no turn while it waits. Otherwise a goroutine that holds one
-// of the locks and wants another could wait for the set, and the set for it. So single callers overtake a set that cannot go on
-// yet. A turn is Free while only such sets wait.
+// A set of locks takes its turns at one moment: all, or none. It has no turn while it waits. With a turn, a set could block
+// itself. A goroutine that holds one of its locks and wants another could wait for the set, while the set waits for that
+// goroutine. So single callers overtake a set that cannot go on yet. A turn is Free while only such sets wait.
 package turn
 
 import (

@@ -87,7 +87,7 @@ func (w *waiter) Next(ctx context.Context, watch *session.Watch) (zk.EventType, 
 func (w *waiter) poll(ctx context.Context, watch *session.Watch) (look bool, err error) {
 	switch {
 	case watch != nil && !w.waitedLong:
-		w.waitedLong = true // cost only
+		w.waitedLong = true // it decides how many requests are sent, and no grant
 		if w.way.looked && w.unreadableAhead(ctx) {
 			return true, nil
 		}

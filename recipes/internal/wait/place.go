@@ -163,7 +163,7 @@ func (e *Place) Exhausted() error {
 }
 
 // named reports whether the node has our ID. An inherited node may have the ID of another goroutine of this client. Then the
-// write of prove puts in ours.
+// write that prove makes puts our ID in its place.
 func (e *Place) named() bool { return e.Node().ID == e.Handle.ID }
 
 // Rival is a contender ahead of us. It does not change, because other goroutines read it.

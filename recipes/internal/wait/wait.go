@@ -81,8 +81,8 @@ type Grant struct {
 	Czxid   int64    // of the node; 0 if it has not been read
 }
 
-// prove makes a grant certain: it is the one step between "the queue admits us" and a lease. If the declaration has changed, done
-// is false and the caller asks the queue again. A grant rests on three conditions:
+// prove makes the grant of one place certain; before that a waiter has no lease, though the queue admits it. If the declaration has
+// changed, done is false and the caller asks the queue again. A grant rests on three conditions:
 //  1. After some transaction our node existed, belonged to our session, and every contender ahead was gone. ad says how we know (type
 //     fact). The create's reply, or Ours, shows whose node it is.
 //  2. A write of this session was committed that was sent a short time ago. The lease counts from then.

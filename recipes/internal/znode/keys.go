@@ -210,7 +210,7 @@ func (n *KeyNode) removeEmpty(ctx context.Context, s *session.Session, looks []*
 	return nil
 }
 
-// sweep deletes the nodes if they are empty. An error says that it may not have looked.
+// sweep deletes the nodes if they are empty. After an error, empty nodes may still be there.
 func (n *KeyNode) sweep(ctx context.Context, s *session.Session) error {
 	again := func(err error) bool { return Unanswered(err) || IsNoNode(err) }
 	return retry.Do(ctx, s, again, func() error {

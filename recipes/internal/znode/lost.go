@@ -41,7 +41,7 @@ func (st *ClientNodes) clears(e *SessionNodes) []*SessionNodes {
 		st.cleared = nil
 		return nil
 	}
-	// Set cleared before idle looks for work under way: if work ends after that look, WorkEnded resets cleared.
+	// First set the field cleared; clear looks for idle contenders later. If work ends after that look, WorkEnded resets the field.
 	for _, lost := range todo {
 		lost.cleared = e
 	}

@@ -59,7 +59,7 @@ func LeaveBehind(ctx context.Context, ks []*Node, callback func()) {
 	})
 }
 
-// none is the work under a contender that was never granted, and that its caller has given up.
+// neverGranted is the Work of a contender that was never granted, and that its caller has given up: it is never in use.
 var none Work = noWork{}
 
 type noWork struct{}

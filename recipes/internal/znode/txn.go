@@ -323,7 +323,7 @@ func (t *Txn) ops() []any {
 	return ops
 }
 
-// After haste refusals in a row a client no longer guesses.
+// maxGuesses is the number of refusals in a row after which a client no longer guesses.
 const haste = 3
 
 // RunKeyed is Run, also for places in the queues of keys: the transaction creates missing nodes of keys. A refusal because of such a node

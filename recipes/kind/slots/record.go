@@ -160,7 +160,7 @@ func (r *Record) Judge(slot string, p Rules) Verdict {
 	return Open
 }
 
-// Put is the record with one more slot. At most keep slots remain: the least are forgotten.
+// Put is the record with one more slot. At most keep slots remain: Put forgets those that sort first.
 func (r *Record) Put(run Run, keep int) *Record {
 	run.By, run.Result = shortened(run.By, maxSlotBy), shortened(run.Result, maxSlotResult)
 	next := *r

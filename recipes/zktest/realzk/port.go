@@ -9,9 +9,9 @@ import (
 	"os"
 )
 
-// FreePorts finds n free TCP ports of the loopback interface, and keeps them for the test. The kernel gives them to no client
-// that connects, and to no listener that asks for any port. No other test that asks here gets them, in this process or another
-// one. A program that wants one of them by its number can have it.
+// FreePorts finds n free TCP ports of the loopback interface, and keeps them for the test. Mostly they are ports that the
+// kernel never chooses by itself, for a client that connects or a listener on port 0. No other test that asks here gets them,
+// in this process or another one. A program that wants one of them by its number can have it.
 func FreePorts(tb TB, n int) []int {
 	tb.Helper()
 	low, high := ephemeral()

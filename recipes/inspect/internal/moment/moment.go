@@ -1,6 +1,6 @@
-// Package moment dates transactions. Servers keep no time for most of them, but every node tells the transactions and the times of its
-// creation and of its last write. A later transaction has a later time, so two known times bound the times of all transactions between
-// them.
+// Package moment finds out when transactions were committed. Servers keep no time for most of them, but every node tells the
+// transactions and the times of its creation and of its last write. A later transaction has a later time, so two known times bound the
+// times of all transactions between them.
 //
 //	known := moment.Sort(moments)        // of all nodes that were seen
 //	before := moment.After(known, zxid)   // zxid was committed before that time
@@ -18,8 +18,8 @@ type Moment struct {
 	At   time.Time
 }
 
-// Sort sorts moments by transaction. If a later moment has an earlier time, Sort gives that time to the moments before it whose time
-// is later.
+// Sort sorts moments by transaction. The time of a moment must not be after the time of its follower. If it is, Sort lowers it to that
+// of the follower.
 func Sort(all []Moment) []Moment {
 	slices.SortFunc(all, func(a, b Moment) int { return cmp.Compare(a.Zxid, b.Zxid) })
 	for i := len(all) - 2; i >= 0; i-- {
