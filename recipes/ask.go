@@ -14,8 +14,8 @@ import (
 	"github.com/locktree/locktree/recipes/internal/turn"
 )
 
-// asked has what the events and the errors of one call need.
-type asked struct {
+// callReport has what the events and the errors of one call need.
+type callReport struct {
 	c     *Client
 	q     *handle // the handle; of a set, that of its first member
 	call  *call   // nil without an Observer
@@ -29,7 +29,7 @@ func (q *handle) lock(ctx context.Context, n int, try bool) (*Lease, error) {
 }
 
 func (c *Client) take(ctx context.Context, q *handle, set, try bool, members ...lock.Member) (*Lease, error) {
-	k := &asked{c: c, q: q, start: time.Now(), call: c.call(ctx, "", members...)}
+	k := &callReport{c: c, q: q, start: time.Now(), call: c.call(ctx, "", members...)}
 	ended := ctx.Err() != nil // before anything was tried
 	a := c.state.NewCall(ctx, set, try, k, members...)
 	defer a.End()
@@ -38,7 +38,7 @@ func (c *Client) take(ctx context.Context, q *handle, set, try bool, members ...
 		if !ended {
 			err = k.explain(ctx, a, err)
 		}
-		k.refused(err)
+		k.sendRefused(err)
 		return nil, err
 	}
 	u.Caller = ctx
@@ -48,7 +48,7 @@ func (c *Client) take(ctx context.Context, q *handle, set, try bool, members ...
 // explain separates an outage from contention. If the session is not active when a wait ends, the error matches ErrUnreachable.
 // But a Try that knows the holder returns its HeldError alone. The holder is another client's contender, or a goroutine of this
 // client.
-func (k *asked) explain(ctx context.Context, a *lock.Call, err error) error {
+func (k *callReport) explain(ctx context.Context, a *lock.Call, err error) error {
 	var held *HeldError
 	known := errors.As(err, &held) && (!held.Local || held.owner == turn.Holds)
 	ended := a.Wait.Err() != nil && errors.Is(err, a.Wait.Err())
@@ -67,35 +67,35 @@ func (k *asked) explain(ctx context.Context, a *lock.Call, err error) error {
 
 // These methods implement the interface caller of package lock.
 
-func (k *asked) Observed() bool { return k.call != nil }
+func (k *callReport) Observed() bool { return k.call != nil }
 
-func (k *asked) Names(path string, members []lock.Member) {
+func (k *callReport) Names(path string, members []lock.Member) {
 	if k.call != nil {
 		k.call.about.Path, k.call.about.Locks = path, eventLocks(members)
 	}
 }
 
 // Queued sends EventQueued with the reason, once.
-func (k *asked) Queued(node string, why func() error) {
+func (k *callReport) Queued(node string, why func() error) {
 	if k.call != nil && !k.call.queued.Swap(true) {
 		k.call.tell(Event{Type: EventQueued, Node: node, Wait: time.Since(k.start), Cause: why()})
 	}
 }
 
-func (k *asked) WasQueued() bool { return k.call != nil && k.call.queued.Load() }
+func (k *callReport) WasQueued() bool { return k.call != nil && k.call.queued.Load() }
 
-func (k *asked) Held(b *lock.Blocked) error {
+func (k *callReport) Held(b *lock.Blocked) error {
 	held := &HeldError{Path: b.Path, Holder: b.Holder, Position: b.Position, Waited: b.Waited, Local: b.Local, Cause: b.Cause, c: k.c, owner: b.State, at: b.At}
-	return held.described()
+	return held.describeHolder()
 }
 
-func (k *asked) Tenure(node string, session int64) held.Listener {
+func (k *callReport) Tenure(node string, session int64) held.Listener {
 	k.lease = tenure{q: k.q, call: k.call, wait: time.Since(k.start), node: node, session: session}
 	return &k.lease
 }
 
-// refused sends EventRefused, for a call that ended without a lease.
-func (k *asked) refused(err error) {
+// sendRefused sends EventRefused, for a call that ended without a lease.
+func (k *callReport) sendRefused(err error) {
 	if k.call != nil {
 		k.call.tell(Event{Type: EventRefused, Wait: time.Since(k.start), Result: resultOf(err), Cause: err})
 	}

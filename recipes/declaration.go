@@ -36,7 +36,7 @@ func (c *Client) Declaration(ctx context.Context, k *kind.Kind, path string, opt
 	if err != nil {
 		return nil, err
 	}
-	if q, err = q.present(ctx, e); err != nil {
+	if q, err = q.atPresentPath(ctx, e); err != nil {
 		return nil, err
 	}
 	d, err := e.Decl.Of(ctx, &q.Name)

@@ -81,7 +81,7 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	if err != nil {
 		return Contender{}, false, err
 	}
-	q, err := e.q.present(ctx, at) // an undeclared election can be read too: nothing is written
+	q, err := e.q.atPresentPath(ctx, at) // an undeclared election can be read too: nothing is written
 	if errors.Is(err, ErrKindMismatch) {
 		return Contender{}, false, err
 	}
@@ -144,7 +144,7 @@ func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Ses
 	if err != nil {
 		return Contender{}, nil, nil, err
 	}
-	at, err := e.q.present(ctx, now)
+	at, err := e.q.atPresentPath(ctx, now)
 	if err != nil && !errors.Is(err, ErrDraining) {
 		return Contender{}, nil, nil, err
 	}

@@ -118,8 +118,8 @@ type HeldError struct {
 	at    time.Time  // when it was made
 }
 
-// described fills in the holder from its name and, if they are known, its data.
-func (e *HeldError) described() *HeldError {
+// describeHolder fills in the holder from its name and, if they are known, its data.
+func (e *HeldError) describeHolder() *HeldError {
 	if e.Holder.Name != "" {
 		k, _ := kind.ParseContender(e.Holder.Name)
 		e.Holder = inspect.NewContender(kind.ParentPath(e.Holder.Path), k, e.Holder.Data, nil)

@@ -157,9 +157,9 @@ func (l *Lease) With(other *Lease) bool { return l.u.H == other.u.H }
 
 // Told tells an Observer of everything in the life of a call.
 func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
-	k := &asked{c: m.q.c, q: m.q, call: m.q.c.call(ctx, m.q.Path, lock.Member{Handle: &m.q.Handle})}
+	k := &callReport{c: m.q.c, q: m.q, call: m.q.c.call(ctx, m.q.Path, lock.Member{Handle: &m.q.Handle})}
 	k.Queued("", nil)
-	k.refused(refused)
+	k.sendRefused(refused)
 	l.u.Listener().Granted(1)
 }
 

@@ -18,8 +18,8 @@ type handle struct {
 	lock.Handle
 }
 
-// at returns q with w in place of its lock.Handle.
-func (q *handle) at(w *lock.Handle) *handle {
+// withLock returns q with w in place of its lock.Handle.
+func (q *handle) withLock(w *lock.Handle) *handle {
 	if w == &q.Handle {
 		return q
 	}
@@ -28,15 +28,15 @@ func (q *handle) at(w *lock.Handle) *handle {
 	return &now
 }
 
-// present returns the handle with the lock's current path. Its error is that of the declaration at that path, such as
-// ErrDraining.
-func (q *handle) present(ctx context.Context, e *lock.SessionState) (*handle, error) {
+// atPresentPath returns the handle with the lock's current path. Its error is that of the declaration at that path,
+// such as ErrDraining.
+func (q *handle) atPresentPath(ctx context.Context, e *lock.SessionState) (*handle, error) {
 	w, err := e.Present(ctx, &q.Handle)
-	return q.at(w), err
+	return q.withLock(w), err
 }
 
-// unusable returns a handle whose every use fails with wrong.
-func (c *Client) unusable(path string, wrong error) *handle {
+// failingHandle returns a handle whose every use fails with wrong.
+func (c *Client) failingHandle(path string, wrong error) *handle {
 	return &handle{c: c, Handle: lock.Handle{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: kind.Mutex, Path: path, Wrong: wrong}}}}
 }
 

@@ -118,12 +118,12 @@ func do(ctx context.Context, take func(context.Context) (*Lease, error), fn func
 
 // Do runs fn under the lease and gives it back; see [Mutex.Do].
 func (l *Lease) Do(ctx context.Context, fn func(context.Context, *Lease) error) (err error) {
-	return l.u.Do(ctx, func(inner context.Context) error { return fn(inner, l) }, func() (context.Context, context.CancelFunc) { return l.releasing(ctx) })
+	return l.u.Do(ctx, func(inner context.Context) error { return fn(inner, l) }, func() (context.Context, context.CancelFunc) { return l.boundRelease(ctx) })
 }
 
-// releasing bounds the release of a lock whose work is done: see WithMaxRelease. A session timeout is the longest time that a
+// boundRelease bounds the release of a lock whose work is done: see WithMaxRelease. A session timeout is the longest time that a
 // session can survive without its server.
-func (l *Lease) releasing(ctx context.Context) (context.Context, context.CancelFunc) {
+func (l *Lease) boundRelease(ctx context.Context) (context.Context, context.CancelFunc) {
 	most, set := l.u.H.Session().Session.Timeout(), l.u.Listener().(*tenure).q.MaxRelease
 	for _, q := range lock.SubjectOf(l.u).Members {
 		set = lock.Shorter(set, q.MaxRelease)

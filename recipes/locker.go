@@ -51,7 +51,7 @@ func (l locker) Do(ctx context.Context, fn func(context.Context, *Lease) error) 
 // returns ErrKindMismatch.
 func (c *Client) Locker(k *kind.Kind, path string, shared bool, permits int, opts ...Option) Locker {
 	if k == nil || k.Container || len(k.Queues) == 0 {
-		return locker{q: c.unusable(path, fmt.Errorf("%w: %s is not a lock (%s)", ErrKindMismatch, path, k))}
+		return locker{q: c.failingHandle(path, fmt.Errorf("%w: %s is not a lock (%s)", ErrKindMismatch, path, k))}
 	}
 	return locker{c.handle(k, path, shared && k.Queues[0].Shared != nil, opts), wanted(k, permits)}
 }
@@ -66,7 +66,7 @@ func wanted(k *kind.Kind, permits int) int {
 // Locker is [Client.Locker] for the lock of a key. The family must declare that its locks have the kind keyKind.
 func (k *Keyed) Locker(keyKind *kind.Kind, key string, shared bool, permits int) Locker {
 	if keyKind == nil || len(keyKind.Queues) == 0 {
-		return locker{q: k.c.unusable(k.queue(kind.Mutex, key, false).Path, fmt.Errorf("%w: the locks of keys are not %s", ErrKindMismatch, keyKind))}
+		return locker{q: k.c.failingHandle(k.queue(kind.Mutex, key, false).Path, fmt.Errorf("%w: the locks of keys are not %s", ErrKindMismatch, keyKind))}
 	}
 	return locker{k.queue(keyKind, key, shared && keyKind.Queues[0].Shared != nil), wanted(keyKind, permits)}
 }

@@ -36,7 +36,7 @@ func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {
 		if isNil(each) {
-			m.handles = append(m.handles, c.unusable("", errors.New("recipes: multi-lock: a member is nil")))
+			m.handles = append(m.handles, c.failingHandle("", errors.New("recipes: multi-lock: a member is nil")))
 			continue
 		}
 		m.handles = append(m.handles, each.handle())

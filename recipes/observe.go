@@ -17,8 +17,9 @@ import (
 // EventType says what an Event is about. There may be more types in later versions: ignore those you do not know.
 type EventType = session.EventType
 
-// To add an event, declare it here and in logged, and send it: for a call or a lease in ask.go, for a session in package session.
-// Count it in tally (observer_ends_test.go), and in package prom if it needs a metric. docs/reference.md lists it after "make golden".
+// To add an event, declare it here and in loggedEvents, and send it: for a call or a lease in ask.go, for a session in package
+// session. Count it in tally (observer_ends_test.go), and in package prom if it needs a metric. docs/reference.md lists it after "make
+// golden".
 
 // Events of a call of a Lock, Try, Acquire or Campaign method: Queued at most once, then Acquired or Refused, exactly once. A
 // Downgrade has Acquired if it succeeds. A call that enters a lock again ([WithReentrancy]) has no event, unless Queued was sent
@@ -210,8 +211,8 @@ func LogEvents(log *slog.Logger) func(Event) {
 	}
 }
 
-// logged are the events that LogEvents logs.
-var logged = map[EventType]struct {
+// loggedEvents are the events that LogEvents logs.
+var loggedEvents = map[EventType]struct {
 	level slog.Level
 	text  string
 }{
@@ -227,7 +228,7 @@ var logged = map[EventType]struct {
 
 // levelOf returns level and text of an event. An event without a text is not logged.
 func levelOf(e Event) (slog.Level, string) {
-	how := logged[e.Type]
+	how := loggedEvents[e.Type]
 	switch {
 	case e.Type == EventSessionLost && errors.Is(e.Cause, ErrClosed):
 		return slog.LevelDebug, "session closed"

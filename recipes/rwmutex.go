@@ -75,13 +75,13 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	return &Lease{now}, nil
 }
 
-// at returns the handle with the path where u holds the lock: a key's node may be in a directory that the declaration names. It
+// atLeasePath returns the handle with the path where u holds the lock: a key's node may be in a directory that the declaration names. It
 // fails if that cannot be read.
-func (m *RWMutex) at(ctx context.Context, u *held.Use) (*RWMutex, error) {
+func (m *RWMutex) atLeasePath(ctx context.Context, u *held.Use) (*RWMutex, error) {
 	if of := lock.SubjectOf(u); of.Path() == m.Path() || of.Handle.C != m.write.Handle.C {
 		return m, nil
 	}
-	write, err := m.write.present(ctx, m.write.c.state.StateOf(u.H.Session().Session))
+	write, err := m.write.atPresentPath(ctx, m.write.c.state.StateOf(u.H.Session().Session))
 	if errors.Is(err, ErrDraining) { // a holder may exchange its lease while the lock is draining
 		err = nil
 	}
@@ -98,9 +98,9 @@ func (m *RWMutex) downgrade(ctx context.Context, l *Lease) (*held.Use, error) {
 		return nil, fmt.Errorf("recipes: Downgrade needs a write lease of %s; got none", m.Path())
 	}
 	start := time.Now()
-	m, err := m.at(ctx, l.u)
+	m, err := m.atLeasePath(ctx, l.u)
 	if err != nil {
 		return nil, err
 	}
-	return m.read.Exchange(ctx, l.u, &asked{c: m.read.c, q: m.read, start: start, call: m.read.c.call(ctx, m.Path(), lock.Member{Handle: &m.read.Handle})})
+	return m.read.Exchange(ctx, l.u, &callReport{c: m.read.c, q: m.read, start: start, call: m.read.c.call(ctx, m.Path(), lock.Member{Handle: &m.read.Handle})})
 }

@@ -67,19 +67,19 @@ func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, stat *
 func (s *Session) GetW(ctx context.Context, path string) (data []byte, stat *zk.Stat, changed <-chan struct{}, err error) {
 	watched, call := context.WithCancel(ctx)
 	data, stat, w, err := s.ahead.GetCalled(ctx, path, call)
-	return data, stat, until(watched, call, w), err
+	return data, stat, changeChannel(watched, call, w), err
 }
 
 // ChildrenW is Children plus a watch on the list of children and the node's deletion, as with GetW.
 func (s *Session) ChildrenW(ctx context.Context, path string) (names []string, stat *zk.Stat, changed <-chan struct{}, err error) {
 	watched, call := context.WithCancel(ctx)
 	names, stat, w, err := s.ahead.ChildrenCalled(ctx, path, call)
-	return names, stat, until(watched, call, w), err
+	return names, stat, changeChannel(watched, call, w), err
 }
 
-// until returns the Done channel of the context "watched". A watch that fires ends this context. So a caller's context that lives long
-// keeps no watch that has fired.
-func until(watched context.Context, call func(), w *session.Watch) <-chan struct{} {
+// changeChannel returns the Done channel of the context "watched". A watch that fires ends this context. So a caller's context that lives
+// long keeps no watch that has fired.
+func changeChannel(watched context.Context, call func(), w *session.Watch) <-chan struct{} {
 	if w == nil {
 		call()
 		return nil

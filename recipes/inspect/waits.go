@@ -142,9 +142,9 @@ func (g *waitGraph) blocker(w Wait) (step, bool) {
 	return step{}, false
 }
 
-// next returns the first step that keeps a party from going on; false if there is none. A party goes on only if all its waits end: it may
-// need each of them before it gives back what it holds.
-func (g *waitGraph) next(p party) (step, bool) {
+// nextStep returns the first step that keeps a party from going on; false if there is none. A party goes on only if all its waits end: it
+// may need each of them before it gives back what it holds.
+func (g *waitGraph) nextStep(p party) (step, bool) {
 	for _, w := range g.waits[p] {
 		if s, ok := g.blocker(w); ok {
 			return s, true
@@ -159,7 +159,7 @@ func (g *waitGraph) settle() {
 	for left := -1; left != len(g.waits); {
 		left = len(g.waits)
 		for _, p := range g.order {
-			if _, stuck := g.next(p); !stuck {
+			if _, stuck := g.nextStep(p); !stuck {
 				delete(g.waits, p)
 			}
 		}
@@ -178,17 +178,17 @@ func (g *waitGraph) deadlocks() (out []Deadlock) {
 		var path []party
 		for seen[p] == 0 {
 			path, seen[p] = append(path, p), walk+1
-			s, _ := g.next(p)
+			s, _ := g.nextStep(p)
 			p = s.next
 		}
 		if seen[p] != walk+1 {
 			continue
 		}
 		cycle := path[slices.Index(path, p):]
-		before, _ := g.next(cycle[len(cycle)-1])
+		before, _ := g.nextStep(cycle[len(cycle)-1])
 		var d Deadlock
 		for _, q := range cycle {
-			s, _ := g.next(q)
+			s, _ := g.nextStep(q)
 			d = append(d, Step{Who: g.name(q), Owner: q.session, Holds: before.lock, Ahead: before.ahead, Waits: s.lock})
 			before = s
 		}

@@ -95,7 +95,7 @@ func New(cfg Config) (*Login, error) {
 func (l *Login) Identity() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.name.local(l.cfg.RemoveHost, l.cfg.RemoveRealm)
+	return l.name.localName(l.cfg.RemoveHost, l.cfg.RemoveRealm)
 }
 
 // Principal is who logs in.

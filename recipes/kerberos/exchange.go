@@ -36,7 +36,7 @@ func newExchange(t *ticket) (*exchange, error) {
 	switch t.key.KeyType {
 	case 17, 18, 19, 20: // AES: RFC 4121 has no tokens for older types
 	default:
-		return nil, wrong("the KDC gave a session key of type %d, and only AES is known here: give the server's principal a key of type aes256-cts-hmac-sha1-96", t.key.KeyType)
+		return nil, setupError("the KDC gave a session key of type %d, and only AES is known here: give the server's principal a key of type aes256-cts-hmac-sha1-96", t.key.KeyType)
 	}
 	x := &exchange{t: t}
 	x.next = x.begin
@@ -55,7 +55,7 @@ func (x *exchange) step(challenge []byte) (token []byte, done bool, err error) {
 // begin presents the ticket, with an authenticator made now.
 func (x *exchange) begin([]byte) ([]byte, bool, error) {
 	if now := time.Now(); !x.t.valid(now) {
-		return nil, false, wrong("the ticket of %s expired on %s", x.t.client, x.t.end.UTC().Format(time.RFC3339))
+		return nil, false, setupError("the ticket of %s expired on %s", x.t.client, x.t.end.UTC().Format(time.RFC3339))
 	}
 	auth, err := types.NewAuthenticator(x.t.client.realm, types.PrincipalName{NameType: 1, NameString: x.t.client.parts})
 	if err != nil {

@@ -18,21 +18,21 @@ func (l *Login) explain(err error, realm string, to spn) error {
 	}
 	switch {
 	case has("KDC_ERR_C_PRINCIPAL_UNKNOWN"):
-		return wrong("the KDC of %s does not know %s: check the principal, or create it with kadmin (addprinc)", realm, f.client)
+		return setupError("the KDC of %s does not know %s: check the principal, or create it with kadmin (addprinc)", realm, f.client)
 	case has("KDC_ERR_S_PRINCIPAL_UNKNOWN") && to.name != "":
-		return wrong("the KDC of %s does not know the server's principal %s: set its name (server_principal; or service, realm, and canonicalize = false to take the host as it is in servers), or create it with kadmin (addprinc)", realm, to)
+		return setupError("the KDC of %s does not know the server's principal %s: set its name (server_principal; or service, realm, and canonicalize = false to take the host as it is in servers), or create it with kadmin (addprinc)", realm, to)
 	case has("KDC_ERR_PREAUTH_FAILED", "KRB_AP_ERR_BAD_INTEGRITY", "matching key not found in keytab", "integrity verification failed", "keytab incorrect") && f.keytab != nil && !has("clock skew"):
-		return wrong("the keytab %s has no current key of %s: its password was changed, or the file is of another realm; export it again with kadmin (ktadd -k %s %s)", l.cfg.Keytab, f.client, l.cfg.Keytab, f.client)
+		return setupError("the keytab %s has no current key of %s: its password was changed, or the file is of another realm; export it again with kadmin (ktadd -k %s %s)", l.cfg.Keytab, f.client, l.cfg.Keytab, f.client)
 	case has("KRB_AP_ERR_SKEW", "clock skew"):
-		return wrong("the clocks of this machine and of the KDC of %s differ by more than %v: set them (NTP)", realm, f.conf.LibDefaults.Clockskew)
+		return setupError("the clocks of this machine and of the KDC of %s differ by more than %v: set them (NTP)", realm, f.conf.LibDefaults.Clockskew)
 	case has("KRB_AP_ERR_TKT_EXPIRED", "KDC_ERR_NEVER_VALID"):
-		return wrong("the KDC of %s says that the ticket of %s has expired: run kinit again, and check the clocks", realm, f.client)
+		return setupError("the KDC of %s says that the ticket of %s has expired: run kinit again, and check the clocks", realm, f.client)
 	case has("KDC_ERR_KEY_EXPIRED", "KDC_ERR_NAME_EXP"):
-		return wrong("%s has expired: have it prolonged, or its password changed, and export the keytab again", f.client)
+		return setupError("%s has expired: have it prolonged, or its password changed, and export the keytab again", f.client)
 	case has("KDC_ERR_CLIENT_REVOKED"):
-		return wrong("%s is locked at the KDC of %s: have it unlocked (kadmin: modprinc -unlock)", f.client, realm)
+		return setupError("%s is locked at the KDC of %s: have it unlocked (kadmin: modprinc -unlock)", f.client, realm)
 	case has("KDC_ERR_ETYPE_NOSUPP"):
-		return wrong("the KDC of %s and this program have no type of encryption in common: give %s, and the server, keys of type aes256-cts-hmac-sha1-96", realm, f.client)
+		return setupError("the KDC of %s and this program have no type of encryption in common: give %s, and the server, keys of type aes256-cts-hmac-sha1-96", realm, f.client)
 	case has("Networking_Error", "no KDC", "communication error"):
 		return fmt.Errorf("no KDC of %s answers (%s): %s; check that one runs, and that it can be reached from here", realm, kdcs(f.conf, realm), shorten(text))
 	}

@@ -56,10 +56,10 @@ func (l *Login) read() (files, error) {
 	realm := f.conf.LibDefaults.DefaultRealm
 	if l.cfg.Principal != "" {
 		if f.client, err = parse(l.cfg.Principal, realm); err != nil {
-			return f, wrong("%v", err)
+			return f, setupError("%v", err)
 		}
 		if f.client.realm == "" {
-			return f, wrong("principal %s has no realm, and %s no default_realm: write it as user@REALM", l.cfg.Principal, paths[0])
+			return f, setupError("principal %s has no realm, and %s no default_realm: write it as user@REALM", l.cfg.Principal, paths[0])
 		}
 	}
 	if l.cfg.Keytab != "" {
@@ -68,8 +68,8 @@ func (l *Login) read() (files, error) {
 	return f, f.readCache(cache, l.cfg.Principal != "")
 }
 
-// wrong is an error that only a person can cure.
-func wrong(format string, args ...any) error {
+// setupError is an error that only a person can cure.
+func setupError(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", recipes.ErrAuth, fmt.Errorf(format, args...))
 }
 
@@ -87,7 +87,7 @@ func readConf(paths []string) (conf *config.Config, err error) {
 	for _, path := range paths {
 		content, err := read(path)
 		if err != nil {
-			return nil, wrong("cannot read the configuration of Kerberos: %v; name it in krb5_conf or KRB5_CONFIG, and make it readable", err)
+			return nil, setupError("cannot read the configuration of Kerberos: %v; name it in krb5_conf or KRB5_CONFIG, and make it readable", err)
 		}
 		text.Write(content)
 		text.WriteByte('\n')
@@ -97,7 +97,7 @@ func readConf(paths []string) (conf *config.Config, err error) {
 		return nil
 	})
 	if failed != nil || conf == nil {
-		return nil, wrong("%s is not a configuration of Kerberos that can be read here: %v", strings.Join(paths, ":"), cmp.Or(failed, err))
+		return nil, setupError("%s is not a configuration of Kerberos that can be read here: %v", strings.Join(paths, ":"), cmp.Or(failed, err))
 	}
 	// For an unsupported directive gokrb5 returns an error together with the configuration.
 	return conf, nil
@@ -106,12 +106,12 @@ func readConf(paths []string) (conf *config.Config, err error) {
 func (f *files) readKeytab(path string) error {
 	content, err := read(path)
 	if err != nil {
-		return wrong("cannot read the keytab: %v; export one with kadmin (ktadd -k %s %s), and make it readable for this user", err, path, f.client)
+		return setupError("cannot read the keytab: %v; export one with kadmin (ktadd -k %s %s), and make it readable for this user", err, path, f.client)
 	}
 	f.keytab = keytab.New()
 	// The error of gokrb5 is not passed on, because it quotes the file with its keys.
 	if err := guard(func() error { return f.keytab.Unmarshal(content) }); err != nil {
-		return wrong("%s is not a keytab, or was cut short; export it again with kadmin (ktadd -k %s %s)", path, path, f.client)
+		return setupError("%s is not a keytab, or was cut short; export it again with kadmin (ktadd -k %s %s)", path, path, f.client)
 	}
 	// The KDC encrypts with a key of a type that we ask for: ask for the types in the keytab.
 	var types []int32
@@ -124,7 +124,7 @@ func (f *files) readKeytab(path string) error {
 		}
 	}
 	if len(types) == 0 {
-		return wrong("%s has no key of %s, only of %s; name one of those, or export another with kadmin (ktadd -k %s %s)", path, f.client, list(held), path, f.client)
+		return setupError("%s has no key of %s, only of %s; name one of those, or export another with kadmin (ktadd -k %s %s)", path, f.client, list(held), path, f.client)
 	}
 	missing := func(kind int32) bool { return !slices.Contains(types, kind) }
 	if common := slices.DeleteFunc(slices.Clone(f.conf.LibDefaults.DefaultTktEnctypeIDs), missing); len(common) > 0 {
@@ -140,20 +140,20 @@ func (f *files) readCache(name string, pinned bool) error {
 	case !ok:
 		path = name
 	case kind != "FILE":
-		return wrong("tickets are kept in %s, and only caches in files can be read: run \"kinit -c FILE:/tmp/krb5cc_%d\", and set ccache or KRB5CCNAME to that", name, os.Getuid())
+		return setupError("tickets are kept in %s, and only caches in files can be read: run \"kinit -c FILE:/tmp/krb5cc_%d\", and set ccache or KRB5CCNAME to that", name, os.Getuid())
 	}
 	f.cache = path
 	kinit := fmt.Sprintf("run \"kinit -c FILE:%s\", or name a keytab", strings.TrimSpace(path+" "+f.client.String()))
 	content, err := read(path)
 	if err != nil {
-		return wrong("no tickets: %v; %s", err, kinit)
+		return setupError("no tickets: %v; %s", err, kinit)
 	}
 	whose, cached, err := parseCache(content)
 	if err != nil || len(whose.parts) == 0 {
-		return wrong("%s is not a credential cache, or was cut short: %v; %s", path, err, kinit)
+		return setupError("%s is not a credential cache, or was cut short: %v; %s", path, err, kinit)
 	}
 	if pinned && whose.String() != f.client.String() {
-		return wrong("the tickets in %s are of %s, not of %s; %s", path, whose, f.client, kinit)
+		return setupError("the tickets in %s are of %s, not of %s; %s", path, whose, f.client, kinit)
 	}
 	f.client = whose
 	for _, c := range cached {
@@ -165,12 +165,12 @@ func (f *files) readCache(name string, pinned bool) error {
 		}
 		t := &ticket{client: whose, key: c.key, start: c.start, end: c.end, renewTill: c.renewTill}
 		if err := guard(func() error { return t.ticket.Unmarshal(c.ticket) }); err != nil {
-			return wrong("the ticket in %s is malformed: %v; %s", path, err, kinit)
+			return setupError("the ticket in %s is malformed: %v; %s", path, err, kinit)
 		}
 		f.tgt = t
 	}
 	if f.tgt == nil {
-		return wrong("%s has no ticket-granting ticket; %s", path, kinit)
+		return setupError("%s has no ticket-granting ticket; %s", path, kinit)
 	}
 	return nil
 }

@@ -25,8 +25,8 @@ func (p principal) String() string {
 	return text
 }
 
-// local is a client's name for the servers (SaslServerCallbackHandler.handleAuthorizeCallback).
-func (p principal) local(removeHost, removeRealm bool) string {
+// localName is a client's name for the servers (SaslServerCallbackHandler.handleAuthorizeCallback).
+func (p principal) localName(removeHost, removeRealm bool) string {
 	if len(p.parts) == 0 {
 		return ""
 	}
@@ -64,7 +64,7 @@ func NameOf(cfg Config) string {
 	if err != nil || p.realm == "" {
 		return ""
 	}
-	return p.local(cfg.RemoveHost, cfg.RemoveRealm)
+	return p.localName(cfg.RemoveHost, cfg.RemoveRealm)
 }
 
 // spn is a server's principal, as text.
@@ -92,13 +92,14 @@ func (l *Login) server(ctx context.Context, server, address string) (spn, error)
 		host = server
 	}
 	if !l.cfg.AsConfigured {
-		host = l.canonical(ctx, host, address)
+		host = l.canonicalName(ctx, host, address)
 	}
 	return spn{l.cfg.Service + "/" + strings.ToLower(host), realm}, nil
 }
 
-// canonical is the name that an address has in DNS, if that name has the address; otherwise the host as configured.
-func (l *Login) canonical(ctx context.Context, host, address string) string {
+// canonicalName is the name that an address has in DNS, if that name has the address; otherwise the host as
+// configured.
+func (l *Login) canonicalName(ctx context.Context, host, address string) string {
 	ip, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return host

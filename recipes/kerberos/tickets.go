@@ -27,8 +27,8 @@ type ticket struct {
 
 func (t *ticket) valid(now time.Time) bool { return t != nil && now.Before(t.end) }
 
-// due returns when the ticket is to be renewed.
-func (t *ticket) due() time.Time { return t.start.Add(t.end.Sub(t.start) / 5 * 4) }
+// renewalTime returns when the ticket is to be renewed.
+func (t *ticket) renewalTime() time.Time { return t.start.Add(t.end.Sub(t.start) / 5 * 4) }
 
 // tickets has the tickets of a Login, and the files that they came from. A goroutine that uses them holds Login.turn.
 type tickets struct {
@@ -83,7 +83,7 @@ func (l *Login) obtain(to spn) (*ticket, error) {
 // serve returns a ticket for a server; turn is held.
 func (l *Login) serve(to spn) (*ticket, error) {
 	now, have := time.Now(), l.tickets.services[to]
-	if have != nil && now.Before(have.due()) && !l.tickets.outdated {
+	if have != nil && now.Before(have.renewalTime()) && !l.tickets.outdated {
 		return have, nil
 	}
 	err := l.login()
@@ -136,7 +136,7 @@ func (l *Login) reread() error {
 // login obtains or renews the ticket-granting ticket, if that is due; turn is held.
 func (l *Login) login() error {
 	tk, now := &l.tickets, time.Now()
-	if tk.tgt != nil && !tk.outdated && now.Before(tk.tgt.due()) {
+	if tk.tgt != nil && !tk.outdated && now.Before(tk.tgt.renewalTime()) {
 		return nil
 	}
 	var fresh *ticket
@@ -145,7 +145,7 @@ func (l *Login) login() error {
 	case tk.files.keytab != nil:
 		fresh, err = l.enter()
 	case !tk.tgt.valid(now):
-		return wrong("the tickets of %s in %s expired on %s; run \"kinit -c FILE:%s %s\", or name a keytab", tk.files.client, tk.files.cache,
+		return setupError("the tickets of %s in %s expired on %s; run \"kinit -c FILE:%s %s\", or name a keytab", tk.files.client, tk.files.cache,
 			tk.tgt.end.UTC().Format(time.RFC3339), tk.files.cache, tk.files.client)
 	case now.Before(tk.tgt.renewTill):
 		realm := tk.files.client.realm
@@ -225,7 +225,7 @@ func (l *Login) schedule() {
 		held = append(held, l.tickets.tgt)
 	}
 	for _, t := range held {
-		due := t.due()
+		due := t.renewalTime()
 		if !due.After(now) { // the renewal failed: try again after a while
 			due = now.Add(min(max(t.end.Sub(now)/5, time.Second), time.Minute))
 		}
@@ -261,7 +261,7 @@ func (l *Login) refresh() {
 		return
 	}
 	for to, t := range l.tickets.services {
-		if !time.Now().Before(t.due()) {
+		if !time.Now().Before(t.renewalTime()) {
 			if _, err := l.serve(to); err != nil {
 				l.log.Warn("a ticket cannot be renewed", "server", to.String(), "error", err)
 			}

@@ -94,9 +94,9 @@ func (a *ACL) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// hidden reports whether the servers have hidden the hash of a digest: they write "user:x" for clients without ADMIN on the node
+// isHidden reports whether the servers have hidden the hash of a digest: they write "user:x" for clients without ADMIN on the node
 // (FinalRequestProcessor, getACL).
-func (a ACL) hidden() bool {
+func (a ACL) isHidden() bool {
 	_, hash, _ := strings.Cut(a.ID, ":")
 	return a.Scheme == "digest" && hash == "x"
 }
@@ -118,7 +118,7 @@ func (l List) String() string {
 }
 
 // Masked reports whether the hash of an entry is hidden.
-func (l List) Masked() bool { return slices.ContainsFunc(l, ACL.hidden) }
+func (l List) Masked() bool { return slices.ContainsFunc(l, ACL.isHidden) }
 
 // Of returns two lists. certain has the entries of the identity in who. possible has those that may be its own: scheme and user are the
 // same, and the hash in the entry or in who is hidden.
@@ -126,7 +126,7 @@ func (l List) Of(who ACL) (certain, possible List) {
 	user, _, _ := strings.Cut(who.ID, ":")
 	for _, a := range l {
 		name, _, _ := strings.Cut(a.ID, ":")
-		switch hides := a.hidden() || who.hidden(); {
+		switch hides := a.isHidden() || who.isHidden(); {
 		case a.Scheme != who.Scheme:
 		case hides && name == user:
 			possible = append(possible, a)
@@ -160,7 +160,7 @@ func (l List) Rights(who ...ACL) (sure, perhaps Perm) {
 // Ours is Rights for a client that has read the list itself. An entry with ADMIN and a hidden hash is not its own: servers show all hashes
 // to a client with ADMIN.
 func (l List) Ours(who ...ACL) (sure, perhaps Perm) {
-	return slices.DeleteFunc(slices.Clone(l), func(a ACL) bool { return a.hidden() && a.Perms&PermAdmin != 0 }).Rights(who...)
+	return slices.DeleteFunc(slices.Clone(l), func(a ACL) bool { return a.isHidden() && a.Perms&PermAdmin != 0 }).Rights(who...)
 }
 
 // Covers reports whether the list grants all that another one does. Hidden hashes count as equal.
@@ -200,7 +200,7 @@ func (l List) Equal(other List) bool {
 	users := map[string]bool{} // whose hash is hidden in one of the lists
 	for _, list := range []List{l, other} {
 		for _, a := range list {
-			if a.hidden() {
+			if a.isHidden() {
 				users[a.ID] = true
 			}
 		}
@@ -209,14 +209,14 @@ func (l List) Equal(other List) bool {
 		return slices.Equal(l.Normalize(), other.Normalize())
 	}
 	hide := func(list List) List {
-		out := slices.DeleteFunc(slices.Clone(list), ACL.hidden).Normalize()
+		out := slices.DeleteFunc(slices.Clone(list), ACL.isHidden).Normalize()
 		for i, a := range out {
 			if user, _, _ := strings.Cut(a.ID, ":"); a.Scheme == "digest" && users[user+":x"] {
 				out[i].ID = user + ":x"
 			}
 		}
 		for _, a := range list { // these are not merged: a user may have several digests
-			if a.hidden() {
+			if a.isHidden() {
 				out = append(out, a)
 			}
 		}

@@ -67,8 +67,8 @@ type member struct {
 	value any
 }
 
-// with adds to m the fields of extra that m does not have.
-func (m members) with(extra map[string]json.RawMessage) members {
+// addMissing adds to m the fields of extra that m does not have.
+func (m members) addMissing(extra map[string]json.RawMessage) members {
 	for name, value := range extra {
 		if !slices.ContainsFunc(m, func(f member) bool { return f.name == name }) {
 			m = append(m, member{name, value})
@@ -121,7 +121,7 @@ func (o owner) append(b []byte) ([]byte, error) {
 	if len(o.others) == 0 {
 		return append(b, '}'), nil
 	}
-	others, err := members(nil).with(o.others).append(nil)
+	others, err := members(nil).addMissing(o.others).append(nil)
 	if err != nil {
 		return nil, err
 	}

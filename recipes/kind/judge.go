@@ -39,7 +39,7 @@ func (k *Kind) Judge(params Params, lines [][]Seen) [][]Verdict {
 			admitted, _ := q.Admit(params, queue, i)
 			v := Verdict{Holds: !q.Gate && admitted}
 			if k.Permits != nil {
-				v.Holds = v.Holds || !q.Gate && (!declared || !c.tentative(i, gated))
+				v.Holds = v.Holds || !q.Gate && (!declared || !c.isTentative(i, gated))
 				v.Permits = c.permits(q.Gate, v.Holds, gated)
 			}
 			out[at] = append(out[at], v)
@@ -48,10 +48,10 @@ func (k *Kind) Judge(params Params, lines [][]Seen) [][]Verdict {
 	return out
 }
 
-// tentative reports whether the permit at place i, beyond the present limit, was created but not granted. Our contenders record the limit
-// at their creation, and only move forward. So if a permit still has that many others before it, it was never within the limit. Curator's
-// clients create their permits while they are still at the gate, and leave the gate when they are granted.
-func (c Seen) tentative(i int, gated map[int64]bool) bool {
+// isTentative reports whether the permit at place i, beyond the present limit, was created but not granted. Our contenders record the
+// limit at their creation, and only move forward. So if a permit still has that many others before it, it was never within the limit.
+// Curator's clients create their permits while they are still at the gate, and leave the gate when they are granted.
+func (c Seen) isTentative(i int, gated map[int64]bool) bool {
 	if h, ok := ParseHolder(c.Data); ok && (h.Limit > 0 || h.Held != nil) {
 		return h.Held == nil && i >= h.Limit
 	}

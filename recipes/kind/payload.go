@@ -87,8 +87,8 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("kind: the node was written in payload format %d, this program reads format %d: upgrade locktree", e.Got, Format)
 }
 
-// damaged is the error of data that claims to be ours but does not make sense. field is a JSON path; "" means the whole.
-func damaged(field string, err error) error {
+// damagedError is the error of data that claims to be ours but does not make sense. field is a JSON path; "" means the whole.
+func damagedError(field string, err error) error {
 	if field == "" {
 		return fmt.Errorf("kind: damaged payload: %w", err)
 	}
@@ -119,7 +119,7 @@ func (p *Payload) Encode() ([]byte, error) {
 		spec = append(spec, member{f.Name, v})
 	}
 	doc := append(make(members, 0, 13), member{"locktree", Format}, member{"type", p.Params.Kind().Name},
-		member{"spec", spec.with(kept.Spec)}, member{"owner", owner{p.Owner, kept.Owner}}, member{"protect", p.Protect}, member{"gen", p.Gen},
+		member{"spec", spec.addMissing(kept.Spec)}, member{"owner", owner{p.Owner, kept.Owner}}, member{"protect", p.Protect}, member{"gen", p.Gen},
 		member{"state", string(stateOr(p.State))})
 	if p.ChildACL != nil {
 		doc = append(doc, member{"child_acl", p.ChildACL})
@@ -133,7 +133,7 @@ func (p *Payload) Encode() ([]byte, error) {
 	if p.Sum != "" {
 		doc = append(doc, member{"sum", p.Sum})
 	}
-	return doc.with(kept.Doc).append(make([]byte, 0, 384))
+	return doc.addMissing(kept.Doc).append(make([]byte, 0, 384))
 }
 
 // Children returns the names of the child nodes that are created with the node (see [Kind]), with the directories of a family.
@@ -176,7 +176,7 @@ func Decode(data []byte) (*Payload, error) {
 	} {
 		if raw, ok := doc[f.key]; ok {
 			if err := json.Unmarshal(raw, f.to); err != nil {
-				return nil, damaged(f.key, err)
+				return nil, damagedError(f.key, err)
 			}
 			delete(doc, f.key)
 		}
@@ -186,7 +186,7 @@ func Decode(data []byte) (*Payload, error) {
 	k := Lookup(name)
 	switch {
 	case name == "":
-		return nil, damaged("type", errors.New("it has none"))
+		return nil, damagedError("type", errors.New("it has none"))
 	case k == nil:
 		return nil, &VersionError{Got: Format, Unknown: fmt.Sprintf("type %q", name)}
 	case !slices.Contains([]State{StateActive, StateDraining}, p.State):
@@ -229,7 +229,7 @@ func envelope(data []byte) (map[string]json.RawMessage, error) {
 	if err := json.Unmarshal(data, &doc); err != nil {
 		// If a damaged payload counted as foreign, the parameters that a program brings would be used in its place.
 		if bytes.Contains(data, []byte(`"locktree"`)) {
-			return nil, damaged("", err)
+			return nil, damagedError("", err)
 		}
 		return nil, ErrForeign
 	}
@@ -239,13 +239,13 @@ func envelope(data []byte) (map[string]json.RawMessage, error) {
 	}
 	var version int
 	if err := json.Unmarshal(raw, &version); err != nil {
-		return nil, damaged("locktree", err)
+		return nil, damagedError("locktree", err)
 	}
 	if version > Format {
 		return nil, &VersionError{Got: version}
 	}
 	if version < 1 {
-		return nil, damaged("locktree", fmt.Errorf("%d is not a payload format", version))
+		return nil, damagedError("locktree", fmt.Errorf("%d is not a payload format", version))
 	}
 	return doc, nil
 }
@@ -256,17 +256,17 @@ func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawM
 		raw, ok := spec[f.Name]
 		if !ok {
 			if f.Required {
-				return nil, damaged("spec."+f.Name, errors.New("is missing"))
+				return nil, damagedError("spec."+f.Name, errors.New("is missing"))
 			}
 			continue
 		}
 		var v any
 		if err := json.Unmarshal(raw, &v); err != nil {
-			return nil, damaged("spec."+f.Name, err)
+			return nil, damagedError("spec."+f.Name, err)
 		}
 		// Values that are read must obey the declaration too: another program may have written them.
 		if err := f.Set(v); err != nil {
-			return nil, damaged("spec."+f.Name, err)
+			return nil, damagedError("spec."+f.Name, err)
 		}
 		delete(spec, f.Name)
 	}

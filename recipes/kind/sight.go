@@ -72,15 +72,15 @@ func NewSight(p Party, moment time.Time) Sight {
 	if p.Session == 0 && p.Token != 0 {
 		s.Connection = NoSession
 	}
-	if since := s.since(); !since.IsZero() && moment.After(since) { // otherwise the clock it goes by is ahead of ours
+	if since := s.countsFrom(); !since.IsZero() && moment.After(since) { // otherwise the clock it goes by is ahead of ours
 		s.ForMs = moment.Sub(since).Milliseconds()
 	}
 	return s
 }
 
-// since is the time from which it holds or waits. Clients of other libraries do not say when they were granted. A holder of theirs that
-// waited counts from when it queued.
-func (s Sight) since() time.Time { return cmp.Or(s.Held.Time, s.Since.Time) }
+// countsFrom is the time from which it holds or waits. Clients of other libraries do not say when they were granted. A holder of theirs
+// that waited counts from when it queued.
+func (s Sight) countsFrom() time.Time { return cmp.Or(s.Held.Time, s.Since.Time) }
 
 // Who is the name, with "(reader)" and "(asked to release)" if these apply.
 func (s Sight) Who() string {
@@ -119,7 +119,7 @@ func (s Sight) Process() string {
 // When is since when it holds or waits, and for how long that is: "since 2026-11-02T08:00:00Z (1m30s)". For a leader of an election it says
 // since when that has been a candidate.
 func (s Sight) When() string {
-	at := s.since()
+	at := s.countsFrom()
 	if at.IsZero() {
 		return ""
 	}
@@ -135,7 +135,7 @@ func (s Sight) When() string {
 
 // For is for how long it has held or waited, in whole seconds; "" where that is not known.
 func (s Sight) For() string {
-	if at := s.since(); at.IsZero() || s.at.IsZero() || s.at.Before(at) {
+	if at := s.countsFrom(); at.IsZero() || s.at.IsZero() || s.at.Before(at) {
 		return ""
 	}
 	return (time.Duration(s.ForMs) * time.Millisecond).Truncate(time.Second).String()

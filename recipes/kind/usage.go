@@ -64,13 +64,13 @@ type Keys struct {
 	Used int
 }
 
-// unseen are the nodes that were not looked at.
-func (k Keys) unseen() int { return k.Nodes - k.Looked }
+// unseenNodes are the nodes that were not looked at.
+func (k Keys) unseenNodes() int { return k.Nodes - k.Looked }
 
 // String counts: "12 keys in use", or "40 keys, of which 20 were looked at (18 in use)".
 func (k Keys) String() string {
 	switch {
-	case k.unseen() > 0:
+	case k.unseenNodes() > 0:
 		return fmt.Sprintf("%d keys, of which %d were looked at (%d in use)", k.Nodes, k.Looked, k.Used)
 	case k.Used == 1:
 		return "1 key in use"
@@ -80,7 +80,7 @@ func (k Keys) String() string {
 
 // Busy reports whether there is anything in the lock's queues. A nil Usage is idle. A key that was not looked at counts as used.
 func (u *Usage) Busy() bool {
-	return u != nil && len(u.Holders)+len(u.Waiters)+len(u.Junk)+u.Keys.Used+u.Keys.unseen() > 0
+	return u != nil && len(u.Holders)+len(u.Waiters)+len(u.Junk)+u.Keys.Used+u.Keys.unseenNodes() > 0
 }
 
 // String counts: "2 holders (host-a/4121, host-b/77) and 1 waiter", of a family "12 keys in use: 12 holders (...) and 1 waiter".
@@ -103,7 +103,7 @@ func (u *Usage) String() string {
 	count(len(u.Junk), "foreign child node", "")
 	text := strings.Join(parts, " and ")
 	switch {
-	case u.Keys.Used+u.Keys.unseen() == 0:
+	case u.Keys.Used+u.Keys.unseenNodes() == 0:
 		return text
 	case text == "":
 		return u.Keys.String()
@@ -114,22 +114,22 @@ func (u *Usage) String() string {
 // List names all of them, each as [Sight.Line]: "held by host-a/4121, since 2026-11-02T08:00:00Z, connection not asked".
 func (u *Usage) List() (out []string) {
 	for _, p := range u.Holders {
-		out = append(out, p.of()+"held by "+NewSight(p, time.Time{}).Line())
+		out = append(out, p.keyOf()+"held by "+NewSight(p, time.Time{}).Line())
 	}
 	for _, p := range u.Waiters {
-		out = append(out, p.of()+"waited for by "+NewSight(p, time.Time{}).Line())
+		out = append(out, p.keyOf()+"waited for by "+NewSight(p, time.Time{}).Line())
 	}
 	for _, junk := range u.Junk {
 		out = append(out, "foreign child "+junk)
 	}
-	if n := u.Keys.unseen(); n > 0 {
+	if n := u.Keys.unseenNodes(); n > 0 {
 		out = append(out, fmt.Sprintf("%d more keys, which were not looked at", n))
 	}
 	return out
 }
 
-// Party.of returns the key of a party in a family, as text for a list; "" outside a family.
-func (p Party) of() string {
+// keyOf returns the key of a party in a family, as text for a list; "" outside a family.
+func (p Party) keyOf() string {
 	if p.Key == "" {
 		return ""
 	}

@@ -13,8 +13,8 @@ import "time"
 //
 // How exact each comparison of times is:
 //
-//   - Before its write, begin calls the methods early and inTime, with a past time of the ensemble. So no slot starts more than 30 s early
-//     (ahead), and none is refused that is in time. A slot that is too old may pass.
+//   - Before its write, begin calls the methods untilStart and inTime, with a past time of the ensemble. So no slot starts more
+//     than 30 s early (maxEarly), and none is refused that is in time. A slot that is too old may pass.
 //   - begin calls inTime after its write with the time of the write. This is exact: a start that was too late is undone.
 //   - inTime compares the slot with the times at which its schedule was declared ([kind.Payload]) and its record was created. Both are
 //     stored, so this is exact too.
@@ -44,10 +44,10 @@ func (c *clock) read() (now time.Time, set bool) {
 	return own.Add(-c.ahead), set
 }
 
-// learn compares the time of the last read with a later time of the ensemble. It reports whether the corrected clock led by more
-// than 30 s (ahead).
+// learn compares the time of the last read with a later time of the ensemble. It reports whether the corrected clock led by more than 30 s
+// (maxEarly).
 func (c *clock) learn(ensemble time.Time) (wrong bool) {
 	was := c.ahead
 	c.ahead = max(0, c.own.Sub(ensemble))
-	return c.ahead-was > ahead
+	return c.ahead-was > maxEarly
 }

@@ -144,8 +144,7 @@ func (o *Once) startNow(ctx context.Context, slot string, moment time.Time, choo
 		return s, 0, nil
 	}
 	err = l.Do(ctx, func(context.Context, *recipes.Lease) error { return err })
-	// The wait in early counts from our node's last write. That write came after the time in asked. So the pause, which is counted from
-	// asked, is never too long.
+	// The wait counts from our node's last write, and the pause from an earlier time (asked). So the pause is never too long.
 	return nil, min(early-time.Since(asked), recheck) + stagger(p), err
 }
 
@@ -153,7 +152,7 @@ func recordOf(path string) string { return kind.JoinPath(path, kind.Once.Record)
 
 // resolve finds the declaration, and the name of the slot.
 func (o *Once) resolve(ctx context.Context, slot string, newest time.Time) (*kind.OnceParams, string, error) {
-	d, err := o.declared(ctx)
+	d, err := o.readDeclaration(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -298,14 +297,14 @@ func (o *Once) Skip(ctx context.Context, slot string) error {
 	return errors.Join(err, l.Unlock(ctx))
 }
 
-// declared returns the declaration.
-func (o *Once) declared(ctx context.Context) (*recipes.Declaration, error) {
+// readDeclaration returns the declaration.
+func (o *Once) readDeclaration(ctx context.Context) (*recipes.Declaration, error) {
 	return o.c.Declaration(ctx, kind.Once, o.path, o.opts...)
 }
 
 // startOf makes the start of a slot under the job's lock, before it is recorded. The schedule may have changed during the wait.
 func (o *Once) startOf(ctx context.Context, l *recipes.Lease, slot string) (*Start, error) {
-	d, err := o.declared(ctx)
+	d, err := o.readDeclaration(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -34,25 +34,25 @@ func (o *Once) Run(ctx context.Context, fn func(ctx context.Context, slot time.T
 		if ctx.Err() != nil {
 			return retry.WhyEnded(ctx)
 		}
-		if err != nil && try.Over(ctx, nil, outlasted, &err) {
+		if err != nil && try.Over(ctx, nil, goesOnAfter, &err) {
 			return err
 		}
 	}
 }
 
-// outlasted reports whether Run goes on after err, even if the lock was granted: the record says whether the slot was started.
-func outlasted(err error) bool {
+// goesOnAfter reports whether Run goes on after err, even if the lock was granted: the record says whether the slot was started.
+func goesOnAfter(err error) bool {
 	for _, reason := range []error{recipes.ErrLost, recipes.ErrSessionLost, recipes.ErrReleasePending, recipes.ErrDraining} {
 		if errors.Is(err, reason) {
 			return !errors.Is(err, recipes.ErrClosed)
 		}
 	}
-	return recipes.Retryable(err) || unanswered(err)
+	return recipes.Retryable(err) || isUnanswered(err)
 }
 
 // turn starts the oldest slot that is due, or waits for the next one.
 func (o *Once) turn(ctx context.Context, settled time.Time, now *clock, fn func(context.Context, time.Time, *recipes.Lease) error) (time.Time, error) {
-	d, err := o.declared(ctx)
+	d, err := o.readDeclaration(ctx)
 	if err != nil {
 		return settled, err
 	}
@@ -133,7 +133,7 @@ func (o *Once) attempt(ctx context.Context, at, settled time.Time, now *clock, f
 	if err != nil {
 		o.c.Logger().Warn("a run has failed", "once", o.path, "slot", s.Slot, "error", err)
 	}
-	if unrecorded != nil && outlasted(unrecorded) {
+	if unrecorded != nil && goesOnAfter(unrecorded) {
 		return settled, unrecorded
 	}
 	return at, nil

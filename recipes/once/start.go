@@ -50,21 +50,21 @@ func (s *Start) End(ctx context.Context, result error) error {
 	return errors.Join(noted, released)
 }
 
-// ahead is how much earlier than its instant a slot may be started.
-const ahead = 30 * time.Second
+// maxEarly is how much earlier than its instant a slot may be started.
+const maxEarly = 30 * time.Second
 
 // contender reads the stat of our node in the queue.
 func (s *Start) contender() (own *zk.Stat, err error) {
 	ctx := s.Context()
 	sn, err := s.session(ctx)
 	if err == nil {
-		err = retry.Do(ctx, sn, unanswered, func() (err error) { own, err = sn.Exists(ctx, s.Node()); return err })
+		err = retry.Do(ctx, sn, isUnanswered, func() (err error) { own, err = sn.Exists(ctx, s.Node()); return err })
 	}
 	if err == nil && own == nil {
 		err = zk.ErrNoNode
 	}
 	if err != nil {
-		return nil, recipes.AfterGrant(s.failed(ctx, err))
+		return nil, recipes.AfterGrant(s.explainFailure(ctx, err))
 	}
 	return own, nil
 }
@@ -88,7 +88,7 @@ func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err err
 		if err := s.inTime(countsFrom(r, s.d, stat), passed, late); err != nil {
 			return nil, err
 		}
-		if early = s.early(passed); early > 0 {
+		if early = s.untilStart(passed); early > 0 {
 			return nil, nil
 		}
 		s.run = slots.Run{Slot: s.Slot, State: slots.Running, By: s.d.ID, Token: token, Tries: 1, Started: s.o.c.Now().UnixMilli()}
@@ -136,13 +136,13 @@ func (s *Start) inTime(origin, moment time.Time, late bool) error {
 	return nil
 }
 
-// early returns how long it is from moment until the slot may be started.
-func (s *Start) early(moment time.Time) time.Duration {
+// untilStart returns how long it is from moment until the slot may be started.
+func (s *Start) untilStart(moment time.Time) time.Duration {
 	if s.params.Schedule == "" {
 		return 0
 	}
 	at, _ := slots.Time(s.Slot)
-	return max(0, at.Sub(moment)-ahead)
+	return max(0, at.Sub(moment)-maxEarly)
 }
 
 // note records the result of the run.
@@ -172,14 +172,14 @@ func (s *Start) note(ctx context.Context, result error) error {
 func (s *Start) change(ctx context.Context, edit func(*slots.Record, *zk.Stat) (*slots.Record, error)) (*zk.Stat, error) {
 	sn, err := s.session(ctx)
 	if err != nil {
-		return nil, recipes.AfterGrant(s.failed(ctx, err))
+		return nil, recipes.AfterGrant(s.explainFailure(ctx, err))
 	}
 	for try := (retry.Tries{}); ; {
 		var data []byte
 		var stat *zk.Stat
-		err := retry.Do(ctx, sn, unanswered, func() (err error) { data, stat, err = sn.Get(ctx, s.record); return err })
+		err := retry.Do(ctx, sn, isUnanswered, func() (err error) { data, stat, err = sn.Get(ctx, s.record); return err })
 		if err != nil {
-			return nil, recipes.AfterGrant(s.failed(ctx, err))
+			return nil, recipes.AfterGrant(s.explainFailure(ctx, err))
 		}
 		record, err := slots.ParseRecord(data)
 		if err != nil {
@@ -193,21 +193,21 @@ func (s *Start) change(ctx context.Context, edit func(*slots.Record, *zk.Stat) (
 		if err == nil {
 			return done[0].Stat, nil
 		}
-		if try.Over(ctx, sn, unwritten, &err) {
-			return nil, recipes.AfterGrant(s.failed(ctx, err))
+		if try.Over(ctx, sn, isUnwritten, &err) {
+			return nil, recipes.AfterGrant(s.explainFailure(ctx, err))
 		}
 	}
 }
 
-// failed explains why the record could not be read or written. If the lease is lost, the client may not have noticed yet: Verify
-// finds out.
-func (s *Start) failed(ctx context.Context, err error) error {
+// explainFailure explains why the record could not be read or written. If the lease is lost, the client may not have noticed yet:
+// Verify finds out.
+func (s *Start) explainFailure(ctx context.Context, err error) error {
 	if isNoNode(err) {
 		if lost := s.Verify(ctx); errors.Is(lost, recipes.ErrLost) {
 			return lost
 		}
 	}
-	switch ended := s.over(); {
+	switch ended := s.whyOver(); {
 	case ended != nil:
 		return ended
 	case isNoNode(err):
@@ -228,16 +228,16 @@ type current struct{ *direct.Session }
 // Err is the error of a session that is over.
 func (current) Err() error { return recipes.ErrSessionLost }
 
-// over returns why the lease is over; nil while it is held, also after it was revoked.
-func (s *Start) over() error {
+// whyOver returns why the lease is over; nil while it is held, also after it was revoked.
+func (s *Start) whyOver() error {
 	if why := context.Cause(s.Context()); s.Context().Err() != nil && !errors.Is(why, recipes.ErrRevoked) {
 		return why
 	}
 	return nil
 }
 
-// unanswered reports whether another try may succeed: no server answered the operation, or the server was overloaded.
-func unanswered(err error) bool {
+// isUnanswered reports whether another try may succeed: no server answered the operation, or the server was overloaded.
+func isUnanswered(err error) bool {
 	var op *direct.OpError
 	switch {
 	case !errors.As(err, &op), errors.Is(err, recipes.ErrClosed), errors.Is(err, recipes.ErrSessionLost):
@@ -248,7 +248,7 @@ func unanswered(err error) bool {
 	return true
 }
 
-// unwritten reports whether the write may not have been applied, so that the record must be read again.
-func unwritten(err error) bool { return errors.Is(err, zk.ErrBadVersion) || unanswered(err) }
+// isUnwritten reports whether the write may not have been applied, so that the record must be read again.
+func isUnwritten(err error) bool { return errors.Is(err, zk.ErrBadVersion) || isUnanswered(err) }
 
 func isNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }

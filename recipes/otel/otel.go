@@ -98,9 +98,9 @@ func holder(id string) trace.SpanContext {
 func (o *Observer) Observe(e recipes.Event) {
 	switch e.Type {
 	case recipes.EventQueued:
-		o.queued(e)
+		o.beginQueued(e)
 	case recipes.EventAcquired, recipes.EventRefused:
-		span, blocker := o.returned(e)
+		span, blocker := o.endedSpan(e)
 		conclude(span, e, blocker)
 		span.End(trace.WithTimestamp(e.Time))
 	}
@@ -117,8 +117,8 @@ func (o *Observer) start(e recipes.Event) trace.Span {
 	return span
 }
 
-// queued begins the span of a call that has to wait, and looks who is in the way if it waits for long.
-func (o *Observer) queued(e recipes.Event) {
+// beginQueued begins the span of a call that has to wait, and looks who is in the way if it waits for long.
+func (o *Observer) beginQueued(e recipes.Event) {
 	w := &wait{span: o.start(e), end: func() {}}
 	var held *recipes.HeldError
 	if w.span.IsRecording() && errors.As(e.Cause, &held) {
@@ -139,8 +139,8 @@ func (o *Observer) queued(e recipes.Event) {
 	o.waiting[e.Call] = w
 }
 
-// returned is the span of a call that has returned, and the trace that was in its way, as far as that is known.
-func (o *Observer) returned(e recipes.Event) (trace.Span, trace.SpanContext) {
+// endedSpan returns the span of a call that has returned, and the trace that was in its way, as far as that is known.
+func (o *Observer) endedSpan(e recipes.Event) (trace.Span, trace.SpanContext) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	w := o.waiting[e.Call]

@@ -138,7 +138,7 @@ func (o *Observer) Observe(e recipes.Event) {
 			o.heartbeat.WithLabelValues().Observe(e.Wait.Seconds())
 		}
 	}
-	for _, l := range o.waited(e) {
+	for _, l := range o.endWait(e) {
 		o.waiting.WithLabelValues(o.name(l.Path)).Dec()
 	}
 	for _, l := range e.Locks {
@@ -173,8 +173,8 @@ func (o *Observer) session(id int64, state string) {
 	}
 }
 
-// waited returns what a call has waited for, if e ends its wait.
-func (o *Observer) waited(e recipes.Event) []recipes.EventLock {
+// endWait returns what a call has waited for, if e ends its wait.
+func (o *Observer) endWait(e recipes.Event) []recipes.EventLock {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	waited := o.calls[e.Call]
@@ -199,7 +199,7 @@ func (o *Observer) count(e recipes.Event, lock, kindOf string) {
 		}
 	case recipes.EventAcquired:
 		o.acquire.WithLabelValues(lock, kindOf, e.Result).Observe(e.Wait.Seconds())
-		o.holds(lock, kindOf, 1)
+		o.addHeld(lock, kindOf, 1)
 	case recipes.EventRefused:
 		o.acquire.WithLabelValues(lock, kindOf, e.Result).Observe(e.Wait.Seconds())
 	case recipes.EventLost:
@@ -207,12 +207,12 @@ func (o *Observer) count(e recipes.Event, lock, kindOf string) {
 		fallthrough
 	case recipes.EventReleased:
 		o.hold.WithLabelValues(lock, kindOf, string(e.Type)).Observe(e.Held.Seconds())
-		o.holds(lock, kindOf, -1)
+		o.addHeld(lock, kindOf, -1)
 	}
 }
 
-// holds changes the gauges of held leases.
-func (o *Observer) holds(lock, kindOf string, by float64) {
+// addHeld changes the gauges of held leases.
+func (o *Observer) addHeld(lock, kindOf string, by float64) {
 	o.held.WithLabelValues(lock, kindOf).Add(by)
 	if kindOf == kind.Election.Name {
 		o.leader.WithLabelValues(lock).Add(by)

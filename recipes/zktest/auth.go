@@ -42,8 +42,8 @@ func (c *conn) auth(r *wire.Request) ([]byte, bool) {
 	return wire.ReplyFrame(r.Xid, 0, wire.CodeOK), false
 }
 
-// unwelcome reports whether a request, or a ping, is refused because the client has not logged in.
-func (c *conn) unwelcome() bool {
+// mustLogIn reports whether a request, or a ping, is refused because the client has not logged in.
+func (c *conn) mustLogIn() bool {
 	return c.s.opts.saslRequired && !slices.ContainsFunc(c.ids, func(i store.Identity) bool { return i.Scheme == "sasl" })
 }
 

@@ -89,7 +89,7 @@ func newConn(s *Server, v *view, nc net.Conn) *conn {
 	if s.opts.tls != nil {
 		c.nc = tls.Server(nc, s.opts.tls)
 	}
-	c.out = outbox.New(&s.mu, c.nc, nc, c.sent, c.dropped)
+	c.out = outbox.New(&s.mu, c.nc, nc, c.noteSent, c.forgetIfNoticed)
 	c.partition()
 	return c
 }
@@ -137,15 +137,15 @@ func (c *conn) replyLater(frame []byte, d time.Duration, gate <-chan struct{}) {
 	}
 }
 
-// sent is called when the writer has taken so many bytes.
-func (c *conn) sent(bytes int) {
+// noteSent is called when the writer has taken so many bytes.
+func (c *conn) noteSent(bytes int) {
 	c.tally(func(n *Counts) { n.BytesOut += int64(bytes) })
 	signal(c.room)
 }
 
-// dropped forgets the connection, whose socket is gone, if the server has noticed its end. If not, it is forgotten when the reader's
-// eof arrives.
-func (c *conn) dropped() {
+// forgetIfNoticed forgets the connection, whose socket is gone, if the server has noticed its end. If not, it is forgotten when the
+// reader's eof arrives.
+func (c *conn) forgetIfNoticed() {
 	if c.closed {
 		delete(c.s.conns, c)
 	}
@@ -169,7 +169,7 @@ func (c *conn) deliver(it inbound) bool {
 	c.inSize += it.raw
 	// Timers may fire in any order; pump takes what is due from the front.
 	if s.opts.latency > 0 {
-		s.after(s.opts.latency, c.pump)
+		s.runLater(s.opts.latency, c.pump)
 	} else {
 		c.pump()
 	}

@@ -42,7 +42,7 @@ func (c *conn) sendEvent(typ wire.EventType, path string, zxid int64) {
 		c.reply(frame)
 	case r.fault.kind == faultDropRequest:
 	case r.fault.kind == faultDelay:
-		c.s.after(r.fault.d, func() { c.reply(frame) })
+		c.s.runLater(r.fault.d, func() { c.reply(frame) })
 	case r.fault.kind == faultHold:
 		r.waiting = append(r.waiting, func() { c.reply(frame) })
 	default:

@@ -11,7 +11,7 @@ func (c *conn) run(it *inbound) {
 	s := c.s
 	switch {
 	case it.eof:
-		c.gone()
+		c.noteGone()
 		return
 	case it.word != "": // no session, no fault, and no frame: the answer is text
 		c.reply([]byte(s.fourLetter(it.word)))
@@ -38,8 +38,8 @@ func (c *conn) run(it *inbound) {
 	c.finish(it, frame, end)
 }
 
-// gone is called when the server learns that the client has ended the connection.
-func (c *conn) gone() {
+// noteGone is called when the server learns that the client has ended the connection.
+func (c *conn) noteGone() {
 	if !c.closed {
 		c.detach()
 	}
@@ -58,7 +58,7 @@ func (c *conn) execute(r *wire.Request) (frame []byte, end bool) {
 	if x == nil || over && c.v.old == nil {
 		return nil, true // nothing is answered outside a session
 	}
-	if r.Op != wire.OpSASL && r.Op != wire.OpAuth && c.unwelcome() {
+	if r.Op != wire.OpSASL && r.Op != wire.OpAuth && c.mustLogIn() {
 		return wire.ReplyFrame(r.Xid, 0, wire.CodeSASLRequired), true
 	}
 	// This comes before the check of where the session is: a follower answers pings by itself.
@@ -144,7 +144,7 @@ func (c *conn) write1(r *wire.Request, e *wire.Encoder) wire.Code {
 	if result.Code != wire.CodeOK {
 		return result.Code
 	}
-	c.s.committed(changes)
+	c.s.fireWatches(changes)
 	switch r.Op {
 	case wire.OpCreate:
 		e.String(result.Path)
@@ -176,7 +176,7 @@ func (c *conn) multi(r *wire.Request, e *wire.Encoder) wire.Code {
 		e.MultiFailure(len(ops), len(results), code)
 		return wire.CodeOK
 	}
-	c.s.committed(changes)
+	c.s.fireWatches(changes)
 	for i, result := range results {
 		c.s.encodeResult(e, r.Ops[i].Op, result)
 	}
@@ -236,9 +236,9 @@ func (s *Server) stamp() store.Stamp {
 	return store.Stamp{Zxid: s.zxid, Millis: nowMillis()}
 }
 
-// committed fires the watches, on every server of the ensemble, in the order of the operations. The replies are not sent yet, so a client
-// sees the event before it can read the change, as ZooKeeper promises.
-func (s *Server) committed(changes []store.Change) {
+// fireWatches fires the watches, on every server of the ensemble, in the order of the operations. The replies are not sent yet, so a
+// client sees the event before it can read the change, as ZooKeeper promises.
+func (s *Server) fireWatches(changes []store.Change) {
 	s.scheduleReap()
 	for _, c := range changes {
 		for _, v := range s.views {

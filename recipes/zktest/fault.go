@@ -230,7 +230,7 @@ func (c *conn) park(it *inbound, delay, hold faultKind, stalled *bool) bool {
 	}
 	switch it.fault.kind {
 	case delay:
-		c.s.after(it.fault.d, resume)
+		c.s.runLater(it.fault.d, resume)
 	case hold:
 		if it.inj.released {
 			return false

@@ -154,7 +154,7 @@ func (s *Server) deleteAll(path string) error {
 // every right. It takes a zxid and fires watches like any other.
 func (s *Server) edit(op store.Op) wire.Code {
 	result, changes := s.tree.Apply(store.Super, s.stamp(), op)
-	s.committed(changes)
+	s.fireWatches(changes)
 	return result.Code
 }
 

@@ -25,7 +25,7 @@ func (s *Server) reap() {
 	if !s.closed && !s.frozen {
 		for _, path := range s.tree.Outlived(nowMillis()) {
 			_, changes := s.tree.Apply(store.Super, s.stamp(), store.Delete{Path: path, Version: -1})
-			s.committed(changes)
+			s.fireWatches(changes)
 		}
 	}
 	s.scheduleReap()

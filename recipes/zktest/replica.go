@@ -16,12 +16,12 @@ type view struct {
 	watches *watch.Set[*conn]
 	old     *store.Tree // nil: the live tree
 	oldZxid int64
-	owed    []owed
+	owed    []owedChange
 	cutOff  bool // see Replica.CutOff
 }
 
-// owed is a change, or the end of a session, that a lagging view has not learnt yet.
-type owed struct {
+// owedChange is a change, or the end of a session, that a lagging view has not learnt yet.
+type owedChange struct {
 	change store.Change
 	ends   *session
 }
@@ -43,7 +43,7 @@ func (v *view) zxid() int64 {
 // see reports a committed change to the view's watchers, now or when the view advances.
 func (v *view) see(c store.Change) {
 	if v.old != nil {
-		v.owed = append(v.owed, owed{change: c})
+		v.owed = append(v.owed, owedChange{change: c})
 		return
 	}
 	v.fire(c)

@@ -114,8 +114,8 @@ func (s *Server) password(id int64) []byte {
 	return sum[:16]
 }
 
-// after calls f later, with the server locked.
-func (s *Server) after(d time.Duration, f func()) *time.Timer {
+// runLater calls f later, with the server locked.
+func (s *Server) runLater(d time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(d, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -35,7 +35,7 @@ func (s *Server) openSession(timeout time.Duration) *session {
 	s.nextSession++
 	s.sessions[x.id] = x
 	x.deadline = s.expiry(timeout)
-	x.timer = s.after(time.Until(x.deadline), func() {
+	x.timer = s.runLater(time.Until(x.deadline), func() {
 		if !s.closed && !s.frozen && s.sessions[x.id] == x {
 			s.expireIfDue(x)
 		}
@@ -72,11 +72,11 @@ func (s *Server) endSession(x *session) {
 	x.timer.Stop()
 	delete(s.sessions, x.id)
 	if !x.local {
-		s.committed(s.tree.EndSession(x.id, s.stamp()))
+		s.fireWatches(s.tree.EndSession(x.id, s.stamp()))
 	}
 	for _, v := range s.views {
 		if v.old != nil {
-			v.owed = append(v.owed, owed{ends: x})
+			v.owed = append(v.owed, owedChange{ends: x})
 			continue
 		}
 		v.end(x)

@@ -159,7 +159,8 @@ func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condi
 	return k
 }
 
-// checkClock says whether the clock of this system counts the time for which the machine is suspended; see slept in package clock.
+// checkClock says whether the clock of this system counts the time for which the machine is suspended; see sleepSinceStart in package
+// clock.
 func checkClock(system string) Condition {
 	k := Condition{Name: "clock", What: "deadlines follow the monotonic clock, and count the time the machine is suspended",
 		Why: "a lease must end in time by this machine's own clock; setting the date changes nothing"}
@@ -244,10 +245,10 @@ func checkAccess(ctx context.Context, s *session.Session, path string) (Conditio
 		k.Verdict, k.What, k.Next = Unsure, why.Error(), "declare the lock and run apply"
 		return k, nil
 	}
-	lacking := lacks(s, node.List(acl), "CREATE", kind.PermCreate) + lacks(s, node.List(acl), "DELETE", kind.PermDelete)
+	lacking := missingRight(s, node.List(acl), "CREATE", kind.PermCreate) + missingRight(s, node.List(acl), "DELETE", kind.PermDelete)
 	// Without that list, a client that may create contenders may also read them.
 	if payload.ChildACL != nil {
-		if heartbeat := lacks(s, payload.ChildACL, "READ", kind.PermRead); heartbeat != "" {
+		if heartbeat := missingRight(s, payload.ChildACL, "READ", kind.PermRead); heartbeat != "" {
 			lacking += heartbeat + "(on contenders, by child_acl) "
 		}
 	}
@@ -257,8 +258,8 @@ func checkAccess(ctx context.Context, s *session.Session, path string) (Conditio
 	return k, nil
 }
 
-// lacks returns the name of a right if no entry of the list can grant it to us. It never reports a right that we have.
-func lacks(s *session.Session, list kind.List, name string, perm kind.Perm) string {
+// missingRight returns the name of a right if no entry of the list can grant it to us. It never reports a right that we have.
+func missingRight(s *session.Session, list kind.List, name string, perm kind.Perm) string {
 	var us kind.List
 	for _, id := range s.Identities() {
 		us = append(us, kind.ACL{Scheme: id.Scheme, ID: id.ID})

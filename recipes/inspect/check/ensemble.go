@@ -24,8 +24,8 @@ func Ensemble(snap *scan.Snapshot) []Condition {
 	return []Condition{checkSessions(snap), checkConnections(snap), checkZxid(snap)}
 }
 
-// unknown is a condition that cannot be judged without the answer to word.
-func (k Condition) unknown(what, word string) Condition {
+// unknownCondition is a condition that cannot be judged without the answer to word.
+func (k Condition) unknownCondition(what, word string) Condition {
 	k.Verdict, k.What, k.Next = Unsure, what, "add "+word+" to 4lw.commands.whitelist of every server, and see that each of them answers"
 	return k
 }
@@ -34,7 +34,7 @@ func (k Condition) unknown(what, word string) Condition {
 func checkSessions(snap *scan.Snapshot) Condition {
 	k := Condition{Name: "session sizes", Why: "a session ends in one transaction that names all its ephemeral nodes; if that is longer than jute.maxbuffer and zookeeper.jute.maxbuffer.extrasize together, 2 MiB unless set, servers may be unable to restart (ZOOKEEPER-4306)"}
 	if !snap.Dump {
-		return k.unknown("how many ephemeral nodes each session owns is not known", "dump")
+		return k.unknownCondition("how many ephemeral nodes each session owns is not known", "dump")
 	}
 	most := &words.Session{}
 	for _, s := range snap.Sessions {
@@ -71,7 +71,7 @@ func checkConnections(snap *scan.Snapshot) Condition {
 	}
 	if len(snap.Unasked) > 0 {
 		u := snap.Unasked[0]
-		if k = k.unknown(fmt.Sprintf("the sessions of some servers are not known: %s: %s", u.Server, u.Why), "cons"); !u.Forbids {
+		if k = k.unknownCondition(fmt.Sprintf("the sessions of some servers are not known: %s: %s", u.Server, u.Why), "cons"); !u.Forbids {
 			k.Next = "name every server of the ensemble, and see that each of them answers"
 		}
 		return k

@@ -50,7 +50,7 @@ func Keys(ctx context.Context, c session.Source, path string) ([]Condition, erro
 	case err != nil || look.of == nil:
 		return nil, err
 	}
-	return look.conditions(time.Now()), nil
+	return look.findings(time.Now()), nil
 }
 
 // keysLook is a look at some keys of a family.
@@ -167,8 +167,8 @@ func sameList(a, b kind.List) bool {
 	return all(a, b) && all(b, a)
 }
 
-// conditions are the findings. Keys in use are only counted.
-func (k *keysLook) conditions(now time.Time) []Condition {
+// findings returns the conditions of the keys. Keys in use are only counted.
+func (k *keysLook) findings(now time.Time) []Condition {
 	name := " of " + k.of.Path
 	keys := Condition{Name: "keys" + name, Why: "clients refuse a key whose node has another access list than its family declares (ErrKeyForeign), because another program might end its locks",
 		What: fmt.Sprintf("%d of %d nodes of keys were looked at", k.looked, len(k.nodes))}
@@ -178,14 +178,14 @@ func (k *keysLook) conditions(now time.Time) []Condition {
 	case len(k.other) == 0:
 		keys.What += ", and all have the access list of the family"
 	default:
-		keys.What += fmt.Sprintf(", and %d of these have another access list than the family: %s", len(k.other), k.few(k.other))
+		keys.What += fmt.Sprintf(", and %d of these have another access list than the family: %s", len(k.other), k.firstKeys(k.other))
 		if !foreign {
 			keys.Verdict, keys.Next = Fails, "find out who made these nodes; delete them when no program uses them, or declare foreign = true"
 		}
 	}
 	out := []Condition{keys}
-	if long := k.left(now); len(long) > 0 {
-		out = append(out, Condition{Name: "empty keys" + name, Verdict: Unsure, What: fmt.Sprintf("%d of %d nodes have been empty for more than %v: %s", len(long), k.looked, leftFor, k.few(long)),
+	if long := k.overdueNodes(now); len(long) > 0 {
+		out = append(out, Condition{Name: "empty keys" + name, Verdict: Unsure, What: fmt.Sprintf("%d of %d nodes have been empty for more than %v: %s", len(long), k.looked, leftFor, k.firstKeys(long)),
 			Why:  "the last user deletes a key's node; after a crash the servers delete it, but only if it is a container that had a child",
 			Next: "the next user of such a key deletes its node; when no program uses the family, you can delete such nodes below " + k.of.Path + " with zkCli.sh"})
 	}
@@ -197,8 +197,8 @@ func (k *keysLook) conditions(now time.Time) []Condition {
 	return out
 }
 
-// left returns the nodes of keys that should have been deleted.
-func (k *keysLook) left(now time.Time) (long []string) {
+// overdueNodes returns the nodes of keys that should have been deleted.
+func (k *keysLook) overdueNodes(now time.Time) (long []string) {
 	seen := moment.Sort(k.seen)
 	for node, zxid := range k.empty {
 		if before := moment.After(seen, zxid); !before.IsZero() && now.Sub(before) > leftFor {
@@ -208,8 +208,8 @@ func (k *keysLook) left(now time.Time) (long []string) {
 	return long
 }
 
-// few names the keys of three nodes.
-func (k *keysLook) few(nodes []string) string {
+// firstKeys names the keys of the first three nodes.
+func (k *keysLook) firstKeys(nodes []string) string {
 	slices.Sort(nodes)
 	var names []string
 	for _, node := range nodes[:min(3, len(nodes))] {

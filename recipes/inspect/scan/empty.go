@@ -19,24 +19,24 @@ type Empty struct {
 	Before time.Time
 }
 
-// empties finds the nodes below the prefix that programs left. It leaves out a node that never had a child, because nothing says what the
-// node is for.
-func (s *Scanner) empties() (out []Empty) {
+// emptyNodes finds the nodes below the prefix that programs left. It leaves out a node that never had a child, because nothing says what
+// the node is for.
+func (s *Scanner) emptyNodes() (out []Empty) {
 	if s.opts.Prefix == "" || s.above.Load() != nil { // the empty nodes of a family belong to its keys
 		return nil
 	}
 	seen := s.moments()
 	for _, e := range s.order {
-		if last, ok := e.left(); ok {
+		if last, ok := e.emptySince(); ok {
 			out = append(out, Empty{Path: e.path, Before: moment.After(seen, last)})
 		}
 	}
 	return out
 }
 
-// left reports whether an entry is empty, and the last transaction that made or deleted a child of the node or of a sub-node.
-func (e *entry) left() (last int64, ok bool) {
-	if e.asked || e.stat == nil || !errors.Is(e.why, kind.ErrForeign) || !bare(e.stat) {
+// emptySince reports whether an entry is empty, and the last transaction that made or deleted a child of the node or of a sub-node.
+func (e *entry) emptySince() (last int64, ok bool) {
+	if e.asked || e.stat == nil || !errors.Is(e.why, kind.ErrForeign) || !isBare(e.stat) {
 		return 0, false
 	}
 	if e.report == nil && e.stat.NumChildren == 0 && e.stat.Cversion > 0 {
@@ -50,7 +50,7 @@ func (e *entry) left() (last int64, ok bool) {
 		if d.stat == nil { // the sub-node does not exist
 			continue
 		}
-		if !bare(d.stat) || d.stat.NumChildren > 0 {
+		if !isBare(d.stat) || d.stat.NumChildren > 0 {
 			return 0, false
 		}
 		used = used || d.stat.Cversion > 0
@@ -60,8 +60,8 @@ func (e *entry) left() (last int64, ok bool) {
 	return last, used && dirs == int(e.stat.NumChildren)
 }
 
-// bare reports whether a node has no data, and belongs to no session.
-func bare(stat *zk.Stat) bool { return stat.DataLength == 0 && stat.EphemeralOwner == 0 }
+// isBare reports whether a node has no data, and belongs to no session.
+func isBare(stat *zk.Stat) bool { return stat.DataLength == 0 && stat.EphemeralOwner == 0 }
 
 // moments returns the transactions with a known time, from the stats of all nodes.
 func (s *Scanner) moments() (all []moment.Moment) {

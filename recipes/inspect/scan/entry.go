@@ -28,7 +28,7 @@ type entry struct {
 	stat    *zk.Stat // see directory.stat
 	payload *kind.Payload
 	why     error
-	keyed   *keyed       // nil if it is no family
+	keyed   *familyState // nil if it is no family
 	number  []byte       // the data, if that may be a number
 	dirs    []*directory // the node itself, then its queues
 	sign    uint64       // a hash of the contenders that dump listed in it
@@ -76,9 +76,9 @@ func (e *entry) show(latest *inspect.Report) {
 	}
 }
 
-// wanted reports whether the children of the node itself are to be listed. They may be contenders, or locks, or something that
-// does not belong there.
-func (d *directory) wanted(p *kind.Payload, stat *zk.Stat, walked bool) bool {
+// needsListing reports whether the children of the node itself are to be listed. They may be contenders, or locks, or
+// something that does not belong there.
+func (d *directory) needsListing(p *kind.Payload, stat *zk.Stat, walked bool) bool {
 	if p == nil {
 		return true
 	}

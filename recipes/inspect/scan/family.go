@@ -33,8 +33,8 @@ const (
 	keptFor, againAfter = 64, 32
 )
 
-// keyed is what a Scanner remembers of a family.
-type keyed struct {
+// familyState is what a Scanner remembers of a family.
+type familyState struct {
 	*family.Family
 	keys  map[string]*keyNode // by path
 	turn  int                 // the directory that is listed next
@@ -53,8 +53,8 @@ type keyNode struct {
 	gone    bool
 }
 
-// allowed takes one of the requests that a look at a family may still send; false if there is none left.
-func (r *round) allowed(left *atomic.Int64) bool { return r.left() > 0 && left.Add(-1) >= 0 }
+// takeRequest takes one of the requests that a look at a family may still send; false if there is none left.
+func (r *round) takeRequest(left *atomic.Int64) bool { return r.readsLeft() > 0 && left.Add(-1) >= 0 }
 
 // updateFamily is update for a family. Its keys take turns: first those that have, or seem to have, waiters.
 func (r *round) updateFamily(ctx context.Context, e *entry, stat *zk.Stat) error {
@@ -67,9 +67,9 @@ func (r *round) updateFamily(ctx context.Context, e *entry, stat *zk.Stat) error
 	}
 	f.looks++
 	f.meet(e, in, r)
-	due := f.due(r)
+	due := f.readingOrder(r)
 	err := node.Together(node.MaxReads, len(due), func(i int) error {
-		if left.Load() <= 0 || r.left() <= 0 {
+		if left.Load() <= 0 || r.readsLeft() <= 0 {
 			return nil
 		}
 		return r.readKey(ctx, f, due[i], &left)
@@ -107,7 +107,7 @@ func (r *round) listKeys(ctx context.Context, e *entry, stat *zk.Stat, left *ato
 	}
 	f.turn += n
 	return node.Together(node.MaxReads, n, func(i int) error {
-		if !r.s.once && !r.allowed(left) {
+		if !r.s.once && !r.takeRequest(left) {
 			return nil
 		}
 		_, err := r.listQueue(ctx, due[i], false)
@@ -116,7 +116,7 @@ func (r *round) listKeys(ctx context.Context, e *entry, stat *zk.Stat, left *ato
 }
 
 // meet notes which nodes there are, and what dump lists in them.
-func (f *keyed) meet(e *entry, in *inspect.Report, r *round) {
+func (f *familyState) meet(e *entry, in *inspect.Report, r *round) {
 	known := f.keys
 	f.keys = make(map[string]*keyNode, len(known))
 	note := func(path string) *keyNode {
@@ -174,7 +174,7 @@ func (f *keyed) meet(e *entry, in *inspect.Report, r *round) {
 
 // byName returns a key's report from the names of its contenders alone, which dump lists. Of a semaphore, the first contenders then count
 // as holders, as many as there are permits. Only the nodes' data would show a permit that was granted before the number was lowered.
-func (f *keyed) byName(path string, r *round) *inspect.Report {
+func (f *familyState) byName(path string, r *round) *inspect.Report {
 	in := reportOf(f.Family, path)
 	var limit []byte
 	if in.Kind.Permits != nil {
@@ -197,9 +197,9 @@ func (f *keyed) byName(path string, r *round) *inspect.Report {
 	return in
 }
 
-// due returns the nodes in their order of reading: first those with waiters and the one held for longest, then unread ones, then the
-// others in turn. A node that dump shows unchanged counts as one of the others, and is left out for a while.
-func (f *keyed) due(r *round) []*keyNode {
+// readingOrder returns the nodes in their order of reading: first those with waiters and the one held for longest, then unread ones, then
+// the others in turn. A node that dump shows unchanged counts as one of the others, and is left out for a while.
+func (f *familyState) readingOrder(r *round) []*keyNode {
 	rank := func(n *keyNode) int {
 		switch {
 		case n.report != nil && r.dumped():
@@ -223,7 +223,7 @@ func (f *keyed) due(r *round) []*keyNode {
 }
 
 // readKey reads the first contenders of a key. If the requests are used up in the middle, it is as if nothing had been read.
-func (r *round) readKey(ctx context.Context, f *keyed, n *keyNode, left *atomic.Int64) error {
+func (r *round) readKey(ctx context.Context, f *familyState, n *keyNode, left *atomic.Int64) error {
 	in := reportOf(f.Family, n.path)
 	lines := make([][]inspect.Contender, len(in.Kind.Queues))
 	missing := 0
@@ -232,7 +232,7 @@ func (r *round) readKey(ctx context.Context, f *keyed, n *keyNode, left *atomic.
 		owners := r.told.Owners[dir]
 		names := slices.Collect(maps.Keys(owners))
 		if n.sign == 0 {
-			if !r.allowed(left) {
+			if !r.takeRequest(left) {
 				return nil
 			}
 			r.count()
@@ -252,7 +252,7 @@ func (r *round) readKey(ctx context.Context, f *keyed, n *keyNode, left *atomic.
 		for place, k := range line {
 			c := node.NewContender(dir, k, nil, nil)
 			if place < firstFew {
-				if !r.allowed(left) {
+				if !r.takeRequest(left) {
 					return nil
 				}
 				r.count()
@@ -271,7 +271,7 @@ func (r *round) readKey(ctx context.Context, f *keyed, n *keyNode, left *atomic.
 	}
 	n.closed = false
 	if missing == len(lines) {
-		if !r.allowed(left) {
+		if !r.takeRequest(left) {
 			return nil
 		}
 		r.count()
@@ -286,7 +286,7 @@ func (r *round) readKey(ctx context.Context, f *keyed, n *keyNode, left *atomic.
 }
 
 // count counts, and forgets what has gone.
-func (f *keyed) count(k *inspect.Keys, r *round) {
+func (f *familyState) count(k *inspect.Keys, r *round) {
 	maps.DeleteFunc(f.keys, func(_ string, n *keyNode) bool { return n.gone })
 	var busiest, longest *keyNode
 	for _, path := range slices.Sorted(maps.Keys(f.keys)) {
@@ -321,7 +321,7 @@ func (f *keyed) count(k *inspect.Keys, r *round) {
 		}
 		k.Looked++
 		k.Read = append(k.Read, n.report)
-		if at := since(n.report.Holders); !at.IsZero() && (longest == nil || at.Before(since(longest.report.Holders))) {
+		if at := earliestTime(n.report.Holders); !at.IsZero() && (longest == nil || at.Before(earliestTime(longest.report.Holders))) {
 			longest = n
 		}
 	}
@@ -362,8 +362,8 @@ func reportOf(f *family.Family, path string) *inspect.Report {
 	return &inspect.Report{Path: path, Kind: f.Kind(), Payload: f.Key, Family: f.Path, Key: key}
 }
 
-// since is the time from which the first of them holds or waits; zero if that is not known.
-func since(cs []inspect.Contender) (first time.Time) {
+// earliestTime is the time from which the first of them holds or waits; zero if that is not known.
+func earliestTime(cs []inspect.Contender) (first time.Time) {
 	for _, c := range cs {
 		if at := cmp.Or(c.Held, c.Since); !at.IsZero() && (first.IsZero() || at.Before(first)) {
 			first = at

@@ -65,14 +65,14 @@ func (r *round) run(ctx context.Context) error {
 		// Idle locks then have their turn even if more locks are in use than the bound allows.
 		r.reserve = s.opts.Reads / 4
 	}
-	if err := r.each(ctx, changed, false); err != nil {
+	if err := r.lookAtAll(ctx, changed, false); err != nil {
 		return err
 	}
-	if err := r.first(ctx); err != nil {
+	if err := r.lookAtNew(ctx); err != nil {
 		return err
 	}
 	r.reserve = 0
-	err := r.each(ctx, r.turns(), true)
+	err := r.lookAtAll(ctx, r.nextTurns(), true)
 	r.discover()
 	r.pending += len(s.fresh)
 	return err
@@ -86,11 +86,11 @@ func (r *round) count() {
 
 func (r *round) dumped() bool { return r.told.Owners != nil }
 
-// first looks at the new entries, and at the nodes that these lead to.
-func (r *round) first(ctx context.Context) error {
+// lookAtNew looks at the new entries, and at the nodes that these lead to.
+func (r *round) lookAtNew(ctx context.Context) error {
 	s := r.s
 	if e := s.entries[s.opts.Prefix]; e != nil && !e.read { // its declaration says whether the nodes below belong to a family
-		if err := r.each(ctx, []*entry{e}, false); err != nil {
+		if err := r.lookAtAll(ctx, []*entry{e}, false); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ func (r *round) first(ctx context.Context) error {
 		s.fresh = nil
 		// First the entries in use, then those that Options name.
 		slices.SortStableFunc(fresh, func(a, b *entry) int { return r.rank(a) - r.rank(b) })
-		err := r.each(ctx, fresh, false)
+		err := r.lookAtAll(ctx, fresh, false)
 		left := slices.DeleteFunc(fresh, func(e *entry) bool { return e.read || e.gone })
 		r.discover()
 		if r.dumped() { // a node that is no lock after all may contain locks
@@ -107,7 +107,7 @@ func (r *round) first(ctx context.Context) error {
 		}
 		more := len(s.fresh) > 0
 		s.fresh = append(left, s.fresh...)
-		if err != nil || !more || r.left() <= 0 {
+		if err != nil || !more || r.readsLeft() <= 0 {
 			return err
 		}
 	}
@@ -133,17 +133,17 @@ func (r *round) rank(e *entry) int {
 	return 2
 }
 
-// left is the number of reads left.
-func (r *round) left() int {
+// readsLeft is the number of reads left.
+func (r *round) readsLeft() int {
 	if r.s.opts.Reads == 0 {
 		return 1 << 30
 	}
 	return r.s.opts.Reads - r.reserve - int(max(r.begun.Load(), r.reads.Load()))
 }
 
-// turns returns the entries whose turn is next, as many as may still be read.
-func (r *round) turns() (due []*entry) {
-	s, most := r.s, min(r.left(), turnReads)
+// nextTurns returns the entries whose turn is next, as many as may still be read.
+func (r *round) nextTurns() (due []*entry) {
+	s, most := r.s, min(r.readsLeft(), turnReads)
 	for cost, n := 0, 0; n < len(s.order) && cost < most; n++ {
 		if s.turn = (s.turn + 1) % len(s.order); s.turn == 0 {
 			s.rounds++
@@ -164,8 +164,9 @@ func (r *round) turns() (due []*entry) {
 	return due
 }
 
-// each looks at the entries of list, many at a time, until the reads are used up. Entries that Options name are read once in any case.
-func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
+// lookAtAll looks at the entries of list, many at a time, until the reads are used up. Entries that Options name are read once in any
+// case.
+func (r *round) lookAtAll(ctx context.Context, list []*entry, deep bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r.s.far[1].Add(int64(len(list)))
@@ -186,7 +187,7 @@ func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if !must && r.left() <= 0 {
+		if !must && r.readsLeft() <= 0 {
 			if e.read {
 				r.pending++
 			}
@@ -247,7 +248,7 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 		in = reportOf(of, e.path)
 	}
 	own, changed := e.dir(e.path), first
-	if own.wanted(in.Payload, stat, r.s.under(e.path)) {
+	if own.needsListing(in.Payload, stat, r.s.isBelowPrefix(e.path)) {
 		new, err := r.list(ctx, own, stat)
 		if err != nil {
 			return err
@@ -266,7 +267,7 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	e.kazoo = found.Kazoo > 0 && in.Kind != nil
 	if in.Kind == nil || in.Kind.Container {
 		if e.report = nil; changed || r.s.leavesOut() { // nodes that were left out may have room now
-			r.lead(e.path, own.names)
+			r.noteChildren(e.path, own.names)
 		}
 		return nil
 	}
@@ -301,7 +302,7 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 		return nil
 	}
 	listed := func(dir string) ([]string, error) { return e.dir(dir).names, nil }
-	if in.Holders, in.Waiters, in.Junk, err = node.Contenders(e.path, found, listed, r.reading(ctx, e, notes)); err != nil {
+	if in.Holders, in.Waiters, in.Junk, err = node.Contenders(e.path, found, listed, r.readerFor(ctx, e, notes)); err != nil {
 		return err
 	}
 	if in.Kind == kind.Once {
@@ -310,7 +311,7 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 			return err
 		}
 	}
-	if err := r.granted(ctx, e, in); err != nil {
+	if err := r.rereadGranted(ctx, e, in); err != nil {
 		return err
 	}
 	e.show(in)
@@ -350,14 +351,14 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 		e.payload.Read(stat.Mtime)
 	}
 	if e.keyed = nil; family.New(e.path, e.payload) != nil {
-		e.keyed, e.dirs = &keyed{Family: family.New(e.path, e.payload)}, nil
+		e.keyed, e.dirs = &familyState{Family: family.New(e.path, e.payload)}, nil
 	}
 	return stat, nil
 }
 
-// lead notes the children of a node that is not a lock.
-func (r *round) lead(path string, names []string) {
-	if !r.s.under(path) {
+// noteChildren notes the children of a node that is not a lock.
+func (r *round) noteChildren(path string, names []string) {
+	if !r.s.isBelowPrefix(path) {
 		return
 	}
 	r.mu.Lock()
@@ -370,8 +371,8 @@ func (r *round) lead(path string, names []string) {
 	}
 }
 
-// reading returns the reader of contenders for each directory of e. Unless deep is set, it does not read known ones again.
-func (r *round) reading(ctx context.Context, e *entry, deep bool) func(dir string) node.Reader {
+// readerFor returns the reader of contenders for each directory of e. Unless deep is set, it does not read known ones again.
+func (r *round) readerFor(ctx context.Context, e *entry, deep bool) func(dir string) node.Reader {
 	known := map[string]*inspect.Contender{}
 	if e.report != nil {
 		for c := range e.report.Contenders {
@@ -395,8 +396,8 @@ func (r *round) reading(ctx context.Context, e *entry, deep bool) func(dir strin
 	}
 }
 
-// granted reads again the contenders that waited at the last look and hold now: ours have noted when they were granted.
-func (r *round) granted(ctx context.Context, e *entry, in *inspect.Report) error {
+// rereadGranted reads again the contenders that waited at the last look and hold now: ours have noted when they were granted.
+func (r *round) rereadGranted(ctx context.Context, e *entry, in *inspect.Report) error {
 	if e.report == nil {
 		return nil
 	}

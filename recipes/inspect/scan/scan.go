@@ -140,8 +140,8 @@ func (s *Scanner) add(path string) *entry {
 	return e
 }
 
-// under reports whether path is below the prefix.
-func (s *Scanner) under(path string) bool {
+// isBelowPrefix reports whether path is below the prefix.
+func (s *Scanner) isBelowPrefix(path string) bool {
 	return s.opts.Prefix != "" && kind.Below(path, s.opts.Prefix)
 }
 
@@ -164,12 +164,12 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	snap := &Snapshot{At: time.Now()}
 	told, err := s.words.Ask(ctx, live)
 	if err != nil {
-		return nil, ended(ctx, live, err)
+		return nil, lookError(ctx, live, err)
 	}
 	s.looks++
 	r := &round{s: s, live: live, told: told}
 	if err := r.run(ctx); err != nil {
-		return nil, ended(ctx, live, err)
+		return nil, lookError(ctx, live, err)
 	}
 	s.sortEntries()
 	snap.Dump, snap.Servers, snap.Unasked, snap.Sessions, snap.Cut = told.Owners != nil, told.Servers, told.Unasked, told.Sessions, s.leavesOut()
@@ -177,7 +177,7 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	snap.Pending, snap.Certificates = r.pending, live.Certificates()
 	s.show(snap)
 	if s.once {
-		snap.Empty = s.empties()
+		snap.Empty = s.emptyNodes()
 	}
 	for _, at := range snap.Servers {
 		snap.Zxid = max(snap.Zxid, at.Zxid)
@@ -232,9 +232,9 @@ func (s *Scanner) unlessSilent(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// ended returns the error of a look. If the look failed because ctx ended, ended returns the reason why there is no connection. It sends
-// nothing.
-func ended(ctx context.Context, live *session.Session, err error) error {
+// lookError returns the error of a look. If the look failed because ctx ended, ended returns the reason why there is no connection. It
+// sends nothing.
+func lookError(ctx context.Context, live *session.Session, err error) error {
 	var op *session.OpError
 	var silent silence
 	if errors.As(context.Cause(ctx), &silent) {
@@ -284,7 +284,7 @@ func (s *Scanner) show(snap *Snapshot) {
 		}
 	}
 	for i, in := range queues {
-		queues[i] = shortened(in, stands)
+		queues[i] = shortQueue(in, stands)
 	}
 	snap.Waits = inspect.WaitsFor(queues...)
 }
@@ -293,10 +293,10 @@ func (s *Scanner) show(snap *Snapshot) {
 // it because they are in other locks too.
 const maxGraph = 200
 
-// shortened keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in another
+// shortQueue keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in another
 // lock, until there are twice maxGraph in all. If none of those was left out, the short list can hide only a cycle in which a writer keeps
 // a reader waiting. All other waiters wait for the holder anyway.
-func shortened(in *inspect.Report, stands map[int64]int) *inspect.Report {
+func shortQueue(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	if len(in.Waiters) <= maxGraph {
 		return in
 	}
@@ -375,9 +375,9 @@ func (s *Scanner) lockOf(dir string, names map[string]int64) *entry {
 		return above
 	case e != nil:
 		return e
-	case !s.under(dir) || s.mayBeKey(dir):
+	case !s.isBelowPrefix(dir) || s.mayBeKey(dir):
 		return nil
-	case queue && above == nil && s.under(parent):
+	case queue && above == nil && s.isBelowPrefix(parent):
 		return s.discover(parent)
 	}
 	return s.discover(dir)
@@ -410,7 +410,7 @@ func (s *Scanner) familyOf(path string) *entry {
 // would be taken for a lock.
 func (s *Scanner) mayBeKey(path string) (unread bool) {
 	for range family.MostAbove {
-		if path = kind.ParentPath(path); path == "/" || !s.under(path) {
+		if path = kind.ParentPath(path); path == "/" || !s.isBelowPrefix(path) {
 			break
 		}
 		e := s.entries[path]

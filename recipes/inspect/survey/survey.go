@@ -46,11 +46,11 @@ func (o Surveyor) Survey(ctx context.Context, c session.Source, path string) (to
 		return nil, false, err
 	}
 	w := walk{o: o, s: s}
-	n, err := w.from(ctx, path)
+	n, err := w.readTree(ctx, path)
 	if err != nil {
 		return nil, false, err
 	}
-	return n.surveyed(o), w.cut, errors.Join(w.misfits...)
+	return n.findings(o), w.cut, errors.Join(w.misfits...)
 }
 
 // Around looks at the nodes between root and inner, which a survey found, and returns the topmost. A declaration of inner needs these
@@ -66,7 +66,7 @@ func (o Surveyor) Around(ctx context.Context, c session.Source, inner *Found, ro
 		if err != nil {
 			return nil, err
 		}
-		around := n.surveyed(o)
+		around := n.findings(o)
 		around.is(kind.Namespace)
 		around.Inside = []*Found{inner}
 		inner = around
@@ -74,21 +74,21 @@ func (o Surveyor) Around(ctx context.Context, c session.Source, inner *Found, ro
 	return inner, nil
 }
 
-// surveyed returns what was found at a node and below it.
-func (n *visited) surveyed(o Surveyor) *Found {
+// findings returns what was found at a node and below it.
+func (n *visitedNode) findings(o Surveyor) *Found {
 	if n.found == nil {
 		o.judge(n)
 	}
 	f := n.found
 	for _, sub := range n.inside {
-		f.Inside = append(f.Inside, sub.surveyed(o))
+		f.Inside = append(f.Inside, sub.findings(o))
 	}
 	o.besideKazoo(f.Inside)
 	if n.Payload == nil && f.Kind == kind.Namespace && !slices.ContainsFunc(f.Inside, func(sub *Found) bool { return sub.Kind != nil }) {
 		f.Kind, f.Params = nil, nil
-		member := func(sub *visited) bool { return sub.Stat != nil && sub.Stat.EphemeralOwner != 0 }
+		member := func(sub *visitedNode) bool { return sub.Stat != nil && sub.Stat.EphemeralOwner != 0 }
 		switch {
-		case len(n.inside) > 0 && !slices.ContainsFunc(n.inside, func(sub *visited) bool { return !member(sub) }):
+		case len(n.inside) > 0 && !slices.ContainsFunc(n.inside, func(sub *visitedNode) bool { return !member(sub) }):
 			f.Skip, f.Inside = "its children are members of a group, a party, a service or a barrier: they end with their sessions and have no number", nil
 		case !slices.ContainsFunc(f.Inside, func(sub *Found) bool { return sub.Skip == "" }):
 			f.Skip = "there is no lock below it"
@@ -98,7 +98,7 @@ func (n *visited) surveyed(o Surveyor) *Found {
 }
 
 // judge decides what a node is, and whether to look at its children.
-func (o Surveyor) judge(n *visited) (enter bool) {
+func (o Surveyor) judge(n *visitedNode) (enter bool) {
 	f := &Found{Path: n.Path, ACL: n.acl, InUse: len(n.Holders) + len(n.Waiters)}
 	n.found = f
 	switch declared := n.Payload; {
@@ -144,8 +144,8 @@ func (o Surveyor) judge(n *visited) (enter bool) {
 // holdsData describes a node that may be a counter, a barrier or a shared value: the node of an idle lock is empty.
 const holdsData = "another program keeps data in it, which the node of an idle lock does not have"
 
-// others are the recipes that are no locks, by the names of their children.
-var others = []struct {
+// otherRecipes are the recipes that are no locks, by the names of their children.
+var otherRecipes = []struct {
 	what  string
 	child *regexp.Regexp
 }{
@@ -156,7 +156,7 @@ var others = []struct {
 
 // otherRecipe names the recipe that is no lock and has such children; "" if none is known.
 func otherRecipe(children []string) string {
-	for _, r := range others {
+	for _, r := range otherRecipes {
 		if !slices.ContainsFunc(children, func(name string) bool { return !r.child.MatchString(name) }) {
 			return r.what
 		}

@@ -18,14 +18,14 @@ import (
 // hardly be faster with more.
 const maxLooks = 32
 
-// visited is one node of a walk.
-type visited struct {
+// visitedNode is one node of a walk.
+type visitedNode struct {
 	node.Node
 	acl    kind.List // nil if we may not read it
 	closed bool      // we may not read it
 	misfit *evidence.Misfit
 
-	inside []*visited
+	inside []*visitedNode
 	found  *Found // the result of a survey
 }
 
@@ -40,24 +40,24 @@ type walk struct {
 	misfits []error // of nodes that hold parts of two types of locks
 }
 
-// from reads the node at path and everything below it. Nodes that vanish meanwhile are left out.
-func (w *walk) from(ctx context.Context, path string) (*visited, error) {
+// readTree reads the node at path and everything below it. Nodes that vanish meanwhile are left out.
+func (w *walk) readTree(ctx context.Context, path string) (*visitedNode, error) {
 	top, err := w.look(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	for level := []*visited{top}; len(level) > 0; {
-		if level, err = w.below(ctx, level); err != nil {
+	for level := []*visitedNode{top}; len(level) > 0; {
+		if level, err = w.readLevel(ctx, level); err != nil {
 			return nil, err
 		}
 	}
 	return top, nil
 }
 
-// below reads the level below some nodes.
-func (w *walk) below(ctx context.Context, level []*visited) ([]*visited, error) {
+// readLevel reads the level below some nodes.
+func (w *walk) readLevel(ctx context.Context, level []*visitedNode) ([]*visitedNode, error) {
 	var paths []string
-	var parents []*visited
+	var parents []*visitedNode
 	for _, n := range level {
 		if m := n.misfit; m != nil && !m.Part {
 			w.misfits = append(w.misfits, fmt.Errorf("%s: %w", kind.Visible(n.Path), m))
@@ -74,7 +74,7 @@ func (w *walk) below(ctx context.Context, level []*visited) ([]*visited, error) 
 	if most := max(w.o.Most-w.seen, 0); len(paths) > most {
 		w.cut, paths = true, paths[:most]
 	}
-	read := make([]*visited, len(paths))
+	read := make([]*visitedNode, len(paths))
 	err := node.Together(maxLooks, len(paths), func(i int) (err error) {
 		if read[i], err = w.look(ctx, paths[i]); errors.Is(err, zk.ErrNoNode) {
 			return nil
@@ -82,7 +82,7 @@ func (w *walk) below(ctx context.Context, level []*visited) ([]*visited, error) 
 		return err
 	})
 	w.seen += len(paths)
-	var next []*visited
+	var next []*visitedNode
 	for i, n := range read {
 		if n != nil {
 			parents[i].inside, next = append(parents[i].inside, n), append(next, n)
@@ -92,21 +92,21 @@ func (w *walk) below(ctx context.Context, level []*visited) ([]*visited, error) 
 }
 
 // look reads one node, and its contenders if it is a lock. A node that we may not read is no error.
-func (w *walk) look(ctx context.Context, path string) (*visited, error) {
+func (w *walk) look(ctx context.Context, path string) (*visitedNode, error) {
 	read, err := node.Read(ctx, w.s, path)
 	if err == nil && path != "/" { // the root cannot be a lock
 		err = read.Recognise(ctx, w.s)
 	}
 	if errors.Is(err, zk.ErrNoAuth) {
-		return &visited{Node: node.Node{Path: path}, closed: true}, nil
+		return &visitedNode{Node: node.Node{Path: path}, closed: true}, nil
 	}
 	var m *evidence.Misfit
 	if errors.As(err, &m) {
-		return &visited{Node: *read, misfit: m}, nil
+		return &visitedNode{Node: *read, misfit: m}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	acl, _, _ := w.s.GetACL(ctx, path)
-	return &visited{Node: *read, acl: node.List(acl)}, nil
+	return &visitedNode{Node: *read, acl: node.List(acl)}, nil
 }

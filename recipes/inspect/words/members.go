@@ -21,8 +21,8 @@ type Unasked struct {
 	Forbids bool // the reason is that it does not allow cons
 }
 
-// unasked says why not all connections of a server are known.
-func (s *Server) unasked() Unasked {
+// whyUnasked says why not all connections of a server are known.
+func (s *Server) whyUnasked() Unasked {
 	if slices.Contains(s.Forbids, "cons") {
 		return Unasked{Server: s.Name, Why: "it does not allow the word cons: add it to 4lw.commands.whitelist", Forbids: true}
 	}
@@ -79,9 +79,10 @@ func hostOf(addr string) string {
 	return host[:min(len(host), maxHost)]
 }
 
-// others are the servers of the ensemble that this client's configuration does not name, and that have an address to ask. It notes those
-// without one. If the client names at least as many addresses as the ensemble has servers, this method assumes that it names them all.
-func (a *Asker) others(ctx context.Context, live *session.Session, h *Answers) (out []asked) {
+// otherServers are the servers of the ensemble that this client's configuration does not name, and that have an address to ask. It notes
+// those without one. If the client names at least as many addresses as the ensemble has servers, this method assumes that it names them
+// all.
+func (a *Asker) otherServers(ctx context.Context, live *session.Session, h *Answers) (out []askedServer) {
 	h.Reads++
 	data, _, err := live.Get(ctx, configNode)
 	members := parseMembers(string(data))
@@ -104,7 +105,7 @@ func (a *Asker) others(ctx context.Context, live *session.Session, h *Answers) (
 	for _, m := range members {
 		on[m.host]++
 	}
-	left := unnamed(ctx, live, members, named)
+	left := unnamedMembers(ctx, live, members, named)
 	for i, m := range left {
 		at := m.client
 		// The port is not known: most ensembles have the same port everywhere.
@@ -118,15 +119,15 @@ func (a *Asker) others(ctx context.Context, live *session.Session, h *Answers) (
 		case at != m.client && on[m.host] > 1:
 			h.Unasked = append(h.Unasked, Unasked{Server: "a server on " + kind.Visible(m.host), Why: "the ensemble's configuration does not say at which address clients reach it: name it in servers"})
 		default:
-			out = append(out, asked{Server: servers.Server{Name: at, Addr: at, Told: true}})
+			out = append(out, askedServer{Server: servers.Server{Name: at, Addr: at, Told: true}})
 		}
 	}
 	return out
 }
 
-// unnamed returns the members that this client's configuration does not name. It deletes from named the addresses of the members that the
-// configuration does name.
-func unnamed(ctx context.Context, live *session.Session, members []member, named map[string]bool) []member {
+// unnamedMembers returns the members that this client's configuration does not name. It deletes from named the addresses of the members
+// that the configuration does name.
+func unnamedMembers(ctx context.Context, live *session.Session, members []member, named map[string]bool) []member {
 	ctx, cancel := context.WithTimeout(ctx, memberFor)
 	defer cancel()
 	hosts := map[string][]string{}

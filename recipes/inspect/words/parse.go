@@ -40,7 +40,7 @@ func parseDump(r io.Reader) (*dump, error) {
 		}
 		switch {
 		case section == "SessionTracker dump:":
-			d.tracked(line, &at)
+			d.parseSession(line, &at)
 		case section == "ephemeral nodes dump:" && strings.HasPrefix(line, "\t"):
 			d.owns(owner, line[1:])
 		case section == "ephemeral nodes dump:":
@@ -59,9 +59,9 @@ func parseDump(r io.Reader) (*dump, error) {
 	return d, err
 }
 
-// tracked reads a line of the part about sessions. The leader and a standalone server list them by the time they expire;
-// others list their timeouts.
-func (d *dump) tracked(line string, at *time.Time) {
+// parseSession reads a line of the part about sessions. The leader and a standalone server list them by the time they
+// expire; others list their timeouts.
+func (d *dump) parseSession(line string, at *time.Time) {
 	if _, when, ok := strings.Cut(strings.TrimSuffix(line, ":"), " expire at "); ok {
 		*at, _ = time.Parse(time.UnixDate, when) // see calibrate for a zone that is not known here
 		d.sets = true

@@ -91,7 +91,7 @@ type Answers struct {
 }
 
 // send sends a word to a server, unless it failed lately, and counts the cost.
-func (a *Asker) send(ctx context.Context, live *session.Session, at asked, word string, h *Answers, hear func(io.Reader) error) error {
+func (a *Asker) send(ctx context.Context, live *session.Session, at askedServer, word string, h *Answers, hear func(io.Reader) error) error {
 	key := at.Name + " " + at.Addr + " " + word
 	h.mu.Lock()
 	last := a.failed[key]
@@ -135,8 +135,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// asked is a server that is asked.
-type asked struct {
+// askedServer is a server that is asked.
+type askedServer struct {
 	servers.Server
 	here bool // our session is connected to it
 }
@@ -145,18 +145,18 @@ type asked struct {
 // whole ensemble.
 func (a *Asker) Ask(ctx context.Context, live *session.Session) (*Answers, error) {
 	h := &Answers{Sessions: map[int64]*Session{}, connected: map[int64]Session{}}
-	var peers []asked
+	var peers []askedServer
 	standalone := false
 	here := live.At()
 	for _, p := range live.Servers() {
-		peers = append(peers, asked{p, p == here})
+		peers = append(peers, askedServer{p, p == here})
 	}
 	a.meetAll(ctx, live, peers, h)
 	for _, at := range h.Servers {
 		standalone = standalone || at.Here && at.Mode == "standalone"
 	}
 	if !standalone {
-		others := a.others(ctx, live, h)
+		others := a.otherServers(ctx, live, h)
 		a.meetAll(ctx, live, others, h)
 		peers = append(peers, others...)
 	}
@@ -172,7 +172,7 @@ func (a *Asker) Ask(ctx context.Context, live *session.Session) (*Answers, error
 			return err
 		})
 		if err != nil {
-			at.failed("dump", err)
+			at.noteFailure("dump", err)
 			continue
 		}
 		if d.sets {
@@ -184,7 +184,7 @@ func (a *Asker) Ask(ctx context.Context, live *session.Session) (*Answers, error
 	}
 	for _, at := range h.Servers {
 		if !at.lists {
-			h.Unasked = append(h.Unasked, at.unasked())
+			h.Unasked = append(h.Unasked, at.whyUnasked())
 		}
 	}
 	a.settle(h)
@@ -192,7 +192,7 @@ func (a *Asker) Ask(ctx context.Context, live *session.Session) (*Answers, error
 }
 
 // meetAll asks servers what they are and who is connected to them.
-func (a *Asker) meetAll(ctx context.Context, live *session.Session, peers []asked, h *Answers) {
+func (a *Asker) meetAll(ctx context.Context, live *session.Session, peers []askedServer, h *Answers) {
 	met := make([]Server, len(peers))
 	var asking sync.WaitGroup
 	for i, p := range peers {
@@ -203,7 +203,7 @@ func (a *Asker) meetAll(ctx context.Context, live *session.Session, peers []aske
 }
 
 // meet asks one server what it is and who is connected to it.
-func (a *Asker) meet(ctx context.Context, live *session.Session, p asked, h *Answers) Server {
+func (a *Asker) meet(ctx context.Context, live *session.Session, p askedServer, h *Answers) Server {
 	at := Server{Name: kind.Visible(p.Name), Here: p.here, Connections: -1}
 	all := a.describe(ctx, live, p, h, &at)
 	n := 0
@@ -216,7 +216,7 @@ func (a *Asker) meet(ctx context.Context, live *session.Session, p asked, h *Ans
 		return err
 	})
 	if err != nil {
-		at.failed("cons", err)
+		at.noteFailure("cons", err)
 		return at
 	}
 	// cons lists the connections of the port that we asked, and srvr counts the connections of all ports. Some may have ended between the
@@ -229,20 +229,20 @@ func (a *Asker) meet(ctx context.Context, live *session.Session, p asked, h *Ans
 }
 
 // describe asks a server what it is, and returns how many connections it counts; 0 if it does not say.
-func (a *Asker) describe(ctx context.Context, live *session.Session, p asked, h *Answers, at *Server) (connections int) {
+func (a *Asker) describe(ctx context.Context, live *session.Session, p askedServer, h *Answers, at *Server) (connections int) {
 	err := a.send(ctx, live, p, "srvr", h, func(r io.Reader) (err error) {
 		connections, err = at.describe(r)
 		return err
 	})
 	if err != nil {
-		at.failed("srvr", err)
+		at.noteFailure("srvr", err)
 		return 0
 	}
 	return connections
 }
 
-// failed notes that a word was not answered. A server that forbids cons has no error.
-func (s *Server) failed(word string, err error) {
+// noteFailure notes that a word was not answered. A server that forbids cons has no error.
+func (s *Server) noteFailure(word string, err error) {
 	if errors.Is(err, errForbidden) {
 		s.Forbids = append(s.Forbids, word)
 		err = fmt.Errorf("%s: %w", word, err)

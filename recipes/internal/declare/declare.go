@@ -42,7 +42,7 @@ type Declaration struct {
 	MaxWaiters int // max_waiters; 0 is no bound
 
 	revision
-	familiar
+	familyParts
 }
 
 // revision identifies the last write to the node's data.
@@ -51,8 +51,8 @@ type revision struct {
 	Mzxid   int64
 }
 
-// familiar has the parts of a declaration that concern families of locks.
-type familiar struct {
+// familyParts has the parts of a declaration that concern families of locks.
+type familyParts struct {
 	keys    *Declaration      // of a family: the declaration that holds for each of its keys
 	family  *kind.KeyedParams // of a key: the parameters of its family
 	nodeACL []zk.ACL          // of a key: the access list of its node
@@ -96,7 +96,7 @@ func (d *Declaration) open(k *kind.Kind, brought kind.Params) (*Declaration, err
 	if d.Kind != k {
 		return nil, d.mismatch(k.Name, d.Kind.Name)
 	}
-	if err := d.refuses(); err != nil {
+	if err := d.refusal(); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -107,8 +107,8 @@ func (d *Declaration) mismatch(want, got string) error {
 		ErrKindMismatch, d.Path, got, kind.Visible(d.payload.Owner.String()), want)
 }
 
-// refuses returns an error if the lock grants nothing new, otherwise nil.
-func (d *Declaration) refuses() error {
+// refusal returns an error if the lock grants nothing new, otherwise nil.
+func (d *Declaration) refusal() error {
 	if d.payload.State == kind.StateActive {
 		return nil
 	}
@@ -141,12 +141,12 @@ func (d *Declaration) OfKey() bool { return d.family != nil }
 
 // Cache has what the declarations of one client's sessions share. Its zero value is ready.
 type Cache struct {
-	common
+	sharedParts
 	newest *Reader
 }
 
-// common is the part of Cache that each Reader uses.
-type common struct {
+// sharedParts is the part of a Cache that all its Readers use.
+type sharedParts struct {
 	MaxDecls int // how many are kept; 0 = MaxDeclarations (tests set less)
 
 	mu   sync.Mutex     // also guards the declarations of each Reader
@@ -155,7 +155,7 @@ type common struct {
 
 // Reader reads and keeps the declarations of one session, until it ends.
 type Reader struct {
-	*common
+	*sharedParts
 	s *session.Session
 
 	decls   declarations
@@ -166,7 +166,7 @@ type Reader struct {
 func (c *Cache) Begin(s *session.Session) *Reader {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.newest = &Reader{common: &c.common, s: s, decls: declarations{}, loading: map[string]chan struct{}{}}
+	c.newest = &Reader{sharedParts: &c.sharedParts, s: s, decls: declarations{}, loading: map[string]chan struct{}{}}
 	return c.newest
 }
 
@@ -286,7 +286,7 @@ func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 		}
 	}
 	if znode.IsNoNode(err) {
-		return nil, errs.Errorf("%w: %s does not exist; declare it and run apply%s: %w", ErrNotProvisioned, q.DeclaredAt(), q.missing(), err)
+		return nil, errs.Errorf("%w: %s does not exist; declare it and run apply%s: %w", ErrNotProvisioned, q.DeclaredAt(), q.noteMissing(), err)
 	}
 	if err != nil {
 		return nil, err
@@ -381,8 +381,8 @@ func (q *Name) DeclaredAt() string {
 	return q.Path
 }
 
-// at returns q with the path that the family's declaration gives its key.
-func (q *Name) at(family *kind.KeyedParams) *Name {
+// atFamilyPath returns q with the path that the family's declaration gives its key.
+func (q *Name) atFamilyPath(family *kind.KeyedParams) *Name {
 	if q.Fanout == family.Fanout {
 		return q
 	}
@@ -418,8 +418,8 @@ func (q *Name) keyOf(path string, family *kind.KeyedParams) *KeyPathError {
 	return &KeyPathError{q, &is}
 }
 
-// above returns the paths that may be the family of a key's node: its parent, or with directories its parent's parent.
-func above(path string) []string {
+// familyPaths returns the paths that may be the family of a key's node: its parent, or with directories its parent's parent.
+func familyPaths(path string) []string {
 	parent := kind.ParentPath(path)
 	return []string{parent, kind.ParentPath(parent)}
 }
@@ -427,7 +427,7 @@ func above(path string) []string {
 // keyOf finds out whether a node without a declaration of its own is a key's. It keeps nothing: the family's declaration is read
 // again through the new name.
 func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
-	for _, path := range above(q.Path) {
+	for _, path := range familyPaths(q.Path) {
 		var data []byte
 		err := retry.Do(ctx, e.s, znode.Unanswered, func() (err error) {
 			data, _, err = e.s.Get(ctx, path)
@@ -461,7 +461,7 @@ func (c *Cache) Elsewhere(q *Name) error {
 	d := all[q.DeclaredAt()]
 	switch {
 	case d == nil && q.Family == "":
-		for _, path := range above(q.Path) {
+		for _, path := range familyPaths(q.Path) {
 			if d := all[path]; d != nil && d.keys != nil && !d.Stale() {
 				if e := q.keyOf(path, d.keys.family); e != nil {
 					return e
@@ -480,7 +480,7 @@ func (q *Name) keyPathChanged(d *Declaration) error {
 	if d.family == nil {
 		return nil
 	}
-	if is := q.at(d.family); is != q {
+	if is := q.atFamilyPath(d.family); is != q {
 		return &KeyPathError{q, is}
 	}
 	return nil
@@ -515,7 +515,7 @@ func (d *Declaration) openKeys(k *kind.Kind) (*Declaration, error) {
 	case d.keys.Kind != k:
 		return nil, d.mismatch(fmt.Sprintf("a family of the kind %s", k), fmt.Sprintf("a family of the kind %s", d.keys.Kind))
 	}
-	if err := d.refuses(); err != nil {
+	if err := d.refusal(); err != nil {
 		return nil, err
 	}
 	return d.keys, nil
@@ -549,8 +549,8 @@ func (d *Declaration) OfFamily() *znode.Family {
 	return &znode.Family{Path: d.Path, Version: d.Version, ACL: d.ACL, NodeACL: d.nodeACL, Declares: d.payload.ChildACL}
 }
 
-// missing names the option that would have created a node that does not exist.
-func (q *Name) missing() string {
+// noteMissing names the option that would have created a node that does not exist.
+func (q *Name) noteMissing() string {
 	switch {
 	case q.Create && q.Params == nil:
 		return "; WithCreate also needs WithParams"
@@ -655,7 +655,7 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 		return nil, err
 	}
 	d := &Declaration{Path: path, revision: revision{stat.Version, stat.Mzxid}, w: w, Changed: w.C(), dropped: make(chan struct{}),
-		brought: new(atomic.Pointer[Declaration]), familiar: familiar{keyless: new(atomic.Bool)}}
+		brought: new(atomic.Pointer[Declaration]), familyParts: familyParts{keyless: new(atomic.Bool)}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil // Decode may have returned a part

@@ -12,7 +12,7 @@ const prefix = "recipes: "
 // Errorf is fmt.Errorf for an error that wraps others of this library: its text has one prefix.
 func Errorf(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	return &worded{err, OnePrefix(err.Error())}
+	return &rewordedError{err, OnePrefix(err.Error())}
 }
 
 // OnePrefix moves the prefixes in a text to its beginning.
@@ -25,11 +25,11 @@ func OnePrefix(text string) string {
 	return text
 }
 
-// worded is an error with another text.
-type worded struct {
+// rewordedError is an error with another text.
+type rewordedError struct {
 	error
 	text string
 }
 
-func (e *worded) Error() string { return e.text }
-func (e *worded) Unwrap() error { return e.error }
+func (e *rewordedError) Error() string { return e.text }
+func (e *rewordedError) Unwrap() error { return e.error }

@@ -41,7 +41,7 @@ func (l *Use) Exchange(ctx context.Context, node func() (*znode.Node, error), gr
 		old.Lose(fmt.Errorf("whether it was exchanged for another lease is unknown: %w", err))
 	default:
 		old.mu.Lock()
-		step(moves, &old.state, held) // no move if the lock was given back meanwhile
+		step(holdMoves, &old.state, held) // no move if the lock was given back meanwhile
 		old.mu.Unlock()
 		old.startWatching()
 		return nil, err
@@ -54,13 +54,13 @@ func (l *Use) Alone() error {
 	h := l.H
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := l.over(); err != nil {
+	if err := l.endedLocked(); err != nil {
 		return err
 	}
 	if h.leases > 1 {
 		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", h.Of.Path(), h.leases)
 	}
-	if !step(moves, &h.state, exchanging) { // from here on an Unlock hands the place to no goroutine
+	if !step(holdMoves, &h.state, exchanging) { // from here on an Unlock hands the place to no goroutine
 		return fmt.Errorf("recipes: %s is being exchanged by another call of Downgrade", h.Of.Path())
 	}
 	return nil

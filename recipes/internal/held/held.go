@@ -91,7 +91,7 @@ type Lock struct {
 	own   []func()    // for each node: stops its watch, or the timer of its next look; nil before the first look
 }
 
-// holdState says whether a lock is held. Only step changes it, by the table moves.
+// holdState says whether a lock is held. Only step changes it, by the table holdMoves.
 type holdState int
 
 const (
@@ -106,8 +106,8 @@ func (s holdState) String() string {
 	return [...]string{"starting", "held", "being exchanged", "over"}[s]
 }
 
-// moves has the legal moves.
-var moves = map[holdState][]holdState{
+// holdMoves has the legal moves.
+var holdMoves = map[holdState][]holdState{
 	starting:   {held, over},
 	held:       {exchanging, over},
 	exchanging: {held, over}, // held again only if no server can execute the exchange any more
@@ -122,8 +122,8 @@ func step[S comparable](legal map[S][]S, now *S, next S) bool {
 	return ok
 }
 
-// watched reports whether a change of the nodes ends the lock.
-func (s holdState) watched() bool { return s != exchanging && s != over }
+// isWatched reports whether a change of the nodes ends the lock.
+func (s holdState) isWatched() bool { return s != exchanging && s != over }
 
 // tenure is one grant to a Listener: a use, and the uses that entered its lock again.
 type tenure struct {
@@ -166,7 +166,7 @@ func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	h.begin(&h.tenure, told)
 	h.startWatching()
 	h.mu.Lock()
-	lasts := step(moves, &h.state, held)
+	lasts := step(holdMoves, &h.state, held)
 	h.mu.Unlock()
 	if !lasts { // lost meanwhile
 		h.abandon()
@@ -228,7 +228,7 @@ func (h *Lock) abandon() {
 // the end.
 func (h *Lock) finish(why error, lost bool) (was holdState) {
 	h.mu.Lock()
-	if was = h.state; !step(moves, &h.state, over) {
+	if was = h.state; !step(holdMoves, &h.state, over) {
 		h.mu.Unlock()
 		return over
 	}
@@ -299,17 +299,17 @@ func (h *Lock) workEnded() {
 // znode.Drop.
 func (h *Lock) giveBack(ctx context.Context) error {
 	h.drop() // a slow release must not end the session
-	next := h.next()
+	next := h.nextNode()
 	if next == nil {
 		h.turns.Leaving()
 		return znode.Drop(ctx, h.nodes, func() { h.close(nil, nil) })
 	}
-	var p *passing
+	var p *passRequest
 	answered := false
 	if ctx.Err() == nil && h.owner.Session.State() == session.StateActive { // otherwise the caller may return before anything is sent
 		p = h.pass(ctx, next)
 		answered = p.t.Sent != nil && p.t.Sent.Wait(ctx) == nil
-		if answered && p.passed(ctx) {
+		if answered && p.awaitPlace(ctx) {
 			h.close(p.next, p.queue)
 			return nil
 		}
@@ -320,7 +320,7 @@ func (h *Lock) giveBack(ctx context.Context) error {
 			p = h.pass(context.WithoutCancel(ctx), next)
 		}
 		var err error
-		if answered || !p.passed(context.WithoutCancel(ctx)) {
+		if answered || !p.awaitPlace(context.WithoutCancel(ctx)) {
 			err = p.undo(ctx)
 		}
 		h.close(p.next, p.queue)
@@ -339,7 +339,7 @@ func (h *Lock) releaseAsync() {
 	ctx, cancel := context.WithTimeout(context.Background(), h.owner.Session.Timeout()/6)
 	defer cancel()
 	h.drop()
-	next := h.next()
+	next := h.nextNode()
 	if next == nil || h.owner.Session.State() != session.StateActive {
 		h.turns.Leaving()
 		znode.LeaveBehind(ctx, h.nodes, func() { h.close(nil, nil) })
@@ -347,24 +347,24 @@ func (h *Lock) releaseAsync() {
 	}
 	p := h.pass(ctx, next)
 	h.owner.Spawn(func() {
-		if !p.passed(context.Background()) {
+		if !p.awaitPlace(context.Background()) {
 			_ = p.undo(context.Background())
 		}
 		h.close(p.next, p.queue)
 	})
 }
 
-// next returns the node to create for the next goroutine of this client; nil if none waits.
-func (h *Lock) next() *znode.Node {
+// nextNode returns the node to create for the next goroutine of this client; nil if none waits.
+func (h *Lock) nextNode() *znode.Node {
 	if h.owner.Session.State() == session.StateLost {
 		return nil
 	}
 	return h.turns.Next()
 }
 
-// passing is the transaction that deletes our node and creates one for the next goroutine. The new node is the last in the queue,
-// so other processes get the lock first.
-type passing struct {
+// passRequest is the transaction that deletes our node and creates one for the next goroutine. The new node is the last in the
+// queue, so other processes get the lock first.
+type passRequest struct {
 	h     *Lock
 	t     *znode.Txn
 	next  *znode.Node // the place of the next goroutine; nil if it gets none
@@ -372,16 +372,16 @@ type passing struct {
 }
 
 // pass sends the transaction.
-func (h *Lock) pass(ctx context.Context, k *znode.Node) *passing {
+func (h *Lock) pass(ctx context.Context, k *znode.Node) *passRequest {
 	k.Key = h.nodes[0].Key // the key's node is not deleted, because a contender is in it all the time
-	p := &passing{h: h, t: &znode.Txn{Owner: h.owner, Born: []*znode.Node{k}, Gone: h.nodes}}
+	p := &passRequest{h: h, t: &znode.Txn{Owner: h.owner, Born: []*znode.Node{k}, Gone: h.nodes}}
 	_ = p.t.Begin(ctx, k.Dir) // after an error p.t.Sent is nil
 	return p
 }
 
-// passed waits for the answer, and reports whether the next goroutine has a place. Without a listing, that goroutine lists the
+// awaitPlace waits for the answer, and reports whether the next goroutine has a place. Without a listing, that goroutine lists the
 // queue itself.
-func (p *passing) passed(ctx context.Context) bool {
+func (p *passRequest) awaitPlace(ctx context.Context) bool {
 	if p.t.Sent == nil {
 		return false
 	}
@@ -397,7 +397,7 @@ func (p *passing) passed(ctx context.Context) bool {
 
 // undo deletes our nodes if the transaction had no effect. While its outcome is unknown, undo first waits until the background
 // has undone it.
-func (p *passing) undo(ctx context.Context) error {
+func (p *passRequest) undo(ctx context.Context) error {
 	if p.t.Left != nil {
 		<-p.t.Left
 	}
@@ -485,7 +485,7 @@ func (h *Lock) stopWatching() {
 func (h *Lock) watchNodes() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.state.watched() {
+	if !h.state.isWatched() {
 		return
 	}
 	h.timer, h.own = nil, make([]func(), len(h.nodes))
@@ -499,7 +499,7 @@ func (h *Lock) watchNodes() {
 func (h *Lock) stillWatches(round int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.state.watched() && h.round == round
+	return h.state.isWatched() && h.round == round
 }
 
 // sessionSays receives the loss of the session, or of a node, from the session. During an exchange a heartbeat, or Verify, may
@@ -528,8 +528,8 @@ const (
 // yet. If each call started another look, repeated breaks would double the number of looks.
 func (h *Lock) look(round, i int) {
 	var phase atomic.Int32
-	// A release deletes the node, and stops the watching when that is confirmed. When the event of that deletion comes, the lock
-	// is over already, so no look starts (see watched).
+	// A release deletes the node, and stops the watching when that is confirmed. When the event of that deletion comes, the lock is
+	// over already, so no look starts (see isWatched).
 	news := func() {
 		if !phase.CompareAndSwap(lookReads, lookReadsAgain) && phase.CompareAndSwap(lookIsOver, lookIsFollowed) && h.stillWatches(round) {
 			h.owner.Spawn(func() { h.look(round, i) })
@@ -573,7 +573,7 @@ func (h *Lock) keep(round, i int, o *znode.Watch, again func()) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case !h.state.watched() || h.round != round:
+	case !h.state.isWatched() || h.round != round:
 		return false
 	case o.W != nil:
 		h.own[i] = o.W.Stop

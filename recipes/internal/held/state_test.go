@@ -39,7 +39,7 @@ func TestAHoldingAndALeaseMakeOnlyLegalMoves(t *testing.T) {
 		"starting":        {"held", "over"},
 		"held":            {"being exchanged", "over"},
 		"being exchanged": {"held", "over"},
-	}, steps(moves, starting, over))
+	}, steps(holdMoves, starting, over))
 	// A lease is given back once, and becomes another lease only then.
 	require.Equal(t, map[string][]string{
 		"used":     {"released"},

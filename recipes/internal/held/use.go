@@ -78,7 +78,7 @@ func (l *Use) Do(ctx context.Context, fn func(context.Context) error, releasing 
 		err = AfterGrant(errors.Join(err, l.Unlock(unlock)))
 		l.H.workEnded() // fn may have called Unlock itself
 	}()
-	return fn(looking{inner, l.H})
+	return fn(lookingContext{inner, l.H})
 }
 
 // end cancels the context of a use that ends before its lock.
@@ -93,8 +93,8 @@ func (l *Use) end(why error) {
 	}
 }
 
-// overdue reports whether the session is lost by the clock. Then it ends the lock.
-func (h *Lock) overdue() bool {
+// endIfOverdue ends the lock if the session is lost by the clock, and reports whether it is.
+func (h *Lock) endIfOverdue() bool {
 	if time.Now().Before(h.owner.Session.Deadline()) || h.owner.Session.State() != session.StateLost {
 		return false
 	}
@@ -112,7 +112,7 @@ func (l *Use) Context() context.Context {
 	}
 	// The context has the caller's values, but not its deadline, which bounded the wait.
 	ctx, cancel := context.WithCancelCause(l.within(context.WithoutCancel(l.Caller)))
-	l.ctx, l.cancel = looking{ctx, h}, cancel
+	l.ctx, l.cancel = lookingContext{ctx, h}, cancel
 	switch {
 	case l.why != nil:
 		cancel(l.why)
@@ -172,11 +172,11 @@ func (l *Use) Verify(ctx context.Context) error {
 func (l *Use) Ended() error {
 	l.H.mu.Lock()
 	defer l.H.mu.Unlock()
-	return l.over()
+	return l.endedLocked()
 }
 
-// over is Ended for callers that hold the lock's mu.
-func (l *Use) over() error {
+// endedLocked is Ended for callers that hold the lock's mu.
+func (l *Use) endedLocked() error {
 	return cmp.Or(l.why, l.H.why)
 }
 
@@ -250,13 +250,13 @@ func (l *Use) Release() {
 
 // release marks the lease as given back. It reports whether the lease had been given back before.
 func (l *Use) release() (again bool) {
-	l.H.overdue()
+	l.H.endIfOverdue()
 	l.H.mu.Lock()
 	defer l.H.mu.Unlock()
 	if again = !step(useMoves, &l.state, released); !again {
 		l.released = time.Now()
 	}
-	if l.over() == nil {
+	if l.endedLocked() == nil {
 		l.why = Released(l.H.Of.Path())
 	}
 	return again
@@ -286,16 +286,16 @@ type Key struct {
 
 type usesKey struct{}
 
-// leased is a context under l. Value returns l if it is asked for the lock of l, for the Key of that lock, or for the Key of a
-// member. For usesKey it returns the context itself: see UsesOf.
-type leased struct {
+// leaseContext is a context under l. Value returns l if it is asked for the lock of l, for the Key of that lock, or for the Key
+// of a member. For usesKey it returns the context itself: see UsesOf.
+type leaseContext struct {
 	context.Context
 	l *Use
 }
 
-func (l *Use) within(ctx context.Context) context.Context { return &leased{ctx, l} }
+func (l *Use) within(ctx context.Context) context.Context { return &leaseContext{ctx, l} }
 
-func (c *leased) Value(key any) any {
+func (c *leaseContext) Value(key any) any {
 	switch key := key.(type) {
 	case Key:
 		if c.l.H.Of.Has(key) {
@@ -314,7 +314,7 @@ func (c *leased) Value(key any) any {
 // UsesOf returns the uses that have not ended and from which ctx is derived, the innermost first.
 func UsesOf(ctx context.Context) (all []*Use) {
 	for {
-		c, ok := ctx.Value(usesKey{}).(*leased)
+		c, ok := ctx.Value(usesKey{}).(*leaseContext)
 		if !ok {
 			return all
 		}
@@ -338,15 +338,15 @@ func (c useless) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// looking is a context that ends with a lease. Its Err reads the clock, because no timer has run yet if the process was stopped
-// for longer than a lease lasts.
-type looking struct {
+// lookingContext is a context that ends with a lease. Its Err reads the clock, because no timer has run yet if the process was
+// stopped for longer than a lease lasts.
+type lookingContext struct {
 	context.Context
 	h *Lock
 }
 
-func (c looking) Err() error {
-	if err := c.Context.Err(); err != nil || !c.h.overdue() {
+func (c lookingContext) Err() error {
+	if err := c.Context.Err(); err != nil || !c.h.endIfOverdue() {
 		return err
 	}
 	<-c.Context.Done() // it ends with the lease

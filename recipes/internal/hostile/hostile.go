@@ -212,16 +212,16 @@ func Refused(t *testing.T, dial func(connectTimeout time.Duration) error, why st
 	}
 }
 
-// promptly is more than every exchange of these tests takes, a pause before a reconnect included.
-const promptly = 3 * time.Second
+// exchangeLimit is more than every exchange of these tests takes, a pause before a reconnect included.
+const exchangeLimit = 3 * time.Second
 
 // Soon returns what ch brings, or fails when that takes too long.
 func Soon[T any](t *testing.T, ch <-chan T, what string) (v T) {
 	t.Helper()
 	select {
 	case v = <-ch:
-	case <-time.After(promptly):
-		require.Fail(t, "nothing happened within "+promptly.String(), what)
+	case <-time.After(exchangeLimit):
+		require.Fail(t, "nothing happened within "+exchangeLimit.String(), what)
 	}
 	return v
 }

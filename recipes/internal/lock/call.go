@@ -49,7 +49,7 @@ func (a *Call) Do(ctx context.Context) (*held.Use, error) {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return nil, a.ended(ctx)
+		return nil, a.endedError(ctx)
 	case a.Try: // it ends when no server can be reached
 		a.Wait, a.done = a.c.Conn.WhileReachable(ctx)
 	case most > 0:
@@ -101,7 +101,7 @@ func (a *Call) take(ctx context.Context) (*held.Use, error) {
 		return nil, err
 	}
 	if q.Kind.Permits != nil {
-		return a.permits(ctx)
+		return a.takePermits(ctx)
 	}
 	t, err := a.enter(ctx)
 	if err != nil {
@@ -110,8 +110,8 @@ func (a *Call) take(ctx context.Context) (*held.Use, error) {
 	return a.contend(ctx, t)
 }
 
-// ended returns the error of a call whose ctx ended before the call knew a contender ahead.
-func (a *Call) ended(ctx context.Context) error {
+// endedError returns the error of a call whose ctx ended before the call knew a contender ahead.
+func (a *Call) endedError(ctx context.Context) error {
 	return errs.Errorf("recipes: lock %s: %w", a.Path, retry.WhyEnded(ctx))
 }
 
@@ -158,11 +158,11 @@ func (a *Call) heldLocally(ctx context.Context, path string, ahead *turn.Ahead) 
 	if ahead.Ended {
 		b.Cause, b.Waited = retry.WhyEnded(ctx), time.Since(a.start)
 	}
-	return a.held(b)
+	return a.heldError(b)
 }
 
-// held returns the error of a call that is blocked. If the contender ahead is this client's own, the error says so.
-func (a *Call) held(b *Blocked) error {
+// heldError returns the error of a call that is blocked. If the contender ahead is this client's own, the error says so.
+func (a *Call) heldError(b *Blocked) error {
 	if k := a.c.Own(b.Holder.Path); k != nil && !b.Local {
 		work := k.Work.Load()
 		switch b.Local, b.State = true, turn.Leaves; {
@@ -185,7 +185,7 @@ type Handover struct {
 // passed on.
 func (a *Call) contend(ctx context.Context, t *Handover) (h *held.Use, err error) {
 	for try := (retry.Tries{}); ; t = nil { // an inherited place serves for the first try only
-		h, err = a.once(ctx, t)
+		h, err = a.tryOnce(ctx, t)
 		switch {
 		case err == nil:
 			return h, nil
@@ -195,8 +195,8 @@ func (a *Call) contend(ctx context.Context, t *Handover) (h *held.Use, err error
 	}
 }
 
-// once tries to take one lock, in one session.
-func (a *Call) once(ctx context.Context, t *Handover) (*held.Use, error) {
+// tryOnce tries to take one lock, in one session.
+func (a *Call) tryOnce(ctx context.Context, t *Handover) (*held.Use, error) {
 	arrived, err := a.arrive(ctx, t)
 	if err != nil {
 		return nil, err
@@ -250,7 +250,7 @@ func (a *Call) open(ctx context.Context, inherited *znode.Node) ([]wait.Opened, 
 		a.places = []*wait.Place{{Opened: &all[0], In: all[0].Handle.Entrance(), Nodes: []*znode.Node{inherited}}}
 	}
 	if ctx.Err() != nil {
-		return nil, a.ended(ctx)
+		return nil, a.endedError(ctx)
 	}
 	e, err := a.c.Live(ctx)
 	if err != nil {
@@ -335,13 +335,13 @@ func (a *Call) nodes() (ks []*znode.Node) {
 // hold turns a grant into a held lock. The session sends heartbeats from then on.
 func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 	first := g.Entries[0]
-	t := &taken{
+	t := &heldTurns{
 		Subject: Subject{path: a.Path, Handle: a.members[0].Handle, declared: first.Declared},
 		turns:   turns{Ticket: turn.Ticket[Handover]{Turns: &a.c.Turns}, set: a.set, of: first.Opened},
 	}
 	for i, e := range g.Entries {
 		if at := e.Declared.Place; at != nil {
-			t.places = append(t.places, ordered{e.Handle.Path, *at})
+			t.places = append(t.places, orderedLock{e.Handle.Path, *at})
 		}
 		if a.set {
 			t.Members = append(t.Members, a.members[i].Handle)
@@ -355,8 +355,8 @@ func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 	return held.Hold(ctx, held.Grant{Of: &t.Subject, Owner: a.state.SessionNodes, Nodes: nodes, Turns: &t.turns, Token: g.Czxid}, told)
 }
 
-// taken has the subject and the turns of a held lock, in one allocation.
-type taken struct {
+// heldTurns has the subject and the turns of a held lock, in one allocation.
+type heldTurns struct {
 	Subject
 	turns
 }
@@ -433,10 +433,10 @@ func (a *Call) Ahead(e *wait.Place) {
 	}
 }
 
-func (a *Call) Held(t *wait.Opened) error { return a.held(a.blocked(t)) }
+func (a *Call) Held(t *wait.Opened) error { return a.heldError(a.describeAhead(t)) }
 
-// blocked describes the contender ahead.
-func (a *Call) blocked(t *wait.Opened) *Blocked {
+// describeAhead describes the contender ahead.
+func (a *Call) describeAhead(t *wait.Opened) *Blocked {
 	b := &Blocked{Path: t.Handle.Path, Position: t.Position, At: time.Now()}
 	if t.Holder != nil {
 		b.Holder = t.Holder.Party()
@@ -445,9 +445,9 @@ func (a *Call) blocked(t *wait.Opened) *Blocked {
 }
 
 func (a *Call) TimedOut(t *wait.Opened, cause error) error {
-	b := a.blocked(t)
+	b := a.describeAhead(t)
 	b.Waited, b.Cause = time.Since(a.start), cause
-	return a.held(b)
+	return a.heldError(b)
 }
 
 func (a *Call) Left(undone <-chan struct{}) {
@@ -523,7 +523,7 @@ func (a *Call) usePathOfKey(e *declare.KeyPathError) {
 	members := slices.Clone(a.members)
 	for i, m := range members {
 		if m.Handle.Path == e.Was.Path {
-			members[i].Handle = m.Handle.named(e.Is)
+			members[i].Handle = m.Handle.withName(e.Is)
 		}
 	}
 	a.want(members)
@@ -535,7 +535,7 @@ type Subject struct {
 	Handle   *Handle   // for a multi-lock, the handle of its first member
 	Members  []*Handle // nil if it is no multi-lock
 	declared *declare.Declaration
-	places   []ordered // the locks' places in the declared orders
+	places   []orderedLock // the locks' places in the declared orders
 }
 
 // SubjectOf returns the subject of a use.
@@ -593,8 +593,8 @@ func (a *Call) reenter(ctx context.Context, q *Handle, permits int) (*held.Use, 
 	return outer.Enter(ctx, nil), nil
 }
 
-// ordered is a lock with a place in a declared order.
-type ordered struct {
+// orderedLock is a lock with a place in a declared order.
+type orderedLock struct {
 	path string
 	kind.Place
 }
@@ -602,7 +602,7 @@ type ordered struct {
 // inOrder refuses a lock that a declared order puts before one of the caller's. The caller's context shows what it holds. inOrder
 // reads declarations only if the caller holds a lock with a place in an order. It ignores errors, which open reports.
 func (a *Call) inOrder(ctx context.Context) error {
-	var has []ordered
+	var has []orderedLock
 	for _, l := range held.UsesOf(ctx) {
 		if of := SubjectOf(l); of.Handle.C == a.c { // another client's path may be on other servers
 			has = append(has, of.places...)

@@ -94,7 +94,7 @@ func (e *SessionState) Present(ctx context.Context, q *Handle) (*Handle, error) 
 	if at == &q.Name {
 		return q, err
 	}
-	return q.named(at), err
+	return q.withName(at), err
 }
 
 // Handle says which lock a program wants, and how. It does not change from one call to the next.
@@ -108,8 +108,8 @@ type Handle struct {
 	MaxRelease time.Duration // bounds the release: see WithMaxRelease
 }
 
-// named returns the handle with another name of its lock.
-func (q *Handle) named(n *declare.Name) *Handle {
+// withName returns the handle with another name of its lock.
+func (q *Handle) withName(n *declare.Name) *Handle {
 	at := *q
 	at.Name = *n
 	at.Keyed()

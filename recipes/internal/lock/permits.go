@@ -15,19 +15,19 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// permits takes the permits of one semaphore. It first tries directly, if no goroutine of this client waits. Otherwise it takes
+// takePermits takes the permits of one semaphore. It first tries directly, if no goroutine of this client waits. Otherwise it takes
 // its turn and waits at the gate. It passes the turn on once it has the permits, because many goroutines of one client may hold
 // some.
-func (a *Call) permits(ctx context.Context) (*held.Use, error) {
+func (a *Call) takePermits(ctx context.Context) (*held.Use, error) {
 	q, st := a.members[0].Handle, a.c
 	if a.Try {
 		if ahead := st.Turns.Owner(ctx, q.turnKey()); ahead != nil {
 			return nil, a.heldLocally(ctx, q.Path, ahead)
 		}
-		return a.direct(ctx)
+		return a.takeDirectly(ctx)
 	}
 	if !st.Turns.Taken(q.turnKey()) {
-		h, err := a.direct(ctx)
+		h, err := a.takeDirectly(ctx)
 		if !errors.Is(err, ErrHeld) {
 			return h, err
 		}
@@ -44,10 +44,10 @@ func (a *Call) permits(ctx context.Context) (*held.Use, error) {
 	return h, err
 }
 
-// direct takes the permits at once, in one transaction, if they are free; otherwise it fails with ErrHeld. It repeats a try that
+// takeDirectly takes the permits at once, in one transaction, if they are free; otherwise it fails with ErrHeld. It repeats a try that
 // had no effect, in the next session if necessary. Once the nodes exist it does not try again.
-func (a *Call) direct(ctx context.Context) (h *held.Use, err error) {
-	defer a.asked()
+func (a *Call) takeDirectly(ctx context.Context) (h *held.Use, err error) {
+	defer a.letNextAsk()
 	var arrived []arrival
 	err = retry.Do(ctx, nil, znode.DidNothing, func() error {
 		arrived, err = a.create(ctx)
@@ -115,7 +115,7 @@ func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error)
 		return nil, err
 	}
 	for _, at := range arrived {
-		if ahead := a.granted(&at); ahead != nil {
+		if ahead := a.checkGranted(&at); ahead != nil {
 			return ahead, nil
 		}
 	}
@@ -130,7 +130,7 @@ func (a *Call) relist(ctx context.Context, at *arrival) error {
 	}
 	return retry.Do(ctx, at.Owner.Session, znode.DidNothing, func() (err error) {
 		if at.AmongPermits() {
-			at.lists, err = a.listed(ctx, at.Place)
+			at.lists, err = a.listOwn(ctx, at.Place)
 		} else {
 			at.lists, err = znode.ListAllAgain(ctx, at.Owner.Session, at.Dirs(), at.Declared.OfKey())
 		}
@@ -138,9 +138,9 @@ func (a *Call) relist(ctx context.Context, at *arrival) error {
 	})
 }
 
-// granted returns nil if the place was granted when it was created, otherwise an error with the contender ahead. The create is
+// checkGranted returns nil if the place was granted when it was created, otherwise an error with the contender ahead. The create is
 // the committed write that proves the grant: see prove of package wait.
-func (a *Call) granted(at *arrival) error {
+func (a *Call) checkGranted(at *arrival) error {
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	var v wait.Verdict
 	err := v.Decide(at.In, at.Declared.Params, at.lists[0], at.Node().Name)
@@ -278,7 +278,7 @@ func (a *Call) ask(ctx context.Context, t *wait.Opened) error {
 	case asking <- struct{}{}:
 		a.asking = asking
 	case <-ctx.Done():
-		return a.ended(ctx)
+		return a.endedError(ctx)
 	}
 	q := a.members[0].Handle
 	if ahead := a.c.Turns.Owner(ctx, q.turnKey()); ahead != nil {
@@ -287,17 +287,17 @@ func (a *Call) ask(ctx context.Context, t *wait.Opened) error {
 	return wait.Obey(ctx, t) // the wait may have been long
 }
 
-// asked lets the next call ask.
-func (a *Call) asked() {
+// letNextAsk lets the next call ask.
+func (a *Call) letNextAsk() {
 	if a.asking != nil {
 		<-a.asking
 		a.asking = nil
 	}
 }
 
-// listed returns a listing that shows our permits. They exist, so a listing that begins now shows them, and one under way may
+// listOwn returns a listing that shows our permits. They exist, so a listing that begins now shows them, and one under way may
 // show them. A listing that shows them was made after their creation, and its gate was listed even later.
-func (a *Call) listed(ctx context.Context, e *wait.Place) ([][]string, error) {
+func (a *Call) listOwn(ctx context.Context, e *wait.Place) ([][]string, error) {
 	return a.listWithOthers(ctx, e.Opened, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], e.Node().Name) })
 }
 

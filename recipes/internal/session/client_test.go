@@ -85,7 +85,7 @@ func TestCloseWaitsForABusyServer(t *testing.T) {
 		"held, and the server is busy":         {busy: 5 * time.Second, held: true, took: 5 * time.Second, confirmed: true},
 		"held, and the server hangs":           {busy: time.Hour, held: true, took: 8 * time.Second}, // 2T/3
 		"held, and the server goes":            {busy: time.Hour, held: true, gone: true, took: time.Second},
-		"nothing held, and the server is busy": {busy: 5 * time.Second, took: politely},
+		"nothing held, and the server is busy": {busy: 5 * time.Second, took: farewellTime},
 	} {
 		runInSession(t, name, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 			s.mustCreate(t, "/mine", zk.FlagEphemeral)

@@ -26,7 +26,7 @@ func (s *Session) stayConnected() {
 	defer close(s.joined)
 	defer s.running.Wait()
 	for s.live.Err() == nil {
-		t, pass, first := s.hosts.Next(s.hurry())
+		t, pass, first := s.hosts.Next(s.longestDelay())
 		// After a failure the next server is tried at once; a pause comes only when all have failed.
 		if first && pass > 0 && (s.turnedAway() || !s.pause(pass)) {
 			return
@@ -34,20 +34,20 @@ func (s *Session) stayConnected() {
 		if l := s.connect(t, pass); l != nil {
 			began := time.Now()
 			l.serve()
-			if time.Since(began) < settled {
+			if time.Since(began) < settlingTime {
 				continue
 			}
 			s.hosts.Restart()
-			if !wait(s.live, s.client.jitter(s.respite())) {
+			if !wait(s.live, s.client.jitter(s.longestPause())) {
 				return
 			}
 		}
 	}
 }
 
-// settled is how long a connection must have lasted to reset the count of passes. Without it a server that grants sessions
+// settlingTime is how long a connection must have lasted to reset the count of passes. Without it a server that grants sessions
 // and drops them would be dialled in a tight loop.
-const settled = time.Second
+const settlingTime = time.Second
 
 // connect makes one attempt at a server: dialling, TLS and the connect request. It returns nil if the session is not granted.
 func (s *Session) connect(t servers.Server, pass int) *link {
@@ -86,7 +86,7 @@ func (s *Session) login(ctx context.Context, t servers.Server) (*sasl.Login, err
 }
 
 // handshake asks a server for the session, a new one at first, then always the same, and logs in. A nil login is none.
-func (s *Session) handshake(ctx context.Context, conn net.Conn, t servers.Server, ours shown, login *sasl.Login) (*link, error) {
+func (s *Session) handshake(ctx context.Context, conn net.Conn, t servers.Server, ours shownCertificates, login *sasl.Login) (*link, error) {
 	s.mu.Lock()
 	request := wire.ConnectFrame(s.Zxid(), s.timeout, s.ID(), []byte(s.password))
 	s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *Session) handshake(ctx context.Context, conn net.Conn, t servers.Server
 		r:      bufio.NewReaderSize(conn, 16<<10),
 		answer: asked, touches: []clock.Stamp{asked}, // the connect request is the first answered frame
 	}
-	return l, s.granted(answer, l)
+	return l, s.acceptGrant(answer, l)
 }
 
 // talk writes a request, and calls receive for the answer. When ctx ends it hangs up.
@@ -145,7 +145,7 @@ func (s *Session) blame(t servers.Server, cause string) {
 // grows to the longest that the session can spare. It returns false when the session ends meanwhile.
 func (s *Session) pause(pass int) bool {
 	var d time.Duration
-	if most := s.hurry(); most > 0 {
+	if most := s.longestDelay(); most > 0 {
 		most = min(clock.Spacing.Of(s.Timeout())<<min(pass-1, 6), most)
 		d = most/2 + s.client.jitter(most/2)
 	} else {
@@ -154,10 +154,10 @@ func (s *Session) pause(pass int) bool {
 	return wait(s.live, d)
 }
 
-// hurry returns how long a pass over the servers may be put off without risk for the session, 0 before there is a session. A
+// longestDelay returns how long a pass over the servers may be put off without risk for the session, 0 before there is a session. A
 // session that holds nothing lasts 7T/8 from the last answer; when a silent connection is given up, 5T/24 remain. A lease ends T/3
 // after the first heartbeat that fails: ten passes fit into that.
-func (s *Session) hurry() (most time.Duration) {
+func (s *Session) longestDelay() (most time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch now := s.readClock(); {
@@ -170,11 +170,11 @@ func (s *Session) hurry() (most time.Duration) {
 	}
 }
 
-// respite bounds the pause before the first attempt after a connection has ended. The pause spreads the clients of a server that ends all
-// its connections. It takes at most T/12, and never lasts beyond schedule.silent. While something is held, it also ends when a heartbeat
-// is due, T/6 after the last commit. After the pause, a session that holds nothing has at least 5T/24 left. A lease has T/3 left, which
-// is enough for ten passes. So the jitter ends no lease and no place in a queue.
-func (s *Session) respite() time.Duration {
+// longestPause returns the longest pause before the first attempt after a connection has ended. The pause spreads the clients of a server
+// that ends all its connections. It takes at most T/12, and never lasts beyond schedule.silent. While something is held, it also ends
+// when a heartbeat is due, T/6 after the last commit. After the pause, a session that holds nothing has at least 5T/24 left. A lease has
+// T/3 left, which is enough for ten passes. So the jitter ends no lease and no place in a queue.
+func (s *Session) longestPause() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.readClock()
@@ -311,8 +311,8 @@ func (s *Session) loginFailed(err error) {
 	s.refusal = fmt.Errorf("%w: %s", ErrAuth, s.hosts.Report())
 }
 
-// denied is why a session that was never granted is over.
-func (s *Session) denied() error {
+// whyDenied is why a session that was never granted is over.
+func (s *Session) whyDenied() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refusal != nil {
@@ -339,8 +339,8 @@ type tlsSource struct {
 	last atomic.Pointer[tls.Config]  // the configuration of the newest connection
 }
 
-// next is the configuration for a new connection; nil for a plain one.
-func (s *tlsSource) next() (*tls.Config, error) {
+// nextConfig is the configuration for a new connection; nil for a plain one.
+func (s *tlsSource) nextConfig() (*tls.Config, error) {
 	if s.get == nil {
 		return nil, nil
 	}
@@ -355,14 +355,14 @@ func (s *tlsSource) next() (*tls.Config, error) {
 	return config, nil
 }
 
-// shown are the certificates that we have shown to a server on a connection: ours, and those between it and an authority.
-type shown []*x509.Certificate
+// shownCertificates are the certificates that we have shown to a server on a connection: ours, and those between it and an authority.
+type shownCertificates []*x509.Certificate
 
 // open makes one connection: dialling and TLS within ctx. It returns what we have shown to the server, if it asked.
-func (s *Session) open(ctx context.Context, t servers.Server) (net.Conn, shown, error) {
-	config, err := s.client.tls.next()
+func (s *Session) open(ctx context.Context, t servers.Server) (net.Conn, shownCertificates, error) {
+	config, err := s.client.tls.nextConfig()
 	if err == nil {
-		err = s.servable(t, config)
+		err = s.checkServable(t, config)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -379,7 +379,7 @@ func (s *Session) open(ctx context.Context, t servers.Server) (net.Conn, shown, 
 	if t.Told {
 		config.Certificates, config.GetClientCertificate = nil, nil
 	}
-	var ours shown
+	var ours shownCertificates
 	choose := chooser(config)
 	config.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		chosen, err := choose(asked)
@@ -396,10 +396,10 @@ func (s *Session) open(ctx context.Context, t servers.Server) (net.Conn, shown, 
 	return secure, ours, nil
 }
 
-// servable refuses a server without a known address. With TLS it also refuses a server that SRV records name outside their own
+// checkServable refuses a server without a known address. With TLS it also refuses a server that SRV records name outside their own
 // domain, unless ServerName is set. The records are not signed, so an attacker could name his own server, with a valid
 // certificate.
-func (s *Session) servable(t servers.Server, config *tls.Config) error {
+func (s *Session) checkServable(t servers.Server, config *tls.Config) error {
 	name, ok := t.Service()
 	switch {
 	case t.Addr == "":
@@ -419,7 +419,7 @@ func (s *Session) servable(t servers.Server, config *tls.Config) error {
 }
 
 // shownBy parses a chain up to the first entry that is no certificate: the server will complain about that entry.
-func shownBy(chosen *tls.Certificate) (all shown) {
+func shownBy(chosen *tls.Certificate) (all shownCertificates) {
 	for _, der := range chosen.Certificate {
 		one, err := x509.ParseCertificate(der)
 		if err != nil {
@@ -498,7 +498,7 @@ type expiredError struct {
 }
 
 // ownFault returns err as an expiredError if it is one.
-func ownFault(ours shown, err error) error {
+func ownFault(ours shownCertificates, err error) error {
 	if err == nil || len(ours) == 0 || wire.TimedOut(err) || time.Now().Before(ours[0].NotAfter) {
 		return err
 	}

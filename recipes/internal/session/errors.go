@@ -65,7 +65,7 @@ type OpError struct {
 func (e *OpError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %v", e.Op, e.Path, e.Err)
-	if e.Outcome == OutcomeUnknown && writes(e.Op) {
+	if e.Outcome == OutcomeUnknown && isWrite(e.Op) {
 		b.WriteString(" (outcome unknown: it may or may not have been applied)")
 	}
 	if e.Hint != "" {
@@ -77,8 +77,8 @@ func (e *OpError) Error() string {
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// writes reports whether an operation changes the tree.
-func writes(op string) bool {
+// isWrite reports whether an operation changes the tree.
+func isWrite(op string) bool {
 	switch op {
 	case "create", "set", "setACL", "delete", "multi":
 		return true
@@ -112,7 +112,7 @@ func (s *Session) failed(o *op, outcome Outcome, err error) *OpError {
 	// answer nor the fact that the caller gave up. The outcome stays the same, whichever error is returned.
 	if lost := s.Err(); lost != nil && !errors.Is(err, ErrLost) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded) && (outcome != OutcomeDefinite || errors.Is(err, zk.ErrSessionExpired)) {
-		err = s.over()
+		err = s.whyLost()
 	}
 	return s.opError(o, outcome, err)
 }
@@ -123,7 +123,7 @@ func (s *Session) opError(o *op, outcome Outcome, err error) *OpError {
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
 		// go-zookeeper words it "not authenticated", which sends people to the wrong place.
-		e.Err = deniedError{fmt.Sprintf("permission denied: needs %s; connected as %s", cmp.Or(o.need, need(o.name, o.path)), s.Whoami())}
+		e.Err = deniedError{fmt.Sprintf("permission denied: needs %s; connected as %s", cmp.Or(o.need, neededRight(o.name, o.path)), s.Whoami())}
 		e.Hint = "ask for that right, or check the credentials: ZooKeeper accepts a wrong digest password, and then grants nothing to it"
 	case errors.Is(err, zk.ErrInvalidACL):
 		e.Hint = "an ACL must not be empty, its schemes must be known to the servers, and scheme auth needs credentials"
@@ -137,9 +137,9 @@ type deniedError struct{ text string }
 func (e deniedError) Error() string        { return e.text }
 func (e deniedError) Is(target error) bool { return target == zk.ErrNoAuth }
 
-// need names the permission an operation needs, and the node it needs it on. Creating and deleting need it on the parent,
+// neededRight names the permission an operation needs, and the node it needs it on. Creating and deleting need it on the parent,
 // where few people look; a check in a transaction needs READ (PrepRequestProcessor).
-func need(op, node string) string {
+func neededRight(op, node string) string {
 	switch op {
 	case "create":
 		return "CREATE on " + path.Dir(node)

@@ -28,8 +28,8 @@ type link struct {
 	conn    net.Conn
 	raw     *rawWriter
 	target  servers.Server
-	shown   shown       // the certificates that the server has seen from us
-	asked   clock.Stamp // before the connect request was written
+	shown   shownCertificates // the certificates that the server has seen from us
+	asked   clock.Stamp       // before the connect request was written
 	timeout time.Duration
 	r       *bufio.Reader
 	used    int         // bytes of r that the present frame occupies
@@ -99,7 +99,7 @@ func (l *link) fail(cause error) {
 		l.s.hosts.Blame(l.target, why)
 	}
 	hangUp(l.conn)
-	l.s.lost(l)
+	l.s.noteDisconnect(l)
 	for c := left; c != nil; c = c.next { // after lost: a caller that asks again must wait for the next link
 		l.s.finish(c, errs.Errorf("%w before the answer came: %w", zk.ErrConnectionClosed, cause))
 	}
@@ -119,13 +119,13 @@ func (l *link) retire() {
 	idle := l.calls.first == nil
 	if !idle {
 		l.s.running.Add(1)
-		l.goodbye = time.AfterFunc(min(l.timeout/12, settled), func() {
+		l.goodbye = time.AfterFunc(min(l.timeout/12, settlingTime), func() {
 			defer l.s.running.Done()
 			l.fail(errRetired)
 		})
 	}
 	l.mu.Unlock()
-	l.s.lost(l)
+	l.s.noteDisconnect(l)
 	if idle {
 		l.fail(errRetired)
 	}
@@ -176,8 +176,8 @@ func (l *link) stop(t *time.Timer) {
 var errUnanswered = errors.New("it answers pings, and left a request unanswered for a session timeout")
 
 // expire ends the link if one request has been the oldest for a whole session timeout. An answer out of order ends it earlier (see
-// expected). But that needs a later request, and a caller's context may never end. It returns when to ask again, or deadline if
-// that is earlier. The session asks at each look at the clock, at least once per session timeout.
+// awaitedCall). But that needs a later request, and a caller's context may never end. It returns when to ask again, or deadline if that is
+// earlier. The session asks at each look at the clock, at least once per session timeout.
 func (l *link) expire(deadline time.Time) time.Time {
 	l.mu.Lock()
 	first, due := l.calls.first, l.turned
@@ -207,7 +207,7 @@ func (l *link) serve() {
 	l.pinger = time.AfterFunc(clock.Ping.Of(l.timeout), l.ping)
 	l.mu.Unlock()
 	defer l.stop(l.pinger)
-	l.patience()
+	l.setPatience()
 	for {
 		frame, err := l.await()
 		if err == nil {
@@ -215,7 +215,7 @@ func (l *link) serve() {
 		}
 		if err != nil {
 			l.fail(err)
-			l.s.lost(l) // another goroutine may have found the link dead, and not called lost yet
+			l.s.noteDisconnect(l) // another goroutine may have found the link dead, and not called lost yet
 			return
 		}
 	}
@@ -228,7 +228,7 @@ func (l *link) await() ([]byte, error) {
 	for l.r.Buffered() == 0 {
 		_, err := l.r.Peek(1)
 		// The deadline that has passed may be an older one: to set it for each answer would cost more than to read the answer.
-		if err != nil && !(wire.TimedOut(err) && l.patience()) {
+		if err != nil && !(wire.TimedOut(err) && l.setPatience()) {
 			return nil, err
 		}
 	}
@@ -239,14 +239,13 @@ func (l *link) await() ([]byte, error) {
 	// A frame that has begun must arrive soon: a peer that stalls in the middle of one is as dead as a silent one.
 	_ = l.conn.SetReadDeadline(time.Now().Add(l.timeout / 3))
 	frame, err := l.readFrame()
-	l.patience()
+	l.setPatience()
 	return frame, err
 }
 
-// patience sets the deadline for the next frame: 2T/3 after the send time of the newest answered one. Frames that answer
-// nothing (events) do not extend it, so a connection that only works towards us is given up in time. It reports whether the
-// deadline lies ahead.
-func (l *link) patience() bool {
+// setPatience sets the deadline for the next frame: 2T/3 after the send time of the newest answered one. Frames that answer nothing
+// (events) do not extend it, so a connection that only works towards us is given up in time. It reports whether the deadline lies ahead.
+func (l *link) setPatience() bool {
 	now := time.Now()
 	until := l.answer.After(clock.Silent.Of(l.timeout), l.s.clock.Slept(now))
 	_ = l.conn.SetReadDeadline(until)
@@ -290,7 +289,7 @@ func (l *link) reply(body []byte) error {
 	case wire.XidPing:
 		return l.pong()
 	}
-	c, err := l.expected(xid)
+	c, err := l.awaitedCall(xid)
 	if err != nil {
 		return err
 	}
@@ -318,12 +317,12 @@ func (l *link) reply(body []byte) error {
 	if r.Zxid > l.s.Zxid() {
 		l.s.zxid.Store(r.Zxid)
 	}
-	l.acked(c.sent)
+	l.noteAnswer(c.sent)
 	if r.Code == 0 && writeCodes[c.op] {
-		l.s.committed(c.sent, c.touched)
+		l.s.noteCommit(c.sent, c.touched)
 	}
 	if c.op == wire.OpAuth && r.Code != 0 || r.Code == wire.CodeSessionExpired || r.Code == wire.CodeSASLRequired {
-		l.s.refused(r.Code) // before the call is completed: its caller must find the session over
+		l.s.endRefused(r.Code) // before the call is completed: its caller must find the session over
 	}
 	if c.op == wire.OpCloseSession {
 		if r.Code != 0 && r.Code != wire.CodeSessionExpired {
@@ -344,10 +343,10 @@ func (l *link) reply(body []byte) error {
 // writeCodes are the operations whose success is a commit.
 var writeCodes = map[int32]bool{wire.OpCreate: true, wire.OpDelete: true, wire.OpSetData: true, wire.OpSetACL: true, wire.OpMulti: true}
 
-// expected returns the request that a reply is for. A server answers a session strictly in order, so a reply to a later request
+// awaitedCall returns the request that a reply is for. A server answers a session strictly in order, so a reply to a later request
 // means that an earlier one will never be answered. Then the link is ended, so that the caller of the earlier one learns it now.
 // Its context may never end.
-func (l *link) expected(xid int32) (*call, error) {
+func (l *link) awaitedCall(xid int32) (*call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first := l.calls.first
@@ -372,16 +371,16 @@ func (l *link) pong() error {
 	sent := l.pings[0]
 	l.pings = l.pings[1:]
 	l.mu.Unlock()
-	l.acked(sent)
+	l.noteAnswer(sent)
 	return nil
 }
 
-// acked notes an answer. Answers come in the order of the requests, except to pings, so only a newer stamp counts.
-func (l *link) acked(sent clock.Stamp) {
+// noteAnswer notes an answer. Answers come in the order of the requests, except to pings, so only a newer stamp counts.
+func (l *link) noteAnswer(sent clock.Stamp) {
 	if sent.At.After(l.answer.At) {
 		l.answer = sent
 	}
-	l.s.acked(sent)
+	l.s.noteAnswer(sent)
 }
 
 // event fires the watches that a server's event has ended. The creation of a node ends none: we never watch a node that is
@@ -402,7 +401,7 @@ func (l *link) event(body []byte) error {
 		keys = []watchKey{{path, false}, {path, true}}
 	}
 	for _, k := range keys {
-		l.s.fired(k, t)
+		l.s.fireAt(k, t)
 	}
 	return nil
 }
@@ -510,16 +509,16 @@ func (l *link) flush(frames []byte) {
 	}
 	for ; frames != nil; frames = l.take(frames) {
 		_ = l.conn.SetWriteDeadline(time.Now().Add(l.timeout / 3))
-		if _, err := l.conn.Write(frames); err != nil && (wire.TimedOut(err) || !l.leaving()) {
+		if _, err := l.conn.Write(frames); err != nil && (wire.TimedOut(err) || !l.isLeaving()) {
 			l.fail(err)
 		}
 		_ = l.conn.SetWriteDeadline(time.Time{})
 	}
 }
 
-// leaving reports whether only closeSession still counts. A ping after it may fail because the connection has ended. The answer
+// isLeaving reports whether only closeSession still counts. A ping after it may fail because the connection has ended. The answer
 // is not lost by that: the reading goroutine finds the answer, or the end.
-func (l *link) leaving() bool {
+func (l *link) isLeaving() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state == linkLeaving

@@ -26,7 +26,7 @@ func TestLinkGrantedBeforeTheLossOfTheLastOneWasTold(t *testing.T) {
 		srv := zktest.Start(t)
 		told := make(chan struct{})
 		_, s := open(t, srv, through(srv, hangingUpLate(told)))
-		time.Sleep(settled) // the next server is tried without a pause
+		time.Sleep(settlingTime) // the next server is tried without a pause
 		go s.present().fail(errSilent)
 		synctest.Wait()
 		_, err := s.Exists(t.Context(), "/")

@@ -121,7 +121,7 @@ func (s *Session) encode(b []byte, o *op) ([]byte, error) {
 	start, e := len(b), wire.Encoder{B: append(b, 0, 0, 0, 0, 0, 0, 0, 0)} // length, xid
 	e.Int32(o.code)
 	if e.Node(o.request) == 0 {
-		other(&e, o)
+		appendOther(&e, o)
 	}
 	// A server accepts a frame of exactly this size and drops the connection at one byte more.
 	n := len(e.B) - start - 4
@@ -132,8 +132,8 @@ func (s *Session) encode(b []byte, o *op) ([]byte, error) {
 	return e.B, nil
 }
 
-// other appends an operation that is no part of a transaction, or a transaction.
-func other(e *wire.Encoder, o *op) {
+// appendOther appends an operation that is no part of a transaction, or a transaction.
+func appendOther(e *wire.Encoder, o *op) {
 	switch r := o.request.(type) {
 	case nil:
 		if o.code == wire.OpMulti {
@@ -295,7 +295,7 @@ func (s *Session) await(ctx context.Context, o *op, c *call) (*wire.Reply, error
 		select {
 		case <-c.done:
 		case <-ctx.Done():
-			return new(wire.Reply), s.failed(o, OutcomeUnknown, cause(ctx))
+			return new(wire.Reply), s.failed(o, OutcomeUnknown, causeOf(ctx))
 		}
 		failed := s.outcome(o, c)
 		if failed == nil {
@@ -367,7 +367,7 @@ func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []*cal
 			return nil
 		}
 		<-slots
-		s.lost(l) // the goroutine that found it dead has not called lost yet
+		s.noteDisconnect(l) // the goroutine that found it dead has not called lost yet
 	}
 }
 
@@ -377,7 +377,7 @@ func (s *Session) awaitSlot(ctx context.Context, slots chan<- struct{}) error {
 	case slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %d operations are under way: %w", errNotSent, cap(slots), cause(ctx))
+		return fmt.Errorf("%w: %d operations are under way: %w", errNotSent, cap(slots), causeOf(ctx))
 	case <-s.done:
 		return s.Err()
 	}
@@ -393,11 +393,11 @@ func (s *Session) awaitLink(ctx context.Context, patient bool) (*link, error) {
 		ended := patient && ctx.Err() != nil
 		switch {
 		case ended && l == nil && err == nil:
-			return nil, s.disconnected(ctx)
+			return nil, s.disconnectedError(ctx)
 		case ended:
-			return nil, cause(ctx)
+			return nil, causeOf(ctx)
 		case err != nil: // first, because a lost session may still have its link
-			return nil, s.over()
+			return nil, s.whyLost()
 		case l != nil:
 			return l, nil
 		case !patient:
@@ -407,24 +407,24 @@ func (s *Session) awaitLink(ctx context.Context, patient bool) (*link, error) {
 		case <-linked:
 		case <-s.done:
 		case <-ctx.Done():
-			return nil, s.disconnected(ctx)
+			return nil, s.disconnectedError(ctx)
 		}
 	}
 }
 
-// over returns why the session is lost, once every holder has been told.
-func (s *Session) over() error {
+// whyLost returns why the session is lost, once every holder has been told.
+func (s *Session) whyLost() error {
 	<-s.done
 	return s.Err()
 }
 
-// disconnected is the error of a caller whose ctx ended while there was no connection.
-func (s *Session) disconnected(ctx context.Context) error {
-	return fmt.Errorf("%w while disconnected (%s)", cause(ctx), s.hosts.Report())
+// disconnectedError is the error of a caller whose ctx ended while there was no connection.
+func (s *Session) disconnectedError(ctx context.Context) error {
+	return fmt.Errorf("%w while disconnected (%s)", causeOf(ctx), s.hosts.Report())
 }
 
-// cause is ctx.Err(), together with context.Cause if that says more.
-func cause(ctx context.Context) error {
+// causeOf is ctx.Err(), together with context.Cause if that says more.
+func causeOf(ctx context.Context) error {
 	err, why := ctx.Err(), context.Cause(ctx)
 	if why == nil || errors.Is(err, why) {
 		return err
@@ -442,7 +442,7 @@ func (s *Session) outcome(o *op, c *call) *OpError {
 	}
 	if len(o.ops) > 0 && len(c.reply.Results) > 0 {
 		what, path := partOf(o.ops[c.reply.Failed])
-		o = &op{name: o.name, path: path, need: need(what, path)}
+		o = &op{name: o.name, path: path, need: neededRight(what, path)}
 	}
 	outcome, err := wire.Answer(c.reply.Code)
 	return s.failed(o, outcome, err)

@@ -61,9 +61,9 @@ func (s *Session) Deadline() time.Time {
 	return d
 }
 
-// acked notes an answer to a frame; sent is when the frame was sent. It clears a suspect session that holds nothing. If something
-// is held, an answer proves only that a server is there: see proof.
-func (s *Session) acked(sent clock.Stamp) {
+// noteAnswer notes an answer to a frame; sent is when the frame was sent. It clears a suspect session that holds nothing. If
+// something is held, an answer proves only that a server is there: see proof.
+func (s *Session) noteAnswer(sent clock.Stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sent.At.After(s.answered.At) {
@@ -74,9 +74,9 @@ func (s *Session) acked(sent clock.Stamp) {
 	}
 }
 
-// committed notes that a write was committed; sent is when it was sent. A later write may have an older touched, and then proves
+// noteCommit notes that a write was committed; sent is when it was sent. A later write may have an older touched, and then proves
 // less.
-func (s *Session) committed(sent, touched clock.Stamp) {
+func (s *Session) noteCommit(sent, touched clock.Stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slept = max(s.slept, sent.Slept) // a sleep since then brings both deadlines nearer by as much
@@ -144,10 +144,10 @@ func (s *Session) schedule() (x schedule) {
 	return x
 }
 
-// after returns the first moment of the schedule after now; what was due up to now has been done. If a moment is put off later,
-// watchClock looks too early, which does no harm. Code that moves a moment nearer calls wake, at least if the new moment is
+// nextMoment returns the first moment of the schedule after now; what was due up to now has been done. If a moment is put off
+// later, watchClock looks too early, which does no harm. Code that moves a moment nearer calls wake, at least if the new moment is
 // before Session.looks.
-func (x schedule) after(now time.Time) time.Time {
+func (x schedule) nextMoment(now time.Time) time.Time {
 	next := x.lost
 	for _, at := range [...]time.Time{x.beat, x.doubt, x.another, x.silent} {
 		if at.After(now) && at.Before(next) {
@@ -157,8 +157,8 @@ func (x schedule) after(now time.Time) time.Time {
 	return next
 }
 
-// held is one thing held on the strength of the node at path.
-type held struct {
+// heldThing is one thing held on the strength of the node at path.
+type heldThing struct {
 	path string
 	lost func(error) // called when the session is lost, or a heartbeat finds the node gone
 	gone bool        // the node can no longer carry heartbeats
@@ -186,7 +186,7 @@ func (s *Session) Hold(ctx context.Context, onLoss func(error), paths ...string)
 	for {
 		switch release, err = s.hold(onLoss, paths...); {
 		case errors.Is(err, ErrLost):
-			return nil, s.over()
+			return nil, s.whyLost()
 		case !errors.Is(err, errStaleProof):
 			return release, err
 		}
@@ -208,9 +208,9 @@ func (s *Session) hold(onLoss func(error), paths ...string) (release func(), err
 	if !now.Before(s.proof.deadline(s.timeout, s.slept)) { // State has just read s.slept
 		return nil, errStaleProof
 	}
-	own := make([]held, len(paths))
+	own := make([]heldThing, len(paths))
 	for i, path := range paths {
-		own[i] = held{path: path, lost: onLoss}
+		own[i] = heldThing{path: path, lost: onLoss}
 		s.holds = append(s.holds, &own[i])
 	}
 	s.hasten(now)
@@ -220,14 +220,14 @@ func (s *Session) hold(onLoss func(error), paths ...string) (release func(), err
 		for i := range own {
 			own[i].over = true
 		}
-		s.holds = slices.DeleteFunc(s.holds, func(h *held) bool { return h.over })
+		s.holds = slices.DeleteFunc(s.holds, func(h *heldThing) bool { return h.over })
 	}, nil
 }
 
 // Ready keeps the session proven (see Proven) for a caller that expects to hold the node at path next. The session commits
 // heartbeats as for Hold, but no deadline applies. stop is idempotent and must be called.
 func (s *Session) Ready(path string) (stop func()) {
-	h := &held{path: path}
+	h := &heldThing{path: path}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next = append(s.next, h)
@@ -236,7 +236,7 @@ func (s *Session) Ready(path string) (stop func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		h.over = true
-		s.next = slices.DeleteFunc(s.next, func(h *held) bool { return h.over })
+		s.next = slices.DeleteFunc(s.next, func(h *heldThing) bool { return h.over })
 	}
 }
 
@@ -302,15 +302,15 @@ func (s *Session) look() (next time.Time) {
 		return now
 	}
 	dead := s.link // the link to fail is the one judged here: by then s.link may be the next one
-	var beat *held
+	var beat *heldThing
 	if dead != nil && now.Before(x.silent) && (now.Before(x.another) || s.hosts.Size() == 1) {
-		// due is called only if the link lives: the node that it returns must get a heartbeat.
-		dead, beat = nil, s.due(now)
+		// dueHeartbeat is called only if the link lives: the node that it returns must get a heartbeat.
+		dead, beat = nil, s.dueHeartbeat(now)
 	}
 	if beat != nil {
 		s.running.Go(func() { s.beat(beat) })
 	}
-	next = s.schedule().after(now)
+	next = s.schedule().nextMoment(now)
 	l := s.link
 	s.mu.Unlock()
 	switch {
@@ -326,12 +326,12 @@ var errDoubt = errors.New("the session is in doubt and Config.LoseOnSuspect says
 
 var errSilent = errors.New("it answers nothing, or commits nothing")
 
-// due returns the node to send a heartbeat on, if it is time for one. mu is held.
-func (s *Session) due(now time.Time) *held {
+// dueHeartbeat returns the node to send a heartbeat on, if it is time for one. mu is held.
+func (s *Session) dueHeartbeat(now time.Time) *heldThing {
 	if now.Before(s.schedule().beat) {
 		return nil
 	}
-	for _, list := range []*[]*held{&s.holds, &s.next} {
+	for _, list := range []*[]*heldThing{&s.holds, &s.next} {
 		for i, h := range *list {
 			if !h.gone {
 				s.beating = true
@@ -346,7 +346,7 @@ func (s *Session) due(now time.Time) *held {
 }
 
 // beat sends one heartbeat. A heartbeat without an answer usually ends with the connection (see schedule), before its own bound.
-func (s *Session) beat(h *held) {
+func (s *Session) beat(h *heldThing) {
 	ctx, cancel := context.WithTimeout(s.live, clock.Doubt.Of(s.Timeout()))
 	defer cancel()
 	sent := time.Now()
@@ -369,7 +369,7 @@ func (s *Session) beat(h *held) {
 
 // hasten wakes watchClock if what has changed needs a look sooner than planned. mu is held.
 func (s *Session) hasten(now time.Time) {
-	if x := s.schedule(); !x.beat.After(now) || x.after(now).Before(s.looks) {
+	if x := s.schedule(); !x.beat.After(now) || x.nextMoment(now).Before(s.looks) {
 		s.wake()
 	}
 }

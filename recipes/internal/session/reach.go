@@ -29,7 +29,7 @@ type reach struct {
 }
 
 func (r *reach) look() {
-	wait, why := r.patience()
+	wait, why := r.nextLook()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -51,9 +51,9 @@ func (r *reach) stop() {
 	}
 }
 
-// patience returns how long to wait for a connection, if there is none, or when to ask again, if there is one. Its error says
+// nextLook returns how long to wait for a connection, if there is none, or when to ask again, if there is one. Its error says
 // that there has been none for too long.
-func (r *reach) patience() (time.Duration, error) {
+func (r *reach) nextLook() (time.Duration, error) {
 	s, dialing := r.client.current() // current begins to dial if no attempt is under way
 	newest := r.client.Newest()
 	if s == nil && dialing == nil { // closed: the call finds that out by itself

@@ -292,7 +292,7 @@ func TestBudgetLeavesEveryServerItsShare(t *testing.T) {
 	require.Equal(t, 2*time.Second, s.budget(0), "T/3 for all of them")
 	require.Equal(t, 4*time.Second, s.budget(1), "slow networks get more")
 	require.Equal(t, 10*time.Second, s.budget(9), "up to 10 s")
-	s.holds = []*held{{path: "/a"}}
+	s.holds = []*heldThing{{path: "/a"}}
 	require.Equal(t, 2*time.Second, s.budget(9), "a silent server must not take what is left of a lease")
 }
 

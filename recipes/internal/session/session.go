@@ -45,8 +45,8 @@ const (
 // String returns "active", "suspect" or "lost", and "asked" for a session that no program has yet.
 func (s State) String() string { return [...]string{"active", "suspect", "lost", "asked"}[s] }
 
-// moves has the legal moves.
-var moves = map[State][]State{
+// sessionMoves has the legal moves.
+var sessionMoves = map[State][]State{
 	stateAsked:   {StateActive, StateLost},
 	StateActive:  {StateSuspect, StateLost},
 	StateSuspect: {StateActive, StateLost},
@@ -92,8 +92,8 @@ type Session struct {
 	proof    proof
 	slept    time.Duration // the machine's sleep, as last read
 	looks    time.Time     // when watchClock looks next
-	holds    []*held
-	next     []*held // those of Ready: they carry heartbeats, and no deadline applies
+	holds    []*heldThing
+	next     []*heldThing // those of Ready: they carry heartbeats, and no deadline applies
 	beating  bool
 	nextBeat time.Time           // no heartbeat is sent before this time, so failed ones are not repeated too fast
 	watches  map[watchKey]*Watch // the newest watch of each node, which is linked to the others
@@ -187,7 +187,7 @@ func (s *Session) Changed() <-chan struct{} {
 // move changes the state, if the table of moves allows that; the caller holds mu.
 func (s *Session) move(to State) {
 	from := s.state
-	if !slices.Contains(moves[from], to) {
+	if !slices.Contains(sessionMoves[from], to) {
 		return
 	}
 	s.state = to
@@ -245,7 +245,7 @@ func (s *Session) lose(cause error) {
 	s.err = errs.Errorf("%w: session 0x%x: %w", ErrLost, uint64(s.ID()), cause)
 	s.move(StateLost)
 	l, err, holds := s.link, s.err, slices.Clone(s.holds)
-	patience := politely
+	patience := farewellTime
 	switch {
 	case len(holds) == 0:
 	case errors.Is(cause, ErrClosed):
@@ -278,13 +278,13 @@ func (s *Session) lose(cause error) {
 	}
 }
 
-// politely is how long an ended session may take to send its closeSession and see it answered. It does not apply if Close waits for that
-// on behalf of others.
-const politely = time.Second
+// farewellTime is how long an ended session may take to send its closeSession and see it answered. It does not apply if Close waits for
+// that on behalf of others.
+const farewellTime = time.Second
 
-// granted decides about the session that a server offers on l. If g is another session than before, s is over: requests that were
+// acceptGrant decides about the session that a server offers on l. If g is another session than before, s is over: requests that were
 // made in s must not run in another session.
-func (s *Session) granted(g wire.Grant, l *link) error {
+func (s *Session) acceptGrant(g wire.Grant, l *link) error {
 	s.mu.Lock()
 	switch {
 	case s.state == StateLost:
@@ -347,8 +347,8 @@ func (s *Session) authenticate(l *link) {
 	}
 }
 
-// lost notes that the connection is gone. The session may still be alive.
-func (s *Session) lost(l *link) {
+// noteDisconnect notes that the connection is gone. The session may still be alive.
+func (s *Session) noteDisconnect(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.link != l {
@@ -360,8 +360,8 @@ func (s *Session) lost(l *link) {
 	s.wake()
 }
 
-// refused ends the session: the servers rejected it or an identity for good.
-func (s *Session) refused(code int32) {
+// endRefused ends the session: the servers rejected it or an identity for good.
+func (s *Session) endRefused(code int32) {
 	if code == wire.CodeSessionExpired {
 		s.lose(errExpired)
 		return
@@ -606,7 +606,7 @@ func (c *Client) connect(ctx context.Context, s *Session) error {
 	case errors.Is(err, ErrAuth), errors.Is(err, errOtherEnsemble), errors.Is(err, wire.ErrKeeper):
 		return err
 	case ctx.Err() != nil:
-		return errs.Errorf("%w: %w; %s", ErrUnreachable, cause(ctx), report)
+		return errs.Errorf("%w: %w; %s", ErrUnreachable, causeOf(ctx), report)
 	default:
 		return errs.Errorf("%w: no session within %v; %s", ErrUnreachable, c.cfg.ConnectTimeout, report)
 	}
@@ -617,7 +617,7 @@ func (c *Client) admit(ctx context.Context, s *Session) error {
 	select {
 	case <-s.ready:
 	case <-s.done:
-		return s.denied()
+		return s.whyDenied()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -681,11 +681,11 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		switch {
 		case ctx.Err() == nil:
 		case tried != nil:
-			return nil, fmt.Errorf("%w%.0w", tried, cause(ctx)) // %.0w wraps ctx's error without printing it
+			return nil, fmt.Errorf("%w%.0w", tried, causeOf(ctx)) // %.0w wraps ctx's error without printing it
 		case ended:
-			return nil, fmt.Errorf("recipes: no session: %w", cause(ctx))
+			return nil, fmt.Errorf("recipes: no session: %w", causeOf(ctx))
 		default:
-			return nil, errs.Errorf("%w: %w", ErrUnreachable, cause(ctx))
+			return nil, errs.Errorf("%w: %w", ErrUnreachable, causeOf(ctx))
 		}
 	}
 }

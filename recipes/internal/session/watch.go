@@ -123,18 +123,18 @@ func (s *Session) fire(watches *Watch, t zk.EventType) {
 // If call is not nil, it is called once instead of closing C. The reading goroutine may call it, also before GetCalled returns,
 // so call must return at once. After Stop it may still be called once.
 func (s *Session) GetCalled(ctx context.Context, path string, call func()) ([]byte, *zk.Stat, *Watch, error) {
-	r, w, err := s.watched(ctx, read(wire.OpGetData, path), call)
+	r, w, err := s.readWatched(ctx, read(wire.OpGetData, path), call)
 	return r.Data, r.Stat, w, err
 }
 
 // ChildrenCalled is Children plus a watch on the list of children and the node's deletion, as with GetCalled.
 func (s *Session) ChildrenCalled(ctx context.Context, path string, call func()) ([]string, *zk.Stat, *Watch, error) {
-	r, w, err := s.watched(ctx, read(wire.OpGetChildren2, path), call)
+	r, w, err := s.readWatched(ctx, read(wire.OpGetChildren2, path), call)
 	return r.Names, r.Stat, w, err
 }
 
-// watched makes a read that sets a watch.
-func (s *Session) watched(ctx context.Context, o *op, call func()) (*wire.Reply, *Watch, error) {
+// readWatched makes a read that sets a watch.
+func (s *Session) readWatched(ctx context.Context, o *op, call func()) (*wire.Reply, *Watch, error) {
 	o.watch = true
 	w := s.attach(watchKey{path: o.path, child: o.code == wire.OpGetChildren2}, call)
 	r, err := s.run(ctx, o)
@@ -193,8 +193,8 @@ func (s *Session) attach(k watchKey, call func()) *Watch {
 	return w
 }
 
-// fired tells those who watch k.
-func (s *Session) fired(k watchKey, t zk.EventType) {
+// fireAt fires the watches on k.
+func (s *Session) fireAt(k watchKey, t zk.EventType) {
 	s.mu.Lock()
 	set := unlist(s.watches[k])
 	delete(s.watches, k)

@@ -246,7 +246,7 @@ func TestEveryWatchFiresOnceUnlessItIsStopped(t *testing.T) {
 		var called, want []int // by watch
 		fire := func() {
 			if r.IntN(2) == 0 {
-				s.fired(key, zk.EventNodeDataChanged)
+				s.fireAt(key, zk.EventNodeDataChanged)
 			} else {
 				s.fireAll(zk.EventSession)
 			}

@@ -83,16 +83,16 @@ type waiter[Place any] struct {
 	pass chan *Place // of capacity 1, so passing a turn never blocks
 }
 
-// ahead describes the contender in the way of a goroutine that has i others between it and the owner.
-func (q *queue[Place]) ahead(i int) *Ahead {
+// describeAhead describes the contender in the way of a goroutine that has i others between it and the owner.
+func (q *queue[Place]) describeAhead(i int) *Ahead {
 	if q.holder != nil { // all goroutines of this client wait for it
 		return &Ahead{Holder: q.holder, Position: q.position + i + 1, At: time.Now()}
 	}
 	return &Ahead{ID: q.owner, Position: i + 1, State: q.state}
 }
 
-// idle reports whether the turn is about to be free: its owner only deletes its nodes, and no other waits.
-func (q *queue[Place]) idle() bool { return q.state == Leaves && len(q.waiters) == 0 }
+// soonFree reports whether the turn is about to be free: its owner only deletes its nodes, and no other waits.
+func (q *queue[Place]) soonFree() bool { return q.state == Leaves && len(q.waiters) == 0 }
 
 // Member is one lock of a set.
 type Member struct {
@@ -109,8 +109,8 @@ func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool
 	var first *queue[Place]
 	idle := true // owners in the way only delete their nodes
 	for i, m := range slices.Backward(set) {
-		if q := t.queues[m.Key]; q.taken() && (idle || !q.idle()) {
-			member, first, idle = i, q, q.idle()
+		if q := t.queues[m.Key]; q.isTaken() && (idle || !q.soonFree()) {
+			member, first, idle = i, q, q.soonFree()
 		}
 	}
 	switch {
@@ -122,9 +122,9 @@ func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool
 		return nil, 0, nil
 	case try && !idle:
 		defer t.mu.Unlock()
-		return nil, member, first.ahead(len(first.waiters))
+		return nil, member, first.describeAhead(len(first.waiters))
 	case report != nil && !try && !idle:
-		report(member, first.ahead(len(first.waiters)))
+		report(member, first.describeAhead(len(first.waiters)))
 	}
 	w := waiter[Place]{pass: make(chan *Place, 1)}
 	for _, m := range set {
@@ -157,8 +157,8 @@ func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool
 	for i, m := range set {
 		q := t.queues[m.Key]
 		at := q.index(w)
-		if obstacle == nil && q.taken() {
-			member, obstacle = i, q.ahead(at)
+		if obstacle == nil && q.isTaken() {
+			member, obstacle = i, q.describeAhead(at)
 			obstacle.Ended = true
 		}
 		q.remove(at)
@@ -169,8 +169,8 @@ func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool
 	return nil, member, obstacle
 }
 
-// taken reports whether a goroutine has the turn.
-func (q *queue[Place]) taken() bool { return q != nil && q.state != Free }
+// isTaken reports whether a goroutine has the turn.
+func (q *queue[Place]) isTaken() bool { return q != nil && q.state != Free }
 
 // index returns the position of w.
 func (q *queue[Place]) index(w waiter[Place]) int {
@@ -243,7 +243,7 @@ func (t *Ticket[Place]) Leave() {
 func (t *Turns[Place]) KeepOut(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.queues[key].taken() {
+	if t.queues[key].isTaken() {
 		return false
 	}
 	t.begin(key, "", Leaves)
@@ -319,7 +319,7 @@ func (t *Turns[Place]) next(key Key) int {
 		return -1
 	}
 	return slices.IndexFunc(q.waiters, func(w waiter[Place]) bool {
-		return !slices.ContainsFunc(w.set, func(other Key) bool { return other != key && t.queues[other].taken() })
+		return !slices.ContainsFunc(w.set, func(other Key) bool { return other != key && t.queues[other].isTaken() })
 	})
 }
 
@@ -340,10 +340,10 @@ func (t *Turns[Place]) Owner(ctx context.Context, key Key) (ahead *Ahead) {
 	for {
 		t.mu.Lock()
 		q := t.queues[key]
-		if ahead = nil; q.taken() {
-			ahead = q.ahead(len(q.waiters))
+		if ahead = nil; q.isTaken() {
+			ahead = q.describeAhead(len(q.waiters))
 		}
-		if ahead == nil || !q.idle() {
+		if ahead == nil || !q.soonFree() {
 			t.mu.Unlock()
 			return ahead
 		}
@@ -365,7 +365,7 @@ func (t *Turns[Place]) Owner(ctx context.Context, key Key) (ahead *Ahead) {
 func (t *Turns[Place]) Taken(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.queues[key].taken()
+	return t.queues[key].isTaken()
 }
 
 // Keys returns the locks whose turn is taken or wanted.

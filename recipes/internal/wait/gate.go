@@ -37,7 +37,7 @@ func (w *waiter) serve(ctx context.Context) (Grant, error) {
 			err, w.Node().Key.Made[1] = nil, false
 		}
 		if err != nil {
-			return Grant{}, w.TimedOut(ctx, w.misplaced(err))
+			return Grant{}, w.TimedOut(ctx, w.explainMisplaced(err))
 		}
 		line, _ := kind.SortContenders(children)
 		if known == nil {
@@ -66,8 +66,8 @@ func (w *waiter) serve(ctx context.Context) (Grant, error) {
 	}
 }
 
-// misplaced explains a NoNode to a waiter at the gate.
-func (w *waiter) misplaced(err error) error {
+// explainMisplaced explains a NoNode to a waiter at the gate.
+func (w *waiter) explainMisplaced(err error) error {
 	if !znode.IsNoNode(err) {
 		return err
 	}
@@ -113,7 +113,7 @@ func (w *waiter) take(ctx context.Context, try *retry.Tries) (g Grant, taken boo
 		g, err := among.wait(ctx, lists)
 		return g, true, err
 	case znode.IsNoNode(err):
-		return Grant{}, false, w.misplaced(err)
+		return Grant{}, false, w.explainMisplaced(err)
 	case errors.Is(err, zk.ErrBadVersion):
 		w.Reader.Outdated(w.Declared) // the event of that write came before this answer, unless it was lost
 		return Grant{}, false, w.renew(ctx)

@@ -119,7 +119,7 @@ func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err err
 			w.way.behind = znode.Stop(b)
 		}
 	}
-	if v.before != "" && w.In.Marked && !w.long() {
+	if v.before != "" && w.In.Marked && !w.queueIsLong() {
 		w.lookAhead(ctx, path, kind.JoinPath(dir, v.before))
 	} else {
 		w.way.before = znode.Stop(w.way.before)
@@ -130,7 +130,7 @@ func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err err
 	if v.Behind != "" {
 		data, _, behind, err := znode.GetCalledPersistent(ctx, w.Owner.Session, path, w.waker())
 		if err == nil && v.head {
-			w.says(data)
+			w.noteHolderData(data)
 		}
 		if !errors.Is(err, zk.ErrNoAuth) {
 			w.way.behind = behind                       // safety: its deletion is the departure that admits us
@@ -196,7 +196,7 @@ func (w *waiter) unreadableAhead(ctx context.Context) bool {
 	path := w.way.behind.Path()
 	data, _, err := w.Owner.Session.Get(ctx, path)
 	if err == nil && w.Holder.path() == path {
-		w.says(data)
+		w.noteHolderData(data)
 	}
 	if errors.Is(err, zk.ErrNoAuth) {
 		w.way.behind = znode.Stop(w.way.behind)

@@ -80,8 +80,8 @@ func Obey(ctx context.Context, all ...*Opened) error {
 	return nil
 }
 
-// says records the data of the holder's node, for the error of a wait that ends.
-func (e *Place) says(data []byte) {
+// noteHolderData records the data of the holder's node, for the error of a wait that ends.
+func (e *Place) noteHolderData(data []byte) {
 	known := *e.Holder
 	known.data = data
 	e.Holder = &known
@@ -91,9 +91,9 @@ func (e *Place) says(data []byte) {
 // identify reads the holder's node, once for each holder, for the error of a wait that ends. It ignores errors.
 func (e *Place) identify(ctx context.Context) {
 	if e.Holder.data == nil {
-		e.says([]byte{})
+		e.noteHolderData([]byte{})
 		if data, _, err := e.Owner.Session.Get(ctx, e.Holder.path()); err == nil {
-			e.says(data)
+			e.noteHolderData(data)
 		}
 	}
 }
@@ -162,9 +162,9 @@ func (e *Place) Exhausted() error {
 	return nil
 }
 
-// named reports whether the node has our ID. An inherited node may have the ID of another goroutine of this client. Then the
+// hasOurID reports whether the node has our ID. An inherited node may have the ID of another goroutine of this client. Then the
 // write that prove makes puts our ID in its place.
-func (e *Place) named() bool { return e.Node().ID == e.Handle.ID }
+func (e *Place) hasOurID() bool { return e.Node().ID == e.Handle.ID }
 
 // Rival is a contender ahead of us. It does not change, because other goroutines read it.
 type Rival struct {

@@ -56,7 +56,7 @@ func (w *waiter) Reach(ctx context.Context, lists [][]string) (Grant, error) {
 	if !w.In.Gate {
 		return w.wait(ctx, lists)
 	}
-	if _, err := w.admitted(ctx, lists); err != nil {
+	if _, err := w.awaitAdmission(ctx, lists); err != nil {
 		return Grant{}, err
 	}
 	return w.serve(ctx)
@@ -65,7 +65,7 @@ func (w *waiter) Reach(ctx context.Context, lists [][]string) (Grant, error) {
 // wait returns when the queue admits our node and that is proven.
 func (w *waiter) wait(ctx context.Context, lists [][]string) (Grant, error) {
 	for ; ; lists = nil {
-		ad, err := w.admitted(ctx, lists)
+		ad, err := w.awaitAdmission(ctx, lists)
 		if err != nil {
 			return Grant{}, err
 		}
@@ -141,13 +141,13 @@ type admission struct {
 	withWrite bool // condition 2 of prove: a write was committed with the fact. If wrongly true, two clients can hold; if wrongly false, a write is wasted
 }
 
-// admitted returns when the queue admits our node; lists may show that already. The first at a gate needs no proof, because it
+// awaitAdmission returns when the queue admits our node; lists may show that already. The first at a gate needs no proof, because it
 // holds nothing yet. The transaction that takes the permits deletes the place, and fails if the place or its session is gone.
-func (w *waiter) admitted(ctx context.Context, lists [][]string) (ad admission, err error) {
+func (w *waiter) awaitAdmission(ctx context.Context, lists [][]string) (ad admission, err error) {
 	defer func() { w.way.behind, w.way.before = znode.Stop(w.way.behind), znode.Stop(w.way.before) }()
 	var children []string
 	if lists != nil { // the create was the committed write, unless the node is inherited and has another goroutine's ID
-		ad, children = admission{fact: created, withWrite: w.named()}, lists[0]
+		ad, children = admission{fact: created, withWrite: w.hasOurID()}, lists[0]
 	}
 	for missing := false; ; children = nil {
 		if children == nil {
@@ -189,7 +189,7 @@ func (w *waiter) list(ctx context.Context) (children []string, ad admission, err
 			return nil, ad, w.TimedOut(ctx, err)
 		}
 	}
-	if !w.In.Gate && !w.AmongPermits() && w.named() && !w.aliveByHeartbeat() {
+	if !w.In.Gate && !w.AmongPermits() && w.hasOurID() && !w.aliveByHeartbeat() {
 		err = retry.Do(ctx, w.Owner.Session, znode.Unanswered, func() error {
 			b := w.Owner.Session.Batch()
 			check, list := b.Multi(&zk.CheckVersionRequest{Path: k.Path, Version: -1}), b.List(k.Dir)
@@ -247,7 +247,7 @@ func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err erro
 			return false, nil
 		}
 		first = first || held && ordered
-		if w.isNext = first || w.long(); first && !w.In.Gate {
+		if w.isNext = first || w.queueIsLong(); first && !w.In.Gate {
 			ready() // we are next: see prove
 			ready = w.Owner.Session.Ready(w.Node().Path)
 		}
@@ -276,7 +276,7 @@ func (w *waiter) wayClear(ctx context.Context, v *Verdict) (first bool, err erro
 // after a lost reply, and not read since, may be another session's. An inherited node must get our ID. And a permit needs a mark,
 // which tells held permits from waiting ones.
 func (w *waiter) aliveByHeartbeat() bool {
-	return w.named() && !w.AmongPermits() && (w.Node().Czxid != 0 || w.own.W != nil) && w.Owner.Session.Proven()
+	return w.hasOurID() && !w.AmongPermits() && (w.Node().Czxid != 0 || w.own.W != nil) && w.Owner.Session.Proven()
 }
 
 // confirm makes the write of prove. marked reports whether it put our mark into our node.
@@ -284,7 +284,7 @@ func (w *waiter) confirm(ctx context.Context) (marked bool, err error) {
 	k, own := w.Node(), &w.own
 	// A transaction that checks our node proves as much as a write into it, and wakes no waiter. We write if the node must get
 	// our ID, if it needs a mark anyway, or if it is hidden, because a check needs READ.
-	mark, named := w.In.Marked && (w.long() || w.AmongPermits() || own.Hidden) || !w.named(), k.ID
+	mark, named := w.In.Marked && (w.queueIsLong() || w.AmongPermits() || own.Hidden) || !w.hasOurID(), k.ID
 	err = retry.Do(ctx, w.Owner.Session, znode.Unanswered, func() error {
 		for {
 			var stat *zk.Stat
@@ -330,8 +330,8 @@ func (w *waiter) confirm(ctx context.Context) (marked bool, err error) {
 // and the listing saves the commit.
 const longQueue = 32
 
-// long reports whether the queue was long when it was last listed.
-func (w *waiter) long() bool { return w.total > cmp.Or(w.Many, longQueue) }
+// queueIsLong reports whether the queue was long when it was last listed.
+func (w *waiter) queueIsLong() bool { return w.total > cmp.Or(w.Many, longQueue) }
 
 // mark writes the mark into our node after the grant: that we hold, and since when. It waits for no answer. In a long queue the
 // mark is sent at once, for our successor. In a short queue it is only for people, so package held sends it when the lock has
@@ -345,17 +345,17 @@ func (w *waiter) mark() {
 	say := func() {
 		b := s.Batch()
 		b.Set(k.Path, znode.HeldData(q.Decides(), k.Data, q.ID, at), version)
-		_ = b.Offer(ended) // an error does not matter: see above
+		_ = b.Offer(endedContext) // an error does not matter: see above
 	}
-	if w.long() {
+	if w.queueIsLong() {
 		say()
 	} else {
 		k.Mark.Store(&say)
 	}
 }
 
-// ended is the context of a request that is sent at once or not at all.
-var ended = func() context.Context {
+// endedContext is the context of a request that is sent at once or not at all.
+var endedContext = func() context.Context {
 	ctx, end := context.WithCancel(context.Background())
 	end()
 	return ctx

@@ -75,8 +75,8 @@ func (n *KeyNode) learn(refusal *session.OpError) (learnt bool) {
 	return learnt
 }
 
-// listed notes what the result of a listing says about the node and its children.
-func (n *KeyNode) listed(dir string, err error) {
+// noteListing notes what the result of a listing says about the node and its children.
+func (n *KeyNode) noteListing(dir string, err error) {
 	j := slices.Index(n.Dirs, dir)
 	switch {
 	case j < 0:
@@ -126,8 +126,8 @@ func (n *KeyNode) sendAnchor(b *session.Batch, k *Node) {
 	b.Create(create)
 }
 
-// admits notes that all nodes exist. read is the answer that has the access list, or nil if the node is ours.
-func (n *KeyNode) admits(ctx context.Context, s *session.Session, read *session.Reply) error {
+// noteExistence notes that all nodes exist. read is the answer that has the access list, or nil if the node is ours.
+func (n *KeyNode) noteExistence(ctx context.Context, s *session.Session, read *session.Reply) error {
 	for j := range n.Needed {
 		n.Made[j] = true
 	}
@@ -158,8 +158,8 @@ func (n *KeyNode) admits(ctx context.Context, s *session.Session, read *session.
 	return nil
 }
 
-// existing returns the paths of the nodes that are believed to exist, children first.
-func (n *KeyNode) existing() (paths []string) {
+// existingPaths returns the paths of the nodes that are believed to exist, children first.
+func (n *KeyNode) existingPaths() (paths []string) {
 	for i, dir := range slices.Backward(n.Dirs) {
 		if n.Made[i] {
 			paths = append(paths, dir)
@@ -168,9 +168,11 @@ func (n *KeyNode) existing() (paths []string) {
 	return paths
 }
 
-// alone reports whether the transaction that deletes our contenders also deletes the key's node. It does if, as far as this client knows,
-// no other contender was there, and the node and the sub-nodes it needs exist.
-func (n *KeyNode) alone() bool { return !n.SeenOthers && !slices.Contains(n.Made[:n.Needed], false) }
+// deletesAll reports whether the transaction that deletes our contenders also deletes the key's node. It does if, as far as this client
+// knows, no other contender was there, and the node and the sub-nodes it needs exist.
+func (n *KeyNode) deletesAll() bool {
+	return !n.SeenOthers && !slices.Contains(n.Made[:n.Needed], false)
+}
 
 // look asks for the stat of each node, children first. So a child that the servers' collector takes meanwhile is not counted as a
 // contender.
@@ -189,7 +191,7 @@ func (n *KeyNode) removeEmpty(ctx context.Context, s *session.Session, looks []*
 	for i, r := range slices.Backward(looks) {
 		switch err := r.Wait(ctx); {
 		case IsNoNode(err):
-		case refused(err): // another program's node, hidden from us
+		case isRefused(err): // another program's node, hidden from us
 			return nil
 		case err != nil:
 			return err
@@ -204,7 +206,7 @@ func (n *KeyNode) removeEmpty(ctx context.Context, s *session.Session, looks []*
 	}
 	b := s.Batch()
 	b.Delete(paths...)
-	if err := b.Do(ctx); IsNoNode(err) || !refused(err) {
+	if err := b.Do(ctx); IsNoNode(err) || !isRefused(err) {
 		return err
 	}
 	return nil

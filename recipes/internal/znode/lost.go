@@ -20,9 +20,9 @@ import (
 // only nodes of our own, and only idle ones.
 type lostSessions []*SessionNodes
 
-// uncleared returns the lost sessions whose contenders session e has to delete. Either e has not done so yet, or more contenders may have
+// unclearedBy returns the lost sessions whose contenders session e has to delete. Either e has not done so yet, or more contenders may have
 // become idle since. It forgets sessions that the servers know to be over.
-func (all *lostSessions) uncleared(e *SessionNodes) (todo []*SessionNodes) {
+func (all *lostSessions) unclearedBy(e *SessionNodes) (todo []*SessionNodes) {
 	*all = slices.DeleteFunc(*all, func(lost *SessionNodes) bool { return lost.Session.Gone() })
 	for _, lost := range *all {
 		if lost.cleared != e {
@@ -32,16 +32,16 @@ func (all *lostSessions) uncleared(e *SessionNodes) (todo []*SessionNodes) {
 	return todo
 }
 
-// clears returns the sessions to be cleared next; nil if there are none, which ends the clearing.
-func (st *ClientNodes) clears(e *SessionNodes) []*SessionNodes {
+// nextToClear returns the sessions to be cleared next; nil if there are none, which ends the clearing.
+func (st *ClientNodes) nextToClear(e *SessionNodes) []*SessionNodes {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	todo := st.Lost.uncleared(e)
+	todo := st.Lost.unclearedBy(e)
 	if len(todo) == 0 || e.Session.Err() != nil {
 		st.cleared = nil
 		return nil
 	}
-	// First set the field cleared; clear looks for idle contenders later. If work ends after that look, WorkEnded resets the field.
+	// First set the field cleared: idleContenders looks for work later. If work ends after that look, WorkEnded resets the field.
 	for _, lost := range todo {
 		lost.cleared = e
 	}
@@ -55,9 +55,9 @@ type orphan struct {
 	path, prefix string
 }
 
-// idle returns the contenders without work under them; busy says that there are others. A lost session is granted nothing more, so an idle
-// contender stays idle.
-func (e *SessionNodes) idle() (idle []orphan, busy bool) {
+// idleContenders returns the contenders without work under them; busy says that there are others. A lost session is granted nothing more,
+// so an idle contender stays idle.
+func (e *SessionNodes) idleContenders() (idle []orphan, busy bool) {
 	e.mu.Lock()
 	all := slices.Collect(maps.Values(e.nodes))
 	e.mu.Unlock()
@@ -79,7 +79,7 @@ func (e *SessionNodes) idle() (idle []orphan, busy bool) {
 func (st *ClientNodes) clear(s *session.Session, todo []*SessionNodes) {
 	var named, unnamed []orphan
 	for _, lost := range todo {
-		idle, busy := lost.idle()
+		idle, busy := lost.idleContenders()
 		for _, g := range idle {
 			if g.path != "" {
 				named = append(named, g)

@@ -166,7 +166,7 @@ func (k *Node) reserve() error {
 		return &session.OpError{Op: "create", Path: k.Dir, Outcome: session.OutcomeNotSent, Hint: "open another Client",
 			Err: fmt.Errorf("%w: %d bytes of node paths would pass the limit of %d", ErrSessionFull, k.Owner.Bytes.Load()+size, MaxEphemeralBytes)}
 	}
-	k.Owner.exists(k)
+	k.Owner.noteContender(k)
 	return nil
 }
 
@@ -198,8 +198,8 @@ func (k *Node) createRequest() *zk.CreateRequest {
 	return &zk.CreateRequest{Path: kind.JoinPath(k.Dir, k.Prefix+k.Digits), Data: k.Data, Acl: k.ACL, Flags: k.Flags}
 }
 
-// found records the path the server gave.
-func (k *Node) found(path string) error {
+// recordPath records the path the server gave.
+func (k *Node) recordPath(path string) error {
 	name := kind.BaseName(path)
 	p, ok := kind.ParseContender(name)
 	switch {
@@ -209,7 +209,7 @@ func (k *Node) found(path string) error {
 		return fmt.Errorf("%w: the server answered a create in %s with the path %q", session.ErrProtocol, k.Dir, path)
 	}
 	k.Path, k.Name, k.seq = path, name, p.Seq
-	k.Owner.exists(k)
+	k.Owner.noteContender(k)
 	return nil
 }
 
@@ -319,7 +319,7 @@ type SessionNodes struct {
 
 	mu     sync.Mutex
 	nodes  map[string]orphan        // those that exist, or may, by the unique parts of their names
-	timers map[*time.Timer]struct{} // see after
+	timers map[*time.Timer]struct{} // see runAfter
 }
 
 // Begin notes that s is the newest session; the one before it is lost.
@@ -352,12 +352,12 @@ func (st *ClientNodes) workEnded(lost *SessionNodes) {
 func (st *ClientNodes) Clearing(e *SessionNodes) <-chan struct{} {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.cleared == nil && len(st.Lost) > 0 && len(st.Lost.uncleared(e)) > 0 {
+	if st.cleared == nil && len(st.Lost) > 0 && len(st.Lost.unclearedBy(e)) > 0 {
 		done := make(chan struct{})
 		st.cleared = done
 		st.Spawn(func() {
 			defer close(done)
-			for todo := st.clears(e); todo != nil; todo = st.clears(e) {
+			for todo := st.nextToClear(e); todo != nil; todo = st.nextToClear(e) {
 				st.clear(e.Session, todo)
 			}
 		})
@@ -396,8 +396,8 @@ func (w *Workers) Join() {
 	}
 }
 
-// exists notes a contender that exists, or may if its path is not known yet.
-func (e *SessionNodes) exists(k *Node) {
+// noteContender notes a contender that exists, or may if its path is not known yet.
+func (e *SessionNodes) noteContender(k *Node) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if strings.HasPrefix(k.Name, k.Prefix) { // let both share memory
@@ -438,8 +438,8 @@ func (st *ClientNodes) Own(path string) *Node {
 	return nil
 }
 
-// after runs f when d has passed, unless the session is over by then.
-func (e *SessionNodes) after(d time.Duration, f func()) {
+// runAfter runs f when d has passed, unless the session is over by then.
+func (e *SessionNodes) runAfter(d time.Duration, f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.Session.Err() != nil { // Rest may already have stopped the timers

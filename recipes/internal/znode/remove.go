@@ -49,18 +49,18 @@ func LeaveBehind(ctx context.Context, ks []*Node, callback func()) {
 		return
 	}
 	for _, k := range ks {
-		k.Work.CompareAndSwap(nil, &none)
+		k.Work.CompareAndSwap(nil, &neverGranted)
 	}
 	r := newRemoval(ks)
 	_ = r.batch().Offer(ctx) // the janitor takes a request that was not sent
 	ks[0].Owner.Spawn(func() {
 		defer callback()
-		_ = dropped(ks, r.finish(context.Background())) // no caller waits for the answer
+		_ = finishDrop(ks, r.finish(context.Background())) // no caller waits for the answer
 	})
 }
 
 // neverGranted is the Work of a contender that was never granted, and that its caller has given up: it is never in use.
-var none Work = noWork{}
+var neverGranted Work = noWork{}
 
 type noWork struct{}
 
@@ -111,11 +111,11 @@ func DropNow(ctx context.Context, ks []*Node) error {
 	if len(ks) == 0 {
 		return nil
 	}
-	return dropped(ks, deleteAll(context.WithoutCancel(ctx), ks))
+	return finishDrop(ks, deleteAll(context.WithoutCancel(ctx), ks))
 }
 
-// dropped goes on when the first request of DropNow has ended with err.
-func dropped(ks []*Node, err error) error {
+// finishDrop goes on when the first request of DropNow has ended with err.
+func finishDrop(ks []*Node, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -146,7 +146,7 @@ func deleteAll(ctx context.Context, ks []*Node) error {
 	if keysOf(ks) == nil {
 		b := ks[0].Owner.Session.Batch()
 		b.Delete(Paths(ks)...)
-		return deleted(ks, b.Do(ctx))
+		return noteDeleted(ks, b.Do(ctx))
 	}
 	r := newRemoval(ks)
 	if err := r.batch().Send(ctx); err != nil {
@@ -155,8 +155,8 @@ func deleteAll(ctx context.Context, ks []*Node) error {
 	return r.finish(ctx)
 }
 
-// deleted notes how a request that deletes contenders has ended.
-func deleted(ks []*Node, err error) error {
+// noteDeleted notes how a request that deletes contenders has ended.
+func noteDeleted(ks []*Node, err error) error {
 	if len(ks) == 1 && IsNoNode(err) {
 		err = nil
 	}
@@ -205,13 +205,13 @@ var errLeft = errors.New("nodes are left to be deleted")
 // work sweeps until nothing is left, with growing pauses: the parent's access list may refuse our deletes for as long as the session lives.
 // A lost session ends the pause, and makes the next sweep succeed.
 func (j *janitor) work() {
-	for !j.finished() {
+	for !j.stopIfIdle() {
 		_ = retry.Patiently(context.Background(), j.s, func(error) bool { return true }, j.sweep)
 	}
 }
 
-// finished ends the worker if there is no chore. It does so under mu, so a chore that comes later starts another worker.
-func (j *janitor) finished() bool {
+// stopIfIdle ends the worker if there is no chore. It does so under mu, so a chore that comes later starts another worker.
+func (j *janitor) stopIfIdle() bool {
 	j.Mu.Lock()
 	defer j.Mu.Unlock()
 	j.Running = len(j.Chores) > 0
@@ -229,7 +229,7 @@ func (j *janitor) sweep() error {
 	j.Mu.Unlock()
 	var left []*chore
 	for some := range slices.Chunk(todo, batch) {
-		if !j.together(some) {
+		if !j.deleteTogether(some) {
 			left = append(left, j.oneByOne(some)...)
 		}
 	}
@@ -242,8 +242,8 @@ func (j *janitor) sweep() error {
 	return errLeft
 }
 
-// together deletes all in one request, and reports whether that was possible.
-func (j *janitor) together(todo []*chore) bool {
+// deleteTogether deletes all in one request, and reports whether that was possible.
+func (j *janitor) deleteTogether(todo []*chore) bool {
 	ks := make([]*Node, len(todo))
 	for i, c := range todo {
 		if ks[i] = c.k; c.k.Path == "" {
@@ -343,13 +343,13 @@ func (r *removal) batch() *session.Batch {
 	all := Paths(r.ks)
 	r.looks = make([][]*session.Reply, len(r.keys))
 	for _, n := range r.keys {
-		if r.whole && n.alone() {
-			all = append(all, n.existing()...)
+		if r.whole && n.deletesAll() {
+			all = append(all, n.existingPaths()...)
 		}
 	}
 	r.sent = b.Delete(all...)
 	for i, n := range r.keys {
-		if !r.whole || !n.alone() {
+		if !r.whole || !n.deletesAll() {
 			r.looks[i] = n.look(b)
 		}
 	}
@@ -359,13 +359,13 @@ func (r *removal) batch() *session.Batch {
 // finish waits until the contenders are gone. Then it deletes the nodes of keys that are empty.
 func (r *removal) finish(ctx context.Context) error {
 	err := r.sent.Wait(ctx)
-	if r.whole && refused(err) { // usually because another contender has queued
+	if r.whole && isRefused(err) { // usually because another contender has queued
 		r.whole = false
 		if err = r.batch().Send(ctx); err == nil {
 			err = r.sent.Wait(ctx)
 		}
 	}
-	if err = deleted(r.ks, err); err != nil {
+	if err = noteDeleted(r.ks, err); err != nil {
 		return err
 	}
 	s := r.ks[0].Owner.Session
@@ -382,7 +382,7 @@ func (r *removal) finish(ctx context.Context) error {
 	return nil
 }
 
-// refused: a server has looked at a request and refused it.
-func refused(err error) bool {
+// isRefused: a server has looked at a request and refused it.
+func isRefused(err error) bool {
 	return err != nil && session.OutcomeOf(err) == session.OutcomeDefinite && !errors.Is(err, session.ErrThrottled)
 }

@@ -126,7 +126,7 @@ func (t *Txn) settle(ctx context.Context) (settled bool, err error) {
 			return false, fmt.Errorf("%w: %d results for %d creates", session.ErrProtocol, len(names), t.ahead+len(t.Born))
 		}
 		for i, k := range t.Born {
-			if err := k.found(names[t.ahead+i]); err != nil {
+			if err := k.recordPath(names[t.ahead+i]); err != nil {
 				return false, err
 			}
 		}
@@ -209,8 +209,8 @@ const recheckUntil = 4096 * time.Second
 // overtakes the follower's queues.) Only the end of the session makes absence final. Callers of a transaction that also deletes (Gone) do
 // not trust ErrNotApplied: they delete the same nodes, or try again. If two transactions delete the same node, the second fails as a whole.
 func (t *Txn) recheck(wait time.Duration) {
-	t.Owner.after(wait, func() {
-		if late, err := t.late(); late {
+	t.Owner.runAfter(wait, func() {
+		if late, err := t.appliedLate(); late {
 			t.Owner.Janitor.Remove(t.Born...)
 		} else if wait < recheckUntil || err != nil {
 			t.recheck(min(2*wait, recheckUntil))
@@ -218,9 +218,9 @@ func (t *Txn) recheck(wait time.Duration) {
 	})
 }
 
-// late reports whether one of the contenders exists after all. Then all exist, or did, so the janitor looks for each: the transaction may
-// have been applied between the listings of two queues.
-func (t *Txn) late() (bool, error) {
+// appliedLate reports whether one of the contenders exists after all. Then all exist, or did, so the janitor looks for each: the
+// transaction may have been applied between the listings of two queues.
+func (t *Txn) appliedLate() (bool, error) {
 	var unknown error
 	for _, k := range t.Born {
 		ctx, cancel := context.WithTimeout(context.Background(), t.Owner.Session.Timeout())
@@ -263,7 +263,7 @@ func (t *Txn) count(ctx context.Context) (there int, err error) {
 			continue
 		}
 		there++
-		if err := k.found(kind.JoinPath(k.Dir, name)); err != nil {
+		if err := k.recordPath(kind.JoinPath(k.Dir, name)); err != nil {
 			return 0, err
 		}
 	}
@@ -324,7 +324,7 @@ func (t *Txn) ops() []any {
 }
 
 // maxGuesses is the number of refusals in a row after which a client no longer guesses.
-const haste = 3
+const maxGuesses = 3
 
 // RunKeyed is Run, also for places in the queues of keys: the transaction creates missing nodes of keys. A refusal because of such a node
 // is no error, because the next transaction knows better. After a few refusals in a row, RunKeyed sends a transaction that depends on no
@@ -349,7 +349,7 @@ func (t *Txn) RunKeyed(ctx context.Context, lists ...string) (children [][]strin
 		for _, k := range t.Born {
 			k.freed.Store(false) // a refused transaction has created nothing
 		}
-		if refused+1 >= haste {
+		if refused+1 >= maxGuesses {
 			t.anchor()
 		}
 	}
@@ -379,7 +379,7 @@ func (t *Txn) learn(ctx context.Context, lists []string, err error) (learnt bool
 	for i, r := range t.lists {
 		err := r.Wait(ctx)
 		for _, n := range t.Keys {
-			n.listed(lists[i], err)
+			n.noteListing(lists[i], err)
 		}
 	}
 	return true
@@ -403,7 +403,7 @@ func (t *Txn) refusal(err error) error {
 // created: they were read together with the transaction.
 func (t *Txn) Admits(ctx context.Context) error {
 	for i, n := range t.Keys {
-		if err := n.admits(ctx, t.Owner.Session, t.lookedAt[i]); err != nil {
+		if err := n.noteExistence(ctx, t.Owner.Session, t.lookedAt[i]); err != nil {
 			return err
 		}
 	}

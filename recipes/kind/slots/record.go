@@ -162,7 +162,7 @@ func (r *Record) Judge(slot string, p Rules) Verdict {
 
 // Put is the record with one more slot. At most keep slots remain: Put forgets those that sort first.
 func (r *Record) Put(run Run, keep int) *Record {
-	run.By, run.Result = shortened(run.By, maxSlotBy), shortened(run.Result, maxSlotResult)
+	run.By, run.Result = shortText(run.By, maxSlotBy), shortText(run.Result, maxSlotResult)
 	next := *r
 	next.Slots = slices.Clone(r.Slots)
 	if i, ok := next.search(run.Slot); ok {
@@ -177,8 +177,8 @@ func (r *Record) Put(run Run, keep int) *Record {
 	return &next
 }
 
-// shortened is s, cut where its JSON would be longer than limit bytes.
-func shortened(s string, limit int) string {
+// shortText is s, cut where its JSON would be longer than limit bytes.
+func shortText(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	size, room := 0, 0
 	for i, r := range s {
@@ -212,7 +212,7 @@ func (r *Record) Look(p Rules, origin, moment time.Time, holder uint64) Outlook 
 	if p.Schedule == nil {
 		return s
 	}
-	s.Next = r.next(p, moment)
+	s.Next = r.nextSlot(p, moment)
 	at := p.Schedule.Prev(moment)
 	for n := 0; n < p.Keep && at.After(origin); n++ {
 		slot := At(at)
@@ -235,8 +235,8 @@ func (r *Record) Look(p Rules, origin, moment time.Time, holder uint64) Outlook 
 	return s
 }
 
-// next is the first slot after moment that is to be run.
-func (r *Record) next(p Rules, moment time.Time) time.Time {
+// nextSlot is the first slot after moment that is to be run.
+func (r *Record) nextSlot(p Rules, moment time.Time) time.Time {
 	// No slot before this one may be started, and there may be very many.
 	least := r.Forgotten
 	if len(r.Slots) >= p.Keep {

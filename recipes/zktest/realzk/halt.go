@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// debugged is the JVM option of a server for Halt; the server logs the port.
-const debugged = "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address=127.0.0.1:0"
+// debugOption is the JVM option of a server for Halt; the server logs the port.
+const debugOption = "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address=127.0.0.1:0"
 
 var debugPort = regexp.MustCompile(`Listening for transport dt_socket at address: (\d+)`)
 

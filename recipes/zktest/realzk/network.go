@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// inside marks the process that InNetwork started.
-const inside = "LOCKTREE_TEST_INSIDE_NETWORK"
+// insideMark marks the process that InNetwork started.
+const insideMark = "LOCKTREE_TEST_INSIDE_NETWORK"
 
 // Network is a switch of this process's own, with a host for every server started on it. The test itself is one more host. A test
 // can lose the packets between any two hosts, which neither signals nor a proxy in front of one server can do.
@@ -52,10 +52,10 @@ type NetworkTB interface {
 // must return at once. A run that says it is [Void] is made again, up to three times in all.
 func InNetwork(tb NetworkTB) *Network {
 	tb.Helper()
-	if os.Getenv(inside) != "" {
+	if os.Getenv(insideMark) != "" {
 		return newNetwork(tb)
 	}
-	out, err := again(tb, &syscall.SysProcAttr{
+	out, err := runAgain(tb, &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
@@ -64,7 +64,7 @@ func InNetwork(tb NetworkTB) *Network {
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) && os.Getuid() == 0 {
 		// No user namespaces: they are switched off, or we are in a chroot. Root needs none.
-		out, err = again(tb, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS})
+		out, err = runAgain(tb, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS})
 	}
 	switch {
 	case errors.As(err, &exit):
@@ -78,10 +78,10 @@ func InNetwork(tb NetworkTB) *Network {
 	return nil
 }
 
-// again runs a test in another process of this binary, until a run is not void, or the third one is.
-func again(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
+// runAgain runs a test in another process of this binary, until a run is not void, or the third one is.
+func runAgain(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
 	for run := 1; ; run++ {
-		out, err := once(tb, attr)
+		out, err := runOnce(tb, attr)
 		if err == nil || run == 3 || !bytes.Contains(out, []byte(Void)) {
 			return out, err
 		}
@@ -89,15 +89,15 @@ func again(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
 	}
 }
 
-// once makes one run. A run that hangs ends with its stacks, before this process's own time is up.
-func once(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
+// runOnce makes one run. A run that hangs ends with its stacks, before this process's own time is up.
+func runOnce(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
 	attr.Setpgid, attr.Pdeathsig = true, syscall.SIGKILL
 	within := 10 * time.Minute
 	if end, ok := tb.Deadline(); ok {
 		within = min(within, max(time.Until(end)-30*time.Second, time.Second))
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run", "^"+tb.Name()+"$", "-test.v", "-test.timeout", within.String())
-	cmd.Env = append(os.Environ(), inside+"=1", "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin") // these have Debian's ip
+	cmd.Env = append(os.Environ(), insideMark+"=1", "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin") // these have Debian's ip
 	cmd.SysProcAttr = attr
 	return cmd.CombinedOutput()
 }
@@ -146,9 +146,9 @@ func (n *Network) attach(h *host, pid int) {
 	h.pid = pid
 	n.must("ip", "link", "add", h.link, "type", "veth", "peer", "name", h.device, "address", h.mac, "netns", fmt.Sprint(pid))
 	n.must("ip", "link", "set", h.link, "master", "switch", "up")
-	n.must(h.at("ip", "link", "set", "lo", "up")...)
-	n.must(h.at("ip", "addr", "add", h.ip+"/24", "dev", h.device)...)
-	n.must(h.at("ip", "link", "set", h.device, "up")...)
+	n.must(h.commandAt("ip", "link", "set", "lo", "up")...)
+	n.must(h.commandAt("ip", "addr", "add", h.ip+"/24", "dev", h.device)...)
+	n.must(h.commandAt("ip", "link", "set", h.device, "up")...)
 	for _, from := range []*host{h, n.here} { // the switch forgets addresses when a cable is pulled
 		for to := range from.deaf {
 			n.lose(from, to, true)
@@ -156,8 +156,8 @@ func (n *Network) attach(h *host, pid int) {
 	}
 }
 
-// at is the command line that runs a program at the host.
-func (h *host) at(args ...string) []string {
+// commandAt is the command line that runs a program at the host.
+func (h *host) commandAt(args ...string) []string {
 	if h.pid == 0 {
 		return args
 	}
@@ -200,10 +200,10 @@ func (n *Network) lose(from, to *host, lost bool) {
 		return // attach applies the loss when the server starts again
 	}
 	if lost {
-		n.must(from.at("ip", "neigh", "replace", to.ip, "lladdr", "02:00:00:00:ff:ff", "nud", "permanent", "dev", from.device)...)
+		n.must(from.commandAt("ip", "neigh", "replace", to.ip, "lladdr", "02:00:00:00:ff:ff", "nud", "permanent", "dev", from.device)...)
 		return
 	}
-	n.must(from.at("ip", "neigh", "del", to.ip, "dev", from.device)...)
+	n.must(from.commandAt("ip", "neigh", "del", to.ip, "dev", from.device)...)
 }
 
 // StartEnsemble is [StartEnsemble] with a host for each server. Their directories are in the file system of the test.

@@ -14,7 +14,7 @@ import (
 // in this process or another one. A program that wants one of them by its number can have it.
 func FreePorts(tb TB, n int) []int {
 	tb.Helper()
-	low, high := ephemeral()
+	low, high := ephemeralPorts()
 	var ports []int
 	for tries := 0; len(ports) < n; tries++ {
 		port := 10_000 + rand.IntN(1<<16-10_000)
@@ -25,7 +25,7 @@ func FreePorts(tb TB, n int) []int {
 		if tries > 10_000 {
 			tb.Fatalf("realzk: no free port on the loopback interface in %d tries", tries)
 		}
-		if kept, err := keep(port); err == nil {
+		if kept, err := reservePort(port); err == nil {
 			tb.Cleanup(func() { _ = kept.Close() })
 			ports = append(ports, port)
 		}
@@ -33,8 +33,8 @@ func FreePorts(tb TB, n int) []int {
 	return ports
 }
 
-// keep marks a free port as taken with a socket in the abstract namespace, which goes with the process that made it.
-func keep(port int) (mark net.Listener, err error) {
+// reservePort marks a free port as taken with a socket in the abstract namespace, which goes with the process that made it.
+func reservePort(port int) (mark net.Listener, err error) {
 	if mark, err = net.Listen("unix", fmt.Sprintf("@realzk-port-%d", port)); err != nil {
 		return nil, err
 	}
@@ -46,8 +46,8 @@ func keep(port int) (mark net.Listener, err error) {
 	return mark, l.Close()
 }
 
-// ephemeral is the range of the ports that the kernel gives away.
-func ephemeral() (low, high int) {
+// ephemeralPorts is the range of the ports that the kernel gives away.
+func ephemeralPorts() (low, high int) {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if n, _ := fmt.Sscan(string(text), &low, &high); err != nil || n != 2 {
 		return 32768, 60999 // Linux's own

@@ -139,13 +139,13 @@ func (s *Server) Pause() {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	// The signal wakes one thread, which stops the others when it comes to run; until then they serve.
-	for s.Running() && !s.stopped() {
+	for s.Running() && !s.isStopped() {
 		<-tick.C
 	}
 }
 
-// stopped asks the kernel whether all threads have stopped. It does not reap the process.
-func (s *Server) stopped() bool {
+// isStopped asks the kernel whether all threads have stopped. It does not reap the process.
+func (s *Server) isStopped() bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, s.Pid, &info, unix.WSTOPPED|unix.WNOWAIT|unix.WNOHANG, nil)
 	return err == nil && info.Signo != 0
@@ -222,7 +222,7 @@ func prepare(tb TB, opts Options) *Server {
 		"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 	}
 	if opts.Debug {
-		s.args = append(s.args, debugged)
+		s.args = append(s.args, debugOption)
 	}
 	s.args = append(s.args, opts.JVM...)
 	for k, v := range opts.Properties {

@@ -74,7 +74,7 @@ func guess(path string, children []string, inside func(name string) ([]string, e
 	line, _ := kind.SortContenders(children)
 	for _, c := range line {
 		own := kindsWith("", c)
-		if of := proven(kind.BaseName(path), c); of != nil {
+		if of := provenKind(kind.BaseName(path), c); of != nil {
 			return nil, &Misfit{fmt.Sprintf("it is the part of a %s: look at %s", of.Name, kind.Visible(kind.ParentPath(path))), true}
 		}
 		if len(own) == 0 {
@@ -85,7 +85,7 @@ func guess(path string, children []string, inside func(name string) ([]string, e
 		}
 	}
 	for _, k := range kind.All() {
-		clue, err := remains(k, children, inside)
+		clue, err := subNodeClue(k, children, inside)
 		if err == nil && clue != "" {
 			err = narrow([]*kind.Kind{k}, clue)
 		}
@@ -99,15 +99,15 @@ func guess(path string, children []string, inside func(name string) ([]string, e
 	return fits[0], nil
 }
 
-// remains names a sub-node that shows that a lock is of kind k; "" if none does. It suffices that all sub-nodes of the kind are there.
-// Servers may have deleted empty ones. So one sub-node suffices too, if it has contenders that no other node can have.
-func remains(k *kind.Kind, children []string, inside func(name string) ([]string, error)) (clue string, err error) {
+// subNodeClue names a sub-node that shows that a lock is of kind k; "" if none does. It suffices that all sub-nodes of the kind are
+// there. Servers may have deleted empty ones. So one sub-node suffices too, if it has contenders that no other node can have.
+func subNodeClue(k *kind.Kind, children []string, inside func(name string) ([]string, error)) (clue string, err error) {
 	missing := func(name string) bool { return !slices.Contains(children, name) }
 	if len(k.Children) > 0 && !slices.ContainsFunc(k.Children, missing) {
 		return k.Children[0], nil
 	}
 	for _, q := range k.Queues {
-		own := func(marker string) bool { return proven(q.Child, kind.Contender{Marker: marker}) != nil }
+		own := func(marker string) bool { return provenKind(q.Child, kind.Contender{Marker: marker}) != nil }
 		if missing(q.Child) || !slices.ContainsFunc(slices.Collect(maps.Values(q.Exclusive)), own) {
 			continue
 		}
@@ -137,9 +137,9 @@ func kindsWith(child string, c kind.Contender) []*kind.Kind {
 	return slices.DeleteFunc(kind.All(), func(k *kind.Kind) bool { return !slices.ContainsFunc(k.Queues, has) })
 }
 
-// proven returns a kind that has contenders like c in its sub-node child. It returns nil if there is none, or if any kind has them in the
-// lock node itself.
-func proven(child string, c kind.Contender) *kind.Kind {
+// provenKind returns a kind that has contenders like c in its sub-node child. It returns nil if there is none, or if any kind has them in
+// the lock node itself.
+func provenKind(child string, c kind.Contender) *kind.Kind {
 	if of := kindsWith(child, c); len(of) > 0 && len(kindsWith("", c)) == 0 {
 		return of[0]
 	}
@@ -149,7 +149,7 @@ func proven(child string, c kind.Contender) *kind.Kind {
 // Proves reports whether one of these contenders, in a node of this name, shows that the node is part of a lock.
 func Proves(child string, names []string) bool {
 	line, _ := kind.SortContenders(names)
-	return slices.ContainsFunc(line, func(c kind.Contender) bool { return proven(child, c) != nil })
+	return slices.ContainsFunc(line, func(c kind.Contender) bool { return provenKind(child, c) != nil })
 }
 
 // Reserved reports whether path belongs to the servers or to the provisioner.

@@ -54,15 +54,15 @@ func Describe(k *kind.Party, data []byte) {
 		return
 	}
 	if !k.Revoked {
-		k.ID = printable(data)
+		k.ID = printableText(data)
 	}
 }
 
 // maxIDText is the longest data of a foreign client that counts as its ID.
 const maxIDText = 256
 
-// printable returns data as a string if it is short and printable, otherwise "".
-func printable(data []byte) string {
+// printableText returns data as a string if it is short and printable, otherwise "".
+func printableText(data []byte) string {
 	if s := string(data); len(data) <= maxIDText && utf8.Valid(data) && kind.Visible(s) == s {
 		return s
 	}

@@ -31,7 +31,7 @@ func (c Clock) Slept(moment time.Time) time.Duration {
 	if c.Replaced != nil {
 		return c.Replaced()
 	}
-	return slept(moment)
+	return sleepSinceStart(moment)
 }
 
 // nap is the shortest sleep that counts: smaller differences are the noise of reading two clocks one after the other.
@@ -49,20 +49,20 @@ func (s Stamp) After(d, slept time.Duration) time.Time {
 // Fraction is a time of a session, in 96ths of its timeout T.
 type Fraction time.Duration
 
-// whole is T: the servers expire a session that they have not heard from for so long.
-const whole Fraction = 96
+// wholeTimeout is T: the servers expire a session that they have not heard from for so long.
+const wholeTimeout Fraction = 96
 
 // The times of a session. They depend on each other: change one only if these inequalities still hold. A test checks them. Safety rests
 // on the first alone; the others keep leases and sessions from ending early.
 //
-//  1. Chain <= 15/16 whole, and Report >= half a tick, because T is at least 4 ticks: see proof.deadline in package session.
+//  1. Chain <= 15/16 wholeTimeout, and Report >= half a tick, because T is at least 4 ticks: see proof.deadline in package session.
 //  2. Lease + Report + Beat + Spacing <= Chain. Chain begins with an older frame than the lease. While heartbeats come in time, that
 //     frame was sent at most Report + Beat + Spacing before the write. So Chain does not shorten the lease.
 //  3. Beat < Doubt, so a heartbeat has time for its answer. Doubt + Beat <= Lease, so after Doubt another server still has the time
 //     Beat to commit a heartbeat.
 //  4. 10 Spacing <= Lease - Beat. After the first heartbeat that fails, ten passes over the servers fit into the lease.
 //  5. 2 Ping <= Silent. A connection is given up only when a second ping was due.
-//  6. Silent + 2 Respite <= Idle < whole. A session that holds nothing has time for a pause and a pass when its connection fell silent.
+//  6. Silent + 2 Respite <= Idle < wholeTimeout. A session that holds nothing has time for a pause and a pass when its connection fell silent.
 const (
 	Spacing Fraction = 3  // T/32: the least time between two heartbeats, two passes of a lease in danger, two stamps of link.touch
 	Respite Fraction = 8  // T/12: the longest pause before an attempt to connect while no lease is in danger
@@ -78,5 +78,5 @@ const (
 
 // Of returns the fraction of the timeout t.
 func (f Fraction) Of(t time.Duration) time.Duration {
-	return t * time.Duration(f) / time.Duration(whole)
+	return t * time.Duration(f) / time.Duration(wholeTimeout)
 }

@@ -7,33 +7,33 @@ import (
 	"unsafe"
 )
 
-// started is the origin of readings.
-var started = time.Now()
+// startTime is the origin of readings.
+var startTime = time.Now()
 
 // reading is one look at the clocks: wall and monotonic as Go reads them, without a system call, and the sleep known then.
 type reading struct{ wall, monotonic, slept time.Duration }
 
-// asleep is the newest reading that took system calls.
-var asleep atomic.Pointer[reading]
+// newestReading is the newest reading that took system calls.
+var newestReading atomic.Pointer[reading]
 
-// slept is CLOCK_BOOTTIME minus CLOCK_MONOTONIC: the time this machine has been suspended since it started. Neither clock follows
-// the wall clock, so setting the date changes nothing. But a kernel that counts a sleep moves the wall clock and CLOCK_BOOTTIME
-// by the same amount. So as long as wall clock and monotonic clock have not drifted apart since, the last measurement is still
-// right, and no system call is made.
-func slept(now time.Time) time.Duration {
-	r := reading{wall: now.Round(0).Sub(started.Round(0)), monotonic: now.Sub(started)}
-	if last := asleep.Load(); last != nil && !r.parted(*last) {
+// sleepSinceStart is CLOCK_BOOTTIME minus CLOCK_MONOTONIC: the time this machine has been suspended since it started. Neither
+// clock follows the wall clock, so setting the date changes nothing. But a kernel that counts a sleep moves the wall clock and
+// CLOCK_BOOTTIME by the same amount. So as long as wall clock and monotonic clock have not drifted apart since, the last
+// measurement is still right, and no system call is made.
+func sleepSinceStart(now time.Time) time.Duration {
+	r := reading{wall: now.Round(0).Sub(startTime.Round(0)), monotonic: now.Sub(startTime)}
+	if last := newestReading.Load(); last != nil && !r.driftedFrom(*last) {
 		return last.slept
 	}
 	kept := r // a copy on the heap: most calls return above, and their r stays on the stack
 	kept.slept = measureSleep()
-	asleep.Store(&kept)
+	newestReading.Store(&kept)
 	return kept.slept
 }
 
-// parted reports whether one clock has moved by more than the other since base. Differences too small to matter add up until they
-// are noticed.
-func (r reading) parted(base reading) bool {
+// driftedFrom reports whether one clock has moved by more than the other since base. Differences too small to matter add up until
+// they are noticed.
+func (r reading) driftedFrom(base reading) bool {
 	apart := (r.wall - base.wall) - (r.monotonic - base.monotonic)
 	return apart >= nap/2 || apart <= -nap/2
 }

@@ -20,8 +20,8 @@ func TestASleepIsLookedForOnlyWhereTheClocksHaveParted(t *testing.T) {
 		{-time.Hour, time.Second, true},    // a date set back
 	} {
 		r := reading{wall: last.wall + c.wall, monotonic: last.monotonic + c.monotonic}
-		require.Equal(t, c.parted, r.parted(last), "%+v", c)
+		require.Equal(t, c.parted, r.driftedFrom(last), "%+v", c)
 	}
 	before := measureSleep()
-	require.InDelta(t, before, slept(time.Now()), float64(nap))
+	require.InDelta(t, before, sleepSinceStart(time.Now()), float64(nap))
 }

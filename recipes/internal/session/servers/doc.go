@@ -9,5 +9,5 @@
 // keeps the cause of each failure for [Rotation.Report]. The order is random, but SRV priorities come first, and the server that
 // was used last comes last.
 //
-// Name servers may lie, so nothing here says that a server may be trusted: see Session.servable.
+// Name servers may lie, so nothing here says that a server may be trusted: see Session.checkServable.
 package servers

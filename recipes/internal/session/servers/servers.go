@@ -63,7 +63,7 @@ type Book struct {
 	log      func(level slog.Level, text string, args ...any)           // must not block: it is called with locks held
 
 	mu    sync.Mutex
-	known map[string]resolved
+	known map[string]resolvedName
 }
 
 // NewBook returns an address book that asks the name servers by resolve, or none if that is nil, and by services for SRV records.
@@ -74,11 +74,11 @@ func NewBook(resolve func(context.Context, string) ([]string, error), services f
 			return records, err
 		}
 	}
-	return &Book{resolve: resolve, services: services, log: log, known: map[string]resolved{}}
+	return &Book{resolve: resolve, services: services, log: log, known: map[string]resolvedName{}}
 }
 
-// resolved has the name servers' answer about a name.
-type resolved struct {
+// resolvedName has the name servers' answer about a name.
+type resolvedName struct {
 	addresses []address // the last ones that they named
 	err       error     // why the last lookup failed; nil if it did not
 }
@@ -127,7 +127,7 @@ func parseServer(s string) (string, error) {
 		host, root, _ := strings.Cut(s, "/")
 		return "", fmt.Errorf("recipes: server %q: a chroot suffix is not supported; use %q and begin every path with /%s", s, host, root)
 	}
-	if err := ambiguous(s); err != nil {
+	if err := refuseAmbiguous(s); err != nil {
 		return "", err
 	}
 	// IPv6 addresses come first: their colons do not separate a port.
@@ -154,9 +154,9 @@ func service(entry string) (name string, ok bool) { return strings.CutPrefix(ent
 // Service is the name of the SRV records that named the server; ok is false for one that the configuration names.
 func (t Server) Service() (name string, ok bool) { return service(t.Entry) }
 
-// ambiguous refuses an IPv6 address without brackets whose last group may be meant as a port: "::1:2181" is also the address
-// 0:0:0:0:0:0:1:2181.
-func ambiguous(s string) error {
+// refuseAmbiguous refuses an IPv6 address without brackets whose last group may be meant as a port: "::1:2181" is also the
+// address 0:0:0:0:0:0:1:2181.
+func refuseAmbiguous(s string) error {
 	at := strings.LastIndexByte(s, ':')
 	if at < 0 {
 		return nil
@@ -309,7 +309,7 @@ func (b *Book) look(ctx context.Context, name string, ask func(ctx context.Conte
 	if err != nil {
 		found = before.addresses
 	}
-	b.known[name] = resolved{found, err}
+	b.known[name] = resolvedName{found, err}
 	b.mu.Unlock()
 	var at []string
 	for _, a := range found {

@@ -331,9 +331,9 @@ func (o Outcome) String() string {
 	}
 }
 
-// definite are the error codes of a server that did not apply the operation. A moved or expired session is among them: the
+// definiteCodes are the error codes of a server that did not apply the operation. A moved or expired session is among them: the
 // server checks that the session is its own before it processes a request (SessionTrackerImpl.checkSession).
-var definite = map[int32]error{
+var definiteCodes = map[int32]error{
 	CodeBadArguments: zk.ErrBadArguments, CodeNoNode: zk.ErrNoNode, CodeNoAuth: zk.ErrNoAuth,
 	CodeBadVersion: zk.ErrBadVersion, CodeNoChildrenForEphemerals: zk.ErrNoChildrenForEphemerals,
 	CodeNodeExists: zk.ErrNodeExists, CodeNotEmpty: zk.ErrNotEmpty, CodeSessionExpired: zk.ErrSessionExpired,
@@ -341,9 +341,9 @@ var definite = map[int32]error{
 	CodeReconfigDisabled: zk.ErrReconfigDisabled,
 }
 
-// unnamed has the codes that go-zookeeper has no error for, with their meaning for a write. Those that a server returns before it
-// proposes anything are definite; for internal failures of a server nothing is assumed.
-var unnamed = map[int32]struct {
+// unnamedCodes has the codes that go-zookeeper has no error for, with their meaning for a write. Those that a server returns
+// before it proposes anything are definite; for internal failures of a server nothing is assumed.
+var unnamedCodes = map[int32]struct {
 	outcome Outcome
 	err     error
 	text    string
@@ -371,10 +371,10 @@ var errRolledBack = errors.New("unknown error: -2") // go-zookeeper's wording
 
 // Answer returns what an error code means for the operation's effect, and the error that callers should see.
 func Answer(code int32) (Outcome, error) {
-	if err, ok := definite[code]; ok {
+	if err, ok := definiteCodes[code]; ok {
 		return OutcomeDefinite, err
 	}
-	known, ok := unnamed[code]
+	known, ok := unnamedCodes[code]
 	switch {
 	case !ok:
 		return OutcomeUnknown, fmt.Errorf("%w: code %d", ErrServer, code)

@@ -33,8 +33,8 @@ type frame struct {
 	last  bool
 }
 
-// gated reports whether the frame is still held.
-func (f *frame) gated() bool {
+// isHeld reports whether the frame is still held.
+func (f *frame) isHeld() bool {
 	if f.gate == nil {
 		return false
 	}
@@ -98,7 +98,7 @@ func (b *Box) Wake() {
 // Run is the writer. It returns when the connection has ended.
 func (b *Box) Run() {
 	for {
-		batch, last, wait := b.next()
+		batch, last, wait := b.takeDue()
 		if len(batch) > 0 {
 			if _, err := b.conn.Write(batch); err != nil {
 				b.end()
@@ -144,13 +144,13 @@ func (b *Box) pause(d time.Duration) bool {
 // batchSize bounds the bytes that the writer takes at a time. size no longer includes them.
 const batchSize = 64 << 10
 
-// next takes the frames that are due. wait is the time until the next frame is due; 0: wait until woken; negative: look again at
+// takeDue takes the frames that are due. wait is the time until the next frame is due; 0: wait until woken; negative: look again at
 // once.
-func (b *Box) next() (batch []byte, last bool, wait time.Duration) {
+func (b *Box) takeDue() (batch []byte, last bool, wait time.Duration) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
 	// Frames leave in order: one that is not due, held back or cut off holds up all later ones.
-	for len(b.queue) > 0 && len(batch) < batchSize && !b.cut && !last && !b.queue[0].gated() {
+	for len(b.queue) > 0 && len(batch) < batchSize && !b.cut && !last && !b.queue[0].isHeld() {
 		f := b.queue[0]
 		if left := time.Until(f.due); left > 0 {
 			if len(batch) > 0 {

@@ -11,7 +11,7 @@ import (
 // byte. The errors are like net's own, so that clients that inspect them behave as over TCP.
 func Dial(ctx context.Context, network, address string, trip time.Duration, serve func(net.Conn) error) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
-		return nil, &net.OpError{Op: "dial", Net: network, Addr: dialled{network, address}, Err: err}
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: dialAddress{network, address}, Err: err}
 	}
 	if ctx.Err() != nil {
 		return fail(errDial{ctx.Err()})
@@ -34,11 +34,11 @@ func Dial(ctx context.Context, network, address string, trip time.Duration, serv
 	return client, nil
 }
 
-// dialled is the address in a failed dial's error.
-type dialled struct{ network, address string }
+// dialAddress is the address in a failed dial's error.
+type dialAddress struct{ network, address string }
 
-func (d dialled) Network() string { return d.network }
-func (d dialled) String() string  { return d.address }
+func (d dialAddress) Network() string { return d.network }
+func (d dialAddress) String() string  { return d.address }
 
 // errDial is the error of a dial that ended with its context, as net reports it.
 type errDial struct{ cause error }

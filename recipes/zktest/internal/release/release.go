@@ -14,8 +14,9 @@ type Version [3]int
 // AsBuiltByDebian is the release that a server answers like by default.
 var AsBuiltByDebian = Version{3, 8, 0}
 
-// newest has the newest known patch of each minor release. Parse uses it for a version without a patch.
-var newest = map[[2]int]int{{3, 8}: 6, {3, 9}: 5}
+// newestPatches has the newest known patch of each minor release. Parse uses it for a version without a
+// patch.
+var newestPatches = map[[2]int]int{{3, 8}: 6, {3, 9}: 5}
 
 // Parse reads a version, such as 3.9 or 3.9.5.
 func Parse(text string) (v Version, err error) {
@@ -29,7 +30,7 @@ func Parse(text string) (v Version, err error) {
 		}
 	}
 	if len(parts) == 2 {
-		v[2] = newest[[2]int(v[:2])]
+		v[2] = newestPatches[[2]int(v[:2])]
 	}
 	return v, nil
 }

@@ -30,9 +30,9 @@ type Identity struct{ Scheme, ID string }
 // Super may do everything.
 var Super = Caller{Identities: []Identity{{Scheme: "super"}}}
 
-// may reports whether the caller has one of perms under acl (ZooKeeperServer.checkACL).
+// hasRight reports whether the caller has one of perms under acl (ZooKeeperServer.checkACL).
 // As there, an empty list, which no client can set, allows everything.
-func (by Caller) may(perms int32, acl []wire.ACL) bool {
+func (by Caller) hasRight(perms int32, acl []wire.ACL) bool {
 	if len(acl) == 0 || slices.ContainsFunc(by.Identities, func(i Identity) bool { return i.Scheme == "super" }) {
 		return true
 	}

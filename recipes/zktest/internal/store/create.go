@@ -42,7 +42,7 @@ func (op Create) apply(t *txn) Result {
 	if parent == nil {
 		return Result{Code: wire.CodeNoNode}
 	}
-	if !t.by.may(permCreate, parent.acl) {
+	if !t.by.hasRight(permCreate, parent.acl) {
 		return Result{Code: wire.CodeNoAuth}
 	}
 	created := t.createCount(parentPath, parent)
@@ -125,8 +125,8 @@ func (t *txn) insert(path string, n *node, created int32) {
 		}
 	})
 	t.accountCreate(path, int64(len(n.data)))
-	t.changed(path, wire.EventCreated, n)
-	t.changed(parentPath, wire.EventChildrenChanged, parent)
+	t.noteChange(path, wire.EventCreated, n)
+	t.noteChange(parentPath, wire.EventChildrenChanged, parent)
 }
 
 // inMulti settles what a create inside a multi makes. Inside a multi the flags decide. Outside, the operation decides.

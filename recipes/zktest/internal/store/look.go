@@ -58,16 +58,16 @@ func (t *Tree) Reapable() bool { return len(t.reapable) > 0 }
 func (t *Tree) Outlived(millis int64) []string {
 	var out []string
 	for _, path := range slices.Sorted(maps.Keys(t.reapable)) {
-		if t.nodes[path].outlived(millis) {
+		if t.nodes[path].isOutlived(millis) {
 			out = append(out, path)
 		}
 	}
 	return out
 }
 
-// outlived follows ContainerManager.getCandidates. A container that has never had a
+// isOutlived follows ContainerManager.getCandidates. A container that has never had a
 // child stays: it may just have been made for a child that is on its way.
-func (n *node) outlived(millis int64) bool {
+func (n *node) isOutlived(millis int64) bool {
 	switch {
 	case len(n.children) > 0:
 		return false

@@ -80,4 +80,4 @@ type Change struct {
 
 // VisibleTo reports whether a client may be told: clients that cannot read the node get no event. ZooKeeper has checked this since
 // CVE-2024-23944 (3.8.4, and Debian's 3.8.0).
-func (c Change) VisibleTo(by Caller) bool { return by.may(permRead, c.acl) }
+func (c Change) VisibleTo(by Caller) bool { return by.hasRight(permRead, c.acl) }

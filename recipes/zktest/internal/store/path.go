@@ -57,7 +57,7 @@ func parentForChange(path string) (string, wire.Code) {
 	return parent, wire.CodeOK
 }
 
-// special reports whether a node can never be deleted.
-func special(path string) bool {
+// isPermanent reports whether a node can never be deleted.
+func isPermanent(path string) bool {
 	return path == "/" || path == procPath || path == quotaPath || path == configPath
 }

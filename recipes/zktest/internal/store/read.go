@@ -6,13 +6,13 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// readable finds a node and checks its ACL.
-func (t *Tree) readable(by Caller, path string, perms int32) (*node, wire.Code) {
+// findReadable finds a node and checks its ACL.
+func (t *Tree) findReadable(by Caller, path string, perms int32) (*node, wire.Code) {
 	n := t.get(path)
 	if n == nil {
 		return nil, wire.CodeNoNode
 	}
-	if !by.may(perms, n.acl) {
+	if !by.hasRight(perms, n.acl) {
 		return nil, wire.CodeNoAuth
 	}
 	return n, wire.CodeOK
@@ -26,7 +26,7 @@ func (t *Tree) Exists(by Caller, path string) (wire.Stat, wire.Code) {
 		return wire.Stat{}, wire.CodeBadArguments
 	case n == nil:
 		return wire.Stat{}, wire.CodeNoNode
-	case t.rules.ExistsNeedsRead && !by.may(permRead, n.acl):
+	case t.rules.ExistsNeedsRead && !by.hasRight(permRead, n.acl):
 		return wire.Stat{}, wire.CodeNoAuth
 	}
 	return n.stat(), wire.CodeOK
@@ -34,7 +34,7 @@ func (t *Tree) Exists(by Caller, path string) (wire.Stat, wire.Code) {
 
 // GetData reads a node. The data must not be changed.
 func (t *Tree) GetData(by Caller, path string) ([]byte, wire.Stat, wire.Code) {
-	n, code := t.readable(by, path, permRead)
+	n, code := t.findReadable(by, path, permRead)
 	if code != wire.CodeOK {
 		return nil, wire.Stat{}, code
 	}
@@ -43,7 +43,7 @@ func (t *Tree) GetData(by Caller, path string) ([]byte, wire.Stat, wire.Code) {
 
 // GetChildren lists the names of a node's children, in order. The list must not be changed.
 func (t *Tree) GetChildren(by Caller, path string) ([]string, wire.Stat, wire.Code) {
-	n, code := t.readable(by, path, permRead)
+	n, code := t.findReadable(by, path, permRead)
 	if code != wire.CodeOK {
 		return nil, wire.Stat{}, code
 	}
@@ -52,12 +52,12 @@ func (t *Tree) GetChildren(by Caller, path string) ([]string, wire.Stat, wire.Co
 
 // GetACL shows digests only to those who may change the list. It needs READ or ADMIN, as in 3.8.0.
 func (t *Tree) GetACL(by Caller, path string) ([]wire.ACL, wire.Stat, wire.Code) {
-	n, code := t.readable(by, path, permRead|permAdmin)
+	n, code := t.findReadable(by, path, permRead|permAdmin)
 	if code != wire.CodeOK {
 		return nil, wire.Stat{}, code
 	}
 	acl := n.acl
-	if !by.may(permAdmin, n.acl) {
+	if !by.hasRight(permAdmin, n.acl) {
 		acl = maskDigests(acl)
 	}
 	return acl, n.stat(), wire.CodeOK
@@ -65,7 +65,7 @@ func (t *Tree) GetACL(by Caller, path string) ([]wire.ACL, wire.Stat, wire.Code)
 
 // CountBelow counts all descendants. For the root ZooKeeper gets the same number: it leaves out the root and the root's second name.
 func (t *Tree) CountBelow(by Caller, path string) (int, wire.Code) {
-	if _, code := t.readable(by, path, permRead); code != wire.CodeOK {
+	if _, code := t.findReadable(by, path, permRead); code != wire.CodeOK {
 		return 0, code
 	}
 	n := 0

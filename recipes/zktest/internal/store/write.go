@@ -5,21 +5,21 @@ import "github.com/locktree/locktree/recipes/zktest/internal/wire"
 // apply follows PrepRequestProcessor too. It needs a right on the parent, which is checked before it is known whether the node exists.
 func (op Delete) apply(t *txn) Result {
 	parentPath, code := parentForChange(op.Path)
-	if code != wire.CodeOK || special(op.Path) {
+	if code != wire.CodeOK || isPermanent(op.Path) {
 		return Result{Code: wire.CodeBadArguments}
 	}
 	parent := t.tree.get(parentPath)
 	if parent == nil {
 		return Result{Code: wire.CodeNoNode}
 	}
-	if !t.by.may(permDelete, parent.acl) {
+	if !t.by.hasRight(permDelete, parent.acl) {
 		return Result{Code: wire.CodeNoAuth}
 	}
 	n := t.tree.get(op.Path)
 	switch {
 	case n == nil:
 		return Result{Code: wire.CodeNoNode}
-	case differs(op.Version, n.version):
+	case versionDiffers(op.Version, n.version):
 		return Result{Code: wire.CodeBadVersion}
 	case len(n.children) > 0:
 		return Result{Code: wire.CodeNotEmpty}
@@ -40,8 +40,8 @@ func (t *txn) drop(path string, n *node) {
 		parent.pzxid = pzxid
 	})
 	t.accountDelete(path, n.data)
-	t.changed(path, wire.EventDeleted, n)
-	t.changed(parentPath, wire.EventChildrenChanged, parent)
+	t.noteChange(path, wire.EventDeleted, n)
+	t.noteChange(parentPath, wire.EventChildrenChanged, parent)
 }
 
 // apply checks the quota before the version, as PrepRequestProcessor does.
@@ -54,7 +54,7 @@ func (op SetData) apply(t *txn) Result {
 	if code := t.checkQuota(path, int64(len(data)-len(n.data)), 0); code != wire.CodeOK {
 		return Result{Code: code}
 	}
-	if differs(op.Version, n.version) {
+	if versionDiffers(op.Version, n.version) {
 		return Result{Code: wire.CodeBadVersion}
 	}
 	old := *n
@@ -65,7 +65,7 @@ func (op SetData) apply(t *txn) Result {
 		n.data, n.mzxid, n.mtime, n.version = old.data, old.mzxid, old.mtime, old.version
 	})
 	t.accountSet(path, int64(len(data)-len(old.data)), old.data)
-	t.changed(path, wire.EventDataChanged, n)
+	t.noteChange(path, wire.EventDataChanged, n)
 	return Result{Path: path, Stat: n.stat()}
 }
 
@@ -82,7 +82,7 @@ func (op SetACL) apply(t *txn) Result {
 	if code != wire.CodeOK {
 		return Result{Code: code}
 	}
-	if differs(op.Version, n.aversion) {
+	if versionDiffers(op.Version, n.aversion) {
 		return Result{Code: wire.CodeBadVersion}
 	}
 	old := *n
@@ -94,14 +94,14 @@ func (op SetACL) apply(t *txn) Result {
 // apply needs READ, because the answer reveals a node's version, or that it does not exist.
 func (op Check) apply(t *txn) Result {
 	n, code := t.target(op.Path, permRead)
-	if code == wire.CodeOK && differs(op.Version, n.version) {
+	if code == wire.CodeOK && versionDiffers(op.Version, n.version) {
 		code = wire.CodeBadVersion
 	}
 	return Result{Code: code, Path: op.Path}
 }
 
-// differs reports whether a write wants another version than there is.
-func differs(wanted, version int32) bool { return wanted != -1 && wanted != version }
+// versionDiffers reports whether a write wants another version than there is.
+func versionDiffers(wanted, version int32) bool { return wanted != -1 && wanted != version }
 
 // target finds the node that a write names and checks its ACL.
 func (t *txn) target(path string, perm int32) (*node, wire.Code) {
@@ -112,7 +112,7 @@ func (t *txn) target(path string, perm int32) (*node, wire.Code) {
 	if n == nil {
 		return nil, wire.CodeNoNode
 	}
-	if !t.by.may(perm, n.acl) {
+	if !t.by.hasRight(perm, n.acl) {
 		return nil, wire.CodeNoAuth
 	}
 	return n, wire.CodeOK

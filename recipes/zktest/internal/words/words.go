@@ -113,12 +113,12 @@ func (s Server) statWord(b *strings.Builder, clients bool) {
 		s.listConns(b, false)
 	}
 	fmt.Fprintf(b, "Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n",
-		s.Received, s.Sent, len(s.Connections), s.outstanding())
+		s.Received, s.Sent, len(s.Connections), s.countOutstanding())
 	fmt.Fprintf(b, "Zxid: 0x%x\nMode: %s\nNode count: %d\n", s.Zxid, s.mode(), s.znodes())
 }
 
-// outstanding counts the requests that have arrived and are not executed because a fault holds them.
-func (s Server) outstanding() int {
+// countOutstanding counts the requests that have arrived and are not executed because a fault holds them.
+func (s Server) countOutstanding() int {
 	n := 0
 	for _, c := range s.Connections {
 		n += c.Queued
@@ -137,7 +137,7 @@ func (s Server) wordMntr(b *strings.Builder) {
 		value any
 	}{
 		{"version", s.Version}, {"server_state", s.mode()}, {"ephemerals_count", ephemerals},
-		{"num_alive_connections", len(s.Connections)}, {"avg_latency", "0.0"}, {"outstanding_requests", s.outstanding()},
+		{"num_alive_connections", len(s.Connections)}, {"avg_latency", "0.0"}, {"outstanding_requests", s.countOutstanding()},
 		{"znode_count", s.znodes()}, {"global_sessions", len(s.Sessions)}, {"packets_sent", s.Sent},
 		{"packets_received", s.Received}, {"watch_count", s.Watches},
 		{"min_latency", 0}, {"approximate_data_size", s.Tree.Bytes()}, {"local_sessions", 0},
