@@ -19,7 +19,8 @@ type Job struct {
 	Why    error         // why the record could not be read
 }
 
-// NewJob reads the data of a job's record node. declared is when the job's schedule was declared; created, when the record node was created.
+// NewJob reads the data of a job's record node. The parameter declared is the time when the job's schedule was declared, and created the
+// time when the record node was created.
 func NewJob(data []byte, declared, created time.Time) *Job {
 	j := &Job{}
 	if j.Record, j.Why = slots.ParseRecord(data); j.Why == nil {

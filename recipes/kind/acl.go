@@ -120,8 +120,8 @@ func (l List) String() string {
 // Masked reports whether the hash of an entry is hidden.
 func (l List) Masked() bool { return slices.ContainsFunc(l, ACL.isHidden) }
 
-// Of returns two lists. certain has the entries of the identity in who. possible has those that may be its own: scheme and user are the
-// same, and the hash in the entry or in who is hidden.
+// Of returns two lists. The list certain has the entries of the identity in who. The list possible has those that may be its own: scheme
+// and user are the same, and the hash in the entry or in who is hidden.
 func (l List) Of(who ACL) (certain, possible List) {
 	user, _, _ := strings.Cut(who.ID, ":")
 	for _, a := range l {

@@ -30,8 +30,9 @@ type Kind struct {
 	Permits func(p Params) int
 }
 
-// PartACL returns the access list of the child called name. list is the access list of the lock node. An identity with CREATE on the lock
-// gets WRITE on the record instead of CREATE and DELETE. An identity that administers the lock, or only reads it, keeps its rights.
+// PartACL returns the access list of the child called name. The parameter list is the access list of the lock node. An identity with
+// CREATE on the lock gets WRITE on the record instead of CREATE and DELETE. An identity that administers the lock, or only reads it,
+// keeps its rights.
 func (k *Kind) PartACL(name string, list List) List {
 	if k == nil || name == "" || name != k.Record {
 		return list

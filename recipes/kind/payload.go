@@ -289,7 +289,7 @@ func (p *Payload) CarrySince(live *Payload) {
 	}
 }
 
-// Read completes Since in a decoded payload. written is the time of the node's last write, in milliseconds since 1970.
+// Read completes Since in a decoded payload. The parameter written is the time of the node's last write, in milliseconds since 1970.
 func (p *Payload) Read(written int64) {
 	if p.Since == 0 && p.Params.Kind() == Once {
 		p.Since = written

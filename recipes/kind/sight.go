@@ -78,8 +78,8 @@ func NewSight(p Party, moment time.Time) Sight {
 	return s
 }
 
-// countsFrom is the time from which it holds or waits. Clients of other libraries do not say when they were granted. A holder of theirs
-// that waited counts from when it queued.
+// countsFrom is the time from which the contender holds or waits. Clients of other libraries do not say when they were granted. A holder of
+// theirs that waited counts from when it queued.
 func (s Sight) countsFrom() time.Time { return cmp.Or(s.Held.Time, s.Since.Time) }
 
 // Who is the name, with "(reader)" and "(asked to release)" if these apply.

@@ -118,8 +118,8 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 	}
 }
 
-// startNow takes the job's lock, and starts the slot in its record. An empty name means the newest slot at moment. late refuses a
-// slot that is more than catch_up ago. If the slot is not due, or if the clock that chose it (chooser) was wrong, startNow
+// startNow takes the job's lock, and starts the slot in its record. An empty name means the newest slot at moment. If late is true, it
+// refuses a slot that is more than catch_up ago. If the slot is not due, or if the clock that chose it (chooser) was wrong, startNow
 // returns neither a start nor an error. Then the caller waits, and looks at everything again.
 func (o *Once) startNow(ctx context.Context, slot string, moment time.Time, chooser *clock, late, try bool) (s *Start, wait time.Duration, err error) {
 	asked := time.Now()
@@ -225,8 +225,8 @@ func (o *Once) watch(waiting context.Context, p *kind.OnceParams, slot string, c
 	}
 }
 
-// glance looks at the record without the lock. The error says that the slot is decided. changed is closed when the caller should
-// glance again. It is nil if the record cannot be read: the caller reads it again once it has the lock.
+// glance looks at the record without the lock. The error says that the slot is decided. The channel changed is closed when the caller
+// should glance again. It is nil if the record cannot be read: the caller reads it again once it has the lock.
 func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (changed <-chan struct{}, decided error) {
 	s, err := o.c.Session(ctx)
 	if err != nil {

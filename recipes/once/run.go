@@ -117,7 +117,7 @@ func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool
 }
 
 // attempt starts a slot that is due, and runs fn. It returns the slot's instant if this client has done with it: its result, or
-// another client's decision, is recorded. Otherwise it returns settled.
+// another client's decision, is recorded. Otherwise it returns the time settled.
 func (o *Once) attempt(ctx context.Context, at, settled time.Time, now *clock, fn func(context.Context, time.Time, *recipes.Lease) error) (time.Time, error) {
 	now.read()
 	s, wait, err := o.startNow(ctx, slots.At(at), at, now, true, false)

@@ -71,9 +71,9 @@ func (s *Start) contender() (own *zk.Stat, err error) {
 
 // begin writes the start into the record. If it is too early for that, it returns how long to wait.
 //
-// passed is a past time of the ensemble's clock, when our node was last written. That can be as early as the moment when the call
-// began to wait for the lock. So a slot that was due then is still due, but it may be too old by now. The time of our write in
-// the record shows that, and then begin undoes the write.
+// The parameter passed is a past time of the ensemble's clock, when our node was last written. That can be as early as the moment
+// when the call began to wait for the lock. So a slot that was due then is still due, but it may be too old by now. The time of
+// our write in the record shows that, and then begin undoes the write.
 func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err error) {
 	ctx, token := s.Context(), s.Token()
 	var before *slots.Record
@@ -217,16 +217,16 @@ func (s *Start) explainFailure(ctx context.Context, err error) error {
 }
 
 // session returns the client's session. If it is not the lease's, the lease is over, and so Multi fails.
-func (s *Start) session(ctx context.Context) (current, error) {
+func (s *Start) session(ctx context.Context) (currentSession, error) {
 	sn, err := s.o.c.Session(ctx)
-	return current{sn}, err
+	return currentSession{sn}, err
 }
 
-// current is the session that records a start, for package retry.
-type current struct{ *direct.Session }
+// currentSession is the session that records a start, for package retry.
+type currentSession struct{ *direct.Session }
 
 // Err is the error of a session that is over.
-func (current) Err() error { return recipes.ErrSessionLost }
+func (currentSession) Err() error { return recipes.ErrSessionLost }
 
 // whyOver returns why the lease is over; nil while it is held, also after it was revoked.
 func (s *Start) whyOver() error {

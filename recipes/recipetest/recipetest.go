@@ -82,8 +82,8 @@ func Nodes(all iter.Seq2[string, *kind.Payload]) func(*zktest.Server) error {
 	}
 }
 
-// Client connects a client that the test closes. id is its name, as holders and waiters are shown. The session timeout is 40 s, so that a
-// machine which stops for a while ends no session. change may set another timeout, or add an Observer.
+// Client connects a client that the test closes. Holders and waiters are shown by its name, id. The session timeout is 40 s, so that a
+// machine which stops for a while ends no session. The functions change may set another timeout, or add an Observer.
 func (c *Cluster) Client(id string, change ...func(*recipes.Config)) *recipes.Client {
 	c.tb.Helper()
 	cfg := recipes.Config{Servers: []string{"recipetest"}, Dialer: c.Server.DialContext, ID: id, SessionTimeout: 40 * time.Second}
@@ -124,8 +124,8 @@ func (c *Cluster) Cut(client *recipes.Client) (heal func()) {
 	return func() { c.Server.Heal(id) }
 }
 
-// Lease makes a lease of a mutex at path, on a server of its own, for code that takes one as an argument. lose ends its session,
-// and returns when the lease's Context has ended with [recipes.ErrLost].
+// Lease makes a lease of a mutex at path, on a server of its own, for code that takes one as an argument. The function lose ends its
+// session, and returns when the lease's Context has ended with [recipes.ErrLost].
 func Lease(tb TB, path string) (l *recipes.Lease, lose func()) {
 	tb.Helper()
 	c := Start(tb, Lock(path, &kind.MutexParams{}))

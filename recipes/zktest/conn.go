@@ -27,7 +27,7 @@ type conn struct {
 	id  int64
 
 	session   *session
-	behind    *conn // the session's previous connection to this server, see waits
+	behind    *conn // the session's previous connection to this server, see mustWait
 	follower  *conn // the connection that waits behind this one
 	claims    int64 // the session id the handshake asks for
 	ids       []store.Identity
@@ -39,8 +39,8 @@ type conn struct {
 	// before the server notices.
 	closed bool
 
-	in      []inbound // read, not yet executed
-	arrived int       // how many of in have reached the server
+	in      []inboundFrame // read, not yet executed
+	arrived int            // how many of in have reached the server
 	inSize  int
 	stalled bool // a fault holds the first of in
 	reading bool // a fault stops the reader goroutine: it holds the first request in the queue that has not arrived
@@ -57,8 +57,8 @@ type conn struct {
 	inWave bool
 }
 
-// inbound is a frame, or the end of the stream, on its way in.
-type inbound struct {
+// inboundFrame is a frame, or the end of the stream, on its way in.
+type inboundFrame struct {
 	req   wire.Request
 	raw   int // bytes on the wire
 	due   time.Time
@@ -137,7 +137,7 @@ func (c *conn) replyLater(frame []byte, d time.Duration, gate <-chan struct{}) {
 	}
 }
 
-// noteSent is called when the writer has taken so many bytes.
+// noteSent is called when the writer has taken that number of bytes.
 func (c *conn) noteSent(bytes int) {
 	c.tally(func(n *Counts) { n.BytesOut += int64(bytes) })
 	signal(c.room)
@@ -152,7 +152,7 @@ func (c *conn) forgetIfNoticed() {
 }
 
 // deliver queues what was read off the wire. It returns false when the connection is gone.
-func (c *conn) deliver(it inbound) bool {
+func (c *conn) deliver(it inboundFrame) bool {
 	s := c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,19 +198,19 @@ func (c *conn) pump() {
 		c.arrived++
 		c.arrive(it)
 	}
-	for c.arrived > 0 && !c.stalled && !c.waits() && !c.s.frozen && !c.s.closed {
+	for c.arrived > 0 && !c.stalled && !c.mustWait() && !c.s.frozen && !c.s.closed {
 		if c.park(&c.in[0], faultDelay, faultHold, &c.stalled) {
 			return
 		}
 		it := c.in[0]
-		c.in[0] = inbound{}
+		c.in[0] = inboundFrame{}
 		c.in = c.in[1:]
 		c.arrived--
 		c.inSize -= it.raw
 		c.run(&it)
 	}
 	signal(c.room)
-	if f := c.follower; f != nil && !c.busy() {
+	if f := c.follower; f != nil && !c.isBusy() {
 		c.follower, f.behind = nil, nil
 		f.pump()
 	}
@@ -218,22 +218,22 @@ func (c *conn) pump() {
 
 // follow puts the connection behind the previous one that its session had to this server.
 func (c *conn) follow(older *conn) {
-	if older != nil && older.busy() {
+	if older != nil && older.isBusy() {
 		c.behind, older.follower = older, c
 	}
 }
 
-// busy reports whether requests of this connection, or of one before it, are in the server's pipeline.
-func (c *conn) busy() bool { return c.arrived > 0 || c.behind != nil }
+// isBusy reports whether requests of this connection, or of one before it, are in the server's pipeline.
+func (c *conn) isBusy() bool { return c.arrived > 0 || c.behind != nil }
 
-// waits reports whether the next request has to wait for those of an older connection: a server's pipeline is one queue
+// mustWait reports whether the next request has to wait for those of an older connection: a server's pipeline is one queue
 // and outlives connections. Credentials do not go through it (ZooKeeperServer.processPacket).
-func (c *conn) waits() bool {
+func (c *conn) mustWait() bool {
 	return c.behind != nil && c.in[0].req.Op != wire.OpAuth && c.in[0].req.Op != wire.OpSASL
 }
 
 // arrive is called when a frame reaches the server: it counts the frame, and touches the session.
-func (c *conn) arrive(it *inbound) {
+func (c *conn) arrive(it *inboundFrame) {
 	if it.eof {
 		return
 	}

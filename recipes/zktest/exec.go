@@ -7,7 +7,7 @@ import (
 
 // run executes one request that has arrived. The client may be gone by now. Its write is still executed while the session lives, as on a
 // server that has the request in its pipeline.
-func (c *conn) run(it *inbound) {
+func (c *conn) run(it *inboundFrame) {
 	s := c.s
 	switch {
 	case it.eof:
@@ -61,7 +61,7 @@ func (c *conn) execute(r *wire.Request) (frame []byte, end bool) {
 	if r.Op != wire.OpSASL && r.Op != wire.OpAuth && c.mustLogIn() {
 		return wire.ReplyFrame(r.Xid, 0, wire.CodeSASLRequired), true
 	}
-	// This comes before the check of where the session is: a follower answers pings by itself.
+	// A ping is answered before the check of where the session is, because a follower answers pings by itself.
 	if r.Op == wire.OpPing {
 		return wire.ReplyFrame(wire.XidPing, c.v.zxid(), wire.CodeOK), false
 	}

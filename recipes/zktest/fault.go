@@ -119,9 +119,9 @@ type rules struct {
 	all []*Injection
 }
 
-// Inject puts a fault in force for every request that match accepts, until [Injection.Remove]. If several rules match, the one
-// injected first wins. match is called once for each request, in each connection's order, and never by two goroutines at a time.
-// It may inspect the server but must not inject or remove faults. See [Once] and [On].
+// Inject puts a fault in force for every request that match accepts, until [Injection.Remove]. If several rules match, the one injected
+// first wins. The server calls match once for each request, in each connection's order, and never from two goroutines at a time. The
+// function match may inspect the server but must not inject or remove faults. See [Once] and [On].
 func (s *Server) Inject(match func(Request) bool, f Fault) *Injection {
 	i := newInjection(s, f)
 	i.match = match
@@ -194,7 +194,7 @@ func Once(match func(Request) bool) func(Request) bool {
 }
 
 // apply decides the fault for a request that was just read.
-func (r *rules) apply(c *conn, it *inbound) {
+func (r *rules) apply(c *conn, it *inboundFrame) {
 	if it.word != "" {
 		return
 	}
@@ -222,8 +222,8 @@ func (r *rules) apply(c *conn, it *inbound) {
 	}
 }
 
-// park holds a request up if its fault is delay or hold, and sets stalled meanwhile.
-func (c *conn) park(it *inbound, delay, hold faultKind, stalled *bool) bool {
+// park holds a request up if its fault is delay or hold, and sets the field stalled meanwhile.
+func (c *conn) park(it *inboundFrame, delay, hold faultKind, stalled *bool) bool {
 	resume := func() {
 		*stalled = false
 		c.pump()
@@ -245,7 +245,7 @@ func (c *conn) park(it *inbound, delay, hold faultKind, stalled *bool) bool {
 }
 
 // finish sends the reply of an executed request, subject to its fault.
-func (c *conn) finish(it *inbound, frame []byte, end bool) {
+func (c *conn) finish(it *inboundFrame, frame []byte, end bool) {
 	switch it.fault.kind {
 	case faultDropReply:
 		frame, end = nil, true

@@ -15,7 +15,7 @@ func (c *conn) read() {
 	defer c.s.wg.Done()
 	in := bufio.NewReader(c.nc)
 	if c.identify() != nil { // TLS: the handshake failed
-		c.deliver(inbound{eof: true})
+		c.deliver(inboundFrame{eof: true})
 		return
 	}
 	for first := true; ; first = false {
@@ -32,24 +32,24 @@ func (c *conn) read() {
 			return // the answer to a four-letter word closes the connection
 		}
 	}
-	c.deliver(inbound{eof: true})
+	c.deliver(inboundFrame{eof: true})
 }
 
 // next reads one frame. Any error ends the connection. So does a length beyond the limit, before anything is allocated for it.
-func (c *conn) next(in *bufio.Reader, first bool) (inbound, error) {
+func (c *conn) next(in *bufio.Reader, first bool) (inboundFrame, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
-		return inbound{}, err
+		return inboundFrame{}, err
 	}
 	// A word comes in place of a length, which would be more than a gigabyte.
 	if first && words.Known(string(head[:])) {
-		return inbound{raw: 4, word: string(head[:])}, nil
+		return inboundFrame{raw: 4, word: string(head[:])}, nil
 	}
 	body, err := wire.ReadBody(in, head, c.s.opts.maxFrame)
 	if err != nil {
-		return inbound{}, err
+		return inboundFrame{}, err
 	}
-	it := inbound{raw: len(body) + 4}
+	it := inboundFrame{raw: len(body) + 4}
 	if first {
 		it.req, err = wire.DecodeConnect(body)
 	} else {

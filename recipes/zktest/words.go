@@ -32,7 +32,7 @@ func (s *Server) status() words.Server {
 	}
 	for _, c := range s.connections() {
 		at := words.Connection{
-			Remote: c.remote(), Session: c.sid.Load(), Queued: c.arrived, Received: c.packetsIn, Sent: c.packetsOut, DataWatches: watches.Data.PathsOf(c),
+			Remote: c.remoteAddress(), Session: c.sid.Load(), Queued: c.arrived, Received: c.packetsIn, Sent: c.packetsOut, DataWatches: watches.Data.PathsOf(c),
 		}
 		if x := c.session; x != nil {
 			at.Details = &words.Details{LastOp: c.lastOp, LastXid: c.lastXid, Since: c.since, Timeout: x.timeout}
@@ -45,8 +45,8 @@ func (s *Server) status() words.Server {
 	return out
 }
 
-// remote is the client's address, as Java writes it.
-func (c *conn) remote() string {
+// remoteAddress is the client's address, as Java writes it.
+func (c *conn) remoteAddress() string {
 	if a, ok := c.raw.RemoteAddr().(*net.TCPAddr); ok {
 		return "/" + a.String()
 	}

@@ -362,7 +362,7 @@ func reportOf(f *family.Family, path string) *inspect.Report {
 	return &inspect.Report{Path: path, Kind: f.Kind(), Payload: f.Key, Family: f.Path, Key: key}
 }
 
-// earliestTime is the time from which the first of them holds or waits; zero if that is not known.
+// earliestTime is the time from which the first of the contenders holds or waits; zero if that is not known.
 func earliestTime(cs []inspect.Contender) (first time.Time) {
 	for _, c := range cs {
 		if at := cmp.Or(c.Held, c.Since); !at.IsZero() && (first.IsZero() || at.Before(first)) {

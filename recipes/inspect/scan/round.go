@@ -86,7 +86,7 @@ func (r *round) count() {
 
 func (r *round) dumped() bool { return r.told.Owners != nil }
 
-// lookAtNew looks at the new entries, and at the nodes that these lead to.
+// lookAtNew first looks at the new entries, and then at the nodes to which these lead.
 func (r *round) lookAtNew(ctx context.Context) error {
 	s := r.s
 	if e := s.entries[s.opts.Prefix]; e != nil && !e.read { // its declaration says whether the nodes below belong to a family
@@ -226,7 +226,8 @@ func (r *round) check(ctx context.Context, e *entry, deep bool) error {
 	return nil
 }
 
-// update reads what may have changed of an entry: with deep, everything; if dump showed that its contenders have changed, only these.
+// update reads what may have changed of an entry: everything if deep is set; if dump showed that its contenders have changed, only
+// these.
 func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	var stat *zk.Stat
 	first := !e.read || e.dirs == nil
@@ -396,7 +397,8 @@ func (r *round) readerFor(ctx context.Context, e *entry, deep bool) func(dir str
 	}
 }
 
-// rereadGranted reads again the contenders that waited at the last look and hold now: ours have noted when they were granted.
+// rereadGranted reads again the contenders that waited at the last look and hold now: those of this library have noted when they were
+// granted.
 func (r *round) rereadGranted(ctx context.Context, e *entry, in *inspect.Report) error {
 	if e.report == nil {
 		return nil

@@ -232,8 +232,8 @@ func (s *Scanner) unlessSilent(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// lookError returns the error of a look. If the look failed because ctx ended, ended returns the reason why there is no connection. It
-// sends nothing.
+// lookError returns the error of a look. If the look failed because ctx ended, the error says why there is no connection. lookError sends
+// nothing.
 func lookError(ctx context.Context, live *session.Session, err error) error {
 	var op *session.OpError
 	var silent silence

@@ -38,8 +38,8 @@ type Surveyor struct {
 }
 
 // Survey looks at the node at path and at all nodes below it. It recognises locks by the names of their contenders, and takes a node with
-// locks below it for a namespace. cut reports that there are more nodes than o.Most. top is complete even if the error says that a node
-// holds parts of two types of locks.
+// locks below it for a namespace. The result cut reports that there are more nodes than o.Most. The result top is complete even if the
+// error says that a node holds parts of two types of locks.
 func (o Surveyor) Survey(ctx context.Context, c session.Source, path string) (top *Found, cut bool, err error) {
 	s, err := session.Live(ctx, c)
 	if err != nil {

@@ -125,8 +125,8 @@ func (a *Asker) otherServers(ctx context.Context, live *session.Session, h *Answ
 	return out
 }
 
-// unnamedMembers returns the members that this client's configuration does not name. It deletes from named the addresses of the members
-// that the configuration does name.
+// unnamedMembers returns the members that this client's configuration does not name. From the set named it deletes the addresses of the
+// members that the configuration does name.
 func unnamedMembers(ctx context.Context, live *session.Session, members []member, named map[string]bool) []member {
 	ctx, cancel := context.WithTimeout(ctx, memberFor)
 	defer cancel()

@@ -135,7 +135,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// askedServer is a server that is asked.
+// askedServer is a server that gets the questions of an Asker.
 type askedServer struct {
 	servers.Server
 	here bool // our session is connected to it

@@ -286,7 +286,7 @@ func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 		}
 	}
 	if znode.IsNoNode(err) {
-		return nil, errs.Errorf("%w: %s does not exist; declare it and run apply%s: %w", ErrNotProvisioned, q.DeclaredAt(), q.noteMissing(), err)
+		return nil, errs.Errorf("%w: %s does not exist; declare it and run apply%s: %w", ErrNotProvisioned, q.DeclaredAt(), q.missingOption(), err)
 	}
 	if err != nil {
 		return nil, err
@@ -549,8 +549,8 @@ func (d *Declaration) OfFamily() *znode.Family {
 	return &znode.Family{Path: d.Path, Version: d.Version, ACL: d.ACL, NodeACL: d.nodeACL, Declares: d.payload.ChildACL}
 }
 
-// noteMissing names the option that would have created a node that does not exist.
-func (q *Name) noteMissing() string {
+// missingOption names the option that would have created a node that does not exist.
+func (q *Name) missingOption() string {
 	switch {
 	case q.Create && q.Params == nil:
 		return "; WithCreate also needs WithParams"
@@ -634,7 +634,7 @@ var (
 
 // readDeclaration reads and watches the node, and reads the node's access list, from which that of contenders is made.
 func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration, error) {
-	// Both are read at once, so that the access list costs no round trip of its own. It may not be needed.
+	// The node and its access list are read at once, so that the list costs no round trip of its own. The list may not be needed.
 	var inherited []zk.ACL
 	var notInherited error
 	aside, cancel := context.WithCancel(ctx)

@@ -14,9 +14,9 @@ import (
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
 
-// Exchange replaces the lock of l by another: one transaction deletes the old node and creates the new one. node prepares the new
-// node, and grant makes the new grant from it. After an error l is held as before if no server can execute the transaction any
-// more. Otherwise l has ended.
+// Exchange replaces the lock of l by another: one transaction deletes the old node and creates the new one. The function node
+// prepares the new node, and the function grant makes the new grant from it. After an error l is held as before if no server can
+// execute the transaction any more. Otherwise l has ended.
 func (l *Use) Exchange(ctx context.Context, node func() (*znode.Node, error), grant func(*znode.Node) (Grant, Listener)) (*Use, error) {
 	if err := l.Alone(); err != nil {
 		return nil, err

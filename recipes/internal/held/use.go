@@ -64,7 +64,7 @@ func (l *Use) Enter(ctx context.Context, listener Listener) *Use {
 	return &Use{H: h, g: g, Caller: ctx}
 }
 
-// Do runs fn under the lock and gives it back; releasing makes the context for that.
+// Do runs fn under the lock and gives it back; The function releasing makes the context for that.
 func (l *Use) Do(ctx context.Context, fn func(context.Context) error, releasing func() (context.Context, context.CancelFunc)) (err error) {
 	inner, cancel := context.WithCancelCause(l.within(ctx))
 	l.H.runs.Add(1)

@@ -131,7 +131,7 @@ func (r *Reply) Wait(ctx context.Context) error {
 		select {
 		case <-r.done:
 		case <-ctx.Done():
-			return r.b.s.failed(&r.o, OutcomeUnknown, causeOf(ctx))
+			return r.b.s.newOpError(&r.o, OutcomeUnknown, causeOf(ctx))
 		}
 	}
 	if failed := r.b.s.outcome(&r.o, &r.call); failed != nil {

@@ -185,7 +185,7 @@ func (s *Session) longestPause() time.Duration {
 	return max(0, min(clock.Respite.Of(s.timeout), until.Sub(now)))
 }
 
-// wait waits for d. It returns false when live ends meanwhile.
+// wait waits for d. It returns false when the context live ends meanwhile.
 func wait(live context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

@@ -102,9 +102,9 @@ func Retryable(err error) bool {
 	return OutcomeOf(err) == OutcomeNotSent && (errors.Is(err, errNotSent) || errors.Is(err, ErrLost)) && !errors.Is(err, ErrClosed)
 }
 
-// failed makes the *OpError of an operation that was sent. A server refused it, or it was cut short: by ctx, or by the end of the
-// connection or the session.
-func (s *Session) failed(o *op, outcome Outcome, err error) *OpError {
+// newOpError makes the *OpError of an operation that was sent. A server refused it, or it was cut short: by ctx, or by the end of
+// the connection or the session.
+func (s *Session) newOpError(o *op, outcome Outcome, err error) *OpError {
 	if outcome != OutcomeDefinite { // after an answer, even an error, there is no reason to suspect the session
 		s.look() // no timer has run yet on a machine just resumed
 	}

@@ -466,7 +466,7 @@ func (l *link) ping() {
 		l.s.running.Done()
 		return
 	}
-	// It also drops old stamps: an idle link sends nothing but pings.
+	// touch also drops old stamps: an idle link sends nothing but pings.
 	l.touch(now)
 	l.pings = append(l.pings, now)
 	e := wire.Encoder{B: append(l.outbox, 0, 0, 0, 8)}
@@ -524,7 +524,7 @@ func (l *link) isLeaving() bool {
 	return l.state == linkLeaving
 }
 
-// take empties the outbox and returns its content. If there is none it returns nil, and writing has ended. spent is what an
+// take empties the outbox and returns its content. If there is none it returns nil, and writing has ended. The parameter spent is what an
 // earlier call returned and the caller has written; its memory becomes the next outbox.
 func (l *link) take(spent []byte) []byte {
 	l.mu.Lock()

@@ -61,8 +61,8 @@ func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	})
 }
 
-// goodbye returns the frames that end a session: the identities, which a server may require first, and a closeSession with the xid
-// closing.
+// goodbye returns the frames that end a session: the identities, which a server may require first, and a closeSession. It also
+// returns the xid of the closeSession (closing).
 func (s *Session) goodbye() (frames []byte, closing int32, err error) {
 	closing = 1
 	for _, a := range s.client.cfg.Auth {

@@ -61,8 +61,8 @@ func (s *Session) Deadline() time.Time {
 	return d
 }
 
-// noteAnswer notes an answer to a frame; sent is when the frame was sent. It clears a suspect session that holds nothing. If
-// something is held, an answer proves only that a server is there: see proof.
+// noteAnswer notes an answer to a frame; the parameter sent is the time when the frame was sent. It clears a suspect session that
+// holds nothing. If something is held, an answer proves only that a server is there: see proof.
 func (s *Session) noteAnswer(sent clock.Stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +74,8 @@ func (s *Session) noteAnswer(sent clock.Stamp) {
 	}
 }
 
-// noteCommit notes that a write was committed; sent is when it was sent. A later write may have an older touched, and then proves
-// less.
+// noteCommit notes that a write was committed; the parameter sent is the time when it was sent. A later write may have an older
+// time in touched, and then proves less.
 func (s *Session) noteCommit(sent, touched clock.Stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +225,7 @@ func (s *Session) hold(onLoss func(error), paths ...string) (release func(), err
 }
 
 // Ready keeps the session proven (see Proven) for a caller that expects to hold the node at path next. The session commits
-// heartbeats as for Hold, but no deadline applies. stop is idempotent and must be called.
+// heartbeats as for Hold, but no deadline applies. The caller must call stop; calling it again does nothing.
 func (s *Session) Ready(path string) (stop func()) {
 	h := &heldThing{path: path}
 	s.mu.Lock()

@@ -9,8 +9,8 @@ import (
 
 // WhileReachable returns a ctx for a call that must not wait long for a connection. It ends with ErrUnreachable as its cause when
 // there has been no connection for a sixth of the session timeout. If the session is over, that time begins with the present
-// attempt at the next session, or now if there is none. An earlier attempt says nothing about the servers now. stop must be
-// called.
+// attempt at the next session, or now if there is none. An earlier attempt says nothing about the servers now. The caller must
+// call the function stop.
 func (c *Client) WhileReachable(ctx context.Context) (reachable context.Context, stop context.CancelFunc) {
 	r := &reach{client: c}
 	r.ctx, r.end = context.WithCancelCause(ctx)

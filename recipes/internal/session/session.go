@@ -311,7 +311,7 @@ func (s *Session) acceptGrant(g wire.Grant, l *link) error {
 	if first {
 		s.proof = proof{sent: l.asked, touched: l.asked} // creating the session is a committed write
 	} else {
-		// This comes before any other request. On the first link Client.admit does it.
+		// The identities go before any other request. On the first link Client.admit presents them.
 		s.authenticate(l)
 		s.trace(EventConnected, 0, nil)
 	}
@@ -758,7 +758,7 @@ func (c *Client) Close() error {
 	c.end()
 	c.mu.Unlock()
 	if again {
-		// This is no sync.Once: waiting for its mutex would stop time in a synctest bubble.
+		// A sync.Once would not do here: waiting for its mutex would stop time in a synctest bubble.
 		<-c.joined
 		return nil
 	}

@@ -495,7 +495,7 @@ func TestRequestThatFailsInAMachineJustResumedSaysThatTheSessionIsLost(t *testin
 		c, asleep := sleeper(t, plain(zktest.Start(t)), "zk")
 		asleep.Add(int64(time.Minute))
 		require.NoError(t, c.session.Err(), "no timer has run")
-		require.ErrorIs(t, c.session.failed(&op{name: "setACL", path: "/mine"}, OutcomeUnknown, zk.ErrConnectionClosed), ErrLost)
+		require.ErrorIs(t, c.session.newOpError(&op{name: "setACL", path: "/mine"}, OutcomeUnknown, zk.ErrConnectionClosed), ErrLost)
 		require.NoError(t, c.Close())
 	})
 }

@@ -70,7 +70,7 @@ func (w *Watch) Remove() {
 	}
 	o := &op{name: "removeWatches", code: wire.OpRemoveWatches, path: w.key.path, request: &w.key, pure: true, prompt: true}
 	if frame, err := s.encode(nil, o); err == nil {
-		// It needs no slot: each removal follows an answered read, which bounds their number.
+		// A removal needs no slot: each follows an answered read, which bounds their number.
 		s.link.submit(frame, []*call{o.ask(new(call))})
 	}
 }

@@ -100,10 +100,10 @@ type Member struct {
 	ID  string
 }
 
-// Enter waits for the turns of a set of locks, and takes all of them at one moment. single is for a call that wants one lock,
-// which also accepts a place. If ctx ends first, Enter returns the contender in the way as obstacle, with Ended set, and the
-// index of its lock in set as member. A try returns obstacle at once if a contender is in the way, unless that only deletes its
-// nodes. If report is not nil, Enter calls it once before it waits, with a mutex held.
+// Enter waits for the turns of a set of locks, and takes all of them at one moment. The parameter single is true for a call that
+// wants one lock, which also accepts a place. If ctx ends first, Enter returns the contender in the way as obstacle, with Ended
+// set, and the index of its lock in set as member. A try returns obstacle at once if a contender is in the way, unless that only
+// deletes its nodes. If report is not nil, Enter calls it once before it waits, with a mutex held.
 func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool, report func(member int, ahead *Ahead)) (place *Place, member int, obstacle *Ahead) {
 	t.mu.Lock()
 	var first *queue[Place]
@@ -290,7 +290,7 @@ func (t *Turns[Place]) HandOver(key Key, place *Place) bool {
 // pass gives the turn to the first waiter that can go on with it, and reports whether there is one. A waiter is taken out under
 // mu, either here or by itself. So the turn goes to exactly one.
 func (t *Turns[Place]) pass(key Key, place *Place) bool {
-	i := t.next(key)
+	i := t.nextWaiter(key)
 	if i < 0 {
 		return false
 	}
@@ -312,8 +312,8 @@ func (t *Turns[Place]) pass(key Key, place *Place) bool {
 	return true
 }
 
-// next returns the index of the first waiter that can go on once the turn is free; -1 if there is none.
-func (t *Turns[Place]) next(key Key) int {
+// nextWaiter returns the index of the first waiter that can go on once the turn is free; -1 if there is none.
+func (t *Turns[Place]) nextWaiter(key Key) int {
 	q := t.queues[key]
 	if q == nil {
 		return -1
@@ -328,7 +328,7 @@ func (t *Turns[Place]) next(key Key) int {
 func (t *Turns[Place]) Next(key Key) (id string, waits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if i := t.next(key); i >= 0 && t.queues[key].waiters[i].set == nil {
+	if i := t.nextWaiter(key); i >= 0 && t.queues[key].waiters[i].set == nil {
 		return t.queues[key].waiters[i].id, true
 	}
 	return "", false

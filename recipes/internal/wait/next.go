@@ -108,7 +108,8 @@ func (w *waiter) poll(ctx context.Context, watch *session.Watch) (look bool, err
 }
 
 // watchAhead watches the contender that v names. It watches the queue if v names none, or one that we may not read. If the queue
-// has changed since, it sets no watch and returns no error. held reports whether the contender's mark says that it holds.
+// has changed since, it sets no watch and returns no error. The result held reports whether the contender's mark says that it
+// holds.
 func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err error) {
 	dir := w.Node().Dir
 	path := kind.JoinPath(dir, v.Behind)

@@ -88,7 +88,7 @@ type Grant struct {
 //  2. A write of this session was committed that was sent a short time ago. The lease counts from then.
 //  3. The declaration was in force when we queued.
 //
-// Each fact goes with these proofs of the first two:
+// Each fact goes with these proofs of the first two conditions:
 //
 //	fact      1: all ahead gone           1: our node is there, and ours      2: the write
 //	created   the create's listing        the create's reply                  the create; confirm, if the node is inherited
@@ -279,7 +279,7 @@ func (w *waiter) aliveByHeartbeat() bool {
 	return w.hasOurID() && !w.AmongPermits() && (w.Node().Czxid != 0 || w.own.W != nil) && w.Owner.Session.Proven()
 }
 
-// confirm makes the write of prove. marked reports whether it put our mark into our node.
+// confirm makes the write of prove. The result marked reports whether it put our mark into our node.
 func (w *waiter) confirm(ctx context.Context) (marked bool, err error) {
 	k, own := w.Node(), &w.own
 	// A transaction that checks our node proves as much as a write into it, and wakes no waiter. We write if the node must get

@@ -39,7 +39,7 @@ type KeyNode struct {
 // path returns the path of the key's node.
 func (n *KeyNode) path() string { return n.Dirs[0] }
 
-// creates appends to ops the creates of the needed nodes whose entry in made is false.
+// creates appends to ops the creates of the needed nodes whose entry in the list made is false.
 func (n *KeyNode) creates(ops []any, made []bool) []any {
 	for i, dir := range n.Dirs[:n.Needed] {
 		if !made[i] {
@@ -126,7 +126,7 @@ func (n *KeyNode) sendAnchor(b *session.Batch, k *Node) {
 	b.Create(create)
 }
 
-// noteExistence notes that all nodes exist. read is the answer that has the access list, or nil if the node is ours.
+// noteExistence notes that all nodes exist. The parameter read is the answer that has the access list, or nil if the node is ours.
 func (n *KeyNode) noteExistence(ctx context.Context, s *session.Session, read *session.Reply) error {
 	for j := range n.Needed {
 		n.Made[j] = true

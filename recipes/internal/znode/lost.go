@@ -55,8 +55,8 @@ type orphan struct {
 	path, prefix string
 }
 
-// idleContenders returns the contenders without work under them; busy says that there are others. A lost session is granted nothing more,
-// so an idle contender stays idle.
+// idleContenders returns the contenders without work under them; the result busy says that there are others. A lost session is granted
+// nothing more, so an idle contender stays idle.
 func (e *SessionNodes) idleContenders() (idle []orphan, busy bool) {
 	e.mu.Lock()
 	all := slices.Collect(maps.Values(e.nodes))

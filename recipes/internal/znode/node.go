@@ -45,7 +45,7 @@ type Node struct {
 	Work   atomic.Pointer[Work]   // the work under its grant; nil before that
 	Mark   atomic.Pointer[func()] // writes the mark of a grant into the node; nil once written
 
-	// These are known once the node exists.
+	// The next fields are known once the node exists.
 	Name  string
 	Path  string
 	seq   int32
@@ -170,8 +170,8 @@ func (k *Node) reserve() error {
 	return nil
 }
 
-// free gives the bytes back, once, when the node is known not to exist.
-func (k *Node) free() {
+// freeBytes gives the bytes back, once, when the node is known not to exist.
+func (k *Node) freeBytes() {
 	if k.freed.CompareAndSwap(false, true) {
 		k.Owner.Bytes.Add(-int64(len(k.Dir) + 1 + len(k.Prefix) + 10))
 		k.Owner.forget(k)
@@ -180,7 +180,7 @@ func (k *Node) free() {
 
 func freeAll(ks []*Node) {
 	for _, k := range ks {
-		k.free()
+		k.freeBytes()
 	}
 }
 

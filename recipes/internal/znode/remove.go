@@ -66,7 +66,8 @@ type noWork struct{}
 
 func (noWork) InUse() bool { return false }
 
-// AwaitRelease waits for done, and prefers it to the end of ctx. So an Unlock with an ended ctx is no error if the lock was given back.
+// AwaitRelease waits for the channel done, and prefers it to the end of ctx. So an Unlock with an ended ctx is no error if the lock was
+// given back.
 func AwaitRelease(ctx context.Context, done <-chan error, ks []*Node) error {
 	var cause error
 	select {
@@ -242,7 +243,7 @@ func (j *janitor) sweep() error {
 	return errLeft
 }
 
-// deleteTogether deletes all in one request, and reports whether that was possible.
+// deleteTogether deletes all contenders in one request, and reports whether that was possible.
 func (j *janitor) deleteTogether(todo []*chore) bool {
 	ks := make([]*Node, len(todo))
 	for i, c := range todo {
@@ -260,7 +261,7 @@ func (j *janitor) deleteTogether(todo []*chore) bool {
 }
 
 func (c *chore) finish() {
-	c.k.free()
+	c.k.freeBytes()
 	c.done.Done()
 }
 
@@ -382,7 +383,7 @@ func (r *removal) finish(ctx context.Context) error {
 	return nil
 }
 
-// isRefused: a server has looked at a request and refused it.
+// isRefused reports whether a server has looked at a request and refused it.
 func isRefused(err error) bool {
 	return err != nil && session.OutcomeOf(err) == session.OutcomeDefinite && !errors.Is(err, session.ErrThrottled)
 }

@@ -88,8 +88,8 @@ func plainJSON(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// CarryRecord returns the data of a record for a new node. created is when the old node was created, in milliseconds since 1970. A damaged
-// record stays as it is.
+// CarryRecord returns the data of a record for a new node. The parameter created is the time of the old node's creation, in milliseconds
+// since 1970. A damaged record stays as it is.
 func CarryRecord(data []byte, created int64) []byte {
 	r, err := ParseRecord(data)
 	if err != nil || r.Since != 0 {
@@ -99,8 +99,8 @@ func CarryRecord(data []byte, created int64) []byte {
 	return r.Encode()
 }
 
-// From is the time when slots begin to count: the later of the declaration of their schedule and the begin of the record. created
-// is the creation of the record's node.
+// From is the time when slots begin to count: the later of the declaration of their schedule and the begin of the record. The parameter
+// created is the time when the record's node was created.
 func (r *Record) From(declared, created time.Time) time.Time {
 	if r.Since != 0 {
 		created = time.UnixMilli(r.Since)
@@ -200,8 +200,8 @@ type Outlook struct {
 	Missed []time.Time // were due, in order; it is too late to start them
 }
 
-// Look is the outlook at moment. Slots count after origin, see [Record.From]; both are times of the ensemble. holder is the token of the
-// job's holder, or 0 if there is none. The slot that the holder runs is not due.
+// Look is the outlook at moment. Slots count after origin, see [Record.From]; both are times of the ensemble. The parameter holder is
+// the token of the job's holder, or 0 if there is none. The slot that the holder runs is not due.
 func (r *Record) Look(p Rules, origin, moment time.Time, holder uint64) Outlook {
 	s := Outlook{}
 	for i := len(r.Slots) - 1; i >= 0 && s.Last == nil; i-- {

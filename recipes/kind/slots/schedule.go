@@ -146,8 +146,8 @@ func parseScheduleText(text string) (fields [5]uint64, err error) {
 	return fields, nil
 }
 
-// farthest is how far Next and Prev look. The rarest day, a Sunday 29 February, comes at least every forty years, also around 2100.
-const farthest = 41 * 366 * 24 * time.Hour
+// searchSpan is how far Next and Prev look. The rarest day, a Sunday 29 February, comes at least every forty years, also around 2100.
+const searchSpan = 41 * 366 * 24 * time.Hour
 
 // Next is the first instant of the schedule after t, in UTC; the zero time if there is none in the next forty years.
 func (s *Schedule) Next(t time.Time) time.Time {
@@ -163,12 +163,12 @@ func (s *Schedule) Has(t time.Time) bool { return !t.IsZero() && s.Prev(t).Equal
 // Never reports whether the schedule has no instant, such as the 30th of February.
 func (s *Schedule) Never() bool { return s.Next(time.Unix(0, 0)).IsZero() }
 
-// quarter divides the UTC offset of every time zone since 1972.
-const quarter = 15 * time.Minute
+// quarterHour divides the UTC offset of every time zone since 1972.
+const quarterHour = 15 * time.Minute
 
 // seek finds the instant of the schedule that is nearest to t, a whole minute, in one direction of time.
 func (s *Schedule) seek(t time.Time, way int) time.Time {
-	for start := t; t.Sub(start).Abs() < farthest; {
+	for start := t; t.Sub(start).Abs() < searchSpan; {
 		local := t.In(s.zone)
 		switch {
 		case s.month>>local.Month()&1 == 0, !s.onDay(local):
@@ -195,9 +195,9 @@ func (s *Schedule) onDay(local time.Time) bool {
 // nextQuarter is the first minute of the next quarter of an hour, or the last one of the quarter before.
 func nextQuarter(t time.Time, way int) time.Time {
 	if way > 0 {
-		return t.Truncate(quarter).Add(quarter)
+		return t.Truncate(quarterHour).Add(quarterHour)
 	}
-	return t.Truncate(quarter).Add(-time.Minute)
+	return t.Truncate(quarterHour).Add(-time.Minute)
 }
 
 // nextDay is the first minute of the day after local, or the last one of the day before. Where the zone changes its clock, it stops

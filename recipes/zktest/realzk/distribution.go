@@ -48,9 +48,9 @@ func classPath() (classes []string, err error) {
 
 var serverJar = regexp.MustCompile(`^zookeeper(-[0-9][^/]*)?\.jar$`)
 
-// logging are the configuration files of distributions' loggers: logback since 3.8, log4j before. Debian's package has neither,
+// logConfigs are the configuration files of distributions' loggers: logback since 3.8, log4j before. Debian's package has neither,
 // and logs by itself.
-var logging = map[string]string{
+var logConfigs = map[string]string{
 	"logback.xml": `<configuration><appender name="out" class="ch.qos.logback.core.ConsoleAppender"><encoder>
 <pattern>%d{HH:mm:ss.SSS} [%t] %level %logger{5} - %m%n</pattern></encoder></appender><root level="INFO"><appender-ref ref="out"/></root></configuration>
 `,

@@ -208,7 +208,7 @@ func prepare(tb TB, opts Options) *Server {
 		}
 		os.RemoveAll(dir)
 	})
-	for name, text := range logging {
+	for name, text := range logConfigs {
 		s.write(name, text)
 	}
 	// A small heap and the first compiler only: these servers live for seconds.

@@ -32,7 +32,7 @@ type Misfit struct {
 
 func (m *Misfit) Error() string { return m.text }
 
-// Of finds the kind of the node at path: as declared, or guessed from its data and children. inside lists a sub-node.
+// Of finds the kind of the node at path: as declared, or guessed from its data and children. The function inside lists a sub-node.
 func Of(path string, declared *kind.Payload, data []byte, children []string, inside func(name string) ([]string, error)) (Found, error) {
 	if declared != nil {
 		return Found{Kind: declared.Params.Kind(), Params: declared.Params}, nil

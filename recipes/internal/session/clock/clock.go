@@ -37,8 +37,8 @@ func (c Clock) Slept(moment time.Time) time.Duration {
 // nap is the shortest sleep that counts: smaller differences are the noise of reading two clocks one after the other.
 const nap = 10 * time.Millisecond
 
-// After returns the time.Now() moment when d will have passed since s, sleep included. slept is how long the machine has slept so
-// far: each second of sleep since s brings that moment a second nearer.
+// After returns the time.Now() moment when d will have passed since s, sleep included. The parameter slept is how long the machine has
+// slept so far: each second of sleep since s brings that moment a second nearer.
 func (s Stamp) After(d, slept time.Duration) time.Time {
 	if gap := slept - s.Slept; gap >= nap {
 		d -= gap

@@ -23,7 +23,8 @@ type Mechanism interface {
 
 // Exchange is the login of one connection.
 type Exchange struct {
-	// Next answers a server's challenge, which is nil at first. done ends the login: nothing more is sent or expected.
+	// Next answers a server's challenge, which is nil at first. If done is true, the login has ended: nothing more is sent or
+	// expected.
 	Next func(challenge []byte) (token []byte, done bool, err error)
 	// Refused is a clause: it says what a person should look at when the server refuses the login. Servers do not say why.
 	Refused string

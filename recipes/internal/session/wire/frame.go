@@ -161,8 +161,9 @@ func (r *Reply) Decode(op int32, ops int, body []byte) (err error) {
 	return err
 }
 
-// multi reads the results of a transaction of want operations; callers index them by operation. In one that was rolled back
-// every result is an error: 0 before the operation that failed, -2 after it (DataTree.processTxn). So all of them are read.
+// multi reads the results of a transaction; want is the number of its operations, and callers index them by operation. In one
+// that was rolled back every result is an error: 0 before the operation that failed, -2 after it (DataTree.processTxn). So all of
+// them are read.
 func (r *Reply) multi(c *Decoder, want int) error {
 	for !c.Bad {
 		op, done := c.Int32(), c.Bool()

@@ -21,8 +21,8 @@ type Login struct {
 	over  bool
 }
 
-// Step takes a login one step further, as Java's DigestMD5Server does. password is that of a user, "" if there is no such user.
-// The step that completes the login calls welcome with the client's name.
+// Step takes a login one step further, as Java's DigestMD5Server does. The function password returns the password of a user, ""
+// if there is no such user. The step that completes the login calls welcome with the client's name.
 func (l *Login) Step(token []byte, password func(user string) string, welcome func(user string)) (answer []byte, ok bool) {
 	switch {
 	case l.over:
@@ -62,12 +62,12 @@ func (l *Login) proof(user, password, cnonce, method string) string {
 		return string(sum[:])
 	}
 	text := func(raw string) string { return hex.EncodeToString([]byte(raw)) }
-	secret := hash(narrow(user), realm, narrow(password))
+	secret := hash(narrowText(user), realm, narrowText(password))
 	return text(hash(text(hash(secret, l.nonce, cnonce)), l.nonce, "00000001", cnonce, "auth", text(hash(method, uri))))
 }
 
-// narrow returns text in ISO 8859-1, or unchanged if it has other characters.
-func narrow(text string) string {
+// narrowText returns text in ISO 8859-1, or unchanged if it has other characters.
+func narrowText(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		if r > 0xff {

@@ -46,8 +46,8 @@ func (f *frame) isHeld() bool {
 	}
 }
 
-// New makes a box for a connection; raw is the connection below its TLS. taken is called, with the lock held, whenever the writer has
-// looked for frames to send. ended is called when it has sent the last frame, or can send no more.
+// New makes a box for a connection; raw is the connection below its TLS. The writer calls the function taken, with the lock held,
+// whenever it has looked for frames to send. It calls the function ended when it has sent the last frame, or can send no more.
 func New(lock sync.Locker, conn, raw net.Conn, taken func(bytes int), ended func()) *Box {
 	return &Box{lock: lock, conn: conn, raw: raw, taken: taken, ended: ended, died: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
@@ -144,8 +144,8 @@ func (b *Box) pause(d time.Duration) bool {
 // batchSize bounds the bytes that the writer takes at a time. size no longer includes them.
 const batchSize = 64 << 10
 
-// takeDue takes the frames that are due. wait is the time until the next frame is due; 0: wait until woken; negative: look again at
-// once.
+// takeDue takes the frames that are due. The result wait is the time until the next frame is due; 0: wait until woken; negative:
+// look again at once.
 func (b *Box) takeDue() (batch []byte, last bool, wait time.Duration) {
 	b.lock.Lock()
 	defer b.lock.Unlock()

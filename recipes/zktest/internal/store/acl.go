@@ -44,7 +44,7 @@ func (by Caller) hasRight(perms int32, acl []wire.ACL) bool {
 			return true
 		}
 		for _, i := range by.Identities {
-			if i.Scheme == a.Scheme && matches(a, i.ID) {
+			if i.Scheme == a.Scheme && matchesIdentity(a, i.ID) {
 				return true
 			}
 		}
@@ -52,8 +52,8 @@ func (by Caller) hasRight(perms int32, acl []wire.ACL) bool {
 	return false
 }
 
-// matches compares an entry with an identity of its scheme: addresses by prefix, others as strings.
-func matches(a wire.ACL, id string) bool {
+// matchesIdentity compares an entry with an identity of its scheme: addresses by prefix, others as strings.
+func matchesIdentity(a wire.ACL, id string) bool {
 	if a.Scheme != "ip" {
 		return id == a.ID
 	}

@@ -25,8 +25,8 @@ const (
 	Timed
 )
 
-// node is one znode. creates is what ZooKeeper calls the persisted cversion: it grows with every child created, never shrinks, and gives
-// the sequence numbers. The cversion that clients see also counts deletes.
+// node is one znode. The field creates is what ZooKeeper calls the persisted cversion: it grows with every child created, never shrinks,
+// and gives the sequence numbers. The cversion that clients see also counts deletes.
 type node struct {
 	data     []byte
 	acl      []wire.ACL
