@@ -151,7 +151,7 @@ func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*event.Result, error
 		}
 	}()
 	x.held = nil
-	if err := j.permitted(); err != nil {
+	if err := j.refuseEarly(); err != nil {
 		return nil, err
 	}
 	res := &event.Result{Counts: p.Summary()}
@@ -176,10 +176,10 @@ func (x *Applier) Apply(ctx context.Context, p *plan.Plan) (*event.Result, error
 // of several ensembles, which cannot share a transaction: if one of them would be refused anyway, none is written.
 func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 	r := x.job(p)
-	if err := r.permitted(); err != nil || !p.HasChanges() {
+	if err := r.refuseEarly(); err != nil || !p.HasChanges() {
 		return err
 	}
-	// Apply does not refuse because of a lock that we hold or would wait for.
+	// A held lock is no reason to refuse if we hold it ourselves, or if Apply would wait for it.
 	if err := r.verify(ctx); err != nil || r.fresh || x.opts.LockTimeout > 0 {
 		return err
 	}
@@ -188,15 +188,15 @@ func (x *Applier) Check(ctx context.Context, p *plan.Plan) error {
 
 // job begins one apply. If Begin took the lock, the job has the apply id in that lock.
 func (x *Applier) job(p *plan.Plan) *job {
-	r := &job{x: x, p: keyed(p), id: history.NewID(), start: time.Now(), own: wire.OwnACL(x.client, p.Set), held: x.held, fresh: x.held != nil}
+	r := &job{x: x, p: withKey(p), id: history.NewID(), start: time.Now(), own: wire.OwnACL(x.client, p.Set), held: x.held, fresh: x.held != nil}
 	if r.fresh {
 		r.id, r.s = r.held.ID, r.held.Session
 	}
 	return r
 }
 
-// keyed returns a copy of the plan. If the stack has no key for its checksums yet (see package record), the copy gets a new key.
-func keyed(p *plan.Plan) *plan.Plan {
+// withKey returns a copy of the plan. If the stack has no key for its checksums yet (see package record), the copy gets a new key.
+func withKey(p *plan.Plan) *plan.Plan {
 	q := *p
 	if q.Before.Key == "" {
 		q.Before.Key, q.Before.Fresh = newKey(), true
@@ -217,7 +217,8 @@ func (x *Applier) emit(e event.Event) {
 }
 
 // Before anything of the stack is read, mayBegin refuses a connection that is in neither set of administrators: the one that the
-// stack names, and the one of the root. The plan, made later, decides which of the two sets applies; permitted checks that set.
+// stack names, and the one of the root. The plan, made later, decides which of the two sets applies. The method refuseEarly then
+// checks that set.
 func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	named, path := desired.Intent.Access, record.ScaffoldPath(desired.Root)
 	var refused error
@@ -269,7 +270,7 @@ type job struct {
 
 // run applies a plan that has changes.
 func (r *job) run(ctx context.Context, res *event.Result) error {
-	ground, created, err := r.lock(ctx)
+	ground, created, err := r.takeLock(ctx)
 	if err != nil {
 		return err
 	}
@@ -295,7 +296,7 @@ func (r *job) run(ctx context.Context, res *event.Result) error {
 	start := time.Now()
 	sent := &commit.Sender{Held: r.held, Plan: p, ID: r.id, Own: r.own, Entry: r.entry(p), History: ground.History, Records: ground.Records, Total: max(1, len(p.Batches)), Besides: &r.besides, Left: left}
 	if err := sent.Send(ctx); err != nil {
-		return r.stopped(ctx, sent, drained, err)
+		return r.reopen(ctx, sent, drained, err)
 	}
 	if len(sent.Left) > 0 {
 		r.x.emit(event.Left{Addrs: sent.Left})
@@ -316,8 +317,8 @@ func (r *job) run(ctx context.Context, res *event.Result) error {
 	return lists.ReadBack(ctx, r.held, p, r.id)
 }
 
-// stopped opens the locks that were drained, and says how far the transactions came.
-func (r *job) stopped(ctx context.Context, sent *commit.Sender, drained *prepare.Drained, err error) error {
+// After an error, reopen opens the locks that were drained. The error that it returns says how far the transactions came.
+func (r *job) reopen(ctx context.Context, sent *commit.Sender, drained *prepare.Drained, err error) error {
 	var u *failure.UnknownError
 	if !errors.As(err, &u) { // after an UnknownError, the closed locks may be gone
 		drained.Gone(sent.Changes)
@@ -329,8 +330,8 @@ func (r *job) stopped(ctx context.Context, sent *commit.Sender, drained *prepare
 	return err
 }
 
-// permitted refuses a plan if that can be decided without a server.
-func (r *job) permitted() error {
+// refuseEarly refuses a plan if that can be decided without a server.
+func (r *job) refuseEarly() error {
 	switch {
 	case !r.p.Applyable():
 		return &failure.ProblemsError{Problems: r.p.Problems}
@@ -351,12 +352,13 @@ func (r *job) setOf() string {
 	return "of " + r.p.Root
 }
 
-// lock verifies the plan, and takes the lock for a saved one. Because of the first verification, an apply that will be refused
-// writes nothing, not even a contender. A saved plan is verified again under the lock, because another apply may have finished in
-// between. None can after that. Edits by hand of a node that the transactions write are detected by the versions in them.
+// takeLock verifies the plan. Because of this verification, an apply that will be refused writes nothing, not even a contender. If
+// Begin did not take the apply lock, takeLock takes it and verifies the plan again: another apply may have finished in between.
+// Under the lock, no other apply can finish. The transactions check the versions of the nodes that they write, so they detect
+// edits by hand.
 //
 // lock returns the nodes that the apply relies on ([prepare.Ground]), and the lists that new nodes get in the second pass.
-func (r *job) lock(ctx context.Context) (ground *prepare.Ground, created []plan.ACLStep, err error) {
+func (r *job) takeLock(ctx context.Context) (ground *prepare.Ground, created []plan.ACLStep, err error) {
 	if err = r.verify(ctx); err != nil {
 		return nil, nil, err
 	}

@@ -20,7 +20,7 @@
 // The structure, the parameters, the access lists of new nodes and the record change in one ZooKeeper transaction: all or nothing.
 // A plan that does not fit is cut into several transactions. After each of them, every lock exists completely or not at all. If an
 // apply ends between two, the next apply finishes it. Servers that accept less than ZooKeeper's default (jute.maxbuffer) get
-// smaller transactions, down to one lock with the record. If they accept 80,000 bytes, a stack of some thousand locks can be
+// smaller transactions, down to one lock with the record. If they accept 80,000 bytes, a stack of about a thousand locks can be
 // applied. If a transaction ends the connection, the apply sends a harmless request of the same length. The transaction counts as
 // too long only if this request also ends the connection, while servers answer short ones.
 //
@@ -30,10 +30,10 @@
 //
 // An apply writes no node without this stack's marker, with three exceptions: nodes that import blocks name, the nodes of a
 // family's keys, and the tool's own nodes. The tool's own nodes are .locktree, its contents, the root and created nodes above it.
-// If others made the root, the apply only adds entries to its access list, and later removes its own. If the contenders' list of a
-// family changes, an apply sets the new list on the key nodes that have the old one. If the family is deleted, the apply first
-// deletes the nodes of unused keys. It deletes no node that has children: a holder or waiter makes the whole transaction fail,
-// whenever it arrived. Only a lock that is named to be broken by force is deleted with its contenders.
+// If others made the root, the apply only adds entries to its access list, and later removes its own. If the access list that a
+// family gives to the nodes of its keys changes, an apply replaces it on the existing ones. If the family is deleted, the apply
+// first deletes the nodes of unused keys. It deletes no node that has children: a holder or waiter makes the whole transaction
+// fail, whenever it arrived. Only a lock that is named to be broken by force is deleted with its contenders.
 //
 // # What is not guaranteed
 //
@@ -62,11 +62,11 @@
 //
 // # How it works
 //
-// applier.go is the order of an apply. Each line of job.run is a phase, and takes the result of the one before. [read.Verify]
-// compares the tree with the pins of the plan. Package internal/prepare creates the nodes that the lock needs, and internal/lock
-// takes the lock. Then prepare widens rights and drains locks. Package internal/commit sends each transaction and determines its
-// outcome. Package internal/lists sets the access lists and reads them back. A program calls [Begin], which takes the lock before
-// the plan is made, or uses an [Applier] for a plan that was made before.
+// applier.go is the order of an apply. The method job.run calls the phases one after another; each takes the result of the one
+// before. [read.Verify] compares the tree with the pins of the plan. Package internal/prepare creates the nodes that the lock
+// needs, and internal/lock takes the lock. Then prepare widens rights and drains locks. Package internal/commit sends each
+// transaction and determines its outcome. Package internal/lists sets the access lists and reads them back. A program calls
+// [Begin], which takes the lock before the plan is made, or uses an [Applier] for a plan that was made before.
 //
 // Package apply imports packages read (the tree), failure (the errors), event (what an apply reports) and history. Packages evict
 // and checkup are independent of it.

@@ -11,8 +11,8 @@ import (
 
 // What the tests, which are programs like any other, know of the inside.
 
-// The stacks of these tests have one key. A list enters a sum through a slow function of it whose results are kept, and a sweep makes
-// thousands of stacks with the same few lists: that took a third of its time.
+// The stacks of these tests have one key. A list enters a sum through a slow function of it whose results are kept, and a sweep
+// makes thousands of stacks with the same few lists: that took a third of its time.
 func init() {
 	random, one := newKey, newKey()
 	newKey = func() string { return one }
@@ -30,6 +30,6 @@ func (x *Applier) Among(set *plan.Access) error { return x.checkAdmin(set, fromB
 // BeginSending returns an apply that holds its lock and has sent nothing yet.
 func BeginSending(ctx context.Context, x *Applier, p *plan.Plan) (*commit.Sender, error) {
 	j := &job{x: x, p: p, own: wire.OwnACL(x.client, nil)}
-	_, _, err := j.lock(ctx)
+	_, _, err := j.takeLock(ctx)
 	return &commit.Sender{Held: j.held, Plan: p, Own: j.own}, err
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// FromEnvironment returns the ensemble that the environment alone describes, as an ensemble block without arguments would:
+// FromEnvironment returns the ensemble that the environment alone describes. An ensemble block without arguments means the same:
 // ZOOKEEPER_SERVERS, ZOOKEEPER_USERNAME, and ZOOKEEPER_PASSWORD or ZOOKEEPER_PASSWORD_FILE, which is relative to dir. It returns
 // nil without an error if no servers are set. It serves commands that name a path and need no configuration. Nothing is declared
 // on this ensemble.

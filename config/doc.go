@@ -37,14 +37,14 @@
 //
 // A module block is one vertex of the graph: it waits for all of its arguments, and what uses one output waits for all of it.
 //
-// moved, import and removed blocks name addresses, which are parsed and never evaluated. With outputs they
-// become the [plan.Intent] of each ensemble's tree. Checks are evaluated into warnings and [Config.Checks].
+// moved, import and removed blocks name addresses, which are parsed and never evaluated. These blocks and the outputs become the
+// [plan.Intent] of each ensemble's tree. Checks are evaluated into warnings and [Config.Checks].
 //
 // # How to add to the language
 //
-// A new argument is a line in internal/syntax/language.go and one in internal/eval where its block is evaluated. A new kind of lock needs
-// no change here: its arguments come from package kind. A new function is an entry in internal/functions/table.go and a case in
-// functions_test.go.
+// A new argument is a line in internal/syntax/language.go and one in internal/eval where its block is evaluated. A new kind of
+// lock needs no change here: its arguments come from package kind. A new function is an entry in internal/functions/table.go and a
+// case in functions_test.go.
 //
 // # Secrets
 //
@@ -56,7 +56,8 @@
 // # Limits
 //
 // A configuration is its operator's own code, as with Terraform. Limits find a mistake early and say where it is.
-// internal/syntax/source.go limits files and nodes, internal/static/declarations.go limits modules. The time and memory that
-// expressions take are not limited. Load cannot be interrupted from within: a program that needs that calls it in a goroutine and
-// abandons it, as the command does.
+// internal/syntax/source.go limits files and nodes, internal/static/declarations.go limits modules. internal/functions limits the
+// results of some functions, and internal/syntax the nesting of expressions. Nothing limits the time and memory of expressions in
+// general. Load cannot be interrupted from within: a program that needs that calls it in a goroutine and abandons it, as the
+// command does.
 package config

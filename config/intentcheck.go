@@ -98,8 +98,8 @@ func checkMoves(e *eval.Evaluation, have *inventory) bool {
 		if _, still := have.addrs[v.From]; still && (have.exact[v.From] || !v.One) {
 			e.Errorf(v.Decl.Block.Arg("from").Expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, declaredAt(e, have.addrs[v.From]))
 		}
-		// Each renaming adds a move to a chain of moves. Old moves stay for ensembles to which a version of the configuration was never
-		// applied. So only the end of the chain must exist.
+		// Each renaming adds a move to a chain of moves. Old moves stay in the configuration for ensembles that may have missed
+		// the versions in between. So only the end of the chain must exist.
 		if next[v.To] != nil || all.Removed(v.To) != nil {
 			continue
 		}

@@ -1,5 +1,5 @@
 // Package examples holds configurations and programs that show what locktree is for. A test plans every configuration here, and
-// applies all but that of policy. The code in the README is generated from the quickstart.
+// applies all except the one in the folder policy. The code in the README is generated from the quickstart.
 package examples
 
 import "embed"

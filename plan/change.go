@@ -24,8 +24,9 @@ type Change struct {
 	// path as its NextPath. A plan shows the two as one replacement, see [Plan.Shown]. For a lock, both are in one transaction.
 	PreviousPath string `json:"previous_path,omitempty"`
 	NextPath     string `json:"-"`
-	// Importing is the path of the znode that is taken over, "" when none is. An idle lock is replaced: its node may be a
-	// container, which no client can detect and which servers delete when it is unused. A lock in use is updated in place.
+	// Importing is the path of the znode that is taken over, "" when no znode is taken over. An idle lock is replaced: its node
+	// may be a container, which no client can detect and which servers delete when it is unused. A lock in use is updated in
+	// place.
 	Importing string `json:"importing,omitempty"`
 	// Break means that the contenders of the deleted lock are deleted with it, by force.
 	Break bool `json:"break,omitempty"`
@@ -47,8 +48,8 @@ type Change struct {
 	// Former is the node of the lock at PreviousPath.
 	Former *Node `json:"-"`
 	// Missing is the outermost part of a deleted node's address that the configuration does not declare. If a moved lock takes the
-	// path of a lock that is no longer declared, a plan also shows the deletion of the latter. Then Leaves is the Reason of this
-	// deletion, and Missing is of the address of the deleted lock.
+	// path of a lock that is no longer declared, a plan also shows the deletion of the latter. In that case the field Leaves is
+	// the Reason of this deletion, and Missing is a part of the deleted lock's address.
 	Missing Addr   `json:"-"`
 	Leaves  Reason `json:"-"`
 	// FormerLists are the access lists that the apply replaces by After.Payload.ChildACL on the nodes of a family's keys; nil for
@@ -92,8 +93,8 @@ const (
 	ReasonDeleteOtherEnsemble Reason = "delete_because_other_ensemble"
 )
 
-// stays reports whether the node belongs to the stack afterwards.
-func (c *Change) stays() bool { return c.After != nil && c.Action != Forget }
+// staysOwned reports whether the node belongs to the stack afterwards.
+func (c *Change) staysOwned() bool { return c.After != nil && c.Action != Forget }
 
 // ReasonText returns the clause that Terraform prints in parentheses, without them:
 // "because mutex.books is not in configuration". "" when there is none.
@@ -200,7 +201,7 @@ func (c *Change) Compare() {
 	if c.Before.Live == nil || len(c.ForcesReplace) > 0 {
 		return // a replacement creates all parts again
 	}
-	c.MissingParts = missing(c.Before)
+	c.MissingParts = missingParts(c.Before)
 	for _, part := range c.Before.Live.Parts {
 		switch {
 		case part.Absent:
@@ -212,8 +213,8 @@ func (c *Change) Compare() {
 	}
 }
 
-// missing names the parts that a node lacks.
-func missing(n *Node) (names []string) {
+// missingParts names the parts that a node lacks.
+func missingParts(n *Node) (names []string) {
 	for _, part := range n.Live.Parts {
 		if part.Absent {
 			names = append(names, part.Name)
@@ -245,9 +246,9 @@ func (c *Change) Tied() (paths []string) {
 	return paths
 }
 
-// NeedsIdle reports whether the change needs a lock without holders and waiters: deletion and replacement do. It does not depend
-// on who uses it now, which changes while a plan waits for approval. A node that may be a container is not replaced while it is
-// in use: see [Change.Leave].
+// NeedsIdle reports whether the change needs a lock without holders and waiters: deletion and replacement need one. It does not
+// depend on who uses it now, which changes while a plan waits for approval. A node that may be a container is not replaced while
+// it is in use: see [Change.Leave].
 func (c *Change) NeedsIdle() bool {
 	if c.Before == nil || c.Before.Kind().Container || c.Reason == ReasonReplaceContainer {
 		return false
@@ -264,7 +265,7 @@ func (c *Change) Leave() bool {
 	}
 	after := c.After.WithPayload()
 	after.Payload.Carry(c.Before.Payload)
-	c.Action, c.Reason, c.MissingParts, c.After = Update, "", missing(c.Before), after
+	c.Action, c.Reason, c.MissingParts, c.After = Update, "", missingParts(c.Before), after
 	switch {
 	case c.Importing != "" && !c.Kind.Container:
 		after.Payload.Made = kind.MadeElsewhere
@@ -302,8 +303,9 @@ func (c *Change) String() string {
 // String writes "digest:payments:crd -> digest:payments:cdrwa".
 func (d ACLDiff) String() string { return d.Before.String() + " -> " + d.After.String() }
 
-// replacing joins a creation at a new path and the deletion at the old one (from) into the one replacement that a plan shows.
-func (c *Change) replacing(from *Change) *Change {
+// joinMove joins a creation at a new path and the deletion at the old one (the parameter from) into the one replacement that a
+// plan shows.
+func (c *Change) joinMove(from *Change) *Change {
 	r := &Change{
 		Action: Replace, Reason: ReasonReplaceCannotUpdate, Addr: c.Addr, Path: c.Path, PreviousPath: from.Path, Kind: c.Kind,
 		Before: from.Before, After: c.After, Usage: from.Usage, Drift: from.Drift, Break: from.Break,

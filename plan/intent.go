@@ -35,7 +35,7 @@ type Intent struct {
 // address that is still declared, and there are no cycles.
 type Move struct {
 	From, To Addr
-	// One is true when one of the two addresses ends in a key. Then a single instance moves, and mutex.a does not cover
+	// The field One is true when one of the two addresses ends in a key. Then a single instance moves, and mutex.a does not cover
 	// mutex.a["k"].
 	One    bool
 	Origin string // "locks.locktree.hcl:12"
@@ -121,8 +121,8 @@ type Options struct {
 	// Destroy plans the deletion of everything the stack owns. The desired tree
 	// still says what is protected.
 	Destroy bool
-	// Identities are our identities on the servers, as in recipes.Client.Identities: without rights. None is an error: even a client
-	// without credentials is world:anyone.
+	// Identities are our identities on the servers, as in recipes.Client.Identities: without rights. None is an error: even a
+	// client without credentials is world:anyone.
 	Identities kind.List
 	// Elsewhere is what the stack has on its other ensembles: an address that is no longer declared may match there. It has no
 	// other use.
@@ -137,8 +137,8 @@ type Options struct {
 	// AllowMassDestroy lets a plan delete more than 30 % of a namespace's nodes
 	// (at least five), which is otherwise a [problem.MassDestroy]. Destroy implies it.
 	AllowMassDestroy bool
-	// Drain is how long an apply waits until locks that are to be deleted are idle. While it waits, they grant nothing new. 0 does
-	// not drain.
+	// Drain is how long an apply waits until locks that it deletes or replaces are idle. While it waits, they grant nothing new. 0
+	// does not drain.
 	Drain time.Duration
 	// ForceBreak are exact addresses of locks whose contenders are deleted with
 	// them. Each program that holds one learns that it has lost it, but only after the

@@ -18,7 +18,8 @@ import (
 
 // Plan is what an apply to one ensemble would do. It is plain data.
 //
-// Package plan/document makes its JSON, as "locktree show -json" prints it. Do not print a [Tree] or an [Access] as JSON: it has digests.
+// Package plan/document makes its JSON, as "locktree show -json" prints it. Do not print a [Tree] or an [Access] as JSON: it has
+// digests.
 type Plan struct {
 	Ensemble string
 	Root     string
@@ -27,9 +28,8 @@ type Plan struct {
 	Servers []string
 	Destroy bool // everything of the stack goes, its record included
 
-	// Changes are in the order of execution: deletions first, children before parents;
-	// then all others, parents before children. NoOp is included. If a path changes, the deletion at the old one is done with the creation
-	// at the new one.
+	// Changes are in the order of execution: deletions first, children before parents; then all others, parents before children.
+	// NoOp is included. If a path changes, the deletion at the old one is done with the creation at the new one.
 	Changes  []Change
 	Problems []Problem // errors first, then by path
 	// Access are the access lists of the tool's own nodes that change.
@@ -100,7 +100,8 @@ type Output struct {
 	Value json.RawMessage `json:"value,omitempty"` // nil when Sensitive: such values are stored nowhere
 	// Sensitive outputs are known only by name.
 	Sensitive bool `json:"sensitive,omitempty"`
-	// From are the addresses of the blocks, without instance keys, whose nodes a declared value comes from. They are not stored.
+	// The field From has the addresses, without instance keys, of the blocks whose nodes a declared value comes from. They are not
+	// stored.
 	From []Addr `json:"-"`
 }
 
@@ -258,7 +259,7 @@ func (p *Plan) String() string {
 // DropsIndex reports whether no record is left: everything is destroyed, nothing had to
 // stay, and there is no output to keep. The record may also have been lost already.
 func (p *Plan) DropsIndex() bool {
-	return p.Destroy && len(p.Before.Untracked) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() }) &&
+	return p.Destroy && len(p.Before.Untracked) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.staysOwned() }) &&
 		!slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.After != nil })
 }
 
@@ -281,7 +282,7 @@ func (p *Plan) Shown() []*Change {
 		comes, goes := from != nil && from.NextPath == c.Path, to != nil && to.PreviousPath == c.Path
 		switch {
 		case comes:
-			out = append(out, c.replacing(from))
+			out = append(out, c.joinMove(from))
 			if c.Action == Replace && !goes { // the lock that was there is declared nowhere
 				out = append(out, &Change{Action: Delete, Addr: c.Before.Owned(), Path: c.Path, Kind: c.Before.Kind(), Before: c.Before,
 					Reason: c.Leaves, Missing: c.Missing, Usage: c.Usage, Drift: c.Drift, Break: c.Break})
@@ -323,10 +324,10 @@ type ACLStep struct {
 	OfKey    bool  // the node of a family's key, which is deleted after its last user
 }
 
-// ACLSteps returns the access lists to set on existing nodes after the transaction, children before parents. The order does not
-// matter for the rights needed, since setting a list needs ADMIN on the node itself. It makes a namespace open or close only when
-// everything in it is as declared. The contents of .locktree come last, and then .locktree itself, whose list is the set of the
-// root.
+// ACLSteps returns the access lists to set on existing nodes after the transaction, children before parents. The rights needed do
+// not depend on the order, since setting a list needs ADMIN on the node itself. Because children come first, the list of a
+// namespace changes only when everything in it has its declared list. The contents of .locktree come last, and then .locktree
+// itself, whose list is the set of the root.
 func (p *Plan) ACLSteps() []ACLStep {
 	var steps []ACLStep
 	for c := range p.Each() {

@@ -4,7 +4,8 @@
 //
 // A [Report] lists the findings, as conditions of package inspect/check. [Administrators] finds whom to ask for a right.
 //
-// The package relies on read for the tree, on inspect for single locks and on plan for the rights that a node needs. It writes nothing.
+// The package relies on read for the tree, on inspect for single locks and on plan for the rights that a node needs. It writes
+// nothing.
 package checkup
 
 import (
@@ -91,7 +92,7 @@ func checkOpen(ctx context.Context, c *recipes.Client, declared *plan.Tree, limi
 			if err := out.keys(ctx, c, paths[i], in.Payload); err != nil {
 				return nil, err
 			}
-		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth): // the conditions about access report that
+		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth): // the conditions about access report ErrNoNode and ErrNoAuth
 			return nil, err
 		}
 	}

@@ -34,8 +34,8 @@ type (
 	Scaffolded struct{ Paths []string }
 	// Verified: every node that the plan relied on is still as the plan saw it.
 	Verified struct{ Pins int }
-	// ACLWidened: we had ADMIN on the node but not the rights that the transaction needs,
-	// and granted them to ourselves; the plan's list follows.
+	// ACLWidened: we had ADMIN on the node but lacked rights that the transaction needs,
+	// and granted them to ourselves. The apply sets the plan's list later.
 	ACLWidened struct {
 		Addr plan.Addr
 		Path string

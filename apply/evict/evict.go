@@ -39,7 +39,7 @@ type Acquisition struct {
 	Queued     bool         // it is a place in the queue
 	Nodes      []kind.Party // in the lock
 	Others     []kind.Party // in other locks, see [Acquisition.Set]
-	Blind      bool         // Others may be incomplete: not every lock could be looked at
+	Blind      bool         // the field Others may be incomplete: not every lock could be looked at
 }
 
 // Acquisitions returns the acquisitions in a lock, those of holders first.
@@ -55,7 +55,7 @@ func Acquisitions(in *inspect.Report) (out []Acquisition) {
 				out, at = append(out, Acquisition{Party: p, Queued: side.waits}), len(out)
 			}
 			a := &out[at]
-			if a.Permits == 0 && p.Permits > 0 { // until now a node in the gate stood for the waiter, see includes
+			if a.Permits == 0 && p.Permits > 0 { // a.Party was the waiter's node in the gate (see includes); its first node with permits replaces it
 				a.Party = p
 			}
 			a.Nodes = append(a.Nodes, p)

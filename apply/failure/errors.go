@@ -42,8 +42,8 @@ func (e *ProblemsError) Explain() (x explain.Explanation) {
 	return x
 }
 
-// StaleError: nodes that the plan relied on have changed since it was made. Locked means that the plan was made under the apply
-// lock, so no other apply of this stack has changed them. First means that the stack had no apply lock yet.
+// StaleError: nodes that the plan relied on have changed since it was made. The field Locked means that the plan was made under
+// the apply lock, so no other apply of this stack has changed them. The field First means that the stack had no apply lock yet.
 type StaleError struct {
 	Differences   []Difference
 	Locked, First bool
@@ -211,8 +211,8 @@ func (e *ConflictError) Explain() explain.Explanation {
 	}
 }
 
-// TooLargeError: the transaction is larger than a ZooKeeper server accepts, and cannot be cut because it contains one change.
-// Refused means that it was sent. The servers ended the connection each time, and did so for harmless requests of the same
+// TooLargeError: the transaction is larger than a ZooKeeper server accepts, and cannot be cut because it contains one change. The
+// field Refused means that it was sent. The servers ended the connection each time, and did so for harmless requests of the same
 // length, while they answered short ones. Their jute.maxbuffer is lower than Limit, the default. Without Refused, nothing was
 // sent.
 type TooLargeError struct {
@@ -257,7 +257,7 @@ type NodeError struct {
 	Path    string
 	Op      string // "create", "set", "delete", "check", "read", "lock", "apply to", "commit to", "use", "set the access list of"
 	Why     string // what the answer means: a clause
-	Named   bool   // Why says who the servers take us for
+	Named   bool   // the field Why names the identities that the servers know of us
 	Written string // as in [explain.Explanation]
 	Next    string // what to do: sentences
 	Err     error
@@ -307,8 +307,8 @@ func (e *UnknownError) Explain() explain.Explanation {
 	}
 }
 
-// ACLPhaseError: the transaction WAS committed, but not all access lists of existing
-// nodes could be set. The rest is noted in the record, and the next apply finishes. If
+// ACLPhaseError: the transaction WAS committed, but afterwards not all access lists
+// could be set. The rest is noted in the record, and the next apply finishes. If
 // Done equals Total all were set, and only the note is left.
 type ACLPhaseError struct {
 	ApplyID     string
@@ -318,13 +318,13 @@ type ACLPhaseError struct {
 }
 
 func (e *ACLPhaseError) Explain() explain.Explanation {
-	were := fmt.Sprintf("%d of %d access lists of existing nodes were", e.Done, e.Total)
+	were := fmt.Sprintf("%d of %d access lists were", e.Done, e.Total)
 	switch {
 	case e.Unlisted:
-		were = "no access list of an existing node was"
+		were = "no access list was"
 	case e.Done == e.Total:
 		return explain.Of(e.Err).Within("A note about access lists is left",
-			fmt.Sprintf("The transaction was committed, and all %d access lists of existing nodes were set. The record still notes them as pending, because the note could not be removed: ", e.Total),
+			fmt.Sprintf("The transaction was committed, and all %d access lists were set. The record still notes them as pending, because the note could not be removed: ", e.Total),
 			"The note does no harm: the next apply that changes anything removes it.")
 	}
 	return explain.Of(e.Err).Within("Not all access lists are set", "The transaction was committed, and "+were+" set. Then: ",

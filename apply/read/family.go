@@ -210,7 +210,7 @@ type usedError struct{ path string }
 func (e *usedError) Error() string { return e.path + " is in use" }
 
 // KeyInUse returns the path of something in a family that is in use, "" if there is nothing. A child that is no node of a key
-// counts as used. KeyInUse calls sweep with the operations that delete a key's node, for each unused one, from several
+// counts as used. For each unused key node, KeyInUse calls the function sweep with the operations that delete it, from several
 // goroutines.
 func KeyInUse(ctx context.Context, s *direct.Session, n *plan.Node, sweep func(ctx context.Context, ops []tx.Op) error) (string, error) {
 	f := familyOf(n)
@@ -279,7 +279,7 @@ func (f *keyed) look(ctx context.Context, s *direct.Session, key string) (ops []
 // Used returns the path of a lock that has to be idle and is in use, "" if there is none. For a family, the path is that of a node
 // in use. The path of the last look is looked at first: while it is in use, a family is not listed again.
 func Used(ctx context.Context, s *direct.Session, c *plan.Change, stats map[string]*zk.Stat, last string) (string, error) {
-	switch in := occupied(c, stats); {
+	switch in := hasChildren(c, stats); {
 	case !in:
 		return "", nil
 	case c.Before.Kind().Key == nil:
@@ -326,9 +326,10 @@ func familyContents(ctx context.Context, s *direct.Session, n *plan.Node) ([]str
 // KeySteps returns the access lists to set on the nodes of keys that still have a former list. us are the identities of the
 // connection.
 //
-// An apply calls KeySteps after the last transaction, which raised the version of each family's node: a client that makes a key
-// node with the former list checks the version from before. So no such node appears after this look. All earlier ones are seen,
-// because a server that has answered the transaction, or a later request, has applied all earlier writes.
+// A client creates a key node only if the family's node has the version that the client has read. An apply calls KeySteps after
+// the last transaction, which raised that version. So no key node with a former list appears after KeySteps has listed the nodes.
+// KeySteps sees all earlier ones, because a server that has answered the transaction, or a later request, has applied all earlier
+// writes.
 func KeySteps(ctx context.Context, s *direct.Session, p *plan.Plan, us []kind.ACL) (steps []plan.ACLStep, err error) {
 	for c := range p.Each() {
 		if len(c.FormerLists) == 0 {

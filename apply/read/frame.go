@@ -83,8 +83,9 @@ func framePaths(tree, desired *plan.Tree) []string {
 	return slices.Compact(paths)
 }
 
-// Alone returns an error if another stack has its record in the root. Before this stack's first apply, it also looks at the roots
-// above. If there is no error, it returns the data version of the directory of records, which every first apply raises.
+// The function Alone returns an error if another stack has its record in the root. Before this stack's first apply, it also looks
+// at the roots above. If there is no error, it returns the data version of the directory of records, which every first apply
+// raises.
 func Alone(ctx context.Context, s *direct.Session, root, stack string) (version int32, err error) {
 	for at := root; ; at = kind.ParentPath(at) {
 		records := kind.ParentPath(record.IndexPath(at, stack))
@@ -99,7 +100,7 @@ func Alone(ctx context.Context, s *direct.Session, root, stack string) (version 
 		slices.Sort(names)
 		for _, name := range names {
 			if name != stack {
-				return 0, taken(root, at, stack, name, fmt.Sprintf("%s is its record", record.IndexPath(at, name)))
+				return 0, takenError(root, at, stack, name, fmt.Sprintf("%s is its record", record.IndexPath(at, name)))
 			}
 		}
 		if len(names) > 0 || at == "/" {
@@ -108,8 +109,8 @@ func Alone(ctx context.Context, s *direct.Session, root, stack string) (version 
 	}
 }
 
-// taken is the error of a root that is another stack's, or lies inside another stack's root.
-func taken(root, theirs, stack, other, why string) error {
+// takenError is the error of a root that is another stack's, or lies inside another stack's root.
+func takenError(root, theirs, stack, other, why string) error {
 	which, next := "this root", fmt.Sprintf("Give stack %q a root of its own beside %s: see \"locktree help two-teams\". If stack %q is to go, destroy it first.", stack, theirs, other)
 	if root != theirs {
 		which = "the root " + theirs + ", which is around this path,"
@@ -144,13 +145,13 @@ func (r *reader) owner(ctx context.Context) error {
 			Next: "Give one of the two another stack or another root.",
 		}
 	default:
-		return taken(r.tree.Root, r.tree.Root, r.tree.Stack, p.Owner.Stack, "which declares it as "+p.Owner.Addr)
+		return takenError(r.tree.Root, r.tree.Root, r.tree.Stack, p.Owner.Stack, "which declares it as "+p.Owner.Addr)
 	}
 	return nil
 }
 
-// Recognize checks that an ensemble has the id that is pinned, if one is, and that the root belongs to no other stack, as far as we may
-// read that. It reads nothing more.
+// If an id is pinned, Recognize checks that the ensemble has it. It also checks that the root belongs to no other stack, as far as
+// we may read that. It reads nothing more.
 func Recognize(ctx context.Context, s *direct.Session, desired *plan.Tree) error {
 	if err := rightEnsemble(ctx, s, desired); err != nil {
 		return err

@@ -27,15 +27,17 @@ import (
 // Tries is how often Tree reads at most. It starts over if an apply finished meanwhile.
 const Tries = 5
 
-// Tree reads the live tree of desired's stack below desired's root: its record,
-// every node that the record or desired names, and everything inside the stack's
-// namespaces. It sends no write. The tree belongs to one version of the record: if an
-// apply finishes in between, Tree starts over; a [*failure.MovedError] means that it gave up.
+// Tree reads the live tree of desired's stack below desired's root: its record, every node
+// that the record or desired names, and the contents of the stack's namespaces. Where others
+// may create nodes, or another configuration has its root, Tree only counts the contents. It
+// sends no write. The tree belongs to one version of the record: if an apply finishes in
+// between, Tree starts over; a [*failure.MovedError] means that it gave up.
 //
 // Edits by hand during the read may or may not be seen; the apply verifies again what
 // a plan relied on.
 //
-// If desired pins the id of the ensemble, an ensemble with another one is a [*failure.WrongEnsembleError], and nothing else is read.
+// If desired pins the id of the ensemble, an ensemble with another one is a [*failure.WrongEnsembleError], and nothing else is
+// read.
 func Tree(ctx context.Context, s *direct.Session, desired *plan.Tree) (*plan.Tree, error) {
 	return new(Tally).Tree(ctx, s, desired)
 }
@@ -152,7 +154,7 @@ type reader struct {
 
 func newReader(s *direct.Session, t *Tally, tree, desired *plan.Tree) *reader {
 	r := &reader{s: s, tally: t, tree: tree, seen: make(map[string]*plan.Node, len(desired.Nodes)), share: sharing{desired: desired}}
-	r.names = r.named(desired)
+	r.names = r.namedPaths(desired)
 	return r
 }
 
@@ -191,7 +193,7 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	if len(desired.Intent.Imports) == 0 {
 		return nil
 	}
-	return r.adopt(ctx, desired)
+	return r.readImports(ctx, desired)
 }
 
 // missedPaths lists the named paths that the walk cannot have met: their parent exists but is not ours, or is not walked into, so
@@ -199,7 +201,8 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 //
 // r.names is sorted, so a parent comes before its children. The children of a namespace of ours were all visited, so a child that
 // was not seen is absent. A child of a lock of ours also counts as absent, although it was not visited, because it is no
-// declaration. If the lock is to become a namespace, the transaction fails with NotEmpty.
+// declaration. If such a child exists and the lock is to become a namespace, the transaction cannot delete the lock: it fails with
+// NotEmpty.
 func (r *reader) missedPaths(rootThere bool) []string {
 	var out []string
 	for _, path := range r.names {
@@ -219,8 +222,8 @@ func (r *reader) missedPaths(rootThere bool) []string {
 	return out
 }
 
-// named are the paths of the configuration and of the record, sorted.
-func (r *reader) named(desired *plan.Tree) []string {
+// namedPaths are the paths of the configuration and of the record, sorted.
+func (r *reader) namedPaths(desired *plan.Tree) []string {
 	out := make([]string, 0, len(desired.Nodes))
 	for _, n := range desired.Nodes {
 		out = append(out, n.Path)
@@ -279,7 +282,7 @@ func (r *reader) get(ctx context.Context, s *direct.Session, path string) (*plan
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil
 	case errors.Is(err, zk.ErrNoAuth):
-		return r.unreadable(ctx, path)
+		return r.keepUnreadable(ctx, path)
 	case err != nil:
 		return nil, refusal.Read(path, err)
 	}
@@ -311,9 +314,10 @@ func (r *reader) cannotUnderstand(n *plan.Node, data []byte) {
 	r.illegible = append(r.illegible, n)
 }
 
-// complete reads the rest of a node: its access list and its children.
-func (r *reader) complete(ctx context.Context, s *direct.Session, n *plan.Node) (*plan.Node, []string, error) {
-	// A plan needs neither the access list nor the contenders of such a node. If the node is to be imported, adopt reads them.
+// readRest reads the rest of a node: its access list and its children.
+func (r *reader) readRest(ctx context.Context, s *direct.Session, n *plan.Node) (*plan.Node, []string, error) {
+	// A plan needs neither the access list nor the contenders of such a node. If the node is to be imported, readImports reads
+	// them.
 	if !r.ours(n) {
 		return n, nil, nil
 	}
@@ -329,17 +333,17 @@ func (r *reader) complete(ctx context.Context, s *direct.Session, n *plan.Node) 
 	if n.Kind().Container {
 		return r.list(ctx, n)
 	}
-	err = r.use(ctx, s, n)
+	err = r.readUsage(ctx, s, n)
 	if errors.Is(err, zk.ErrNoAuth) { // the refusal may be about one of its parts; without them the rest is of little use
-		n, err = r.unreadable(ctx, n.Path)
+		n, err = r.keepUnreadable(ctx, n.Path)
 	}
 	return n, nil, err
 }
 
-// unreadable keeps a node that we may not read, because its existence matters. Servers before 3.8.4 and 3.9.2 tell everybody
+// keepUnreadable keeps a node that we may not read, because its existence matters. Servers before 3.8.4 and 3.9.2 tell everybody
 // whether a node exists. Later ones require READ on a node that exists (ZOOKEEPER-2590), so a refusal proves that it exists, and no
 // more.
-func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, error) {
+func (r *reader) keepUnreadable(ctx context.Context, path string) (*plan.Node, error) {
 	n := &plan.Node{Path: path, Live: &plan.Live{}}
 	stat, err := r.s.Exists(ctx, path)
 	switch {
@@ -409,9 +413,9 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 	}
 }
 
-// structural reports whether the lock above has the node among its Parts already. Only a lock that the configuration no longer has
-// comes with such nodes: the contents of our locks are not visited.
-func (r *reader) structural(path string) bool {
+// isPart reports whether the lock above the node has it among its Parts already. This happens only if the configuration no
+// longer has the lock; otherwise nothing inside our locks is visited.
+func (r *reader) isPart(path string) bool {
 	above := r.seen[kind.ParentPath(path)]
 	return above != nil && slices.ContainsFunc(above.Live.Parts, func(p plan.Part) bool { return kind.JoinPath(above.Path, p.Name) == path })
 }
@@ -431,7 +435,7 @@ func (r *reader) collect() {
 			r.tree.Unread[at]--
 		}
 		_, named := slices.BinarySearch(r.names, path)
-		if r.ours(n) || named && !r.structural(path) {
+		if r.ours(n) || named && !r.isPart(path) {
 			r.tree.Nodes = append(r.tree.Nodes, n)
 		}
 		if !r.ours(n) && r.ours(r.seen[kind.ParentPath(path)]) {
@@ -449,7 +453,8 @@ func (r *reader) collect() {
 	slices.Sort(r.tree.Unreadable)
 }
 
-// visit reads some nodes, nil for those that do not exist, and the paths of the children of the namespaces of ours among them.
+// visit reads the nodes at the paths; a node that does not exist is nil. For each namespace of ours among the nodes, visit also
+// returns the paths of its children.
 //
 // The requests for a node are executed at different moments. This does no harm: the pins have the versions from the first
 // request, and an apply compares those again. A node that is deleted in between is absent.
@@ -457,7 +462,7 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 	var rest direct.Reads
 	for _, path := range paths {
 		if _, named := slices.BinarySearch(r.names, path); named {
-			uses(&rest, path, r.share.desired.Find(path))
+			addRest(&rest, path, r.share.desired.Find(path))
 		}
 	}
 	first, then := r.s.ReadAhead(ctx, direct.Reads{Get: paths}), r.s.ReadAhead(ctx, rest)
@@ -470,7 +475,7 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 	for i, n := range nodes {
 		var below []string
 		if n != nil && n.Live.Trouble != plan.TroubleUnreadable {
-			if nodes[i], below, err = r.complete(ctx, then, n); err != nil {
+			if nodes[i], below, err = r.readRest(ctx, then, n); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -479,13 +484,13 @@ func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node,
 	return nodes, children, nil
 }
 
-// uses adds requests to the list reads: those that complete sends for a node of ours. It leaves out the many directories of a
-// family.
-func uses(reads *direct.Reads, path string, n *plan.Node) {
-	reads.GetACL = append(reads.GetACL, path)
+// addRest adds to the batch the requests that the method readRest sends for a node of ours. It leaves out the many directories of
+// a family.
+func addRest(batch *direct.Reads, path string, n *plan.Node) {
+	batch.GetACL = append(batch.GetACL, path)
 	if k := n.Kind(); k != nil {
 		for _, part := range k.Children {
-			reads.GetACL = append(reads.GetACL, kind.JoinPath(path, part))
+			batch.GetACL = append(batch.GetACL, kind.JoinPath(path, part))
 		}
 	}
 }
@@ -507,9 +512,9 @@ const (
 	writesAhead   = 4  // such writes that wait for their answers
 )
 
-// forEach calls f for every index of paths, several at a time, and returns the first error. For some paths, requests returns the
-// reads that f needs. They are sent ahead. Any other request of f costs a round trip, for which the other calls wait. The first
-// error ends the context of all calls. f must be safe for concurrent use. t counts the paths that are done.
+// forEach calls f for every index of paths, several at a time, and returns the first error. The function requests returns the
+// reads that f needs for the given paths. They are sent ahead. Any other request of f costs a round trip, for which the other
+// calls wait. The first error ends the context of all calls. f must be safe for concurrent use. t counts the paths that are done.
 func forEach(ctx context.Context, t *Tally, s *direct.Session, paths []string, requests func(paths []string) direct.Reads,
 	f func(ctx context.Context, s *direct.Session, i int) error) error {
 	return batches(ctx, t, len(paths), func(ctx context.Context, first, end int) error {
@@ -526,13 +531,13 @@ func forEach(ctx context.Context, t *Tally, s *direct.Session, paths []string, r
 // Tally counts the nodes that are read, so that a caller can show the progress. It is safe for concurrent use.
 type Tally struct{ done, all, least atomic.Int64 }
 
-// Count returns how many nodes were read, and how many are known that have to be read. The second number grows with each level of
-// the tree.
+// Count returns how many nodes were read, and how many have to be read as far as is known. The second number grows with each level
+// of the tree.
 func (t *Tally) Count() (done, all int) {
 	return int(t.done.Load()), int(max(t.all.Load(), t.least.Load()))
 }
 
-// begin counts from zero, with at least so many to read.
+// begin counts from zero. The parameter least is how many nodes there are at least to read.
 func (t *Tally) begin(least int) {
 	t.done.Store(0)
 	t.all.Store(0)

@@ -20,8 +20,8 @@ import (
 // the rest.
 const MaxDescribed = 32
 
-// use fills in the structural children and contenders of a lock. For a family it looks at some keys.
-func (r *reader) use(ctx context.Context, s *direct.Session, n *plan.Node) error {
+// readUsage fills in the structural children and contenders of a lock. For a family it looks at some keys.
+func (r *reader) readUsage(ctx context.Context, s *direct.Session, n *plan.Node) error {
 	if n.Kind().Key != nil {
 		return r.family(ctx, n)
 	}
@@ -57,7 +57,7 @@ func (r *reader) contenders(ctx context.Context, s *direct.Session, n *plan.Node
 		}
 		lists[""] = without(names, k.Children)
 	}
-	line, junk := queued(n, lists)
+	line, junk := listQueues(n, lists)
 	if len(line)+len(junk) == 0 {
 		return nil
 	}
@@ -155,10 +155,10 @@ type entry struct {
 	gone  bool // its node was deleted after its queue was listed
 }
 
-// queued lists the contenders of all queues of a lock. The queue that decides who holds the lock comes first.
+// listQueues lists the contenders of all queues of a lock. The queue that decides who holds the lock comes first.
 //
 // It comes first because describe reads only a limited number, and people ask for the holders, who are in it.
-func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []string) {
+func listQueues(n *plan.Node, lists map[string][]string) (line []entry, junk []string) {
 	k := n.Kind()
 	for i, q := range k.Queues {
 		queue, others := kind.SortContenders(lists[q.Child])
@@ -198,17 +198,17 @@ func sortUsage(n *plan.Node, line []entry, junk []string) *kind.Usage {
 	return u
 }
 
-// describe reads who the contenders are, up to the limit. The others are known only by their places. Of a semaphore, all permits
-// are read. If the semaphore had more permits before, a place does not tell whether its permit was granted then. In a family, only
-// the first contenders of each key are read. Permits that are not read count as granted.
+// describe reads who the contenders are, up to the limit. The others are known only by their places. Of a single semaphore, all
+// permits are read: if it had more permits before, a place does not tell whether its permit was granted then. In a family, only
+// the first contenders of each key are read, and a permit that is not read counts as granted.
 func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, limit int) error {
 	var reads direct.Reads
 	var told []*entry
 	k := n.Kind()
 	for i := range line {
 		e := &line[i]
-		// A gate is a queue that grants nothing; its first contender may already be in the deciding queue. So describe reads its
-		// session: that session's nodes in the deciding queue were created but not granted yet.
+		// A gate is a queue that grants nothing; its first contender may already be in the deciding queue. So describe reads the
+		// session of that contender: nodes of this session in the deciding queue exist, but grant nothing yet.
 		first := k.Queues[e.queue].Gate && (i == 0 || line[i-1].queue != e.queue)
 		if i < limit || limit == MaxDescribed && k.Permits != nil && !k.Queues[e.queue].Gate || first {
 			told = append(told, e)
@@ -233,12 +233,12 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, limit
 	return nil
 }
 
-// adopt completes what was read of nodes that are to be imported. They say nothing about themselves, so the declaration says what
-// their children mean.
+// readImports completes what was read of nodes that are to be imported. They say nothing about themselves, so the declaration says
+// what their children mean.
 //
 // A contender of a semaphore stands in another place than one of a mutex: without a kind, children are only children. A released
 // node (removed with destroy = false) still contains its declaration. That one counts, because its users read it.
-func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
+func (r *reader) readImports(ctx context.Context, desired *plan.Tree) error {
 	for _, imp := range desired.Intent.Imports {
 		n := r.seen[imp.Path]
 		if n == nil || r.ours(n) {
@@ -268,7 +268,7 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 		// Use a copy: the node itself must not get the payload, which would give it an owner.
 		live := *n.Live
 		tmp := &plan.Node{Path: imp.Path, Payload: as, Live: &live}
-		if err := r.use(ctx, r.s, tmp); err != nil {
+		if err := r.readUsage(ctx, r.s, tmp); err != nil {
 			return err
 		}
 		n.Live = tmp.Live
@@ -279,7 +279,7 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 // Gap is a node that the stack has, or should have, and that a read did not find or could not read.
 type Gap struct {
 	Path string
-	// Addr and Type are as declared; "" if the path is not.
+	// Addr and Type are those of the declaration; "" if the path is not declared.
 	Addr plan.Addr
 	Type string
 	// Trouble says why it cannot be read; "" if it is missing, or contains no declaration.

@@ -27,7 +27,7 @@ func Verify(ctx context.Context, s *direct.Session, p *plan.Plan) error {
 	for i, pin := range pins {
 		paths[i], absent[pin.Path] = pin.Path, pin.Absent
 	}
-	stats, err := existing(ctx, s, paths, absent)
+	stats, err := readStats(ctx, s, paths, absent)
 	if err != nil {
 		return err
 	}
@@ -73,9 +73,9 @@ func SameHistory(ctx context.Context, s *direct.Session, p *plan.Plan) error {
 	}}}
 }
 
-// reachable leaves out nodes that are absent because their parent is: a first apply of a
-// thousand locks in one namespace checks only the namespace. If one of them had appeared, so
-// would its parent, which is checked.
+// reachable leaves out nodes that are absent because their parent is absent: a first apply
+// of a thousand locks in one namespace checks only the namespace. If one of them had
+// appeared, its parent would have appeared too, and the parent is checked.
 func reachable(pins []plan.Pin) []plan.Pin {
 	absent := map[string]bool{}
 	var out []plan.Pin
@@ -149,10 +149,10 @@ func Idle(ctx context.Context, s *direct.Session, p *plan.Plan, stats map[string
 	return failure.InUseBy(usage, busy...)
 }
 
-// occupied compares numbers of children, which are in the stats, so that nothing is listed for idle locks, which nearly all are.
-// A family with key nodes counts as occupied, even if no key is in use. Parts count as the plan saw them; if one came or went
-// since, its pin does not match.
-func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
+// hasChildren reports whether a lock has children besides its parts. Their numbers are in the stats, so nothing is listed for an
+// idle lock, and nearly all locks are idle. A family with key nodes has children, even if no key is in use. Parts count as the
+// plan saw them; if one came or went since, its pin does not match.
+func hasChildren(c *plan.Change, stats map[string]*zk.Stat) bool {
 	parts := present(c.Before.Live.Parts)
 	if stat := stats[c.Path]; stat != nil && int(stat.NumChildren) > parts {
 		return true
@@ -171,11 +171,11 @@ func Occupied(ctx context.Context, s *direct.Session, changes []*plan.Change) (b
 	for _, c := range changes {
 		paths = append(paths, nodes(c)...)
 	}
-	stats, err := existing(ctx, s, paths, nil)
+	stats, err := readStats(ctx, s, paths, nil)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(changes, func(c *plan.Change) bool { return !occupied(c, stats) }), nil
+	return slices.DeleteFunc(changes, func(c *plan.Change) bool { return !hasChildren(c, stats) }), nil
 }
 
 // nodes returns the paths of the nodes of a lock, without its contenders.
@@ -205,7 +205,7 @@ func Usage(ctx context.Context, s *direct.Session, n *plan.Node) (*kind.Usage, e
 			return nil, err
 		}
 	}
-	if err := r.use(ctx, s, fresh); err != nil {
+	if err := r.readUsage(ctx, s, fresh); err != nil {
 		return nil, err
 	}
 	return fresh.Live.Usage, nil
@@ -239,10 +239,10 @@ func Free(ctx context.Context, s *direct.Session, path string) error {
 	return &failure.LockedError{Info: refusal.ParseInfo(contender.ID), Path: path}
 }
 
-// existing reads the stats of nodes in parallel; absent ones have no entry. If the plan found a node absent and we may not look at
-// it now, it has been created since (see reader.unreadable). Its entry says no more than that. For any other node it is more likely
-// that the credentials are wrong.
-func existing(ctx context.Context, s *direct.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
+// readStats reads the stats of nodes in parallel; absent ones have no entry. If the plan found a node absent and we may not look
+// at it now, it has been created since (see reader.keepUnreadable). Its entry says no more than that. For any other node it is
+// more likely that the credentials are wrong.
+func readStats(ctx context.Context, s *direct.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
 	found := make([]*zk.Stat, len(paths))
 	err := forEach(ctx, &Tally{}, s, paths, func(paths []string) direct.Reads { return direct.Reads{Exists: paths} },
 		func(ctx context.Context, s *direct.Session, i int) (err error) {
@@ -272,5 +272,5 @@ func StatsToIdle(ctx context.Context, s *direct.Session, p *plan.Plan) (map[stri
 			paths = append(paths, nodes(c)...)
 		}
 	}
-	return existing(ctx, s, paths, nil)
+	return readStats(ctx, s, paths, nil)
 }

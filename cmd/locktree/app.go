@@ -40,8 +40,8 @@ func (a *app) withStack(ctx context.Context, inputs []config.Input, f func(*stac
 	return a.loader().Look(ctx, inputs, f)
 }
 
-// unlimitMemory removes the soft memory limit, for a command that does not end by itself. Above memoryGoal the garbage collector
-// would run all the time.
+// unlimitMemory removes the soft memory limit, for a command that does not end by itself. Above memoryGoal, frequent garbage
+// collections would slow such a command for as long as it runs.
 func (a *app) unlimitMemory() {
 	if a.Env.Get("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(math.MaxInt64)
@@ -58,8 +58,8 @@ func (a *app) jsonFlag(c *cobra.Command, form screen.JSON, help string) {
 	})
 }
 
-// completionConfig loads the configuration to complete a command line. It asks no server, because a shell must not wait, and it does
-// not read standard input, which is the shell's.
+// completionConfig loads the configuration to complete a command line. It asks no server, because a shell must not wait, and it
+// does not read standard input, which is the shell's.
 func (a *app) completionConfig(flags *loadFlags) *config.Config {
 	l := a.loader()
 	opts := l.Options(flags.inputs)

@@ -54,8 +54,9 @@ func (t *treeFlags) checkPrefix(c *cobra.Command) error {
 	return nil
 }
 
-// configured loads the stack's configuration, or describes the servers that the command line and the environment name. at is the
-// argument of the command: an address, a path, or "". If at is an address, configured sets t.prefix to the path of the address.
+// configured loads the stack's configuration, or describes the servers that the command line and the environment name. The
+// parameter at is the argument of the command: an address, a path, or "". If it is an address, configured sets t.prefix to the
+// path of the address.
 func (t *treeFlags) configured(c *cobra.Command, l *stack.Loader, at string) (*config.Config, error) {
 	address := stack.IsAddress(at)
 	if !address && at != "" {

@@ -38,7 +38,7 @@ func (f *intentFlags) register(c *cobra.Command) {
 	c.Flags().Lookup("drain").NoOptDefVal = "60s"
 }
 
-// registerChanges adds the flags that plan and apply have and destroy does not.
+// registerChanges adds the flags that plan and apply have, but destroy does not have.
 func (f *intentFlags) registerChanges(c *cobra.Command) {
 	f.register(c)
 	c.Flags().StringArrayVar(&f.Replace, "replace", nil, "remove the lock at this `ADDRESS`, or all locks in it, and create them again; may be repeated")
@@ -71,7 +71,7 @@ func (f *intentFlags) options() (plan.Options, error) {
 
 const coversAll = "The address of a namespace, a module or a block with for_each takes everything in it."
 
-// notPattern refuses an address with * or ? outside of its key: patterns contain these characters, names do not.
+// notPattern refuses an address with * or ? outside of its key: patterns contain these characters, names do not contain them.
 func notPattern(shown, address, hint string) error {
 	if !strings.ContainsAny(string(plan.Addr(address).Block()), "*?") {
 		return nil

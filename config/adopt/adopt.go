@@ -86,8 +86,7 @@ type generator struct {
 	names    []string // the texts of principals, likewise
 }
 
-// siblings writes the nodes of one level; in is the address of the block around,
-// with a dot behind it.
+// siblings writes the nodes of one level. The parameter in is the address of the block around them, with a dot behind it.
 func (g *generator) siblings(nodes []*Existing, in, indent string) {
 	for _, f := range nodes {
 		d := g.declared[f.Path]
@@ -95,19 +94,19 @@ func (g *generator) siblings(nodes []*Existing, in, indent string) {
 		case d != nil:
 			g.adoptDeclared(f, d)
 		case f.Skip != "":
-			fmt.Fprintf(&g.blocks, "\n%s# Left out: %s, because %s.\n", indent, visible(f.Path), visible(f.Skip))
+			fmt.Fprintf(&g.blocks, "\n%s# Left out: %s, because %s.\n", indent, printable(f.Path), printable(f.Skip))
 		case (f.Kind == nil || f.Stops) && !g.fragment:
-			g.unknown(f, in, indent)
+			g.writeUnknown(f, in, indent)
 		default:
 			g.block(f, in, indent)
 		}
 	}
 }
 
-// unknown writes the declaration of an idle node as a comment, as if it were a mutex: its type is not known. It does the same for
-// an idle node whose import would stop an apply.
-func (g *generator) unknown(f *Existing, in, indent string) {
-	notes := []string{fmt.Sprintf("No program uses %s, so nothing tells what it is.", visible(f.Path)), "For a lock, correct the type, and remove the comment signs here and from the import."}
+// writeUnknown writes the declaration of an idle node as a comment, as if it were a mutex: its type is not known. It does the same
+// for an idle node whose import would stop an apply.
+func (g *generator) writeUnknown(f *Existing, in, indent string) {
+	notes := []string{fmt.Sprintf("No program uses %s, so nothing tells what it is.", printable(f.Path)), "For a lock, correct the type, and remove the comment signs here and from the import."}
 	if f.Stops {
 		as := *f
 		notes, as.Notes, f = append(slices.Clone(f.Notes), "Then remove the comment signs here and from the import."), nil, &as
@@ -143,7 +142,7 @@ func (g *generator) adoptDeclared(f *Existing, d *plan.Node) {
 	switch {
 	case f.Skip != "":
 	case f.Kind != nil && f.Kind != d.Kind():
-		fmt.Fprintf(&g.blocks, "\n# %s looks like a %s, and is declared as a %s at %s.\n", visible(f.Path), f.Kind.Name, d.Kind().Name, d.Origin)
+		fmt.Fprintf(&g.blocks, "\n# %s looks like a %s, and is declared as a %s at %s.\n", printable(f.Path), f.Kind.Name, d.Kind().Name, d.Origin)
 	case !g.imported[f.Path]:
 		g.importFrom(d.Kind(), string(d.Addr), f.Path)
 	}
@@ -245,8 +244,8 @@ func labelFor(name string) string {
 	return label
 }
 
-// visible returns text that fits into a comment: the name of a znode may contain a line end.
-func visible(text string) string {
+// printable returns text that fits into a comment: the name of a znode may contain a line end.
+func printable(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(text)
 	}

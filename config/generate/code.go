@@ -18,8 +18,8 @@ import (
 )
 
 // Code is what programs can be compiled against: what a configuration says when its variables have their defaults. A variable
-// without a default has no value, nor has anything that depends on it. The environment and the root of an ensemble have no value
-// either, because they differ from place to place.
+// without a default has no value, and all that depends on it has no value. The environment and the root of an ensemble have no
+// value either, because they differ from place to place.
 type Code struct {
 	Stack     string
 	Ensembles []*Ensemble // by name
@@ -126,7 +126,7 @@ func outputOf(e *eval.Evaluation, d *static.Decl) Output {
 	return o
 }
 
-// pathOf is the node whose path an argument is, nil for any other value.
+// If an argument is the path of a node, pathOf returns that node, otherwise nil.
 func pathOf(e *eval.Evaluation, a *syntax.Attribute) *eval.Instance {
 	ref, ok := a.Expr.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || len(ref.Traversal) < 2 || static.StepNameOf(ref.Traversal[len(ref.Traversal)-1]) != "path" {

@@ -78,10 +78,10 @@ func Go(code *Code, pkg string) ([]byte, error) {
 func (f *goFile) arrange() {
 	var prefixes [][]string
 	for _, e := range f.code.Ensembles {
-		prefixes = append(prefixes, []string{exported(e.Name), "E_" + escaped(e.Name)})
+		prefixes = append(prefixes, []string{exportName(e.Name), "E_" + escape(e.Name)})
 	}
 	taken := slices.Clone(keyedTypes)
-	for i, prefix := range distinct(prefixes) {
+	for i, prefix := range chooseNames(prefixes) {
 		if len(prefixes) == 1 {
 			prefix = ""
 		}
@@ -100,17 +100,17 @@ func (f *goFile) arrange() {
 			path = slices.Insert(path, 1, at.name)
 		}
 		if g.outer != nil {
-			name(&g.typ, strings.Join(path, ""), strings.Join(path, "_"), "T_"+g.on.prefix+"_"+escaped(string(g.block.Addr)))
+			name(&g.typ, strings.Join(path, ""), strings.Join(path, "_"), "T_"+g.on.prefix+"_"+escape(string(g.block.Addr)))
 		}
 		for _, m := range g.members {
 			m.keys = make([]string, len(m.block.Keys))
 			for i, key := range m.block.Keys {
 				first := strings.Join(path, "") + m.name
-				name(&m.keys[i], first+exported(key), first+"_"+escaped(key), "K_"+g.on.prefix+"_"+escaped(string(m.block.Addr.Instance(key))))
+				name(&m.keys[i], first+exportName(key), first+"_"+escape(key), "K_"+g.on.prefix+"_"+escape(string(m.block.Addr.Instance(key))))
 			}
 		}
 	}
-	for i, name := range distinct(lists, taken...) {
+	for i, name := range chooseNames(lists, taken...) {
 		*set[i] = name
 	}
 }
@@ -120,11 +120,11 @@ func (f *goFile) fill(g *group, blocks []*Block) {
 	var lists [][]string
 	for _, b := range slices.SortedFunc(slices.Values(blocks), func(a, b *Block) int { return cmp.Compare(a.Addr, b.Addr) }) {
 		g.members = append(g.members, &member{block: b})
-		name, typ := exported(b.Label), exported(typeName(b.Kind))
-		lists = append(lists, []string{name, name + typ, typ + "_" + escaped(b.Label)})
+		name, typ := exportName(b.Label), exportName(typeName(b.Kind))
+		lists = append(lists, []string{name, name + typ, typ + "_" + escape(b.Label)})
 		f.listed = f.listed || b.Name.Listed
 	}
-	for i, name := range distinct(lists) {
+	for i, name := range chooseNames(lists) {
 		m := g.members[i]
 		m.name = name
 		if m.block.Kind == nil || m.block.Kind.Container {
@@ -155,9 +155,9 @@ func (f *goFile) header(pkg string) {
 	f.printf("package %s\n\nIMPORTS\n", pkg)
 	var lists [][]string
 	for _, o := range f.code.Outputs {
-		lists = append(lists, []string{"Output" + exported(o.Name), "Output_" + escaped(o.Name)})
+		lists = append(lists, []string{"Output" + exportName(o.Name), "Output_" + escape(o.Name)})
 	}
-	names := distinct(lists)
+	names := chooseNames(lists)
 	for i, o := range f.code.Outputs {
 		if o.Value == cty.NilVal {
 			continue

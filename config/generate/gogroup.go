@@ -21,7 +21,7 @@ func (f *goFile) group(g *group) {
 	made := ""
 	for _, m := range g.members {
 		if m.group != nil && !m.block.Repeated {
-			f.about(m)
+			f.memberComment(m)
 			f.printf("%s %s\n", m.name, m.group.typ)
 			made += fmt.Sprintf("%s: new%s(p.in(%q, %s)),\n", m.name, m.group.typ, m.step(), m.segment("p"))
 		}
@@ -46,8 +46,8 @@ func (f *goFile) group(g *group) {
 	}
 	for _, o := range f.code.Outputs {
 		if g.outer == nil && o.Path != "" && o.Ensemble == g.on.ensemble.Name {
-			names := []string{"Output" + exported(o.Name), "Output_" + escaped(o.Name)}
-			if slices.ContainsFunc(g.members, func(m *member) bool { return m.name == names[0] }) || exported(o.Name) == "" {
+			names := []string{"Output" + exportName(o.Name), "Output_" + escape(o.Name)}
+			if slices.ContainsFunc(g.members, func(m *member) bool { return m.name == names[0] }) || exportName(o.Name) == "" {
 				names[0] = names[1]
 			}
 			f.comment(fmt.Sprintf("%s is the output %q.", names[0], o.Name))
@@ -63,8 +63,8 @@ func afterBlank(lines []string) []string {
 	return append([]string{""}, lines...)
 }
 
-// about is the comment of a member.
-func (f *goFile) about(m *member) {
+// memberComment is the comment of a member.
+func (f *goFile) memberComment(m *member) {
 	what := string(m.block.Addr)
 	if m.block.Repeated {
 		what += ", one for each key"
@@ -91,10 +91,10 @@ func (f *goFile) method(g *group, m *member) {
 	}
 	switch {
 	case m.group == nil:
-		f.about(m)
+		f.memberComment(m)
 		f.lock(g, m, m.name, key, "n.path + "+m.segment("n"))
 	case m.block.Repeated:
-		f.about(m)
+		f.memberComment(m)
 		f.printf("func (n %s) %s(key string) %s {\nreturn new%s(n.in(%q+index(key), %s))\n}\n\n", g.typ, m.name, m.group.typ, m.group.typ, m.step(), m.segment("n"))
 	}
 }
@@ -160,7 +160,7 @@ func (a *alias) deprecated() []string {
 func (f *goFile) aliases(g *group) (out []*alias) {
 	moved := plan.Intent{Moves: f.code.Moves}
 	for _, move := range f.code.Moves {
-		a := &alias{name: exported(move.From.Name()), from: move.From, addr: moved.Rename(move.To)}
+		a := &alias{name: exportName(move.From.Name()), from: move.From, addr: moved.Rename(move.To)}
 		_, keyed := move.From.Key()
 		outer := moved.Rename(move.From.Parent())
 		taken := slices.ContainsFunc(g.members, func(m *member) bool { return m.name == a.name }) || slices.ContainsFunc(out, func(b *alias) bool { return b.name == a.name })

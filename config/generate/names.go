@@ -9,8 +9,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// exported is a text as an exported identifier of Go, "" if nothing in it can be in one.
-func exported(text string) string {
+// exportName makes an exported identifier of Go from a text, "" if nothing in it can be in
+// one.
+func exportName(text string) string {
 	var b strings.Builder
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		r := []rune(w)
@@ -23,8 +24,8 @@ func exported(text string) string {
 	return "X" + b.String() // a digit, or a letter that is neither upper nor lower case
 }
 
-// escaped makes a part of an identifier from a text. Different texts give different parts.
-func escaped(text string) string {
+// escape makes a part of an identifier from a text. Different texts give different parts.
+func escape(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
@@ -36,9 +37,9 @@ func escaped(text string) string {
 	return b.String()
 }
 
-// distinct chooses one of each list of names, the first that is free. The last of each list must be unlike the last of all
+// chooseNames chooses one of each list of names, the first that is free. The last of each list must be unlike the last of all
 // others.
-func distinct(lists [][]string, taken ...string) []string {
+func chooseNames(lists [][]string, taken ...string) []string {
 	at, names := make([]int, len(lists)), make([]string, len(lists))
 	for again := true; again; {
 		count := map[string]int{}

@@ -1,5 +1,6 @@
-// Command redpacket shares a pot of money among 100 workers in random amounts, under one mutex. However many sessions die on the way, the
-// sum paid is exactly the pot. With -unlocked the same program runs without the lock, and pays out money that was never there.
+// Command redpacket shares a pot of money among 100 workers in random amounts, under one mutex. However many sessions die on the
+// way, the sum paid is exactly the pot. With -unlocked the same program runs without the lock, and pays out money that was never
+// there.
 //
 //	go run ./examples/redpacket              # embedded server, sessions killed on the way
 //	go run ./examples/redpacket -unlocked    # the same without the lock
@@ -75,7 +76,8 @@ func run(ctx context.Context, g Game, servers string) error {
 	return nil
 }
 
-// reaper cuts a connection or expires a session every few milliseconds, until stop is called. stop returns how many.
+// reaper cuts a connection or expires a session every few milliseconds, until the function stop is called. That function returns
+// how often it did so.
 func reaper(ctx context.Context, srv *zktest.Server) (stop func() int) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan int)

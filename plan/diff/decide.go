@@ -70,7 +70,7 @@ func creation(s *access.Sides, want *plan.Node) plan.Change {
 // The order of the cases matters. A difference that forces a replacement comes first, so that it is the reason even if a
 // replacement was requested too. If the lock of this node is now declared at another path, the node is replaced: the lock that is
 // declared here needs a queue of its own. A namespace is not replaced by request, because everything in it would have to be
-// deleted. The case of a changed address alone comes before Rewrites, which counts an address as a change of data.
+// deleted. onlyRenamed must be asked before Rewrites, because Rewrites is also true if only the address changes.
 func comparison(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node) plan.Change {
 	c := plan.Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Before: have, After: want, Usage: usage(have)}
 	c.Compare()
@@ -82,7 +82,7 @@ func comparison(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node
 		remake(p, s, m, &c, want, plan.ReasonReplaceCannotUpdate)
 	case covers(s.Opts.Replace, c.Addr) && !c.Kind.Container:
 		remake(p, s, m, &c, want, plan.ReasonReplaceByRequest)
-	case have.Payload.Made == kind.MadeElsewhere && empty(have, c.Kind):
+	case have.Payload.Made == kind.MadeElsewhere && isEmpty(have, c.Kind):
 		c.Action, c.Reason, c.MissingParts, c.FormerLists = plan.Replace, plan.ReasonReplaceContainer, nil, nil
 	case onlyRenamed(&c):
 		// As in Terraform, the address is not a property of the node: there is nothing to change.
@@ -142,9 +142,9 @@ func onlyRenamed(c *plan.Change) bool {
 }
 
 // drifted reports whether a node of ours is not as the last apply left it. Servers mask access lists for readers without ADMIN on
-// the node (FinalRequestProcessor, getACL). A comparison entry by entry can allow for that, as kind.List.Equal does; a sum cannot.
-// So a node with a masked list counts as drifted only if its path or data does not fit the sum. A node without a sum of the
-// stack's key does not count as drifted.
+// the node (FinalRequestProcessor, getACL). A comparison entry by entry can allow for that, as kind.List.Equal does; a sum cannot
+// allow for it. So a node with a masked list counts as drifted only if its path or data does not fit the sum. A node without a sum
+// of the stack's key does not count as drifted.
 func drifted(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
 	if !record.Sealed(p.Before.Key, n.Payload) || n.Live != nil && n.Live.AsLeft {
 		return false

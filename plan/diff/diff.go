@@ -21,9 +21,9 @@ type pairing struct {
 	known   func() *knownAddrs       // the declared addresses, collected when a Reason needs them
 }
 
-// Compare compares the tree that was read with the declared one. current may be nil or
-// empty, desired must not be nil. Neither is changed. The result depends only on the
-// arguments.
+// Compare compares the tree that was read with the declared one. The tree current may
+// be nil or empty, the tree desired must not be nil. Compare changes neither tree. The
+// result depends only on the arguments.
 //
 // It never fails: problems are in Plan.Problems.
 func Compare(current, desired *plan.Tree, opts plan.Options) *plan.Plan {
@@ -200,7 +200,7 @@ func CompareAll(all []Ensemble, opts plan.Options) []*plan.Plan {
 	out := make([]*plan.Plan, len(all))
 	for i, e := range all {
 		one := opts
-		one.Identities, one.Elsewhere = e.Identities, owned(all, i)
+		one.Identities, one.Elsewhere = e.Identities, ownedElsewhere(all, i)
 		out[i] = Compare(e.Current, e.Desired, one)
 		out[i].Servers = e.Servers
 	}
@@ -208,9 +208,9 @@ func CompareAll(all []Ensemble, opts plan.Options) []*plan.Plan {
 	return out
 }
 
-// owned is what the stack has on all ensembles but one. The address of a lock that is no longer declared is known only from these
-// trees; an operator may name it to break the lock by force.
-func owned(all []Ensemble, but int) []*plan.Tree {
+// ownedElsewhere is what the stack has on all ensembles but one. The address of a lock that is no longer declared is known only
+// from these trees; an operator may name it to break the lock by force.
+func ownedElsewhere(all []Ensemble, but int) []*plan.Tree {
 	var out []*plan.Tree
 	for i, e := range all {
 		if i == but {
@@ -227,8 +227,8 @@ func owned(all []Ensemble, but int) []*plan.Tree {
 	return out
 }
 
-// onlyUnmatched reports an address that matches nothing only if it matches on no ensemble, and only once. The targets are also
-// mentioned once.
+// If an address matches on some ensemble, onlyUnmatched drops the problem that it matches nothing on another one. If it matches on
+// none, only the first plan keeps that problem. The warning about targets also stays only there.
 func onlyUnmatched(plans []*plan.Plan) {
 	matched := func(like plan.Problem) bool {
 		return slices.ContainsFunc(plans, func(p *plan.Plan) bool {

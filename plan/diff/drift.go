@@ -16,7 +16,7 @@ import (
 
 // listDrift lists the nodes that are not as the last apply left them. It does not look at the changes: a node may have drifted to
 // its present declaration, or may no longer be declared. A node that has lost its mark is not among them: nothing says what it
-// was. Nor is one that is gone and no longer declared.
+// was. A node that is gone and no longer declared is not among them either.
 func listDrift(p *plan.Plan, s *access.Sides) {
 	for _, have := range s.Current.Nodes {
 		if access.IsOurs(p, have) && drifted(p, s, have) {
@@ -213,7 +213,7 @@ func unreadablePaths(s *access.Sides, paths []string) (out []string) {
 // maxUntracked bounds the paths that the record names, in bytes: every transaction writes the record.
 const maxUntracked = 400_000
 
-// checkUntracked finds more nodes where others may create nodes than the record can name.
+// checkUntracked refuses a plan if the record has no room for all nodes in namespaces where others may create nodes.
 func checkUntracked(p *plan.Plan) {
 	size, paths := 0, tx.Untracked(p, false)
 	for _, path := range paths {
@@ -226,8 +226,8 @@ func checkUntracked(p *plan.Plan) {
 	}
 }
 
-// A stack may let another team create nodes in a namespace. Nothing that the team does there may stop the stack. So a read does not walk
-// into such a namespace: it reads the nodes that are declared or that the record names, and counts the others.
+// A stack may let another team create nodes in a namespace. Nothing that the team does there may stop the stack. So a read does
+// not walk into such a namespace: it reads the nodes that are declared or that the record names, and counts the others.
 
 // dropUntrusted takes undeclared nodes with this stack's mark out of the tree if others may have written them, unless an apply of
 // this stack left them so.

@@ -41,9 +41,9 @@ func declaredWell(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
 	return false
 }
 
-// obstacle reports a node that is not ours at the path of a declared one. It is an error: the declaration cannot be fulfilled,
-// and the other node must not be overwritten. It is a warning if want is a namespace in which others may create nodes and in
-// which nothing is declared: others must not stop the plan.
+// obstacle reports a node that is not ours at the path of a declared one. It is an error: the declaration cannot be fulfilled, and
+// the other node must not be overwritten. It is a warning if the declared node (want) is a namespace in which others may create
+// nodes and in which nothing is declared: others must not stop the plan.
 func obstacle(p *plan.Plan, s *access.Sides, want, have *plan.Node) {
 	severity, then := problem.Error, ""
 	if want.Kind().Container && access.OthersCreateAfter(p, want.ACL) && !slices.ContainsFunc(s.Desired, func(n *plan.Node) bool { return access.Under(n.Path, want.Path) }) {
@@ -129,7 +129,7 @@ func troubleOf(n *plan.Node) (plan.Trouble, string) {
 	}
 }
 
-// checkRemoval checks what forbids deleting a node. want is its declaration, if any.
+// checkRemoval checks what forbids deleting a node. The parameter want is its declaration, if any.
 //
 // Both protections count. The protection in the node holds even after the block is gone (unlike Terraform's prevent_destroy,
 // hashicorp/terraform#17599). The one in the declaration holds before it is applied. Unprotecting and deleting takes two applies,
@@ -152,7 +152,7 @@ func checkRemoval(p *plan.Plan, c *plan.Change, want *plan.Node) {
 		if c.NextPath != "" {
 			verb += " by one at " + c.NextPath
 		}
-		busy(p, c, verb)
+		warnBusy(p, c, verb)
 	}
 }
 
@@ -256,7 +256,7 @@ func keepOccupied(p *plan.Plan, s *access.Sides) {
 			then = "the namespace is not forgotten yet"
 		}
 		_, mine := staying.mine[inside[0]]
-		switch what := occupied(s, c.Path, inside, mine); {
+		switch what := describeContents(s, c.Path, inside, mine); {
 		case c.Action == plan.Replace, len(c.Tied()) > 0:
 			way := "delete by hand what is in it"
 			if mine {
@@ -272,8 +272,8 @@ func keepOccupied(p *plan.Plan, s *access.Sides) {
 	}
 }
 
-// occupied says what stays in a namespace.
-func occupied(s *access.Sides, path string, inside []string, mine bool) (what string) {
+// describeContents says what stays in a namespace.
+func describeContents(s *access.Sides, path string, inside []string, mine bool) (what string) {
 	what = ", which this stack did not create"
 	switch first := inside[0]; {
 	case mine:
@@ -368,9 +368,9 @@ const massShare, massLeast = 30, 5
 
 // checkMass finds namespaces that would lose too much, only the outermost ones.
 //
-// Every node counts in each namespace around it. The share alone would stop the deletion of one lock of two. The number alone would
-// stop that of five locks of ten thousand. Together they are octoDNS's idea of an unsafe plan. A replacement does not count, nor
-// does an import: the lock is there afterwards.
+// Every node counts in each namespace around it. The share alone would stop the deletion of one lock of two. The number alone
+// would stop that of five locks of ten thousand. Together they are octoDNS's idea of an unsafe plan. Replacements and imports do
+// not count: the lock is there afterwards.
 func checkMass(p *plan.Plan, s *access.Sides) {
 	if s.Opts.Destroy || s.Opts.AllowMassDestroy {
 		return
@@ -413,11 +413,12 @@ func checkMass(p *plan.Plan, s *access.Sides) {
 // longer, so that what exists already can be planned and destroyed.
 const maxListing = 16<<20 - 4096
 
-// javaListing is what Java clients and ZooKeeper's own shell read in one reply (jute.maxbuffer), without the stat and what is around it.
+// javaListing is what Java clients and ZooKeeper's own shell read in one reply (jute.maxbuffer), without the stat and what is
+// around it.
 const javaListing = 1<<20 - 1 - 100
 
-// contenderName is the length of a contender's name in a listing: `_c_`, a UUID, `-lock-` and ten digits, behind the length itself. A
-// listing that our clients read has 284,000 of them, and one that Java clients read 17,700.
+// contenderName is the length of a contender's name in a listing: `_c_`, a UUID, `-lock-` and ten digits, behind the length
+// itself. A listing that our clients read has 284,000 of them, and one that Java clients read 17,700.
 const contenderName = 4 + 3 + 36 + 6 + 10
 
 // checkListings finds namespaces that would grow too long to be listed, and those that have become too long for other clients.

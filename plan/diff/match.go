@@ -10,9 +10,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// ZooKeeper cannot rename a node, and a contender belongs to the session that created it, so no queue moves to another path. A lock
-// whose path changes is replaced: one transaction deletes the node at the old path and creates one at the new path. The deletion
-// fails while a contender is in the old queue, so the lock is never held at both paths. Programs at the old path find no lock there.
+// ZooKeeper cannot rename a node, and a contender belongs to the session that created it, so no queue moves to another path. A
+// lock whose path changes is replaced: one transaction deletes the node at the old path and creates one at the new path. The
+// deletion fails while a contender is in the old queue, so the lock is never held at both paths. Programs at the old path find no
+// lock there.
 
 // successor returns the declaration at another path that continues a node; nil if there is none. A mark may have been copied: the
 // node at the declared path is the one that stays.
@@ -136,8 +137,8 @@ func release(p *plan.Plan, s *access.Sides, have *plan.Node) plan.Change {
 	return c
 }
 
-// busy warns that a change will be refused, or says what the apply does about it.
-func busy(p *plan.Plan, c *plan.Change, verb string) {
+// warnBusy warns that a change will be refused, or says what the apply does about it.
+func warnBusy(p *plan.Plan, c *plan.Change, verb string) {
 	n := &plan.Node{Addr: c.Addr, Path: c.Path}
 	switch {
 	case c.Break:
@@ -174,7 +175,7 @@ func adoptions(p *plan.Plan, s *access.Sides, m *pairing) {
 		if access.IsOurs(p, have) && m.byAddr[s.Intent.Rename(have.Owned())] == want {
 			continue // the import is done, and the path has changed since
 		}
-		if vanished(p, s, imp, want) {
+		if hasVanished(p, s, imp, want) {
 			continue
 		}
 		m.imports[want.Path] = imp
@@ -203,9 +204,9 @@ func importedAlready(p *plan.Plan, s *access.Sides, imp *plan.Import, want *plan
 		fmt.Sprintf("%s is to be imported from %s, but the stack has it already, at %s. %s", want.Addr, imp.Path, want.Path, who))
 }
 
-// vanished reports whether an import block names a node that is gone, and warns of it. Such a block must not stop a plan: it was
+// hasVanished reports whether an import block names a node that is gone, and warns of it. Such a block must not stop a plan: it was
 // right once, and a container that was taken over while it was in use vanishes some time after the last one left.
-func vanished(p *plan.Plan, s *access.Sides, imp *plan.Import, want *plan.Node) bool {
+func hasVanished(p *plan.Plan, s *access.Sides, imp *plan.Import, want *plan.Node) bool {
 	if imp.ByCommand || s.Have[imp.Path] != nil || insideLock(s, imp.Path) {
 		return false
 	}
@@ -273,11 +274,11 @@ func adoptable(p *plan.Plan, s *access.Sides, imp *plan.Import, want, have *plan
 	return true
 }
 
-// unowned returns the node to take over in a form in which only real differences show as changes.
+// declaredForm returns the node to take over in a form in which only real differences show as changes.
 //
 // A forgotten node has a payload, which is compared with the declaration. Another program's node has none, so it gets the declared
 // one without an owner. Otherwise every parameter would show as a change, although its users see none.
-func unowned(have, want *plan.Node) *plan.Node {
+func declaredForm(have, want *plan.Node) *plan.Node {
 	if have.Payload != nil {
 		return have
 	}
@@ -299,7 +300,7 @@ func adoption(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node) 
 	}
 	foreign := have.Payload == nil
 	c := plan.Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Usage: usage(have), Importing: imp.Path}
-	c.Before, c.After = unowned(have, want), want.WithPayload()
+	c.Before, c.After = declaredForm(have, want), want.WithPayload()
 	c.After.Payload.Carry(c.Before.Payload)
 	c.After.Payload.Gen = c.Before.Payload.Gen + 1
 	c.Compare()
@@ -308,7 +309,7 @@ func adoption(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node) 
 	switch {
 	case len(c.ForcesReplace) > 0:
 		remake(p, s, m, &c, want, plan.ReasonReplaceCannotUpdate)
-	case foreign && empty(have, c.Kind):
+	case foreign && isEmpty(have, c.Kind):
 		c.Action, c.Reason, c.MissingParts = plan.Replace, plan.ReasonReplaceContainer, nil
 	case foreign && !c.Kind.Container:
 		c.After.Payload.Made = kind.MadeElsewhere
@@ -319,9 +320,9 @@ func adoption(p *plan.Plan, s *access.Sides, m *pairing, want, have *plan.Node) 
 	return c, true
 }
 
-// empty reports whether a node can be deleted and created again: it has no children except its parts. Other children are
+// isEmpty reports whether a node can be deleted and created again: it has no children except its parts. Other children are
 // contenders, or nodes that a program keeps there.
-func empty(n *plan.Node, k *kind.Kind) bool {
+func isEmpty(n *plan.Node, k *kind.Kind) bool {
 	if n.Live == nil {
 		return false
 	}

@@ -26,24 +26,25 @@ func covers(given []string, addrs ...plan.Addr) bool {
 func checkUnused(p *plan.Plan, what string, given []string, addrs []plan.Addr) {
 	for _, g := range given {
 		if !slices.ContainsFunc(addrs, plan.Addr(g).Covers) {
-			unmatched(p, problem.Error, what, g, "address", addrs)
+			tellUnmatched(p, problem.Error, what, g, "address", addrs)
 		}
 	}
 }
 
-// unmatched tells of an address that matches nothing, most often a typing mistake.
-func unmatched(p *plan.Plan, severity problem.Severity, what, given, kind string, addrs []plan.Addr) {
+// tellUnmatched tells of an address that matches nothing, most often a typing mistake.
+func tellUnmatched(p *plan.Plan, severity problem.Severity, what, given, kind string, addrs []plan.Addr) {
 	access.Tell(p, severity, problem.Target, &plan.Node{Addr: plan.Addr(given)}, "Nothing matches "+what,
 		fmt.Sprintf("%s %q matches no %s of the configuration or of the ensemble: correct it, or leave it out.%s",
 			explain.Sentence(what)[:len(what)], given, kind, explain.NearestAddr(given, addrs)))
 }
 
-// checkForced warns of addresses to break that are not locks: an apply that is run again after it was interrupted may have deleted them.
+// checkForced warns of addresses to break that are not locks: an apply that is run again after it was interrupted may have deleted
+// them.
 func checkForced(p *plan.Plan, s *access.Sides) {
 	addrs := addrs(p, s, false)
 	for _, given := range s.Opts.ForceBreak {
 		if !slices.Contains(addrs, plan.Addr(given)) {
-			unmatched(p, problem.Warning, "lock to break", given, "lock", addrs)
+			tellUnmatched(p, problem.Warning, "lock to break", given, "lock", addrs)
 		}
 	}
 }
@@ -68,8 +69,8 @@ func addrs(p *plan.Plan, s *access.Sides, containers bool) (out []plan.Addr) {
 	return out
 }
 
-// limitToTargets drops the changes that were not asked for, see [plan.Options], and returns the addresses of the blocks that still have
-// changes.
+// limitToTargets drops the changes that were not asked for, see [plan.Options], and returns the addresses of the blocks that still
+// have changes.
 //
 // A target matches a node by its present and by its former address: people may use either for a lock whose new address is not
 // applied yet.
@@ -104,16 +105,16 @@ func asksFor(p *plan.Plan, o plan.Output, planned map[plan.Addr]bool) bool {
 // limitChanges keeps the changes that were asked for and those that they need, and drops all others.
 //
 // A node of ours that is left out stays in the plan as a NoOp. One that does not exist, or is not ours yet, leaves the plan.
-// Problems are kept or dropped with their nodes. A problem without a path concerns the whole plan and stays, as does one of an
-// address that is planned. A wrong declaration, or one whose path a foreign node has, has no change. Then the address of the
-// problem decides.
+// Problems are kept or dropped with their nodes. A problem without a path concerns the whole plan and stays. A problem of an
+// address that is planned also stays. A wrong declaration, or one whose path a foreign node has, has no change. Then the address
+// of the problem decides.
 func limitChanges(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool {
 	planned := map[plan.Addr]bool{} // addresses of blocks
 	asked := map[string]bool{}      // by path
 	for c := range p.Each() {
 		asked[c.Path] = covers(s.Opts.Targets, namesOf(p, s, m, c)...)
 	}
-	spread(asked, requirements(p))
+	addPartners(asked, requirements(p))
 	var kept []plan.Change
 	dropped := map[string]bool{}
 	wanted := map[plan.Addr]bool{} // addresses of planned nodes, and of those around new ones
@@ -185,9 +186,10 @@ func requirements(p *plan.Plan) (out [][2]string) {
 	return out
 }
 
-// spread adds the second path of each pair whose first is in the set, until nothing is added. Pairs form chains: a namespace may be
-// inside another, and a lock deleted with it may be created at another path. Each round adds at least one path, or is the last.
-func spread(set map[string]bool, pairs [][2]string) {
+// addPartners adds the second path of each pair whose first is in the set, until nothing is added. Pairs form chains: a namespace
+// may be inside another, and a lock deleted with it may be created at another path. Each round adds at least one path, or is the
+// last.
+func addPartners(set map[string]bool, pairs [][2]string) {
 	for changed := true; changed; {
 		changed = false
 		for _, pair := range pairs {

@@ -47,7 +47,7 @@ const (
 	Open          Code = "open_root"       // others may create or delete the stack's nodes; a warning
 	Access        Code = "access"          // the lists of the tool's own nodes are not declared, or cannot be as declared
 	ForceBreak    Code = "force_break"     // contenders are deleted by force; a warning
-	Listing       Code = "too_wide"        // a namespace would be too long to be listed
+	Listing       Code = "too_wide"        // too many nodes for a listing, or for the record; an error or a warning
 	Budget        Code = "too_large"       // a change does not fit into a transaction that servers accept
 	Outputs       Code = "outputs"         // the outputs are too long to be written by every apply
 )

@@ -129,7 +129,7 @@ func (e *VersionError) Error() string {
 // Decode reads what Encode wrote. The error is [ErrNotRecord], a [*VersionError], or says what is damaged; no input makes it panic.
 func Decode(data []byte) (*Record, error) {
 	var doc map[string]json.RawMessage
-	// A record always has these fields, another node's payload does not.
+	// A record always has these fields, another node's payload does not have them.
 	if err := json.Unmarshal(data, &doc); err != nil || doc["locktree"] == nil || doc["apply"] == nil {
 		return nil, ErrNotRecord
 	}
@@ -394,9 +394,9 @@ func xor(a, b []byte) {
 	}
 }
 
-// chosen returns the paths whose hashes give h by xor; nil if no choice of paths does, or more than one.
+// chosen returns the paths whose hashes give h by xor; nil if no choice of paths gives it, or more than one choice.
 func chosen(h []byte, paths []string) []string {
-	type row struct{ hash, of []byte } // of: the paths that it was made from, a bit each
+	type row struct{ hash, from []byte } // from has a bit for each path that the hash was made from
 	size := (len(paths) + 7) / 8
 	var rows []row
 	// reduce clears in r the leading bit of every row, by xor with that row (Gaussian elimination). No two rows have the same
@@ -405,7 +405,7 @@ func chosen(h []byte, paths []string) []string {
 		for _, o := range rows {
 			if at := first(o.hash); r.hash[at/8]&(0x80>>(at%8)) != 0 {
 				xor(r.hash, o.hash)
-				xor(r.of, o.of)
+				xor(r.from, o.from)
 			}
 		}
 		return r
@@ -423,7 +423,7 @@ func chosen(h []byte, paths []string) []string {
 	for i, path := range paths {
 		_, one := hashed(path)
 		r := row{one, make([]byte, size)}
-		r.of[i/8] |= 1 << (i % 8)
+		r.from[i/8] |= 1 << (i % 8)
 		if r = reduce(r); first(r.hash) < 0 {
 			return nil
 		}
@@ -435,7 +435,7 @@ func chosen(h []byte, paths []string) []string {
 	}
 	var out []string
 	for i, path := range paths {
-		if rest.of[i/8]&(1<<(i%8)) != 0 {
+		if rest.from[i/8]&(1<<(i%8)) != 0 {
 			out = append(out, path)
 		}
 	}

@@ -160,7 +160,7 @@ func (c *codec) value(v reflect.Value) {
 	case reflect.Map:
 		c.entries(v)
 	case reflect.Interface:
-		c.dynamic(v)
+		c.interfaceValue(v)
 	default:
 		panic(fmt.Sprintf("saved: a %s cannot be written", v.Type()))
 	}
@@ -283,8 +283,9 @@ func (c *codec) tree(v reflect.Value) {
 	v.Set(reflect.ValueOf(c.trees[read]))
 }
 
-// dynamic is the value of an interface that is not nil.
-func (c *codec) dynamic(v reflect.Value) {
+// interfaceValue writes or reads the value of an interface
+// that is not nil.
+func (c *codec) interfaceValue(v reflect.Value) {
 	switch {
 	case c.out == nil:
 		k := kind.Lookup(c.text(""))

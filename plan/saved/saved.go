@@ -24,7 +24,7 @@ import (
 // format is the version of the files that this package writes and reads.
 const format = 2
 
-// maxFile bounds what [Decode] reads. README says how large the file of 100,000 locks is.
+// maxFile bounds what [Decode] reads.
 const maxFile = 256 << 20
 
 // Question is what plans answer: those of all ensembles of a configuration.
@@ -54,7 +54,7 @@ func (f *File) CheckStack(stack string) error {
 	return nil
 }
 
-// header is the first line of a file. Format and version come first, so that every program can read them.
+// header is the first line of a file. The fields Format and Version come first, so that every program can read them.
 type header struct {
 	Format  int    `json:"locktree_plan"`
 	Version string `json:"version"`
@@ -66,8 +66,8 @@ const (
 	sealLen = 2*sha256.Size + 2 // the last line: the sum of all before it, between line feeds
 )
 
-// Encode writes a question with the sum of its answer, which [Question.Answer] gave to this version of the program. It
-// writes piece by piece, so that the file is never in memory as a whole. Equal questions give equal bytes.
+// Encode writes a question, and the sum of the answer that [Question.Answer] gives in this version of the program. It writes piece
+// by piece, so that the file is never in memory as a whole. Equal questions give equal bytes.
 func (q *Question) Encode(w io.Writer, version string, answer []*plan.Plan) error {
 	head, err := json.Marshal(header{format, version, sumOf(answer)})
 	if err != nil {
@@ -101,7 +101,7 @@ func Decode(r io.Reader, version string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	head, body, err := open(data, version)
+	head, body, err := openFile(data, version)
 	if err != nil {
 		return nil, err
 	}
@@ -109,15 +109,15 @@ func Decode(r io.Reader, version string) (*File, error) {
 	if err := reader(body).document(reflect.ValueOf(q).Elem()); err != nil {
 		return nil, otherBuild(version, err)
 	}
-	plans, err := answered(q, head.Answer)
+	plans, err := answerOf(q, head.Answer)
 	if err != nil {
 		return nil, otherBuild(version, err)
 	}
 	return &File{Stack: q.Stack, Plans: plans, Checks: q.Checks}, nil
 }
 
-// open checks the outside of a file and returns the question in it.
-func open(data []byte, version string) (head header, body []byte, err error) {
+// openFile checks the outside of a file and returns the question in it.
+func openFile(data []byte, version string) (head header, body []byte, err error) {
 	switch {
 	case len(data) > maxFile:
 		return head, nil, damaged(fmt.Sprintf("it is larger than %d MiB", maxFile>>20))
@@ -150,17 +150,17 @@ func open(data []byte, version string) (head header, body []byte, err error) {
 	return head, data[line+1 : end], nil
 }
 
-// answered lets Compare answer the question of a file.
+// answerOf returns the answer to the question of a file, and an error if its sum is not the wanted one.
 //
 // Compare relies on trees that were read or loaded. In a forged file they may be anything, so a panic is an error here.
-func answered(q *Question, want string) (plans []*plan.Plan, err error) {
+func answerOf(q *Question, want string) (plans []*plan.Plan, err error) {
 	defer func() {
 		if trouble := recover(); trouble != nil {
 			err = fmt.Errorf("it makes no sense: %v", trouble)
 		}
 	}()
 	for _, e := range q.Ensembles {
-		if err := sound(e, q.Stack); err != nil {
+		if err := checkSound(e, q.Stack); err != nil {
 			return nil, err
 		}
 	}
@@ -171,9 +171,9 @@ func answered(q *Question, want string) (plans []*plan.Plan, err error) {
 	return plans, nil
 }
 
-// sound checks what Compare does not check itself: which nodes belong to the stack and at which paths, because a plan may delete
-// them.
-func sound(e diff.Ensemble, stack string) error {
+// checkSound checks what Compare does not check itself: which nodes belong to the stack and at which paths, because a plan may
+// delete them.
+func checkSound(e diff.Ensemble, stack string) error {
 	root := e.Desired.Root
 	if err := cmp.Or(kind.ValidatePath(root), kind.ValidateName(stack)); err != nil {
 		return err

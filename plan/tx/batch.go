@@ -113,7 +113,7 @@ type batcher struct {
 // transaction has one unit, or only the record. The budget becomes half of the length that was sent, because that may be far
 // below the old budget.
 func (b *batcher) cut(units [][]*plan.Change) (tx *Transaction, taken int, err error) {
-	tx = &Transaction{ID: numbered(b.id, b.n)}
+	tx = &Transaction{ID: numberedID(b.id, b.n)}
 	size, checked := 0, map[string]bool{} // paths of namespaces that the transaction checks
 	for ; taken < len(units); taken++ {
 		unit := units[taken]
@@ -177,13 +177,13 @@ func unitsOf(p *plan.Plan) (out [][]*plan.Change) {
 // matter for the next plan, and a check for each node would make the transaction as long as the tree.
 func operations(p *plan.Plan, unit []*plan.Change) (ops []Op, err error) {
 	for _, c := range slices.Backward(unit) {
-		ops = append(ops, deletes(c)...)
+		ops = append(ops, deleteOps(c)...)
 	}
 	for _, c := range unit {
 		if c.Action == plan.Update && !c.Rewrites() && !c.Unsealed {
 			ops = append(ops, Op{Kind: OpCheck, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
 		}
-		more, err := writes(p, c)
+		more, err := writeOps(p, c)
 		if err != nil {
 			return nil, err
 		}
@@ -195,7 +195,7 @@ func operations(p *plan.Plan, unit []*plan.Change) (ops []Op, err error) {
 // namespaceChecks returns checks of the namespaces around the new nodes of a unit, if the transaction does not have them yet.
 func namespaceChecks(p *plan.Plan, unit []*plan.Change, checked map[string]bool) (ops []Op) {
 	for _, c := range unit {
-		if parent := untouched(p, c); parent != nil && !checked[parent.Path] {
+		if parent := untouchedNamespace(p, c); parent != nil && !checked[parent.Path] {
 			checked[parent.Path] = true
 			ops = append(ops, Op{Kind: OpCheck, Addr: parent.Addr, Path: parent.Path, Version: parent.Before.Live.Version})
 		}
@@ -203,12 +203,12 @@ func namespaceChecks(p *plan.Plan, unit []*plan.Change, checked map[string]bool)
 	return ops
 }
 
-// untouched returns the namespace around the new node c, if the plan leaves it as it is.
+// untouchedNamespace returns the namespace around the new node c, if the plan leaves it as it is.
 //
 // The creation itself proves that the namespace exists. The check proves that it is still the namespace that the plan saw, and
 // not a lock: each child of a lock counts as a contender. If this plan writes the namespace, that write checks its version
 // anyway.
-func untouched(p *plan.Plan, c *plan.Change) *plan.Change {
+func untouchedNamespace(p *plan.Plan, c *plan.Change) *plan.Change {
 	if c.Action != plan.Create {
 		return nil
 	}
@@ -219,11 +219,11 @@ func untouched(p *plan.Plan, c *plan.Change) *plan.Change {
 	return parent
 }
 
-// numbered is the apply id with the number of a transaction added to its last four digits. The first one has the id itself, and
+// numberedID is the apply id with the number of a transaction added to its last four digits. The first one has the id itself, and
 // up to 65,536 transactions have different ids. If the number replaced those digits, one id in 65,536 would already end in the
 // number of the second transaction (0001). If the second reply were lost, the first transaction's id would be read as proof that
 // the second was committed.
-func numbered(id string, n int) string {
+func numberedID(id string, n int) string {
 	if n == 0 {
 		return id
 	}
@@ -259,14 +259,14 @@ func (b *batcher) roll(tx *Transaction) []byte {
 }
 
 // divide divides changes, which are in the order of execution, into units. If a lock's path changes, its deletion and its creation
-// are in one unit. So are locks that exchange their paths. A unit comes after the units that it needs.
+// are in one unit. Locks that exchange their paths are also in one unit. A unit comes after the units that it needs.
 //
 // The units are the strongly connected components of what needs what, by Tarjan's algorithm: it finds those that are needed first.
 func divide(changes []*plan.Change) [][]*plan.Change {
 	t := &tying{at: make(map[string]*plan.Change, len(changes)), inside: map[string][]*plan.Change{}, seen: map[*plan.Change]int{}, low: map[*plan.Change]int{}, done: map[*plan.Change]bool{}}
 	for _, c := range changes {
 		t.at[c.Path] = c
-		if goes(c) {
+		if isDeleted(c) {
 			around := kind.ParentPath(c.Path)
 			t.inside[around] = append(t.inside[around], c)
 		}
@@ -317,7 +317,7 @@ func (t *tying) visit(c *plan.Change) {
 // needs are the changes that come before a change, or with it: a node is deleted after its contents, and created after its
 // parent.
 func (t *tying) needs(c *plan.Change) (out []*plan.Change) {
-	if goes(c) {
+	if isDeleted(c) {
 		out = slices.Clone(t.inside[c.Path])
 	}
 	if around := t.at[kind.ParentPath(c.Path)]; around != nil && around.Action != plan.Delete && c.After != nil {
@@ -331,8 +331,8 @@ func (t *tying) needs(c *plan.Change) (out []*plan.Change) {
 	return out
 }
 
-// goes reports whether the node that is there is deleted.
-func goes(c *plan.Change) bool { return c.Action == plan.Delete || c.Action == plan.Replace }
+// isDeleted reports whether the node that is there is deleted.
+func isDeleted(c *plan.Change) bool { return c.Action == plan.Delete || c.Action == plan.Replace }
 
 // Measure fills in the statistics. If a declaration cannot be encoded, that is a problem already and
 // there is nothing to measure.

@@ -27,11 +27,11 @@ type Op struct {
 	Version int32     // check, set, delete
 }
 
-// deletes returns the operations that delete the node, its parts first.
+// deleteOps returns the operations that delete the node, its parts first.
 //
 // They are not a recursive deletion. A child that is not a part makes ZooKeeper refuse the whole transaction (NotEmpty). So a
 // contender that queued at the last moment keeps its lock (TestContenderThatArrivesAtTheLastMomentIsUnharmed).
-func deletes(c *plan.Change) []Op {
+func deleteOps(c *plan.Change) []Op {
 	if c.Action != plan.Delete && c.Action != plan.Replace || c.Before == nil || c.Before.Live == nil {
 		return nil
 	}
@@ -54,8 +54,8 @@ func deletes(c *plan.Change) []Op {
 // the old version, fails.
 const keptClear = 2
 
-// writes returns the operations that create or update the node, its parts after it.
-func writes(p *plan.Plan, c *plan.Change) ([]Op, error) {
+// writeOps returns the operations that create or update the node, its parts after it.
+func writeOps(p *plan.Plan, c *plan.Change) ([]Op, error) {
 	parts := c.MissingParts
 	switch {
 	case c.Action == plan.Create, c.Action == plan.Replace:
@@ -74,8 +74,8 @@ func writes(p *plan.Plan, c *plan.Change) ([]Op, error) {
 	// list at once, or a wider one until the apply has replaced administrators, see Op.Then.
 	case c.Action == plan.Create || c.Action == plan.Replace:
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: c.Path, Data: data, ACL: c.After.ACL})
-		// A client that locks a key checks the version of the declaration that it read. The new node must not have a version that a
-		// late transaction checks: neither the present one nor, if this apply drains the family, the one before.
+		// A client that locks a key checks the version of the declaration that it read. A late transaction may check the old
+		// node's version, or the one before this apply drained the family. The new node must have neither.
 		for v := int32(0); c.Action == plan.Replace && c.Before.Kind().Key != nil && c.Before.Live.Version < keptClear && v < keptClear; v++ {
 			ops = append(ops, Op{Kind: OpSet, Addr: c.Addr, Path: c.Path, Data: data, Version: v})
 		}
@@ -131,8 +131,8 @@ func stepsOf(ops []Op) (steps []plan.ACLStep) {
 	return steps
 }
 
-// markOf is the data of a node as the plan leaves it. A node of no stack gets no sum. Neither does one whose list is hidden from
-// us, because the plan could not compare that list.
+// markOf is the data of a node as the plan leaves it. A node of no stack gets no sum. A node whose list is hidden from us also
+// gets none, because the plan could not compare that list.
 func markOf(p *plan.Plan, c *plan.Change) ([]byte, error) {
 	marked := *c.After.Payload
 	marked.Sum = ""
@@ -203,7 +203,7 @@ func indexHead(p *plan.Plan, applyID string, steps []plan.ACLStep) *record.Recor
 }
 
 // ApplyIDLen is the length of an apply id: hexadecimal digits of 64 random bits.
-// It is fixed so that the size of a transaction is known before the id is.
+// It is fixed so that the size of a transaction is known before the id is known.
 const ApplyIDLen = 16
 
 func pendingOf(steps []plan.ACLStep) (all []record.Pending) {

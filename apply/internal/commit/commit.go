@@ -26,12 +26,13 @@ const (
 	undecided
 )
 
-// commit sends the transaction and determines its outcome. resolved means that the reply was lost and the record gave the answer.
-// Sending a copy again does no harm: all copies check the same versions, so at most one is committed, whenever it arrives.
+// commit sends the transaction and determines its outcome. The result resolved is true if the reply was lost and the record gave
+// the answer. Sending a copy again does no harm: all copies check the same versions, so at most one is committed, whenever it
+// arrives.
 //
-// After a lost reply, a copy may be refused only because an earlier copy was committed: an echo of our own success. commit must
-// report neither an echo as a refusal nor the success of another transaction. settle reads the record until it knows the outcome.
-// If no copy was committed, the transaction is sent again.
+// After a lost reply, servers may refuse a copy although the transaction succeeded: an earlier copy was committed. Such a refusal
+// is an echo of our own success. commit must not report an echo as a refusal, nor another transaction's success as ours. settle
+// reads the record until it knows the outcome. If no copy was committed, the transaction is sent again.
 func (r *Sender) commit(ctx context.Context) (resolved bool, err error) {
 	lost, unread := false, 0
 	var failed error // the error of the last copy
@@ -45,7 +46,7 @@ func (r *Sender) commit(ctx context.Context) (resolved bool, err error) {
 		case err == nil:
 			return false, nil
 		case !refusal.Unknown(err) && !lost:
-			return false, r.refused(ctx, results, err)
+			return false, r.explain(ctx, results, err)
 		}
 		// A refusal after a lost reply may be the echo of our own success.
 		if resolved, err := r.settle(ctx, results, err); resolved || err != nil {
@@ -78,12 +79,12 @@ func (r *Sender) givenUp(err error) error {
 	return e
 }
 
-// settle determines the outcome of a transaction whose reply was lost, or that was refused after an earlier reply was lost. err
-// is the error of its last copy. If settle returns no error, the transaction was committed (resolved), or is known not to have
-// been. Then it may be sent again: the connection has just answered a short transaction.
+// settle determines the outcome of a transaction whose reply was lost, or that was refused after an earlier reply was lost. If
+// settle returns no error, either the transaction was committed (resolved is true), or it is known that it was not committed. In
+// the second case it may be sent again, because probe has just got an answer on this connection.
 //
-// results and err belong to the last copy. If it was refused and no copy was committed, the refusal is no echo, and settle
-// returns it.
+// The parameters results and err are those of the last copy. If that copy was refused and no copy was committed, the refusal is no
+// echo, and settle returns it.
 func (r *Sender) settle(ctx context.Context, results []zk.MultiResponse, err error) (resolved bool, _ error) {
 	for {
 		got, cause := r.resolve(ctx)
@@ -93,8 +94,8 @@ func (r *Sender) settle(ctx context.Context, results []zk.MultiResponse, err err
 		case got == undecided:
 			return false, &failure.UnknownError{ApplyID: r.tx.ID, Err: errors.Join(err, cause)}
 		case !refusal.Unknown(err):
-			return false, r.refused(ctx, results, err)
-		case r.confirmed(ctx):
+			return false, r.explain(ctx, results, err)
+		case r.probe(ctx):
 			return false, nil
 		case r.Held.Lease.Context().Err() != nil:
 			return false, refusal.Lock(r.Held.Lease.Path(), context.Cause(r.Held.Lease.Context()))
@@ -110,10 +111,10 @@ const Suspect = 8 << 10
 // transaction counts as longer than the servers accept. Small requests in between must be answered.
 const unreadTries = 2
 
-// confirmed sends a short transaction that only checks our contender in the apply lock. It proves that servers answer on the
+// probe sends a short transaction that only checks our contender in the apply lock. It proves that servers answer on the
 // present connection, and it renews the lock. If the session commits no write for half a session timeout, the lock is lost and
 // the retries end.
-func (r *Sender) confirmed(ctx context.Context) bool {
+func (r *Sender) probe(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Held.Session.Timeout())
 	defer cancel()
 	return answered(r.Held.Lease.Verify(ctx))
@@ -190,7 +191,7 @@ func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 	if _, err := s.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1}); err != nil && !errors.Is(err, zk.ErrNoAuth) {
 		return undecided, err
 	}
-	h, landed, err := r.landed(ctx, s)
+	h, landed, err := r.readOutcome(ctx, s)
 	if err != nil {
 		return undecided, err
 	}
@@ -206,13 +207,13 @@ func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 			return undecided, errFlying
 		}
 		// The transaction may have been committed between the two reads.
-		if h, landed, err = r.landed(ctx, s); err != nil {
+		if h, landed, err = r.readOutcome(ctx, s); err != nil {
 			return undecided, err
 		}
 	}
 	// Compare the record now with r.Record, the record before our transaction:
 	//
-	//   - unchanged: ours is not committed. If our contender is gone, no copy ever is. If it is there, a
+	//   - unchanged: ours is not committed. If our contender is gone, no copy will ever be committed. If it is there, a
 	//     late copy is harmless: at most one is committed.
 	//   - gone, and ours deletes it: see its case below.
 	//   - written once since: that write was not ours. Ours cannot be committed any more, because the
@@ -225,8 +226,8 @@ func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 	case pin == r.Record:
 		return notCommitted, nil
 	case pin.Absent && r.all[len(r.all)-1].Kind == tx.OpDelete: // the record is the last operation
-		// Our transaction was to delete the record, and no other transaction could under our lock. If the lock was lost, another destroy
-		// left the same state.
+		// Only our transaction could delete the record while we had the lock. If we had lost the lock, another destroy left the
+		// same state.
 		return committed, nil
 	case pin.Czxid == r.Record.Czxid && pin.Version == r.Record.Version+1:
 		return notCommitted, nil // the one write since r.Record was not ours
@@ -235,10 +236,10 @@ func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 	}
 }
 
-// landed reads the record, and reports whether it shows that the transaction was committed. A destroy that found no record has
-// none to delete. It raises the data version of the apply lock instead, which only the holder of that lock does. r.tx.Index is nil
-// only for the last transaction of a destroy.
-func (r *Sender) landed(ctx context.Context, s *direct.Session) (read.Head, bool, error) {
+// readOutcome reads the record, and reports whether it shows that the transaction was committed. A destroy that found no record
+// has none to delete. It raises the data version of the apply lock instead; only the holder of that lock raises this version.
+// r.tx.Index is nil only for the last transaction of a destroy.
+func (r *Sender) readOutcome(ctx context.Context, s *direct.Session) (read.Head, bool, error) {
 	h, err := read.HeadAt(ctx, s, r.Plan.Index.Path)
 	if err != nil || r.tx.Index != nil || !r.Record.Absent || !h.Pin.Absent {
 		return h, err == nil && h.Of(r.tx.ID), err
@@ -247,9 +248,8 @@ func (r *Sender) landed(ctx context.Context, s *direct.Session) (read.Head, bool
 	return h, err == nil && n == r.Plan.Destroys+1, err
 }
 
-// refused turns a transaction that was certainly not committed into an error a
-// person can use.
-func (r *Sender) refused(ctx context.Context, results []zk.MultiResponse, err error) error {
+// explain turns a transaction that was certainly not committed into an error a person can use.
+func (r *Sender) explain(ctx context.Context, results []zk.MultiResponse, err error) error {
 	if errors.Is(err, recipes.ErrTooLarge) {
 		return refusal.TooLarge(r.tx.Changes, r.all[r.notes:], false)
 	}

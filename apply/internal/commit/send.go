@@ -46,7 +46,7 @@ type Sender struct {
 	Records int32 // the data version of the directory of records; only set before the stack's first apply
 	Total   int   // transactions, as far as is known
 	Besides *refusal.Besides
-	Left    []plan.Addr // locks that stay in a node that may be a container, because they are in use
+	Left    []plan.Addr // locks in use whose nodes may be containers: they are not created again
 
 	// The committed part.
 	Done, Ops, Bytes int
@@ -101,7 +101,7 @@ func (r *Sender) transact(ctx context.Context, batch *tx.Transaction) error {
 	case r.leftNow(err):
 		return tx.ErrLeft
 	case err != nil:
-		r.failed(err)
+		r.reportFailed(err)
 		return err
 	}
 	r.Changes = append(r.Changes, batch.Changes...)
@@ -124,7 +124,7 @@ func (r *Sender) transact(ctx context.Context, batch *tx.Transaction) error {
 	r.Ops += ops
 	r.Bytes += bytes
 	r.Held.Emit(event.Committed{ApplyID: batch.ID, Ops: ops, Bytes: bytes, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.Done, Batches: r.Total})
-	r.applied(sent, slices.Values(batch.Changes), false)
+	r.reportApplied(sent, slices.Values(batch.Changes), false)
 	if batch.Last {
 		r.Held.Emit(event.Recorded{Entry: r.noted, Path: record.HistoryPath(r.Plan.Root, r.Plan.Stack)})
 		return nil
@@ -157,9 +157,9 @@ func (r *Sender) leftNow(err error) bool {
 	return false
 }
 
-// failed reports the change that made the servers refuse the transaction. If the reason is the record, the lock or the connection,
-// it reports nothing besides the error.
-func (r *Sender) failed(err error) {
+// reportFailed reports the change that made the servers refuse the transaction. If the reason is the record, the lock or the
+// connection, it reports nothing besides the error.
+func (r *Sender) reportFailed(err error) {
 	x := explain.Of(err)
 	addr := plan.Addr(x.Addr)
 	for _, c := range r.tx.Changes {
@@ -169,8 +169,9 @@ func (r *Sender) failed(err error) {
 	}
 }
 
-// applied reports the changes whose access lists are set after the transactions if later is set, otherwise all others.
-func (r *Sender) applied(since time.Time, changes iter.Seq[*plan.Change], later bool) {
+// reportApplied reports changes as applied. If the parameter later is set, these are the changes whose access lists are set after
+// the transactions; otherwise they are all others.
+func (r *Sender) reportApplied(since time.Time, changes iter.Seq[*plan.Change], later bool) {
 	for c := range changes {
 		if c.Action != plan.NoOp && r.later[c.Addr] == later {
 			r.Held.Emit(event.Applied{Addr: c.Addr, Path: c.Path, Action: c.Action, Elapsed: time.Since(since)})
@@ -182,7 +183,7 @@ func (r *Sender) applied(since time.Time, changes iter.Seq[*plan.Change], later 
 func (r *Sender) Noted() *record.Record { return r.tx.Index }
 
 // Listed reports the changes whose lists are set by now.
-func (r *Sender) Listed(since time.Time) { r.applied(since, r.Plan.Each(), true) }
+func (r *Sender) Listed(since time.Time) { r.reportApplied(since, r.Plan.Each(), true) }
 
 // note returns the operation that writes the history. Others write the history without the apply lock. Then the version makes the
 // transaction fail, and the apply sends it again with their entries.
@@ -209,7 +210,7 @@ func (r *Sender) missed(ctx context.Context, err error) bool {
 		return unread == nil
 	case errors.As(err, &node) && node.Path == h.Path && errors.Is(err, zk.ErrNoAuth):
 		h.State = history.Closed
-	case errors.Is(err, tx.ErrTooLong) && !r.tx.Divisible && h.State == history.Whole && 4*tx.Size(r.all[:r.notes]) > r.size: // shorter notes are not the reason
+	case errors.Is(err, tx.ErrTooLong) && !r.tx.Divisible && h.State == history.Whole && 4*tx.Size(r.all[:r.notes]) > r.size: // notes of at most a quarter of the size are not why it is too long
 		h.State = history.Short
 	default:
 		return false
@@ -268,21 +269,21 @@ func (r *Sender) overtaken(err error, breaks []tx.Op) bool {
 	var conflict *failure.ConflictError
 	switch {
 	case errors.As(err, &used):
-		return slices.ContainsFunc(r.tx.Changes, func(c *plan.Change) bool { return c.Break && c.Addr == used.Addr || gone(c, used) })
+		return slices.ContainsFunc(r.tx.Changes, func(c *plan.Change) bool { return c.Break && c.Addr == used.Addr || keysRemain(c, used) })
 	case errors.As(err, &conflict):
 		return slices.ContainsFunc(breaks, func(op tx.Op) bool { return op.Path == conflict.Path })
 	}
 	return false
 }
 
-// gone reports whether servers refused to delete a family that nobody uses: it still has nodes of unused keys.
-func gone(c *plan.Change, e *failure.InUseError) bool {
+// keysRemain reports whether servers refused to delete a family that nobody uses: it still has nodes of unused keys.
+func keysRemain(c *plan.Change, e *failure.InUseError) bool {
 	return c.Addr == e.Addr && c.NeedsIdle() && c.Before.Kind().Key != nil && !e.Usage.Busy()
 }
 
-// contenders returns the deletions that break the locks of the plan, and reports whose
-// they are. They are part of the transaction, so nothing is broken unless everything is
-// applied.
+// contenders returns the deletions that break the locks of the plan, and reports the
+// locks and their contenders. They are part of the transaction, so nothing is broken
+// unless everything is applied.
 func (r *Sender) contenders(ctx context.Context, changes []*plan.Change) (ops []tx.Op, err error) {
 	for _, c := range changes {
 		if !c.Break || !c.NeedsIdle() {
@@ -299,8 +300,8 @@ func (r *Sender) contenders(ctx context.Context, changes []*plan.Change) (ops []
 		if err != nil {
 			return nil, err
 		}
-		// The deletion accepts any version, because a contender's data changes: the contender notes that it holds, or is asked to give
-		// the lock back. The name is enough: its sequence number is used only once.
+		// The deletion accepts any version, because a contender's data changes: the contender notes that it holds, or is asked to
+		// give the lock back. The name is enough: its sequence number is used only once.
 		for _, path := range all {
 			ops = append(ops, tx.Op{Kind: tx.OpDelete, Addr: c.Addr, Path: path, Version: -1})
 		}

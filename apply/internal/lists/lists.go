@@ -1,4 +1,5 @@
-// Package lists sets the access lists of existing nodes after the last transaction, in two passes, and reads back what was written.
+// Package lists sets access lists after the last transaction, in two passes, and reads back what was written. They are the lists
+// of existing nodes, and of new ones that still admit the administrators whom the plan removes.
 //
 //	err := (&lists.Phase{Held: held, Plan: p, ID: id, Noted: index, Before: pin}).Set(ctx, steps)
 //	err = lists.ReadBack(ctx, held, p, id)
@@ -41,17 +42,16 @@ type Phase struct {
 	Before plan.Pin       // the record before the last transaction
 }
 
-// Set sets the access lists of existing nodes, which the transaction noted as pending in
-// the record, and then clears the note. It stops between two lists when ctx ends: the rest
-// stays noted.
+// Set carries out the steps, and then clears the note about them that the transaction
+// left in the record. It stops between two lists when ctx ends: the rest stays noted.
 //
-// These writes are not in a transaction with the check of the lock. Their session fences them: the session of Held is the
-// lease's, and once that has ended its requests are refused. Against programs that do not take the lock, each write has the
-// version of the list that it replaces.
+// These writes are not in a transaction with the check of the lock. Their session fences them: the session of Held is the lease's,
+// and after its end servers refuse its requests. Against programs that do not take the lock, each write has the version of the
+// list that it replaces.
 //
 // Set makes two passes over all lists: every right is granted everywhere before any is withdrawn. New nodes of this apply admit
 // the old and the new administrators (tx.Op.Then). So if an apply that replaces an administrator ends at any write, the old one or
-// the new one can still do everything. A connection that presents both always can.
+// the new one can still do everything. A connection that presents both can do everything at any time.
 //
 // If the root's administrators change, the step of .locktree comes first in the first pass, and last in the second. So while the
 // lists change, the list of .locktree admits the old and the new administrators.
@@ -72,7 +72,7 @@ func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
 			if last := len(steps) - 1; !narrow && steps[last].Path == record.ScaffoldPath(r.Plan.Root) {
 				i = (i + last) % len(steps)
 			}
-			write, done, err := r.half(ctx, &steps[i], narrow)
+			write, done, err := r.listOfPass(ctx, &steps[i], narrow)
 			if err == nil && write != nil {
 				steps[i].Aversion, err = r.setNext(ctx, *write)
 			}
@@ -80,8 +80,7 @@ func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
 				done, err = narrow, nil
 			}
 			// One node that another identity has closed to us must not stop the removal of rights on all others. A closed node of
-			// a key is an error: its client may have rights only by the old list, so the family must keep that list until this
-			// node is set.
+			// a key is an error: a client of the key may depend on the old list, so the record must keep that list.
 			if errors.Is(err, zk.ErrNoAuth) && !steps[i].OfKey && !access.Administers(r.Plan, steps[i].Before) {
 				closed = cmp.Or(closed, err)
 				continue
@@ -104,9 +103,9 @@ func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
 	return nil
 }
 
-// half returns the list that one of the two passes writes for a step, nil for none, and whether the step is done after it. The
-// first pass adds rights. The second pass, with narrow, removes them.
-func (r *Phase) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write *plan.ACLStep, done bool, err error) {
+// listOfPass returns the list that one of the two passes writes for a step, nil for none, and whether the step is done after it.
+// The first pass adds rights. The second pass (the parameter narrow) removes rights.
+func (r *Phase) listOfPass(ctx context.Context, step *plan.ACLStep, narrow bool) (write *plan.ACLStep, done bool, err error) {
 	if !narrow {
 		if step.Before, err = read.Shown(ctx, r.Held.Session, step.Path, step.Before); err != nil {
 			return nil, false, refusal.ACL(*step, err)
@@ -179,7 +178,7 @@ func ReadBack(ctx context.Context, h *lock.Held, p *plan.Plan, id string) error 
 	}
 	seen := map[string]bool{}
 	var diffs []failure.Difference
-	for _, want := range written(p) {
+	for _, want := range finalLists(p) {
 		key, err := json.Marshal(want.ACL.Normalize())
 		if err != nil || seen[string(key)] {
 			continue
@@ -204,8 +203,8 @@ func ReadBack(ctx context.Context, h *lock.Held, p *plan.Plan, id string) error 
 	return nil
 }
 
-// written returns the access lists that nodes now have by this apply.
-func written(p *plan.Plan) (out []plan.ACLStep) {
+// finalLists returns the access lists that nodes now have by this apply.
+func finalLists(p *plan.Plan) (out []plan.ACLStep) {
 	for c := range p.Each() {
 		if c.After != nil && c.Action != plan.NoOp && !c.Hides() {
 			out = append(out, plan.ACLStep{Addr: c.Addr, Path: c.Path, ACL: c.After.ACL})

@@ -5,10 +5,10 @@
 //	err = held.Write(ctx, path, data, version)
 //
 // A [Held] is the lock with its session: only that session fences access lists, which no transaction can set. Its methods write
-// single nodes, find out what a write did whose reply was lost, and turn a refusal into an error.
+// single nodes, settle the outcome of a write after a lost reply, and turn a refusal into an error.
 //
-// The package relies on recipes for the lock and its fencing, on read for what is there and on failure for the errors. It knows no phase
-// of an apply: what to write, and when, is for those above it to decide.
+// The package relies on recipes for the lock and its fencing, on read for what is there and on failure for the errors. It knows no
+// phase of an apply: what to write, and when, is for those above it to decide.
 package lock
 
 import (
@@ -116,7 +116,7 @@ func (r Request) queue(ctx context.Context, c *recipes.Client) (*recipes.Lease, 
 	try, cancel := context.WithTimeout(ctx, Unanswered)
 	defer cancel()
 	lease, err := m.TryLock(try)
-	for errors.Is(err, recipes.ErrUnreachable) && recipes.Retryable(err) && rest(try) { // perhaps a server restarts
+	for errors.Is(err, recipes.ErrUnreachable) && recipes.Retryable(err) && pause(try) { // perhaps a server restarts
 		lease, err = m.TryLock(try)
 	}
 	// Call TryLock first, even if we may wait: it names the holder at once.
@@ -142,8 +142,8 @@ func (r Request) queue(ctx context.Context, c *recipes.Client) (*recipes.Lease, 
 	}
 }
 
-// rest pauses before another try, and reports whether ctx goes on.
-func rest(ctx context.Context) bool {
+// pause waits before another try, and reports whether ctx goes on.
+func pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 	case <-time.After(time.Second):
@@ -151,9 +151,9 @@ func rest(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// wait waits as long as it may, and reports the holder. First it reads who the holder is that TryLock found. This takes one more
-// request, which TryLock does not send, because not every caller needs the holder. The error names this holder, or a later one
-// that the wait has found.
+// wait waits as long as it may, and reports the holder. First it identifies the holder that TryLock found. This takes one more
+// request. TryLock does not send that request, because not every caller needs the holder. The error names this holder, or a later
+// one that the wait has found.
 func (r Request) wait(ctx context.Context, m *recipes.Mutex, found error) (*recipes.Lease, error) {
 	var held *recipes.HeldError
 	if errors.As(found, &held) {
@@ -189,11 +189,12 @@ func Detached(ctx context.Context, s *direct.Session) (context.Context, context.
 	return context.WithTimeout(context.WithoutCancel(ctx), 3*s.Timeout()+10*time.Second)
 }
 
-// Tries is how often a write is sent at most. The same limit holds for a transaction that is known not to be committed.
+// Tries is how often a write is sent at most. The same limit holds for a transaction; it is sent again only if no copy was
+// committed.
 const Tries = 3
 
-// Write sets the data of one node under the lock, together with the operations beside. A copy sent again after a lost reply has the
-// same version, so at most one is applied. A refusal may then be the echo of our own success.
+// Write sets the data of one node under the lock, in one transaction with the operations of the parameter beside. A copy sent
+// again after a lost reply has the same version, so at most one is applied. A refusal may then be the echo of our own success.
 //
 // Version and data tell whether our write was applied. Two writers of the same data at the same version
 // cannot be distinguished, and need not be: under the lock, the other one wrote what we wanted.
@@ -266,7 +267,7 @@ func (h *Held) Explain(ctx context.Context, p *plan.Plan, op tx.Op, err error) e
 	}
 	switch {
 	case errors.Is(err, zk.ErrNotEmpty):
-		return h.occupied(ctx, p, op, err)
+		return h.occupiedError(ctx, p, op, err)
 	case errors.Is(err, zk.ErrBadVersion):
 		if op.Path == kind.ParentPath(p.Index.Path) { // the operation of commit.Sender.first
 			if _, other := read.Alone(ctx, h.Session, p.Root, p.Stack); other != nil {
@@ -284,8 +285,9 @@ func (h *Held) Explain(ctx context.Context, p *plan.Plan, op tx.Op, err error) e
 	return refusal.Denied(h.Client, op, err)
 }
 
-// occupied is the error when a node to be deleted has children. The child of a lock is a contender that came after we had looked.
-func (h *Held) occupied(ctx context.Context, p *plan.Plan, op tx.Op, err error) error {
+// occupiedError is the error when a node to be deleted has children. The child of a lock is a contender that came after we had
+// looked.
+func (h *Held) occupiedError(ctx context.Context, p *plan.Plan, op tx.Op, err error) error {
 	for c := range p.Each() {
 		if !About(c, op.Addr, op.Path) || c.Before == nil || c.Before.Kind().Container {
 			continue

@@ -21,12 +21,11 @@ import (
 // release, so this interval bounds how much longer a person waits.
 const drainPoll = 250 * time.Millisecond
 
-// copied lets the apply note the versions that its own preparations write, without
-// changing the caller's plan.
+// copyPins lets the apply note the versions that its own preparations write, without changing the caller's plan.
 //
 // The caller may show the plan afterwards, or apply it again: with our versions, it would match a state that only this run
 // produced. Nodes are shared until one is changed (setState, widen).
-func copied(of *plan.Plan) *plan.Plan {
+func copyPins(of *plan.Plan) *plan.Plan {
 	p := *of
 	p.Changes, p.Pins = slices.Clone(p.Changes), slices.Clone(p.Pins)
 	return &p
@@ -40,7 +39,7 @@ func Leave(ctx context.Context, h *lock.Held, p *plan.Plan) (_ *plan.Plan, left 
 	if !slices.ContainsFunc(p.Changes, again) {
 		return p, nil, nil
 	}
-	p = copied(p)
+	p = copyPins(p)
 	var changes []*plan.Change
 	for c := range p.Each() {
 		if again(*c) {
@@ -72,7 +71,7 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 	if p.Drain <= 0 && !slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Break }) {
 		return d, nil
 	}
-	p = copied(p)
+	p = copyPins(p)
 	d.Plan = p
 	// Each round looks, closes locks that are in use and still open, and is done when only broken locks have contenders. Those go
 	// with the transaction, so no round waits for them. A contender may come between the look and the closing; the next round
@@ -131,8 +130,9 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 // setState writes the state of a lock that is to be deleted, fenced, and notes the new version. After a crash, a new plan makes
 // the same changes, and warns that the lock was left draining.
 //
-// It does not raise the generation, and the sum of the lock leaves the state out: to a plan,
-// the lock is as declared, except that it is closed (warnDraining in plan/diff).
+// setState does not raise the generation, and the lock's checksum does not cover the state.
+// So a plan sees no change; it only warns that the lock is closed (warnDraining in
+// plan/diff).
 func (d *Drained) setState(ctx context.Context, c *plan.Change, state kind.State) error {
 	before, live, payload := *c.Before, *c.Before.Live, *c.Before.Payload
 	payload.State = state
@@ -195,14 +195,14 @@ func Widen(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 	for i := range p.Changes {
 		c := &p.Changes[i]
 		if c.Action == plan.Update && c.ACL != nil && !c.NeedsIdle() && c.Importing == "" &&
-			!c.Before.ACL.Equal(c.After.ACL) && lacks(h, c, c.Before.ACL) != 0 {
+			!c.Before.ACL.Equal(c.After.ACL) && missingRights(h, c, c.Before.ACL) != 0 {
 			steps = append(steps, i)
 		}
 	}
 	if len(steps) == 0 {
 		return p, nil
 	}
-	p = copied(p)
+	p = copyPins(p)
 	for _, i := range steps {
 		c := &p.Changes[i]
 		before, live := *c.Before, *c.Before.Live
@@ -215,11 +215,11 @@ func Widen(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 			sure, _ := kind.List{a}.Rights(h.Client.Identities()...)
 			return sure&kind.PermAdmin != 0
 		})
-		if admin < 0 || lacks(h, c, list) == 0 {
+		if admin < 0 || missingRights(h, c, list) == 0 {
 			continue // the transaction's error will say what is missing
 		}
 		grant := before.ACL[admin]
-		grant.Perms = lacks(h, c, list)
+		grant.Perms = missingRights(h, c, list)
 		before.ACL = append(slices.Clone(list), grant).Normalize()
 		step := plan.ACLStep{Addr: c.Addr, Path: c.Path, ACL: before.ACL, Aversion: live.Aversion}
 		if live.Aversion, err = h.SetACL(ctx, step); err != nil {
@@ -235,10 +235,10 @@ func Widen(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 	return p, nil
 }
 
-// lacks returns the rights that the transaction needs on the node and a list does not give us. READ is
+// missingRights returns the rights that the transaction needs on the node and a list does not give us. READ is
 // not among them: a node that we may not read is not in the plan. Entries that may be ours (ip, schemes
 // of plug-ins) do not count here. At worst we grant ourselves too much, until the plan's list is set.
-func lacks(h *lock.Held, c *plan.Change, list kind.List) kind.Perm {
+func missingRights(h *lock.Held, c *plan.Change, list kind.List) kind.Perm {
 	need := kind.PermWrite
 	if access.Need(c.Kind)&kind.PermCreate != 0 {
 		need |= kind.PermCreate | kind.PermDelete

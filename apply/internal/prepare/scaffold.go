@@ -47,7 +47,7 @@ type Ground struct {
 // The lock is not held yet, so any number of applies may do this at once. Scaffold writes nothing that exists: if it finds a node
 // created meanwhile, it determines again what is missing. A lost reply does no harm either: what exists then is what was wanted.
 //
-// acl is the access list of the nodes. The list own, that of the tool's own nodes, is for the contenders of the lock.
+// The parameter acl is the access list of the created nodes. The parameter own is the list that the contenders of the lock get.
 func Scaffold(ctx context.Context, s *direct.Session, p *plan.Plan, own, acl kind.List) (g *Ground, err error) {
 	g = &Ground{}
 	if p.Index.Absent { // another stack may have been applied since the plan
@@ -56,7 +56,7 @@ func Scaffold(ctx context.Context, s *direct.Session, p *plan.Plan, own, acl kin
 		}
 	}
 	for try := 0; ; try++ {
-		missing, err := g.absent(ctx, s, p)
+		missing, err := g.missingPaths(ctx, s, p)
 		switch {
 		case err != nil:
 			return nil, err
@@ -103,9 +103,10 @@ func ScaffoldPaths(root, stack string) []string {
 	return append(out, record.ScaffoldPath(root), kind.ParentPath(index), kind.ParentPath(history), history, kind.ParentPath(lock), lock)
 }
 
-// absent lists the paths that are missing, in order, and reads the history. If the lock exists so do its ancestors, so the common
-// case costs three requests, in one round trip. The lock does not prove that the directory of records and the history exist.
-func (g *Ground) absent(ctx context.Context, s *direct.Session, p *plan.Plan) ([]string, error) {
+// missingPaths lists the paths that are missing, in order, and reads the history. If the lock exists, its ancestors also exist, so
+// the common case costs three requests, in one round trip. The lock does not prove that the directory of records and the history
+// exist.
+func (g *Ground) missingPaths(ctx context.Context, s *direct.Session, p *plan.Plan) ([]string, error) {
 	paths := ScaffoldPaths(p.Root, p.Stack)
 	known := []string{record.LockPath(p.Root, p.Stack), kind.ParentPath(record.IndexPath(p.Root, p.Stack))}
 	ahead := s.ReadAhead(ctx, direct.Reads{Exists: known, Get: []string{record.HistoryPath(p.Root, p.Stack)}})
@@ -135,7 +136,7 @@ func missingOf(ctx context.Context, s *direct.Session, paths []string) (missing 
 	for _, path := range paths {
 		stat, err := s.Exists(ctx, path)
 		switch {
-		case errors.Is(err, zk.ErrNoAuth): // this proves that the node exists, see reader.unreadable; we need not be able to read nodes above the root
+		case errors.Is(err, zk.ErrNoAuth): // this proves that the node exists, see read.reader.keepUnreadable; we need not be able to read nodes above the root
 		case err != nil:
 			return nil, refusal.Read(path, err)
 		case stat == nil:
@@ -145,8 +146,8 @@ func missingOf(ctx context.Context, s *direct.Session, paths []string) (missing 
 	return missing, nil
 }
 
-// Identify writes an id into .locktree if that node exists without data. A connection that may not do that leaves it to others.
-// If the outcome of the write is unknown, the next apply finds the id or writes one.
+// Identify writes an id into .locktree if that node exists without data. A connection without the right to write it leaves that to
+// others. If the outcome of the write is unknown, the next apply finds the id or writes one.
 func Identify(ctx context.Context, s *direct.Session, p *plan.Plan, besides *refusal.Besides) {
 	path := record.ScaffoldPath(p.Root)
 	if !p.Before.Unmarked {

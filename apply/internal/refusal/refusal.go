@@ -5,8 +5,8 @@
 //	}
 //
 // Most functions are named after the request that failed: [Read], [Lock], [Scaffold], [ACL], [Commit]. [Denied] is for any
-// operation of a transaction, [NotAdmin] and [TooLarge] for their own reasons. [Unknown] and [Overtaken] classify an answer.
-// [Besides] collects the writes of an apply that are not of its plan, and adds them to an error.
+// operation of a transaction; [NotAdmin] and [TooLarge] are for the reason in their name. [Unknown] and [Overtaken] classify an
+// answer. [Besides] collects the writes of an apply that are not of its plan, and adds them to an error.
 //
 // The package relies on failure for the errors and on recipes for those of a client. It sends nothing.
 package refusal
@@ -63,7 +63,7 @@ func meaning(e *failure.NodeError) *failure.NodeError {
 	case errors.Is(err, direct.ErrServer):
 		e.Why, e.Next = "the servers failed: "+ServerError(err), "Look at their logs, then try again."
 	case errors.Is(err, recipes.ErrTooLarge):
-		e.Why, e.Next = failure.Cause(err), "The limit of a reply is this program's, not the servers'. If it is a namespace with very many nodes, use another client to delete those that are not needed, or raise the limit (recipes.Config.MaxReply)."
+		e.Why, e.Next = failure.Cause(err), "The limit of a reply is this program's, not the servers'. If the node is a namespace with very many children, use another client to delete those that are not needed, or raise the limit (recipes.Config.MaxReply)."
 	case errors.Is(err, recipes.ErrAuth):
 		e.Why, e.Next = failure.Cause(err), "Check the user name and the password."
 	default:
@@ -151,8 +151,8 @@ func Lock(path string, err error) *failure.NodeError {
 	return e
 }
 
-// rolledBack is go-zookeeper's text for the code (-2) of operations that failed
-// only because another one of their transaction did. ZooKeeper calls it
+// rolledBack is go-zookeeper's text for the code (-2) of operations that failed only
+// because another operation of their transaction failed. ZooKeeper calls it
 // RUNTIMEINCONSISTENCY. Operations after the one that failed have it; those before it
 // have no error (DataTree.processTxn).
 const rolledBack = "unknown error: -2"
@@ -193,7 +193,8 @@ func Namesake(c *recipes.Client, names []string) bool {
 	})
 }
 
-// NotAdmin is the error of a connection that is not an administrator of set, the administrators and readers of a root.
+// NotAdmin is the error of a connection that is no administrator of a root. The parameter set has the root's administrators and
+// readers.
 func NotAdmin(c *recipes.Client, set *plan.Access, source, root string) error {
 	admins := access.Names(set.Admins)
 	why := fmt.Sprintf("we are %s, and the administrators %s are %s", strings.Join(failure.WhoWeAre(c), ", "), source, strings.Join(admins, ", "))
@@ -260,7 +261,7 @@ func (b *Besides) Say(err error, outcomes ...string) error {
 	return &besidesError{b.clauses, err}
 }
 
-// besidesError: because of err nothing of the plan was written, but its preparations were.
+// besidesError: because of err nothing of the plan was written, but its preparations were written.
 type besidesError struct {
 	prepared []string // clauses
 	err      error

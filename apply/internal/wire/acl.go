@@ -1,4 +1,5 @@
-// Package wire turns the operations and access lists of a plan into those of the ZooKeeper client, and lists back. It sends nothing.
+// Package wire turns the operations and access lists of a plan into those of the ZooKeeper client. It also turns access lists of
+// that client into lists of a plan. It sends nothing.
 //
 //	results, err := session.Multi(ctx, wire.Requests(ops)...)
 package wire
@@ -33,9 +34,9 @@ func FromZK(in []zk.ACL) kind.List {
 }
 
 // OwnACL is the access list of the tool's own nodes that we create: the set of the root, which is its administrators and readers.
-// Without a set, every identity of the connection has all rights; without identities, everybody has. The identities are written
-// as "auth", which the server replaces by those it knows of us: only the server knows which they are. It refuses a list of only
-// "auth" to a connection that has not authenticated (PrepRequestProcessor, fixupACL).
+// Without a set, every identity of the connection has all rights; without identities, everybody has all rights. The identities are
+// written as "auth", which the server replaces by the identities it knows of us: only the server knows them. It refuses a list of
+// only "auth" to a connection that has not authenticated (PrepRequestProcessor, fixupACL).
 func OwnACL(c *recipes.Client, set *plan.Access) kind.List {
 	if set != nil {
 		return set.List()

@@ -55,7 +55,7 @@ func evaluateAssert(s scope, b *syntax.Block, c *plan.Check, as failure) {
 	r := condition.Expr.Range()
 	s.in.Add(&hcl.Diagnostic{
 		Severity: as.severity, Summary: as.summary, Subject: &r,
-		Detail:     fmt.Sprintf("%s%s", text, s.about(condition)),
+		Detail:     fmt.Sprintf("%s%s", text, s.instanceNote(condition)),
 		Expression: condition.Expr, EvalContext: s.ctx,
 	})
 }
@@ -63,7 +63,7 @@ func evaluateAssert(s scope, b *syntax.Block, c *plan.Check, as failure) {
 // doubtful evaluates an argument of an assertion, and removes its marks. No secret is shown:
 // a condition tells only whether it holds, and a message that contains a secret is replaced.
 func doubtful(s scope, a *syntax.Attribute, want cty.Type, severity hcl.DiagnosticSeverity) (cty.Value, bool) {
-	if a == nil || s.waits(a) {
+	if a == nil || s.isWaiting(a) {
 		return cty.NilVal, false
 	}
 	v, diags := s.result(a)
@@ -77,7 +77,7 @@ func doubtful(s scope, a *syntax.Attribute, want cty.Type, severity hcl.Diagnost
 	}
 	for _, d := range diags {
 		d.Severity = severity
-		d.Detail += s.about(a) + " The check could not be made."
+		d.Detail += s.instanceNote(a) + " The check could not be made."
 	}
 	s.in.Add(diags...)
 	if marked && want == cty.String {

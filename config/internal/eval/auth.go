@@ -83,7 +83,7 @@ func evaluateLogin(s scope, b *syntax.Block, e *Ensemble) {
 	}
 	user, ok := s.text(at)
 	if ok && (user == "" || strings.ContainsAny(user, "@/")) {
-		s.wrong(at, "Invalid user name", "The user name must not be empty or contain @ or a slash, which would make it a principal of Kerberos.")
+		s.reportWrong(at, "Invalid user name", "The user name must not be empty or contain @ or a slash, which would make it a principal of Kerberos.")
 	}
 	e.Login.User = user
 	e.Login.Password, e.Login.PasswordFile = passwordOf(s, b)
@@ -95,12 +95,12 @@ func evaluateKerberos(s scope, b *syntax.Block) *kerberos.Config {
 		*to, _ = s.text(b.Arg(name))
 	}
 	k.RemoveHost, k.RemoveRealm = s.yes(b.Arg("remove_host")), s.yes(b.Arg("remove_realm"))
-	if v, ok := s.shown(b.Arg("canonicalize"), cty.Bool); ok {
+	if v, ok := s.publicValue(b.Arg("canonicalize"), cty.Bool); ok {
 		k.AsConfigured = v.False()
 	}
 	for _, name := range []string{"principal", "server_principal"} {
 		if text, ok := s.text(b.Arg(name)); ok && !kerberos.IsPrincipal(text) {
-			s.wrong(b.Arg(name), "Invalid principal", fmt.Sprintf("%q is not a principal: write user@REALM, or service/host@REALM.", text))
+			s.reportWrong(b.Arg(name), "Invalid principal", fmt.Sprintf("%q is not a principal: write user@REALM, or service/host@REALM.", text))
 		}
 	}
 	switch {
@@ -112,7 +112,7 @@ func evaluateKerberos(s scope, b *syntax.Block) *kerberos.Config {
 		s.refuse(b.Head, "Two names for the servers", "Set server_principal, which is all of the name, or service, which is the part before the host.")
 	}
 	if kind, _, ok := strings.Cut(k.CCache, ":"); ok && kind != "FILE" {
-		s.wrong(b.Arg("ccache"), "Cache that cannot be read", fmt.Sprintf("Tickets in a cache of type %s cannot be read here, only in files: run \"kinit -c FILE:/tmp/krb5cc_locktree\", and write that.", kind))
+		s.reportWrong(b.Arg("ccache"), "Cache that cannot be read", fmt.Sprintf("Tickets in a cache of type %s cannot be read here, only in files: run \"kinit -c FILE:/tmp/krb5cc_locktree\", and write that.", kind))
 	} else if path := strings.TrimPrefix(k.CCache, "FILE:"); path != "" && !filepath.IsAbs(path) {
 		k.CCache = filepath.Join(s.in.Declared.Files.Dir, path)
 	}
@@ -142,7 +142,7 @@ func passwordOf(s scope, b *syntax.Block) (text recipes.Secret, inFile string) {
 		return "", ""
 	case inFileSet:
 		if text, ok := s.text(file); ok && text == "" {
-			s.wrong(file, "Empty password", "password_file names no file. Is the variable or the environment variable set?")
+			s.reportWrong(file, "Empty password", "password_file names no file. Is the variable or the environment variable set?")
 		}
 		return "", inFile
 	case a == nil:
@@ -152,7 +152,7 @@ func passwordOf(s scope, b *syntax.Block) (text recipes.Secret, inFile string) {
 	a.Required = true // null is refused
 	password, ok := s.secret(a)
 	if ok && password == "" {
-		s.wrong(a, "Empty password", "The password is empty, so anybody could use it. Is the variable or the environment variable set?")
+		s.reportWrong(a, "Empty password", "The password is empty, so anybody could use it. Is the variable or the environment variable set?")
 	}
 	// The value decides, not the type of the expression: "a${"b"}" is a literal too.
 	if _, diags := a.Expr.Value(&hcl.EvalContext{}); !diags.HasErrors() && ok {

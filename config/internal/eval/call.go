@@ -38,7 +38,7 @@ func evaluateCall(s scope) {
 			if el.Any {
 				at = addr + "[*]"
 			}
-			in = s.each(el, at)
+			in = s.forElement(el, at)
 		}
 		s.in.All.ModuleAddrs = append(s.in.All.ModuleAddrs, struct{ Instance, Block plan.Addr }{plan.Addr(at), plan.Addr(addr)})
 		byKey[el.Key] = evaluateModule(in, at, el)

@@ -60,7 +60,7 @@ func evaluateEnsemble(s scope) {
 	e.AuthName, _ = s.text(b.Arg("auth_name"))
 	if id, ok := s.text(b.Arg("id")); ok {
 		if !record.IsEnsembleID(id) {
-			s.wrong(b.Arg("id"), "Not an id", "The id of an ensemble is 32 hexadecimal digits, which the first apply draws. \"locktree doctor\" shows it.")
+			s.reportWrong(b.Arg("id"), "Not an id", "The id of an ensemble is 32 hexadecimal digits, which the first apply draws. \"locktree doctor\" shows it.")
 		}
 		e.ID = id
 	}
@@ -91,7 +91,7 @@ func evaluateRoot(s scope, e *Ensemble) {
 		return
 	}
 	if err := kind.ValidatePath(root); err != nil {
-		s.wrong(a, "Illegal path", explain.Sentence(err.Error()))
+		s.reportWrong(a, "Illegal path", explain.Sentence(err.Error()))
 		root = "/" // otherwise every node below would be reported as well
 	}
 	e.Root = root
@@ -169,7 +169,7 @@ func authOfEnvironment(s scope, e *Ensemble) {
 const maxServers = 100
 
 func evaluateServers(s scope, a *syntax.Attribute, e *Ensemble) {
-	v, ok := s.shown(a, cty.List(cty.String))
+	v, ok := s.publicValue(a, cty.List(cty.String))
 	if !ok {
 		if !s.r.Failed { // absent, or null
 			serversOfEnvironment(s, e)
@@ -179,21 +179,21 @@ func evaluateServers(s scope, a *syntax.Attribute, e *Ensemble) {
 	for it := v.ElementIterator(); it.Next(); {
 		_, item := it.Element()
 		if item.IsNull() {
-			s.wrong(a, "Wrong type", "A server is null. Leave it out of the list.")
+			s.reportWrong(a, "Wrong type", "A server is null. Leave it out of the list.")
 			return
 		}
 		server := strings.TrimSpace(item.AsString())
 		if err := forms.CheckServer(server); err != nil {
-			s.wrong(a, "Invalid server", fmt.Sprintf("%q: %s.", server, err))
+			s.reportWrong(a, "Invalid server", fmt.Sprintf("%q: %s.", server, err))
 			return
 		}
 		e.Servers = append(e.Servers, server)
 	}
 	switch n := len(e.Servers); {
 	case n == 0:
-		s.wrong(a, "No servers", `Name at least one server, such as "zk1:2181".`)
+		s.reportWrong(a, "No servers", `Name at least one server, such as "zk1:2181".`)
 	case n > maxServers:
-		s.wrong(a, "Too many servers", fmt.Sprintf("%d servers are listed; at most %d are allowed.", n, maxServers))
+		s.reportWrong(a, "Too many servers", fmt.Sprintf("%d servers are listed; at most %d are allowed.", n, maxServers))
 	}
 }
 
@@ -206,9 +206,9 @@ func durationOf(s scope, a *syntax.Attribute, lo, hi time.Duration) time.Duratio
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		s.wrong(a, "Invalid time span", fmt.Sprintf(`%q is not a time span: write a number and a unit, such as "15s" or "500ms".`, text))
+		s.reportWrong(a, "Invalid time span", fmt.Sprintf(`%q is not a time span: write a number and a unit, such as "15s" or "500ms".`, text))
 	case d < lo || d > hi:
-		s.wrong(a, "Invalid time span", fmt.Sprintf("%s is out of range: it must be between %s and %s.", d, lo, hi))
+		s.reportWrong(a, "Invalid time span", fmt.Sprintf("%s is out of range: it must be between %s and %s.", d, lo, hi))
 	default:
 		return d
 	}
@@ -240,13 +240,13 @@ func evaluateAuth(s scope, b *syntax.Block, e *Ensemble) {
 	}
 	user, ok := s.text(at) // access lists show the name: digest:USER
 	if ok && (user == "" || strings.Contains(user, ":")) {
-		s.wrong(at, "Invalid user name", "The user name must not be empty or contain a colon, which separates it from the password.")
+		s.reportWrong(at, "Invalid user name", "The user name must not be empty or contain a colon, which separates it from the password.")
 	}
 	password, file := passwordOf(s, b)
 	if file != "" { // access lists need the password, so it is read now
 		var err error
 		if password, err = PasswordIn(file); err != nil {
-			s.wrong(b.Arg("password_file"), "Cannot read the password", fmt.Sprintf("%v.", err))
+			s.reportWrong(b.Arg("password_file"), "Cannot read the password", fmt.Sprintf("%v.", err))
 			return
 		}
 		e.PasswordFiles = append(e.PasswordFiles, file)

@@ -22,7 +22,7 @@ import (
 type Options struct {
 	Inputs  []Input // of the command line, in its order
 	Environ []string
-	// NoValues: a variable without a default has no value, nor has the environment, or what depends on them. Access lists and
+	// NoValues: variables without a default, the environment, and all that depends on these have no value. Access lists and
 	// servers are not evaluated.
 	NoValues bool
 }
@@ -35,7 +35,8 @@ type Input struct {
 }
 
 // Load goes through the phases: first everything is read, then everything is evaluated. Each one needs the results of the one
-// before; within a phase everything is checked, whatever is wrong with the rest. It returns nil when there is nothing to be evaluated.
+// before; within a phase everything is checked, whatever is wrong with the rest. It returns nil when there is nothing to be
+// evaluated.
 func Load(sources map[string]*hcl.File, r *syntax.Report, version string, in Options, open func(string) (fs.FS, error)) *Evaluation {
 	root, err := open(".")
 	if err != nil {
@@ -116,7 +117,7 @@ func newEvaluation(of *static.Declarations, in *loading, outer *Evaluation, pref
 	return e
 }
 
-// Of is the result of a declaration in this evaluation.
+// The method Of returns the result of a declaration in this evaluation.
 func (e *Evaluation) Of(d *static.Decl) *Result { return &e.results[d.Number] }
 
 // isBad reports whether an argument is wrong, for all instances of its block; that has been reported.
@@ -226,7 +227,7 @@ func (e *Evaluation) Stack() string {
 	s := e.scope(e.Declared.Settings)
 	stack, ok := s.text(a)
 	if !ok {
-		if s.unknown(a) {
+		if s.isUnknown(a) {
 			e.Errorf(a.Expr.Range(), "Not known to programs", "The name of the stack depends on %s. Write it out, or give the variables defaults.", Reasons(e, a))
 		}
 		return ""
@@ -234,9 +235,9 @@ func (e *Evaluation) Stack() string {
 	err := kind.ValidateName(stack)
 	switch {
 	case err != nil:
-		s.wrong(a, "Invalid stack", explain.Sentence(err.Error()))
+		s.reportWrong(a, "Invalid stack", explain.Sentence(err.Error()))
 	case len(stack) > maxStack:
-		s.wrong(a, "Invalid stack", "A stack's name is written into every node: use at most 128 bytes.")
+		s.reportWrong(a, "Invalid stack", "A stack's name is written into every node: use at most 128 bytes.")
 	}
 	return stack
 }

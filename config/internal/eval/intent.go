@@ -29,7 +29,9 @@ type (
 )
 
 // Wrong reports an error in the path of an import.
-func (i *Import) Wrong(summary, detail string) { i.s.wrong(i.Decl.Block.Arg("path"), summary, detail) }
+func (i *Import) Wrong(summary, detail string) {
+	i.s.reportWrong(i.Decl.Block.Arg("path"), summary, detail)
+}
 
 // intents are the intents of the blocks of all modules.
 type intents struct {
@@ -68,7 +70,7 @@ func evaluateRemoved(s scope) {
 	}
 	r := plan.Removal{From: plan.Addr(s.in.Prefix) + d.Intent.From, Destroy: true, Origin: s.in.Where(d.Head)}
 	for _, l := range d.Block.Nested("lifecycle") {
-		if v, ok := s.shown(l.Arg("destroy"), cty.Bool); ok { // absent and null mean true here
+		if v, ok := s.publicValue(l.Arg("destroy"), cty.Bool); ok { // absent and null mean true here
 			r.Destroy = v.True()
 		}
 	}
@@ -86,7 +88,7 @@ func evaluateImport(s scope) {
 		return
 	}
 	if err := kind.ValidatePath(path); err != nil {
-		s.wrong(a, "Illegal path", explain.Sentence(err.Error()))
+		s.reportWrong(a, "Illegal path", explain.Sentence(err.Error()))
 		return
 	}
 	if _, lost, found := s.in.Declared.Lookup(d.Intent.To); !found {

@@ -84,7 +84,7 @@ func expand(s scope, at *Instance, e *Ensemble) {
 	}
 	elements, ok := elementsOf(scopeOf(s, &proto), n.Attr("for_each"))
 	if !ok {
-		// proto has no element of its own, so arguments that refer to each.key or each.value are not evaluated (scope.waits).
+		// proto has no element of its own, so arguments that refer to each.key or each.value are not evaluated (scope.isWaiting).
 		s.fail()
 		proto.broken = true
 		instantiate(s, proto)
@@ -110,7 +110,7 @@ func expand(s scope, at *Instance, e *Ensemble) {
 func scopeOf(s scope, i *Instance) scope {
 	s.broken = i.broken
 	if i.Each != nil {
-		return s.each(*i.Each, string(i.Addr))
+		return s.forElement(*i.Each, string(i.Addr))
 	}
 	return s
 }
@@ -129,7 +129,7 @@ func elementsOf(s scope, a *syntax.Attribute) ([]Element, bool) {
 		return nil, false
 	}
 	if v.IsMarked() {
-		_, ok := s.wrong(a, "Sensitive value", "The keys of for_each become addresses and znode names, so they cannot be sensitive. "+
+		_, ok := s.reportWrong(a, "Sensitive value", "The keys of for_each become addresses and znode names, so they cannot be sensitive. "+
 			"If they are not secret, wrap them in nonsensitive(...).")
 		return nil, ok
 	}
@@ -143,7 +143,7 @@ func elementsOf(s scope, a *syntax.Attribute) ([]Element, bool) {
 		if ty.IsTupleType() || ty.IsListType() {
 			next = "A list has no keys: use toset(...) around it."
 		}
-		_, ok := s.wrong(a, "Wrong type", "for_each must be a map or a set of strings. "+next)
+		_, ok := s.reportWrong(a, "Wrong type", "for_each must be a map or a set of strings. "+next)
 		return nil, ok
 	}
 	out := make([]Element, 0, v.LengthInt())
@@ -153,7 +153,7 @@ func elementsOf(s scope, a *syntax.Attribute) ([]Element, bool) {
 			k = e
 		}
 		if k.IsNull() {
-			_, ok := s.wrong(a, "Wrong type", "A key of for_each is null. Leave it out: [for k in ... : k if k != null].")
+			_, ok := s.reportWrong(a, "Wrong type", "A key of for_each is null. Leave it out: [for k in ... : k if k != null].")
 			return nil, ok
 		}
 		out = append(out, Element{Key: k.AsString(), value: e})
@@ -223,7 +223,7 @@ func evaluateInstance(s scope, i *Instance) {
 		if ok {
 			i.Name = name
 		}
-		i.Nameless = !ok && (s.in.isBad(a) || s.r.Failed || s.unknown(a))
+		i.Nameless = !ok && (s.in.isBad(a) || s.r.Failed || s.isUnknown(a))
 	} else {
 		i.Nameless = i.Each != nil && i.Each.Any && i.Node.Attr("for_each") != nil
 	}
@@ -234,7 +234,7 @@ func evaluateInstance(s scope, i *Instance) {
 				if v.Type().IsObjectType() {
 					next = ", or acl.NAME[\"KEY\"] where that has for_each."
 				}
-				s.wrong(a, "Wrong type", "acl must name an acl block: acl.NAME"+next)
+				s.reportWrong(a, "Wrong type", "acl must name an acl block: acl.NAME"+next)
 			} else {
 				s.visibleChoice(a, v.IsMarked())
 			}
@@ -245,7 +245,7 @@ func evaluateInstance(s scope, i *Instance) {
 	}
 	for _, f := range i.Params.Fields() {
 		a := b.Arg(f.Name)
-		if setField(s, a, f); s.unknown(a) {
+		if setField(s, a, f); s.isUnknown(a) {
 			i.Unknown = append(i.Unknown, f.Name)
 		}
 	}
@@ -262,7 +262,7 @@ func checkTogether(s scope, i *Instance) {
 	}
 	summary, detail := "Invalid value for "+wrong.Name, wrong.Name+": "+strings.TrimSuffix(wrong.Err.Error(), ".")+"."
 	if a := i.Node.Attr(wrong.Name); a != nil {
-		s.wrong(a, summary, detail)
+		s.reportWrong(a, summary, detail)
 		return
 	}
 	s.refuse(i.Node.Head, "Missing argument", "%s", detail)
@@ -278,7 +278,7 @@ func setField(s scope, a *syntax.Attribute, f kind.Field) {
 			return
 		}
 	}
-	v, ok := s.shown(a, syntax.FieldType(f))
+	v, ok := s.publicValue(a, syntax.FieldType(f))
 	if !ok {
 		return
 	}
@@ -300,7 +300,7 @@ func setField(s scope, a *syntax.Attribute, f kind.Field) {
 	if !f.Number {
 		detail += explain.DidYouMean(v.AsString(), f.OneOf)
 	}
-	s.wrong(a, "Invalid value for "+a.Name, detail)
+	s.reportWrong(a, "Invalid value for "+a.Name, detail)
 }
 
 // setText sets a parameter that is a text, which may have another form in a configuration than in a node.

@@ -13,7 +13,7 @@ import (
 // into what a plan stores.
 func evaluateOutput(s scope) {
 	d := s.d
-	hidden := s.yes(d.Block.Arg("sensitive")) || s.unknown(d.Block.Arg("sensitive"))
+	hidden := s.yes(d.Block.Arg("sensitive")) || s.isUnknown(d.Block.Arg("sensitive"))
 	s.text(d.Block.Arg("description"))
 	a := d.Block.Arg("value")
 	v, ok := s.value(a)
@@ -22,12 +22,12 @@ func evaluateOutput(s scope) {
 		return
 	}
 	if v.ContainsMarked() && !hidden {
-		s.wrong(a, "Sensitive value", fmt.Sprintf(
+		s.reportWrong(a, "Sensitive value", fmt.Sprintf(
 			"The value contains something sensitive, and outputs are shown and stored. Set sensitive = true in output %q, or remove the sensitive part.", d.Block.Name()))
 		return
 	}
 	if s.in.outer == nil && containsCapsule(v.Type()) {
-		s.wrong(a, "Wrong type", "An acl or an ensemble cannot be an output. Output its name instead.")
+		s.reportWrong(a, "Wrong type", "An acl or an ensemble cannot be an output. Output its name instead.")
 		return
 	}
 	if hidden {

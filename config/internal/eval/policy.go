@@ -51,11 +51,11 @@ func ensembleIn(s scope, a *syntax.Attribute) *Ensemble {
 	}
 	e := EnsembleValue(v)
 	if e == nil && !v.IsKnown() {
-		s.wrong(a, "Not known to programs", "It depends on "+Reasons(s.in, a)+" which ensemble this is, so no program could be compiled with it. Declare it for each ensemble.")
+		s.reportWrong(a, "Not known to programs", "It depends on "+Reasons(s.in, a)+" which ensemble this is, so no program could be compiled with it. Declare it for each ensemble.")
 		return nil
 	}
 	if e == nil {
-		s.wrong(a, "Wrong type", "ensemble must name an ensemble block: ensemble.NAME.")
+		s.reportWrong(a, "Wrong type", "ensemble must name an ensemble block: ensemble.NAME.")
 	} else if !s.visibleChoice(a, v.IsMarked()) {
 		return nil
 	}
@@ -81,7 +81,7 @@ func forElements(s scope, evaluate func(scope)) {
 	}
 	byKey := make(map[string]cty.Value, len(elements))
 	for _, el := range elements {
-		evaluate(s.each(el, s.in.Prefix+s.d.Addr+"["+strconv.Quote(el.Key)+"]"))
+		evaluate(s.forElement(el, s.in.Prefix+s.d.Addr+"["+strconv.Quote(el.Key)+"]"))
 		byKey[el.Key] = s.r.Value
 	}
 	s.r.Value = cty.ObjectVal(byKey)
@@ -96,7 +96,7 @@ func evaluatePrincipal(s scope) {
 		return
 	}
 	// The mark stays on: an id made by digest() must not get into an output.
-	id, ok := s.as(idAttr, cty.String)
+	id, ok := s.valueAs(idAttr, cty.String)
 	switch {
 	case ok:
 	case s.r.Failed:
@@ -117,7 +117,7 @@ func evaluatePrincipal(s scope) {
 			s.refuse(d.Head, summary, "%s", explain.Sentence(err.Error()))
 			return
 		}
-		s.wrong(at, summary, explain.Sentence(err.Error()))
+		s.reportWrong(at, summary, explain.Sentence(err.Error()))
 		return
 	}
 	// A file usually ends in a newline, which is no part of an id.
@@ -127,7 +127,7 @@ func evaluatePrincipal(s scope) {
 		id = plain.Mark(secretID)
 	}
 	if scheme == "x509" && forms.FromTheTop.MatchString(plain.AsString()) {
-		s.in.Add(syntax.WarningAt(d.Head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
+		s.in.Add(syntax.WarningAt(d.Head, "Subject may be written backwards", "The servers write a subject in reverse order: first the certificate's last part, most often its common name (CN). "+
 			"If the certificate has its common name last, write the parts in reverse order. The servers recognise its owner only if the order is theirs."))
 	}
 	s.r.Value = cty.ObjectVal(map[string]cty.Value{
@@ -163,7 +163,7 @@ func evaluateACL(s scope) {
 	// Lists with the same meaning get the same form, so another order of the grants changes neither a plan nor a checksum.
 	p.namespace, p.lock, p.contender = p.namespace.Normalize(), p.lock.Normalize(), p.contender.Normalize()
 	if !s.r.Failed && len(p.namespace) == 0 {
-		s.refuse(d.Head, "No right to read namespaces", "This acl grants only c and d. Namespaces get neither of them without a, so no program could read a namespace that uses this acl. Grant \"lock\" or \"admin\".")
+		s.refuse(d.Head, "No right to read namespaces", "This acl grants only the permissions c and d. Namespaces get these only together with a (ADMIN), so no program could read a namespace that uses this acl. Grant \"lock\" or \"admin\".")
 	}
 	s.r.Value = cty.CapsuleVal(policyType, p)
 }
@@ -175,7 +175,7 @@ func evaluateGrant(s scope, g *syntax.Block, p *policy) {
 	if okAllow {
 		var err error
 		if perms, err = forms.GrantPerms(word); err != nil {
-			s.wrong(allow, "Invalid permissions", explain.Sentence(err.Error()))
+			s.reportWrong(allow, "Invalid permissions", explain.Sentence(err.Error()))
 			okAllow = false
 		}
 	}
@@ -185,7 +185,7 @@ func evaluateGrant(s scope, g *syntax.Block, p *policy) {
 		who, ok = principalsIn(s, to, v)
 	}
 	if ok && len(who) == 0 {
-		_, ok = s.wrong(to, "Empty grant", "This grant names no principal. Name one, or delete the grant.")
+		_, ok = s.reportWrong(to, "Empty grant", "This grant names no principal. Name one, or delete the grant.")
 	}
 	if !ok || !okAllow {
 		s.fail()
@@ -193,7 +193,7 @@ func evaluateGrant(s scope, g *syntax.Block, p *policy) {
 	}
 	for _, a := range who {
 		if a.Scheme == "world" && !p.allowWorld && (perms.Namespace|perms.Lock|perms.Contender)&^kind.PermRead != 0 {
-			s.wrong(allow, "Everybody could write", fmt.Sprintf(
+			s.reportWrong(allow, "Everybody could write", fmt.Sprintf(
 				"This grants %q to everybody who can reach the servers. Grant \"observe\", or name principals. If you mean everybody, set allow_world = true in acl %q.", word, p.name))
 			return
 		}
@@ -228,14 +228,14 @@ func principalsIn(s scope, a *syntax.Attribute, v cty.Value) (kind.List, bool) {
 	}
 	ty := v.Type()
 	if v.IsNull() || !ty.IsTupleType() && !ty.IsListType() && !ty.IsSetType() {
-		s.wrong(a, "Wrong type", a.Name+" must be a list of principals: [principal.NAME].")
+		s.reportWrong(a, "Wrong type", a.Name+" must be a list of principals: [principal.NAME].")
 		return nil, false
 	}
 	out := kind.List{}
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
 		if !e.Type().Equals(principalType) || e.IsNull() {
-			s.wrong(a, "Wrong type", a.Name+" must be a list of principals, such as [principal.NAME]. Declare each in a block principal \"NAME\" { scheme = ..., id = ... }.")
+			s.reportWrong(a, "Wrong type", a.Name+" must be a list of principals, such as [principal.NAME]. Declare each in a block principal \"NAME\" { scheme = ..., id = ... }.")
 			return nil, false
 		}
 		p := kind.ACL{Scheme: e.GetAttr("scheme").AsString(), ID: e.GetAttr("id").AsString()}
@@ -243,7 +243,7 @@ func principalsIn(s scope, a *syntax.Attribute, v cty.Value) (kind.List, bool) {
 			if secret { // the principal may be an object that is written here, with any scheme
 				err = errWithheld
 			}
-			s.wrong(a, "Invalid principal", explain.Sentence(err.Error()))
+			s.reportWrong(a, "Invalid principal", explain.Sentence(err.Error()))
 			return nil, false
 		}
 		out = append(out, p)
@@ -264,12 +264,12 @@ func evaluateAccess(s scope, b *syntax.Block) *plan.Access {
 		if at == nil || admins == nil {
 			at = b.Arg("readers")
 		}
-		s.wrong(at, "No administrators", "No identity could apply this stack any more. List its administrators: admins = [principal.NAME].")
+		s.reportWrong(at, "No administrators", "No identity could apply this stack any more. List its administrators: admins = [principal.NAME].")
 		return nil
 	}
 	for _, a := range admins {
 		if plan.Everybody(a) {
-			s.wrong(b.Arg("admins"), "Everybody would be an administrator", fmt.Sprintf(
+			s.reportWrong(b.Arg("admins"), "Everybody would be an administrator", fmt.Sprintf(
 				"%s:%s matches everybody who can reach the servers: they could delete this stack's records and take its apply lock. List the identities that apply. To leave the tool's own nodes open, omit admins and readers.", a.Scheme, a.ID))
 			return nil
 		}

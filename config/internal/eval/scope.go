@@ -22,7 +22,7 @@ const secretID functions.Mark = "id of a principal"
 // visibleChoice refuses a reference that a sensitive value has chosen: access lists and paths would tell the choice.
 func (s scope) visibleChoice(a *syntax.Attribute, hidden bool) bool {
 	if hidden {
-		s.wrong(a, "Sensitive value", a.Name+" appears in plans and znodes, so nothing sensitive can choose it. If the choice is not secret, wrap the condition in nonsensitive(...).")
+		s.reportWrong(a, "Sensitive value", a.Name+" appears in plans and znodes, so nothing sensitive can choose it. If the choice is not secret, wrap the condition in nonsensitive(...).")
 	}
 	return !hidden
 }
@@ -71,8 +71,8 @@ func (e *Evaluation) contextOf(attrs []*syntax.Attribute) *hcl.EvalContext {
 		for _, dep := range e.Declared.RefersTo(a).Deps {
 			switch {
 			case e.Of(dep).Failed || seen[dep]:
-				// An argument that refers to a failed declaration is not evaluated (waits), so the name is not needed. The other
-				// arguments of the declaration are, and their errors found.
+				// An argument that refers to a failed declaration is not evaluated (isWaiting), so the name is not needed. The
+				// other arguments of the declaration are evaluated, so that their errors are found.
 			case dep.Node != nil:
 				nodes = append(nodes, dep.Node)
 			default:
@@ -99,13 +99,13 @@ func (s scope) value(a *syntax.Attribute) (cty.Value, bool) {
 	if a == nil {
 		return cty.NilVal, false
 	}
-	if s.waits(a) {
+	if s.isWaiting(a) {
 		s.fail()
 		return cty.NilVal, false
 	}
 	v, diags := s.result(a)
 	for _, d := range diags {
-		d.Detail += s.about(a)
+		d.Detail += s.instanceNote(a)
 	}
 	s.in.Add(diags...)
 	if diags.HasErrors() {
@@ -128,15 +128,14 @@ func (s scope) spoil(a *syntax.Attribute) {
 	}
 }
 
-// waits reports whether something the argument refers to has no value, which has
-// been reported.
-func (s scope) waits(a *syntax.Attribute) bool {
+// isWaiting reports whether something the argument refers to has no value, which has been reported.
+func (s scope) isWaiting(a *syntax.Attribute) bool {
 	refs := s.in.Declared.RefersTo(a)
 	return refs.Unresolved || s.in.bad[a] || refs.Each && s.broken || slices.ContainsFunc(refs.Deps, func(d *static.Decl) bool { return s.in.Of(d).Failed })
 }
 
-// about says which instance an error was found in, where there are several.
-func (s scope) about(a *syntax.Attribute) string {
+// instanceNote says which instance an error was found in, where there are several.
+func (s scope) instanceNote(a *syntax.Attribute) string {
 	switch {
 	case s.which != "" && s.in.Declared.RefersTo(a).Each:
 		return " This is about " + s.which + "."
@@ -146,12 +145,12 @@ func (s scope) about(a *syntax.Attribute) string {
 	return ""
 }
 
-// wrong reports an error in an argument's value. The context makes the view
+// reportWrong reports an error in an argument's value. The context makes the view
 // show the values that went into it, marked ones left out.
-func (s scope) wrong(a *syntax.Attribute, summary, detail string) (cty.Value, bool) {
+func (s scope) reportWrong(a *syntax.Attribute, summary, detail string) (cty.Value, bool) {
 	s.spoil(a)
 	r := a.Expr.Range()
-	detail += s.about(a)
+	detail += s.instanceNote(a)
 	s.in.Add(&hcl.Diagnostic{
 		Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &r,
 		Expression: a.Expr, EvalContext: s.ctx,
@@ -159,18 +158,18 @@ func (s scope) wrong(a *syntax.Attribute, summary, detail string) (cty.Value, bo
 	return cty.NilVal, false
 }
 
-// as evaluates an argument and converts it. Marks stay. Null means not set, as in Terraform, so it returns false without a word,
-// and the caller takes the default. A required argument has no default, and Complete has only checked that something is written
-// there. If null were not reported here, the declaration would fail in silence. So would all that refers to it, even a lock whose
-// access list is left out (testdata/config/null-mistakes.txtar).
-func (s scope) as(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
+// valueAs evaluates an argument and converts it. Marks stay. Null means not set, as in Terraform, so it returns false without a
+// word, and the caller takes the default. A required argument has no default, and Complete has only checked that something is
+// written there. If null were not reported here, the declaration would fail in silence, and all that refers to it would fail in
+// silence too, even a lock whose access list is left out (testdata/config/null-mistakes.txtar).
+func (s scope) valueAs(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
 	v, ok := s.value(a)
 	if !ok {
 		return cty.NilVal, false
 	}
 	if isNull(v) {
 		if a.Required {
-			s.wrong(a, "Missing required argument", a.Name+" is null, which means not set, and it has no default. Give it a value.")
+			s.reportWrong(a, "Missing required argument", a.Name+" is null, which means not set, and it has no default. Give it a value.")
 		}
 		return cty.NilVal, false
 	}
@@ -181,13 +180,13 @@ func (s scope) as(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
 	case err == nil:
 		return c, true
 	case want.IsPrimitiveType():
-		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s; this is %s.", a.Name, typeName(want), syntax.Article(v.Type().FriendlyName())))
+		return s.reportWrong(a, "Wrong type", fmt.Sprintf("%s must be %s; this is %s.", a.Name, typeName(want), syntax.Article(v.Type().FriendlyName())))
 	default:
-		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s: %s.", a.Name, typeName(want), static.ConversionError(err, v.ContainsMarked())))
+		return s.reportWrong(a, "Wrong type", fmt.Sprintf("%s must be %s: %s.", a.Name, typeName(want), static.ConversionError(err, v.ContainsMarked())))
 	}
 }
 
-// isSet reports whether an argument is meant to have a value. A wrong value counts, null does not.
+// isSet reports whether an argument is meant to have a value. A wrong value counts as one, null does not count.
 func (s scope) isSet(a *syntax.Attribute) bool {
 	v, ok := s.value(a)
 	return a != nil && (!ok || !isNull(v))
@@ -211,12 +210,12 @@ func typeName(ty cty.Type) string {
 	}
 }
 
-// shown evaluates an argument that ends up where people read it: in a plan, in
+// publicValue evaluates an argument that ends up where people read it: in a plan, in
 // a znode, in a message. A sensitive value is refused there.
-func (s scope) shown(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
-	v, ok := s.as(a, want)
+func (s scope) publicValue(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
+	v, ok := s.valueAs(a, want)
 	if ok && v.ContainsMarked() {
-		return s.wrong(a, "Sensitive value", a.Name+" appears in plans, messages and znodes, so it cannot be sensitive. "+
+		return s.reportWrong(a, "Sensitive value", a.Name+" appears in plans, messages and znodes, so it cannot be sensitive. "+
 			"If the value is not secret, wrap it in nonsensitive(...).")
 	}
 	return v, ok
@@ -228,7 +227,7 @@ func (e *Evaluation) Text(d *static.Decl, a *syntax.Attribute) (string, bool) {
 }
 
 func (s scope) text(a *syntax.Attribute) (string, bool) {
-	v, ok := s.shown(a, cty.String)
+	v, ok := s.publicValue(a, cty.String)
 	if !ok {
 		return "", false
 	}
@@ -236,13 +235,13 @@ func (s scope) text(a *syntax.Attribute) (string, bool) {
 }
 
 func (s scope) yes(a *syntax.Attribute) bool {
-	v, ok := s.shown(a, cty.Bool)
+	v, ok := s.publicValue(a, cty.Bool)
 	return ok && v.True()
 }
 
 // secret is text that may be sensitive: one of the few places where marks come off.
 func (s scope) secret(a *syntax.Attribute) (string, bool) {
-	v, ok := s.as(a, cty.String)
+	v, ok := s.valueAs(a, cty.String)
 	if !ok {
 		return "", false
 	}
@@ -305,8 +304,8 @@ func (e *Evaluation) nodeValue(children map[*static.Node][]*static.Node, n *stat
 	return cty.ObjectVal(byKey)
 }
 
-// each is the scope of one element of for_each.
-func (s scope) each(el Element, addr string) scope {
+// forElement is the scope of one element of for_each.
+func (s scope) forElement(el Element, addr string) scope {
 	key := cty.StringVal(el.Key)
 	if el.Any {
 		key = cty.UnknownVal(cty.String).RefineNotNull()
@@ -317,8 +316,8 @@ func (s scope) each(el Element, addr string) scope {
 	return s
 }
 
-// unknown reports whether an argument has no value here. Its errors have been reported.
-func (s scope) unknown(a *syntax.Attribute) bool {
+// isUnknown reports whether an argument has no value here. Its errors have been reported.
+func (s scope) isUnknown(a *syntax.Attribute) bool {
 	if !s.in.All.opts.NoValues || a == nil || s.in.isBad(a) {
 		return false
 	}

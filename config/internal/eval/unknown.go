@@ -24,7 +24,7 @@ func isUnseen(d *static.Decl) bool {
 	return d.Block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.Block.Type.Name)
 }
 
-// For references to a node, hide makes the attributes without a value unknown.
+// For references to a node, the method hide makes the attributes without a value unknown.
 func (i *Instance) hide(attrs map[string]cty.Value) {
 	attrs["path"] = cty.UnknownVal(cty.String)
 	if i.Nameless {
@@ -37,7 +37,7 @@ func (i *Instance) hide(attrs map[string]cty.Value) {
 
 // evaluateCodeEnsemble evaluates nothing of an ensemble but its root. Paths begin there.
 func evaluateCodeEnsemble(s scope, e *Ensemble) {
-	if !s.unknown(s.d.Block.Arg("root")) {
+	if !s.isUnknown(s.d.Block.Arg("root")) {
 		evaluateRoot(s, e)
 		e.DefaultRoot = e.Root
 	}
@@ -48,7 +48,7 @@ func evaluateCodeEnsemble(s scope, e *Ensemble) {
 	s.r.Value = cty.CapsuleVal(ensembleType, e)
 }
 
-// Reasons says what arguments refer to that has no value here, in this module or where the module is called.
+// Reasons names the things without a value that the arguments refer to, in this module or where the module is called.
 func Reasons(e *Evaluation, all ...*syntax.Attribute) string {
 	r := reasons{map[string]bool{}, map[*Result]bool{}, false}
 	for _, a := range all {

@@ -71,14 +71,14 @@ func valueOf(e *Evaluation, v *static.Variable) *static.Given {
 	return v.Fallback
 }
 
-// keeps reports whether a variable keeps the rule of a block. An error points at the range at, from which the value comes.
+// keeps reports whether a variable keeps the rule of a block. An error points at the place that the value comes from.
 func keeps(e *Evaluation, v *static.Variable, rule *static.Decl, at hcl.Range) bool {
 	return !rule.Broken && keepsRule(e.outsideGraph(rule), v, rule.Block, at)
 }
 
 func keepsRule(s scope, v *static.Variable, rule *syntax.Block, at hcl.Range) bool {
 	condition := rule.Arg("condition")
-	ok, valid := s.as(condition, cty.Bool)
+	ok, valid := s.valueAs(condition, cty.Bool)
 	if !valid {
 		return !s.r.Failed // no value and no error: the rule cannot be checked yet
 	}
@@ -86,7 +86,7 @@ func keepsRule(s scope, v *static.Variable, rule *syntax.Block, at hcl.Range) bo
 		return true
 	}
 	text := "The value breaks a rule of its declaration."
-	if message, ok := s.as(rule.Arg("error_message"), cty.String); ok && !message.IsMarked() {
+	if message, ok := s.valueAs(rule.Arg("error_message"), cty.String); ok && !message.IsMarked() {
 		text = message.AsString()
 	}
 	s.in.Add(&hcl.Diagnostic{
@@ -179,7 +179,7 @@ func (e *Evaluation) readSetting(setting string) {
 }
 
 // parseInput reads a value that is outside a file, as Terraform does. If the type is a string, a number or a bool, or none is
-// declared, the text is taken as it is. For every other type, any included, it must be an expression.
+// declared, the text is taken as it is. For every other type, and for the type "any", the text must be an expression.
 func (e *Evaluation) parseInput(v *static.Variable, text, from string) input {
 	name := v.Block.Name()
 	if err := syntax.TextError(text); err != nil {
@@ -229,7 +229,8 @@ func (e *Evaluation) readInputFile(shown string, read func() ([]byte, error)) {
 	if diags.HasErrors() {
 		e.unread = true
 		for _, d := range diags {
-			// hcl quotes the text around some syntax errors. The detail names line and column, because no source is shown for this place.
+			// hcl quotes the text around some syntax errors. The detail names line and column, because no source is shown for this
+			// place.
 			at := syntax.Subject(d)
 			detail := fmt.Sprintf("This file of variable values has a syntax error in line %d, column %d.", at.Start.Line, at.Start.Column)
 			if syntax.QuotesNothing(d) {

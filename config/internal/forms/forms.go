@@ -81,7 +81,7 @@ func CheckDigest(id string) error {
 	return nil
 }
 
-// checkIP accepts what IPAuthenticationProvider does: an address, optionally followed by a slash and the number of leading bits
+// checkIP accepts the same as IPAuthenticationProvider: an address, optionally followed by a slash and the number of leading bits
 // that must match. Servers without ZOOKEEPER-4240 (fixed in 2025) know no IPv6 and answer such a list with InvalidACL, which
 // undoes the whole transaction. The servers decide: their version is not known here.
 func checkIP(id string) error {
@@ -105,8 +105,9 @@ func checkIP(id string) error {
 // authenticates, is accepted as it is.
 var kerberosName = regexp.MustCompile(`^[^/@]*(/[^/@]*)?@[^/@]*$`)
 
-// GrantPerms expands a role, or letters. Letters mean what they say on locks and contenders. On namespaces, c and d are left out,
-// because d there deletes any lock. Together with a they are kept, because a gives all rights anyway.
+// GrantPerms expands a role, or permission letters. Locks and contenders get the letters as they are. Namespaces do not get `c`
+// and `d`, because `d` there deletes any lock. If the letters contain `a` (ADMIN), namespaces get all of them, because `a` gives
+// all rights anyway.
 func GrantPerms(word string) (RolePerms, error) {
 	if perms, ok := Role(word).Perms(); ok {
 		return perms, nil

@@ -24,8 +24,8 @@ func markParam(name string) *function.Parameter {
 	return &function.Parameter{Name: name, Type: cty.DynamicPseudoType, AllowMarked: true, AllowNull: true, AllowDynamicType: true}
 }
 
-// returning makes a function whose result always has the same type.
-func returning(ty cty.Type, f implementation, params ...function.Parameter) function.Function {
+// ofType makes a function whose result always has the same type.
+func ofType(ty cty.Type, f implementation, params ...function.Parameter) function.Function {
 	return function.New(&function.Spec{
 		Params: params, Type: function.StaticReturnType(ty),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return f(args) },
@@ -50,7 +50,7 @@ func computing(f implementation, rest *function.Parameter, params ...function.Pa
 
 // boolFold makes alltrue and anytrue. They take null for false, as Terraform's do.
 func boolFold(start bool) function.Function {
-	return returning(cty.Bool, func(args []cty.Value) (cty.Value, error) {
+	return ofType(cty.Bool, func(args []cty.Value) (cty.Value, error) {
 		stop := slices.ContainsFunc(args[0].AsValueSlice(), func(v cty.Value) bool { return (!v.IsNull() && v.True()) != start })
 		return cty.BoolVal(start != stop), nil
 	}, param("list", cty.List(cty.Bool)))
@@ -58,7 +58,7 @@ func boolFold(start bool) function.Function {
 
 // length counts the characters of a string, and the elements of any other value. Their number does not reveal a sensitive
 // element.
-var length = returning(cty.Number, func(args []cty.Value) (cty.Value, error) {
+var length = ofType(cty.Number, func(args []cty.Value) (cty.Value, error) {
 	switch v, marks := args[0].Unmark(); {
 	case v.Type() == cty.String:
 		n, err := stdlib.Strlen(v)
@@ -113,7 +113,7 @@ var lookup = computing(func(args []cty.Value) (cty.Value, error) {
 }, markParam("default"), function.Parameter{Name: "map", Type: cty.DynamicPseudoType, AllowMarked: true}, param("key", cty.String))
 
 // sum adds numbers.
-var sum = returning(cty.Number, func(args []cty.Value) (cty.Value, error) {
+var sum = ofType(cty.Number, func(args []cty.Value) (cty.Value, error) {
 	if args[0].LengthInt() == 0 {
 		return cty.NilVal, function.NewArgErrorf(0, "the list is empty: write sum(concat([0], ...)) if that can happen")
 	}

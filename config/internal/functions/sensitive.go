@@ -27,7 +27,7 @@ var makeNonsensitive = computing(func(args []cty.Value) (cty.Value, error) {
 	return v, nil
 }, nil, *markParam("value"))
 
-var isSensitive = returning(cty.Bool, func(args []cty.Value) (cty.Value, error) { return cty.BoolVal(args[0].IsMarked()), nil }, *markParam("value"))
+var isSensitive = ofType(cty.Bool, func(args []cty.Value) (cty.Value, error) { return cty.BoolVal(args[0].IsMarked()), nil }, *markParam("value"))
 
 // digest is ZooKeeper's digest id of a user: "user:base64(sha1(user:password))". It
 // is sensitive: a weak password can be guessed from it.

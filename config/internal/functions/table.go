@@ -23,15 +23,15 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// pure are the functions that need nothing but their arguments: those of go-cty's standard library that Terraform has too, and
-// ours. No function knows the time or makes something random: two plans of one configuration have to be the same plan.
-var pure = map[string]function.Function{
+// pureFunctions are the functions that need nothing but their arguments: those of go-cty's standard library that Terraform has
+// too, and ours. No function knows the time or makes something random: two plans of one configuration have to be the same plan.
+var pureFunctions = map[string]function.Function{
 	"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "log": stdlib.LogFunc, "max": stdlib.MaxFunc,
 	"min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "signum": stdlib.SignumFunc, "sum": sum,
 
-	"chomp": stdlib.ChompFunc, "endswith": textTest("suffix", strings.HasSuffix), "format": guarded(stdlib.FormatFunc, formatted(false)),
-	"formatdate": stdlib.FormatDateFunc, "formatlist": guarded(stdlib.FormatListFunc, formatted(true)), "indent": guarded(stdlib.IndentFunc, indented),
-	"join": guarded(stdlib.JoinFunc, joined), "lower": stdlib.LowerFunc, "regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
+	"chomp": stdlib.ChompFunc, "endswith": textTest("suffix", strings.HasSuffix), "format": withGuard(stdlib.FormatFunc, checkFormat(false)),
+	"formatdate": stdlib.FormatDateFunc, "formatlist": withGuard(stdlib.FormatListFunc, checkFormat(true)), "indent": withGuard(stdlib.IndentFunc, indented),
+	"join": withGuard(stdlib.JoinFunc, joined), "lower": stdlib.LowerFunc, "regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
 	"replace": replace, "split": stdlib.SplitFunc, "startswith": textTest("prefix", strings.HasPrefix), "strcontains": textTest("substr", strings.Contains),
 	"strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc, "timeadd": stdlib.TimeAddFunc, "title": stdlib.TitleFunc, "trim": stdlib.TrimFunc,
 	"trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc, "trimsuffix": stdlib.TrimSuffixFunc, "upper": stdlib.UpperFunc,
@@ -40,13 +40,13 @@ var pure = map[string]function.Function{
 	"compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc,
 	"element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "keys": stdlib.KeysFunc, "length": length, "lookup": lookup,
 	"merge": stdlib.MergeFunc, "range": stdlib.RangeFunc, "reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
-	"setproduct": guarded(stdlib.SetProductFunc, multiplied), "setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,
+	"setproduct": withGuard(stdlib.SetProductFunc, checkSetproduct), "setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,
 	"slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
 
 	"tobool": stdlib.MakeToFunc(cty.Bool), "tolist": makeCollection(cty.List), "tomap": makeCollection(cty.Map),
 	"tonumber": stdlib.MakeToFunc(cty.Number), "toset": makeCollection(cty.Set), "tostring": toString,
 
-	"csvdecode": stdlib.CSVDecodeFunc, "jsondecode": guarded(stdlib.JSONDecodeFunc, decodable), "jsonencode": stdlib.JSONEncodeFunc,
+	"csvdecode": stdlib.CSVDecodeFunc, "jsondecode": withGuard(stdlib.JSONDecodeFunc, decodable), "jsonencode": stdlib.JSONEncodeFunc,
 	"can": tryfunc.CanFunc, "try": tryfunc.TryFunc,
 	"digest": digest, "issensitive": isSensitive, "nonsensitive": makeNonsensitive, "sensitive": makeSensitive, "znodepath": znodePath,
 }
@@ -60,7 +60,7 @@ type Module struct {
 
 // Table is every function that an expression in a module can call; environ is what env reads, as [os.Environ] gives it.
 func Table(in Module, environ []string) map[string]function.Function {
-	table := maps.Clone(pure)
+	table := maps.Clone(pureFunctions)
 	table["env"], table["file"] = env(environ), in.file()
 	return table
 }
@@ -74,7 +74,7 @@ func env(environ []string) function.Function {
 			values[name] = value
 		}
 	}
-	return returning(cty.String, func(args []cty.Value) (cty.Value, error) {
+	return ofType(cty.String, func(args []cty.Value) (cty.Value, error) {
 		given, marks := args[0].Unmark()
 		name := given.AsString()
 		value, ok := values[name]
@@ -180,7 +180,7 @@ func text(names []string, ty cty.Type, f func(args []string) (cty.Value, error))
 	for _, name := range names {
 		params = append(params, param(name, cty.String))
 	}
-	return returning(ty, func(args []cty.Value) (cty.Value, error) {
+	return ofType(ty, func(args []cty.Value) (cty.Value, error) {
 		plain := make([]string, len(args))
 		for i, a := range args {
 			plain[i] = a.AsString()
@@ -197,7 +197,7 @@ func textTest(second string, f func(s, x string) bool) function.Function {
 var replace = text([]string{"str", "substr", "replace"}, cty.String, func(args []string) (cty.Value, error) {
 	s, old, replacement := args[0], args[1], args[2]
 	if len(old) < 2 || old[0] != '/' || old[len(old)-1] != '/' {
-		if err := bounded(len(s) + strings.Count(s, old)*len(replacement)); err != nil {
+		if err := checkTextSize(len(s) + strings.Count(s, old)*len(replacement)); err != nil {
 			return cty.NilVal, err
 		}
 		return cty.StringVal(strings.ReplaceAll(s, old, replacement)), nil
@@ -207,7 +207,7 @@ var replace = text([]string{"str", "substr", "replace"}, cty.String, func(args [
 		return cty.NilVal, function.NewArgErrorf(1, "not a regular expression: %s", err)
 	}
 	// Each $ may stand for all that was found.
-	if err := bounded(len(s) + len(re.FindAllStringIndex(s, -1))*len(replacement) + strings.Count(replacement, "$")*len(s)); err != nil {
+	if err := checkTextSize(len(s) + len(re.FindAllStringIndex(s, -1))*len(replacement) + strings.Count(replacement, "$")*len(s)); err != nil {
 		return cty.NilVal, err
 	}
 	return cty.StringVal(re.ReplaceAllString(s, replacement)), nil
@@ -233,8 +233,8 @@ var znodePath = function.New(&function.Spec{
 	},
 })
 
-// guarded is a function that refuses arguments before it makes something of them.
-func guarded(f function.Function, check func(args []cty.Value) error) function.Function {
+// withGuard is a function that refuses arguments before it makes something of them.
+func withGuard(f function.Function, check func(args []cty.Value) error) function.Function {
 	return function.New(&function.Spec{
 		Params: f.Params(), VarParam: f.VarParam(),
 		Type: func(args []cty.Value) (cty.Type, error) {
@@ -253,16 +253,16 @@ func guarded(f function.Function, check func(args []cty.Value) error) function.F
 	})
 }
 
-// bounded refuses to make a text of more bytes than allowed.
-func bounded(n int) error {
+// checkTextSize refuses to make a text of more bytes than allowed.
+func checkTextSize(n int) error {
 	if n > syntax.MaxFileBytes {
 		return plain{fmt.Errorf("the result could have more than %d MiB: make shorter texts", syntax.MaxFileBytes>>20)}
 	}
 	return nil
 }
 
-// multiplied bounds setproduct: each list multiplies the result.
-func multiplied(args []cty.Value) error {
+// checkSetproduct bounds setproduct: each list multiplies the result.
+func checkSetproduct(args []cty.Value) error {
 	n := 1
 	for _, a := range args {
 		if a.CanIterateElements() {
@@ -284,20 +284,20 @@ func joined(args []cty.Value) error {
 			}
 		}
 	}
-	return bounded(n)
+	return checkTextSize(n)
 }
 
 func indented(args []cty.Value) error {
 	spaces, _ := args[0].AsBigFloat().Int64()
 	if spaces > syntax.MaxFileBytes {
-		return bounded(syntax.MaxFileBytes + 1)
+		return checkTextSize(syntax.MaxFileBytes + 1)
 	}
-	return bounded(len(args[1].AsString()) + int(spaces)*strings.Count(args[1].AsString(), "\n"))
+	return checkTextSize(len(args[1].AsString()) + int(spaces)*strings.Count(args[1].AsString(), "\n"))
 }
 
-// formatted bounds what format and formatlist make: each verb writes one argument, padded to a width. formatlist formats each
+// checkFormat bounds what format and formatlist make: each verb writes one argument, padded to a width. formatlist formats each
 // element of a list.
-func formatted(apart bool) func(args []cty.Value) error {
+func checkFormat(apart bool) func(args []cty.Value) error {
 	return func(args []cty.Value) error {
 		longest, times, text := 0, 1, args[0].AsString()
 		for _, a := range args[1:] {
@@ -318,7 +318,7 @@ func formatted(apart bool) func(args []cty.Value) error {
 			longest = max(longest, n)
 		}
 		one := len(text) + strings.Count(text, "%")*longest
-		return cmp.Or(bounded(one), bounded(one/16*times)) // the texts of a list may together be 16 times as long as a single text
+		return cmp.Or(checkTextSize(one), checkTextSize(one/16*times)) // the texts of a list may together be 16 times as long as a single text
 	}
 }
 

@@ -18,11 +18,11 @@ import (
 // reference: nothing has to be declared there. Keys must be constants.
 func ParseAddress(r *syntax.Report, a *syntax.Attribute) (out plan.Addr, ok bool) {
 	var steps hcl.Traversal
-	if e, ok := written(a.Expr).(*hclsyntax.ScopeTraversalExpr); ok { // all keys are constants
+	if e, ok := nativeForm(a.Expr).(*hclsyntax.ScopeTraversalExpr); ok { // all keys are constants
 		steps = e.Traversal
 	}
 	for len(steps) > 1 && StepNameOf(steps[0]) != "" && StepNameOf(steps[1]) != "" {
-		if why := misplaced(out, StepNameOf(steps[0])); why != "" {
+		if why := whyMisplaced(out, StepNameOf(steps[0])); why != "" {
 			return notAddress(r, a, why)
 		}
 		out = out.Child(StepNameOf(steps[0]), StepNameOf(steps[1]))
@@ -52,9 +52,9 @@ func StepNameOf(s hcl.Traverser) string {
 	return ""
 }
 
-// written is the native form of an address: in a JSON file it is a string. A text that does not parse is returned as it is, and
+// nativeForm is the native form of an address: in a JSON file it is a string. A text that does not parse is returned as it is, and
 // is no address.
-func written(expr hcl.Expression) hcl.Expression {
+func nativeForm(expr hcl.Expression) hcl.Expression {
 	text, ok := constantText(expr)
 	if !json.IsJSONExpression(expr) || !ok {
 		return expr
@@ -80,8 +80,8 @@ func kindNames() []string {
 	return names
 }
 
-// misplaced reports why a step of this type cannot follow those before.
-func misplaced(before plan.Addr, typ string) string {
+// whyMisplaced reports why a step of this type cannot follow those before.
+func whyMisplaced(before plan.Addr, typ string) string {
 	k := kind.Lookup(typ)
 	if k == nil && typ != "module" {
 		names := append(kindNames(), "module")

@@ -45,7 +45,7 @@ type nodeKey struct {
 	kind, label string
 }
 
-// roots of references that find a declaration by its second word.
+// namedRoots are the first words of references whose second word is the name of a declaration.
 var namedRoots = []string{"var", "local", "principal", "acl", "ensemble", "module"}
 
 const (
@@ -84,9 +84,9 @@ type reading struct {
 
 // directory reads the files and does everything that needs no values. It returns nil when there is nothing that could be evaluated.
 //
-// collect reads the modules that are called, down to the last one, so that resolve knows the outputs there are. Complete
-// ([syntax.Block]) only reports problems: collect has to cope with missing arguments. order needs the references that resolve
-// finds.
+// The method collect reads the modules that are called, down to the last one, because the method resolve needs to know all
+// outputs. Complete ([syntax.Block]) only reports problems: collect has to cope with missing arguments. The method order needs the
+// references that resolve finds.
 func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *Declarations {
 	d := &reading{Report: files.Report, load: r, outer: outer, out: &Declarations{
 		Files: files, Path: dir, Named: map[string]map[string]*Decl{}, Names: map[string][]string{},
@@ -104,8 +104,8 @@ func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *D
 	return d.out
 }
 
-// called are the declarations of a directory that a module block calls, nil when there are none to be evaluated.
-func (r *reading) called(dir string, at hcl.Expression) *Declarations {
+// calledDecls are the declarations of a directory that a module block calls, nil when there are none to be evaluated.
+func (r *reading) calledDecls(dir string, at hcl.Expression) *Declarations {
 	depth := 0
 	// Directories are compared by their paths only. A module may call the configuration's directory by another path, such as
 	// "../NAME". The next call then has the same path, and is refused.
@@ -269,8 +269,8 @@ type Node struct {
 // Attr is an argument of the block; nil where it has none.
 func (n *Node) Attr(name string) *syntax.Attribute { return n.Block.Arg(name) }
 
-// repeated reports whether expressions inside the node may use each.key and each.value.
-func (n *Node) repeated() bool {
+// isRepeated reports whether expressions inside the node may use each.key and each.value.
+func (n *Node) isRepeated() bool {
 	for ; n != nil; n = n.Parent {
 		if n.Attr("for_each") != nil {
 			return true
@@ -468,7 +468,7 @@ func (r *reading) orderOf(n *Node) (all []*Node) {
 	}
 	for _, expr := range exprs {
 		var steps hcl.Traversal
-		if e, ok := written(expr).(*hclsyntax.ScopeTraversalExpr); ok {
+		if e, ok := nativeForm(expr).(*hclsyntax.ScopeTraversalExpr); ok {
 			steps = e.Traversal
 		}
 		var at plan.Addr

@@ -30,7 +30,7 @@ func (r *reading) collectCall(b *syntax.Block) {
 	}
 	if source := b.Arg("source"); source != nil { // Complete reports that it is missing
 		if dir, ok := r.sourceText(source); ok {
-			d.Child = r.called(path.Join(r.out.Path, dir), source.Expr)
+			d.Child = r.calledDecls(path.Join(r.out.Path, dir), source.Expr)
 		}
 	}
 	if d.Child == nil {
@@ -98,6 +98,6 @@ func (r resolver) moduleReference(t hcl.Traversal, d *Decl) bool {
 	case d.Child.Incomplete:
 		return false // the output may be among what could not be read
 	}
-	return r.unknown(t, "%s has no output %q; what is in a module is seen through its outputs.%s", d.Addr, name,
+	return r.reportUnknown(t, "%s has no output %q; what is in a module is seen through its outputs.%s", d.Addr, name,
 		syntax.Hint(name, d.Child.Names["output"], "It declares none."))
 }

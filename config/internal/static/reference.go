@@ -73,9 +73,8 @@ func (r resolver) refs() *References {
 	return found
 }
 
-// unknown reports a name that does not exist, unless its declaration may be among
-// those that could not be read.
-func (r resolver) unknown(t hcl.Traversal, format string, args ...any) bool {
+// reportUnknown reports a name that does not exist, unless its declaration may be among those that could not be read.
+func (r resolver) reportUnknown(t hcl.Traversal, format string, args ...any) bool {
 	if !r.in.Incomplete {
 		r.Errorf(t.SourceRange(), "Unknown reference", format, args...)
 	}
@@ -136,10 +135,10 @@ func (r resolver) member(t hcl.Traversal, root string, names []string) bool {
 
 func (r resolver) eachReference(t hcl.Traversal) bool {
 	n := r.d.Node
-	allowed := n != nil && n.repeated() || r.d.ForEach != nil && r.a != r.d.ForEach
+	allowed := n != nil && n.isRepeated() || r.d.ForEach != nil && r.a != r.d.ForEach
 	if n != nil && r.a == n.Attr("for_each") {
 		// The argument is evaluated once for each instance of the namespace around.
-		allowed = n.Parent != nil && n.Parent.repeated()
+		allowed = n.Parent != nil && n.Parent.isRepeated()
 	}
 	switch {
 	case r.d.Block.StrayForEach():
@@ -165,7 +164,7 @@ func (r resolver) namedReference(t hcl.Traversal) bool {
 	}
 	d := r.in.Named[root][name]
 	if d == nil {
-		return r.unknown(t, "There is no %s.%s.%s", root, name, syntax.HintIn(root, name, r.in.Names[root], "None is declared."))
+		return r.reportUnknown(t, "There is no %s.%s.%s", root, name, syntax.HintIn(root, name, r.in.Names[root], "None is declared."))
 	}
 	r.depend(d)
 	if d.ForEach != nil && len(t) > 2 && !r.hasKey(t, 2, d) {

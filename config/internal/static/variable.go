@@ -125,7 +125,7 @@ func resolveRule(in *Declarations, report *syntax.Report, rule *Decl, name strin
 	return true
 }
 
-// Fitting converts a value to the variable's type. If it does not fit, the error points at the range at.
+// Fitting converts a value to the variable's type. If it does not fit, the error points at the place that the value comes from.
 func (v *Variable) Fitting(raw cty.Value, at hcl.Range, from string, r *syntax.Report) *Given {
 	value, err := v.convert(raw)
 	if err != nil {

@@ -238,7 +238,7 @@ func (b *Block) All() []*Attribute {
 	return out
 }
 
-// LabelAt is the place of the first label; of the block where it has none.
+// LabelAt is the place of the first label; the place of the block where it has none.
 func (b *Block) LabelAt() hcl.Range {
 	if len(b.labelRanges) > 0 {
 		return b.labelRanges[0]

@@ -160,8 +160,8 @@ func HintIn(root, given string, names []string, none string) string {
 // advice says what to type next, for frequent errors of hcl whose own words do not say it, or lead astray. Of the entries for one
 // summary, the first whose part occurs in the detail is used.
 type advice struct {
-	of, part, text string // of is the summary that it is for
-	instead        bool   // text replaces hcl's own words
+	title, part, text string // for an error with this summary (title) and this part in its detail: what to type
+	instead           bool   // text replaces hcl's own words
 }
 
 const (
@@ -170,23 +170,23 @@ const (
 )
 
 var advices = []advice{
-	{of: "Invalid multi-line string", text: `This string has no closing quote on its line. Write the missing ". A string over several lines is written as <<EOT, its lines, and EOT.`, instead: true},
-	{of: "Invalid escape sequence", text: `Write \\ for a backslash.`},
-	{of: "Unclosed template interpolation sequence", text: `Write the missing "}", or $${ for the characters themselves.`},
-	{of: "Missing newline after argument", text: `Put a string, or a number with a unit such as "15s", in double quotes, and begin the next argument on a new line.`},
-	{of: "Argument or block definition required", part: "equals sign"},
-	{of: "Argument or block definition required", text: `Write NAME = VALUE, or TYPE "NAME" { ... }. A "}" here is one too many, and a comment starts with #.`},
-	{of: "Invalid expression", text: `Write a value: a string in double quotes, a number, true, false, null, a list [...], an object { ... } or a reference such as var.NAME.`},
-	{of: "Missing item separator", text: `Write the missing comma, or the missing "]" after the last element.`},
-	{of: "Missing argument separator", text: `Write the missing comma, or the missing ")" after the last argument.`},
-	{of: "Invalid type specification", part: "A type specification is", text: "Write it without quotes, such as type = string."},
-	{of: "Invalid operand", part: "number is required", text: `Join two strings with "${a}${b}".`},
-	{of: "Operation failed", part: "must not be null", text: orDefault},
-	{of: "Invalid template interpolation value", part: "result is null", text: orDefault},
-	{of: "Invalid template interpolation value", part: "required, but have", text: `Write join(", ", VALUE) for a list of strings.`},
-	{of: "Attempt to get attribute from null value", text: orTry},
-	{of: "Attempt to index null value", text: orTry},
-	{of: "Iteration over null value", text: "Write VALUE == null ? [] : VALUE where it may be null."},
+	{title: "Invalid multi-line string", text: `This string has no closing quote on its line. Write the missing ". A string over several lines is written as <<EOT, its lines, and EOT.`, instead: true},
+	{title: "Invalid escape sequence", text: `Write \\ for a backslash.`},
+	{title: "Unclosed template interpolation sequence", text: `Write the missing "}", or $${ for the characters themselves.`},
+	{title: "Missing newline after argument", text: `Put a string, or a number with a unit such as "15s", in double quotes, and begin the next argument on a new line.`},
+	{title: "Argument or block definition required", part: "equals sign"},
+	{title: "Argument or block definition required", text: `Write NAME = VALUE, or TYPE "NAME" { ... }. A "}" here is one too many, and a comment starts with #.`},
+	{title: "Invalid expression", text: `Write a value: a string in double quotes, a number, true, false, null, a list [...], an object { ... } or a reference such as var.NAME.`},
+	{title: "Missing item separator", text: `Write the missing comma, or the missing "]" after the last element.`},
+	{title: "Missing argument separator", text: `Write the missing comma, or the missing ")" after the last argument.`},
+	{title: "Invalid type specification", part: "A type specification is", text: "Write it without quotes, such as type = string."},
+	{title: "Invalid operand", part: "number is required", text: `Join two strings with "${a}${b}".`},
+	{title: "Operation failed", part: "must not be null", text: orDefault},
+	{title: "Invalid template interpolation value", part: "result is null", text: orDefault},
+	{title: "Invalid template interpolation value", part: "required, but have", text: `Write join(", ", VALUE) for a list of strings.`},
+	{title: "Attempt to get attribute from null value", text: orTry},
+	{title: "Attempt to index null value", text: orTry},
+	{title: "Iteration over null value", text: "Write VALUE == null ? [] : VALUE where it may be null."},
 }
 
 // Advised are diagnostics of hcl with advice.
@@ -199,7 +199,7 @@ func Advised(diags hcl.Diagnostics) hcl.Diagnostics {
 
 // Advise adds to a diagnostic of hcl what to type next.
 func Advise(d *hcl.Diagnostic) *hcl.Diagnostic {
-	i := slices.IndexFunc(advices, func(a advice) bool { return a.of == d.Summary && strings.Contains(d.Detail, a.part) })
+	i := slices.IndexFunc(advices, func(a advice) bool { return a.title == d.Summary && strings.Contains(d.Detail, a.part) })
 	out := *d
 	switch {
 	case i >= 0 && advices[i].instead:
@@ -273,7 +273,7 @@ func askedFor(d *hcl.Diagnostic) (cty.Value, string) {
 // After a missing quote it takes strings for code and code for strings, to the end of the file.
 func Causes(diags hcl.Diagnostics) hcl.Diagnostics {
 	var out hcl.Diagnostics
-	said, open := map[int]bool{}, 0 // the line from which on quotes mean nothing
+	said, open := map[int]bool{}, 0 // open is the first line where quotes mean nothing any more
 	if i := slices.IndexFunc(diags, func(d *hcl.Diagnostic) bool { return d.Summary == "Unclosed template interpolation sequence" }); i >= 0 {
 		open = Subject(diags[i]).Start.Line
 	}

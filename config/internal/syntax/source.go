@@ -39,7 +39,7 @@ type Sources struct {
 	*Report
 }
 
-// In are the files of a module.
+// The method In returns the files of a module.
 func (s *Sources) In(fsys fs.FS, dir string) *Sources {
 	return &Sources{FS: fsys, Dir: filepath.Join(s.Report.Dir, filepath.FromSlash(dir)), Files: s.Files, Report: s.Report}
 }
@@ -126,7 +126,7 @@ func (n *navigator) ContextString(offset int) string {
 	return ""
 }
 
-// ParseFile parses what checkTokens lets through. In JSON, the strings of variables are no templates.
+// ParseFile parses a file that checkTokens has accepted. In a JSON file with values of variables, strings are no templates.
 func ParseFile(src []byte, shown string, isJSON bool) (*hcl.File, hcl.Diagnostics) {
 	if isJSON {
 		if at, summary, detail := CheckJSON(src, !strings.HasSuffix(shown, ".ltvars.json")); at >= 0 {
@@ -142,7 +142,7 @@ func ParseFile(src []byte, shown string, isJSON bool) (*hcl.File, hcl.Diagnostic
 	return file, append(diags, repeatedKeys(file.Body.(*hclsyntax.Body))...)
 }
 
-// ParseExpression parses an expression that is in no file, or in a string of JSON.
+// ParseExpression parses an expression from outside the files, or from a string of a JSON file.
 func ParseExpression(src, from string, at hcl.Pos) (hclsyntax.Expression, hcl.Diagnostics) {
 	tokens, _ := hclsyntax.LexExpression([]byte(src), from, at)
 	if diags := checkTokens(tokens); len(diags) > 0 {
@@ -205,7 +205,7 @@ func (tooLarge) Error() string {
 	return fmt.Sprintf("the file is larger than %d MiB: split it", MaxFileBytes>>20)
 }
 
-// readAtMost reads as much as a file may have.
+// readAtMost reads a file up to the permitted size.
 func readAtMost(r io.Reader) ([]byte, error) {
 	src, err := io.ReadAll(io.LimitReader(r, MaxFileBytes+1))
 	if err == nil && len(src) > MaxFileBytes {
@@ -230,7 +230,7 @@ func ReadTextFrom(r io.Reader) ([]byte, error) {
 }
 
 // Directories are the directories of a configuration and its modules. Each is a root of its own, because a module may be beside
-// the configuration. A root refuses symbolic links that lead out of it. A check of names could not.
+// the configuration. A root refuses symbolic links that lead out of it. A check of names could not find them.
 type Directories struct {
 	Dir   string
 	roots []*os.Root

@@ -157,8 +157,8 @@ func (r *run) measure(w Workload, s drivers.System, out *Sample) {
 	lock.Check(p.Stop())
 }
 
-// Take measures for a while, and fails as lock.Check does. The counts of server and client are not read at the same instant, so
-// it divides the rates.
+// The method Take fills the sample from a window of time. It fails as lock.Check does. The counts of server and client are not
+// read at the same instant, so Take divides the rates.
 func (s *Sample) Take(p *lock.Process, up *server.Server, window time.Duration) {
 	before, begin := up.Counts(), time.Now()
 	s.Result = lock.Must(p.Measure(window))

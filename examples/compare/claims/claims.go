@@ -203,7 +203,7 @@ func (e *Env) Fair(window time.Duration) []Fair {
 func (f *Fair) Least() int64 { return slices.Min(f.Sample.Each) }
 func (f *Fair) Most() int64  { return slices.Max(f.Sample.Each) }
 
-// Waited is the longest wait in grants to others.
+// Waited is the longest wait, measured as the number of grants to others meanwhile.
 func (f *Fair) Waited() float64 { return f.Sample.Longest.Seconds() * f.Sample.PerSecond() }
 
 // handover is the average time from a release to the next grant.

@@ -134,7 +134,7 @@ func (e *Env) pause(s drivers.System, p *Pause) {
 type Killed struct {
 	Row
 	Released bool
-	Lives    float64 // times to live until then
+	Lives    float64 // the time until then, divided by the time to live
 }
 
 // Killed kills a holder of each system and lets a rival wait for its lock.
@@ -153,7 +153,7 @@ func (e *Env) Killed() []Killed {
 	})
 }
 
-// Does says when the lock was free, in times to live.
+// Does says when the lock was free, as a multiple of the time to live.
 func (k *Killed) Does() string {
 	switch {
 	case !k.Released:

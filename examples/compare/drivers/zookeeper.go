@@ -55,7 +55,7 @@ func goZooKeeper(addrs []string, ttl time.Duration) lock.Client {
 
 var open = zk.WorldACL(zk.PermAll)
 
-// dialZooKeeper returns when the session exists. lost is closed when an event says that the session has ended.
+// dialZooKeeper returns when the session exists. The channel lost is closed when an event says that the session has ended.
 func dialZooKeeper(addrs []string, ttl time.Duration) (*zk.Conn, <-chan struct{}) {
 	there, lost := make(chan struct{}), make(chan struct{})
 	begin, end := sync.OnceFunc(func() { close(there) }), sync.OnceFunc(func() { close(lost) })

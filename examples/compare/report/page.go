@@ -82,7 +82,7 @@ func (s spread) String() string {
 // row is the line of one system in the table of a workload, over all rounds.
 type row struct {
 	System, Durable         string
-	Ratio, Requests, Events spread // Ratio is how many times as fast locktree is in a round; empty for locktree itself
+	Ratio, Requests, Events spread // Ratio is locktree's speed in a round divided by this system's; empty for locktree itself
 }
 
 // Rows are those of a workload.

@@ -74,7 +74,7 @@ func Start(s *Scope, name string, members int) (*Server, error) {
 	return begin(s, func(s *Scope) *Server { return start(s, members) })
 }
 
-// begin calls start. If start fails, begin removes only what this start has made.
+// begin calls the function start. If it fails, begin removes only what this call has made.
 func begin(s *Scope, start func(*Scope) *Server) (started *Server, err error) {
 	own := &Scope{}
 	if err = lock.Try(func() { started = start(own) }); err != nil {
@@ -143,7 +143,7 @@ func (p *program) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// start runs the server until the scope ends, and returns once ready does not fail.
+// start runs the server until the scope ends. It calls the function ready until that succeeds, and then returns.
 func (p *program) start(ready func(), args ...string) {
 	var out bytes.Buffer
 	p.cmd, p.done = p.command(p.name, args...), make(chan struct{})
@@ -236,7 +236,7 @@ func (d *Distance) Bytes() int64 {
 	return n
 }
 
-// Away starts the relays. They end with the scope.
+// The method Away starts the relays. They end with the scope.
 func Away(s *Scope, servers []string, roundTrip time.Duration) (*Distance, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &Distance{half: roundTrip / 2, ctx: ctx}

@@ -45,7 +45,7 @@ func CheckDeclared(p *plan.Plan, s *Sides) {
 }
 
 // openTo finds the first entry that lets everybody do more than read. The contenders' list counts too: a client that can write a
-// contender's data can change whose place in the queue it is.
+// contender's data can make its place in the queue that of another client.
 func openTo(list kind.List) string {
 	for _, a := range list {
 		if plan.Everybody(a) && a.Perms&^kind.PermRead != 0 {
@@ -74,7 +74,7 @@ func checkLockOut(p *plan.Plan, s *Sides, n *plan.Node) {
 	Tell(p, severity, problem.LockOut, n, summary,
 		fmt.Sprintf("The access list of %s (%s) would leave us without %q on %s%s. Add a grant with allow = \"admin\" "+
 			"for the identity that applies, or set allow_lockout = true on the acl if that is intended.%s",
-			n.Addr, n.ACL, missing, n.Path, administeredNow(s, n.Path, s.Opts.Identities), misspelt(s, n.ACL)))
+			n.Addr, n.ACL, missing, n.Path, administeredNow(s, n.Path, s.Opts.Identities), misspeltEntries(s, n.ACL)))
 }
 
 // weApply reports whether we may be an administrator. A reader has no rights to lose.
@@ -86,14 +86,14 @@ func weApply(p *plan.Plan, s *Sides) bool {
 	return sure|perhaps != 0
 }
 
-// misspelt points out entries that are meant for us or for an administrator but do not match: the
+// misspeltEntries points out entries that are meant for us or for an administrator but do not match: the
 // list looks right, so the mistake is hard to see.
-func misspelt(s *Sides, list kind.List) (text string) {
+func misspeltEntries(s *Sides, list kind.List) (text string) {
 	for _, a := range list {
-		if ours, ok := backwards(s, a); ok {
+		if ours, ok := reversedSubject(s, a); ok {
 			text += fmt.Sprintf(" The entry x509:%s names us in another order than the servers do: write %q.", a.ID, ours)
 		}
-		if ours, ok := shortened(s, a); ok {
+		if ours, ok := shortenedName(s, a); ok {
 			text += fmt.Sprintf(" The entry sasl:%s is %s without its host or realm. If the servers remove those (kerberos.removeHostFromPrincipal, "+
 				"kerberos.removeRealmFromPrincipal in zoo.cfg), set remove_host or remove_realm in the auth block; otherwise write all of it.", a.ID, ours)
 		}
@@ -101,10 +101,10 @@ func misspelt(s *Sides, list kind.List) (text string) {
 	return text
 }
 
-// backwards finds our certificate's subject, or an administrator's, written in another order. The
+// reversedSubject finds our certificate's subject, or an administrator's, written in another order. The
 // servers compare strings, in RFC 2253's order (last encoded first), and accept any other string
 // without complaint. openssl and Go print the reverse.
-func backwards(s *Sides, a kind.ACL) (ours string, ok bool) {
+func reversedSubject(s *Sides, a kind.ACL) (ours string, ok bool) {
 	names := func(s string) []string {
 		parts := strings.Split(s, ",")
 		for i := range parts {
@@ -125,8 +125,8 @@ func backwards(s *Sides, a kind.ACL) (ours string, ok bool) {
 	return "", false
 }
 
-// shortened finds our principal of Kerberos, or its name, without the parts that servers may remove.
-func shortened(s *Sides, a kind.ACL) (ours string, ok bool) {
+// shortenedName finds our principal of Kerberos, or its name, without the parts that servers may remove.
+func shortenedName(s *Sides, a kind.ACL) (ours string, ok bool) {
 	for _, id := range s.Opts.Identities {
 		name, realm, _ := strings.Cut(id.ID, "@")
 		user, host, _ := strings.Cut(name, "/")
@@ -152,7 +152,7 @@ func checkAdmins(p *plan.Plan, s *Sides, k *accessCheck, n *plan.Node) {
 		Tell(p, severity, problem.LockOut, n, summary,
 			fmt.Sprintf("The access list of %s (%s) gives no administrator (%s) %q on %s%s. Add a grant with allow = \"admin\" to one of them, "+
 				"or set allow_lockout = true on the acl if that is intended.%s",
-				n.Addr, n.ACL, whoText(s.Intent.Access.Admins), Need(n.Kind()), n.Path, administeredNow(s, n.Path, s.Intent.Access.Admins), misspelt(s, n.ACL)))
+				n.Addr, n.ACL, whoText(s.Intent.Access.Admins), Need(n.Kind()), n.Path, administeredNow(s, n.Path, s.Intent.Access.Admins), misspeltEntries(s, n.ACL)))
 	case v.unable != "" && !n.AllowLockout:
 		noteRemark(k, n, "Not every administrator can manage every node", v.unable+" cannot manage", "that only "+v.able+" can manage",
 			fmt.Sprintf("Grant \"admin\" on them before %s goes.", v.able))
@@ -242,13 +242,13 @@ func administeredNow(s *Sides, path string, others kind.List) string {
 
 func whoText(list kind.List) string { return strings.Join(Names(list), ", ") }
 
-// whoBut lists the identities of a list. It marks a user that the list compared has with another digest: that password is being
+// whoBut lists the identities of a list. It marks a user whom the other list has with another digest: that password is being
 // replaced.
-func whoBut(list, compared kind.List) string {
+func whoBut(list, other kind.List) string {
 	var out []string
 	for _, a := range list {
 		text := whoText(kind.List{a})
-		if !masked(a) && !Granted(compared, a) && slices.Contains(Names(compared), text) {
+		if !masked(a) && !Granted(other, a) && slices.Contains(Names(other), text) {
 			text += " (another digest of that user)"
 		}
 		out = append(out, text)

@@ -91,8 +91,8 @@ func PlanOwn(p *plan.Plan, s *Sides) {
 	auditFrame(p, s)
 }
 
-// ownLists plans the lists of the tool's own nodes. A limited plan leaves them alone. So does a plan without changes if the stack
-// has no record: the stack's first apply creates missing nodes with the right lists.
+// ownLists plans the lists of the tool's own nodes. A limited plan leaves them alone. A plan without changes also leaves them
+// alone if the stack has no record: the stack's first apply creates missing nodes with the right lists.
 func ownLists(p *plan.Plan, s *Sides) {
 	if p.Set == nil || p.RootSet.Limited || s.Current.Index == nil && !p.HasChanges() {
 		return
@@ -146,8 +146,8 @@ func ownDrift(p *plan.Plan, s *Sides) {
 	slices.SortStableFunc(p.Drifted, func(a, b plan.Drift) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// ownChange plans one change. A list whose hashes are hidden from us cannot be written. Nor can a joined list be made from a
-// hidden one: it is not known which hidden entries are the others' and stay.
+// ownChange plans one change. A list whose hashes are hidden from us cannot be written. A list with the entries of others cannot
+// be made from a hidden one either: it is not known which hidden entries are the others' and stay.
 func ownChange(p *plan.Plan, c plan.AccessChange, joined bool) {
 	if c.After.Masked() || joined && c.Before.Masked() {
 		Tell(p, problem.Warning, problem.Access, &plan.Node{Addr: c.Addr, Path: c.Pin.Path}, "Access list cannot be planned",
@@ -163,9 +163,9 @@ func keptNamespace(s *Sides, c *plan.Change) bool {
 	return s.Want[c.Path] == nil && c.Before != nil && c.Action == plan.NoOp && c.Before.ACL != nil
 }
 
-// relist gives a node that no declaration keeps the access list it should have.
+// For a node that stays without a declaration, relist plans the access list that it should have.
 func relist(p *plan.Plan, s *Sides, c *plan.Change) {
-	list := joined(p, s, c.Before.ACL)
+	list := joinLists(p, s, c.Before.ACL)
 	if c.After.ACL.Equal(list) {
 		return
 	}
@@ -179,16 +179,16 @@ func relist(p *plan.Plan, s *Sides, c *plan.Change) {
 // if this stack does not decide it.
 func wantedOf(p *plan.Plan, s *Sides, f *plan.Framed) kind.List {
 	switch {
-	case joins(p, s, f) && (f.Path != p.Root || settable(p, s, f.ACL)):
-		return joined(p, s, f.ACL)
+	case joins(p, s, f) && (f.Path != p.Root || canBeSet(p, s, f.ACL)):
+		return joinLists(p, s, f.ACL)
 	case Under(f.Path, p.Root), f.Path == p.Root && madeByTool(p, s, f):
 		return p.Set.List()
 	}
 	return nil
 }
 
-// madeByTool reports whether the tool created a node above .locktree. The scaffold creates all that is missing in one transaction, so
-// such a node has the czxid of .locktree.
+// madeByTool reports whether the tool created a node above .locktree. The scaffold creates all that is missing in one transaction,
+// so such a node has the czxid of .locktree.
 func madeByTool(p *plan.Plan, s *Sides, f *plan.Framed) bool {
 	return f.Path != "/" && !f.Data && f.Pin.Czxid == FrameAt(s, record.ScaffoldPath(p.Root)).Pin.Czxid
 }
@@ -199,15 +199,15 @@ func joins(p *plan.Plan, s *Sides, f *plan.Framed) bool {
 	return Under(p.Root, f.Path) && madeByTool(p, s, f) || f.Path == p.Root && f.Path != "/" && !f.Data && !madeByTool(p, s, f)
 }
 
-// settable reports whether an administrator, or this connection, can set the list.
-func settable(p *plan.Plan, s *Sides, list kind.List) bool {
+// canBeSet reports whether an administrator, or this connection, can set the list.
+func canBeSet(p *plan.Plan, s *Sides, list kind.List) bool {
 	return slices.ContainsFunc(slices.Concat(s.Opts.Identities, p.Set.Admins), func(a kind.ACL) bool { return mayAdminister(a, list) })
 }
 
-// joined returns a list of others with the set added, and without the entries that an earlier apply added. An entry with more
+// joinLists returns a list of others with the set added, and without the entries that an earlier apply added. An entry with more
 // rights than the set gives came from others. The first hidden digest with the name of one of our users counts as ours, a second
 // one as foreign.
-func joined(p *plan.Plan, s *Sides, have kind.List) kind.List {
+func joinLists(p *plan.Plan, s *Sides, have kind.List) kind.List {
 	list, ours := p.Set.List(), p.Set.List().Normalize()
 	known := slices.Concat(list, formerInsiders(p, s)).Normalize()
 	for _, a := range have {

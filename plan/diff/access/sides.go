@@ -10,7 +10,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Sides hold what exists and what is declared. Desired and Want leave out wrong declarations; Given has them.
+// Sides hold what exists and what is declared. The fields Desired and Want leave out wrong declarations; the field Given has them.
 type Sides struct {
 	Current *plan.Tree
 	Desired []*plan.Node          // sorted, legal, each path once
@@ -78,8 +78,8 @@ func OthersCanCreate(t *plan.Tree, named *plan.Access, list kind.List) bool {
 	return Grants(insiders(who, open), list, kind.PermCreate)
 }
 
-// OthersCreateAfter is OthersCanCreate for a list after the plan. If the next read finds that others can create nodes, so does
-// this.
+// OthersCreateAfter is OthersCanCreate for a list after the plan. If the next read finds that others can create nodes,
+// OthersCreateAfter also finds it.
 func OthersCreateAfter(p *plan.Plan, list kind.List) bool {
 	return Grants(p.Before.Insiders, list, kind.PermCreate)
 }

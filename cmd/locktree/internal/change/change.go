@@ -1,8 +1,8 @@
 // Package change plans, asks and applies. apply, destroy and import do their work here.
 //
-// It relies on package apply for the order of one apply, and on a [Host] that shows results and asks a person. It parses no flags, and
-// it never writes before the approval. Ensembles share no transaction: if one fails, those before it stay applied, and the error says
-// so.
+// It relies on package apply for the order of one apply, and on a [Host] that shows results and asks a person. It parses no flags,
+// and it never writes before the approval. Ensembles share no transaction: if one fails, those before it stay applied, and the
+// error says so.
 //
 //	err := change.Run(ctx, host, change.Options{AutoApprove: true}, s, func(*plan.Plan) {})
 package change
@@ -140,7 +140,7 @@ func approval(ctx context.Context, h Host, o Options, plans []*plan.Plan) error 
 	return nil
 }
 
-// applying is one apply on one ensemble, and who shows it.
+// applying is one apply on one ensemble, with the progress that shows it.
 type applying struct {
 	applier *apply.Applier
 	client  *recipes.Client
@@ -201,6 +201,6 @@ func (x *applying) applyUninterrupted(ctx context.Context, p *plan.Plan) (*event
 	}
 	defer over()
 	x.shown.far = view.Progress{Unit: "transactions", Total: max(len(p.Batches), 1)}
-	defer x.shown.watched()()
+	defer x.shown.showStill()()
 	return x.applier.Apply(ctx, p)
 }

@@ -34,8 +34,8 @@ func newProgress(h Host, ensemble string) *progress {
 	return &progress{host: h, ensemble: ensemble, open: map[plan.Addr]planview.Ongoing{}}
 }
 
-// watched begins to show what is still under way. Nothing is shown after the returned function is called.
-func (p *progress) watched() (stop func()) {
+// showStill begins to show what is still under way. Nothing is shown after the returned function is called.
+func (p *progress) showStill() (stop func()) {
 	var over sync.WaitGroup
 	stopped := make(chan struct{})
 	over.Go(func() { p.watch(stopped) })
@@ -82,13 +82,13 @@ func (p *progress) event(e event.Event) {
 	case event.ACLApplied:
 		p.far.Done++
 	}
-	if !p.together || !p.grouped(e) {
+	if !p.together || !p.isGrouped(e) {
 		p.host.Show(planview.Event{Ensemble: p.ensemble, Event: e})
 	}
 }
 
-// grouped reports whether an event is shown with others like it.
-func (p *progress) grouped(e event.Event) bool {
+// isGrouped reports whether an event is shown with others like it.
+func (p *progress) isGrouped(e event.Event) bool {
 	switch e := e.(type) {
 	case event.Started, event.ACLApplied: // the number of access lists was shown before the first
 		return true

@@ -37,8 +37,8 @@ func (h *host) Uninterrupted(context.Context) (over func(), err error) { return 
 func (h *host) Changing(bool)                                          {}
 func (h *host) Grouped() bool                                          { return false }
 
-// Every ten seconds what is under way is named, and nothing that is done: changes of a transaction that takes long, and a lock that is
-// drained until it is removed.
+// Every ten seconds what is under way is named, and nothing that is done: changes of a transaction that takes long, and a lock
+// that is drained until it is removed.
 func TestStillUnderWay(t *testing.T) {
 	for form, lines := range map[string][]string{
 		"human": {"mutex.b: Still creating... [10s elapsed]", "mutex.b: Still creating... [20s elapsed]", "mutex.c: Still draining... [10s elapsed]"},
@@ -48,7 +48,7 @@ func TestStillUnderWay(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out strings.Builder
 				p := newProgress(newHost(form, &out), "main")
-				stop := p.watched()
+				stop := p.showStill()
 				p.event(event.Started{Addr: "mutex.a", Path: "/a", Action: plan.Create})
 				p.event(event.Started{Addr: "mutex.b", Path: "/b", Action: plan.Create})
 				p.event(event.Draining{Addr: "mutex.c", Path: "/c", Usage: &kind.Usage{}})

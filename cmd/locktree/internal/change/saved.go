@@ -18,8 +18,8 @@ import (
 	"github.com/locktree/locktree/plan/saved"
 )
 
-// Save writes a plan into a file that only its owner can read, whole or not at all. It replaces an existing file only if that is a plan, too,
-// or empty: a typing error must not cost a configuration.
+// Save writes a plan into a file that only its owner can read, whole or not at all. It replaces an existing file only if that is a
+// plan, too, or empty: a typing error must not cost a configuration.
 func Save(l *stack.Loader, name string, q *saved.Question, answer []*plan.Plan) error {
 	path := l.Path(name)
 	if info, err := os.Stat(path); err == nil && (!info.Mode().IsRegular() || info.Size() > 0 && !isPlan(path)) {
@@ -81,7 +81,7 @@ func Saved(ctx context.Context, h Host, o Options, l *stack.Loader, inputs []con
 		}
 	}
 	for _, e := range cfg.Ensembles {
-		e.Tree.Nodes = nil // the plan already has the declared nodes; freeing these saves as much memory
+		e.Tree.Nodes = nil // the plan has its own copy of the declared nodes, so free this one
 	}
 	return l.ConnectAll(ctx, cfg, false, func(s *stack.Stack) error {
 		all := make([]*applying, len(file.Plans))

@@ -57,9 +57,9 @@ func (p *Process) Stop() {
 	}
 }
 
-// Kill ends the group, and the command's processes in other groups, also when the command itself has ended. It stops them first,
-// so that none starts another process meanwhile, or ends and leaves no trace of its children. A fork that is under way when the
-// signal comes still finishes. So Kill lists the processes once more after it saw all of them stopped.
+// Kill ends the group, and the command's processes in other groups, also when the command itself has ended. It stops them first: a
+// running process could start another one, or it could end, and then nothing would lead to its children. A fork that is under way
+// when the signal comes still finishes. So Kill lists the processes once more after it saw all of them stopped.
 func (p *Process) Kill() {
 	for quiet, try := 0, 0; quiet < 2 && try < killTries; try++ {
 		p.Signal(syscall.SIGSTOP)

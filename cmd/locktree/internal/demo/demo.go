@@ -1,6 +1,6 @@
-// Package demo shows what locktree does: it plans and applies a small lock tree on an in-memory ZooKeeper, lets programs contend for
-// its locks, and destroys it again. It needs no server and leaves nothing behind. It runs commands through the function that it is given,
-// as a person would type them:
+// Package demo shows what locktree does: it plans and applies a small lock tree on an in-memory ZooKeeper, lets programs contend
+// for its locks, and destroys it again. It needs no server and leaves nothing behind. It runs commands through the function that
+// it is given, as a person would type them:
 //
 //	err := (&demo.Demo{Out: os.Stdout, Command: command, Starter: "main.locktree.hcl"}).Run(ctx)
 package demo
@@ -292,8 +292,8 @@ func work(ctx context.Context) error {
 	}
 }
 
-// live lets the programs take one lock after the other, each for some seconds, until ctx ends. Half of the time they take another one
-// meanwhile, in no common order. So now and then two wait for each other, until demoPatience is over.
+// live lets the programs take one lock after the other, each for some seconds, until ctx ends. Half of the time they take another
+// one meanwhile, in no common order. So now and then two wait for each other, until demoPatience is over.
 func (f *fleet) live(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i, c := range f.clients {
@@ -326,8 +326,8 @@ func holdFor(ctx context.Context, c *recipes.Client, i int, another bool) {
 	_ = l.Unlock(ctx) // Unlock deletes the node even if ctx has ended
 }
 
-// holdEverything lets the first program take one lock of each kind, and the second queue behind its mutex. It returns
-// when the second has queued. release gives everything back, and waits until the second has had the mutex.
+// holdEverything lets the first program take one lock of each kind, and the second queue behind its mutex. It returns when the
+// second has queued. The function release gives everything back, and waits until the second has had the mutex.
 func (f *fleet) holdEverything(ctx context.Context) (release func(), err error) {
 	var held []*recipes.Lease
 	for _, lock := range demoLocks {

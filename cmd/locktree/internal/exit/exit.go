@@ -54,7 +54,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Wrap ends the command with a code, and with an error that is shown.
 func Wrap(code int, err error) error { return &Error{code, err} }
 
-// With ends the command with a code and shows nothing more.
+// The function With ends the command with a code and shows nothing more.
 func With(code int) error {
 	if code == OK {
 		return nil

@@ -1,7 +1,8 @@
 // Package follow looks at ensembles again and again: for the page of "locktree serve", and for "locktree status -watch".
 //
-// It relies on package page for the loop and for the page itself, and on package stack for connections that cannot write. It writes
-// nothing to ZooKeeper, and it ends only when its context does. A configuration that changes is read again; one with errors is not used.
+// It relies on package page for the loop and for the page itself, and on package stack for connections that cannot write. It
+// writes nothing to ZooKeeper, and it ends only when its context ends. A configuration that changes is read again; a configuration
+// with errors is not used.
 //
 //	err := follow.Serve(ctx, screen, loader, follow.Options{Listen: "127.0.0.1:7676", Interval: 2 * time.Second}, cfg)
 package follow
@@ -92,8 +93,8 @@ func (o *Options) door(to *screen.Screen, l *stack.Loader) (*page.Door, error) {
 // Address is where the page is served if no other address is given.
 const Address = "127.0.0.1:7676"
 
-// Health checks whether a page answers, for a container that has no other program for this. Every answer will do: Health need not
-// log in, and a server with TLS answers in plain text that it encrypts.
+// Health checks whether a page answers, for a container that has no other program for this. Every answer will do, so Health need
+// not log in. A server with TLS answers a request without TLS with an error text.
 func Health(ctx context.Context, listen string) error {
 	host, port, _ := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {

@@ -87,7 +87,7 @@ type manText struct{ strings.Builder }
 
 func (p *manText) line(s string) { p.WriteString(s + "\n") }
 
-// paragraphs fills text; a paragraph with an indented line stays as it is laid out.
+// paragraphs writes text for roff to wrap; a paragraph with an indented line keeps its line breaks.
 func (p *manText) paragraphs(text string) {
 	for _, paragraph := range strings.Split(strings.Trim(text, "\n"), "\n\n") {
 		p.line(".PP")

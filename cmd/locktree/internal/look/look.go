@@ -1,5 +1,5 @@
-// Package look reads on a session that may end meanwhile. Commands and the page look at an ensemble through it; it writes nothing and
-// opens no connection:
+// Package look reads on a session that may end meanwhile. Commands and the page look at an ensemble through it; it writes nothing
+// and opens no connection:
 //
 //	err := look.On(ctx, client, 10*time.Second, func(s *direct.Session) error { ... })
 package look
@@ -12,8 +12,8 @@ import (
 	"github.com/locktree/locktree/recipes/direct"
 )
 
-// On calls f, which only reads, and calls it once more if the session was lost meanwhile. It waits for a session no longer than
-// patience, and then for as long as f takes.
+// The function On calls f, which only reads, and calls it once more if the session was lost meanwhile. It waits for a session no
+// longer than patience, and then for as long as f takes.
 func On(ctx context.Context, client *recipes.Client, patience time.Duration, f func(*direct.Session) error) error {
 	for again := true; ; again = false {
 		wait, cancel := context.WithTimeout(ctx, patience)

@@ -80,7 +80,7 @@ func boardOf(t testing.TB, snaps ...*scan.Snapshot) *board {
 	b := newBoard(Options{Version: "1.2.3", Interval: 2 * time.Second, Now: func() time.Time { return noon.Add(time.Second) }},
 		Ensemble{Name: "main", Servers: "zk1:2181", Prefix: "/", Stack: "shop"})
 	for _, s := range snaps {
-		b.saw("main", s)
+		b.publishLook("main", s)
 	}
 	return b
 }
@@ -211,7 +211,7 @@ func TestAFamilyIsOneRowOfThePage(t *testing.T) {
 
 func TestASnapshotThatIsOldIsAProblem(t *testing.T) {
 	b := boardOf(t, scene())
-	b.failed("main", errors.New("no answer\x1b[2J"))
+	b.publishFailure("main", errors.New("no answer\x1b[2J"))
 	require.Equal(t, "stale", problemsAt(b, noon)[0].What)
 	require.NotContains(t, problemsAt(b, noon)[0].Text, "\x1b")
 	require.Contains(t, body(t, b, "/locks"), "main is stale.</b> Last updated at 12:00:00 UTC: No answer", "on every page")
@@ -246,7 +246,7 @@ func TestThePageSaysWhyAServerDidNotAnswer(t *testing.T) {
 	require.NotContains(t, page, "not allowed")
 	require.Contains(t, page, "by their directories: dump was not answered: "+expired)
 	require.Contains(t, page, "<b>server without an answer</b>")
-	require.Contains(t, page, "It is not known of all clients whether, and from where, they are connected. Not reported by zk1:2181 ("+expired+").")
+	require.Contains(t, page, "For some clients it is not known whether they are connected, and from where. Not reported by zk1:2181 ("+expired+").")
 
 	snap.Servers[0].Forbids, snap.Servers[0].Error = []string{"dump", "cons"}, ""
 	snap.Unasked[0].Forbids = true
@@ -361,8 +361,8 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	require.Equal(t, 1, strings.Count(text, "\nlocktree_lock_holders{"), "of very many locks those in use")
 }
 
-// With more than 5,000 locks, an idle job and an election without a candidate had no series, so the alert LocktreeSlotNotRun and the
-// dashboard's "Locks that somebody should hold" stayed silent about them.
+// With more than 5,000 locks, an idle job and an election without a candidate had no series, so the alert LocktreeSlotNotRun and
+// the dashboard's "Locks that somebody should hold" stayed silent about them.
 func TestIdleJobAndElectionAmongManyLocksHadNoSeries(t *testing.T) {
 	job := declared("/locks/hourly", kind.Once, nil, nil)
 	job.Job = inspect.NewJob(nil, noon, noon)
@@ -391,7 +391,7 @@ func TestManyFindingsAreFewRows(t *testing.T) {
 	require.Contains(t, body(t, b, "/doctor"), "access /a0, access /a1, access /a2 and 4997 more")
 	require.Equal(t, 1, strings.Count(page, "the same"))
 	require.Contains(t, page, "4951 more conditions fail.")
-	b.failed("main", fmt.Errorf("%w: no session within 5s", recipes.ErrUnreachable))
+	b.publishFailure("main", fmt.Errorf("%w: no session within 5s", recipes.ErrUnreachable))
 	page = body(t, b, "/")
 	require.Contains(t, page, "Cannot reach ZooKeeper: No session within 5s. Check that these servers run")
 	require.NotContains(t, page, "recipes:")
@@ -442,7 +442,7 @@ func TestPermitsOfOneClientAreOne(t *testing.T) {
 	page := body(t, b, "/locks")
 	require.Equal(t, 1, strings.Count(page, "<div>a"))
 	require.Contains(t, body(t, b, "/waits"), "b waits for one of a</td>")
-	b.saw("main", at([]inspect.Contender{node("leases/4", "b", 1), node("leases/5", "b", 1)}, nil))
+	b.publishLook("main", at([]inspect.Contender{node("leases/4", "b", 1), node("leases/5", "b", 1)}, nil))
 	require.Equal(t, 1, strings.Count(body(t, b, "/locks"), "<div>b"))
 }
 
@@ -456,18 +456,18 @@ func TestTheScriptIsShortAndOurs(t *testing.T) {
 func TestAnOutageIsToldOnce(t *testing.T) {
 	now := noon
 	b := newBoard(Options{Interval: 2 * time.Second, Now: func() time.Time { return now }}, Ensemble{Name: "main"})
-	require.Empty(t, b.saw("main", scene()))
+	require.Empty(t, b.publishLook("main", scene()))
 	refused, expired := errors.New("connection refused"), errors.New("certificate has expired")
 	now = noon.Add(4 * time.Second)
-	require.Equal(t, "Ensemble main does not answer since 2026-11-22T12:00:00Z: Connection refused.", b.failed("main", refused), "it was well when it was seen last")
-	require.Empty(t, b.failed("main", refused))
-	require.Empty(t, b.failed("main", expired), "servers may fail in turn")
+	require.Equal(t, "Ensemble main does not answer since 2026-11-22T12:00:00Z: Connection refused.", b.publishFailure("main", refused), "it was well when it was seen last")
+	require.Empty(t, b.publishFailure("main", refused))
+	require.Empty(t, b.publishFailure("main", expired), "servers may fail in turn")
 	now = noon.Add(2 * time.Minute)
-	require.Equal(t, "Ensemble main does not answer since 2026-11-22T12:00:00Z: Connection refused.", b.failed("main", refused), "the reason is another one")
+	require.Equal(t, "Ensemble main does not answer since 2026-11-22T12:00:00Z: Connection refused.", b.publishFailure("main", refused), "the reason is another one")
 	next := *scene()
 	next.At = noon.Add(3 * time.Minute)
-	require.Equal(t, "Ensemble main answers again, after 3m0s.", b.saw("main", &next))
-	require.Empty(t, b.saw("main", &next))
+	require.Equal(t, "Ensemble main answers again, after 3m0s.", b.publishLook("main", &next))
+	require.Empty(t, b.publishLook("main", &next))
 }
 
 // Drift may be an apply that was interrupted. Then a draining lock grants nothing new, and nodes have old access lists.
@@ -606,7 +606,7 @@ func TestCommandsSayWhichServersWhereThereIsNoConfiguration(t *testing.T) {
 	b := newBoard(Options{Now: time.Now}, e)
 	for _, look := range []string{"nothing was seen yet", "the lock is not there"} {
 		require.Contains(t, body(t, b, "/lock?ensemble=main&path=/gone"), "<code>locktree status /gone -servers=zk1:2181,zk2:2181</code>", look)
-		b.saw("main", looked())
+		b.publishLook("main", looked())
 	}
 	require.Contains(t, body(t, b, "/lock?ensemble=other&path=/gone"), "<code>locktree status /gone</code>")
 	e.Stack = "shop"
@@ -620,7 +620,7 @@ func TestAComparisonKeepsWhatDiffers(t *testing.T) {
 	for i := range p.Changes[:4] {
 		p.Changes[i].Action = plan.NoOp
 	}
-	kept := lean(p)
+	kept := dropUnchanged(p)
 	var paths []string
 	for c := range kept.Each() {
 		paths = append(paths, c.Path)

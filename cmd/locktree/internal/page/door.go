@@ -132,7 +132,7 @@ func (d *Door) Authenticates() bool { return d.protection.passwords || d.protect
 // Encrypts reports whether the page is served by TLS.
 func (d *Door) Encrypts() bool { return d.protection.tls }
 
-// serve serves the handler of s. It calls say with the reason if the file cannot be used any more.
+// serve serves the handler of s. If the file cannot be used any more, it calls the function say with the reason.
 func (d *Door) serve(l net.Listener, s *http.Server, hosts []string, say func(string)) error {
 	page := s.Handler
 	s.Handler = d.recheck(page, say)
@@ -206,7 +206,7 @@ func (d *Door) isNews(text string) bool {
 	return old != text
 }
 
-// guard admits permitted requests for a host name of this server.
+// guard admits GET and HEAD requests for one of this server's names, unless a page of another origin sent them (foreignOrigin).
 func guard(next http.Handler, hosts []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -221,7 +221,7 @@ func guard(next http.Handler, hosts []string) http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
 			plain(w, http.StatusMethodNotAllowed, "this page changes nothing: GET and HEAD only\n")
-		case !ours(r.Host, hosts):
+		case !isOurs(r.Host, hosts):
 			plain(w, http.StatusMisdirectedRequest, "serve does not know this host name: add it with -host, or use the address\n")
 		case foreignOrigin(r):
 			plain(w, http.StatusForbidden, "other sites may link to this page, but not read it\n")
@@ -231,9 +231,9 @@ func guard(next http.Handler, hosts []string) http.Handler {
 	})
 }
 
-// ours reports whether a request is for this server by name. If a foreign page's name was made to point here (DNS rebinding),
-// the browser sends that name. No page can make it send an IP address instead.
-func ours(host string, known []string) bool {
+// isOurs reports whether a host name of a request is one of this server's. If a foreign page's name was made to point here (DNS
+// rebinding), the browser sends that name. No page can make it send an IP address instead.
+func isOurs(host string, known []string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h

@@ -84,7 +84,7 @@ func TestReadiness(t *testing.T) {
 	b := boardOf(t)
 	require.Equal(t, http.StatusOK, get(t, b.handler(), "/healthz").Code)
 	require.Equal(t, http.StatusServiceUnavailable, get(t, b.handler(), "/readyz").Code)
-	b.saw("main", scene())
+	b.publishLook("main", scene())
 	require.Equal(t, http.StatusOK, get(t, b.handler(), "/readyz").Code)
 	b.opts.Now = func() time.Time { return noon.Add(time.Minute) }
 	require.Equal(t, "stale: main\n", body(t, b, "/readyz"))
@@ -92,7 +92,7 @@ func TestReadiness(t *testing.T) {
 	require.Equal(t, http.StatusOK, get(t, b.handler(), "/readyz").Code)
 	require.Contains(t, body(t, b, "/"), "A look is under way: 2310 of 5000 nodes.")
 	require.Contains(t, body(t, b, "/metrics"), `locktree_up{ensemble="main",stack="shop"} 1`)
-	b.failed("main", errors.New("the servers have sent nothing for 16s"))
+	b.publishFailure("main", errors.New("the servers have sent nothing for 16s"))
 	require.Equal(t, "stale: main\n", body(t, b, "/readyz"))
 	require.Equal(t, http.StatusNotFound, get(t, b.handler(), "/nothing").Code)
 }
@@ -257,7 +257,7 @@ func TestSlowReadersShareWhatTheyRead(t *testing.T) {
 	b.opts.Now = func() time.Time { return noon.Add(3 * time.Second) }
 	require.NotEqual(t, string(first), string(b.exposition()), "ages go on")
 	next := b.exposition()
-	b.saw("main", scene())
+	b.publishLook("main", scene())
 	require.NotSame(t, &next[0], &b.exposition()[0], "what was seen since is told")
 }
 

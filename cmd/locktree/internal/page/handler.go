@@ -108,7 +108,7 @@ func (b *board) handler() http.Handler {
 		var stale []string
 		b.mu.Lock()
 		for _, e := range b.ensembles {
-			if !e.fresh(b.opts.Now(), b.opts.Interval) {
+			if !e.isFresh(b.opts.Now(), b.opts.Interval) {
 				stale = append(stale, e.Name)
 			}
 		}
@@ -245,7 +245,7 @@ func (b *board) view(name string, q url.Values) *pageData {
 	case "waits":
 		for i := range b.ensembles {
 			if e := &b.ensembles[i]; e.Snapshot != nil {
-				v.Waits = append(v.Waits, waits(e)...)
+				v.Waits = append(v.Waits, waitLines(e)...)
 				for _, d := range e.Snapshot.Waits.Deadlocks {
 					v.Circles = append(v.Circles, circle(e, d))
 				}

@@ -104,14 +104,14 @@ func stackLabel(stack string) []string {
 
 func (f *families) ensemble(e *Ensemble, now time.Time, interval time.Duration) {
 	en := append([]string{"ensemble", e.Name}, stackLabel(e.Stack)...)
-	f.add("locktree_up", "gauge", "1 if the last scan of the ensemble succeeded and is recent.", number(e.fresh(now, interval) && e.Error == ""), en...)
+	f.add("locktree_up", "gauge", "1 if the last scan of the ensemble succeeded and is recent.", number(e.isFresh(now, interval) && e.Error == ""), en...)
 	f.add("locktree_scan_errors_total", "counter", "Scans that failed.", float64(e.failures), en...)
 	if e.Drift != nil {
 		c := e.Drift.Summary()
 		for i, n := range []int{c.Add, c.Change, c.Destroy} {
 			f.add("locktree_drift_changes", "gauge", "Changes that an apply would make.", float64(n), append(en, "action", []string{"add", "change", "destroy"}[i])...)
 		}
-		f.add("locktree_apply_incomplete", "gauge", "1 while an apply is under way or was interrupted: access lists are still to be set, or locks grant nothing new.", number(unfinished(e.Drift)), en...)
+		f.add("locktree_apply_incomplete", "gauge", "1 while an apply is under way or was interrupted: access lists are still to be set, or locks grant nothing new.", number(isUnfinished(e.Drift)), en...)
 	}
 	if e.Compare { // also before the first comparison, so that an alert sees that there was none
 		f.add("locktree_drift_checked_timestamp_seconds", "gauge", "Time of the last comparison with the configuration; 0 if none has succeeded yet.", seconds(e.DriftAt), en...)

@@ -74,9 +74,9 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 				p.add(Watch, "server without an answer", "", clip(lockview.Unasked(e.Snapshot)), "locktree doctor")
 			}
 			p.deadlocks()
-			p.silent()
+			p.findSilent()
 			p.locks()
-			p.unread()
+			p.findUnread()
 			p.sessions()
 			if all := e.Snapshot.Certificates; len(all) > 0 { // these are of the page's own connection; doctor shows those of every server
 				if k := check.Certificates(all, now); k.Verdict != check.Holds {
@@ -111,7 +111,7 @@ func problems(sources []lockview.Source, ensembles []Ensemble, now time.Time, in
 	return out
 }
 
-// Beyond is by how far a limit is exceeded, "" where none is.
+// Beyond is by how far a limit is exceeded, "" where no limit is exceeded.
 func (p problem) Beyond() string {
 	if p.Over == 0 {
 		return ""
@@ -167,7 +167,7 @@ func (p *problemsOf) connection() {
 		p.add(Urgent, "stale", "", fmt.Sprintf("Last updated at %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor")
 	case p.e.looking != "":
 		p.add(Watch, "slow look", "", fmt.Sprintf("Last updated at %s. %s", clock(p.e.Snapshot.At), p.e.looking), "")
-	case !p.e.fresh(p.now, p.interval):
+	case !p.e.isFresh(p.now, p.interval):
 		p.add(Urgent, "stale", "", fmt.Sprintf("Last updated at %s; ZooKeeper has not answered since.", clock(p.e.Snapshot.At)), "locktree doctor")
 	}
 }
@@ -195,8 +195,8 @@ func (p *problemsOf) deadlocks() {
 	}
 }
 
-// silent finds holders that are not connected, each with all that it holds.
-func (p *problemsOf) silent() {
+// findSilent finds holders that are not connected, each with all that it holds.
+func (p *problemsOf) findSilent() {
 	at := map[int64]int{}
 	for _, lock := range p.e.Snapshot.Locks {
 		for in := range lock.Locks {
@@ -245,7 +245,7 @@ func (p *problemsOf) locks() {
 			if n+len(p.found)-size >= mostListed {
 				return
 			}
-			p.use(one, before[one])
+			p.findMisuse(one, before[one])
 		}
 		p.limits(in)
 		p.slots(in)
@@ -260,8 +260,9 @@ func (p *problemsOf) locks() {
 	}
 }
 
-// use finds what is wrong with the holders of a lock, or with their absence. same means that the look before found the same.
-func (p *problemsOf) use(in *inspect.Report, same bool) {
+// findMisuse finds what is wrong with the holders of a lock, or with their absence. The parameter same is true if the look before
+// found the same.
+func (p *problemsOf) findMisuse(in *inspect.Report, same bool) {
 	switch {
 	case len(in.Holders) > 0 || !same: // report a lock without a holder only after two looks: one look may fall between two holders
 	case in.Kind.Kept:
@@ -303,8 +304,8 @@ func (p *problemsOf) slots(in *inspect.Report) {
 	}
 }
 
-// unread finds nodes that are missing, and nodes that cannot be read: one problem for each reason.
-func (p *problemsOf) unread() {
+// findUnread finds nodes that are missing, and nodes that cannot be read: one problem for each reason.
+func (p *problemsOf) findUnread() {
 	at := map[string]int{}
 	for _, u := range p.e.Snapshot.Unread {
 		what, text, command := "unreadable", "", "locktree doctor"
@@ -404,7 +405,7 @@ func (p *problemsOf) drift() {
 	if d == nil {
 		return
 	}
-	if unfinished(d) {
+	if isUnfinished(d) {
 		p.add(Now, "apply unfinished", "", fmt.Sprintf("An apply is under way or was interrupted: access lists are still to be set, or locks grant nothing new (checked at %s).", clock(p.e.DriftAt)), "locktree plan")
 	}
 	c := d.Summary()
@@ -430,8 +431,8 @@ func (p *problemsOf) onlyMissing(d *plan.Plan, c plan.Counts) bool {
 	})
 }
 
-// unfinished reports whether the tree shows an apply that has not come to its end.
-func unfinished(p *plan.Plan) bool {
+// isUnfinished reports whether the tree shows an apply that has not come to its end.
+func isUnfinished(p *plan.Plan) bool {
 	return p.Resumes != "" || slices.ContainsFunc(p.Changes, func(c plan.Change) bool {
 		return c.Before != nil && c.Before.Payload != nil && c.Before.Payload.State == kind.StateDraining
 	})

@@ -246,7 +246,8 @@ func (e *Ensemble) row(in *inspect.Report, most int) row {
 	return r
 }
 
-// people returns the first contenders and the number of the others. longest is the declared limit of their time, 0 for none.
+// people returns the first contenders and the number of the others. The parameter longest is the declared limit of their time, 0
+// for none.
 func (e *Ensemble) people(cs []inspect.Contender, most int, longest time.Duration) (out []person, more int) {
 	for i, c := range cs[:min(len(cs), most)] {
 		p := e.person(c, longest)
@@ -326,8 +327,8 @@ type waitLine struct {
 // maxWaits is how many waits are listed.
 const maxWaits = 500
 
-// waits are the waits outside of deadlocks, in words.
-func waits(e *Ensemble) (out []waitLine) {
+// waitLines are the waits outside of deadlocks, in words.
+func waitLines(e *Ensemble) (out []waitLine) {
 	in := map[inspect.Step]bool{}
 	for _, d := range e.Snapshot.Waits.Deadlocks {
 		for _, s := range d {
@@ -369,7 +370,7 @@ func waits(e *Ensemble) (out []waitLine) {
 // party is a step of a deadlock, with its holder and waiter.
 type party struct {
 	inspect.Step
-	Holder, Waiter       person // of the lock that it holds, and of the one that it waits for
+	Holder, Waiter       person // the same client, as a contender of the lock that it holds and of the lock that it waits for
 	HoldsLink, WaitsLink string
 	waiter               inspect.Contender
 }

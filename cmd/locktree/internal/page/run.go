@@ -145,8 +145,8 @@ func (s *Service) adopt(ctx context.Context) {
 	}
 }
 
-// Apart returns an error if another setup has the stack name of this one and both have ensembles: the page tells stacks apart by
-// their names.
+// The method Apart returns an error if another setup has the stack name of this one and both have ensembles: the page tells stacks
+// apart by their names.
 func Apart(one *Setup, others ...*Setup) error {
 	for _, other := range others {
 		if len(one.Targets) > 0 && len(other.Targets) > 0 && one.Source.Stack == other.Source.Stack {
@@ -162,9 +162,9 @@ func (s *Service) watch(ctx context.Context, name string, w *watched) {
 	tell := func(snap *scan.Snapshot, err error) {
 		line := ""
 		if err != nil {
-			line = s.board.failed(name, err)
+			line = s.board.publishFailure(name, err)
 		} else {
-			line = s.board.saw(name, snap)
+			line = s.board.publishLook(name, snap)
 		}
 		if line != "" {
 			s.Say(line)
@@ -208,7 +208,7 @@ func (s *Service) compare(ctx context.Context, name string, w *watched, client *
 				}
 				of.Checkup, of.CheckAt = found.Conditions, time.Now()
 				if found.Drift != nil {
-					of.Drift, of.DriftAt, of.DriftSource, of.Plan = lean(found.Drift), time.Now(), source, planText(found.Drift)
+					of.Drift, of.DriftAt, of.DriftSource, of.Plan = dropUnchanged(found.Drift), time.Now(), source, planText(found.Drift)
 					of.adopt(found.Applied, found.Unapplied)
 				}
 			})
@@ -225,8 +225,8 @@ func (s *Service) compare(ctx context.Context, name string, w *watched, client *
 	}
 }
 
-// lean returns a plan without its unchanged nodes. Unchanged nodes would keep the whole tree in memory.
-func lean(p *plan.Plan) *plan.Plan {
+// dropUnchanged returns a plan without its unchanged nodes. Unchanged nodes would keep the whole tree in memory.
+func dropUnchanged(p *plan.Plan) *plan.Plan {
 	drifted := map[string]bool{}
 	for _, d := range p.Drifted {
 		drifted[d.Path] = true

@@ -1,9 +1,10 @@
 // Package page is the read-only page of "locktree serve": it looks at ensembles again and again, and shows their locks over HTTP to
 // people, programs and Prometheus.
 //
-// A [Service] watches each [Target] with a client of its own and publishes each look on a board, whose handler renders the pages, the
-// JSON document and the metrics. A [Door] checks passwords and certificates before a request reaches the board. The caller makes the
-// clients, which refuse writes, and reads the configurations ([Setup]). The board itself has no connection and writes nothing.
+// A [Service] watches each [Target] with a client of its own and publishes each look on a board, whose handler renders the pages,
+// the JSON document and the metrics. A [Door] checks passwords and certificates before a request reaches the board. The caller
+// makes the clients, which refuse writes, and reads the configurations ([Setup]). The board itself has no connection and writes
+// nothing.
 //
 //	service := &page.Service{Options: options, Door: door, Read: read, Say: say}
 //	err := service.Run(ctx, listener, setups, hangups, started)
@@ -83,8 +84,8 @@ func newBoard(opts Options, ensembles ...Ensemble) *board {
 	return &board{opts: opts, ensembles: ensembles, pages: map[string][]byte{}}
 }
 
-// saw publishes a look at an ensemble. It returns a line for the operator if that ends an outage.
-func (b *board) saw(ensemble string, snap *scan.Snapshot) (line string) {
+// publishLook publishes a look at an ensemble. It returns a line for the operator if that ends an outage.
+func (b *board) publishLook(ensemble string, snap *scan.Snapshot) (line string) {
 	b.change(ensemble, func(e *Ensemble) {
 		if e.Error != "" {
 			line = fmt.Sprintf("Ensemble %s answers again, after %s.", ensemble, snap.At.Sub(e.failed).Round(time.Second))
@@ -104,8 +105,8 @@ func (b *board) saw(ensemble string, snap *scan.Snapshot) (line string) {
 // tellAgain is the shortest time between two lines about one outage.
 const tellAgain = time.Minute
 
-// failed publishes that a look failed. It returns a line for the operator if that is news. The last snapshot stays.
-func (b *board) failed(ensemble string, err error) (line string) {
+// publishFailure publishes that a look failed. It returns a line for the operator if that is news. The last snapshot stays.
+func (b *board) publishFailure(ensemble string, err error) (line string) {
 	b.change(ensemble, func(e *Ensemble) {
 		now, reason := b.opts.Now(), view.Brief(err)
 		if e.Error == "" {
@@ -123,7 +124,7 @@ func (b *board) failed(ensemble string, err error) (line string) {
 	return line
 }
 
-// change calls set to update an ensemble, and publishes the result.
+// change calls the function set to update an ensemble, and publishes the result.
 func (b *board) change(ensemble string, set func(*Ensemble)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -158,8 +159,8 @@ func (b *board) show(sources []lockview.Source, ensembles []Ensemble) {
 	b.news()
 }
 
-// fresh reports whether the snapshot is recent, or the servers are answering the requests for the next one.
-func (e *Ensemble) fresh(now time.Time, interval time.Duration) bool {
+// isFresh reports whether the snapshot is recent, or the servers are answering the requests for the next one.
+func (e *Ensemble) isFresh(now time.Time, interval time.Duration) bool {
 	return e.Snapshot != nil && (e.looking != "" || now.Sub(e.Snapshot.At) <= 3*interval+e.Snapshot.Took)
 }
 

@@ -1,5 +1,5 @@
-// Package run runs a command while it holds locks. [Exec] acquires the locks, starts the command, supervises it, and gives the locks
-// back.
+// Package run runs a command while it holds locks. [Exec] acquires the locks, starts the command, supervises it, and gives the
+// locks back.
 //
 // It relies on three facts:
 //
@@ -96,7 +96,8 @@ func newJob(h Host, o Options) *job {
 // because they can try again. A job of hours has to outlast the election of a new ZooKeeper leader.
 const jobSession = time.Minute
 
-// Exec returns an [exit.Error] unless the command exited with 0: commands use 1 themselves.
+// Exec returns an [exit.Error] unless the command exited with 0. With any other error,
+// locktree would exit with 1, which commands use themselves.
 func Exec(ctx context.Context, h Host, o Options) error {
 	x := newJob(h, o)
 	// From here on signals are for the command, even a second one, which would otherwise end this program.
@@ -116,7 +117,7 @@ func Exec(ctx context.Context, h Host, o Options) error {
 	var token uint64
 	var session *direct.Session
 	if err == nil {
-		token, session, err = x.ready(client, lease)
+		token, session, err = x.leaseToken(client, lease)
 	}
 	close(before)
 	<-listens // otherwise listen would swallow a signal that is for the command
@@ -151,7 +152,7 @@ func (x *job) take(ctx context.Context) (*recipes.Client, *recipes.Lease, error)
 	if err != nil {
 		return nil, nil, Own(err)
 	}
-	timed, stop := x.bounded(ctx)
+	timed, stop := x.withTimeout(ctx)
 	defer stop()
 	client, err := x.dialFor(timed, e)
 	if err != nil {
@@ -164,15 +165,15 @@ func (x *job) take(ctx context.Context) (*recipes.Client, *recipes.Lease, error)
 	return client, lease, nil
 }
 
-// bounded returns a context that ends after -timeout.
-func (x *job) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+// withTimeout returns a context that ends after -timeout.
+func (x *job) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if x.opts.Timeout > 0 {
 		return context.WithTimeout(ctx, x.opts.Timeout)
 	}
 	return ctx, func() {}
 }
 
-// Own is for errors outside the command. An error that was shown already has no text left.
+// The function Own is for errors outside the command. An error that was shown already has no text left.
 func Own(err error) error {
 	if err == nil {
 		return nil
@@ -194,9 +195,9 @@ func (x *job) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.Client,
 	return x.host.Loader.ConnectWith(ctx, e, cfg)
 }
 
-// ready returns the lease's token and session, or why the command cannot start: the lease was
+// leaseToken returns the lease's token and session, or why the command cannot start: the lease was
 // lost, or it cannot be kept. A node that we may create but not read proves nothing.
-func (x *job) ready(client *recipes.Client, lease *recipes.Lease) (uint64, *direct.Session, error) {
+func (x *job) leaseToken(client *recipes.Client, lease *recipes.Lease) (uint64, *direct.Session, error) {
 	token := lease.Token()
 	proof := lease.Verify(lease.Context())
 	s, err := client.Session(lease.Context()) // the session of the lease, or another one if it is lost

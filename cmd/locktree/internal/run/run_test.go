@@ -45,7 +45,7 @@ func TestExecWhoseTimeIsUpBeforeItSeesTheLockDoesNotWaitForIt(t *testing.T) {
 		x := newJob(Host{}, Options{Locks: []string{"/locks/ledger"}, Timeout: 10 * time.Millisecond, Conflict: exit.Conflict, Given: func(string) bool { return false }})
 		cluster.Server.Inject(zktest.On("getData"), zktest.Delay(time.Second))
 		began := time.Now()
-		timed, stop := x.bounded(t.Context())
+		timed, stop := x.withTimeout(t.Context())
 		defer stop()
 		_, err := x.acquire(timed, client, x.opts.Locks)
 		require.Equal(t, 10*time.Millisecond, time.Since(began))

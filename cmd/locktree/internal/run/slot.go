@@ -22,8 +22,8 @@ type slot struct {
 	result error // of the command
 }
 
-// ended notes the end of the command.
-func (r *slot) ended(p *child.Process, stopped string) {
+// noteEnd notes the end of the command.
+func (r *slot) noteEnd(p *child.Process, stopped string) {
 	switch {
 	case r.start == nil:
 	case stopped != "":

@@ -14,8 +14,8 @@ import (
 	"github.com/locktree/locktree/recipes/direct"
 )
 
-// listen interrupts this program at a signal that ends programs, until over is closed: while the command runs, signals
-// go to the command.
+// listen interrupts this program at a signal that ends programs. It stops when the channel over is closed: while the command runs,
+// signals go to the command.
 func (x *job) listen(signals <-chan os.Signal, over <-chan struct{}) (ended <-chan struct{}) {
 	done := make(chan struct{})
 	go func() {
@@ -44,11 +44,12 @@ func (x *job) observe(e recipes.Event) {
 	}
 }
 
-// supervise waits for the command, and ends it when it must not continue; stopped says why.
+// supervise waits for the command, and ends it when it must not continue; the result stopped is the reason.
 //
-// It sends SIGTERM a third of a session timeout after the last committed write of the
-// session, and SIGKILL when the lease ends, at half of it. No server has expired the session
-// by then; see Lease.Context. A lost connection alone is no reason: usually it is restored
+// If the session commits no write for a third of its timeout, supervise sends SIGTERM. After
+// half of the timeout the lease is lost, and supervise sends SIGKILL. No server has expired
+// the session by then; see Lease.Context. If another program asks for the lock back, the
+// command gets only SIGTERM. A lost connection alone is no reason: usually it is restored
 // within that time.
 func (x *job) supervise(ctx context.Context, p *child.Process, lease *recipes.Lease, session *direct.Session, signals <-chan os.Signal) (stopped string) {
 	lost, ended, cancelled := x.lost, lease.Context().Done(), ctx.Done()
@@ -71,7 +72,7 @@ func (x *job) supervise(ctx context.Context, p *child.Process, lease *recipes.Le
 			if stopped != "" || isLost(lease) {
 				p.Kill() // end the processes that the command left
 			}
-			x.slot.ended(p, stopped)
+			x.slot.noteEnd(p, stopped)
 			return stopped
 		case s := <-signals:
 			p.Signal(s)
@@ -127,8 +128,8 @@ func (x *job) finish(p *child.Process, lease *recipes.Lease, granted time.Time, 
 	return exit.With(p.Code())
 }
 
-// linger keeps the locks of a command that has ended until a time, and reports whether they are still held. If they are not, the
-// command's work is still valid: it was done before the loss.
+// After the command has ended, linger keeps its locks until a given time, and reports whether they are still held. If they are
+// not, the command's work is still valid: it was done before the loss.
 func (x *job) linger(ctx context.Context, lease *recipes.Lease, until time.Time, signals <-chan os.Signal) (held bool) {
 	left := func() time.Duration { return time.Until(until).Round(time.Millisecond) }
 	if left() <= 0 {
@@ -159,8 +160,8 @@ func (x *job) linger(ctx context.Context, lease *recipes.Lease, until time.Time,
 	}
 }
 
-// release releases the lock, and waits no longer than the lease lasts: a command in a pipeline should not hang because the
-// network does. granted is zero if the grant was not shown.
+// release releases the lock, and waits no longer than the lease lasts: a command in a pipeline should not hang because the network
+// hangs. The parameter granted is zero if the grant was not shown.
 func (x *job) release(lease *recipes.Lease, granted time.Time) error {
 	ctx, cancel := context.WithDeadline(context.Background(), lease.Deadline())
 	defer cancel()

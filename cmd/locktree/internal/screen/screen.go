@@ -61,7 +61,7 @@ const (
 
 // Run runs a command, shows its error, and returns its exit code.
 func (s *Screen) Run(ctx context.Context, command func(context.Context) error) (code int) {
-	out := &checked{Writer: s.Stdout, unread: func() { s.Interrupt(errors.Join(context.Canceled, syscall.EPIPE)) }}
+	out := &checkedStdout{Writer: s.Stdout, unread: func() { s.Interrupt(errors.Join(context.Canceled, syscall.EPIPE)) }}
 	if !IsTerminal(s.Stdout) {
 		s.Stdout = out
 	}
@@ -70,7 +70,7 @@ func (s *Screen) Run(ctx context.Context, command func(context.Context) error) (
 		s.View().Diagnostics(view.Explain(err), nil)
 	}
 	code = exit.Code(err)
-	if err := out.failed(); err != nil {
+	if err := out.firstError(); err != nil {
 		view.NewHuman(view.Stream{}, s.stream(s.Stderr)).Diagnostics(view.Explain(err), nil) // also with -json
 		if code == exit.OK || code == exit.Changes {
 			return exit.Failed
@@ -108,8 +108,8 @@ func (s *Screen) await(ctx context.Context, command func(context.Context) error)
 	return cmp.Or(exit.Asked(ctx), context.Canceled)
 }
 
-// Interruptible answers an interrupt of ctx in Terraform's words while a command works. The returned function, which is to be called once,
-// ends that, and waits for an answer that is being written.
+// Interruptible answers an interrupt of ctx in Terraform's words while a command works. The returned function, which is to be
+// called once, ends that, and waits for an answer that is being written.
 func (s *Screen) Interruptible(ctx context.Context) (stop func()) {
 	said := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
@@ -215,9 +215,9 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// checked is standard output, if that is no terminal. It keeps the first error of a write, because few callers check it. If no
-// program reads the output any more, it ends the command.
-type checked struct {
+// checkedStdout is standard output, if that is no terminal. It keeps the first error of a write, because few callers check it. If
+// no program reads the output any more, it ends the command.
+type checkedStdout struct {
 	io.Writer
 	unread func()
 
@@ -225,7 +225,7 @@ type checked struct {
 	err error
 }
 
-func (c *checked) Write(p []byte) (int, error) {
+func (c *checkedStdout) Write(p []byte) (int, error) {
 	n, err := c.Writer.Write(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,14 +238,14 @@ func (c *checked) Write(p []byte) (int, error) {
 
 // Raw is standard output itself, for a command that inherits it.
 func (s *Screen) Raw() io.Writer {
-	if c, ok := s.Stdout.(*checked); ok {
+	if c, ok := s.Stdout.(*checkedStdout); ok {
 		return c.Writer
 	}
 	return s.Stdout
 }
 
-// failed returns the error of the first write that failed. A closed pipe is no error: the reader wanted no more.
-func (c *checked) failed() error {
+// firstError returns the error of the first write that failed. A closed pipe is no error: the reader wanted no more.
+func (c *checkedStdout) firstError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil || errors.Is(c.err, syscall.EPIPE) || errors.Is(c.err, io.ErrClosedPipe) {
@@ -254,8 +254,7 @@ func (c *checked) failed() error {
 	return view.Failf("Cannot write standard output", "%v. What this command showed is not complete; what it did is done.", c.err)
 }
 
-// Color decides for one stream: -no-color and NO_COLOR beat CLICOLOR_FORCE,
-// which beats what the stream is.
+// Color decides for one stream: -no-color and NO_COLOR beat CLICOLOR_FORCE, and CLICOLOR_FORCE beats the kind of the stream.
 func (s *Screen) Color(stream io.Writer) bool {
 	switch {
 	case s.NoColor || s.Env.Get("NO_COLOR") != "":

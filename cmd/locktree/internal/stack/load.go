@@ -1,8 +1,8 @@
 // Package stack loads a configuration, connects to its ensembles, reads their trees and compares them with the configuration. A
 // command gets everything that it knows of a stack from here, and shows or applies it.
 //
-// A [Loader] is a directory with a configuration, and the environment. It makes a [Stack]: a configuration with a connection to each
-// ensemble that can be reached. This package writes nothing to ZooKeeper, and prints only what its [Screen] prints.
+// A [Loader] is a directory with a configuration, and the environment. It makes a [Stack]: a configuration with a connection to
+// each ensemble that can be reached. This package writes nothing to ZooKeeper, and prints only what its [Screen] prints.
 //
 //	err := loader.Look(ctx, inputs, func(s *stack.Stack) error {
 //		_, plans, err := s.Ask(ctx, plan.Options{})
@@ -160,7 +160,7 @@ type Where struct {
 }
 
 // Find is the stack's configuration, or what the command line and the environment say about where to look, and the prefix of the
-// locks to look at. If at is an address, the prefix is its path, and its ensemble is the only one.
+// locks to look at. If the parameter at is an address, the prefix is its path, and its ensemble is the only one.
 func (l *Loader) Find(w Where, at string) (cfg *config.Config, prefix string, err error) {
 	if IsAddress(at) {
 		if cfg, err = l.Load(w.Inputs); err != nil {

@@ -123,8 +123,8 @@ func Counting(s Screen, doing, ensemble string) (nodes *read.Tally, stop func())
 	})
 }
 
-// Read reads the live tree of every ensemble. An ensemble that cannot be read is lost: the trees of the others are returned with the
-// error.
+// Read reads the live tree of every ensemble. An ensemble that cannot be read is lost: the trees of the others are returned with
+// the error.
 func (s *Stack) Read(ctx context.Context) ([]*plan.Tree, error) {
 	return s.readWith(ctx, (*read.Tally).Tree)
 }
@@ -162,7 +162,7 @@ func (s *Stack) readWith(ctx context.Context, look func(*read.Tally, context.Con
 	return trees, nil
 }
 
-// On calls f with a session of ensemble i, perhaps a new one. f only reads.
+// The method On calls f with a session of ensemble i, perhaps a new one; f only reads.
 func (s *Stack) On(ctx context.Context, i int, f func(*direct.Session) error) error {
 	return look.On(ctx, s.Clients[i], SessionWithin(s.Config.Ensembles[i]), f)
 }
@@ -215,8 +215,8 @@ func (s *Stack) Ask(ctx context.Context, opts plan.Options) (*saved.Question, []
 	return question, plans, err
 }
 
-// Unread is the error of a command that showed all of ensemble i except these nodes; nil if there are none. refused is the path of
-// one that the servers did not let us read; "" if there is none.
+// Unread is the error of a command that showed all of ensemble i except these nodes; nil if there are none. The parameter refused
+// is the path of a node that the servers did not let us read; "" if there is none.
 func (s *Stack) Unread(ctx context.Context, i int, closed []string, refused string) error {
 	if len(closed) == 0 {
 		return nil
@@ -244,8 +244,8 @@ func (s *Stack) AllRead(ctx context.Context, trees []*plan.Tree) error {
 	return nil
 }
 
-// Denied adds to a refusal of the servers our identities, and those that could grant the right. It says more if the
-// refusal is about the stack's root, or about the tool's own nodes in it.
+// Denied adds to an error that servers refused a request who we are, and who could grant the right. It says more if the refusal is
+// about the stack's root, or about the tool's own nodes in it.
 func (s *Stack) Denied(ctx context.Context, i int, err error) error {
 	err = Denied(ctx, s.Clients[i], err)
 	if d := (*view.Denied)(nil); errors.As(err, &d) {
@@ -257,7 +257,7 @@ func (s *Stack) Denied(ctx context.Context, i int, err error) error {
 	return err
 }
 
-// Denied adds to a refusal of the servers our identities, and those that could grant the right.
+// Denied adds to an error that servers refused a request who we are, and who could grant the right.
 func Denied(ctx context.Context, c *recipes.Client, err error) error {
 	if !errors.Is(err, zk.ErrNoAuth) {
 		return err

@@ -1,8 +1,8 @@
 // Package takeover takes over locks that other programs created: one znode as a declared lock, or a whole subtree as a generated
 // configuration.
 //
-// It relies on package survey to recognise locks by the names of their contenders, and on package change to plan, ask and apply. [Tree]
-// looks over a connection that cannot write. Only [One] writes to ZooKeeper, after an approval.
+// It relies on package survey to recognise locks by the names of their contenders, and on package change to plan, ask and apply.
+// [Tree] uses a connection that cannot write. Only [One] writes to ZooKeeper, after an approval.
 //
 //	err := takeover.Tree(ctx, screen, loader, takeover.Options{From: "/locks", File: "locks.locktree.hcl"})
 package takeover
@@ -42,7 +42,7 @@ type Options struct {
 	Kinds    []string // [PATH=]TYPE of nodes that no program uses
 }
 
-// One is an import block on the command line: a plan of one address, which is shown, approved and applied.
+// The function One is like an import block on the command line: a plan of one address, which is shown, approved and applied.
 func One(ctx context.Context, h change.Host, l *stack.Loader, inputs []config.Input, o change.Options, addr, path string) error {
 	cfg, err := l.Load(inputs)
 	if err != nil {

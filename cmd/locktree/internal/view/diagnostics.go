@@ -13,8 +13,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Diagnostics implements [Output]. It prints diagnostics in HCL's form, one after the other. On a terminal each has a frame, which shows
-// where it ends among other lines. Elsewhere nothing is wrapped, so that a search in a log finds whole sentences.
+// Diagnostics implements [Output]. It prints diagnostics in HCL's form, one after the other. On a terminal each has a frame, which
+// shows where it ends among other lines. Elsewhere nothing is wrapped, so that a search in a log finds whole sentences.
 func (n notices) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
 	s := n.err
 	for _, d := range fold(diags) {
@@ -103,7 +103,7 @@ func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic
 		around.Filename, c.Context = at.Filename, &around
 	}
 	c.Subject = &at
-	return &c, map[string]*hcl.File{at.Filename: {Body: file.Body, Bytes: inert(file.Bytes), Nav: file.Nav}}
+	return &c, map[string]*hcl.File{at.Filename: {Body: file.Body, Bytes: replaceInvisible(file.Bytes), Nav: file.Nav}}
 }
 
 // sourceOf is the file that a diagnostic points at. It is nil if there is none, or if its lines are too long to show, as in
@@ -122,9 +122,9 @@ func sourceOf(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.File {
 	return file
 }
 
-// inert replaces the invisible characters of a source: a configuration that is sent for review must not write to a terminal
-// either. It replaces byte by byte, because positions must stay valid.
-func inert(src []byte) []byte {
+// replaceInvisible replaces the invisible characters of a source: a configuration that is sent for review must not write to a
+// terminal either. It replaces byte by byte, because positions must stay valid.
+func replaceInvisible(src []byte) []byte {
 	var b bytes.Buffer
 	for i := 0; i < len(src); {
 		r, size := utf8.DecodeRune(src[i:])

@@ -48,7 +48,7 @@ type Stream struct {
 type serial struct {
 	mu   *sync.Mutex
 	w    io.Writer
-	line *passing
+	line *passingLine
 	text *lines
 }
 
@@ -93,7 +93,7 @@ var ciCommands = []string{"[", "vso[", "teamcity["}
 
 // serialize gives streams one lock, because two of them may be the same file.
 func serialize(streams ...*Stream) {
-	mu, line := &sync.Mutex{}, &passing{}
+	mu, line := &sync.Mutex{}, &passingLine{}
 	for _, s := range streams {
 		s.Writer = serial{mu, s.Writer, line, &lines{}}
 	}
@@ -146,15 +146,15 @@ func (p Progress) line() string {
 	return text
 }
 
-// passing is a line on a terminal that is removed before the next output.
-type passing struct {
+// passingLine is a line on a terminal that is removed before the next output.
+type passingLine struct {
 	on    io.Writer
 	shown bool
 }
 
 const eraseLine = "\r\x1b[K"
 
-func (l *passing) remove() {
+func (l *passingLine) remove() {
 	if l.shown {
 		l.shown = false
 		_, _ = io.WriteString(l.on, eraseLine)
@@ -255,7 +255,8 @@ func Elapsed(d time.Duration) string { return d.Truncate(time.Second).String() }
 // NotRecorded begins a line about a change that is not in the history.
 const NotRecorded = "This is in no history: "
 
-// Table aligns the lines of write by their tabs.
+// Table calls the function write, and aligns the lines that it writes
+// by their tabs.
 func Table(write func(io.Writer)) string {
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)

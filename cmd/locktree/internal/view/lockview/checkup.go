@@ -59,7 +59,7 @@ func (e CheckupOf) Findings() (out []Finding) {
 	return out
 }
 
-// Err is the error of a command that could not finish; nil if it could.
+// Err is the error of a command that could not finish; nil if it finished.
 func (c Checkup) Err() error {
 	var lost view.Lost
 	for _, e := range c {

@@ -78,7 +78,7 @@ func (e Eviction) risk() string {
 			"The request replaces the waiter's name in its node.", who, ours)
 	}
 	return fmt.Sprintf("%s is asked to give the lock back, and keeps it with its token, %d, until it does. The lease's context ends\n"+
-		"in a program of this library. One of Curator obeys if it made its lock revocable; others ignore the request. The request\n"+
+		"in a program of this library. A program of Curator obeys if it made its lock revocable; others ignore the request. The request\n"+
 		"replaces the holder's name in its node. \"locktree break\" takes the lock away from a program that does not obey.", who, e.Acquisition.Token)
 }
 

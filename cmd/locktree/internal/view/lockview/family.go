@@ -34,8 +34,8 @@ func waitsFor(locks []*inspect.Report) *inspect.Waits {
 	return inspect.WaitsFor(all...)
 }
 
-// grouped writes 10000 as "10,000".
-func grouped(n int) string {
+// groupDigits writes 10000 as "10,000".
+func groupDigits(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
@@ -51,17 +51,17 @@ func KeysUse(in *inspect.Report) string {
 	}
 	text := "no key in use"
 	if k.InUse > 0 {
-		text = fmt.Sprintf("%s %s in use", grouped(k.InUse), view.PluralWord(k.InUse, "key", "keys"))
+		text = fmt.Sprintf("%s %s in use", groupDigits(k.InUse), view.PluralWord(k.InUse, "key", "keys"))
 	}
 	if k.Listed < k.Dirs {
 		text += fmt.Sprintf(" in %d of %d directories, the others were not listed yet", k.Listed, k.Dirs)
 	}
-	looked := "; " + grouped(k.Looked) + " looked at"
+	looked := "; " + groupDigits(k.Looked) + " looked at"
 	if k.Queues < k.InUse { // the waiters are only those of the keys that were looked at, so say how many keys these are
 		text += looked
 	}
 	if k.Waited > 0 {
-		text += ", " + grouped(k.Waited) + " with waiters"
+		text += ", " + groupDigits(k.Waited) + " with waiters"
 	}
 	if k.Queues == k.InUse && k.Looked < k.InUse {
 		text += looked
@@ -71,7 +71,7 @@ func KeysUse(in *inspect.Report) string {
 		what string
 	}{{k.Empty, "left empty"}, {k.Closed, "cannot be read"}, {len(in.Junk), "foreign"}} {
 		if also.n > 0 {
-			text += fmt.Sprintf(", %s %s", grouped(also.n), also.what)
+			text += fmt.Sprintf(", %s %s", groupDigits(also.n), also.what)
 		}
 	}
 	return text

@@ -31,7 +31,7 @@ func (l Locks) WriteText(h *view.Human) {
 			h.Out.Printf("\n")
 		}
 		if e.Snapshot == nil {
-			unknown(h, e.Ensemble, e.Addresses, cmp.Or(e.Error, e.Looking))
+			showUnknown(h, e.Ensemble, e.Addresses, cmp.Or(e.Error, e.Looking))
 			continue
 		}
 		h.Out.Printf("%s  %s\n", h.Out.Paint(view.Bold)(view.Clean(e.Ensemble)), view.Clean(e.Addresses))
@@ -53,13 +53,13 @@ func (l Locks) WriteText(h *view.Human) {
 		}
 		idle := map[string][]string{} // names of quiet locks, by the node above them
 		for _, in := range shown {
-			if above := kind.ParentPath(in.Path); quiet(in) {
+			if above := kind.ParentPath(in.Path); isQuiet(in) {
 				idle[above] = append(idle[above], path.Base(in.Path))
 			}
 		}
 		for _, in := range shown {
 			above := kind.ParentPath(in.Path)
-			if names := idle[above]; quiet(in) && len(names) > fewIdle {
+			if names := idle[above]; isQuiet(in) && len(names) > fewIdle {
 				if names[0] == path.Base(in.Path) { // one line for all of them
 					h.Out.Printf("\n%s  %d locks idle: %s\n", h.Out.Paint(view.Bold)(view.Clean(above)), len(names), view.Clean(view.FirstFew(names)))
 				}
@@ -118,14 +118,14 @@ func (l Locks) State() string {
 	return b.String()
 }
 
-// quiet reports whether "idle" says all about a lock.
-func quiet(in *inspect.Report) bool {
+// isQuiet reports whether "idle" says all about a lock.
+func isQuiet(in *inspect.Report) bool {
 	return !in.Kind.Container && in.Kind.Key == nil && !inUse(in) && (in.Payload == nil || in.Payload.State == kind.StateActive)
 }
 
-// forbidden returns those of the words dump and cons that some server does not allow. Servers answer these words with their
-// connections.
-func forbidden(snap *scan.Snapshot) (all []string) {
+// forbiddenWords returns which of the four-letter words "dump" and "cons" some server does not allow. Servers answer these words
+// with their connections.
+func forbiddenWords(snap *scan.Snapshot) (all []string) {
 	for _, word := range []string{"dump", "cons"} {
 		if slices.ContainsFunc(snap.Servers, func(at words.Server) bool { return slices.Contains(at.Forbids, word) }) {
 			all = append(all, word)
@@ -134,13 +134,13 @@ func forbidden(snap *scan.Snapshot) (all []string) {
 	return all
 }
 
-// Unasked says which servers did not list their connections, and why; "" if all did, or none was asked.
+// Unasked says which servers did not list their connections, and why; "" if all listed them, or none was asked.
 func Unasked(snap *scan.Snapshot) string {
 	if snap == nil {
 		return ""
 	}
 	var parts []string
-	if words := forbidden(snap); len(words) > 0 {
+	if words := forbiddenWords(snap); len(words) > 0 {
 		parts = append(parts, fmt.Sprintf("Some server does not allow the four-letter words: add %s to 4lw.commands.whitelist.", strings.Join(words, " and ")))
 	}
 	var others []string
@@ -155,7 +155,7 @@ func Unasked(snap *scan.Snapshot) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "It is not known of all clients whether, and from where, they are connected. " + strings.Join(parts, " ")
+	return "For some clients it is not known whether they are connected, and from where. " + strings.Join(parts, " ")
 }
 
 // declaredAs says what the lock is, and where that is declared.
@@ -241,7 +241,7 @@ func (e LocksOf) Closed() (paths []string) {
 	return paths
 }
 
-// unknown shows an ensemble that could not be read.
-func unknown(h *view.Human, ensemble, servers, why string) {
+// showUnknown shows an ensemble that could not be read.
+func showUnknown(h *view.Human, ensemble, servers, why string) {
 	h.Out.Printf("%s  %s\n\n%s\n", h.Out.Paint(view.Bold)(ensemble), servers, h.Out.Paint(view.Red)(view.Clean(why)))
 }

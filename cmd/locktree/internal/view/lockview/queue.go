@@ -162,7 +162,7 @@ func tally(locks []*inspect.Report) string {
 	}
 	text := fmt.Sprintf("%s, %d held, %d waiting", view.Plural(n, "lock"), held, waiting)
 	if families > 0 {
-		text += fmt.Sprintf(", %s %s in use", grouped(keys), view.PluralWord(keys, "key", "keys"))
+		text += fmt.Sprintf(", %s %s in use", groupDigits(keys), view.PluralWord(keys, "key", "keys"))
 	}
 	return text
 }
@@ -203,7 +203,7 @@ type Excess struct {
 	Limit    string // max_hold or max_wait
 	Declared string
 	Age      time.Duration
-	Times    float64           // how many times the limit Age is
+	Times    float64           // the field Age divided by the limit
 	Who      recipes.Contender // the contender that exceeds it for longest
 	Key      *inspect.Report   // of a family: the key with that contender
 	Keys     int               // of a family: how many keys exceed it

@@ -53,7 +53,7 @@ func (s Status) WriteText(h *view.Human) {
 	}
 	for _, u := range s.Lost {
 		h.Out.Printf("\n")
-		unknown(h, u.Ensemble, u.Servers, view.Brief(u.Err))
+		showUnknown(h, u.Ensemble, u.Servers, view.Brief(u.Err))
 	}
 }
 
@@ -177,7 +177,8 @@ func Closed(gaps []read.Gap) (paths []string) {
 	return paths
 }
 
-// unmanaged are the children of namespaces that this stack does not own, without the gaps: its own nodes that cannot be read.
+// unmanaged returns the children of the stack's namespaces that the stack does not own. It omits the gaps, which are unreadable
+// nodes of the stack.
 func unmanaged(tree *plan.Tree, gaps []read.Gap) []string {
 	return slices.DeleteFunc(slices.Clone(tree.Unmanaged), func(path string) bool {
 		return slices.ContainsFunc(gaps, func(g read.Gap) bool { return g.Path == path })
@@ -190,8 +191,8 @@ type Status struct {
 	Declared []*plan.Tree // per tree, what is declared there
 	Drift    []*plan.Plan // per tree, what would put the configuration in force
 	Servers  []string     // per tree, where it was read from
-	// Looks has for each tree what the servers said about the sessions of holders and waiters, and the families of keyed locks.
-	// It is nil for a tree without both, or if the servers were not asked.
+	// Looks has for each tree what the servers said about the sessions of holders and waiters, and the families of keyed locks. It
+	// is nil for a tree with neither, or if the servers were not asked.
 	Looks  []*scan.Snapshot
 	Lost   view.Lost // the ensembles without a tree
 	Filter Filter

@@ -271,7 +271,7 @@ func (e LocksOf) looked(now time.Time, f Filter) (*queuesDoc, *lookDoc) {
 		locks = append(locks, seen{e.Snapshot, now}.lockDoc(in))
 	}
 	look := &lookDoc{Closed: document.List(e.Closed()), Missing: []string{}, Cut: e.Snapshot.Cut || e.Snapshot.Pending > 0, At: document.Stamp{Time: e.Snapshot.At}, Zxid: e.Snapshot.Zxid,
-		WordsForbidden: document.List(forbidden(e.Snapshot)), NotAsked: []unaskedDoc{}, Empty: emptyDocs(e.Snapshot.Empty)}
+		WordsForbidden: document.List(forbiddenWords(e.Snapshot)), NotAsked: []unaskedDoc{}, Empty: emptyDocs(e.Snapshot.Empty)}
 	for _, u := range e.Snapshot.Unread {
 		if u.Missing() {
 			look.Missing = append(look.Missing, u.Path)

@@ -53,7 +53,7 @@ func (e Event) WriteText(h *view.Human) {
 			h.Message(view.Clean(unrecorded(e)))
 		}
 	case event.ACLPhase:
-		h.Message(fmt.Sprintf("Setting %d access %s on existing nodes...", e.Total, view.PluralWord(e.Total, "list", "lists")))
+		h.Message(fmt.Sprintf("Setting %d access %s...", e.Total, view.PluralWord(e.Total, "list", "lists")))
 	case event.ACLApplied:
 		say(e.Addr, fmt.Sprintf("Access list set [path=%s]", view.Clean(e.Path)))
 	}
@@ -190,7 +190,8 @@ func stillText(o Ongoing, now time.Time) string {
 	return fmt.Sprintf("Still %s [%s elapsed]", doing, view.Elapsed(now.Sub(o.Since)))
 }
 
-// maxStill is how many changes under way are named. Those of one transaction end together, so a few lines say as much as a thousand.
+// maxStill is how many changes under way are named. Those of one transaction end together, so a few lines say as much as a
+// thousand.
 const maxStill = 5
 
 // seconds returns whole seconds.

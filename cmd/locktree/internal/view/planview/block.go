@@ -20,7 +20,8 @@ type attribute struct {
 	comment string   // "forces replacement"
 }
 
-// header is the first line of a block as the configuration has it: semaphore "pool" "thumbnails". Only the address knows label and key.
+// header is the first line of a block as the configuration has it: semaphore "pool" "thumbnails". Only the address knows label and
+// key.
 func header(addr plan.Addr) string {
 	text := addr.Type() + " " + view.Quote(addr.Name())
 	if key, _ := addr.Key(); key != "" {
@@ -29,13 +30,13 @@ func header(addr plan.Addr) string {
 	return view.Clean(text)
 }
 
-// attributes lists what a block of a change shows: the path, what changes, and how many attributes do not.
+// attributes lists what a block of a change shows: the path, what changes, and how many attributes stay unchanged.
 func attributes(c *plan.Change) (shown []attribute, hidden int) {
 	switch c.Action {
 	case plan.Create:
-		return whole("+", c.After, ""), 0
+		return wholeNode("+", c.After, ""), 0
 	case plan.Delete:
-		return whole("-", c.Before, " -> null"), 0
+		return wholeNode("-", c.Before, " -> null"), 0
 	}
 	shown = []attribute{{symbol: " ", name: "path", text: view.Quote(c.Path)}}
 	if c.PreviousPath != "" {
@@ -118,8 +119,8 @@ func kindOf(n *plan.Node) string {
 	return ""
 }
 
-// whole shows all of a node that is created or removed.
-func whole(symbol string, n *plan.Node, suffix string) []attribute {
+// wholeNode shows all of a node that is created or removed.
+func wholeNode(symbol string, n *plan.Node, suffix string) []attribute {
 	out := []attribute{{symbol: symbol, name: "path", text: view.Quote(n.Path) + suffix}}
 	if n.Payload == nil {
 		return out
@@ -220,7 +221,7 @@ func hasText(list kind.List, entry kind.ACL) bool {
 	return slices.ContainsFunc(list, func(b kind.ACL) bool { return b.String() == entry.String() })
 }
 
-// value writes a parameter as the configuration would.
+// value writes a parameter in the language of the configuration.
 func value(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -232,19 +233,19 @@ func value(v any) string {
 	}
 }
 
-// moved reports whether the block had another address before.
-func moved(c *plan.Change) bool { return c.PreviousAddr != "" && c.PreviousAddr != c.Addr }
+// hasMoved reports whether the block had another address before.
+func hasMoved(c *plan.Change) bool { return c.PreviousAddr != "" && c.PreviousAddr != c.Addr }
 
 // captions are the comment lines over a block: the change, its reason, and the holders it affects.
 func (t planText) captions(c *plan.Change) []string {
 	addr := view.Clean(c.Addr)
 	// If only the address changes, the apply writes the new address into the node. The lock stays as it is.
-	if c.Action == plan.NoOp || moved(c) && c.Action == plan.Update && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && !c.Protect &&
+	if c.Action == plan.NoOp || hasMoved(c) && c.Action == plan.Update && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && !c.Protect &&
 		c.Importing == "" && !c.Revive && len(c.MissingParts) == 0 {
 		return []string{t.Paint(view.Bold)(fmt.Sprintf("# %s has moved to %s", view.Clean(c.PreviousAddr), addr))}
 	}
-	lines := []string{t.loud("# " + addr + " " + verb(c))}
-	if moved(c) {
+	lines := []string{t.boldText("# " + addr + " " + verb(c))}
+	if hasMoved(c) {
 		lines = append(lines, fmt.Sprintf("# (moved from %s)", view.Clean(c.PreviousAddr)))
 	}
 	if c.Importing != "" {
@@ -268,8 +269,8 @@ func (t planText) captions(c *plan.Change) []string {
 // deleted is the comment on a lock that is created again because it was deleted by hand.
 const deleted = "# (has been deleted outside of locktree)"
 
-// loud is bold, and red for changes that cannot be undone.
-func (t planText) loud(text string) string {
+// boldText makes text bold, and red for changes that cannot be undone.
+func (t planText) boldText(text string) string {
 	for _, word := range []string{"destroyed", "replaced"} {
 		if rest, ok := strings.CutSuffix(text, "be "+word); ok {
 			return t.Paint(view.Bold)(rest+"be ") + t.Paint(view.Bold+";"+view.Red)(word)
@@ -297,7 +298,7 @@ func verb(c *plan.Change) string {
 // gist is what a concise plan says after the address.
 func gist(c *plan.Change) string {
 	var parts []string
-	if moved(c) {
+	if hasMoved(c) {
 		parts = append(parts, "moved from "+string(c.PreviousAddr))
 	}
 	if c.Importing != "" {

@@ -27,7 +27,7 @@ func (trees Live) WriteText(h *view.Human) {
 			}
 			t := planText{Stream: h.Out}
 			t.Printf("# %s:\n%s {\n", view.Clean(n.Payload.Owner.Addr), header(n.Addr))
-			t.block(3, whole("", n, ""), 0)
+			t.block(3, wholeNode("", n, ""), 0)
 			t.Printf("}\n\n")
 		}
 	}

@@ -223,7 +223,7 @@ func keyText(k string) string {
 	return view.Quote(k)
 }
 
-// step is an element that stays (same), changes, is removed (after is -1) or added (before is -1).
+// step is an element that stays (the field same), changes, is removed (the field after is -1) or added (the field before is -1).
 type step struct {
 	before, after int
 	same          bool

@@ -87,7 +87,7 @@ func (p Plan) WriteJSON(m *view.Machine) {
 			outputs[o.Name] = out
 		}
 	}
-	changeSummary(m, SummaryLine(total(p.Plans)), total(p.Plans), "plan")
+	changeSummary(m, SummaryLine(sumCounts(p.Plans)), sumCounts(p.Plans), "plan")
 	sendOutputs(m, outputs)
 	for _, line := range notRead(p.Plans) {
 		m.Log(line)
@@ -103,7 +103,7 @@ func (p Saved) WriteJSON(m *view.Machine) { m.Document(document.Of(m.Version, p.
 
 func planned(m *view.Machine, ensemble string, c *plan.Change) {
 	one := change{Action: c.Action.String(), Resource: newPlanned(ensemble, c.Addr), Reason: string(c.Reason), Origin: document.OriginOf(c)}
-	if moved(c) {
+	if hasMoved(c) {
 		one.Previous = map[string]plan.Addr{"addr": c.PreviousAddr}
 	}
 	switch {
@@ -189,8 +189,8 @@ func Problems(p Plan) hcl.Diagnostics {
 	return out
 }
 
-// folded returns the problems for people: a problem of many nodes is shown once, with the first three nodes.
-func folded(p Plan) hcl.Diagnostics {
+// foldProblems returns the problems for people: a problem of many nodes is shown once, with the first three nodes.
+func foldProblems(p Plan) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	for _, one := range p.Plans {
 		for _, same := range plan.Fold(one.Problems) {
@@ -217,7 +217,8 @@ func diagnostic(p *plan.Problem, files map[string]*hcl.File) *hcl.Diagnostic {
 	return d
 }
 
-// declaration finds the line that "locks.locktree.hcl:12" means. The trees carry the place as text, so that the planner needs no HCL.
+// declaration finds the line that "locks.locktree.hcl:12" means. The trees carry the place as text, so that the planner needs no
+// HCL.
 func declaration(origin string, files map[string]*hcl.File) *hcl.Range {
 	i := strings.LastIndexByte(origin, ':')
 	if i < 0 {
@@ -263,7 +264,7 @@ func (p Plan) WriteText(h *view.Human) {
 		if drifted {
 			t.Printf("\n%s\n", rule)
 		}
-		if slices.ContainsFunc(p.Plans, visible) {
+		if slices.ContainsFunc(p.Plans, isVisible) {
 			t.preamble(p)
 		}
 		grouped, together := false, h.Out.Terminal && !p.Full && Many(p.Plans)
@@ -287,7 +288,7 @@ func (p Plan) WriteText(h *view.Human) {
 	for _, line := range notRead(p.Plans) {
 		t.Printf("\nNote: %s.\n", view.Clean(line))
 	}
-	if problems := folded(p); len(problems) > 0 {
+	if problems := foldProblems(p); len(problems) > 0 {
 		h.Diagnostics(problems, p.Files)
 	}
 	switch {
@@ -299,8 +300,8 @@ func (p Plan) WriteText(h *view.Human) {
 	}
 }
 
-// visible reports whether a plan has anything to show besides its outputs.
-func visible(p *plan.Plan) bool {
+// isVisible reports whether a plan has anything to show besides its outputs.
+func isVisible(p *plan.Plan) bool {
 	return p.Resumes != "" || len(p.Access) > 0 || p.NotesAccess() || slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action != plan.NoOp || c.PreviousAddr != "" })
 }
 
@@ -351,8 +352,8 @@ func (t planText) preamble(p Plan) {
 	}
 }
 
-// changes prints the blocks of one ensemble in the order of their paths, as the tree does. With together, changes that are alike are
-// one entry; grouped reports whether there are any.
+// changes prints the blocks of one ensemble in the order of their paths, as the tree does. If the parameter together is set,
+// changes that are alike are one entry; the result grouped reports whether there are any.
 func (t planText) changes(p *plan.Plan, several, concise, together bool) (grouped bool) {
 	if several && p.HasChanges() {
 		t.Printf("\n%s\n", t.Paint(view.Bold)("Ensemble "+view.Quote(p.Ensemble)+", below "+view.Clean(p.Root)+":"))
@@ -366,17 +367,17 @@ func (t planText) changes(p *plan.Plan, several, concise, together bool) (groupe
 	all := byPath(p.Shown())
 	groups := map[likeness][]*plan.Change{}
 	for _, c := range all {
-		if together && plain(c) {
+		if together && isPlain(c) {
 			groups[likenessOf(c)] = append(groups[likenessOf(c)], c)
 		}
 	}
 	for _, c := range all {
 		switch group := groups[likenessOf(c)]; {
-		case len(group) > fewAlike && plain(c):
+		case len(group) > fewAlike && isPlain(c):
 			if grouped = true; c == group[0] {
 				t.group(group)
 			}
-		case c.Action == plan.NoOp && !moved(c):
+		case c.Action == plan.NoOp && !hasMoved(c):
 		case concise:
 			t.Printf("  %s %s%s\n", t.head(c), view.Clean(c.Addr), gist(c))
 		default:
@@ -451,8 +452,8 @@ func (t planText) block(column int, shown []attribute, hidden int) {
 
 func pad(n int) string { return strings.Repeat(" ", n) }
 
-// total adds up what several ensembles' plans do.
-func total(plans []*plan.Plan) plan.Counts {
+// sumCounts adds up what several ensembles' plans do.
+func sumCounts(plans []*plan.Plan) plan.Counts {
 	var sum plan.Counts
 	for _, p := range plans {
 		sum = sum.Plus(p.Summary())
@@ -478,7 +479,7 @@ func figures(c plan.Counts, imported, always, forgotten string) string {
 }
 
 func (t planText) summary(p Plan) {
-	if !slices.ContainsFunc(p.Plans, visible) {
+	if !slices.ContainsFunc(p.Plans, isVisible) {
 		if p.Failing() {
 			return // the problems say why it cannot be applied
 		}
@@ -494,7 +495,7 @@ func (t planText) summary(p Plan) {
 		t.Printf("\n%s\n", what)
 		return
 	}
-	line := SummaryLine(total(p.Plans))
+	line := SummaryLine(sumCounts(p.Plans))
 	t.Printf("\n%s%s\n", t.Paint(view.Bold)(line[:5]), line[5:])
 	for _, one := range p.Plans {
 		if s := one.Transaction; s.Ops > 0 {
@@ -566,7 +567,7 @@ func accessLists(changes []plan.AccessChange) (out []attribute) {
 // group is the entry for changes that are alike.
 func (t planText) group(all []*plan.Change) {
 	first := all[0]
-	t.Printf("\n  %s\n", t.loud(fmt.Sprintf("# %s %s, %d times", view.Clean(first.Addr.Block()), verb(first), len(all))))
+	t.Printf("\n  %s\n", t.boldText(fmt.Sprintf("# %s %s, %d times", view.Clean(first.Addr.Block()), verb(first), len(all))))
 	if first.Drift {
 		t.Printf("  %s\n", deleted)
 	}
@@ -579,7 +580,7 @@ func (t planText) group(all []*plan.Change) {
 // Changes that are many and alike are one entry on a terminal.
 const (
 	manyChanges = 200 // a plan has many changes if it has more than this
-	fewAlike    = 3   // this many alike changes are shown in full; of more, only this many are named
+	fewAlike    = 3   // up to this many alike changes are shown in full; if there are more, only this many are named
 )
 
 // Many reports whether plans have so many changes that a person reads those that are alike as one.
@@ -602,8 +603,8 @@ type likeness struct {
 	drift  bool
 }
 
-// plain reports whether a change is a creation and no more.
-func plain(c *plan.Change) bool {
+// isPlain reports whether a change is a creation and no more.
+func isPlain(c *plan.Change) bool {
 	return c.Action == plan.Create && c.PreviousAddr == "" && c.Importing == "" && !c.Revive &&
 		!c.Usage.Busy() && c.Relists() == ""
 }
