@@ -40,10 +40,10 @@
 // ZooKeeper cannot set access lists in a transaction. The lists of existing nodes are set one by one afterwards, each guarded by
 // its version and noted in the record beforehand. An apply that is interrupted there leaves nodes with their old lists, and the
 // next one finishes. There are two passes: every right is granted everywhere before any is withdrawn. Until the second pass, new
-// nodes also admit the administrators whom the plan removes. The access list of .locktree names the root's administrators. It gains
-// entries first and loses entries last. So if an apply that replaces a declared administrator is interrupted, either the old or the
-// new credential can still do everything. This does not hold for a stack without declared administrators, nor for an apply with
-// targets, which leaves the lists of the tool's own nodes as they are.
+// nodes also admit the administrators whom the plan removes. The access list of .locktree names the root's administrators. It
+// gains entries first and loses entries last. So if an apply that replaces a declared administrator is interrupted, either the old
+// or the new credential can still do everything. This does not hold for a stack without declared administrators. It does not hold
+// for an apply with targets either: that apply leaves the lists of the tool's own nodes as they are.
 //
 // In the milliseconds between verification and transaction, a node may be deleted and created again by hand with equal versions.
 // The apply cannot tell it from the verified node.

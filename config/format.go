@@ -63,7 +63,7 @@ func heredocs(src []byte, with func(body []byte) []byte) []byte {
 // ReadFile reads a file as a configuration is read: a regular one, of at most 16 MiB.
 func ReadFile(name string) ([]byte, error) { return syntax.ReadFile(name) }
 
-// TextError says why no expression can hold a text as it is; nil if one can. The language works on text in Unicode's form NFC and
-// converts all other text without a word, while ZooKeeper compares the bytes of names and passwords. In NFC, some characters merge
+// TextError says why no expression can hold a text as it is; nil if one can. The language works on text in Unicode's form NFC, and
+// converts all other text without a message. ZooKeeper compares the bytes of names and passwords. In NFC, some characters merge
 // with the one before. A text that begins with such a character changes when an expression appends it to another text.
 func TextError(text string) error { return syntax.TextError(text) }

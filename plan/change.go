@@ -303,8 +303,8 @@ func (c *Change) String() string {
 // String writes "digest:payments:crd -> digest:payments:cdrwa".
 func (d ACLDiff) String() string { return d.Before.String() + " -> " + d.After.String() }
 
-// joinMove joins a creation at a new path and the deletion at the old one (the parameter from) into the one replacement that a
-// plan shows.
+// A plan shows a creation at a new path and the deletion at the old one (the parameter from) as one replacement. joinMove joins
+// the two.
 func (c *Change) joinMove(from *Change) *Change {
 	r := &Change{
 		Action: Replace, Reason: ReasonReplaceCannotUpdate, Addr: c.Addr, Path: c.Path, PreviousPath: from.Path, Kind: c.Kind,

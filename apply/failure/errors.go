@@ -153,7 +153,7 @@ type InUseError struct {
 	Others int         // how many more locks of the plan are in use
 }
 
-// InUse returns an [*InUseError] if locks that have to be idle were in use at the time of the plan, and an apply would not wait for
+// InUse returns an [*InUseError] if locks that have to be idle were in use when the plan was made, and an apply would not wait for
 // them. Otherwise it returns nil.
 func InUse(p *plan.Plan) error {
 	busy := slices.DeleteFunc(p.InUse(), func(c *plan.Change) bool { return c.Break || p.Drain > 0 })
@@ -219,7 +219,7 @@ type TooLargeError struct {
 	Addr              plan.Addr // of the change; "" if the record alone is too large
 	Path              string
 	Ops, Bytes, Limit int
-	Breaks            int // operations that delete what programs have in a lock that is broken by force
+	Breaks            int // operations that delete the contenders of a lock that is broken by force
 	Refused           bool
 }
 

@@ -16,9 +16,10 @@
 // plans the deletion of a protected node. It plans writes only to nodes with the stack's own marker, imported nodes, key nodes and
 // the tool's own nodes.
 //
-// decide.go chooses the action for each path. match.go finds nodes that continue at another path or are taken over. drift.go
-// finds nodes that are missing, were changed by hand, could not be read, or may be written by others, and pins what the plan relied on.
-// guard.go finds what must not be done. scope.go is for plans with targets, and outputs.go for configurations with outputs.
+// decide.go chooses the action for each path. match.go finds nodes that continue at another path or are taken over. drift.go finds
+// nodes that are missing, were changed by hand, could not be read, or may be written by others. It also pins the nodes that the
+// plan relied on. guard.go finds what must not be done. scope.go is for plans with targets, and outputs.go for configurations with
+// outputs.
 //
 // If you add a property to nodes, compare it in [plan.Change.Compare]. If it is stored in the payload, add it to
 // [plan.Change.Rewrites] and to onlyRenamed too. The property tests (prop_test.go) apply plans to a model of the server and plan

@@ -229,8 +229,8 @@ func checkUntracked(p *plan.Plan) {
 // A stack may let another team create nodes in a namespace. Nothing that the team does there may stop the stack. So a read does
 // not walk into such a namespace: it reads the nodes that are declared or that the record names, and counts the others.
 
-// dropUntrusted takes undeclared nodes with this stack's mark out of the tree if others may have written them, unless an apply of
-// this stack left them so.
+// dropUntrusted takes undeclared nodes with this stack's mark out of the tree if others may have written them. Nodes that an apply
+// of this stack left as they are now stay in the tree.
 func dropUntrusted(p *plan.Plan, s *access.Sides) {
 	var paths []string
 	for _, n := range s.Current.Nodes {

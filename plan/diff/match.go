@@ -107,8 +107,8 @@ func remaining(p *plan.Plan, s *access.Sides, path string, after map[string]*pla
 // departure is the change of a node of ours that is no longer declared.
 func departure(p *plan.Plan, s *access.Sides, m *pairing, have *plan.Node) plan.Change {
 	addr := have.Owned()
-	// A removed block uses present addresses, but the ensemble may still have the node under its
-	// former one, if it moved before it was removed (TestLockThatMovedBeforeItWasLetGoIsNotDeleted).
+	// A removed block uses present addresses, but the ensemble may still have the node under its former address, if it moved
+	// before it was removed (TestLockThatMovedBeforeItWasLetGoIsNotDeleted).
 	r := s.Intent.Removed(s.Intent.Rename(addr))
 	if r == nil {
 		r = s.Intent.Removed(addr)

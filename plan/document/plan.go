@@ -2,7 +2,7 @@ package document
 
 import "encoding/json"
 
-// Plan is the document of one or more plans, with the names of Terraform's show -json, so that policies and queries over its
+// Plan is the document of one or more plans. Its fields have the names of Terraform's show -json, so policies and queries over its
 // resource_changes keep working. Terraform does not have the fields "locktree_version", "live", "access_changes", "problems",
 // "ensembles" and "transactions".
 type Plan struct {

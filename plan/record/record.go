@@ -222,7 +222,7 @@ func (s RootSet) Named() bool {
 	return s.Standing == StandsInForce || s.Standing == StandsReplaces && !s.Limited
 }
 
-// Before is what the record and the nodes that were read say of the stack, as far as the transactions need it.
+// Before is what the record and the nodes say about the stack before the plan, as far as the transactions need it.
 type Before struct {
 	Key       string                     // of the sums, "" if the stack has none yet
 	Fresh     bool                       // this apply made the key

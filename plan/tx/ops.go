@@ -244,7 +244,7 @@ func dropIndex(p *plan.Plan, index plan.Pin, acl kind.List) ([]Op, error) {
 	return ops, err
 }
 
-// Untracked are the nodes of the stack that no walk from the root finds, because a namespace around them is not walked into or
+// Untracked returns the nodes of the stack that no walk from the root finds. A namespace around them is not walked into, or
 // belongs to another program now. The record names them until they are gone, and before the last transaction also those that are
 // yet to go.
 func Untracked(p *plan.Plan, last bool) []string {

@@ -107,7 +107,7 @@ func (r *Sender) settle(ctx context.Context, results []zk.MultiResponse, err err
 // not expected: a session with a hundred watches needs that much to reconnect.
 const Suspect = 8 << 10
 
-// unreadTries is how often a transaction and then a harmless request of its length must end their connections before the
+// unreadTries is how often a transaction, and then a harmless request of its length, must end their connections. After that, the
 // transaction counts as longer than the servers accept. Small requests in between must be answered.
 const unreadTries = 2
 

@@ -256,8 +256,8 @@ func (h *Held) LostSince(err error) error {
 	return e
 }
 
-// Explain turns the answer to one operation of the transaction into an error
-// that names the change, says what the answer means and what to do.
+// Explain turns the answer to one operation of the transaction into an error. The error
+// names the change, and says what the answer means and what to do.
 //
 // If the answer means that the plan no longer fits, the error is a [*failure.ConflictError] or an [*failure.InUseError], and a
 // new plan helps. All other errors are about rights and servers; a new plan does not help there.

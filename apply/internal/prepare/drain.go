@@ -185,9 +185,9 @@ func (d *Drained) Gone(changes []*plan.Change) {
 // Widen adds the rights that we lack for the transaction to the access lists of nodes where we have ADMIN. It only adds, and only
 // to lists that the plan replaces in any case. So if an apply ends here, the next one finishes it.
 //
-// Widen does not touch a node to be imported, which is another program's until the transaction. Nor does it touch a namespace
-// whose list stays as it is, even if something is to be created in it. Our missing right there may be intended, so the transaction
-// fails and its error names the right.
+// Widen does not touch a node to be imported, which is another program's until the transaction. It does not touch a namespace
+// whose list stays as it is either, even if something is to be created in it. Our missing right there may be intended, so the
+// transaction fails and its error names the right.
 //
 // Widen returns the plan with the versions that it wrote.
 func Widen(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Besides) (*plan.Plan, error) {

@@ -4,9 +4,9 @@
 //	p, err = prepare.Widen(ctx, held, p, besides)              // under it
 //	drained, err := prepare.Drain(ctx, held, p, besides)
 //
-// [Scaffold] creates the nodes that an apply needs, [Widen] grants the rights that it lacks, and [Drain] waits until locks that
-// are to go are idle. Each records in a [refusal.Besides] what it wrote, for error messages. [Widen] and [Drain] note the
-// versions that they write in a copy of the plan.
+// [Scaffold] creates the nodes that an apply needs, and [Widen] grants the rights that it lacks. [Drain] waits until the locks
+// that are to be deleted or replaced are idle. Each records in a [refusal.Besides] what it wrote, for error messages. [Widen] and
+// [Drain] note the versions that they write in a copy of the plan.
 //
 // The package relies on read for the present nodes and on a held lock for its writes. It writes nothing of the plan, so an apply
 // that ends here leaves what the next one finishes or undoes; [Drained.Reopen] opens the locks again.

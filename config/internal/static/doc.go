@@ -5,8 +5,8 @@
 // module blocks call it.
 //
 // [Read] makes the [Declarations] of a configuration; those of a module hang on the [Decl] of the block that calls it. A [Decl] is
-// one vertex of the graph, a [Node] one that declares znodes, a [Variable] one that takes a value, and an [Intention] one that names
-// addresses. [References] are what an argument refers to. Errors go into the report of the files.
+// one vertex of the graph. A [Node] is a vertex that declares znodes, a [Variable] is one that takes a value, and an [Intention]
+// is one that names addresses. [References] are what an argument refers to. Errors go into the report of the files.
 //
 //	all := static.Read(files, "1.2.0", func(dir string) (fs.FS, error) { return os.DirFS(dir), nil })
 //	for _, d := range all.Steps {

@@ -22,8 +22,8 @@ var (
 	errMark    = errors.New("begins with a byte order mark, which would be lost")
 )
 
-// TextError says why no expression can hold a text as it is; nil if one can. The language works on text in Unicode's form NFC and
-// converts all other text without a word, while ZooKeeper compares the bytes of names and passwords. In NFC, some characters merge
+// TextError says why no expression can hold a text as it is; nil if one can. The language works on text in Unicode's form NFC, and
+// converts all other text without a message. ZooKeeper compares the bytes of names and passwords. In NFC, some characters merge
 // with the one before. A text that begins with such a character changes when an expression appends it to another text.
 func TextError(text string) error {
 	switch {

@@ -75,8 +75,8 @@ func (e *Env) outlives(s drivers.System) time.Duration {
 	return patience
 }
 
-// Pause is the fate of a lock whose holder stands still for longer than its time to live (a garbage collection, a
-// suspended machine), and then goes on.
+// Pause is the fate of a lock whose holder stands still for longer than its time to live, and then goes on. The reason may be a
+// garbage collection, or a suspended machine.
 type Pause struct {
 	Row
 	Rival  bool // the rival was granted the lock meanwhile

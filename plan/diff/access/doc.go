@@ -1,5 +1,5 @@
-// Package access says who may do what in a lock tree, before and after a plan. It checks the declared access lists, plans those of
-// the tool's own nodes (the root and .locktree), and finds others who could create or delete the stack's nodes.
+// Package access says who may do what in a lock tree, before and after a plan. It checks the declared access lists, and plans the
+// lists of the tool's own nodes (the root and .locktree). It finds others who could create or delete the stack's nodes.
 //
 // Its functions add access changes, drift and problems to a [plan.Plan], and read the rest from [Sides]: both trees, by path, and
 // who we are. They rely on kind.List for the meaning of a list. They never choose an action for a node, and never write to a

@@ -1,10 +1,10 @@
 // Package page is the read-only page of "locktree serve": it looks at ensembles again and again, and shows their locks over HTTP to
 // people, programs and Prometheus.
 //
-// A [Service] watches each [Target] with a client of its own and publishes each look on a board, whose handler renders the pages,
-// the JSON document and the metrics. A [Door] checks passwords and certificates before a request reaches the board. The caller
-// makes the clients, which refuse writes, and reads the configurations ([Setup]). The board itself has no connection and writes
-// nothing.
+// A [Service] watches each [Target] with a client of its own and publishes each look on a board. The board's handler renders the
+// pages, the JSON document and the metrics. A [Door] checks passwords and certificates before a request reaches the board. The
+// caller makes the clients, which refuse writes, and reads the configurations ([Setup]). The board itself has no connection and
+// writes nothing.
 //
 //	service := &page.Service{Options: options, Door: door, Read: read, Say: say}
 //	err := service.Run(ctx, listener, setups, hangups, started)

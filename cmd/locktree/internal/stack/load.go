@@ -159,8 +159,8 @@ type Where struct {
 	Servers, Prefix string
 }
 
-// Find is the stack's configuration, or what the command line and the environment say about where to look, and the prefix of the
-// locks to look at. If the parameter at is an address, the prefix is its path, and its ensemble is the only one.
+// Find returns the stack's configuration, or the servers that the command line and the environment name. It also returns the
+// prefix of the locks to look at. If the parameter at is an address, the prefix is its path, and its ensemble is the only one.
 func (l *Loader) Find(w Where, at string) (cfg *config.Config, prefix string, err error) {
 	if IsAddress(at) {
 		if cfg, err = l.Load(w.Inputs); err != nil {
@@ -210,7 +210,7 @@ func (l *Loader) Locks(inputs []config.Input, locks []string, ensemble string) (
 	return on, paths, nil
 }
 
-// configFor returns the configuration, or what the environment says if that is enough.
+// configFor returns the configuration, or the ensemble that the environment describes if that is enough.
 func (l *Loader) configFor(inputs []config.Input, locks []string, ensemble string) (*config.Config, error) {
 	addresses := ensemble != ""
 	for _, lock := range locks {
