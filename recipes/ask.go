@@ -131,8 +131,8 @@ func (k *call) tell(e Event) {
 }
 
 // tenure sends the Observer the events of one lease: Acquired, and then Released or Lost, each at most once. A lease that enters
-// a lock again belongs to the outer lease's tenure. If the call of such a lease first waited at a former path of the lock, it
-// has sent EventQueued. Then the lease has a tenure of its own.
+// a lock again belongs to the outer lease's tenure. But if its call has waited before, at a path where the lock was earlier, the
+// call has sent EventQueued. Then the lease has a tenure of its own.
 type tenure struct {
 	q       *handle // its holder's handle
 	call    *call

@@ -196,11 +196,11 @@ func (c *Client) Identities() (all kind.List) {
 	return all
 }
 
-// Revoke asks the contender at path node, the Path of a [Contender], to give the lock back or to leave the queue. It writes "__REVOKE__"
-// into the node, as Curator's revocation does. A holder of this library keeps the lock until it unlocks. Its lease's Context is cancelled
-// with ErrRevoked. If the lease is younger than 100 ms, that can wait until those 100 ms have passed. A waiter of this library leaves.
-// Curator's holders obey if their program made the lock revocable; other clients ignore the request. Revoke overwrites the node's
-// information about its owner. It needs WRITE on the node.
+// Revoke asks the contender at path node, the Path of a [Contender], to give the lock back or to leave the queue. It writes
+// "__REVOKE__" into the node, as Curator's revocation does. A holder of this library keeps the lock until it unlocks. Its lease's
+// Context is cancelled with ErrRevoked. In its first 100 ms a lease is perhaps not watched yet: then the cancellation comes after
+// them. A waiter of this library leaves. Curator's holders obey if their program made the lock revocable; other clients ignore
+// the request. Revoke overwrites the node's information about its owner. It needs WRITE on the node.
 func (c *Client) Revoke(ctx context.Context, node string) error {
 	if _, ok := kind.ParseContender(kind.BaseName(node)); !ok {
 		return fmt.Errorf("recipes: revoke %s: not a contender; use the Path of an inspect.Contender", node)

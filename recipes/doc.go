@@ -18,7 +18,7 @@
 //   - [Semaphore]: a declared number of permits.
 //   - [Election]: one leader, and followers that observe who leads.
 //   - [MultiLock]: several of these locks at once, all or none; semaphores are excluded.
-//   - [Keyed]: a lock for each key, of which only the family is declared (docs/keyed.md).
+//   - [Keyed]: a family of locks, one for each key. Only the family is declared (docs/keyed.md).
 //   - Package once: a job that runs once for each slot of its schedule, whichever machine starts it (docs/once.md).
 //
 // Locks are granted in the order of arrival at ZooKeeper. Goroutines of one client wait in the process and share one place in the
@@ -69,7 +69,7 @@
 //     session timeout and two ticks, if a majority of the servers can be reached.
 //   - A process and its copy, restored from a snapshot of its memory, use the same session. While both run, both can hold a lock.
 //   - If a program deletes nodes of others, two processes can hold a lock. The client that owned the node ends its lease when it
-//     learns of that. It notices a deletion in the lease's first 100 ms only after that time.
+//     learns of that. It does not watch the node in the lease's first 100 ms, and learns of a deletion in that time only later.
 //   - Different wire formats do not exclude each other: Curator's clients do not see kazoo's contenders.
 //
 // Holders and waiters are ephemeral nodes, so none outlasts its session. A call that gives up deletes its own. docs/safety.md

@@ -72,7 +72,7 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 }
 
 // Leader returns the leader; false if there is no candidate. This is the view of the connected server, which may lag behind. The
-// candidate may not know yet that it leads. Use inspect.Lock for the other candidates.
+// candidate perhaps does not know yet that it leads. Use inspect.Lock for the other candidates.
 func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	if e.q.Wrong != nil {
 		return Contender{}, false, e.q.Wrong
@@ -123,8 +123,8 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 				continue
 			}
 			// Leaders are compared by the names of their nodes: one that resigned and leads again is yielded again. A candidate
-			// that has inherited its place writes its own ID when it leads. A revocation also changes the data, but makes no new
-			// leader.
+			// that took over the node of another goroutine writes its own ID into it when it leads. A revocation also changes the
+			// data, but makes no new leader.
 			if last == nil || leader.Name != last.Name || leader.ID != last.ID && !leader.Revoked {
 				last = &leader
 				if !yield(leader, nil) {
@@ -160,8 +160,8 @@ func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Ses
 	}
 }
 
-// follow watches the first of the candidates listed. It watches their list if there is none, or if we may not read the first and
-// know only its name. If both the watch and the error are nil, the list has changed.
+// follow watches the first of the candidates listed. If there is none, it watches the list of candidates. It also does so if we
+// may not read the first one's node: then we know only its name. If both the watch and the error are nil, the list has changed.
 func (e *Election) follow(ctx context.Context, s *session.Session, children []string) (Contender, *session.Watch, error) {
 	var leader Contender
 	if line, _ := kind.SortContenders(children); len(line) > 0 {

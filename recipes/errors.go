@@ -35,8 +35,8 @@ var (
 	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use WithReentrancy if
 	// the calls nest. Also returned for a MultiLock that names a lock twice. Nothing was sent.
 	ErrWouldDeadlock = lock.ErrWouldDeadlock
-	// ErrLockOrder: the caller holds, by its context, a lock of the same Client that the namespace's order puts after this one.
-	// Take this one first. Nothing was queued. A Try gets this error too.
+	// ErrLockOrder: by its context, the caller holds another lock of this Client, which comes after this one in the namespace's
+	// order. Take this one first. Nothing was queued. A Try gets this error too.
 	ErrLockOrder = lock.ErrLockOrder
 	// ErrQueueFull: as many contenders wait as max_waiters allows.
 	ErrQueueFull = wait.ErrQueueFull
@@ -108,7 +108,7 @@ type Contender = kind.Party
 type HeldError struct {
 	Path     string        // the lock
 	Holder   Contender     // the holder; after a Try only its name, path and sequence number are known (see Identify)
-	Position int           // how many are ahead: contenders, the holders among them, and goroutines of this client
+	Position int           // how many are ahead: holders, waiters, and goroutines of this client
 	Waited   time.Duration // how long the caller waited; 0 for a Try
 	Local    bool          // Holder is a goroutine of this same client: it holds the lock, is asking for it, or is giving it back
 	Cause    error         // why the wait ended; nil for a Try

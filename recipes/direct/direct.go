@@ -77,8 +77,8 @@ func (s *Session) ChildrenW(ctx context.Context, path string) (names []string, s
 	return names, stat, changeChannel(watched, call, w), err
 }
 
-// changeChannel returns the Done channel of the context "watched". A watch that fires ends this context. So a caller's context that lives
-// long keeps no watch that has fired.
+// changeChannel returns the Done channel of the context "watched". A watch that fires ends this context. So the watch is
+// released, even if the caller's context goes on.
 func changeChannel(watched context.Context, call func(), w *session.Watch) <-chan struct{} {
 	if w == nil {
 		call()
@@ -135,7 +135,7 @@ func (s *Session) Sync(ctx context.Context, path string) error { return s.ahead.
 // OpError is the error of every operation of a [Session]. Many errors of package recipes wrap one:
 //
 //	Op      string  // "create", "get", "multi", ...
-//	Path    string  // the node; of a multi, that of the first operation that failed, or of the first one
+//	Path    string  // the node; of a multi, that of the operation that failed first, or of its first operation if that is not known
 //	Outcome Outcome // what is known about the effect: OutcomeUnknown, OutcomeDefinite or OutcomeNotSent
 //	Err     error   // the cause; errors.Is finds it
 //	Hint    string  // what would help, a clause; may be empty

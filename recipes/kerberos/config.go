@@ -12,7 +12,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/sasl"
 )
 
-// Config says who logs in and how the servers are named there. The zero value uses the tickets that kinit got.
+// Config says who logs in, and which names the servers have in Kerberos. The zero value uses the tickets that kinit got.
 type Config struct {
 	// Principal names the client that logs in, such as "ledger@EXAMPLE.COM" or "ledger/host1@EXAMPLE.COM". Without a realm it is
 	// in krb5.conf's default_realm. With a Keytab it is required. With a cache, "" means the principal in the cache.

@@ -32,8 +32,8 @@ type Holder struct {
 	Permits int `json:"permits,omitempty"`
 }
 
-// Encode returns the holder as a node's data, in the bytes of encoding/json. It writes the usual fields without reflection, which would
-// cost a client more than all its other work to make a contender.
+// Encode returns the holder as a node's data, in the bytes of encoding/json. It writes the usual fields without reflection.
+// Reflection would cost a client more than all its other work for a contender.
 func (h Holder) Encode() []byte {
 	if h.Held == nil && h.Limit == 0 && h.Permits == 0 &&
 		h.Since.Location() == time.UTC && h.Since.Year() >= 0 && h.Since.Year() <= 9999 {

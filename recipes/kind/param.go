@@ -49,7 +49,7 @@ type parameter struct {
 
 	// Cron: the configuration may write it in any form that cron has; it is kept in the canonical one ([slots.ScheduleText]).
 	Cron bool
-	// Zone: it names a time zone, which the configuration checks. A machine may not know it.
+	// Zone: it names a time zone, which the configuration checks. Some machines may lack that zone.
 	Zone bool
 }
 

@@ -116,8 +116,8 @@ func (s Sight) Process() string {
 	return Visible(text)
 }
 
-// When is since when it holds or waits, and for how long that is: "since 2026-11-02T08:00:00Z (1m30s)". For a leader of an election it says
-// since when that has been a candidate.
+// When is since when it holds or waits, and for how long that is: "since 2026-11-02T08:00:00Z (1m30s)". For the leader of an
+// election it says since when the leader has been a candidate.
 func (s Sight) When() string {
 	at := s.countsFrom()
 	if at.IsZero() {
@@ -141,7 +141,7 @@ func (s Sight) For() string {
 	return (time.Duration(s.ForMs) * time.Millisecond).Truncate(time.Second).String()
 }
 
-// State says whether it is connected, and if it may not be, when its place will be free.
+// State says whether it is connected. If it is perhaps not, State also says when its place will be free.
 func (s Sight) State() string {
 	switch s.Connection {
 	case Connected:
@@ -179,7 +179,8 @@ func SessionID(id int64) string {
 	return fmt.Sprintf("%#x", uint64(id))
 }
 
-// Stamp is a time. Unlike that of package time it cannot fail: what others wrote may be any year.
+// Stamp is a time. Its MarshalJSON cannot fail; that of time.Time fails for years after 9999. Other programs may have written any
+// year.
 type Stamp struct{ time.Time }
 
 // MarshalJSON writes RFC 3339, in UTC.

@@ -33,8 +33,8 @@ type clock struct {
 	ahead   time.Duration    // its known lead
 }
 
-// read returns the time. The result set reports whether this is the first read, or the machine's clock was set or slept since the last
-// one: then its lead is unknown.
+// read returns the time. At the first read the result "set" is true, and also if the machine slept or its clock was changed since
+// the last read. Then the lead is unknown.
 func (c *clock) read() (now time.Time, set bool) {
 	own, at := c.now().Round(0), time.Now()
 	if drift := own.Sub(c.own) - at.Sub(c.at); c.at.IsZero() || drift.Abs() > time.Second {

@@ -100,8 +100,8 @@ func (o *Once) Do(ctx context.Context, slot string, fn func(context.Context, *re
 	return err
 }
 
-// start starts a slot as soon as it is due. If this machine's clock is ahead, the newest slot may not be due yet by the ensemble's clock.
-// start keeps to that slot unless the clock is set meanwhile.
+// start starts a slot as soon as it is due. If this machine's clock is ahead, the newest slot is perhaps not due yet by the
+// ensemble's clock. start keeps to that slot unless the clock is set meanwhile.
 func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, error) {
 	own, newest := clock{now: o.c.Now}, time.Time{}
 	for {

@@ -248,7 +248,7 @@ func isUnanswered(err error) bool {
 	return true
 }
 
-// isUnwritten reports whether the write may not have been applied, so that the record must be read again.
+// isUnwritten reports whether the write was perhaps not applied. Then the record must be read again.
 func isUnwritten(err error) bool { return errors.Is(err, zk.ErrBadVersion) || isUnanswered(err) }
 
 func isNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }

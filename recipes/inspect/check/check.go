@@ -35,8 +35,8 @@ const (
 // String returns "holds", "unsure" or "fails".
 func (v Verdict) String() string { return [...]string{"holds", "unsure", "fails"}[v] }
 
-// Condition is one of the conditions that the guarantees of package recipes, or the health of clients and servers, depend on, as the
-// checks found it.
+// Condition is what a check found about one condition for the guarantees of package recipes, or for the health of clients and
+// servers.
 type Condition struct {
 	Name    string // such as "session timeout", or "access /locks/a" with a path
 	Verdict Verdict

@@ -110,7 +110,7 @@ func checkZxid(snap *scan.Snapshot) Condition {
 	}
 	soon := left < epochIDs/10
 	if first == nil || snap.At.Sub(first.Since) < shortestTrack || snap.Zxid < int64(first.Token) { //nolint:gosec // a zxid
-		k.What += "; how long the rest will last is not known, because no holder or waiter has been there for a minute of this epoch"
+		k.What += "; how long the rest will last is not known, because no holder or waiter of this epoch is a minute old"
 	} else {
 		track := snap.At.Sub(first.Since)
 		rate := max(1, float64(snap.Zxid-int64(first.Token))) / track.Seconds() //nolint:gosec // a zxid
@@ -130,10 +130,10 @@ func checkZxid(snap *scan.Snapshot) Condition {
 // zookeeper.wideCounterZxidEnabled is set.
 const epochIDs = 1 << 32
 
-// EpochUsed is the share of the transaction ids of the leader's epoch that is used, and whether it is known how servers count them. No
-// server says how. Releases before 3.10 give the count 32 bits. With zookeeper.wideCounterZxidEnabled the count has 40 bits, so the
-// first id is 2^40. An id of 2^40 or more is possible with either count: with 32 bits it belongs to epoch 256 or later. For such an id
-// EpochUsed assumes 32 bits, because their ids are used up sooner.
+// EpochUsed is the used share of the transaction ids of the leader's epoch. The result known reports whether it is known how
+// servers count these ids. No server says how. Releases before 3.10 give the count 32 bits. With zookeeper.wideCounterZxidEnabled
+// the count has 40 bits, so the first id is 2^40. An id of 2^40 or more is possible with either count: with 32 bits it belongs to
+// epoch 256 or later. For such an id EpochUsed assumes 32 bits, because with 32 bits the ids are used up sooner.
 func EpochUsed(snap *scan.Snapshot) (ratio float64, known bool) {
 	ratio, known = float64(snap.Zxid%epochIDs)/epochIDs, snap.Zxid < 1<<40
 	for _, at := range snap.Servers {

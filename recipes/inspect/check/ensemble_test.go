@@ -51,8 +51,8 @@ func TestConditionsOfAnEnsemble(t *testing.T) {
 		}, 1, "the sessions of some servers are not known: zk2:2181: refused", true, "add cons to 4lw.commands.whitelist"},
 		"ids":               {nil, 2, "50% of this epoch's are used; the rest lasts 248.6 days at the rate of the last 1h0m0s", false, ""},
 		"ids end soon":      {func(s *scan.Snapshot) { s.Zxid = 0x5_ffff0000 }, 2, "100% of this epoch's are used; the rest lasts 0.0 days at the rate of the last 1h0m0s", true, "restart the leader"},
-		"no rate":           {func(s *scan.Snapshot) { s.Locks = s.Locks[:1] }, 2, "50% of this epoch's are used; how long the rest will last is not known, because no holder or waiter has been there for a minute of this epoch", false, ""},
-		"no rate, near end": {func(s *scan.Snapshot) { s.Locks, s.Zxid = nil, 0x5_f0000000 }, 2, "94% of this epoch's are used; how long the rest will last is not known, because no holder or waiter has been there for a minute of this epoch", true, "restart the leader"},
+		"no rate":           {func(s *scan.Snapshot) { s.Locks = s.Locks[:1] }, 2, "50% of this epoch's are used; how long the rest will last is not known, because no holder or waiter of this epoch is a minute old", false, ""},
+		"no rate, near end": {func(s *scan.Snapshot) { s.Locks, s.Zxid = nil, 0x5_f0000000 }, 2, "94% of this epoch's are used; how long the rest will last is not known, because no holder or waiter of this epoch is a minute old", true, "restart the leader"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			snap := well()

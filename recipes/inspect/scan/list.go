@@ -28,8 +28,8 @@ func (r *round) list(ctx context.Context, d *directory, stat *zk.Stat) (changed 
 	return true, nil
 }
 
-// listQueue is list for a sub-node of a lock, which may not exist. With byStat it reads the stat first, to see whether the list has
-// changed.
+// listQueue is list for a sub-node of a lock; the sub-node need not exist. With byStat it reads the stat first, to see whether
+// the list has changed.
 func (r *round) listQueue(ctx context.Context, d *directory, byStat bool) (changed bool, err error) {
 	var stat *zk.Stat
 	if byStat {

@@ -289,13 +289,13 @@ func (s *Scanner) show(snap *Snapshot) {
 	snap.Waits = inspect.WaitsFor(queues...)
 }
 
-// maxGraph is how many waiters of a queue surely go into the wait-for graph, which has an edge for every pair. Up to as many again go into
-// it because they are in other locks too.
+// maxGraph is how many waiters of a queue surely go into the wait-for graph, which has an edge for every pair. At most maxGraph
+// others are added, because their sessions have contenders in other locks too.
 const maxGraph = 200
 
-// shortQueue keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in another
-// lock, until there are twice maxGraph in all. If none of those was left out, the short list can hide only a cycle in which a writer keeps
-// a reader waiting. All other waiters wait for the holder anyway.
+// shortQueue keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in
+// another lock, until there are twice maxGraph in all. If it kept all of those, the short list can only hide a cycle in which a
+// reader waits behind a left-out writer. All other waiters wait for the holder anyway.
 func shortQueue(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	if len(in.Waiters) <= maxGraph {
 		return in
@@ -424,8 +424,8 @@ func (s *Scanner) mayBeKey(path string) (unread bool) {
 	return unread
 }
 
-// maxPath bounds the path of a node that was not asked for. Servers allow a megabyte, which would be kept, and shown, with
-// every lock and change of hands.
+// maxPath bounds the path of a node that was not asked for. Servers allow a path of a megabyte. We would keep it and show it with
+// the lock, and with each change of its holder.
 const maxPath = 4096
 
 // discover adds a node that was not asked for; nil if there are too many, or its path is too long.

@@ -17,7 +17,7 @@ func (f *Found) kazooSemaphore(permits, taken int) {
 			"declare it when no program uses kazoo's Semaphore any more", permits, taken)
 		return
 	}
-	f.Skip = "its data is only a number, as that of a counter of kazoo's and of a semaphore that was never used"
+	f.Skip = "its data is only a number: it may be a counter of kazoo's, or a semaphore that was never used"
 	f.permits = permits
 }
 

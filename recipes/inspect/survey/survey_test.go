@@ -154,7 +154,7 @@ func TestWhatIsNoLockIsNamedAndLeftOut(t *testing.T) {
 		require.NoError(t, err)
 	}
 	const members, data, number = "left out: its children are members of a group, a party, a service or a barrier: they end with their sessions and have no number",
-		"left out: another program keeps data in it, which the node of an idle lock does not have", "left out: its data is only a number, as that of a counter of kazoo's and of a semaphore that was never used"
+		"left out: another program keeps data in it, which the node of an idle lock does not have", "left out: its data is only a number: it may be a counter of kazoo's, or a semaphore that was never used"
 	for prefix, want := range map[string][]string{
 		"/java": {"|left out: there is no lock below it", "/barrier|" + data, "/group|" + members, "/ids|left out: it is a queue of Curator's", "/number|" + data,
 			"/priority|left out: it is a queue of Curator's", "/queue|left out: it is a queue of Curator's", "/services|left out: there is no lock below it", "/services/web|" + members,

@@ -13,7 +13,7 @@
 //	cons of every server                       Session.Away: no server lists a connection of it
 //	srvr                                       which server leads; how many connections it has on all ports
 //	/zookeeper/config                          the servers that the client's configuration does not name
-//	none of these                              nothing, and nothing is said
+//	none of these                              nothing about sessions; Unasked and Server.Error say why
 //
 // An [Asker] also asks the servers that /zookeeper/config names. It sends them these words, with TLS if the client uses it, and never
 // credentials or a client certificate. If that node names no addresses for clients, the Asker tries the port of our own server,

@@ -252,12 +252,12 @@ func (s *Server) noteFailure(word string, err error) {
 	}
 }
 
-// calibrate converts the leader's times, in a zone that may be unknown here, into this machine's time. Our own session is in the list, and
-// the leader has heard from it within a third of its timeout T. So our session expires T after that contact, rounded up to a whole tick; a
-// tick is at most T/2. If the leader says that our session ends T to 2T from now, calibrate takes the clocks as equal. The session really
-// ends at least 2T/3 from now, so times may be up to 4T/3 late. Otherwise calibrate shifts all times so that our session ends T from now.
-// Times may then be up to T/3 late. If the leader's clock is behind ours, no session seems silent because of that. A server that does not
-// list our session leads another ensemble.
+// calibrate converts the leader's times, in a zone that may be unknown here, into this machine's time. Our own session is in the
+// list, and the leader has heard from it within a third of its timeout T. So our session expires T after that contact, rounded up
+// to a whole tick; a tick is at most T/2. If the leader says that our session ends T to 2T from now, calibrate takes the clocks
+// as equal. The session really ends at least 2T/3 from now, so times may be up to 4T/3 late. Otherwise calibrate shifts all times
+// so that our session ends T from now. Times may then be up to T/3 late. A leader's clock that is behind ours makes no session
+// seem silent. A server that does not list our session leads another ensemble.
 func (a *Asker) calibrate(live *session.Session, d *dump) {
 	own, ok := d.expires[live.ID()]
 	if !ok {

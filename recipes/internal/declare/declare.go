@@ -170,7 +170,7 @@ func (c *Cache) Begin(s *session.Session) *Reader {
 	return c.newest
 }
 
-// End forgets all declarations: the session has ended, and the client may not be used again.
+// End forgets all declarations: the session has ended, and perhaps the client is never used again.
 func (e *Reader) End() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -216,8 +216,8 @@ func (n *Pins) End() {
 	}
 }
 
-// declarations has the declarations of a session, by lock node. The mutex of common guards them, so callers of the methods hold
-// it.
+// declarations has the declarations of a session, by lock node. The mutex of sharedParts guards them, so callers of the methods
+// hold it.
 type declarations map[string]*Declaration
 
 // trim pushes out one declaration without a pin if there are more than limit; 0 = MaxDeclarations. It looks at a few only, from a
@@ -634,7 +634,8 @@ var (
 
 // readDeclaration reads and watches the node, and reads the node's access list, from which that of contenders is made.
 func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration, error) {
-	// The node and its access list are read at once, so that the list costs no round trip of its own. The list may not be needed.
+	// The node and its access list are read at once, so that the list costs no round trip of its own. Perhaps the list is not
+	// needed.
 	var inherited []zk.ACL
 	var notInherited error
 	aside, cancel := context.WithCancel(ctx)
@@ -664,8 +665,8 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 		d.Since = time.UnixMilli(d.payload.Since)
 	}
 	if d.payload == nil || d.payload.ChildACL == nil {
-		// In ZooKeeper a node inherits no access list. If contenders were open to all in a lock that is not, any client could end
-		// or feign a grant. A change of the node's list alone is noticed at the next read.
+		// In ZooKeeper a node inherits no access list. If the contenders of a restricted lock were open to all, any client could
+		// end a grant or feign one. A change of the node's list alone is noticed at the next read.
 		if notInherited != nil && !errors.Is(notInherited, zk.ErrNoAuth) {
 			w.Remove()
 			return nil, notInherited

@@ -107,7 +107,7 @@ func (l *Use) replace(ctx context.Context, g Grant, told Listener) (*Use, error)
 		old.close(nil, nil)
 	}
 	if err != nil {
-		_ = znode.Drop(ctx, g.Nodes, func() {}) // if the delete takes long, the background goes on
+		_ = znode.Drop(ctx, g.Nodes, func() {}) // if the delete takes long, it goes on in the background
 		return nil, err
 	}
 	return now, nil

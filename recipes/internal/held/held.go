@@ -49,8 +49,8 @@ type Grant struct {
 
 // Lock is a grant in this process: the nodes that hold, and their watches. Several uses share one when a lock is entered again.
 //
-// A Lock ends once, by finish, which cancels the contexts of its uses. Then the nodes go, and after that close passes the turn on.
-// So no goroutine of this client has to wait for the old nodes. The janitor goes on with what is not deleted.
+// A Lock ends once, by finish, which cancels the contexts of its uses. Then the nodes go, and after that close passes the turn
+// on. So no goroutine of this client has to wait for the old nodes. Package znode goes on deleting the rest in the background.
 //
 //	ended by                          who deletes the nodes                             who calls close
 //	leave, the last use given back    giveBack or releaseAsync, or their goroutine; a   the same
@@ -218,7 +218,7 @@ func (h *Lock) abandon() {
 	h.owner.Spawn(func() {
 		h.drop() // first, as in giveBack, because the deletion needs a connection and may take long
 		if h.owner.Session.State() != session.StateLost {
-			_ = znode.DropNow(context.Background(), h.nodes) // no caller waits for the answer; after an error the janitor goes on
+			_ = znode.DropNow(context.Background(), h.nodes) // no caller waits for the answer; after an error package znode goes on
 		}
 		h.close(nil, nil)
 	})
@@ -415,7 +415,7 @@ func (h *Lock) close(place *znode.Node, queue []string) {
 	case !h.turns.HandOver(place, queue): // the goroutine for which it was made has given up (TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn)
 		h.turns.Leaving()
 		h.owner.Spawn(func() {
-			_ = znode.DropNow(context.Background(), []*znode.Node{place}) // after an error the janitor goes on
+			_ = znode.DropNow(context.Background(), []*znode.Node{place}) // after an error package znode goes on
 			h.turns.Leave()
 		})
 	}

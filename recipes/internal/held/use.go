@@ -64,7 +64,7 @@ func (l *Use) Enter(ctx context.Context, listener Listener) *Use {
 	return &Use{H: h, g: g, Caller: ctx}
 }
 
-// Do runs fn under the lock and gives it back; The function releasing makes the context for that.
+// Do runs fn under the lock, and then gives the lock back. The function releasing makes the context for the giving back.
 func (l *Use) Do(ctx context.Context, fn func(context.Context) error, releasing func() (context.Context, context.CancelFunc)) (err error) {
 	inner, cancel := context.WithCancelCause(l.within(ctx))
 	l.H.runs.Add(1)
@@ -278,7 +278,7 @@ func (l *Use) turnedInto() *Use {
 	return l.became
 }
 
-// Key finds the use of a lock in the contexts derived from it.
+// Key is a key for Context.Value. A context derived from a lease returns the use of its lock for it.
 type Key struct {
 	Of   any // the client
 	Path string

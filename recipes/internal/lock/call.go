@@ -423,7 +423,7 @@ func (st *Client) whenLeft(left []<-chan struct{}, f func()) {
 
 // The listener of a wait: see package wait.
 
-// Ahead tells two readers which contender is ahead: the goroutines of this client that wait for our turn, and the Observer.
+// Ahead reports the contender ahead to the goroutines of this client that wait for our turn, and to the Observer.
 func (a *Call) Ahead(e *wait.Place) {
 	if q := a.members[0].Handle; !a.set && len(a.ticket.Set) > 0 {
 		a.c.Turns.WaitsFor(q.turnKey(), e.Holder, e.Position)
@@ -511,8 +511,8 @@ func (a *Call) reread(ctx context.Context, entries []*wait.Place, refusal error)
 		switch d, err := e.Reader.Of(ctx, &e.Handle.Name); {
 		case err != nil:
 			return znode.NotQueued(err)
-		case d.Mzxid != e.Declared.Mzxid || older: // with older, our server may lag and still show the former declaration
-			return errs.Errorf("%w: %s was declared anew (%v)", znode.ErrNotApplied, e.Handle.Path, refusal)
+		case d.Mzxid != e.Declared.Mzxid || older: // if older is set, our server may lag and still show the former declaration
+			return errs.Errorf("%w: %s has another declaration by now (%v)", znode.ErrNotApplied, e.Handle.Path, refusal)
 		}
 	}
 	return refusal
@@ -585,8 +585,8 @@ func (a *Call) reenter(ctx context.Context, q *Handle, permits int) (*held.Use, 
 		return nil, fmt.Errorf("%w: the context comes from a lease of %d permits of %s, %d are wanted; take them all at once",
 			ErrWouldDeadlock, have, q.Path, permits)
 	}
-	// The call waited for a turn at a former path of the lock, and EventQueued was sent. So the Observer receives the end of this
-	// lease too.
+	// The call waited for a turn at a path where the lock was earlier, and EventQueued was sent. So the Observer receives the end of
+	// this lease too.
 	if a.caller.WasQueued() {
 		return outer.Enter(ctx, a.caller.Tenure(outer.H.Nodes()[0], outer.H.Session().Session.ID())), nil
 	}

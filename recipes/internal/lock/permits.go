@@ -108,9 +108,9 @@ func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error)
 			return nil, arrived[i].TimedOut(ctx, a.missingNode(err))
 		}
 	}
-	// If the declaration has changed, read it before the listings are judged: a limit that was lowered before our permits existed is in
-	// force. But read it after a listing was repeated. The repeated listing came over a new connection, and the declaration may have
-	// changed earlier.
+	// Obey reads a declaration that has changed. It comes before the listings are judged: a limit that was lowered before our
+	// permits existed is in force. It comes after relist, because a repeated listing came over a new connection. The declaration
+	// may have changed before that listing.
 	if err := wait.Obey(ctx, opened...); err != nil {
 		return nil, err
 	}
@@ -164,9 +164,9 @@ func (a *Call) checkGranted(at *arrival) error {
 // semaphore writes nothing. Permits that are created only to be withdrawn are in the way of other tries, and of Curator's
 // clients, which count every permit. When permits are free again, the first try costs one round trip more.
 //
-// The first waiter at the gate relies on this. When the waiter has queued, another client creates and withdraws direct permits in few
-// calls: those under way, and one later call. That later call lists the gate and sees the waiter, and so does every later look of its
-// session.
+// The first waiter at the gate relies on this. Once the waiter has queued, another client can create and withdraw direct permits
+// only in its calls under way, and in one later call. That later call lists the gate and sees the waiter, and so does every later
+// look of its session.
 func (a *Call) look(ctx context.Context, t *wait.Opened) error {
 	if !a.crowd(t).busy.Load() {
 		return nil

@@ -20,8 +20,8 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// stayConnected connects the session to one server after another until it is over. This goroutine alone makes, reads and forgets
-// a link, each before the next.
+// stayConnected connects the session to one server after another until it is over. Only this goroutine makes, reads and forgets
+// links. It forgets one before it makes the next.
 func (s *Session) stayConnected() {
 	defer close(s.joined)
 	defer s.running.Wait()
@@ -195,10 +195,11 @@ func wait(live context.Context, d time.Duration) bool {
 	}
 }
 
-// budget bounds one attempt: dialling, TLS and the answer to the connect request. With a session timeout of T, a silent server is
-// noticed 2T/3 after its last answer. So all servers together get the remaining T/3: a server that accepts and says nothing must
-// not cost the session. After a failed pass the budget doubles, for slow networks. It does not double while something is held:
-// over so slow a network a lease would end anyway. With many servers each still gets half a second, or T/6 of a short session.
+// budget bounds one attempt: dialling, TLS and the answer to the connect request. With a session timeout of T, the servers share
+// T/3. So of several servers each has T/6 at most. That is less than the 5T/24 that remain when a silent connection is given up:
+// one server that accepts and says nothing does not cost the session. After a failed pass the budget doubles, for slow networks.
+// It does not double while something is held: over so slow a network a lease would end anyway. With many servers each still gets
+// half a second, or T/6 of a short session.
 func (s *Session) budget(pass int) time.Duration {
 	s.mu.Lock()
 	t, asked, held := s.timeout, s.state == stateAsked, len(s.holds) > 0
@@ -218,9 +219,9 @@ func (s *Session) budget(pass int) time.Duration {
 // dialGrace is how long the end of a session waits for a Dialer to obey its context.
 const dialGrace = time.Second
 
-// dial runs the Dialer within ctx. Config.Dialer may not obey ctx: then its goroutine is left behind, and closes the
-// connection if one comes after all. When the session is over dial waits a little first, so that a Dialer that is only slow
-// leaves nothing behind after Close.
+// dial runs the Dialer within ctx. If Config.Dialer does not obey ctx, its goroutine is left behind, and closes the connection if
+// one comes after all. When the session is over dial waits a little first, so that a Dialer that is only slow leaves nothing
+// behind after Close.
 func (s *Session) dial(ctx context.Context, addr string) (net.Conn, error) {
 	type result struct {
 		conn net.Conn

@@ -14,8 +14,8 @@
 //	  │      suspect ─────┤
 //	  └───────────────────┘
 //
-// A new session is in state "asked" until a server grants it. Silence, or a lack of commits while something is held, leads to
-// suspect. A lost session is never revived: ask Client.Session for the next one.
+// A new session is in state "asked" until a server grants it. The loss of the connection, silence, or a lack of commits while
+// something is held leads to suspect. A lost session is never revived: ask Client.Session for the next one.
 //
 // # What you can rely on
 //

@@ -55,7 +55,7 @@ type Container = wire.Container
 // OpError is the error of every Session operation; direct.OpError says more.
 type OpError struct {
 	Op      string  // "create", "get", "multi", ...
-	Path    string  // the node; of a multi, that of the first operation that failed, or of the first one
+	Path    string  // the node; of a multi, that of the operation that failed first, or of its first operation if that is not known
 	Outcome Outcome // what is known about the effect
 	Err     error   // the cause
 	Hint    string  // what would help, a clause; may be empty

@@ -100,7 +100,7 @@ func (l *link) fail(cause error) {
 	}
 	hangUp(l.conn)
 	l.s.noteDisconnect(l)
-	for c := left; c != nil; c = c.next { // after lost: a caller that asks again must wait for the next link
+	for c := left; c != nil; c = c.next { // after noteDisconnect: a caller that asks again must wait for the next link
 		l.s.finish(c, errs.Errorf("%w before the answer came: %w", zk.ErrConnectionClosed, cause))
 	}
 }
@@ -131,9 +131,9 @@ func (l *link) retire() {
 	}
 }
 
-// leave ends all waiting for answers, because the session is over. The requests stay in the queue: the server may still answer them. With
-// patience it also tells the server, which then deletes the session's nodes at once. It keeps the link until the server confirms or
-// patience has passed. A link that lived on would be pinged, and so keep all locks held.
+// leave ends every wait for an answer, because the session is over. The requests stay in the queue: the server may still answer
+// them. With patience it also tells the server, which then deletes the session's nodes at once. It keeps the link until the
+// server confirms or patience has passed. A link that lived on would be pinged, and so keep all locks held.
 func (l *link) leave(err error, patience time.Duration) {
 	l.mu.Lock()
 	l.move(linkLeaving) // no move if it retires or is dead
@@ -200,7 +200,7 @@ func (l *link) expire(deadline time.Time) time.Time {
 	return deadline
 }
 
-// serve pings the server and delivers what it says, until the link ends. Then the session knows that it has none.
+// serve pings the server and delivers what it says, until the link ends. Then it notes that the session is disconnected.
 func (l *link) serve() {
 	l.mu.Lock()
 	l.s.running.Add(1)
@@ -215,7 +215,7 @@ func (l *link) serve() {
 		}
 		if err != nil {
 			l.fail(err)
-			l.s.noteDisconnect(l) // another goroutine may have found the link dead, and not called lost yet
+			l.s.noteDisconnect(l) // another goroutine may have found the link dead, and not called noteDisconnect yet
 			return
 		}
 	}
@@ -542,9 +542,9 @@ func (l *link) take(spent []byte) []byte {
 	return out
 }
 
-// touch notes that a frame is sent now. It returns the send time of the newest frame of this link that is at least T/8 older, for
-// proof.touched. If there is no such frame, touch returns the send time of the connect request. The leader itself creates or revalidates
-// a session, so it heard of this one after that request was sent. Older stamps are dropped. The caller holds mu.
+// touch notes that a frame is sent now. For proof.touched it returns the send time of the newest frame of this link that was sent
+// at least T/8 ago. If there is no such frame, touch returns the send time of the connect request. The leader itself creates or
+// revalidates a session, so it heard of this one after that request was sent. Older stamps are dropped. The caller holds mu.
 func (l *link) touch(now clock.Stamp) (touched clock.Stamp) {
 	for len(l.touches) > 1 && now.At.Sub(l.touches[1].At) >= clock.Report.Of(l.timeout) {
 		l.touches = l.touches[1:]

@@ -81,7 +81,7 @@ func awaitClosed(c io.Reader, last int32) error {
 	for {
 		body, err := wire.ReadSmall(c)
 		if err != nil {
-			return fmt.Errorf("it was resumed, and may not be closed: %w", err)
+			return fmt.Errorf("it was resumed, and is perhaps not closed: %w", err)
 		}
 		b := wire.Decoder{B: body}
 		xid, _, code := b.Int32(), b.Int64(), b.Int32()

@@ -367,7 +367,7 @@ func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []*cal
 			return nil
 		}
 		<-slots
-		s.noteDisconnect(l) // the goroutine that found it dead has not called lost yet
+		s.noteDisconnect(l) // the goroutine that found it dead has not called noteDisconnect yet
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // 5.82 s that they held one lock.
 type proof struct {
 	sent    clock.Stamp // when the write was sent
-	touched clock.Stamp // when the newest frame that is at least T/8 older was sent; see link.touch
+	touched clock.Stamp // when the newest frame was sent, of those sent at least T/8 before the write; see link.touch
 }
 
 // deadline is the time before which no server expires the session, with T for the session timeout.

@@ -63,7 +63,7 @@ type Session struct {
 	end    context.CancelFunc // ends live, for good; the present link lives on
 	ready  chan struct{}      // closed: the session is granted
 	done   chan struct{}
-	joined chan struct{} // closed: stayConnected and all that running counts have ended
+	joined chan struct{} // closed: stayConnected has ended, and so have all goroutines that the field running counts
 	ended  chan struct{} // closed: the servers confirmed the end of the session
 	kick   chan struct{} // wakes watchClock
 
@@ -374,7 +374,8 @@ func (s *Session) endRefused(code int32) {
 	s.lose(fmt.Errorf("%w: the server answered code %d; check the credentials: their scheme must be one that the servers know", ErrAuth, code))
 }
 
-// shutdown ends the session on request and waits for it. An error means that the servers may not know.
+// shutdown ends the session on request and waits for it. An error means that the servers perhaps do not know that the session is
+// over.
 func (s *Session) shutdown(cause error) error {
 	s.mu.Lock()
 	before := s.state

@@ -5,10 +5,10 @@
 //	defer w.End()
 //	grant, err := w.Reach(ctx, listings)
 //
-// [Opened] is a lock whose declaration is read. A [Place] has our nodes in its queue, and a [Verdict] is what a listing says of them. A
-// waiter watches its predecessor and not the queue, so the release of a mutex sends events to at most two waiters: the next holder, and
-// the one behind it. The waiter gets its [Grant] from its method prove, whose comment is the proof of exclusion. Package lock makes the
-// Grants of direct permits and of sets: see atOnce and confirm there.
+// [Opened] is a lock whose declaration is read. A [Place] has our nodes in its queue, and a [Verdict] is what a listing says of
+// them. A waiter watches its predecessor and, in a short queue, the contender ahead of that. So the release of a mutex sends
+// events to at most two waiters: the next holder, and the one behind it. The waiter gets its [Grant] from its method prove, whose
+// comment is the proof of exclusion. Package lock makes the Grants of direct permits and of sets: see atOnce and confirm there.
 //
 // A call for permits of a semaphore goes this way:
 //

@@ -21,8 +21,8 @@ import (
 // behind it for 2L more:
 //  1. It counts only permits that existed when it became the first (known). No other client takes permits through the gate meanwhile. A
 //     client that creates some directly finds our place in its listing and withdraws them. So at most L of the counted permits are held.
-//  2. After take it waits for older direct permits. Their clients withdraw them too, unless they listed the gate after our transaction
-//     deleted our place. Of the permits that are not withdrawn, at most L are granted.
+//  2. After take it waits for older direct permits. Their clients withdraw these too if they saw our place at the gate. Permits stay only
+//     if their client listed the gate after our transaction had deleted our place. Of the permits that stay, at most L are granted.
 //
 // For Curator's clients see Call.look of package lock.
 func (w *waiter) serve(ctx context.Context) (Grant, error) {
@@ -94,7 +94,7 @@ func (w *waiter) take(ctx context.Context, try *retry.Tries) (g Grant, taken boo
 		}
 	}
 	lists, err := t.RunKeyed(ctx, e.Dirs()[0])
-	if t.Left != nil { // the request is abandoned: the background deletes the place and the permits, so no goroutine can inherit them
+	if t.Left != nil { // the request is abandoned: package znode deletes the place and the permits, so no goroutine can inherit them
 		w.Listener.Left(t.Left)
 	}
 	switch {

@@ -185,7 +185,8 @@ func (w *waiter) lookAhead(ctx context.Context, path, elder string) {
 		return
 	}
 	if data != nil {
-		// Safety: wayClear relies on own.W. The request names the zxid of our create, so a change between the two fires it at once.
+		// Safety: wayClear relies on own.W. The request names the zxid of our create, so a change since our create fires a watch
+		// at once.
 		w.own.W, way.behind = set[0], set[1]
 	}
 	way.before = set[len(data)] // cost only

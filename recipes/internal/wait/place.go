@@ -44,7 +44,7 @@ type listener interface {
 	Ahead(e *Place)                        // the call waits, or more is known of the contender ahead
 	Held(t *Opened) error                  // returns the error of a try
 	TimedOut(t *Opened, cause error) error // returns the error of a wait that cause has ended
-	Left(undone <-chan struct{})           // the background deletes our nodes, and then closes undone
+	Left(undone <-chan struct{})           // a goroutine in the background deletes our nodes, and then closes undone
 	GoesOn(e *Place)                       // the place at the gate was exchanged for e
 }
 
@@ -223,7 +223,7 @@ type Verdict struct {
 	first    *kind.Contender
 }
 
-// ErrNotListed: our own node is not in the list. It never means that the queue is empty, as go-zookeeper's Lock takes it.
+// ErrNotListed: our own node is not in the list. It never means that the queue is empty; go-zookeeper's Lock wrongly takes it so.
 var ErrNotListed = errors.New("our contender is not in the queue")
 
 // Decide asks the kind about the contender called name among all those in its queue. A verdict is large, so callers provide it.

@@ -112,11 +112,11 @@ func (k *Node) isAnchor() bool {
 	return k.Flags&zk.FlagSequence == 0 && k.Key != nil && k.Name == k.Prefix
 }
 
-// sendAnchor adds the forms of the transaction that creates the anchor k. Each form expects a different number of the key's nodes to exist.
-// All forms fail only if another contender came and went between them.
+// sendAnchor adds several versions of the transaction that creates the anchor k. Each version expects a different number of the
+// key's nodes to exist. All versions fail only if another contender came and went between them.
 func (n *KeyNode) sendAnchor(b *session.Batch, k *Node) {
 	create := &zk.CreateRequest{Path: k.Path, Data: []byte{}, Acl: k.ACL, Flags: zk.FlagEphemeral}
-	for have := range n.Needed { // if so many nodes exist, this form creates the rest
+	for have := range n.Needed { // if so many nodes exist, this version creates the rest
 		made := make([]bool, len(n.Dirs))
 		for i := range have {
 			made[i] = true

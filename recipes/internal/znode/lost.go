@@ -12,7 +12,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// lostSessions are the lost sessions that the servers may not have ended yet. ClientNodes.mu guards them.
+// lostSessions are the lost sessions that the servers have perhaps not ended yet. ClientNodes.mu guards them.
 //
 // A session that is lost by our clock lives on at the servers for up to its timeout, or longer if a server was restarted. So do its
 // contenders. This client does not wait: the first request of the next session deletes them by name. The client also closes the lost
@@ -95,7 +95,8 @@ func (st *ClientNodes) clear(s *session.Session, todo []*SessionNodes) {
 	deleteOrphans(s, search(s, unnamed))
 }
 
-// search finds the names of orphans whose create was not answered. The end of the session removes the others.
+// search finds the names of orphans whose create was not answered. If a node is created only after the search, the end of its
+// session removes it.
 func search(s *session.Session, orphans []orphan) (there []orphan) {
 	lists := map[string][]string{}
 	for _, g := range orphans {

@@ -142,7 +142,8 @@ func finishDrop(ks []*Node, err error) error {
 	return nil
 }
 
-// deleteAll deletes in one request. One node that is gone already fails it, and the janitor then takes the nodes one by one.
+// deleteAll deletes in one request. If one of several nodes is already gone, the request fails. The janitor then deletes them one
+// by one.
 func deleteAll(ctx context.Context, ks []*Node) error {
 	if keysOf(ks) == nil {
 		b := ks[0].Owner.Session.Batch()

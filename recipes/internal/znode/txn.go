@@ -32,8 +32,8 @@ type Txn struct {
 	// The access list of each key's node that exists already; nil for the others.
 	lookedAt []*session.Reply
 
-	// Left is closed when the background has undone a transaction that was abandoned, because Run failed without knowing its outcome.
-	// Callers keep others from the queue until then (lock.Client.whenLeft). Nil otherwise.
+	// Left is closed when a goroutine in the background has undone an abandoned transaction: Run failed without knowing its
+	// outcome. Callers keep others from the queue until then (lock.Client.whenLeft). Nil otherwise.
 	Left chan struct{}
 }
 
@@ -45,8 +45,8 @@ type Txn struct {
 //	refused, or not sent            the refusal      never exist          exist         the caller deletes Gone in the end
 //	reply lost, found applied       nil              exist                are deleted   the caller deletes Born in the end
 //	reply lost, found not applied   ErrNotApplied    absent, may come     exist         recheck: Born. The caller: Gone
-//	abandoned, before any of these  ctx's, or why    the background       as Born       the background deletes what exists of both,
-//	                                it is unknown    still finds out                    then closes Left. The caller: nothing
+//	abandoned, before any of these  ctx's, or why    a goroutine still    as Born       that goroutine deletes what exists of both,
+//	                                it is unknown    finds out                          then closes Left. The caller: nothing
 //
 // An error that is ErrNotApplied, or has OutcomeNotSent, allows another try.
 func (t *Txn) Run(ctx context.Context, lists ...string) (children [][]string, err error) {
@@ -140,8 +140,8 @@ func (t *Txn) settle(ctx context.Context) (settled bool, err error) {
 	}
 }
 
-// abandon returns cause, and lets the background find the outcome and undo the transaction. The background first waits for the answer, or
-// for the end of the connection. After an answer there is nothing to search for.
+// abandon returns cause. A goroutine in the background finds the outcome and undoes the transaction. It first waits for the
+// answer, or for the end of the connection. After an answer there is nothing to search for.
 func (t *Txn) abandon(cause error) error {
 	t.Left = make(chan struct{})
 	t.Owner.Spawn(func() {

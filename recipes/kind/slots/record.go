@@ -99,8 +99,8 @@ func CarryRecord(data []byte, created int64) []byte {
 	return r.Encode()
 }
 
-// From is the time when slots begin to count: the later of the declaration of their schedule and the begin of the record. The parameter
-// created is the time when the record's node was created.
+// From is the time when slots begin to count: the later of the declaration of their schedule and the beginning of the record. The
+// parameter created is the time when the record's node was created.
 func (r *Record) From(declared, created time.Time) time.Time {
 	if r.Since != 0 {
 		created = time.UnixMilli(r.Since)

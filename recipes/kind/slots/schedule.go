@@ -24,8 +24,8 @@ import (
 // that it shows twice is two instants.
 type Schedule struct {
 	minute, hour, day, month, weekday uint64
-	// Whether the day of the month, or the weekday, is "*" or a step over it. If at least one of the two fields is, a day must match both;
-	// otherwise it must match one. Cron does the same.
+	// starDay says whether the day of the month is "*" or a step over it, and starWeekday says so of the weekday. If at least one
+	// of them is true, a day must match both fields; otherwise it must match one. Cron does the same.
 	starDay, starWeekday bool
 	zone                 *time.Location
 }

@@ -28,7 +28,7 @@ func Proof(t testing.TB, builds ...Build) {
 	}
 }
 
-// Daily says that make test and make prove run the test without the race detector only: it starts many processes.
+// Daily says that make test and make prove run the test only in the build without the race detector: it starts many processes.
 func Daily(t testing.TB) {
 	t.Helper()
 	if os.Getenv("TESTS") != "" && build != Unraced {
@@ -36,9 +36,9 @@ func Daily(t testing.TB) {
 	}
 }
 
-// Of returns the number reduced under the race detector and in everyday runs, otherwise the number whole. The detector makes each step
-// five to ten times slower, and keeps up to 256 KiB for every goroutine that was alive at the same time. make prove also runs such a
-// test, and does the whole in the build without the race detector.
+// Of returns its parameter reduced under the race detector and in everyday runs, and otherwise its parameter whole. The detector
+// makes each step five to ten times slower, and keeps up to 256 KiB for every goroutine that was alive at the same time. make
+// prove also runs such a test, and does the whole in the build without the race detector.
 func Of[T any](whole, reduced T) T {
 	if build == Raced || os.Getenv("TESTS") == "everyday" {
 		return reduced

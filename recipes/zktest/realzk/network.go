@@ -78,7 +78,7 @@ func InNetwork(tb NetworkTB) *Network {
 	return nil
 }
 
-// runAgain runs a test in another process of this binary, until a run is not void, or the third one is.
+// runAgain runs a test in another process of this binary until a run is not void, at most three times.
 func runAgain(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
 	for run := 1; ; run++ {
 		out, err := runOnce(tb, attr)

@@ -2,8 +2,9 @@
 //
 //	found, err := evidence.Of(path, payload, data, children, listChild)
 //
-// The package sends no request: the caller lists the children, and a sub-node when the evidence asks for it. A [Found] without a kind is
-// a node that nothing reveals. A [*Misfit] is a node that shows parts of two types of locks, or is part of a lock itself.
+// The package sends no request: the caller lists the children, and a sub-node when the evidence asks for it. If a [Found] has no
+// kind, nothing in the node shows what it is. A [*Misfit] is a node that shows parts of two types of locks, or is part of a lock
+// itself.
 package evidence
 
 import (
@@ -19,9 +20,10 @@ import (
 
 // Found is the result.
 type Found struct {
-	Kind   *kind.Kind  // nil: nothing reveals the kind
+	Kind   *kind.Kind  // nil: nothing in the node shows its kind
 	Params kind.Params // as declared; nil for a kind that was guessed
-	Kazoo  int         // the permits of a kazoo semaphore; 0 if it is none
+	// Kazoo is the number in the data, if the node may be a semaphore of kazoo's; otherwise 0. Without children it may be a counter instead.
+	Kazoo int
 }
 
 // Misfit is why no kind fits an undeclared node.

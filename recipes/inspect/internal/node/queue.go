@@ -56,10 +56,10 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.C
 	return &c, nil
 }
 
-// Contenders reads the holders and the waiters of the lock at path, and finds its junk. The function children lists the children of a
-// node; it lists none if the node does not exist. It reads all queues before it judges any. Of a semaphore it reads the permits first,
-// and then the gate, where clients wait for permits. A Curator client that is granted its permit in between has left the gate by then,
-// and counts as a holder.
+// Contenders reads the holders and the waiters of the lock at path, and finds its junk. The function children lists the children
+// of a node; it lists none if the node does not exist. It reads all queues before it judges any. Of a semaphore it reads the
+// permits first, and then the gate, where clients wait for permits. A Curator client creates its permits while it is at the gate,
+// and leaves the gate when they are granted. If it leaves between the two readings, its permits count as held.
 func Contenders(path string, f evidence.Found, children func(dir string) ([]string, error), read func(dir string) Reader) (holders, waiters []kind.Party, junk []string, err error) {
 	queue := func(dir string) ([]kind.Party, error) {
 		names, err := children(dir)

@@ -26,7 +26,8 @@ func (c Clock) Now() Stamp {
 	return Stamp{At: now, Slept: c.Slept(now)}
 }
 
-// Slept is how long the machine has been suspended so far; the caller has just read moment.
+// Slept is how long the machine has been suspended so far. The parameter moment is the present time, which the caller has just
+// read.
 func (c Clock) Slept(moment time.Time) time.Duration {
 	if c.Replaced != nil {
 		return c.Replaced()
@@ -56,8 +57,9 @@ const wholeTimeout Fraction = 96
 // on the first alone; the others keep leases and sessions from ending early.
 //
 //  1. Chain <= 15/16 wholeTimeout, and Report >= half a tick, because T is at least 4 ticks: see proof.deadline in package session.
-//  2. Lease + Report + Beat + Spacing <= Chain. Chain begins with an older frame than the lease. While heartbeats come in time, that
-//     frame was sent at most Report + Beat + Spacing before the write. So Chain does not shorten the lease.
+//  2. Lease + Report + Beat + Spacing <= Chain. Lease counts from the last committed write, and Chain from an older frame: see touched in
+//     package session. While heartbeats come in time, that frame was sent at most Report + Beat + Spacing before the write. So Chain does
+//     not shorten the lease.
 //  3. Beat < Doubt, so a heartbeat has time for its answer. Doubt + Beat <= Lease, so after Doubt another server still has the time
 //     Beat to commit a heartbeat.
 //  4. 10 Spacing <= Lease - Beat. After the first heartbeat that fails, ten passes over the servers fit into the lease.

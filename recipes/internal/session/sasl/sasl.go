@@ -120,7 +120,7 @@ func (l *Login) challenge(conn io.Reader) ([]byte, error) {
 	return challenge, nil
 }
 
-// Explain returns the error of a handshake as that of the login, if that had begun.
+// If the login had begun, Explain returns a handshake's error as an error of the login.
 func (l *Login) Explain(err error) error {
 	if !l.begun {
 		return err

@@ -325,7 +325,7 @@ func (b *Book) look(ctx context.Context, name string, ask func(ctx context.Conte
 	return found
 }
 
-// failure says why a name does not resolve, and whether its last addresses are tried; "" if it does.
+// failure says why a name does not resolve, and whether its last addresses are tried; "" if the name resolves.
 func (b *Book) failure(name string) (why string, tried bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
