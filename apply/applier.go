@@ -244,8 +244,8 @@ func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	return refusal.NotAdmin(x.client, there, "of "+desired.Root, desired.Root)
 }
 
-// The parameter set has the administrators and readers of a root. checkAdmin refuses a connection that is none of these
-// administrators. The apply of such a connection would fail at some write, or create nodes that these administrators cannot
+// checkAdmin refuses a connection that is none of the administrators in set. The parameter set holds the administrators and
+// readers of a root. The apply of such a connection would fail at some write, or create nodes that these administrators cannot
 // change. Only the servers know whether an ip entry matches this connection, so every ip entry counts as ours. The source says
 // where the set comes from.
 func (x *Applier) checkAdmin(set *plan.Access, source, root string) error {
@@ -352,18 +352,18 @@ func (r *job) setOf() string {
 	return "of " + r.p.Root
 }
 
-// takeLock verifies the plan. Because of this verification, an apply that will be refused writes nothing, not even a contender. If
-// Begin did not take the apply lock, takeLock takes it and verifies the plan again: another apply may have finished in between.
-// Under the lock, no other apply can finish. The transactions check the versions of the nodes that they write, so they detect
-// edits by hand.
+// takeLock verifies the plan before it writes anything. So if the plan is already stale, takeLock writes nothing, not even a
+// contender. If Begin did not take the apply lock, takeLock takes it and verifies the plan again: another apply may have finished
+// in between. This second check may refuse the plan after takeLock has created missing nodes. Under the lock, no other apply can
+// finish. The transactions check the versions of the nodes that they write, so they detect edits by hand.
 //
-// lock returns the nodes that the apply relies on ([prepare.Ground]), and the lists that new nodes get in the second pass.
+// takeLock returns what the apply knows of its own nodes ([prepare.Ground]), and the lists that new nodes get in the second pass.
 func (r *job) takeLock(ctx context.Context) (ground *prepare.Ground, created []plan.ACLStep, err error) {
 	if err = r.verify(ctx); err != nil {
 		return nil, nil, err
 	}
-	// A plan made by a reader has the root's access list without digest hashes. The servers show the hashes to an administrator, so
-	// lock reads that list again.
+	// A plan made by a reader has the root's access list without digest hashes. The servers show an administrator the hashes, so
+	// takeLock reads that list again.
 	if r.own, err = read.Shown(ctx, r.s, record.ScaffoldPath(r.p.Root), r.own); err != nil {
 		return nil, nil, refusal.Read(record.ScaffoldPath(r.p.Root), err)
 	}

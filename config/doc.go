@@ -24,7 +24,7 @@
 //     declarations and reports cycles. From here on the declarations of a directory never change.
 //  3. internal/eval: an evaluation is made for the configuration, and one for each instance of a module. It evaluates each
 //     declaration once, in that order, with exactly the values that it refers to, and keeps the results. internal/functions has the
-//     functions that an expression can call, and internal/forms what ZooKeeper and cron demand of a text.
+//     functions that an expression can call. internal/forms has the rules of ZooKeeper and cron for texts.
 //  4. This package checks the rules between declarations, and builds the trees (load.go, intentcheck.go).
 //
 // load.go calls these steps, each with the value of the one before. All values of this language are known before an apply. Only
@@ -58,6 +58,6 @@
 // A configuration is its operator's own code, as with Terraform. Limits find a mistake early and say where it is.
 // internal/syntax/source.go limits files and nodes, internal/static/declarations.go limits modules. internal/functions limits the
 // results of some functions, and internal/syntax the nesting of expressions. Nothing limits the time and memory of expressions in
-// general. Load cannot be interrupted from within: a program that needs that calls it in a goroutine and abandons it, as the
-// command does.
+// general. Load cannot be interrupted. A program that must be able to stop waiting calls Load in a goroutine and abandons the
+// goroutine, as the command does.
 package config

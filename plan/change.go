@@ -47,9 +47,9 @@ type Change struct {
 	MissingParts []string `json:"-"`
 	// Former is the node of the lock at PreviousPath.
 	Former *Node `json:"-"`
-	// Missing is the outermost part of a deleted node's address that the configuration does not declare. If a moved lock takes the
-	// path of a lock that is no longer declared, a plan also shows the deletion of the latter. In that case the field Leaves is
-	// the Reason of this deletion, and Missing is a part of the deleted lock's address.
+	// Missing is the outermost part of a deleted node's address that the configuration does not declare. A moved lock may take the
+	// path of an old lock that is no longer declared. Then a plan also shows the deletion of the old lock. Leaves is the Reason of
+	// that deletion, and Missing is a part of the old lock's address.
 	Missing Addr   `json:"-"`
 	Leaves  Reason `json:"-"`
 	// FormerLists are the access lists that the apply replaces by After.Payload.ChildACL on the nodes of a family's keys; nil for

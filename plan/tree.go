@@ -96,8 +96,8 @@ type Node struct {
 	Payload *kind.Payload `json:"-"`
 	// ACL is the node's access list: as declared, or as the server answered.
 	ACL kind.List `json:"-"`
-	// AllowWorld and AllowLockout are declared in the acl block that applies: the author
-	// wants everybody to write, or to give up our own admin right.
+	// AllowWorld and AllowLockout are set in the acl block that applies. With AllowWorld, the list may let everybody write. With
+	// AllowLockout, it may leave us without the right ADMIN.
 	AllowWorld   bool `json:"allow_world,omitempty"`
 	AllowLockout bool `json:"allow_lockout,omitempty"`
 	// Live is what ZooKeeper knows about the node; current trees only.
@@ -191,7 +191,7 @@ type Drift struct {
 	Path string `json:"path"`
 	// Deleted: it is declared, the last apply left it, and it is gone.
 	Deleted bool `json:"deleted,omitempty"`
-	// Attributes are those that are not as declared; nil if the node is not declared, or as another type.
+	// Attributes are those that are not as declared. They are nil if the node is not declared, or is declared as another type.
 	Attributes []Attribute `json:"attributes,omitempty"`
 }
 

@@ -180,7 +180,7 @@ func standing(c *recipes.Client, set *plan.Access) (k check.Condition, admin boo
 	k = check.Condition{Name: "identity", Why: "the ensemble block says who may apply this stack (admins), and who may plan and look (readers)"}
 	maybe := func(what, does string) {
 		k.Verdict, k.Next = check.Unsure, does+" from where the servers know us as one"
-		k.What = fmt.Sprintf("we are %s; whether we are one of the %s too, only the servers know", me, what)
+		k.What = fmt.Sprintf("we are %s; only the servers know whether we are also one of the %s", me, what)
 	}
 	switch {
 	case administers != 0:
@@ -301,7 +301,7 @@ func Administrators(ctx context.Context, c *recipes.Client, path string) (at str
 	return "", nil
 }
 
-// checkID says which ensemble this is, if an apply has been here and we may know.
+// If an apply has written the ensemble's id and we may read it, checkID says which ensemble this is.
 func checkID(ctx context.Context, s *direct.Session, declared *plan.Tree) ([]check.Condition, error) {
 	id, _, err := read.EnsembleID(ctx, s, declared.Root)
 	switch {

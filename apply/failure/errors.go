@@ -213,8 +213,8 @@ func (e *ConflictError) Explain() explain.Explanation {
 
 // TooLargeError: the transaction is larger than a ZooKeeper server accepts, and cannot be cut because it contains one change. The
 // field Refused means that it was sent. The servers ended the connection each time, and did so for harmless requests of the same
-// length, while they answered short ones. Their jute.maxbuffer is lower than Limit, the default. Without Refused, nothing was
-// sent.
+// length, while they answered short ones. Their jute.maxbuffer is lower than ZooKeeper's default, with which servers accept a
+// transaction of Limit bytes. Without Refused, nothing was sent.
 type TooLargeError struct {
 	Addr              plan.Addr // of the change; "" if the record alone is too large
 	Path              string

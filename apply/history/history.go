@@ -90,7 +90,8 @@ func (a Author) Entry(c *recipes.Client, operation string, at time.Time) Entry {
 	return Entry{At: at.UTC(), Operation: operation, Who: a.Who, Identities: failure.WhoWeAre(c), Version: a.Version, CI: a.CI, Message: a.Message}
 }
 
-// encode returns an entry of at most maxEntry bytes. It cuts the longest texts of an entry that would be longer.
+// encode returns an entry of at most maxEntry bytes. If an entry is too long, encode shortens its lists, and then its longest
+// texts.
 func (e Entry) encode() json.RawMessage {
 	e.Identities, e.Others = slices.Clone(e.Identities), slices.Clone(e.Others)
 	if e.CI != nil {

@@ -195,7 +195,7 @@ func (f *keyed) list(ctx context.Context, s *direct.Session) error {
 	return err
 }
 
-// listAll lists several nodes. A listing is never read ahead.
+// listAll lists several nodes. ReadAhead cannot send listings, so each costs a round trip.
 func listAll(ctx context.Context, s *direct.Session, paths []string) ([][]string, error) {
 	names := make([][]string, len(paths))
 	return names, forEach(ctx, &Tally{}, s, paths, func([]string) direct.Reads { return direct.Reads{} }, func(ctx context.Context, s *direct.Session, i int) (err error) {
@@ -252,7 +252,8 @@ func (f *keyed) nodes(key string) []string {
 
 // look returns the operations that delete the node of a key, none if it is gone. The error is a usedError if the key is in use.
 //
-// The operations do no harm. ZooKeeper deletes no node with children, and a client begins again if the node for its place is gone.
+// The operations do no harm. ZooKeeper deletes no node with children. If the key's node is gone when a client wants to queue
+// there, the client begins again.
 func (f *keyed) look(ctx context.Context, s *direct.Session, key string) (ops []tx.Op, err error) {
 	contents, parts := 0, 0
 	for _, path := range f.nodes(key) {

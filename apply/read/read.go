@@ -413,8 +413,8 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 	}
 }
 
-// isPart reports whether the lock above the node has it among its Parts already. This happens only if the configuration no
-// longer has the lock; otherwise nothing inside our locks is visited.
+// isPart reports whether the lock above the node has it among its Parts already. A node inside a lock is visited only if the walk
+// does not reach the lock and r.names has both paths. A configuration that declares the lock names no path inside it.
 func (r *reader) isPart(path string) bool {
 	above := r.seen[kind.ParentPath(path)]
 	return above != nil && slices.ContainsFunc(above.Live.Parts, func(p plan.Part) bool { return kind.JoinPath(above.Path, p.Name) == path })

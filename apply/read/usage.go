@@ -97,7 +97,7 @@ func (r *reader) part(ctx context.Context, s *direct.Session, path, name string)
 	}, nil
 }
 
-// record completes the part that users of the lock write: its data, with the version that it has by now.
+// record adds to a part the data that users of the lock write there, and its present version.
 func (r *reader) record(ctx context.Context, s *direct.Session, path string, part plan.Part) (plan.Part, error) {
 	data, stat, err := s.Get(ctx, kind.JoinPath(path, part.Name))
 	switch {
@@ -198,9 +198,9 @@ func sortUsage(n *plan.Node, line []entry, junk []string) *kind.Usage {
 	return u
 }
 
-// describe reads who the contenders are, up to the limit. The others are known only by their places. Of a single semaphore, all
-// permits are read: if it had more permits before, a place does not tell whether its permit was granted then. In a family, only
-// the first contenders of each key are read, and a permit that is not read counts as granted.
+// describe reads who the contenders are, up to the limit. The others are known only by their places. If a semaphore is no family,
+// describe reads all its permits: their number may have changed, so a place does not prove a grant. In a family, only the first
+// contenders of each key are read, and a permit that is not read counts as granted.
 func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, limit int) error {
 	var reads direct.Reads
 	var told []*entry

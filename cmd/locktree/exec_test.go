@@ -365,7 +365,7 @@ func TestExecKeepsTheLockAtLeastThatLong(t *testing.T) {
 		"until it is lost": {func(k keeping) { require.NoError(k.t, k.server.Delete(k.node)) }, "true", exit.OK, 5 * time.Minute,
 			"locktree: /t/ledger was lost 5m0s before -at-least was over: another machine may run the command again\n"},
 		"until it is asked back": {func(k keeping) { require.NoError(k.t, k.other.Revoke(k.t.Context(), k.node)) }, "true", exit.OK, 5 * time.Minute,
-			"locktree: another program asks for /t/ledger back: it gets it 5m0s before -at-least is over\nlocktree: released /t/ledger after 5m0s\n"},
+			"locktree: another program asks for /t/ledger back: releasing it 5m0s before -at-least is over\nlocktree: released /t/ledger after 5m0s\n"},
 		// The operator who stops the job does not want to wait.
 		"until it is interrupted": {func(k keeping) { k.interrupt() }, "true", exit.OK, 5 * time.Minute, "locktree: released /t/ledger after 5m0s\n"},
 	} {

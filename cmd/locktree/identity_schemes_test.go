@@ -131,7 +131,7 @@ func namesOfServers(t *testing.T, o *office) {
 	}
 	require.Contains(t, o.must(exit.OK, nobodyIs, "apply", "-auto-approve"), "Apply complete!")
 	require.Contains(t, o.must(exit.OK, nobodyIs, "plan", "-detailed-exitcode"), "No changes.")
-	require.Contains(t, o.must(exit.OK, nobodyIs, "doctor"), "unsure  identity: we are world:anyone; whether we are one of the administrators too, only the servers know")
+	require.Contains(t, o.must(exit.OK, nobodyIs, "doctor"), "unsure  identity: we are world:anyone; only the servers know whether we are also one of the administrators")
 	o.must(exit.OK, nobodyIs, "destroy", "-auto-approve")
 }
 

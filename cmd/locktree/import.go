@@ -29,7 +29,7 @@ func importCommand(a *app) *cobra.Command {
 	c.ValidArgsFunction = a.firstAddress(&f.loadFlags)
 	c.Flags().StringVar(&o.From, "from", "", "the `PATH` of the subtree to look at")
 	c.Flags().StringVar(&o.File, "generate", "", "write what was found to this new `FILE`")
-	c.Flags().StringArrayVar(&o.Kinds, "kind", nil, "the `[PATH=]TYPE` of nodes that no program uses, such as mutex; may be repeated")
+	c.Flags().StringArrayVar(&o.Kinds, "kind", nil, "declare nodes that no program uses as this `[PATH=]TYPE`, such as mutex; may be repeated")
 	c.Flags().StringVar(&o.Ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
 	c.Flags().BoolVar(&f.OverwriteData, "overwrite-data", false, "replace data that another program wrote into the node")
 	return c

@@ -57,7 +57,7 @@ type Name struct {
 	HasKey, Listed bool
 }
 
-// Output is an output. Exactly one of the last three fields is set.
+// Output is an output. It has a Value, or an Ensemble and a Path, or a reason in Unknown.
 type Output struct {
 	Name, Description string
 	Value             cty.Value // wholly known

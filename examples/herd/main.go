@@ -1,5 +1,5 @@
 // Command herd counts the events that one release of a lock sends, for three ways to wait, on the in-memory server. It has no
-// configuration and no generated handles: the textbook's locks and ours queue at one path, which it makes.
+// configuration and no generated handles. It declares one lock itself, and clients of all three ways queue there.
 package main
 
 import (

@@ -227,8 +227,9 @@ func ownedElsewhere(all []Ensemble, but int) []*plan.Tree {
 	return out
 }
 
-// If an address matches on some ensemble, onlyUnmatched drops the problem that it matches nothing on another one. If it matches on
-// none, only the first plan keeps that problem. The warning about targets also stays only there.
+// A plan has a problem for each address of its options that matches nothing on its ensemble. If the address matches on another
+// ensemble, onlyUnmatched drops the problem. If it matches on none, only the first plan keeps the problem. The warning about
+// targets also stays only there.
 func onlyUnmatched(plans []*plan.Plan) {
 	matched := func(like plan.Problem) bool {
 		return slices.ContainsFunc(plans, func(p *plan.Plan) bool {

@@ -334,11 +334,11 @@ func warnDraining(p *plan.Plan) {
 		then := "This plan leaves it closed: plan the whole configuration, which opens it again, or deletes it if it is not declared."
 		switch {
 		case c.Action == plan.Forget:
-			then = "It is opened again before it is forgotten."
+			then = "This plan opens the lock again and forgets it, in one write."
 		case c.Action == plan.Replace, c.NextPath != "":
-			then = "This plan finishes: it is replaced when it is idle."
+			then = "This plan replaces the lock when it is idle."
 		case c.Action == plan.Delete:
-			then = "This plan finishes: it is deleted when it is idle. An apply of a configuration that declares it opens it instead."
+			then = "This plan deletes the lock when it is idle. An apply of a configuration that declares it opens it instead."
 		}
 		access.Tell(p, problem.Warning, problem.Draining, n, "Lock was left draining",
 			fmt.Sprintf("An apply was interrupted while it waited for %s to become idle, and since then the lock grants nothing new. %s", c.Addr, then))

@@ -276,11 +276,11 @@ func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 		says      string // of the problem; "" when the change itself shows it
 	}{
 		"declared":     {declared: true, action: plan.Update},
-		"not declared": {action: plan.Delete, says: "it is deleted when it is idle"},
-		"replaced":     {declared: true, opts: plan.Options{Replace: []string{"a.mutex"}}, action: plan.Replace, says: "it is replaced when it is idle"},
-		"forgotten":    {intent: plan.Intent{Removals: []plan.Removal{{From: "a.mutex"}}}, action: plan.Forget, says: "opened again before it is forgotten"},
+		"not declared": {action: plan.Delete, says: "deletes the lock when it is idle"},
+		"replaced":     {declared: true, opts: plan.Options{Replace: []string{"a.mutex"}}, action: plan.Replace, says: "replaces the lock when it is idle"},
+		"forgotten":    {intent: plan.Intent{Removals: []plan.Removal{{From: "a.mutex"}}}, action: plan.Forget, says: "opens the lock again and forgets it"},
 		"not planned":  {declared: true, intent: beside, opts: plan.Options{Targets: []string{"b.mutex"}}, action: plan.NoOp, says: "leaves it closed"},
-		"another path": {elsewhere: true, action: plan.Delete, says: "it is replaced when it is idle"},
+		"another path": {elsewhere: true, action: plan.Delete, says: "replaces the lock when it is idle"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, lock := drained(t)

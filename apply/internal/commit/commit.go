@@ -107,8 +107,8 @@ func (r *Sender) settle(ctx context.Context, results []zk.MultiResponse, err err
 // not expected: a session with a hundred watches needs that much to reconnect.
 const Suspect = 8 << 10
 
-// unreadTries is how often a transaction, and then a harmless request of its length, must end their connections. After that, the
-// transaction counts as longer than the servers accept. Small requests in between must be answered.
+// A try is unread if the transaction loses its connection, and so does a harmless request of the same length after it. After
+// unreadTries such tries, the transaction counts as longer than the servers accept. Small requests in between must be answered.
 const unreadTries = 2
 
 // probe sends a short transaction that only checks our contender in the apply lock. It proves that servers answer on the
@@ -236,9 +236,9 @@ func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 	}
 }
 
-// readOutcome reads the record, and reports whether it shows that the transaction was committed. A destroy that found no record
-// has none to delete. It raises the data version of the apply lock instead; only the holder of that lock raises this version.
-// r.tx.Index is nil only for the last transaction of a destroy.
+// readOutcome reads the record, and reports whether it shows that the transaction was committed. If there was no record before a
+// destroy, its absence shows nothing. Then readOutcome reads the data version of the apply lock: every destroy raises it, and only
+// the holder of the lock does. r.tx.Index is nil only for the last transaction of a destroy.
 func (r *Sender) readOutcome(ctx context.Context, s *direct.Session) (read.Head, bool, error) {
 	h, err := read.HeadAt(ctx, s, r.Plan.Index.Path)
 	if err != nil || r.tx.Index != nil || !r.Record.Absent || !h.Pin.Absent {

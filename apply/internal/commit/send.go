@@ -210,7 +210,7 @@ func (r *Sender) missed(ctx context.Context, err error) bool {
 		return unread == nil
 	case errors.As(err, &node) && node.Path == h.Path && errors.Is(err, zk.ErrNoAuth):
 		h.State = history.Closed
-	case errors.Is(err, tx.ErrTooLong) && !r.tx.Divisible && h.State == history.Whole && 4*tx.Size(r.all[:r.notes]) > r.size: // notes of at most a quarter of the size are not why it is too long
+	case errors.Is(err, tx.ErrTooLong) && !r.tx.Divisible && h.State == history.Whole && 4*tx.Size(r.all[:r.notes]) > r.size: // the history is the cause only if it is more than a quarter of the transaction
 		h.State = history.Short
 	default:
 		return false

@@ -7,8 +7,8 @@
 // ZooKeeper cannot set lists in a transaction. So each is guarded by its version, and noted in the record beforehand. If an apply
 // ends here, the note stays, and the next apply finishes.
 //
-// The package relies on a held lock, whose session fences the writes, and on plan for the steps. It changes no data except the
-// note in the record.
+// The package relies on a held lock, whose session fences the writes, and on plan for the steps. The only data that it changes is
+// that of the record and of the apply lock.
 package lists
 
 import (
@@ -46,8 +46,8 @@ type Phase struct {
 // left in the record. It stops between two lists when ctx ends: the rest stays noted.
 //
 // These writes are not in a transaction with the check of the lock. Their session fences them: the session of Held is the lease's,
-// and after its end servers refuse its requests. Against programs that do not take the lock, each write has the version of the
-// list that it replaces.
+// and after its end servers refuse its requests. Programs may change a list without the lock, so each write checks the version of
+// the list that it replaces.
 //
 // Set makes two passes over all lists: every right is granted everywhere before any is withdrawn. New nodes of this apply admit
 // the old and the new administrators (tx.Op.Then). So if an apply that replaces an administrator ends at any write, the old one or
@@ -139,8 +139,8 @@ func (r *Phase) setNext(ctx context.Context, step plan.ACLStep) (int32, error) {
 	return aversion, err
 }
 
-// clearPending writes the record without its note, under the lock, and sets the final access list for contenders in the lock's
-// data. The record has the version that our transaction left.
+// clearPending writes the record without its note, under the lock. If contenders of the lock get fewer rights, it also writes
+// their final access list into the lock's data. The record has the version that our transaction left.
 func (r *Phase) clearPending(ctx context.Context) error {
 	data, err := tx.Settled(r.Plan, r.Noted).Encode()
 	if err != nil {

@@ -33,8 +33,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Unanswered is how long servers that keep a session alive may leave the request for the lock without an answer. The library
-// would repeat the request as long as its caller waits; a CI run would hang unnoticed.
+// Unanswered limits the wait for the answer to the first request for the lock. Servers may keep a session alive and yet not answer
+// it. The library would repeat the request as long as its caller waits; a CI run would hang unnoticed.
 const Unanswered = time.Minute
 
 // Held is the apply lock of one stack, with the session it belongs to.
@@ -193,8 +193,9 @@ func Detached(ctx context.Context, s *direct.Session) (context.Context, context.
 // committed.
 const Tries = 3
 
-// Write sets the data of one node under the lock, in one transaction with the operations of the parameter beside. A copy sent
-// again after a lost reply has the same version, so at most one is applied. A refusal may then be the echo of our own success.
+// Write sets the data of one node under the lock. The operations in the parameter beside are part of the same transaction. A copy
+// sent again after a lost reply has the same version, so at most one is applied. A refusal may then be the echo of our own
+// success.
 //
 // Version and data tell whether our write was applied. Two writers of the same data at the same version
 // cannot be distinguished, and need not be: under the lock, the other one wrote what we wanted.

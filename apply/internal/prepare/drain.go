@@ -235,9 +235,9 @@ func Widen(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 	return p, nil
 }
 
-// missingRights returns the rights that the transaction needs on the node and a list does not give us. READ is
-// not among them: a node that we may not read is not in the plan. Entries that may be ours (ip, schemes
-// of plug-ins) do not count here. At worst we grant ourselves too much, until the plan's list is set.
+// missingRights returns the rights that the transaction needs on the node, without those that the parameter list gives us. READ is
+// not among them: a node that we may not read is not in the plan. Entries that may be ours (ip, schemes of plug-ins) do not count
+// here. At worst we grant ourselves too much, until the plan's list is set.
 func missingRights(h *lock.Held, c *plan.Change, list kind.List) kind.Perm {
 	need := kind.PermWrite
 	if access.Need(c.Kind)&kind.PermCreate != 0 {

@@ -5,11 +5,12 @@
 //	drained, err := prepare.Drain(ctx, held, p, besides)
 //
 // [Scaffold] creates the nodes that an apply needs, and [Widen] grants the rights that it lacks. [Drain] waits until the locks
-// that are to be deleted or replaced are idle. Each records in a [refusal.Besides] what it wrote, for error messages. [Widen] and
-// [Drain] note the versions that they write in a copy of the plan.
+// that are to be deleted or replaced are idle. [Scaffold] returns the paths of the nodes that it created. [Widen] and [Drain] note
+// in a [refusal.Besides] what they wrote, for error messages. They note the versions that they wrote in a copy of the plan.
 //
-// The package relies on read for the present nodes and on a held lock for its writes. It writes nothing of the plan, so an apply
-// that ends here leaves what the next one finishes or undoes; [Drained.Reopen] opens the locks again.
+// The package relies on read for the present nodes. [Widen] and [Drain] rely on a held lock for their writes; [Scaffold] needs
+// none. The package writes nothing of the plan, so an apply that ends here leaves what the next one finishes or undoes;
+// [Drained.Reopen] opens the locks again.
 package prepare
 
 import (

@@ -216,7 +216,7 @@ func ParseInfo(id string) *failure.LockInfo {
 	}
 	for _, s := range []*string{&info.ID, &info.Path, &info.Operation, &info.Who, &info.Version, &info.Info} {
 		if quoted := strconv.Quote(*s); strings.ContainsFunc(*s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			*s = quoted[1 : len(quoted)-1] // JSON can spell control characters without containing any
+			*s = quoted[1 : len(quoted)-1] // an escape in JSON, such as \u001b, becomes a control character when it is decoded
 		}
 	}
 	return &info

@@ -128,7 +128,7 @@ func evaluatePrincipal(s scope) {
 	}
 	if scheme == "x509" && forms.FromTheTop.MatchString(plain.AsString()) {
 		s.in.Add(syntax.WarningAt(d.Head, "Subject may be written backwards", "The servers write a subject in reverse order: first the certificate's last part, most often its common name (CN). "+
-			"If the certificate has its common name last, write the parts in reverse order. The servers recognise its owner only if the order is theirs."))
+			"If the certificate itself ends with its common name, write the parts of this id the other way round: the common name first. The servers recognise its owner only if the order is theirs."))
 	}
 	s.r.Value = cty.ObjectVal(map[string]cty.Value{
 		"name": cty.StringVal(d.Block.Name()), "scheme": cty.StringVal(scheme), "id": id,

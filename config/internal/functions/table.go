@@ -137,8 +137,8 @@ func (in Module) file() function.Function {
 	})
 }
 
-// WithoutValues adapts the functions for an evaluation without values: env is unknown, arguments may be. Our functions cannot
-// handle unknown list elements.
+// WithoutValues adapts the functions for an evaluation without values: the result of env is unknown, and arguments may be unknown.
+// Our functions cannot handle unknown list elements.
 func WithoutValues(table map[string]function.Function) map[string]function.Function {
 	table = maps.Clone(table)
 	for _, name := range []string{"alltrue", "anytrue", "coalesce", "issensitive", "length", "lookup", "nonsensitive", "sensitive", "sum", "tolist", "tomap", "toset", "tostring"} {

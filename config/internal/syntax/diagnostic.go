@@ -157,8 +157,8 @@ func HintIn(root, given string, names []string, none string) string {
 	return Hint("", full, none)
 }
 
-// advice says what to type next, for frequent errors of hcl whose own words do not say it, or lead astray. Of the entries for one
-// summary, the first whose part occurs in the detail is used.
+// advice says what to type next, for frequent errors of hcl whose own words do not say it, or lead astray. Several entries may
+// have the same title. Advise uses the first one whose part is in the error's detail.
 type advice struct {
 	title, part, text string // for an error with this summary (title) and this part in its detail: what to type
 	instead           bool   // text replaces hcl's own words

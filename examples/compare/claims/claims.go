@@ -37,7 +37,7 @@ func (r *Results) Terms() map[string]any {
 	return map[string]any{"Crowd": longQueue, "Handed": manyReleases, "Held": held, "Enough": staleLimit, "Deaf": writesAfter, "Observed": 3 * r.TTL, "Locks": locks}
 }
 
-// Handover is the time from a release to the next grant; locktree's is 1.
+// Handover is the time from a release to the next grant, divided by that of locktree.
 func (r *Results) Handover(of Fair) string {
 	for _, f := range r.Fair {
 		if f.System == drivers.Ours && f.handover() > 0 {

@@ -66,7 +66,7 @@ func removedAdmins(p *plan.Plan, s *Sides) kind.List {
 	return slices.DeleteFunc(withAdmin(formerInsiders(p, s)).Without(p.Set.List()), func(a kind.ACL) bool { return masked(a) || plan.Everybody(a) })
 }
 
-// tellOpen says that no administrators are named. Rights on locks do not depend on that.
+// tellOpen says that no administrators are named. Rights on locks that have an acl do not depend on that.
 func tellOpen(p *plan.Plan, s *Sides) {
 	if p.RootSet.Standing != record.StandsOpen || s.Current.Frame == nil || p.RootSet.Limited || !hasIdentity(s) {
 		return
@@ -146,8 +146,8 @@ func ownDrift(p *plan.Plan, s *Sides) {
 	slices.SortStableFunc(p.Drifted, func(a, b plan.Drift) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// ownChange plans one change. A list whose hashes are hidden from us cannot be written. A list with the entries of others cannot
-// be made from a hidden one either: it is not known which hidden entries are the others' and stay.
+// ownChange plans one change. A list whose hashes are hidden from us cannot be written. If others may have entries in a list with
+// hidden hashes, no new list can be made from it: we cannot tell which entries are theirs.
 func ownChange(p *plan.Plan, c plan.AccessChange, joined bool) {
 	if c.After.Masked() || joined && c.Before.Masked() {
 		Tell(p, problem.Warning, problem.Access, &plan.Node{Addr: c.Addr, Path: c.Pin.Path}, "Access list cannot be planned",

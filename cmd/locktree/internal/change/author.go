@@ -11,8 +11,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// ciSystems are recognized by the variable mark, which each of them sets. Only the variables in run go into the history: others
-// may be secrets.
+// ciSystems are the CI systems that the program recognizes. Each sets the environment variable that the field mark names. Only the
+// variables in run go into the history: others may be secrets.
 var ciSystems = []struct {
 	name, mark string
 	run        []string // parts of the run's URL, which are joined: texts, and $NAMES of variables

@@ -59,9 +59,9 @@ type watched struct {
 	source lockview.Source // of the target, guarded by mu
 }
 
-// Run serves until ctx ends, even if servers cannot be reached. It calls serving with the address as soon as it serves. It reads
-// the configurations (at least one) again when a file changes, or when a signal comes from hangups. A configuration that cannot be
-// read, now or later, does not affect the others.
+// Run serves until ctx ends, even if servers cannot be reached. At the start it calls the function serving with the page's
+// address: the listener is already open. It reads the configurations (at least one) again when a file changes, or when a signal
+// comes from hangups. A configuration that cannot be read, now or later, does not affect the others.
 func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, hangups <-chan os.Signal, serving func(address string)) error {
 	s.board, s.watched = newBoard(s.Options), map[string]*watched{}
 	handler := newServer(s.board.handler())

@@ -99,8 +99,8 @@ const noAnswer = "No answer yet."
 
 // Follow looks at ensembles until ctx ends or the function show returns false. It calls show on progress, and after each round:
 // when every ensemble has brought a snapshot or an error. After the first snapshot it also calls show at each interval while an
-// ensemble fails or brings neither. If the first round brings no snapshot, Follow ends. It returns what is known, and for each
-// ensemble the error of its last look.
+// ensemble has failed or does not answer. If the first round brings no snapshot, Follow ends. It returns what is known, and for
+// each ensemble the error of its last look.
 func Follow(ctx context.Context, targets []Target, interval time.Duration, show func(known []lockview.LocksOf, rounds int) (more bool)) ([]lockview.LocksOf, []error) {
 	type answer struct {
 		of       int

@@ -208,7 +208,7 @@ func (x *job) leaseToken(client *recipes.Client, lease *recipes.Lease) (uint64, 
 	case token == 0, errors.Is(proof, zk.ErrNoAuth):
 		x.release(lease, time.Time{})
 		return 0, nil, Own(stack.DeniedAt(context.WithoutCancel(lease.Context()), client, errors.Join(zk.ErrNoAuth, view.Failf("Lock cannot be kept",
-			"The command was not run, and %s was released: the access list lets this program queue for it, but not read its own contender, which proves that the lock is held. Grant \"lock\" to it in the lock's acl, and apply.", lease.Path())), lease.Path()))
+			"The command was not run, and %s was released: the access list lets this program queue for it, but not read its own contender. Only that read proves that the lock is held. Grant \"lock\" to it in the lock's acl, and apply.", lease.Path())), lease.Path()))
 	}
 	return token, s, nil
 }

@@ -147,7 +147,7 @@ func (x *job) linger(ctx context.Context, lease *recipes.Lease, until time.Time,
 				x.say("%s was lost %v before -at-least was over: another machine may run the command again", lease.Path(), left())
 				return false
 			}
-			x.say("another program asks for %s back: it gets it %v before -at-least is over", lease.Path(), left())
+			x.say("another program asks for %s back: releasing it %v before -at-least is over", lease.Path(), left())
 			return true
 		case s := <-signals:
 			if child.Ends(s) {

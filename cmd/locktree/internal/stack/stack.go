@@ -244,7 +244,7 @@ func (s *Stack) AllRead(ctx context.Context, trees []*plan.Tree) error {
 	return nil
 }
 
-// Denied adds to an error that servers refused a request who we are, and who could grant the right. It says more if the refusal is
+// If servers refused a request, Denied adds to the error who we are and who could grant the right. It says more if the refusal is
 // about the stack's root, or about the tool's own nodes in it.
 func (s *Stack) Denied(ctx context.Context, i int, err error) error {
 	err = Denied(ctx, s.Clients[i], err)
@@ -257,7 +257,7 @@ func (s *Stack) Denied(ctx context.Context, i int, err error) error {
 	return err
 }
 
-// Denied adds to an error that servers refused a request who we are, and who could grant the right.
+// If servers refused a request, Denied adds to the error who we are and who could grant the right.
 func Denied(ctx context.Context, c *recipes.Client, err error) error {
 	if !errors.Is(err, zk.ErrNoAuth) {
 		return err

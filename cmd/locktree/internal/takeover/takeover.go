@@ -39,7 +39,7 @@ type Options struct {
 	From     string   // the subtree
 	File     string   // to write; "" is none
 	Ensemble string   // "" is the only one
-	Kinds    []string // [PATH=]TYPE of nodes that no program uses
+	Kinds    []string // [PATH=]TYPE to declare for nodes that no program uses
 }
 
 // The function One is like an import block on the command line: a plan of one address, which is shown, approved and applied.

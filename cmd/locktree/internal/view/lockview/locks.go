@@ -203,7 +203,7 @@ type Source struct {
 	Files       int
 	Fingerprint string // of its files
 	Read        time.Time
-	Error       string    // why it could not be read again, "" if it is in force as it stands in its files
+	Error       string    // why it could not be read again; "" if the files were read as they are now
 	Failed      time.Time // since when it could not be read
 }
 

@@ -65,7 +65,8 @@ type twig struct {
 	subs []*twig
 }
 
-// rootOf puts every path below its nearest ancestor that is shown. A filter selects only locks.
+// rootOf puts every path below its nearest ancestor that is shown. With a filter, it leaves out gaps and the nodes of others: a
+// filter selects only locks.
 func (s Status) rootOf(tree *plan.Tree, nodes []*inspect.Report, gaps []read.Gap) *twig {
 	root := &twig{path: tree.Root}
 	all := []*twig{}

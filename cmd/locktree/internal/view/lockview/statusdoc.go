@@ -132,7 +132,7 @@ type lockDoc struct {
 	MaxWait  string   `json:"max_wait,omitempty"`
 	Owner    string   `json:"owner,omitempty"`
 	Runbook  string   `json:"runbook,omitempty"`
-	Exceeded []string `json:"exceeded,omitzero"` // where a limit is declared
+	Exceeded []string `json:"exceeded,omitzero"` // present, perhaps empty, if the lock declares a limit
 	Once     *onceDoc `json:"once,omitempty"`
 }
 

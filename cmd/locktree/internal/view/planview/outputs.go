@@ -64,8 +64,9 @@ func decoded(o *plan.Output) (v any) {
 	return v
 }
 
-// valueDiff writes values as JSON has them, line by line, each with the sign of its change. The layout is Terraform's.
-// The sign of a value stands at a column, its contents four columns to the right, its closing bracket two.
+// valueDiff writes values as JSON has them, line by line, each with the sign of its change. The layout is Terraform's. The methods
+// get the column of a value's sign. The signs of its contents stand four columns to the right of it, and its closing bracket
+// stands two columns to the right.
 type valueDiff struct{ view.Stream }
 
 func (d valueDiff) paintSign(sign string) string { return d.Paint(symbolColours[sign])(sign) }

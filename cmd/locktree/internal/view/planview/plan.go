@@ -1,8 +1,8 @@
 // Package planview renders plans and applies: a [Plan] before an apply, each [Event] during it, [Applied] after it. It also
 // renders the locks in ZooKeeper ([Live]), output values ([Outputs]) and the [History] of applies.
 //
-// The text follows Terraform's layout and the JSON Terraform's formats, so that tools for those read ours. It relies on package
-// plan for everything that it says, and computes no change. It shows the user name of a digest, never its hash.
+// The text has Terraform's layout, and the JSON has Terraform's formats, so tools for Terraform can read both. The package relies
+// on package plan for everything that it says, and computes no change. It shows the user name of a digest, never its hash.
 //
 //	out.Show(planview.Plan{Plans: []*plan.Plan{p}, Files: sources})
 package planview
