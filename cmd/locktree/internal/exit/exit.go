@@ -30,7 +30,7 @@ const (
 	// and env(1) use those from 124 on in the same way.
 	Slot      = 122             // with -once: the slot was run or skipped before; -E sets another code
 	Lost      = 123             // the lock was lost while the command ran, or the command was ended to give the lock back
-	Conflict  = 124             // the lock was not acquired; -E sets another code
+	Conflict  = 124             // the lock is held, draining or has a full queue; -E sets another code
 	Own       = 125             // anything that failed outside the command
 	CannotRun = child.CannotRun // the command is not executable
 	NotFound  = child.NotFound  // there is no such command
