@@ -7,13 +7,13 @@
 // deadlocks in several reports. A Report has the contenders of all clients, also those of Curator and kazoo, whether the lock is
 // declared or not.
 //
-// The package writes nothing and remembers nothing. A report is not a snapshot: its parts are read one after another, and it may be
+// The package writes nothing and remembers nothing. A report is not a snapshot: its parts are read one after another, and the report may be
 // out of date when you get it.
 //
-// The packages below it look at more than one lock:
+// The packages below this one look at more than one lock:
 //
 //   - scan: every lock of a tree or of a whole ensemble, once or repeatedly, with the sessions and the servers
-//   - words: what the servers tell of themselves and of their clients
+//   - words: what the servers tell about themselves and about their clients
 //   - survey: the locks that other programs have created without a declaration
 //   - check: the conditions for the guarantees of package recipes, and for the health of clients and servers
 package inspect

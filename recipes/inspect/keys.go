@@ -1,20 +1,20 @@
 package inspect
 
-// Keys is how the keys of a family are used. A look reads a bounded number of them, so each count says which keys it covers. A look at a
-// family with fanout lists some of its directories in turn. So InUse may be several looks old, unless the servers answer the four-letter
-// word dump.
+// Keys says how the keys of a family are used. A look reads a bounded number of keys, so the comment of each count says which keys the
+// count covers. If the family has fanout, a look lists only some of its directories, and later looks list the others. So InUse may be
+// several looks old, unless the servers answer the four-letter word dump.
 type Keys struct {
 	InUse  int // the nodes of keys, without those that are known to be empty
-	Queues int // keys of InUse with a known number of holders and waiters: all of them if dump lists the contenders
-	Waited int // keys of Queues with waiters
-	Looked int // keys of Queues whose holders and first waiters were read
-	Empty  int // nodes without a contender when they were read: a crash left them; the servers or the next user delete them
+	Queues int // the keys in use whose numbers of holders and waiters are known: all keys in use if dump lists the contenders
+	Waited int // the keys counted in Queues that have waiters
+	Looked int // the keys counted in Queues whose holders and first waiters were read
+	Empty  int // nodes that had no contender when they were read: a crash left them; the servers or the next user delete them
 	Closed int // nodes that we may not read
-	// Busiest is the key of Queues with the most waiters, nil if there are none. Longest is the key of Looked that has been held
-	// for the longest, nil if no holder was read.
+	// Busiest is the key with the most waiters, of those counted in Queues; nil if no key has waiters. Longest is the key that has been
+	// held for the longest time, of those counted in Looked; nil if no holder was read.
 	Busiest, Longest *Report
-	Read             []*Report // the keys of Looked
-	// Dirs is the number of directories of the family, and Listed how many of them were listed so far. Both are 0 if all keys in use are
-	// known.
+	Read             []*Report // the reports of the keys counted in Looked
+	// Dirs is the number of directories of the family. Listed is the number of directories that were listed so far. Both are 0 if all keys
+	// in use are known.
 	Listed, Dirs int
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Contender is one place in a queue, of any client. A field is zero if its client does not write it.
+// Contender is one place in a queue, whichever client library created it. A field is zero if the contender's client does not write it.
 type Contender = kind.Party
 
 // NewContender reads a contender in dir from its name, and from its node's data and stat unless they are nil.
@@ -21,7 +21,7 @@ func NewContender(dir string, c kind.Contender, data []byte, stat *zk.Stat) Cont
 	return node.NewContender(dir, c, data, stat)
 }
 
-// ReadContender reads one contender; nil without an error if it has gone.
+// ReadContender reads one contender. If the contender has gone, the result is nil without an error.
 func ReadContender(ctx context.Context, s *session.Session, dir string, c kind.Contender) (*Contender, error) {
 	return node.ReadContender(ctx, s, dir, c)
 }
@@ -30,27 +30,28 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, c kind.C
 type Report struct {
 	Path    string
 	Kind    *kind.Kind    // as declared, or guessed from the contenders; nil if there is nothing to guess from
-	Guessed bool          // nothing is declared here
+	Guessed bool          // the node has no declaration, so Kind is a guess
 	Payload *kind.Payload // the declaration; nil when there is none
 	Why     error         // why there is no declaration; usually kind.ErrForeign
 	Holders []Contender   // in order
 	Waiters []Contender   // in order
 	Junk    []string      // paths of children that are not contenders; the recipes ignore them
 
-	// Family and Key are set for a key: the path of its family, and the key as programs know it. Kind and Payload then come from the
-	// family.
+	// Family and Key are set if the lock is a key of a family: Family is the path of the family, and Key is the key as programs name it.
+	// Kind and Payload then come from the family.
 	Family, Key string
-	// Keys describes the keys of a family that a Scanner has looked at; nil for other kinds. Holders and Waiters are then empty, because
-	// each key has its own report in Keys.
+	// Keys describes the keys of a family that a Scanner has looked at; nil for other kinds. In the report of a family, Holders and Waiters
+	// are empty, because each key has its own report in Keys.
 	Keys *Keys
-	// Job is what is recorded of the slots of a once; nil for other kinds.
+	// Job says which slots of a job were started, if Kind is kind.Once; nil for other kinds.
 	Job *Job
 }
 
-// Lock looks at the lock at path: one request for the node, one for each queue, one for each contender, one for the record of a once. It
-// writes nothing. For the node of a key, up to three more requests find the family that declares it. For a family, Lock reads only the
-// declaration: package scan reads its keys. Lock reads the parts one after another, so the report of a busy lock may show both a holder
-// and its successor. It leaves out contenders that leave meanwhile. If the node does not exist the error is zk.ErrNoNode.
+// Lock looks at the lock at path, and writes nothing. It sends two requests for the node, one for each sub-node with a queue, one for each
+// contender, and one for the record of a job. For the node of a key, up to three more requests find the family that declares the key. For a
+// family, Lock reads only the declaration: package scan reads its keys. Lock reads the parts one after another, so the report of a busy
+// lock may show both a holder and its successor. Lock leaves out contenders that leave meanwhile. If the node does not exist, the error is
+// zk.ErrNoNode.
 func Lock(ctx context.Context, c session.Source, path string) (*Report, error) {
 	if err := kind.ValidatePath(path); err != nil {
 		return nil, errs.Errorf("recipes: inspect: %w", err)
@@ -67,7 +68,7 @@ func Lock(ctx context.Context, c session.Source, path string) (*Report, error) {
 	if path == "/" { // the root cannot be a lock
 		return in, nil
 	}
-	if errors.Is(n.Why, kind.ErrForeign) && len(n.Data) == 0 { // the node of a key is empty and foreign too
+	if errors.Is(n.Why, kind.ErrForeign) && len(n.Data) == 0 { // a key's node has no data and no declaration: does a family above declare the key?
 		of, err := family.Above(ctx, s, path, func() {})
 		if err != nil {
 			return nil, err
@@ -89,7 +90,7 @@ func (in *Report) Busy() bool {
 	return in != nil && (len(in.Holders)+len(in.Waiters) > 0 || in.Keys != nil && in.Keys.InUse > 0)
 }
 
-// Locks yields the lock; of a family, those of its keys that were read.
+// Locks yields the report of the lock itself, or, for a family, the reports of the keys that were read.
 func (in *Report) Locks(yield func(*Report) bool) {
 	if in.Keys == nil {
 		yield(in)
@@ -102,7 +103,7 @@ func (in *Report) Locks(yield func(*Report) bool) {
 	}
 }
 
-// Contenders yields holders and waiters.
+// Contenders yields the holders and the waiters of each lock that Locks yields.
 func (in *Report) Contenders(yield func(*Contender) bool) {
 	for lock := range in.Locks {
 		for _, cs := range [][]Contender{lock.Holders, lock.Waiters} {

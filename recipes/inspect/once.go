@@ -12,15 +12,15 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// Job is what is known of a job that runs once for each slot, beside who holds its lock.
+// Job is what is known about a job that runs once for each slot, apart from the holder of its lock.
 type Job struct {
-	Record *slots.Record // which slots were started; nil if it could not be read
+	Record *slots.Record // which slots were started; nil if the record could not be read
 	From   time.Time     // only slots after this time count; it is a time of the ensemble's clock
 	Why    error         // why the record could not be read
 }
 
-// NewJob reads the data of a job's record node. The parameter declared is the time when the job's schedule was declared, and created the
-// time when the record node was created.
+// NewJob reads the data of a job's record node. The job's schedule was declared at the time declared. The record node was created at the
+// time created.
 func NewJob(data []byte, declared, created time.Time) *Job {
 	j := &Job{}
 	if j.Record, j.Why = slots.ParseRecord(data); j.Why == nil {
@@ -29,7 +29,7 @@ func NewJob(data []byte, declared, created time.Time) *Job {
 	return j
 }
 
-// ReadJob reads the record of the job at path, which has declaration p; nil for other kinds.
+// ReadJob reads the record of the job at path, whose declaration is p. It returns nil if k is not kind.Once.
 func ReadJob(ctx context.Context, s *session.Session, path string, k *kind.Kind, p *kind.Payload) (*Job, error) {
 	if k != kind.Once {
 		return nil, nil
@@ -48,8 +48,9 @@ func ReadJob(ctx context.Context, s *session.Session, path string, k *kind.Kind,
 	return NewJob(data, time.UnixMilli(declared), time.UnixMilli(stat.Ctime)), nil
 }
 
-// Slots says which slots of a job were run, are due, and were missed at the caller's time. (The ensemble tells its time only to clients
-// that write.) An error means that the record cannot be read, or that this machine does not know the job's time zone.
+// Slots says which slots of a job were run, which are due, and which were missed. The parameter now is a time of the caller's clock,
+// because the ensemble tells its time only to clients that write. An error means that the record cannot be read, or that this machine does
+// not know the job's time zone.
 func (in *Report) Slots(now time.Time) (slots.Outlook, error) {
 	switch {
 	case in.Job == nil || in.Payload == nil:

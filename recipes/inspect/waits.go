@@ -11,17 +11,17 @@ import (
 
 // Waits is the wait-for graph of several locks. See WaitsFor.
 type Waits struct {
-	All       []Wait     // every waiting contender, by lock and place
+	All       []Wait     // every waiting contender, in the order of the locks and of their queues
 	Deadlocks []Deadlock // cycles, which waiting cannot resolve
 }
 
-// Wait is one waiting contender and those in its way.
+// Wait is one waiting contender, with the contenders in its way.
 type Wait struct {
 	Lock   string // the lock's path
 	Waiter Contender
-	Behind []Contender // waiters ahead of it: all of them come first
-	Held   []Contender // holders that exclude it
-	Any    bool        // in a semaphore, the wait may end when one of Held leaves
+	Behind []Contender // waiters ahead of Waiter: all of them come first
+	Held   []Contender // holders that exclude Waiter
+	Any    bool        // the lock is a semaphore: the wait may end when one of Held leaves
 }
 
 // Deadlock is a cycle of contenders: each waits for the next, the last for the first.
@@ -29,11 +29,11 @@ type Deadlock []Step
 
 // Step is one party of a Deadlock.
 type Step struct {
-	Who   string // the name that it gives itself, or its session or its node
-	Owner int64  // its session; 0 if none owns it
-	Holds string // the lock that the previous party waits for
-	Ahead bool   // it does not hold that lock, but is ahead in its queue
-	Waits string // the lock that it waits for itself
+	Who   string // the name that the party gives itself; if it gives none, its session or its node
+	Owner int64  // the party's session; 0 if it has none
+	Holds string // the lock that the party holds or is ahead in; the previous party waits for this lock
+	Ahead bool   // the party does not hold the lock Holds, but is ahead in its queue
+	Waits string // the lock that the party waits for
 }
 
 // String returns the cycle in one line: "deadlock: A holds x and waits for y; B holds y and waits for x".
@@ -55,8 +55,8 @@ func (s Step) String() string {
 }
 
 // WaitsFor combines the reports of several locks of one ensemble. It takes all contenders of one session for one party. So a program that
-// does unrelated things under one Client may seem to wait for one lock while it holds another. It then appears in a Deadlock that does not
-// exist. No party waits for itself. The reports may also be of different moments; a real deadlock is still there at the next look.
+// does unrelated things under one Client may seem to wait for one lock while it holds another. The program then appears in a Deadlock that
+// does not exist. No party waits for itself. The reports may also be of different moments; a real deadlock is still there at the next look.
 func WaitsFor(locks ...*Report) *Waits {
 	g := &waitGraph{names: map[party]string{}, waits: map[party][]Wait{}}
 	for _, in := range locks {
@@ -66,7 +66,7 @@ func WaitsFor(locks ...*Report) *Waits {
 	return &Waits{g.all, g.deadlocks()}
 }
 
-// party is a session, or the node of a contender without one.
+// party is a session, or the node of a contender without a session.
 type party struct {
 	session int64
 	node    string
@@ -81,16 +81,16 @@ func partyOf(c Contender) party {
 
 type waitGraph struct {
 	all   []Wait
-	names map[party]string // the first ID of each
+	names map[party]string // the first ID that a contender of the party gives
 	order []party          // the parties that wait, in the order of the reports, so that equal reports give equal answers
 	waits map[party][]Wait // the waits of the parties that may be stuck
 }
 
-// step is the wait that keeps a party from going on, and the party that it waits for.
+// step says why a party cannot go on: the lock that it waits for, and the next party, which is in its way.
 type step struct {
 	next  party
 	lock  string
-	ahead bool // next is ahead in the queue, and does not hold the lock
+	ahead bool // the party next is ahead in the queue, and does not hold the lock
 }
 
 func (g *waitGraph) name(p party) string {
@@ -127,9 +127,9 @@ func (g *waitGraph) add(in *Report) {
 	}
 }
 
-// blocker returns a party that keeps the wait from ending; false if there is none. A party that can go on is not in g.waits any more. All
-// contenders ahead must go first. All holders must leave too; if one permit may be enough (Any), one holder that can leave suffices. A
-// waiter may need several permits, but blocker assumes that it needs one. So a deadlock over several may be missed.
+// blocker returns a party that keeps the wait from ending; false if there is none. A party that can go on is no longer in g.waits. For the
+// wait to end, all contenders ahead must go first. All holders must leave too; if one permit may be enough (Any), one holder that can leave
+// suffices. A waiter may need several permits, but blocker assumes that it needs one. So it may miss a deadlock over several permits.
 func (g *waitGraph) blocker(w Wait) (step, bool) {
 	stuck := func(c Contender) bool { return partyOf(c) != partyOf(w.Waiter) && g.waits[partyOf(c)] != nil }
 	goesOn := func(c Contender) bool { return !stuck(c) }
@@ -143,7 +143,7 @@ func (g *waitGraph) blocker(w Wait) (step, bool) {
 }
 
 // nextStep returns the first step that keeps a party from going on; false if there is none. A party goes on only if all its waits end: it
-// may need each of them before it gives back what it holds.
+// may need each of these locks before it gives back what it holds.
 func (g *waitGraph) nextStep(p party) (step, bool) {
 	for _, w := range g.waits[p] {
 		if s, ok := g.blocker(w); ok {
@@ -153,8 +153,8 @@ func (g *waitGraph) nextStep(p party) (step, bool) {
 	return step{}, false
 }
 
-// settle forgets the waits of parties that will go on, until nothing changes. The rest are in a cycle or wait for one: each of them waits
-// for another one of the rest, and there are finitely many.
+// settle forgets the waits of parties that will go on, until nothing changes. The parties that are left are in a cycle, or wait for a
+// cycle: each of them waits for another party that is left, and there are finitely many.
 func (g *waitGraph) settle() {
 	for left := -1; left != len(g.waits); {
 		left = len(g.waits)
@@ -166,11 +166,12 @@ func (g *waitGraph) settle() {
 	}
 }
 
-// deadlocks follows, from every party that is stuck, the party it waits for. Each such walk ends in a cycle; each cycle is returned once.
+// deadlocks starts a walk at every party that is stuck. The walk goes from each party to the party that it waits for, so it ends in a
+// cycle. Each cycle is returned once.
 func (g *waitGraph) deadlocks() (out []Deadlock) {
-	// A walk that meets its own steps has found a cycle. A walk that meets an earlier walk has found nothing new, because the earlier one
-	// went on to its end. Each party has one next, so no two cycles share a party.
-	seen := map[party]int{} // the number of the walk that came by a party, from 1; 0 if none did
+	// A walk that meets its own steps has found a cycle. A walk that meets an earlier walk has found nothing new, because the earlier walk
+	// went on to its end. Each party has one next party, so no two cycles share a party.
+	seen := map[party]int{} // the number of the walk that came by a party, counted from 1; 0 if no walk did
 	for walk, p := range g.order {
 		if g.waits[p] == nil {
 			continue

@@ -9,7 +9,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Certificate is one that an encrypted connection depends on: ours, the server's, or of an authority that signed one of them.
+// Certificate is a certificate that an encrypted connection depends on: ours, the server's, or that of an authority that signed one of
+// these.
 type Certificate = session.Certificate
 
 // A certificate that expires within noticeOfExpiry is a finding.

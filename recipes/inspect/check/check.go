@@ -26,9 +26,9 @@ type Verdict int
 const (
 	// Holds: the condition holds.
 	Holds Verdict = iota
-	// Unsure: the check could not find out whether it holds, or found a risk but no violation.
+	// Unsure: the check could not find out whether the condition holds, or found a risk but no violation.
 	Unsure
-	// Fails: it does not hold. Condition.Why says what depends on it.
+	// Fails: the condition does not hold. Condition.Why says what depends on it.
 	Fails
 )
 
@@ -41,18 +41,18 @@ type Condition struct {
 	Name    string // such as "session timeout", or "access /locks/a" with a path
 	Verdict Verdict
 	What    string // what was found
-	Why     string // what depends on it
-	Next    string // what to do; "" when it holds
+	Why     string // what depends on the condition
+	Next    string // what to do; "" when the condition holds
 }
 
 // Client judges the server that this client is connected to, the certificates of this connection, and this client's access to the locks at
-// paths. Most conditions on the server keep two processes from believing that they hold the same lock. Client asks the server that this
-// client is connected to, with the words conf, srvr and mntr where they are allowed. If conf is not allowed, it opens and closes one
-// session with the shortest possible timeout, which reveals the tick. It writes nothing into the tree. An error means that there was no
+// paths. Most conditions on the server keep two processes from believing that they hold the same lock. Client asks that server with the
+// four-letter words conf, srvr and mntr, where the server allows them. If the server does not allow conf, Client opens and closes one
+// session with the shortest possible timeout, which reveals the tick. Client writes nothing into the tree. An error means that there was no
 // session, or that ctx ended.
 //
-// No client can check that the clocks of all machines run at the right rate. Nor can it check that the other servers are configured as
-// this one is.
+// No client can check that the clocks of all machines run at the right rate. Client also cannot check that the other servers have the same
+// configuration as this one.
 func Client(ctx context.Context, c session.Source, paths ...string) ([]Condition, error) {
 	s, err := session.Live(ctx, c)
 	if err != nil {
@@ -87,7 +87,8 @@ func checkServer(ctx context.Context, s *session.Session) []Condition {
 	return found
 }
 
-// checkTimeout compares tick and timeout: type proof of package session says why a tick may be a quarter of the timeout.
+// checkTimeout compares a tick of the servers with the session timeout t. The type proof in package session says why a tick may be up to a
+// quarter of the timeout.
 func checkTimeout(t, tick time.Duration, how string) Condition {
 	k := Condition{Name: "session timeout", Why: "a lease lasts half a session timeout; that is safe only if a tick is at most a quarter of the session timeout",
 		What: fmt.Sprintf("the servers granted %v; a tick is %v, by %s", t, tick, how)}
@@ -101,11 +102,12 @@ func checkTimeout(t, tick time.Duration, how string) Condition {
 	return k
 }
 
-// sessions has the session timeouts that a server grants, and the elections that it has seen. A field is zero if the server does not say.
+// sessions has the session timeouts that a server grants, and the elections that the server has seen. A field is zero if the server does
+// not say.
 type sessions struct {
-	shortest, longest time.Duration // the session timeouts that it grants
-	elections         int           // how many it has seen since it started
-	slowest           time.Duration // the slowest of the elections
+	shortest, longest time.Duration // the shortest and the longest session timeout that the server grants
+	elections         int           // the number of elections that the server has seen since it started
+	slowest           time.Duration // the time that the slowest of these elections took
 }
 
 func sessionsOf(conf, mntr string) sessions {
@@ -115,10 +117,10 @@ func sessionsOf(conf, mntr string) sessions {
 	return sessions{ms(conf, `minSessionTimeout=(\d+)`), ms(conf, `maxSessionTimeout=(\d+)`), number(mntr, `zk_cnt_election_time\s(\d+)`), ms(mntr, `zk_max_election_time\s(\d+)`)}
 }
 
-// jobSession is the session timeout that "locktree exec" asks for unless it is told another.
+// jobSession is the session timeout that "locktree exec" asks for, unless its user sets another one.
 const jobSession = time.Minute
 
-// checkLease says what a session timeout of t means on a server, for programs, which try again, and for jobs, which do not.
+// checkLease says what a session timeout of t means on a server: for programs, which try again, and for jobs, which do not try again.
 func checkLease(t time.Duration, of sessions) Condition {
 	tenth := func(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 	k := Condition{Name: "lease", Why: "the session timeout decides how long an outage may last, and how long a lock stays taken after a crash: programs that try again want it short, jobs of hours want it long",
@@ -136,11 +138,11 @@ func checkLease(t time.Duration, of sessions) Condition {
 	return k
 }
 
-// checkStaleness compares how long a server may serve old data with how long the leader waits for the session. A follower that is cut off
-// drops its clients after syncLimit ticks. A client pings every T/3, and its server tells the leader within half a tick. So the leader's
-// last news of a client is at most T/3 and half a tick older than the cut. Hence it expires the clients no earlier than (2T/3 - half a
-// tick) after the cut. So 2T/3 should be at least (syncLimit + 1/2) ticks. No promise rests on this: grants and leases rest on commits,
-// and such a server commits nothing.
+// checkStaleness compares how long a server may serve old data with how long the leader waits for a session (T is the session timeout). A
+// follower that is cut off drops its clients after syncLimit ticks. A client pings every T/3, and its server tells the leader within half a
+// tick. So when the follower is cut off, the leader's last news of a client is at most T/3 plus half a tick old. Hence the leader expires
+// the client's session no earlier than (2T/3 - half a tick) after the cut. So 2T/3 should be at least (syncLimit + 1/2) ticks. No promise
+// depends on this condition: grants and leases need commits, and a server that is cut off commits nothing.
 func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condition {
 	k := Condition{Name: "stale servers", Why: "a server cut off from its leader serves old data for syncLimit ticks; if the leader expires the sessions of its clients earlier, the clients learn of that only from their own clocks"}
 	least := time.Duration(syncLimit)*tick*3/2 + tick*3/4
@@ -171,14 +173,14 @@ func checkClock(system string) Condition {
 	return k
 }
 
-// A lock is a committed write. checkVersion judges a server by the known faults that can lose one. Before 3.9.3, a follower that
-// synchronises with its leader may lose some (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646). Releases up to 3.8 never got the cure. The
-// cure brought a fault to 3.9.3: a follower's log of committed transactions may have a hole, and the follower may become leader
-// (ZOOKEEPER-4925, cured in 3.9.4). A standalone server has no leader.
+// checkVersion judges a server by the known faults that can lose a committed write, because a lock is a committed write. Before 3.9.3, a
+// follower that synchronises with its leader may lose committed writes (ZOOKEEPER-4394, ZOOKEEPER-4643, ZOOKEEPER-4646). Releases up to 3.8
+// never got the cure. The cure brought a fault to 3.9.3: a follower's log of committed transactions may have a hole, and the follower may
+// become leader (ZOOKEEPER-4925, cured in 3.9.4). A standalone server has neither fault, because it has no leader.
 func checkVersion(srvr string, standalone bool) Condition {
 	k := Condition{Name: "server version", Why: "a lock is a committed write: a server that can lose one can let two hold a lock"}
 	v := words.ParseVersion(srvr)
-	if v == nil { // then it does not say whether it is standalone either
+	if v == nil { // a server that does not say its version does not say whether it is standalone
 		k.Verdict, k.What, k.Next = Unsure, "the server does not say its version", "add srvr to 4lw.commands.whitelist, or make sure that it is 3.9.4 or later"
 		return k
 	}
@@ -201,8 +203,8 @@ func checkVersion(srvr string, standalone bool) Condition {
 }
 
 // checkReplica asks whether the server's data has ever differed from the leader's. From 3.6 on, servers compare a digest after each
-// transaction, and only count and log what differs (ZOOKEEPER-3512). In TestRealFullDisks, one of some forty servers with a full disk came
-// back with the nodes of an ended session, and kept them (ZOOKEEPER-4541).
+// transaction, and only count and log the differences (ZOOKEEPER-3512). In TestRealFullDisks, one of about forty servers with a full disk
+// came back with the nodes of an ended session, and kept them (ZOOKEEPER-4541).
 func checkReplica(mntr string, standalone bool) Condition {
 	k := Condition{Name: "replica", Why: "a server whose data differs shows contenders that have left, so that locks stay held, or hides some, so that two may hold a lock"}
 	m := regexp.MustCompile(`zk_digest_mismatches_count\s(\d+)`).FindStringSubmatch(mntr)
@@ -216,7 +218,7 @@ func checkReplica(mntr string, standalone bool) Condition {
 		k.Verdict, k.What = Fails, fmt.Sprintf("its data differed from the leader's after %s transactions since it started", m[1])
 		k.Next = "if the other servers report no difference, stop this one, delete version-2 in its dataDir and dataLogDir, and start it: it copies the data of the leader"
 	default:
-		k.What = "its data has been the leader's since it started"
+		k.What = "its data has not differed from the leader's since it started"
 	}
 	return k
 }
@@ -246,7 +248,7 @@ func checkAccess(ctx context.Context, s *session.Session, path string) (Conditio
 		return k, nil
 	}
 	lacking := missingRight(s, node.List(acl), "CREATE", kind.PermCreate) + missingRight(s, node.List(acl), "DELETE", kind.PermDelete)
-	// Without that list, a client that may create contenders may also read them.
+	// Without child_acl, a client that may create contenders may also read them.
 	if payload.ChildACL != nil {
 		if heartbeat := missingRight(s, payload.ChildACL, "READ", kind.PermRead); heartbeat != "" {
 			lacking += heartbeat + "(on contenders, by child_acl) "
@@ -270,7 +272,7 @@ func missingRight(s *session.Session, list kind.List, name string, perm kind.Per
 	return name + " "
 }
 
-// word asks the server that the session is connected to; "" when it does not answer.
+// word sends a four-letter word to the server that the session is connected to; the answer is "" if the server does not answer.
 func word(ctx context.Context, s *session.Session, word string) (answer string) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -282,7 +284,7 @@ func word(ctx context.Context, s *session.Session, word string) (answer string) 
 	return answer
 }
 
-// number finds the first group of a pattern, 0 when there is none.
+// number returns the number that the first group of a pattern matches; 0 if the pattern does not match.
 func number(text, pattern string) int {
 	if m := regexp.MustCompile(pattern).FindStringSubmatch(text); m != nil {
 		n, _ := strconv.Atoi(m[1]) // the pattern matches digits; a number that overflows is of no use

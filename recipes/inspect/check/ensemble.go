@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	largeSession  = 512 << 10 // bytes of paths; the library keeps its own sessions below that
+	largeSession  = 512 << 10 // bytes of paths; the library keeps its own sessions below this size
 	soonRollOver  = 7 * 24 * time.Hour
 	shortestTrack = time.Minute // the shortest time over which the use of transaction ids is measured
 )
@@ -24,7 +24,7 @@ func Ensemble(snap *scan.Snapshot) []Condition {
 	return []Condition{checkSessions(snap), checkConnections(snap), checkZxid(snap)}
 }
 
-// unknownCondition is a condition that cannot be judged without the answer to word.
+// unknownCondition is a condition that cannot be judged without the answer to the given four-letter word.
 func (k Condition) unknownCondition(what, word string) Condition {
 	k.Verdict, k.What, k.Next = Unsure, what, "add "+word+" to 4lw.commands.whitelist of every server, and see that each of them answers"
 	return k
@@ -90,10 +90,10 @@ func checkConnections(snap *scan.Snapshot) Condition {
 	return k
 }
 
-// checkZxid says when the leader will run out of transaction ids of its epoch. The rate of their use follows from the oldest
-// contender of this epoch: its token is the id of the transaction that created it.
+// checkZxid says when the leader will run out of transaction ids of its epoch. It finds the rate of their use from the oldest contender of
+// this epoch, whose token is the id of the transaction that created it.
 func checkZxid(snap *scan.Snapshot) Condition {
-	k := Condition{Name: "transaction ids", Why: "when those of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
+	k := Condition{Name: "transaction ids", Why: "when the ids of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
 	used, sure := EpochUsed(snap)
 	if !sure { // the condition then names the worse of the two ways of counting
 		k.What = "if the servers count with 32 bits (with zookeeper.wideCounterZxidEnabled the ids last for decades), "
@@ -126,14 +126,15 @@ func checkZxid(snap *scan.Snapshot) Condition {
 	return k
 }
 
-// epochIDs is how many transactions an epoch has, in every release so far. A coming one may have 2^40 (ZOOKEEPER-2789), if
-// zookeeper.wideCounterZxidEnabled is set.
+// epochIDs is how many transaction ids an epoch has in every release so far. In a coming release an epoch may have 2^40 ids
+// (ZOOKEEPER-2789), if zookeeper.wideCounterZxidEnabled is set.
 const epochIDs = 1 << 32
 
-// EpochUsed is the used share of the transaction ids of the leader's epoch. The result known reports whether it is known how
-// servers count these ids. No server says how. Releases before 3.10 give the count 32 bits. With zookeeper.wideCounterZxidEnabled
-// the count has 40 bits, so the first id is 2^40. An id of 2^40 or more is possible with either count: with 32 bits it belongs to
-// epoch 256 or later. For such an id EpochUsed assumes 32 bits, because with 32 bits the ids are used up sooner.
+// EpochUsed returns how much of the leader's epoch is used up, as a share of its transaction ids. No server says how many bits it gives the
+// count of these ids; the result known reports whether the number of bits is known. Releases before 3.10 give the count 32 bits. With
+// zookeeper.wideCounterZxidEnabled the count has 40 bits, so the ids of epoch 1 begin at 2^40. An id of 2^40 or more is possible with
+// either count: with 32 bits it belongs to epoch 256 or later. For such an id EpochUsed assumes 32 bits, because with 32 bits the ids are
+// used up sooner.
 func EpochUsed(snap *scan.Snapshot) (ratio float64, known bool) {
 	ratio, known = float64(snap.Zxid%epochIDs)/epochIDs, snap.Zxid < 1<<40
 	for _, at := range snap.Servers {

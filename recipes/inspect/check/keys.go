@@ -21,17 +21,17 @@ import (
 const (
 	// checkedKeys is how many keys of a family Keys looks at.
 	checkedKeys = 200
-	// leftFor is how long the node of a key may be empty before it is a finding. Servers look for empty containers once a minute, unless
+	// leftFor is how long the node of a key may be empty before Keys reports it. Servers look for empty containers once a minute, unless
 	// znode.container.checkIntervalMs is set.
 	leftFor = 10 * time.Minute
-	// longListing is how long a listing Java clients and zkCli read, in bytes, unless jute.maxbuffer is set.
+	// longListing is the longest listing, in bytes, that Java clients and zkCli read, unless jute.maxbuffer is set.
 	longListing = 1 << 20
 )
 
 // Keys checks up to 200 keys of the family at path, spread over all of them. It checks whether their nodes have the access list that the
 // family declares, whether nodes have long been empty, and whether other programs can list the keys. It sends one or two requests for the
-// family, one for each of its directories, and one or two for each key. An error means that there was no session, or that ctx ended. A node
-// without a readable declaration of a family has no conditions.
+// family, one for each of its directories, and one or two for each key. An error means that there was no session, or that ctx ended. If the
+// node has no readable declaration of a family, Keys returns no conditions.
 func Keys(ctx context.Context, c session.Source, path string) ([]Condition, error) {
 	s, err := session.Live(ctx, c)
 	if err != nil {
@@ -64,7 +64,7 @@ type keysLook struct {
 
 	mu     sync.Mutex
 	looked int
-	other  []string         // nodes with another access list, or with one that we may not read
+	other  []string         // nodes with an access list other than want, or with a list that we may not read
 	empty  map[string]int64 // nodes without a contender, each with the transaction that deleted its last contender
 	seen   []moment.Moment
 }
@@ -77,7 +77,7 @@ func (k *keysLook) list(ctx context.Context, path string) error {
 	}
 	p, err := kind.Decode(data)
 	if err != nil {
-		return nil //nolint:nilerr // there is no family, or it is not readable
+		return nil //nolint:nilerr // there is no declaration, or it is not readable
 	}
 	if k.of = family.New(path, p); k.of == nil {
 		return nil
@@ -155,7 +155,7 @@ func (k *keysLook) read(ctx context.Context, path string) error {
 	return nil
 }
 
-// sameList compares two lists. One of them may hide the hashes of passwords.
+// sameList compares two access lists. One of the lists may hide the hashes of passwords.
 func sameList(a, b kind.List) bool {
 	in := func(x kind.ACL, l kind.List) bool {
 		sure, perhaps := l.Of(x)
@@ -167,7 +167,7 @@ func sameList(a, b kind.List) bool {
 	return all(a, b) && all(b, a)
 }
 
-// findings returns the conditions of the keys. Keys in use are only counted.
+// findings returns the conditions of the keys.
 func (k *keysLook) findings(now time.Time) []Condition {
 	name := " of " + k.of.Path
 	keys := Condition{Name: "keys" + name, Why: "clients refuse a key whose node has another access list than its family declares (ErrKeyForeign), because another program might end its locks",

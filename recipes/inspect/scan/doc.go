@@ -4,13 +4,13 @@
 //	scanner := scan.New(client, scan.Options{Prefix: "/", Reads: 400})
 //	snapshot, err = scanner.Scan(ctx) // a further call reads only what may have changed
 //
-// A [Snapshot] holds a report of each lock, the sessions, the servers and the wait-for graph. [Snapshot.Unread] and [Snapshot.Cut] name the
-// locks that are missing in it.
+// A [Snapshot] holds a report of each lock, the sessions, the servers and the wait-for graph. [Snapshot.Unread] names the locks that could
+// not be read, and [Snapshot.Cut] reports that further nodes were left out.
 //
-// A [Scanner] keeps an entry for each node. One look is a round. It asks the servers for the contenders that they list (package words), and
-// reads the entries that differ from that list. Then it reads new entries, and some of the others, which take turns.
+// A [Scanner] keeps an entry for each node. In each look, it asks the servers which contenders they list (package words), and reads the
+// entries that differ from that list. Then it reads the new entries. The other entries take turns: each look reads some of them.
 //
-// A family of keyed locks is one report, with inspect.Keys in it. A Scanner reads some of the keys in each look, those with waiters
+// A family of keyed locks has one report, with an inspect.Keys in it. A Scanner reads some of the keys in each look, those with waiters
 // first. If Options.Prefix is the node of a key, the Scanner judges that key as its family declares.
 //
 // The package writes nothing. A Scanner refuses a connection that could write.

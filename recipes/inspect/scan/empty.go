@@ -14,13 +14,13 @@ import (
 // sub-nodes of a semaphore are not listed by themselves: they count as part of its node.
 type Empty struct {
 	Path string
-	// Before is a time at which the node was already empty. Servers keep no time of a deletion, so it is the time of the first known write
-	// after the last child was deleted. It is zero if no such write is known.
+	// Before is a time at which the node was already empty. Servers keep no time of a deletion, so Before is the time of the first known
+	// write after the last child was deleted. It is zero if no such write is known.
 	Before time.Time
 }
 
-// emptyNodes finds the nodes below the prefix that programs left. It leaves out a node that never had a child, because nothing says what
-// the node is for.
+// emptyNodes finds the empty nodes that programs left below the prefix. It leaves out a node that never had a child, because nothing says
+// what the node is for.
 func (s *Scanner) emptyNodes() (out []Empty) {
 	if s.opts.Prefix == "" || s.above.Load() != nil { // the empty nodes of a family belong to its keys
 		return nil

@@ -15,12 +15,12 @@ import (
 // entry is a node that is looked at: a lock, or a node that may contain locks.
 type entry struct {
 	path    string
-	asked   bool      // named in Options
-	lock    bool      // declared as a lock
-	leads   bool      // it is above contenders that dump lists: see mayBeKey
+	asked   bool      // Options name this node
+	lock    bool      // Options.Declared has this node
+	leads   bool      // the node is above contenders that dump lists: see mayBeKey
 	look    int       // the last look that read it
 	whole   int       // the last look that read all of it
-	noted   time.Time // when the nodes of all its contenders were last read; zero after a change, so that the next deep look reads them
+	noted   time.Time // when the nodes of all its contenders were last read; zero after a change, so that the entry's next turn reads them
 	read    bool
 	gone    bool
 	mzxid   int64
@@ -28,8 +28,8 @@ type entry struct {
 	stat    *zk.Stat // see directory.stat
 	payload *kind.Payload
 	why     error
-	keyed   *familyState // nil if it is no family
-	number  []byte       // the data, if that may be a number
+	keyed   *familyState // nil if the node is no family
+	number  []byte       // the data, if they may be a number
 	dirs    []*directory // the node itself, then its queues
 	sign    uint64       // a hash of the contenders that dump listed in it
 	report  *inspect.Report
@@ -43,7 +43,7 @@ type directory struct {
 	listed bool
 	pzxid  int64
 	names  []string
-	stat   *zk.Stat // kept if there is only one look
+	stat   *zk.Stat // kept only if there is only one look
 }
 
 // keepsIn reports whether dir is one of the lock's queues.
@@ -51,7 +51,7 @@ func (e *entry) keepsIn(dir string) bool {
 	return e.report != nil && slices.ContainsFunc(e.report.Kind.Queues, func(q kind.Queue) bool { return q.Dir(e.path) == dir })
 }
 
-// dir is the directory at path; a new, unread one if it was not asked for before.
+// dir returns the directory at path. If the entry has none, dir adds one that is not read yet.
 func (e *entry) dir(path string) *directory {
 	for _, d := range e.dirs {
 		if d.path == path {
@@ -76,8 +76,8 @@ func (e *entry) show(latest *inspect.Report) {
 	}
 }
 
-// needsListing reports whether the children of the node itself are to be listed. They may be contenders, or locks, or
-// something that does not belong there.
+// needsListing reports whether the children of the node itself are to be listed. They may be contenders, or locks, or something that does
+// not belong there. The parameter walked says that the node is below the prefix.
 func (d *directory) needsListing(p *kind.Payload, stat *zk.Stat, walked bool) bool {
 	if p == nil {
 		return true

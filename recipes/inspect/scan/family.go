@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// familyReads bounds the requests of a look at a family, without the one or two for its own node.
+	// familyReads bounds the requests of a look at a family, apart from the one or two for its own node.
 	familyReads = 190
 	// dirReads is how many directories of a family with fanout are listed in a look, unless there is only one look.
 	dirReads = 100
-	// dump shows the nodes of keys, except those that are empty or foreign. So while dump lists the contenders, the directories of keys are
-	// listed only every listEvery looks.
+	// The four-letter word dump shows the nodes of all keys that have contenders; only a listing of the directories shows the other nodes.
+	// So while dump lists the contenders, the directories are listed only every listEvery looks.
 	listEvery = 16
-	// firstFew is how many contenders of a queue of a key are read. The first ones hold, or have waited for longest.
+	// firstFew is how many contenders are read in each queue of a key: the first ones, which hold the lock or have waited for longest.
 	firstFew = 8
 	// The report of a key is kept for keptFor looks, which bounds the memory. If dump shows no change, a key is read again after againAfter
 	// looks.
@@ -37,26 +37,27 @@ const (
 type familyState struct {
 	*family.Family
 	keys  map[string]*keyNode // by path
-	turn  int                 // the directory that is listed next
+	turn  int                 // the index of the directory that is listed next
 	looks int
 }
 
 // keyNode is the node of a key.
 type keyNode struct {
 	path    string
-	sign    uint64          // a hash of the contenders that dump listed in it; 0: nothing
-	waiters int             // at the last look
-	report  *inspect.Report // nil if it was not read lately, or has changed since
+	sign    uint64          // a hash of the contenders that dump listed in the node; 0: dump listed none
+	waiters int             // the number of waiters at the last look
+	report  *inspect.Report // nil if the key was not read lately, or has changed since
 	read    int             // the look that read it
-	longest bool            // at the last look it was the key held for longest
+	longest bool            // at the last look, this key had been held for longest
 	closed  bool            // we may not read it
 	gone    bool
 }
 
-// takeRequest takes one of the requests that a look at a family may still send; false if there is none left.
+// takeRequest takes one of the requests that a look at a family may still send; false if none is left.
 func (r *round) takeRequest(left *atomic.Int64) bool { return r.readsLeft() > 0 && left.Add(-1) >= 0 }
 
-// updateFamily is update for a family. Its keys take turns: first those that have, or seem to have, waiters.
+// updateFamily does for a family what update does for other entries. The keys take turns. Keys that have waiters, or seem to have some,
+// come first.
 func (r *round) updateFamily(ctx context.Context, e *entry, stat *zk.Stat) error {
 	f := e.keyed
 	var left atomic.Int64
@@ -115,7 +116,7 @@ func (r *round) listKeys(ctx context.Context, e *entry, stat *zk.Stat, left *ato
 	})
 }
 
-// meet notes which nodes there are, and what dump lists in them.
+// meet notes which nodes of keys exist, and which contenders dump lists in them.
 func (f *familyState) meet(e *entry, in *inspect.Report, r *round) {
 	known := f.keys
 	f.keys = make(map[string]*keyNode, len(known))
@@ -172,8 +173,9 @@ func (f *familyState) meet(e *entry, in *inspect.Report, r *round) {
 	}
 }
 
-// byName returns a key's report from the names of its contenders alone, which dump lists. Of a semaphore, the first contenders then count
-// as holders, as many as there are permits. Only the nodes' data would show a permit that was granted before the number was lowered.
+// byName makes a key's report from nothing but the names of its contenders, which dump lists. In a semaphore, the first contenders count as
+// holders, as many as there are permits. byName misses a permit that was granted before the number of permits was lowered: only the nodes'
+// data would show that permit.
 func (f *familyState) byName(path string, r *round) *inspect.Report {
 	in := reportOf(f.Family, path)
 	var limit []byte
@@ -197,8 +199,9 @@ func (f *familyState) byName(path string, r *round) *inspect.Report {
 	return in
 }
 
-// readingOrder returns the nodes in their order of reading: first those with waiters and the one held for longest, then unread ones, then
-// the others in turn. A node that dump shows unchanged counts as one of the others, and is left out for a while.
+// readingOrder returns the nodes in the order in which they are read: first the nodes with waiters and the node held for longest, then
+// unread nodes, then the others in turn. A node that dump shows unchanged counts as one of the others, and is left out for againAfter
+// looks.
 func (f *familyState) readingOrder(r *round) []*keyNode {
 	rank := func(n *keyNode) int {
 		switch {
@@ -222,7 +225,7 @@ func (f *familyState) readingOrder(r *round) []*keyNode {
 	return all[:min(len(all), familyReads)]
 }
 
-// readKey reads the first contenders of a key. If the requests are used up in the middle, it is as if nothing had been read.
+// readKey reads the first contenders of a key. If the requests are used up before the end, readKey drops what it has read.
 func (r *round) readKey(ctx context.Context, f *familyState, n *keyNode, left *atomic.Int64) error {
 	in := reportOf(f.Family, n.path)
 	lines := make([][]inspect.Contender, len(in.Kind.Queues))
@@ -285,7 +288,7 @@ func (r *round) readKey(ctx context.Context, f *familyState, n *keyNode, left *a
 	return nil
 }
 
-// count counts, and forgets what has gone.
+// count fills in the counts of k, and forgets the nodes that have gone.
 func (f *familyState) count(k *inspect.Keys, r *round) {
 	maps.DeleteFunc(f.keys, func(_ string, n *keyNode) bool { return n.gone })
 	var busiest, longest *keyNode
@@ -302,7 +305,7 @@ func (f *familyState) count(k *inspect.Keys, r *round) {
 			continue
 		case n.closed:
 			k.Closed++
-		case !known && r.dumped(): // dump shows no contender in this listed node, so it waits for its turn to be read
+		case !known && r.dumped(): // dump shows no contender in this listed node, so the node waits for its turn to be read
 			continue
 		case known:
 			k.Queues++
@@ -336,8 +339,8 @@ func (f *familyState) count(k *inspect.Keys, r *round) {
 	}
 }
 
-// familyAbove returns the family to which the node of e belongs; nil if it belongs to none. It only searches above the prefix: below the
-// prefix, the Scanner enters no family.
+// familyAbove returns the family to which the node of e belongs; nil if the node belongs to none. It searches only above the prefix: below
+// the prefix, the Scanner enters no family.
 func (r *round) familyAbove(ctx context.Context, e *entry, look bool) (*family.Family, error) {
 	if e.payload == nil && look && e.path == r.s.opts.Prefix {
 		of, err := family.Above(ctx, r.live, e.path, r.count)

@@ -7,7 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// list reads the children of a directory, unless its stat says that they have not changed.
+// list reads the children of a directory, unless the stat says that the children have not changed.
 func (r *round) list(ctx context.Context, d *directory, stat *zk.Stat) (changed bool, err error) {
 	switch {
 	case stat != nil && d.listed && stat.Pzxid == d.pzxid:
@@ -28,8 +28,8 @@ func (r *round) list(ctx context.Context, d *directory, stat *zk.Stat) (changed 
 	return true, nil
 }
 
-// listQueue is list for a sub-node of a lock; the sub-node need not exist. With byStat it reads the stat first, to see whether
-// the list has changed.
+// listQueue does the same for a sub-node of a lock; the sub-node need not exist. If byStat is set, listQueue reads the stat first, to see
+// whether the list has changed.
 func (r *round) listQueue(ctx context.Context, d *directory, byStat bool) (changed bool, err error) {
 	var stat *zk.Stat
 	if byStat {

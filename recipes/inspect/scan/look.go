@@ -35,7 +35,7 @@ func Look(ctx context.Context, c session.Source, opts Options) (*Snapshot, error
 	if len(snap.Unasked) > 0 || !slices.ContainsFunc(shown, unseen) {
 		return snap, nil
 	}
-	// A session seems to be away. The words, asked a second time, settle that.
+	// A session seems to be away: no server lists a connection of it. We ask the servers a second time, to find out whether it is away.
 	live, err := session.Live(ctx, c)
 	if err != nil {
 		return nil, err
@@ -54,10 +54,10 @@ func Look(ctx context.Context, c session.Source, opts Options) (*Snapshot, error
 
 // Sight describes a contender by its node and by the servers' answers about its session. A nil Snapshot has no such answers.
 //
-// The leader knows for certain how long a client is silent, whichever server the client is connected to. Every client looks for
-// another server when it has had no answer for two thirds of its session's timeout. So if a client is silent for longer, its
-// process or its machine has stopped, or it reaches no server. A server may still have its connection open. A connection that no
-// server lists is an earlier and weaker sign: see words.Session.
+// The leader knows for certain how long a client is silent, whichever server the client is connected to. Every client looks for another
+// server when it has had no answer for two thirds of its session's timeout. So if a client is silent for longer, its process or its machine
+// has stopped, or it reaches no server. The client's connection may still be open on a server. If no server lists a connection, that is an
+// earlier and weaker sign: see words.Session.
 func (snap *Snapshot) Sight(c inspect.Contender, at time.Time) kind.Sight {
 	s := kind.NewSight(c, at)
 	if snap == nil || c.Session == 0 || snap.Sessions[c.Session] == nil {

@@ -27,8 +27,8 @@ type round struct {
 	told    *words.Answers
 	sums    map[*entry]uint64 // hashes of the contenders that dump lists, by lock
 	reads   atomic.Int64
-	reserve int          // the part of the bound on reads that is reserved for turns
-	begun   atomic.Int64 // nodes begun; each costs at least one read
+	reserve int          // the reads that are kept back for the entries whose turn it is
+	begun   atomic.Int64 // nodes whose check has begun; each costs at least one read
 	pending int
 
 	mu    sync.Mutex
@@ -38,7 +38,7 @@ type round struct {
 const (
 	// lookers is how many nodes are looked at concurrently.
 	lookers = 64
-	// turnReads bounds the requests that a look sends for nodes whose turn it is. checkReads bounds the locks in use that it checks
+	// turnReads bounds the requests that a look sends for nodes whose turn it is. checkReads bounds the locks in use that a look checks
 	// without dump.
 	turnReads, checkReads = 64, 192
 	// notesEvery is how soon an unchanged contender is read again, because its program may have written into its node.
@@ -62,7 +62,7 @@ func (r *round) run(ctx context.Context) error {
 		changed, r.pending = changed[:checkReads], len(changed)-checkReads
 	}
 	if !r.dumped() {
-		// Idle locks then have their turn even if more locks are in use than the bound allows.
+		// With this reserve, idle locks have their turn even if more locks are in use than the bound allows.
 		r.reserve = s.opts.Reads / 4
 	}
 	if err := r.lookAtAll(ctx, changed, false); err != nil {
@@ -78,7 +78,8 @@ func (r *round) run(ctx context.Context) error {
 	return err
 }
 
-// count counts a request. The number of requests under way is bounded, so each new one shows that an earlier one was answered.
+// count counts a request. The number of requests under way is bounded, so each new request is a sign that a server has answered an earlier
+// one.
 func (r *round) count() {
 	r.reads.Add(1)
 	r.s.signs.Add(1)
@@ -86,10 +87,10 @@ func (r *round) count() {
 
 func (r *round) dumped() bool { return r.told.Owners != nil }
 
-// lookAtNew first looks at the new entries, and then at the nodes to which these lead.
+// lookAtNew looks at the new entries, and then at the nodes to which the new entries lead.
 func (r *round) lookAtNew(ctx context.Context) error {
 	s := r.s
-	if e := s.entries[s.opts.Prefix]; e != nil && !e.read { // its declaration says whether the nodes below belong to a family
+	if e := s.entries[s.opts.Prefix]; e != nil && !e.read { // the declaration of the prefix says whether the nodes below it belong to a family
 		if err := r.lookAtAll(ctx, []*entry{e}, false); err != nil {
 			return err
 		}
@@ -102,7 +103,7 @@ func (r *round) lookAtNew(ctx context.Context) error {
 		err := r.lookAtAll(ctx, fresh, false)
 		left := slices.DeleteFunc(fresh, func(e *entry) bool { return e.read || e.gone })
 		r.discover()
-		if r.dumped() { // a node that is no lock after all may contain locks
+		if r.dumped() { // a node that turned out to be no lock may contain locks
 			r.sums = s.sums(r.told.Owners)
 		}
 		more := len(s.fresh) > 0
@@ -113,7 +114,7 @@ func (r *round) lookAtNew(ctx context.Context) error {
 	}
 }
 
-// discover adds what was found.
+// discover adds an entry for each node that was found.
 func (r *round) discover() {
 	for _, path := range r.found {
 		if r.s.entries[path] == nil {
@@ -226,8 +227,7 @@ func (r *round) check(ctx context.Context, e *entry, deep bool) error {
 	return nil
 }
 
-// update reads what may have changed of an entry: everything if deep is set; if dump showed that its contenders have changed, only
-// these.
+// update reads what may have changed in an entry: everything if deep is set, but only the contenders if dump showed that they have changed.
 func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	var stat *zk.Stat
 	first := !e.read || e.dirs == nil
@@ -267,7 +267,7 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	in.Kind, in.Guessed = found.Kind, in.Payload == nil
 	e.kazoo = found.Kazoo > 0 && in.Kind != nil
 	if in.Kind == nil || in.Kind.Container {
-		if e.report = nil; changed || r.s.leavesOut() { // nodes that were left out may have room now
+		if e.report = nil; changed || r.s.leavesOut() { // nodes that were left out earlier, because there were too many, may fit now
 			r.noteChildren(e.path, own.names)
 		}
 		return nil
@@ -296,7 +296,7 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	if notes {
 		e.noted = time.Now()
 	} else if changed {
-		// The next look reads all nodes: a new holder may write its grant a little later.
+		// The entry's next turn reads all contenders again: a new holder may write its grant a little later.
 		e.noted = time.Time{}
 	}
 	if !changed && !notes {
@@ -357,7 +357,7 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	return stat, nil
 }
 
-// noteChildren notes the children of a node that is not a lock.
+// noteChildren notes the children of a node that is not a lock: they may contain locks.
 func (r *round) noteChildren(path string, names []string) {
 	if !r.s.isBelowPrefix(path) {
 		return
@@ -372,7 +372,7 @@ func (r *round) noteChildren(path string, names []string) {
 	}
 }
 
-// readerFor returns the reader of contenders for each directory of e. Unless deep is set, it does not read known ones again.
+// readerFor returns the reader of contenders for each directory of e. Unless deep is set, the reader does not read known contenders again.
 func (r *round) readerFor(ctx context.Context, e *entry, deep bool) func(dir string) node.Reader {
 	known := map[string]*inspect.Contender{}
 	if e.report != nil {
@@ -397,8 +397,8 @@ func (r *round) readerFor(ctx context.Context, e *entry, deep bool) func(dir str
 	}
 }
 
-// rereadGranted reads again the contenders that waited at the last look and hold now: those of this library have noted when they were
-// granted.
+// rereadGranted reads again the contenders that waited at the last look and hold the lock now. Contenders of this library have noted in
+// their nodes when they were granted.
 func (r *round) rereadGranted(ctx context.Context, e *entry, in *inspect.Report) error {
 	if e.report == nil {
 		return nil

@@ -28,7 +28,7 @@ type Snapshot struct {
 	At    time.Time         // when the look began
 	Took  time.Duration     // how long the look took
 	Zxid  int64             // the newest transaction that a server reported
-	Dump  bool              // dump listed the contenders; otherwise their directories were read
+	Dump  bool              // the four-letter word dump listed the contenders; otherwise their directories were read
 	Locks []*inspect.Report // by path; a report that has not changed is the same pointer as in the snapshot before
 	// Sessions are all sessions that the servers list, by id; if they list none, those of holders and waiters.
 	Sessions map[int64]*words.Session
@@ -36,15 +36,15 @@ type Snapshot struct {
 	// Certificates are the certificates of the connection; none if it is not encrypted. Package check judges them.
 	Certificates []session.Certificate
 	Unasked      []words.Unasked // the servers that did not tell all their connections: while there are any, no session counts as away
-	Waits        *inspect.Waits  // see WaitsFor; of a queue it has the first 200 waiters, and later ones whose session is in another lock too, 400 in all
+	Waits        *inspect.Waits  // see WaitsFor; Waits has the first 200 waiters of a queue, and up to 200 later ones whose session is in another lock too
 	Unread       []Unread        // what could not be read, by path
-	Cut          bool            // not all nodes below the prefix are looked at: there are too many, or some paths are very long
-	Empty        []Empty         // what remains of undeclared locks; only Look below a prefix finds it
-	Pending      int             // nodes whose turn has not come yet, because of Options.Reads: their report is older, or missing
+	Cut          bool            // some nodes below the prefix were left out: there are too many, or their paths are very long
+	Empty        []Empty         // what remains of undeclared locks; only Look with a Prefix fills this field
+	Pending      int             // nodes whose turn has not come yet, because of Options.Reads: their reports are older, or missing
 	Cost         struct {
 		Reads     int   // requests on the connection
 		Words     int   // four-letter words, each a connection of its own
-		WordBytes int64 // the length of the answers to them
+		WordBytes int64 // the length of the answers to these words
 	}
 }
 
@@ -54,7 +54,7 @@ type Unread struct {
 	Err  error
 }
 
-// Missing reports whether the node, or the declaration in it, does not exist.
+// Missing reports whether the node does not exist, or has no declaration.
 func (u Unread) Missing() bool {
 	return errors.Is(u.Err, zk.ErrNoNode) || errors.Is(u.Err, kind.ErrForeign)
 }
@@ -69,20 +69,20 @@ type Options struct {
 	// Reads bounds the requests of a look, except for the first one of each declared lock; 0 means no bound. Nodes in use and changed nodes
 	// come first; the rest take turns.
 	Reads int
-	// Silence ends a look with an error when the servers have sent nothing for so long; 0: it lasts until ctx ends.
+	// Silence ends a look with an error when the servers have sent nothing for so long; 0: a look lasts until ctx ends.
 	Silence time.Duration
-	// Sessions are further sessions for a Look, beside those of the contenders that it finds.
+	// Sessions are sessions that Look describes in addition to those of the contenders that it finds.
 	Sessions []int64
 }
 
 // maxNodes bounds the nodes below a prefix that are looked at.
 const maxNodes = 100_000
 
-// Scanner looks at the same locks repeatedly, and asks only for changes. If the server of its session allows the four-letter word dump,
-// that lists the contenders of all queues. Its cost grows with the contenders and not with the locks. Without dump, it compares the stats
-// of the directories (pzxid) with those of the last look. In both cases it also reads the stats of all nodes again, a few in each look. So
-// it finds a changed declaration, and a foreign child of an idle lock. While a queue does not change, it reads the nodes of its contenders
-// again once a minute at most.
+// Scanner looks at the same locks repeatedly, and asks only for changes. If the server of its session allows the four-letter word dump, the
+// answer to dump lists the contenders of all queues. The cost of a look then grows with the number of contenders, not with the number of
+// locks. Without dump, the Scanner compares the stats of the directories (pzxid) with those of the last look. In both cases the Scanner
+// also reads the stats of all nodes again, a few in each look. So it finds a changed declaration, and a foreign child of an idle lock.
+// While a queue does not change, the Scanner reads the nodes of its contenders again once a minute at most.
 //
 // A Scanner is safe for use by several goroutines, one look at a time.
 type Scanner struct {
@@ -96,21 +96,21 @@ type Scanner struct {
 	entries map[string]*entry
 	looks   int
 	order   []*entry                      // in the order of paths
-	turn    int                           // the index in order of the last turn
-	fresh   []*entry                      // not read yet
-	walked  int                           // entries that were found, not declared
-	cut     int                           // the last round of turns that left out a node; 0: none did
+	turn    int                           // the index, in the slice order, of the entry that had the last turn
+	fresh   []*entry                      // the entries that are not read yet
+	walked  int                           // the number of entries that were found below the prefix
+	cut     int                           // the last round of turns that left out a node; 0: no round did
 	rounds  int                           // rounds of turns, counted from 1
 	queues  map[string]bool               // the names of sub-nodes that keep a kind's contenders
-	above   atomic.Pointer[family.Family] // the family that has the prefix among its nodes; nil if there is none
+	above   atomic.Pointer[family.Family] // the family whose nodes include the prefix; nil if there is none
 	signs   atomic.Int64                  // changes whenever a server has sent something
-	far     [2]atomic.Int64               // how many nodes this look has looked at, and of how many
+	far     [2]atomic.Int64               // how many nodes this look has looked at, and how many are known to be due
 }
 
-// errNotReadOnly makes sure that a Scanner cannot write.
+// errNotReadOnly refuses a connection that could write.
 var errNotReadOnly = errors.New("inspect: the connection of a Scanner must be one that refuses writes: set ReadOnly when dialling it")
 
-// New returns a Scanner that looks by way of c, which must have been dialled with ReadOnly.
+// New returns a Scanner that uses the connection of c. The program must have dialled c with ReadOnly.
 func New(c session.Source, opts Options) *Scanner {
 	s := &Scanner{source: c, opts: opts, rounds: 1, seed: maphash.MakeSeed(), entries: map[string]*entry{}, queues: map[string]bool{}}
 	s.words = words.New(func() { s.signs.Add(1) })
@@ -145,8 +145,8 @@ func (s *Scanner) isBelowPrefix(path string) bool {
 	return s.opts.Prefix != "" && kind.Below(path, s.opts.Prefix)
 }
 
-// Scan takes one look. An error means that there is no session, that it was lost meanwhile, or that ctx ended. Errors of single nodes are
-// in the snapshot.
+// Scan takes one look. An error means that there is no session, that the session was lost meanwhile, or that ctx ended. Errors of single
+// nodes are in the snapshot.
 func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	s.look.Lock()
 	defer s.look.Unlock()
@@ -189,8 +189,8 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 
 // Progress is how far a look is.
 type Progress struct {
-	Looked, Of int   // nodes that were looked at, and those that are known to be due
-	Signs      int64 // another number whenever a server has sent something
+	Looked, Of int   // how many nodes were looked at, of how many that are known to be due
+	Signs      int64 // the number changes whenever a server has sent something
 }
 
 // Progress returns the progress of the look under way. It may be called at any time.
@@ -198,14 +198,14 @@ func (s *Scanner) Progress() Progress {
 	return Progress{int(s.far[0].Load()), int(s.far[1].Load()), s.signs.Load()}
 }
 
-// silence is why a look was given up.
+// silence is the error of a look that was given up because the servers sent nothing for so long.
 type silence time.Duration
 
 func (d silence) Error() string {
 	return fmt.Sprintf("the servers have sent nothing for %v", time.Duration(d))
 }
 
-// unlessSilent is a context that ends when the servers have sent nothing for a while.
+// unlessSilent returns a context that ends when the servers have sent nothing for Options.Silence.
 func (s *Scanner) unlessSilent(ctx context.Context) (context.Context, func()) {
 	d := s.opts.Silence
 	if d == 0 {
@@ -233,7 +233,7 @@ func (s *Scanner) unlessSilent(ctx context.Context) (context.Context, func()) {
 }
 
 // lookError returns the error of a look. If the look failed because ctx ended, the error says why there is no connection. lookError sends
-// nothing.
+// nothing, because ctx has ended.
 func lookError(ctx context.Context, live *session.Session, err error) error {
 	var op *session.OpError
 	var silent silence
@@ -260,7 +260,7 @@ func (s *Scanner) show(snap *Snapshot) {
 		switch {
 		case e.err != nil:
 			snap.Unread = append(snap.Unread, Unread{e.path, e.err})
-		case e.lock && e.why != nil && e.report == nil: // with a report, the lock is shown as its contenders suggest
+		case e.lock && e.why != nil && e.report == nil: // neither the declaration nor the contenders show what this lock is
 			snap.Unread = append(snap.Unread, Unread{e.path, e.why})
 		}
 		if e.report == nil {
@@ -293,9 +293,9 @@ func (s *Scanner) show(snap *Snapshot) {
 // others are added, because their sessions have contenders in other locks too.
 const maxGraph = 200
 
-// shortQueue keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in
-// another lock, until there are twice maxGraph in all. If it kept all of those, the short list can only hide a cycle in which a
-// reader waits behind a left-out writer. All other waiters wait for the holder anyway.
+// shortQueue keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in another
+// lock, until there are twice maxGraph in all. If all of these fit, the short list misses only one type of cycle: one in which a reader
+// waits behind a writer that was left out. All other waiters wait for the holder anyway.
 func shortQueue(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	if len(in.Waiters) <= maxGraph {
 		return in
@@ -310,7 +310,7 @@ func shortQueue(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	return &short
 }
 
-// sortEntries forgets the entries that have gone, or belong to a family or another lock by now, and keeps the rest in order.
+// sortEntries forgets the entries that have gone, and those that now belong to a family or to another lock. It keeps the rest in order.
 func (s *Scanner) sortEntries() {
 	kept := s.order[:0]
 	families := slices.ContainsFunc(s.order, func(e *entry) bool { return e.keyed != nil })
@@ -331,7 +331,7 @@ func (s *Scanner) sortEntries() {
 	}
 }
 
-// sums are the signatures of the contenders that dump lists, by entry.
+// sums returns, for each entry, a hash of the contenders that dump lists in it.
 func (s *Scanner) sums(owners map[string]map[string]int64) map[*entry]uint64 {
 	out := make(map[*entry]uint64, len(owners))
 	for dir, names := range owners {
@@ -342,7 +342,8 @@ func (s *Scanner) sums(owners map[string]map[string]int64) map[*entry]uint64 {
 	return out
 }
 
-// sign is a hash of the contenders that dump lists in a directory: a sum, because the order varies. An empty queue has 0.
+// sign returns a hash of the contenders that dump lists in a directory. The hash is a sum, because the order of the contenders varies. The
+// hash of an empty queue is 0.
 func (s *Scanner) sign(dir string, names map[string]int64) (sum uint64) {
 	var h maphash.Hash
 	h.SetSeed(s.seed)
@@ -356,8 +357,8 @@ func (s *Scanner) sign(dir string, names map[string]int64) (sum uint64) {
 	return sum
 }
 
-// lockOf is the lock whose contenders are in dir: that node, or its parent if dir is a queue of the parent's kind. It is nil if the Scanner
-// does not look there.
+// lockOf returns the lock whose contenders are in dir: the node at dir, or its parent if dir is a queue of the parent's kind. It returns
+// nil if the Scanner does not look there.
 func (s *Scanner) lockOf(dir string, names map[string]int64) *entry {
 	if dir == "/" {
 		return nil
@@ -393,7 +394,7 @@ func (s *Scanner) semaphoreOf(path string) *entry {
 	return nil
 }
 
-// familyOf is the family that has path among its nodes; nil if there is none.
+// familyOf returns the family whose nodes include path; nil if there is none.
 func (s *Scanner) familyOf(path string) *entry {
 	for range family.MostAbove {
 		if path = kind.ParentPath(path); path == "/" {
@@ -406,8 +407,8 @@ func (s *Scanner) familyOf(path string) *entry {
 	return nil
 }
 
-// mayBeKey reports whether path may be a node of a family that is not known yet. Then the nodes above are read first: otherwise each key
-// would be taken for a lock.
+// mayBeKey reports whether path may be a node of a family that is not known yet. In this case the nodes above path are read first:
+// otherwise each key would be taken for a lock.
 func (s *Scanner) mayBeKey(path string) (unread bool) {
 	for range family.MostAbove {
 		if path = kind.ParentPath(path); path == "/" || !s.isBelowPrefix(path) {
@@ -424,11 +425,11 @@ func (s *Scanner) mayBeKey(path string) (unread bool) {
 	return unread
 }
 
-// maxPath bounds the path of a node that was not asked for. Servers allow a path of a megabyte. We would keep it and show it with
-// the lock, and with each change of its holder.
+// maxPath bounds the path of a node that Options do not name. Servers allow a path of a megabyte. We would keep such a path, and show it
+// with the lock and with each change of the lock's holder.
 const maxPath = 4096
 
-// discover adds a node that was not asked for; nil if there are too many, or its path is too long.
+// discover adds a node that Options do not name; nil if there are too many nodes, or the path is too long.
 func (s *Scanner) discover(path string) *entry {
 	if s.walked >= maxNodes || len(path) > maxPath {
 		s.cut = s.rounds

@@ -8,8 +8,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// kazooSemaphore notes what was found. While kazoo programs use it, a declaration would promise an exclusion that does not exist: neither
-// side counts the other's permits.
+// kazooSemaphore notes a node that is a kazoo semaphore, or a counter. While kazoo programs use the semaphore, a declaration would promise
+// an exclusion that does not exist: kazoo and this library do not count each other's permits.
 func (f *Found) kazooSemaphore(permits, taken int) {
 	f.kazoo = true
 	if taken > 0 {

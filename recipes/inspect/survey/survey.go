@@ -15,31 +15,31 @@ import (
 // Found is one node of a surveyed tree, and what it seems to be.
 type Found struct {
 	Path   string
-	Kind   *kind.Kind // nil if nothing reveals it
+	Kind   *kind.Kind // nil if nothing reveals the kind
 	Params kind.Params
 	ACL    kind.List
-	Inside []*Found // its children, if it is not a lock
-	Notes  []string // advice for the person who takes it over
-	Skip   string   // why it cannot be taken over; "" if it can
-	// An apply that imports this node stops: the notes say why. False if Surveyor.Idle gives the node a kind.
+	Inside []*Found // the node's children, if the node is not a lock
+	Notes  []string // advice for the person who declares the node
+	Skip   string   // why the node cannot be declared; "" if it can be declared
+	// Stops says that an apply that imports this node stops; the notes say why. It is false if Surveyor.Idle gives the node a kind.
 	Stops bool
 	InUse int // holders and waiters
 
-	kazoo   bool // it is a kazoo semaphore, or a counter
+	kazoo   bool // the node is a kazoo semaphore, or a counter
 	permits int  // the permits of a kazoo semaphore that may be idle
 }
 
 // Surveyor surveys a tree that programs have made without a declaration.
 type Surveyor struct {
-	Stack string // nodes that any stack declared are left out; the survey still goes on below the containers of this Stack
+	Stack string // the survey leaves out nodes that any stack declared, but goes on below the containers that this stack declared
 	// Idle returns the kind of an empty node. If Idle is nil, or returns nil, the kind stays unknown.
 	Idle func(path string) *kind.Kind
-	Most int // how many nodes to read
+	Most int // the largest number of nodes to read
 }
 
-// Survey looks at the node at path and at all nodes below it. It recognises locks by the names of their contenders, and takes a node with
-// locks below it for a namespace. The result cut reports that there are more nodes than o.Most. The result top is complete even if the
-// error says that a node holds parts of two types of locks.
+// Survey looks at the node at path and at all nodes below it. It recognises locks by the names of their contenders. If there are locks
+// below a node, Survey takes the node for a namespace. The result cut reports that there are more nodes than o.Most. The result top is
+// complete even if the error says that a node holds parts of two types of locks.
 func (o Surveyor) Survey(ctx context.Context, c session.Source, path string) (top *Found, cut bool, err error) {
 	s, err := session.Live(ctx, c)
 	if err != nil {
@@ -53,8 +53,8 @@ func (o Surveyor) Survey(ctx context.Context, c session.Source, path string) (to
 	return n.findings(o), w.cut, errors.Join(w.misfits...)
 }
 
-// Around looks at the nodes between root and inner, which a survey found, and returns the topmost. A declaration of inner needs these
-// containers.
+// Around looks at the nodes between root and inner; a survey has found the node inner. It returns the topmost of them. A declaration of
+// inner needs these nodes as containers.
 func (o Surveyor) Around(ctx context.Context, c session.Source, inner *Found, root string) (*Found, error) {
 	s, err := session.Live(ctx, c)
 	if err != nil {
@@ -144,7 +144,7 @@ func (o Surveyor) judge(n *visitedNode) (enter bool) {
 // holdsData describes a node that may be a counter, a barrier or a shared value: the node of an idle lock is empty.
 const holdsData = "another program keeps data in it, which the node of an idle lock does not have"
 
-// otherRecipes are the recipes that are no locks, by the names of their children.
+// otherRecipes are recipes other than locks. The names of a node's children show which recipe uses the node.
 var otherRecipes = []struct {
 	what  string
 	child *regexp.Regexp
@@ -154,7 +154,7 @@ var otherRecipes = []struct {
 	{"a party of kazoo's", regexp.MustCompile(`^[0-9a-f]{32}-?__party__`)},
 }
 
-// otherRecipe names the recipe that is no lock and has such children; "" if none is known.
+// otherRecipe names the recipe, other than a lock, whose node has such children; "" if none is known.
 func otherRecipe(children []string) string {
 	for _, r := range otherRecipes {
 		if !slices.ContainsFunc(children, func(name string) bool { return !r.child.MatchString(name) }) {
@@ -169,7 +169,7 @@ func otherRecipe(children []string) string {
 
 func (f *Found) is(k *kind.Kind) { f.Kind, f.Params = k, k.New() }
 
-// recognise takes from the contenders the parameters that they reveal.
+// recognise sets the parameters that the contenders reveal.
 func (f *Found) recognise(in *node.Node) {
 	f.is(in.Kind)
 	writers := map[string]bool{}
@@ -190,7 +190,7 @@ func (f *Found) recognise(in *node.Node) {
 	}
 }
 
-// set sets a parameter and reports whether the kind has it and accepts the value.
+// set sets a parameter. It reports whether the kind has this parameter and accepts the value.
 func (f *Found) set(name string, v any) bool {
 	fields := f.Params.Fields()
 	i := slices.IndexFunc(fields, func(p kind.Field) bool { return p.Name == name })

@@ -29,15 +29,15 @@ type visitedNode struct {
 	found  *Found // the result of a survey
 }
 
-// walk reads a subtree level by level, the nodes of a level concurrently. Which nodes it reaches depends only on the tree,
-// even if it stops at the bound.
+// walk reads a subtree level by level, the nodes of a level concurrently. Only the tree decides which nodes the walk reaches, even if the
+// walk stops at the bound o.Most.
 type walk struct {
 	o Surveyor
 	s *session.Session
 
 	seen    int
-	cut     bool    // there are more nodes
-	misfits []error // of nodes that hold parts of two types of locks
+	cut     bool    // there are more nodes than o.Most
+	misfits []error // one error for each node that holds parts of two types of locks
 }
 
 // readTree reads the node at path and everything below it. Nodes that vanish meanwhile are left out.
@@ -54,7 +54,7 @@ func (w *walk) readTree(ctx context.Context, path string) (*visitedNode, error) 
 	return top, nil
 }
 
-// readLevel reads the level below some nodes.
+// readLevel reads the children of the nodes of one level, and returns them as the next level.
 func (w *walk) readLevel(ctx context.Context, level []*visitedNode) ([]*visitedNode, error) {
 	var paths []string
 	var parents []*visitedNode

@@ -15,10 +15,10 @@ import (
 
 // Unasked is a server of the ensemble that did not tell all of its connections. A session that seems cut off may be connected to it.
 type Unasked struct {
-	Server string // "other servers" if it is not known which there are
+	Server string // "other servers" if it is not known which servers there are
 	Why    string
 
-	Forbids bool // the reason is that it does not allow cons
+	Forbids bool // the reason is that the server does not allow the word cons
 }
 
 // whyUnasked says why not all connections of a server are known.
@@ -31,11 +31,11 @@ func (s *Server) whyUnasked() Unasked {
 
 const (
 	maxMembers = 255 // no server has a higher number
-	maxOthers  = 32  // bounds the servers that are asked because an answer names them
-	maxHost    = 255 // no name is longer
+	maxOthers  = 32  // the largest number of servers that are asked because /zookeeper/config names them
+	maxHost    = 255 // no host name is longer
 )
 
-// configNode is where every server since 3.5 shows the servers of its ensemble. It is empty where there is only one.
+// configNode is where every server since 3.5 shows the servers of its ensemble. The node is empty if there is only one server.
 const configNode = "/zookeeper/config"
 
 // member is a server of the ensemble, as the ensemble's own configuration has it.
@@ -69,7 +69,7 @@ func parseMembers(config string) (out []member) {
 	return out
 }
 
-// hostOf is the host before the first port.
+// hostOf returns the host of an address, without its port.
 func hostOf(addr string) string {
 	if rest, ok := strings.CutPrefix(addr, "["); ok {
 		addr, _, _ = strings.Cut(rest, "]")
@@ -79,9 +79,9 @@ func hostOf(addr string) string {
 	return host[:min(len(host), maxHost)]
 }
 
-// otherServers are the servers of the ensemble that this client's configuration does not name, and that have an address to ask. It notes
-// those without one. If the client names at least as many addresses as the ensemble has servers, this method assumes that it names them
-// all.
+// otherServers returns the servers of the ensemble that this client's configuration does not name, if it finds an address to ask. It notes
+// the servers without an address in h.Unasked. If the client names at least as many addresses as the ensemble has servers, otherServers
+// assumes that the client names all servers.
 func (a *Asker) otherServers(ctx context.Context, live *session.Session, h *Answers) (out []askedServer) {
 	h.Reads++
 	data, _, err := live.Get(ctx, configNode)
@@ -108,7 +108,7 @@ func (a *Asker) otherServers(ctx context.Context, live *session.Session, h *Answ
 	left := unnamedMembers(ctx, live, members, named)
 	for i, m := range left {
 		at := m.client
-		// The port is not known: most ensembles have the same port everywhere.
+		// The port is not known. We try the port of our server, because most ensembles have the same port everywhere.
 		if at == "" || live.TLS() {
 			at = net.JoinHostPort(m.host, port)
 		}
@@ -125,8 +125,8 @@ func (a *Asker) otherServers(ctx context.Context, live *session.Session, h *Answ
 	return out
 }
 
-// unnamedMembers returns the members that this client's configuration does not name. From the set named it deletes the addresses of the
-// members that the configuration does name.
+// unnamedMembers returns the members that this client's configuration does not name. It deletes the addresses of all other members from the
+// set named.
 func unnamedMembers(ctx context.Context, live *session.Session, members []member, named map[string]bool) []member {
 	ctx, cancel := context.WithTimeout(ctx, memberFor)
 	defer cancel()

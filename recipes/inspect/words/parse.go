@@ -14,11 +14,11 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// dump is the answer to the word of that name.
+// dump is the answer to the four-letter word dump.
 type dump struct {
 	owners   map[string]map[string]int64 // the sessions of nodes that look like contenders, by directory and name
 	sessions map[int64]*Session
-	expires  map[int64]time.Time // by the server's clock
+	expires  map[int64]time.Time // when sessions expire, by the server's clock
 	sets     bool                // the answer says when sessions expire
 	ended    bool                // the answer is complete
 }
@@ -28,7 +28,7 @@ var (
 	errNotServing = errors.New("it is not serving requests: it may have no quorum")
 )
 
-// parseDump reads the answer line by line. Paths contain no control characters: the servers refuse them.
+// parseDump reads the answer line by line. No path contains a line break, because the servers refuse control characters.
 func parseDump(r io.Reader) (*dump, error) {
 	d := &dump{owners: map[string]map[string]int64{}, sessions: map[int64]*Session{}, expires: map[int64]time.Time{}}
 	section, at, owner := "", time.Time{}, int64(0)
@@ -59,8 +59,8 @@ func parseDump(r io.Reader) (*dump, error) {
 	return d, err
 }
 
-// parseSession reads a line of the part about sessions. The leader and a standalone server list them by the time they
-// expire; others list their timeouts.
+// parseSession reads a line of the part about sessions. The leader and a standalone server list the sessions by the time when they expire.
+// Other servers list the sessions' timeouts.
 func (d *dump) parseSession(line string, at *time.Time) {
 	if _, when, ok := strings.Cut(strings.TrimSuffix(line, ":"), " expire at "); ok {
 		*at, _ = time.Parse(time.UnixDate, when) // see calibrate for a zone that is not known here
@@ -104,7 +104,7 @@ func (d *dump) session(id int64) *Session {
 	return x
 }
 
-// sessionID reads 0x100016ac0f90000, which is unsigned.
+// sessionID reads a session id, such as 0x100016ac0f90000, as an unsigned number.
 func sessionID(text string) (int64, bool) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 64)
 	return int64(n), err == nil && strings.HasPrefix(text, "0x") //nolint:gosec // the same bits
@@ -115,7 +115,7 @@ func address(java string) string { return kind.Visible(java[strings.LastIndexByt
 
 var consLine = regexp.MustCompile(`^ (\S+)\[\d+\]\(.*\bsid=(0x[0-9a-f]+),.*\bto=(\d+)`)
 
-// parseCons notes the sessions of a server's connections, and counts these.
+// parseCons notes the sessions of a server's connections, and counts the connections.
 func parseCons(r io.Reader, note func(id int64, addr string, timeout time.Duration)) (connections int, err error) {
 	ended := false
 	err = eachLine(r, func(line string) {
@@ -154,7 +154,7 @@ func eachLine(r io.Reader, f func(string)) error {
 
 var versionText = regexp.MustCompile(`version: (\d+)\.(\d+)\.(\d+)`)
 
-// ParseVersion is the version in the answer to srvr; nil if it does not say one.
+// ParseVersion returns the version in the answer to srvr; nil if the answer says none.
 func ParseVersion(srvr string) (v []int) {
 	m := versionText.FindStringSubmatch(srvr)
 	if m == nil {

@@ -32,16 +32,16 @@ type Session struct {
 	ID      int64
 	Address string        // where its client connects from; "" when unknown
 	Timeout time.Duration // 0 when unknown
-	// Away: every server of the ensemble listed its connections, twice, and this session has none. It may be connected all the
+	// Away: every server of the ensemble listed its connections, twice, and this session has none. The session may be connected all the
 	// same, to an observer that the ensemble's configuration does not name.
 	Away bool
-	// Expires is when the leader will end the session if it hears nothing from it; zero when unknown. It is a time of this machine's
-	// clock. It may be up to about a tick early; calibrate says how late it may be. Silent is how long the leader had not heard from it
-	// when it was asked.
+	// Expires is when the leader will end the session if it hears nothing from the client; zero when unknown. Expires is a time of this
+	// machine's clock. It may be up to about a tick early; calibrate says how late it may be. Silent is how long the leader had not heard
+	// from the client when the leader was asked.
 	Expires time.Time
 	Silent  time.Duration
 	Nodes   int // ephemeral nodes of all kinds
-	Bytes   int // the length of their paths: closing the session is one transaction that names them all
+	Bytes   int // the length of the paths of these nodes: closing the session is one transaction that names all of them
 }
 
 const (
@@ -49,9 +49,9 @@ const (
 	wordBytes = 40 << 10
 	maxAnswer = 64 << 20 // the longest answer: a million contenders
 	maxLine   = 1 << 20  // no path is longer
-	// memberFor is the longest time for one word to a server that the ensemble's configuration names, and this client's does not.
+	// memberFor is the longest time for one word to a server that only the ensemble's configuration names, not this client's.
 	memberFor = 2 * time.Second
-	// leaderEvery is how often the leader is asked for its dump, which costs it more than it costs others.
+	// leaderEvery is the shortest time between two dumps of the leader: a dump costs the leader more than other servers.
 	leaderEvery = 5 * time.Second
 	// retryWords is the pause before a server is asked again for a word that it forbids. The same pause follows a word without an answer,
 	// if only the ensemble's configuration names the server.
@@ -63,11 +63,11 @@ type Asker struct {
 	heard    func()
 	failed   map[string]failure  // by server and word
 	led      time.Time           // when the leader was asked for its dump
-	expires  map[int64]time.Time // by this machine's clock
+	expires  map[int64]time.Time // when sessions expire, by this machine's clock
 	timeouts map[int64]time.Duration
 }
 
-// New returns an Asker that calls heard whenever a server has sent something, or was given up.
+// New returns an Asker that calls the function heard whenever a server has sent something, or was given up.
 func New(heard func()) *Asker { return &Asker{heard: heard, failed: map[string]failure{}} }
 
 // failure is why a word is not asked again for a while.
@@ -90,7 +90,7 @@ type Answers struct {
 	connected map[int64]Session // the sessions that cons lists
 }
 
-// send sends a word to a server, unless it failed lately, and counts the cost.
+// send sends a word to a server, unless the same word failed there lately, and counts the cost.
 func (a *Asker) send(ctx context.Context, live *session.Session, at askedServer, word string, h *Answers, hear func(io.Reader) error) error {
 	key := at.Name + " " + at.Addr + " " + word
 	h.mu.Lock()
@@ -219,8 +219,8 @@ func (a *Asker) meet(ctx context.Context, live *session.Session, p askedServer, 
 		at.noteFailure("cons", err)
 		return at
 	}
-	// cons lists the connections of the port that we asked, and srvr counts the connections of all ports. Some may have ended between the
-	// two answers.
+	// The word cons lists the connections of the port that we asked, and srvr counts the connections of all ports. Some connections may
+	// have ended between the two answers.
 	at.Connections, at.lists = n, all > 0 && (n >= all || n >= a.describe(ctx, live, p, h, &at))
 	if !at.lists {
 		at.Error = cmp.Or(at.Error, fmt.Sprintf("it lists %d of its %d connections: the others have just begun or ended, or are at another port, with or without TLS", n, all))
@@ -241,7 +241,7 @@ func (a *Asker) describe(ctx context.Context, live *session.Session, p askedServ
 	return connections
 }
 
-// noteFailure notes that a word was not answered. A server that forbids cons has no error.
+// noteFailure notes that a word was not answered. A server that only forbids cons gets no Error.
 func (s *Server) noteFailure(word string, err error) {
 	if errors.Is(err, errForbidden) {
 		s.Forbids = append(s.Forbids, word)
@@ -252,12 +252,12 @@ func (s *Server) noteFailure(word string, err error) {
 	}
 }
 
-// calibrate converts the leader's times, in a zone that may be unknown here, into this machine's time. Our own session is in the
-// list, and the leader has heard from it within a third of its timeout T. So our session expires T after that contact, rounded up
-// to a whole tick; a tick is at most T/2. If the leader says that our session ends T to 2T from now, calibrate takes the clocks
-// as equal. The session really ends at least 2T/3 from now, so times may be up to 4T/3 late. Otherwise calibrate shifts all times
-// so that our session ends T from now. Times may then be up to T/3 late. A leader's clock that is behind ours makes no session
-// seem silent. A server that does not list our session leads another ensemble.
+// calibrate converts the leader's times, in a zone that may be unknown here, into this machine's time. The list has our own session, and
+// the leader has heard from our client within the last T/3 (T is the session timeout). So our session expires T after that contact, rounded
+// up to a whole tick; a tick is at most T/2. If the leader says that our session ends T to 2T from now, calibrate takes the clocks as
+// equal. Our session really ends in 2T/3 or later, and the leader says 2T at most, so a time is at most 4T/3 late. Otherwise calibrate
+// shifts all times so that our session ends T from now. A time is then at most T/3 late. If the leader's clock is behind ours, the shift
+// corrects that, so no session seems silent because of it. A server that does not list our session leads another ensemble.
 func (a *Asker) calibrate(live *session.Session, d *dump) {
 	own, ok := d.expires[live.ID()]
 	if !ok {
@@ -274,8 +274,8 @@ func (a *Asker) calibrate(live *session.Session, d *dump) {
 	}
 }
 
-// settle combines what this look and earlier ones revealed of the sessions. It takes two looks to find that a session is
-// away, because the lists are not of the same moment.
+// settle combines what this look and earlier ones revealed of the sessions. It takes two looks to find that a session is away, because the
+// servers' lists are not of the same moment.
 func (a *Asker) settle(h *Answers) {
 	if time.Since(a.led) > 2*leaderEvery { // no leader answered, and the last answer is too old
 		a.expires = nil

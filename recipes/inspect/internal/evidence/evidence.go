@@ -18,11 +18,12 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Found is the result.
+// Found is the result of the function Of.
 type Found struct {
 	Kind   *kind.Kind  // nil: nothing in the node shows its kind
 	Params kind.Params // as declared; nil for a kind that was guessed
-	// Kazoo is the number in the data, if the node may be a semaphore of kazoo's; otherwise 0. Without children it may be a counter instead.
+	// Kazoo is the number in the data, if the node may be a semaphore of kazoo's; otherwise 0. A node without children may be a counter
+	// instead.
 	Kazoo int
 }
 
@@ -55,8 +56,9 @@ func Of(path string, declared *kind.Payload, data []byte, children []string, ins
 }
 
 // guess guesses the kind of an undeclared lock from its contenders and sub-nodes; nil when nothing gives a hint. Each contender and each
-// sub-node narrows the kinds that the lock may have. kazoo's writers and candidates have the same names as its mutexes, so only a reader
-// among them reveals more. If no kind is left, the error names two.
+// sub-node narrows the kinds that the lock may have. In kazoo, the contenders of a mutex, the writers of a read-write lock and the
+// candidates of an election have the same names, so only a reader reveals more. If no kind fits all of them, the error names two kinds and
+// a clue to each.
 func guess(path string, children []string, inside func(name string) ([]string, error)) (*kind.Kind, error) {
 	var fits []*kind.Kind
 	because := ""
@@ -101,8 +103,8 @@ func guess(path string, children []string, inside func(name string) ([]string, e
 	return fits[0], nil
 }
 
-// subNodeClue names a sub-node that shows that a lock is of kind k; "" if none does. It suffices that all sub-nodes of the kind are
-// there. Servers may have deleted empty ones. So one sub-node suffices too, if it has contenders that no other node can have.
+// subNodeClue names a sub-node that shows that a lock is of kind k; "" if none does. It suffices that all sub-nodes of the kind exist. One
+// sub-node also suffices if it has contenders that no other node can have, because servers may have deleted the empty sub-nodes.
 func subNodeClue(k *kind.Kind, children []string, inside func(name string) ([]string, error)) (clue string, err error) {
 	missing := func(name string) bool { return !slices.Contains(children, name) }
 	if len(k.Children) > 0 && !slices.ContainsFunc(k.Children, missing) {
@@ -164,8 +166,8 @@ func Reserved(path string) bool {
 var kazooPermit = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 const (
-	KazooQueue = "-__lock__" // the path of a kazoo semaphore with this suffix is the path of its queue
-	MaxDigits  = 10          // the longest number of permits
+	KazooQueue = "-__lock__" // the path of a kazoo semaphore plus this suffix is the path of its queue
+	MaxDigits  = 10          // the most digits that a number of permits has
 )
 
 // IsKazooPermit reports whether a child has the name of a permit.

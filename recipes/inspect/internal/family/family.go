@@ -20,7 +20,7 @@ import (
 type Family struct {
 	Path   string
 	Params *kind.KeyedParams
-	Key    *kind.Payload // declares each of the locks
+	Key    *kind.Payload // the declaration of each key's lock
 }
 
 // New returns nil if p does not declare a family.
@@ -40,7 +40,7 @@ func New(path string, p *kind.Payload) *Family {
 // Kind is the kind of each key's lock.
 func (f *Family) Kind() *kind.Kind { return f.Key.Params.Kind() }
 
-// KeyAt returns the key whose node is at path; false if there can be none. A nil family has no keys.
+// KeyAt returns the key whose node is at path; false if path cannot be the node of a key. A nil family has no keys.
 func (f *Family) KeyAt(path string) (key string, ok bool) {
 	if f == nil {
 		return "", false

@@ -18,8 +18,7 @@ type Moment struct {
 	At   time.Time
 }
 
-// Sort sorts moments by transaction. The time of a moment must not be after the time of its follower. If it is, Sort lowers it to that
-// of the follower.
+// Sort sorts moments by transaction. If the time of a moment is after the time of the next moment, Sort lowers it to that time.
 func Sort(all []Moment) []Moment {
 	slices.SortFunc(all, func(a, b Moment) int { return cmp.Compare(a.Zxid, b.Zxid) })
 	for i := len(all) - 2; i >= 0; i-- {
@@ -30,7 +29,7 @@ func Sort(all []Moment) []Moment {
 	return all
 }
 
-// After is the earliest time of a transaction after zxid; zero if none is known.
+// After returns the time of the first known transaction after zxid; zero if none is known.
 func After(all []Moment, zxid int64) time.Time {
 	i, _ := slices.BinarySearchFunc(all, zxid+1, func(m Moment, z int64) int { return cmp.Compare(m.Zxid, z) })
 	if i == len(all) {

@@ -1,9 +1,9 @@
-// Package node reads one node, recognises the lock that it is, and reads the contenders in its queues.
+// Package node reads one node, recognises which lock the node is, and reads the contenders in its queues.
 //
 //	n, err := node.Read(ctx, session, "/locks/payments/ledger") // the node and the names of its children
 //	err = n.Recognise(ctx, session)                             // its kind, holders and waiters
 //
-// A caller that has listed the queues already (package scan) uses the steps alone: [Contenders], [Judge] and [Junk]. The package
+// A caller that has already listed the queues (package scan) calls the steps directly: [Contenders], [Judge] and [Junk]. The package
 // remembers nothing and writes nothing.
 package node
 
@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Node is one node, and the lock that it is.
+// Node is one node, and what Recognise found about its lock.
 type Node struct {
 	Path     string
 	Data     []byte
@@ -29,7 +29,7 @@ type Node struct {
 
 	evidence.Found
 	Holders, Waiters []kind.Party
-	Junk             []string // paths
+	Junk             []string // paths of children that are not contenders
 }
 
 // Read reads a node, its declaration and the names of its children.

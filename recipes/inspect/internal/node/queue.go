@@ -18,7 +18,8 @@ import (
 // MaxReads is how many requests for contenders are under way at a time.
 const MaxReads = 16
 
-// Together calls f for 0 to n-1, up to limit calls at a time, and returns the first of their errors when all have returned.
+// Together calls f for the numbers 0 to n-1, up to limit calls at a time. When all calls have returned, it returns the first of their
+// errors.
 func Together(limit, n int, f func(i int) error) error {
 	free, errs := make(chan struct{}, limit), make([]error, n)
 	var calls sync.WaitGroup
@@ -41,9 +42,9 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.C
 	c := NewContender(dir, k, nil, nil)
 	data, stat, err := s.Get(ctx, c.Path)
 	if errors.Is(err, zk.ErrNoAuth) {
-		// We may not read its data, but many servers tell every client that it exists, and its session.
+		// We may not read the node's data. But many servers tell every client that the node exists, and which session owns it.
 		if stat, err = s.Exists(ctx, c.Path); errors.Is(err, zk.ErrNoAuth) {
-			return &c, nil // this server only tells that it exists: its name is all we know
+			return &c, nil // this server tells only that the node exists: its name is all we know
 		}
 	}
 	if errors.Is(err, zk.ErrNoNode) || err == nil && stat == nil {
@@ -56,10 +57,10 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.C
 	return &c, nil
 }
 
-// Contenders reads the holders and the waiters of the lock at path, and finds its junk. The function children lists the children
-// of a node; it lists none if the node does not exist. It reads all queues before it judges any. Of a semaphore it reads the
-// permits first, and then the gate, where clients wait for permits. A Curator client creates its permits while it is at the gate,
-// and leaves the gate when they are granted. If it leaves between the two readings, its permits count as held.
+// Contenders reads the holders and the waiters of the lock at path, and finds its junk. The function children lists the children of a node;
+// it lists none if the node does not exist. Contenders reads all queues before it judges any. In a semaphore, it reads the permits first,
+// and then the gate, where clients wait for permits. A Curator client creates its permits while it is at the gate, and leaves the gate when
+// they are granted. If the client leaves between the two readings, its permits count as held.
 func Contenders(path string, f evidence.Found, children func(dir string) ([]string, error), read func(dir string) Reader) (holders, waiters []kind.Party, junk []string, err error) {
 	queue := func(dir string) ([]kind.Party, error) {
 		names, err := children(dir)
